@@ -289,3 +289,29 @@ def test_transposing_reverses_or_reorders_or_swaps():
     assert Tensor([1, 2]).transpose().tolist() == [1, 2]
     with pytest.raises(ShapeError, match="name two"):
         Tensor(a).transpose(1)
+
+
+@pytest.mark.parametrize("k", [-2, 0, 1])
+def test_diagonals_become_matrices(rng, k):
+    for shape in ((3,), (0,), (3, 4)):
+        a = make_array(rng, shape, "float32")
+        check(Tensor(a).diag(k), np.diag(a, k))
+    with pytest.raises(ShapeError, match="is no diagonal and no matrix"):
+        Tensor(1.0).diag()
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric", "wrap"])
+def test_padding_repeats_what_is_there(rng, mode):
+    for pads in (((1, 2), (0, 1)), ((7, 0), (2, 9)), ((-1, 2), (0, 0))):
+        a = make_array(rng, (3, 4), "int32")
+        crop = a[max(-pads[0][0], 0) :]
+        check(Tensor(a).pad(pads, mode=mode), np.pad(crop, [(max(b, 0), c) for b, c in pads], mode))
+    for name in {"edge": ["replicate"], "wrap": ["circular"]}.get(mode, []):
+        check(Tensor(a).pad((1, 2), mode=name), np.pad(a, (1, 2), mode))
+
+
+def test_padding_of_an_unknown_mode_or_of_nothing_says_so():
+    with pytest.raises(OperandError, match="'mirror' as mode"):
+        Tensor([1]).pad((1, 1), mode="mirror")
+    with pytest.raises(ShapeError, match="has nothing to repeat on axis 0"):
+        Tensor.zeros(0).pad((1, 1), mode="edge")

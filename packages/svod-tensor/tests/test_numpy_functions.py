@@ -12,7 +12,7 @@ from svod_tensor._numpy_functions import FUNCTIONS, UFUNCS
 A = np.array([[0.5, -1.25, 2.0], [3.5, 0.25, -0.75]], np.float32)
 B = np.array([[2.0, 0.5, -1.5], [0.25, 4.0, 1.0]], np.float32)
 M, J = np.array([[5, -7, 2], [1, 9, 4]], np.int32), np.array([[2, 3, 1], [4, 2, 3]], np.int32)
-INTEGERS = {"bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift"}
+INTEGERS = {"bitwise_count", "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift"}
 POSITIVE = {"arccosh": 4.0, "log": 2.0, "log2": 2.0, "log10": 2.0, "log1p": 2.0, "sqrt": 2.0, "power": 2.0}
 
 
@@ -139,6 +139,7 @@ CALLS = {
     "linalg.norm": lambda x: np.linalg.norm(x, axis=1), "zeros_like": lambda x: np.zeros_like(x),
     "ones_like": lambda x: np.ones_like(x, dtype="f8"),
     "full_like": lambda x: np.full_like(x, 2.5), "empty_like": lambda x: np.empty_like(x) * 0, "copy": lambda x: np.copy(x),
+    "diag": lambda x: np.diag(x, 1), "kron": lambda x: np.kron(x, B),
     "i0": lambda x: np.i0(x), "sinc": lambda x: np.sinc(x),
     "quantile": lambda x: np.quantile(x, [0.2, 0.5], axis=1), "percentile": lambda x: np.percentile(x, 30, method="hazen"),
     "nanquantile": lambda x: np.nanquantile(x, 0.3, axis=0, keepdims=True), "nanpercentile": lambda x: np.nanpercentile(x, 30),
@@ -193,3 +194,10 @@ def test_graphs_captured_functions_and_derivatives_go_through():
     loss = lambda x: np.sum(np.square(np.sin(x)) * B)  # noqa: E731
     check(grad(loss)(x), 2 * np.sin(A) * np.cos(A) * B, rtol=1e-5)
     check(jit(loss)(x), loss(A), rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric", "wrap", "linear_ramp"])
+def test_padding_by_elements_of_an_array_is_that_of_numpy(mode):
+    found = np.pad(Tensor(A), ((1, 1), (0, 2)), mode=mode)
+    assert isinstance(found, Tensor) == (mode != "linear_ramp")
+    np.testing.assert_allclose(np.asarray(found), np.pad(A, ((1, 1), (0, 2)), mode=mode))

@@ -135,3 +135,9 @@ def test_sums_of_products_that_do_not_fit_are_an_error():
         Tensor.zeros(3, 4).tensordot(Tensor.zeros(5, 4), 1)
     with pytest.raises(ShapeError, match="no 3 axes"):
         Tensor.zeros(3, 4).tensordot(Tensor.zeros(5, 4), 3)
+
+
+@pytest.mark.parametrize("shapes", [((2,), (3,)), ((2, 3), (2, 2)), ((3,), (2, 1, 2)), ((), (2,)), ((0, 2), (3,))])
+def test_kronecker_products_agree_with_numpy(rng, shapes):
+    x, y = (make_array(rng, shape, "float64") for shape in shapes)
+    check(Tensor(x).kron(y), np.kron(x, y))

@@ -28,7 +28,8 @@ Axis: TypeAlias = "int | tuple[int, ...] | None"
 UFUNCS: Final[Mapping[str, str]] = {
     **{name: name for name in (
         "add", "floor_divide", "remainder", "fmod", "square", "reciprocal", "positive", "sign", "floor", "ceil", "trunc", "cbrt",
-        "bitwise_and", "bitwise_or", "bitwise_xor", "logical_and", "logical_or", "logical_xor", "logical_not", "isfinite", "isinf",
+        "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_count", "logical_and", "logical_or", "logical_xor", "logical_not",
+        "isfinite", "isinf",
         "isnan", "signbit", "copysign", "nextafter", "maximum", "minimum", "fmax", "fmin", "heaviside", "hypot", "exp", "exp2", "expm1",
         "log", "log2", "log10", "log1p", "logaddexp", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "matmul", "vecdot",
     )},
@@ -107,7 +108,7 @@ def _bind(owner: Theme, method: str, inputs: Sequence[Any]) -> Callable[..., The
             # Numbers are weak on either side.
             other = _wrap(owner, others[0])
             pair = other._float_pair if method in _OF_FLOATS else other._pair  # pyright: ignore[reportPrivateUsage]
-            others[0], first = pair(first)
+            others[0], first = pair(cast("Any", first))
         else:
             first = _wrap(owner, first)
     others = [value if is_scalar(value) else _wrap(owner, value) for value in others]
@@ -326,14 +327,16 @@ def _broadcast_to(owner: Theme, array: Any, shape: Any) -> Theme:
     return _wrap(owner, array).broadcast_to(shape)
 
 
-def _pad(owner: Theme, array: Any, pad_width: Any, mode: str = "constant", *, constant_values: Any = 0) -> object:
+def _pad(owner: Theme, array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> object:
     import numpy as np
 
     x = _wrap(owner, array)
-    if mode != "constant" or not is_scalar(constant_values):
-        return np.pad(_read(x), pad_width, mode, constant_values=constant_values)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
-    pairs = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()
-    return x.pad([tuple(pair) for pair in pairs], constant_values=constant_values)
+    filling = options.get("constant_values", 0)
+    is_known = mode == "constant" and is_scalar(filling)
+    if not is_known and (options or mode not in ("edge", "reflect", "symmetric", "wrap")):
+        return np.pad(_read(x), pad_width, mode, **options)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
+    pairs = [tuple(pair) for pair in np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()]
+    return cast("Any", x).pad(pairs, mode=mode, constant_values=filling)
 
 
 def _clip(owner: Theme, a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Theme:

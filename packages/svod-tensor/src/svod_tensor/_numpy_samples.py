@@ -66,7 +66,8 @@ SAMPLES: Final[Mapping[str, Callable[..., Any]]] = {
     **{name: _call_quantile(name) for name in ("quantile", "percentile", "nanquantile", "nanpercentile")},
     **{name: _call_middle(name) for name in ("median", "nanmedian")},
     **{name: _call(name) for name in (
-        "i0", "sinc", "nanargmax", "nanargmin", "nancumsum", "nancumprod", "digitize", "convolve", "correlate", "trapezoid", "interp",
+        "i0", "sinc", "diag", "kron",
+        "nanargmax", "nanargmin", "nancumsum", "nancumprod", "digitize", "convolve", "correlate", "trapezoid", "interp",
         "polyval",
     )},
     "gradient": _call("central_differences"), "cov": _cov, "corrcoef": _corrcoef, "histogram": _histogram,

@@ -39,6 +39,8 @@ from svod_tensor.ops.quantiles import Quantiles
 from svod_tensor.ops.random import Random
 from svod_tensor.ops.reading import Reading
 from svod_tensor.ops.reduction import Reduction
+from svod_tensor.ops.representation import Representation
+from svod_tensor.ops.resizing import Resizing
 from svod_tensor.ops.samples import Samples
 from svod_tensor.ops.selecting import Selecting
 from svod_tensor.ops.showing import Showing
@@ -64,10 +66,10 @@ _OUT_OF_BAND: Final = 5
 
 @take_rules
 class Tensor(
-    Activation, Arithmetic, Assignment, Bitwise, Comparison, Complexes, Conversion, Creation, Cumulative, Curves, Cutting,
-    Differentiation, Distributions, Exponential, Indexing, Joining, Logic, Missing, Movement, Neural, Operators,
-    Placing, Products, Protocols, Quantiles, Random, Reading, Reduction, Samples, Selecting, Showing, Sorting,
-    Sources, Special, Statistics, Trigonometry, Update, Windows,
+    Activation, Arithmetic, Assignment, Bitwise, Comparison, Complexes, Conversion, Creation, Cumulative, Curves,
+    Cutting, Differentiation, Distributions, Exponential, Indexing, Joining, Logic, Missing, Movement, Neural,
+    Operators, Placing, Products, Protocols, Quantiles, Random, Reading, Reduction, Representation, Resizing, Samples,
+    Selecting, Showing, Sorting, Sources, Special, Statistics, Trigonometry, Update, Windows,
 ):  # fmt: skip
     """An n-dimensional array whose values are computed when they are asked for.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias, TypeVar
 
 from svod_dtype import bool_, int64
 from svod_ir import AxisError, Op, OperandError, ShapeError, SInt, UOp, make_alu, make_pad, make_positions
 from svod_ir.sizes import normalize_size
 from svod_ir.uop import to_node
 from svod_tensor._data import make_constant
-from svod_tensor._shapes import Axes, Shape, broadcast_node, check_within, normalize_axes, to_shape
+from svod_tensor._shapes import Axes, Shape, broadcast_node, check_within, concrete_shape, normalize_axes, to_shape
 from svod_tensor.cells.views import Shrink
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
@@ -22,7 +22,16 @@ if TYPE_CHECKING:
     from svod_tensor.ops.base import Amounts
 
 
-__all__ = ["Cutting"]
+__all__ = ["Cutting", "PadMode"]
+
+T = TypeVar("T", bound=Theme)
+
+PadMode: TypeAlias = Literal["constant", "edge", "replicate", "reflect", "symmetric", "wrap", "circular"]
+"""What padding consists of."""
+
+_PAD_MODES: Final[dict[str, Literal["edge", "reflect", "symmetric", "wrap"]]] = {
+    "edge": "edge", "replicate": "edge", "reflect": "reflect", "symmetric": "symmetric", "wrap": "wrap", "circular": "wrap",
+}  # fmt: skip
 
 
 @operations
@@ -56,16 +65,22 @@ class Cutting(Theme):
                 check_within("shrink", axis, end, begin, size)
         return self.along(Shrink(self.shape, pairs))
 
-    def pad(self, *padding: Amounts | Sequence[Amounts], constant_values: complex = 0) -> Self:
-        """This tensor with `constant_values` before and after each axis; negative amounts crop it.
+    def pad(
+        self, *padding: Amounts | Sequence[Amounts], mode: PadMode = "constant", constant_values: complex = 0
+    ) -> Self:
+        """This tensor with `constant_values`, or elements of its own, before and after each axis; negative amounts crop it.
 
         Args:
             padding: a pair `(before, after)` for each axis, one by one or as a sequence; one pair alone is that of all
                 axes, and a number stands for a pair of it, as in numpy. None leaves an axis as it is.
+            mode: `"constant"`; `"edge"` (or `"replicate"`) for the last element again, `"reflect"` for those before it
+                in reverse, `"symmetric"` for the same with the last one, `"wrap"` (or `"circular"`) for those of the
+                other end.
             constant_values: what is added, in the dtype of this tensor.
 
         Raises:
-            ShapeError: if there are not as many pairs as axes.
+            ShapeError: if there are not as many pairs as axes, or there is nothing to repeat.
+            OperandError: if the mode is not known.
             IntegerOverflowError: if the dtype does not hold what is added.
 
         Example:
@@ -74,6 +89,8 @@ class Cutting(Theme):
         """
         pairs = _to_pairs(padding, self.shape)
         cropped = self._crop(pairs)
+        if mode != "constant":
+            return _repeat_around(cropped, pairs, mode)
         pairs = tuple((_positive_part(i, b), _positive_part(i, a)) for i, (b, a) in enumerate(pairs))
         return self._make(_pad_node(cropped.uop, pairs, make_constant(constant_values, self.dtype)))
 
@@ -142,6 +159,27 @@ class Cutting(Theme):
         padded = square.pad(*((0, 0),) * len(batch), (0, n)).reshape(*batch, n, n + 1)
         return padded._slice_axis(len(batch) + 1, 0, 1).squeeze(-1).clone()
 
+    def diag(self, k: int = 0) -> Self:
+        """The matrix with these elements on diagonal `k` and 0 elsewhere, of one axis; of two, that diagonal.
+
+        Args:
+            k: which one, above the main one where it is positive.
+
+        Raises:
+            ShapeError: if there is another number of axes.
+
+        Example:
+            >>> Tensor([1, 2]).diag().tolist()
+            [[1, 0], [0, 2]]
+        """
+        if self.ndim == 2:
+            return self.diagonal(k)
+        if self.ndim != 1:
+            raise ShapeError(operation="diag", shape=self.shape, problem="is no diagonal and no matrix")
+        rows = self.pad((max(-k, 0), max(k, 0)))
+        place = self.arange(rows.shape[0])
+        return place.unsqueeze(1).add(k).eq(place).where(rows.unsqueeze(1), 0)
+
     def triu(self, k: int = 0) -> Self:
         """The elements on and above diagonal `k` of the last two axes, zero below it.
 
@@ -179,6 +217,24 @@ class Cutting(Theme):
         keep = make_alu(Op.LE, row, column) if is_upper else make_alu(Op.LE, column, row)
         mask = broadcast_node(keep, self.shape)
         return self._make(make_alu(Op.WHERE, mask, self.uop, make_constant(0, self.dtype)))
+
+
+def _repeat_around(x: T, pairs: Sequence[tuple[SInt, SInt]], mode: str) -> T:
+    """`x` with elements of its own around it."""
+    import numpy as np
+
+    known = _PAD_MODES.get(mode)
+    if known is None:
+        raise OperandError(operation="pad", found=f"{mode!r} as mode", expected=", ".join(("constant", *_PAD_MODES)))
+    for axis, pair in enumerate(pairs):
+        before, after = (max(n, 0) for n in concrete_shape("pad", pair))
+        if not (before or after):
+            continue
+        (size,) = concrete_shape("pad", (x.shape[axis],))
+        if not size:
+            raise ShapeError(operation="pad", shape=x.shape, problem=f"has nothing to repeat on axis {axis}")
+        x = x.take(np.pad(np.arange(size), (before, after), known), axis)
+    return x
 
 
 def _to_pairs(padding: Sequence[Amounts | Sequence[Amounts]], shape: Shape) -> tuple[tuple[SInt, SInt], ...]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from svod_dtype import promote_types, to_dtype
 from svod_ir import ShapeError, SInt, format_shape
-from svod_ir.sizes import product
+from svod_ir.sizes import normalize_size, product
 from svod_tensor._shapes import Shape, normalize_axes, normalize_axis
 from svod_tensor.errors import EinsumError
 from svod_tensor.ops.base import DTypeLike
@@ -178,6 +178,24 @@ class Products(Theme):
         assert result is not None
         result = result.broadcast_to(tuple(sizes[c] for c in letters))
         return result.sum(tuple(range(len(output), len(letters))), dtype=inner).cast(kind)
+
+    def kron(self, other: Operand) -> Self:
+        """The Kronecker product: each element times the whole `other`, side by side. Dtypes promote.
+
+        Args:
+            other: the one with fewer axes gets axes of size 1 before its own.
+
+        Example:
+            >>> Tensor([1, 10]).kron([1, 2]).tolist()
+            [1, 2, 10, 20]
+        """
+        x, y = self._pair(other)
+        n = max(x.ndim, y.ndim)
+        left, right = ((1,) * (n - z.ndim) + z.shape for z in (x, y))
+        wide = x.reshape([s for size in left for s in (size, 1)]).mul(
+            y.reshape([s for size in right for s in (1, size)])
+        )
+        return wide.reshape([normalize_size(a * b) for a, b in zip(left, right, strict=True)])
 
     def trace(self, offset: int = 0, *, dtype: DTypeLike | None = None) -> Self:
         """The sum of the diagonal of the last two axes that is `offset` above the main one; `dtype` is that of the result,

@@ -299,6 +299,11 @@ _LAYERS: Final = (
     _case("avg_pool2d", lambda x: x.avg_pool2d(3, stride=2, padding=1, count_include_pad=False), lambda t, x: t.nn.functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False), (2, 3, 6, 7)),
 )
 _SAMPLES: Final = (
+    _case("diag", lambda x: x.diag(1), lambda t, x: x.diag(1), (4,)),
+    _case("kron", lambda x, y: x.kron(y), lambda t, x, y: t.kron(x, y), (2, 3), (2, 2)),
+    _case("pad", lambda x: x.pad((0, 0), (2, 1), mode="reflect"), lambda t, x: t.nn.functional.pad(x, (2, 1), mode="reflect"), (3, 5)),
+    _case("interpolate", lambda x: x.interpolate((5, 3), mode="linear"), lambda t, x: t.nn.functional.interpolate(x, (5, 3), mode="bilinear"), (1, 2, 3, 4)),
+    _case("ldexp", lambda x: x.ldexp([[3], [0], [-2]]), lambda t, x: t.ldexp(x, t.tensor([[3], [0], [-2]])), (3, 5)),
     _case("median", lambda x: x.median(1), lambda t, x: x.median(1)[0], (3, 7)),
     _case("quantile", lambda x: x.quantile([0.2, 0.9], 1), lambda t, x: x.quantile(t.tensor([0.2, 0.9], dtype=x.dtype), 1), (3, 7)),
     _case("percentile", lambda x: x.percentile(30, (0, 1)), lambda t, x: x.quantile(0.3), (3, 7)),
@@ -370,7 +375,19 @@ NO_DERIVATIVE: Final[dict[str, tuple[str, ...]]] = {
             "gt",
             "ge",
         ),
-        *("isclose", "isnan", "isinf", "isfinite", "signbit", "cumargmax", "cumargmin", "one_hot", "any", "all"),
+        *(
+            "isclose",
+            "bitwise_count",
+            "isnan",
+            "isinf",
+            "isfinite",
+            "signbit",
+            "cumargmax",
+            "cumargmin",
+            "one_hot",
+            "any",
+            "all",
+        ),
         *("logical_and", "logical_or", "logical_xor", "logical_not", "count_nonzero", "argmax", "argmin", "argsort"),
         *(
             "searchsorted",
@@ -423,6 +440,6 @@ NO_DERIVATIVE: Final[dict[str, tuple[str, ...]]] = {
         *("realize_with", "realize_batch", "realize_batch_with"),
         *("prepare", "prepare_with", "prepare_batch", "prepare_batch_with"),
     ),
-    "bits have no derivative": ("bitcast", "nextafter"),
+    "bits have no derivative": ("bitcast", "nextafter", "frexp"),
 }
 """Operations that have none, by the reason."""

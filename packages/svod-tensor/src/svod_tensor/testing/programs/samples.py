@@ -64,6 +64,32 @@ def _draw_lines(draw: Draw) -> Drawn:
     return (first, second), {"mode": draw.choose(("full", "same", "valid"))}
 
 
+def _draw_factors(draw: Draw) -> Drawn:
+    def fits(value: Value) -> bool:
+        return 0 < value.size <= 40 and value.dtype != "bool"
+
+    return tuple(draw.value(fits) for _ in range(2)), {}
+
+
+def _draw_diagonal(draw: Draw) -> Drawn:
+    value = draw.value(lambda v: v.ndim == 2 or (v.ndim == 1 and v.size <= 20))
+    return (value,), {"k": draw.choose((-1, 0, 0, 1))}
+
+
+def _draw_padded(draw: Draw) -> Drawn:
+    value = draw.with_axes(lambda v: 0 < v.size <= 200)
+    return (value,), {"n": draw.choose((0, 1, 2)), "mode": draw.choose(("edge", "reflect", "symmetric", "wrap"))}
+
+
+def _draw_integer(draw: Draw) -> Drawn:
+    return (draw.integer(),), {}
+
+
+def _draw_whole(draw: Draw) -> Drawn:
+    """Integers as floats: rounding does not move them over a power of two."""
+    return (draw.integer(),), {}
+
+
 def _draw_polynomial(draw: Draw) -> Drawn:
     first = draw.value_or_input(lambda v: v.ndim == 1 and 0 < v.size < 5 and v.dtype != "bool", (draw.number(1, 4),))
     return (first, draw.numeric()), {}
@@ -158,6 +184,30 @@ def _iter_samples() -> Iterator[Drawable]:
         lambda a: np.corrcoef(a.astype(np.float64), np.arange(a.shape[1]) % 3), lambda d: float_of(d), _draw_matrix, "always",
         weight=0.3,
     )  # fmt: skip
+    yield Drawable(
+        "kron", "{0}.kron({1})", np.kron, common, _draw_factors, "rarely", converts=True, weight=0.2,
+    )  # fmt: skip
+    yield Drawable("diag", "{0}.diag({k})", np.diag, lambda d, k: d, _draw_diagonal, weight=0.2)
+    yield Drawable(
+        "padded", "{0}.pad(({n}, 1), mode={mode})", lambda a, n, mode: np.pad(a, (n, 1), mode), lambda d, **n: d, _draw_padded,
+        weight=0.2,
+    )  # fmt: skip
+    yield Drawable(
+        "ldexp",
+        "{0}.ldexp(3)",
+        lambda a: np.ldexp(a.astype(np.float64), 3),
+        float_of,
+        _draw_number,
+        "rarely",
+        weight=0.1,
+    )
+    yield Drawable(
+        "frexp", "{0}.frexp()", lambda a: np.frexp(a.astype(np.float64)), lambda d: (float_of(d), "int32"), _draw_whole,
+        gives_tuple=True, weight=0.2,
+    )  # fmt: skip
+    yield Drawable(
+        "bitwise_count", "{0}.bitwise_count()", np.bitwise_count, lambda d: "uint8", _draw_integer, weight=0.2
+    )
     yield Drawable(
         "polyval", "{0}.polyval({1})", np.polyval, common, _draw_polynomial, "always", converts=True, weight=0.2
     )
