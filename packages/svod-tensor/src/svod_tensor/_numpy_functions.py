@@ -33,7 +33,7 @@ UFUNCS: Final[Mapping[str, str]] = {
         "isnan", "signbit", "copysign", "nextafter", "maximum", "minimum", "fmax", "fmin", "heaviside", "hypot", "exp", "exp2", "expm1",
         "log", "log2", "log10", "log1p", "logaddexp", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "matmul", "vecdot",
     )},
-    "subtract": "sub", "multiply": "mul", "divide": "div", "power": "pow", "negative": "neg", "absolute": "abs",
+    "subtract": "sub", "multiply": "mul", "divide": "div", "power": "pow", "negative": "neg", "absolute": "abs", "conjugate": "conj",
     "fabs": "abs", "rint": "round",
     "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
     "invert": "bitwise_not", "left_shift": "lshift", "right_shift": "rshift",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from svod_ir.args import LoopArg
-from svod_ir.build import make_alu, make_cast, make_reshape
+from svod_ir.build import make_alu, make_as_complex, make_as_real, make_cast, make_reshape
 from svod_ir.derivatives.memory import update_values
 from svod_ir.derivatives.new_loop import NewLoop, group_params, make_placed, make_shaped, make_view, number_back
 from svod_ir.derivatives.residuals import choose_kept, list_depending
@@ -266,9 +266,12 @@ class _Reverse:
         results = self.results
         if missing:
             known.update((node, len(self.values) + n) for n, node in enumerate(missing))
-            arg = self.arg._replace(body=UOp.sink(*self.values, *missing))
+            # Of what is complex, a loop stacks the parts.
+            added = [make_as_real(node) if node.dtype.is_complex else node for node in missing]
+            arg = self.arg._replace(body=UOp.sink(*self.values, *added))
             results = make_results(self.loop.with_arg(arg))
-        return {node: results[known[node]] for node in kept}
+        found = {node: results[known[node]] for node in kept}
+        return {node: make_as_complex(stack) if node.dtype.is_complex else stack for node, stack in found.items()}
 
     def _stack_terms(self, sums: StackedSums, stacks: Mapping[UOp, UOp], replace: _Replace) -> dict[UOp, UOp]:
         """All iterations' values of the terms of sums."""

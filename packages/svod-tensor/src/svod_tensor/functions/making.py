@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from svod_dtype import float32, to_dtype
+from svod_dtype import complex64, float32, to_dtype
 from svod_ir import SInt
 from svod_tensor.errors import CopyRequiredError
 from svod_tensor.ops.theme import is_elsewhere
@@ -191,7 +191,7 @@ def full(
 
 
 def linspace(
-    start: float, stop: float, /, num: SInt, *, dtype: DTypeLike | None = None, device: str | None = None,
+    start: complex, stop: complex, /, num: SInt, *, dtype: DTypeLike | None = None, device: str | None = None,
     endpoint: bool = True,
 ) -> Tensor:  # fmt: skip
     """`num` numbers in equal steps from `start` to `stop`, as a tensor of one axis.
@@ -200,7 +200,7 @@ def linspace(
         start: the first one.
         stop: the last one, if `endpoint` holds.
         num: how many.
-        dtype: of the elements, by default float32; the steps are computed in float64.
+        dtype: of the elements, by default float32, or complex64 between complex numbers; the steps are computed in float64.
         device: where it is; by default on the device that `SVOD_DEVICE` names.
         endpoint: whether `stop` is one of them.
 
@@ -212,7 +212,8 @@ def linspace(
         >>> sv.linspace(0, 1, 5).tolist()
         [0.0, 0.25, 0.5, 0.75, 1.0]
     """
-    kind = float32 if dtype is None else dtype
+    is_complex = isinstance(start, complex) or isinstance(stop, complex)
+    kind = (complex64 if is_complex else float32) if dtype is None else dtype
     return Tensor.linspace(start, stop, num, endpoint=endpoint, dtype=kind, device=device)
 
 

@@ -64,7 +64,7 @@ def std(x: Operand, /, *, axis: Axes = None, correction: float = 0.0, keepdims: 
 def var(x: Operand, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The variance: squared distances from the mean, summed and divided by the number of elements minus `correction`.
 
-    Integers are added as float64, and their variance is float32.
+    Integers are added as float64, and their variance is float32. Of complex numbers it is that of the distances, and real.
 
     Args:
         axis: one axis, several, or None for all.

@@ -118,7 +118,7 @@ def _take_value(operation: str, f: object, result: object, has_aux: bool) -> Ten
             operation=operation, problem=f"the function gives shape {value.shape}, not one number",
             hint=BY_PARAMETERS if has_parameters(f) else "reduce it, as in loss.mean(), or use vjp or jacobian",
         )  # fmt: skip
-    check_float(operation, value, "result", otherwise=OTHER_ARGUMENTS)
+    check_float(operation, value, "result", otherwise=OTHER_ARGUMENTS, may_be_complex=False)
     return value
 
 

@@ -47,14 +47,14 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[[Any], Any]]]) -> Calla
     @functools.wraps(f)
     def custom(*args: object, **kwargs: object) -> object:
         leaves, structure = flatten(args)
-        traced = {n: make_traced(x.uop) for n, x in enumerate(leaves) if isinstance(x, Tensor) and x.dtype.is_float}
+        traced = {n: make_traced(x.uop) for n, x in enumerate(leaves) if isinstance(x, Tensor) and x.dtype.is_inexact}
         tensors = {n: Tensor.from_uop(node) for n, node in traced.items()}
         given = structure.unflatten([tensors.get(n, leaf) for n, leaf in enumerate(leaves)])
         with take_derivatives():
             value, backward = _split(f(*cast("tuple[object, ...]", given), **kwargs))
         check_unassigned("custom_gradient", tensors.values(), traced.values(), [structure.paths[n] for n in tensors])
         outputs, made = flatten(value)
-        floats = {n: out for n, out in enumerate(outputs) if isinstance(out, Tensor) and out.dtype.is_float}
+        floats = {n: out for n, out in enumerate(outputs) if isinstance(out, Tensor) and out.dtype.is_inexact}
         if not floats or not tensors:
             return value
         nodes = [tensor.uop for tensor in floats.values()]
@@ -166,7 +166,7 @@ def _match(like: Structure, found: Structure, leaves: Iterator[object], path: st
 
 
 def _check_part(part: object, like: object, path: str) -> UOp:
-    if not isinstance(like, Tensor) or not like.dtype.is_float:
+    if not isinstance(like, Tensor) or not like.dtype.is_inexact:
         raise _error(f"a cotangent is given for argument{path}, which is no tensor of floats", "give None for it")
     tensor = part if isinstance(part, Tensor) else Tensor(part, dtype=like.dtype)  # pyright: ignore[reportArgumentType]
     if tensor.shape != like.shape or tensor.dtype != like.dtype:

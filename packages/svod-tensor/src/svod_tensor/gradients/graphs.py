@@ -30,7 +30,7 @@ def make_gradients(output: T, sources: Sequence[T], cotangent: T | None) -> tupl
         NotDifferentiableError: if it depends on one through what has no derivative.
     """
     for tensor, what in ((output, "tensor"), *((s, f"source {n}") for n, s in enumerate(sources))):
-        check_float("gradient", tensor, what)
+        check_float("gradient", tensor, what, may_be_complex=tensor is not output or cotangent is not None)
     if cotangent is None and output.shape:
         raise DerivativeError(
             operation="gradient", problem=f"the tensor has shape {output.shape}, and is not one number",

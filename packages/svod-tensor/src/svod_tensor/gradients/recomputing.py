@@ -54,7 +54,7 @@ def checkpoint(f: F) -> F:
             result = f(*new_args, **new_kwargs)
         check_unassigned("checkpoint", tensors.values(), traced.values(), [structure.paths[n] for n in tensors])
         outputs, made = flatten(result)
-        floats = {n: out for n, out in enumerate(outputs) if isinstance(out, Tensor) and out.dtype.is_float}
+        floats = {n: out for n, out in enumerate(outputs) if isinstance(out, Tensor) and out.dtype.is_inexact}
         if not floats:
             return result
         nodes = [tensor.uop for tensor in floats.values()]

@@ -57,7 +57,7 @@ class Given(NamedTuple):
 
 def is_number(value: object) -> bool:
     """Whether a value is a number of Python."""
-    return isinstance(value, (bool, int, float))
+    return isinstance(value, (bool, int, float, complex))
 
 
 def read_given(operation: str, name: str, tree: object) -> Given:
@@ -79,7 +79,7 @@ def read_leaf(operation: str, path: str, value: object) -> Leaf:
     """
     if isinstance(value, Tensor):
         return Leaf(value.uop, path)
-    if isinstance(value, (bool, int, float, UOp)) or hasattr(value, "__array_interface__"):
+    if isinstance(value, (bool, int, float, complex, UOp)) or hasattr(value, "__array_interface__"):
         return Leaf(Tensor(value).uop, path, is_number(value))  # pyright: ignore[reportArgumentType]
     if isinstance(value, Variable):
         return Leaf(Tensor(value.uop).uop, path)

@@ -9,11 +9,12 @@ and an integer divided by zero gives 0, or an error in a plan that checks its op
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from svod_dtype import DType, bool_, float64
 from svod_ir import Op, OperandError, UOp, make_check
 from svod_tensor._shapes import broadcast_node, broadcast_shapes
+from svod_tensor.ops.complex_functions import raise_power
 from svod_tensor.ops.composed import with_rule
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.partials import FMOD, REMAINDER
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
 
 __all__ = ["Arithmetic"]
+
+_MOST_MULTIPLIED: Final = 100
+"""The largest power of complex numbers that is a product, as in numpy; others are exponentials."""
 
 
 @operations
@@ -175,11 +179,15 @@ class Arithmetic(Theme):
             >>> Tensor([2.0, 9.0]).pow(0.5).round(4).numpy()
             array([1.4142, 3.    ], dtype=float32)
         """
-        if isinstance(exponent, (int, float)) and not isinstance(exponent, bool) and self.dtype.is_float:
+        if isinstance(exponent, (int, float)) and not isinstance(exponent, bool) and self.dtype.is_inexact:
             power = self._constant_power(exponent)
             if power is not None:
                 return power
         x, y = self._pair(exponent, refused=(bool_,))
+        if x.dtype.is_complex:
+            if isinstance(exponent, int) and abs(exponent) <= _MOST_MULTIPLIED:
+                return x._multiply_power(exponent)
+            return raise_power(x, y)
         if x.dtype.is_float:
             return x._apply(Op.POW, x.uop, y.uop, y)
         return x._integer_power(y, exponent if isinstance(exponent, int) else None)
@@ -200,6 +208,15 @@ class Arithmetic(Theme):
                 return self.reciprocal()
             case _:
                 return None
+
+    def _multiply_power(self, exponent: int) -> Self:
+        """An integer power, as products of squares."""
+        power, square, left = self.ones_like(), self, abs(exponent)
+        while left:
+            power = power.mul(square) if left & 1 else power
+            left >>= 1
+            square = square.mul(square) if left else square
+        return power if exponent >= 0 else power.reciprocal()
 
     def _integer_power(self, exponent: Self, constant: int | None) -> Self:
         bits = exponent.dtype.bits - exponent.dtype.is_signed

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    NestedData: TypeAlias = Sequence["bool | int | float | NestedData"]
+    NestedData: TypeAlias = Sequence["bool | int | float | complex | NestedData"]
     TensorData: TypeAlias = (
-        "TensorBase | NDArray[np.generic] | np.generic | NestedData | bool | int | float | bytes | UOp"
+        "TensorBase | NDArray[np.generic] | np.generic | NestedData | bool | int | float | complex | bytes | UOp"
     )
     Operand: TypeAlias = TensorData
     """What an operation takes beside a tensor."""

@@ -219,7 +219,7 @@ class Creation(Theme):
 
     @classmethod
     def linspace(
-        cls, start: float, stop: float, num: SInt, *, endpoint: bool = True, dtype: DTypeLike = float32,
+        cls, start: complex, stop: complex, num: SInt, *, endpoint: bool = True, dtype: DTypeLike = float32,
         device: str | None = None,
     ) -> Self:  # fmt: skip
         """`num` numbers in equal steps from `start` to `stop`, as a tensor of one axis.
@@ -240,6 +240,12 @@ class Creation(Theme):
             [0.0, 0.25, 0.5, 0.75, 1.0]
         """
         kind = to_dtype(dtype)
+        if isinstance(start, complex) or isinstance(stop, complex):
+            if not kind.is_complex:
+                raise OperandError(operation="linspace", found=kind, expected="a complex dtype between complex numbers")
+            pairs = (start.real, stop.real), (start.imag, stop.imag)
+            x, y = (cls.linspace(a, b, num, endpoint=endpoint, dtype=float64, device=device) for a, b in pairs)
+            return x.complex(y).cast(kind)
         (num,) = check_sizes("linspace", to_shape("linspace", (num,)))
         if isinstance(num, int) and num == 0:
             return cls.zeros(0, dtype=kind, device=device)

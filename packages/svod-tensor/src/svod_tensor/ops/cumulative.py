@@ -8,6 +8,7 @@ from svod_dtype import int64, to_dtype
 from svod_ir import Op, OperandError, ShapeError, make_scan_axis
 from svod_tensor._shapes import concrete_shape, normalize_axis
 from svod_tensor.ops.base import DTypeLike
+from svod_tensor.ops.complex_functions import multiply_running
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.reduction import sum_dtype
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
@@ -109,6 +110,8 @@ class Cumulative(Theme):
         wide = self.cast(accumulation_dtype(result) if op in (Op.ADD, Op.MUL) else result)
         if self.size == 0 or self.shape[axis] == 1:
             return wide.cast(result)
+        if result.is_complex and op is Op.MUL:
+            return multiply_running(wide, axis)
         return self._make(make_scan_axis(wide.uop, op, axis).cast(result))
 
     def cumulative_sum(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from svod_dtype import float64
 from svod_ir import Op
+from svod_tensor.ops.complex_functions import apply_function, compute_function
 from svod_tensor.ops.composed import gradient_rule, with_rule
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.partials import CBRT, HYPOT, LOGADDEXP
@@ -41,7 +42,7 @@ class Exponential(Theme):
             >>> Tensor([0.0, 1.0]).exp().round(4).numpy()
             array([1.    , 2.7183], dtype=float32)
         """
-        return self._to_float()._unary(Op.EXP)
+        return apply_function(Op.EXP, self._to_float())
 
     def exp2(self) -> Self:
         """2 to the power of each element. Integers become float32.
@@ -50,7 +51,7 @@ class Exponential(Theme):
             >>> Tensor([0.0, 3.0, -1.0]).exp2().tolist()
             [1.0, 8.0, 0.5]
         """
-        return self._to_float()._unary(Op.EXP2)
+        return apply_function(Op.EXP2, self._to_float())
 
     def expm1(self) -> Self:
         """`exp(x) - 1`, accurate near 0. Integers become float32.
@@ -59,7 +60,7 @@ class Exponential(Theme):
             >>> Tensor([1e-10], dtype="float64").expm1().tolist()
             [1.00000000005e-10]
         """
-        return self._to_float()._unary(Op.EXPM1)
+        return apply_function(Op.EXPM1, self._to_float())
 
     def log(self) -> Self:
         """The natural logarithm; NaN of negative numbers. Integers become float32.
@@ -68,7 +69,7 @@ class Exponential(Theme):
             >>> Tensor([1.0, 10.0, 0.0]).log().round(4).numpy()
             array([0.    , 2.3026,   -inf], dtype=float32)
         """
-        return self._to_float()._unary(Op.LOG)
+        return apply_function(Op.LOG, self._to_float())
 
     def log2(self) -> Self:
         """The logarithm to base 2; NaN of negative numbers. Integers become float32.
@@ -77,7 +78,7 @@ class Exponential(Theme):
             >>> Tensor([1.0, 8.0]).log2().tolist()
             [0.0, 3.0]
         """
-        return self._to_float()._unary(Op.LOG2)
+        return apply_function(Op.LOG2, self._to_float())
 
     def log10(self) -> Self:
         """The logarithm to base 10; NaN of negative numbers. Integers become float32.
@@ -86,6 +87,8 @@ class Exponential(Theme):
             >>> Tensor([1.0, 1000.0]).log10().tolist()
             [0.0, 3.0]
         """
+        if self.dtype.is_complex:
+            return compute_function("log10", self)
         return self._through_float64(lambda x: x.log().mul(1.0 / math.log(10.0)))
 
     def log1p(self) -> Self:
@@ -95,7 +98,7 @@ class Exponential(Theme):
             >>> Tensor([1e-10], dtype="float64").log1p().tolist()
             [9.999999999500001e-11]
         """
-        return self._to_float()._unary(Op.LOG1P)
+        return apply_function(Op.LOG1P, self._to_float())
 
     @rounds_once
     def logaddexp(self, other: Operand) -> Self:
@@ -118,7 +121,7 @@ class Exponential(Theme):
             >>> Tensor([4, 9]).sqrt().tolist()
             [2.0, 3.0]
         """
-        return self._to_float()._unary(Op.SQRT)
+        return apply_function(Op.SQRT, self._to_float())
 
     def rsqrt(self) -> Self:
         """`1 / sqrt(x)`. Integers become float32.
@@ -127,7 +130,7 @@ class Exponential(Theme):
             >>> Tensor([4.0, 0.25]).rsqrt().tolist()
             [0.5, 2.0]
         """
-        return self._to_float()._unary(Op.RSQRT)
+        return apply_function(Op.RSQRT, self._to_float())
 
     def cbrt(self) -> Self:
         """The cube root, of negative numbers too. Integers become float32.

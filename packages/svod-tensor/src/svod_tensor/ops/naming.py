@@ -122,6 +122,10 @@ def _is_number(value: object) -> bool:
     return not isinstance(value, (str, TensorBase)) and _becomes(float, value)
 
 
+def _is_complex(value: object) -> bool:
+    return isinstance(value, complex) or _is_number(value)
+
+
 def _becomes(kind: Callable[[Any], object], value: object) -> bool:
     # An array has the methods of a number, which work where it has one element.
     try:
@@ -136,7 +140,7 @@ def _is_size(value: object) -> bool:
 
 
 def _is_operand(value: object) -> bool:
-    return _is_number(value) or isinstance(value, (TensorBase, UOp, list, tuple, range)) or hasattr(value, "__array__")
+    return _is_complex(value) or isinstance(value, (TensorBase, UOp, list, tuple, range)) or hasattr(value, "__array__")
 
 
 _PLURALS: Final = {"an integer": "integers", "a tensor": "tensors", "a number": "numbers"}
@@ -144,6 +148,7 @@ _AXES: Final = "int | Sequence[int] | None"
 _NAMES: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     **dict.fromkeys(("Self", "TensorBase", "T"), (_is_tensor, "a tensor")),
     "int": (_is_integer, "an integer"), "SInt": (_is_size, "an integer"), "float": (_is_number, "a number"),
+    "complex": (_is_complex, "a number"),
     "bool": (lambda value: isinstance(value, bool), "True or False"), "str": (lambda value: isinstance(value, str), "a string"),
     "Operand": (_is_operand, "a tensor or a number"), "IndexItem": (_is_operand, "integers"),
     "NDArray[np.generic]": (lambda value: hasattr(value, "__array_interface__"), "an array of numpy"),

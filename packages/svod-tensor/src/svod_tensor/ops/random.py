@@ -85,11 +85,11 @@ class Random(Theme):
             shape: sizes, or one sequence of them.
             seed: fixes the numbers.
             generator: what they are drawn from; by default the one that `manual_seed` seeds.
-            dtype: of floats.
+            dtype: of floats, or complex: the variances of both parts are 1/2 then.
             device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
 
         Raises:
-            OperandError: if `dtype` is none of floats.
+            OperandError: if `dtype` is none of floats or complex numbers.
             ShapeError: if a size is negative.
 
         Source: Box and Muller, A Note on the Generation of Random Normal Deviates (1958).
@@ -99,6 +99,10 @@ class Random(Theme):
             >>> bool(x.mean().abs() < 0.1), bool((x.std() - 1).abs() < 0.1)
             (True, True)
         """
+        if to_dtype(dtype).is_complex:
+            part = to_dtype(dtype).part
+            pairs = cls.randn((*to_shape("randn", shape), 2), seed=seed, generator=generator, dtype=part, device=device)
+            return pairs.mul(math.sqrt(0.5)).as_complex()
         kind = float_dtype("randn", dtype)
         if kind is float64:
             bits, more = draw_words(cls, "randn", shape, seed, generator, device, n_words=2)

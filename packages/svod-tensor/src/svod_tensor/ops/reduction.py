@@ -16,6 +16,7 @@ from svod_ir import Op, UOp, make_alu, make_positions, make_reduce_axis
 from svod_tensor._shapes import Axes, broadcast_node, normalize_axes, normalize_axis
 from svod_tensor.errors import EmptyReductionError
 from svod_tensor.ops.base import DTypeLike
+from svod_tensor.ops.complex_functions import multiply_all
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import accumulation_dtype
 from svod_tensor.ops.theme import Theme
@@ -262,6 +263,8 @@ class Reduction(Theme):
     def _accumulate(self, operation: str, op: Op, axis: Axes, keepdims: bool, dtype: DTypeLike | None) -> Self:
         result = sum_dtype(self.dtype) if dtype is None else to_dtype(dtype)
         wide = self.cast(accumulation_dtype(result))
+        if result.is_complex and op is Op.MUL:
+            return multiply_all(wide, normalize_axes(operation, axis, self.ndim), keepdims)
         return wide._reduce(operation, op, axis, keepdims, empty=int(op is Op.MUL)).cast(result)
 
     def _extremum(self, operation: str, op: Op, axis: Axes, keepdims: bool) -> Self:

@@ -96,7 +96,7 @@ class Statistics(Theme):
     def var(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
         """The variance: squared distances from the mean, summed and divided by the number of elements minus `correction`.
 
-        Integers are added as float64, and their variance is float32.
+        Integers are added as float64, and their variance is float32. Of complex numbers it is that of the distances, and real.
 
         Args:
             axis: one axis, several, or None for all.
@@ -110,6 +110,10 @@ class Statistics(Theme):
             >>> Tensor([1.0, 3.0]).var().item(), Tensor([1.0, 3.0]).var(correction=1).item()
             (1.0, 2.0)
         """
+        if self.dtype.is_complex:
+            # The squares of distances are those of both parts.
+            parts = (part.var(axis, correction=correction, keepdims=keepdims) for part in (self.real, self.imag))
+            return next(parts).add(next(parts))
         wide = self._to_wide()
         centred = wide.sub(wide.mean(axis, keepdims=True))
         total = centred.square().sum(axis, keepdims=keepdims)
@@ -137,7 +141,7 @@ class Statistics(Theme):
             1.0
         """
         variance = self._to_wide().var(axis, correction=correction, keepdims=keepdims)
-        return take_root(variance).cast(self._to_float().dtype)
+        return take_root(variance).cast(self._to_float().dtype.part)
 
     @rounds_once
     def nanmean(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
@@ -209,6 +213,8 @@ class Statistics(Theme):
                 expected = 'a number as ord, or "fro" of two axes'
                 raise OperandError(operation="norm", found=f"{ord!r} of {n_axes}", expected=expected)
             ord = 2
+        if self.dtype.is_complex:
+            return self.abs().norm(axis, ord=ord, keepdims=keepdims)
         given = self._to_float()
         x = given.abs()
         if ord == math.inf:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from svod_dtype import float64
 from svod_ir import Op
 from svod_tensor._data import make_constant
+from svod_tensor.ops.complex_functions import apply_function, compute_function
 from svod_tensor.ops.composed import with_rule
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.partials import ACOS, ACOSH, ASIN, ASINH, ATAN, ATAN2, ATANH
@@ -40,7 +41,7 @@ class Trigonometry(Theme):
             >>> Tensor([0.0, 1.0]).sin().round(4).numpy()
             array([0.    , 0.8415], dtype=float32)
         """
-        return self._to_float()._unary(Op.SIN)
+        return apply_function(Op.SIN, self._to_float())
 
     def cos(self) -> Self:
         """The cosine of angles in radians. Integers become float32.
@@ -49,7 +50,7 @@ class Trigonometry(Theme):
             >>> Tensor([0.0, 1.0]).cos().round(4).numpy()
             array([1.    , 0.5403], dtype=float32)
         """
-        return self._to_float()._unary(Op.COS)
+        return apply_function(Op.COS, self._to_float())
 
     def tan(self) -> Self:
         """The tangent of angles in radians. Integers become float32.
@@ -58,7 +59,7 @@ class Trigonometry(Theme):
             >>> Tensor([0.0, 1.0]).tan().round(4).numpy()
             array([0.    , 1.5574], dtype=float32)
         """
-        return self._to_float()._unary(Op.TAN)
+        return apply_function(Op.TAN, self._to_float())
 
     def asin(self) -> Self:
         """The angle from -pi/2 to pi/2 with this sine; NaN outside -1 to 1. Integers become float32.
@@ -67,6 +68,8 @@ class Trigonometry(Theme):
             >>> Tensor([0.0, 1.0]).asin().round(4).numpy()
             array([0.    , 1.5708], dtype=float32)
         """
+        if self.dtype.is_complex:
+            return compute_function("asin", self)
         return self._through_float64(lambda x: with_rule(ASIN, _asin(x), (x,)))
 
     arcsin = asin
@@ -78,6 +81,8 @@ class Trigonometry(Theme):
             >>> Tensor([0.0, 1.0]).acos().round(4).numpy()
             array([1.5708, 0.    ], dtype=float32)
         """
+        if self.dtype.is_complex:
+            return compute_function("acos", self)
         return self._through_float64(lambda x: with_rule(ACOS, _acos(x), (x,)))
 
     arccos = acos
@@ -89,6 +94,8 @@ class Trigonometry(Theme):
             >>> Tensor([0.0, 1.0]).atan().round(4).numpy()
             array([0.    , 0.7854], dtype=float32)
         """
+        if self.dtype.is_complex:
+            return compute_function("atan", self)
         return self._through_float64(lambda x: with_rule(ATAN, _odd(x, _atan_of_positive), (x,)))
 
     arctan = atan
@@ -116,7 +123,7 @@ class Trigonometry(Theme):
             >>> Tensor([0.0, 1.0]).sinh().round(4).numpy()
             array([0.    , 1.1752], dtype=float32)
         """
-        return self._to_float()._unary(Op.SINH)
+        return apply_function(Op.SINH, self._to_float())
 
     def cosh(self) -> Self:
         """The hyperbolic cosine. Integers become float32.
@@ -125,7 +132,7 @@ class Trigonometry(Theme):
             >>> Tensor([0.0, 1.0]).cosh().round(4).numpy()
             array([1.    , 1.5431], dtype=float32)
         """
-        return self._to_float()._unary(Op.COSH)
+        return apply_function(Op.COSH, self._to_float())
 
     def tanh(self) -> Self:
         """The hyperbolic tangent. Integers become float32.
@@ -134,7 +141,7 @@ class Trigonometry(Theme):
             >>> Tensor([0.0, 1.0]).tanh().round(4).numpy()
             array([0.    , 0.7616], dtype=float32)
         """
-        return self._to_float()._unary(Op.TANH)
+        return apply_function(Op.TANH, self._to_float())
 
     def asinh(self) -> Self:
         """The number with this hyperbolic sine. Integers become float32.
@@ -143,6 +150,8 @@ class Trigonometry(Theme):
             >>> Tensor([0.0, 1.0]).asinh().round(4).numpy()
             array([0.    , 0.8814], dtype=float32)
         """
+        if self.dtype.is_complex:
+            return compute_function("asinh", self)
         return self._through_float64(lambda x: with_rule(ASINH, _odd(x, _asinh_of_positive), (x,)))
 
     arcsinh = asinh
@@ -154,6 +163,8 @@ class Trigonometry(Theme):
             >>> Tensor([1.0, 2.0]).acosh().round(4).numpy()
             array([0.   , 1.317], dtype=float32)
         """
+        if self.dtype.is_complex:
+            return compute_function("acosh", self)
         return self._through_float64(lambda x: with_rule(ACOSH, _acosh(x), (x,)))
 
     arccosh = acosh
@@ -165,6 +176,8 @@ class Trigonometry(Theme):
             >>> Tensor([0.0, 0.5]).atanh().round(4).numpy()
             array([0.    , 0.5493], dtype=float32)
         """
+        if self.dtype.is_complex:
+            return compute_function("atanh", self)
         return self._through_float64(lambda x: with_rule(ATANH, _odd(x, _atanh_of_positive), (x,)))
 
     arctanh = atanh

@@ -165,6 +165,16 @@ class OperatorConformance(Conformance):
         for found, wanted in zip(differentiate("float32", self.device), expected, strict=True):
             check(self.compute(found), wanted.numpy().astype(np.float32), rtol=1e-4, atol=1e-4)
 
+    def test_complex_numbers_are_computed_as_pairs(self) -> None:
+        rng = np.random.default_rng(6)
+        a, b = (rng.normal(size=(2, 5, 6)).astype(np.float32) for _ in range(2))
+        x, y = (Tensor(c, device=self.device).permute(1, 2, 0).contiguous().as_complex() for c in (a, b))
+        u, v = (c[0] + 1j * c[1] for c in (a, b))
+        pairs = [(x * y, u * v), (x / y, u / v), (x @ y.T, u @ v.T), (x.conj().sum(0), u.conj().sum(0))]
+        for found, expected in pairs:
+            parts = np.stack([expected.real, expected.imag], -1)
+            check(self.compute(found.as_real()), parts, rtol=1e-5, atol=1e-5)
+
     def test_a_loop_and_its_derivative_are_those_of_the_cpu(self) -> None:
         values = make_array(np.random.default_rng(5), (4, 3), "float32")
 
