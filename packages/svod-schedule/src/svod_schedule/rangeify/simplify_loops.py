@@ -25,6 +25,7 @@ from svod_schedule.rangeify.loop_costs import is_expensive, is_made_of_numbers
 from svod_schedule.rangeify.loop_draft import LoopDraft, bind_operands, list_slots, list_written_slots
 from svod_schedule.rangeify.merge_loops import merge_loops
 from svod_schedule.rangeify.simplify_choice import simplify_choice
+from svod_schedule.rangeify.widen_slices import cut_results, widen_slices
 from svod_schedule.rangeify.write_out_loops import is_short, write_out
 
 __all__ = ["simplify_loops"]
@@ -84,7 +85,10 @@ def _simplify_loop(draft: LoopDraft) -> Mapping[int, UOp]:
     _merge_operands(draft)
     _hoist(draft)
     draft.drop_operands()
-    return write_out(draft) if is_short(draft) else draft.make_results()
+    if is_short(draft):
+        return write_out(draft)
+    shapes = widen_slices(draft)
+    return cut_results(draft.make_results(), shapes)
 
 
 def _get_initial(draft: LoopDraft, position: int) -> UOp:
