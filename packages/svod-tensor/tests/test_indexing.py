@@ -196,3 +196,17 @@ def test_a_negative_number_of_classes_is_an_error():
     with pytest.raises(ShapeError, match="one_hot: shape"):
         Tensor([0, 1]).one_hot(-1)
     assert Tensor([0, 1]).one_hot(0).shape == (2, 0)
+
+
+@pytest.mark.parametrize("mode", ["wrap", "clip"])
+def test_positions_out_of_range_are_taken_from_an_end(rng, mode):
+    a = make_array(rng, (3, 4), "float32")
+    for places in (np.array([5, -1, 0]), np.array([[-9, 300]]), np.array([7, 200], np.uint8)):
+        for axis in (None, 0, 1):
+            expected = np.take(a, places, axis, mode=mode)
+            check(Tensor(a).take(places, axis, mode=mode), expected)
+            check(Tensor(a).take(Tensor(places), axis, mode=mode), expected)
+    with pytest.raises(OperandError, match="'fold' as mode"):
+        Tensor(a).take([0], mode="fold")
+    with pytest.raises(ShapeError, match="nothing to take on axis 0"):
+        Tensor.zeros(0).take([0], mode=mode)

@@ -32,6 +32,7 @@ def take(x: Operand, indices: IndexItem, /, *, axis: int | None = None) -> Tenso
     Raises:
         IndexOutOfRangeError: if a known position is out of range.
         IndexKindError: if the positions are no integers.
+        OperandError: if the mode is not known.
 
     Example:
         >>> import svod_tensor as sv

@@ -9,7 +9,7 @@ never touches memory outside, unless the plan checks its operands: then it is an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeVar, cast
 
 from svod_dtype import DType, int64
 from svod_ir import (
@@ -50,6 +50,7 @@ from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
+    from svod_tensor.ops.base import Operand
     from svod_tensor.ops.index_items import Index, IndexItem
 
 __all__ = ["Indexing", "look_up"]
@@ -125,25 +126,34 @@ class Indexing(Theme):
         """
         return (self[i] for i in range(len(self)))
 
-    def take(self, indices: IndexItem, axis: int | None = None) -> Self:
+    def take(
+        self, indices: IndexItem, axis: int | None = None, *, mode: Literal["raise", "wrap", "clip"] = "raise"
+    ) -> Self:
         """The elements at `indices` along an axis: the axis becomes the axes of `indices`.
 
         Args:
             indices: integers, negative ones counted from the end. Known ones (ints, lists, arrays) are checked; a
                 position of a tensor that is out of range reads as 0, or is an error in a plan that checks its operands.
             axis: along which; None flattens first.
+            mode: what a position out of range is, as numpy has it: an error, as said; with `"wrap"` one that is counted
+                on from the other end; with `"clip"` the nearest end, which is the first for all negative ones.
 
         Raises:
             IndexOutOfRangeError: if a known position is out of range.
             IndexKindError: if the positions are no integers.
+            OperandError: if the mode is not known.
 
         Example:
             >>> Tensor([[1, 2, 3], [4, 5, 6]]).take([2, 0], axis=1).tolist()
             [[3, 1], [6, 4]]
+            >>> Tensor([1, 2, 3]).take([3, -4], mode="wrap").tolist()
+            [1, 3]
         """
         if axis is None:
-            return self.flatten().take(indices, 0)
+            return self.flatten().take(indices, 0, mode=mode)
         axis = normalize_axis("take", axis, self.ndim)
+        if mode != "raise":
+            indices = _bring_inside(self._wrap(cast("Operand", indices)), self.shape[axis], axis, mode)
         return self._take(indices, axis, "take")
 
     index_select = take
@@ -364,6 +374,19 @@ def look_up(source: UOp, positions: UOp, axis: int) -> UOp:
     part = make_shrink(source, tuple((0, s) for s in outer))
     linear = _linear_position(coordinates, part.shape, checked=[a != axis for a in range(ndim)])
     return make_gather(make_reshape(part, (product(part.shape),)), linear, 0)
+
+
+def _bring_inside(positions: T, size: SInt, axis: int, mode: str) -> T:
+    """Positions of the other end, or the nearest ones, in place of those that are out of range."""
+    if mode not in ("wrap", "clip"):
+        raise OperandError(operation="take", found=f"{mode!r} as mode", expected='"raise", "wrap" or "clip"')
+    if not positions.dtype.is_int:
+        raise IndexKindError(found=positions, problem=f"positions are integers, not {positions.dtype}")
+    (known,) = concrete_shape("take", (size,))
+    if not known:
+        raise ShapeError(operation="take", shape=(0,), problem=f"has nothing to take on axis {axis}")
+    wide = positions.cast(int64)
+    return wide.remainder(known) if mode == "wrap" else wide.clip(0, known - 1)
 
 
 def _linear_position(coordinates: Sequence[UOp], sizes: Sequence[SInt], checked: Sequence[bool]) -> UOp:
