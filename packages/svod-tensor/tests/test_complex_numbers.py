@@ -502,3 +502,17 @@ def test_complex_numbers_are_drawn_and_counted():
         Tensor.linspace(0, 1j, 3)
     check(np.conj(Tensor(A)), A.conj())
     check(sv.fori_loop(0, 3, lambda i, c: c * 1j, 1j), np.complex64(1j * 1j**3))
+
+
+def test_functions_of_python_get_the_parts():
+    def turn(out: np.ndarray, size: np.ndarray, x: np.ndarray) -> None:
+        numbers = x.view(np.complex64)[..., 0]
+        out.view(np.complex64)[..., 0] = numbers * 1j
+        size[...] = abs(numbers)
+
+    sv.register_custom_function("turn of complex numbers", turn)
+    x = Tensor(A)
+    outputs = [(x.shape, "complex64"), (x.shape, "float32")]
+    turned, size = sv.custom_function("turn of complex numbers", x * 2, outputs=outputs)
+    check(turned + 1, 2j * A + 1)
+    check(size, abs(2 * A))

@@ -35,7 +35,8 @@ def custom_function(
 ) -> Tensor | tuple[Tensor, ...]:
     """The tensors that the function registered for `kind` makes of `inputs`.
 
-    The results depend on nothing but the inputs and numbers: equal calls in one graph are made once.
+    The results depend on nothing but the inputs and numbers: equal calls in one graph are made once. The function gets complex
+    inputs and results as arrays of floats with a last axis of 2, the real parts first; `array.view("complex64")[..., 0]` shows the numbers.
 
     Args:
         kind: which function; it may be registered later, before the results are computed.
@@ -57,7 +58,12 @@ def custom_function(
         UnsupportedError: when the result is computed, if nothing is registered for `kind`.
     """
     wanted = outputs if isinstance(outputs, list) else [outputs]
-    specs = [ArraySpec(to_dtype(dtype), to_shape(kind, (shape,))) for shape, dtype in wanted]
+    dtypes = [to_dtype(dtype) for _, dtype in wanted]
+    shapes = [to_shape(kind, (shape,)) for shape, _ in wanted]
+    specs = [
+        ArraySpec(dtype.part, (*shape, 2) if dtype.is_complex else shape)
+        for dtype, shape in zip(dtypes, shapes, strict=True)
+    ]
     for shape in (*(s.shape for s in specs), *(x.shape for x in inputs)):
         if not all(map(max_size, shape)):
             raise ShapeError(operation=f"custom function {kind!r}", shape=shape, problem="has no elements")
@@ -66,11 +72,11 @@ def custom_function(
             raise OperandError(
                 operation=f"custom function {kind!r}", found=f"shards on {x.device}", expected="tensors on one device"
             )
-    read = [x.contiguous().uop for x in inputs]
+    read = [(x.as_real() if x.dtype.is_complex else x).contiguous().uop for x in inputs]
     node = make_custom_function(kind, specs, read, list(map(_to_node, numbers)))
-    if not isinstance(outputs, list):
-        return Tensor.from_uop(node)
-    return tuple(map(Tensor.from_uop, list_outputs(node)))
+    made = map(Tensor.from_uop, list_outputs(node) if isinstance(outputs, list) else [node])
+    results = [result.as_complex() if dtype.is_complex else result for result, dtype in zip(made, dtypes, strict=True)]
+    return tuple(results) if isinstance(outputs, list) else results[0]
 
 
 def _to_node(number: Number) -> UOp:
