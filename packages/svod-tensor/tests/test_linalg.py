@@ -85,6 +85,46 @@ def test_functions_of_all_matrices_agree_with_numpy(shape: tuple[int, ...]) -> N
         assert_agree(sv.linalg.matrix_rank(t), np.zeros(shape[:-2], int))
 
 
+@pytest.mark.parametrize("dtype", ["complex128", "complex64"])
+def test_complex_matrices_agree_with_numpy(dtype: str) -> None:
+    x = (array(2, 4, 4) + 1j * array(2, 4, 4, seed=1)).astype(dtype)
+    b = (array(4, 3) + 1j * array(4, 3, seed=2)).astype(dtype)
+    hermitian, tolerance = x + x.conj().mT, 1e-10 if dtype == "complex128" else 1e-4
+    definite = x @ x.conj().mT
+    for name in ("inv", "det", "svdvals", "pinv", "eigvals", "matrix_rank", "cond"):
+        assert_agree(getattr(sv.linalg, name)(x), getattr(np.linalg, name)(x), tolerance)
+    assert_agree(sv.linalg.solve(x, b), np.linalg.solve(x, b), tolerance)
+    assert_agree(sv.linalg.solve_triangular(x, b), np.linalg.solve(np.tril(x), b), tolerance)
+    assert_agree(sv.linalg.cholesky(definite), np.linalg.cholesky(definite), tolerance)
+    assert_agree(sv.linalg.cholesky(definite, upper=True), np.linalg.cholesky(definite, upper=True), tolerance)
+    assert_agree(sv.linalg.eigvalsh(hermitian), np.linalg.eigvalsh(hermitian), tolerance)
+    for order in ("fro", "nuc", 1, 2, -2, np.inf):
+        assert_agree(sv.linalg.matrix_norm(x, ord=order), np.linalg.norm(x, order, (-2, -1)), tolerance)
+    for ours, theirs in (
+        (sv.linalg.slogdet(x), np.linalg.slogdet(x)),
+        (sv.linalg.eigh(hermitian), np.linalg.eigh(hermitian)),
+        (sv.linalg.svd(x), np.linalg.svd(x)),
+        (sv.linalg.qr(x), np.linalg.qr(x)),
+        (sv.linalg.eig(x), np.linalg.eig(x)),
+    ):
+        for found, expected in zip(ours, theirs, strict=True):
+            assert found.numpy().dtype == expected.dtype
+            assert_agree(found, expected, tolerance)
+    found, expected = sv.linalg.lstsq(x[0, :, :2], b), np.linalg.lstsq(x[0, :, :2], b)
+    assert_agree(found.x, expected[0], tolerance)
+    assert_agree(found.residuals, expected[1], tolerance)
+    assert_agree(sv.linalg.expm(x) @ sv.linalg.expm(-x), np.broadcast_to(np.eye(4), x.shape), 100 * tolerance)
+
+
+def test_eigenvalues_of_real_matrices_are_complex() -> None:
+    for x in (array(3, 4, 4), np.eye(3), np.zeros((0, 2, 2)), array(2, 2).astype("f")):
+        values, vectors = sv.linalg.eig(x)
+        assert values.dtype.is_complex
+        assert vectors.numpy().dtype == np.result_type(x.dtype, np.complex64)
+        assert_agree(values, np.linalg.eigvals(x).astype(complex), 1e-6)
+        np.testing.assert_allclose(x @ vectors.numpy(), vectors.numpy() * values.numpy()[..., None, :], atol=1e-6)
+
+
 def test_right_sides_are_vectors_or_matrices_and_broadcast() -> None:
     x, many = array(4, 4), array(2, 1, 4, 4, seed=1)
     for a, shape in ((x, (4,)), (x, (4, 0)), (x, (2, 3, 4, 5)), (many, (4,)), (many, (3, 4, 2)), (x[None], (4, 2))):

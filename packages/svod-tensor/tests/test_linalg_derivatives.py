@@ -63,6 +63,55 @@ def test_derivatives_agree_with_differences_in_both_modes(case: MatrixCase) -> N
     np.testing.assert_allclose(again, second.item(), rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.parametrize("case", ALL)
+def test_derivatives_by_complex_matrices_agree_with_differences(case: MatrixCase) -> None:
+    rng = np.random.default_rng(6)
+    arrays = [part for a in draw(rng, case, "complex128") for part in (a.real, a.imag)]
+    along = [rng.normal(size=a.shape) for a in arrays]
+
+    def value(*given: Tensor) -> Tensor:
+        """A real number of all parts of all results, of the parts of all arguments."""
+        found = case.call(*(real.complex(imag) for real, imag in zip(given[::2], given[1::2], strict=True)))
+        weights = np.random.default_rng(3)
+        parts = found if isinstance(found, tuple) else (found,)
+        total = Tensor(0.0).cast("float64")
+        for part in parts:
+            for real in (part.real, part.imag) if part.dtype.is_complex else (part,):
+                total = total + (real * Tensor(np.asarray(weights.normal(size=part.shape)))).sum()
+        return total
+
+    gradients = grad(value, tuple(range(len(arrays))))(*map(Tensor, arrays))
+    _, forward = jvp(value, tuple(map(Tensor, arrays)), tuple(map(Tensor, along)))
+    above = value(*(Tensor(a + STEP * d) for a, d in zip(arrays, along, strict=True)))
+    below = value(*(Tensor(a - STEP * d) for a, d in zip(arrays, along, strict=True)))
+    Tensor.realize_batch([*gradients, forward, above, below])
+    expected = (above.item() - below.item()) / (2 * STEP)
+    reverse = sum(float((part.numpy() * d).sum()) for part, d in zip(gradients, along, strict=True))
+    np.testing.assert_allclose(reverse, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(forward.item(), reverse, rtol=1e-9, atol=1e-9)
+
+
+def test_eigenvectors_and_signs_of_complex_determinants_have_derivatives() -> None:
+    rng = np.random.default_rng(2)
+    x, d = (rng.normal(size=(2, 3, 3)) for _ in range(2))
+    # Sizes do not see the phases of vectors.
+    weights = Tensor(rng.normal(size=(3, 3)))
+    calls: list[Callable[[Tensor], Tensor]] = [
+        lambda a: ((sv.linalg.eig(a).eigenvectors.abs() * weights) ** 2).sum(),
+        lambda a: (sv.linalg.slogdet(a).sign * (1 + 2j)).real,
+    ]
+    for call in calls:
+        whole = lambda parts, call=call: call(parts[0].complex(parts[1]))  # noqa: E731
+        found = (grad(whole)(Tensor(x)).numpy() * d).sum()
+        above, below = whole(Tensor(x + STEP * d)).item(), whole(Tensor(x - STEP * d)).item()
+        np.testing.assert_allclose(found, (above - below) / (2 * STEP), rtol=1e-6)
+    real = rng.normal(size=(3, 3))
+    slope = grad(calls[0])(Tensor(real))
+    assert slope.dtype is sv.float64
+    above, below = calls[0](Tensor(real + STEP * d[0])).item(), calls[0](Tensor(real - STEP * d[0])).item()
+    np.testing.assert_allclose((slope.numpy() * d[0]).sum(), (above - below) / (2 * STEP), rtol=1e-6)
+
+
 def test_a_determinant_has_a_derivative_where_it_is_zero() -> None:
     x = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]])
     expected = [[-3.0, 6.0, -3.0], [6.0, -12.0, 6.0], [-3.0, 6.0, -3.0]]

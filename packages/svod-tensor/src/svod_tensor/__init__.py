@@ -40,7 +40,7 @@ from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from svod_tensor import linalg
+    from svod_tensor import fft, linalg
     from svod_tensor._generator import Generator, default_generator, manual_seed
     from svod_tensor._origins import is_tracking_origins, scope, track_origins
     from svod_tensor._safetensors import load_safetensors, read_safetensors_metadata, save_safetensors
@@ -165,7 +165,7 @@ __all__ = [
     "checkpoint", "clear_caches", "clip", "complex64", "complex128", "concat", "cond", "conj", "copysign",
     "cos", "cosh", "count_nonzero", "cumulative_prod", "cumulative_sum", "custom_function", "custom_gradient",
     "default_generator", "depend_on", "diff", "divide", "e", "empty", "empty_like", "equal", "exp",
-    "expand_dims", "expm1", "eye", "finfo", "flip", "float8_e4m3", "float8_e5m2", "float16", "float32",
+    "expand_dims", "expm1", "eye", "fft", "finfo", "flip", "float8_e4m3", "float8_e5m2", "float16", "float32",
     "float64", "floor", "floor_divide", "fori_loop", "from_dlpack", "full", "full_like", "grad", "greater",
     "greater_equal", "gru", "hessian", "hypot", "iinfo", "imag", "inf", "int8", "int16", "int32", "int64",
     "intersect1d", "is_tracking_origins", "isdtype", "isfinite", "isin", "isinf", "isnan", "jacobian", "jit",
@@ -228,7 +228,7 @@ _LAZY = {
     "while_loop": "loops.fori",
 }
 
-_EXTENSIONS = ("linalg",)
+_EXTENSIONS = ("fft", "linalg")
 """Modules that are names of this one."""
 
 

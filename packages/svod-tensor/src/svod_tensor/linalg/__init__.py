@@ -17,10 +17,13 @@ from __future__ import annotations
 from svod_tensor.errors import MatrixError
 from svod_tensor.linalg.decompositions import (
     EighResult,
+    EigResult,
     QRResult,
     SVDResult,
     cholesky,
+    eig,
     eigh,
+    eigvals,
     eigvalsh,
     qr,
     svd,
@@ -51,8 +54,8 @@ from svod_tensor.linalg.solving import (
 )
 
 __all__ = [
-    "EighResult", "LstsqResult", "MatrixError", "QRResult", "SVDResult", "SlogdetResult", "cholesky", "cond", "cross",
-    "det", "diagonal", "eigh", "eigvalsh", "expm", "inv", "lstsq", "matmul", "matrix_norm", "matrix_power",
+    "EigResult", "EighResult", "LstsqResult", "MatrixError", "QRResult", "SVDResult", "SlogdetResult", "cholesky", "cond", "cross",
+    "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "expm", "inv", "lstsq", "matmul", "matrix_norm", "matrix_power",
     "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve",
     "solve_triangular", "svd", "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
 ]  # fmt: skip

@@ -23,14 +23,14 @@ def read_floats(*operands: Operand) -> tuple[list[Tensor], DType]:
     Integers and bools are float32; narrow floats are computed in float32.
     """
     tensors = [to_tensor(x) for x in operands]
-    kind = reduce(promote_types, (x.dtype if x.dtype.is_float else float32 for x in tensors))
+    kind = reduce(promote_types, (x.dtype if x.dtype.is_inexact else float32 for x in tensors))
     wide = accumulation_dtype(kind)
     return [x if x.dtype is wide else x.cast(wide) for x in tensors], kind
 
 
 def round_to(kind: DType, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """Results in the dtype of the operands."""
-    return tuple(x if x.dtype is kind else x.cast(kind) for x in tensors)
+    """Results in the dtype of the operands; those that are real where these are complex, or the other way, as they are."""
+    return tuple(x.cast(kind) if x.dtype is not kind and x.dtype.is_float and kind.is_float else x for x in tensors)
 
 
 def check_matrices(operation: str, x: Tensor) -> None:

@@ -13,7 +13,27 @@ from svod_tensor.tensor import Tensor
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
 
-__all__ = ["EighResult", "QRResult", "SVDResult", "cholesky", "eigh", "eigvalsh", "qr", "svd", "svdvals"]
+__all__ = [
+    "EigResult",
+    "EighResult",
+    "QRResult",
+    "SVDResult",
+    "cholesky",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "qr",
+    "svd",
+    "svdvals",
+]
+
+
+class EigResult(NamedTuple):
+    """What `eig` gives."""
+
+    eigenvalues: Tensor
+    eigenvectors: Tensor
 
 
 class EighResult(NamedTuple):
@@ -61,6 +81,50 @@ def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
     check_square("cholesky", a)
     found = adjoint(factors.cholesky(adjoint(a))) if upper else factors.cholesky(a)
     return round_to(kind, found)[0]
+
+
+def eig(x: Operand, /) -> EigResult:
+    """The eigenvalues and eigenvectors of matrices, by LAPACK (geev): complex numbers, also of real matrices.
+
+    Args:
+        x: of shape (..., n, n). For symmetric matrices, `eigh` is more exact and takes less time.
+
+    Returns:
+        `eigenvalues` of shape (..., n), in any order, and `eigenvectors` of shape (..., n, n), one in each column, of length
+        1. Where values are equal there is no derivative, and it is infinite or NaN.
+
+    Raises:
+        ShapeError: if the matrices are not square.
+        MatrixError (when the result is computed): if the iteration does not converge, as with NaNs.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.eig(Tensor([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues.tolist()
+        [1j, -1j]
+    """
+    (a,), _ = read_floats(x)
+    check_square("eig", a)
+    return EigResult(*factors.eig(a))
+
+
+def eigvals(x: Operand, /) -> Tensor:
+    """The eigenvalues of matrices, in any order, by LAPACK (geev): complex numbers, also of real matrices.
+
+    Args:
+        x: of shape (..., n, n). For symmetric matrices, `eigvalsh` is more exact and takes less time.
+
+    Raises:
+        ShapeError: if the matrices are not square.
+        MatrixError (when the result is computed): if the iteration does not converge, as with NaNs.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linalg.eigvals(Tensor([[2.0, 1.0], [0.0, 3.0]])).tolist()
+        [(2+0j), (3+0j)]
+    """
+    (a,), _ = read_floats(x)
+    check_square("eigvals", a)
+    return factors.eigvals(a)
 
 
 def eigh(x: Operand, /) -> EighResult:

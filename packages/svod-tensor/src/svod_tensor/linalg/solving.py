@@ -154,7 +154,7 @@ def lstsq(x1: Operand, x2: Operand, /, rcond: float | None = None) -> LstsqResul
     columns = _to_columns("lstsq", a, b)
     cutoff = systems.get_cutoff(a, rcond)
     found = systems.least_squares(a, columns, cutoff)
-    residuals = columns.sub(a.matmul(found)).square().sum(-2)
+    residuals = columns.sub(a.matmul(found)).abs().square().sum(-2)
     values = factors.singular_values(a)
     x, residuals, values = round_to(kind, found.squeeze(-1) if b.ndim == 1 else found, residuals, values)
     return LstsqResult(x, residuals, matrix_rank(a, rtol=cutoff), values)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from svod_tensor.matrices.call import call_host
-from svod_tensor.matrices.rules import adjoint, matrix_rule, with_matrix_rule
+from svod_tensor.matrices.rules import adjoint, conjugate, matrix_rule, with_matrix_rule
 from svod_tensor.matrices.systems import inverse
 from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.libraries import LINALG
@@ -27,7 +27,7 @@ def determinant(x: T) -> T:
 def _determinant_gradient(cotangents: Parts[T], _: object, operands: Sequence[T]) -> tuple[T | None]:
     """Of singular matrices too."""
     (given,), (x,) = cotangents, operands
-    return (None if given is None else given.unsqueeze(-1).unsqueeze(-1).mul(_cofactors(x)),)
+    return (None if given is None else given.unsqueeze(-1).unsqueeze(-1).mul(conjugate(_cofactors(x))),)
 
 
 def _cofactors(x: T) -> T:
@@ -42,21 +42,25 @@ def _cofactors_gradient(cotangents: Parts[T], values: Sequence[T], operands: Seq
     (given,), (value,), (x,) = cotangents, values, operands
     if given is None:
         return (None,)
-    turned = adjoint(inverse(x))
-    total = given.mul(value).sum((-2, -1), keepdims=True)
-    return (total.mul(turned).sub(turned.matmul(adjoint(given)).matmul(value)),)
+    turned, straight = adjoint(inverse(x)), conjugate(value)
+    total = given.mul(straight).sum((-2, -1), keepdims=True)
+    return (total.mul(turned).sub(straight.matmul(given.transpose(-2, -1)).matmul(turned)),)
 
 
 def log_determinant(x: T) -> tuple[T, T]:
     """The sign of the determinant of each matrix, and the logarithm of its size."""
     shape = x.shape[:-2]
-    found = call_host(f"{LINALG}slogdet", [x], [(shape, x.dtype), (shape, x.dtype)])
+    found = call_host(f"{LINALG}slogdet", [x], [(shape, x.dtype), (shape, x.dtype.part)])
     sign, log = with_matrix_rule(_log_determinant_gradient, found, (x,))
     return sign, log
 
 
 @matrix_rule("slogdet")
-def _log_determinant_gradient(cotangents: Parts[T], _: object, operands: Sequence[T]) -> tuple[T | None]:
-    """The sign has none."""
-    (_, of_log), (x,) = cotangents, operands
-    return (None if of_log is None else of_log.unsqueeze(-1).unsqueeze(-1).mul(adjoint(inverse(x))),)
+def _log_determinant_gradient(cotangents: Parts[T], values: Sequence[T], operands: Sequence[T]) -> tuple[T | None]:
+    """A sign that is 1 or -1 has none; one of complex numbers turns."""
+    (of_sign, of_log), (sign, _), (x,) = cotangents, values, operands
+    factor = of_log
+    if of_sign is not None and x.dtype.is_complex:
+        turn = conjugate(of_sign).mul(sign).imag.neg()
+        factor = (turn.zeros_like() if of_log is None else of_log).complex(turn)
+    return (None if factor is None else factor.unsqueeze(-1).unsqueeze(-1).mul(adjoint(inverse(x))),)

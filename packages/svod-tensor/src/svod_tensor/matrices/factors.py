@@ -10,23 +10,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
+from svod_dtype import DType, complex64, promote_types
 from svod_ir import NotDifferentiableError, SInt
 from svod_ir.sizes import normalize_size
 from svod_ir.uop import to_node
 from svod_tensor.matrices.call import call_host
 from svod_tensor.matrices.rules import (
     adjoint,
+    conjugate,
     diagonal_matrix,
     is_diagonal,
     matrix_rule,
     scale_columns,
     with_matrix_rule,
 )
-from svod_tensor.matrices.systems import solve_triangular
-from svod_tensor.ops.theme import Theme
+from svod_tensor.matrices.systems import solve, solve_triangular
+from svod_tensor.ops.theme import Theme, take_part
 from svod_tensor.python_functions.libraries import LINALG
 
-__all__ = ["cholesky", "eigh", "eigvalsh", "min_size", "qr", "singular_values", "svd"]
+__all__ = ["cholesky", "eig", "eigh", "eigvals", "eigvalsh", "min_size", "qr", "singular_values", "svd"]
 
 T = TypeVar("T", bound=Theme)
 Parts = Sequence["T | None"]
@@ -53,7 +55,7 @@ def _cholesky_gradient(cotangents: Parts[T], values: Sequence[T], _: object) -> 
 
 def eigh(x: T) -> tuple[T, T]:
     """The eigenvalues, smallest first, and in columns the eigenvectors of symmetric matrices; the lower triangle is read."""
-    found = call_host(f"{LINALG}eigh", [x], [(x.shape[:-1], x.dtype), (x.shape, x.dtype)])
+    found = call_host(f"{LINALG}eigh", [x], [(x.shape[:-1], x.dtype.part), (x.shape, x.dtype)])
     values, vectors = with_matrix_rule(_eigh_gradient, found, (x,))
     return values, vectors
 
@@ -64,9 +66,8 @@ def _eigh_gradient(cotangents: Parts[T], found: Sequence[T], _: object) -> tuple
     (of_values, of_vectors), (values, vectors) = cotangents, found
     inner: T | None = None if of_values is None else diagonal_matrix(of_values)
     if of_vectors is not None:
-        between = values.unsqueeze(-2).sub(values.unsqueeze(-1))
         turned = adjoint(vectors).matmul(of_vectors)
-        turned = is_diagonal(turned).where(0, turned.div(between))
+        turned = is_diagonal(turned).where(0, turned.div(_get_distances(values)))
         inner = turned if inner is None else inner.add(turned)
     if inner is None:
         return (None,)
@@ -75,7 +76,7 @@ def _eigh_gradient(cotangents: Parts[T], found: Sequence[T], _: object) -> tuple
 
 def eigvalsh(x: T) -> T:
     """The eigenvalues of symmetric matrices, smallest first."""
-    found = call_host(f"{LINALG}eigvalsh", [x], [(x.shape[:-1], x.dtype)])
+    found = call_host(f"{LINALG}eigvalsh", [x], [(x.shape[:-1], x.dtype.part)])
     return with_matrix_rule(_eigvalsh_gradient, found, (x,))[0]
 
 
@@ -89,12 +90,64 @@ def _eigvalsh_gradient(cotangents: Parts[T], _: object, operands: Sequence[T]) -
     return (_make_symmetric(scale_columns(vectors, given).matmul(adjoint(vectors))),)
 
 
+def eig(x: T) -> tuple[T, T]:
+    """The eigenvalues of matrices, in any order, and in columns the eigenvectors: complex numbers."""
+    dtype = to_complex_dtype(x.dtype)
+    found = call_host(f"{LINALG}eig", [x], [(x.shape[:-1], dtype), (x.shape, dtype)])
+    values, vectors = with_matrix_rule(_eig_gradient, found, (x,))
+    return values, vectors
+
+
+@matrix_rule("eig")
+def _eig_gradient(cotangents: Parts[T], found: Sequence[T], _: object) -> tuple[T | None]:
+    """Vectors have length 1 whatever the matrix is. Infinite where two values are equal.
+
+    Source: C. Boeddeker et al., On the computation of complex-valued gradients with application to statistically optimum
+    beamforming, 2017, equation 4.77.
+    """
+    (of_values, of_vectors), (values, vectors) = cotangents, found
+    turned = adjoint(vectors)
+    inner: T | None = None if of_values is None else diagonal_matrix(of_values)
+    if of_vectors is not None:
+        along = turned.matmul(of_vectors)
+        lengths = is_diagonal(along).where(along.real, 0).sum(-2)
+        part = along.sub(turned.matmul(scale_columns(vectors, lengths)))
+        part = is_diagonal(part).where(0, part.div(conjugate(_get_distances(values))))
+        inner = part if inner is None else inner.add(part)
+    return (None if inner is None else solve(turned, inner.matmul(turned)),)
+
+
+def eigvals(x: T) -> T:
+    """The eigenvalues of matrices, in any order: complex numbers."""
+    found = call_host(f"{LINALG}eigvals", [x], [(x.shape[:-1], to_complex_dtype(x.dtype))])
+    return with_matrix_rule(_eigvals_gradient, found, (x,))[0]
+
+
+@matrix_rule("eigvals")
+def _eigvals_gradient(cotangents: Parts[T], values: Sequence[T], operands: Sequence[T]) -> tuple[T | None]:
+    """The vectors are computed for the derivative alone. LAPACK may find the values of both in two orders."""
+    (given,), (value,), (x,) = cotangents, values, operands
+    if given is None:
+        return (None,)
+    values_too, vectors = eig(x)
+    turned = adjoint(vectors)
+    nearest = value.unsqueeze(-2).sub(values_too.unsqueeze(-1)).abs().argmin(-1)
+    placed = given.take_along_axis(nearest, -1)
+    return (solve(turned, diagonal_matrix(placed).matmul(turned)),)
+
+
+def to_complex_dtype(dtype: DType) -> DType:
+    """The dtype of complex numbers whose parts have the precision of `dtype`."""
+    return promote_types(dtype, complex64)
+
+
 def svd(x: T, *, is_full: bool) -> tuple[T, T, T]:
     """The left singular vectors in columns, the singular values, largest first, and the right vectors in rows."""
     *batch, rows, columns = x.shape
     n = min_size(rows, columns)
     shapes = (*batch, rows, rows if is_full else n), (*batch, n), (*batch, columns if is_full else n, columns)
-    found = call_host(f"{LINALG}svd", [x], [(shape, x.dtype) for shape in shapes], [is_full])
+    dtypes = x.dtype, x.dtype.part, x.dtype
+    found = call_host(f"{LINALG}svd", [x], list(zip(shapes, dtypes, strict=True)), [is_full])
     left, values, right = with_matrix_rule(_svd_gradient, found, (x,))
     return left, values, right
 
@@ -111,12 +164,15 @@ def _svd_gradient(cotangents: Parts[T], found: Sequence[T], operands: Sequence[T
         left, _, right = svd(x, is_full=False)
     inner: T | None = None if of_values is None else diagonal_matrix(of_values)
     outer: T | None = None
-    squares = values.square()
-    between = squares.unsqueeze(-2).sub(squares.unsqueeze(-1))
+    between = _get_distances(values.square())
     if of_left is not None:
         turned = adjoint(left).matmul(of_left)
         part = is_diagonal(turned).where(0, scale_columns(_make_skew(turned).div(between), values))
         inner = part if inner is None else inner.add(part)
+        if x.dtype.is_complex:
+            # What turns the phases of a pair of vectors.
+            phases = is_diagonal(turned).where(_make_skew(turned).mul(0.5), 0)
+            inner = inner.add(scale_columns(phases, values.reciprocal()))
         if rows != n:
             scaled = scale_columns(of_left, values.reciprocal())
             outer = scaled.sub(left.matmul(adjoint(left).matmul(scaled))).matmul(right)
@@ -139,7 +195,7 @@ def _svd_gradient(cotangents: Parts[T], found: Sequence[T], operands: Sequence[T
 def singular_values(x: T) -> T:
     """The singular values, largest first."""
     *batch, rows, columns = x.shape
-    found = call_host(f"{LINALG}svdvals", [x], [((*batch, min_size(rows, columns)), x.dtype)])
+    found = call_host(f"{LINALG}svdvals", [x], [((*batch, min_size(rows, columns)), x.dtype.part)])
     return with_matrix_rule(_singular_values_gradient, found, (x,))[0]
 
 
@@ -174,13 +230,12 @@ def _qr_gradient(cotangents: Parts[T], found: Sequence[T], operands: Sequence[T]
         if q.shape[-1] != columns:
             raise _refuse("qr", "its columns beyond those of the matrix are any that fill the space", "mode")
         return (_tall_qr_gradient(of_q, of_r, q, r),)
-    first, others = x.ndim - 1, x._slice_axis(x.ndim - 1, rows, columns)  # pyright: ignore[reportPrivateUsage]
-    square = r._slice_axis(first, 0, rows)  # pyright: ignore[reportPrivateUsage]
+    last = x.ndim - 1
+    others, square = take_part(x, last, rows, columns), take_part(r, last, 0, rows)
     of_square: T | None = None
     of_others: T | None = None
     if of_r is not None:
-        of_square = of_r._slice_axis(first, 0, rows)  # pyright: ignore[reportPrivateUsage]
-        of_rest = of_r._slice_axis(first, rows, columns)  # pyright: ignore[reportPrivateUsage]
+        of_square, of_rest = take_part(of_r, last, 0, rows), take_part(of_r, last, rows, columns)
         through = others.matmul(adjoint(of_rest))
         of_q = through if of_q is None else of_q.add(through)
         of_others = q.matmul(of_rest)
@@ -195,7 +250,8 @@ def _tall_qr_gradient(of_q: T | None, of_r: T | None, q: T, r: T) -> T:
         inner = turned.neg() if inner is None else inner.sub(turned)
     assert inner is not None
     upper = inner.triu()
-    symmetric = is_diagonal(upper).where(upper, upper.add(adjoint(upper)))
+    symmetric = upper.add(adjoint(upper))
+    symmetric = is_diagonal(upper).where(symmetric.mul(0.5), symmetric)
     whole = q.matmul(symmetric)
     if of_q is not None:
         whole = whole.add(of_q)
@@ -205,6 +261,12 @@ def _tall_qr_gradient(of_q: T | None, of_r: T | None, q: T, r: T) -> T:
 def min_size(left: SInt, right: SInt) -> SInt:
     """The smaller of two sizes."""
     return normalize_size(to_node(left).minimum(right))
+
+
+def _get_distances(values: T) -> T:
+    """How far each value of a row is from each one of a column; 1 from itself."""
+    between = values.unsqueeze(-2).sub(values.unsqueeze(-1))
+    return is_diagonal(between).where(1, between)
 
 
 def _make_symmetric(x: T) -> T:

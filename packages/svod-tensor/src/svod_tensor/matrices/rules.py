@@ -21,7 +21,7 @@ from svod_tensor._scopes import leave_scope
 from svod_tensor.ops.composed import get_tensor_kind
 from svod_tensor.ops.theme import Theme
 
-__all__ = ["adjoint", "diagonal_matrix", "is_diagonal", "matrix_rule", "scale_columns", "with_matrix_rule"]
+__all__ = ["adjoint", "conjugate", "diagonal_matrix", "is_diagonal", "matrix_rule", "scale_columns", "with_matrix_rule"]
 
 T = TypeVar("T", bound=Theme)
 Backward = Callable[..., "Sequence[Theme | None]"]
@@ -31,14 +31,15 @@ def matrix_rule(name: str) -> Callable[[Backward], GradientRule]:
     """Make a rule of a function `(cotangents, values, operands, *parameters)` of tensors.
 
     The function gives the cotangent of each operand, or None. A cotangent that it gets is None where nothing depends on the
-    value.
+    value. Those of complex numbers z = x + iy are that of x plus i times that of y here, so that formulas have adjoints as they
+    do in books; outside of rules it is minus i times.
     """
 
     def make(function: Backward) -> GradientRule:
         def backward(node: UOp, cotangent: UOp, wanted: tuple[bool, ...]) -> tuple[UOp | None, ...]:
             make_tensor = get_tensor_kind().from_uop
             given = split_parts(node, cotangent)
-            cotangents = [None if part is None else make_tensor(part) for part in given]
+            cotangents = [None if part is None else conjugate(make_tensor(part)) for part in given]
             values, operands = list(map(make_tensor, list_values(node))), list(map(make_tensor, list_operands(node)))
             parameters: tuple[Any, ...] = node.arg.parameters
             # Its kernels are those of the line that called the operation.
@@ -46,11 +47,20 @@ def matrix_rule(name: str) -> Callable[[Backward], GradientRule]:
                 found = function(cotangents, values, operands, *parameters)
             # The node has the other values among its operands.
             others = [None] * (len(wanted) - len(found))
-            return (*others, *(None if part is None else part.uop for part in found))
+            return (*others, *(_fit(part, operand) for part, operand in zip(found, operands, strict=True)))
 
         return GradientRule(name, backward, is_checked=False)
 
     return make
+
+
+def _fit(part: Theme | None, operand: Theme) -> UOp | None:
+    """The cotangent of an operand as derivatives have it; of a real one, the real part."""
+    if part is None:
+        return None
+    if part.dtype.is_complex:
+        part = part.conj() if operand.dtype.is_complex else part.real
+    return part._of_dtype(operand.dtype).uop  # pyright: ignore[reportPrivateUsage]
 
 
 def with_matrix_rule(
@@ -63,7 +73,12 @@ def with_matrix_rule(
 
 def adjoint(x: T) -> T:
     """The conjugate transpose of each matrix."""
-    return x.transpose(-2, -1)
+    return conjugate(x.transpose(-2, -1))
+
+
+def conjugate(x: T) -> T:
+    """The conjugates of complex numbers; real ones as they are."""
+    return x.conj() if x.dtype.is_complex else x
 
 
 def is_diagonal(x: T) -> T:

@@ -17,7 +17,7 @@ from svod_tensor._shards import bring_to
 from svod_tensor.matrices.call import call_host
 from svod_tensor.matrices.rules import adjoint, matrix_rule, with_matrix_rule
 from svod_tensor.ops.composed import collapse
-from svod_tensor.ops.theme import Theme
+from svod_tensor.ops.theme import Theme, take_part
 from svod_tensor.python_functions.libraries import LINALG
 
 __all__ = ["exponential", "get_cutoff", "inverse", "least_squares", "pseudo_inverse", "solve", "solve_triangular"]
@@ -126,10 +126,10 @@ def get_cutoff(x: T, given: float | T | None) -> T:
     if given is None:
         rows, columns = x.shape[-2:]
         size = max(max_size(rows), max_size(columns))
-        given = size * 2.0 ** (-23 if x.dtype is float32 else -52)
+        given = size * 2.0 ** (-23 if x.dtype.part is float32 else -52)
     if isinstance(given, Theme):
-        return given.cast(x.dtype)
-    return x.from_uop(bring_to(make_constant(float(given), x.dtype), x.uop))
+        return given.cast(x.dtype.part)
+    return x.from_uop(bring_to(make_constant(float(given), x.dtype.part), x.uop))
 
 
 def exponential(x: T) -> T:
@@ -155,5 +155,5 @@ def _exponential_gradient(cotangents: Parts[T], _: object, operands: Sequence[T]
     lower = turned.zeros_like().concat(turned, axis=-1)
     n = x.shape[-1]
     whole = exponential(upper.concat(lower, axis=-2))
-    corner = whole._slice_axis(axis - 1, 0, n)._slice_axis(axis, n, n + n)  # pyright: ignore[reportPrivateUsage]
+    corner = take_part(take_part(whole, axis - 1, 0, n), axis, n, n + n)
     return (corner.mul(size),)

@@ -74,6 +74,14 @@ def _cholesky(out: Array, x: Array) -> None:
     out[...] = _take_apart("cholesky", "is not positive definite", np.linalg.cholesky, x)
 
 
+def _eig(values: Array, vectors: Array, x: Array) -> None:
+    values[...], vectors[...] = _take_apart("eig", _NOT_CONVERGED, np.linalg.eig, x)
+
+
+def _eigvals(values: Array, x: Array) -> None:
+    values[...] = _take_apart("eigvals", _NOT_CONVERGED, np.linalg.eigvals, x)
+
+
 def _eigh(values: Array, vectors: Array, x: Array) -> None:
     values[...], vectors[...] = _take_apart("eigh", _NOT_CONVERGED, np.linalg.eigh, x)
 
@@ -178,7 +186,9 @@ FUNCTIONS: Final[Mapping[str, Callable[..., None]]] = {
     "solve": _solve,
     "solve_triangular": _solve_triangular,
     "cholesky": _cholesky,
+    "eig": _eig,
     "eigh": _eigh,
+    "eigvals": _eigvals,
     "eigvalsh": _eigvalsh,
     "svd": _svd,
     "svdvals": _svdvals,

@@ -64,8 +64,7 @@ def _symmetric(x: Any) -> Any:
 
 
 def _turned(x: Any) -> Any:
-    turned = x.mT
-    return turned.conj() if hasattr(turned, "conj") else turned
+    return x.mT.conj()
 
 
 def _case(name: str, call: Callable[..., Any], peer: Callable[..., Any], *shapes: tuple[int, ...]) -> MatrixCase:
@@ -90,6 +89,7 @@ CASES: Final = (
     _case("upper cholesky", lambda x: linalg.cholesky(_positive(x), upper=True), lambda j, x: j.numpy.linalg.cholesky(_positive(x), upper=True), _MANY),
     _case("eigvalsh", lambda x: linalg.eigvalsh(_symmetric(x)), lambda j, x: j.numpy.linalg.eigvalsh(_symmetric(x)), _MANY),
     _case("eigh", lambda x: _rebuild(linalg.eigh(_symmetric(x))), lambda j, x: _rebuild(j.numpy.linalg.eigh(_symmetric(x))), _MANY),
+    _case("eigvals", lambda x: _add_powers(linalg.eigvals(x)), lambda j, x: _add_powers(j.numpy.linalg.eigvals(x)), _MANY),
     _case("svdvals", linalg.svdvals, lambda j, x: j.numpy.linalg.svdvals(x), (2, *_TALL)),
     *(_case(f"svd {shape}", lambda x: _rejoin(linalg.svd(x, full_matrices=False)), lambda j, x: _rejoin(j.numpy.linalg.svd(x, full_matrices=False)), shape) for shape in (_TALL, _WIDE, _MANY)),
     *(_case(f"qr {shape}", lambda x: tuple(linalg.qr(x)), lambda j, x: tuple(j.numpy.linalg.qr(x)), shape) for shape in ((2, *_TALL), _SQUARE)),
@@ -110,6 +110,12 @@ def _rebuild(found: Any) -> Any:
     """A function of eigenvalues and of vectors, which does not see their signs and phases."""
     values, vectors = found
     return (vectors * values[..., None, :] ** 3) @ _turned(vectors), values
+
+
+def _add_powers(values: Any) -> Any:
+    """What does not see the order of values."""
+    total = (values**2).sum() + (values * (values + 1) * (values - 2)).sum()
+    return total.real
 
 
 def _rejoin(found: Any) -> Any:

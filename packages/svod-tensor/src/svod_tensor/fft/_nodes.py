@@ -1,0 +1,121 @@
+"""Transforms as nodes of the graph, with their derivatives, and what they read of their arguments.
+
+The derivative of a transform is its adjoint: the transform back, with the same scale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+
+from svod_dtype import complex64, complex128, float64, promote_types
+from svod_ir import OperandError, ShapeError, SInt
+from svod_ir.sizes import bounds_of_size, is_known_at_most
+from svod_tensor.matrices.call import call_host
+from svod_tensor.matrices.rules import matrix_rule, with_matrix_rule
+from svod_tensor.ops.theme import Theme, take_part
+from svod_tensor.python_functions.libraries import FFT
+
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
+
+__all__ = ["Norm", "from_real", "get_scale", "resize", "to_complex", "to_real", "transform"]
+
+T = TypeVar("T", bound=Theme)
+Parts = Sequence["T | None"]
+Norm: TypeAlias = Literal["backward", "ortho", "forward"]
+
+_UNSCALED, _BY_COUNT, _BY_ROOT = range(3)
+
+
+def get_scale(operation: str, norm: Norm, *, is_inverse: bool) -> int:
+    """How the results of a transform are scaled: not, by the number of points, or by its root.
+
+    Raises:
+        OperandError: if there is no such norm.
+    """
+    if norm not in ("backward", "ortho", "forward"):
+        raise OperandError(operation=operation, found=repr(norm), expected='"backward", "ortho" or "forward" as norm')
+    if norm == "ortho":
+        return _BY_ROOT
+    return _BY_COUNT if is_inverse == (norm == "backward") else _UNSCALED
+
+
+def to_complex(x: Tensor) -> Tensor:
+    """Complex numbers of the precision that a transform of `x` has."""
+    dtype = complex128 if promote_types(x.dtype, complex64) is complex128 or x.dtype is float64 else complex64
+    return x if x.dtype is dtype else x.cast(dtype)
+
+
+def resize(operation: str, x: T, n: SInt | None, axis: int) -> T:
+    """The first `n` elements along an axis, behind them zeros where it has less.
+
+    Raises:
+        ShapeError: if there are no points to transform.
+    """
+    size = x.shape[axis]
+    n = size if n is None else n
+    if bounds_of_size(n)[1] < 1:
+        raise ShapeError(operation=operation, shape=x.shape, problem=f"gives {n} points to transform on axis {axis}")
+    if n == size:
+        return x
+    if is_known_at_most(n, size):
+        return take_part(x, axis, 0, n)
+    return x.pad(*((0, n - size) if a == axis else (0, 0) for a in range(x.ndim)))
+
+
+def transform(x: T, axes: Sequence[int], *, is_inverse: bool, scale: int) -> T:
+    """The transform of complex numbers along axes, or the one back."""
+    numbers = [is_inverse, scale, *axes]
+    found = call_host(f"{FFT}transform", [x], [(x.shape, x.dtype)], numbers)
+    return with_matrix_rule(_transform_gradient, found, (x,), tuple(axes), is_inverse, scale)[0]
+
+
+@matrix_rule("fft")
+def _transform_gradient(
+    cotangents: Parts[T], _: object, __: object, axes: tuple[int, ...], is_inverse: bool, scale: int
+) -> tuple[T | None]:
+    (given,) = cotangents
+    return (None if given is None else transform(given, axes, is_inverse=not is_inverse, scale=scale),)
+
+
+def from_real(x: T, axis: int, scale: int) -> T:
+    """The first half of the transform of real numbers; the other one is its mirror image, conjugated."""
+    dtype = complex128 if x.dtype is float64 else complex64
+    shape = tuple(s // 2 + 1 if a == axis else s for a, s in enumerate(x.shape))
+    found = call_host(f"{FFT}from_real", [x], [(shape, dtype)], [scale, axis])
+    return with_matrix_rule(_from_real_gradient, found, (x,), axis, scale)[0]
+
+
+@matrix_rule("rfft")
+def _from_real_gradient(
+    cotangents: Parts[T], _: object, operands: Sequence[T], axis: int, scale: int
+) -> tuple[T | None]:
+    (given,), (x,) = cotangents, operands
+    if given is None:
+        return (None,)
+    whole = resize("rfft", given, x.shape[axis], axis)
+    return (transform(whole, (axis,), is_inverse=True, scale=scale).real,)
+
+
+def to_real(x: T, n: SInt, axis: int, scale: int) -> T:
+    """The transform back to `n` real numbers, of the first half of their transform."""
+    shape = tuple(n if a == axis else s for a, s in enumerate(x.shape))
+    found = call_host(f"{FFT}to_real", [x], [(shape, x.dtype.part)], [scale, axis])
+    return with_matrix_rule(_to_real_gradient, found, (x,), axis, scale)[0]
+
+
+@matrix_rule("irfft")
+def _to_real_gradient(
+    cotangents: Parts[T], values: Sequence[T], operands: Sequence[T], axis: int, scale: int
+) -> tuple[T | None]:
+    """An element that has a mirror image stands for both."""
+    (given,), (value,), (x,) = cotangents, values, operands
+    if given is None:
+        return (None,)
+    places = x.arange(x.shape[axis])
+    n = value.shape[axis]
+    is_alone = places.eq(0).logical_or(places.mul(2).eq(n if isinstance(n, int) else x.from_uop(n.cast(places.dtype))))
+    factors = is_alone.where(1.0, 2.0).cast(given.dtype)
+    shape = [x.shape[axis] if a == axis else 1 for a in range(x.ndim)]
+    return (from_real(given, axis, scale).mul(factors.reshape(*shape)),)

@@ -1,0 +1,114 @@
+"""Which frequencies the elements of a transform belong to, and their order."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING
+
+from svod_dtype import float32, to_dtype
+from svod_ir import OperandError
+from svod_tensor._shapes import concrete_shape, normalize_axes
+from svod_tensor.functions._operands import to_tensor
+from svod_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from svod_tensor._shapes import Axes
+    from svod_tensor.ops.base import DTypeLike, Operand
+
+__all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
+
+
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """The frequencies of the elements of `fft`: `[0, 1, ..., -2, -1] / (d * n)`, in cycles per unit of `d`.
+
+    Args:
+        n: how many points.
+        d: the distance of two points.
+        dtype: of floats; by default float32.
+        device: where it is.
+
+    Raises:
+        OperandError: if there are no points, or the dtype is none of floats.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.fft.fftfreq(5, d=0.5).round(1).tolist() == Tensor([0.0, 0.4, 0.8, -0.8, -0.4]).tolist()
+        True
+    """
+    places = _count("fftfreq", n, n, device)
+    return _scale("fftfreq", places.lt((n + 1) // 2).where(places, places - n), n, d, dtype)
+
+
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """The frequencies of the elements of `rfft`: `[0, 1, ..., n // 2] / (d * n)`, in cycles per unit of `d`.
+
+    Args:
+        n: how many points.
+        d: the distance of two points.
+        dtype: of floats; by default float32.
+        device: where it is.
+
+    Raises:
+        OperandError: if there are no points, or the dtype is none of floats.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.fft.rfftfreq(4).tolist()
+        [0.0, 0.25, 0.5]
+    """
+    return _scale("rfftfreq", _count("rfftfreq", n, n // 2 + 1, device), n, d, dtype)
+
+
+def fftshift(x: Operand, /, *, axes: Axes = None) -> Tensor:
+    """The elements of a transform with that of frequency 0 in the middle.
+
+    Args:
+        x: the transform.
+        axes: along which; one, several, or None for all.
+
+    Raises:
+        AxisError: if there is no such axis.
+        SymbolicShapeError: if a size depends on variables.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.fft.fftshift(sv.fft.fftfreq(4)).tolist()
+        [-0.5, -0.25, 0.0, 0.25]
+    """
+    given = to_tensor(x)
+    shape, places = concrete_shape("fftshift", given.shape), normalize_axes("fftshift", axes, given.ndim)
+    return given.roll([shape[a] // 2 for a in places], places) if places else given.clone()
+
+
+def ifftshift(x: Operand, /, *, axes: Axes = None) -> Tensor:
+    """The inverse of `fftshift`.
+
+    Args:
+        x: elements with that of frequency 0 in the middle.
+        axes: along which; one, several, or None for all.
+
+    Raises:
+        AxisError: if there is no such axis.
+        SymbolicShapeError: if a size depends on variables.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.fft.ifftshift(Tensor([-0.5, -0.25, 0.0, 0.25])).tolist()
+        [0.0, 0.25, -0.5, -0.25]
+    """
+    given = to_tensor(x)
+    shape, places = concrete_shape("ifftshift", given.shape), normalize_axes("ifftshift", axes, given.ndim)
+    return given.roll([-(shape[a] // 2) for a in places], places) if places else given.clone()
+
+
+def _count(operation: str, n: int, size: int, device: str | None) -> Tensor:
+    if operator.index(n) < 1:
+        raise OperandError(operation=operation, found=n, expected="one point or more")
+    return Tensor.arange(size, device=device)
+
+
+def _scale(operation: str, places: Tensor, n: int, d: float, dtype: DTypeLike | None) -> Tensor:
+    kind = float32 if dtype is None else to_dtype(dtype)
+    if not kind.is_float:
+        raise OperandError(operation=operation, found=kind, expected="a dtype of floats")
+    return places.cast("float64").mul(1.0 / (n * d)).cast(kind)
