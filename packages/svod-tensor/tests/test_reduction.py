@@ -207,7 +207,7 @@ def test_norms_of_matrices_agree_with_numpy(rng, ord, keepdims):
 def test_norms_that_there_are_not_are_an_error():
     x = Tensor.ones(2, 3)
     check(x.norm(ord="fro"), np.float32(math.sqrt(6)))
-    for ord in ("nuc", 2, -2, 3):
+    for ord in ("max", 3):
         with pytest.raises(OperandError, match="matrix_norm"):
             x.matrix_norm(ord=ord)
     for tensor, ord in ((x, "nuc"), (x[0], "fro")):

@@ -28,7 +28,18 @@ from svod_tensor.matrices.systems import solve, solve_triangular
 from svod_tensor.ops.theme import Theme, take_part
 from svod_tensor.python_functions.libraries import LINALG
 
-__all__ = ["cholesky", "eig", "eigh", "eigvals", "eigvalsh", "min_size", "qr", "singular_values", "svd"]
+__all__ = [
+    "cholesky",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "min_size",
+    "qr",
+    "singular_values",
+    "svd",
+    "to_complex_dtype",
+]
 
 T = TypeVar("T", bound=Theme)
 Parts = Sequence["T | None"]
