@@ -67,8 +67,41 @@ def test_masks_that_are_tensors_select(rng):
     check(x[:, x[0, :, 0] > 0], a[:, a[0, :, 0] > 0])
     check(x.masked_select(x > 0), a[a > 0])
     check(x[x > 100], a[a > 100])
-    with pytest.raises(IndexKindError, match="it has no axes"):
-        x[Tensor(True)]
+    with pytest.raises(IndexKindError, match="it has no axes, beside other indices"):
+        x[Tensor(True), 0]
+
+
+@pytest.mark.parametrize("value", [True, False])
+@pytest.mark.parametrize("shape", [(), (3,), (0,), (2, 3)])
+def test_a_mask_without_axes_selects_all_or_nothing(rng, shape, value):
+    a = make_array(rng, shape, "float32")
+    for mask in (Tensor(value), np.bool_(value), np.array(value), (Tensor(value),)):
+        x, b = Tensor(a).clone(), a.copy()
+        check(x[mask], a[np.bool_(value)])
+        x[mask] = 7.0
+        b[np.bool_(value)] = 7.0
+        check(x, b)
+        new = make_array(rng, (1, *shape), "float32")
+        x[mask] = Tensor(new)
+        check(x, new[0] if value else b)
+        x[mask] = x[mask] + 1
+        check(x, new[0] + 1 if value else b)
+        with pytest.raises(ShapeError):
+            x[mask] = Tensor(np.ones((2, *shape), np.float32))
+        with pytest.raises(ShapeError):
+            x[Tensor(True)] = x[Tensor(False)]
+
+
+def test_a_captured_function_writes_where_a_mask_without_axes_holds():
+    @jit
+    def replace(x, limit):
+        x = x.clone()
+        x[x.sum() > limit] = 0.0
+        return x
+
+    x = Tensor([1.0, 2.0])
+    for limit in (2.0, 4.0, 2.0):
+        check(replace(x, Tensor(limit)), np.float32([0, 0] if limit < 3 else [1, 2]))
 
 
 def test_several_values_are_written_where_a_mask_holds(rng):

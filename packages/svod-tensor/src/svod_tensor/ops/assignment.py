@@ -13,7 +13,7 @@ from svod_tensor.cells import writing
 from svod_tensor.cells.views import is_shard, is_writable
 from svod_tensor.errors import AssignmentDtypeError, RepeatedWriteError, ShardError
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.ops.index_items import expand_index, is_array_index
+from svod_tensor.ops.index_items import expand_index, find_single_mask, is_array_index
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
 from svod_tensor.ops.update import check_value
@@ -103,6 +103,6 @@ class Assignment(Theme):
         writing.write(self.content.cell, self.content.path, wide.uop)
 
     def _has_arrays(self, index: Index) -> bool:
-        if isinstance(index, TensorBase) and index.ndim:
+        if (isinstance(index, TensorBase) and index.ndim) or find_single_mask(index) is not None:
             return True
         return any(map(is_array_index, expand_index(index if isinstance(index, tuple) else (index,), self.shape)))

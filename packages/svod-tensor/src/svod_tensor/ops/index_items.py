@@ -33,6 +33,7 @@ __all__ = [
     "Selected",
     "check_positions",
     "expand_index",
+    "find_single_mask",
     "is_array_index",
     "read_values",
     "resolve_item",
@@ -50,6 +51,18 @@ class Selected(NamedTuple):
 
 def is_array_index(item: object) -> bool:
     return not (item is None or isinstance(item, (int, slice, UOp)))
+
+
+def find_single_mask(index: object) -> object | None:
+    """The bool without axes that all of an index is: a tensor's or numpy's; None if it is anything else."""
+    mask = index[0] if isinstance(index, tuple) and len(index) == 1 else index  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    # numpy's dtype of bools is of the kind "b".
+    is_bool = mask.dtype.is_bool if isinstance(mask, TensorBase) else _get_numpy_kind(mask) == "b"
+    return mask if is_bool and not getattr(mask, "ndim", 1) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
+def _get_numpy_kind(value: object) -> object:
+    return getattr(getattr(value, "dtype", None), "kind", None)
 
 
 def expand_index(index: tuple[object, ...], shape: Shape) -> tuple[IndexItem, ...]:
@@ -151,7 +164,7 @@ def _normalize_concrete(item: object) -> tuple[object, ...]:
     if array.size == 0 and not is_array:
         array = array.astype(np.int64)
     if array.dtype == np.bool_ and not array.ndim:
-        raise IndexKindError(found="a mask", problem="it has no axes: use where")
+        raise IndexKindError(found="a mask", problem="it has no axes, beside other indices: use where")
     if array.dtype == np.bool_:
         return tuple(Selected(p, n) for p, n in zip(np.nonzero(array), array.shape, strict=True))
     if array.dtype.kind not in "iu":

@@ -40,6 +40,7 @@ from svod_tensor.ops.index_items import (
     Selected,
     check_positions,
     expand_index,
+    find_single_mask,
     is_array_index,
     read_values,
     resolve_item,
@@ -84,7 +85,8 @@ class Indexing(Theme):
 
         Args:
             index: ints, slices, `...`, None, variables, and integer lists, arrays and tensors, of which several
-                broadcast together; or masks, which are computed where they are tensors. A position of a tensor that is out of range reads
+                broadcast together; or masks, which are computed where they are tensors; one without axes puts an axis of
+                size 1 or 0 in front. A position of a tensor that is out of range reads
                 as 0, or is an error in a plan that checks its operands.
 
         Raises:
@@ -97,6 +99,10 @@ class Indexing(Theme):
             >>> x[1].tolist(), x[:, ::2].tolist(), x[:, [2, 0]].tolist()
             ([4, 5, 6], [[1, 3], [4, 6]], [[3, 1], [6, 4]])
         """
+        mask = find_single_mask(index)
+        if mask is not None:
+            # As numpy's: the tensor itself along a new axis, once or not at all.
+            return self.unsqueeze(0)[read_values(mask, "indexing with a bool tensor").reshape(1)]
         items = expand_index(index if isinstance(index, tuple) else (index,), self.shape)
         has_arrays = any(is_array_index(item) for item in items)
         view, arrays = self._apply_basic(items, keep_ints=has_arrays)

@@ -22,7 +22,14 @@ from svod_tensor._shapes import Shape, broadcast_node, broadcast_shapes, concret
 from svod_tensor._shards import bring_to
 from svod_tensor.cells.views import put
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.ops.index_items import expand_index, is_array_index, read_values, resolve_position, wrap_negative
+from svod_tensor.ops.index_items import (
+    expand_index,
+    find_single_mask,
+    is_array_index,
+    read_values,
+    resolve_position,
+    wrap_negative,
+)  # fmt: skip
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.places import INVERT, invert_places
@@ -61,12 +68,26 @@ class Update(Theme):
             [1, 0, 0, 4]
         """
         new = self._to_value(value)
+        single = find_single_mask(index)
+        if single is not None:
+            return self._with_single(single, new)
         if isinstance(index, TensorBase) and index.dtype.is_bool:
             return self._with_masked(self._wrap(index), new)
         items = expand_index(index if isinstance(index, tuple) else (index,), self.shape)
         if any(is_array_index(item) for item in items):
             return self._with_arrays(index, items, new)
         return self._with_slices(index, new)
+
+    def _with_single(self, mask: object, value: Self) -> Self:
+        """This tensor, or `value` if a mask without axes holds."""
+        if value.ndim == self.ndim + 1 and value.shape[0] == 0:
+            # Nothing for nothing: what was selected by the same mask.
+            selected = (int(read_values(mask, "assignment of values to x[mask]").item()), *self.shape)
+            check_value("x[index]", value.shape, selected)
+            return self
+        check_value("x[index]", value.shape, (1, *self.shape))
+        part = value.squeeze(0) if value.ndim > self.ndim else value
+        return self._wrap(mask).where(part.broadcast_to(self.shape), self)
 
     def _with_masked(self, mask: Self, value: Self) -> Self:
         if mask.shape != self.shape[: mask.ndim]:
