@@ -151,4 +151,4 @@ def test_an_error_inside_of_svod_is_no_mistake_of_the_caller(monkeypatch):
 
 def test_calls_with_a_wrong_number_of_arguments_are_errors_of_python():
     with pytest.raises(TypeError, match="positional argument"):
-        ROWS.sum(1, 2, 3)
+        ROWS.sum(1, 2, 3, 4)

@@ -223,7 +223,7 @@ def _repeat_around(x: T, pairs: Sequence[tuple[SInt, SInt]], mode: str) -> T:
     """`x` with elements of its own around it."""
     import numpy as np
 
-    known = _PAD_MODES.get(mode)
+    known = _PAD_MODES.get(mode) if isinstance(mode, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     if known is None:
         raise OperandError(operation="pad", found=f"{mode!r} as mode", expected=", ".join(("constant", *_PAD_MODES)))
     for axis, pair in enumerate(pairs):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 
 from svod_dtype import index as index_dtype
 from svod_dtype import int64
@@ -53,16 +53,20 @@ def is_array_index(item: object) -> bool:
     return not (item is None or isinstance(item, (int, slice, UOp)))
 
 
-def find_single_mask(index: object) -> object | None:
+def find_single_mask(index: object) -> TensorBase | np.bool_ | None:
     """The bool without axes that all of an index is: a tensor's or numpy's; None if it is anything else."""
-    mask = index[0] if isinstance(index, tuple) and len(index) == 1 else index  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    mask = _get_only(index)
+    if isinstance(mask, TensorBase):
+        return mask if mask.dtype.is_bool and not mask.ndim else None
+    dtype, ndim = getattr(mask, "dtype", None), getattr(mask, "ndim", None)
     # numpy's dtype of bools is of the kind "b".
-    is_bool = mask.dtype.is_bool if isinstance(mask, TensorBase) else _get_numpy_kind(mask) == "b"
-    return mask if is_bool and not getattr(mask, "ndim", 1) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    is_bool = getattr(dtype, "kind", None) == "b" and ndim == 0
+    return cast("np.bool_", mask) if is_bool else None
 
 
-def _get_numpy_kind(value: object) -> object:
-    return getattr(getattr(value, "dtype", None), "kind", None)
+def _get_only(index: object) -> object:
+    items = cast("tuple[object, ...]", index) if isinstance(index, tuple) else (index,)
+    return items[0] if len(items) == 1 else index
 
 
 def expand_index(index: tuple[object, ...], shape: Shape) -> tuple[IndexItem, ...]:

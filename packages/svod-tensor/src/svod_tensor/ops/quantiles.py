@@ -214,7 +214,10 @@ def _to_part(name: str, x: T, q: Operand, whole: float) -> T:
     if not isinstance(q, (TensorBase, UOp)):
         import numpy as np
 
-        numbers = np.asarray(q, np.float64)
+        try:
+            numbers = np.asarray(q, np.float64)
+        except (TypeError, ValueError) as error:
+            raise OperandError(operation=name, found=f"{q!r} as q", expected="numbers") from error
         if not ((numbers >= 0) & (numbers <= whole)).all():
             raise OperandError(operation=name, found=f"{q!r} as q", expected=f"numbers from 0 to {whole:g}")
         q = numbers

@@ -78,7 +78,7 @@ class Update(Theme):
             return self._with_arrays(index, items, new)
         return self._with_slices(index, new)
 
-    def _with_single(self, mask: object, value: Self) -> Self:
+    def _with_single(self, mask: TensorBase | np.bool_, value: Self) -> Self:
         """This tensor, or `value` if a mask without axes holds."""
         if value.ndim == self.ndim + 1 and value.shape[0] == 0:
             # Nothing for nothing: what was selected by the same mask.
@@ -87,7 +87,7 @@ class Update(Theme):
             return self
         check_value("x[index]", value.shape, (1, *self.shape))
         part = value.squeeze(0) if value.ndim > self.ndim else value
-        return self._wrap(mask).where(part.broadcast_to(self.shape), self)
+        return self._wrap(cast("Operand", mask)).where(part.broadcast_to(self.shape), self)
 
     def _with_masked(self, mask: Self, value: Self) -> Self:
         if mask.shape != self.shape[: mask.ndim]:
