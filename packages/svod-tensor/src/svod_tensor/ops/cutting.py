@@ -89,7 +89,7 @@ class Cutting(Theme):
         """
         pairs = _to_pairs(padding, self.shape)
         cropped = self._crop(pairs)
-        if mode != "constant":
+        if not isinstance(mode, str) or mode != "constant":  # pyright: ignore[reportUnnecessaryIsInstance]
             return _repeat_around(cropped, pairs, mode)
         pairs = tuple((_positive_part(i, b), _positive_part(i, a)) for i, (b, a) in enumerate(pairs))
         return self._make(_pad_node(cropped.uop, pairs, make_constant(constant_values, self.dtype)))

@@ -66,7 +66,7 @@ def find_single_mask(index: object) -> TensorBase | np.bool_ | None:
 
 def _get_only(index: object) -> object:
     items = cast("tuple[object, ...]", index) if isinstance(index, tuple) else (index,)
-    return items[0] if len(items) == 1 else index
+    return items[0] if len(items) == 1 else None
 
 
 def expand_index(index: tuple[object, ...], shape: Shape) -> tuple[IndexItem, ...]:
