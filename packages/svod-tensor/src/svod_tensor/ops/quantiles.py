@@ -174,8 +174,9 @@ class Quantiles(Theme):
 def _compute(
     name: str, x: T, q: Operand, whole: float, axis: Axes, method: str, *, keepdims: bool, skips_nan: bool
 ) -> T:  # fmt: skip
-    if method not in _CONTINUOUS and method not in _STEPS:
-        raise OperandError(operation=name, found=f"{method!r} as method", expected=", ".join((*_CONTINUOUS, *_STEPS)))
+    known = (*_CONTINUOUS, *_STEPS)
+    if method not in known:
+        raise OperandError(operation=name, found=f"{method!r} as method", expected=", ".join(known))
     axes = normalize_axes(name, axis, x.ndim)
     n = product(tuple(x.shape[a] for a in axes))
     if isinstance(n, int) and not n:
