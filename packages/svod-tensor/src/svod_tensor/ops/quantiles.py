@@ -175,7 +175,7 @@ def _compute(
     name: str, x: T, q: Operand, whole: float, axis: Axes, method: str, *, keepdims: bool, skips_nan: bool
 ) -> T:  # fmt: skip
     known = (*_CONTINUOUS, *_STEPS)
-    if method not in known:
+    if not isinstance(method, str) or method not in known:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise OperandError(operation=name, found=f"{method!r} as method", expected=", ".join(known))
     axes = normalize_axes(name, axis, x.ndim)
     n = product(tuple(x.shape[a] for a in axes))
