@@ -66,7 +66,7 @@ def cumulative_sum(
 
 @explained
 def diff(
-    x: Operand, /, n: int = 1, *, axis: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+    x: Operand, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
     """The differences of neighbours along an axis, which is shorter by `n` then; of bools, whether they differ.
 
@@ -83,7 +83,7 @@ def diff(
         >>> import svod_tensor as sv
         >>> sv.diff(Tensor([1, 4, 9, 16])).tolist()
         [3, 5, 7]
-        >>> sv.diff(Tensor([1, 4, 9, 16]), 2).tolist()
+        >>> sv.diff(Tensor([1, 4, 9, 16]), n=2).tolist()
         [2, 2]
     """
-    return to_tensor(x).diff(n, axis=axis, prepend=prepend, append=append)
+    return to_tensor(x).diff(n=n, axis=axis, prepend=prepend, append=append)

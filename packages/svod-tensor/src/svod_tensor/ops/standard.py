@@ -57,7 +57,7 @@ FUNCTIONS: Final = {
     "astype": "x, dtype, /, *, copy=True, device=None",
     "broadcast_to": "x, /, shape",
     "clip": "x, /, min=None, max=None",
-    "diff": "x, /, n=1, *, axis=-1, prepend=None, append=None",  # scikit-learn gives n by its place, as to numpy
+    "diff": "x, /, *, axis=-1, n=1, prepend=None, append=None",
     "expand_dims": "x, /, axis",
     "flip": "x, /, *, axis=None",
     "isin": "x1, x2, /, *, invert=False",

@@ -69,7 +69,7 @@ _FUNCTIONS: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
     ("gamma", "({0}.abs().minimum(8) + 0.5).gamma()", lambda a: _gamma(np.minimum(np.abs(a), 8) + 0.5)),
     ("lgamma", "({0}.abs() + 2.5).lgamma()", lambda a: _lgamma(np.abs(a) + 2.5)),
     ("i0", "{0}.clip(-5, 5).i0()", lambda a: np.i0(np.clip(a, -5, 5))),
-    ("logit", "({0}.sin() * 0.25 + 0.75).logit()", lambda a: -np.log(1 / (np.sin(a) * 0.25 + 0.75) - 1)),
+    ("logit", "({0}.sin() * 0.25 + 0.5).logit()", lambda a: -np.log(1 / (np.sin(a) * 0.25 + 0.5) - 1)),
     ("hardswish", "{0}.hardswish()", lambda a: a * np.clip(a + 3, 0, 6) / 6),
     ("selu", "{0}.selu()", lambda a: np.where(a > 0, 1.0, 1.6732632423543772) * _elu(a) * 1.0507009873554805),
 )

@@ -18,8 +18,8 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Final, cast
 
 __all__ = [
-    "PROGRAMS", "Found", "Outcome", "Report", "Shrunk", "check_in_fork", "choose_modes", "fresh_seed", "run_programs", "shrink_in_child",
-    "write_report",
+    "PROGRAMS", "Found", "Outcome", "Report", "Shrunk", "check_in_fork", "choose_modes", "choose_seed", "fresh_seed", "run_programs",
+    "shrink_in_child", "write_report",
 ]  # fmt: skip
 
 PROGRAMS: Final = "svod_tensor.testing.programs"
@@ -293,6 +293,13 @@ def write_report(report: Report, path: str) -> None:
     with open(path, "w", encoding="utf-8") as file:
         for found in sorted(report.found.values(), key=lambda f: -f.count):
             file.write(json.dumps(asdict(found)) + "\n")
+
+
+def choose_seed(place: int) -> int:
+    """A seed for the test number `place`: the same in each run where hypothesis's profile draws the same examples, else fresh."""
+    from hypothesis import settings
+
+    return place * 1_000_003 if settings().derandomize else fresh_seed()
 
 
 def fresh_seed() -> int:
