@@ -18,7 +18,7 @@ from typing import NamedTuple
 from journey import journey_page
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("dtype", "ir", "schedule", "device", "runtime", "codegen", "tensor", "nn")
+LAYERS = ("dtype", "ir", "schedule", "device", "runtime", "codegen", "tensor", "nn", "onnx")
 VARIABLE = re.compile(r"((?:SVOD|BEAM)_[A-Z0-9_<>]+)(?:=\w+)?")
 CONTRACT_PARTS = {
     "R": "Realization", "S": "Schedule", "E": "Execution", "O": "Optimizer and lowering", "D": "Devices",

@@ -15,7 +15,7 @@ from svod_device import INTERFACE_VERSION
 from svod_device.interface import GROUP, parse_interface
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("dtype", "ir", "schedule", "codegen", "device", "runtime", "tensor", "nn")
+LAYERS = ("dtype", "ir", "schedule", "codegen", "device", "runtime", "tensor", "nn", "onnx")
 RENAMED = {"_cffi_backend": "cffi"}
 SOURCES = sorted(ROOT.glob("packages/*/src/**/*.py"))
 SOURCES_OF_PLUGINS = sorted(ROOT.glob("plugins/*/src/**/*.py"))
@@ -131,6 +131,7 @@ def test_a_distribution_declares_what_it_imports_and_no_more(layer: str) -> None
         "structlog",
         "llvmlite",
         "cffi",
+        "onnx",
         *extras,
         *(f"svod_{name}" for name in LAYERS),
     }

@@ -18,6 +18,7 @@ CLEAN = (
     "svod_runtime",
     "svod_tensor",
     "svod_nn",
+    "svod_onnx",
 )
 """The distributions that have no circle."""
 

@@ -1,4 +1,4 @@
-"""Build the eight wheels and their third-party dependencies, install svod-nn from them alone, and use it."""
+"""Build the nine wheels and their third-party dependencies, install svod-nn and svod-onnx from them alone, and use them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ import svod_nn
 layer = svod_nn.Linear(3, 1)
 assert layer(Tensor([[1.0, 2.0, 3.0]])).shape == (1, 1)
 print("svod_nn", svod_nn.__file__)
+import svod_onnx
+assert callable(svod_onnx.load)
+print("svod_onnx", svod_onnx.__file__)
 """
 
 
@@ -46,6 +49,7 @@ def main(arguments: list[str]) -> int:
         "--find-links",
         str(wheels),
         "svod-nn",
+        "svod-onnx",
     )
     _run(python, "-I", "-c", SMOKE)
     return 0

@@ -1,0 +1,25 @@
+"""ONNX models on `svod_tensor`: load one, run it, profile it, train it further.
+
+Example:
+    >>> import onnx.parser
+    >>> import svod_onnx
+    >>> model = svod_onnx.load(onnx.parser.parse_model('''
+    ...     <ir_version: 10, opset_import: ["" : 21]>
+    ...     square (float[n] x) => (float[n] y) { y = Mul(x, x) }
+    ... '''))
+    >>> print(model.inputs[0])
+    x: float32(n)
+    >>> model(x=[1.0, 2.0, 3.0])["y"].tolist()
+    [1.0, 4.0, 9.0]
+"""
+
+from __future__ import annotations
+
+from svod_onnx import operators as _operators  # registers what there is
+from svod_onnx._graph import ValueInfo
+from svod_onnx._model import Model, load
+from svod_onnx._registry import operator
+
+__all__ = ["Model", "ValueInfo", "load", "operator"]
+
+del _operators

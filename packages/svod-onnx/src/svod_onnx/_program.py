@@ -1,0 +1,279 @@
+"""Running a graph: in one plan where that can be, else in stages, each of which begins with what the one before it found.
+
+A stage is a captured function of the tensors that are there: it walks over the nodes that are left, and computes all that it can.
+A node that needs numbers (a size that was computed, how many elements were found) ends it for what depends on them: they are read,
+and the next stage knows them. Equal numbers and equal shapes lead to the same stages, which are kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+from cachetools import LRUCache
+
+from svod_onnx._folding import FOLDED_SIZE
+from svod_onnx._graph import Graph, Node
+from svod_onnx._registry import Value, find_operator
+from svod_onnx._trace import Trace, is_opaque, iter_reads, to_tensor
+from svod_onnx.errors import ValueNeededError
+from svod_tensor import Tensor, jit
+
+__all__ = ["Program"]
+
+_N_STAGES: Final = 64
+
+
+class Program:
+    """A graph that can be run on tensors of any shapes.
+
+    Args:
+        graph: which.
+        outer: the values that it reads from around it.
+        device: where its constants are.
+    """
+
+    def __init__(self, graph: Graph, outer: Mapping[str, Value], device: str | None = None) -> None:
+        self.graph: Final = graph
+        self.device: Final = device
+        self.output_names: Final = tuple(info.name for info in graph.outputs)
+        self._lock: Final = threading.Lock()
+        self._roots: LRUCache[object, _Stage] = LRUCache(_N_STAGES)
+        self._static: frozenset[str] = frozenset()
+        self.nodes, self.constants = _fold_constants(
+            _prune(graph), {**outer, **graph.constants}, self.output_names, device
+        )
+
+    def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
+        """The outputs by name.
+
+        Args:
+            inputs: by name: tensors, arrays of strings, sequences.
+        """
+        live = dict(inputs)
+        static = self._static
+        stage = self._get_root(live, static)
+        while True:
+            results = stage.run(live)
+            if static != self._static and stage.is_root:
+                static = self._static
+                stage = self._get_root(live, static)
+                continue
+            live |= results
+            if not stage.deferred:
+                return {name: live[name] if name in live else stage.known[name] for name in self.output_names}
+            stage = stage.get_next(live)
+
+    def trace(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
+        """The outputs by name, as lazy tensors, for use inside other programs.
+
+        Raises:
+            ValueNeededError: if a node needs numbers that depend on `inputs`.
+        """
+        trace = Trace({**self.constants, **inputs}, self.device)
+        outcome = trace.run(self.nodes)
+        if outcome.deferred:
+            node = outcome.deferred[0]
+            value = next(iter([*outcome.needed, *node.inputs, ""]))
+            raise ValueNeededError(node=node.title, operator=node.qualified, value=value)
+        return {name: trace.values[name] for name in self.output_names}
+
+    def add_static(self, names: Iterable[str]) -> None:
+        """Let the values of inputs be known while stages are built, which are then made for each of them."""
+        with self._lock:
+            self._static |= set(names)
+
+    def list_static(self, name: str, live: Mapping[str, Value]) -> set[str]:
+        """The inputs that alone determine a value, if all of them are single integers; else nothing."""
+        makers = {output: node for node in self.nodes for output in node.outputs}
+        found: set[str] = set()
+        seen = {"", *self.constants}
+        waiting = [name]
+        while waiting:
+            wanted = waiting.pop()
+            if wanted in seen:
+                continue
+            seen.add(wanted)
+            value = live.get(wanted)
+            if isinstance(value, Tensor) and value.size == 1 and not np.issubdtype(value.numpy().dtype, np.inexact):
+                found.add(wanted)
+            elif value is None and wanted in makers and not makers[wanted].subgraphs():
+                waiting += makers[wanted].inputs
+            else:
+                return set()
+        return found
+
+    def _get_root(self, live: Mapping[str, Value], static: frozenset[str]) -> _Stage:
+        known = {name: _read(live[name]) for name in sorted(static)}
+        key = (_get_signature(live), tuple(map(_get_key, known.values())))
+        with self._lock:
+            stage = self._roots.get(key)
+            if stage is None:
+                stage = self._roots[key] = _Stage(self, self.nodes, {**self.constants, **known}, is_root=True)
+            return stage
+
+
+class _Stage:
+    """What is computed by one captured function, and what comes after it.
+
+    Attributes:
+        known: values that are the same whenever this stage runs.
+        deferred: the nodes that it left for later.
+    """
+
+    def __init__(self, program: Program, nodes: Sequence[Node], known: Mapping[str, Value], *, is_root: bool) -> None:
+        self.known: Final = dict(known)
+        self.deferred: list[Node] = []
+        self.is_root: Final = is_root
+        self._program: Final = program
+        self._nodes: Final = nodes
+        self._needed: list[str] = []
+        self._on_host: list[Node] = []
+        self._next: LRUCache[object, _Stage] = LRUCache(_N_STAGES)
+        self._function = jit(self._compute)
+        self._is_idle = False
+
+    def run(self, live: Mapping[str, Value]) -> dict[str, Value]:
+        """What this stage adds to the values that there are."""
+        if self._is_idle:
+            return {}
+        try:
+            return self._function({name: value for name, value in live.items() if not is_opaque(value)})
+        except _NothingToCompute:
+            self._is_idle = True
+            return {}
+
+    def get_next(self, live: dict[str, Value]) -> _Stage:
+        """The stage that computes what this one deferred; what the host computes of it is added to `live`."""
+        host = Trace({**self.known, **live}, self._program.device, can_read=True)
+        left: list[Node] = []
+        done = 0
+        for node in self.deferred:
+            is_there = host.values.keys() >= iter_reads(node)
+            reads_strings = is_there and any(is_opaque(host.values[name]) for name in node.inputs if name)
+            if is_there and (node in self._on_host or reads_strings):
+                host.compute(node)
+                done += 1
+            else:
+                left.append(node)
+        for node in self.deferred:
+            live |= {name: _to_live(host.values[name]) for name in node.outputs if name in host.values}
+        needed = [name for name in self._needed if name in host.values]
+        if left and not needed and not done:
+            raise ValueNeededError(node=left[0].title, operator=left[0].qualified, value=", ".join(self._needed))
+        known = {name: _read(host.values[name]) for name in needed}
+        key = (_get_signature(live), tuple(map(_get_key, known.values())))
+        stage = self._next.get(key)
+        if stage is None:
+            stage = self._next[key] = _Stage(self._program, left, {**self.known, **known}, is_root=False)
+        return stage
+
+    def _compute(self, tensors: dict[str, Any]) -> dict[str, Any]:
+        program = self._program
+        trace = Trace({**tensors, **self.known}, program.device)
+        made = {name for node in self._nodes for name in node.outputs}
+        outcome = trace.run(
+            self._nodes, {name for node in self._nodes for name in iter_reads(node)} - trace.values.keys() - made
+        )
+        if self.is_root:
+            program.add_static(set[str]().union(*(program.list_static(name, tensors) for name in outcome.needed)))
+        self.deferred, self._needed, self._on_host = outcome.deferred, outcome.needed, outcome.on_host
+        wanted = {*program.output_names, *outcome.needed}.union(*map(iter_reads, outcome.deferred))
+        results: dict[str, Any] = {}
+        for name in sorted((wanted & trace.values.keys()) - tensors.keys() - self.known.keys()):
+            value = trace.values[name]
+            if isinstance(value, Tensor | list):
+                results[name] = _to_live(value)
+            else:
+                self.known[name] = value
+        if not results:
+            raise _NothingToCompute
+        return results
+
+
+class _NothingToCompute(Exception):
+    """What ends a capture that made no tensor."""
+
+
+def _to_live(value: Value) -> Value:
+    if isinstance(value, list):
+        return [_to_live(item) for item in cast("list[Value]", value)]
+    return to_tensor(value) if isinstance(value, np.ndarray) and not is_opaque(value) else value
+
+
+def _read(value: Value) -> Value:
+    return value.numpy() if isinstance(value, Tensor) else value
+
+
+def _get_key(value: Value) -> object:
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.str, value.tobytes() if value.dtype.kind != "O" else tuple(value.flat)
+    return tuple(map(_get_key, map(_read, value))) if isinstance(value, list) else value
+
+
+def _get_signature(live: Mapping[str, Value]) -> object:
+    return tuple((name, _get_form(value)) for name, value in live.items())
+
+
+def _get_form(value: Value) -> object:
+    if isinstance(value, Tensor):
+        return value.shape, value.dtype
+    return tuple(map(_get_form, value)) if isinstance(value, list) else value is None
+
+
+def _prune(graph: Graph) -> tuple[Node, ...]:
+    """The nodes that the outputs depend on."""
+    wanted = {info.name for info in graph.outputs}
+    kept: list[Node] = []
+    for node in reversed(graph.nodes):
+        if not wanted.isdisjoint(node.outputs):
+            kept.append(node)
+            wanted |= iter_reads(node)
+    return tuple(reversed(kept))
+
+
+def _fold_constants(
+    nodes: Sequence[Node], constants: Mapping[str, Value], outputs: Iterable[str], device: str | None
+) -> tuple[tuple[Node, ...], dict[str, Value]]:
+    """The nodes that depend on inputs, and the values of the others, computed once.
+
+    What takes much more memory than what it is made of is left to the programs, whose kernels may never store it.
+    """
+    values: dict[str, Value] = {
+        name: to_tensor(cast("np.ndarray", value), device) if _is_large(value) else value
+        for name, value in constants.items()
+    }
+    trace = Trace(values, device, can_read=True)
+    kept: list[Node] = []
+    for node in nodes:
+        if not trace.values.keys() >= iter_reads(node) or node.subgraphs() or _is_random(node):
+            kept.append(node)
+            continue
+        trace.compute(node)
+        n_read = sum(_count_elements(trace.values[name]) for name in node.inputs if name)
+        if sum(_count_elements(trace.values[name]) for name in node.outputs if name) > 2 * n_read + FOLDED_SIZE:
+            for name in node.outputs:
+                trace.values.pop(name, None)
+            kept.append(node)
+    wanted = set(outputs).union(*map(iter_reads, kept))
+    folded = {name: value for name, value in trace.values.items() if name in wanted}
+    lazy = [value for value in folded.values() if isinstance(value, Tensor) and not value.is_realized]
+    Tensor.realize_batch(lazy)
+    return tuple(kept), folded
+
+
+def _is_large(value: Value) -> bool:
+    return isinstance(value, np.ndarray) and value.size > FOLDED_SIZE and not is_opaque(value)
+
+
+def _is_random(node: Node) -> bool:
+    found = find_operator(node.operator, node.domain, node.version)
+    return found is not None and found.is_random
+
+
+def _count_elements(value: Value) -> int:
+    if isinstance(value, list):
+        return sum(map(_count_elements, value))
+    return 0 if value is None else cast("int", value.size)

@@ -1,0 +1,154 @@
+"""Operators: functions of values whose signatures say what they take.
+
+    @operator("Gemm")
+    def gemm(a: Tensor, b: Tensor, c: Tensor | None = None, *, alpha: float = 1.0, transA: int = 0) -> Tensor: ...
+
+Parameters by position are the operands in ONNX's order, with a default where they may be left out; those by name are the attributes.
+An annotation says in which form an operand is wanted:
+
+- `Tensor`: a tensor, which may be lazy;
+- `Known`: a numpy array; where the numbers depend on inputs, the node waits for a later stage, which knows them;
+- `Ints`: likewise, as a flat list of Python integers;
+- `list[Tensor]`: the elements of a sequence;
+- `Value`: whatever it is.
+
+A first parameter `node` gets the node itself. What is returned are the results in ONNX's order: one, or a tuple.
+"""
+
+from __future__ import annotations
+
+import inspect
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from svod_onnx._graph import DEFAULT_DOMAIN
+from svod_tensor import Tensor
+
+__all__ = [
+    "Ints",
+    "Known",
+    "Operand",
+    "Operator",
+    "RunOnHostError",
+    "Value",
+    "find_operator",
+    "iter_operators",
+    "operator",
+]
+
+Known = np.ndarray
+Ints = list[int]
+Value = Tensor | np.ndarray | list[Any] | None
+"""What has a name in a graph: a tensor, an array that is known on the host (or holds strings), a sequence, or nothing."""
+
+
+class RunOnHostError(Exception):
+    """What the function of an operator raises where it cannot make tensors, and the operator's `host` function is to compute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A parameter by position."""
+
+    name: str
+    form: str  # "Tensor", "Known", "Ints", "list[Tensor]" or "Value"
+    is_optional: bool
+    is_variadic: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """How an operator is computed, from one of its versions on.
+
+    Attributes:
+        since: the first version that the function is for; it holds until the next registered one.
+        function: makes tensors of tensors while a program is built; None where only `host` can compute it.
+        host: computes while a program runs, on values that are there: strings, and what has sizes that depend on values.
+        is_random: whether two calls with equal operands differ.
+    """
+
+    name: str
+    domain: str
+    since: int
+    function: Callable[..., object] | None
+    host: Callable[..., object] | None
+    operands: tuple[Operand, ...]
+    attributes: frozenset[str]
+    takes_node: bool
+    is_random: bool
+
+
+_operators: dict[tuple[str, str], list[Operator]] = {}
+
+
+def operator(
+    *names: str,
+    since: int = 1,
+    domain: str = DEFAULT_DOMAIN,
+    is_host: bool = False,
+    is_random: bool = False,
+    host: Callable[..., object] | None = None,
+) -> Callable[[Callable[..., object]], Callable[..., object]]:
+    """Let a function compute the operators `names` from version `since` on; the module's docstring says how it takes them.
+
+    Args:
+        names: of operators; one function may stand for several, and ask its `node` which it is.
+        since: the first version of the operator that the function is for; a later registration takes over from its own on.
+        domain: of the operators: "" is the default one, "com.microsoft" that of contributed ones.
+        is_host: whether the function computes when a program runs, and not while it is built: `Known` operands are then read.
+        is_random: whether two calls with equal operands differ.
+        host: a function with the same parameters that computes when a program runs, where `function` raises `RunOnHostError`.
+    """
+
+    def register(function: Callable[..., object]) -> Callable[..., object]:
+        for name in names:
+            rows = _operators.setdefault((domain, name), [])
+            operands, attributes, takes_node = _read_signature(function)
+            graph_function, host_function = (None, function) if is_host else (function, host)
+            row = Operator(
+                name, domain, since, graph_function, host_function, operands, attributes, takes_node, is_random
+            )
+            rows[:] = sorted([*(old for old in rows if old.since != since), row], key=lambda old: old.since)
+        return function
+
+    return register
+
+
+def find_operator(name: str, domain: str, version: int) -> Operator | None:
+    """The operator with the last registered version up to `version`, or None."""
+    rows = _operators.get((domain, name), [])
+    place = bisect_right(rows, version, key=lambda row: row.since)
+    return rows[place - 1] if place else None
+
+
+def iter_operators() -> list[Operator]:
+    """All that are registered, by domain, name and version."""
+    return [row for key in sorted(_operators) for row in _operators[key]]
+
+
+_FORMS: Final = ("Tensor", "Known", "Ints", "list[Tensor]", "Value")
+
+
+def _read_signature(function: Callable[..., object]) -> tuple[tuple[Operand, ...], frozenset[str], bool]:
+    operands: list[Operand] = []
+    attributes: set[str] = set()
+    takes_node = False
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            attributes.add(parameter.name)
+        elif parameter.name == "node":
+            takes_node = True
+        else:
+            form = str(parameter.annotation).removesuffix(" | None")
+            if form not in _FORMS:
+                raise TypeError(
+                    f"{function.__name__}: the annotation of {parameter.name} is none of {', '.join(_FORMS)}"
+                )
+            is_variadic = parameter.kind is parameter.VAR_POSITIONAL
+            is_optional = is_variadic or parameter.default is not parameter.empty
+            operands.append(Operand(parameter.name, form, is_optional, is_variadic))
+    return tuple(operands), frozenset(attributes), takes_node

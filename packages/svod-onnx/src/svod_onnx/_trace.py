@@ -1,0 +1,320 @@
+"""Walking over nodes: each becomes operations of tensors, or is left for later where it needs numbers that are not known yet."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, cast
+
+import numpy as np
+
+from svod_onnx._folding import FOLDED_SIZE, compute_on_host
+from svod_onnx._graph import DEFAULT_DOMAIN, Graph, Node, list_free_names
+from svod_onnx._registry import Operator, RunOnHostError, Value, find_operator
+from svod_onnx._types import HOST_TYPES, find_carrier, get_element_type
+from svod_onnx.errors import NodeError, ValueNeededError
+from svod_tensor import Tensor, asarray, scope
+from svod_tensor.errors import UserError
+
+__all__ = ["Call", "Inline", "Outcome", "Trace", "is_opaque", "iter_reads", "to_tensor"]
+
+
+@dataclass(frozen=True, slots=True)
+class Inline(Exception):
+    """What an operator raises to be replaced by the nodes of a graph.
+
+    Attributes:
+        graph: whose nodes come in the place of the node.
+        arguments: what its inputs stand for, as values.
+    """
+
+    graph: Graph
+    arguments: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A node that is being computed, as operators see it.
+
+    Attributes:
+        node: which.
+        trace: the values by name, for operators that compute graphs.
+    """
+
+    node: Node
+    trace: Trace
+
+    @property
+    def operator(self) -> str:
+        return self.node.operator
+
+    @property
+    def version(self) -> int:
+        return self.node.version
+
+    @property
+    def n_outputs(self) -> int:
+        """How many results are given a name, or stand before one that is."""
+        return len(self.node.outputs)
+
+    def wants(self, number: int) -> bool:
+        """Whether something may read a result."""
+        return number < len(self.node.outputs) and self.node.outputs[number] != ""
+
+    def refuse(self, problem: str) -> NodeError:
+        """The error that says why this node cannot be computed."""
+        return NodeError(node=self.node.title, operator=self.node.qualified, problem=problem)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What is left of nodes after a walk.
+
+    Attributes:
+        deferred: those that need numbers which are not known yet, and what reads their results.
+        needed: the names of those numbers.
+        on_host: those of the deferred nodes that are computed where a program runs, without a plan.
+    """
+
+    deferred: list[Node] = field(default_factory=list[Node])
+    needed: list[str] = field(default_factory=list[str])
+    on_host: list[Node] = field(default_factory=list[Node])
+
+
+def iter_reads(node: Node) -> set[str]:
+    """The names of the values that a node reads, in its subgraphs too."""
+    return set(node.inputs).union(*map(list_free_names, node.subgraphs())) - {""}
+
+
+def is_opaque(value: Value) -> bool:
+    """Whether a value can be computed with on the host alone: strings."""
+    return isinstance(value, np.ndarray) and value.dtype.kind in "OUST"
+
+
+def to_tensor(value: np.ndarray, device: str | None = None, *, is_constant: bool = False) -> Tensor:
+    """A tensor that carries the elements of an array.
+
+    Args:
+        value: the elements, in a type of ONNX that is no string.
+        device: where the tensor is.
+        is_constant: whether it is a part of the program: a single element is then a number in the graph.
+    """
+    carrier = find_carrier(get_element_type(value.dtype))
+    if value.dtype in HOST_TYPES.values():
+        value = value.astype(np.dtype(str(carrier)))
+    if is_constant and value.size == 1:
+        return Tensor.full(value.shape, value.item(), dtype=carrier, device=device)
+    return asarray(np.ascontiguousarray(value), dtype=carrier, device=device)
+
+
+class Trace:
+    """Values by name, and the walk that adds those that nodes compute.
+
+    Args:
+        values: what is known before: inputs, weights, and what earlier stages computed.
+        device: where constants become tensors.
+        can_read: whether the numbers of every tensor may be read, and operators that compute on the host are called.
+    """
+
+    def __init__(self, values: Mapping[str, Value], device: str | None = None, *, can_read: bool = False) -> None:
+        self.values: dict[str, Value] = dict(values)
+        self.device: Final = device
+        self.can_read: Final = can_read
+        self._tensors: dict[str, Tensor] = {}
+        self._n_inlined = 0
+
+    def run(self, nodes: Iterable[Node], missing: Iterable[str] = ()) -> Outcome:
+        """Compute what can be computed of `nodes`, each of which comes after those that it reads.
+
+        Args:
+            nodes: what to compute.
+            missing: names that have no value yet.
+        """
+        outcome = Outcome()
+        waiting = deque(nodes)
+        blocked = set(missing)
+
+        def defer(node: Node) -> None:
+            outcome.deferred.append(node)
+            blocked.update(node.outputs)
+
+        while waiting:
+            node = waiting.popleft()
+            if not blocked.isdisjoint(iter_reads(node)):
+                defer(node)
+                continue
+            try:
+                self.compute(node)
+            except ValueNeededError as error:
+                outcome.needed.append(error.value)
+                defer(node)
+            except RunOnHostError:
+                outcome.on_host.append(node)
+                defer(node)
+            except Inline as inline:
+                waiting.extendleft(reversed(self.expand(node, inline)))
+        outcome.needed = list(dict.fromkeys(outcome.needed))
+        return outcome
+
+    def compute(self, node: Node) -> None:
+        """Let the outputs of `node` have values."""
+        operands = [self.values[name] if name else None for name in node.inputs]
+        found = find_operator(node.operator, node.domain, node.version)
+        if self.can_fold(node, operands, found):
+            results = compute_on_host(node, operands)
+        elif found is None:
+            raise Call(node, self).refuse("svod-onnx has no such operator")
+        else:
+            with scope(node.title.replace(".", "/") or node.operator):
+                results = self.call(node, found, operands)
+        for name, value in zip(node.outputs, results, strict=False):
+            if name:
+                self.values[name] = cast("Value", value)
+
+    def can_fold(self, node: Node, operands: Sequence[Value], found: Operator | None) -> bool:
+        """Whether a node is computed by onnx: operands that are known and small, or strings that svod-onnx has no function for."""
+        if node.subgraphs() or (found is not None and (found.is_random or found.function is None)):
+            return False
+        present = [value for value in operands if value is not None]
+        if not present or not all(isinstance(value, np.ndarray) for value in present):
+            return False
+        arrays = cast("list[np.ndarray]", present)
+        if any(map(is_opaque, arrays)):
+            return True
+        return node.domain == DEFAULT_DOMAIN and all(array.size <= FOLDED_SIZE for array in arrays)
+
+    def call(self, node: Node, found: Operator, operands: Sequence[Value]) -> tuple[object, ...]:
+        """The results of an operator's function."""
+        unknown = set(node.attributes) - found.attributes
+        call = Call(node, self)
+        if unknown:
+            raise call.refuse(f"has no attribute {', '.join(sorted(unknown))}")
+        function = found.function
+        if function is None:
+            if not self.can_read:
+                raise RunOnHostError
+            function = found.host
+        assert function is not None
+        arguments = [*([call] if found.takes_node else []), *self.bind(node, found, operands)]
+        try:
+            try:
+                results = function(*arguments, **node.attributes)
+            except RunOnHostError:
+                if not self.can_read or found.host is None:
+                    raise
+                results = found.host(*arguments, **node.attributes)
+        except (ValueNeededError, RunOnHostError, Inline, NodeError):
+            raise
+        except (UserError, TypeError, ValueError, IndexError, KeyError, ArithmeticError, NotImplementedError) as error:
+            raise NodeError(
+                node=node.title,
+                operator=node.qualified,
+                problem=str(error),
+                inputs=[
+                    f"{name}: {_describe(value)}" for name, value in zip(node.inputs, operands, strict=True) if name
+                ],
+            ) from error
+        return cast("tuple[object, ...]", results) if isinstance(results, tuple) else (results,)
+
+    def bind(self, node: Node, found: Operator, operands: Sequence[Value]) -> list[Value | list[int]]:
+        """The operands of a node in the forms that its operator takes."""
+        bound: list[Value | list[int]] = []
+        rows = list(found.operands)
+        if rows and rows[-1].is_variadic:
+            rows += rows[-1:] * (len(operands) - len(rows))
+        elif len(operands) > len(rows):
+            raise Call(node, self).refuse(f"takes at most {len(rows)} operands, and has {len(operands)}")
+        for number, row in enumerate(rows):
+            value = operands[number] if number < len(operands) else None
+            if value is None:
+                if not row.is_optional:
+                    raise Call(node, self).refuse(f"has no operand {row.name!r}")
+                if number < len(operands):
+                    bound.append(None)
+                continue
+            name = node.inputs[number]
+            match row.form:
+                case "Tensor":
+                    bound.append(self.get_tensor(node, name, value))
+                case "Known" | "Ints":
+                    if isinstance(value, Tensor):
+                        value = self.read(node, name, value)
+                    bound.append([int(n) for n in np.ravel(cast("Any", value))] if row.form == "Ints" else value)
+                case "list[Tensor]":
+                    if not isinstance(value, list):
+                        raise Call(node, self).refuse(f"{name!r} is no sequence")
+                    bound.append([self.get_tensor(node, name, item) for item in cast("list[Value]", value)])
+                case _:
+                    bound.append(value)
+        return bound
+
+    def read(self, node: Node, name: str, value: Tensor) -> np.ndarray:
+        """The numbers of a tensor, which then are known."""
+        if not self.can_read:
+            raise ValueNeededError(node=node.title, operator=node.qualified, value=name)
+        array = value.numpy()
+        self.values[name] = array
+        return array
+
+    def get_tensor(self, node: Node, name: str, value: Value) -> Tensor:
+        """A value as a tensor; an array becomes one once."""
+        if isinstance(value, Tensor):
+            return value
+        if not isinstance(value, np.ndarray) or is_opaque(value):
+            raise Call(node, self).refuse(f"{name!r} is no tensor of numbers")
+        if self.values.get(name) is not value:
+            return to_tensor(value, self.device, is_constant=True)
+        made = self._tensors.get(name)
+        if made is None:
+            made = self._tensors[name] = to_tensor(value, self.device, is_constant=True)
+        return made
+
+    def expand(self, node: Node, inline: Inline) -> list[Node]:
+        """The nodes that stand for `node`, with names of their own; what they read besides has values already."""
+        self._n_inlined += 1
+        graph, prefix = inline.graph, f"{node.title}#{self._n_inlined}/"
+        local = {info.name for info in graph.inputs} | set(graph.constants)
+        local |= {name for inner in graph.nodes for name in inner.outputs if name}
+        names = {name: prefix + name for name in local}
+        for info, value in zip(graph.inputs, inline.arguments, strict=False):
+            self.values[names[info.name]] = value
+        for name, value in graph.constants.items():
+            self.values[names[name]] = value
+        nodes = [_rename_node(inner, names, prefix) for inner in graph.nodes]
+        ends = [
+            Node("Identity", DEFAULT_DOMAIN, 1, f"{prefix}end", (names.get(info.name, info.name),), (name,), {})
+            for info, name in zip(graph.outputs, node.outputs, strict=False)
+            if name
+        ]
+        return [*nodes, *ends]
+
+
+def _rename_node(node: Node, names: Mapping[str, str], prefix: str) -> Node:
+    """`node` with other names of values, in its subgraphs too."""
+    attributes = {
+        key: _rename_graph(value, names, prefix) if isinstance(value, Graph) else value
+        for key, value in node.attributes.items()
+    }
+    return replace(
+        node,
+        name=prefix + node.title,
+        inputs=tuple(names.get(name, name) for name in node.inputs),
+        outputs=tuple(names.get(name, name) for name in node.outputs),
+        attributes=attributes,
+    )
+
+
+def _rename_graph(graph: Graph, names: Mapping[str, str], prefix: str) -> Graph:
+    """`graph` with other names of the values that it reads from around it."""
+    own = {info.name for info in graph.inputs} | set(graph.constants)
+    own |= {name for node in graph.nodes for name in node.outputs}
+    outer = {name: new for name, new in names.items() if name not in own}
+    outputs = tuple(replace(info, name=outer.get(info.name, info.name)) for info in graph.outputs)
+    return replace(graph, nodes=tuple(_rename_node(node, outer, "") for node in graph.nodes), outputs=outputs)
+
+
+def _describe(value: Value) -> str:
+    if isinstance(value, Tensor | np.ndarray):
+        return f"{value.dtype}{tuple(value.shape)}"
+    return "nothing" if value is None else f"a sequence of {len(value)}"

@@ -1,0 +1,108 @@
+"""The conformance suite of onnx: single nodes, small graphs, and operators as torch exports them."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx.backend.test.loader import load_model_tests
+
+import svod_onnx
+from svod_onnx.errors import UnsupportedOperatorsError
+from svod_tensor import Tensor
+
+_KINDS = ("simple", "pytorch-operator", "pytorch-converted")
+
+EXCLUDED: dict[str, str] = {}
+"""Cases that cannot pass, and why."""
+
+
+@cache
+def _collect() -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from onnx.backend.test.case.node import collect_testcases
+
+        cases = {case.name: case for case in collect_testcases(None)}
+    for kind in _KINDS:
+        cases |= {case.name: case for case in load_model_tests(kind=kind)}
+    return cases
+
+
+def _load_value(path: Path, info: onnx.ValueInfoProto) -> object:
+    which = info.type.WhichOneof("value")
+    message = {
+        "tensor_type": onnx.TensorProto,
+        "sequence_type": onnx.SequenceProto,
+        "optional_type": onnx.OptionalProto,
+    }
+    value = message[which or "tensor_type"].FromString(path.read_bytes())
+    if isinstance(value, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    return (
+        onnx.numpy_helper.to_list(value)
+        if isinstance(value, onnx.SequenceProto)
+        else onnx.numpy_helper.to_optional(value)
+    )
+
+
+def _iter_data(case: Any, model: onnx.ModelProto) -> list[tuple[list[object], list[object]]]:
+    if case.data_sets is not None:
+        return case.data_sets
+    found = []
+    for folder in sorted(Path(case.model_dir).glob("test_data_set_*")):
+        sides = []
+        for side, infos in (("input", model.graph.input), ("output", model.graph.output)):
+            paths = [folder / f"{side}_{number}.pb" for number in range(len(list(folder.glob(f"{side}_*.pb"))))]
+            sides.append([_load_value(path, info) for path, info in zip(paths, infos, strict=False)])
+        found.append((sides[0], sides[1]))
+    return found
+
+
+def _check(found: object, wanted: object, rtol: float, atol: float) -> None:
+    if wanted is None:
+        assert found is None
+        return
+    if isinstance(wanted, list):
+        assert isinstance(found, list)
+        assert len(found) == len(wanted)
+        for one, other in zip(found, wanted, strict=True):
+            _check(one, other, rtol, atol)
+        return
+    wanted = np.asarray(wanted)
+    if wanted.dtype.kind in "OUST":
+        assert np.asarray(found).tolist() == wanted.tolist()
+        return
+    array = found.numpy() if isinstance(found, Tensor) else np.asarray(found)
+    assert array.shape == wanted.shape
+    if wanted.dtype.kind in "fcV" and wanted.dtype != bool:
+        assert array.dtype == wanted.dtype or wanted.dtype.itemsize == 1, (array.dtype, wanted.dtype)
+        kind = np.complex128 if wanted.dtype.kind == "c" else np.float64
+        np.testing.assert_allclose(array.astype(kind), wanted.astype(kind), rtol=rtol, atol=atol)
+    else:
+        assert array.dtype == wanted.dtype, (array.dtype, wanted.dtype)
+        np.testing.assert_array_equal(array, wanted)
+
+
+@pytest.mark.parametrize("name", list(_collect()))
+@pytest.mark.filterwarnings("ignore")
+def test_case(name: str) -> None:
+    if name in EXCLUDED:
+        pytest.skip(EXCLUDED[name])
+    case = _collect()[name]
+    proto = case.model if case.model is not None else onnx.load(Path(case.model_dir) / "model.onnx")
+    try:
+        model = svod_onnx.load(proto)
+    except UnsupportedOperatorsError as error:
+        pytest.skip(str(error))
+    initialized = {tensor.name for tensor in proto.graph.initializer}
+    names = [info.name for info in proto.graph.input if info.name not in initialized]
+    for inputs, outputs in _iter_data(case, proto):
+        results = model(**dict(zip(names, inputs, strict=False)))
+        for found, wanted in zip(results.values(), outputs, strict=True):
+            _check(found, wanted, case.rtol, case.atol)
