@@ -32,9 +32,56 @@ def test_the_nearest_element_is_the_one_that_a_place_falls_into(rng):
     check(Tensor(a).interpolate(scale_factor=(0.5, 1)), a[:, :, ::2])
 
 
+def weigh(distance, a):
+    """Keys' polynomial."""
+    t = abs(distance)
+    near, far = (a + 2) * t**3 - (a + 3) * t**2 + 1, a * (t**3 - 5 * t**2 + 8 * t - 4)
+    return np.where(t <= 1, near, np.where(t < 2, far, 0))
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+def test_polynomials_through_four_elements_agree_with_their_formula(rng, align_corners):
+    a = rng.normal(size=(1, 2, 6))
+    for size in (9, 4, 1):
+        places = np.linspace(0, 5, size) if align_corners else (np.arange(size) + 0.5) * 6 / size - 0.5
+        near = np.floor(places)[:, None] + np.arange(-1, 3)
+        expected = (a[..., near.clip(0, 5).astype(int)] * weigh(places[:, None] - near, -0.75)).sum(-1)
+        check(Tensor(a).interpolate(size, mode="cubic", align_corners=align_corners), expected)
+    both = Tensor(a[..., None]).interpolate((9, 3), mode="bicubic")
+    check(both, np.repeat(Tensor(a).interpolate(9, mode="cubic").numpy()[..., None], 3, -1))
+
+
+@pytest.mark.parametrize(("mode", "reach"), [("linear", 1), ("cubic", 2)])
+def test_a_shorter_axis_adds_up_what_it_loses(rng, mode, reach):
+    a = rng.normal(size=(1, 2, 11))
+    for size in (4, 3, 11, 15):
+        step = 11 / size
+        stretch, middle = max(step, 1), step * (np.arange(size) + 0.5)
+        distance = (np.arange(11) + 0.5 - middle[:, None]) / stretch
+        weights = np.maximum(1 - np.abs(distance), 0) if mode == "linear" else weigh(distance, -0.5)
+        weights[np.abs(distance) >= reach] = 0
+        expected = a @ (weights / weights.sum(1, keepdims=True)).T
+        check(Tensor(a).interpolate(size, mode=mode, antialias=True), expected)
+
+
+def test_means_and_middles(rng):
+    a = rng.normal(size=(1, 2, 5))
+    expected = np.stack([a[..., begin:end].mean(-1) for begin, end in ((0, 2), (1, 4), (3, 5))], -1)
+    check(Tensor(a).interpolate(3, mode="area"), expected)
+    check(Tensor(a).interpolate(2, mode="nearest-exact"), a[..., [1, 3]])
+    check(Tensor(a).interpolate(2), a[..., [0, 2]])
+
+
 def test_what_cannot_be_resized_says_so():
     x = Tensor.zeros(1, 1, 4)
-    for options in ({}, {"size": 3, "scale_factor": 2.0}, {"size": 3, "mode": "cubic"}, {"size": (3, 3)}):
+    for options in (
+        {},
+        {"size": 3, "scale_factor": 2.0},
+        {"size": 3, "mode": "bicubic"},
+        {"size": 3, "mode": "spline"},
+        {"size": 3, "antialias": True},
+        {"size": (3, 3)},
+    ):
         with pytest.raises(OperandError, match="interpolate takes"):
             x.interpolate(**options)
     with pytest.raises(ShapeError, match="leaves nothing"):

@@ -64,6 +64,11 @@ REDUCTIONS = {
     "avg_pool2d": lambda x: x.reshape(1, 1, *x.shape).avg_pool2d(3, padding=1),
     "avg_pool2d_inside": lambda x: x.reshape(1, 1, *x.shape).avg_pool2d(3, padding=1, count_include_pad=False),
     "max_pool2d": lambda x: x.reshape(1, 1, *x.shape).max_pool2d(3, padding=1),
+    "lp_pool2d": lambda x: x.reshape(1, 1, *x.shape).lp_pool2d(2, 3, ceil_mode=True),
+    "max_unpool2d": lambda x: x.reshape(1, *x.shape).max_unpool2d(Tensor(np.arange(144).reshape(1, 12, 12) % 12), 1),
+    "unfold": lambda x: x.reshape(1, 1, *x.shape).unfold(3), "fold": lambda x: x[:, :9].fold([11], 3),
+    "affine_grid": lambda x: x[:2, :3].reshape(1, 2, 3).affine_grid((1, 1, 4, 3)),
+    "cubic": lambda x: x.reshape(1, 1, *x.shape).interpolate((5, 7), mode="cubic", antialias=True),
     "sort": lambda x: x.sort(1), "topk": lambda x: x.topk(3, 1)[0],
     "quantile": lambda x: x.quantile([0.1, 0.5], 1), "percentile": lambda x: x.percentile(30, 1), "cov": lambda x: x[0].cov(),
     "nanquantile": lambda x: x.nanquantile(0.2, 1), "nanpercentile": lambda x: x.nanpercentile(30, 1),
@@ -88,6 +93,9 @@ PRODUCTS = {
     "add_at": lambda x, y: x.add_at(np.array([0, 1, 0, 0]), y[:4]),
     "scatter_add": lambda x, y: x.scatter_add(0, Tensor([[0, 0], [1, 1], [0, 0]]), y[:3, :2]),
     "index_add": lambda x, y: x.index_add(0, np.array([0, 0, 1]), y[:3]),
+    "scatter_reduce": lambda x, y: x.scatter_reduce(0, Tensor([[0, 0], [1, 1], [0, 0]]), y[:3, :2], "mean"),
+    "scattered_factors": lambda x, y: x[:2].sign().scatter_reduce(0, Tensor([[0, 0], [1, 1], [0, 0]]), y[:3, :2], "prod"),
+    "grid_sample": lambda x, y: x.reshape(1, 1, *x.shape).grid_sample(y.sign().mul(0.25).reshape(1, 12, 6, 2)),
     "bincount": lambda x, y: Tensor(np.arange(6) % 3).bincount(3, y[0, :6]),
 }  # fmt: skip
 """Functions that multiply or add the elements of two tensors."""
@@ -216,7 +224,7 @@ OTHER = {
     # Parts of complex numbers, which are never narrow.
     "angle", "as_complex", "as_real", "complex", "conj", "conjugate", "imag", "real",
     # What takes integers alone.
-    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "lshift", "rshift",
+    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "lshift", "rshift", "gcd", "lcm",
     # What makes tensors of numbers: rounded once from float64, or drawn.
     "arange", "empty", "eye", "from_content",
     "from_dlpack", "from_file", "from_numpy", "from_uop", "empty_like", "full", "full_like", "linspace", "ones",

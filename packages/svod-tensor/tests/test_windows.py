@@ -134,26 +134,6 @@ def test_convolutions_check_their_shapes():
         x.conv2d(Tensor.zeros(1, 4, 1, 1), stride=0)
 
 
-def test_pooling_agrees_with_its_definition(rng):
-    a = make_array(rng, (2, 3, 8, 10), "float32")
-    blocks = a.reshape(2, 3, 4, 2, 5, 2)
-    check(Tensor(a).max_pool2d(), blocks.max((3, 5)))
-    check(Tensor(a).avg_pool2d(), blocks.mean((3, 5)), rtol=1e-5)
-    view = sliding_window_view(np.pad(a, [(0, 0)] * 2 + [(1, 1)] * 2, constant_values=-np.inf), (3, 3), (2, 3))[
-        :, :, ::2, ::2
-    ]
-    check(Tensor(a).max_pool2d(3, stride=2, padding=1), view.max((-1, -2)))
-    counted = sliding_window_view(np.pad(a, [(0, 0)] * 2 + [(1, 1)] * 2), (3, 3), (2, 3))[:, :, ::2, ::2]
-    check(Tensor(a).avg_pool2d(3, stride=2, padding=1), counted.mean((-1, -2)), rtol=1e-5)
-    finite = np.isfinite(view)
-    check(
-        Tensor(a).avg_pool2d(3, stride=2, padding=1, count_include_pad=False),
-        (counted.sum((-1, -2)) / finite.sum((-1, -2))).astype(np.float32),
-        rtol=1e-5,
-    )
-    check(Tensor(a.astype(np.int8)).max_pool2d((1, 2)), a.astype(np.int8).reshape(2, 3, 8, 5, 2).max(-1))
-
-
 def test_a_convolution_is_one_kernel_after_its_image_was_padded():
     x, w = Tensor(np.ones((1, 3, 16, 16), np.float32)), Tensor(np.ones((8, 3, 3, 3), np.float32))
     assert len(x.conv2d(w).relu().prepare().kernels()) == 1
@@ -198,3 +178,74 @@ def test_a_convolution_of_padded_images_and_its_gradients_are_those_of_images_wi
     inner = (slice(None), slice(None), *(slice(1, -1),) * n)
     np.testing.assert_allclose(by_x.numpy(), by_stored.numpy()[inner], rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(by_w.numpy(), by_same.numpy(), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("stride", "pads"), [(1, [(1, 2), (0, 1)]), ((2, 1), [(0, 3), 1]), (2, [(2, 0), (1, 1)])])
+def test_a_convolution_pads_both_ends_of_an_axis_unlike(rng, stride, pads):
+    a, w = make_array(rng, (2, 4, 6, 5), "float32"), make_array(rng, (6, 2, 3, 2), "float32")
+    wide = np.pad(a, [(0, 0), (0, 0), *(p if isinstance(p, tuple) else (p, p) for p in pads)])
+    expected = Tensor(wide).conv2d(Tensor(w), stride=stride, groups=2).numpy()
+    check(Tensor(a).conv2d(Tensor(w), stride=stride, padding=pads, groups=2), expected, rtol=1e-5)
+    with pytest.raises(OperandError, match="or pairs of them, as padding"):
+        Tensor(a).conv2d(Tensor(w), padding=[(1, 2, 3), 0], groups=2)
+
+
+def list_columns(a, kernel, stride, pads, dilation):
+    """The windows of an array of shape (batch, channels, *sizes), one after the other."""
+    a = np.pad(a, [(0, 0), (0, 0), *pads])
+    counts = [(s - d * (k - 1) - 1) // t + 1 for s, k, t, d in zip(a.shape[2:], kernel, stride, dilation, strict=True)]
+    columns = [
+        a[
+            (
+                ...,
+                *(
+                    slice(o * t, o * t + d * (k - 1) + 1, d)
+                    for o, t, d, k in zip(at, stride, dilation, kernel, strict=True)
+                ),
+            )
+        ]
+        for at in np.ndindex(*counts)
+    ]
+    return np.stack([c.reshape(len(a), -1) for c in columns], -1)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kernel", "stride", "pads", "dilation"),
+    [
+        ((2, 3, 6, 5), (2, 3), (1, 2), ((1, 0), (2, 1)), (2, 1)),
+        ((2, 3, 7), (3,), (3,), ((0, 2),), (1,)),
+        ((1, 2, 4, 3, 5), (2, 2, 3), (1, 1, 2), ((0, 0), (1, 1), (0, 1)), (1, 2, 1)),
+    ],
+)
+def test_windows_are_columns_and_add_up_again(rng, shape, kernel, stride, pads, dilation):
+    a, options = make_array(rng, shape, "float64"), {"stride": stride, "padding": pads, "dilation": dilation}
+    columns = list_columns(a, kernel, stride, pads, dilation)
+    check(Tensor(a).unfold(kernel, **options), columns)
+    check(Tensor(a[0]).unfold(kernel, **options), columns[0])
+    # Folding is the transpose: <unfold(a), b> = <a, fold(b)>.
+    b = make_array(rng, columns.shape, "float64")
+    folded = Tensor(b).fold(shape[2:], kernel, **options)
+    assert folded.shape == shape
+    assert np.vdot(folded.numpy(), a) == pytest.approx(np.vdot(columns, b))
+    number = make_array(rng, shape, "int32")
+    check(Tensor(number).unfold(kernel, **options), list_columns(number, kernel, stride, pads, dilation))
+
+
+def test_windows_as_columns_of_a_batch_whose_size_is_not_known(rng):
+    n, a = Variable("n", 1, 4), make_array(rng, (4, 2, 5, 4), "float64")
+    y = Tensor(a)[: n.bind(2)].unfold(2).mul(2).fold((5, 4), 2)
+    plan = y.prepare()
+    for size in (1, 4):
+        plan.execute_with_vars({"n": size})
+        check(y, Tensor(a[:size] * 2).unfold(2).fold((5, 4), 2).numpy())
+
+
+def test_what_are_no_windows_says_so():
+    with pytest.raises(ShapeError, match="no channels and 2 spatial axes"):
+        Tensor.zeros(4, 4).unfold((2, 2))
+    with pytest.raises(ShapeError, match=r"is not \(..., channels \* 4, 3 \* 3\)"):
+        Tensor.zeros(1, 8, 8).fold((4, 4), 2)
+    with pytest.raises(ShapeError, match=r"windows of \(4, 4\)"):
+        Tensor.zeros(9).fold((4, 4), 2)
+    with pytest.raises(ShapeError, match=r"windows of \(1, 1\)"):
+        Tensor.zeros(4, 1).fold((1, 1), 2)

@@ -32,6 +32,7 @@ UFUNCS: Final[Mapping[str, str]] = {
         "isfinite", "isinf",
         "isnan", "signbit", "copysign", "nextafter", "maximum", "minimum", "fmax", "fmin", "heaviside", "hypot", "exp", "exp2", "expm1",
         "log", "log2", "log10", "log1p", "logaddexp", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "matmul", "vecdot",
+        "gcd", "lcm",
     )},
     "subtract": "sub", "multiply": "mul", "divide": "div", "power": "pow", "negative": "neg", "absolute": "abs", "conjugate": "conj",
     "fabs": "abs", "rint": "round",

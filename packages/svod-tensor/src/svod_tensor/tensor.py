@@ -24,6 +24,7 @@ from svod_tensor.ops.curves import Curves
 from svod_tensor.ops.cutting import Cutting
 from svod_tensor.ops.differentiation import Differentiation
 from svod_tensor.ops.distributions import Distributions
+from svod_tensor.ops.divisors import Divisors
 from svod_tensor.ops.exponential import Exponential
 from svod_tensor.ops.indexing import Indexing
 from svod_tensor.ops.joining import Joining
@@ -33,6 +34,7 @@ from svod_tensor.ops.movement import Movement
 from svod_tensor.ops.neural import Neural
 from svod_tensor.ops.operators import Operators
 from svod_tensor.ops.placing import Placing
+from svod_tensor.ops.pooling import Pooling
 from svod_tensor.ops.products import Products
 from svod_tensor.ops.protocols import Protocols
 from svod_tensor.ops.quantiles import Quantiles
@@ -42,6 +44,7 @@ from svod_tensor.ops.reduction import Reduction
 from svod_tensor.ops.representation import Representation
 from svod_tensor.ops.resizing import Resizing
 from svod_tensor.ops.samples import Samples
+from svod_tensor.ops.sampling import Sampling
 from svod_tensor.ops.selecting import Selecting
 from svod_tensor.ops.showing import Showing
 from svod_tensor.ops.sorting import Sorting
@@ -67,8 +70,8 @@ _OUT_OF_BAND: Final = 5
 @take_rules
 class Tensor(
     Activation, Arithmetic, Assignment, Bitwise, Comparison, Complexes, Conversion, Creation, Cumulative, Curves,
-    Cutting, Differentiation, Distributions, Exponential, Indexing, Joining, Logic, Missing, Movement, Neural,
-    Operators, Placing, Products, Protocols, Quantiles, Random, Reading, Reduction, Representation, Resizing, Samples,
+    Cutting, Differentiation, Distributions, Divisors, Exponential, Indexing, Joining, Logic, Missing, Movement, Neural,
+    Operators, Placing, Pooling, Products, Protocols, Quantiles, Random, Reading, Reduction, Representation, Resizing, Samples, Sampling,
     Selecting, Showing, Sorting, Sources, Special, Statistics, Trigonometry, Update, Windows,
 ):  # fmt: skip
     """An n-dimensional array whose values are computed when they are asked for.

@@ -145,6 +145,8 @@ def _is_operand(value: object) -> bool:
 
 _PLURALS: Final = {"an integer": "integers", "a tensor": "tensors", "a number": "numbers"}
 _AXES: Final = "int | Sequence[int] | None"
+_NUMBERS: Final = "int | Sequence[int]"
+_PADDING: Final = "int | Sequence[int | tuple[int, int]]"
 _NAMES: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     **dict.fromkeys(("Self", "TensorBase", "T"), (_is_tensor, "a tensor")),
     "int": (_is_integer, "an integer"), "SInt": (_is_size, "an integer"), "float": (_is_number, "a number"),
@@ -154,6 +156,8 @@ _NAMES: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "NDArray[np.generic]": (lambda value: hasattr(value, "__array_interface__"), "an array of numpy"),
     "os.PathLike[str]": (lambda value: isinstance(value, os.PathLike), "a path"),
     "Axes": (lambda value: _fits(value, _parse(_AXES)), "axes"),
+    "Numbers": (lambda value: _fits(value, _parse(_NUMBERS)), "an integer or one for each axis"),
+    "Padding": (lambda value: _fits(value, _parse(_PADDING)), "an integer, or one or a pair for each axis"),
 }  # fmt: skip
 """What annotations stand for: whether a value fits, and how that is called; anything fits what is not here."""
 

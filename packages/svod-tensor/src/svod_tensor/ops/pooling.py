@@ -1,90 +1,231 @@
-"""Windows for pooling, and the derivatives of what looks into them: sums of what the windows have of each element."""
+"""Pooling: one number for each window over the last axes, and its inverse.
+
+Tensors have the shape (batch, channels, *spatial).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Literal, Self, TypeVar, overload
 
-from svod_ir import SInt, make_gather
-from svod_ir.sizes import normalize_size
-from svod_tensor.ops.composed import gradient_rule, with_rule
-from svod_tensor.ops.convolution import Geometry, fit_axis, store_padded
+from svod_dtype import int64
+from svod_ir import OperandError, ShapeError, SInt
+from svod_ir.sizes import bounds_of_size, normalize_size
+from svod_tensor._shapes import concrete_shape
+from svod_tensor.ops.base import TensorBase
+from svod_tensor.ops.composed import with_rule
+from svod_tensor.ops.naming import operations
+from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
+from svod_tensor.ops.window_options import Numbers, Padding, Places, check_pads, spread_number
+from svod_tensor.ops.window_sums import find_first, list_places, max_pool_gradient
 
-__all__ = ["list_places", "max_pool_gradient", "windows_gradient"]
+__all__ = ["Pooling"]
 
 T = TypeVar("T", bound=Theme)
 
 
-def list_places(x: T, kernel: tuple[int, ...], geometry: Geometry, value: float) -> T:
-    """The windows of `x` over its last axes, padded with a value."""
-    pads = [(p, p) for p in geometry.padding]
-    padded = x.pad(*(None,) * (x.ndim - len(kernel)), *pads, constant_values=value)
-    return store_padded(padded, pads, kernel, geometry.stride).windows(kernel, geometry.stride, geometry.dilation)
+@operations
+class Pooling(Theme):
+    """The largest element, the mean or the norm of each window."""
+
+    __slots__ = ()
+
+    @overload
+    def max_pool2d(
+        self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1,
+        ceil_mode: bool = False, return_indices: Literal[False] = False,
+    ) -> Self: ...  # fmt: skip
+    @overload
+    def max_pool2d(
+        self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1,
+        ceil_mode: bool = False, return_indices: Literal[True],
+    ) -> tuple[Self, Self]: ...  # fmt: skip
+    def max_pool2d(
+        self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1,
+        ceil_mode: bool = False, return_indices: bool = False,
+    ) -> Self | tuple[Self, Self]:  # fmt: skip
+        """The largest element of each window over the spatial axes, in the dtype of this tensor; padding never wins.
+
+        Args:
+            kernel: the size of a window on each axis; an int is that of all axes behind the first two.
+            stride: how far a window moves; by default as far as it is large.
+            padding: how much is added on both sides of each axis; a pair `(before, after)` for an axis tells them apart.
+            dilation: the distance of a window's elements.
+            ceil_mode: whether a window may end behind the padding, if it begins before the end of the axis.
+            return_indices: whether to give positions too.
+
+        Returns:
+            The largest elements; with `return_indices` also where the first of each is (int64), counted in row-major order
+            over the spatial axes: -1 for a window with nothing but padding.
+
+        Raises:
+            ShapeError: if there are no spatial axes, or one is smaller than a window.
+            OperandError: if an option has not one number for each axis.
+
+        Example:
+            >>> Tensor([[[1.0, 3.0, 2.0, 0.0]]]).max_pool2d(2).tolist()
+            [[[3.0, 2.0]]]
+            >>> Tensor([[[1.0, 3.0, 2.0, 0.0]]]).max_pool2d(2, return_indices=True)[1].tolist()
+            [[[1, 2]]]
+        """
+        places = self._place_windows(kernel, stride, padding, dilation, ceil_mode)
+        n = len(places.kernel)
+        value = list_places(self, places, self.dtype.min).max(tuple(range(-n, 0)))
+        if not return_indices:
+            return with_rule(max_pool_gradient, value, (self,), *places)
+        found = find_first(self, value, places)
+        return with_rule(max_pool_gradient, value, (self,), *places), _locate(found, self.shape[-n:], places)
+
+    def max_unpool2d(
+        self, indices: TensorBase, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0,
+        size: Sequence[SInt] | None = None,
+    ) -> Self:  # fmt: skip
+        """These elements where `max_pool2d` with the same options found them, and 0 elsewhere. Of several for one place, the
+        last stays.
+
+        Args:
+            indices: positions, as `max_pool2d(return_indices=True)` gives them: negative ones and those beyond the result
+                are left out, or beyond it an error in a plan that checks its operands.
+            kernel: the size of a window on each axis; an int is that of all axes behind the first two.
+            stride: how far a window moves; by default as far as it is large.
+            padding: how much was added, as `max_pool2d` takes it.
+            size: of the spatial axes of the result; by default the smallest that gives as many windows.
+
+        Raises:
+            ShapeError: if there are no spatial axes, or the indices have another shape.
+            OperandError: if an option has not one number for each axis, or the indices are no integers.
+
+        Example:
+            >>> x = Tensor([[[1.0, 3.0, 2.0, 0.0]]])
+            >>> largest, indices = x.max_pool2d(2, return_indices=True)
+            >>> largest.max_unpool2d(indices).tolist()
+            [[[0.0, 3.0, 2.0, 0.0]]]
+        """
+        places = self._place_windows(kernel, stride, padding, 1, ceil_mode=False)
+        n, name = len(places.kernel), "max_unpool2d"
+        if indices.shape != self.shape or not indices.dtype.is_int:
+            raise OperandError(
+                operation=name, found=f"indices of {indices.dtype} and shape {indices.shape}",
+                expected=f"integers of the shape {self.shape}",
+            )  # fmt: skip
+        lead, before = self.shape[:-n], self.shape[-n:]
+        if size is None:
+            size = [
+                normalize_size((s - 1) * step + k - sum(pads))
+                for s, k, step, pads in zip(before, places.kernel, places.stride, places.pads, strict=True)
+            ]
+        if len(size) != n or any(bounds_of_size(s)[0] < 1 for s in size):
+            raise ShapeError(operation=name, shape=tuple(size), problem=f"is no size of {n} spatial axes")
+        whole = math.prod(concrete_shape(name, tuple(size)))
+        places_of = self._wrap(indices).cast(int64).reshape(*lead, -1)  # pyright: ignore[reportArgumentType]
+        kept = places_of.lt(0).where(whole, places_of)
+        empty = self.zeros(*lead, whole, dtype=self.dtype, device=str(self.device))
+        return empty.put_along_axis(kept, self.reshape(*lead, -1), -1).reshape(*lead, *size)
+
+    @rounds_once
+    def avg_pool2d(
+        self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1,
+        count_include_pad: bool = True, ceil_mode: bool = False,
+    ) -> Self:  # fmt: skip
+        """The mean of each window over the spatial axes. Integers become float32.
+
+        Args:
+            kernel: the size of a window on each axis; an int is that of all axes behind the first two.
+            stride: how far a window moves; by default as far as it is large.
+            padding: how much is added on both sides of each axis; a pair `(before, after)` for an axis tells them apart.
+            dilation: the distance of a window's elements.
+            count_include_pad: whether padding counts as zeros, or not at all.
+            ceil_mode: whether a window may end behind the padding, if it begins before the end of the axis; what is there
+                does not count.
+
+        Raises:
+            ShapeError: if there are no spatial axes, or one is smaller than a window.
+            OperandError: if an option has not one number for each axis.
+
+        Example:
+            >>> Tensor([[[1.0, 3.0, 2.0, 0.0]]]).avg_pool2d(2).tolist()
+            [[[2.0, 1.0]]]
+        """
+        places = self._place_windows(kernel, stride, padding, dilation, ceil_mode)
+        n = len(places.kernel)
+        axes = tuple(range(-n, 0))
+        view = list_places(self, places, 0)
+        if count_include_pad and not ceil_mode:
+            return view.mean(axes)
+        ones = self._to_float().ones_like()
+        if count_include_pad:
+            lead = (None,) * (self.ndim - n)
+            given = check_pads(padding, n)
+            beyond = [(0, a - first) for (_, a), (_, first) in zip(places.pads, given, strict=True)]
+            ones = ones.pad(*lead, *given, constant_values=1).pad(*lead, *beyond)
+            places = places._replace(pads=((0, 0),) * n)
+        return view._to_float().sum(axes).div(list_places(ones, places, 0).sum(axes))
+
+    @rounds_once
+    def lp_pool2d(
+        self, ord: float = 2, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0,
+        dilation: Numbers = 1, ceil_mode: bool = False,
+    ) -> Self:  # fmt: skip
+        """The norm of each window over the spatial axes, as ONNX has it: of the sizes of the elements. Integers become float32.
+
+        Args:
+            ord: which norm, as `norm` takes it.
+            kernel: the size of a window on each axis; an int is that of all axes behind the first two.
+            stride: how far a window moves; by default as far as it is large.
+            padding: how many zeros are added on both sides of each axis; a pair `(before, after)` for an axis tells them
+                apart.
+            dilation: the distance of a window's elements.
+            ceil_mode: whether a window may end behind the padding, if it begins before the end of the axis.
+
+        Raises:
+            ShapeError: if there are no spatial axes, or one is smaller than a window.
+            OperandError: if an option has not one number for each axis.
+
+        Example:
+            >>> Tensor([[[3.0, -4.0, 2.0, 0.0]]]).lp_pool2d(2).tolist()
+            [[[5.0, 2.0]]]
+        """
+        places = self._place_windows(kernel, stride, padding, dilation, ceil_mode)
+        return list_places(self._to_float(), places, 0).norm(tuple(range(-len(places.kernel), 0)), ord=ord)
+
+    def _place_windows(
+        self, kernel: Numbers, stride: Numbers | None, padding: Padding, dilation: Numbers, ceil_mode: bool
+    ) -> Places:
+        n = self.ndim - 2 if isinstance(kernel, int) else len(kernel)
+        if n < 1 or n > self.ndim:
+            raise ShapeError(operation="pooling", shape=self.shape, problem=f"has no {max(n, 1)} spatial axes")
+        sizes = spread_number("kernel", kernel, n)
+        steps = sizes if stride is None else spread_number("stride", stride, n)
+        apart, pads = spread_number("dilation", dilation, n), check_pads(padding, n)
+        if ceil_mode:
+            pads = tuple(
+                (pad[0], _stretch_end(s, pad, d * (k - 1) + 1, step))
+                for s, pad, k, step, d in zip(self.shape[-n:], pads, sizes, steps, apart, strict=True)
+            )
+        return Places(sizes, steps, pads, apart)
 
 
-def _add_windows(x: T, sizes: Sequence[SInt], stride: tuple[int, ...], dilation: tuple[int, ...]) -> T:
-    """The transpose of `windows`: each element of the result adds up what the windows of shape (..., *outputs, *kernel) have
-    of it, which it looks up."""
-    n, lead = len(sizes), x.ndim - 2 * len(sizes)
-    kernel: tuple[int, ...] = x.shape[x.ndim - n :]  # pyright: ignore[reportAssignmentType]
-    total, added = x, list[int]()
-    # What is left of the places' axes is behind all others, the last one first, so that a sum leaves the axes before it.
-    for i, (size, k, s, d) in reversed(list(enumerate(zip(sizes, kernel, stride, dilation, strict=True)))):
-        axis = lead + i
-        paired = total.moveaxis(lead + n + i, axis + 1)
-        if k == 1 or (d == 1 and k <= s):
-            # No two windows meet: they lie side by side, with zeros between them.
-            total = fit_axis(fit_axis(paired, axis + 1, 0, s).flatten(axis, axis + 1), axis, 0, size)
-            continue
-        places = x.arange(k)
-        begin = x.arange(size).unsqueeze(1).sub(places.mul(d))
-        found = begin.floor_divide(s).mul(k).add(places)
-        found = found if s == 1 else begin.remainder(s).eq(0).where(found, -1)
-        flat = paired.flatten(axis, axis + 1)
-        # A position that is none gives 0; those of windows before the first one are negative.
-        total = flat.from_uop(make_gather(flat.uop, found.uop, axis)).moveaxis(axis + 1, -1)
-        added.append(-1 - len(added))
-    value = total.sum(tuple(added)) if added else total
-    return with_rule(_sum_gradient, value, (x,), stride, dilation)
+def _stretch_end(size: SInt, pad: tuple[int, int], span: int, stride: int) -> int:
+    """What is added behind an axis so that windows which begin before its end, and no others, are whole."""
+    before, after = pad
+    most = min(after + stride - 1, span - 1)
+    if not isinstance(size, int):
+        return most
+    n_windows = (size + before + most - span) // stride + 1
+    return max((n_windows - 1) * stride + span - size - before, 0) if n_windows > 0 else after
 
 
-@gradient_rule("windows")
-def windows_gradient(
-    cotangent: T, _: T, operands: tuple[T], __: object, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...],
-) -> tuple[T]:  # fmt: skip
-    return (_add_windows(cotangent, operands[0].shape[-len(kernel) :], stride, dilation),)
-
-
-@gradient_rule("sum-of-windows")
-def _sum_gradient(
-    cotangent: T, _: T, operands: tuple[T], __: object, stride: tuple[int, ...], dilation: tuple[int, ...]
-) -> tuple[T]:
-    kernel: tuple[int, ...] = operands[0].shape[-len(stride) :]  # pyright: ignore[reportAssignmentType]
-    return (cotangent.windows(kernel, stride, dilation),)
-
-
-@gradient_rule("max-pooling")
-def max_pool_gradient(
-    cotangent: T, value: T, operands: tuple[T], __: object, kernel: tuple[int, ...], *options: object
-) -> tuple[T]:
-    """All to the first of a window's largest elements in row-major order, which is the first NaN where it has one."""
-    (x,), geometry, n = operands, Geometry(*options), len(kernel)  # pyright: ignore[reportArgumentType]
-    column = (*value.shape, *(1,) * n)
-    view = list_places(x, kernel, geometry, x.dtype.min)
-    is_largest = view.eq(value.reshape(column)).logical_or(view.isnan())
-    if any(geometry.padding):
-        # Which places are inside is computed where it is asked for: it takes no memory.
-        pads = [(p, p) for p in geometry.padding]
-        inside = x.ones_like(dtype="bool").pad(*(None,) * (x.ndim - n), *pads)
-        is_largest = is_largest.logical_and(inside.windows(kernel, geometry.stride, geometry.dilation))
-    count = math.prod(kernel)
-    places = x.arange(count).reshape(kernel)
-    first = is_largest.where(places, count).min(tuple(range(-n, 0)))
-    chosen = places.eq(first.reshape(column)).where(cotangent.reshape(column), 0)
-    lead, sizes = x.ndim - n, x.shape[x.ndim - n :]
-    padded = [normalize_size(s + 2 * p) for s, p in zip(sizes, geometry.padding, strict=True)]
-    total = _add_windows(chosen, padded, geometry.stride, geometry.dilation)
-    cuts = [(p, normalize_size(p + s)) for s, p in zip(sizes, geometry.padding, strict=True)]
-    return (total.shrink(*(None,) * lead, *cuts),)
+def _locate(found: T, sizes: Sequence[SInt], places: Places) -> T:
+    """The positions over the spatial axes of numbers in windows."""
+    n = len(sizes)
+    total, rest = found.zeros_like(dtype=int64), found.cast(int64)
+    for i, (size, k, s, d, (before, _)) in enumerate(
+        zip(sizes, places.kernel, places.stride, places.dilation, places.pads, strict=True)
+    ):
+        each = math.prod(places.kernel[i + 1 :])
+        begin = found.arange(found.shape[i - n], dtype=int64).mul(s).sub(before).reshape(-1, *(1,) * (n - 1 - i))
+        place = rest.floor_divide(each).remainder(k).mul(d).add(begin)
+        total = total.mul(size if isinstance(size, int) else found._make(size.cast(int64))).add(place)  # pyright: ignore[reportPrivateUsage]
+    return found.eq(math.prod(places.kernel)).where(-1, total)

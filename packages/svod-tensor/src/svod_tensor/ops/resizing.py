@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Literal, Self, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, Self, TypeAlias, TypeVar, cast
 
 from svod_ir import OperandError, ShapeError
 from svod_tensor._shapes import concrete_shape
@@ -12,9 +12,20 @@ from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
 
-__all__ = ["Resizing"]
+__all__ = ["Resizing", "ResizingMode"]
 
 T = TypeVar("T", bound=Theme)
+
+ResizingMode: TypeAlias = Literal[
+    "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "cubic", "bicubic", "area"
+]
+"""What stands between elements."""
+
+_KINDS: Final = ("nearest", "nearest-exact", "linear", "cubic", "area")
+_ALIASES: Final[Mapping[str, tuple[str, int]]] = {
+    "bilinear": ("linear", 2), "trilinear": ("linear", 3), "bicubic": ("cubic", 2),
+}  # fmt: skip
+"""PyTorch's name of a mode -> the mode along each axis, and of how many axes."""
 
 
 @operations
@@ -26,18 +37,21 @@ class Resizing(Theme):
     @rounds_once
     def interpolate(
         self, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None, *,
-        mode: Literal["nearest", "linear"] = "nearest", align_corners: bool = False,
+        mode: ResizingMode = "nearest", align_corners: bool = False, antialias: bool = False,
     ) -> Self:  # fmt: skip
-        """The spatial axes, all behind the first two, in another size. Integers become float32 unless the mode is
-        `"nearest"`.
+        """The spatial axes, all behind the first two, in another size. Integers become float32 unless the mode takes elements
+        as they are.
 
         Args:
             size: of each axis; a number is that of all.
             scale_factor: how much longer each becomes, in place of the size.
-            mode: `"nearest"` for the element that a place falls into, `"linear"` for straight lines between neighbours
-                along each axis (`"bilinear"` of two, in PyTorch's words).
-            align_corners: whether the first and last elements stay where they are, for `"linear"`; otherwise an element
-                is the middle of its part of the axis.
+            mode: `"nearest"` for the element that a place falls into, or `"nearest-exact"` for that which its middle falls
+                into; `"linear"` for straight lines between neighbours along each axis, `"cubic"` for polynomials through
+                four (PyTorch's names `"bilinear"`, `"trilinear"` and `"bicubic"` are for so many axes); `"area"` for means of
+                the elements that fall into each place, wholly or not.
+            align_corners: whether the first and last elements stay where they are, for lines and polynomials; otherwise an
+                element is the middle of its part of the axis.
+            antialias: whether lines and polynomials stretch over what an axis loses, where it becomes shorter.
 
         Raises:
             ShapeError: if there are no spatial axes, or nothing is left of one.
@@ -50,11 +64,11 @@ class Resizing(Theme):
         n = self.ndim - 2
         if n < 1 or 0 in self.shape[2:]:
             raise ShapeError(operation="interpolate", shape=self.shape, problem="has no spatial axes, or an empty one")
-        if (size is None) == (scale_factor is None) or mode not in ("nearest", "linear"):
-            found = f"size {size}, scale factor {scale_factor}, mode {mode!r}"
-            raise OperandError(
-                operation="interpolate", found=found, expected='a size or a scale, "nearest" or "linear"'
-            )
+        kind = _resolve_mode(mode, n)
+        if (size is None) == (scale_factor is None) or (antialias and kind not in ("linear", "cubic")):
+            found = f"size {size}, scale factor {scale_factor}, mode {mode!r}, antialias {antialias}"
+            expected = "a size or a scale, and lines or polynomials to antialias"
+            raise OperandError(operation="interpolate", found=found, expected=expected)
         old = concrete_shape("interpolate", self.shape[2:])
         scales = None if scale_factor is None else _each(scale_factor, n)
         new = (
@@ -64,15 +78,42 @@ class Resizing(Theme):
         )
         if min(new) < 1:
             raise ShapeError(operation="interpolate", shape=tuple(new), problem="leaves nothing of an axis")
-        x = self if mode == "nearest" else self._to_float()
+        x = self if kind.startswith("nearest") else self._to_float()
         for i, (before, after) in enumerate(zip(old, new, strict=True)):
             ratio = before / after if scales is None else 1 / scales[i]
-            if mode == "nearest":
-                places = [min(int(p * ratio), before - 1) for p in range(after)]
-                x = x.take(places, 2 + i)
-            elif before != after or scales is not None:
-                x = _stretch(x, 2 + i, [_place_between(p, ratio, before, after, align_corners) for p in range(after)])
+            if before != after or ratio != 1:
+                x = _resize(x, 2 + i, after, ratio, kind, align_corners=align_corners, antialias=antialias)
         return x
+
+
+def _resolve_mode(mode: object, n: int) -> str:
+    """The mode along each axis.
+
+    Raises:
+        OperandError: if it is not known, or for another number of axes.
+    """
+    kind, n_axes = _ALIASES.get(mode, (mode, n)) if isinstance(mode, str) else (mode, n)
+    if kind not in _KINDS or n_axes != n:
+        expected = ", ".join((*_KINDS, *_ALIASES))
+        raise OperandError(operation="interpolate", found=f"mode {mode!r} for {n} axes", expected=f"one of {expected}")
+    return cast("str", kind)
+
+
+def _resize(x: T, axis: int, after: int, ratio: float, kind: str, *, align_corners: bool, antialias: bool) -> T:
+    (before,) = concrete_shape("interpolate", (x.shape[axis],))
+    if kind.startswith("nearest"):
+        shift = 0.5 if kind == "nearest-exact" else 0.0
+        return x.take([min(int((p + shift) * ratio), before - 1) for p in range(after)], axis)
+    if kind == "area":
+        parts = [range(p * before // after, -((p + 1) * before // -after)) for p in range(after)]
+        return _add_weighted(x, axis, [[(q, 1 / len(part)) for q in part] for part in parts])
+    if antialias:
+        step = (before - 1) / (after - 1) if align_corners and after > 1 else 0.0 if align_corners else ratio
+        return _add_weighted(x, axis, [_spread(p, step, before, kind) for p in range(after)])
+    places = [_place_between(p, ratio, before, after, align_corners) for p in range(after)]
+    if kind == "cubic":
+        return _add_weighted(x, axis, [_list_four(p, before) for p in places])
+    return _stretch(x, axis, [min(max(p, 0.0), before - 1.0) for p in places])
 
 
 def _each(value: float | Sequence[float] | None, n: int) -> tuple[float, ...]:
@@ -83,16 +124,57 @@ def _each(value: float | Sequence[float] | None, n: int) -> tuple[float, ...]:
 
 
 def _place_between(number: int, ratio: float, before: int, after: int, align_corners: bool) -> float:
-    """Where the element of the result lies among those before."""
+    """Where the element of the result lies among those before, or before and behind them."""
     if align_corners:
         return number * (before - 1) / (after - 1) if after > 1 else 0.0
-    return min(max((number + 0.5) * ratio - 0.5, 0.0), before - 1.0)
+    return (number + 0.5) * ratio - 0.5
 
 
 def _stretch(x: T, axis: int, places: Sequence[float]) -> T:
     low = [math.floor(p) for p in places]
     high = [math.ceil(p) for p in places]
     column = (-1, *(1,) * (x.ndim - axis - 1))
-    weights = type(x)([p - begin for p, begin in zip(places, low, strict=True)], dtype=x.dtype, device=str(x.device))
+    weights = type(x)(
+        [p - begin for p, begin in zip(places, low, strict=True)], dtype=x.dtype.part, device=str(x.device)
+    )
     below = x.take(low, axis)
     return below.add(x.take(high, axis).sub(below).mul(weights.reshape(column)))
+
+
+def _list_four(place: float, size: int) -> list[tuple[int, float]]:
+    """The four elements around a place, of which those behind the borders are the outermost ones, and their weights."""
+    low = math.floor(place)
+    return [(min(max(low + k, 0), size - 1), _weigh_cubic(place - low - k, -0.75)) for k in range(-1, 3)]
+
+
+def _spread(number: int, step: float, size: int, kind: str) -> list[tuple[int, float]]:
+    """The elements that one of the result is made of where `step` of them come to one, and their weights.
+
+    Source: PyTorch, `aten/src/ATen/native/cpu/UpSampleKernel.cpp`, as Pillow's `resize`.
+    """
+    stretch = max(step, 1.0)
+    reach = (2.0 if kind == "cubic" else 1.0) * stretch
+    middle = step * (number + 0.5)
+    begin, end = max(int(middle - reach + 0.5), 0), min(int(middle + reach + 0.5), size)
+    distances = [(q - middle + 0.5) / stretch for q in range(begin, end)]
+    weights = [_weigh_cubic(d, -0.5) if kind == "cubic" else max(1 - abs(d), 0.0) for d in distances]
+    return [(q, w / sum(weights)) for q, w in zip(range(begin, end), weights, strict=True)]
+
+
+def _weigh_cubic(distance: float, a: float) -> float:
+    """Source: R. Keys, Cubic convolution interpolation for digital image processing, 1981."""
+    t = abs(distance)
+    if t <= 1:
+        return ((a + 2) * t - (a + 3)) * t * t + 1
+    return (((t - 5) * t + 8) * t - 4) * a if t < 2 else 0.0
+
+
+def _add_weighted(x: T, axis: int, rows: Sequence[Sequence[tuple[int, float]]]) -> T:
+    """For each row, the sum of the elements along an axis that it names, times their weights."""
+    width = max(map(len, rows))
+    filled = [[*row, *[(row[-1][0], 0.0)] * (width - len(row))] for row in rows]
+    column = (len(rows), width, *(1,) * (x.ndim - axis - 1))
+    weights = type(x)([[w for _, w in row] for row in filled], dtype=x.dtype.part, device=str(x.device))
+    positions = type(x)([[q for q, _ in row] for row in filled], device=str(x.device))
+    found = x.take(positions, axis)
+    return found.mul(weights.reshape(column)).sum(axis + 1)

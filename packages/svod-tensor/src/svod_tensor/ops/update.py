@@ -31,6 +31,8 @@ from svod_tensor.ops.index_items import (
     wrap_negative,
 )  # fmt: skip
 from svod_tensor.ops.naming import operations
+from svod_tensor.ops.reductions_at import Reduction, check_reduction, reduce_at
+from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.places import INVERT, invert_places
 
@@ -245,6 +247,44 @@ class Update(Theme):
         """
         new = self._to_value(value)
         return self._with_sums(self._places_along_axis("scatter_add", indices, new, axis), new, self.ndim)
+
+    @rounds_once
+    def scatter_reduce(
+        self, axis: int, indices: TensorBase, value: Operand, reduce: Reduction, *, include_self: bool = True
+    ) -> Self:
+        """This tensor with what is written to each place by `scatter`, reduced to one element, in torch's order of arguments.
+
+        What is no place of `indices` stays as it is. Sums are added by kernels, the others found by numpy on the host. The
+        derivative of an extreme goes to equal elements in equal parts.
+
+        Args:
+            axis: along which.
+            indices: integers, negative ones counted from the end, as `take_along_axis` takes them. A position out of range is
+                left out, or is an error in a plan that checks its operands.
+            value: broadcasts to the shape of `indices`, and gets the dtype of this tensor.
+            reduce: `"sum"`, `"prod"`, `"mean"` (of integers rounded down), `"amax"` or `"amin"`.
+            include_self: whether the element that was there counts.
+
+        Raises:
+            OperandError: if there is no such reduction, or none of complex numbers, or the positions are no integers.
+            ShapeError: if `indices` has another number of axes.
+            BroadcastError: if the values do not broadcast.
+
+        Example:
+            >>> x, indices = Tensor([1, 2, 3]), Tensor([0, 0, 2])
+            >>> x.scatter_reduce(0, indices, Tensor([4, 5, 6]), "prod").tolist()
+            [20, 2, 18]
+            >>> x.scatter_reduce(0, indices, Tensor([4, 5, 6]), "amax", include_self=False).tolist()
+            [5, 2, 6]
+        """
+        check_reduction(reduce, self.dtype)
+        new = self._to_value(value)
+        places = self._places_along_axis("scatter_reduce", indices, new, axis)
+        if not (self.size and places.size):
+            return self.clone()
+        values = new.broadcast_to(places.shape).flatten()
+        found = reduce_at(self.flatten(), places.flatten(), values, reduce, include_self=include_self)
+        return found.reshape(self.shape)
 
     def bincount(self, n_bins: int, weights: Operand | None = None) -> Self:
         """How many elements are 0, 1, ... (int64), or the sum of the weights of each, in the dtype of these: shape

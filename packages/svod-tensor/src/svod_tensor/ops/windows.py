@@ -1,4 +1,4 @@
-"""Operations on sliding windows: convolution, its transpose, and pooling, for any number of spatial axes.
+"""Operations on sliding windows: convolution, its transpose, and windows as columns, for any number of spatial axes.
 
 Tensors have the shape (batch, channels, *spatial). A window is a lookup at computed positions, so
 that nothing is copied: `x[..., o * stride + k * dilation]` for output position o and place k in the window.
@@ -6,19 +6,21 @@ that nothing is copied: `x[..., o * stride + k * dilation]` for output position 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Self, TypeVar
 
 from svod_dtype import promote_types
 from svod_ir import OperandError, ShapeError, SInt, format_shape, make_gather
-from svod_ir.sizes import bounds_of_size, normalize_size
+from svod_ir.sizes import bounds_of_size, normalize_size, product
 from svod_tensor._shapes import check_within, concrete_shape
 from svod_tensor.ops.composed import with_rule
-from svod_tensor.ops.convolution import Geometry, convolve, transpose_convolution
+from svod_tensor.ops.convolution import Geometry, convolve, store_padded, transpose_convolution
 from svod_tensor.ops.naming import operations
-from svod_tensor.ops.pooling import list_places, max_pool_gradient, windows_gradient
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.theme import Theme
+from svod_tensor.ops.window_options import Numbers, Padding, Pads, check_pads, spread_number
+from svod_tensor.ops.window_sums import add_windows, windows_gradient
 
 __all__ = ["Windows"]
 
@@ -27,7 +29,7 @@ T = TypeVar("T", bound=Theme)
 
 @operations
 class Windows(Theme):
-    """Convolution, its transpose, and pooling."""
+    """Convolution, its transpose, and windows as columns."""
 
     __slots__ = ()
 
@@ -69,8 +71,8 @@ class Windows(Theme):
         return with_rule(windows_gradient, value, (self,), tuple(kernel), tuple(stride), tuple(dilation))
 
     def conv2d(
-        self, weight: Self, bias: Self | None = None, *, stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
-        dilation: int | Sequence[int] = 1, groups: int = 1,
+        self, weight: Self, bias: Self | None = None, *, stride: Numbers = 1, padding: Padding = 0,
+        dilation: Numbers = 1, groups: int = 1,
     ) -> Self:  # fmt: skip
         """The cross-correlation with `weight`, over 1, 2 or more spatial axes: shape (batch, outputs, *sizes).
 
@@ -80,7 +82,7 @@ class Windows(Theme):
             weight: one filter for each output channel, of shape (outputs, channels / groups, *kernel).
             bias: of shape (outputs,).
             stride: how far a window moves on each axis.
-            padding: zeros on both sides of each axis.
+            padding: zeros on both sides of each axis; a pair `(before, after)` for an axis tells them apart.
             dilation: the distance of a window's elements.
             groups: into how many independent parts the channels fall.
 
@@ -101,23 +103,23 @@ class Windows(Theme):
                 hint="pass a tensor of shape (batch, channels, *sizes) and a weight of (outputs, channels / groups, *kernel)",
             )  # fmt: skip
         (channels,) = concrete_shape("conv2d", self.shape[1:2])
-        outputs, per_group, *_ = concrete_shape("conv2d", weight.shape)
+        outputs, per_group, *kernel = concrete_shape("conv2d", weight.shape)
         if groups < 1 or per_group * groups != channels or outputs % groups:
             raise ShapeError(
                 operation="conv2d", shape=weight.shape, problem=f"does not fit {channels} channels in {groups} groups"
             )
         kind = promote_types(self.dtype, weight.dtype)
         inner = accumulation_dtype(kind)
-        geometry = Geometry(
-            _each("stride", stride, n), _each("padding", padding, n), _each("dilation", dilation, n), groups
-        )
-        total = convolve(self.cast(inner), weight.cast(inner), geometry)
+        strides, pads = spread_number("stride", stride, n), check_pads(padding, n)
+        alike = tuple(map(min, pads))
+        geometry = Geometry(strides, alike, spread_number("dilation", dilation, n), groups)
+        total = convolve(_pad_unlike(self, pads, kernel, strides).cast(inner), weight.cast(inner), geometry)
         result = total if bias is None else total.add(bias.cast(inner).reshape(1, outputs, *(1,) * n))
         return result.cast(kind)
 
     def conv_transpose2d(
-        self, weight: Self, bias: Self | None = None, *, stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0,
-        output_padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1,
+        self, weight: Self, bias: Self | None = None, *, stride: Numbers = 1, padding: Numbers = 0,
+        output_padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1,
     ) -> Self:  # fmt: skip
         """The transpose of `conv2d` with the same options: each element adds its multiple of a filter to a window of the
         result.
@@ -159,78 +161,104 @@ class Windows(Theme):
         kind = promote_types(self.dtype, weight.dtype)
         inner = accumulation_dtype(kind)
         geometry = Geometry(
-            _each("stride", stride, n), _each("padding", padding, n), _each("dilation", dilation, n), groups
+            spread_number("stride", stride, n),
+            spread_number("padding", padding, n),
+            spread_number("dilation", dilation, n),
+            groups,
         )
-        extra = _each("output padding", output_padding, n)
+        extra = spread_number("output padding", output_padding, n)
         sizes = [_check_result(*options) for options in zip(self.shape[2:], kernel, extra, *geometry[:3], strict=True)]
         result = transpose_convolution(self.cast(inner), weight.cast(inner), sizes, geometry)
         shifted = result if bias is None else result.add(bias.cast(inner).reshape(1, -1, *(1,) * n))
         return shifted.cast(kind)
 
-    def max_pool2d(
-        self, kernel: int | Sequence[int] = 2, *, stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
-        dilation: int | Sequence[int] = 1,
-    ) -> Self:  # fmt: skip
-        """The largest element of each window over the spatial axes, in the dtype of this tensor; padding never wins.
+    def unfold(self, kernel: Numbers, *, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1) -> Self:
+        """The windows over the spatial axes as columns: shape (batch, channels * elements of a window, windows), in row-major
+        order, as PyTorch's `nn.functional.unfold` has them, for any number of axes.
 
         Args:
-            kernel: the size of a window on each axis; an int is that of all axes behind the first two.
-            stride: how far a window moves; by default as far as it is large.
-            padding: how much is added on both sides of each axis.
+            kernel: the size of a window on each spatial axis; an int is that of all axes behind the first two. What is in
+                front of the channels may be missing, or several axes.
+            stride: how far a window moves on each axis.
+            padding: zeros on both sides of each axis; a pair `(before, after)` for an axis tells them apart.
             dilation: the distance of a window's elements.
 
         Raises:
-            ShapeError: if there are no spatial axes, or one is smaller than a window.
+            ShapeError: if there are no spatial axes or channels, or one is smaller than a window.
             OperandError: if an option has not one number for each axis.
 
         Example:
-            >>> Tensor([[[1.0, 3.0, 2.0, 0.0]]]).max_pool2d(2).tolist()
-            [[[3.0, 2.0]]]
+            >>> Tensor([[[1, 2, 3, 4]]]).unfold(3).tolist()
+            [[[1, 2], [2, 3], [3, 4]]]
         """
-        view, sizes, geometry = self._pool(kernel, stride, padding, dilation, self.dtype.min)
-        value = view.max(tuple(range(-len(sizes), 0)))
-        return with_rule(max_pool_gradient, value, (self,), sizes, *geometry[:3])
+        n = self.ndim - 2 if isinstance(kernel, int) else len(kernel)
+        if n < 1 or n >= self.ndim:
+            raise ShapeError(
+                operation="unfold", shape=self.shape, problem=f"has no channels and {max(n, 1)} spatial axes"
+            )
+        sizes, pads = spread_number("kernel", kernel, n), check_pads(padding, n)
+        lead = self.ndim - n - 1
+        padded = self.pad(*(None,) * (lead + 1), *pads)
+        view = padded.windows(sizes, spread_number("stride", stride, n), spread_number("dilation", dilation, n))
+        columns = view.permute(*range(lead + 1), *range(view.ndim - n, view.ndim), *range(lead + 1, view.ndim - n))
+        rows = normalize_size(self.shape[lead] * math.prod(sizes))
+        return columns.reshape(*self.shape[:lead], rows, product(view.shape[lead + 1 : -n]))
 
     @rounds_once
-    def avg_pool2d(
-        self, kernel: int | Sequence[int] = 2, *, stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0,
-        dilation: int | Sequence[int] = 1, count_include_pad: bool = True,
-    ) -> Self:  # fmt: skip
-        """The mean of each window over the spatial axes. Integers become float32.
+    def fold(
+        self,
+        size: int | Sequence[int],
+        kernel: Numbers,
+        *,
+        stride: Numbers = 1,
+        padding: Padding = 0,
+        dilation: Numbers = 1,
+    ) -> Self:
+        """The transpose of `unfold` with the same options: what the windows have of each element, added up; of shape (batch,
+        channels, *size).
 
         Args:
-            kernel: the size of a window on each axis; an int is that of all axes behind the first two.
-            stride: how far a window moves; by default as far as it is large.
-            padding: how much is added on both sides of each axis.
+            size: of the spatial axes of the result; a number is that of as many as the kernel has, or else of two.
+            kernel: the size of a window on each spatial axis; a number is that of as many as `size` has.
+            stride: how far a window moves on each axis.
+            padding: how much of the sums is cut off on both sides of each axis; a pair `(before, after)` for an axis tells
+                them apart.
             dilation: the distance of a window's elements.
-            count_include_pad: whether padding counts as zeros, or not at all.
 
         Raises:
-            ShapeError: if there are no spatial axes, or one is smaller than a window.
+            ShapeError: if this tensor is not of windows that such a result has.
             OperandError: if an option has not one number for each axis.
 
         Example:
-            >>> Tensor([[[1.0, 3.0, 2.0, 0.0]]]).avg_pool2d(2).tolist()
-            [[[2.0, 1.0]]]
+            >>> Tensor([[1, 2], [2, 3], [3, 4]]).fold([4], 3).tolist()
+            [[1, 4, 6, 4]]
         """
-        view, sizes, _ = self._pool(kernel, stride, padding, dilation, 0)
-        axes = tuple(range(-len(sizes), 0))
-        if count_include_pad:
-            return view.mean(axes)
-        ones, _, _ = self._to_float().ones_like()._pool(kernel, stride, padding, dilation, 0)
-        return view._to_float().sum(axes).div(ones.sum(axes))
+        n = next((len(given) for given in (size, kernel) if not isinstance(given, int)), 2)
+        wanted, sizes = spread_number("size", size, n), spread_number("kernel", kernel, n)
+        strides, apart = spread_number("stride", stride, n), spread_number("dilation", dilation, n)
+        pads = check_pads(padding, n)
+        padded = [s + before + after for s, (before, after) in zip(wanted, pads, strict=True)]
+        counts = [(s - d * (k - 1) - 1) // t + 1 for s, k, t, d in zip(padded, sizes, strides, apart, strict=True)]
+        count = math.prod(sizes)
+        *lead, rows, columns = self.shape if self.ndim > 1 else (1, 1)
+        is_whole = not isinstance(rows, int) or rows % count == 0
+        if self.ndim < 2 or min(counts, default=0) < 1 or columns != math.prod(counts) or not is_whole:
+            problem = f"is not (..., channels * {count}, {' * '.join(map(str, counts))}), windows of {wanted}"
+            raise ShapeError(operation="fold", shape=self.shape, problem=problem)
+        first = len(lead) + 1
+        view = self.reshape(*lead, normalize_size(rows // count), *sizes, *counts)
+        view = view.permute(*range(first), *range(first + n, first + 2 * n), *range(first, first + n))
+        total = add_windows(view, padded, strides, apart)
+        cuts = [(before, before + s) for s, (before, _) in zip(wanted, pads, strict=True)]
+        return total.shrink(*(None,) * first, *cuts)
 
-    def _pool(
-        self, kernel: int | Sequence[int], stride: int | Sequence[int] | None, padding: int | Sequence[int],
-        dilation: int | Sequence[int], value: float,
-    ) -> tuple[Self, tuple[int, ...], Geometry]:  # fmt: skip
-        n = self.ndim - 2 if isinstance(kernel, int) else len(kernel)
-        if n < 1 or n > self.ndim:
-            raise ShapeError(operation="pooling", shape=self.shape, problem=f"has no {max(n, 1)} spatial axes")
-        sizes = _each("kernel", kernel, n)
-        steps = sizes if stride is None else _each("stride", stride, n)
-        geometry = Geometry(steps, _each("padding", padding, n), _each("dilation", dilation, n))
-        return list_places(self, sizes, geometry, value), sizes, geometry
+
+def _pad_unlike(x: T, pads: Pads, kernel: Sequence[int], stride: Sequence[int]) -> T:
+    """`x` with the zeros that one side of an axis gets more than the other."""
+    beyond = [(before - min(before, after), after - min(before, after)) for before, after in pads]
+    if not any(map(any, beyond)):
+        return x
+    return store_padded(x.pad(None, None, *beyond), beyond, kernel, stride)
 
 
 def _check_result(size: SInt, kernel: int, extra: int, stride: int, padding: int, dilation: int) -> SInt:
@@ -243,12 +271,3 @@ def _check_result(size: SInt, kernel: int, extra: int, stride: int, padding: int
     if bounds_of_size(total)[0] < 1:
         raise ShapeError(operation="conv_transpose2d", shape=(size,), problem=f"gives a result of size {total}")
     return total
-
-
-def _each(name: str, value: int | Sequence[int], n: int) -> tuple[int, ...]:
-    """One number for each of `n` axes."""
-    values = (value,) * n if isinstance(value, int) else tuple(value)
-    least = 0 if name.endswith("padding") else 1
-    if len(values) != n or any(v < least for v in values):
-        raise OperandError(operation="windows", found=values, expected=f"{n} numbers of at least {least} as {name}")
-    return values

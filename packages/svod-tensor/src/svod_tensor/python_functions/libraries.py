@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FFT", "FUNCTIONS", "LINALG"]
+__all__ = ["FFT", "FUNCTIONS", "LINALG", "REDUCE_AT"]
 
 LINALG: Final = "svod.linalg."
 """What the names of functions of matrices begin with."""
@@ -20,11 +20,15 @@ LINALG: Final = "svod.linalg."
 FFT: Final = "svod.fft."
 """What the names of Fourier transforms begin with."""
 
+REDUCE_AT: Final = "svod.reduce_at."
+"""What the names of reductions of what is written to the same places begin with."""
+
 _MATRICES: Final = (
     "cholesky", "cofactors", "det", "eig", "eigh", "eigvals", "eigvalsh", "expm", "inv", "lstsq", "pinv", "qr", "slogdet",
     "solve", "solve_triangular", "svd", "svdvals",
 )  # fmt: skip
 _TRANSFORMS: Final = ("from_real", "to_real", "transform")
+_REDUCTIONS_AT: Final = ("prod", "amax", "amin")
 
 
 def _call_matrices(name: str) -> Callable[..., None]:
@@ -41,6 +45,15 @@ def _call_transforms(name: str) -> Callable[..., None]:
         from svod_tensor.python_functions import transforms
 
         transforms.FUNCTIONS[name](*_read_pairs(arguments))
+
+    return call
+
+
+def _call_reductions_at(name: str) -> Callable[..., None]:
+    def call(*arguments: object) -> None:
+        from svod_tensor.python_functions import reductions_at
+
+        reductions_at.FUNCTIONS[name](*_read_pairs(arguments))
 
     return call
 
@@ -62,5 +75,6 @@ def _read_pairs(arguments: tuple[object, ...]) -> list[object]:
 FUNCTIONS: Final[Mapping[str, Callable[..., None]]] = {
     **{f"{LINALG}{name}": _call_matrices(name) for name in _MATRICES},
     **{f"{FFT}{name}": _call_transforms(name) for name in _TRANSFORMS},
+    **{f"{REDUCE_AT}{name}": _call_reductions_at(name) for name in _REDUCTIONS_AT},
 }
 """Each by the kind of its custom functions; they fill their outputs, which come first."""

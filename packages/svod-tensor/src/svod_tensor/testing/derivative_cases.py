@@ -8,38 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from svod_tensor.tensor import Tensor
+from svod_tensor.testing.derivative_image_cases import IMAGE_CASES, Case
 
 __all__ = ["CASES", "NO_DERIVATIVE", "Case", "draw"]
-
-
-@dataclass(frozen=True)
-class Case:
-    """A call of an operation.
-
-    Attributes:
-        operation: its name.
-        call: from tensors of floats to one.
-        peer: the same, from torch and its tensors.
-        shapes: of the arguments.
-        domain: where they are.
-        is_elementwise: whether it takes other shapes too, which broadcast.
-    """
-
-    operation: str
-    call: Callable[..., Any]
-    peer: Callable[..., Any]
-    shapes: tuple[tuple[int, ...], ...]
-    domain: str = "real"
-    is_elementwise: bool = False
-
-    def __str__(self) -> str:
-        return self.operation
 
 
 def draw(rng: np.random.Generator, case: Case, shapes: tuple[tuple[int, ...], ...] | None = None) -> list[np.ndarray]:
@@ -294,15 +270,12 @@ _LAYERS: Final = (
     _case("conv2d", lambda x, w: x.conv2d(w, groups=2, dilation=2), lambda t, x, w: t.conv1d(x, w, groups=2, dilation=2), (2, 4, 7), (6, 2, 3)),
     _case("conv_transpose2d", lambda x, w, b: x.conv_transpose2d(w, b, stride=2, padding=1, output_padding=1), lambda t, x, w, b: t.conv_transpose2d(x, w, b, stride=2, padding=1, output_padding=1), (2, 3, 4, 3), (3, 2, 3, 2), (2,)),
     _case("conv_transpose2d", lambda x, w: x.conv_transpose2d(w, stride=3, groups=2), lambda t, x, w: t.conv_transpose1d(x, w, stride=3, groups=2), (2, 4, 5), (4, 3, 2)),
-    _case("max_pool2d", lambda x: x.max_pool2d(3, stride=2, padding=1), lambda t, x: t.nn.functional.max_pool2d(x, 3, 2, 1), (2, 3, 6, 7)),
     _case("as_complex", lambda x: x.as_complex().abs(), lambda t, x: t.view_as_complex(x).abs(), (3, 2)),
-    _case("avg_pool2d", lambda x: x.avg_pool2d(3, stride=2, padding=1, count_include_pad=False), lambda t, x: t.nn.functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False), (2, 3, 6, 7)),
 )
 _SAMPLES: Final = (
     _case("diag", lambda x: x.diag(1), lambda t, x: x.diag(1), (4,)),
     _case("kron", lambda x, y: x.kron(y), lambda t, x, y: t.kron(x, y), (2, 3), (2, 2)),
     _case("pad", lambda x: x.pad((0, 0), (2, 1), mode="reflect"), lambda t, x: t.nn.functional.pad(x, (2, 1), mode="reflect"), (3, 5)),
-    _case("interpolate", lambda x: x.interpolate((5, 3), mode="linear"), lambda t, x: t.nn.functional.interpolate(x, (5, 3), mode="bilinear"), (1, 2, 3, 4)),
     _case("ldexp", lambda x: x.ldexp([[3], [0], [-2]]), lambda t, x: t.ldexp(x, t.tensor([[3], [0], [-2]])), (3, 5)),
     _case("median", lambda x: x.median(1), lambda t, x: x.median(1)[0], (3, 7)),
     _case("quantile", lambda x: x.quantile([0.2, 0.9], 1), lambda t, x: x.quantile(t.tensor([0.2, 0.9], dtype=x.dtype), 1), (3, 7)),
@@ -357,7 +330,7 @@ _SPECIAL: Final = (
 )
 # fmt: on
 
-CASES: Final = (*_ELEMENTWISE, *_ARRANGED, *_SUMS, *_LAYERS, *_SAMPLES, *_SPECIAL)
+CASES: Final = (*_ELEMENTWISE, *_ARRANGED, *_SUMS, *_LAYERS, *_SAMPLES, *_SPECIAL, *IMAGE_CASES)
 
 NO_DERIVATIVE: Final[dict[str, tuple[str, ...]]] = {
     "it gives no floats": (
@@ -401,6 +374,8 @@ NO_DERIVATIVE: Final[dict[str, tuple[str, ...]]] = {
             "categorical",
             "multinomial",
             "heaviside",
+            "gcd",
+            "lcm",
         ),
     ),
     "it makes a tensor of no other": (

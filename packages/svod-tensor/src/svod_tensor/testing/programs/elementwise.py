@@ -17,6 +17,7 @@ from svod_tensor.testing.programs.operation import Drawable, Drawn, common, floa
 
 if TYPE_CHECKING:
     from svod_tensor.testing.programs.draw import Draw
+    from svod_tensor.testing.programs.oracle import Value
 
 __all__ = ["ELEMENTWISE"]
 
@@ -52,6 +53,14 @@ def _draw_numbers(draw: Draw) -> Drawn:
 def _draw_integers(draw: Draw) -> Drawn:
     first = draw.value(lambda v: not v.is_float)
     return (first, draw.partner(first, lambda v: not v.is_float)), {}
+
+
+def _draw_divisible(draw: Draw) -> Drawn:
+    def fits(value: Value) -> bool:
+        return not value.is_float and value.dtype != "bool"
+
+    first = draw.value(fits)
+    return (first, draw.partner(first, fits)), {}
 
 
 def _draw_with_constant(draw: Draw) -> Drawn:
@@ -218,6 +227,8 @@ def _iter_binary() -> Iterator[Drawable]:
         )
     for name, sign, meaning in (("and", "&", np.bitwise_and), ("or", "|", np.bitwise_or), ("xor", "^", np.bitwise_xor)):
         yield Drawable(name, f"{{0}} {sign} {{1}}", meaning, common, _draw_integers, converts=True, weight=0.4)
+    for name, meaning in (("gcd", np.gcd), ("lcm", np.lcm)):
+        yield Drawable(name, f"{{0}}.{name}({{1}})", meaning, common, _draw_divisible, converts=True, weight=0.1)
     yield Drawable(
         "logical_and", "{0}.logical_and({1})", np.logical_and, lambda *d: "bool", _draw_pair, orders=True, weight=0.3
     )

@@ -74,6 +74,11 @@ def _draw_scatter(draw: Draw) -> Drawn:
     return (value, index, source), {"n": shape[axis], "axis": axis}
 
 
+def _draw_extremes(draw: Draw) -> Drawn:
+    operands, args = _draw_scatter(draw)
+    return operands, {**args, "reduction": draw.choose(("amax", "amin"))}
+
+
 def _draw_put(draw: Draw) -> Drawn:
     value = draw.with_axes(lambda v: v.size > 0)
     shape, dtype = draw.values[value].shape, draw.values[value].dtype
@@ -124,6 +129,12 @@ def _put_along(a: Any, i: Any, axis: int, value: Any) -> Any:
 def _add_along(a: Any, i: Any, axis: int, value: Any) -> Any:
     result = a.copy()
     _each_place(a, i, axis, lambda place, at: result.__setitem__(place, result[place] + value[at]))
+    return result
+
+
+def _reduce_along(a: Any, i: Any, axis: int, value: Any, reduction: str) -> Any:
+    function, result = np.maximum if reduction == "amax" else np.minimum, a.copy()
+    _each_place(a, i, axis, lambda place, at: result.__setitem__(place, function(result[place], value[at])))
     return result
 
 
@@ -178,6 +189,11 @@ def _iter_lookups() -> Iterator[Drawable]:
     yield Drawable(
         "scatter_add", "{0}.scatter_add({axis}, {1} % {n}, {2})", lambda a, i, v, n, axis: _add_along(a, i % n, axis, v),
         first, _draw_scatter, "rarely", weight=1,
+    )  # fmt: skip
+    yield Drawable(
+        "scatter_reduce", "{0}.scatter_reduce({axis}, {1} % {n}, {2}, {reduction})",
+        lambda a, i, v, n, axis, reduction: _reduce_along(a, i % n, axis, v, reduction), first, _draw_extremes,
+        weight=0.4,
     )  # fmt: skip
     yield Drawable(
         "scatter", "{0}.scatter({axis}, {1} % {n}, {2})", lambda a, i, v, n, axis: _put_along(a, i % n, axis, v), first,

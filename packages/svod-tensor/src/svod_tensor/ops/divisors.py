@@ -1,0 +1,85 @@
+"""Common divisors and multiples, by Euclid's algorithm with the nearest multiple: its steps are written one after the other."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final, Self, TypeVar
+
+from svod_dtype import DType, uint8, uint16, uint32, uint64
+from svod_ir import OperandError
+from svod_tensor._shapes import broadcast_shapes
+from svod_tensor.ops.naming import operations
+from svod_tensor.ops.theme import Theme
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.base import Operand
+
+__all__ = ["Divisors"]
+
+T = TypeVar("T", bound=Theme)
+
+_UNSIGNED: Final = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
+"""The unsigned integers of a size in bytes."""
+
+
+@operations
+class Divisors(Theme):
+    """What divides two integers, and what they divide."""
+
+    __slots__ = ()
+
+    def gcd(self, other: Operand) -> Self:
+        """The greatest common divisor of the sizes of both integers, 0 of two zeros. Shapes broadcast and dtypes promote.
+
+        Args:
+            other: integers.
+
+        Raises:
+            OperandError: if one is not of integers.
+
+        Example:
+            >>> Tensor([12, -9, 0]).gcd(Tensor([18, 6, 5])).tolist()
+            [6, 3, 5]
+        """
+        x, y, dtype = _to_sizes("gcd", *self._pair(other))
+        return _find_divisor(x, y).cast(dtype)
+
+    def lcm(self, other: Operand) -> Self:
+        """The least common multiple of the sizes of both integers, 0 if one is 0. Shapes broadcast and dtypes promote; what
+        is too large for the dtype wraps.
+
+        Args:
+            other: integers.
+
+        Raises:
+            OperandError: if one is not of integers.
+
+        Example:
+            >>> Tensor([12, -9, 0]).lcm(Tensor([18, 6, 5])).tolist()
+            [36, 18, 0]
+        """
+        x, y, dtype = _to_sizes("lcm", *self._pair(other))
+        return x.floor_divide(_find_divisor(x, y).maximum(1)).mul(y).cast(dtype)
+
+
+def _to_sizes(operation: str, x: T, y: T) -> tuple[T, T, DType]:
+    """The sizes of integers, which the unsigned ones hold, and the dtype that they had."""
+    if not x.dtype.is_int:
+        raise OperandError(operation=operation, found=x.dtype, expected="integers")
+    shape, dtype = broadcast_shapes(x.shape, y.shape), _UNSIGNED[x.dtype.itemsize]
+    left, right = (v.abs().cast(dtype).broadcast_to(shape) for v in (x, y))
+    return left, right, x.dtype
+
+
+def _find_divisor(x: T, y: T) -> T:
+    """Each step leaves at most half of the smaller number; of two together at most a factor of 1 / (1 + sqrt 2) each.
+
+    Source: D. E. Knuth, The Art of Computer Programming, volume 2, section 4.5.3, exercise 30.
+    """
+    n_steps = math.ceil(x.dtype.bits * math.log(2) / math.log(1 + math.sqrt(2))) + 1
+    for _ in range(n_steps):
+        is_last = y.eq(0)
+        # What divides by 0 is not looked at.
+        rest = x.remainder(is_last.where(1, y))
+        x, y = is_last.where(x, y), is_last.where(0, rest.minimum(y.sub(rest)))
+    return x

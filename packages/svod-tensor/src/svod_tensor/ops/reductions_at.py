@@ -1,0 +1,111 @@
+"""What is written to the same place, reduced to one element, with its derivatives. Tensors have one axis here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias, TypeVar, get_args
+
+from svod_dtype import DType, bool_, int64
+from svod_ir import OperandError, make_gather
+from svod_tensor._shapes import concrete_shape
+from svod_tensor.matrices.call import call_host
+from svod_tensor.matrices.rules import conjugate, matrix_rule, with_matrix_rule
+from svod_tensor.ops.theme import Theme
+from svod_tensor.python_functions.libraries import REDUCE_AT
+
+__all__ = ["Reduction", "check_reduction", "reduce_at"]
+
+T = TypeVar("T", bound=Theme)
+
+Reduction: TypeAlias = Literal["sum", "prod", "mean", "amax", "amin"]
+"""What becomes of several elements."""
+
+_EXTREMES: Final = ("amax", "amin")
+
+
+def check_reduction(reduction: object, dtype: DType) -> None:
+    """Raise an OperandError if there is no such reduction of this dtype."""
+    if reduction not in get_args(Reduction) or (reduction in _EXTREMES and dtype.is_complex):
+        names = ", ".join(r for r in get_args(Reduction) if not (dtype.is_complex and r in _EXTREMES))
+        raise OperandError(
+            operation="scatter_reduce", found=f"{reduction!r} as reduction of {dtype}", expected=f"one of {names}"
+        )
+
+
+def reduce_at(x: T, places: T, values: T, reduction: Reduction, *, include_self: bool) -> T:
+    """`x` with what `values` brings to each of `places`, of which negative ones are nowhere."""
+    (size,) = concrete_shape("scatter_reduce", x.shape)
+    if reduction in ("sum", "mean"):
+        kept = x if include_self else _is_untouched(x, places).where(x, 0)
+        total = kept.add(places.bincount(size, values)).cast(x.dtype)
+        if reduction == "sum":
+            return total
+        counts = places.bincount(size)
+        counts = counts.add(1) if include_self else counts.maximum(1)
+        return total.div(counts.cast(x.dtype)) if x.dtype.is_inexact else total.floor_divide(counts).cast(x.dtype)
+    stored = (t.cast("uint8") if x.dtype is bool_ else t for t in (x, values))
+    first, second = stored
+    found = call_host(f"{REDUCE_AT}{reduction}", [first, places, second], [(x.shape, first.dtype)], [include_self])
+    if not x.dtype.is_inexact:
+        return found[0].cast(x.dtype)
+    rule = _product_gradient if reduction == "prod" else _extreme_gradient
+    return with_matrix_rule(rule, found, (x, places, values), include_self)[0]
+
+
+def _is_untouched(x: T, places: T) -> T:
+    """Where no value comes to."""
+    (size,) = concrete_shape("scatter_reduce", x.shape)
+    return places.bincount(size).eq(0)
+
+
+def _find_counted(x: T, places: T, include_self: bool) -> T:
+    """Where the element that was there counts."""
+    return x.ones_like(dtype="bool") if include_self else _is_untouched(x, places)
+
+
+def _look(x: T, places: T) -> T:
+    """What `x` has at the places, 0 for those that are nowhere."""
+    return x.from_uop(make_gather(x.uop, places.uop, 0))
+
+
+@matrix_rule("product-at")
+def _product_gradient(
+    cotangents: Sequence[T | None], _: object, operands: Sequence[T], include_self: bool
+) -> tuple[T | None, None, T | None]:
+    """The product of the others: 0 if one of them is 0, else a quotient."""
+    (given,), (x, places, values) = cotangents, operands
+    if given is None:
+        return None, None, None
+    counted, (size,) = _find_counted(x, places, include_self), concrete_shape("scatter_reduce", x.shape)
+    is_none, is_zero = x.eq(0), values.eq(0)
+    n_zeros = places.bincount(size, is_zero.cast(int64)).add(is_none.logical_and(counted).cast(int64))
+    whole = reduce_at(is_none.where(1, x), places, is_zero.where(1, values), "prod", include_self=include_self)
+    of_x = counted.where(_divide_out(whole, x, is_none, n_zeros), 0)
+    of_values = _divide_out(_look(whole, places), values, is_zero, _look(n_zeros, places))
+    return given.mul(conjugate(of_x)), None, _look(given, places).mul(conjugate(of_values))
+
+
+def _divide_out(whole: T, x: T, is_zero: T, n_zeros: T) -> T:
+    """The product of all factors but `x`, of that of those that are not 0."""
+    others = whole.div(is_zero.where(1, x))
+    return n_zeros.eq(is_zero.cast(int64)).where(others, 0)
+
+
+@matrix_rule("extreme-at")
+def _extreme_gradient(
+    cotangents: Sequence[T | None], results: Sequence[T], operands: Sequence[T], include_self: bool
+) -> tuple[T | None, None, T | None]:
+    """In equal parts to all that are the extreme."""
+    (given,), (value,), (x, places, values) = cotangents, results, operands
+    if given is None:
+        return None, None, None
+    (size,) = concrete_shape("scatter_reduce", x.shape)
+    has_stayed = _is_equal(x, value).logical_and(_find_counted(x, places, include_self))
+    is_chosen = _is_equal(values, _look(value, places))
+    n_chosen = places.bincount(size, is_chosen.cast(int64)).add(has_stayed.cast(int64))
+    part = given.div(n_chosen.cast(x.dtype))
+    return has_stayed.where(part, 0), None, is_chosen.where(_look(part, places), 0)
+
+
+def _is_equal(x: T, y: T) -> T:
+    return x.eq(y).logical_or(x.isnan().logical_and(y.isnan()))
