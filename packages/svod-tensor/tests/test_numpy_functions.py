@@ -12,7 +12,17 @@ from svod_tensor._numpy_functions import FUNCTIONS, UFUNCS
 A = np.array([[0.5, -1.25, 2.0], [3.5, 0.25, -0.75]], np.float32)
 B = np.array([[2.0, 0.5, -1.5], [0.25, 4.0, 1.0]], np.float32)
 M, J = np.array([[5, -7, 2], [1, 9, 4]], np.int32), np.array([[2, 3, 1], [4, 2, 3]], np.int32)
-INTEGERS = {"bitwise_count", "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "left_shift", "right_shift"}
+INTEGERS = {
+    "bitwise_count",
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "invert",
+    "left_shift",
+    "right_shift",
+    "gcd",
+    "lcm",
+}
 POSITIVE = {"arccosh": 4.0, "log": 2.0, "log2": 2.0, "log10": 2.0, "log1p": 2.0, "sqrt": 2.0, "power": 2.0}
 
 

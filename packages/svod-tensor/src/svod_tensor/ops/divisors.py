@@ -42,7 +42,7 @@ class Divisors(Theme):
             [6, 3, 5]
         """
         x, y, dtype = _to_sizes("gcd", *self._pair(other))
-        return _find_divisor(x, y).cast(dtype)
+        return _compute_divisor(x, y).cast(dtype)
 
     def lcm(self, other: Operand) -> Self:
         """The least common multiple of the sizes of both integers, 0 if one is 0. Shapes broadcast and dtypes promote; what
@@ -59,7 +59,7 @@ class Divisors(Theme):
             [36, 18, 0]
         """
         x, y, dtype = _to_sizes("lcm", *self._pair(other))
-        return x.floor_divide(_find_divisor(x, y).maximum(1)).mul(y).cast(dtype)
+        return x.floor_divide(_compute_divisor(x, y).maximum(1)).mul(y).cast(dtype)
 
 
 def _to_sizes(operation: str, x: T, y: T) -> tuple[T, T, DType]:
@@ -71,7 +71,7 @@ def _to_sizes(operation: str, x: T, y: T) -> tuple[T, T, DType]:
     return left, right, x.dtype
 
 
-def _find_divisor(x: T, y: T) -> T:
+def _compute_divisor(x: T, y: T) -> T:
     """Each step leaves at most half of the smaller number; of two together at most a factor of 1 / (1 + sqrt 2) each.
 
     Source: D. E. Knuth, The Art of Computer Programming, volume 2, section 4.5.3, exercise 30.

@@ -18,8 +18,8 @@ from svod_tensor.ops.composed import with_rule
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
-from svod_tensor.ops.window_options import Numbers, Padding, Places, check_pads, spread_number
-from svod_tensor.ops.window_sums import find_first, list_places, max_pool_gradient
+from svod_tensor.ops.window_options import Numbers, Padding, WindowPlaces, check_pads, spread_number
+from svod_tensor.ops.window_sums import number_first, list_places, max_pool_gradient
 
 __all__ = ["Pooling"]
 
@@ -75,7 +75,7 @@ class Pooling(Theme):
         value = list_places(self, places, self.dtype.min).max(tuple(range(-n, 0)))
         if not return_indices:
             return with_rule(max_pool_gradient, value, (self,), *places)
-        found = find_first(self, value, places)
+        found = number_first(self, value, places)
         return with_rule(max_pool_gradient, value, (self,), *places), _locate(found, self.shape[-n:], places)
 
     def max_unpool2d(
@@ -192,7 +192,7 @@ class Pooling(Theme):
 
     def _place_windows(
         self, kernel: Numbers, stride: Numbers | None, padding: Padding, dilation: Numbers, ceil_mode: bool
-    ) -> Places:
+    ) -> WindowPlaces:
         n = self.ndim - 2 if isinstance(kernel, int) else len(kernel)
         if n < 1 or n > self.ndim:
             raise ShapeError(operation="pooling", shape=self.shape, problem=f"has no {max(n, 1)} spatial axes")
@@ -204,7 +204,7 @@ class Pooling(Theme):
                 (pad[0], _stretch_end(s, pad, d * (k - 1) + 1, step))
                 for s, pad, k, step, d in zip(self.shape[-n:], pads, sizes, steps, apart, strict=True)
             )
-        return Places(sizes, steps, pads, apart)
+        return WindowPlaces(sizes, steps, pads, apart)
 
 
 def _stretch_end(size: SInt, pad: tuple[int, int], span: int, stride: int) -> int:
@@ -217,7 +217,7 @@ def _stretch_end(size: SInt, pad: tuple[int, int], span: int, stride: int) -> in
     return max((n_windows - 1) * stride + span - size - before, 0) if n_windows > 0 else after
 
 
-def _locate(found: T, sizes: Sequence[SInt], places: Places) -> T:
+def _locate(found: T, sizes: Sequence[SInt], places: WindowPlaces) -> T:
     """The positions over the spatial axes of numbers in windows."""
     n = len(sizes)
     total, rest = found.zeros_like(dtype=int64), found.cast(int64)

@@ -13,11 +13,11 @@ from svod_tensor.matrices.rules import conjugate, matrix_rule, with_matrix_rule
 from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.libraries import REDUCE_AT
 
-__all__ = ["Reduction", "check_reduction", "reduce_at"]
+__all__ = ["ReductionAt", "check_reduction", "reduce_at"]
 
 T = TypeVar("T", bound=Theme)
 
-Reduction: TypeAlias = Literal["sum", "prod", "mean", "amax", "amin"]
+ReductionAt: TypeAlias = Literal["sum", "prod", "mean", "amax", "amin"]
 """What becomes of several elements."""
 
 _EXTREMES: Final = ("amax", "amin")
@@ -25,14 +25,14 @@ _EXTREMES: Final = ("amax", "amin")
 
 def check_reduction(reduction: object, dtype: DType) -> None:
     """Raise an OperandError if there is no such reduction of this dtype."""
-    if reduction not in get_args(Reduction) or (reduction in _EXTREMES and dtype.is_complex):
-        names = ", ".join(r for r in get_args(Reduction) if not (dtype.is_complex and r in _EXTREMES))
+    if reduction not in get_args(ReductionAt) or (reduction in _EXTREMES and dtype.is_complex):
+        names = ", ".join(r for r in get_args(ReductionAt) if not (dtype.is_complex and r in _EXTREMES))
         raise OperandError(
             operation="scatter_reduce", found=f"{reduction!r} as reduction of {dtype}", expected=f"one of {names}"
         )
 
 
-def reduce_at(x: T, places: T, values: T, reduction: Reduction, *, include_self: bool) -> T:
+def reduce_at(x: T, places: T, values: T, reduction: ReductionAt, *, include_self: bool) -> T:
     """`x` with what `values` brings to each of `places`, of which negative ones are nowhere."""
     (size,) = concrete_shape("scatter_reduce", x.shape)
     if reduction in ("sum", "mean"):
@@ -58,7 +58,7 @@ def _is_untouched(x: T, places: T) -> T:
     return places.bincount(size).eq(0)
 
 
-def _find_counted(x: T, places: T, include_self: bool) -> T:
+def _get_counted(x: T, places: T, include_self: bool) -> T:
     """Where the element that was there counts."""
     return x.ones_like(dtype="bool") if include_self else _is_untouched(x, places)
 
@@ -76,7 +76,7 @@ def _product_gradient(
     (given,), (x, places, values) = cotangents, operands
     if given is None:
         return None, None, None
-    counted, (size,) = _find_counted(x, places, include_self), concrete_shape("scatter_reduce", x.shape)
+    counted, (size,) = _get_counted(x, places, include_self), concrete_shape("scatter_reduce", x.shape)
     is_none, is_zero = x.eq(0), values.eq(0)
     n_zeros = places.bincount(size, is_zero.cast(int64)).add(is_none.logical_and(counted).cast(int64))
     whole = reduce_at(is_none.where(1, x), places, is_zero.where(1, values), "prod", include_self=include_self)
@@ -100,7 +100,7 @@ def _extreme_gradient(
     if given is None:
         return None, None, None
     (size,) = concrete_shape("scatter_reduce", x.shape)
-    has_stayed = _is_equal(x, value).logical_and(_find_counted(x, places, include_self))
+    has_stayed = _is_equal(x, value).logical_and(_get_counted(x, places, include_self))
     is_chosen = _is_equal(values, _look(value, places))
     n_chosen = places.bincount(size, is_chosen.cast(int64)).add(has_stayed.cast(int64))
     part = given.div(n_chosen.cast(x.dtype))

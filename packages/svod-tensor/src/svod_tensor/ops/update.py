@@ -31,7 +31,7 @@ from svod_tensor.ops.index_items import (
     wrap_negative,
 )  # fmt: skip
 from svod_tensor.ops.naming import operations
-from svod_tensor.ops.reductions_at import Reduction, check_reduction, reduce_at
+from svod_tensor.ops.reductions_at import ReductionAt, check_reduction, reduce_at
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.places import INVERT, invert_places
@@ -250,7 +250,7 @@ class Update(Theme):
 
     @rounds_once
     def scatter_reduce(
-        self, axis: int, indices: TensorBase, value: Operand, reduce: Reduction, *, include_self: bool = True
+        self, axis: int, indices: TensorBase, value: Operand, reduce: ReductionAt, *, include_self: bool = True
     ) -> Self:
         """This tensor with what is written to each place by `scatter`, reduced to one element, in torch's order of arguments.
 

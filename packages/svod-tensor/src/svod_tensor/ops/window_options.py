@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias, cast
 
 from svod_ir import OperandError
 
-__all__ = ["Numbers", "Padding", "Pads", "Places", "check_pads", "spread_number"]
+__all__ = ["Numbers", "Padding", "Pads", "WindowPlaces", "check_pads", "spread_number"]
 
 Numbers: TypeAlias = int | Sequence[int]
 """One number for all axes, or one for each."""
@@ -19,7 +19,7 @@ Pads: TypeAlias = tuple[tuple[int, int], ...]
 """How much is added before and after each axis."""
 
 
-class Places(NamedTuple):
+class WindowPlaces(NamedTuple):
     """How windows lie: for each of the last axes their size, how far they move, what is added before and after, and how far
     apart the elements of a window are."""
 

@@ -12,21 +12,21 @@ from svod_ir.sizes import normalize_size
 from svod_tensor.ops.composed import gradient_rule, with_rule
 from svod_tensor.ops.convolution import fit_axis, store_padded
 from svod_tensor.ops.theme import Theme
-from svod_tensor.ops.window_options import Places
+from svod_tensor.ops.window_options import WindowPlaces
 
-__all__ = ["add_windows", "find_first", "list_places", "max_pool_gradient", "windows_gradient"]
+__all__ = ["add_windows", "number_first", "list_places", "max_pool_gradient", "windows_gradient"]
 
 T = TypeVar("T", bound=Theme)
 
 
-def list_places(x: T, places: Places, value: float) -> T:
+def list_places(x: T, places: WindowPlaces, value: float) -> T:
     """The windows of `x` over its last axes, padded with a value."""
     kernel, stride, pads, dilation = places
     padded = x.pad(*(None,) * (x.ndim - len(kernel)), *pads, constant_values=value)
     return store_padded(padded, pads, kernel, stride).windows(kernel, stride, dilation)
 
 
-def find_first(x: T, value: T, places: Places) -> T:
+def number_first(x: T, value: T, places: WindowPlaces) -> T:
     """The number in its window, in row-major order, of the first element that is the largest, `value`, or NaN; of a window with
     nothing but padding, how large it is."""
     kernel, stride, pads, dilation = places
@@ -86,11 +86,11 @@ def _sum_gradient(
 @gradient_rule("max-pooling")
 def max_pool_gradient(cotangent: T, value: T, operands: tuple[T], __: object, *options: object) -> tuple[T]:
     """All to the first of a window's largest elements in row-major order, which is the first NaN where it has one."""
-    (x,), places = operands, Places(*options)  # pyright: ignore[reportArgumentType]
+    (x,), places = operands, WindowPlaces(*options)  # pyright: ignore[reportArgumentType]
     n = len(places.kernel)
     column = (*value.shape, *(1,) * n)
     numbers = x.arange(math.prod(places.kernel)).reshape(places.kernel)
-    chosen = numbers.eq(find_first(x, value, places).reshape(column)).where(cotangent.reshape(column), 0)
+    chosen = numbers.eq(number_first(x, value, places).reshape(column)).where(cotangent.reshape(column), 0)
     sizes = x.shape[x.ndim - n :]
     padded = [normalize_size(s + b + a) for s, (b, a) in zip(sizes, places.pads, strict=True)]
     total = add_windows(chosen, padded, places.stride, places.dilation)

@@ -29,7 +29,7 @@ def _multiply(
         np.multiply.at(out, places, values)
 
 
-def _find_extremes(function: np.ufunc) -> Callable[..., None]:
+def _make_extreme(function: np.ufunc) -> Callable[..., None]:
     def fill(out: NDArray[Any], x: NDArray[Any], places: NDArray[np.int64], values: NDArray[Any], counts: bool) -> None:
         out[...] = x
         is_somewhere = places >= 0
@@ -44,6 +44,6 @@ def _find_extremes(function: np.ufunc) -> Callable[..., None]:
 
 
 FUNCTIONS: Final[Mapping[str, Callable[..., None]]] = {
-    "prod": _multiply, "amax": _find_extremes(np.maximum), "amin": _find_extremes(np.minimum),
+    "prod": _multiply, "amax": _make_extreme(np.maximum), "amin": _make_extreme(np.minimum),
 }  # fmt: skip
 """Each by the name of its reduction."""
