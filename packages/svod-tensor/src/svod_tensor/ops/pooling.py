@@ -19,7 +19,7 @@ from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
 from svod_tensor.ops.window_options import Numbers, Padding, WindowPlaces, check_pads, spread_number
-from svod_tensor.ops.window_sums import number_first, list_places, max_pool_gradient
+from svod_tensor.ops.window_sums import list_places, max_pool_gradient, number_first
 
 __all__ = ["Pooling"]
 

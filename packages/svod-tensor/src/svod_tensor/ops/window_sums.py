@@ -14,7 +14,7 @@ from svod_tensor.ops.convolution import fit_axis, store_padded
 from svod_tensor.ops.theme import Theme
 from svod_tensor.ops.window_options import WindowPlaces
 
-__all__ = ["add_windows", "number_first", "list_places", "max_pool_gradient", "windows_gradient"]
+__all__ = ["add_windows", "list_places", "max_pool_gradient", "number_first", "windows_gradient"]
 
 T = TypeVar("T", bound=Theme)
 
