@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from svod_dtype import to_dtype
 from svod_ir import OperandError
+from svod_tensor._numpy_libraries import LIBRARIES
 from svod_tensor._numpy_samples import SAMPLES
 from svod_tensor.ops.theme import Theme, is_scalar
 
@@ -393,7 +394,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     }.items()},
     "sum": _sum_up("sum"), "prod": _sum_up("prod"), "nansum": _reduce("nansum"), "nanprod": _reduce("nanprod"),
     "mean": _average("mean"), "std": _average("std"), "var": _average("var"), "nanmean": _average("nanmean"),
-    "nanvar": _average("nanvar"), "nanstd": _average("nanstd"), **SAMPLES,
+    "nanvar": _average("nanvar"), "nanstd": _average("nanstd"), **LIBRARIES, **SAMPLES,
     "cumsum": _scan("cumsum"), "cumprod": _scan("cumprod"),
     "concatenate": _concatenate, "stack": _stack, "where": _where,
     "transpose": _transpose, "permute_dims": _transpose, "swapaxes": _on("transpose"), "moveaxis": _on("moveaxis"), "reshape": _reshape,

@@ -1,0 +1,44 @@
+"""numpy's functions of matrices and Fourier transforms on tensors: those of `svod_tensor.linalg` and `svod_tensor.fft`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, Final
+
+from svod_tensor.ops.theme import Theme
+
+__all__ = ["LIBRARIES"]
+
+
+def _of_matrices(name: str, n_operands: int) -> Callable[..., Any]:
+    if n_operands == 2:
+
+        def call_two(owner: Theme, a: Any, b: Any) -> Any:
+            return _get("linalg", name)(owner._wrap(a), owner._wrap(b))  # pyright: ignore[reportPrivateUsage]
+
+        return call_two
+
+    def call_one(owner: Theme, a: Any) -> Any:
+        return _get("linalg", name)(owner._wrap(a))  # pyright: ignore[reportPrivateUsage]
+
+    return call_one
+
+
+def _of_axis(name: str) -> Callable[..., Any]:
+    def call(owner: Theme, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+        return _get("fft", name)(owner._wrap(a), n=n, axis=axis, norm=norm or "backward")  # pyright: ignore[reportPrivateUsage]
+
+    return call
+
+
+def _get(library: str, name: str) -> Callable[..., Any]:
+    return getattr(import_module(f"svod_tensor.{library}"), name)
+
+
+LIBRARIES: Final[Mapping[str, Callable[..., Any]]] = {
+    **{f"linalg.{name}": _of_matrices(name, 1) for name in ("det", "eigvals", "inv", "slogdet", "svdvals")},
+    "linalg.solve": _of_matrices("solve", 2),
+    **{f"fft.{name}": _of_axis(name) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")},
+}
+"""Each by the name of numpy's function; others read values."""
