@@ -282,6 +282,19 @@ def test_variables_follow_their_first_appearance_and_core_id_is_the_third_argume
     np.testing.assert_array_equal(found, [1 << 35, -7, -3, 3])
 
 
+def test_llvm_knows_how_many_parts_a_kernel_has() -> None:
+    text = """
+        %out = PARAM i32 [0, 4]
+        %core = DEFINE_VAR i32 ["core_id", 0, 3]
+        STORE %out[%core], %core
+    """
+    assert "i64 range(i64 0, 4) %core_id" in render(parse_linear(text), "kernel", GENERIC)
+    found = np.full(4, -1, np.int32)
+    for part in range(4):
+        run(text, [found], core_id=part)
+    np.testing.assert_array_equal(found, range(4))
+
+
 def test_buffers_are_numbered_by_ascending_slot() -> None:
     a, b = np.zeros(1, np.int32), np.zeros(1, np.int32)
     text = """

@@ -1,4 +1,4 @@
-define void @kernel(ptr noalias %buffers, ptr noalias %values, i64 %core_id) nounwind {
+define void @kernel(ptr noalias %buffers, ptr noalias %values, i64 range(i64 0, 3) %core_id) nounwind {
 entry:
   %v1 = load ptr, ptr %buffers, align 8
   %v2 = trunc i64 %core_id to i32
