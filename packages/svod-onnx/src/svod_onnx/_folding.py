@@ -6,31 +6,74 @@ Shapes are computed in models by dozens of nodes on a handful of integers, each 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, Final, cast
 
 import numpy as np
 import onnx
 
-from svod_onnx._graph import Node
+from svod_onnx._graph import DEFAULT_DOMAIN, Node
 
-__all__ = ["FOLDED_SIZE", "compute_on_host"]
+__all__ = ["FOLDED_SIZE", "can_fold", "compute_on_host"]
 
 FOLDED_SIZE: Final = 4096
 """The number of elements up to which an array is computed with on the host; beyond, kernels win."""
+
+_OF_THEIR_SIZE: Final = frozenset({
+    "Abs", "Add", "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor",
+    "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant", "Cos", "CumSum", "Div", "Equal", "Erf",
+    "Exp", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity",
+    "IsInf", "IsNaN", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mod", "Mul", "Neg", "NonZero", "Not",
+    "Or", "Pow", "Reciprocal", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+    "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Relu", "Reshape", "Round", "ScatterElements",
+    "ScatterND", "Shape", "Sigmoid", "Sign", "Sin", "Size", "Slice", "Softmax", "Split", "Sqrt", "Squeeze", "Sub",
+    "Sum", "Tan", "Tanh", "TopK", "Transpose", "Trilu", "Unique", "Unsqueeze", "Where", "Xor",
+})  # fmt: skip
+"""Operators whose results are no larger than two of their operands multiplied, so that small operands mean little work."""
+
+_BROADCAST_ALL: Final = frozenset({"Max", "Mean", "Min", "Sum", "Where"})
+_N_COMPUTED: Final = 1 << 22
+"""The number of elements that a node of small operands may make on the host."""
+
+
+def can_fold(node: Node, operands: Sequence[np.ndarray]) -> bool:
+    """Whether the reference implementation computes a node of small operands with little work and memory.
+
+    A model of a hundred bytes may ask for an array of any size. What may be large is left to kernels.
+    """
+    if node.domain != DEFAULT_DOMAIN or node.message is None or any(array.size > FOLDED_SIZE for array in operands):
+        return False
+    match node.operator:
+        case "ConstantOfShape":
+            size = _multiply(operands[0])
+        case "Expand" | "Tile":
+            size = _multiply(operands[-1]) * operands[0].size
+        case "Range":
+            start, limit, step = (float(array) if array.size == 1 else np.nan for array in operands)
+            size = abs(limit - start) / abs(step) if step else np.nan
+        case _ if node.operator in _OF_THEIR_SIZE:
+            sizes = sorted(max(array.size, 1) for array in operands)
+            return prod(sizes if node.operator in _BROADCAST_ALL else sizes[-2:]) <= _N_COMPUTED
+        case _:
+            return False
+    return bool(size <= FOLDED_SIZE)
+
+
+def _multiply(sizes: np.ndarray) -> float:
+    return prod(abs(float(size)) for size in sizes.flat)
 
 
 def compute_on_host(node: Node, operands: Sequence[object]) -> tuple[object, ...]:
     """The results of a node, computed by onnx with numpy.
 
     Args:
-        node: which has no subgraph.
+        node: which has no subgraph, and has kept its message.
         operands: arrays, lists of them, or None, for each input.
     """
     from onnx.reference import ReferenceEvaluator
 
-    proto = onnx.NodeProto()
-    assert node.proto is not None
-    proto.CopyFrom(node.proto)
+    assert node.message is not None
+    proto = onnx.NodeProto.FromString(node.message)
     del proto.input[:], proto.output[:]
     proto.input.extend(name and f"x{number}" for number, name in enumerate(node.inputs))
     proto.output.extend(name and f"y{number}" for number, name in enumerate(node.outputs))

@@ -58,7 +58,7 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Attribute]
-    proto: onnx.NodeProto | None = None  # what it was read from
+    message: bytes | None = None  # what it was read from, where that is small
 
     @property
     def title(self) -> str:

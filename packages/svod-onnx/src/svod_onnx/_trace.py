@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from svod_onnx._folding import FOLDED_SIZE, compute_on_host
+from svod_onnx._folding import can_fold, compute_on_host
 from svod_onnx._graph import DEFAULT_DOMAIN, Graph, Node, list_free_names
 from svod_onnx._registry import Operator, RunOnHostError, Value, find_operator
 from svod_onnx._types import HOST_TYPES, find_carrier, get_element_type
@@ -180,9 +180,7 @@ class Trace:
         if not present or not all(isinstance(value, np.ndarray) for value in present):
             return False
         arrays = cast("list[np.ndarray]", present)
-        if any(map(is_opaque, arrays)):
-            return True
-        return node.domain == DEFAULT_DOMAIN and all(array.size <= FOLDED_SIZE for array in arrays)
+        return any(map(is_opaque, arrays)) or can_fold(node, arrays)
 
     def call(self, node: Node, found: Operator, operands: Sequence[Value]) -> tuple[object, ...]:
         """The results of an operator's function."""

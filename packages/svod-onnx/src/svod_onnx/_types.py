@@ -15,7 +15,7 @@ import onnx
 import svod_tensor as sv
 from svod_tensor import DType
 
-__all__ = ["HOST_TYPES", "STRING", "find_carrier", "get_element_type", "get_type_name"]
+__all__ = ["HOST_TYPES", "STRING", "find_carrier", "find_host_type", "get_element_type", "get_type_name"]
 
 _T: Final = onnx.TensorProto
 
@@ -48,6 +48,13 @@ _BY_HOST_TYPE: Final = {dtype: kind for kind, dtype in HOST_TYPES.items()}
 def find_carrier(kind: int) -> DType | None:
     """The dtype of tensors that carry elements of an ONNX type; None of strings and of what is no type."""
     return _DTYPES.get(kind) or _CARRIERS.get(kind)
+
+
+def find_host_type(kind: int) -> np.dtype | None:
+    """numpy's dtype of the elements of an ONNX type; None of strings and of what is no type."""
+    if kind in HOST_TYPES:
+        return HOST_TYPES[kind]
+    return None if kind == STRING or kind not in _DTYPES else onnx.helper.tensor_dtype_to_np_dtype(kind)
 
 
 def get_element_type(dtype: np.dtype) -> int:

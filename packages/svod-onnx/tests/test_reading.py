@@ -1,0 +1,313 @@
+"""Reading models: weights stay in their file, and files that lie are refused with the name of what is wrong."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import random
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import svod_onnx
+from svod_onnx._graph import Node
+from svod_onnx._reading import read_model
+from svod_onnx.errors import ModelFileError
+from svod_tensor.errors import UserError
+
+
+def _make_model(*nodes: onnx.NodeProto, weights: Any = (), outputs: Any = ("y",), **more: Any) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        list(nodes),
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        list(weights),
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], **more)
+
+
+def _save_with_external_data(folder: Path, array: np.ndarray, **entries: str) -> Path:
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=array.shape, data_location=TensorProto.EXTERNAL)
+    for key, value in {"location": "weights.bin", **entries}.items():
+        weight.external_data.add(key=key, value=value)
+    (folder / "weights.bin").write_bytes(b"\0" * 4096 + array.tobytes())
+    path = folder / "model.onnx"
+    path.write_bytes(_make_model(helper.make_node("Add", ["x", "w"], ["y"]), weights=[weight]).SerializeToString())
+    return path
+
+
+def _find_map(array: np.ndarray) -> object:
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base.obj if isinstance(base, memoryview) else base
+
+
+def test_weights_of_a_file_are_mapped(tmp_path: Path) -> None:
+    array = np.arange(5000, dtype=np.float32)
+    model = _make_model(helper.make_node("Add", ["x", "w"], ["y"]), weights=[numpy_helper.from_array(array, "w")])
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    weight = read_model(path).graph.constants["w"]
+    assert isinstance(weight, np.ndarray)
+    assert isinstance(_find_map(weight), mmap.mmap)
+    np.testing.assert_array_equal(weight, array)
+    np.testing.assert_array_equal(svod_onnx.load(path)(x=array)["y"].numpy(), 2 * array)
+    np.testing.assert_array_equal(svod_onnx.load(path.read_bytes())(x=array)["y"].numpy(), 2 * array)
+
+
+def test_reading_takes_no_memory_for_mapped_weights(tmp_path: Path) -> None:
+    weights = [numpy_helper.from_array(np.ones((1000, 1000), np.float32), f"w{number}") for number in range(8)]
+    nodes = [helper.make_node("Add", ["x" if n == 0 else f"y{n - 1}", f"w{n}"], [f"y{n}"]) for n in range(8)]
+    path = tmp_path / "model.onnx"
+    onnx.save(_make_model(*nodes, weights=weights, outputs=["y7"]), path)
+    tracemalloc.start()
+    model = read_model(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(model.graph.constants) == 8
+    assert peak < 1 << 20
+
+
+@pytest.mark.parametrize("kind", [TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1, TensorProto.BFLOAT16])
+def test_packed_weights_of_a_file(tmp_path: Path, kind: int) -> None:
+    values = [0, 1, 2, 3, 0, 1, 6] * 1001
+    weight = helper.make_tensor("w", kind, [7, 1001], values)
+    whole = TensorProto(name="w", data_type=kind, dims=[7, 1001], raw_data=_pack(weight))
+    path = tmp_path / "model.onnx"
+    onnx.save(_make_model(helper.make_node("Identity", ["x"], ["y"]), weights=[whole]), path)
+    found = read_model(path).graph.constants["w"]
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_array_equal(found.astype(np.float32).ravel(), np.array(values, np.float32))
+
+
+def _pack(tensor: TensorProto) -> bytes:
+    return numpy_helper.from_array(numpy_helper.to_array(tensor)).raw_data
+
+
+def test_external_data_is_mapped(tmp_path: Path) -> None:
+    array = np.arange(3000, dtype=np.float32)
+    path = _save_with_external_data(tmp_path, array, offset="4096", length=str(array.nbytes))
+    weight = read_model(path).graph.constants["w"]
+    assert isinstance(weight, np.ndarray)
+    assert isinstance(_find_map(weight), mmap.mmap)
+    np.testing.assert_array_equal(svod_onnx.load(path)(x=np.ones(3000, np.float32))["y"].numpy(), array + 1)
+
+
+@pytest.mark.parametrize(
+    ("entries", "problem"),
+    [
+        ({"location": "../weights.bin"}, "outside the model's folder"),
+        ({"location": "/etc/hostname"}, "outside the model's folder"),
+        ({"location": "link.bin"}, "outside the model's folder"),
+        ({"location": ""}, "outside the model's folder"),
+        ({"location": "nothing.bin"}, "no such file"),
+        ({"offset": "-8"}, "lies in bytes -8"),
+        ({"offset": "4096", "length": "99999999999"}, "lies in bytes 4096 to 100000004095"),
+        ({"offset": "4096", "length": "8"}, "takes 12 bytes, and has 8"),
+        ({"offset": "four"}, "no number"),
+    ],
+)
+def test_external_data_that_lies(tmp_path: Path, entries: dict[str, str], problem: str) -> None:
+    (tmp_path / "weights.bin").write_bytes(b"\0" * 64)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "link.bin").symlink_to(tmp_path / "weights.bin")
+    path = _save_with_external_data(folder, np.ones(3, np.float32), **entries)
+    with pytest.raises(ModelFileError, match=problem) as caught:
+        svod_onnx.load(path)
+    assert "'w'" in str(caught.value)
+
+
+def test_external_data_of_bytes_has_no_folder(tmp_path: Path) -> None:
+    path = _save_with_external_data(tmp_path, np.ones(3, np.float32), offset="4096")
+    with pytest.raises(ModelFileError, match="load it by its path"):
+        svod_onnx.load(path.read_bytes())
+
+
+@pytest.mark.parametrize("missing", [1, 10, 4500, 19990])
+def test_a_file_that_was_cut_off(missing: int) -> None:
+    weight = numpy_helper.from_array(np.ones(5000, np.float32), "w")
+    message = _make_model(helper.make_node("Add", ["x", "w"], ["y"]), weights=[weight]).SerializeToString()
+    with pytest.raises(ModelFileError, match="no ONNX model"):
+        svod_onnx.load(message[:-missing])
+
+
+@pytest.mark.parametrize("message", [b"", b"hello, I am no model", b"\xff" * 100, b"\x08\x08", b"\x0b" * 300])
+def test_bytes_that_are_no_model(message: bytes) -> None:
+    with pytest.raises(ModelFileError):
+        svod_onnx.load(message)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError, match="cannot be read"):
+        svod_onnx.load(tmp_path / "nothing.onnx")
+
+
+def _weight(**fields: Any) -> TensorProto:
+    return TensorProto(name="w", data_type=fields.pop("data_type", TensorProto.FLOAT), **fields)
+
+
+@pytest.mark.parametrize(
+    ("weight", "problem"),
+    [
+        (_weight(dims=[1 << 40], raw_data=b"\0" * 8), "takes 4398046511104 bytes, and has 8"),
+        (_weight(dims=[1 << 62, 1 << 62], raw_data=b"\0" * 8), "and has 8"),
+        (_weight(dims=[-2], raw_data=b"\0" * 8), "has shape"),
+        (_weight(dims=[3], float_data=[1.0]), "cannot be read"),
+        (_weight(dims=[2], raw_data=b"\0" * 8, data_type=77), "type 77"),
+        (_weight(dims=[1], raw_data=b"abc", data_type=TensorProto.STRING), "STRING"),
+        (_weight(dims=[1], data_type=0), "cannot be read"),
+    ],
+)
+def test_weights_that_lie(weight: TensorProto, problem: str) -> None:
+    model = _make_model(helper.make_node("Add", ["x", "w"], ["y"]), weights=[weight])
+    with pytest.raises(ModelFileError, match=problem) as caught:
+        svod_onnx.load(model.SerializeToString())
+    assert "'w'" in str(caught.value)
+
+
+def test_a_sparse_tensor_of_an_absurd_shape() -> None:
+    values, indices = numpy_helper.from_array(np.ones(1, np.float32), "w"), numpy_helper.from_array(np.array([5]), "i")
+    model = _make_model(helper.make_node("Identity", ["x"], ["y"]))
+    model.graph.sparse_initializer.add(values=values, indices=indices, dims=[1 << 40])
+    with pytest.raises(ModelFileError, match="spread over shape"):
+        svod_onnx.load(model)
+
+
+_NODE = helper.make_node
+
+
+@pytest.mark.parametrize(
+    ("nodes", "problem"),
+    [
+        ([_NODE("Add", ["x", "nobody"], ["y"], "sum")], "Add in node 'sum' reads 'nobody'"),
+        (
+            [_NODE("Add", ["x", "b"], ["a"], "one"), _NODE("Neg", ["a"], ["b"]), _NODE("Neg", ["b"], ["y"])],
+            "own result",
+        ),
+        ([_NODE("Add", ["x", "y"], ["y"], "self")], "'self' reads what is made of its own result"),
+        ([_NODE("Neg", ["x"], ["y"]), _NODE("Abs", ["x"], ["y"], "again")], "'again' defines 'y'"),
+        ([_NODE("Neg", ["x"], ["x"], "in")], "'in' defines 'x'"),
+        ([_NODE("Neg", ["x"], ["z"])], "output 'y' is defined by nothing"),
+    ],
+)
+def test_graphs_that_contradict_themselves(nodes: list[onnx.NodeProto], problem: str) -> None:
+    with pytest.raises(ModelFileError, match=problem):
+        svod_onnx.load(_make_model(*nodes))
+
+
+def test_nodes_in_any_order() -> None:
+    nodes = [_NODE("Neg", ["b"], ["y"]), _NODE("Add", ["a", "x"], ["b"]), _NODE("Abs", ["x"], ["a"])]
+    model = svod_onnx.load(_make_model(*nodes))
+    assert model(x=[1.0, -2.0])["y"].tolist() == [-2.0, 0.0]
+
+
+def test_nodes_that_are_in_order_keep_it() -> None:
+    nodes = [_NODE("Neg", ["x"], [f"a{number}"]) for number in range(5)] + [_NODE("Sum", ["a4", "a0"], ["y"])]
+    found = read_model(_make_model(*nodes)).graph.nodes
+    assert [node.outputs for node in found] == [tuple(node.output) for node in nodes]
+
+
+def _make_function(name: str, *nodes: onnx.NodeProto) -> onnx.FunctionProto:
+    domains = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
+    return helper.make_function("own", name, ["a"], ["b"], list(nodes), domains)
+
+
+def test_functions_of_a_model_are_expanded() -> None:
+    twice = _make_function("Twice", _NODE("Add", ["a", "a"], ["b"]))
+    model = _make_model(_NODE("Twice", ["x"], ["y"], domain="own"), functions=[twice])
+    model.opset_import.add(domain="own", version=1)
+    assert svod_onnx.load(model)(x=[1.0, 2.0])["y"].tolist() == [2.0, 4.0]
+
+
+def test_functions_that_call_themselves() -> None:
+    one = _make_function("One", _NODE("Two", ["a"], ["b"], domain="own"))
+    two = _make_function("Two", _NODE("One", ["a"], ["b"], domain="own"))
+    model = _make_model(_NODE("One", ["x"], ["y"], domain="own"), functions=[one, two])
+    with pytest.raises(ModelFileError, match="calls itself"):
+        svod_onnx.load(model)
+
+
+def test_functions_that_would_be_a_billion_nodes() -> None:
+    calls = [
+        _make_function(
+            f"F{n}", _NODE(f"F{n + 1}", ["a"], ["t"], domain="own"), _NODE(f"F{n + 1}", ["t"], ["b"], domain="own")
+        )
+        for n in range(30)
+    ]
+    functions = [*calls, _make_function("F30", _NODE("Neg", ["a"], ["b"]))]
+    model = _make_model(_NODE("F0", ["x"], ["y"], domain="own"), functions=functions)
+    with pytest.raises(ModelFileError, match="whose bodies are"):
+        svod_onnx.load(model)
+
+
+def test_names_that_are_no_text() -> None:
+    message = _make_model(_NODE("Neg", ["x"], ["y"], name="UNIQUE")).SerializeToString()
+    with pytest.raises(ModelFileError, match="no text"):
+        svod_onnx.load(message.replace(b"UNIQUE", b"\xff\xfe\xfd\xfc\xfb\xfa"))
+
+
+def test_a_node_keeps_no_part_of_the_model_in_memory() -> None:
+    found = read_model(_make_model(_NODE("Neg", ["x"], ["y"]))).graph.nodes[0]
+    assert isinstance(found, Node)
+    assert isinstance(found.message, bytes)
+
+
+@pytest.mark.parametrize("seed", range(int(os.environ.get("SVOD_ONNX_MUTATIONS", "150"))))
+def test_a_mutated_model_is_computed_or_refused(seed: int) -> None:
+    """Bytes that were changed give a model, or an error for people; no other error, and no memory beyond the file's."""
+    draw = random.Random(seed)
+    message = bytearray(_BASES[seed % len(_BASES)])
+    for _ in range(draw.choice([1, 1, 2, 5, 20])):
+        place = draw.randrange(len(message))
+        match draw.randrange(4):
+            case 0:
+                message[place] = draw.randrange(256)
+            case 1:
+                message[place] ^= 1 << draw.randrange(8)
+            case 2:
+                del message[place : place + draw.randrange(1, 9)]
+            case _:
+                message[place:place] = message[place : place + draw.randrange(1, 20)]
+        if not message:
+            return
+    try:
+        model = svod_onnx.load(bytes(message))
+        if all(info.shape is not None and len(info.shape) == 1 for info in model.inputs) and len(model.inputs) == 1:
+            model(**{model.inputs[0].name: np.ones(6, np.float32)})
+    except UserError:
+        pass
+
+
+def _make_bases() -> list[bytes]:
+    weight = numpy_helper.from_array(np.ones((6, 6), np.float32), "w")
+    shape = numpy_helper.from_array(np.array([2, 3]), "shape")
+    function = _make_function("Twice", _NODE("Add", ["a", "a"], ["b"]))
+    plain = _make_model(
+        _NODE("Mul", ["x", "w"], ["a"]), _NODE("Exp", ["a"], ["b"]), _NODE("Sum", ["b", "x"], ["y"]), weights=[weight]
+    )
+    shaped = _make_model(
+        _NODE("Reshape", ["x", "shape"], ["a"]), _NODE("Transpose", ["a"], ["b"], perm=[1, 0]), _NODE("Relu", ["b"], ["y"]),
+        weights=[shape],
+    )  # fmt: skip
+    called = _make_model(_NODE("Twice", ["x"], ["y"], domain="own"), functions=[function])
+    called.opset_import.add(domain="own", version=1)
+    parsed = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["" : 21]>
+        branches (float[n] x) => (float[n] y) {
+            flag = Constant<value = bool {1}>()
+            y = If (flag) <then_branch = g () => (float[n] a) { a = Neg(x) }, else_branch = h () => (float[n] b) { b = Abs(x) }>
+        }
+    """)
+    return [model.SerializeToString() for model in (plain, shaped, called, parsed)]
+
+
+_BASES = _make_bases()
