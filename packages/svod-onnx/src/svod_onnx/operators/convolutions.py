@@ -1,0 +1,74 @@
+"""Convolutions and their transposes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from svod_onnx._registry import operator
+from svod_onnx._trace import Call
+from svod_onnx._window_places import list_pads, place_windows, split_pad, spread
+from svod_tensor import Tensor
+
+__all__ = ["convolve", "get_kernel", "transpose_convolution"]
+
+
+@operator("Conv")
+def convolve(
+    node: Call, x: Tensor, weight: Tensor, bias: Tensor | None = None, *, auto_pad: str = "NOTSET",
+    dilations: list[int] | None = None, group: int = 1, kernel_shape: list[int] | None = None,
+    pads: list[int] | None = None, strides: list[int] | None = None,
+) -> Tensor:  # fmt: skip
+    kernel = get_kernel(node, weight, kernel_shape)
+    places = place_windows(node, x, kernel, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad)
+    return x.conv2d(weight, bias, stride=places.stride, padding=places.padding, dilation=places.dilation, groups=group)
+
+
+@operator("ConvTranspose")
+def transpose_convolution(
+    node: Call, x: Tensor, weight: Tensor, bias: Tensor | None = None, *, auto_pad: str = "NOTSET",
+    dilations: list[int] | None = None, group: int = 1, kernel_shape: list[int] | None = None,
+    output_padding: list[int] | None = None, output_shape: list[int] | None = None, pads: list[int] | None = None,
+    strides: list[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """The wanted size of a result says what is cut off of it, as does `auto_pad`: `SAME_...` for `strides` times the size."""
+    kernel = get_kernel(node, weight, kernel_shape)
+    n = len(kernel)
+    stride, dilation = spread(node, "strides", strides, n), spread(node, "dilations", dilations, n)
+    extra = spread(node, "output_padding", output_padding, n, default=0)
+    wanted: list[Any] | None = None
+    if output_shape:
+        wanted = output_shape[-n:]
+    elif auto_pad.startswith("SAME"):
+        wanted = [size * step for size, step in zip(x.shape[2:], stride, strict=True)]
+    if wanted is None:
+        cuts = [(0, 0)] * n if auto_pad == "VALID" else list_pads(node, pads, n)
+    else:
+        full: list[Any] = [
+            (size - 1) * step + more + d * (k - 1) + 1
+            for size, step, more, d, k in zip(x.shape[2:], stride, extra, dilation, kernel, strict=True)
+        ]
+        if not all(isinstance(size, int) for size in (*full, *wanted)):
+            raise node.refuse("cuts by the size of an axis, which is not known yet")
+        cuts = [
+            # What is wanted beyond the whole result is zeros behind it.
+            split_pad(size - kept, auto_pad) if size > kept else (0, size - kept)
+            for size, kept in zip(full, wanted, strict=True)
+        ]
+    # As much as is cut off before is cut off after too, unless more is added there.
+    behind: list[int] = [more + begin - end for more, (begin, end) in zip(extra, cuts, strict=True)]
+    total = x.conv_transpose2d(
+        weight, bias, stride=stride, padding=[begin for begin, _ in cuts],
+        output_padding=[max(more, 0) for more in behind], dilation=dilation, groups=group,
+    )  # fmt: skip
+    sizes: tuple[Any, ...] = total.shape[2:]
+    ends = [(0, size + min(more, 0)) for size, more in zip(sizes, behind, strict=True)]
+    return total.shrink(None, None, *ends)
+
+
+def get_kernel(node: Call, weight: Tensor, kernel_shape: Sequence[int] | None) -> list[int]:
+    """The size of the filters, which the attribute may say once more."""
+    sizes: list[Any] = list(weight.shape[2:])
+    if kernel_shape is not None and list(kernel_shape) != sizes:
+        raise node.refuse(f"has filters of shape {weight.shape}, and attribute 'kernel_shape' is {list(kernel_shape)}")
+    return sizes

@@ -1,0 +1,161 @@
+"""Normalisations: elements relative to the mean and spread of those around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from svod_onnx._registry import operator
+from svod_onnx._trace import Call
+from svod_onnx._types import find_carrier
+from svod_tensor import Tensor
+
+__all__ = [
+    "normalize_batch",
+    "normalize_batch_or_measure",
+    "normalize_by_norm",
+    "normalize_groups",
+    "normalize_instances",
+    "normalize_layer",
+    "normalize_mean_and_variance",
+    "normalize_neighbours",
+    "normalize_root_mean_square",
+    "normalize_whole_groups",
+]
+
+
+@operator("BatchNormalization", since=14)
+def normalize_batch(
+    x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, *, epsilon: float = 1e-5,
+    momentum: float = 0.9, training_mode: int = 0,
+) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
+    """With given statistics, or with those of the batch, which then move the given ones."""
+    if not training_mode:
+        return x.batchnorm(mean, variance, weight, bias, epsilon).cast(x.dtype)
+    found, spread = measure_batch(x, mean)
+    value = x.batchnorm(found, spread, weight, bias, epsilon).cast(x.dtype)
+    return value, move(mean, found, momentum), move(variance, spread, momentum)
+
+
+def measure_batch(x: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean and the variance of each channel, in the wider dtype of both tensors."""
+    axes = (0, *range(2, x.ndim))
+    wide = x if x.dtype.itemsize >= like.dtype.itemsize else x.cast(like.dtype)
+    return wide.mean(axes), wide.var(axes)
+
+
+def move(old: Tensor, new: Tensor, momentum: float) -> Tensor:
+    """What is left of a running statistic, and the new one's part."""
+    return old.mul(momentum).add(new.mul(1 - momentum)).cast(old.dtype)
+
+
+@operator("BatchNormalization")
+def normalize_batch_or_measure(
+    node: Call, x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, *, epsilon: float = 1e-5,
+    momentum: float = 0.9, is_test: int = 0, spatial: int = 1, consumed_inputs: list[int] | None = None,
+) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
+    """Versions up to 9: whoever reads the statistics wants those of the batch, and without `spatial` each place has its own."""
+    del consumed_inputs
+    channels = x if spatial else x.reshape(x.shape[0], -1)
+    scale, shift, old, older = (
+        operand if spatial else operand.reshape(-1) for operand in (weight, bias, mean, variance)
+    )
+    if is_test or node.n_outputs == 1:
+        return channels.batchnorm(old, older, scale, shift, epsilon).reshape(x.shape)
+    found, spread = measure_batch(channels, old)
+    value = channels.batchnorm(found, spread, scale, shift, epsilon).cast(x.dtype)
+    statistics = (move(old, found, momentum), move(older, spread, momentum), found, spread)
+    return value.reshape(x.shape), *(each.reshape(mean.shape) for each in statistics)
+
+
+@operator("InstanceNormalization")
+def normalize_instances(
+    x: Tensor, weight: Tensor, bias: Tensor, *, epsilon: float = 1e-5, consumed_inputs: list[int] | None = None
+) -> Tensor:
+    del consumed_inputs
+    column = (-1, *(1,) * (x.ndim - 2))
+    return x.layernorm(tuple(range(2, x.ndim)), epsilon, weight.reshape(column), bias.reshape(column))
+
+
+@operator("LayerNormalization")
+def normalize_layer(
+    node: Call, x: Tensor, weight: Tensor, bias: Tensor | None = None, *, axis: int = -1, epsilon: float = 1e-5,
+    stash_type: int = 1,
+) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
+    """The normalised elements, and where they are wanted the means and the reciprocals of the deviations, as `stash_type`."""
+    axes = list_last(node, x, axis)
+    value = x.layernorm(axes, epsilon, weight, bias).cast(x.dtype)
+    if not (node.wants(1) or node.wants(2)):
+        return value
+    kind = find_carrier(stash_type)
+    if kind is None:
+        raise node.refuse(f"attribute 'stash_type' is {stash_type}, which is no type")
+    wide = x if x.dtype.itemsize > 4 else x.cast("float32")
+    mean = wide.mean(axes, keepdims=True)
+    deviation = wide.var(axes, keepdims=True).add(epsilon).rsqrt()
+    return value, mean.cast(kind), deviation.cast(kind)
+
+
+def list_last(node: Call, x: Tensor, axis: int) -> tuple[int, ...]:
+    """The axes from `axis` on."""
+    if not -x.ndim <= axis < x.ndim:
+        raise node.refuse(f"has axis {axis} of a tensor of shape {x.shape}")
+    return tuple(range(axis % x.ndim, x.ndim))
+
+
+@operator("RMSNormalization")
+def normalize_root_mean_square(
+    node: Call, x: Tensor, weight: Tensor, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+) -> Tensor:
+    """In the dtype of the weight. `stash_type` is that which narrow floats are computed in: float32, always."""
+    del stash_type
+    wide = x.cast(weight.dtype) if weight.dtype.itemsize > x.dtype.itemsize else x
+    return wide.rms_norm(list_last(node, x, axis), epsilon, weight).cast(weight.dtype)
+
+
+@operator("GroupNormalization", since=21)
+def normalize_groups(
+    x: Tensor, weight: Tensor, bias: Tensor, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
+) -> Tensor:
+    """`stash_type` is that which narrow floats are computed in: float32, always."""
+    del stash_type
+    return x.group_norm(num_groups, epsilon, weight, bias)
+
+
+@operator("GroupNormalization", since=18)
+def normalize_whole_groups(
+    node: Call, x: Tensor, weight: Tensor, bias: Tensor, *, num_groups: int, epsilon: float = 1e-5
+) -> Tensor:
+    """Version 18: a weight and a bias for each group."""
+    channels: Any = x.shape[1] if x.ndim > 1 else 0
+    if num_groups < 1 or not channels or channels % num_groups:
+        raise node.refuse(f"has {num_groups} groups of the channels of a tensor of shape {x.shape}")
+    each = channels // num_groups
+    return x.group_norm(num_groups, epsilon, weight.repeat(each, 0), bias.repeat(each, 0))
+
+
+@operator("LpNormalization")
+def normalize_by_norm(x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
+    """Zeros stay zeros."""
+    size = x.norm(axis, ord=p, keepdims=True)
+    return x.div(size.eq(0).where(1, size))
+
+
+@operator("MeanVarianceNormalization")
+def normalize_mean_and_variance(x: Tensor, *, axes: Sequence[int] = (0, 2, 3)) -> Tensor:
+    """By the deviation and 1e-9, as the operator's function has it."""
+    places = tuple(axes)
+    wide = x if x.dtype.itemsize > 2 else x.cast("float32")
+    centred = wide.sub(wide.mean(places, keepdims=True))
+    return centred.div(wide.std(places, keepdims=True).add(1e-9)).cast(x.dtype)
+
+
+@operator("LRN")
+def normalize_neighbours(x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Tensor:
+    """By the squares of `size` channels around each."""
+    wide = x if x.dtype.itemsize > 2 else x.cast("float32")
+    squares = wide.square().moveaxis(1, -1)
+    before = (size - 1) // 2
+    padded = squares.pad(*(None,) * (x.ndim - 1), (before, size - 1 - before))
+    total = padded.windows((size,), (1,), (1,)).sum(-1).moveaxis(-1, 1)
+    return wide.div(total.mul(alpha / size).add(bias).pow(beta)).cast(x.dtype)

@@ -1,0 +1,115 @@
+"""Pools: one number for each window, or for each channel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from svod_onnx._registry import Ints, operator
+from svod_onnx._trace import Call
+from svod_onnx._window_places import list_pads, place_windows, spread
+from svod_tensor import Tensor, arange
+
+__all__ = ["average_all", "find_largest", "measure_all", "pool_averages", "pool_largest", "pool_norms", "put_back"]
+
+
+@operator("AveragePool")
+def pool_averages(
+    node: Call, x: Tensor, *, kernel_shape: list[int], auto_pad: str = "NOTSET", ceil_mode: int = 0,
+    count_include_pad: int = 0, dilations: list[int] | None = None, pads: list[int] | None = None,
+    strides: list[int] | None = None,
+) -> Tensor:  # fmt: skip
+    places = place_windows(
+        node, x, kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, ceil_mode=ceil_mode
+    )
+    return x.avg_pool2d(
+        kernel_shape, stride=places.stride, padding=places.padding, dilation=places.dilation,
+        count_include_pad=bool(count_include_pad) or not any(map(any, places.padding)), ceil_mode=places.is_open,
+    )  # fmt: skip
+
+
+@operator("MaxPool")
+def pool_largest(
+    node: Call, x: Tensor, *, kernel_shape: list[int], auto_pad: str = "NOTSET", ceil_mode: int = 0,
+    dilations: list[int] | None = None, pads: list[int] | None = None, storage_order: int = 0,
+    strides: list[int] | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
+    """The largest elements; and where they are, counted over the whole tensor, with columns first for `storage_order` 1."""
+    stride, padding, dilation, is_open = place_windows(
+        node, x, kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, ceil_mode=ceil_mode
+    )
+    if not node.wants(1):
+        return x.max_pool2d(kernel_shape, stride=stride, padding=padding, dilation=dilation, ceil_mode=is_open)
+    value, found = x.max_pool2d(
+        kernel_shape, stride=stride, padding=padding, dilation=dilation, ceil_mode=is_open, return_indices=True
+    )
+    sizes: tuple[Any, ...] = x.shape[2:]
+    plane = math.prod(sizes)
+    number = turn_order(found, sizes) if storage_order else found
+    planes = arange(x.shape[0] * x.shape[1], dtype="int64").mul(plane)
+    return value, planes.reshape(*x.shape[:2], *(1,) * len(sizes)).add(number)
+
+
+def turn_order(number: Tensor, sizes: Sequence[Any]) -> Tensor:
+    """Positions that count the last axis fastest, as those that count the first one fastest."""
+    total, rest = number.zeros_like(), number
+    for axis in reversed(range(len(sizes))):
+        total = total.add(rest.remainder(sizes[axis]).mul(math.prod(sizes[:axis])))
+        rest = rest.floor_divide(sizes[axis])
+    return total
+
+
+@operator("LpPool")
+def pool_norms(
+    node: Call, x: Tensor, *, kernel_shape: list[int], auto_pad: str = "NOTSET", ceil_mode: int = 0,
+    dilations: list[int] | None = None, p: float = 2, pads: list[int] | None = None, strides: list[int] | None = None,
+) -> Tensor:  # fmt: skip
+    places = place_windows(
+        node, x, kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, ceil_mode=ceil_mode
+    )
+    return x.lp_pool2d(
+        p, kernel_shape, stride=places.stride, padding=places.padding, dilation=places.dilation,
+        ceil_mode=places.is_open,
+    )  # fmt: skip
+
+
+def list_spatial(x: Tensor) -> tuple[int, ...]:
+    """The axes behind the first two."""
+    return tuple(range(2, x.ndim))
+
+
+@operator("GlobalAveragePool")
+def average_all(x: Tensor) -> Tensor:
+    return x.mean(list_spatial(x), keepdims=True)
+
+
+@operator("GlobalMaxPool")
+def find_largest(x: Tensor) -> Tensor:
+    return x.max(list_spatial(x), keepdims=True)
+
+
+@operator("GlobalLpPool")
+def measure_all(x: Tensor, *, p: float = 2) -> Tensor:
+    return x.norm(list_spatial(x), ord=p, keepdims=True)
+
+
+@operator("MaxUnpool")
+def put_back(
+    node: Call, x: Tensor, indices: Tensor, output_shape: Ints | None = None, *, kernel_shape: list[int],
+    pads: list[int] | None = None, strides: list[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """The elements where a MaxPool with these attributes found them, in a tensor of the size that it was given, whose end is
+    filled with zeros up to the wanted shape."""
+    n = len(kernel_shape)
+    stride, padding = spread(node, "strides", strides, n), list_pads(node, None if output_shape else pads, n)
+    sizes = [
+        (size - 1) * step + k - before - after
+        for size, step, k, (before, after) in zip(x.shape[2:], stride, kernel_shape, padding, strict=True)
+    ]
+    shape = (*x.shape[:2], *sizes)
+    flat = Tensor.zeros(math.prod(shape), dtype=x.dtype, device=str(x.device))
+    whole = flat.put_along_axis(indices.reshape(-1), x.reshape(-1), 0).reshape(shape)
+    if not output_shape:
+        return whole
+    return whole.pad(*((0, wanted - size) for wanted, size in zip(output_shape, shape, strict=True)))
