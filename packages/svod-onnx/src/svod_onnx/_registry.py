@@ -21,7 +21,7 @@ import inspect
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,8 @@ __all__ = [
     "iter_operators",
     "operator",
 ]
+
+F = TypeVar("F", bound=Callable[..., object])
 
 Known = np.ndarray
 Ints = list[int]
@@ -92,7 +94,7 @@ def operator(
     is_host: bool = False,
     is_random: bool = False,
     host: Callable[..., object] | None = None,
-) -> Callable[[Callable[..., object]], Callable[..., object]]:
+) -> Callable[[F], F]:
     """Let a function compute the operators `names` from version `since` on; the module's docstring says how it takes them.
 
     Args:
@@ -104,7 +106,7 @@ def operator(
         host: a function with the same parameters that computes when a program runs, where `function` raises `RunOnHostError`.
     """
 
-    def register(function: Callable[..., object]) -> Callable[..., object]:
+    def register(function: F) -> F:
         for name in names:
             rows = _operators.setdefault((domain, name), [])
             operands, attributes, takes_node = _read_signature(function)

@@ -1,0 +1,193 @@
+"""Tensors in another size: Resize, and Upsample before it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from svod_onnx._registry import Known, operator
+from svod_onnx._resizing import Axis, Filter, Mixture, make_mixture
+from svod_onnx._trace import Call
+from svod_tensor import Tensor
+
+__all__ = ["resize", "resize_by_scales", "upsample", "upsample_image"]
+
+_STAND_IN: Final = 12
+"""A size by which it is seen what becomes of an axis whose size is not known yet."""
+
+_POLICIES: Final = {"not_larger": min, "not_smaller": max}
+
+
+@operator("Resize", since=11)
+def resize(
+    node: Call, x: Tensor, roi: Known | None = None, scales: Known | None = None, sizes: Known | None = None, *,
+    antialias: int = 0, axes: list[int] | None = None, coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest", nearest_mode: str = "round_prefer_floor",
+) -> Tensor:  # fmt: skip
+    numbers = list(range(x.ndim)) if axes is None else [axis % x.ndim for axis in axes]
+    how = Filter(
+        mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, bool(exclude_outside), bool(antialias),
+        keeps_fraction=node.version >= 19,
+    )  # fmt: skip
+    if antialias and mode == "nearest":
+        raise node.refuse("has attribute 'antialias', and takes the nearest elements")
+    has_scales, has_sizes = scales is not None and scales.size > 0, sizes is not None and sizes.size > 0
+    if has_scales == has_sizes:
+        raise node.refuse("wants either scales or sizes")
+    given = scales if has_scales else sizes
+    assert given is not None
+    if given.size != len(numbers):
+        raise node.refuse(f"has {given.size} scales or sizes for {len(numbers)} axes")
+    if has_scales:
+        plan = plan_scales(x, numbers, given)
+    else:
+        plan = plan_sizes(node, x, numbers, [int(size) for size in given], keep_aspect_ratio_policy)
+    if coordinate_transformation_mode == "tf_crop_and_resize":
+        if roi is None or roi.size != 2 * len(numbers):
+            raise node.refuse(f"wants a region of {2 * len(numbers)} numbers")
+        bounds = zip(roi[: len(numbers)], roi[len(numbers) :], strict=True)
+        plan = {
+            number: Axis(axis.before, axis.after, axis.scale, float(begin), float(end))
+            for (number, axis), (begin, end) in zip(plan.items(), bounds, strict=True)
+        }
+    return resize_axes(node, x, plan, how, extrapolation_value)
+
+
+def plan_scales(x: Tensor, axes: Sequence[int], scales: np.ndarray) -> dict[int, Axis]:
+    """What becomes of each axis: the sizes are rounded down from products in float32."""
+    plan: dict[int, Axis] = {}
+    for number, scale in zip(axes, scales.astype(np.float32), strict=True):
+        before: Any = x.shape[number]
+        if not isinstance(before, int):
+            before = _STAND_IN
+        plan[number] = Axis(before, int(np.floor(np.float32(before) * scale)), float(scale))
+    return plan
+
+
+def plan_sizes(node: Call, x: Tensor, axes: Sequence[int], sizes: Sequence[int], policy: str) -> dict[int, Axis]:
+    """What becomes of each axis by the wanted sizes, of which some are not reached where the proportions stay."""
+    before = [get_size(node, x, number) for number in axes]
+    ratios = [after / old if old else 1.0 for old, after in zip(before, sizes, strict=True)]
+    if policy == "stretch":
+        rows = zip(axes, before, sizes, ratios, strict=True)
+        return {number: Axis(old, after, ratio) for number, old, after, ratio in rows}
+    if policy not in _POLICIES:
+        raise node.refuse(f"attribute 'keep_aspect_ratio_policy' is {policy!r}")
+    scale = _POLICIES[policy](ratios)
+    return {number: Axis(old, int(scale * old + 0.5), scale) for number, old in zip(axes, before, strict=True)}
+
+
+def get_size(node: Call, x: Tensor, axis: int) -> int:
+    size = x.shape[axis]
+    if not isinstance(size, int):
+        raise node.refuse(f"resizes axis {axis}, whose size is not known yet")
+    return size
+
+
+def resize_axes(node: Call, x: Tensor, plan: dict[int, Axis], how: Filter, beyond: float = 0.0) -> Tensor:
+    """One axis after the other, in floats that hold the elements, and rounded once."""
+    kept = {
+        number: axis
+        for number, axis in plan.items()
+        if axis.before != axis.after or (axis.begin, axis.end) != (0.0, 1.0) or abs(axis.scale - 1) > 1e-9
+    }
+    for number, axis in kept.items():
+        if axis.after < 0 or (axis.after > 0 and axis.before == 0) or not axis.scale > 0:
+            raise node.refuse(f"makes {axis.after} elements of {axis.before} along axis {number}")
+    if any(axis.after == 0 for axis in kept.values()):
+        shape = [kept[number].after if number in kept else size for number, size in enumerate(x.shape)]
+        return Tensor.zeros(*shape, dtype=x.dtype, device=str(x.device))
+    result = x if how.mode == "nearest" else widen(x)
+    for number, axis in kept.items():
+        mixture = make_mixture(axis, how)
+        result = mix(node, result, number, axis, mixture)
+        if mixture.outside is not None:
+            column = (-1, *(1,) * (x.ndim - number - 1))
+            result = to_constant(mixture.outside, x).reshape(column).where(beyond, result).cast(result.dtype)
+    return narrow(result, x)
+
+
+def widen(x: Tensor) -> Tensor:
+    """`x` in a dtype that sums of weighted elements are computed in."""
+    if x.dtype.is_float or x.dtype.is_complex:
+        return x.cast("float32") if x.dtype.itemsize < 4 else x
+    return x.cast("float64" if x.dtype.itemsize > 2 else "float32")
+
+
+def narrow(result: Tensor, x: Tensor) -> Tensor:
+    """`result` in the dtype of `x`; to integers it is rounded, and brought into their range."""
+    if not x.dtype.is_int or result.dtype == x.dtype:
+        return result.cast(x.dtype)
+    # The largest numbers of 64 bits are no float64; those above it are cut off by the cast.
+    return result.round().clip(float(x.dtype.min), float(x.dtype.max)).cast(x.dtype)
+
+
+def mix(node: Call, x: Tensor, number: int, axis: Axis, mixture: Mixture) -> Tensor:
+    """The sums of weighted elements along an axis."""
+    positions, weights = mixture.positions, mixture.weights
+    if weights is None:
+        return choose(node, x, number, axis, positions[:, 0])
+    get_size(node, x, number)
+    part = x.dtype.part
+    width = positions.shape[1]
+    column = (-1, *(1,) * (x.ndim - number - 1))
+    if width > 4:
+        shares = to_constant(weights, x).cast(part).reshape(axis.after, width, *column[1:])
+        return x.take(to_constant(positions, x), number).mul(shares).sum(number + 1)
+    total: Tensor | None = None
+    for place in range(width):
+        share = to_constant(weights[:, place], x).cast(part).reshape(column)
+        term = x.take(to_constant(positions[:, place], x), number).mul(share)
+        total = term if total is None else total.add(term)
+    assert total is not None
+    return total
+
+
+def choose(node: Call, x: Tensor, number: int, axis: Axis, positions: np.ndarray) -> Tensor:
+    """One element for each position: by the form of the tensor where they repeat evenly, which needs no table of them."""
+    shape, n_each = x.shape, axis.after // axis.before
+    if axis.after == n_each * axis.before and (positions == np.arange(axis.after) // n_each).all():
+        wide = x.unsqueeze(number + 1).expand(*shape[: number + 1], n_each, *shape[number + 1 :])
+        return wide.reshape(*shape[:number], shape[number] * n_each, *shape[number + 1 :])
+    get_size(node, x, number)
+    step = axis.before // axis.after
+    if step and (positions == positions[0] + step * np.arange(axis.after)).all():
+        cut = slice(int(positions[0]), int(positions[-1]) + 1, step)
+        return x[(*(slice(None),) * number, cut)]
+    return x.take(to_constant(positions, x), number)
+
+
+def to_constant(values: np.ndarray, like: Tensor) -> Tensor:
+    """A tensor of these numbers, where `like` is; of floats in float32 unless it has more."""
+    wide = like.dtype.part.itemsize > 4 and like.dtype.part.is_float
+    kept = values.astype(np.float64 if wide else np.float32) if values.dtype.kind == "f" else values
+    return Tensor.from_numpy(np.ascontiguousarray(kept)).to(str(like.device))
+
+
+def make_simple_filter(mode: str) -> Filter:
+    """What the versions before 11 mean, which say nothing of places: an element stays where it begins, and where an axis loses
+    elements the nearest is the next one, as in onnxruntime."""
+    name = "linear" if mode in ("linear", "bilinear", "trilinear") else mode
+    return Filter(name, "asymmetric", "simple")
+
+
+@operator("Upsample", since=9)
+@operator("Resize", since=10)
+def resize_by_scales(node: Call, x: Tensor, scales: Known, *, mode: str = "nearest") -> Tensor:
+    return upsample(node, x, scales=[float(scale) for scale in scales], mode=mode)
+
+
+@operator("Upsample", since=7)
+def upsample(node: Call, x: Tensor, *, scales: list[float], mode: str = "nearest") -> Tensor:
+    if len(scales) != x.ndim:
+        raise node.refuse(f"has {len(scales)} scales for a tensor of shape {x.shape}")
+    plan = plan_scales(x, range(x.ndim), np.array(scales))
+    return resize_axes(node, x, plan, make_simple_filter(mode))
+
+
+@operator("Upsample")
+def upsample_image(node: Call, x: Tensor, *, height_scale: float, width_scale: float, mode: str = "nearest") -> Tensor:
+    return upsample(node, x, scales=[1.0] * (x.ndim - 2) + [height_scale, width_scale], mode=mode)
