@@ -62,6 +62,20 @@ class Call:
         """Whether something may read a result."""
         return number < len(self.node.outputs) and self.node.outputs[number] != ""
 
+    def know(self, label: str, value: Tensor) -> np.ndarray:
+        """The numbers of a tensor that the operator has computed, by which it then goes on.
+
+        Where they depend on inputs the node waits for a later stage, which is made for these numbers, and gets them here: the fewer
+        of them there are, the fewer stages.
+
+        Args:
+            label: what the numbers are, unlike those of the node's other ones.
+            value: the tensor.
+        """
+        name = f"{self.node.title}#{label}"
+        found = self.trace.values.setdefault(name, value)
+        return found if isinstance(found, np.ndarray) else self.trace.read(self.node, name, cast("Tensor", found))
+
     def refuse(self, problem: str) -> NodeError:
         """The error that says why this node cannot be computed."""
         return NodeError(node=self.node.title, operator=self.node.qualified, problem=problem)

@@ -29,11 +29,12 @@ def normalize_batch(
     x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, *, epsilon: float = 1e-5,
     momentum: float = 0.9, training_mode: int = 0,
 ) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
-    """With given statistics, or with those of the batch, which then move the given ones."""
+    """With given statistics, or with those of the batch, which then move the given ones. One axis is that of the batch."""
+    column = x.unsqueeze(1) if x.ndim == 1 else x
     if not training_mode:
-        return x.batchnorm(mean, variance, weight, bias, epsilon).cast(x.dtype)
-    found, spread = measure_batch(x, mean)
-    value = x.batchnorm(found, spread, weight, bias, epsilon).cast(x.dtype)
+        return column.batchnorm(mean, variance, weight, bias, epsilon).reshape(x.shape).cast(x.dtype)
+    found, spread = measure_batch(column, mean)
+    value = column.batchnorm(found, spread, weight, bias, epsilon).reshape(x.shape).cast(x.dtype)
     return value, move(mean, found, momentum), move(variance, spread, momentum)
 
 
@@ -56,7 +57,7 @@ def normalize_batch_or_measure(
 ) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
     """Versions up to 9: whoever reads the statistics wants those of the batch, and without `spatial` each place has its own."""
     del consumed_inputs
-    channels = x if spatial else x.reshape(x.shape[0], -1)
+    channels = x if spatial and x.ndim > 1 else x.reshape(x.shape[0], -1)
     scale, shift, old, older = (
         operand if spatial else operand.reshape(-1) for operand in (weight, bias, mean, variance)
     )

@@ -1,0 +1,34 @@
+"""Pictures as files hold them."""
+
+from __future__ import annotations
+
+import io
+from typing import Final
+
+import numpy as np
+
+from svod_onnx._registry import Known, operator
+from svod_onnx._trace import Call
+
+__all__ = ["decode_image"]
+
+_MODES: Final = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}
+
+
+@operator("ImageDecoder", is_host=True)
+def decode_image(node: Call, encoded_stream: Known, *, pixel_format: str = "RGB") -> np.ndarray:
+    """The picture of shape (height, width, channels) in the bytes of a file, of any format that Pillow reads."""
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError as error:
+        raise node.refuse("decodes pictures by Pillow, which is not installed: `pip install pillow`") from error
+    if pixel_format not in _MODES:
+        raise node.refuse(f"attribute 'pixel_format' is {pixel_format!r}")
+    try:
+        with Image.open(io.BytesIO(encoded_stream.tobytes())) as picture:
+            decoded = np.array(picture.convert(_MODES[pixel_format]))
+    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
+        raise node.refuse(f"cannot decode its bytes: {error}") from error
+    if decoded.ndim == 2:
+        return decoded[:, :, None]
+    return np.ascontiguousarray(decoded[:, :, ::-1]) if pixel_format == "BGR" else decoded

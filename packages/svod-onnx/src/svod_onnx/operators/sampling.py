@@ -1,0 +1,111 @@
+"""Images looked at between their elements: GridSample, AffineGrid and DeformConv."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any, Final, Literal
+
+from svod_onnx._registry import Ints, operator
+from svod_onnx._trace import Call
+from svod_onnx._window_places import list_pads, spread
+from svod_onnx.operators.convolutions import get_kernel
+from svod_tensor import Tensor
+
+__all__ = ["convolve_deformed", "make_affine_grid", "sample_grid"]
+
+_MODES: Final[dict[str, Literal["bilinear", "nearest", "bicubic"]]] = {
+    "linear": "bilinear", "bilinear": "bilinear", "cubic": "bicubic", "bicubic": "bicubic", "nearest": "nearest",
+}  # fmt: skip
+
+
+@operator("GridSample")
+def sample_grid(
+    node: Call, x: Tensor, grid: Tensor, *, align_corners: int = 0, mode: str = "linear",
+    padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
+) -> Tensor:  # fmt: skip
+    if mode not in _MODES:
+        raise node.refuse(f"attribute 'mode' is {mode!r}")
+    found = x.grid_sample(grid, mode=_MODES[mode], padding_mode=padding_mode, align_corners=bool(align_corners))
+    return found.cast(x.dtype)
+
+
+@operator("AffineGrid")
+def make_affine_grid(theta: Tensor, size: Ints, *, align_corners: int = 0) -> Tensor:
+    return theta.affine_grid(size, bool(align_corners))
+
+
+@operator("DeformConv")
+def convolve_deformed(
+    node: Call, x: Tensor, weight: Tensor, offset: Tensor, bias: Tensor | None = None, mask: Tensor | None = None, *,
+    dilations: list[int] | None = None, group: int = 1, kernel_shape: list[int] | None = None, offset_group: int = 1,
+    pads: list[int] | None = None, strides: list[int] | None = None,
+) -> Tensor:  # fmt: skip
+    """A convolution whose windows look between the elements, where `offset` moves their places to."""
+    kernel = get_kernel(node, weight, kernel_shape)
+    n, count = len(kernel), math.prod(kernel)
+    batch, channels, *sizes = x.shape
+    outputs: list[Any] = list(offset.shape[2:])
+    if n < 1 or x.ndim != n + 2 or offset.shape[1] != offset_group * count * n:
+        raise node.refuse(f"has offsets of shape {offset.shape} for filters of shape {weight.shape}")
+    if group < 1 or offset_group < 1 or channels != weight.shape[1] * group or channels % offset_group:  # pyright: ignore[reportOperatorIssue]
+        raise node.refuse(f"has {channels} channels in {group} groups, and {offset_group} groups of offsets")
+    wide = "float32" if x.dtype.itemsize < 4 else x.dtype
+    moves = offset.cast(wide).reshape(batch, offset_group, count, n, *outputs)
+    steps = zip(
+        spread(node, "strides", strides, n),
+        list_pads(node, pads, n),
+        spread(node, "dilations", dilations, n),
+        strict=True,
+    )
+    places: list[Tensor] = []
+    for axis, (stride, (before, _), dilation) in enumerate(steps):
+        line = Tensor.arange(outputs[axis], dtype=wide, device=str(x.device)).mul(stride).sub(before)
+        inside = Tensor.arange(kernel[axis], dtype=wide, device=str(x.device)).mul(dilation)
+        numbers = inside.reshape(*(-1 if a == axis else 1 for a in range(n))).expand(*kernel).reshape(count, *(1,) * n)
+        places.append(moves[:, :, :, axis].add(line.reshape(-1, *(1,) * (n - 1 - axis))).add(numbers))
+    images = x.cast(wide).reshape(batch * offset_group, channels // offset_group, math.prod(sizes))  # pyright: ignore[reportOperatorIssue,reportArgumentType]
+    found = interpolate(images, [place.reshape(batch * offset_group, -1) for place in places], sizes)
+    sampled = found.reshape(batch, offset_group, -1, count, *outputs)
+    if mask is not None:
+        sampled = sampled.mul(mask.cast(wide).reshape(batch, offset_group, 1, count, *outputs))
+    columns = sampled.reshape(batch, group, weight.shape[1] * count, math.prod(outputs))
+    filters = weight.cast(wide).reshape(1, group, weight.shape[0] // group, weight.shape[1] * count)
+    total = filters.matmul(columns).reshape(batch, weight.shape[0], *outputs)
+    shifted = total if bias is None else total.add(bias.cast(wide).reshape(-1, *(1,) * n))
+    return shifted.cast(x.dtype)
+
+
+def interpolate(images: Tensor, places: list[Tensor], sizes: list[Any]) -> Tensor:
+    """What is between the elements at places, by straight lines along each axis; outside there are zeros.
+
+    Args:
+        images: of shape (images, channels, elements).
+        places: for each axis of an image, its coordinates, of shape (images, places).
+        sizes: of these axes.
+
+    Returns:
+        Of shape (images, channels, places).
+    """
+    lows = [place.floor() for place in places]
+    parts = [place.sub(low) for place, low in zip(places, lows, strict=True)]
+    total: Tensor | None = None
+    for corner in product((0, 1), repeat=len(sizes)):
+        weight: Tensor | None = None
+        position: Tensor | None = None
+        inside: Tensor | None = None
+        for upper, low, part, size in zip(corner, lows, parts, sizes, strict=True):
+            share = part if upper else part.neg().add(1)
+            place = low.add(upper)
+            is_in = place.ge(0).logical_and(place.lt(size))
+            # Places far outside are no integers.
+            number = place.clip(0, size - 1).cast("int64")
+            weight = share if weight is None else weight.mul(share)
+            position = number if position is None else position.mul(size).add(number)
+            inside = is_in if inside is None else inside.logical_and(is_in)
+        assert weight is not None and position is not None and inside is not None
+        wanted = position.unsqueeze(1).expand(images.shape[0], images.shape[1], position.shape[1])
+        term = inside.unsqueeze(1).where(images.take_along_axis(wanted, 2).mul(weight.unsqueeze(1)), 0.0)
+        total = term if total is None else total.add(term)
+    assert total is not None
+    return total
