@@ -97,7 +97,7 @@ class Program:
                 continue
             seen.add(wanted)
             value = live.get(wanted)
-            if isinstance(value, Tensor) and value.size == 1 and not np.issubdtype(value.numpy().dtype, np.inexact):
+            if isinstance(value, Tensor) and value.size == 1 and not (value.dtype.is_float or value.dtype.is_complex):
                 found.add(wanted)
             elif value is None and wanted in makers and not makers[wanted].subgraphs():
                 waiting += makers[wanted].inputs

@@ -95,7 +95,7 @@ def resize_axes(node: Call, x: Tensor, plan: dict[int, Axis], how: Filter, beyon
         if axis.before != axis.after or (axis.begin, axis.end) != (0.0, 1.0) or abs(axis.scale - 1) > 1e-9
     }
     for number, axis in kept.items():
-        if axis.after < 0 or (axis.after > 0 and axis.before == 0) or not axis.scale > 0:
+        if axis.after < 0 or (axis.after > 0 and not (axis.before > 0 and axis.scale > 0)):
             raise node.refuse(f"makes {axis.after} elements of {axis.before} along axis {number}")
     if any(axis.after == 0 for axis in kept.values()):
         shape = [kept[number].after if number in kept else size for number, size in enumerate(x.shape)]
