@@ -33,19 +33,19 @@ def normalize_batch(
     column = x.unsqueeze(1) if x.ndim == 1 else x
     if not training_mode:
         return column.batchnorm(mean, variance, weight, bias, epsilon).reshape(x.shape).cast(x.dtype)
-    found, spread = measure_batch(column, mean)
+    found, spread = _measure_batch(column, mean)
     value = column.batchnorm(found, spread, weight, bias, epsilon).reshape(x.shape).cast(x.dtype)
-    return value, move(mean, found, momentum), move(variance, spread, momentum)
+    return value, _move(mean, found, momentum), _move(variance, spread, momentum)
 
 
-def measure_batch(x: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+def _measure_batch(x: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
     """The mean and the variance of each channel, in the wider dtype of both tensors."""
     axes = (0, *range(2, x.ndim))
     wide = x if x.dtype.itemsize >= like.dtype.itemsize else x.cast(like.dtype)
     return wide.mean(axes), wide.var(axes)
 
 
-def move(old: Tensor, new: Tensor, momentum: float) -> Tensor:
+def _move(old: Tensor, new: Tensor, momentum: float) -> Tensor:
     """What is left of a running statistic, and the new one's part."""
     return old.mul(momentum).add(new.mul(1 - momentum)).cast(old.dtype)
 
@@ -63,9 +63,9 @@ def normalize_batch_or_measure(
     )
     if is_test or node.n_outputs == 1:
         return channels.batchnorm(old, older, scale, shift, epsilon).reshape(x.shape)
-    found, spread = measure_batch(channels, old)
+    found, spread = _measure_batch(channels, old)
     value = channels.batchnorm(found, spread, scale, shift, epsilon).cast(x.dtype)
-    statistics = (move(old, found, momentum), move(older, spread, momentum), found, spread)
+    statistics = (_move(old, found, momentum), _move(older, spread, momentum), found, spread)
     return value.reshape(x.shape), *(each.reshape(mean.shape) for each in statistics)
 
 
@@ -84,7 +84,7 @@ def normalize_layer(
     stash_type: int = 1,
 ) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
     """The normalised elements, and where they are wanted the means and the reciprocals of the deviations, as `stash_type`."""
-    axes = list_last(node, x, axis)
+    axes = _list_last(node, x, axis)
     value = x.layernorm(axes, epsilon, weight, bias).cast(x.dtype)
     if not (node.wants(1) or node.wants(2)):
         return value
@@ -97,7 +97,7 @@ def normalize_layer(
     return value, mean.cast(kind), deviation.cast(kind)
 
 
-def list_last(node: Call, x: Tensor, axis: int) -> tuple[int, ...]:
+def _list_last(node: Call, x: Tensor, axis: int) -> tuple[int, ...]:
     """The axes from `axis` on."""
     if not -x.ndim <= axis < x.ndim:
         raise node.refuse(f"has axis {axis} of a tensor of shape {x.shape}")
@@ -111,7 +111,7 @@ def normalize_root_mean_square(
     """In the dtype of the weight. `stash_type` is that which narrow floats are computed in: float32, always."""
     del stash_type
     wide = x.cast(weight.dtype) if weight.dtype.itemsize > x.dtype.itemsize else x
-    return wide.rms_norm(list_last(node, x, axis), epsilon, weight).cast(weight.dtype)
+    return wide.rms_norm(_list_last(node, x, axis), epsilon, weight).cast(weight.dtype)
 
 
 @operator("GroupNormalization", since=21)

@@ -11,7 +11,7 @@ from svod_onnx._trace import Call
 from svod_onnx._window_places import list_pads, place_windows, spread
 from svod_tensor import Tensor, arange
 
-__all__ = ["average_all", "find_largest", "measure_all", "pool_averages", "pool_largest", "pool_norms", "put_back"]
+__all__ = ["average_all", "measure_all", "pool_averages", "pool_largest", "pool_norms", "put_back", "take_largest"]
 
 
 @operator("AveragePool")
@@ -46,12 +46,12 @@ def pool_largest(
     )
     sizes: tuple[Any, ...] = x.shape[2:]
     plane = math.prod(sizes)
-    number = turn_order(found, sizes) if storage_order else found
+    number = _turn_order(found, sizes) if storage_order else found
     planes = arange(x.shape[0] * x.shape[1], dtype="int64").mul(plane)
     return value, planes.reshape(*x.shape[:2], *(1,) * len(sizes)).add(number)
 
 
-def turn_order(number: Tensor, sizes: Sequence[Any]) -> Tensor:
+def _turn_order(number: Tensor, sizes: Sequence[Any]) -> Tensor:
     """Positions that count the last axis fastest, as those that count the first one fastest."""
     total, rest = number.zeros_like(), number
     for axis in reversed(range(len(sizes))):
@@ -74,24 +74,24 @@ def pool_norms(
     )  # fmt: skip
 
 
-def list_spatial(x: Tensor) -> tuple[int, ...]:
+def _list_spatial(x: Tensor) -> tuple[int, ...]:
     """The axes behind the first two."""
     return tuple(range(2, x.ndim))
 
 
 @operator("GlobalAveragePool")
 def average_all(x: Tensor) -> Tensor:
-    return x.mean(list_spatial(x), keepdims=True)
+    return x.mean(_list_spatial(x), keepdims=True)
 
 
 @operator("GlobalMaxPool")
-def find_largest(x: Tensor) -> Tensor:
-    return x.max(list_spatial(x), keepdims=True)
+def take_largest(x: Tensor) -> Tensor:
+    return x.max(_list_spatial(x), keepdims=True)
 
 
 @operator("GlobalLpPool")
 def measure_all(x: Tensor, *, p: float = 2) -> Tensor:
-    return x.norm(list_spatial(x), ord=p, keepdims=True)
+    return x.norm(_list_spatial(x), ord=p, keepdims=True)
 
 
 @operator("MaxUnpool")

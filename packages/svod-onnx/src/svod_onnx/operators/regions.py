@@ -46,12 +46,12 @@ def align_regions(
     for axis, (n_parts, place) in enumerate(((output_height, 1), (output_width, 0))):
         each = sizes[:, place].div(n_parts)
         count = each.full_like(sampling_ratio) if sampling_ratio > 0 else each.ceil().maximum(0)
-        most = sampling_ratio if sampling_ratio > 0 else know_most(node, f"samples along axis {axis}", count)
+        most = sampling_ratio if sampling_ratio > 0 else _know_most(node, f"samples along axis {axis}", count)
         counts.append(count)
-        axes.append(sample_axis(corners[:, place], each, count, n_parts, most, x.shape[2 + axis]))  # pyright: ignore[reportArgumentType]
+        axes.append(_sample_axis(corners[:, place], each, count, n_parts, most, x.shape[2 + axis]))  # pyright: ignore[reportArgumentType]
     rows, columns = axes
     # Behind the channels: regions, parts and samples along the height, then parts and samples along the width.
-    found = look_up(wide, batch_indices, rows.positions, columns.positions)
+    found = _look_up(wide, batch_indices, rows.positions, columns.positions)
     parts = found.mul(rows.weights.unsqueeze(-1).unsqueeze(-1)).mul(columns.weights.unsqueeze(1).unsqueeze(1))
     total = counts[0].mul(counts[1]).reshape(-1, 1, 1)
     counted = rows.is_counted.unsqueeze(-1).unsqueeze(-1).logical_and(columns.is_counted.unsqueeze(1).unsqueeze(1))
@@ -75,7 +75,7 @@ def align_corner_regions(
     )  # fmt: skip
 
 
-def know_most(node: Call, label: str, counts: Tensor) -> int:
+def _know_most(node: Call, label: str, counts: Tensor) -> int:
     """A power of two that none of the counts exceeds, so that other regions mostly need no other program."""
     size = counts.size
     largest = counts.max() if not isinstance(size, int) or size else counts.sum()
@@ -86,7 +86,7 @@ def know_most(node: Call, label: str, counts: Tensor) -> int:
     return 1 << int(node.know(label, length))
 
 
-def sample_axis(begin: Tensor, each: Tensor, count: Tensor, n_parts: int, most: int, size: int) -> _Samples:
+def _sample_axis(begin: Tensor, each: Tensor, count: Tensor, n_parts: int, most: int, size: int) -> _Samples:
     """The two elements around each sample, of which those far outside count nothing.
 
     Args:
@@ -112,7 +112,7 @@ def sample_axis(begin: Tensor, each: Tensor, count: Tensor, n_parts: int, most: 
     return _Samples(positions.flatten(2), weights.flatten(2), is_counted.flatten(2))
 
 
-def look_up(x: Tensor, batch_indices: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+def _look_up(x: Tensor, batch_indices: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """The elements of images (batch, channels, height, width) in rows and columns of the shape (regions, parts, samples): shape
     (channels, regions, parts, samples, parts, samples)."""
     height, width = x.shape[2:]
@@ -136,11 +136,11 @@ def pool_regions(node: Call, x: Tensor, rois: Tensor, *, pooled_shape: list[int]
         part = Tensor.arange(n_parts, dtype="float32", device=str(x.device))
         first = part.mul(each).floor().add(begin).clip(0, size)  # pyright: ignore[reportArgumentType]
         behind = part.add(1).mul(each).ceil().add(begin).clip(0, size)  # pyright: ignore[reportArgumentType]
-        most = know_most(node, f"elements along axis {axis}", behind.sub(first))
+        most = _know_most(node, f"elements along axis {axis}", behind.sub(first))
         position = first.unsqueeze(-1).add(Tensor.arange(most, dtype="float32", device=str(x.device)))
         axes.append((position.clip(0, size - 1).cast("int64"), position.lt(behind.unsqueeze(-1))))  # pyright: ignore[reportArgumentType]
     (rows, has_row), (columns, has_column) = axes
-    found = look_up(x, rois[:, 0], rows, columns)
+    found = _look_up(x, rois[:, 0], rows, columns)
     inside = has_row.unsqueeze(-1).unsqueeze(-1).logical_and(has_column.unsqueeze(1).unsqueeze(1))
     largest = inside.where(found, -math.inf).max((3, 5))
     return inside.any((2, 4)).where(largest, 0.0).transpose(0, 1).cast(x.dtype)

@@ -42,9 +42,9 @@ def resize(
     if given.size != len(numbers):
         raise node.refuse(f"has {given.size} scales or sizes for {len(numbers)} axes")
     if has_scales:
-        plan = plan_scales(x, numbers, given)
+        plan = _plan_scales(x, numbers, given)
     else:
-        plan = plan_sizes(node, x, numbers, [int(size) for size in given], keep_aspect_ratio_policy)
+        plan = _plan_sizes(node, x, numbers, [int(size) for size in given], keep_aspect_ratio_policy)
     if coordinate_transformation_mode == "tf_crop_and_resize":
         if roi is None or roi.size != 2 * len(numbers):
             raise node.refuse(f"wants a region of {2 * len(numbers)} numbers")
@@ -53,10 +53,10 @@ def resize(
             number: Axis(axis.before, axis.after, axis.scale, float(begin), float(end))
             for (number, axis), (begin, end) in zip(plan.items(), bounds, strict=True)
         }
-    return resize_axes(node, x, plan, how, extrapolation_value)
+    return _resize_axes(node, x, plan, how, extrapolation_value)
 
 
-def plan_scales(x: Tensor, axes: Sequence[int], scales: np.ndarray) -> dict[int, Axis]:
+def _plan_scales(x: Tensor, axes: Sequence[int], scales: np.ndarray) -> dict[int, Axis]:
     """What becomes of each axis: the sizes are rounded down from products in float32."""
     plan: dict[int, Axis] = {}
     for number, scale in zip(axes, scales.astype(np.float32), strict=True):
@@ -67,9 +67,9 @@ def plan_scales(x: Tensor, axes: Sequence[int], scales: np.ndarray) -> dict[int,
     return plan
 
 
-def plan_sizes(node: Call, x: Tensor, axes: Sequence[int], sizes: Sequence[int], policy: str) -> dict[int, Axis]:
+def _plan_sizes(node: Call, x: Tensor, axes: Sequence[int], sizes: Sequence[int], policy: str) -> dict[int, Axis]:
     """What becomes of each axis by the wanted sizes, of which some are not reached where the proportions stay."""
-    before = [get_size(node, x, number) for number in axes]
+    before = [_get_size(node, x, number) for number in axes]
     ratios = [after / old if old else 1.0 for old, after in zip(before, sizes, strict=True)]
     if policy == "stretch":
         rows = zip(axes, before, sizes, ratios, strict=True)
@@ -80,14 +80,14 @@ def plan_sizes(node: Call, x: Tensor, axes: Sequence[int], sizes: Sequence[int],
     return {number: Axis(old, int(scale * old + 0.5), scale) for number, old in zip(axes, before, strict=True)}
 
 
-def get_size(node: Call, x: Tensor, axis: int) -> int:
+def _get_size(node: Call, x: Tensor, axis: int) -> int:
     size = x.shape[axis]
     if not isinstance(size, int):
         raise node.refuse(f"resizes axis {axis}, whose size is not known yet")
     return size
 
 
-def resize_axes(node: Call, x: Tensor, plan: dict[int, Axis], how: Filter, beyond: float = 0.0) -> Tensor:
+def _resize_axes(node: Call, x: Tensor, plan: dict[int, Axis], how: Filter, beyond: float = 0.0) -> Tensor:
     """One axis after the other, in floats that hold the elements, and rounded once."""
     kept = {
         number: axis
@@ -100,24 +100,24 @@ def resize_axes(node: Call, x: Tensor, plan: dict[int, Axis], how: Filter, beyon
     if any(axis.after == 0 for axis in kept.values()):
         shape = [kept[number].after if number in kept else size for number, size in enumerate(x.shape)]
         return Tensor.zeros(*shape, dtype=x.dtype, device=str(x.device))
-    result = x if how.mode == "nearest" else widen(x)
+    result = x if how.mode == "nearest" else _widen(x)
     for number, axis in kept.items():
         mixture = make_mixture(axis, how)
-        result = mix(node, result, number, axis, mixture)
+        result = _mix(node, result, number, axis, mixture)
         if mixture.outside is not None:
             column = (-1, *(1,) * (x.ndim - number - 1))
-            result = to_constant(mixture.outside, x).reshape(column).where(beyond, result).cast(result.dtype)
-    return narrow(result, x)
+            result = _to_constant(mixture.outside, x).reshape(column).where(beyond, result).cast(result.dtype)
+    return _narrow(result, x)
 
 
-def widen(x: Tensor) -> Tensor:
+def _widen(x: Tensor) -> Tensor:
     """`x` in a dtype that sums of weighted elements are computed in."""
     if x.dtype.is_float or x.dtype.is_complex:
         return x.cast("float32") if x.dtype.itemsize < 4 else x
     return x.cast("float64" if x.dtype.itemsize > 2 else "float32")
 
 
-def narrow(result: Tensor, x: Tensor) -> Tensor:
+def _narrow(result: Tensor, x: Tensor) -> Tensor:
     """`result` in the dtype of `x`; to integers it is rounded, and brought into their range."""
     if not x.dtype.is_int or result.dtype == x.dtype:
         return result.cast(x.dtype)
@@ -125,49 +125,49 @@ def narrow(result: Tensor, x: Tensor) -> Tensor:
     return result.round().clip(float(x.dtype.min), float(x.dtype.max)).cast(x.dtype)
 
 
-def mix(node: Call, x: Tensor, number: int, axis: Axis, mixture: Mixture) -> Tensor:
+def _mix(node: Call, x: Tensor, number: int, axis: Axis, mixture: Mixture) -> Tensor:
     """The sums of weighted elements along an axis."""
     positions, weights = mixture.positions, mixture.weights
     if weights is None:
-        return choose(node, x, number, axis, positions[:, 0])
-    get_size(node, x, number)
+        return _choose(node, x, number, axis, positions[:, 0])
+    _get_size(node, x, number)
     part = x.dtype.part
     width = positions.shape[1]
     column = (-1, *(1,) * (x.ndim - number - 1))
     if width > 4:
-        shares = to_constant(weights, x).cast(part).reshape(axis.after, width, *column[1:])
-        return x.take(to_constant(positions, x), number).mul(shares).sum(number + 1)
+        shares = _to_constant(weights, x).cast(part).reshape(axis.after, width, *column[1:])
+        return x.take(_to_constant(positions, x), number).mul(shares).sum(number + 1)
     total: Tensor | None = None
     for place in range(width):
-        share = to_constant(weights[:, place], x).cast(part).reshape(column)
-        term = x.take(to_constant(positions[:, place], x), number).mul(share)
+        share = _to_constant(weights[:, place], x).cast(part).reshape(column)
+        term = x.take(_to_constant(positions[:, place], x), number).mul(share)
         total = term if total is None else total.add(term)
     assert total is not None
     return total
 
 
-def choose(node: Call, x: Tensor, number: int, axis: Axis, positions: np.ndarray) -> Tensor:
+def _choose(node: Call, x: Tensor, number: int, axis: Axis, positions: np.ndarray) -> Tensor:
     """One element for each position: by the form of the tensor where they repeat evenly, which needs no table of them."""
     shape, n_each = x.shape, axis.after // axis.before
     if axis.after == n_each * axis.before and (positions == np.arange(axis.after) // n_each).all():
         wide = x.unsqueeze(number + 1).expand(*shape[: number + 1], n_each, *shape[number + 1 :])
         return wide.reshape(*shape[:number], shape[number] * n_each, *shape[number + 1 :])
-    get_size(node, x, number)
+    _get_size(node, x, number)
     step = axis.before // axis.after
     if step and (positions == positions[0] + step * np.arange(axis.after)).all():
         cut = slice(int(positions[0]), int(positions[-1]) + 1, step)
         return x[(*(slice(None),) * number, cut)]
-    return x.take(to_constant(positions, x), number)
+    return x.take(_to_constant(positions, x), number)
 
 
-def to_constant(values: np.ndarray, like: Tensor) -> Tensor:
+def _to_constant(values: np.ndarray, like: Tensor) -> Tensor:
     """A tensor of these numbers, where `like` is; of floats in float32 unless it has more."""
     wide = like.dtype.part.itemsize > 4 and like.dtype.part.is_float
     kept = values.astype(np.float64 if wide else np.float32) if values.dtype.kind == "f" else values
     return Tensor.from_numpy(np.ascontiguousarray(kept)).to(str(like.device))
 
 
-def make_simple_filter(mode: str) -> Filter:
+def _make_simple_filter(mode: str) -> Filter:
     """What the versions before 11 mean, which say nothing of places: an element stays where it begins, and where an axis loses
     elements the nearest is the next one, as in onnxruntime."""
     name = "linear" if mode in ("linear", "bilinear", "trilinear") else mode
@@ -184,8 +184,8 @@ def resize_by_scales(node: Call, x: Tensor, scales: Known, *, mode: str = "neare
 def upsample(node: Call, x: Tensor, *, scales: list[float], mode: str = "nearest") -> Tensor:
     if len(scales) != x.ndim:
         raise node.refuse(f"has {len(scales)} scales for a tensor of shape {x.shape}")
-    plan = plan_scales(x, range(x.ndim), np.array(scales))
-    return resize_axes(node, x, plan, make_simple_filter(mode))
+    plan = _plan_scales(x, range(x.ndim), np.array(scales))
+    return _resize_axes(node, x, plan, _make_simple_filter(mode))
 
 
 @operator("Upsample")

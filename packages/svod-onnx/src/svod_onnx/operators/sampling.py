@@ -65,7 +65,7 @@ def convolve_deformed(
         numbers = inside.reshape(*(-1 if a == axis else 1 for a in range(n))).expand(*kernel).reshape(count, *(1,) * n)
         places.append(moves[:, :, :, axis].add(line.reshape(-1, *(1,) * (n - 1 - axis))).add(numbers))
     images = x.cast(wide).reshape(batch * offset_group, channels // offset_group, math.prod(sizes))  # pyright: ignore[reportOperatorIssue,reportArgumentType]
-    found = interpolate(images, [place.reshape(batch * offset_group, -1) for place in places], sizes)
+    found = _interpolate(images, [place.reshape(batch * offset_group, -1) for place in places], sizes)
     sampled = found.reshape(batch, offset_group, -1, count, *outputs)
     if mask is not None:
         sampled = sampled.mul(mask.cast(wide).reshape(batch, offset_group, 1, count, *outputs))
@@ -76,7 +76,7 @@ def convolve_deformed(
     return shifted.cast(x.dtype)
 
 
-def interpolate(images: Tensor, places: list[Tensor], sizes: list[Any]) -> Tensor:
+def _interpolate(images: Tensor, places: list[Tensor], sizes: list[Any]) -> Tensor:
     """What is between the elements at places, by straight lines along each axis; outside there are zeros.
 
     Args:
