@@ -140,3 +140,10 @@ def test_windows_that_do_not_fit_say_so():
     for padding in (-1, [(1, -1)], [(1, 2, 3)], [1, 1]):
         with pytest.raises(OperandError, match="1 numbers of at least 0"):
             x.avg_pool2d(2, padding=padding)
+
+
+def test_windows_that_end_before_the_padding_does_count_what_they_have() -> None:
+    x = Tensor([[[0.0, 1.0, 2.0, 3.0]]])
+    assert x.avg_pool2d(2, stride=2, padding=[(0, 1)], ceil_mode=True).tolist() == [[[0.5, 2.5]]]
+    found = x.avg_pool2d(3, stride=2, padding=[(1, 2)], ceil_mode=True, count_include_pad=False)
+    assert found.tolist() == [[[0.5, 2.0, 3.0]]]

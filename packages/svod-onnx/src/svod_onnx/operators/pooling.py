@@ -25,7 +25,7 @@ def pool_averages(
     )
     return x.avg_pool2d(
         kernel_shape, stride=places.stride, padding=places.padding, dilation=places.dilation,
-        count_include_pad=bool(count_include_pad) or not any(map(any, places.padding)), ceil_mode=places.is_open,
+        count_include_pad=bool(count_include_pad), ceil_mode=places.is_open,
     )  # fmt: skip
 
 

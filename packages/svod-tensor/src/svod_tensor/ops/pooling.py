@@ -18,7 +18,7 @@ from svod_tensor.ops.composed import with_rule
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
-from svod_tensor.ops.window_options import Numbers, Padding, WindowPlaces, check_pads, spread_number
+from svod_tensor.ops.window_options import Numbers, Padding, Pads, WindowPlaces, check_pads, spread_number
 from svod_tensor.ops.window_sums import list_places, max_pool_gradient, number_first
 
 __all__ = ["Pooling"]
@@ -152,16 +152,11 @@ class Pooling(Theme):
         n = len(places.kernel)
         axes = tuple(range(-n, 0))
         view = list_places(self, places, 0)
-        if count_include_pad and not ceil_mode:
+        counted = check_pads(padding, n) if count_include_pad else ((0, 0),) * n
+        if places.pads == counted:
             return view.mean(axes)
-        ones = self._to_float().ones_like()
-        if count_include_pad:
-            lead = (None,) * (self.ndim - n)
-            given = check_pads(padding, n)
-            beyond = [(0, a - first) for (_, a), (_, first) in zip(places.pads, given, strict=True)]
-            ones = ones.pad(*lead, *given, constant_values=1).pad(*lead, *beyond)
-            places = places._replace(pads=((0, 0),) * n)
-        return view._to_float().sum(axes).div(list_places(ones, places, 0).sum(axes))
+        total = view._to_float().sum(axes)
+        return total.div(_count_elements(total, self.shape[-n:], places, counted))
 
     @rounds_once
     def lp_pool2d(
@@ -205,6 +200,25 @@ class Pooling(Theme):
                 for s, pad, k, step, d in zip(self.shape[-n:], pads, sizes, steps, apart, strict=True)
             )
         return WindowPlaces(sizes, steps, pads, apart)
+
+
+def _count_elements(like: T, sizes: Sequence[SInt], places: WindowPlaces, counted: Pads) -> T:
+    """How many elements each window has that count: those of axes of these sizes, and of `counted` ones before and after them.
+
+    They are counted along each axis by itself: the number of a window is the product of those of its places along the axes.
+    """
+    total: T | None = None
+    for axis, (size, (before, after)) in enumerate(zip(sizes, counted, strict=True)):
+        kernel, stride, dilation = places.kernel[axis], places.stride[axis], places.dilation[axis]
+        begin, end = places.pads[axis]
+        # The last window of an axis may end before its padding does.
+        kept = min(after, end)
+        inside = like.ones(normalize_size(size + before + kept), dtype=like.dtype, device=str(like.device))
+        line = inside.pad((begin - before, end - kept)).windows((kernel,), (stride,), (dilation,)).sum(-1)
+        column = line.reshape(-1, *(1,) * (len(sizes) - 1 - axis))
+        total = column if total is None else total.mul(column)
+    assert total is not None
+    return total
 
 
 def _stretch_end(size: SInt, pad: tuple[int, int], span: int, stride: int) -> int:
