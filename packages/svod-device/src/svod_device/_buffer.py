@@ -145,7 +145,9 @@ class Buffer:
         self = cls.__new__(cls)
         self.dtype, self.offset, self.nbytes = dtype, 0, nbytes
         memory = Memory(address, nbytes, owner)
-        self._storage = _Storage(_External(allocator or _host), nbytes, False, memory, is_writable)
+        self._storage = _Storage(
+            _External(allocator) if allocator else _external_host, nbytes, False, memory, is_writable
+        )
         return self
 
     @classmethod
@@ -330,6 +332,10 @@ class _External(WrappedAllocator):
 
     def free(self, memory: Memory) -> None:
         """The owner frees it."""
+
+
+# What an allocator provides is asked for by `isinstance` with protocols, which takes longer than to wrap an array.
+_external_host = _External(_host)
 
 
 def copy_buffer(destination: Buffer, source: Buffer) -> None:
