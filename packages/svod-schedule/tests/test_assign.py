@@ -96,3 +96,41 @@ def test_what_needs_old_and_new_content_at_once_gets_a_copy_of_the_old() -> None
 def test_old_content_is_no_copy_where_nothing_follows_its_end() -> None:
     written = assign(X, make_reshape(buffer(2, 40), (5, 8)))
     assert len(kernels_of(make_alu(Op.ADD, X, X), make_alu(Op.MUL, written, written))) == 3
+
+
+def store(value: UOp) -> UOp:
+    return UOp(Op.CONTIGUOUS, value.dtype, (value,))
+
+
+def count_joined(*results: UOp) -> int:
+    return len(check_kernels(UOp.sink(*results), Context()))
+
+
+def test_two_groups_that_one_kernel_reads_are_one() -> None:
+    x, y = make_reshape(buffer(1, 40), (5, 8)), make_reshape(buffer(2, 40), (5, 8))
+    one, two = store(make_alu(Op.EXP2, x)), store(make_alu(Op.EXP2, y))
+    # Neither reads what the other does, and both are stored, since two results read each.
+    results = [store(one * two), store(one + two)]
+    assert len(kernels_of(*results)) == 4
+    assert count_joined(*results) == 1
+
+
+def test_what_only_a_group_reads_is_not_stored() -> None:
+    x = make_reshape(buffer(1, 40), (5, 8))
+    inner = store(make_alu(Op.EXP2, x))
+    results = [store(inner * 2.0), store(inner + x)]
+    (call,) = check_kernels(UOp.sink(*results), Context())
+    assert sum(1 for _ in call.body.iter_ops(Op.STORE)) == 2
+    assert len(call.arguments) == 3  # x and the two results
+    (call,) = check_kernels(UOp.sink(inner, *results), Context())
+    assert sum(1 for _ in call.body.iter_ops(Op.STORE)) == 3
+
+
+def test_what_is_stored_for_one_reader_stays_stored_in_groups() -> None:
+    x, y = make_reshape(buffer(1, 40), (5, 8)), make_reshape(buffer(2, 40), (5, 8))
+    inner = store(make_alu(Op.EXP2, x))
+    outer = store(make_alu(Op.EXP2, inner) + y)
+    other = store(x * y)
+    calls = check_kernels(UOp.sink(outer, other), Context())
+    assert sum(1 for call in calls for _ in call.body.iter_ops(Op.STORE)) == 3
+    assert len(calls) > 1

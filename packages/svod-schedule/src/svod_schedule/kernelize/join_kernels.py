@@ -8,14 +8,16 @@ before → after, for two results of one array:
     CALL(SINK(END(GROUP(STORE(INDEX(PARAM 0, r0), a(INDEX(PARAM 2, r0))),
                         STORE(INDEX(PARAM 1, r0), b(INDEX(PARAM 2, r0)))), r0)), BUFFER -1, BUFFER -2, x)
 
-What one kernel reads of another's result, where that is stored, it takes from the register. So the step of an optimizer,
-which assigns a weight and its moments, goes through memory once. Kernels that reduce, and those that read elsewhere what
-another one of them writes, stay apart; so does what was stored for one reader alone, as by `contiguous`, from this reader.
+What one kernel reads of another's result, where that is stored, it takes from the register; a result that nothing else reads is
+not stored. So the step of an optimizer, which assigns a weight and its moments, goes through memory once. Kernels that reduce,
+and those that read elsewhere what another one of them writes, stay apart; so does what was stored for one reader alone, as by
+`contiguous`, from this reader.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from svod_dtype import void
@@ -29,6 +31,9 @@ MAX_RESULTS = 8
 """Each result is one more stream of memory, of which a processor follows few at full speed."""
 
 MAX_ARGUMENTS = 24
+
+MAX_KERNELS = 24
+"""Values of all of them are in registers together, or on the stack."""
 
 MAX_DISTANCE = 16
 """So many kernels at most are between a result's old place in the order and its new one, if its memory is taken that long."""
@@ -46,60 +51,113 @@ def join_kernels(sink: UOp, max_buffers: int | None = None) -> UOp:
     nodes = sink.toposort(enter_calls=False)
     if sum(n.op is Op.CALL for n in nodes) < 2:
         return sink
-    order = _group_kernels(nodes, sink, min(max_buffers or MAX_ARGUMENTS, MAX_ARGUMENTS))
-    return sink if all(len(group.numbers) == 1 for group in order) else _rebuild(sink, order)
+    calls = _Calls.list(nodes, sink)
+    order = _group_kernels(calls, min(max_buffers or MAX_ARGUMENTS, MAX_ARGUMENTS))
+    return sink if all(len(group.numbers) == 1 for group in order) else _rebuild(sink, order, calls)
 
 
 class _Group:
-    """CALLs that become one, and the place of that in the order of all."""
+    """CALLs that become one, by number, and the place of that in the order of all."""
 
-    def __init__(self, number: int, call: UOp, kernel: Elementwise | None) -> None:
+    def __init__(self, number: int) -> None:
         self.place = number
         self.numbers = [number]
-        self.calls = [call]
-        self.kernels = [] if kernel is None else [kernel]
 
-    @property
-    def arguments(self) -> dict[UOp, list[UOp]]:
-        """The memory of each slot, results first, and the arguments that the kernels have for it."""
-        found: dict[UOp, list[UOp]] = {kernel.result: [] for kernel in self.kernels}
-        for kernel in self.kernels:
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Calls:
+    """The CALLs of a kernel graph, by number, in an order in which they may run.
+
+    Attributes:
+        needs: for each, those that must run before it.
+        readers: for each, those that must run after it.
+        kernels: what is known of those that may be joined.
+        kept: the memory that is there after the run.
+    """
+
+    calls: tuple[UOp, ...]
+    needs: tuple[tuple[int, ...], ...]
+    readers: tuple[tuple[int, ...], ...]
+    kernels: tuple[Elementwise | None, ...]
+    kept: frozenset[UOp]
+
+    @staticmethod
+    def list(nodes: Sequence[UOp], sink: UOp) -> _Calls:
+        """Those among `nodes`, which are sorted."""
+        needs = _list_needs(nodes)
+        number_of = {call: number for number, call in enumerate(needs)}
+        readers: list[list[int]] = [[] for _ in needs]
+        for call, needed in needs.items():
+            for other in needed:
+                readers[number_of[other]].append(number_of[call])
+        return _Calls(
+            tuple(needs),
+            tuple(tuple(number_of[other] for other in needed) for needed in needs.values()),
+            tuple(map(tuple, readers)),
+            tuple(map(find_elementwise, needs)),
+            frozenset(s.unordered for s in sink.src),
+        )
+
+    def is_kept(self, number: int) -> bool:
+        """Whether a CALL fills something that is there after the run: a result, or memory that was there before."""
+        memory = self.calls[number].arguments[0].unordered
+        return memory in self.kept or not _is_new(memory)
+
+    def is_private(self, number: int, reader: int) -> bool:
+        """Whether a CALL fills memory for one reader alone."""
+        return self.readers[number] == (reader,) and not self.is_kept(number)
+
+    def may_pass(self, number: int) -> bool:
+        """Whether a result may go from kernel to kernel in registers: whether all that read it go through its loops."""
+        kernel = self.kernels[number]
+        if kernel is None or self.is_kept(number):
+            return False
+        readers = [self.kernels[reader] for reader in self.readers[number]]
+        return all(reader is not None and reader.loops == kernel.loops for reader in readers)
+
+    def get_kernels(self, group: _Group) -> list[Elementwise]:
+        """What is known of the kernels of a group; nothing of one that may not be joined."""
+        return [kernel for number in group.numbers if (kernel := self.kernels[number]) is not None]
+
+    def list_memory(self, group: _Group) -> dict[UOp, list[UOp]]:
+        """The memory that the kernel of a group has, results first, and the arguments of its CALLs for it.
+
+        What the group alone reads goes from kernel to kernel in registers.
+        """
+        own = set(group.numbers)
+        kernels = self.get_kernels(group)
+        passing = {
+            kernel.result
+            for number, kernel in zip(group.numbers, kernels, strict=True)
+            if own.issuperset(self.readers[number]) and not self.is_kept(number)
+        }
+        found: dict[UOp, list[UOp]] = {kernel.result: [] for kernel in kernels if kernel.result not in passing}
+        for kernel in kernels:
             for memory, argument in zip(kernel.memory, kernel.call.arguments, strict=True):
-                found.setdefault(memory, []).append(argument)
+                if memory not in passing:
+                    found.setdefault(memory, []).append(argument)
         return found
 
 
-def _group_kernels(nodes: Sequence[UOp], sink: UOp, max_arguments: int) -> list[_Group]:
+def _group_kernels(found: _Calls, max_arguments: int) -> list[_Group]:
     """All CALLs in an order in which they may run, those that become one together."""
-    needs = _list_needs(nodes)
-    calls = list(needs)
-    number_of = {call: number for number, call in enumerate(calls)}
-    readers: list[list[int]] = [[] for _ in calls]
-    for call, needed in needs.items():
-        for other in needed:
-            readers[number_of[other]].append(number_of[call])
-    results = {s.unordered for s in sink.src}
-    groups: list[_Group] = []
-    latest: dict[_Walk, _Group] = {}
-    for number, call in enumerate(calls):
-        kernel = find_elementwise(call)
-        group = _Group(number, call, kernel)
-        groups.append(group)
+    groups = [_Group(number) for number in range(len(found.calls))]
+    latest: dict[_Walk, int] = {}
+    for number, kernel in enumerate(found.kernels):
         if kernel is None:
             continue
         walks = list(_iter_walks(kernel))
-        needed = [number_of[n] for n in needs[call]]
-        private = {n for n in needed if readers[n] == [number] and not _is_kept(calls[n], results)}
-        for other in dict.fromkeys(latest[w] for w in walks if w in latest):
-            place = _find_place(other, group, [groups[n] for n in needed], groups, readers)
-            if place is not None and private.isdisjoint(other.numbers) and _is_joinable(other, kernel, max_arguments):
+        for walk in walks:
+            group, other = groups[number], groups[latest.get(walk, number)]
+            if group is other or not _are_joinable(other, group, found, max_arguments):
+                continue
+            place = _find_place(other, group, groups, found)
+            if place is not None:
                 other.place = place
-                other.numbers.append(number)
-                other.calls.append(call)
-                other.kernels.append(kernel)
-                groups[number] = group = other
-                break
-        latest.update(dict.fromkeys(walks, group))
+                other.numbers = sorted([*other.numbers, *group.numbers])
+                for n in group.numbers:
+                    groups[n] = other
+        latest.update(dict.fromkeys(walks, number))
     return sorted(dict.fromkeys(groups), key=lambda g: g.place)
 
 
@@ -118,12 +176,6 @@ def _list_needs(nodes: Sequence[UOp]) -> dict[UOp, frozenset[UOp]]:
     return needs
 
 
-def _is_kept(call: UOp, results: set[UOp]) -> bool:
-    """Whether a CALL fills something that is there after the run: a result, or memory that was there before."""
-    memory = call.arguments[0].unordered
-    return memory in results or not _is_new(memory)
-
-
 def _is_new(memory: UOp) -> bool:
     """Whether memory is made for the run."""
     return memory.op is Op.BUFFER and memory.arg.id < 0
@@ -138,56 +190,74 @@ def _iter_walks(kernel: Elementwise) -> Iterator[_Walk]:
             yield memory, kernel.loops, node.src[1:]
 
 
-def _find_place(
-    group: _Group, new: _Group, needed: Sequence[_Group], groups: Sequence[_Group], readers: Sequence[Sequence[int]]
-) -> int | None:
-    """Where in the order all of `group` and `new` may run: at the place of one of the two; None if at neither."""
-    if all(other is group or other.place < group.place for other in needed) and _may_move(new, group.place):
+def _find_place(group: _Group, new: _Group, groups: Sequence[_Group], found: _Calls) -> int | None:
+    """Where in the order all of two groups may run: at the place of one of them; None if at neither."""
+    both = (group, new)
+    needed = {groups[n] for number in new.numbers for n in found.needs[number]}
+    if all(other in both or other.place < group.place for other in needed) and _may_move(new, group.place, found):
         return group.place
-    following = {r for number in group.numbers for r in readers[number]}
-    place = new.place
-    is_before = all(
-        r == place or (r > place if r >= len(groups) else groups[r] is group or groups[r].place > place)
-        for r in following
-    )
-    return place if is_before and _may_move(group, place) else None
+    readers = {groups[r] for number in group.numbers for r in found.readers[number]}
+    if all(other in both or other.place > new.place for other in readers) and _may_move(group, new.place, found):
+        return new.place
+    return None
 
 
-def _may_move(group: _Group, place: int) -> bool:
+def _may_move(group: _Group, place: int, found: _Calls) -> bool:
     """Whether it costs no memory to run a group at another place."""
-    return abs(place - group.place) <= MAX_DISTANCE or not any(_is_new(kernel.result) for kernel in group.kernels)
+    is_near = abs(place - group.place) <= MAX_DISTANCE
+    return is_near or not any(_is_new(kernel.result) for kernel in found.get_kernels(group))
 
 
-def _is_joinable(group: _Group, new: Elementwise, max_arguments: int) -> bool:
+def _are_joinable(group: _Group, new: _Group, found: _Calls, max_arguments: int) -> bool:
     """Whether one loop may run an iteration of each kernel in turn: what one writes, others read in that iteration alone."""
-    first = group.kernels[0]
-    if new.loops != first.loops or new.result.arg.device != first.result.arg.device:
+    kernels, others = found.get_kernels(group), found.get_kernels(new)
+    if others[0].loops != kernels[0].loops or others[0].result.arg.device != kernels[0].result.arg.device:
         return False
-    results = {kernel.result: kernel.place for kernel in group.kernels}
-    if new.result in results or len(results) >= MAX_RESULTS:
+    places = {kernel.result: kernel.place for kernel in (*kernels, *others)}
+    if len(places) < len(kernels) + len(others):
         return False
-    if any(results.get(memory, node.src[1:]) != node.src[1:] for node, memory in new.reads):
+    if any(places.get(memory, n.src[1:]) != n.src[1:] for kernel in (*kernels, *others) for n, memory in kernel.reads):
         return False
-    if any(memory is new.result and n.src[1:] != new.place for kernel in group.kernels for n, memory in kernel.reads):
-        return False
-    return len({*new.memory, *(m for kernel in group.kernels for m in kernel.memory)}) <= max_arguments
+    return not _is_between(group, new, found) and _is_small([*group.numbers, *new.numbers], found, max_arguments)
 
 
-def _rebuild(sink: UOp, order: Sequence[_Group]) -> UOp:
+def _is_between(group: _Group, new: _Group, found: _Calls) -> bool:
+    """Whether one of two groups stores what a kernel of the other alone reads."""
+    pairs = ((group, new), (new, group))
+    return any(
+        n in one.numbers and found.is_private(n, reader)
+        for one, other in pairs
+        for reader in other.numbers
+        for n in found.needs[reader]
+    )
+
+
+def _is_small(numbers: Sequence[int], found: _Calls, max_arguments: int) -> bool:
+    """Whether kernels become one that a processor runs well. What may stay in registers is not counted."""
+    passing = {number for number in numbers if found.may_pass(number)}
+    memory = {m for number in numbers if (kernel := found.kernels[number]) is not None for m in kernel.memory}
+    in_registers = {kernel.result for number in passing if (kernel := found.kernels[number]) is not None}
+    return (
+        len(numbers) <= MAX_KERNELS
+        and len(numbers) - len(passing) <= MAX_RESULTS
+        and len(memory - in_registers) <= max_arguments
+    )
+
+
+def _rebuild(sink: UOp, order: Sequence[_Group], calls: _Calls) -> UOp:
     """The kernel graph with one CALL for each group."""
     done: dict[UOp, UOp] = {}
     for group in order:
-        if len(group.calls) == 1:
-            call = group.calls[0]
-            done[call] = call.with_src((call.body, *(_rewrite(a, done) for a in call.arguments)))
+        own = [calls.calls[number] for number in group.numbers]
+        if len(own) == 1:
+            done[own[0]] = own[0].with_src((own[0].body, *(_rewrite(a, done) for a in own[0].arguments)))
             continue
-        arguments = group.arguments
-        body = make_joined_body(group.kernels, list(arguments))
-        own = set(group.calls)
-        waiting = (_wait(memory, found, own, done) for memory, found in arguments.items())
+        arguments = calls.list_memory(group)
+        body = make_joined_body(calls.get_kernels(group), list(arguments))
+        waiting = (_wait(memory, found, set(own), done) for memory, found in arguments.items())
         joined = UOp(Op.CALL, void, (body, *waiting))
-        hand_on(joined, group.calls)
-        done.update(dict.fromkeys(group.calls, joined))
+        hand_on(joined, own)
+        done.update(dict.fromkeys(own, joined))
     return _rewrite(sink, done)
 
 

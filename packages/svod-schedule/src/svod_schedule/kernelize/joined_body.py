@@ -69,22 +69,26 @@ def make_joined_body(kernels: Sequence[Elementwise], memory: Sequence[UOp]) -> U
     What is read where an earlier one stores is its value.
 
     Args:
-        memory: what the slots stand for; each that a kernel has is among them.
+        memory: what the slots stand for; a result that is not among them is not stored.
     """
     slots = {m: slot for slot, m in enumerate(memory)}
-    stored: dict[tuple[UOp, tuple[UOp, ...]], UOp] = {}
+    values: dict[tuple[UOp, tuple[UOp, ...]], UOp] = {}
     stores: list[UOp] = []
     for kernel in kernels:
+        is_stored = kernel.result in slots
         done: dict[UOp, UOp] = {}
-        for node in kernel.store.toposort():
+        for node in (kernel.store if is_stored else kernel.store.value).toposort():
             if node.op is Op.PARAM:
                 arg: ParamArg = node.arg
-                done[node] = UOp(Op.PARAM, node.dtype, (), ParamArg(slots[kernel.memory[arg.slot]], arg.size))
+                slot = slots.get(kernel.memory[arg.slot])
+                if slot is not None:
+                    done[node] = UOp(Op.PARAM, node.dtype, (), ParamArg(slot, arg.size))
             else:
-                found = stored.get((kernel.memory[_get_slot(node)], node.src[1:])) if node.op is Op.INDEX else None
+                found = values.get((kernel.memory[_get_slot(node)], node.src[1:])) if node.op is Op.INDEX else None
                 done[node] = node.with_images(done) if found is None else found
-        stores.append(done[kernel.store])
-        stored[kernel.result, kernel.place] = done[kernel.store.value]
+        if is_stored:
+            stores.append(done[kernel.store])
+        values[kernel.result, kernel.place] = done[kernel.store.value]
     return UOp(Op.SINK, void, (UOp(Op.GROUP, void, tuple(stores)).end(*kernels[0].loops),), KernelInfo())
 
 
