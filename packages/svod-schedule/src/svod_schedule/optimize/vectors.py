@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
-from svod_ir import AxisType, Opt, OptOp, UOp, exact_trips, max_trips
+from svod_ir import AxisType, Op, Opt, OptOp, UOp, exact_trips, max_trips
 from svod_ir.sizes import max_size
 from svod_schedule.optimize import constants
 from svod_schedule.optimize.choices import Move, Proposal, Question, Weighed
@@ -131,7 +131,10 @@ def _put_outside(facts: KernelFacts, panel: Panel, scheduler: Scheduler) -> Iter
 
 def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
     axis, panel = plan.lane_axis, plan.panel
-    if axis is None:
+    rows = _take_short_rows(facts)
+    if rows is not None:
+        yield [rows]
+    elif axis is None:
         if facts.reductions:
             return
         squares = _list_square(facts)
@@ -155,6 +158,39 @@ def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
         if facts.carried:
             why = f"each element along {facts.name(axis)} goes through the loop by itself, {n_vectors} vectors so that none waits"
         yield _take(facts, axis, facts.lanes * n_vectors, why)
+
+
+def _take_short_rows(facts: KernelFacts) -> Proposal | None:
+    """Rows that are shorter than a vector and lie one behind the other, several of them at a time: what is read is put in its
+    places in registers, and written in whole vectors. Rows of an axis whose results share all that is read go along."""
+    if facts.reductions or facts.carried or facts.rows or facts.lanes < 2:
+        return None
+    stores = [a for a in facts.accesses if a.is_store]
+    row = next((a for a in facts.results if all(s.stride(a) == 1 for s in stores)), None)
+    size = row and exact_trips(row)
+    if row is None or not isinstance(size, int) or not 1 < size < facts.lanes or _is_chosen_by(facts, row):
+        return None
+    place = next((a for a in facts.results if all(s.stride(a) == size for s in stores)), None)
+    amount = place and next((n for n in constants.SHORT_ROWS if _divides(place, n)), None)
+    if place is None or not amount or any(_is_far(a, place, size) or a.stride(row) is None for a in facts.accesses):
+        return None
+    moves = [Move(OptOp.UPCAST, place, amount), Move(OptOp.UPCAST, row, 0)]
+    reads = [a for a in facts.accesses if not a.is_store]
+    twin = next((a for a in facts.results if exact_trips(a) == 2 and not any(r.depends_on(a) for r in reads)), None)
+    if twin is not None and twin is not row and size == 2:
+        moves.insert(0, Move(OptOp.UPCAST, twin, 0))
+    return Proposal(f"rows along {facts.name(row)} are shorter than a vector: {amount} of them at a time", tuple(moves))
+
+
+def _is_chosen_by(facts: KernelFacts, axis: UOp) -> bool:
+    """Whether a condition on `axis` says what is computed."""
+    return any(node.op is Op.WHERE and axis in node.src[0].ranges for node in facts.kernel.toposort())
+
+
+def _is_far(access: Access, axis: UOp, size: int) -> bool:
+    """Whether neighbours along `axis` are further from each other than a row of this size is long."""
+    stride = access.stride(axis)
+    return stride is None or not 0 <= stride <= size
 
 
 def _count_vectors(facts: KernelFacts, axis: UOp) -> int:
