@@ -119,7 +119,7 @@ def to_tensor(value: np.ndarray, device: str | None = None, *, is_constant: bool
         value = value.astype(np.dtype(str(carrier)))
     if is_constant and value.size == 1:
         return Tensor.full(value.shape, value.item(), dtype=carrier, device=device)
-    return asarray(np.ascontiguousarray(value), dtype=carrier, device=device)
+    return asarray(value, dtype=carrier, device=device)
 
 
 class Trace:

@@ -1,0 +1,160 @@
+"""Reductions, running ones, and what orders elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from svod_onnx._registry import Ints, operator
+from svod_onnx._trace import Call
+from svod_tensor import DType, Tensor
+
+__all__ = [
+    "accumulate",
+    "find_extreme",
+    "find_greatest",
+    "find_greatest_of_attribute",
+    "harden",
+    "harden_rows",
+    "normalize_exponents",
+    "normalize_exponents_of_rows",
+    "reduce_axes",
+    "reduce_axes_of_attribute",
+]
+
+_Axes = tuple[int, ...] | None
+
+
+def _sum_logs(x: Tensor, axes: _Axes, keepdims: bool) -> Tensor:
+    return x.sum(axes, keepdims=keepdims).log()
+
+
+_REDUCTIONS: Final[dict[str, Callable[[Tensor, _Axes, bool], Tensor]]] = {
+    "ReduceL1": lambda x, axes, keepdims: x.abs().sum(axes, keepdims=keepdims),
+    "ReduceL2": lambda x, axes, keepdims: x.square().sum(axes, keepdims=keepdims).sqrt(),
+    "ReduceLogSum": _sum_logs,
+    "ReduceLogSumExp": lambda x, axes, keepdims: x.logsumexp(axes, keepdims=keepdims),
+    "ReduceMax": lambda x, axes, keepdims: x.max(axes, keepdims=keepdims),
+    "ReduceMean": lambda x, axes, keepdims: x.mean(axes, keepdims=keepdims),
+    "ReduceMin": lambda x, axes, keepdims: x.min(axes, keepdims=keepdims),
+    "ReduceProd": lambda x, axes, keepdims: x.prod(axes, keepdims=keepdims),
+    "ReduceSum": lambda x, axes, keepdims: x.sum(axes, keepdims=keepdims),
+    "ReduceSumSquare": lambda x, axes, keepdims: x.square().sum(axes, keepdims=keepdims),
+}
+
+_FRACTIONAL: Final = frozenset({"ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean"})
+"""Reductions whose results are fractions, which are cut off where the elements are integers."""
+
+_LIMITED: Final = frozenset({"ReduceMax", "ReduceMin", "ReduceLogSumExp"})
+"""Reductions of which no elements give a limit of the dtype."""
+
+
+@operator(*_REDUCTIONS, since=18)
+@operator("ReduceSum", since=13)
+def reduce_axes(
+    node: Call, x: Tensor, axes: Ints | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+) -> Tensor:
+    """Over all axes where none are given, or over none where that is to do nothing."""
+    chosen: _Axes = tuple(axes) if axes else () if noop_with_empty_axes else None
+    return _reduce(node.operator, x, chosen, bool(keepdims))
+
+
+@operator(*_REDUCTIONS)
+def reduce_axes_of_attribute(node: Call, x: Tensor, *, axes: list[int] | None = None, keepdims: int = 1) -> Tensor:
+    return _reduce(node.operator, x, tuple(axes) if axes else None, bool(keepdims))
+
+
+def _reduce(name: str, x: Tensor, axes: _Axes, keepdims: bool) -> Tensor:
+    dtype = x.dtype
+    if name in _LIMITED and _is_empty(x, axes):
+        return x.sum(axes, keepdims=keepdims).cast(dtype).full_like(_get_limit(name, dtype))
+    wide = x.cast("float64") if name in _FRACTIONAL and not dtype.is_float else x
+    return _REDUCTIONS[name](wide, axes, keepdims).cast(dtype)
+
+
+def _is_empty(x: Tensor, axes: _Axes) -> bool:
+    """Whether the reduction goes over an axis without elements."""
+    return any(x.shape[axis] == 0 for axis in (range(x.ndim) if axes is None else axes))
+
+
+def _get_limit(name: str, dtype: DType) -> Any:
+    """The greatest of no elements is less than all, and the least of none greater."""
+    is_least = name == "ReduceMin"
+    if dtype.is_bool:
+        return is_least
+    if dtype.is_float:
+        return float("inf" if is_least else "-inf")
+    return dtype.max if is_least else dtype.min
+
+
+@operator("ArgMax", "ArgMin")
+def find_extreme(node: Call, x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
+    """The first or last position of the greatest or least element along an axis, as int64."""
+    find = Tensor.argmax if node.operator == "ArgMax" else Tensor.argmin
+    if select_last_index:
+        found = x.shape[axis] - 1 - find(x.flip(axis), axis, keepdims=bool(keepdims))
+    else:
+        found = find(x, axis, keepdims=bool(keepdims))
+    return found.cast("int64")
+
+
+@operator("CumSum", "CumProd")
+def accumulate(node: Call, x: Tensor, axis: Ints, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
+    """What the elements up to each give, with it or without, from the beginning or from the end."""
+    place = axis[0] % x.ndim
+    values = x.flip(place) if reverse else x
+    if exclusive:
+        amounts = [(1, -1) if number == place else (0, 0) for number in range(x.ndim)]
+        values = values.pad(amounts, constant_values=0 if node.operator == "CumSum" else 1)
+    result = values.cumsum(place) if node.operator == "CumSum" else values.cumprod(place)
+    return (result.flip(place) if reverse else result).cast(x.dtype)
+
+
+@operator("TopK", since=10)
+def find_greatest(x: Tensor, k: Ints, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Tensor, Tensor]:
+    """The greatest or least elements along an axis, in order whether or not that is asked for, and their positions."""
+    del sorted
+    values, places = x.topk(k[0], axis, largest=bool(largest))
+    return values, places.cast("int64")
+
+
+@operator("TopK")
+def find_greatest_of_attribute(x: Tensor, *, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
+    return find_greatest(x, [k], axis=axis)
+
+
+@operator("Softmax", "LogSoftmax", since=13)
+def normalize_exponents(node: Call, x: Tensor, *, axis: int = -1) -> Tensor:
+    return x.softmax(axis) if node.operator == "Softmax" else x.log_softmax(axis)
+
+
+@operator("Softmax", "LogSoftmax")
+def normalize_exponents_of_rows(node: Call, x: Tensor, *, axis: int = 1) -> Tensor:
+    """Up to version 12 the axes from `axis` on are one."""
+    rows = _flatten_from(x, axis)
+    return (rows.softmax(-1) if node.operator == "Softmax" else rows.log_softmax(-1)).reshape(x.shape)
+
+
+def _flatten_from(x: Tensor, axis: int) -> Tensor:
+    axis = axis % x.ndim if x.ndim else 0
+    return x.reshape(*x.shape[:axis], _multiply(x.shape[axis:]))
+
+
+def _multiply(sizes: Sequence[Any]) -> Any:
+    product: Any = 1
+    for size in sizes:
+        product = product * size
+    return product
+
+
+@operator("Hardmax", since=13)
+def harden(x: Tensor, *, axis: int = -1) -> Tensor:
+    """1 at the first greatest element along an axis, 0 elsewhere."""
+    size = x.shape[axis]
+    shape = [size if number == axis % x.ndim else 1 for number in range(x.ndim)]
+    return (Tensor.arange(size).reshape(shape) == x.argmax(axis, keepdims=True)).cast(x.dtype)
+
+
+@operator("Hardmax")
+def harden_rows(x: Tensor, *, axis: int = 1) -> Tensor:
+    return harden(_flatten_from(x, axis)).reshape(x.shape)
