@@ -51,9 +51,13 @@ def _load_value(path: Path, info: onnx.ValueInfoProto) -> object:
     )
 
 
+def _to_array(value: object) -> object:
+    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
 def _iter_data(case: Any, model: onnx.ModelProto) -> list[tuple[list[object], list[object]]]:
     if case.data_sets is not None:
-        return case.data_sets
+        return [tuple([_to_array(value) for value in side] for side in data) for data in case.data_sets]
     found = []
     for folder in sorted(Path(case.model_dir).glob("test_data_set_*")):
         sides = []

@@ -38,6 +38,7 @@ class Program:
     def __init__(self, graph: Graph, outer: Mapping[str, Value], device: str | None = None) -> None:
         self.graph: Final = graph
         self.device: Final = device
+        self.kinds: Final = {info.name: info.element_type for info in graph.inputs if info.kind == "tensor"}
         self.output_names: Final = tuple(info.name for info in graph.outputs)
         self._lock: Final = threading.Lock()
         self._roots: LRUCache[object, _Stage] = LRUCache(_N_STAGES)
@@ -72,7 +73,7 @@ class Program:
         Raises:
             ValueNeededError: if a node needs numbers that depend on `inputs`.
         """
-        trace = Trace({**self.constants, **inputs}, self.device)
+        trace = Trace({**self.constants, **inputs}, self.device, kinds=self.kinds)
         outcome = trace.run(self.nodes)
         if outcome.deferred:
             node = outcome.deferred[0]
@@ -147,7 +148,7 @@ class _Stage:
 
     def get_next(self, live: dict[str, Value]) -> _Stage:
         """The stage that computes what this one deferred; what the host computes of it is added to `live`."""
-        host = Trace({**self.known, **live}, self._program.device, can_read=True)
+        host = Trace({**self.known, **live}, self._program.device, can_read=True, kinds=self._program.kinds)
         left: list[Node] = []
         done = 0
         for node in self.deferred:
@@ -172,7 +173,7 @@ class _Stage:
 
     def _compute(self, tensors: dict[str, Any]) -> dict[str, Any]:
         program = self._program
-        trace = Trace({**tensors, **self.known}, program.device)
+        trace = Trace({**tensors, **self.known}, program.device, kinds=program.kinds)
         made = {name for node in self._nodes for name in node.outputs}
         outcome = trace.run(
             self._nodes, {name for node in self._nodes for name in iter_reads(node)} - trace.values.keys() - made

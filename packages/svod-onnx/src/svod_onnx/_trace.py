@@ -129,10 +129,19 @@ class Trace:
         values: what is known before: inputs, weights, and what earlier stages computed.
         device: where constants become tensors.
         can_read: whether the numbers of every tensor may be read, and operators that compute on the host are called.
+        kinds: the ONNX types of inputs, which tensors that carry a narrow type do not tell.
     """
 
-    def __init__(self, values: Mapping[str, Value], device: str | None = None, *, can_read: bool = False) -> None:
+    def __init__(
+        self,
+        values: Mapping[str, Value],
+        device: str | None = None,
+        *,
+        can_read: bool = False,
+        kinds: Mapping[str, int] | None = None,
+    ) -> None:
         self.values: dict[str, Value] = dict(values)
+        self._kinds: Final = kinds or {}
         self.device: Final = device
         self.can_read: Final = can_read
         self._tensors: dict[str, Tensor] = {}
@@ -268,6 +277,12 @@ class Trace:
         array = value.numpy()
         self.values[name] = array
         return array
+
+    def get_element_type(self, name: str) -> int:
+        """The ONNX type of a tensor; of one that was computed, that of its dtype."""
+        value = self.values[name]
+        assert isinstance(value, Tensor)
+        return self._kinds.get(name) or get_element_type(value.dtype.numpy)
 
     def get_tensor(self, node: Node, name: str, value: Value) -> Tensor:
         """A value as a tensor; an array becomes one once."""

@@ -124,7 +124,8 @@ def unsqueeze_by_attribute(x: Tensor, *, axes: list[int]) -> Tensor:
 
 @operator("Concat")
 def concatenate(*parts: Tensor, axis: int = 1) -> Tensor:
-    return parts[0].concat(*parts[1:], axis=axis) if len(parts) > 1 else parts[0]
+    first, *others = parts
+    return first.concat(*others, axis=axis) if others else first
 
 
 @operator("Split", since=18)
@@ -136,7 +137,9 @@ def split_evenly(
         return x.split(split, axis)
     size, n = x.shape[axis], num_outputs or node.n_outputs
     if not isinstance(size, int):
-        return x.split([size // n] * n, axis)
+        part = size // n
+        place = (slice(None),) * (axis % x.ndim)
+        return tuple(x[(*place, slice(part * number, part * (number + 1)))] for number in range(n))
     part = -(-size // n)
     return x.split([max(min(part, size - number * part), 0) for number in range(n)], axis)
 
