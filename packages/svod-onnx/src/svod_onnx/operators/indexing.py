@@ -16,11 +16,11 @@ __all__ = [
     "append_to_cache",
     "compress",
     "encode_one_hot",
-    "find_nonzero",
-    "find_unique",
     "gather",
     "gather_elements",
     "gather_slices",
+    "list_nonzero",
+    "list_unique",
     "pad",
     "pad_by_attribute",
     "pad_by_old_attribute",
@@ -224,7 +224,7 @@ def reverse_sequences(x: Tensor, lengths: Tensor, *, batch_axis: int = 1, time_a
 
 
 @operator("NonZero", is_host=True)
-def find_nonzero(x: Known) -> Value:
+def list_nonzero(x: Known) -> Value:
     """The positions of elements that are not zero: a row for each axis."""
     return np.array(np.nonzero(np.atleast_1d(x)), np.int64)[: max(x.ndim, 0)]
 
@@ -238,7 +238,7 @@ def compress(x: Known, condition: Known, *, axis: int | None = None) -> Value:
 
 
 @operator("Unique", is_host=True)
-def find_unique(x: Known, *, axis: int | None = None, sorted: int = 1) -> tuple[Value, ...]:
+def list_unique(x: Known, *, axis: int | None = None, sorted: int = 1) -> tuple[Value, ...]:
     """Each element once, where it was first, which it is of each place, and how often; in order, or as they came."""
     found, first, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
     inverse = inverse.ravel()

@@ -11,15 +11,15 @@ from svod_tensor import DType, Tensor
 
 __all__ = [
     "accumulate",
-    "find_extreme",
-    "find_greatest",
-    "find_greatest_of_attribute",
     "harden",
     "harden_rows",
+    "locate_extreme",
     "normalize_exponents",
     "normalize_exponents_of_rows",
     "reduce_axes",
     "reduce_axes_of_attribute",
+    "select_greatest",
+    "select_greatest_of_attribute",
 ]
 
 _Axes = tuple[int, ...] | None
@@ -88,7 +88,7 @@ def _get_limit(name: str, dtype: DType) -> Any:
 
 
 @operator("ArgMax", "ArgMin")
-def find_extreme(node: Call, x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
+def locate_extreme(node: Call, x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
     """The first or last position of the greatest or least element along an axis, as int64."""
     find = Tensor.argmax if node.operator == "ArgMax" else Tensor.argmin
     if select_last_index:
@@ -111,7 +111,7 @@ def accumulate(node: Call, x: Tensor, axis: Ints, *, exclusive: int = 0, reverse
 
 
 @operator("TopK", since=10)
-def find_greatest(x: Tensor, k: Ints, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Tensor, Tensor]:
+def select_greatest(x: Tensor, k: Ints, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Tensor, Tensor]:
     """The greatest or least elements along an axis, in order whether or not that is asked for, and their positions."""
     del sorted
     values, places = x.topk(k[0], axis, largest=bool(largest))
@@ -119,8 +119,8 @@ def find_greatest(x: Tensor, k: Ints, *, axis: int = -1, largest: int = 1, sorte
 
 
 @operator("TopK")
-def find_greatest_of_attribute(x: Tensor, *, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
-    return find_greatest(x, [k], axis=axis)
+def select_greatest_of_attribute(x: Tensor, *, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
+    return select_greatest(x, [k], axis=axis)
 
 
 @operator("Softmax", "LogSoftmax", since=13)
