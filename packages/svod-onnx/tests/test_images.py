@@ -9,6 +9,7 @@ import pytest
 
 import svod_onnx
 from svod_onnx.errors import NodeError, ValueNeededError
+from svod_tensor import Variable, asarray
 
 RNG = np.random.default_rng(0)
 
@@ -125,3 +126,30 @@ def test_pictures_are_decoded_where_pillow_is(run_node, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "PIL", None)
     with pytest.raises(NodeError, match="pip install pillow"):
         run_node("ImageDecoder", [np.zeros(4, np.uint8)], 20)
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("places", ["half_pixel", "pytorch_half_pixel", "asymmetric"])
+def test_axes_that_become_whole_times_as_long_are_as_those_that_nearly_do(run_node, mode, places):
+    x = RNG.standard_normal((2, 5, 4))
+    even, uneven = (
+        run_node(
+            "Resize", [x, None, np.array([1, scale, scale], np.float32)], 19, constants=[2], mode=mode,
+            coordinate_transformation_mode=places,
+        )[0]
+        for scale in (3.0, 3.0 + 1e-6)
+    )  # fmt: skip
+    assert even.shape == (2, 15, 12)
+    np.testing.assert_allclose(even, uneven, atol=1e-4)
+
+
+def test_axes_of_sizes_that_are_not_known_yet_become_twice_as_long(make_node_model):
+    x = RNG.standard_normal((1, 6)).astype(np.float32)
+    n = Variable("n", 1, 8)
+    wide = asarray(np.pad(x, ((0, 0), (0, 2)))).shrink(None, (0, n.bind(6)))
+    for mode in ("nearest", "linear"):
+        given = [x, None, np.array([1, 2], np.float32)]
+        proto = make_node_model("Resize", given, 19, constants=[2], mode=mode)
+        proto.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "n"
+        model = svod_onnx.load(proto)
+        np.testing.assert_allclose(model.to_function()(wide).numpy(), model(x0=x)["y0"].numpy(), rtol=1e-6)

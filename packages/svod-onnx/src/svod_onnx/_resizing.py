@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["Axis", "Filter", "Mixture", "make_mixture"]
+__all__ = ["Axis", "Filter", "Mixture", "Pattern", "find_pattern", "make_mixture"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,40 @@ class Mixture:
     positions: np.ndarray
     weights: np.ndarray | None
     outside: np.ndarray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """What the elements of an axis that becomes a whole number of times as long are made of, which is the same for each element
+    before: of those around it.
+
+    Attributes:
+        first: the place of the first of these, beside the element: 0 or less.
+        weights: of all of them for each element of the result that stands in its place, of shape (elements, n).
+    """
+
+    first: int
+    weights: np.ndarray
+
+
+def find_pattern(scale: float, how: Filter) -> Pattern | None:
+    """The pattern that is repeated where straight lines or polynomials make an axis longer; None where none is."""
+    n_each = int(scale)
+    if n_each != scale or n_each < 2 or how.mode not in ("linear", "cubic") or how.only_inside:
+        return None
+    if how.coordinates not in _EVEN:
+        return None
+    axis = Axis(1, n_each, scale)
+    positions, weights = _weigh(_list_places(axis, how, np.dtype(np.float64)), axis, how)
+    first = int(positions.min())
+    table = np.zeros((n_each, int(positions.max()) - first + 1))
+    np.put_along_axis(table, positions - first, weights, 1)
+    used = np.flatnonzero(table.any(0))
+    return Pattern(first + int(used[0]), table[:, used[0] : used[-1] + 1])
+
+
+_EVEN: Final = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric")
+"""The modes of coordinate transformation in which places of a longer axis repeat."""
 
 
 def make_mixture(axis: Axis, how: Filter) -> Mixture:

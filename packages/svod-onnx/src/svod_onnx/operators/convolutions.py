@@ -36,33 +36,26 @@ def transpose_convolution(
     n = len(kernel)
     stride, dilation = spread(node, "strides", strides, n), spread(node, "dilations", dilations, n)
     extra = spread(node, "output_padding", output_padding, n, default=0)
-    wanted: list[Any] | None = None
+    # How much longer the whole result is than `strides` times the tensor.
+    beyond = [more + d * (k - 1) + 1 - step for more, d, k, step in zip(extra, dilation, kernel, stride, strict=True)]
     if output_shape:
-        wanted = output_shape[-n:]
-    elif auto_pad.startswith("SAME"):
-        wanted = [size * step for size, step in zip(x.shape[2:], stride, strict=True)]
-    if wanted is None:
-        cuts = [(0, 0)] * n if auto_pad == "VALID" else list_pads(node, pads, n)
-    else:
-        full: list[Any] = [
-            (size - 1) * step + more + d * (k - 1) + 1
-            for size, step, more, d, k in zip(x.shape[2:], stride, extra, dilation, kernel, strict=True)
-        ]
-        if not all(isinstance(size, int) for size in (*full, *wanted)):
+        sizes: list[Any] = [size * step for size, step in zip(x.shape[2:], stride, strict=True)]
+        if not all(isinstance(size, int) for size in sizes):
             raise node.refuse("cuts by the size of an axis, which is not known yet")
-        cuts = [
-            # What is wanted beyond the whole result is zeros behind it.
-            split_pad(size - kept, auto_pad) if size > kept else (0, size - kept)
-            for size, kept in zip(full, wanted, strict=True)
-        ]
+        wanted = output_shape[-n:]
+        beyond = [size + more - kept for size, more, kept in zip(sizes, beyond, wanted, strict=True)]
+    if output_shape or auto_pad.startswith("SAME"):
+        # What is wanted beyond the whole result is zeros behind it.
+        cuts = [split_pad(more, auto_pad) if more > 0 else (0, more) for more in beyond]
+    else:
+        cuts = [(0, 0)] * n if auto_pad == "VALID" else list_pads(node, pads, n)
     # As much as is cut off before is cut off after too, unless more is added there.
     behind: list[int] = [more + begin - end for more, (begin, end) in zip(extra, cuts, strict=True)]
     total = x.conv_transpose2d(
         weight, bias, stride=stride, padding=[begin for begin, _ in cuts],
         output_padding=[max(more, 0) for more in behind], dilation=dilation, groups=group,
     )  # fmt: skip
-    sizes: tuple[Any, ...] = total.shape[2:]
-    ends = [(0, size + min(more, 0)) for size, more in zip(sizes, behind, strict=True)]
+    ends: list[Any] = [(0, size + min(more, 0)) for size, more in zip(total.shape[2:], behind, strict=True)]
     return total.shrink(None, None, *ends)
 
 

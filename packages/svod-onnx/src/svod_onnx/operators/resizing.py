@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from svod_onnx._registry import Known, operator
-from svod_onnx._resizing import Axis, Filter, Mixture, make_mixture
+from svod_onnx._resizing import Axis, Filter, Mixture, Pattern, find_pattern, make_mixture
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
@@ -101,13 +101,47 @@ def _resize_axes(node: Call, x: Tensor, plan: dict[int, Axis], how: Filter, beyo
         shape = [kept[number].after if number in kept else size for number, size in enumerate(x.shape)]
         return Tensor.zeros(*shape, dtype=x.dtype, device=str(x.device))
     result = x if how.mode == "nearest" else _widen(x)
+    patterns = {number: find_pattern(axis.scale, how) for number, axis in kept.items()}
+    even = {number: pattern for number, pattern in patterns.items() if pattern is not None}
+    result = _repeat_patterns(result, even)
     for number, axis in kept.items():
+        if number in even:
+            continue
         mixture = make_mixture(axis, how)
         result = _mix(node, result, number, axis, mixture)
         if mixture.outside is not None:
             column = (-1, *(1,) * (x.ndim - number - 1))
             result = _to_constant(mixture.outside, x).reshape(column).where(beyond, result).cast(result.dtype)
     return _narrow(result, x)
+
+
+def _repeat_patterns(x: Tensor, patterns: Mapping[int, Pattern]) -> Tensor:
+    """Axes that become a whole number of times as long: sums of weighted neighbours, which need no table of positions."""
+    if not patterns:
+        return x
+    padded = x
+    for number, pattern in patterns.items():
+        before, behind = -pattern.first, pattern.first + pattern.weights.shape[1] - 1
+        size = x.shape[number]
+        first = _cut(padded, number, 0, 1)
+        last = _cut(padded, number, size - 1, size)
+        padded = Tensor.concat([*[first] * before, padded, *[last] * behind], axis=number)
+    padded = padded.contiguous()
+    for number, pattern in patterns.items():
+        size, n_each = x.shape[number], pattern.weights.shape[0]
+        total: Tensor | None = None
+        for place in range(pattern.weights.shape[1]):
+            share = _to_constant(pattern.weights[:, place], x).cast(x.dtype.part)
+            term = _cut(padded, number, place, place + size).unsqueeze(number + 1)
+            term = term.mul(share.reshape(n_each, *(1,) * (x.ndim - number - 1)))
+            total = term if total is None else total.add(term)
+        assert total is not None
+        padded = total.flatten(number, number + 1)
+    return padded
+
+
+def _cut(x: Tensor, axis: int, begin: Any, end: Any) -> Tensor:
+    return x.shrink(*((begin, end) if number == axis else None for number in range(x.ndim)))
 
 
 def _widen(x: Tensor) -> Tensor:
