@@ -18,7 +18,14 @@ from svod_tensor import Tensor
 
 _KINDS = ("simple", "pytorch-operator", "pytorch-converted")
 
-EXCLUDED: dict[str, str] = {}
+_NUMPY_DRAWS = "compares with the numbers that a generator of numpy draws, which ONNX does not name"
+
+EXCLUDED: dict[str, str] = {
+    "test_training_dropout": _NUMPY_DRAWS,
+    "test_training_dropout_default": _NUMPY_DRAWS,
+    "test_training_dropout_default_mask": _NUMPY_DRAWS,
+    "test_training_dropout_mask": _NUMPY_DRAWS,
+}
 """Cases that cannot pass, and why."""
 
 

@@ -62,6 +62,11 @@ class Call:
         """Whether something may read a result."""
         return number < len(self.node.outputs) and self.node.outputs[number] != ""
 
+    def tensors(self, *values: Value) -> tuple[Tensor, ...]:
+        """Operands that the operator took as values, as tensors; one may be given more than once."""
+        names = {id(self.trace.values[name]): name for name in self.node.inputs if name}
+        return tuple(self.trace.get_tensor(self.node, names.get(id(value), ""), value) for value in values)
+
     def know(self, label: str, value: Tensor) -> np.ndarray:
         """The numbers of a tensor that the operator has computed, by which it then goes on.
 

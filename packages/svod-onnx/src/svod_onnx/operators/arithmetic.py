@@ -4,30 +4,147 @@ from __future__ import annotations
 
 from functools import reduce
 
+import numpy as np
+
+from svod_onnx._broadcasting import place_along
 from svod_onnx._registry import Value, operator
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
-__all__ = ["add_all", "combine", "identity", "map_elements"]
+__all__ = [
+    "combine",
+    "combine_along",
+    "divide",
+    "divide_along",
+    "fold_terms",
+    "map_elements",
+    "raise_to_power",
+    "raise_to_power_along",
+    "shift_bits",
+    "take_mean",
+    "take_remainder",
+    "truncate_quotient",
+]
 
-_BY_NAME = {"Add": "add", "Sub": "sub", "Mul": "mul"}
+_BINARY = {"Add": "add", "Sub": "sub", "Mul": "mul"}
+_BITWISE = {"BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or", "BitwiseXor": "bitwise_xor"}
+_VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
 
 
 @operator("Add", "Sub", "Mul", since=7)
+@operator("BitwiseAnd", "BitwiseOr", "BitwiseXor", since=18)
 def combine(node: Call, a: Tensor, b: Tensor) -> Tensor:
-    return getattr(a, _BY_NAME[node.operator])(b)
+    return getattr(a, (_BINARY | _BITWISE)[node.operator])(b)
 
 
-@operator("Sum", since=6)
-def add_all(*terms: Tensor) -> Tensor:
-    return reduce(Tensor.add, terms)
+@operator("Add", "Sub", "Mul")
+def combine_along(
+    node: Call, a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0,
+    consumed_inputs: list[int] | None = None,
+) -> Tensor:  # fmt: skip
+    del broadcast, consumed_inputs
+    return combine(node, a, place_along(a, b, axis))
 
 
-@operator("Abs", "Neg", "Exp", "Relu")
-def map_elements(node: Call, x: Tensor) -> Tensor:
-    return getattr(x, node.operator.lower())()
+@operator("Div", since=7)
+def divide(a: Tensor, b: Tensor) -> Tensor:
+    return a.div(b) if a.dtype.is_inexact else truncate_quotient(a, b)
 
 
-@operator("Identity")
-def identity(x: Value) -> Value:
-    return x
+@operator("Div")
+def divide_along(
+    a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0, consumed_inputs: list[int] | None = None
+) -> Tensor:
+    del broadcast, consumed_inputs
+    return divide(a, place_along(a, b, axis))
+
+
+def truncate_quotient(a: Tensor, b: Tensor) -> Tensor:
+    """The quotient of integers, rounded toward zero."""
+    floor = a.floor_divide(b)
+    if not a.dtype.is_signed:
+        return floor
+    is_below = floor.lt(0).logical_and(floor.mul(b).ne(a))
+    return floor.add(is_below.cast(floor.dtype))
+
+
+@operator("Mod", since=10)
+def take_remainder(a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
+    """With the sign of `a` where `fmod` is set, else with that of `b`."""
+    return a.fmod(b) if fmod else a.remainder(b)
+
+
+@operator("Pow", since=7)
+def raise_to_power(node: Call, a: Tensor, exponent: Value) -> Tensor:
+    """In the dtype of `a`, whatever that of the exponent is. Small integers as constants make products."""
+    if isinstance(exponent, np.ndarray) and exponent.size == 1 and exponent.ndim <= a.ndim:
+        return _raise_to_constant(a, exponent.item())
+    (power,) = node.tensors(exponent)
+    return _raise_to_tensor(a, power)
+
+
+def _raise_to_constant(a: Tensor, exponent: float) -> Tensor:
+    if a.dtype.is_float:
+        return a.pow(exponent)
+    if exponent == int(exponent):
+        return a.pow(int(exponent))
+    return a.cast("float64").pow(exponent).cast(a.dtype)
+
+
+def _raise_to_tensor(a: Tensor, exponent: Tensor) -> Tensor:
+    if a.dtype.is_float:
+        wide = "float64" if exponent.dtype.itemsize > 4 or a.dtype.itemsize > 4 else "float32"
+        return a.cast(wide).pow(exponent.cast(wide)).cast(a.dtype)
+    if exponent.dtype.is_float:
+        return a.cast("float64").pow(exponent.cast("float64")).cast(a.dtype)
+    # Powers of integers wrap, and so do not depend on how the base is read.
+    wide = "int64" if exponent.dtype.is_signed else "uint64"
+    return a.cast(wide).pow(exponent.cast(wide)).cast(a.dtype)
+
+
+@operator("Pow")
+def raise_to_power_along(a: Tensor, exponent: Tensor, *, axis: int | None = None, broadcast: int = 0) -> Tensor:
+    del broadcast
+    return _raise_to_tensor(a, place_along(a, exponent, axis))
+
+
+@operator("BitShift", since=11)
+def shift_bits(node: Call, x: Tensor, amount: Tensor, *, direction: str) -> Tensor:
+    if direction not in ("LEFT", "RIGHT"):
+        raise node.refuse(f"attribute 'direction' is {direction!r}, which is neither LEFT nor RIGHT")
+    return x.lshift(amount) if direction == "LEFT" else x.rshift(amount)
+
+
+@operator("Max", "Min", "Sum")
+def fold_terms(node: Call, *terms: Tensor, consumed_inputs: list[int] | None = None) -> Tensor:
+    del consumed_inputs
+    if not terms:
+        raise node.refuse("has no operands")
+    return reduce(getattr(Tensor, _VARIADIC[node.operator]), terms)
+
+
+@operator("Mean")
+def take_mean(node: Call, *terms: Tensor, consumed_inputs: list[int] | None = None) -> Tensor:
+    """Of tensors, element by element; narrow floats are added in float32."""
+    del consumed_inputs
+    if not terms:
+        raise node.refuse("has no operands")
+    kind = terms[0].dtype
+    wide = [term.cast("float32") if kind.itemsize < 4 else term for term in terms]
+    return reduce(Tensor.add, wide).div(len(terms)).cast(kind)
+
+
+_UNARY = {
+    "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
+    "BitwiseNot": "bitwise_not", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp", "Floor": "floor",
+    "Log": "log", "Neg": "neg", "Reciprocal": "reciprocal", "Round": "round", "Sign": "sign", "Sin": "sin", "Sinh": "sinh",
+    "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh",
+}  # fmt: skip
+
+
+@operator(*_UNARY)
+def map_elements(node: Call, x: Tensor, *, consumed_inputs: list[int] | None = None) -> Tensor:
+    """In the dtype of `x`: what Erf makes of integers is cut to integers."""
+    del consumed_inputs
+    value = getattr(x, _UNARY[node.operator])()
+    return value if value.dtype is x.dtype else value.cast(x.dtype)
