@@ -77,3 +77,20 @@ def test_groups_have_one_weight_in_version_18_and_channels_in_21(run_node):
 def test_zeros_have_no_direction(run_node):
     x = np.array([[0.0, 0.0], [3.0, 4.0]], np.float32)
     np.testing.assert_allclose(run_node("LpNormalization", [x], 22)[0], [[0, 0], [0.6, 0.8]], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("operator", "version", "sizes", "options"),
+    [
+        ("BatchNormalization", 15, [3, 3, 3, 3], {}),
+        ("BatchNormalization", 7, [(3, 4), (3, 4), (3, 4), (3, 4)], {"spatial": 0}),
+        ("GroupNormalization", 18, [1, 1], {"num_groups": 1}),
+        ("InstanceNormalization", 22, [3, 3], {}),
+        ("LayerNormalization", 17, [4], {}),
+        ("LRN", 13, [], {"size": 3}),
+    ],
+)
+def test_no_elements_are_normalized_to_none(run_node, operator, version, sizes, options):
+    operands = [np.ones(size, np.float32) for size in sizes]
+    (value,) = run_node(operator, [np.zeros((0, 3, 4), np.float32), *operands], version, **options)
+    assert value.shape == (0, 3, 4)

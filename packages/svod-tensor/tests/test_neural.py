@@ -98,6 +98,10 @@ def test_normalisations_agree_with_their_formulas(rng, a):
         Tensor(images).group_norm(4)
 
 
+def test_groups_of_no_images_are_none():
+    assert Tensor(np.zeros((0, 6, 2), np.float32)).group_norm(3).shape == (0, 6, 2)
+
+
 def test_half_layernorm_has_float32_statistics():
     x = Tensor.full((2, 64), 1000.0, dtype="float16") + Tensor.arange(64).cast("float16")
     assert np.isfinite(x.layernorm().numpy()).all()

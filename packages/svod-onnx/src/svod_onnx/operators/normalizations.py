@@ -57,7 +57,7 @@ def normalize_batch_or_measure(
 ) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
     """Versions up to 9: whoever reads the statistics wants those of the batch, and without `spatial` each place has its own."""
     del consumed_inputs
-    channels = x if spatial and x.ndim > 1 else x.reshape(x.shape[0], -1)
+    channels = x.unsqueeze(1) if x.ndim == 1 else x if spatial else x.flatten(1)
     scale, shift, old, older = (
         operand if spatial else operand.reshape(-1) for operand in (weight, bias, mean, variance)
     )

@@ -65,8 +65,8 @@ def convolve_deformed(
         numbers = inside.reshape(*(-1 if a == axis else 1 for a in range(n))).expand(*kernel).reshape(count, *(1,) * n)
         places.append(moves[:, :, :, axis].add(line.reshape(-1, *(1,) * (n - 1 - axis))).add(numbers))
     images = x.cast(wide).reshape(batch * offset_group, channels // offset_group, math.prod(sizes))  # pyright: ignore[reportOperatorIssue,reportArgumentType]
-    found = _interpolate(images, [place.reshape(batch * offset_group, -1) for place in places], sizes)
-    sampled = found.reshape(batch, offset_group, -1, count, *outputs)
+    found = _interpolate(images, [place.flatten(2).flatten(0, 1) for place in places], sizes)
+    sampled = found.reshape(batch, offset_group, images.shape[1], count, *outputs)
     if mask is not None:
         sampled = sampled.mul(mask.cast(wide).reshape(batch, offset_group, 1, count, *outputs))
     columns = sampled.reshape(batch, group, weight.shape[1] * count, math.prod(outputs))

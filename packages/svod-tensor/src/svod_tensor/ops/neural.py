@@ -11,6 +11,7 @@ from typing import Self, TypeVar
 
 from svod_dtype import float32, promote_types
 from svod_ir import ShapeError
+from svod_ir.sizes import normalize_size, product
 from svod_tensor._shapes import Axes, concrete_shape, normalize_axes
 from svod_tensor.ops.activation import softmax_rule
 from svod_tensor.ops.composed import gradient_rule, with_rule
@@ -133,7 +134,8 @@ class Neural(Theme):
                 shape=self.shape,
                 problem=f"has {channels} channels, which {n_groups} groups do not divide",
             )
-        normal = self.reshape(self.shape[0], n_groups, -1).layernorm(-1, eps).reshape(self.shape)
+        each = normalize_size(channels // n_groups * product(self.shape[2:]))
+        normal = self.reshape(self.shape[0], n_groups, each).layernorm(-1, eps).reshape(self.shape)
         aligned = [p if p is None else p.reshape(1, channels, *(1,) * (self.ndim - 2)) for p in (weight, bias)]
         return _affine(normal, *aligned)
 
