@@ -142,12 +142,18 @@ def _cut(x: T, sizes: Sequence[SInt]) -> T:
 
 
 def _spread_filters(x: T, filters: T, sizes: Sequence[SInt], geometry: Geometry) -> T:
-    """Where no two windows of the result meet: the products side by side, with zeros between them."""
+    """Where no two windows of the result meet: the products side by side, with zeros between them.
+
+    Sums are stored before they are put in their places, so that they are computed as those of a product of matrices.
+    """
     groups, (batch, channels, *spatial) = geometry.groups, x.shape
     n, per_group, kernel = len(spatial), normalize_size(channels // groups), filters.shape[2:]
     left = x.reshape(batch, groups, per_group, 1, *spatial, *(1,) * n)
     right = filters.reshape(1, groups, per_group, filters.shape[1], *(1,) * n, *kernel)
     total = left.mul(right).sum(2, dtype=x.dtype).flatten(1, 2)
+    if per_group != 1 and math.prod(kernel) > 1:  # pyright: ignore[reportArgumentType,reportCallIssue]
+        places, along = range(2 + n, 2 + 2 * n), range(2, 2 + n)
+        total = total.permute(0, 1, *places, *along).contiguous().permute(0, 1, *places, *along)
     for axis, (step, padding, size) in enumerate(zip(geometry.stride, geometry.padding, sizes, strict=True), 2):
         # What is left of the places' axes is behind all others, the first of them next to these.
         total = fit_axis(total.moveaxis(2 + n, axis + 1), axis + 1, 0, step).flatten(axis, axis + 1)
