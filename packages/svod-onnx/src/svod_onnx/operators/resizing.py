@@ -104,11 +104,12 @@ def _resize_axes(node: Call, x: Tensor, plan: dict[int, Axis], how: Filter, beyo
     patterns = {number: find_pattern(axis.scale, how) for number, axis in kept.items()}
     even = {number: pattern for number, pattern in patterns.items() if pattern is not None}
     result = _repeat_patterns(result, even)
-    for number, axis in kept.items():
-        if number in even:
-            continue
-        mixture = make_mixture(axis, how)
-        result = _mix(node, result, number, axis, mixture)
+    mixtures = {number: make_mixture(axis, how) for number, axis in kept.items() if number not in even}
+    times = {number: n for number, mixture in mixtures.items() if (n := _count_repeats(kept[number], mixture))}
+    result = _repeat_elements(result, times)
+    for number, mixture in mixtures.items():
+        axis = kept[number]
+        result = result if number in times else _mix(node, result, number, axis, mixture)
         if mixture.outside is not None:
             column = (-1, *(1,) * (x.ndim - number - 1))
             result = _to_constant(mixture.outside, x).reshape(column).where(beyond, result).cast(result.dtype)
@@ -127,17 +128,36 @@ def _repeat_patterns(x: Tensor, patterns: Mapping[int, Pattern]) -> Tensor:
         last = _cut(padded, number, size - 1, size)
         padded = Tensor.concat([*[first] * before, padded, *[last] * behind], axis=number)
     padded = padded.contiguous()
-    for number, pattern in patterns.items():
-        size, n_each = x.shape[number], pattern.weights.shape[0]
+    for number in sorted(patterns, reverse=True):
+        size, weights = x.shape[number], patterns[number].weights
         total: Tensor | None = None
-        for place in range(pattern.weights.shape[1]):
-            share = _to_constant(pattern.weights[:, place], x).cast(x.dtype.part)
+        for place in range(weights.shape[1]):
+            share = _to_constant(weights[:, place], x).cast(x.dtype.part)
             term = _cut(padded, number, place, place + size).unsqueeze(number + 1)
-            term = term.mul(share.reshape(n_each, *(1,) * (x.ndim - number - 1)))
+            term = term.mul(share.reshape(-1, *(1,) * (padded.ndim - number - 1)))
             total = term if total is None else total.add(term)
         assert total is not None
-        padded = total.flatten(number, number + 1)
-    return padded
+        padded = total
+    return _join_axes(padded, x.shape, {number: pattern.weights.shape[0] for number, pattern in patterns.items()})
+
+
+def _repeat_elements(x: Tensor, times: Mapping[int, int]) -> Tensor:
+    """Each element so many times along axes."""
+    if not times:
+        return x
+    wide = x
+    for number in sorted(times, reverse=True):
+        wide = wide.unsqueeze(number + 1)
+    shape = [
+        size for number, each in enumerate(x.shape) for size in (each, *([times[number]] if number in times else []))
+    ]
+    return _join_axes(wide.expand(*shape), x.shape, times)
+
+
+def _join_axes(x: Tensor, before: Sequence[Any], times: Mapping[int, int]) -> Tensor:
+    """Axes that have become longer, of which each element has an axis of its own. Stored before they are one: what reads the
+    result would compute from each position to which element it belongs."""
+    return x.contiguous().reshape(*(size * times.get(number, 1) for number, size in enumerate(before)))
 
 
 def _cut(x: Tensor, axis: int, begin: Any, end: Any) -> Tensor:
@@ -180,12 +200,16 @@ def _mix(node: Call, x: Tensor, number: int, axis: Axis, mixture: Mixture) -> Te
     return total
 
 
+def _count_repeats(axis: Axis, mixture: Mixture) -> int:
+    """How often each element is repeated, in their order; 0 where the result is not made so."""
+    n_each = axis.after // axis.before
+    if mixture.weights is not None or axis.after != n_each * axis.before:
+        return 0
+    return n_each if (mixture.positions[:, 0] == np.arange(axis.after) // n_each).all() else 0
+
+
 def _choose(node: Call, x: Tensor, number: int, axis: Axis, positions: np.ndarray) -> Tensor:
-    """One element for each position: by the form of the tensor where they repeat evenly, which needs no table of them."""
-    shape, n_each = x.shape, axis.after // axis.before
-    if axis.after == n_each * axis.before and (positions == np.arange(axis.after) // n_each).all():
-        wide = x.unsqueeze(number + 1).expand(*shape[: number + 1], n_each, *shape[number + 1 :])
-        return wide.reshape(*shape[:number], shape[number] * n_each, *shape[number + 1 :])
+    """One element for each position: by steps of one size where they are even, which needs no table of them."""
     _get_size(node, x, number)
     step = axis.before // axis.after
     if step and (positions == positions[0] + step * np.arange(axis.after)).all():
