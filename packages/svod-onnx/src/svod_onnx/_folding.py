@@ -77,7 +77,12 @@ def compute_on_host(node: Node, operands: Sequence[object]) -> tuple[object, ...
     del proto.input[:], proto.output[:]
     proto.input.extend(name and f"x{number}" for number, name in enumerate(node.inputs))
     proto.output.extend(name and f"y{number}" for number, name in enumerate(node.outputs))
-    evaluator: Any = ReferenceEvaluator(proto, opsets={node.domain: node.version})  # pyright: ignore[reportArgumentType]
+    # Of a node alone the evaluator takes the newest version, of a model the one that it asks for.
+    opset = onnx.OperatorSetIdProto(domain=node.domain, version=node.version)
+    graph = onnx.GraphProto(node=[proto])
+    graph.input.extend(onnx.ValueInfoProto(name=name) for name in dict.fromkeys(filter(None, proto.input)))
+    graph.output.extend(onnx.ValueInfoProto(name=name) for name in filter(None, proto.output))
+    evaluator: Any = ReferenceEvaluator(onnx.ModelProto(graph=graph, opset_import=[opset]))
     with np.errstate(all="ignore"):
         values = evaluator.run(None, {name: value for name, value in zip(proto.input, operands, strict=True) if name})
     results = iter(cast("list[object]", values))
