@@ -49,7 +49,7 @@ def can_fold(node: Node, operands: Sequence[np.ndarray]) -> bool:
         case "Expand" | "Tile":
             size = _multiply(operands[-1]) * operands[0].size
         case "Range":
-            start, limit, step = (float(array) if array.size == 1 else np.nan for array in operands)
+            start, limit, step = (float(array.item()) if array.size == 1 else np.nan for array in operands)
             size = abs(limit - start) / abs(step) if step else np.nan
         case _ if node.operator in _OF_THEIR_SIZE:
             sizes = sorted(max(array.size, 1) for array in operands)

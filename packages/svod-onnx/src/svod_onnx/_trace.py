@@ -20,7 +20,6 @@ from svod_tensor.errors import UserError
 __all__ = ["Call", "Inline", "Outcome", "Trace", "is_opaque", "iter_reads", "to_tensor"]
 
 
-@dataclass(frozen=True, slots=True)
 class Inline(Exception):
     """What an operator raises to be replaced by the nodes of a graph.
 
@@ -29,8 +28,9 @@ class Inline(Exception):
         arguments: what its inputs stand for, as values.
     """
 
-    graph: Graph
-    arguments: tuple[Value, ...] = ()
+    def __init__(self, graph: Graph, arguments: tuple[Value, ...] = ()) -> None:
+        super().__init__(graph.name)
+        self.graph, self.arguments = graph, arguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +199,19 @@ class Trace:
         for name, value in zip(node.outputs, results, strict=False):
             if name:
                 self.values[name] = cast("Value", value)
+
+    def run_graph(self, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
+        """The outputs of a subgraph, which may read the values around it.
+
+        Raises:
+            RunOnHostError: if one of its nodes needs numbers that are not known yet.
+        """
+        values = {**self.values, **graph.constants}
+        values |= {info.name: value for info, value in zip(graph.inputs, arguments, strict=True)}
+        inner = Trace(values, self.device, can_read=self.can_read, kinds=self._kinds)
+        if inner.run(graph.nodes).deferred:
+            raise RunOnHostError
+        return [inner.values[info.name] for info in graph.outputs]
 
     def can_fold(self, node: Node, operands: Sequence[Value], found: Operator | None) -> bool:
         """Whether a node is computed by onnx: operands that are known and small, or strings that svod-onnx has no function for."""

@@ -1,0 +1,315 @@
+"""Recurrent layers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import svod_tensor as sv
+from svod_onnx._registry import operator
+from svod_onnx._trace import Call
+from svod_tensor import Tensor
+
+__all__ = ["run_gated_units", "run_recurrent_units", "run_short_term_memory"]
+
+Activation = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """An activation, and what its parameters are where nothing is said; None where it has no such parameter."""
+
+    make: Callable[[Any, Any], Activation]
+    alpha: float | None = None
+    beta: float | None = None
+
+
+_FUNCTIONS: Final[dict[str, _Function]] = {
+    "affine": _Function(lambda a, b: lambda x: x * a + b, 1.0, 0.0),
+    "elu": _Function(lambda a, _: lambda x: x.elu(a), 1.0),
+    "hardsigmoid": _Function(lambda a, b: lambda x: (x * a + b).maximum(0).minimum(1), 0.2, 0.5),
+    "leakyrelu": _Function(lambda a, _: lambda x: x.leaky_relu(a), 0.01),
+    "relu": _Function(lambda _, __: Tensor.relu),
+    "scaledtanh": _Function(lambda a, b: lambda x: (x * b).tanh() * a, 1.0, 1.0),
+    "sigmoid": _Function(lambda _, __: Tensor.sigmoid),
+    "softplus": _Function(lambda _, __: Tensor.softplus),
+    "softsign": _Function(lambda _, __: Tensor.softsign),
+    "tanh": _Function(lambda _, __: Tensor.tanh),
+    "thresholdedrelu": _Function(lambda a, _: lambda x: (x > a).where(x, 0), 1.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """What the three kinds of layers have in common.
+
+    Attributes:
+        x: of shape (steps, batch, inputs).
+        weights: for each direction, of shape (directions, gates * width, inputs).
+        recurrence: likewise (directions, gates * width, width).
+        biases: (directions, 2 * gates * width), those of the inputs first; or None.
+        lengths: how many steps each row of the batch has, or None where all have all.
+        states: what is carried at the beginning, each of shape (directions, batch, width).
+        activations: for each direction, one after the other.
+        clip: how far from zero what goes into an activation may be, or None.
+        direction: "forward", "reverse" or "bidirectional".
+    """
+
+    x: Tensor
+    weights: Tensor
+    recurrence: Tensor
+    biases: Tensor | None
+    lengths: Tensor | None
+    states: tuple[Tensor, ...]
+    activations: tuple[str, ...]
+    alphas: Sequence[float]
+    betas: Sequence[float]
+    clip: float | None
+    direction: str
+
+    @property
+    def n_directions(self) -> int:
+        return _count_directions(self.direction)
+
+    def is_plain(self, *names: str) -> bool:
+        """Whether its activations have these names in each direction, and nothing else is unusual."""
+        found = tuple(name.lower() for name in self.activations)
+        return found == names * self.n_directions and self.clip is None and self.lengths is None
+
+    def list_activations(self) -> list[Activation]:
+        """The activations; those that have parameters take the next ones that are given."""
+        alphas, betas = iter(self.alphas), iter(self.betas)
+        made: list[Activation] = []
+        for name in self.activations:
+            function = _FUNCTIONS.get(name.lower())
+            if function is None:
+                raise ValueError(f"has no activation {name!r}; there are {', '.join(sorted(_FUNCTIONS))}")
+            alpha = None if function.alpha is None else next(alphas, function.alpha)
+            beta = None if function.beta is None else next(betas, function.beta)
+            made.append(function.make(alpha, beta))
+        return made
+
+    def limit(self, x: Tensor) -> Tensor:
+        return x if self.clip is None else x.maximum(-self.clip).minimum(self.clip)
+
+
+def _count_directions(direction: str) -> int:
+    return 2 if direction == "bidirectional" else 1
+
+
+_Step = Callable[[int, tuple[Tensor, ...], Tensor], tuple[Tensor, ...]]
+"""What is carried after a step: of a direction, what was carried, and the products of the inputs of shape (batch, gates * width)."""
+
+
+def _make_layer(
+    node: Call, x: Tensor, weights: Tensor, recurrence: Tensor, biases: Tensor | None, lengths: Tensor | None,
+    states: Sequence[Tensor | None], activations: Sequence[str], alphas: Sequence[float] | None,
+    betas: Sequence[float] | None, clip: float | None, direction: str, layout: int,
+) -> _Layer:  # fmt: skip
+    n_directions = _count_directions(direction)
+    if weights.shape[0] != n_directions:
+        raise node.refuse(f"is {direction}, and has weights of {weights.shape[0]} directions")
+    steps = x.transpose(0, 1) if layout else x
+    zeros = Tensor.zeros(n_directions, steps.shape[1], recurrence.shape[2], dtype=x.dtype)
+    begin = tuple(zeros if state is None else state.transpose(0, 1) if layout else state for state in states)
+    return _Layer(
+        steps, weights, recurrence, biases, lengths, begin, tuple(activations), alphas or (), betas or (), clip or None,
+        "forward" if direction == "foward" else direction,
+    )  # fmt: skip
+
+
+def _finish(layer: _Layer, outputs: Tensor, ends: Sequence[Tensor], layout: int) -> tuple[Tensor, ...]:
+    """The outputs (steps, directions, batch, width) and the last states (directions, batch, width), or with the batch first."""
+    dtype = layer.x.dtype
+    if layout:
+        outputs, ends = outputs.permute(2, 0, 1, 3), [end.transpose(0, 1) for end in ends]
+    return outputs.cast(dtype), *(end.cast(dtype) for end in ends)
+
+
+def _run_fused(
+    layer: _Layer, run: Callable[..., tuple[Tensor, Tensor | tuple[Tensor, ...]]], order: Sequence[int]
+) -> tuple[Tensor, list[Tensor]]:
+    """By a layer of svod, whose gates have another order.
+
+    Args:
+        layer: with plain activations.
+        run: `svod_tensor.lstm` or one of its kind.
+        order: which gate of ONNX is each of svod's.
+    """
+    n = len(order)
+
+    def arrange(rows: Tensor) -> Tensor:
+        gates = rows.reshape(n, -1, *rows.shape[1:])
+        return rows if list(order) == list(range(n)) else Tensor.concat([gates[number] for number in order])
+
+    weights: list[Tensor] = []
+    for number in range(layer.n_directions):
+        weights += [arrange(layer.weights[number]), arrange(layer.recurrence[number])]
+        if layer.biases is not None:
+            weights += [arrange(half) for half in layer.biases[number].reshape(2, -1).unbind(0)]
+    is_reverse = layer.direction == "reverse"
+    x = layer.x.flip(0) if is_reverse else layer.x
+    first, *others = layer.states
+    state = layer.states if others else first
+    outputs, ends = run(x, weights, state, bidirectional=layer.n_directions == 2)
+    steps, batch, width = outputs.shape
+    outputs = outputs.reshape(steps, batch, layer.n_directions, width // layer.n_directions).permute(0, 2, 1, 3)
+    return outputs.flip(0) if is_reverse else outputs, [*ends] if isinstance(ends, tuple) else [ends]
+
+
+def _run_steps(layer: _Layer, step: _Step) -> tuple[Tensor, list[Tensor]]:
+    """By one step after the other, in each direction."""
+    made = [_run_direction(layer, number, step) for number in range(layer.n_directions)]
+    outputs = Tensor.stack([outputs for outputs, _ in made], axis=1)
+    return outputs, [Tensor.stack(list(ends)) for ends in zip(*(ends for _, ends in made), strict=True)]
+
+
+def _run_direction(layer: _Layer, number: int, step: _Step) -> tuple[Tensor, tuple[Tensor, ...]]:
+    is_reverse = layer.direction == "reverse" or number == 1
+    n_steps = layer.x.shape[0]
+    x = layer.x.linear(layer.weights[number])
+    if is_reverse:
+        x = _reverse(x, layer.lengths)
+    begin = tuple(state[number] for state in layer.states)
+
+    def run(carried: Any, now: Any) -> Any:
+        inputs, time = now
+        states = carried
+        new = step(number, states, inputs)
+        if layer.lengths is None:
+            return new, new[0]
+        # A row that has ended keeps its states, and gives zeros.
+        goes_on = (time < layer.lengths.cast("int64")).unsqueeze(1)
+        kept = tuple(goes_on.where(one, other) for one, other in zip(new, states, strict=True))
+        return kept, goes_on.where(new[0], 0)
+
+    ends, outputs = sv.scan(run, begin, (x, Tensor.arange(n_steps, dtype="int64")))
+    return _reverse(outputs, layer.lengths) if is_reverse else outputs, tuple(ends)
+
+
+def _reverse(x: Tensor, lengths: Tensor | None) -> Tensor:
+    """The steps of each row in the opposite order, up to its length."""
+    if lengths is None:
+        return x.flip(0)
+    time = Tensor.arange(x.shape[0], dtype="int64").unsqueeze(1)
+    length = lengths.cast("int64").unsqueeze(0)
+    places = (time < length).where(length - 1 - time, time).unsqueeze(-1)
+    return x.take_along_axis(places.broadcast_to(x.shape), 0)
+
+
+def _split_biases(layer: _Layer, number: int, n_gates: int) -> tuple[list[Any], list[Any]]:
+    """The biases of the inputs and of the states, one for each gate; zeros where there are none."""
+    if layer.biases is None:
+        return [0.0] * n_gates, [0.0] * n_gates
+    rows = layer.biases[number].reshape(2 * n_gates, -1).unbind(0)
+    return list(rows[:n_gates]), list(rows[n_gates:])
+
+
+def _iter_gates(x: Tensor, n_gates: int) -> Iterator[Tensor]:
+    return iter(x.reshape(*x.shape[:-1], n_gates, -1).unbind(-2))
+
+
+@operator("RNN")
+def run_recurrent_units(
+    node: Call, x: Tensor, weights: Tensor, recurrence: Tensor, biases: Tensor | None = None,
+    lengths: Tensor | None = None, initial_h: Tensor | None = None, *, activations: list[str] | None = None,
+    activation_alpha: list[float] | None = None, activation_beta: list[float] | None = None, clip: float | None = None,
+    direction: str = "forward", hidden_size: int = 0, layout: int = 0, output_sequence: int = 0,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """`h = f(x @ W.T + h @ R.T + b)`."""
+    del hidden_size, output_sequence
+    names = (activations or ["Tanh", "Tanh"])[: _count_directions(direction)]
+    layer = _make_layer(
+        node, x, weights, recurrence, biases, lengths, [initial_h], names, activation_alpha, activation_beta, clip,
+        direction, layout,
+    )  # fmt: skip
+    for name in ("tanh", "relu"):
+        if layer.is_plain(name):
+            return _finish(layer, *_run_fused(layer, lambda *a, **k: sv.rnn(*a, nonlinearity=name, **k), [0]), layout)  # noqa: B023
+    functions = layer.list_activations()
+
+    def step(number: int, states: tuple[Tensor, ...], inputs: Tensor) -> tuple[Tensor, ...]:
+        (of_inputs,), (of_states,) = _split_biases(layer, number, 1)
+        total = inputs + states[0].linear(layer.recurrence[number]) + of_inputs + of_states
+        return (functions[number](layer.limit(total)),)
+
+    return _finish(layer, *_run_steps(layer, step), layout)
+
+
+@operator("GRU")
+def run_gated_units(
+    node: Call, x: Tensor, weights: Tensor, recurrence: Tensor, biases: Tensor | None = None,
+    lengths: Tensor | None = None, initial_h: Tensor | None = None, *, activations: list[str] | None = None,
+    activation_alpha: list[float] | None = None, activation_beta: list[float] | None = None, clip: float | None = None,
+    direction: str = "forward", hidden_size: int = 0, layout: int = 0, linear_before_reset: int = 0,
+    output_sequence: int = 0,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Gates z, r, h: `h = (1 - z) * g(...) + z * h`, where r applies to the state, or to its product with the weights."""
+    del hidden_size, output_sequence
+    layer = _make_layer(
+        node, x, weights, recurrence, biases, lengths, [initial_h],
+        activations or ["Sigmoid", "Tanh"] * _count_directions(direction), activation_alpha, activation_beta, clip, direction, layout,
+    )  # fmt: skip
+    if linear_before_reset and layer.is_plain("sigmoid", "tanh"):
+        return _finish(layer, *_run_fused(layer, sv.gru, [1, 0, 2]), layout)
+    functions = layer.list_activations()
+
+    def step(number: int, states: tuple[Tensor, ...], inputs: Tensor) -> tuple[Tensor, ...]:
+        f, g = functions[2 * number : 2 * number + 2]
+        of_inputs, of_states = _split_biases(layer, number, 3)
+        (h,) = states
+        update, reset, new = _iter_gates(inputs, 3)
+        rows = layer.recurrence[number].reshape(3, -1, *h.shape[-1:]).unbind(0)
+        z = f(layer.limit(update + h.linear(rows[0]) + of_inputs[0] + of_states[0]))
+        r = f(layer.limit(reset + h.linear(rows[1]) + of_inputs[1] + of_states[1]))
+        behind = (
+            r * (h.linear(rows[2]) + of_states[2]) if linear_before_reset else (r * h).linear(rows[2]) + of_states[2]
+        )
+        n = g(layer.limit(new + of_inputs[2] + behind))
+        return ((1 - z) * n + z * h,)
+
+    return _finish(layer, *_run_steps(layer, step), layout)
+
+
+@operator("LSTM")
+def run_short_term_memory(
+    node: Call, x: Tensor, weights: Tensor, recurrence: Tensor, biases: Tensor | None = None,
+    lengths: Tensor | None = None, initial_h: Tensor | None = None, initial_c: Tensor | None = None,
+    peepholes: Tensor | None = None, *, activations: list[str] | None = None,
+    activation_alpha: list[float] | None = None, activation_beta: list[float] | None = None, clip: float | None = None,
+    direction: str = "forward", hidden_size: int = 0, input_forget: int = 0, layout: int = 0, output_sequence: int = 0,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Gates i, o, f, c; with peepholes the first three look at the cell, and coupled ones forget as much as they let in."""
+    del hidden_size, output_sequence
+    layer = _make_layer(
+        node, x, weights, recurrence, biases, lengths, [initial_h, initial_c],
+        activations or ["Sigmoid", "Tanh", "Tanh"] * _count_directions(direction), activation_alpha, activation_beta, clip, direction,
+        layout,
+    )  # fmt: skip
+    if peepholes is None and not input_forget and layer.is_plain("sigmoid", "tanh", "tanh"):
+        return _finish(layer, *_run_fused(layer, sv.lstm, [0, 2, 3, 1]), layout)
+    functions = layer.list_activations()
+
+    def step(number: int, states: tuple[Tensor, ...], inputs: Tensor) -> tuple[Tensor, ...]:
+        f, g, finish = functions[3 * number : 3 * number + 3]
+        of_inputs, of_states = _split_biases(layer, number, 4)
+        h, c = states
+        looks: list[Any] = [0.0] * 3 if peepholes is None else list(peepholes[number].reshape(3, -1).unbind(0))
+        sums = [
+            inner + outer + one + other
+            for inner, outer, one, other in zip(
+                _iter_gates(inputs, 4),
+                _iter_gates(h.linear(layer.recurrence[number]), 4),
+                of_inputs,
+                of_states,
+                strict=True,
+            )
+        ]
+        enter = f(layer.limit(sums[0] + looks[0] * c))
+        forget = 1 - enter if input_forget else f(layer.limit(sums[2] + looks[2] * c))
+        cell = forget * c + enter * g(layer.limit(sums[3]))
+        leave = f(layer.limit(sums[1] + looks[1] * cell))
+        return leave * finish(cell), cell
+
+    return _finish(layer, *_run_steps(layer, step), layout)
