@@ -50,16 +50,18 @@ def align_regions(
         counts.append(count)
         axes.append(_sample_axis(corners[:, place], each, count, n_parts, most, x.shape[2 + axis]))  # pyright: ignore[reportArgumentType]
     rows, columns = axes
-    # Behind the channels: regions, parts and samples along the height, then parts and samples along the width.
+    # Regions, parts and samples along the height, parts and samples along the width, channels.
     found = _look_up(wide, batch_indices, rows.positions, columns.positions)
-    parts = found.mul(rows.weights.unsqueeze(-1).unsqueeze(-1)).mul(columns.weights.unsqueeze(1).unsqueeze(1))
-    total = counts[0].mul(counts[1]).reshape(-1, 1, 1)
+    weights = rows.weights.unsqueeze(-1).unsqueeze(-1).mul(columns.weights.unsqueeze(1).unsqueeze(1))
+    total = counts[0].mul(counts[1]).reshape(-1, 1, 1, 1)
     counted = rows.is_counted.unsqueeze(-1).unsqueeze(-1).logical_and(columns.is_counted.unsqueeze(1).unsqueeze(1))
     if mode.lower() == "avg":
-        value = counted.where(parts, 0.0).sum((3, 5)).div(total.maximum(1))
+        shares = counted.where(weights, 0.0).contiguous().unsqueeze(-1)
+        value = found.mul(shares).sum((2, 4)).div(total.maximum(1))
     else:
-        value = total.gt(0).where(counted.where(parts, -math.inf).max((3, 5)), 0.0)
-    return value.transpose(0, 1).cast(x.dtype)
+        parts = counted.unsqueeze(-1).where(found.mul(weights.unsqueeze(-1)), -math.inf)
+        value = total.gt(0).where(parts.max((2, 4)), 0.0)
+    return value.moveaxis(-1, 1).cast(x.dtype)
 
 
 @operator("RoiAlign", since=10)
@@ -76,14 +78,15 @@ def align_corner_regions(
 
 
 def _know_most(node: Call, label: str, counts: Tensor) -> int:
-    """A power of two that none of the counts exceeds, so that other regions mostly need no other program."""
+    """A number of three binary digits and zeros that none of the counts exceeds, so that other regions mostly need no other
+    program: each number that is read has one of its own."""
     size = counts.size
     largest = counts.max() if not isinstance(size, int) or size else counts.sum()
-    bits = largest.maximum(1).sub(1).cast("int64")
-    # The next power of two: computed here, since each number that is read has a program of its own.
-    power = Tensor.arange(31, dtype="int64", device=str(counts.device))
-    length = bits.rshift(power).gt(0).cast("int64").sum()
-    return 1 << int(node.know(label, length))
+    number = largest.maximum(1).cast("int64")
+    places = Tensor.arange(31, dtype="int64", device=str(counts.device))
+    n_dropped = number.rshift(places).gt(0).cast("int64").sum().sub(3).maximum(0)
+    unit = number.ones_like().lshift(n_dropped)
+    return int(node.know(label, number.add(unit).sub(1).floor_divide(unit).mul(unit)))
 
 
 def _sample_axis(begin: Tensor, each: Tensor, count: Tensor, n_parts: int, most: int, size: int) -> _Samples:
@@ -114,12 +117,13 @@ def _sample_axis(begin: Tensor, each: Tensor, count: Tensor, n_parts: int, most:
 
 def _look_up(x: Tensor, batch_indices: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """The elements of images (batch, channels, height, width) in rows and columns of the shape (regions, parts, samples): shape
-    (channels, regions, parts, samples, parts, samples)."""
+    (regions, parts, samples, parts, samples, channels)."""
     height, width = x.shape[2:]
     image = batch_indices.cast("int64").reshape(-1, 1, 1)
     lines = image.mul(height).add(rows).mul(width)  # pyright: ignore[reportArgumentType]
     positions = lines.unsqueeze(-1).unsqueeze(-1).add(columns.unsqueeze(1).unsqueeze(1))
-    return x.transpose(0, 1).flatten(1).take(positions, 1)
+    # All channels of an element lie side by side, since they are looked up together.
+    return x.moveaxis(1, -1).flatten(0, 2).contiguous().take(positions, 0)
 
 
 @operator("MaxRoiPool")
@@ -141,6 +145,6 @@ def pool_regions(node: Call, x: Tensor, rois: Tensor, *, pooled_shape: list[int]
         axes.append((position.clip(0, size - 1).cast("int64"), position.lt(behind.unsqueeze(-1))))  # pyright: ignore[reportArgumentType]
     (rows, has_row), (columns, has_column) = axes
     found = _look_up(x, rois[:, 0], rows, columns)
-    inside = has_row.unsqueeze(-1).unsqueeze(-1).logical_and(has_column.unsqueeze(1).unsqueeze(1))
-    largest = inside.where(found, -math.inf).max((3, 5))
-    return inside.any((2, 4)).where(largest, 0.0).transpose(0, 1).cast(x.dtype)
+    inside = has_row.unsqueeze(-1).unsqueeze(-1).logical_and(has_column.unsqueeze(1).unsqueeze(1)).unsqueeze(-1)
+    largest = inside.where(found, -math.inf).max((2, 4))
+    return inside.any((2, 4)).where(largest, 0.0).moveaxis(-1, 1).cast(x.dtype)
