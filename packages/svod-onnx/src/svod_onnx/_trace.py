@@ -299,8 +299,10 @@ class Trace:
     def get_element_type(self, name: str) -> int:
         """The ONNX type of a tensor; of one that was computed, that of its dtype."""
         value = self.values[name]
+        if isinstance(value, np.ndarray):
+            return get_element_type(value.dtype)
         assert isinstance(value, Tensor)
-        return self._kinds.get(name) or get_element_type(value.dtype.numpy)
+        return self._kinds.get(name) or get_element_type(np.dtype(str(value.dtype)))
 
     def get_tensor(self, node: Node, name: str, value: Value) -> Tensor:
         """A value as a tensor; an array becomes one once."""
