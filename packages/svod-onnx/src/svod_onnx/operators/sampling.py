@@ -89,6 +89,9 @@ def _interpolate(images: Tensor, places: list[Tensor], sizes: list[Any]) -> Tens
     """
     lows = [place.floor() for place in places]
     parts = [place.sub(low) for place, low in zip(places, lows, strict=True)]
+    # All channels of an element lie side by side, since they are looked up together.
+    elements = images.moveaxis(1, -1).flatten(0, 1).contiguous()
+    starts = Tensor.arange(images.shape[0], dtype="int64", device=str(images.device)).mul(images.shape[2]).unsqueeze(1)
     total: Tensor | None = None
     for corner in product((0, 1), repeat=len(sizes)):
         weight: Tensor | None = None
@@ -104,8 +107,10 @@ def _interpolate(images: Tensor, places: list[Tensor], sizes: list[Any]) -> Tens
             position = number if position is None else position.mul(size).add(number)
             inside = is_in if inside is None else inside.logical_and(is_in)
         assert weight is not None and position is not None and inside is not None
-        wanted = position.unsqueeze(1).expand(images.shape[0], images.shape[1], position.shape[1])
-        term = inside.unsqueeze(1).where(images.take_along_axis(wanted, 2).mul(weight.unsqueeze(1)), 0.0)
+        share = inside.where(weight, 0.0).contiguous().unsqueeze(-1)
+        found = elements.take(position.add(starts).contiguous(), 0)
+        # What counts nothing may be NaN.
+        term = share.ne(0).where(found.mul(share), 0.0)
         total = term if total is None else total.add(term)
     assert total is not None
-    return total
+    return total.moveaxis(-1, 1)
