@@ -342,3 +342,10 @@ def test_dlpack_gives_every_dtype_to_others(dtype, wrap):
         y = Tensor.from_dlpack(wrap(source))
         assert y.dtype is x.dtype
         assert y.tolist() == source.tolist()
+
+
+def test_scalars_of_numpy_become_numbers_of_python() -> None:
+    for value in (np.float64(2.5), np.float32(2.5), np.int64(-3), np.bool_(True), np.complex128(1 + 2j)):
+        made = Tensor(value, dtype=str(value.dtype))
+        assert made.uop.src or type(made.uop.arg) in (float, int, bool)
+        np.testing.assert_array_equal(made.numpy(), np.asarray(value), strict=True)

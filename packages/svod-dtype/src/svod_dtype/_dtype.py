@@ -369,7 +369,7 @@ def round_float(value: Scalar, dtype: DType) -> float:
 
 def _to_double(value: Scalar, scalar: DType) -> float:
     if isinstance(value, float):
-        return value
+        return float(value)  # numpy's float64 is a float of Python too, and compares with tuples element by element
     magnitude = abs(value)
     if magnitude > 1 << 53 and scalar is not float64:
         # A sticky last bit stands for the bits that a double cannot hold, so that rounding again is exact.
