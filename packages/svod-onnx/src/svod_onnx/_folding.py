@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 
 from svod_onnx._graph import DEFAULT_DOMAIN, Node
+from svod_onnx._types import HOST_TYPES
 
 __all__ = ["FOLDED_SIZE", "can_fold", "compute_on_host"]
 
@@ -44,6 +45,8 @@ def can_fold(node: Node, operands: Sequence[np.ndarray]) -> bool:
     if node.domain != DEFAULT_DOMAIN or node.message is None or any(array.size > FOLDED_SIZE for array in operands):
         return False
     match node.operator:
+        case "Cast" | "CastLike" if any(array.dtype in HOST_TYPES.values() for array in operands):
+            return False  # the reference implementation converts none of four bits to others of four
         case "ConstantOfShape":
             size = _multiply(operands[0])
         case "Expand" | "Tile":

@@ -18,6 +18,7 @@ from svod_onnx._folding import FOLDED_SIZE
 from svod_onnx._graph import Graph, Node
 from svod_onnx._registry import Value, find_operator
 from svod_onnx._trace import Trace, is_opaque, iter_reads, to_tensor
+from svod_onnx._types import HOST_TYPES, get_element_type
 from svod_onnx.errors import ValueNeededError
 from svod_tensor import Tensor, jit
 
@@ -39,12 +40,13 @@ class Program:
         self.graph: Final = graph
         self.device: Final = device
         self.kinds: Final = {info.name: info.element_type for info in graph.inputs if info.kind == "tensor"}
+        self.kinds.update(_list_kinds({**outer, **graph.constants}))
         self.output_names: Final = tuple(info.name for info in graph.outputs)
         self._lock: Final = threading.Lock()
         self._roots: LRUCache[object, _Stage] = LRUCache(_N_STAGES)
         self._static: frozenset[str] = frozenset()
         self.nodes, self.constants = _fold_constants(
-            _prune(graph), {**outer, **graph.constants}, self.output_names, device
+            _prune(graph), {**outer, **graph.constants}, self.output_names, device, self.kinds
         )
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
@@ -236,7 +238,11 @@ def _prune(graph: Graph) -> tuple[Node, ...]:
 
 
 def _fold_constants(
-    nodes: Sequence[Node], constants: Mapping[str, Value], outputs: Iterable[str], device: str | None
+    nodes: Sequence[Node],
+    constants: Mapping[str, Value],
+    outputs: Iterable[str],
+    device: str | None,
+    kinds: dict[str, int],
 ) -> tuple[tuple[Node, ...], dict[str, Value]]:
     """The nodes that depend on inputs, and the values of the others, computed once.
 
@@ -246,7 +252,7 @@ def _fold_constants(
         name: to_tensor(cast("np.ndarray", value), device) if _is_large(value) else value
         for name, value in constants.items()
     }
-    trace = Trace(values, device, can_read=True)
+    trace = Trace(values, device, can_read=True, kinds=kinds)
     kept: list[Node] = []
     for node in nodes:
         if not trace.values.keys() >= iter_reads(node) or node.subgraphs() or _is_random(node):
@@ -263,6 +269,16 @@ def _fold_constants(
     lazy = [value for value in folded.values() if isinstance(value, Tensor) and not value.is_realized]
     Tensor.realize_batch(lazy)
     return tuple(kept), folded
+
+
+def _list_kinds(constants: Mapping[str, Value]) -> dict[str, int]:
+    """The types of the constants that tensors carry in a wider one."""
+    narrow = set(HOST_TYPES.values())
+    return {
+        name: get_element_type(value.dtype)
+        for name, value in constants.items()
+        if isinstance(value, np.ndarray) and value.dtype in narrow
+    }
 
 
 def _is_large(value: Value) -> bool:

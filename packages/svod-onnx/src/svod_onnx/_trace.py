@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 import numpy as np
+import onnx
 
 from svod_onnx._folding import can_fold, compute_on_host
 from svod_onnx._graph import DEFAULT_DOMAIN, Graph, Node, list_free_names
@@ -62,6 +63,11 @@ class Call:
         """Whether something may read a result."""
         return number < len(self.node.outputs) and self.node.outputs[number] != ""
 
+    def set_element_type(self, kind: int, number: int = 0) -> None:
+        """Say which ONNX type a result has, where its dtype carries narrower ones too."""
+        if number < len(self.node.outputs):
+            self.trace.set_element_type(self.node.outputs[number], kind)
+
     def tensors(self, *values: Value) -> tuple[Tensor, ...]:
         """Operands that the operator took as values, as tensors; one may be given more than once."""
         names = {id(self.trace.values[name]): name for name in self.node.inputs if name}
@@ -106,6 +112,16 @@ def iter_reads(node: Node) -> set[str]:
     return set(node.inputs).union(*map(list_free_names, node.subgraphs())) - {""}
 
 
+def _list_result_types(node: Node) -> list[int | None]:
+    """For each result, the number of the first operand that always has the same type."""
+    try:
+        schema = onnx.defs.get_schema(node.operator, node.version, node.domain)
+    except onnx.defs.SchemaError:
+        return []
+    formal = [info.type_str for info in schema.inputs]
+    return [formal.index(info.type_str) if info.type_str in formal else None for info in schema.outputs]
+
+
 def is_opaque(value: Value) -> bool:
     """Whether a value can be computed with on the host alone: strings."""
     return isinstance(value, np.ndarray) and value.dtype.kind in "OUST"
@@ -134,7 +150,7 @@ class Trace:
         values: what is known before: inputs, weights, and what earlier stages computed.
         device: where constants become tensors.
         can_read: whether the numbers of every tensor may be read, and operators that compute on the host are called.
-        kinds: the ONNX types of inputs, which tensors that carry a narrow type do not tell.
+        kinds: the ONNX types of values, which tensors that carry a narrow type do not tell; what nodes compute is added.
     """
 
     def __init__(
@@ -143,10 +159,10 @@ class Trace:
         device: str | None = None,
         *,
         can_read: bool = False,
-        kinds: Mapping[str, int] | None = None,
+        kinds: dict[str, int] | None = None,
     ) -> None:
         self.values: dict[str, Value] = dict(values)
-        self._kinds: Final = kinds or {}
+        self._kinds: Final = {} if kinds is None else kinds
         self.device: Final = device
         self.can_read: Final = can_read
         self._tensors: dict[str, Tensor] = {}
@@ -199,6 +215,19 @@ class Trace:
         for name, value in zip(node.outputs, results, strict=False):
             if name:
                 self.values[name] = cast("Value", value)
+                if isinstance(value, np.ndarray) and value.dtype in HOST_TYPES.values():
+                    self._kinds[name] = get_element_type(value.dtype)
+        self._pass_kinds(node)
+
+    def _pass_kinds(self, node: Node) -> None:
+        """Give what has the type of a narrow operand by the schema that type."""
+        kinds = {number: self._kinds.get(name, 0) for number, name in enumerate(node.inputs)}
+        if not any(kind in HOST_TYPES for kind in kinds.values()):
+            return
+        types = _list_result_types(node)
+        for name, source in zip(node.outputs, types, strict=False):
+            if name and source is not None and kinds.get(source) in HOST_TYPES:
+                self._kinds.setdefault(name, kinds[source])
 
     def run_graph(self, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
         """The outputs of a subgraph, which may read the values around it.
@@ -296,8 +325,11 @@ class Trace:
         self.values[name] = array
         return array
 
+    def set_element_type(self, name: str, kind: int) -> None:
+        self._kinds[name] = kind
+
     def get_element_type(self, name: str) -> int:
-        """The ONNX type of a tensor; of one that was computed, that of its dtype."""
+        """The ONNX type of a tensor: what is known of it, or that of its dtype."""
         value = self.values[name]
         if isinstance(value, np.ndarray):
             return get_element_type(value.dtype)

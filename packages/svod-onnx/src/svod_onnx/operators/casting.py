@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 
 from svod_onnx._narrow_types import NARROW_FLOATS, NARROW_INTEGERS, round_to_power, wrap_integer
-from svod_onnx._registry import Known, RunOnHostError, Value, operator
+from svod_onnx._registry import RunOnHostError, Value, operator
 from svod_onnx._trace import Call, is_opaque, to_tensor
-from svod_onnx._types import STRING, find_carrier, find_host_type, get_element_type, get_type_name
+from svod_onnx._types import HOST_TYPES, STRING, find_carrier, find_host_type, get_element_type, get_type_name
 from svod_tensor import Tensor
 
 __all__ = ["cast", "cast_by_name", "cast_like", "convert", "reinterpret"]
@@ -45,51 +45,91 @@ def convert(x: Tensor, kind: int, *, saturate: bool = True, round_mode: str = "u
     return x.cast(carrier)
 
 
-def _write_strings(x: Known, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
-    del to, saturate, round_mode
-    return x.astype(np.str_).astype(object)
-
-
-@operator("Cast", since=6, host=_write_strings)
-def cast(x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
+def _cast_on_host(node: Call, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
+    """To strings or from them: numbers as numpy writes and Python reads them."""
+    array = _read(node, x)
     if to == STRING:
+        return array.astype(np.str_).astype(object)
+    return convert(to_tensor(_read_numbers(array, to)), to, saturate=bool(saturate), round_mode=round_mode)
+
+
+def _read_numbers(texts: np.ndarray, kind: int) -> np.ndarray:
+    """The numbers that strings stand for, in the widest type of those that a conversion to `kind` begins with."""
+    values = [text.decode() if isinstance(text, bytes) else str(text) for text in texts.flat]
+    carrier = find_carrier(kind)
+    if carrier is None or carrier.is_inexact or not all(map(_is_integer, values)):
+        return np.array([float(value) for value in values], dtype=np.float64).reshape(texts.shape)
+    wide = np.uint64 if kind == _T.UINT64 else np.int64
+    return np.array([int(value) for value in values], dtype=wide).reshape(texts.shape)
+
+
+def _is_integer(text: str) -> bool:
+    return text.strip().lstrip("+-").isdigit()
+
+
+@operator("Cast", since=6, host=_cast_on_host)
+def cast(node: Call, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
+    if to == STRING or is_opaque(x):
         raise RunOnHostError
-    return convert(_get_tensor(x), to, saturate=bool(saturate), round_mode=round_mode)
+    node.set_element_type(to)
+    (tensor,) = node.tensors(x)
+    return convert(tensor, to, saturate=bool(saturate), round_mode=round_mode)
 
 
-@operator("Cast")
-def cast_by_name(x: Tensor, *, to: str) -> Value:
+def _cast_by_name_on_host(node: Call, x: Value, *, to: str) -> Value:
+    return _cast_on_host(node, x, to=_T.DataType.Value(to))
+
+
+@operator("Cast", host=_cast_by_name_on_host)
+def cast_by_name(node: Call, x: Value, *, to: str) -> Value:
     """Up to version 5 the type has a name."""
-    return convert(x, _T.DataType.Value(to))
+    return cast(node, x, to=_T.DataType.Value(to))
 
 
-def _write_strings_like(x: Known, like: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
-    del like, saturate, round_mode
-    return x.astype(np.str_).astype(object)
-
-
-@operator("CastLike", host=_write_strings_like)
-def cast_like(node: Call, x: Value, like: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
+def _get_kind_like(node: Call, like: Value) -> int:
     if isinstance(like, np.ndarray):
-        kind = STRING if is_opaque(like) else get_element_type(like.dtype)
-    else:
-        kind = node.trace.get_element_type(node.node.inputs[1])
-    return cast(x, to=kind, saturate=saturate, round_mode=round_mode)
+        return STRING if is_opaque(like) else get_element_type(like.dtype)
+    return node.trace.get_element_type(node.node.inputs[1])
 
 
-@operator("BitCast")
-def reinterpret(x: Tensor, *, to: int) -> Tensor:
+def _cast_like_on_host(node: Call, x: Value, like: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
+    return _cast_on_host(node, x, to=_get_kind_like(node, like), saturate=saturate, round_mode=round_mode)
+
+
+@operator("CastLike", host=_cast_like_on_host)
+def cast_like(node: Call, x: Value, like: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
+    return cast(node, x, to=_get_kind_like(node, like), saturate=saturate, round_mode=round_mode)
+
+
+def _reinterpret_on_host(node: Call, x: Value, *, to: int) -> Value:
+    """The bits of types that svod has no dtype for, of which a tensor has not the bits but the numbers."""
+    array, wanted = _read(node, x), find_host_type(to)
+    if wanted is None or array.dtype.itemsize != wanted.itemsize:
+        raise node.refuse(f"reads elements of type {array.dtype} as {get_type_name(to)}, which have not as many bits")
+    return np.ascontiguousarray(array).view(wanted).reshape(array.shape)
+
+
+@operator("BitCast", host=_reinterpret_on_host)
+def reinterpret(node: Call, x: Value, *, to: int) -> Tensor:
     """The same bits, as elements of a type of as many bits."""
-    dtype, carrier = find_host_type(to), find_carrier(to)
-    if dtype is None or carrier is None or to in NARROW_INTEGERS or str(carrier) != str(dtype):
-        raise ValueError(f"elements of type {get_type_name(to)} have no bits of their own in a tensor")
-    bits = x.cast("uint8") if x.dtype.is_bool else x  # one byte of 0 or 1
-    return bits.bitcast(carrier)
+    kind = get_element_type(x.dtype) if isinstance(x, np.ndarray) else node.trace.get_element_type(node.node.inputs[0])
+    carrier = find_carrier(to)
+    if carrier is None or kind == STRING:
+        raise node.refuse("reads strings as numbers, or numbers as strings")
+    if kind in HOST_TYPES or to in HOST_TYPES:
+        raise RunOnHostError
+    (tensor,) = node.tensors(x)
+    if tensor.dtype.itemsize != carrier.itemsize:
+        raise node.refuse(f"reads elements of type {tensor.dtype} as {carrier}, which have not as many bits")
+    bits = tensor.cast("uint8") if tensor.dtype.is_bool else tensor  # one byte of 0 or 1
+    return bits.bitcast("uint8").ne(0) if carrier.is_bool else bits.bitcast(carrier)
 
 
-def _get_tensor(x: Value) -> Tensor:
+def _read(node: Call, x: Value) -> np.ndarray:
+    """The elements of an operand, in numpy's dtype of its ONNX type."""
     if isinstance(x, np.ndarray):
-        return to_tensor(x, is_constant=True)
-    if not isinstance(x, Tensor):
-        raise TypeError("takes a tensor, and got none")
-    return x
+        return x
+    (tensor,) = node.tensors(x)
+    wanted = find_host_type(node.trace.get_element_type(node.node.inputs[0]))
+    array = tensor.numpy()
+    return array if wanted is None else array.astype(wanted, copy=False)
