@@ -250,7 +250,9 @@ class Trace:
         if not present or not all(isinstance(value, np.ndarray) for value in present):
             return False
         arrays = cast("list[np.ndarray]", present)
-        return any(map(is_opaque, arrays)) or can_fold(node, arrays)
+        if any(map(is_opaque, arrays)):
+            return found is None or found.host is None
+        return can_fold(node, arrays)
 
     def call(self, node: Node, found: Operator, operands: Sequence[Value]) -> tuple[object, ...]:
         """The results of an operator's function."""
