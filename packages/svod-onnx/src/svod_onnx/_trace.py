@@ -214,9 +214,9 @@ class Trace:
                 results = self.call(node, found, operands)
         for name, value in zip(node.outputs, results, strict=False):
             if name:
-                self.values[name] = cast("Value", value)
-                if isinstance(value, np.ndarray) and value.dtype in HOST_TYPES.values():
-                    self._kinds[name] = get_element_type(value.dtype)
+                made = self.values[name] = cast("Value", value)
+                if isinstance(made, np.ndarray) and made.dtype in HOST_TYPES.values():
+                    self._kinds[name] = get_element_type(made.dtype)
         self._pass_kinds(node)
 
     def _pass_kinds(self, node: Node) -> None:
