@@ -26,7 +26,9 @@ def choose_branch(condition: Known, *, then_branch: Graph, else_branch: Graph) -
     raise Inline(then_branch if condition.item() else else_branch)
 
 
-def _repeat_on_host(node: Call, trips: Value, condition: Value, *carried: Value, body: Graph) -> tuple[Value, ...]:
+def _repeat_on_host(
+    node: Call, trips: Value = None, condition: Value = None, *carried: Value, body: Graph
+) -> tuple[Value, ...]:
     return _repeat(node, _read(trips), _read(condition), carried, body, None)
 
 
@@ -35,7 +37,9 @@ def _read(value: Value) -> Value:
 
 
 @operator("Loop", host=_repeat_on_host)
-def repeat_body(node: Call, trips: Value, condition: Value, *carried: Value, body: Graph) -> tuple[Value, ...]:
+def repeat_body(
+    node: Call, trips: Value = None, condition: Value = None, *carried: Value, body: Graph
+) -> tuple[Value, ...]:
     """The iterations one after the other in one program, where their number is known while it is built; else on the host."""
     if isinstance(trips, Tensor) or isinstance(condition, Tensor):
         raise RunOnHostError
