@@ -16,6 +16,7 @@ from cachetools import LRUCache
 
 from svod_onnx._folding import FOLDED_SIZE
 from svod_onnx._graph import Graph, Node
+from svod_onnx._kept_weights import Weights
 from svod_onnx._registry import Value, find_operator
 from svod_onnx._trace import Trace, is_opaque, iter_reads, to_tensor
 from svod_onnx._types import HOST_TYPES, get_element_type
@@ -48,6 +49,7 @@ class Program:
         self.nodes, self.constants = _fold_constants(
             _prune(graph), {**outer, **graph.constants}, self.output_names, device, self.kinds
         )
+        self._weights: Final = Weights(self.constants.values())
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
         """The outputs by name.
@@ -75,13 +77,29 @@ class Program:
         Raises:
             ValueNeededError: if a node needs numbers that depend on `inputs`.
         """
-        trace = Trace({**self.constants, **inputs}, self.device, kinds=self.kinds)
+        trace = self.make_trace({**self.constants, **inputs})
         outcome = trace.run(self.nodes)
         if outcome.deferred:
             node = outcome.deferred[0]
             value = next(iter([*outcome.needed, *node.inputs, ""]))
             raise ValueNeededError(node=node.title, operator=node.qualified, value=value)
         return {name: trace.values[name] for name in self.output_names}
+
+    def make_trace(self, values: Mapping[str, Value]) -> Trace:
+        """A walk over nodes of the program, with `values` and what was computed of its weights."""
+        return Trace(values, self.device, kinds=dict(self.kinds), weights=self._weights)
+
+    def collect_weights(self, nodes: Sequence[Node], values: Mapping[str, Value]) -> None:
+        """Compute what nodes make of weights alone, before a program is built that reads it."""
+        if not any(map(_may_arrange, nodes)):
+            return
+        with self._lock:
+            self._weights.is_collecting = True
+            try:
+                self.make_trace(values).run(nodes, _list_missing(nodes, values))
+                self._weights.realize()
+            finally:
+                self._weights.is_collecting = False
 
     def add_static(self, names: Iterable[str]) -> None:
         """Let the values of inputs be known while stages are built, which are then made for each of them."""
@@ -136,12 +154,15 @@ class _Stage:
         self._on_host: list[Node] = []
         self._next: LRUCache[object, _Stage] = LRUCache(_N_STAGES)
         self._function = jit(self._compute)
-        self._is_idle = False
+        self._is_idle = self._has_weights = False
 
     def run(self, live: Mapping[str, Value]) -> dict[str, Value]:
         """What this stage adds to the values that there are."""
         if self._is_idle:
             return {}
+        if not self._has_weights:
+            self._program.collect_weights(self._nodes, {**live, **self.known})
+            self._has_weights = True
         try:
             return self._function({name: value for name, value in live.items() if not is_opaque(value)})
         except _NothingToCompute:
@@ -175,11 +196,8 @@ class _Stage:
 
     def _compute(self, tensors: dict[str, Any]) -> dict[str, Any]:
         program = self._program
-        trace = Trace({**tensors, **self.known}, program.device, kinds=program.kinds)
-        made = {name for node in self._nodes for name in node.outputs}
-        outcome = trace.run(
-            self._nodes, {name for node in self._nodes for name in iter_reads(node)} - trace.values.keys() - made
-        )
+        trace = program.make_trace({**tensors, **self.known})
+        outcome = trace.run(self._nodes, _list_missing(self._nodes, trace.values))
         if self.is_root:
             program.add_static(set[str]().union(*(program.list_static(name, tensors) for name in outcome.needed)))
         self.deferred, self._needed, self._on_host = outcome.deferred, outcome.needed, outcome.on_host
@@ -194,6 +212,18 @@ class _Stage:
         if not results:
             raise _NothingToCompute
         return results
+
+
+def _list_missing(nodes: Sequence[Node], values: Mapping[str, Value]) -> set[str]:
+    """The names that nodes read, and that neither have values nor are made by one of them."""
+    made = {name for node in nodes for name in node.outputs}
+    return {name for node in nodes for name in iter_reads(node)} - values.keys() - made
+
+
+def _may_arrange(node: Node) -> bool:
+    """Whether a node computes things of weights alone, or has nodes in subgraphs that may."""
+    found = find_operator(node.operator, node.domain, node.version)
+    return (found is not None and found.arranges) or bool(node.subgraphs())
 
 
 class _NothingToCompute(Exception):

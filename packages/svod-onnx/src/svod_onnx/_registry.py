@@ -71,6 +71,7 @@ class Operator:
         function: makes tensors of tensors while a program is built; None where only `host` can compute it.
         host: computes while a program runs, on values that are there: strings, and what has sizes that depend on values.
         is_random: whether two calls with equal operands differ.
+        arranges: whether it asks for `Call.arrange`.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Operator:
     attributes: frozenset[str]
     takes_node: bool
     is_random: bool
+    arranges: bool
 
 
 _operators: dict[tuple[str, str], list[Operator]] = {}
@@ -93,6 +95,7 @@ def operator(
     domain: str = DEFAULT_DOMAIN,
     is_host: bool = False,
     is_random: bool = False,
+    arranges: bool = False,
     host: Callable[..., object] | None = None,
 ) -> Callable[[F], F]:
     """Let a function compute the operators `names` from version `since` on; the module's docstring says how it takes them.
@@ -103,6 +106,7 @@ def operator(
         domain: of the operators: "" is the default one, "com.microsoft" that of contributed ones.
         is_host: whether the function computes when a program runs, and not while it is built: `Known` operands are then read.
         is_random: whether two calls with equal operands differ.
+        arranges: whether the function computes things of weights alone by `Call.arrange`, which then are computed once.
         host: a function with the same parameters that computes when a program runs, where `function` raises `RunOnHostError`.
     """
 
@@ -112,7 +116,16 @@ def operator(
             operands, attributes, takes_node = _read_signature(function)
             graph_function, host_function = (None, function) if is_host else (function, host)
             row = Operator(
-                name, domain, since, graph_function, host_function, operands, attributes, takes_node, is_random
+                name,
+                domain,
+                since,
+                graph_function,
+                host_function,
+                operands,
+                attributes,
+                takes_node,
+                is_random,
+                arranges,
             )
             rows[:] = sorted([*(old for old in rows if old.since != since), row], key=lambda old: old.since)
         return function

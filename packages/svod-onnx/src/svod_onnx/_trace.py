@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
@@ -12,6 +12,7 @@ import onnx
 
 from svod_onnx._folding import can_fold, compute_on_host
 from svod_onnx._graph import DEFAULT_DOMAIN, Graph, Node, list_free_names
+from svod_onnx._kept_weights import Weights
 from svod_onnx._registry import Operator, RunOnHostError, Value, find_operator
 from svod_onnx._types import HOST_TYPES, find_carrier, get_element_type
 from svod_onnx.errors import NodeError, ValueNeededError
@@ -87,6 +88,20 @@ class Call:
         found = self.trace.values.setdefault(name, value)
         return found if isinstance(found, np.ndarray) else self.trace.read(self.node, name, cast("Tensor", found))
 
+    def arrange(self, label: str, compute: Callable[..., Tensor], *operands: Tensor) -> Tensor:
+        """`compute(*operands)`, which is computed once for all calls of the program where the operands are its weights.
+
+        Args:
+            label: what it is, unlike other things that the operator computes of the same operands.
+            compute: from the operands alone.
+            operands: of the node.
+        """
+        weights = self.trace.weights
+        if weights is None:
+            return compute(*operands)
+        (made,) = weights.get_computed((self.operator, label), operands, lambda: (compute(*operands),))
+        return cast("Tensor", made)
+
     def refuse(self, problem: str) -> NodeError:
         """The error that says why this node cannot be computed."""
         return NodeError(node=self.node.title, operator=self.node.qualified, problem=problem)
@@ -151,6 +166,7 @@ class Trace:
         device: where constants become tensors.
         can_read: whether the numbers of every tensor may be read, and operators that compute on the host are called.
         kinds: the ONNX types of values, which tensors that carry a narrow type do not tell; what nodes compute is added.
+        weights: those of the program, and what is computed of them alone; None where nothing is kept of it.
     """
 
     def __init__(
@@ -160,8 +176,10 @@ class Trace:
         *,
         can_read: bool = False,
         kinds: dict[str, int] | None = None,
+        weights: Weights | None = None,
     ) -> None:
         self.values: dict[str, Value] = dict(values)
+        self.weights: Final = weights
         self._kinds: Final = {} if kinds is None else kinds
         self.device: Final = device
         self.can_read: Final = can_read
@@ -211,7 +229,7 @@ class Trace:
             raise Call(node, self).refuse("svod-onnx has no such operator")
         else:
             with scope(node.title.replace(".", "/") or node.operator):
-                results = self.call(node, found, operands)
+                results = self.call_once(node, found, operands)
         for name, value in zip(node.outputs, results, strict=False):
             if name:
                 made = self.values[name] = cast("Value", value)
@@ -237,7 +255,7 @@ class Trace:
         """
         values = {**self.values, **graph.constants}
         values |= {info.name: value for info, value in zip(graph.inputs, arguments, strict=True)}
-        inner = Trace(values, self.device, can_read=self.can_read, kinds=self._kinds)
+        inner = Trace(values, self.device, can_read=self.can_read, kinds=self._kinds, weights=self.weights)
         if inner.run(graph.nodes).deferred:
             raise RunOnHostError
         return [inner.values[info.name] for info in graph.outputs]
@@ -253,6 +271,20 @@ class Trace:
         if any(map(is_opaque, arrays)):
             return found is None or found.host is None
         return can_fold(node, arrays)
+
+    def call_once(self, node: Node, found: Operator, operands: Sequence[Value]) -> tuple[object, ...]:
+        """As `call`, once for all programs where the operands are weights."""
+        weights = self.weights
+        if weights is None or found.is_random or node.subgraphs() or any(isinstance(value, list) for value in operands):
+            return self.call(node, found, operands)
+        if not any(isinstance(value, Tensor) for value in operands) or not weights.are_weights(operands):
+            return self.call(node, found, operands)
+        numbers = tuple(
+            (value.shape, value.dtype.str, value.tobytes()) if isinstance(value, np.ndarray) else value is None
+            for value in operands
+        )
+        key = node.qualified, node.version, repr(node.attributes), len(node.outputs), numbers
+        return weights.get_computed(key, operands, lambda: self.call(node, found, operands))
 
     def call(self, node: Node, found: Operator, operands: Sequence[Value]) -> tuple[object, ...]:
         """The results of an operator's function."""
@@ -344,11 +376,15 @@ class Trace:
             return value
         if not isinstance(value, np.ndarray) or is_opaque(value):
             raise Call(node, self).refuse(f"{name!r} is no tensor of numbers")
-        if self.values.get(name) is not value:
+
+        def make() -> Tensor:
             return to_tensor(value, self.device, is_constant=True)
+
+        if self.values.get(name) is not value:
+            return make()
         made = self._tensors.get(name)
         if made is None:
-            made = self._tensors[name] = to_tensor(value, self.device, is_constant=True)
+            made = self._tensors[name] = make() if self.weights is None else self.weights.get_tensor(value, make)
         return made
 
     def expand(self, node: Node, inline: Inline) -> list[Node]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import svod_tensor as sv
@@ -127,32 +128,40 @@ def _finish(layer: _Layer, outputs: Tensor, ends: Sequence[Tensor], layout: int)
     return outputs.cast(dtype), *(end.cast(dtype) for end in ends)
 
 
-def _run_fused(
-    layer: _Layer, run: Callable[..., tuple[Tensor, Tensor | tuple[Tensor, ...]]], order: Sequence[int]
-) -> tuple[Tensor, list[Tensor]]:
+_Run = Callable[[Tensor, Sequence[Tensor], Any], tuple[Tensor, Any]]
+"""A layer of svod: of inputs, weights and states, the outputs and the last states."""
+
+
+def _run_fused(node: Call, layer: _Layer, run: _Run, order: Sequence[int]) -> tuple[Tensor, list[Tensor]]:
     """By a layer of svod, whose gates have another order.
 
     Args:
+        node: whose weights are put into that order once.
         layer: with plain activations.
-        run: `svod_tensor.lstm` or one of its kind.
+        run: one or two directions of it.
         order: which gate of ONNX is each of svod's.
     """
     n = len(order)
+    is_in_order = list(order) == list(range(n))
 
-    def arrange(rows: Tensor) -> Tensor:
-        gates = rows.reshape(n, -1, *rows.shape[1:])
-        return rows if list(order) == list(range(n)) else Tensor.concat([gates[number] for number in order])
+    def arrange(label: str, source: Tensor, number: int, half: int | None = None) -> Tensor:
+        def compute(source: Tensor) -> Tensor:
+            rows = source[number] if half is None else source[number].reshape(2, -1)[half]
+            gates = rows.reshape(n, -1, *rows.shape[1:])
+            return rows if is_in_order else Tensor.concat([gates[gate] for gate in order])
+
+        return node.arrange(f"{label}{number}", compute, source)
 
     weights: list[Tensor] = []
     for number in range(layer.n_directions):
-        weights += [arrange(layer.weights[number]), arrange(layer.recurrence[number])]
+        weights += [arrange("inputs", layer.weights, number), arrange("states", layer.recurrence, number)]
         if layer.biases is not None:
-            weights += [arrange(half) for half in layer.biases[number].reshape(2, -1).unbind(0)]
+            weights += [arrange(f"biases{half}.", layer.biases, number, half) for half in range(2)]
     is_reverse = layer.direction == "reverse"
     x = layer.x.flip(0) if is_reverse else layer.x
     first, *others = layer.states
     state = layer.states if others else first
-    outputs, ends = run(x, weights, state, bidirectional=layer.n_directions == 2)
+    outputs, ends = run(x, weights, state)
     steps, batch, width = outputs.shape
     outputs = outputs.reshape(steps, batch, layer.n_directions, width // layer.n_directions).permute(0, 2, 1, 3)
     return outputs.flip(0) if is_reverse else outputs, [*ends] if isinstance(ends, tuple) else [ends]
@@ -210,7 +219,7 @@ def _iter_gates(x: Tensor, n_gates: int) -> Iterator[Tensor]:
     return iter(x.reshape(*x.shape[:-1], n_gates, -1).unbind(-2))
 
 
-@operator("RNN")
+@operator("RNN", arranges=True)
 def run_recurrent_units(
     node: Call, x: Tensor, weights: Tensor, recurrence: Tensor, biases: Tensor | None = None,
     lengths: Tensor | None = None, initial_h: Tensor | None = None, *, activations: list[str] | None = None,
@@ -224,9 +233,12 @@ def run_recurrent_units(
         node, x, weights, recurrence, biases, lengths, [initial_h], names, activation_alpha, activation_beta, clip,
         direction, layout,
     )  # fmt: skip
-    for name in ("tanh", "relu"):
-        if layer.is_plain(name):
-            return _finish(layer, *_run_fused(layer, lambda *a, **k: sv.rnn(*a, nonlinearity=name, **k), [0]), layout)  # noqa: B023
+    both = layer.n_directions == 2
+    if layer.is_plain("tanh"):
+        return _finish(layer, *_run_fused(node, layer, partial(sv.rnn, bidirectional=both), [0]), layout)
+    if layer.is_plain("relu"):
+        run = partial(sv.rnn, nonlinearity="relu", bidirectional=both)
+        return _finish(layer, *_run_fused(node, layer, run, [0]), layout)
     functions = layer.list_activations()
 
     def step(number: int, states: tuple[Tensor, ...], inputs: Tensor) -> tuple[Tensor, ...]:
@@ -237,7 +249,7 @@ def run_recurrent_units(
     return _finish(layer, *_run_steps(layer, step), layout)
 
 
-@operator("GRU")
+@operator("GRU", arranges=True)
 def run_gated_units(
     node: Call, x: Tensor, weights: Tensor, recurrence: Tensor, biases: Tensor | None = None,
     lengths: Tensor | None = None, initial_h: Tensor | None = None, *, activations: list[str] | None = None,
@@ -252,7 +264,9 @@ def run_gated_units(
         activations or ["Sigmoid", "Tanh"] * _count_directions(direction), activation_alpha, activation_beta, clip, direction, layout,
     )  # fmt: skip
     if linear_before_reset and layer.is_plain("sigmoid", "tanh"):
-        return _finish(layer, *_run_fused(layer, sv.gru, [1, 0, 2]), layout)
+        return _finish(
+            layer, *_run_fused(node, layer, partial(sv.gru, bidirectional=layer.n_directions == 2), [1, 0, 2]), layout
+        )
     functions = layer.list_activations()
 
     def step(number: int, states: tuple[Tensor, ...], inputs: Tensor) -> tuple[Tensor, ...]:
@@ -272,7 +286,7 @@ def run_gated_units(
     return _finish(layer, *_run_steps(layer, step), layout)
 
 
-@operator("LSTM")
+@operator("LSTM", arranges=True)
 def run_short_term_memory(
     node: Call, x: Tensor, weights: Tensor, recurrence: Tensor, biases: Tensor | None = None,
     lengths: Tensor | None = None, initial_h: Tensor | None = None, initial_c: Tensor | None = None,
@@ -288,7 +302,11 @@ def run_short_term_memory(
         layout,
     )  # fmt: skip
     if peepholes is None and not input_forget and layer.is_plain("sigmoid", "tanh", "tanh"):
-        return _finish(layer, *_run_fused(layer, sv.lstm, [0, 2, 3, 1]), layout)
+        return _finish(
+            layer,
+            *_run_fused(node, layer, partial(sv.lstm, bidirectional=layer.n_directions == 2), [0, 2, 3, 1]),
+            layout,
+        )
     functions = layer.list_activations()
 
     def step(number: int, states: tuple[Tensor, ...], inputs: Tensor) -> tuple[Tensor, ...]:
