@@ -22,17 +22,19 @@ class Weights:
     def __init__(self, tensors: Iterable[object]) -> None:
         self._known: Final = {id(tensor): tensor for tensor in tensors if isinstance(tensor, Tensor)}
         self._computed: Final[dict[object, tuple[object, ...]]] = {}
-        self._of_arrays: Final[dict[int, tuple[np.ndarray, Tensor]]] = {}
+        self._of_arrays: Final[dict[object, tuple[np.ndarray, Tensor]]] = {}
         self.is_collecting = False
 
     def get_tensor(self, array: np.ndarray, make: Callable[[], Tensor]) -> Tensor:
         """The tensor of an array that the model holds: the same one in each walk."""
-        found = self._of_arrays.get(id(array))
+        # Small ones are computed anew in each walk.
+        key = id(array) if array.size > FOLDED_SIZE else (array.shape, array.dtype, array.tobytes())
+        found = self._of_arrays.get(key)
         if found is not None:
             return found[1]
         made = make()
         if self.is_collecting:
-            self._of_arrays[id(array)] = array, made
+            self._of_arrays[key] = array, made
             self._known[id(made)] = made
         return made
 

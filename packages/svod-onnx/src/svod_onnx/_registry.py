@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import inspect
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -84,6 +84,12 @@ class Operator:
     takes_node: bool
     is_random: bool
     arranges: bool
+
+    def iter_operands(self) -> Iterator[Operand]:
+        """The parameters by position, the last one again and again where it takes any number."""
+        yield from self.operands
+        while self.operands and self.operands[-1].is_variadic:
+            yield self.operands[-1]
 
 
 _operators: dict[tuple[str, str], list[Operator]] = {}

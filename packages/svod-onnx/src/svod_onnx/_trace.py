@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 import numpy as np
 import onnx
 
-from svod_onnx._folding import can_fold, compute_on_host
+from svod_onnx._folding import FOLDED_SIZE, can_fold, compute_on_host
 from svod_onnx._graph import DEFAULT_DOMAIN, Graph, Node, list_free_names
 from svod_onnx._kept_weights import Weights
 from svod_onnx._registry import Operator, RunOnHostError, Value, find_operator
@@ -135,6 +135,10 @@ def _list_result_types(node: Node) -> list[int | None]:
         return []
     formal = [info.type_str for info in schema.inputs]
     return [formal.index(info.type_str) if info.type_str in formal else None for info in schema.outputs]
+
+
+def _is_large(value: Value) -> bool:
+    return isinstance(value, np.ndarray) and value.size > FOLDED_SIZE and not is_opaque(value)
 
 
 def is_opaque(value: Value) -> bool:
@@ -277,6 +281,10 @@ class Trace:
         weights = self.weights
         if weights is None or found.is_random or node.subgraphs() or any(isinstance(value, list) for value in operands):
             return self.call(node, found, operands)
+        operands = [
+            self.get_tensor(node, name, value) if _is_large(value) and row.form == "Tensor" else value
+            for name, value, row in zip(node.inputs, operands, found.iter_operands(), strict=False)
+        ]
         if not any(isinstance(value, Tensor) for value in operands) or not weights.are_weights(operands):
             return self.call(node, found, operands)
         numbers = tuple(
