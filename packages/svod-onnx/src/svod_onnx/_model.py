@@ -66,7 +66,7 @@ class Model:
             ModelInputError: if they are not those that the model takes.
             NodeError: if a node cannot be computed.
         """
-        return self._program.run(self._convert_inputs(inputs))  # pyright: ignore[reportReturnType]
+        return self._program.run(self._convert_inputs(inputs), inputs)  # pyright: ignore[reportReturnType]
 
     def to_function(self) -> Callable[..., Tensor | tuple[Tensor, ...]]:
         """A function of tensors, in the order of `inputs`, for use inside other programs, `jit` and `grad`.

@@ -51,20 +51,22 @@ class Program:
         )
         self._weights: Final = Weights(self.constants.values())
 
-    def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
+    def run(self, inputs: Mapping[str, Value], given: Mapping[str, object] | None = None) -> dict[str, Value]:
         """The outputs by name.
 
         Args:
             inputs: by name: tensors, arrays of strings, sequences.
+            given: what they were made of, where numbers are read at no cost if it is an array.
         """
         live = dict(inputs)
+        given = given or {}
         static = self._static
-        stage = self._get_root(live, static)
+        stage = self._get_root(live, static, given)
         while True:
             results = stage.run(live)
             if static != self._static and stage.is_root:
                 static = self._static
-                stage = self._get_root(live, static)
+                stage = self._get_root(live, static, given)
                 continue
             live |= results
             if not stage.deferred:
@@ -126,8 +128,11 @@ class Program:
                 return set()
         return found
 
-    def _get_root(self, live: Mapping[str, Value], static: frozenset[str]) -> _Stage:
-        known = {name: _read(live[name]) for name in sorted(static)}
+    def _get_root(self, live: Mapping[str, Value], static: frozenset[str], given: Mapping[str, object]) -> _Stage:
+        known: dict[str, Value] = {}
+        for name in sorted(static):
+            array = given.get(name)
+            known[name] = cast("np.ndarray", array) if isinstance(array, np.ndarray) else _read(live[name])
         key = (_get_signature(live), tuple(map(_get_key, known.values())))
         with self._lock:
             stage = self._roots.get(key)

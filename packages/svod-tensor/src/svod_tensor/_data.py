@@ -85,7 +85,8 @@ def make_buffer_node(buffer: Buffer, dtype: DType, shape: tuple[int, ...], devic
     """A node for storage that exists; that of complex numbers has their parts."""
     if dtype.is_complex:
         return make_as_complex(make_buffer_node(buffer, dtype.part, (*shape, 2), device))
-    return make_reshape(memory_nodes.make_memory(dtype, math.prod(shape), device, buffer), shape)
+    memory = memory_nodes.make_memory(dtype, math.prod(shape), device, buffer)
+    return memory if len(shape) == 1 else UOp(Op.RESHAPE, dtype, (memory,), shape)
 
 
 def make_array_node(array: Array, *, may_share: bool, dtype: DType | None = None) -> UOp:

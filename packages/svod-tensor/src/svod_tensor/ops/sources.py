@@ -55,8 +55,10 @@ class Sources(Theme):
                 operation="from_numpy(copy=False)", found=f"an array at {array.ctypes.data:#x} with strides {array.strides}",
                 expected="contiguous memory aligned to 16 bytes",
             )  # fmt: skip
-        node = place_by_default(make_array_node(array, may_share=copy is not True))
-        return cls.from_uop(node, owns=memory_nodes.is_buffer_identity(node))
+        made = make_array_node(array, may_share=copy is not True)
+        node = place_by_default(made)
+        form = (array.shape, made.dtype, HOST_DEVICE) if node is made else None
+        return cls.from_uop(node, form, owns=memory_nodes.is_buffer_identity(node))
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
