@@ -13,9 +13,12 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from journey import journey_page
+
+if TYPE_CHECKING:
+    from svod_onnx._registry import Operator
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("dtype", "ir", "schedule", "device", "runtime", "codegen", "tensor", "nn", "onnx")
@@ -129,6 +132,34 @@ def errors_page() -> str:
             lines += ["", f"### {error.name}", "", f"`{error.name}({', '.join(error.bases)})`. {error.summary}"]
             lines += ["", *(f"    {line}" for line in error.message)] if error.message else []
     return "\n".join(lines)
+
+
+def onnx_operators_page() -> str:
+    """The operators of ONNX that svod-onnx has, by domain, and from which version on what computes each."""
+    from svod_onnx import _registry
+
+    lines = [
+        "# Operators of svod-onnx",
+        "",
+        "A version of an operator that is not listed has the meaning of the last one before it. An operator on the *host* is",
+        "computed with numpy while a model runs, since its result has strings, or a shape that depends on values; the others",
+        "become kernels. What is not here is named by `UnsupportedOperatorsError` when a model that needs it is loaded.",
+    ]
+    rows: dict[str, dict[str, list[Operator]]] = {}
+    for row in _registry.iter_operators():
+        rows.setdefault(row.domain, {}).setdefault(row.name, []).append(row)
+    for domain, operators in sorted(rows.items()):
+        lines += ["", f"## {domain or 'ai.onnx'}", "", "| operator | since version | computed by |", "|---|---|---|"]
+        for name, versions in sorted(operators.items()):
+            lines += [f"| {name} | {row.since} | {_name_operator(row)} |" for row in versions]
+    return "\n".join(lines)
+
+
+def _name_operator(row: Operator) -> str:
+    function = row.function or row.host
+    assert function is not None
+    name = f"`{function.__module__.rpartition('.')[2]}.{function.__name__}`"
+    return name if row.function is not None else f"{name}, on the host"
 
 
 def environment_page() -> str:
@@ -299,6 +330,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/ops.md": ops_page,
     "docs/operations.md": operations_page,
     "docs/errors.md": errors_page,
+    "docs/onnx-operators.md": onnx_operators_page,
     "docs/environment.md": environment_page,
     "tests/contract.md": contract_page,
 }
