@@ -1,0 +1,187 @@
+"""Models whose programs depend on values: branches, loops, stages, and what is computed of weights alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import svod_onnx
+import svod_tensor as sv
+from svod_onnx.errors import ModelInputError, NodeError, UnsupportedOperatorsError, ValueNeededError
+
+
+def _parse(text: str) -> svod_onnx.Model:
+    return svod_onnx.load(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {text}'))
+
+
+def test_a_condition_that_is_an_input_chooses_a_branch_in_each_call() -> None:
+    model = _parse("""
+        g (float[n] x, bool c) => (float[n] y) {
+            y = If (c) <then_branch = a () => (float[n] t) { t = Neg(x) }, else_branch = b () => (float[n] e) { e = Abs(x) }>
+        }
+    """)
+    x = np.array([1.0, -2.0], np.float32)
+    for c in (True, False, True):
+        assert model(x=x, c=np.array(c))["y"].tolist() == ([-1.0, 2.0] if c else [1.0, 2.0])
+
+
+def test_a_condition_that_is_computed_of_numbers() -> None:
+    model = _parse("""
+        g (float[n] x) => (float[n] y) {
+            total = ReduceSum<keepdims = 0>(x)
+            zero = Constant<value_float = 0.0>()
+            c = Greater(total, zero)
+            y = If (c) <then_branch = a () => (float[n] t) { t = Neg(x) }, else_branch = b () => (float[n] e) { e = Abs(x) }>
+        }
+    """)
+    assert model(x=[1.0, 2.0])["y"].tolist() == [-1.0, -2.0]
+    assert model(x=[1.0, -2.0])["y"].tolist() == [1.0, 2.0]
+
+
+def _make_branches(first: np.ndarray, second: np.ndarray) -> onnx.ModelProto:
+    """Two branches whose nodes have the same names, and other weights."""
+
+    def branch(weight: np.ndarray) -> onnx.GraphProto:
+        nodes = [
+            helper.make_node("Neg", ["w"], ["negative"], "node"), helper.make_node("Mul", ["x", "negative"], ["r"], "product"),
+        ]  # fmt: skip
+        output = helper.make_tensor_value_info("r", TensorProto.FLOAT, None)
+        return helper.make_graph(nodes, "branch", [], [output], [numpy_helper.from_array(weight, "w")])
+
+    node = helper.make_node("If", ["c"], ["y"], then_branch=branch(first), else_branch=branch(second))
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"]), helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+    ]  # fmt: skip
+    graph = helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+
+
+@pytest.mark.parametrize("size", [1, 7, 5000])
+def test_weights_of_branches_are_not_mistaken_for_each_other(size: int) -> None:
+    draw = np.random.default_rng(0)
+    first, second = (draw.standard_normal(size).astype(np.float32) for _ in range(2))
+    model = svod_onnx.load(_make_branches(first, second))
+    x = draw.standard_normal(size).astype(np.float32)
+    for c in (True, False, True, False):
+        np.testing.assert_array_equal(model(x=x, c=np.array(c))["y"].numpy(), -x * (first if c else second))
+
+
+_DOUBLING = """
+    g (float[n] x, int64 m) => (float[n] y, float[k, n] all) {{
+        c = Constant<value = bool {{1}}>()
+        y, all = Loop ({trips}, c, x) <body = b (int64 i, bool going, float[n] v) => (bool on, float[n] w, float[n] s) {{
+            on = Identity(going)
+            w = Add(v, v)
+            s = Identity(w)
+        }}>
+    }}
+"""
+
+
+@pytest.mark.parametrize("trips", [0, 1, 3, 64, 65, 80])
+def test_loops_of_known_and_of_many_iterations(trips: int) -> None:
+    model = _parse(_DOUBLING.format(trips="m"))
+    outputs = model(x=np.array([1.0, 3.0], np.float32), m=np.array(trips, np.int64))
+    np.testing.assert_array_equal(outputs["y"].numpy(), np.array([1.0, 3.0], np.float32) * np.float32(2.0) ** trips)
+    assert outputs["all"].shape[0] == trips
+
+
+def test_a_loop_that_ends_by_a_condition_of_numbers() -> None:
+    model = _parse("""
+        g (float x) => (float y) {
+            m = Constant<value_int = 100>()
+            c = Constant<value = bool {1}>()
+            y = Loop (m, c, x) <body = b (int64 i, bool going, float v) => (bool on, float w) {
+                w = Add(v, v)
+                limit = Constant<value_float = 100.0>()
+                on = Less(w, limit)
+            }>
+        }
+    """)
+    assert model(x=np.array(3.0, np.float32))["y"].item() == 192.0
+
+
+def test_shapes_that_are_computed_of_values_are_stages() -> None:
+    model = _parse("""
+        g (float[n] x) => (float[k] y) {
+            zero = Constant<value_float = 0.0>()
+            is_positive = Greater(x, zero)
+            places = NonZero(is_positive)
+            axis = Constant<value_ints = [0]>()
+            flat = Squeeze(places, axis)
+            taken = Gather(x, flat)
+            y = Add(taken, taken)
+        }
+    """)
+    for x in ([1.0, -1.0, 2.0], [1.0, 2.0, 3.0], [-1.0], [1.0, -1.0, 2.0]):
+        assert model(x=x)["y"].tolist() == [2 * value for value in x if value > 0]
+
+
+def test_a_function_of_a_model_is_captured_and_differentiated() -> None:
+    layer = _parse("g (float[n] x) => (float[n] y) { s = Mul(x, x) y = Exp(s) }").to_function()
+    x = sv.asarray(np.array([0.5, -1.0], np.float32))
+    expected = 2 * np.array([0.5, -1.0]) * np.exp([0.25, 1.0])
+    found = sv.jit(sv.grad(lambda x: layer(x).sum()))(x)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+
+
+def test_a_function_of_a_model_that_needs_numbers_says_so() -> None:
+    model = _parse("g (float[n] x, int64[1] k) => (float[m] y) { y, i = TopK<axis = 0>(x, k) }")
+    with pytest.raises(ValueNeededError, match="needs the numbers in 'k'"):
+        sv.jit(lambda x, k: model.to_function()(x, k)[0])(sv.ones(3), sv.ones(1, dtype="int64"))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "problem"),
+    [
+        ({}, "needs input 'x'"),
+        ({"x": [1.0], "z": [1.0]}, "has no input 'z'"),
+        ({"x": np.ones(3, np.int32)}, "has dtype float32, and was given int32"),
+        ({"x": np.ones((2, 2), np.float32)}, "has 1 axes, and was given shape"),
+    ],
+)
+def test_inputs_that_a_model_does_not_take(inputs: dict[str, Any], problem: str) -> None:
+    model = _parse("g (float[n] x) => (float[n] y) { y = Neg(x) }")
+    with pytest.raises(ModelInputError, match=problem):
+        model(**inputs)
+
+
+def test_dimensions_of_one_name_have_one_size() -> None:
+    model = _parse("g (float[n] a, float[n] b) => (float[n] y) { y = Add(a, b) }")
+    with pytest.raises(ModelInputError, match="dimension 'n' is 2 in input 'a' and 3 in input 'b'"):
+        model(a=[1.0, 2.0], b=[1.0, 2.0, 3.0])
+
+
+def test_missing_operators_are_named_together_with_their_nodes() -> None:
+    nodes = [
+        helper.make_node("Wonder", ["x"], ["a"], "one", domain="my"), helper.make_node("Neg", ["a"], ["b"], "two"),
+        helper.make_node("Marvel", ["b"], ["y"], "three", domain="my"),
+    ]  # fmt: skip
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "g", [info("x", 1, ["n"])], [info("y", 1, ["n"])])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("my", 1)]
+    with pytest.raises(UnsupportedOperatorsError) as caught:
+        svod_onnx.load(helper.make_model(graph, opset_imports=opsets))
+    assert [(row.operator, row.node, row.output) for row in caught.value.missing] == [
+        ("my.Wonder", "one", "a"),
+        ("my.Marvel", "three", "y"),
+    ]
+
+
+def test_a_node_that_cannot_be_computed_is_named() -> None:
+    model = _parse("g (float[n] x, float[m] z) => (float[n] y) { y = Add(x, z) }")
+    with pytest.raises(NodeError, match="Add in node 'y'") as caught:
+        model(x=[1.0, 2.0], z=[1.0, 2.0, 3.0])
+    assert "float32(2,)" in str(caught.value)
+
+
+def test_strings_stay_on_the_host() -> None:
+    model = _parse("g (string[n] x, string[n] z) => (bool[n] y, string[n] w) { y = Equal(x, z) w = Identity(x) }")
+    outputs = model(x=np.array(["a", "b"], object), z=np.array(["a", "c"], object))
+    assert np.asarray(outputs["y"]).tolist() == [True, False]
+    assert list(np.asarray(outputs["w"])) == ["a", "b"]
