@@ -122,14 +122,18 @@ class _Calls:
     def list_memory(self, group: _Group) -> dict[UOp, list[UOp]]:
         """The memory that the kernel of a group has, results first, and the arguments of its CALLs for it.
 
-        What the group alone reads goes from kernel to kernel in registers.
+        What the group alone reads goes from kernel to kernel in registers. An element that the group writes anew has to be read
+        before: what was stored of it keeps its STORE, which reads it at its place in the order.
         """
         own = set(group.numbers)
         kernels = self.get_kernels(group)
+        rewritten = {kernel.result for kernel in kernels if not _is_new(kernel.result)}
         passing = {
             kernel.result
             for number, kernel in zip(group.numbers, kernels, strict=True)
-            if own.issuperset(self.readers[number]) and not self.is_kept(number)
+            if own.issuperset(self.readers[number])
+            and not self.is_kept(number)
+            and rewritten.isdisjoint(memory for _, memory in kernel.reads)
         }
         found: dict[UOp, list[UOp]] = {kernel.result: [] for kernel in kernels if kernel.result not in passing}
         for kernel in kernels:
