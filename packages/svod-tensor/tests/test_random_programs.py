@@ -45,7 +45,7 @@ def test_a_seed_always_gives_the_same_program() -> None:
 
 
 def test_every_operation_is_drawn() -> None:
-    drawn = Counter(step.operation for seed in range(1500) for step in generate(seed).steps)
+    drawn = Counter(step.operation for seed in range(2500) for step in generate(seed).steps)
     assert set(OPERATIONS) - set(drawn) == set()
 
 
