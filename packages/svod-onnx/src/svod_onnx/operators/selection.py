@@ -1,0 +1,61 @@
+"""Boxes of objects that are not hidden by better ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from svod_onnx._registry import Known, Value, operator
+
+__all__ = ["suppress_boxes"]
+
+
+@operator("NonMaxSuppression", is_host=True)
+def suppress_boxes(
+    boxes: Known, scores: Known, limit: Known | None = None, overlap: Known | None = None, least: Known | None = None, *,
+    center_point_box: int = 0,
+) -> Value:  # fmt: skip
+    """Rows of batch, class and box, the best first: each box overlaps those before it in its class by no more than is allowed.
+
+    Args:
+        boxes: (batch, boxes, 4): two corners as y, x, y, x; or the centre and the size as x, y, width, height.
+        scores: (batch, classes, boxes).
+        limit: how many boxes of a class there may be; none by default.
+        overlap: the share of two boxes' union that both may cover; 0 by default.
+        least: only scores above it count.
+        center_point_box: whether boxes have centres.
+    """
+    n_boxes = 0 if limit is None or limit.size == 0 else int(limit.item())
+    share = 0.0 if overlap is None or overlap.size == 0 else float(overlap.item())
+    rows: list[tuple[int, int, int]] = []
+    for batch in range(scores.shape[0]):
+        low, high = _order_corners(boxes[batch].astype(np.float64), is_centred=bool(center_point_box))
+        for kind in range(scores.shape[1]):
+            own = scores[batch, kind]
+            order = np.argsort(-own, kind="stable")
+            if least is not None and least.size:
+                order = order[own[order] > least.item()]
+            rows += [(batch, kind, int(place)) for place in _select(low, high, order, share, n_boxes)]
+    return np.array(rows, np.int64).reshape(-1, 3)
+
+
+def _order_corners(boxes: np.ndarray, *, is_centred: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The least and the greatest coordinates of boxes."""
+    first, second = boxes[:, :2], boxes[:, 2:]
+    if is_centred:
+        return first - second / 2, first + second / 2
+    return np.minimum(first, second), np.maximum(first, second)
+
+
+def _select(low: np.ndarray, high: np.ndarray, order: np.ndarray, share: float, limit: int) -> list[int]:
+    """The boxes in `order` that none before them hides."""
+    areas = np.prod(high - low, axis=1)
+    kept: list[int] = []
+    while order.size and len(kept) < limit:
+        best, order = int(order[0]), order[1:]
+        kept.append(best)
+        both = np.prod(
+            np.clip(np.minimum(high[best], high[order]) - np.maximum(low[best], low[order]), 0, None), axis=1
+        )
+        union = areas[best] + areas[order] - both
+        order = order[both <= share * union]
+    return kept

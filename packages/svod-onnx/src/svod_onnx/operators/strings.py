@@ -1,0 +1,55 @@
+"""Strings, which onnx's reference implementation computes with on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from svod_onnx._folding import compute_on_host
+from svod_onnx._registry import Known, Value, operator
+from svod_onnx._trace import Call
+
+__all__ = ["combine_strings", "count_grams", "match_strings", "normalize_strings", "split_strings"]
+
+
+def _compute(node: Call, *operands: Known) -> tuple[Value, ...]:
+    return cast("tuple[Value, ...]", compute_on_host(node.node, operands))
+
+
+@operator("StringConcat", is_host=True)
+def combine_strings(node: Call, first: Known, second: Known) -> tuple[Value, ...]:
+    return _compute(node, first, second)
+
+
+@operator("StringSplit", is_host=True)
+def split_strings(
+    node: Call, x: Known, *, delimiter: str | None = None, maxsplit: int | None = None
+) -> tuple[Value, ...]:
+    del delimiter, maxsplit
+    return _compute(node, x)
+
+
+@operator("StringNormalizer", is_host=True)
+def normalize_strings(
+    node: Call, x: Known, *, case_change_action: str = "NONE", is_case_sensitive: int = 0, locale: str | None = None,
+    stopwords: Sequence[str] = (),
+) -> tuple[Value, ...]:  # fmt: skip
+    del case_change_action, is_case_sensitive, locale, stopwords
+    return _compute(node, x)
+
+
+@operator("RegexFullMatch", is_host=True)
+def match_strings(node: Call, x: Known, *, pattern: str | None = None) -> tuple[Value, ...]:
+    del pattern
+    return _compute(node, x)
+
+
+@operator("TfIdfVectorizer", is_host=True)
+def count_grams(
+    node: Call, x: Known, *, max_gram_length: int, max_skip_count: int, min_gram_length: int, mode: str,
+    ngram_counts: Sequence[int], ngram_indexes: Sequence[int], pool_int64s: Sequence[int] = (),
+    pool_strings: Sequence[str] = (), weights: Sequence[float] = (),
+) -> tuple[Value, ...]:  # fmt: skip
+    del max_gram_length, max_skip_count, min_gram_length, mode, ngram_counts, ngram_indexes
+    del pool_int64s, pool_strings, weights
+    return _compute(node, x)

@@ -1,0 +1,48 @@
+"""Draws: which values they have, that calls differ, and that those of a seed do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx.parser
+
+import svod_onnx
+
+
+def _load(node: str, inputs: str = "float[n] x") -> svod_onnx.Model:
+    text = f'<ir_version: 10, opset_import: ["" : 21]> g ({inputs}) => (float[m] y) {{ y = {node} }}'
+    return svod_onnx.load(onnx.parser.parse_model(text))
+
+
+def test_draws_differ_from_call_to_call_and_those_of_a_seed_do_not() -> None:
+    x = np.zeros(1000, np.float32)
+    free, seeded = _load("RandomNormalLike(x)"), _load("RandomNormalLike<seed = 3.0>(x)")
+    assert not np.array_equal(free(x=x)["y"].numpy().copy(), free(x=x)["y"].numpy())
+    np.testing.assert_array_equal(seeded(x=x)["y"].numpy().copy(), seeded(x=x)["y"].numpy())
+
+
+def test_draws_have_the_moments_and_limits_that_are_asked_for() -> None:
+    x = np.zeros(20000, np.float32)
+    normal = _load("RandomNormalLike<mean = 3.0, scale = 2.0, seed = 1.0>(x)")(x=x)["y"].numpy()
+    assert abs(normal.mean() - 3) < 0.1
+    assert abs(normal.std() - 2) < 0.1
+    uniform = _load("RandomUniformLike<low = -1.0, high = 4.0, seed = 1.0>(x)")(x=x)["y"].numpy()
+    assert -1 <= uniform.min() < -0.99
+    assert 3.99 < uniform.max() <= 4
+
+
+def test_truth_has_the_probability_of_its_element() -> None:
+    x = np.repeat(np.array([0.0, 0.25, 1.0], np.float32), 10000)
+    drawn = _load("Bernoulli<seed = 2.0>(x)")(x=x)["y"].numpy().reshape(3, -1)
+    assert set(np.unique(drawn)) == {0.0, 1.0}
+    np.testing.assert_allclose(drawn.mean(1), [0, 0.25, 1], atol=0.02)
+
+
+def test_classes_are_chosen_by_their_shares() -> None:
+    shares = np.array([[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]])
+    with np.errstate(divide="ignore"):
+        logarithms = np.log(shares).astype(np.float32)
+    model = _load("Multinomial<sample_size = 20000, seed = 5.0>(x)", "float[n, c] x")
+    drawn = model(x=logarithms)["y"].numpy()
+    assert drawn.dtype == np.int32
+    found = np.stack([(drawn == kind).mean(1) for kind in range(3)], 1)
+    np.testing.assert_allclose(found, shares, atol=0.02)
