@@ -12,9 +12,19 @@ from svod_onnx._registry import operator
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
-__all__ = ["run_gated_units", "run_recurrent_units", "run_short_term_memory"]
+__all__ = [
+    "RecurrentLayer",
+    "finish_layer",
+    "make_layer",
+    "run_gated_units",
+    "run_memory_steps",
+    "run_recurrent_units",
+    "run_short_term_memory",
+]
 
 Activation = Callable[[Tensor], Tensor]
+Product = Callable[[Tensor, int], Tensor]
+"""Of a tensor and the number of a direction, the product with the weights of that direction, of shape (..., gates * width)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +52,7 @@ _FUNCTIONS: Final[dict[str, _Function]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Layer:
+class RecurrentLayer:
     """What the three kinds of layers have in common.
 
     Attributes:
@@ -55,6 +65,7 @@ class _Layer:
         activations: for each direction, one after the other.
         clip: how far from zero what goes into an activation may be, or None.
         direction: "forward", "reverse" or "bidirectional".
+        products: what multiplies inputs, and what multiplies states, with the weights of a direction; None for the plain products.
     """
 
     x: Tensor
@@ -68,6 +79,15 @@ class _Layer:
     betas: Sequence[float]
     clip: float | None
     direction: str
+    products: tuple[Product, Product] | None = None
+
+    def multiply_inputs(self, number: int) -> Tensor:
+        """The inputs of all steps times the weights of a direction."""
+        return self.products[0](self.x, number) if self.products else self.x.linear(self.weights[number])
+
+    def multiply_state(self, h: Tensor, number: int) -> Tensor:
+        """A state times the weights of a direction."""
+        return self.products[1](h, number) if self.products else h.linear(self.recurrence[number])
 
     @property
     def n_directions(self) -> int:
@@ -103,24 +123,24 @@ _Step = Callable[[int, tuple[Tensor, ...], Tensor], tuple[Tensor, ...]]
 """What is carried after a step: of a direction, what was carried, and the products of the inputs of shape (batch, gates * width)."""
 
 
-def _make_layer(
+def make_layer(
     node: Call, x: Tensor, weights: Tensor, recurrence: Tensor, biases: Tensor | None, lengths: Tensor | None,
     states: Sequence[Tensor | None], activations: Sequence[str], alphas: Sequence[float] | None,
-    betas: Sequence[float] | None, clip: float | None, direction: str, layout: int,
-) -> _Layer:  # fmt: skip
+    betas: Sequence[float] | None, clip: float | None, direction: str, layout: int, products: tuple[Product, Product] | None = None,
+) -> RecurrentLayer:  # fmt: skip
     n_directions = _count_directions(direction)
     if weights.shape[0] != n_directions:
         raise node.refuse(f"is {direction}, and has weights of {weights.shape[0]} directions")
     steps = x.transpose(0, 1) if layout else x
     zeros = Tensor.zeros(n_directions, steps.shape[1], recurrence.shape[2], dtype=x.dtype)
     begin = tuple(zeros if state is None else state.transpose(0, 1) if layout else state for state in states)
-    return _Layer(
+    return RecurrentLayer(
         steps, weights, recurrence, biases, lengths, begin, tuple(activations), alphas or (), betas or (), clip or None,
-        "forward" if direction == "foward" else direction,
+        "forward" if direction == "foward" else direction, products,
     )  # fmt: skip
 
 
-def _finish(layer: _Layer, outputs: Tensor, ends: Sequence[Tensor], layout: int) -> tuple[Tensor, ...]:
+def finish_layer(layer: RecurrentLayer, outputs: Tensor, ends: Sequence[Tensor], layout: int) -> tuple[Tensor, ...]:
     """The outputs (steps, directions, batch, width) and the last states (directions, batch, width), or with the batch first."""
     dtype = layer.x.dtype
     if layout:
@@ -132,7 +152,7 @@ _Run = Callable[[Tensor, Sequence[Tensor], Any], tuple[Tensor, Any]]
 """A layer of svod: of inputs, weights and states, the outputs and the last states."""
 
 
-def _run_fused(node: Call, layer: _Layer, run: _Run, order: Sequence[int]) -> tuple[Tensor, list[Tensor]]:
+def _run_fused(node: Call, layer: RecurrentLayer, run: _Run, order: Sequence[int]) -> tuple[Tensor, list[Tensor]]:
     """By a layer of svod, whose gates have another order.
 
     Args:
@@ -167,17 +187,17 @@ def _run_fused(node: Call, layer: _Layer, run: _Run, order: Sequence[int]) -> tu
     return outputs.flip(0) if is_reverse else outputs, [*ends] if isinstance(ends, tuple) else [ends]
 
 
-def _run_steps(layer: _Layer, step: _Step) -> tuple[Tensor, list[Tensor]]:
+def _run_steps(layer: RecurrentLayer, step: _Step) -> tuple[Tensor, list[Tensor]]:
     """By one step after the other, in each direction."""
     made = [_run_direction(layer, number, step) for number in range(layer.n_directions)]
     outputs = Tensor.stack([outputs for outputs, _ in made], axis=1)
     return outputs, [Tensor.stack(list(ends)) for ends in zip(*(ends for _, ends in made), strict=True)]
 
 
-def _run_direction(layer: _Layer, number: int, step: _Step) -> tuple[Tensor, tuple[Tensor, ...]]:
+def _run_direction(layer: RecurrentLayer, number: int, step: _Step) -> tuple[Tensor, tuple[Tensor, ...]]:
     is_reverse = layer.direction == "reverse" or number == 1
     n_steps = layer.x.shape[0]
-    x = layer.x.linear(layer.weights[number])
+    x = layer.multiply_inputs(number)
     if is_reverse:
         x = _reverse(x, layer.lengths)
     begin = tuple(state[number] for state in layer.states)
@@ -207,7 +227,7 @@ def _reverse(x: Tensor, lengths: Tensor | None) -> Tensor:
     return x.take_along_axis(places.broadcast_to(x.shape), 0)
 
 
-def _split_biases(layer: _Layer, number: int, n_gates: int) -> tuple[list[Any], list[Any]]:
+def _split_biases(layer: RecurrentLayer, number: int, n_gates: int) -> tuple[list[Any], list[Any]]:
     """The biases of the inputs and of the states, one for each gate; zeros where there are none."""
     if layer.biases is None:
         return [0.0] * n_gates, [0.0] * n_gates
@@ -229,16 +249,16 @@ def run_recurrent_units(
     """`h = f(x @ W.T + h @ R.T + b)`."""
     del hidden_size, output_sequence
     names = (activations or ["Tanh", "Tanh"])[: _count_directions(direction)]
-    layer = _make_layer(
+    layer = make_layer(
         node, x, weights, recurrence, biases, lengths, [initial_h], names, activation_alpha, activation_beta, clip,
         direction, layout,
     )  # fmt: skip
     both = layer.n_directions == 2
     if layer.is_plain("tanh"):
-        return _finish(layer, *_run_fused(node, layer, partial(sv.rnn, bidirectional=both), [0]), layout)
+        return finish_layer(layer, *_run_fused(node, layer, partial(sv.rnn, bidirectional=both), [0]), layout)
     if layer.is_plain("relu"):
         run = partial(sv.rnn, nonlinearity="relu", bidirectional=both)
-        return _finish(layer, *_run_fused(node, layer, run, [0]), layout)
+        return finish_layer(layer, *_run_fused(node, layer, run, [0]), layout)
     functions = layer.list_activations()
 
     def step(number: int, states: tuple[Tensor, ...], inputs: Tensor) -> tuple[Tensor, ...]:
@@ -246,7 +266,7 @@ def run_recurrent_units(
         total = inputs + states[0].linear(layer.recurrence[number]) + of_inputs + of_states
         return (functions[number](layer.limit(total)),)
 
-    return _finish(layer, *_run_steps(layer, step), layout)
+    return finish_layer(layer, *_run_steps(layer, step), layout)
 
 
 @operator("GRU", arranges=True)
@@ -259,12 +279,12 @@ def run_gated_units(
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Gates z, r, h: `h = (1 - z) * g(...) + z * h`, where r applies to the state, or to its product with the weights."""
     del hidden_size, output_sequence
-    layer = _make_layer(
+    layer = make_layer(
         node, x, weights, recurrence, biases, lengths, [initial_h],
         activations or ["Sigmoid", "Tanh"] * _count_directions(direction), activation_alpha, activation_beta, clip, direction, layout,
     )  # fmt: skip
     if linear_before_reset and layer.is_plain("sigmoid", "tanh"):
-        return _finish(
+        return finish_layer(
             layer, *_run_fused(node, layer, partial(sv.gru, bidirectional=layer.n_directions == 2), [1, 0, 2]), layout
         )
     functions = layer.list_activations()
@@ -283,7 +303,7 @@ def run_gated_units(
         n = g(layer.limit(new + of_inputs[2] + behind))
         return ((1 - z) * n + z * h,)
 
-    return _finish(layer, *_run_steps(layer, step), layout)
+    return finish_layer(layer, *_run_steps(layer, step), layout)
 
 
 @operator("LSTM", arranges=True)
@@ -296,17 +316,28 @@ def run_short_term_memory(
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Gates i, o, f, c; with peepholes the first three look at the cell, and coupled ones forget as much as they let in."""
     del hidden_size, output_sequence
-    layer = _make_layer(
+    layer = make_layer(
         node, x, weights, recurrence, biases, lengths, [initial_h, initial_c],
         activations or ["Sigmoid", "Tanh", "Tanh"] * _count_directions(direction), activation_alpha, activation_beta, clip, direction,
         layout,
     )  # fmt: skip
     if peepholes is None and not input_forget and layer.is_plain("sigmoid", "tanh", "tanh"):
-        return _finish(
+        return finish_layer(
             layer,
             *_run_fused(node, layer, partial(sv.lstm, bidirectional=layer.n_directions == 2), [0, 2, 3, 1]),
             layout,
         )
+    return finish_layer(layer, *run_memory_steps(layer, peepholes, couples=bool(input_forget)), layout)
+
+
+def run_memory_steps(layer: RecurrentLayer, peepholes: Tensor | None, *, couples: bool) -> tuple[Tensor, list[Tensor]]:
+    """The outputs and the last states of an LSTM, by one step after the other.
+
+    Args:
+        layer: with a state and a cell, and three activations for each direction.
+        peepholes: (directions, 3 * width), by which gates look at the cell; or None.
+        couples: whether as much is forgotten as is let in.
+    """
     functions = layer.list_activations()
 
     def step(number: int, states: tuple[Tensor, ...], inputs: Tensor) -> tuple[Tensor, ...]:
@@ -318,16 +349,16 @@ def run_short_term_memory(
             inner + outer + one + other
             for inner, outer, one, other in zip(
                 _iter_gates(inputs, 4),
-                _iter_gates(h.linear(layer.recurrence[number]), 4),
+                _iter_gates(layer.multiply_state(h, number), 4),
                 of_inputs,
                 of_states,
                 strict=True,
             )
         ]
         enter = f(layer.limit(sums[0] + looks[0] * c))
-        forget = 1 - enter if input_forget else f(layer.limit(sums[2] + looks[2] * c))
+        forget = 1 - enter if couples else f(layer.limit(sums[2] + looks[2] * c))
         cell = forget * c + enter * g(layer.limit(sums[3]))
         leave = f(layer.limit(sums[1] + looks[1] * cell))
         return leave * finish(cell), cell
 
-    return _finish(layer, *_run_steps(layer, step), layout)
+    return _run_steps(layer, step)
