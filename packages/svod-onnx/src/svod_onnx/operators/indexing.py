@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 from typing import Any, Final, Literal, cast
 
 import numpy as np
 
+from svod_onnx._broadcasting import multiply_sizes
 from svod_onnx._registry import Ints, Known, Value, operator
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
@@ -85,9 +85,9 @@ def scatter_slices(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: st
         position = indices[..., number]
         position = (position < 0).where(position + size, position)
         place = position if place is None else place * size + position
-    rest = _multiply(x.shape[depth:])
-    rows = x.reshape(_multiply(sizes), rest)
-    count = _multiply(place.shape)
+    rest = multiply_sizes(x.shape[depth:])
+    rows = x.reshape(multiply_sizes(sizes), rest)
+    count = multiply_sizes(place.shape)
     # Each element of a slice has the place of the slice.
     places = place.reshape(count, 1).broadcast_to(count, rest)
     return scatter_elements(rows, places, updates.reshape(count, rest), reduction=reduction).reshape(x.shape)
@@ -122,13 +122,6 @@ def _get_int(size: Any) -> int:
     if not isinstance(size, int):
         raise TypeError(f"needs a size that is a number, and got {size}")
     return size
-
-
-def _multiply(sizes: Sequence[Any]) -> Any:
-    product: Any = 1
-    for size in sizes:
-        product = product * size
-    return product
 
 
 @operator("TensorScatter")
@@ -202,8 +195,7 @@ def encode_one_hot(indices: Tensor, depth: Ints, values: Tensor, *, axis: int = 
     """The second of `values` at each index, and the first elsewhere; negative indices count from the end."""
     size = depth[0]
     axis = axis % (indices.ndim + 1)
-    whole = indices if indices.dtype.is_int else indices.cast("int64")
-    whole = whole.cast("int64")
+    whole = indices.cast("int64")
     shape = [size if number == axis else 1 for number in range(indices.ndim + 1)]
     places = Tensor.arange(size, dtype="int64").reshape(shape)
     row = whole.unsqueeze(axis)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
+from svod_onnx._broadcasting import multiply_sizes
 from svod_onnx._registry import Ints, operator
 from svod_onnx._trace import Call
 from svod_tensor import DType, Tensor
@@ -137,14 +138,7 @@ def normalize_exponents_of_rows(node: Call, x: Tensor, *, axis: int = 1) -> Tens
 
 def _flatten_from(x: Tensor, axis: int) -> Tensor:
     axis = axis % x.ndim if x.ndim else 0
-    return x.reshape(*x.shape[:axis], _multiply(x.shape[axis:]))
-
-
-def _multiply(sizes: Sequence[Any]) -> Any:
-    product: Any = 1
-    for size in sizes:
-        product = product * size
-    return product
+    return x.reshape(*x.shape[:axis], multiply_sizes(x.shape[axis:]))
 
 
 @operator("Hardmax", since=13)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from svod_onnx._broadcasting import multiply_sizes
 from svod_onnx._registry import Ints, Known, Value, operator
 from svod_onnx._trace import Call, to_tensor
 from svod_onnx._types import find_carrier
@@ -87,14 +88,7 @@ def transpose(x: Tensor, *, perm: list[int] | None = None) -> Tensor:
 def flatten(x: Tensor, *, axis: int = 1) -> Tensor:
     """The axes before `axis` as one, and the others as one."""
     axis = axis + x.ndim if axis < 0 else axis
-    return x.reshape(_multiply(x.shape[:axis]), _multiply(x.shape[axis:]))
-
-
-def _multiply(sizes: Sequence[Any]) -> Any:
-    product: Any = 1
-    for size in sizes:
-        product = product * size
-    return product
+    return x.reshape(multiply_sizes(x.shape[:axis]), multiply_sizes(x.shape[axis:]))
 
 
 @operator("Squeeze", since=13)
@@ -189,7 +183,7 @@ def measure_shape(x: Value, *, start: int = 0, end: int | None = None) -> Value:
 def measure_size(x: Value) -> Value:
     assert x is not None
     assert not isinstance(x, list)
-    return np.array(_multiply(x.shape), np.int64)
+    return np.array(multiply_sizes(x.shape), np.int64)
 
 
 @operator("Range")
