@@ -143,7 +143,9 @@ def onnx_operators_page() -> str:
         "",
         "A version of an operator that is not listed has the meaning of the last one before it. An operator on the *host* is",
         "computed with numpy while a model runs, since its result has strings, or a shape that depends on values; the others",
-        "become kernels. What is not here is named by `UnsupportedOperatorsError` when a model that needs it is loaded.",
+        "become kernels. An operator that is not listed, and that the standard defines by others, runs as its definition: SwiGLU,",
+        "LinearAttention, CausalConvWithState and FlexAttention do. What is left is named by `UnsupportedOperatorsError` when a",
+        "model that needs it is loaded.",
     ]
     rows: dict[str, dict[str, list[Operator]]] = {}
     for row in _registry.iter_operators():

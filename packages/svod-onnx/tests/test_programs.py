@@ -185,3 +185,24 @@ def test_strings_stay_on_the_host() -> None:
     outputs = model(x=np.array(["a", "b"], object), z=np.array(["a", "c"], object))
     assert np.asarray(outputs["y"]).tolist() == [True, False]
     assert list(np.asarray(outputs["w"])) == ["a", "b"]
+
+
+_GATED = """<ir_version: 13, opset_import: ["" : 28]>
+    g (float[n, 2] x, bool c) => (float[n, 2] y, float[1, 2] z) <float[1, 2] w = {1, 2}> {
+        z = SwiGLU(w, w)
+        y = If (c) <then_branch = a () => (float[n, 2] t) { t = SwiGLU(x, w) }, else_branch = b () => (float[n, 2] e) { e = SwiGLU(w, x) }>
+    }"""
+
+
+def test_operators_without_a_function_run_as_the_standard_defines_them() -> None:
+    model = svod_onnx.load(onnx.parser.parse_model(_GATED))
+    x = np.random.default_rng(0).standard_normal((3, 2)).astype(np.float32)
+    w = np.array([[1, 2]], np.float32)
+
+    def gate(gates: np.ndarray, values: np.ndarray) -> np.ndarray:
+        return gates / (1 + np.exp(-gates)) * values
+
+    for condition, wanted in ((True, gate(x, w)), (False, gate(w, x)), (True, gate(x, w))):
+        results = model(x=x, c=np.array(condition))
+        np.testing.assert_allclose(results["y"].numpy(), wanted, rtol=1e-5)
+        np.testing.assert_allclose(results["z"].numpy(), gate(w, w), rtol=1e-5)

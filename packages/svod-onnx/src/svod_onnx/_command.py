@@ -16,6 +16,7 @@ from typing import Final, TextIO, cast
 
 import numpy as np
 
+from svod_onnx._function_bodies import has_body
 from svod_onnx._graph import Constant, Graph, Node, ValueInfo
 from svod_onnx._model import Model
 from svod_onnx._reading import ModelFile, read_model
@@ -79,7 +80,7 @@ def _describe(file: ModelFile) -> Iterator[str]:
 
 
 def _is_known(node: Node) -> bool:
-    return find_operator(node.operator, node.domain, node.version) is not None
+    return find_operator(node.operator, node.domain, node.version) is not None or has_body(node)
 
 
 def _is_number(weight: Constant) -> bool:

@@ -290,7 +290,7 @@ def _fold_constants(
     trace = Trace(values, device, can_read=True, kinds=kinds)
     kept: list[Node] = []
     for node in nodes:
-        if not trace.values.keys() >= iter_reads(node) or node.subgraphs() or _is_random(node):
+        if not trace.values.keys() >= iter_reads(node) or not _is_single(node):
             kept.append(node)
             continue
         trace.compute(node)
@@ -320,9 +320,10 @@ def _is_large(value: Value) -> bool:
     return isinstance(value, np.ndarray) and value.size > FOLDED_SIZE and not is_opaque(value)
 
 
-def _is_random(node: Node) -> bool:
+def _is_single(node: Node) -> bool:
+    """Whether a node is computed by one function, which gives the same for the same operands."""
     found = find_operator(node.operator, node.domain, node.version)
-    return found is not None and found.is_random
+    return found is not None and not found.is_random and not node.subgraphs()
 
 
 def _count_elements(value: Value) -> int:

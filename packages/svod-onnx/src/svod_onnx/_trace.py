@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import numpy as np
 import onnx
 
 from svod_onnx._folding import FOLDED_SIZE, can_fold, compute_on_host
-from svod_onnx._graph import DEFAULT_DOMAIN, Graph, Node, list_free_names
+from svod_onnx._function_bodies import has_body, make_body
+from svod_onnx._graph import Graph, Node, list_free_names
+from svod_onnx._inlining import Inline
 from svod_onnx._kept_weights import Weights
 from svod_onnx._registry import Operator, RunOnHostError, Value, find_operator
 from svod_onnx._types import HOST_TYPES, find_carrier, get_element_type
@@ -19,20 +21,7 @@ from svod_onnx.errors import NodeError, ValueNeededError
 from svod_tensor import Tensor, asarray, scope
 from svod_tensor.errors import UserError
 
-__all__ = ["Call", "Inline", "Outcome", "Trace", "is_opaque", "iter_reads", "to_tensor"]
-
-
-class Inline(Exception):
-    """What an operator raises to be replaced by the nodes of a graph.
-
-    Attributes:
-        graph: whose nodes come in the place of the node.
-        arguments: what its inputs stand for, as values.
-    """
-
-    def __init__(self, graph: Graph, arguments: tuple[Value, ...] = ()) -> None:
-        super().__init__(graph.name)
-        self.graph, self.arguments = graph, arguments
+__all__ = ["Call", "Outcome", "Trace", "is_opaque", "iter_reads", "to_tensor"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +219,7 @@ class Trace:
         if self.can_fold(node, operands, found):
             results = compute_on_host(node, operands)
         elif found is None:
-            raise Call(node, self).refuse("svod-onnx has no such operator")
+            raise self.make_inline(node, operands)
         else:
             with scope(node.title.replace(".", "/") or node.operator):
                 results = self.call_once(node, found, operands)
@@ -250,6 +239,28 @@ class Trace:
         for name, source in zip(node.outputs, types, strict=False):
             if name and source is not None and kinds.get(source) in HOST_TYPES:
                 self._kinds.setdefault(name, kinds[source])
+
+    def make_inline(self, node: Node, operands: Sequence[Value]) -> Inline:
+        """What the standard defines a node without a function by.
+
+        Raises:
+            NodeError: if it defines nothing.
+        """
+        if not has_body(node):
+            raise Call(node, self).refuse("svod-onnx has no such operator")
+        types = [self._make_type(name) if name else None for name in node.inputs]
+        try:
+            graph = make_body(node, types)
+        except ValueError as error:
+            raise Call(node, self).refuse(str(error)) from error
+        return Inline(graph, tuple(value for name, value in zip(node.inputs, operands, strict=True) if name))
+
+    def _make_type(self, name: str) -> onnx.TypeProto:
+        value = self.values[name]
+        if isinstance(value, list) or value is None:
+            return onnx.TypeProto()
+        sizes: list[int | None] = [size if isinstance(size, int) else None for size in value.shape]
+        return onnx.helper.make_tensor_type_proto(self.get_element_type(name), sizes)
 
     def run_graph(self, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
         """The outputs of a subgraph, which may read the values around it.
@@ -280,6 +291,8 @@ class Trace:
         """As `call`, once for all programs where the operands are weights."""
         weights = self.weights
         if weights is None or found.is_random or node.subgraphs() or any(isinstance(value, list) for value in operands):
+            return self.call(node, found, operands)
+        if not found.operands or (len(operands) > len(found.operands) and not found.operands[-1].is_variadic):
             return self.call(node, found, operands)
         operands = [
             self.get_tensor(node, name, value) if _is_large(value) and row.form == "Tensor" else value
@@ -398,45 +411,9 @@ class Trace:
     def expand(self, node: Node, inline: Inline) -> list[Node]:
         """The nodes that stand for `node`, with names of their own; what they read besides has values already."""
         self._n_inlined += 1
-        graph, prefix = inline.graph, f"{node.title}#{self._n_inlined}/"
-        local = {info.name for info in graph.inputs} | set(graph.constants)
-        local |= {name for inner in graph.nodes for name in inner.outputs if name}
-        names = {name: prefix + name for name in local}
-        for info, value in zip(graph.inputs, inline.arguments, strict=False):
-            self.values[names[info.name]] = value
-        for name, value in graph.constants.items():
-            self.values[names[name]] = value
-        nodes = [_rename_node(inner, names, prefix) for inner in graph.nodes]
-        ends = [
-            Node("Identity", DEFAULT_DOMAIN, 1, f"{prefix}end", (names.get(info.name, info.name),), (name,), {})
-            for info, name in zip(graph.outputs, node.outputs, strict=False)
-            if name
-        ]
-        return [*nodes, *ends]
-
-
-def _rename_node(node: Node, names: Mapping[str, str], prefix: str) -> Node:
-    """`node` with other names of values, in its subgraphs too."""
-    attributes = {
-        key: _rename_graph(value, names, prefix) if isinstance(value, Graph) else value
-        for key, value in node.attributes.items()
-    }
-    return replace(
-        node,
-        name=prefix + node.title,
-        inputs=tuple(names.get(name, name) for name in node.inputs),
-        outputs=tuple(names.get(name, name) for name in node.outputs),
-        attributes=attributes,
-    )
-
-
-def _rename_graph(graph: Graph, names: Mapping[str, str], prefix: str) -> Graph:
-    """`graph` with other names of the values that it reads from around it."""
-    own = {info.name for info in graph.inputs} | set(graph.constants)
-    own |= {name for node in graph.nodes for name in node.outputs}
-    outer = {name: new for name, new in names.items() if name not in own}
-    outputs = tuple(replace(info, name=outer.get(info.name, info.name)) for info in graph.outputs)
-    return replace(graph, nodes=tuple(_rename_node(node, outer, "") for node in graph.nodes), outputs=outputs)
+        nodes, values = inline.expand(node, f"{node.title}#{self._n_inlined}/")
+        self.values |= values
+        return nodes
 
 
 def _describe(value: Value) -> str:

@@ -10,8 +10,9 @@ import numpy as np
 
 import svod_tensor as sv
 from svod_onnx._graph import Graph
+from svod_onnx._inlining import Inline
 from svod_onnx._registry import Known, RunOnHostError, Value, operator
-from svod_onnx._trace import Call, Inline
+from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
 __all__ = ["choose_branch", "repeat_body", "scan_axes", "scan_batch"]
