@@ -13,6 +13,7 @@ from svod_device import ProgramSpec
 from svod_ir import Rates, Target
 from svod_ir.origins import Origin
 from svod_runtime import CachedKernel, KernelProfile, Limits, ProfileReport
+from svod_runtime._report_table import align_rows
 
 
 def kernel(name: str, *reasons: str) -> CachedKernel:
@@ -87,6 +88,15 @@ def test_copies_and_functions_have_a_row_and_a_part_of_the_time() -> None:
 def test_a_table_of_several_runs_shows_the_average_one() -> None:
     report = ProfileReport([PROFILES[0], PROFILES[2]], {}, n_runs=2)
     assert report.table().splitlines()[1].split() == ["E_16", "1", "2.00", "1.00", "100.0", "%", "1.00", "4.00"]
+
+
+def test_long_scopes_are_cut() -> None:
+    long = "encoder/" * 20
+    first, second, _ = align_rows(
+        [("kernel", "scope", "from"), ("k", long, "f:1"), ("k" * 99, "short", "f:2")]
+    ).splitlines()
+    assert first == f"{'kernel':99}  {'scope':60}  from"
+    assert second == f"{'k':99}  {long[:57]}...  f:1"
 
 
 def test_lines_and_scopes_stand_beside_their_kernels() -> None:

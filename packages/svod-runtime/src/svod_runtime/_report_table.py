@@ -20,6 +20,8 @@ _HEADER: Final = (
 )  # fmt: skip
 _FOLDED: Final = frozenset({"kernel", "scope", "from"})
 _TEXT: Final = _FOLDED | {"device"}
+_SCOPE_WIDTH: Final = 60
+"""Of the text table: the names of nodes in imported models may have hundreds of characters."""
 
 
 class Summarized(Protocol):
@@ -77,13 +79,18 @@ def make_rows(report: Summarized, max_rows: int) -> list[Sequence[str]]:
 
 
 def align_rows(rows: Sequence[Sequence[str]]) -> str:
-    """Columns under each other: names to the left, numbers to the right."""
+    """Columns under each other: names to the left, numbers to the right, of long scopes the beginning."""
+    columns = [[_cut(cell) for cell in c] if c[0] == "scope" else c for c in zip(*rows, strict=True)]
     padded = [
         [cell.ljust(width) if column[0] in _TEXT else cell.rjust(width) for cell in column]
-        for column in zip(*rows, strict=True)
+        for column in columns
         for width in [max(map(len, column))]
     ]
     return "\n".join("  ".join(row).rstrip() for row in zip(*padded, strict=True))
+
+
+def _cut(scope: str) -> str:
+    return scope if len(scope) <= _SCOPE_WIDTH else f"{scope[: _SCOPE_WIDTH - 3]}..."
 
 
 def make_rich_table(report: Summarized, max_rows: int) -> Table:

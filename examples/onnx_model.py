@@ -1,0 +1,182 @@
+"""Write down the notes of a recording with a pretrained ONNX model, and draw what it heard as a piano roll.
+
+    python examples/onnx_model.py [sound.wav] [--picture notes.png]
+
+The model is the one in the PyPI package basic-pitch (`pip install --no-deps basic-pitch`): a convolutional network that takes two seconds
+of sound, and says for each frame and each of the 88 keys of a piano whether a note starts there and whether one sounds. The package
+itself runs it in another framework; here svod-onnx reads the file, and all windows of a recording go through one plan. Without a file,
+the sound is a melody that is made up, whose notes are known.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import wave
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+import svod_onnx
+from svod_tensor import Tensor, jit
+
+SAMPLE_RATE = 22_050
+WINDOW = 43_844
+"""Samples that the model takes at once."""
+FRAMES = 172
+"""What it says of them: one column for 256 samples."""
+HOP = 256
+OVERLAP = 30
+"""Frames that two windows have in common: at its ends, the model hears only half of what is around a frame."""
+STEP = (FRAMES - OVERLAP) * HOP
+"""Samples from one window to the next."""
+LOWEST = 21
+"""The MIDI number of the lowest key of a piano."""
+IS_SOUNDING, IS_STARTING = 0.4, 0.5
+SHORTEST = 8
+"""Frames that a note lasts at least: 0.09 s."""
+
+Sound = NDArray[np.float32]
+Heard = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Note:
+    """A key of a piano, as a MIDI number, from one time to another, in seconds."""
+
+    key: int
+    start: float
+    end: float
+
+    @property
+    def name(self) -> str:
+        letters = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
+        return f"{letters[self.key % 12]}{self.key // 12 - 1}"
+
+
+MELODY = [
+    Note(key, 0.1 + 0.42 * number, 0.1 + 0.42 * number + 0.36)
+    for number, key in enumerate([60, 62, 64, 67, 64, 62, 60, 72, 69, 67])
+] + [Note(48, 0.1, 1.6), Note(43, 1.8, 2.9), Note(48, 3.1, 4.25)]
+
+
+def find_model() -> Path:
+    """The model's file: that of the installed package, or what `SVOD_DEMO_NOTES_MODEL` names.
+
+    The package is only looked up, since importing it imports another framework.
+    """
+    path = os.environ.get("SVOD_DEMO_NOTES_MODEL")
+    if path is not None:
+        return Path(path)
+    spec = importlib.util.find_spec("basic_pitch")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("the model is in a package: pip install --no-deps basic-pitch", name="basic_pitch")
+    return Path(spec.origin).parent / "saved_models" / "icassp_2022" / "nmp.onnx"
+
+
+def read_sound(path: str) -> Sound:
+    """The samples of a WAV file of 16 bits, one channel and 22.05 kHz, from -1 to 1."""
+    with wave.open(path, "rb") as file:
+        form = file.getnchannels(), file.getsampwidth(), file.getframerate()
+        if form != (1, 2, SAMPLE_RATE):
+            raise ValueError(f"{path} has (channels, bytes, rate) {form}, and has to have (1, 2, {SAMPLE_RATE})")
+        return np.frombuffer(file.readframes(file.getnframes()), np.int16).astype(np.float32) / 32768
+
+
+def play(notes: Sequence[Note]) -> Sound:
+    """Something like a plucked string: six harmonics that fade, and a little noise."""
+    t = np.arange(int((max(note.end for note in notes) + 0.3) * SAMPLE_RATE)) / SAMPLE_RATE
+    sound = 0.001 * np.random.default_rng(0).standard_normal(t.size)
+    for note in notes:
+        pitch = 440 * 2 ** ((note.key - 69) / 12)
+        since = t - note.start
+        loudness = np.where((since >= 0) & (t < note.end), np.clip(since / 0.01, 0, 1) * np.exp(-2 * since), 0)
+        sound += 0.2 * loudness * sum(np.sin(2 * np.pi * pitch * n * t) / n**1.5 for n in range(1, 7))
+    return sound.astype(np.float32)
+
+
+def cut_windows(sound: Sound) -> Sound:
+    """Windows of shape (n, WINDOW, 1), which overlap; the first begins half an overlap before the sound."""
+    before = OVERLAP // 2 * HOP
+    n_windows = -(-sound.size // STEP)
+    padded = np.pad(sound, (before, n_windows * STEP + WINDOW - sound.size))
+    return np.stack([padded[n * STEP : n * STEP + WINDOW, None] for n in range(n_windows)])
+
+
+def join_frames(frames: Heard, n_samples: int) -> Heard:
+    """What windows of shape (n, FRAMES, 88) say of a sound of `n_samples`, one after the other."""
+    half = OVERLAP // 2
+    return frames[:, half : FRAMES - half].reshape(-1, frames.shape[2])[: n_samples // HOP]
+
+
+def list_notes(sounding: Heard, starting: Heard) -> list[Note]:
+    """The notes of frames of shape (n, 88): from where one starts to where it sounds no longer, or starts again."""
+    notes: list[Note] = []
+    for key in range(sounding.shape[1]):
+        column = starting[:, key]
+        is_peak = (column > IS_STARTING) & (column >= np.roll(column, 1)) & (column > np.roll(column, -1))
+        starts = [*np.flatnonzero(is_peak).tolist(), len(column)]
+        for start, limit in pairwise(starts):
+            silent = np.flatnonzero(sounding[start + 1 : limit, key] < IS_SOUNDING)
+            end = start + 1 + int(silent[0]) if silent.size else limit
+            if end - start >= SHORTEST:
+                notes.append(Note(LOWEST + key, start * HOP / SAMPLE_RATE, end * HOP / SAMPLE_RATE))
+    return sorted(notes, key=lambda note: (note.start, note.key))
+
+
+def hear(model: Callable[[Tensor], tuple[Tensor, ...]], sound: Sound) -> tuple[Heard, list[Note]]:
+    """How surely each key sounds in each frame, of shape (n, 88), and the notes."""
+    starting, sounding, _ = (
+        join_frames(result.numpy(), sound.size) if result.shape[2] == 88 else result.numpy()
+        for result in model(Tensor(cut_windows(sound)))
+    )
+    return sounding, list_notes(sounding, starting)
+
+
+def draw(sounding: Heard, notes: Sequence[Note], path: Path) -> None:
+    """A piano roll: how surely each key sounds, and around it the notes."""
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+
+    figure = Figure((10, 5), layout="constrained")
+    axes = figure.add_subplot()
+    extent = (0, len(sounding) * HOP / SAMPLE_RATE, LOWEST - 0.5, LOWEST + sounding.shape[1] - 0.5)
+    image = axes.imshow(sounding.T, origin="lower", aspect="auto", extent=extent, cmap="magma", vmin=0, vmax=1)
+    figure.colorbar(image, label="how surely it sounds")
+    for note in notes:
+        axes.add_patch(Rectangle((note.start, note.key - 0.5), note.end - note.start, 1, fill=False, edgecolor="cyan"))
+        axes.annotate(note.name, (note.start, note.key + 1), color="cyan", fontsize=8)
+    keys = [note.key for note in notes] or [60]
+    axes.set(xlabel="seconds", ylabel="key (MIDI number)", ylim=(min(keys) - 6, max(keys) + 6))
+    figure.savefig(path, dpi=120)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Write down the notes of a recording.")
+    parser.add_argument("sound", nargs="?", help="a WAV file of one channel, 16 bits and 22.05 kHz")
+    parser.add_argument("--picture", type=Path, default=Path("notes.png"), help="where the piano roll is saved")
+    given = parser.parse_args(arguments)
+    sound = read_sound(given.sound) if given.sound else play(MELODY)
+    model = jit(svod_onnx.load(find_model()).to_function())
+    times: list[float] = []
+    for _ in range(3):
+        before = perf_counter()
+        sounding, notes = hear(model, sound)
+        times.append(perf_counter() - before)
+    for note in notes:
+        print(f"{note.start:6.2f} to {note.end:5.2f} s  {note.name}")
+    draw(sounding, notes, given.picture)
+    (plan,) = model.plans()
+    print(f"\n{plan.profile()}\n")
+    print(f"{sound.size / SAMPLE_RATE:.1f} s of sound: {times[0]:.2f} s for the first time, then {min(times):.3f} s")
+    print(f"the piano roll is in {given.picture}")
+
+
+if __name__ == "__main__":
+    main()
