@@ -3,8 +3,8 @@
     @operator("Gemm")
     def gemm(a: Tensor, b: Tensor, c: Tensor | None = None, *, alpha: float = 1.0, transA: int = 0) -> Tensor: ...
 
-Parameters by position are the operands in ONNX's order, with a default where they may be left out; those by name are the attributes.
-An annotation says in which form an operand is wanted:
+Parameters by position are the operands in ONNX's order, with a default or `| None` where they may be left out; those by name are the
+attributes. An annotation says in which form an operand is wanted:
 
 - `Tensor`: a tensor, which may be lazy;
 - `Known`: a numpy array; where the numbers depend on inputs, the node waits for a later stage, which knows them;
@@ -170,6 +170,8 @@ def _read_signature(function: Callable[..., object]) -> tuple[tuple[Operand, ...
                     f"{function.__name__}: the annotation of {parameter.name} is none of {', '.join(_FORMS)}"
                 )
             is_variadic = parameter.kind is parameter.VAR_POSITIONAL
-            is_optional = is_variadic or parameter.default is not parameter.empty
+            # One that may be left out before one that may not has no default in Python: its annotation says it.
+            may_be_none = str(parameter.annotation).endswith(" | None")
+            is_optional = is_variadic or may_be_none or parameter.default is not parameter.empty
             operands.append(Operand(parameter.name, form, is_optional, is_variadic))
     return tuple(operands), frozenset(attributes), takes_node
