@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 import svod_onnx
 from svod_onnx._graph import Node
 from svod_onnx._reading import read_model
-from svod_onnx.errors import ModelFileError
+from svod_onnx.errors import ModelFileError, NodeError
 from svod_tensor.errors import UserError
 
 
@@ -253,6 +253,43 @@ def test_names_that_are_no_text() -> None:
     message = _make_model(_NODE("Neg", ["x"], ["y"], name="UNIQUE")).SerializeToString()
     with pytest.raises(ModelFileError, match="no text"):
         svod_onnx.load(message.replace(b"UNIQUE", b"\xff\xfe\xfd\xfc\xfb\xfa"))
+
+
+def test_a_dimension_whose_name_is_no_text_has_none() -> None:
+    model = _make_model(helper.make_node("Neg", ["x"], ["y"]))
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "name"
+    message = model.SerializeToString().replace(b"name", b"na\xffe")
+    loaded = svod_onnx.load(message)
+    assert loaded.inputs[0].shape == (None,)
+    assert loaded(x=[1.0])["y"].tolist() == [-1.0]
+
+
+def test_a_node_that_onnx_cannot_compute_is_named() -> None:
+    nodes = [
+        helper.make_node("Constant", [], ["two"], value_ints=[2]), helper.make_node("Concat", ["two", "two"], ["size"], "join"),
+        helper.make_node("Reshape", ["x", "size"], ["y"]),
+    ]  # fmt: skip
+    with pytest.raises(NodeError, match="Concat in node 'join'"):
+        svod_onnx.load(_make_model(*nodes))(x=[1.0, 2.0, 3.0, 4.0])
+
+
+@pytest.mark.parametrize(
+    ("node", "problem"),
+    [
+        (helper.make_node("Neg", ["x"], ["first", "y"]), "at most 1 results, and 2 names"),
+        (helper.make_node("SwiGLU", ["x", "x"], ["first", "y"]), "cannot be expanded"),
+        (helper.make_node("Min", ["x", ""], ["y"]), "has no operand"),
+        (helper.make_node("Range", ["one", "one"], ["y"]), "has no operand"),
+        (helper.make_node("Expand", ["x", "nan"], ["y"]), "has to hold integers"),
+    ],
+    ids=["results", "results of a body", "an operand left out", "too few operands", "sizes that are no numbers"],
+)
+def test_nodes_that_contradict_their_operators(node: onnx.NodeProto, problem: str) -> None:
+    weights = [numpy_helper.from_array(np.float32(value), name) for name, value in (("one", 1), ("nan", np.nan))]
+    model = _make_model(node, weights=weights)
+    model.opset_import[0].version = 28
+    with pytest.raises(NodeError, match=problem):
+        svod_onnx.load(model)(x=[1.0])
 
 
 def test_a_node_keeps_no_part_of_the_model_in_memory() -> None:

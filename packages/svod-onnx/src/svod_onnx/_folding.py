@@ -14,6 +14,7 @@ import onnx
 
 from svod_onnx._graph import DEFAULT_DOMAIN, Node
 from svod_onnx._types import HOST_TYPES
+from svod_onnx.errors import NodeError
 
 __all__ = ["FOLDED_SIZE", "can_fold", "compute_on_host"]
 
@@ -51,7 +52,7 @@ def can_fold(node: Node, operands: Sequence[np.ndarray]) -> bool:
             size = _multiply(operands[0])
         case "Expand" | "Tile":
             size = _multiply(operands[-1]) * operands[0].size
-        case "Range":
+        case "Range" if len(operands) == 3:
             start, limit, step = (float(array.item()) if array.size == 1 else np.nan for array in operands)
             size = abs(limit - start) / abs(step) if step else np.nan
         case _ if node.operator in _OF_THEIR_SIZE:
@@ -72,6 +73,9 @@ def compute_on_host(node: Node, operands: Sequence[object]) -> tuple[object, ...
     Args:
         node: which has no subgraph, and has kept its message.
         operands: arrays, lists of them, or None, for each input.
+
+    Raises:
+        NodeError: if onnx cannot.
     """
     from onnx.reference import ReferenceEvaluator
 
@@ -85,8 +89,14 @@ def compute_on_host(node: Node, operands: Sequence[object]) -> tuple[object, ...
     graph = onnx.GraphProto(node=[proto])
     graph.input.extend(onnx.ValueInfoProto(name=name) for name in dict.fromkeys(filter(None, proto.input)))
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in filter(None, proto.output))
-    evaluator: Any = ReferenceEvaluator(onnx.ModelProto(graph=graph, opset_import=[opset]))
-    with np.errstate(all="ignore"):
-        values = evaluator.run(None, {name: value for name, value in zip(proto.input, operands, strict=True) if name})
+    given = {name: value for name, value in zip(proto.input, operands, strict=True) if name}
+    try:
+        evaluator: Any = ReferenceEvaluator(onnx.ModelProto(graph=graph, opset_import=[opset]))
+        with np.errstate(all="ignore"):
+            values = evaluator.run(None, given)
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a wrong attribute or operand comes to in the reference implementation
+        raise NodeError(node=node.title, operator=node.qualified, problem=str(error)) from error
     results = iter(cast("list[object]", values))
     return tuple(next(results) if name else None for name in node.outputs)

@@ -9,6 +9,7 @@ import onnx
 from onnx.inliner import inline_local_functions
 
 from svod_onnx._graph import DEFAULT_DOMAIN, Graph, Node
+from svod_onnx._order import put_in_order
 from svod_onnx._reading import make_graph
 
 __all__ = ["has_body", "make_body"]
@@ -39,6 +40,7 @@ def make_body(node: Node, types: Sequence[onnx.TypeProto | None]) -> Graph:
 
     Raises:
         ValueError: if the standard has no body for these types and attributes.
+        ModelFileError: if the body contradicts itself.
     """
     if node.message is None:
         raise ValueError("is too large to be expanded")
@@ -60,7 +62,9 @@ def make_body(node: Node, types: Sequence[onnx.TypeProto | None]) -> Graph:
     versions = {entry.domain: entry.version for entry in opsets}
     # Bodies that a program makes do not always say which version of the other operators they mean: it is the newest.
     versions.setdefault(DEFAULT_DOMAIN, onnx.defs.onnx_opset_version())
-    return make_graph(expanded.graph, versions, node.title)
+    # For attributes that contradict each other a body may read what it does not define.
+    title = f"the definition of {node.qualified}"
+    return put_in_order(make_graph(expanded.graph, versions, title), title)
 
 
 def _make_function(node: Node, call: onnx.NodeProto, types: Sequence[onnx.TypeProto | None]) -> onnx.FunctionProto:

@@ -202,7 +202,9 @@ def _make_info(info: onnx.ValueInfoProto) -> ValueInfo:
 
 
 def _make_size(size: Any) -> int | str | None:
-    # Exporters that know nothing of a size write "?" or "-1", which is no name: two such sizes may differ.
-    if size.HasField("dim_param") and any(map(str.isalnum, size.dim_param)) and not size.dim_param.startswith("-"):
-        return size.dim_param
+    # Exporters that know nothing of a size write "?" or "-1", which is no name: two such sizes may differ. Nor are bytes one that are
+    # no UTF-8, which protobuf gives as they are.
+    name = size.dim_param
+    if isinstance(name, str) and any(map(str.isalnum, name)) and not name.startswith("-"):
+        return name
     return size.dim_value if size.HasField("dim_value") and size.dim_value >= 0 else None

@@ -95,6 +95,10 @@ class Call:
         """The error that says why this node cannot be computed."""
         return NodeError(node=self.node.title, operator=self.node.qualified, problem=problem)
 
+    def refuse_names(self, n_results: int) -> NodeError:
+        """The error that says that more results are named than there are."""
+        return self.refuse(f"has at most {n_results} results, and {len(self.node.outputs)} names for them")
+
 
 @dataclass(slots=True)
 class Outcome:
@@ -223,6 +227,8 @@ class Trace:
         else:
             with scope(node.title.replace(".", "/") or node.operator):
                 results = self.call_once(node, found, operands)
+        if any(node.outputs[len(results) :]):
+            raise Call(node, self).refuse_names(len(results))
         for name, value in zip(node.outputs, results, strict=False):
             if name:
                 made = self.values[name] = cast("Value", value)
@@ -351,7 +357,7 @@ class Trace:
         for number, row in enumerate(rows):
             value = operands[number] if number < len(operands) else None
             if value is None:
-                if not row.is_optional:
+                if not row.is_optional or (row.is_variadic and row.form == "Tensor"):
                     raise Call(node, self).refuse(f"has no operand {row.name!r}")
                 if number < len(operands):
                     bound.append(None)
@@ -363,7 +369,7 @@ class Trace:
                 case "Known" | "Ints":
                     if isinstance(value, Tensor):
                         value = self.read(node, name, value)
-                    bound.append([int(n) for n in np.ravel(cast("Any", value))] if row.form == "Ints" else value)
+                    bound.append(self._list_integers(node, name, value) if row.form == "Ints" else value)
                 case "list[Tensor]":
                     if not isinstance(value, list):
                         raise Call(node, self).refuse(f"{name!r} is no sequence")
@@ -371,6 +377,12 @@ class Trace:
                 case _:
                     bound.append(value)
         return bound
+
+    def _list_integers(self, node: Node, name: str, value: Value) -> list[int]:
+        try:
+            return [int(n) for n in np.ravel(cast("Any", value))]
+        except (TypeError, ValueError, OverflowError) as error:
+            raise Call(node, self).refuse(f"{name!r} has to hold integers: {error}") from error
 
     def read(self, node: Node, name: str, value: Tensor) -> np.ndarray:
         """The numbers of a tensor, which then are known."""
@@ -410,6 +422,9 @@ class Trace:
 
     def expand(self, node: Node, inline: Inline) -> list[Node]:
         """The nodes that stand for `node`, with names of their own; what they read besides has values already."""
+        n_results = len(inline.graph.outputs)
+        if any(node.outputs[n_results:]):
+            raise Call(node, self).refuse_names(n_results)
         self._n_inlined += 1
         nodes, values = inline.expand(node, f"{node.title}#{self._n_inlined}/")
         self.values |= values
