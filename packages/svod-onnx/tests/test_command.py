@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -10,7 +12,9 @@ import onnx
 import onnx.parser
 import pytest
 
+from svod_onnx import _registry
 from svod_onnx._command import main
+from svod_onnx._comparison import Difference, _measure
 
 MODEL = """<ir_version: 10, opset_import: ["" : 21, "strange" : 1]>
 main (float[n, 3] x) => (float[n, 3] y) <float[3] w = {1, 2, 3}> { a = Add(x, w)  y = Mul(a, a) }"""
@@ -53,3 +57,54 @@ def test_what_cannot_be_is_said(path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "NAME=VALUE" in capsys.readouterr().err
     assert main([str(path.parent / "none.onnx")], StringIO()) == 2
     assert "none.onnx" in capsys.readouterr().err
+
+
+def test_a_profile_says_which_operators_take_the_time(path: Path, tmp_path: Path) -> None:
+    out, trace = StringIO(), tmp_path / "trace.json"
+    assert main([str(path), "--profile", "--trace", str(trace), "--size", "n=50"], out) == 0
+    text = out.getvalue()
+    assert "GFLOP/s" in text
+    assert text.splitlines()[-1].split()[1:] == ["us", "Add", "+", "Mul"]
+    assert json.loads(trace.read_text())
+
+
+@pytest.fixture
+def wrong_tanh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets Tanh compute something else."""
+    (row,) = _registry._operators["", "Tanh"]
+    monkeypatch.setitem(
+        _registry._operators, ("", "Tanh"), [replace(row, function=lambda x: x.tanh() + 0.01, takes_node=False)]
+    )
+
+
+CHAIN = """<ir_version: 10, opset_import: ["" : 21]>
+g (float[n, 3] x) => (float[n, 3] y) { a = Exp(x)  b = Tanh(a)  y = Neg(b) }"""
+
+
+def test_what_agrees_has_no_first_difference(tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(CHAIN), tmp_path / "model.onnx")
+    out = StringIO()
+    assert main([str(tmp_path / "model.onnx"), "--bisect"], out) == 0
+    beside, output, result = out.getvalue().splitlines()[-3:]
+    assert beside.startswith("beside onnx")
+    assert output.startswith("  y: largest difference ")
+    assert result.startswith("no node's results differ by more than 0.0001")
+
+
+@pytest.mark.usefixtures("wrong_tanh")
+def test_the_first_node_that_differs_is_found(tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(CHAIN), tmp_path / "model.onnx")
+    out = StringIO()
+    assert main([str(tmp_path / "model.onnx"), "--compare", "--bisect"], out) == 0
+    node, difference = out.getvalue().splitlines()[-2:]
+    assert node == "the first node that differs is 'b' (Tanh):"
+    assert difference.startswith("  b: largest difference 0.01, 0.01")
+
+
+def test_shapes_and_nans_that_differ_are_differences() -> None:
+    nothing = np.array([np.nan, 1], np.float32)
+    assert _measure("y", nothing, nothing) == Difference("y", 0.0, 0.0)
+    assert _measure("y", nothing, np.array([2, 1], np.float32)).is_large
+    assert _measure("y", np.zeros(3), np.zeros(2)).is_large
+    assert _measure("y", np.array([2, 4]), np.array([2, 5])) == Difference("y", 1.0, 0.2)
+    assert not _measure("y", np.zeros((0, 2)), np.zeros((0, 2))).is_large

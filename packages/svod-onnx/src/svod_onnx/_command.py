@@ -3,6 +3,8 @@
 python -m svod_onnx model.onnx
 python -m svod_onnx model.onnx --run --size batch=2          # on random inputs
 python -m svod_onnx model.onnx --run --input x=x.npy         # on an array of one's own
+python -m svod_onnx model.onnx --profile --trace run.json    # the time of each kernel and operator
+python -m svod_onnx model.onnx --compare --bisect            # beside onnxruntime, and the first node that differs
 """
 
 from __future__ import annotations
@@ -11,11 +13,14 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from time import perf_counter
 from typing import Final, TextIO, cast
 
 import numpy as np
+import onnx
 
+from svod_onnx._comparison import iter_lines
 from svod_onnx._function_bodies import has_body
 from svod_onnx._graph import Constant, Graph, Node, ValueInfo
 from svod_onnx._model import Model
@@ -43,19 +48,38 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
         "--size", action="append", default=[], metavar="NAME=N", help="size of a symbolic dimension (1)"
     )
     parser.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy", help="array of an input")
+    parser.add_argument("--profile", action="store_true", help="run it, and print the time of kernels and operators")
+    parser.add_argument("--trace", metavar="FILE", help="run it, and write a trace for ui.perfetto.dev")
+    parser.add_argument(
+        "--compare", action="store_true", help="run it beside onnxruntime, or onnx itself where that is not installed"
+    )
+    parser.add_argument("--bisect", action="store_true", help="likewise, and find the first node that differs")
     given = parser.parse_args(arguments)
     written: TextIO = sys.stdout if out is None else out
     try:
         file = read_model(given.model)
         written.write("\n".join(_describe(file)) + "\n")
-        if given.run:
-            arrays = {name: np.load(path) for name, path in map(_split, given.input)}
-            sizes = {name: int(size) for name, size in map(_split, given.size)}
-            written.write("\n".join(_run(file, sizes, arrays)) + "\n")
+        if not (given.run or given.profile or given.trace or given.compare or given.bisect):
+            return 0
+        sizes = {name: int(size) for name, size in map(_split, given.size)}
+        arrays = _fill(file, sizes, {name: _load(path) for name, path in map(_split, given.input)})
+        lines: list[str] = []
+        if given.run or given.profile or given.trace:
+            runnable = Model(file)
+            lines += _run(runnable, arrays)
+            lines += _profile(runnable, file, prints=given.profile, trace=given.trace)
+        if given.compare or given.bisect:
+            model = onnx.load(given.model)  # pyright: ignore[reportUnknownMemberType]
+            lines += iter_lines(model, arrays, bisects=given.bisect)
+        written.write("\n".join(lines) + "\n")
     except (UserError, OSError, ValueError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
     return 0
+
+
+def _load(path: str) -> np.ndarray:
+    return np.load(path)
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -101,18 +125,44 @@ def _iter_constants(graph: Graph) -> Iterator[Constant]:
             yield from _iter_constants(inner)
 
 
-def _run(file: ModelFile, sizes: Mapping[str, int], arrays: Mapping[str, np.ndarray]) -> Iterator[str]:
-    model, generator = Model(file), np.random.default_rng(_SEED)
-    made = {info.name: _draw(info, sizes, generator) for info in model.inputs if info.name not in arrays}
+def _fill(file: ModelFile, sizes: Mapping[str, int], arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The inputs, drawn where they are not given."""
+    generator = np.random.default_rng(_SEED)
+    wanted = [info for info in file.graph.inputs if info.name not in arrays]
+    return {**arrays, **{info.name: _draw(info, sizes, generator) for info in wanted}}
+
+
+def _run(model: Model, arrays: Mapping[str, np.ndarray]) -> Iterator[str]:
+    found: dict[str, Value] = {}
     for name in ("first run", "second run"):
         start = perf_counter()
-        results = cast("dict[str, Value]", model(**made, **arrays))
+        results = cast("dict[str, Value]", model(**arrays))
         found = {name: value.numpy() if isinstance(value, Tensor) else value for name, value in results.items()}
         yield f"{name}: {(perf_counter() - start) * 1e3:.1f} ms"
     for name, value in found.items():
         array = np.asarray(value, dtype=None if isinstance(value, np.ndarray) else object)
         facts = f", {array.min()} to {array.max()}" if array.size and array.dtype.kind in "fiu" else ""
         yield f"  {name}: {array.dtype}{array.shape}{facts}"
+
+
+def _profile(model: Model, file: ModelFile, *, prints: bool, trace: str | None) -> Iterator[str]:
+    """The time of the kernels of each plan, and that of the operators, of which a kernel may join several."""
+    operators = {node.title.replace(".", "/"): node.qualified for node in _iter_nodes(file.graph)}
+    times: Counter[str] = Counter()
+    for number, plan in enumerate(model.plans()):
+        report = plan.profile()
+        if trace:
+            path = Path(trace)
+            report.save_trace(path if not number else path.with_stem(f"{path.stem}-{number}"))
+        for row in report.summaries():
+            scopes = {origin.scope for origin in row.origins}
+            joined = dict.fromkeys(name for title, name in operators.items() if title in scopes)
+            times[" + ".join(joined) or "other"] += row.elapsed_ns / 1e3 / report.n_runs
+        if prints:
+            yield f"\n{report}"
+    if prints:
+        yield "\ntime by operator; kernels that join several stand on lines of their own:"
+        yield from (f"  {elapsed:10.1f} us  {name}" for name, elapsed in times.most_common())
 
 
 def _draw(info: ValueInfo, sizes: Mapping[str, int], generator: np.random.Generator) -> np.ndarray:

@@ -83,6 +83,10 @@ class Model:
         run.__name__ = run.__qualname__ = "model"
         return run
 
+    def plans(self) -> list[Any]:
+        """The plans (`svod_runtime.ExecutionPlan`) of all calls so far: `plan.profile()` says where the time goes."""
+        return self._program.plans()
+
     def _convert_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Value]:
         form = _get_form(inputs)
         if form is not None and form in self._accepted:

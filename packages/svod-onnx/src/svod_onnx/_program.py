@@ -87,6 +87,12 @@ class Program:
             raise ValueNeededError(node=node.title, operator=node.qualified, value=value)
         return {name: trace.values[name] for name in self.output_names}
 
+    def plans(self) -> list[Any]:
+        """Those of all stages."""
+        with self._lock:
+            stages = list(self._roots.values())
+        return [plan for stage in stages for plan in stage.plans()]
+
     def make_trace(self, values: Mapping[str, Value]) -> Trace:
         """A walk over nodes of the program, with `values` and what was computed of its weights."""
         return Trace(values, self.device, kinds=dict(self.kinds), weights=self._weights)
@@ -173,6 +179,10 @@ class _Stage:
         except _NothingToCompute:
             self._is_idle = True
             return {}
+
+    def plans(self) -> list[Any]:
+        """Those of this stage and of those after it."""
+        return [*self._function.plans(), *(plan for stage in list(self._next.values()) for plan in stage.plans())]
 
     def get_next(self, live: dict[str, Value]) -> _Stage:
         """The stage that computes what this one deferred; what the host computes of it is added to `live`."""

@@ -9,8 +9,8 @@ import numpy as np
 
 import svod_tensor as sv
 from svod_onnx._registry import Known, RunOnHostError, Value, operator
+from svod_onnx._scores import LEARNING, choose_class, finish_scores, make_table
 from svod_onnx._trace import Call
-from svod_onnx.operators.scores import LEARNING, choose_class, finish_scores, make_table
 from svod_tensor import Tensor, asarray
 
 __all__ = [

@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from svod_onnx._registry import operator
+from svod_onnx._scores import LEARNING, choose_class, finish_scores, make_table
 from svod_onnx._trace import Call
-from svod_onnx.operators.scores import LEARNING, choose_class, finish_scores, make_table
 from svod_tensor import Tensor
 
 __all__ = ["classify_by_trees", "run_trees", "run_trees_by_nodes"]
