@@ -151,12 +151,8 @@ def run_trees(
     n_inner, n_leaves = len(nodes_featureids), len(leaf_targetids)
     leaves = np.arange(n_leaves) + n_inner
     modes = np.asarray(nodes_modes).astype(np.int64)
-    if (
-        len(
-            {n_inner, len(modes), *map(len, (nodes_truenodeids, nodes_falsenodeids, nodes_trueleafs, nodes_falseleafs))}
-        )
-        > 1
-    ):
+    branches = (nodes_truenodeids, nodes_falsenodeids, nodes_trueleafs, nodes_falseleafs)
+    if {n_inner, len(modes)} != set(map(len, branches)):
         raise node.refuse("has attributes of nodes that have different lengths")
     if modes.size and not (modes.min() >= 0 and modes.max() < len(_MODES)):
         raise node.refuse(f"compares in mode {int(modes.max())}, which there is not")
@@ -168,7 +164,6 @@ def run_trees(
         return np.concatenate([values, np.zeros(n_leaves, values.dtype)])
 
     missing = np.asarray(nodes_missing_value_tracks_true or [0] * n_inner, bool)
-    # A tree that is a leaf alone has a node before it, both of whose branches lead there.
     weights, is_weighted = _make_weights(
         node, n_inner + n_leaves, n_targets, leaves, np.asarray(leaf_targetids, np.int64), np.asarray(leaf_weights)
     )
