@@ -152,7 +152,7 @@ def run_trees(
     leaves = np.arange(n_leaves) + n_inner
     modes = np.asarray(nodes_modes).astype(np.int64)
     branches = (nodes_truenodeids, nodes_falsenodeids, nodes_trueleafs, nodes_falseleafs)
-    if {n_inner, len(modes)} != set(map(len, branches)):
+    if {n_inner, len(modes), *map(len, branches)} != {n_inner}:
         raise node.refuse("has attributes of nodes that have different lengths")
     if modes.size and not (modes.min() >= 0 and modes.max() < len(_MODES)):
         raise node.refuse(f"compares in mode {int(modes.max())}, which there is not")
