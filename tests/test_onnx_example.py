@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
+EXAMPLES = Path(__file__).parent.parent / "examples"
 
-@pytest.fixture(scope="module")
-def example() -> ModuleType:
-    path = Path(__file__).parent.parent / "examples" / "onnx_model.py"
-    spec = importlib.util.spec_from_file_location("onnx_model", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["onnx_model"] = module  # where its dataclasses look for their annotations
-    spec.loader.exec_module(module)
-    return module
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    return import_module("onnx_model")
 
 
 def test_windows_cover_a_sound_once(example: ModuleType) -> None:

@@ -21,11 +21,11 @@ import numpy as np
 import onnx
 
 from svod_onnx._comparison import iter_lines
-from svod_onnx._function_bodies import has_body
+from svod_onnx._function_bodies import is_supported
 from svod_onnx._graph import Constant, Graph, Node, ValueInfo
 from svod_onnx._model import Model
 from svod_onnx._reading import ModelFile, read_model
-from svod_onnx._registry import Value, find_operator
+from svod_onnx._registry import Value
 from svod_onnx._types import find_host_type
 from svod_tensor import Tensor
 from svod_tensor.errors import UserError
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
         if not (given.run or given.profile or given.trace or given.compare or given.bisect):
             return 0
         sizes = {name: int(size) for name, size in map(_split, given.size)}
-        arrays = _fill(file, sizes, {name: _load(path) for name, path in map(_split, given.input)})
+        arrays = _fill(file, sizes, {name: np.load(path) for name, path in map(_split, given.input)})
         lines: list[str] = []
         if given.run or given.profile or given.trace:
             runnable = Model(file)
@@ -78,10 +78,6 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
     return 0
 
 
-def _load(path: str) -> np.ndarray:
-    return np.load(path)
-
-
 def _split(text: str) -> tuple[str, str]:
     name, equals, value = text.rpartition("=")
     if not equals:
@@ -94,17 +90,13 @@ def _describe(file: ModelFile) -> Iterator[str]:
         yield f"{title}:"
         yield from (f"  {info}" for info in infos)
     nodes = list(_iter_nodes(file.graph))
-    counts = Counter((node.qualified, node.version, _is_known(node)) for node in nodes)
+    counts = Counter((node.qualified, node.version, is_supported(node)) for node in nodes)
     yield f"operators: {len(nodes)} nodes"
     for (name, version, is_known), count in sorted(counts.items(), key=lambda row: (-row[1], row[0])):
         yield f"  {count:5}  {name} (version {version}){'' if is_known else ': svod-onnx has it not'}"
     weights = list(_iter_constants(file.graph))
     n_bytes = sum(weight.size * np.dtype(str(weight.dtype)).itemsize for weight in weights if _is_number(weight))
     yield f"parameters: {sum(weight.size for weight in weights):,} in {len(weights)} tensors, {n_bytes / 2**20:.1f} MiB"
-
-
-def _is_known(node: Node) -> bool:
-    return find_operator(node.operator, node.domain, node.version) is not None or has_body(node)
 
 
 def _is_number(weight: Constant) -> bool:
@@ -147,7 +139,7 @@ def _run(model: Model, arrays: Mapping[str, np.ndarray]) -> Iterator[str]:
 
 def _profile(model: Model, file: ModelFile, *, prints: bool, trace: str | None) -> Iterator[str]:
     """The time of the kernels of each plan, and that of the operators, of which a kernel may join several."""
-    operators = {node.title.replace(".", "/"): node.qualified for node in _iter_nodes(file.graph)}
+    operators = {node.scope: node.qualified for node in _iter_nodes(file.graph)}
     times: Counter[str] = Counter()
     for number, plan in enumerate(model.plans()):
         report = plan.profile()

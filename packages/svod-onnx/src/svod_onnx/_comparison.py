@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any, Final, cast
 
 import numpy as np
 import onnx
 
-from svod_onnx._model import Model
-from svod_onnx._reading import read_model
+from svod_onnx._model import load
 from svod_tensor import Tensor
 
 __all__ = ["Difference", "choose_reference", "compare", "find_first_difference", "iter_lines"]
@@ -39,6 +39,7 @@ class Difference:
 
     @property
     def is_large(self) -> bool:
+        """Whether the results count as different."""
         return not self.relative <= TOLERANCE
 
     def __str__(self) -> str:
@@ -47,17 +48,11 @@ class Difference:
 
 def choose_reference() -> tuple[str, Reference]:
     """What to compare with: its name, and a function of a model and its inputs."""
-    runtime = _import_onnxruntime()
-    if runtime is None:
-        return "onnx's reference implementation", _run_reference
-    return f"onnxruntime {runtime.__version__}", _run_onnxruntime
-
-
-def _import_onnxruntime() -> Any | None:
     try:
-        return import_module("onnxruntime")
+        runtime: Any = import_module("onnxruntime")
     except ImportError:
-        return None
+        return "onnx's reference implementation", _run_reference
+    return f"onnxruntime {runtime.__version__}", partial(_run_onnxruntime, runtime)
 
 
 def _run_reference(model: onnx.ModelProto, arrays: Arrays) -> dict[str, Any]:
@@ -68,16 +63,15 @@ def _run_reference(model: onnx.ModelProto, arrays: Arrays) -> dict[str, Any]:
     return dict(zip(names, evaluator.run(names, dict(arrays)), strict=True))
 
 
-def _run_onnxruntime(model: onnx.ModelProto, arrays: Arrays) -> dict[str, Any]:
+def _run_onnxruntime(runtime: Any, model: onnx.ModelProto, arrays: Arrays) -> dict[str, Any]:
     names = [info.name for info in model.graph.output]
-    runtime: Any = _import_onnxruntime()
     session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     return dict(zip(names, session.run(names, dict(arrays)), strict=True))
 
 
 def compare(model: onnx.ModelProto, arrays: Arrays, reference: Reference) -> list[Difference]:
     """How far each output is from that of `reference`; those that are no tensors of numbers are left out."""
-    found = cast("dict[str, Any]", Model(read_model(model))(**arrays))
+    found = cast("dict[str, Any]", load(model)(**arrays))
     wanted = reference(model, arrays)
     return [_measure(name, found[name], wanted[name]) for name in found if _is_number(wanted[name])]
 

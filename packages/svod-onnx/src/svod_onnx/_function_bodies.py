@@ -11,8 +11,9 @@ from onnx.inliner import inline_local_functions
 from svod_onnx._graph import DEFAULT_DOMAIN, Graph, Node
 from svod_onnx._order import put_in_order
 from svod_onnx._reading import make_graph
+from svod_onnx._registry import find_operator
 
-__all__ = ["has_body", "make_body"]
+__all__ = ["has_body", "is_supported", "make_body"]
 
 _DOMAIN: Final = "svod.body"
 """Of the function while it is expanded, so that it is no operator of the standard."""
@@ -29,6 +30,11 @@ def has_body(node: Node) -> bool:
     """Whether the standard defines the operator of `node` by others."""
     schema = _find_schema(node)
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
+
+
+def is_supported(node: Node) -> bool:
+    """Whether the operator of `node` has a function, or a definition by others."""
+    return find_operator(node.operator, node.domain, node.version) is not None or has_body(node)
 
 
 def make_body(node: Node, types: Sequence[onnx.TypeProto | None]) -> Graph:

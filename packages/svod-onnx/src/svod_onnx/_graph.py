@@ -12,7 +12,7 @@ import onnx
 from svod_onnx._types import get_type_name
 from svod_tensor import Tensor
 
-__all__ = ["DEFAULT_DOMAIN", "Attribute", "Constant", "Graph", "Node", "ValueInfo", "list_free_names"]
+__all__ = ["DEFAULT_DOMAIN", "Attribute", "Constant", "Graph", "Node", "ValueInfo", "iter_reads", "list_free_names"]
 
 DEFAULT_DOMAIN: Final = ""
 
@@ -70,6 +70,11 @@ class Node:
         """The operator, with its domain where that is not the default one."""
         return f"{self.domain}.{self.operator}" if self.domain else self.operator
 
+    @property
+    def scope(self) -> str:
+        """Where its operations belong in profiles: dots would say that it lies inside of another."""
+        return self.title.replace(".", "/") or self.operator
+
     def subgraphs(self) -> list[Graph]:
         return [value for value in self.attributes.values() if isinstance(value, Graph)]
 
@@ -101,3 +106,8 @@ def list_free_names(graph: Graph) -> set[str]:
         known |= set(node.outputs)
     free |= {info.name for info in graph.outputs} - known
     return free - {""}
+
+
+def iter_reads(node: Node) -> set[str]:
+    """The names of the values that a node reads, in its subgraphs too."""
+    return set(node.inputs).union(*map(list_free_names, node.subgraphs())) - {""}

@@ -9,13 +9,13 @@ from typing import Any, Final, cast
 import numpy as np
 import onnx
 
-from svod_onnx._function_bodies import has_body
-from svod_onnx._graph import Graph, ValueInfo
+from svod_onnx._function_bodies import is_supported
+from svod_onnx._graph import Graph, ValueInfo, iter_reads
 from svod_onnx._program import Program
 from svod_onnx._reading import ModelFile, read_model
-from svod_onnx._registry import Value, find_operator
-from svod_onnx._trace import iter_reads, to_tensor
+from svod_onnx._registry import Value
 from svod_onnx._types import STRING, find_carrier
+from svod_onnx._values import to_tensor
 from svod_onnx.errors import MissingOperator, ModelInputError, UnsupportedOperatorsError
 from svod_tensor import Tensor
 
@@ -165,7 +165,7 @@ def _check_operators(file: ModelFile) -> None:
 
     def visit(graph: Graph, read: set[str]) -> None:
         for node in graph.nodes:
-            if find_operator(node.operator, node.domain, node.version) is None and not has_body(node):
+            if not is_supported(node):
                 wanted = next((name for name in node.outputs if name in read), "")
                 missing.append(MissingOperator(node.qualified, node.version, node.title, wanted))
             for inner in node.subgraphs():

@@ -15,11 +15,12 @@ import numpy as np
 from cachetools import LRUCache
 
 from svod_onnx._folding import FOLDED_SIZE
-from svod_onnx._graph import Graph, Node
+from svod_onnx._graph import Graph, Node, iter_reads
 from svod_onnx._kept_weights import Weights
 from svod_onnx._registry import Value, find_operator
-from svod_onnx._trace import Trace, is_opaque, iter_reads, to_tensor
+from svod_onnx._trace import Trace
 from svod_onnx._types import HOST_TYPES, get_element_type
+from svod_onnx._values import is_large, is_opaque, to_tensor
 from svod_onnx.errors import ValueNeededError
 from svod_tensor import Tensor, jit
 
@@ -294,7 +295,7 @@ def _fold_constants(
     What takes much more memory than what it is made of is left to the programs, whose kernels may never store it.
     """
     values: dict[str, Value] = {
-        name: to_tensor(cast("np.ndarray", value), device) if _is_large(value) else value
+        name: to_tensor(cast("np.ndarray", value), device) if is_large(value) else value
         for name, value in constants.items()
     }
     trace = Trace(values, device, can_read=True, kinds=kinds)
@@ -324,10 +325,6 @@ def _list_kinds(constants: Mapping[str, Value]) -> dict[str, int]:
         for name, value in constants.items()
         if isinstance(value, np.ndarray) and value.dtype in narrow
     }
-
-
-def _is_large(value: Value) -> bool:
-    return isinstance(value, np.ndarray) and value.size > FOLDED_SIZE and not is_opaque(value)
 
 
 def _is_single(node: Node) -> bool:

@@ -61,10 +61,8 @@ def choose_class(
         chosen = (scores[:, 0] > (0.5 if is_positive else 0.0)).cast("int64")
         if transform == "PROBIT":
             return names[chosen], finish_scores(node, scores, transform)
-        if is_positive:
-            return names[chosen], sv.concat([1 - scores, scores], axis=1).cast("float32")
-        both = sv.concat([-scores, scores], axis=1)
-        return names[chosen], (finish_scores(node, both, transform) if transform == "LOGISTIC" else both).cast(
-            "float32"
-        )
+        both = sv.concat([1 - scores if is_positive else -scores, scores], axis=1)
+        if transform == "LOGISTIC" and not is_positive:
+            both = both.sigmoid()
+        return names[chosen], both.cast("float32")
     return names[scores.argmax(-1)], finish_scores(node, scores, transform).cast("float32")

@@ -10,18 +10,19 @@ from typing import Any, Final, cast
 import numpy as np
 import onnx
 
-from svod_onnx._folding import FOLDED_SIZE, can_fold, compute_on_host
+from svod_onnx._folding import can_fold, compute_on_host
 from svod_onnx._function_bodies import has_body, make_body
-from svod_onnx._graph import Graph, Node, list_free_names
+from svod_onnx._graph import Graph, Node, iter_reads
 from svod_onnx._inlining import Inline
 from svod_onnx._kept_weights import Weights
 from svod_onnx._registry import Operator, RunOnHostError, Value, find_operator
-from svod_onnx._types import HOST_TYPES, find_carrier, get_element_type
+from svod_onnx._types import HOST_TYPES, get_element_type
+from svod_onnx._values import is_large, is_opaque, to_tensor
 from svod_onnx.errors import NodeError, ValueNeededError
-from svod_tensor import Tensor, asarray, scope
+from svod_tensor import Tensor, scope
 from svod_tensor.errors import UserError
 
-__all__ = ["Call", "Outcome", "Trace", "is_opaque", "iter_reads", "to_tensor"]
+__all__ = ["Call", "Outcome", "Trace"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +116,6 @@ class Outcome:
     on_host: list[Node] = field(default_factory=list[Node])
 
 
-def iter_reads(node: Node) -> set[str]:
-    """The names of the values that a node reads, in its subgraphs too."""
-    return set(node.inputs).union(*map(list_free_names, node.subgraphs())) - {""}
-
-
 def _list_result_types(node: Node) -> list[int | None]:
     """For each result, the number of the first operand that always has the same type."""
     try:
@@ -128,31 +124,6 @@ def _list_result_types(node: Node) -> list[int | None]:
         return []
     formal = [info.type_str for info in schema.inputs]
     return [formal.index(info.type_str) if info.type_str in formal else None for info in schema.outputs]
-
-
-def _is_large(value: Value) -> bool:
-    return isinstance(value, np.ndarray) and value.size > FOLDED_SIZE and not is_opaque(value)
-
-
-def is_opaque(value: Value) -> bool:
-    """Whether a value can be computed with on the host alone: strings."""
-    return isinstance(value, np.ndarray) and value.dtype.kind in "OUST"
-
-
-def to_tensor(value: np.ndarray, device: str | None = None, *, is_constant: bool = False) -> Tensor:
-    """A tensor that carries the elements of an array.
-
-    Args:
-        value: the elements, in a type of ONNX that is no string.
-        device: where the tensor is.
-        is_constant: whether it is a part of the program: a single element is then a number in the graph.
-    """
-    carrier = find_carrier(get_element_type(value.dtype))
-    if value.dtype in HOST_TYPES.values():
-        value = value.astype(np.dtype(str(carrier)))
-    if is_constant and value.size == 1:
-        return Tensor.full(value.shape, value.item(), dtype=carrier, device=device)
-    return asarray(value, dtype=carrier, device=device)
 
 
 class Trace:
@@ -225,7 +196,7 @@ class Trace:
         elif found is None:
             raise self.make_inline(node, operands)
         else:
-            with scope(node.title.replace(".", "/") or node.operator):
+            with scope(node.scope):
                 results = self.call_once(node, found, operands)
         if any(node.outputs[len(results) :]):
             raise Call(node, self).refuse_names(len(results))
@@ -295,13 +266,14 @@ class Trace:
 
     def call_once(self, node: Node, found: Operator, operands: Sequence[Value]) -> tuple[object, ...]:
         """As `call`, once for all programs where the operands are weights."""
+        rows = found.operands
+        if len(operands) > len(rows) and not (rows and rows[-1].is_variadic):
+            raise Call(node, self).refuse(f"takes at most {len(rows)} operands, and has {len(operands)}")
         weights = self.weights
         if weights is None or found.is_random or node.subgraphs() or any(isinstance(value, list) for value in operands):
             return self.call(node, found, operands)
-        if not found.operands or (len(operands) > len(found.operands) and not found.operands[-1].is_variadic):
-            return self.call(node, found, operands)
         operands = [
-            self.get_tensor(node, name, value) if _is_large(value) and row.form == "Tensor" else value
+            self.get_tensor(node, name, value) if is_large(value) and row.form == "Tensor" else value
             for name, value, row in zip(node.inputs, operands, found.iter_operands(), strict=False)
         ]
         if not any(isinstance(value, Tensor) for value in operands) or not weights.are_weights(operands):
@@ -352,8 +324,6 @@ class Trace:
         rows = list(found.operands)
         if rows and rows[-1].is_variadic:
             rows += rows[-1:] * (len(operands) - len(rows))
-        elif len(operands) > len(rows):
-            raise Call(node, self).refuse(f"takes at most {len(rows)} operands, and has {len(operands)}")
         for number, row in enumerate(rows):
             value = operands[number] if number < len(operands) else None
             if value is None:

@@ -10,7 +10,7 @@ from svod_onnx._trace import Call
 from svod_onnx._types import find_carrier
 from svod_tensor import Tensor
 
-__all__ = ["attend", "rotate"]
+__all__ = ["attend", "rotate", "split_heads"]
 
 
 @operator("Attention")
@@ -29,8 +29,8 @@ def attend(
     if is_flat:
         if q_num_heads is None or kv_num_heads is None:
             raise node.refuse("has inputs of three axes, and no 'q_num_heads' and 'kv_num_heads'")
-        query = _split_heads(query, q_num_heads)
-        key, value = _split_heads(key, kv_num_heads), _split_heads(value, kv_num_heads)
+        query = split_heads(query, q_num_heads)
+        key, value = split_heads(key, kv_num_heads), split_heads(value, kv_num_heads)
     keys = key if past_key is None else past_key.concat(key, axis=2)
     values = value if past_value is None else past_value.concat(value, axis=2)
     batch, n_heads, n_queries, size = query.shape
@@ -64,7 +64,8 @@ def attend(
     return result.cast(query.dtype), keys, values, shown[qk_matmul_output_mode].cast(query.dtype)
 
 
-def _split_heads(x: Tensor, n_heads: int) -> Tensor:
+def split_heads(x: Tensor, n_heads: int) -> Tensor:
+    """From (batch, steps, heads * size) to (batch, heads, steps, size)."""
     return x.reshape(x.shape[0], x.shape[1], n_heads, -1).transpose(1, 2)
 
 

@@ -9,8 +9,9 @@ import onnx
 
 from svod_onnx._narrow_types import NARROW_FLOATS, NARROW_INTEGERS, round_to_power, wrap_integer
 from svod_onnx._registry import RunOnHostError, Value, operator
-from svod_onnx._trace import Call, is_opaque, to_tensor
+from svod_onnx._trace import Call
 from svod_onnx._types import HOST_TYPES, STRING, find_carrier, find_host_type, get_element_type, get_type_name
+from svod_onnx._values import is_opaque, to_tensor
 from svod_tensor import Tensor
 
 __all__ = ["cast", "cast_by_name", "cast_like", "convert", "reinterpret"]

@@ -6,7 +6,8 @@ import numpy as np
 
 from svod_onnx._broadcasting import place_along
 from svod_onnx._registry import RunOnHostError, Value, operator
-from svod_onnx._trace import Call, is_opaque
+from svod_onnx._trace import Call
+from svod_onnx._values import is_opaque
 from svod_tensor import Tensor
 
 __all__ = [

@@ -8,7 +8,7 @@ import onnx
 
 from svod_onnx._registry import Ints, operator
 from svod_onnx._trace import Call
-from svod_onnx.operators.attention import attend, rotate
+from svod_onnx.operators.attention import attend, rotate, split_heads
 from svod_onnx.operators.contributed import CONTRIBUTED
 from svod_onnx.operators.normalizations import normalize_root_mean_square
 from svod_tensor import Tensor, concat, stack
@@ -98,7 +98,7 @@ def attend_to_itself(
         raise node.refuse("has 'do_rotary', and no tables of angles; RotaryEmbedding takes them")
     made = x.matmul(weights) if bias is None else x.matmul(weights) + bias
     sizes: list[Any] = qkv_hidden_sizes or [weights.shape[1] // 3] * 3
-    query, key, value = (_split_heads(part, num_heads) for part in made.split(sizes, -1))
+    query, key, value = (split_heads(part, num_heads) for part in made.split(sizes, -1))
     old_key, old_value = (None, None) if past is None else (past[0], past[1])
     length = past_length if past_present_share_buffer else None
     result, keys, values, _ = _attend_with_cache(
@@ -128,11 +128,11 @@ def attend_to_heads(
     elif key is None:
         raise node.refuse("has no keys, and queries without them")
     elif key.ndim == 5:
-        parts = [_split_heads(query, num_heads), *(key[:, :, :, number].transpose(1, 2) for number in range(2))]
+        parts = [split_heads(query, num_heads), *(key[:, :, :, number].transpose(1, 2) for number in range(2))]
     elif value is None:
         raise node.refuse("has keys, and no values")
     else:
-        parts = [_split_heads(x, num_heads) if x.ndim == 3 else x for x in (query, key, value)]
+        parts = [split_heads(x, num_heads) if x.ndim == 3 else x for x in (query, key, value)]
     if bias is not None:
         sizes: list[Any] = [num_heads * part.shape[3] for part in parts]
         if is_apart and bias.shape[0] == sizes[0]:
@@ -191,10 +191,6 @@ def _attend(
         softcap=softcap, qk_matmul_output_mode=shown + 1, softmax_precision=_FLOAT if query.dtype.itemsize < 4 else None,
     )  # fmt: skip
     return result.transpose(1, 2).reshape(query.shape[0], query.shape[2], -1), keys, values, scores
-
-
-def _split_heads(x: Tensor, n_heads: int) -> Tensor:
-    return x.reshape(x.shape[0], x.shape[1], n_heads, -1).transpose(1, 2)
 
 
 def _extend(added: Tensor, n_keys: Any) -> Tensor:
@@ -332,7 +328,7 @@ def _split_packed(
         given = list(query.split([n_heads * size, n_shared * size, n_shared * size], -1))
     else:
         raise node.refuse("has keys or values, and not both")
-    return [_split_heads(x, number) for x, number in zip(given, (n_heads, n_shared, n_shared), strict=True)]
+    return [split_heads(x, number) for x, number in zip(given, (n_heads, n_shared, n_shared), strict=True)]
 
 
 def _make_room(past: Tensor | None, new: Tensor, n_rows: int) -> Tensor:

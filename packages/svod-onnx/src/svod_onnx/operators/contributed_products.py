@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from svod_onnx._named_activations import NAMED_ACTIVATIONS
 from svod_onnx._registry import operator
 from svod_onnx._trace import Call
 from svod_onnx.operators.contributed import CONTRIBUTED
@@ -65,35 +66,23 @@ def _unpack(x: Tensor, bits: int) -> Tensor:
     return stack(parts, axis=-1).reshape(x.shape[0], -1)
 
 
-_PLAIN: Final = {"Relu": "relu", "Sigmoid": "sigmoid", "Softplus": "softplus", "Softsign": "softsign", "Tanh": "tanh"}
-
-_NUMBERS: Final[dict[str, tuple[float, ...]]] = {
-    "Clip": (float("-inf"), float("inf")), "Elu": (1.0,), "HardSigmoid": (0.2, 0.5), "LeakyRelu": (0.01,),
-    "ThresholdedRelu": (1.0,),
-}  # fmt: skip
-"""The numbers of activations that have some, where the node has none."""
+_FUSED: Final = (
+    "Clip", "Elu", "HardSigmoid", "LeakyRelu", "Relu", "Sigmoid", "Softplus", "Softsign", "Tanh", "ThresholdedRelu",
+)  # fmt: skip
+"""The activations that operators are fused with."""
 
 
 def _activate(node: Call, x: Tensor, name: str, given: Sequence[float | None]) -> Tensor:
+    """The activation of `x`, with the parameters that the node has, or those that it has where nothing is said."""
     if not name:
         return x
-    if name in _PLAIN:
-        return getattr(x, _PLAIN[name])()
-    padded = [*given, *[None] * 2]
-    numbers = [old if new is None else new for old, new in zip(_NUMBERS.get(name, ()), padded, strict=False)]
-    match name:
-        case "Clip":
-            return x.maximum(numbers[0]).minimum(numbers[1])
-        case "Elu":
-            return x.elu(numbers[0])
-        case "HardSigmoid":
-            return (x * numbers[0] + numbers[1]).maximum(0).minimum(1)
-        case "LeakyRelu":
-            return x.leaky_relu(numbers[0])
-        case "ThresholdedRelu":
-            return x.gt(numbers[0]).where(x, 0)
-        case _:
-            raise node.refuse(f"has the activation {name!r}; there are {', '.join(sorted({*_PLAIN, *_NUMBERS}))}")
+    if name not in _FUSED:
+        raise node.refuse(f"has the activation {name!r}; there are {', '.join(_FUSED)}")
+    alpha, beta = [*given, None, None][:2]
+    if name == "Clip":
+        return x.maximum(float("-inf") if alpha is None else alpha).minimum(float("inf") if beta is None else beta)
+    function = NAMED_ACTIVATIONS[name.lower()]
+    return function.make(function.alpha if alpha is None else alpha, function.beta if beta is None else beta)(x)
 
 
 @operator("FusedConv", domain=CONTRIBUTED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from svod_onnx._registry import operator
 from svod_onnx._trace import Call
 from svod_onnx.operators.contributed import CONTRIBUTED
-from svod_onnx.operators.quantization import dequantize, fit
+from svod_onnx.operators.quantization import dequantize, quantize
 from svod_tensor import Tensor, concat
 
 __all__ = ["apply_quantized", "average_quantized", "combine_quantized", "concatenate_quantized", "rectify_quantized"]
@@ -13,10 +13,8 @@ __all__ = ["apply_quantized", "average_quantized", "combine_quantized", "concate
 
 def _quantize(node: Call, x: Tensor, scale: Tensor, zero_point: Tensor | None, operand: int) -> Tensor:
     """Floats as integers of the type that an operand of the node has."""
-    steps = (x / scale.cast("float32").reshape(())).round()
-    if zero_point is not None:
-        steps = steps + zero_point.cast("float32").reshape(())
-    return fit(steps, node.trace.get_element_type(node.node.inputs[operand]))
+    kind = node.trace.get_element_type(node.node.inputs[operand])
+    return quantize(node, x, scale, zero_point, output_dtype=kind)
 
 
 @operator("QLinearAdd", "QLinearMul", domain=CONTRIBUTED)

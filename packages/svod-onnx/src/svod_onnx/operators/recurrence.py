@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import svod_tensor as sv
+from svod_onnx._named_activations import NAMED_ACTIVATIONS, Activation
 from svod_onnx._registry import operator
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
@@ -22,33 +23,8 @@ __all__ = [
     "run_short_term_memory",
 ]
 
-Activation = Callable[[Tensor], Tensor]
 Product = Callable[[Tensor, int], Tensor]
 """Of a tensor and the number of a direction, the product with the weights of that direction, of shape (..., gates * width)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Function:
-    """An activation, and what its parameters are where nothing is said; None where it has no such parameter."""
-
-    make: Callable[[Any, Any], Activation]
-    alpha: float | None = None
-    beta: float | None = None
-
-
-_FUNCTIONS: Final[dict[str, _Function]] = {
-    "affine": _Function(lambda a, b: lambda x: x * a + b, 1.0, 0.0),
-    "elu": _Function(lambda a, _: lambda x: x.elu(a), 1.0),
-    "hardsigmoid": _Function(lambda a, b: lambda x: (x * a + b).maximum(0).minimum(1), 0.2, 0.5),
-    "leakyrelu": _Function(lambda a, _: lambda x: x.leaky_relu(a), 0.01),
-    "relu": _Function(lambda _, __: Tensor.relu),
-    "scaledtanh": _Function(lambda a, b: lambda x: (x * b).tanh() * a, 1.0, 1.0),
-    "sigmoid": _Function(lambda _, __: Tensor.sigmoid),
-    "softplus": _Function(lambda _, __: Tensor.softplus),
-    "softsign": _Function(lambda _, __: Tensor.softsign),
-    "tanh": _Function(lambda _, __: Tensor.tanh),
-    "thresholdedrelu": _Function(lambda a, _: lambda x: (x > a).where(x, 0), 1.0),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +79,9 @@ class RecurrentLayer:
         alphas, betas = iter(self.alphas), iter(self.betas)
         made: list[Activation] = []
         for name in self.activations:
-            function = _FUNCTIONS.get(name.lower())
+            function = NAMED_ACTIVATIONS.get(name.lower())
             if function is None:
-                raise ValueError(f"has no activation {name!r}; there are {', '.join(sorted(_FUNCTIONS))}")
+                raise ValueError(f"has no activation {name!r}; there are {', '.join(sorted(NAMED_ACTIVATIONS))}")
             alpha = None if function.alpha is None else next(alphas, function.alpha)
             beta = None if function.beta is None else next(betas, function.beta)
             made.append(function.make(alpha, beta))

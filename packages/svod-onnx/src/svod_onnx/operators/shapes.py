@@ -9,8 +9,9 @@ import numpy as np
 
 from svod_onnx._broadcasting import multiply_sizes
 from svod_onnx._registry import Ints, Known, Value, operator
-from svod_onnx._trace import Call, to_tensor
+from svod_onnx._trace import Call
 from svod_onnx._types import find_carrier
+from svod_onnx._values import to_tensor
 from svod_tensor import Tensor
 
 __all__ = [

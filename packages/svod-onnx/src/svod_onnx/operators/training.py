@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
+from itertools import chain
 from typing import Final
 
 from svod_onnx._registry import operator
@@ -30,12 +31,7 @@ def _step_each(
         raise ValueError(f"takes {n_states} operands for each tensor to optimize, and got {len(states)} in all")
     count = len(states) // n_states
     steps = (step(*states[number::count]) for number in range(count))
-    return tuple(_flatten(zip(*steps, strict=True)))
-
-
-def _flatten(rows: Iterable[tuple[Tensor, ...]]) -> Iterator[Tensor]:
-    for row in rows:
-        yield from row
+    return tuple(chain.from_iterable(zip(*steps, strict=True)))
 
 
 @operator("Adagrad", domain=_DOMAIN)

@@ -23,7 +23,7 @@ _MAX_TABLE: Final = 1 << 28
 """Elements of the table of the leaves' weights: nodes times targets."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Forest:
     """Trees whose nodes stand in one list; a leaf leads to itself, so that a row stays there.
 

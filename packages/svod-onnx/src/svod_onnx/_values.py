@@ -1,0 +1,38 @@
+"""Values of names: which of them only the host computes with, and which are tensors or become ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from svod_onnx._folding import FOLDED_SIZE
+from svod_onnx._registry import Value
+from svod_onnx._types import HOST_TYPES, find_carrier, get_element_type
+from svod_tensor import Tensor, asarray
+
+__all__ = ["is_large", "is_opaque", "to_tensor"]
+
+
+def is_large(value: Value) -> bool:
+    """Whether a value is an array of numbers that kernels compute with, and not the host."""
+    return isinstance(value, np.ndarray) and value.size > FOLDED_SIZE and not is_opaque(value)
+
+
+def is_opaque(value: Value) -> bool:
+    """Whether a value can be computed with on the host alone: strings."""
+    return isinstance(value, np.ndarray) and value.dtype.kind in "OUST"
+
+
+def to_tensor(value: np.ndarray, device: str | None = None, *, is_constant: bool = False) -> Tensor:
+    """A tensor that carries the elements of an array.
+
+    Args:
+        value: the elements, in a type of ONNX that is no string.
+        device: where the tensor is.
+        is_constant: whether it is a part of the program: a single element is then a number in the graph.
+    """
+    carrier = find_carrier(get_element_type(value.dtype))
+    if value.dtype in HOST_TYPES.values():
+        value = value.astype(np.dtype(str(carrier)))
+    if is_constant and value.size == 1:
+        return Tensor.full(value.shape, value.item(), dtype=carrier, device=device)
+    return asarray(value, dtype=carrier, device=device)
