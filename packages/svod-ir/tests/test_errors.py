@@ -18,6 +18,7 @@ from svod_ir import (
     RuleError,
     ShapeError,
     SpecError,
+    UndecidedError,
     UOp,
 )
 
@@ -62,6 +63,12 @@ ONE = UOp.const(float32, 1)
             OperandError(operation="SQRT", found="int32", expected="floats", hint="cast"),
             TypeError,
             "SQRT takes floats, not int32\n  hint: cast",
+        ),
+        (
+            UndecidedError(left="n", sign="<", right=3),
+            TypeError,
+            "n < 3 holds for some values of its variables, and Python asks for one answer\n"
+            "  hint: choose between values with condition.where(a, b), or declare variables with bounds that decide it",
         ),
         (
             EvaluationError(problem="no array is given for", node=ONE),

@@ -10,6 +10,7 @@ UserError
 │   └── UnknownMeaningError       one with a node that has no reference meaning
 ├── NotDifferentiableError (TypeError)  a derivative of what has none
 ├── ParseError (ValueError)       text that is no graph
+├── UndecidedError (TypeError)    a comparison in an `if` that holds for some values of its variables alone
 ├── RuleError (TypeError)         a rule whose function does not fit its patterns, or that makes no node
 └── OptionError (ValueError)      an environment variable with a value that it does not take
 InternalError
@@ -30,7 +31,7 @@ __all__ = [
     "AxisError", "BroadcastError", "DeviceMismatchError", "EvaluationError", "GraphError", "MeaningError",
     "NotDifferentiableError", "OperandError",
     "OptionError",
-    "ParseError", "RewriteError", "RuleError", "ShapeError", "SpecError", "UnknownMeaningError",
+    "ParseError", "RewriteError", "RuleError", "ShapeError", "SpecError", "UndecidedError", "UnknownMeaningError",
 ]  # fmt: skip
 
 
@@ -86,6 +87,17 @@ class NotDifferentiableError(UserError, TypeError):
             f"{operation} has no derivative: {reason}",
             notes=tuple(f"it was built at {line}" for line in lines),
             hint=hint,
+        )
+
+
+class UndecidedError(UserError, TypeError):
+    """A comparison that Python takes for true or false, and that holds for some values of its variables alone."""
+
+    def __init__(self, *, left: object, sign: str, right: object) -> None:
+        self.left, self.sign, self.right = left, sign, right
+        super().__init__(
+            f"{format_size(left)} {sign} {format_size(right)} holds for some values of its variables, and Python asks for one answer",
+            hint="choose between values with condition.where(a, b), or declare variables with bounds that decide it",
         )
 
 

@@ -15,7 +15,7 @@ from weakref import _remove_dead_weakref  # pyright: ignore[reportPrivateUsage, 
 
 from svod_dtype import DType, cast_value, index, void
 from svod_ir.args import RangeArg, VariableArg
-from svod_ir.errors import GraphError, OperandError
+from svod_ir.errors import GraphError, OperandError, UndecidedError
 from svod_ir.ops import ARG_TYPES, AxisType, Op
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 _UNSET: Any = object()
 # A member of an enum costs more than the rest of the comparison.
+_SIGNS: Final = {Op.LT: "<", Op.LE: "<=", Op.EQ: "==", Op.NE: "!="}
 _CONST, _VCONST, _CALL, _INDEX, _AFTER = Op.CONST, Op.VCONST, Op.CALL, Op.INDEX, Op.AFTER
 
 
@@ -479,6 +480,21 @@ class UOp:
 
     def __ge__(self, other: Operand) -> UOp:
         return (other if isinstance(other, UOp) else _to_constant(other, self.dtype)).alu(Op.LE, self)
+
+    def __bool__(self) -> bool:
+        """Of a comparison what it comes to, whatever the variables in it are; true of any other node, as of an object.
+
+        Raises:
+            UndecidedError: if a comparison holds for some values alone.
+        """
+        sign = _SIGNS.get(self.op)
+        if sign is None:
+            return True
+        low, high = self.vmin, self.vmax
+        if low != high:
+            left, right = self.src
+            raise UndecidedError(left=left, sign=sign, right=right)
+        return bool(low)
 
     def eq(self, other: Operand) -> UOp:
         """Elementwise equality (`==` compares nodes)."""

@@ -24,7 +24,7 @@ FOLDED_SIZE: Final = 4096
 _OF_THEIR_SIZE: Final = frozenset({
     "Abs", "Add", "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor",
     "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant", "Cos", "CumSum", "Div", "Equal", "Erf",
-    "Exp", "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Identity",
+    "Exp", "Flatten", "Floor", "Gather", "GatherND", "Greater", "GreaterOrEqual", "Identity",
     "IsInf", "IsNaN", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mod", "Mul", "Neg", "NonZero", "Not",
     "Or", "Pow", "Reciprocal", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
     "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Relu", "Reshape", "Round", "ScatterElements",

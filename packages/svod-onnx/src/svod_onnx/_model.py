@@ -22,18 +22,26 @@ from svod_tensor import Tensor
 __all__ = ["Model", "load"]
 
 
-def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto, *, device: str | None = None) -> Model:
+def load(
+    source: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    *,
+    device: str | None = None,
+    sizes: Mapping[str, int] | None = None,
+) -> Model:
     """The model in a file, in bytes, or in a message of `onnx`.
 
     Args:
         source: what to read.
         device: where its weights are put, and its inputs; by default the CPU, or what `SVOD_DEVICE` names.
+        sizes: by the name of a symbolic dimension its largest size: for all from 2 on up to it, the first call makes the kernels. Of other
+            dimensions, the first two sizes have kernels each, and a third size makes those for any.
 
     Raises:
         ModelFileError: if it is no model, or contradicts itself.
         UnsupportedOperatorsError: if it needs operators that svod-onnx has not; it names all of them.
+        ModelInputError: if no input has a dimension that `sizes` names.
     """
-    return Model(read_model(source), device)
+    return Model(read_model(source), device, sizes)
 
 
 class Model:
@@ -45,7 +53,7 @@ class Model:
         metadata: what those who made it say of it.
     """
 
-    def __init__(self, file: ModelFile, device: str | None = None) -> None:
+    def __init__(self, file: ModelFile, device: str | None = None, sizes: Mapping[str, int] | None = None) -> None:
         self.inputs: Final = file.graph.inputs
         self.outputs: Final = file.graph.outputs
         self.metadata: Final = file.metadata
@@ -55,7 +63,10 @@ class Model:
         # Forms of arrays that were found to be what the model takes.
         self._accepted: Final[set[object]] = set()
         _check_operators(file)
-        self._program: Final = Program(file.graph, {}, device)
+        self._program: Final = Program(file.graph, {}, device, sizes)
+        unknown = set(sizes or {}) - self._program.sizes.dimensions
+        if unknown:
+            raise self._refuse(f"has no dimension {sorted(unknown)[0]!r}")
 
     def __call__(self, **inputs: Any) -> dict[str, Tensor]:
         """The outputs by name: tensors; arrays of numpy where they are strings, lists where they are sequences.

@@ -18,11 +18,14 @@ from svod_onnx._folding import FOLDED_SIZE
 from svod_onnx._graph import Graph, Node, iter_reads
 from svod_onnx._kept_weights import Weights
 from svod_onnx._registry import Value, find_operator
+from svod_onnx._sizes import Sizes
 from svod_onnx._trace import Trace
 from svod_onnx._types import HOST_TYPES, get_element_type
 from svod_onnx._values import is_large, is_opaque, to_tensor
+from svod_onnx._varying import SizeVariables, to_fixed_shapes
 from svod_onnx.errors import ValueNeededError
 from svod_tensor import Tensor, jit
+from svod_tensor.errors import UserError
 
 __all__ = ["Program"]
 
@@ -36,9 +39,16 @@ class Program:
         graph: which.
         outer: the values that it reads from around it.
         device: where its constants are.
+        largest: the largest sizes of dimensions that are variables from the first call on.
     """
 
-    def __init__(self, graph: Graph, outer: Mapping[str, Value], device: str | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        outer: Mapping[str, Value],
+        device: str | None = None,
+        largest: Mapping[str, int] | None = None,
+    ) -> None:
         self.graph: Final = graph
         self.device: Final = device
         self.kinds: Final = {info.name: info.element_type for info in graph.inputs if info.kind == "tensor"}
@@ -47,6 +57,7 @@ class Program:
         self._lock: Final = threading.Lock()
         self._roots: LRUCache[object, _Stage] = LRUCache(_N_STAGES)
         self._static: frozenset[str] = frozenset()
+        self.sizes: Final = SizeVariables(graph.inputs, largest)
         self.nodes, self.constants = _fold_constants(
             _prune(graph), {**outer, **graph.constants}, self.output_names, device, self.kinds
         )
@@ -62,16 +73,23 @@ class Program:
         live = dict(inputs)
         given = given or {}
         static = self._static
-        stage = self._get_root(live, static, given)
+        key, known = self._identify(live, static, given)
+        with self._lock:
+            stage = self._roots.get(key)
+        if stage is None:
+            found = self._run_with_variables(live, given, known)
+            if found is not None:
+                return found
+            stage = self._get_root(key, known)
         while True:
             results = stage.run(live)
             if static != self._static and stage.is_root:
                 static = self._static
-                stage = self._get_root(live, static, given)
+                stage = self._get_root(*self._identify(live, static, given))
                 continue
             live |= results
             if not stage.deferred:
-                return {name: live[name] if name in live else stage.known[name] for name in self.output_names}
+                return self._list_outputs({**stage.known, **live})
             stage = stage.get_next(live)
 
     def trace(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
@@ -135,12 +153,44 @@ class Program:
                 return set()
         return found
 
-    def _get_root(self, live: Mapping[str, Value], static: frozenset[str], given: Mapping[str, object]) -> _Stage:
+    def _run_with_variables(
+        self, live: Mapping[str, Value], given: Mapping[str, object], known: Mapping[str, Value]
+    ) -> dict[str, Value] | None:
+        """The outputs of a stage for which sizes of the inputs are variables; None where there is none."""
+        with self._lock:
+            form = self.sizes.find_form(live)
+        if form is None:
+            return None
+        key = form.key, tuple(map(_get_key, known.values()))
+        stage = self._get_root(key, known)
+        n_static = len(self._static)
+        try:
+            results = stage.run(form.bind(live, given, self.device))
+        except UserError:
+            results = None  # what is wrong with the inputs themselves, the stage for their sizes says
+        if results is None or stage.deferred:
+            with self._lock:
+                self._roots.pop(key, None)
+                # A stage that knows more than this one did may do without others after it.
+                if len(self._static) == n_static:
+                    self.sizes.refuse(form)
+            return None
+        return self._list_outputs({**stage.known, **live, **to_fixed_shapes(results, self.device)})
+
+    def _list_outputs(self, values: Mapping[str, Value]) -> dict[str, Value]:
+        return {name: _to_live(values[name]) for name in self.output_names}
+
+    def _identify(
+        self, live: Mapping[str, Value], static: frozenset[str], given: Mapping[str, object]
+    ) -> tuple[object, dict[str, Value]]:
+        """What the first stage for these inputs is found by, and the values of inputs that it knows."""
         known: dict[str, Value] = {}
         for name in sorted(static):
             array = given.get(name)
             known[name] = cast("np.ndarray", array) if isinstance(array, np.ndarray) else _read(live[name])
-        key = (_get_signature(live), tuple(map(_get_key, known.values())))
+        return (_get_signature(live), tuple(map(_get_key, known.values()))), known
+
+    def _get_root(self, key: object, known: Mapping[str, Value]) -> _Stage:
         with self._lock:
             stage = self._roots.get(key)
             if stage is None:
@@ -221,7 +271,9 @@ class _Stage:
         results: dict[str, Any] = {}
         for name in sorted((wanted & trace.values.keys()) - tensors.keys() - self.known.keys()):
             value = trace.values[name]
-            if isinstance(value, Tensor | list):
+            if isinstance(value, Sizes):
+                results[name] = value.to_tensor()
+            elif isinstance(value, Tensor | list):
                 results[name] = _to_live(value)
             else:
                 self.known[name] = value

@@ -16,6 +16,7 @@ from svod_onnx._graph import Graph, Node, iter_reads
 from svod_onnx._inlining import Inline
 from svod_onnx._kept_weights import Weights
 from svod_onnx._registry import Operator, RunOnHostError, Value, find_operator
+from svod_onnx._sizes import Sizes, compute_with_sizes
 from svod_onnx._types import HOST_TYPES, get_element_type
 from svod_onnx._values import is_large, is_opaque, to_tensor
 from svod_onnx.errors import NodeError, ValueNeededError
@@ -191,7 +192,10 @@ class Trace:
         """Let the outputs of `node` have values."""
         operands = [self.values[name] if name else None for name in node.inputs]
         found = find_operator(node.operator, node.domain, node.version)
-        if self.can_fold(node, operands, found):
+        made = self._compute_with_sizes(node, operands)
+        if made is not None:
+            results = (made,)
+        elif self.can_fold(node, operands, found):
             results = compute_on_host(node, operands)
         elif found is None:
             raise self.make_inline(node, operands)
@@ -206,6 +210,14 @@ class Trace:
                 if isinstance(made, np.ndarray) and made.dtype in HOST_TYPES.values():
                     self._kinds[name] = get_element_type(made.dtype)
         self._pass_kinds(node)
+
+    def _compute_with_sizes(self, node: Node, operands: Sequence[Value]) -> object | None:
+        if not any(isinstance(value, Sizes) for value in operands):
+            return None
+        try:
+            return compute_with_sizes(node, operands)
+        except (UserError, ValueError, IndexError, TypeError, KeyError) as error:
+            raise Call(node, self).refuse(str(error)) from error
 
     def _pass_kinds(self, node: Node) -> None:
         """Give what has the type of a narrow operand by the schema that type."""
@@ -270,7 +282,12 @@ class Trace:
         if len(operands) > len(rows) and not (rows and rows[-1].is_variadic):
             raise Call(node, self).refuse(f"takes at most {len(rows)} operands, and has {len(operands)}")
         weights = self.weights
-        if weights is None or found.is_random or node.subgraphs() or any(isinstance(value, list) for value in operands):
+        if (
+            weights is None
+            or found.is_random
+            or node.subgraphs()
+            or any(isinstance(value, list | Sizes) for value in operands)
+        ):
             return self.call(node, found, operands)
         operands = [
             self.get_tensor(node, name, value) if is_large(value) and row.form == "Tensor" else value
@@ -337,6 +354,8 @@ class Trace:
                 case "Tensor":
                     bound.append(self.get_tensor(node, name, value))
                 case "Known" | "Ints":
+                    if isinstance(value, Sizes) and row.form == "Known":
+                        value = value.to_tensor()
                     if isinstance(value, Tensor):
                         value = self.read(node, name, value)
                     bound.append(self._list_integers(node, name, value) if row.form == "Ints" else value)
@@ -350,6 +369,8 @@ class Trace:
 
     def _list_integers(self, node: Node, name: str, value: Value) -> list[int]:
         try:
+            if isinstance(value, Sizes):
+                return list(value.array.flat)
             return [int(n) for n in np.ravel(cast("Any", value))]
         except (TypeError, ValueError, OverflowError) as error:
             raise Call(node, self).refuse(f"{name!r} has to hold integers: {error}") from error
@@ -368,7 +389,7 @@ class Trace:
     def get_element_type(self, name: str) -> int:
         """The ONNX type of a tensor: what is known of it, or that of its dtype."""
         value = self.values[name]
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray | Sizes):
             return get_element_type(value.dtype)
         assert isinstance(value, Tensor)
         return self._kinds.get(name) or get_element_type(np.dtype(str(value.dtype)))
@@ -377,6 +398,8 @@ class Trace:
         """A value as a tensor; an array becomes one once."""
         if isinstance(value, Tensor):
             return value
+        if isinstance(value, Sizes):
+            return value.to_tensor()
         if not isinstance(value, np.ndarray) or is_opaque(value):
             raise Call(node, self).refuse(f"{name!r} is no tensor of numbers")
 
@@ -402,6 +425,6 @@ class Trace:
 
 
 def _describe(value: Value) -> str:
-    if isinstance(value, Tensor | np.ndarray):
+    if isinstance(value, Tensor | np.ndarray | Sizes):
         return f"{value.dtype}{tuple(value.shape)}"
     return "nothing" if value is None else f"a sequence of {len(value)}"

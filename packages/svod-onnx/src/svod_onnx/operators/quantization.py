@@ -127,7 +127,8 @@ def _multiply_whole(a: Tensor, b: Tensor, a_zero: Tensor | None, b_zero: Tensor 
         total = total - right.cast("int32").sum(-2, keepdims=right.ndim > 1) * of_a
     if is_b_moved:
         total = total - left.cast("int32").sum(-1, keepdims=left.ndim > 1) * of_b
-    return total + of_a * of_b * depth if is_a_moved and is_b_moved else total
+    # A depth that is a variable is an int64.
+    return (total + of_a * of_b * depth).cast("int32") if is_a_moved and is_b_moved else total
 
 
 @operator("MatMulInteger")

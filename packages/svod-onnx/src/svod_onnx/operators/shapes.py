@@ -9,6 +9,7 @@ import numpy as np
 
 from svod_onnx._broadcasting import multiply_sizes
 from svod_onnx._registry import Ints, Known, Value, operator
+from svod_onnx._sizes import make_sizes
 from svod_onnx._trace import Call
 from svod_onnx._types import find_carrier
 from svod_onnx._values import to_tensor
@@ -133,6 +134,8 @@ def split_evenly(
     size, n = x.shape[axis], num_outputs or node.n_outputs
     if not isinstance(size, int):
         part = size // n
+        if part * n != size:
+            raise ValueError(f"{size} elements are not known to be {n} equal parts")
         place = (slice(None),) * (axis % x.ndim)
         return tuple(x[(*place, slice(part * number, part * (number + 1)))] for number in range(n))
     part = -(-size // n)
@@ -177,14 +180,14 @@ def measure_shape(x: Value, *, start: int = 0, end: int | None = None) -> Value:
     """The sizes of the axes from `start` to `end`, counted and cut off as in a slice."""
     assert x is not None
     assert not isinstance(x, list)
-    return np.array(x.shape[start:end], np.int64)
+    return make_sizes(x.shape[start:end])
 
 
 @operator("Size")
 def measure_size(x: Value) -> Value:
     assert x is not None
     assert not isinstance(x, list)
-    return np.array(multiply_sizes(x.shape), np.int64)
+    return make_sizes(multiply_sizes(x.shape))
 
 
 @operator("Range")

@@ -43,7 +43,7 @@ def _is_expression(value: UOp) -> bool:
     locations = get_locations(value)
     inside = value.toposort(stop=set(locations))
     return bool(locations) and all(
-        n.op in ELEMENTWISE or n.op in (Op.CONST, Op.RANGE) or n in locations for n in inside
+        n.op in ELEMENTWISE or n.op in (Op.CONST, Op.RANGE, Op.DEFINE_VAR) or n in locations for n in inside
     )
 
 

@@ -1,0 +1,238 @@
+"""Sizes of inputs that are variables: one set of kernels for many shapes, with the results that each shape has by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import onnx.reference
+import pytest
+
+import svod_onnx
+from svod_onnx.errors import ModelInputError, NodeError
+from svod_tensor import Tensor
+
+ENCODER = """
+<ir_version: 10, opset_import: ["" : 17]>
+encoder (int64[batch, length] ids, float[batch, length] mask) => (float[batch, length, 8] states, float[batch, 8] pooled)
+<int64 zero = {0}, int64 one = {1}, int64[1] none = {0}, int64[1] first = {1}, int64[1] rest = {-1}, int64[1] heads = {2},
+ int64[1] width = {4}, int64[1] full = {8}, float half = {0.5}, float low = {-100.0}, float whole = {1.0}>
+{
+    shape = Shape(ids)
+    batch = Gather(shape, zero)
+    length = Gather(shape, one)
+    batches = Unsqueeze(batch, none)
+    lengths = Unsqueeze(length, none)
+    places = Range(zero, length, one)
+    embedded = Gather(table, ids)
+    positions = Slice(row, none, lengths, none)
+    moved = Gather(table, positions)
+    x = Add(embedded, moved)
+    wanted = Concat<axis = 0>(batches, lengths)
+    three = Shape(wanted)
+    ones = ConstantOfShape<value = int64[1] {1}>(three)
+    minus = Neg(ones)
+    missing = Equal(wanted, minus)
+    target = Where(missing, ones, wanted)
+    all_places = Expand(places, target)
+    scale = Cast<to = 1>(all_places)
+    scales = Unsqueeze(scale, rest)
+    tiny = Mul(scales, small)
+    y = Add(x, tiny)
+    apart = Concat<axis = 0>(batches, lengths, heads, width)
+    split = Reshape(y, apart)
+    queries = Transpose<perm = [0, 2, 1, 3]>(split)
+    keys = Transpose<perm = [0, 2, 3, 1]>(split)
+    raw = MatMul(queries, keys)
+    scores = Mul(raw, half)
+    away = Sub(whole, mask)
+    bias = Mul(away, low)
+    wide = Unsqueeze(bias, inner)
+    masked = Add(scores, wide)
+    weights = Softmax<axis = -1>(masked)
+    mixed = MatMul(weights, queries)
+    back = Transpose<perm = [0, 2, 1, 3]>(mixed)
+    together = Concat<axis = 0>(batches, lengths, full)
+    states = Reshape(back, together)
+    count = Cast<to = 1>(length)
+    total = ReduceSum<keepdims = 0>(states, first)
+    pooled = Div(total, count)
+}
+"""
+"""Attention with its shapes taken apart and joined as exporters do it."""
+
+
+def _make_encoder() -> onnx.ModelProto:
+    model = onnx.parser.parse_model(ENCODER)
+    rng = np.random.default_rng(3)
+    for name, array in {
+        "table": rng.normal(size=(40, 8)).astype(np.float32),
+        "row": np.arange(40),
+        "small": np.array(0.01, np.float32),
+        "inner": np.array([1, 2]),
+    }.items():
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    return model
+
+
+def _draw(n: int, length: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(n * 100 + length)
+    mask = rng.random((n, length)) < 0.8
+    mask[:, 0] = True
+    return {"ids": rng.integers(0, 40, (n, length)), "mask": mask.astype(np.float32)}
+
+
+def _check(model: svod_onnx.Model, proto: onnx.ModelProto, inputs: dict[str, Any]) -> None:
+    found = model(**inputs)
+    wanted = onnx.reference.ReferenceEvaluator(proto).run(None, inputs)
+    for tensor, array in zip(found.values(), wanted, strict=True):
+        assert tensor.shape == array.shape
+        np.testing.assert_allclose(tensor.numpy(), array, rtol=1e-4, atol=1e-5)
+
+
+LENGTHS = [9, 17, 33, 5, 2, 3, 4, 6, 7, 8, 10, 11, 12, 13, 16, 20, 21, 31, 32, 40]
+
+
+def test_twenty_lengths_have_one_set_of_kernels() -> None:
+    proto = _make_encoder()
+    model = svod_onnx.load(proto, sizes={"length": 40})
+    for length in LENGTHS:
+        _check(model, proto, _draw(1, length))
+    assert len(model.plans()) == 1
+    _check(model, proto, _draw(1, 1))
+    assert len(model.plans()) == 2
+    _check(model, proto, _draw(1, 17))
+    assert len(model.plans()) == 2
+
+
+def test_a_third_size_makes_kernels_for_any() -> None:
+    proto = _make_encoder()
+    model = svod_onnx.load(proto)
+    counts = []
+    for length in (5, 9, 5, 7, 11, 20, 2):
+        _check(model, proto, _draw(2, length))
+        counts.append(len(model.plans()))
+    assert counts == [1, 2, 2, 3, 3, 3, 3]
+    # A second dimension that varies.
+    for n in (3, 4, 5):
+        _check(model, proto, _draw(n, 6))
+    n_plans = len(model.plans())
+    for n, length in ((6, 7), (7, 12), (5, 19)):
+        _check(model, proto, _draw(n, length))
+    assert len(model.plans()) == n_plans
+
+
+def test_inputs_that_are_tensors_and_sizes_beyond_the_largest() -> None:
+    proto = _make_encoder()
+    model = svod_onnx.load(proto, sizes={"length": 8, "batch": 3})
+    for n, length in ((2, 5), (3, 8)):
+        inputs = _draw(n, length)
+        _check(model, proto, {"ids": inputs["ids"], "mask": inputs["mask"]})
+        tensors = model(**{name: Tensor(array) for name, array in inputs.items()})
+        np.testing.assert_array_equal(tensors["states"].numpy(), model(**inputs)["states"].numpy())
+    assert len(model.plans()) == 1
+    _check(model, proto, _draw(2, 9))
+    assert len(model.plans()) == 2
+
+
+def test_a_dimension_that_no_input_has_is_refused() -> None:
+    with pytest.raises(ModelInputError, match="has no dimension 'width'"):
+        svod_onnx.load(_make_encoder(), sizes={"width": 8})
+
+
+def _parse(body: str, inputs: str = "float[n, m] x", outputs: str = "int64[k] y", opset: int = 18) -> onnx.ModelProto:
+    return onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : {opset}]> g ({inputs}) => ({outputs})\n'
+        "<int64[1] two = {2}, int64[1] seven = {7}, int64[2] pair = {3, 4}, int64[1] none = {0}, int64[1] last = {-1},"
+        f" int64 single = {{1}}, int64[2] order = {{1, 0}}>\n{{ s = Shape(x) {body} }}"
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = Identity(s)",
+        "y = Add(s, pair)",
+        "y = Mul(s, two)",
+        "a = Mul(s, seven) y = Div(a, two)",
+        "y = Div(s, two)",
+        "y = Mod(s, two)",
+        "a = Sub(s, two) y = Neg(a)",
+        "y = Gather(s, order)",
+        "a = Gather(s, single) b = Unsqueeze(a, none) y = Concat<axis = 0>(s, b)",
+        "y = Slice(s, none, last)",
+        "a = Unsqueeze(s, none) y = Squeeze(a, none)",
+        "y = ReduceProd(s)",
+        "a = Reshape(s, order_) y = ReduceSum(a)",
+        "a = Cast<to = 6>(s) y = Cast<to = 7>(a)",
+        "a = Cast<to = 1>(s) b = Sqrt(a) y = Cast<to = 7>(b)",
+        "a = Less(s, none) y = Where(a, pair, s)",
+        "a = Equal(s, none) y = Where(a, pair, s)",
+        "y = Max(s, single)",
+        "a = ConstantOfShape<value = int64[1] {3}>(s) y = ReduceSum(a)",
+        "a = Gather(s, single) y = Range(single, a, single)",
+        "a = Size(x) y = Unsqueeze(a, none)",
+        "a = CumSum(s, none_) y = Identity(a)",
+        "y = Shape<start = 1>(x)",
+        # What the sizes decide is left to programs of each shape.
+        "a = Less(s, seven) y = Where(a, pair, s)",
+        "y = Min(s, seven)",
+        "a = NonZero(x) y = Shape(a)",
+    ],
+)
+def test_what_is_computed_of_sizes(body: str) -> None:
+    proto = _parse(body)
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1, 2]), "order_"))
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array(0), "none_"))
+    model = svod_onnx.load(proto, sizes={"n": 12, "m": 12})
+    for shape in ((2, 5), (9, 3), (12, 12), (7, 1), (3, 8)):
+        _check(model, proto, {"x": np.ones(shape, np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("body", "opset"),
+    [
+        ("a, y = Split<axis = 1, num_outputs = 2>(x)", 18),
+        ("y = Flatten<axis = 1>(x)", 18),
+        ("y = Tile(x, pair)", 18),
+        ("y = Pad(x, order4)", 18),
+        ("t = Transpose<perm = [1, 0]>(x) y = MatMul(x, t)", 18),
+        ("a = Unsqueeze(x, none) y = MaxPool<kernel_shape = [2], strides = [2], ceil_mode = 1>(a)", 18),
+        ("y = Softmax<axis = 0>(x)", 13),
+        ("y = LpNormalization<axis = 1>(x)", 18),
+    ],
+)
+def test_operators_on_what_varies(body: str, opset: int) -> None:
+    proto = _parse(body, outputs="float y", opset=opset)
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([0, 1, 2, 0]), "order4"))
+    model = svod_onnx.load(proto, sizes={"n": 12, "m": 12})
+    rng = np.random.default_rng(1)
+    for shape in ((2, 5), (9, 4), (12, 12), (7, 2), (3, 8)):
+        _check(model, proto, {"x": rng.normal(size=shape).astype(np.float32)})
+
+
+def test_products_of_bytes_whose_depth_varies() -> None:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> g (int8[n, k] a, int8[k, m] b) => (int32[n, m] y)\n'
+        "<int8 za = {3}, int8 zb = {-5}> { y = MatMulInteger(a, b, za, zb) }"
+    )
+    model = svod_onnx.load(proto, sizes={"n": 20, "k": 40, "m": 40})
+    rng = np.random.default_rng(1)
+    for n, k, m in ((4, 3, 2), (20, 40, 40), (7, 16, 33)):
+        a, b = rng.integers(-128, 128, (n, k)).astype(np.int8), rng.integers(-128, 128, (k, m)).astype(np.int8)
+        found = model(a=a, b=b)["y"].numpy()
+        assert found.dtype == np.int32
+        np.testing.assert_array_equal(found, (a.astype(np.int32) - 3) @ (b.astype(np.int32) + 5))
+    assert len(model.plans()) == 1
+
+
+def test_a_mistake_is_told_of_the_sizes_that_were_given() -> None:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[n] x, float[m] z) => (float[k] y) { y = Add(x, z) }'
+    )
+    model = svod_onnx.load(proto, sizes={"n": 20, "m": 20})
+    assert model(x=np.ones(4, np.float32), z=np.ones(4, np.float32))["y"].tolist() == [2] * 4
+    with pytest.raises(NodeError, match="axis -1 has sizes 4 and 5"):
+        model(x=np.ones(4, np.float32), z=np.ones(5, np.float32))
