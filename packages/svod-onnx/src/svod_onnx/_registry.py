@@ -26,6 +26,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from svod_onnx._graph import DEFAULT_DOMAIN
+from svod_onnx._sizes import Sizes
 from svod_tensor import Tensor
 
 __all__ = [
@@ -44,8 +45,8 @@ F = TypeVar("F", bound=Callable[..., object])
 
 Known = np.ndarray
 Ints = list[int]
-Value = Tensor | np.ndarray | list[Any] | None
-"""What has a name in a graph: a tensor, an array that is known on the host (or holds strings), a sequence, or nothing."""
+Value = Tensor | np.ndarray | Sizes | list[Any] | None
+"""What has a name in a graph: a tensor, an array that is known on the host (or holds strings), sizes that vary, a sequence, or nothing."""
 
 
 class RunOnHostError(Exception):

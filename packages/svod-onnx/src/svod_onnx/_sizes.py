@@ -7,8 +7,9 @@ gets them as a tensor.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -71,9 +72,10 @@ def _get_array(value: object) -> np.ndarray | None:
     """Objects, which compute as Python's integers do and not as those of 64 bits."""
     if isinstance(value, Sizes):
         return value.array
-    if not isinstance(value, np.ndarray) or value.dtype.kind not in "iub":
+    if not isinstance(value, np.ndarray):
         return None
-    return value.astype(object)
+    array = cast("np.ndarray", value)
+    return array.astype(object) if array.dtype.kind in "iub" else None
 
 
 _Attributes = Mapping[str, Any]
@@ -169,7 +171,15 @@ def _concatenate(attributes: _Attributes, *arrays: np.ndarray) -> object:
 
 
 def _choose(_: _Attributes, condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> object:
-    return _elementwise(lambda where, x, y: x if where else y)({}, condition, a, b)
+    return _elementwise(_pick)({}, condition, a, b)
+
+
+def _pick(condition: Any, a: Any, b: Any) -> Any:
+    return a if condition else b
+
+
+def _keep(size: Any) -> Any:
+    return size
 
 
 def _multiply_all(attributes: _Attributes, array: np.ndarray, axes: np.ndarray | None = None) -> object | None:
@@ -193,20 +203,20 @@ def _make_range(_: _Attributes, start: np.ndarray, limit: np.ndarray, delta: np.
 
 
 _BY_OPERATOR: Final[Mapping[str, Callable[..., object | None]]] = {
-    "Add": _elementwise(lambda a, b: a + b),
-    "Sub": _elementwise(lambda a, b: a - b),
-    "Mul": _elementwise(lambda a, b: a * b),
+    "Add": _elementwise(operator.add),
+    "Sub": _elementwise(operator.sub),
+    "Mul": _elementwise(operator.mul),
     "Div": _elementwise(_divide),
     "Mod": _elementwise(_get_remainder),
-    "Neg": _elementwise(lambda a: -a),
+    "Neg": _elementwise(operator.neg),
     "Max": _elementwise(max),
     "Min": _elementwise(min),
-    "Identity": _elementwise(lambda a: a),
+    "Identity": _elementwise(_keep),
     "Equal": _comparison(_are_equal),
-    "Less": _comparison(lambda a, b: a < b),
-    "LessOrEqual": _comparison(lambda a, b: a <= b),
-    "Greater": _comparison(lambda a, b: a > b),
-    "GreaterOrEqual": _comparison(lambda a, b: a >= b),
+    "Less": _comparison(operator.lt),
+    "LessOrEqual": _comparison(operator.le),
+    "Greater": _comparison(operator.gt),
+    "GreaterOrEqual": _comparison(operator.ge),
     "Where": _choose,
     "Cast": _cast,
     "Gather": _gather,

@@ -52,8 +52,8 @@ class VariableForm:
         for name, places in self.places.items():
             value = live[name]
             assert isinstance(value, Tensor)
-            array = given.get(name)
-            if not isinstance(array, np.ndarray) or array.dtype != np.dtype(str(value.dtype)):
+            array = cast("np.ndarray | None", given.get(name) if isinstance(given.get(name), np.ndarray) else None)
+            if array is None or array.dtype != np.dtype(str(value.dtype)):
                 array = value.numpy()
             limits = [
                 size if axis is None else self.variables[axis].high
