@@ -171,8 +171,10 @@ def _take_short_rows(facts: KernelFacts) -> Proposal | None:
     if row is None or not isinstance(size, int) or not 1 < size < facts.lanes or _is_chosen_by(facts, row):
         return None
     place = next((a for a in facts.results if all(s.stride(a) == size for s in stores)), None)
-    amount = place and next((n for n in constants.SHORT_ROWS if _divides(place, n)), None)
-    if place is None or not amount or any(_is_far(a, place, size) or a.stride(row) is None for a in facts.accesses):
+    if place is None:
+        return None
+    amount = next((n for n in constants.SHORT_ROWS if _divides(place, n)), None)
+    if amount is None or any(_is_far(a, place, size) or a.stride(row) is None for a in facts.accesses):
         return None
     moves = [Move(OptOp.UPCAST, place, amount), Move(OptOp.UPCAST, row, 0)]
     reads = [a for a in facts.accesses if not a.is_store]
