@@ -96,8 +96,6 @@ class SizeVariables:
     def find_form(self, live: Mapping[str, Value]) -> VariableForm | None:
         """The form of a program for the shapes of `live`; None where a program for these shapes alone is wanted."""
         sizes = self._list_sizes(live)
-        if not sizes:
-            return None
         varying = {name for name, size in sizes.items() if self._is_variable(name, size)}
         if not varying:
             return None
@@ -127,7 +125,7 @@ class SizeVariables:
             for place, size in zip(places, value.shape, strict=True):
                 if not isinstance(size, int) or (place is not None and sizes.setdefault(place, size) != size):
                     return {}
-        return sizes if self.dimensions >= sizes.keys() else {}
+        return sizes
 
     def _is_variable(self, name: str, size: int) -> bool:
         """Whether a dimension is one, at this size, which is noted."""
