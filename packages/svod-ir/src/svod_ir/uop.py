@@ -27,8 +27,8 @@ Key = tuple[Op, DType, tuple["UOp", ...], object]
 Rule = TypeVar("Rule", bound=Callable[..., Any])
 
 _UNSET: Any = object()
-# A member of an enum costs more than the rest of the comparison.
 _SIGNS: Final = {Op.LT: "<", Op.LE: "<=", Op.EQ: "==", Op.NE: "!="}
+# A member of an enum costs more than the rest of the comparison.
 _CONST, _VCONST, _CALL, _INDEX, _AFTER = Op.CONST, Op.VCONST, Op.CALL, Op.INDEX, Op.AFTER
 
 

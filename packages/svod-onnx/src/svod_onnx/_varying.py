@@ -153,14 +153,10 @@ def _name_axis(info: ValueInfo, axis: int) -> str | None:
 
 def _get_fixed(value: Value, places: tuple[str | None, ...] | None) -> object:
     """What of an input's form is the same in all calls of a program."""
+    if isinstance(value, list):
+        return tuple(_get_fixed(item, None) for item in value)
     if not isinstance(value, Tensor):
-        return (
-            None
-            if value is None
-            else tuple(_get_fixed(item, None) for item in value)
-            if isinstance(value, list)
-            else str
-        )
+        return value is None
     axes = places or (None,) * value.ndim
     return tuple(size if axis is None else axis for size, axis in zip(value.shape, axes, strict=True)), value.dtype
 
