@@ -32,11 +32,11 @@ DTYPES = {
 }
 HEAD = """# Accuracy
 
-The largest error of functions of elements, in units in the last place (ulp) of the result: 0.5 is a result that is rounded
-correctly. `python benchmarks/accuracy.py --write` makes this page: {n} numbers of each dtype are drawn, half of them with all
-exponents alike and half evenly between -32 and 32 (where the range has them), and what comes out is compared with mpmath in 40
-digits. A number in brackets is relative to 1 and not to the result, which has zeros between the numbers that can be written.
-`inf` stands for a result that overflows, or does not, where it should not, and – for a function or a dtype that is not there.
+The largest error of elementwise functions, in units in the last place (ulp) of the result: 0.5 is a correctly rounded result.
+`python benchmarks/accuracy.py --write` makes this page. It draws {n} numbers of each dtype, half of them with uniformly distributed
+exponents and half uniform between -32 and 32 (clipped to the range), and compares results with mpmath in 40 digits. A number in
+brackets is relative to 1 instead of the result, for functions with zeros between representable numbers. `inf` stands for a result
+that overflows where it should not, or the reverse, and – for a function or a dtype that does not exist there.
 
 Versions: NumPy {numpy}, PyTorch {torch}.
 

@@ -8,6 +8,10 @@ is left out. `one add` is a call. `100 adds` are 100 additions, each on the resu
 100 kernels, numpy and eager torch make 100 calls; torch.compile and jax.jit fuse them into one kernel. `100 adds, unfused` keeps
 them apart: an optimization barrier after each in jax, a custom operator that torch.compile cannot look into, eager jax.
 
+`a new length` is one computation on tensors of a length that did not come before, of 3,000 lengths between 300 and 10,000 in random
+order: `x + y * 2`, and `(x - mean) / (max - min)`. The medians are of as many lengths as fit the time; svod computes all of them, and says
+how many kernels it compiled. `known sizes` is what it does with SVOD_VARY_SIZES=0. Kernels and objects on disk are not used.
+
 Then what it costs to wake the threads for a kernel with parts, after nothing ran for a while, and how much processor
 time an idle process takes when a kernel ran on several threads before.
 """
@@ -16,10 +20,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -29,6 +36,8 @@ from report import describe_machine, format_machine, format_table, format_time, 
 
 N_ELEMENTS = 16
 N_ADDS = 100
+N_LENGTHS = 3000
+LENGTHS = range(300, 10_001)
 GAPS = (0.001, 0.01, 0.1)
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -47,6 +56,9 @@ def main() -> int:
         calls: Calls = {name: call for table in tables for name, call in table.get(workload, {}).items()}
         report[workload] = measure_in_turns(calls, arguments.seconds)
         print(f"\n{_format_calls(workload, report[workload])}", flush=True)
+    for name, compute in NEW_LENGTHS.items():
+        report[f"new length: {name}"] = found = measure_new_lengths(compute, arguments.seconds)
+        print(f"\n{_format_new_lengths(name, found)}", flush=True)
     report["wake"] = measure_waking()
     print(f"\n{_format_waking(report['wake'])}")
     report["idle"] = {"processor seconds in a second": measure_idle()}
@@ -59,6 +71,7 @@ def _restart_on_one_thread() -> None:
     """Libraries read how many threads they may have when they are loaded; svod's second thread is for `wake` alone."""
     wanted = {**dict.fromkeys(THREADS, "1"), "SVOD_THREADS": "2", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
     if any(os.environ.get(name) != value for name, value in wanted.items()):
+        wanted["SVOD_CACHE_DIR"] = tempfile.mkdtemp(prefix="svod-dispatch-")
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
 
 
@@ -164,6 +177,82 @@ def _repeat(add: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
     return x
 
 
+def _add(x: Any, y: Any) -> Any:
+    return x + y * 2
+
+
+def _scale(x: Any, _: Any) -> Any:
+    return (x - x.mean()) / (x.max() - x.min())
+
+
+NEW_LENGTHS: Mapping[str, Callable[[Any, Any], Any]] = {"x + y * 2": _add, "(x - mean) / (max - min)": _scale}
+
+
+def measure_new_lengths(compute: Callable[[Any, Any], Any], seconds: float) -> dict[str, float]:
+    """The median seconds of a computation on a length that is new, by library; and how many kernels svod compiled for them."""
+    from svod_tensor import PrepareConfig, caches, clear_caches, jit
+
+    lengths = random.Random(1).sample(LENGTHS, N_LENGTHS)
+    found: dict[str, float] = {}
+    clear_caches(disk=True)
+    config = PrepareConfig(vary_sizes=True)
+    found["svod realize"] = _time_lengths(lambda x, y: compute(x, y).realize_with(config), _make_svod_pair, lengths)
+    found["kernels"] = caches()["kernel"].entries
+    clear_caches(disk=True)
+    known = PrepareConfig(vary_sizes=False)
+    found["svod realize, known sizes"] = _time_lengths(
+        lambda x, y: compute(x, y).realize_with(known), _make_svod_pair, lengths, seconds
+    )
+    clear_caches(disk=True)
+    # Of more captures a warning would say that variables take one.
+    found["svod jit"] = _time_lengths(jit(compute), _make_svod_pair, lengths[:30], seconds)
+    clear_caches(disk=True)
+    found["numpy"] = _time_lengths(compute, _make_arrays, lengths, seconds)
+    try:
+        import torch
+
+        found["torch"] = _time_lengths(
+            compute, lambda n: tuple(map(torch.from_numpy, _make_arrays(n))), lengths, seconds
+        )
+    except ImportError:
+        pass
+    try:
+        import jax
+
+        pair = lambda n: tuple(map(jax.numpy.asarray, _make_arrays(n)))  # noqa: E731
+        found["jax"] = _time_lengths(lambda x, y: compute(x, y).block_until_ready(), pair, lengths, seconds)
+        traced = jax.jit(compute)
+        found["jax.jit"] = _time_lengths(lambda x, y: traced(x, y).block_until_ready(), pair, lengths, seconds)
+    except ImportError:
+        pass
+    return found
+
+
+def _time_lengths(
+    compute: Callable[[Any, Any], Any], make: Callable[[int], Any], lengths: list[int], seconds: float = float("inf")
+) -> float:
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    for n in lengths:
+        pair = make(n)
+        started = time.perf_counter()
+        compute(*pair)
+        times.append(time.perf_counter() - started)
+        if time.perf_counter() > end:
+            break
+    return median(times)
+
+
+def _make_arrays(n: int) -> tuple[Any, Any]:
+    return np.arange(n, dtype=np.float32), np.ones(n, np.float32)
+
+
+def _make_svod_pair(n: int) -> tuple[Any, ...]:
+    from svod_tensor import Tensor
+
+    return tuple(Tensor(array).realize() for array in _make_arrays(n))
+
+
 def measure_waking(n: int = 15) -> dict[str, float]:
     """The median seconds of a kernel with one part and with two, after gaps in which nothing runs, and their difference.
 
@@ -216,6 +305,13 @@ def measure_idle() -> float:
 def _format_calls(workload: str, times: Mapping[str, float]) -> str:
     rows = [[name, format_time(seconds), f"{seconds / times['svod plan']:.1f}"] for name, seconds in times.items()]
     return format_table([workload, "time", "/ svod plan"], rows)
+
+
+def _format_new_lengths(name: str, found: Mapping[str, float]) -> str:
+    times = {who: seconds for who, seconds in found.items() if who != "kernels"}
+    rows = [[who, format_time(seconds), f"{seconds / times['svod realize']:.2f}"] for who, seconds in times.items()]
+    table = format_table([f"a new length: {name}", "time", "/ svod realize"], rows)
+    return f"{table}\n{found['kernels']:.0f} kernels for {N_LENGTHS} lengths"
 
 
 def _format_waking(times: Mapping[str, float]) -> str:

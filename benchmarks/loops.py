@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -25,9 +24,9 @@ import numpy as np
 
 from loop_libraries import Jax, Library, Numpy, Svod
 from loop_workloads import Workload, make_kalman, make_workloads, run_lorenz, run_tiny
+from measure import measure_long, restart_with_threads
 from report import describe_machine, format_machine, format_table, format_time, write_json
 
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "SVOD_THREADS")
 QUICK_SECONDS = 0.05
 
 Calls = dict[str, Callable[[], object]]
@@ -35,7 +34,7 @@ Calls = dict[str, Callable[[], object]]
 
 def main() -> int:
     arguments = _parse_arguments()
-    _restart_with_threads(arguments.threads)
+    restart_with_threads(arguments.threads)
     libraries = _find_libraries()
     machine = describe_machine()
     print(format_machine(machine), flush=True)
@@ -51,36 +50,6 @@ def main() -> int:
     for line in wrong:
         print(f"WRONG: {line}")
     return 1 if wrong else 0
-
-
-def measure(calls: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """The least seconds of each call, in turns for about so long in all; slow calls have two rounds at least.
-
-    `measure_in_turns` would repeat calls of seconds ten times.
-    """
-    least = dict.fromkeys(calls, float("inf"))
-    n_calls: dict[str, int] = {}
-    for name, call in calls.items():
-        call()
-        n_calls[name] = max(1, int(1e-3 / max(_time(call, 1), 1e-7)))
-    end, n_rounds = perf_counter() + seconds, 0
-    while n_rounds < 2 or perf_counter() < end:
-        for name, call in calls.items():
-            until = perf_counter() + 0.02
-            if least[name] < 0.02:
-                # Threads of the library before may still spin.
-                while perf_counter() < until:
-                    call()
-            least[name] = min(least[name], _time(call, n_calls[name]))
-        n_rounds += 1
-    return least
-
-
-def _time(call: Callable[[], object], n: int) -> float:
-    start = perf_counter()
-    for _ in range(n):
-        call()
-    return (perf_counter() - start) / n
 
 
 def measure_workloads(
@@ -135,7 +104,7 @@ def measure_workload(
                     f"{workload.name}: result {place} of {library.name} is {away:.2g} away from that in float64"
                 )
         calls[library.name] = call
-    return row | measure(calls, seconds)
+    return row | measure_long(calls, seconds)
 
 
 def _measure_distance(found: Any, exact: Any, workload: Workload) -> float:
@@ -225,7 +194,7 @@ def measure_repeating(seconds: float, *, is_quick: bool) -> list[dict[str, Any]]
     for title, step, shape, count in cases:
         first = rng.standard_normal(shape, dtype=np.float32)
         calls = _make_ways(step, first, count)
-        times = {name: spent / count for name, spent in measure(calls, seconds).items()}
+        times = {name: spent / count for name, spent in measure_long(calls, seconds).items()}
         rows.append({"step": title, "n_steps": count, **times})
         names = list(times)
     lines = [[name, *(format_time(row[name]) for row in rows)] for name in names]
@@ -295,13 +264,6 @@ def _find_libraries() -> list[Library]:
     except ImportError:
         print("without jax: it is not installed")
     return libraries
-
-
-def _restart_with_threads(n: int) -> None:
-    """Libraries read how many threads they may have when they are loaded."""
-    wanted = dict.fromkeys(THREADS, str(n))
-    if any(os.environ.get(name) != value for name, value in wanted.items()):
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
 
 
 def _parse_arguments() -> argparse.Namespace:

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Mapping
 from time import perf_counter
 
-__all__ = ["measure_in_turns"]
+__all__ = ["THREADS", "lead_in", "measure_in_turns", "measure_long", "restart_with_threads"]
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "SVOD_THREADS")
 
 LEAST_ROUNDS = 3
 LEAST_SECONDS = 1e-4
 REPEATS = 3
 LEAD_IN_SECONDS = 0.02
+
+
+def restart_with_threads(n: int) -> None:
+    """Give every library `n` threads: they read the environment when they are loaded, so the process starts again."""
+    wanted = dict.fromkeys(THREADS, str(n))
+    if n == 1:
+        # jax takes a thread for each core, or one.
+        wanted["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+    if any(os.environ.get(name) != value for name, value in wanted.items()):
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
 
 
 def measure_in_turns(calls: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
@@ -26,14 +40,35 @@ def measure_in_turns(calls: Mapping[str, Callable[[], object]], seconds: float) 
     n_rounds = 0
     while n_rounds < LEAST_ROUNDS or perf_counter() < end:
         for name, call in calls.items():
-            _lead_in(call)
+            lead_in(call)
             for _ in range(REPEATS):
                 least[name] = min(least[name], _time_calls(call, n_calls[name]))
         n_rounds += 1
     return least
 
 
-def _lead_in(call: Callable[[], object]) -> None:
+def measure_long(calls: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
+    """The least seconds of each call, in turns for about so long in all; slow calls have two rounds at least.
+
+    `measure_in_turns` would repeat calls of seconds ten times.
+    """
+    least = dict.fromkeys(calls, float("inf"))
+    n_calls: dict[str, int] = {}
+    for name, call in calls.items():
+        call()
+        n_calls[name] = max(1, int(1e-3 / max(_time_calls(call, 1), 1e-7)))
+    end, n_rounds = perf_counter() + seconds, 0
+    while n_rounds < 2 or perf_counter() < end:
+        for name, call in calls.items():
+            if least[name] < LEAD_IN_SECONDS:
+                lead_in(call)
+            least[name] = min(least[name], _time_calls(call, n_calls[name]))
+        n_rounds += 1
+    return least
+
+
+def lead_in(call: Callable[[], object]) -> None:
+    """Open a turn: call until the threads of the library before have stopped to spin."""
     end = perf_counter() + LEAD_IN_SECONDS
     call()
     while perf_counter() < end:

@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from measure import lead_in
 from onnx_catalogue import FOLDER, Array, RealModel, fetch_model, get_models
 from report import describe_machine, format_machine, format_table, format_time, write_json
 
@@ -180,12 +181,15 @@ def _compare(model: RealModel, arguments: argparse.Namespace) -> int:
 
 
 def _time_in_turns(sides: Mapping[str, Run], seconds: float, clock: Callable[[], float]) -> dict[str, float]:
-    """The median seconds of each run; each turn is opened by one that is not timed, since the other's data fill the caches."""
+    """The median seconds of each run.
+
+    Each turn is opened by runs that are not timed, since the other's data fill the caches and its threads may still spin.
+    """
     times: dict[str, list[float]] = {name: [] for name in sides}
     end, n_rounds = perf_counter() + seconds, 0
     while n_rounds < LEAST_ROUNDS or perf_counter() < end:
         for name, run in sides.items():
-            run()
+            lead_in(run)
             for _ in range(3):
                 start = clock()
                 run()

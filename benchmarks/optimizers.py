@@ -21,10 +21,9 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
-from measure import measure_in_turns
+from measure import measure_in_turns, restart_with_threads
 from report import describe_machine, format_machine, format_table, format_time, write_json
 
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "SVOD_THREADS")
 RATE = 1e-3
 TOLERANCE = 1e-5
 N_COMPARED = 3
@@ -34,7 +33,7 @@ Shapes = list[tuple[int, ...]]
 
 def main() -> int:
     arguments = _parse_arguments()
-    _restart_with_threads(arguments.threads)
+    restart_with_threads(arguments.threads)
     machine = describe_machine()
     print(format_machine(machine), flush=True)
     wrong: list[str] = []
@@ -225,13 +224,6 @@ def _format_rows(rows: Sequence[dict[str, Any]]) -> str:
             *(f"{times[peer] / times['svod']:.2f}" if peer in times else "-" for peer in peers),
         ])  # fmt: skip
     return format_table(head, lines)
-
-
-def _restart_with_threads(n: int) -> None:
-    """Libraries read how many threads they may have when they are loaded."""
-    wanted = dict.fromkeys(THREADS, str(n))
-    if any(os.environ.get(name) != value for name, value in wanted.items()):
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
 
 
 def _parse_arguments() -> argparse.Namespace:

@@ -25,21 +25,20 @@ from typing import Any
 import numpy as np
 
 from encoder import Array
-from measure import measure_in_turns
+from measure import measure_in_turns, restart_with_threads
 from peers import Calls, inference_mode, make_numpy_calls, make_torch_calls
 from report import describe_machine, format_machine, format_table, format_time, write_json
 from workloads import Workload, iter_workloads
 
 SIDES = ("svod", "numpy", "numpy out", "torch", "torch out")
 BUSY = 0.5
-THREADS = ("SVOD_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 HEAD = ("workload", "first", *SIDES, "/numpy", "/torch", "rate", "")
 
 
 def main() -> int:
     arguments = _parse_arguments()
     if arguments.threads is not None:
-        _restart_with_threads(arguments.threads)
+        restart_with_threads(arguments.threads)
     rows: list[dict[str, Any]] = []
     machine = describe_machine()
     print(format_machine(machine), flush=True)
@@ -92,13 +91,6 @@ def _import_compiler() -> None:
     from svod_tensor import Tensor
 
     (Tensor([1.0, 2.0]) * 3).realize()
-
-
-def _restart_with_threads(n: int) -> None:
-    """Libraries read how many threads they may have when they are loaded."""
-    wanted = dict.fromkeys(THREADS, str(n))
-    if any(os.environ.get(name) != value for name, value in wanted.items()):
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
 
 
 def _start_svod(workload: Workload) -> tuple[float, Any, Array]:

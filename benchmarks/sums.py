@@ -11,8 +11,6 @@ process, and the least time counts.
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,10 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from loops import measure
-from report import describe_machine, format_machine, format_table, format_time, write_json
-
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "SVOD_THREADS")
+from sides import run_benchmark
 
 
 class Workload(NamedTuple):
@@ -37,28 +32,13 @@ class Workload(NamedTuple):
 
 
 def main() -> int:
-    arguments = _parse_arguments()
-    _restart_with_threads(arguments.threads)
-    machine = describe_machine()
-    print(format_machine(machine), flush=True)
-    rows: list[dict[str, Any]] = []
-    wrong: list[str] = []
-    lines: list[list[str]] = []
-    for workload in _iter_workloads(is_quick=arguments.quick):
-        if arguments.names and not any(map(workload.name.startswith, arguments.names)):
-            continue
-        row = measure(_make_calls(workload, wrong), arguments.seconds)
-        rows.append({"name": workload.name, **row})
-        peers = {name: spent for name, spent in row.items() if name != "svod"}
-        lines.append([
-            workload.name, format_time(row["svod"]), ", ".join(f"{name} {format_time(t)}" for name, t in peers.items()) or "-",
-            f"{min(peers.values()) / row['svod']:.2f}" if peers else "-",
-        ])  # fmt: skip
-    print(f"\n{format_table(['workload', 'svod', 'torch', 'best of torch / svod'], lines)}\n")
-    print(write_json("sums", {"machine": machine, "workloads": rows}))
-    for line in wrong:
-        print(f"WRONG: {line}")
-    return 1 if wrong else 0
+    return run_benchmark(
+        "sums",
+        "measure sums at positions that tensors name, beside torch",
+        seconds=2.0,
+        iter_workloads=_iter_workloads,
+        make_calls=_make_calls,
+    )
 
 
 def _make_calls(workload: Workload, wrong: list[str]) -> dict[str, Callable[[], object]]:
@@ -83,7 +63,7 @@ def _make_calls(workload: Workload, wrong: list[str]) -> dict[str, Callable[[], 
     return calls
 
 
-def _iter_workloads(*, is_quick: bool) -> Iterator[Workload]:
+def _iter_workloads(is_quick: bool) -> Iterator[Workload]:
     rng = np.random.default_rng(11)
     for n_rows, width in ((500, 24), (16, 16)) if is_quick else ((32000, 384), (256, 256), (256, 33)):
         yield _make_embedding(rng, (2, 16) if is_quick else (8, 128), n_rows, width)
@@ -121,7 +101,7 @@ def _make_histogram(rng: np.random.Generator, size: int, n_bins: int) -> Workloa
     expected = np.bincount(values, minlength=n_bins).astype(np.float64)
     return Workload(
         f"bincount {n_bins}, {size} values", (values,), expected,
-        lambda x: x.bincount(n_bins), {"bincount": lambda x: x.bincount(minlength=n_bins)},
+        lambda x: x.bincount(n_bins=n_bins), {"bincount": lambda x: x.bincount(minlength=n_bins)},
     )  # fmt: skip
 
 
@@ -152,25 +132,6 @@ def _make_windows(rng: np.random.Generator, n_images: int, n_channels: int, size
 
     name = f"windows 3x3, stride {stride}, {n_images}x{n_channels}x{size}x{size}"
     return Workload(name, (given,), padded[:, :, 1:-1, 1:-1], run, {"fold": fold})
-
-
-def _restart_with_threads(n: int) -> None:
-    """Let all libraries take `n` threads; they read the environment when they are loaded."""
-    if any(os.environ.get(name) != str(n) for name in THREADS):
-        os.environ.update(dict.fromkeys(THREADS, str(n)))
-        os.execv(sys.executable, [sys.executable, *sys.argv])
-
-
-def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="measure sums at positions that tensors name, beside torch")
-    parser.add_argument("names", nargs="*", help="workloads whose names begin so")
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see whether everything runs")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of every library")
-    parser.add_argument("--seconds", type=float, default=2.0, help="for each workload")
-    arguments = parser.parse_args()
-    if arguments.quick:
-        arguments.seconds = 0.05
-    return arguments
 
 
 if __name__ == "__main__":

@@ -15,27 +15,25 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import traceback
 from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import Any
 
+from measure import lead_in, restart_with_threads
 from report import describe_machine, format_machine, format_table, format_time, write_json
 from training_libraries import Library, find_libraries
 from training_models import Network, iter_networks
 
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "SVOD_THREADS")
 SIDES = ("svod", "torch", "torch.compile", "jax")
 N_COMPARED = 5
 TOLERANCE = 2e-3
 LEAST_ROUNDS = 3
-LEAD_IN_SECONDS = 0.02
 
 
 def main() -> int:
     arguments = _parse_arguments()
-    _restart_with_threads(arguments.threads)
+    restart_with_threads(arguments.threads)
     libraries = find_libraries([side for side in SIDES if side not in arguments.without])
     machine = describe_machine()
     print(format_machine(machine), flush=True)
@@ -85,10 +83,7 @@ def measure_steps(steps: dict[str, Callable[[], Any]], seconds: float) -> dict[s
     end, n_rounds = perf_counter() + seconds, 0
     while n_rounds < LEAST_ROUNDS or perf_counter() < end:
         for name, step in steps.items():
-            until = perf_counter() + LEAD_IN_SECONDS
-            step()
-            while perf_counter() < until:
-                step()
+            lead_in(step)
             for _ in range(2):
                 start = perf_counter()
                 step()
@@ -130,13 +125,6 @@ def _format_rows(rows: Sequence[dict[str, Any]], libraries: Sequence[Library]) -
             *("-" if ratio is None else f"{ratio:.2f}" for ratio in [*ratios, min(known) if known else None]),
         ])  # fmt: skip
     return format_table(head, lines)
-
-
-def _restart_with_threads(n: int) -> None:
-    """Libraries read how many threads they may have when they are loaded."""
-    wanted = dict.fromkeys(THREADS, str(n))
-    if any(os.environ.get(name) != value for name, value in wanted.items()):
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
 
 
 def _parse_arguments() -> argparse.Namespace:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from journey import journey_page
+from reference_pages import reference_pages
 
 if TYPE_CHECKING:
     from svod_onnx._registry import Operator
@@ -60,8 +61,8 @@ def operations_page() -> str:
     lines = [
         "# Operations",
         "",
-        "What a `Tensor` can do, from the table in `svod_tensor/ops/table.py`: each theme is a file of `svod_tensor/ops/`, and",
-        "`help(Tensor.softmax)` says more. The last column is what the array API standard (2024.12) calls an operation.",
+        "All operations of `Tensor`, from the table in `svod_tensor/ops/table.py`; each theme is a file of `svod_tensor/ops/`.",
+        "`help(Tensor.softmax)` says more. The last column is the name in the array API standard (2025.12).",
     ]
     themes = list(dict.fromkeys(row.theme for row in TABLE))
     places = {place.__module__.rpartition(".")[2]: place for place in Tensor.__mro__}
@@ -101,9 +102,9 @@ def pipeline_page() -> str:
     lines = [
         "# Passes",
         "",
-        "Every pass of the compiler, in the order in which it runs, from the table in `svod_schedule/pipeline.py`.",
-        "`stage` is what the graph satisfies afterwards (see [ops.md](ops.md)); `after` names passes that must come",
-        "earlier. `SVOD_DUMP=<pipeline>:<pass>` writes the graph after a pass.",
+        "Every pass of the compiler, in execution order, from the table in `svod_schedule/pipeline.py`.",
+        "`stage` is the specification that the graph satisfies afterwards (see [ops.md](ops.md)); `after` names passes that must",
+        "come earlier. `SVOD_DUMP=<pipeline>:<pass>` prints the graph after a pass.",
     ]
     for name, passes in PIPELINES.items():
         lines += ["", f"## {name}", "", "| # | pass | does | stage | after |", "|---|---|---|---|---|"]
@@ -120,8 +121,8 @@ def errors_page() -> str:
         "# Errors",
         "",
         "Every exception derives from `svod_dtype.SvodError`: a `UserError` is the caller's to fix, an `InternalError` is",
-        "a bug in svod or in a plugin. Each has the values that its message shows as fields, and the builtin that a",
-        "Python user would catch as a base.",
+        "a bug in svod or in a plugin. The values in a message are fields of the exception, and each class also derives",
+        "from the builtin that a Python user would catch.",
     ]
     for layer in LAYERS:
         path = ROOT / f"packages/svod-{layer}/src/svod_{layer}/errors.py"
@@ -141,11 +142,11 @@ def onnx_operators_page() -> str:
     lines = [
         "# Operators of svod-onnx",
         "",
-        "A version of an operator that is not listed has the meaning of the last one before it. An operator on the *host* is",
-        "computed with numpy while a model runs, since its result has strings, or a shape that depends on values; the others",
-        "become kernels. An operator that is not listed, and that the standard defines by others, runs as its definition: SwiGLU,",
-        "LinearAttention, CausalConvWithState and FlexAttention do. What is left is named by `UnsupportedOperatorsError` when a",
-        "model that needs it is loaded.",
+        "A version that is not listed is computed as the last listed version before it. An operator on the *host* is computed",
+        "with numpy while a model runs, since its result has strings, or a shape that depends on values; all others become",
+        "kernels. An operator that is not listed, but that the standard defines by other operators, runs as its definition:",
+        "SwiGLU, LinearAttention, CausalConvWithState and FlexAttention do. Loading a model that needs any other operator raises",
+        "an `UnsupportedOperatorsError` that names it.",
     ]
     rows: dict[str, dict[str, list[Operator]]] = {}
     for row in _registry.iter_operators():
@@ -169,8 +170,8 @@ def environment_page() -> str:
     lines = [
         "# Environment variables",
         "",
-        "Each distribution reads the environment in one module, `options.py`; a field of its options class that the",
-        "caller sets wins over the variable.",
+        "Each distribution reads the environment in one module, `options.py`. A field of its options class that the caller sets",
+        "overrides the variable.",
     ]
     for layer in LAYERS:
         path = ROOT / f"packages/svod-{layer}/src/svod_{layer}/options.py"
@@ -335,6 +336,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/onnx-operators.md": onnx_operators_page,
     "docs/environment.md": environment_page,
     "tests/contract.md": contract_page,
+    **reference_pages(),
 }
 
 
@@ -346,6 +348,7 @@ def main(arguments: list[str]) -> int:
         if not path.exists() or path.read_text() != text:
             stale.append(name)
             if "--check" not in arguments:
+                path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
     verb = "stale" if "--check" in arguments else "written"
     print(f"{len(PAGES)} pages, {len(stale)} {verb}: {', '.join(stale) or '-'}")

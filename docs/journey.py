@@ -15,19 +15,19 @@ y.numpy()"""
 
 SAYS = {
     "build": "Each call adds nodes to a graph; nothing is computed.",
-    "rangeify": "The transpose is gone: it was a way to count. What must be stored is a BUFFERIZE.",
-    "kernelize": "Each stored value has a buffer, and a kernel that fills it: a CALL.",
-    "preschedule": "Kernels in order, and no buffer yet: equal programs share this through the schedule cache.",
-    "instantiate": "Buffers and variables of this run; the first buffer of a kernel is written.",
-    "optimize": "The opts that the heuristics chose are applied, and stand in the SINK.",
+    "rangeify": "The transpose is now index arithmetic. A value that must be stored is a BUFFERIZE.",
+    "kernelize": "Each stored value has a buffer, and a CALL of the kernel that fills it.",
+    "preschedule": "Kernels in order, without buffers yet: equal programs share this through the schedule cache.",
+    "instantiate": "The buffers and variables of this run; a kernel writes its first buffer.",
+    "optimize": "The opts that the heuristics chose are applied, and recorded in the SINK.",
     "lower": "Vectors, accumulators in registers, explicit loads, and indices of 32 bits.",
-    "linearize": "The order of execution; RANGE and END nest.",
+    "linearize": "Nodes in execution order; RANGE and END nest.",
     "render": "LLVM assembly.",
     "compile": "In the process, or from the cache on disk.",
-    "load": "Linked into the process, and callable.",
-    "prepare": "Steps 6 to 11 behind one cache: kernels with the numbers of their buffers.",
-    "plan": "Addresses laid out once, and runs of kernels joined into single calls.",
-    "execute": "One foreign call; what it left in the buffer.",
+    "load": "Linked into the process; now it can be called.",
+    "prepare": "Steps 6 to 11 behind one cache: kernels with the indices of their buffers.",
+    "plan": "Addresses are computed once, and consecutive kernels become single calls.",
+    "execute": "One foreign call, and the contents of the result's buffer.",
 }
 
 
@@ -36,12 +36,14 @@ def journey_page() -> str:
     lines = [
         "# The journey of a program",
         "",
-        "Three lines, and what each of the fourteen steps makes of them:",
+        "![The fourteen steps from a call on a tensor to filled buffers](pictures/journey.svg)",
+        "",
+        "Three lines of Python, and what each of the fourteen steps makes of them:",
         "",
         *_block(PROGRAM, "python"),
         "",
         "The graphs are in text form: `svod_ir.parse_graph` reads them back. The target is `Target.generic(cores=2)`, so",
-        "that this page is the same on every machine; yours may get wider vectors.",
+        "that this page is the same on every machine; yours may use wider vectors.",
     ]
     for number, (word, says, artifact, language) in enumerate(_iter_steps(), 1):
         lines += ["", f"## {number}. {word}", "", says, "", *_block(artifact, language)]

@@ -60,6 +60,15 @@ def test_torch_and_tensors_share_memory_both_ways(dtype: str) -> None:
     assert str(ours.dtype) == dtype
 
 
+def test_narrow_floats_of_torch_become_tensors() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed: tox run -e interop")
+    theirs = torch.tensor([1.0, 2.5], dtype=torch.bfloat16)
+    x = Tensor(theirs)
+    theirs[0] = 9
+    assert (x.tolist(), str(x.dtype)) == ([1.0, 2.5], "bfloat16")
+    assert Tensor(theirs, dtype="float32").tolist() == [9.0, 2.5]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int32", "uint8", "bool", "complex64"])
 def test_jax_and_tensors_share_memory_both_ways(dtype: str) -> None:
     jnp = pytest.importorskip("jax.numpy", reason="jax is not installed: tox run -e interop")

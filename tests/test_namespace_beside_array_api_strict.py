@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import drawn_calls
 import svod_tensor as sv
 from svod_ir.testing import count_examples
 
@@ -34,15 +35,8 @@ def is_function(name: str) -> bool:
 STANDARD = [name for name in xp.__all__ if is_function(name) and name not in COMPLEX_ONLY]
 
 
-class Draw:
-    """What is drawn for one call."""
-
-    def __init__(self, data: st.DataObject) -> None:
-        self.data = data
-        self.rng = np.random.default_rng(data.draw(st.integers(0, 1 << 20)))
-
-    def one_of(self, *choices: Any) -> Any:
-        return self.data.draw(st.sampled_from(choices))
+class Draw(drawn_calls.Draw):
+    """With arrays of real numbers, integers and bools."""
 
     def shape(self, low: int = 0, high: int = 3) -> tuple[int, ...]:
         # Few sizes, so that few kernels are compiled; some axes are empty.
@@ -59,10 +53,7 @@ class Draw:
         if dtype.kind == "b":
             return np.asarray(self.rng.integers(0, 2, shape).astype(bool))
         if dtype.kind == "f":
-            values = np.where(
-                self.rng.random(shape) < 0.4, self.rng.choice(SPECIAL, shape), self.rng.normal(0, 3, shape)
-            )
-            return np.asarray(values.astype(dtype))
+            return np.asarray(self.mix(shape, SPECIAL, 0.4, 3).astype(dtype))
         low = 0 if dtype.kind == "u" else -9
         return np.asarray(self.rng.integers(low, 10, shape).astype(dtype))
 
@@ -72,9 +63,6 @@ class Draw:
     def axes(self, array: np.ndarray) -> Any:
         choices = [None, *range(-array.ndim, array.ndim)]
         return self.one_of(*choices, *([(0, -1)] if array.ndim > 1 else []))
-
-    def flip(self) -> bool:
-        return self.data.draw(st.booleans())
 
     def pair(self, dtypes: tuple[str, ...]) -> tuple[Any, Any]:
         """Two arrays whose shapes broadcast and whose dtypes promote, or an array and a number, in either order."""

@@ -1,26 +1,40 @@
-"""The Python code in the READMEs and in the pages of docs/ that show how something is used runs as it stands."""
+"""The Python code in the READMEs and in all pages of docs/ runs as it stands, and gives what stands beside it.
+
+The blocks of a page run one after the other, in one namespace and in a folder of their own. What follows `# -> ` behind a
+statement, and at the beginning of lines below it, is what the statement prints, or what its value looks like; white space
+does not count, and `...` stands for anything.
+"""
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import io
 import re
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from svod_tensor import manual_seed
+
 ROOT = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+OUTPUT = re.compile(r"# -> (.*)")
+# Pages of code that is no program of its own, and what runs it.
+RUN_ELSEWHERE = {ROOT / "docs/new-device.md": "tests/test_new_device.py", ROOT / "docs/journey.md": "docs/journey.py"}
+# What a page may ask for that svod does not: the rest of the page is left out without it (`tox run -e interop` has all).
+OPTIONAL = {"jax", "onnx", "safetensors", "scipy", "sklearn", "torch"}
 READMES = [
     ROOT / "README.md",
-    ROOT / "docs/debugging.md",
-    ROOT / "docs/derivatives.md",
-    ROOT / "docs/loops.md",
-    ROOT / "docs/modules.md",
-    ROOT / "docs/own-passes.md",
-    ROOT / "docs/random.md",
-    ROOT / "docs/training.md",
     *sorted(ROOT.glob("packages/*/README.md")),
     *sorted(ROOT.glob("examples/*/README.md")),
     *([ROOT / "plugins/svod-null/README.md"] if find_spec("svod_null") else []),
+]
+PAGES = [
+    page
+    for page in sorted(ROOT.glob("docs/**/*.md"))
+    if page not in RUN_ELSEWHERE and BLOCK.search(page.read_text()) is not None
 ]
 
 
@@ -28,10 +42,51 @@ def _name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", READMES, ids=_name)
-def test_a_readme_runs(path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)
+@pytest.mark.parametrize("path", READMES + PAGES, ids=_name)
+def test_a_page_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    manual_seed(0)  # a page that trains takes the same way in each run
+    text = path.read_text()
+    blocks = list(BLOCK.finditer(text))
     assert blocks, "a README shows real use"
-    names: dict[str, object] = {"__name__": "readme"}
+    names: dict[str, object] = {"__name__": "page"}
     for block in blocks:
-        exec(compile(block, str(path), "exec"), names)
+        # So that a traceback names the line of the page.
+        source = "\n" * text.count("\n", 0, block.start(1)) + block[1]
+        try:
+            _run(source, str(path), names)
+        except ModuleNotFoundError as error:
+            if error.name not in OPTIONAL:
+                raise
+            pytest.skip(f"{error.name} is not installed: tox run -e interop")
+
+
+def _run(source: str, path: str, names: dict[str, object]) -> None:
+    """Run statements, and compare what each gives with what stands beside it."""
+    lines = source.splitlines()
+    for statement in ast.parse(source, path).body:
+        shown = _expected(lines, statement.end_lineno or 0)
+        if shown is None:
+            exec(compile(ast.Module([statement], []), path, "exec"), names)
+            continue
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            if isinstance(statement, ast.Expr):
+                value = eval(compile(ast.Expression(statement.value), path, "eval"), names)
+                if value is not None:
+                    print(repr(value))
+            else:
+                exec(compile(ast.Module([statement], []), path, "exec"), names)
+        given, wanted = " ".join(printed.getvalue().split()), " ".join(shown.split())
+        pattern = ".*".join(re.escape(part) for part in wanted.split("..."))
+        assert re.fullmatch(pattern, given), f"{path}:{statement.lineno} gives\n{given}\nand not\n{wanted}"
+
+
+def _expected(lines: list[str], end: int) -> str | None:
+    """What follows `# -> ` on the last line of a statement, and on the lines below it that begin so."""
+    beside = OUTPUT.search(lines[end - 1])
+    below: list[str] = []
+    for line in lines[end:]:
+        if (found := OUTPUT.match(line)) is None:
+            break
+        below.append(found[1])
+    return None if beside is None and not below else "\n".join([*([beside[1]] if beside else []), *below])

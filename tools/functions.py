@@ -1,4 +1,4 @@
-"""Write the functions of the array API standard: `python tools/functions.py --write` makes them, `--check` compares.
+"""Write the functions of the namespace that are methods too: `python tools/functions.py --write` makes them, `--check` compares.
 
 `svod_tensor/ops/standard.py` names the functions and their parameters. Each of them calls the method of `Tensor` that
 `svod_tensor/ops/table.py` gives it, and has that method's types and docstring, with the example as a call of the function.
@@ -47,8 +47,13 @@ __all__ = ["PLACES"]
 PLACES: Final = {
 '''
 _PLACES = {
-    "Axes": "svod_tensor._shapes", "DTypeLike": "svod_tensor.ops.base", "IndexItem": "svod_tensor.ops.index_items",
+    "Amounts": "svod_tensor.ops.base", "Axes": "svod_tensor._shapes",
+    "DTypeLike": "svod_tensor.ops.base", "IndexItem": "svod_tensor.ops.index_items",
     "Operand": "svod_tensor.ops.base", "SInt": "svod_ir", "TensorBase": "svod_tensor.ops.base",
+    **dict.fromkeys(("Numbers", "Padding"), "svod_tensor.ops.window_options"), "PadMode": "svod_tensor.ops.cutting",
+    "QuantileMethod": "svod_tensor.ops.quantiles", "ReductionAt": "svod_tensor.ops.reductions_at",
+    "ResizingMode": "svod_tensor.ops.resizing",
+    **dict.fromkeys(("SamplingMode", "SamplingPadding"), "svod_tensor.ops.sampling"),
     **dict.fromkeys(("UniqueAllResult", "UniqueCountsResult", "UniqueInverseResult"), "svod_tensor.ops.selecting"),
 }  # fmt: skip
 """Where the types that stand in annotations come from."""
@@ -181,17 +186,10 @@ class _Function:
 
     @property
     def text(self) -> str:
-        return f"\n\n@explained\n{self._head()}\n{self._doc()}\n    return {self._call()}\n"
+        return f"\n\n@explained\n{self._head()}\n{self._doc()}\n{self._call()}\n"
 
     def _head(self) -> str:
-        given = list(self._parameters())
-        whole = f"def {self.name}({', '.join(given)}) -> {self.returns}:"
-        if len(whole) <= _WIDTH:
-            return whole
-        inner = f"    {', '.join(given)}"
-        if len(inner) > _WIDTH:
-            inner = "\n".join(f"    {one}," for one in given)
-        return f"def {self.name}(\n{inner}\n) -> {self.returns}:"
+        return _wrap(f"def {self.name}(", list(self._parameters()), f") -> {self.returns}:")
 
     def _parameters(self) -> Iterator[str]:
         places = [*self.arguments.posonlyargs, *self.arguments.args]
@@ -223,7 +221,8 @@ class _Function:
             *self.renamed.values(),
             *(f"{name}={name}" for name in [p.name for p in self.taken] if name in self.by_name),
         ]
-        return f"{owner}.{self.method}" + ("" if self.is_property else f"({', '.join(given)})")
+        start = f"    return {owner}.{self.method}"
+        return start if self.is_property else _wrap(f"{start}(", given, ")")
 
     def _doc(self) -> str:
         """The docstring of the method, about the arguments of the function."""
@@ -297,7 +296,9 @@ class _Calls(ast.NodeTransformer):
             return node
         self.n_changed += 1
         given = [node.func.value, *node.args]
-        if [p.kind for p in function.taken][:1] == [inspect.Parameter.VAR_POSITIONAL] and len(node.args) != 1:
+        taken = [p.kind for p in function.taken if p.name in function.renamed]
+        takes_many = taken[:1] == [inspect.Parameter.VAR_POSITIONAL]
+        if takes_many and len(node.args) != 1:
             given = [node.func.value, ast.Tuple(node.args, ast.Load())]
         n_places = 1 + len(function.renamed)
         later = [p.name for p in function.taken if p.name not in function.renamed]
@@ -312,6 +313,18 @@ class _Calls(ast.NodeTransformer):
         placed = [k.value for k in ours if k.arg in by_place]
         name = ast.Attribute(ast.Name("sv", ast.Load()), function.name, ast.Load())
         return ast.Call(name, [*given, *placed], [*named, *keywords])
+
+
+def _wrap(start: str, given: list[str], end: str) -> str:
+    """A call or a signature on one line, with what is in its parentheses on the next, or with a line for each of that."""
+    whole = f"{start}{', '.join(given)}{end}"
+    if len(whole) <= _WIDTH:
+        return whole
+    margin = " " * (len(start) - len(start.lstrip()))
+    inner = f"{margin}    {', '.join(given)}"
+    if len(inner) > _WIDTH:
+        inner = "\n".join(f"{margin}    {one}," for one in given)
+    return f"{start}\n{inner}\n{margin}{end}"
 
 
 def _to_type(annotation: str) -> str:

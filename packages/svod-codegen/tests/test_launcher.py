@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -266,6 +267,15 @@ def test_a_program_is_called_with_addresses_and_values(kernels: Kernels):
     assert data.tolist() == [9, 2, 2, 2, 2, 0]
     assert kernels.add.name == "add_at_part"
     assert isinstance(kernels.add.entry, int)
+
+
+@pytest.mark.parametrize("n_parts", [1, 5])
+def test_a_timed_call_runs_the_program_and_leaves_pythons_part_out(kernels: Kernels, n_parts: int):
+    data = zeros(6)
+    started = time.perf_counter_ns()
+    elapsed = kernels.add.timed_call([data.buffer_info()[0]], [7], (n_parts, 1, 1))
+    assert 0 <= elapsed < time.perf_counter_ns() - started
+    assert data.tolist() == [7] * n_parts + [0] * (6 - n_parts)
 
 
 def test_a_table_keeps_its_programs_and_arrays_alive(kernels: Kernels):

@@ -25,7 +25,7 @@ from svod_device import (
     ViewError,
     copy_buffer,
 )
-from svod_dtype import bfloat16, bool_, float32, int16, uint8
+from svod_dtype import bfloat16, bool_, float32, int16, int32, uint8
 from svod_ir.testing import run_script
 
 
@@ -356,3 +356,14 @@ from svod_dtype import float32
 print(run_in_child(lambda: len(made)), len(made))
 """)
     assert out.split() == ["2", "2"]
+
+
+def test_an_array_of_memory_that_is_only_read_cannot_be_made_writable() -> None:
+    source = np.arange(4, dtype=np.int32)
+    address = source.ctypes.data
+    assert address % 16 == 0
+    found = Buffer.wrap(source, address, source.nbytes, int32, is_writable=False).as_numpy()
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        found.flags.writeable = True
+    Buffer.wrap(source, address, source.nbytes, int32).as_numpy()[0] = 7
+    assert source.tolist() == [7, 1, 2, 3]

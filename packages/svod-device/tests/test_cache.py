@@ -193,7 +193,7 @@ def test_a_finalizer_may_allocate_while_its_thread_files_blocks() -> None:
 def test_all_devices_can_be_told_to_let_freed_memory_go() -> None:
     allocators = [get_allocator(name) for name in ("CPU", "CPU:1")]
     release_memory()
-    kept = [Buffer.make(allocator, uint8, 1 << 16) for allocator in allocators]
+    kept = [Buffer.prepare_making(allocator, uint8, 1 << 16)() for allocator in allocators]
     for allocator in allocators:
         allocator.free(allocator.allocate(1 << 20))
     assert release_memory() == 2 << 20

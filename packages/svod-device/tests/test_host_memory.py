@@ -7,9 +7,10 @@ import sys
 import weakref
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from svod_device.host_memory import address_of, copy_host, fill_zero, make_block, view_host
+from svod_device.host_memory import address_of, copy_host, expose_host, fill_zero, locate_host, make_block, view_host
 
 
 @pytest.mark.parametrize("nbytes", [1, 64, 5000, (2 << 20) - 1, 2 << 20, 10 << 20])
@@ -50,6 +51,32 @@ def test_a_view_keeps_its_owner_alive() -> None:
     del part
     gc.collect()
     assert alive() is None
+
+
+def test_exposed_memory_keeps_its_owner_alive_and_can_be_written() -> None:
+    class Owner:
+        pass
+
+    block, owner = make_block(8), Owner()
+    alive = weakref.ref(owner)
+    numbers = np.frombuffer(expose_host(block.address, 8, owner), np.int32)
+    numbers[:] = 1, 2
+    assert view_host(block.address, 8, block.owner).cast("i").tolist() == [1, 2]
+    part = numbers[1:]
+    del owner, numbers
+    gc.collect()
+    assert alive() is not None
+    del part
+    gc.collect()
+    assert alive() is None
+
+
+def test_memory_is_located_without_being_held() -> None:
+    array = bytearray(b"abcd")
+    address = locate_host(array)
+    copy_host(address, locate_host(b"xy"), 2)
+    assert array == b"xycd"
+    array += b"e"  # refused while a view holds the memory
 
 
 def test_a_view_can_be_read_only() -> None:

@@ -124,6 +124,7 @@ def test_a_binary_stage_is_welcome() -> None:
 
 def test_a_compiled_spec_has_source_or_bytes() -> None:
     spec = ProgramSpec("k", "text", "CPU", var_names=("n",), globals=(0, 4), global_size=(2, 1, 1), local_size=None)
+    assert "text" not in repr(spec)
     jit, aot = CompiledSpec.from_source(spec), CompiledSpec.from_bytes(spec, b"code")
     assert (jit.source, jit.binary) == ("text", b"")
     assert (aot.source, aot.binary) == (None, b"code")

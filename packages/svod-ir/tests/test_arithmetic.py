@@ -318,6 +318,15 @@ def test_integer_power_is_defined_for_negative_exponents() -> None:
     assert [power(2, -1), power(1, -5), power(-1, -3), power(-1, -2), power(0, 0), power(3, 5)] == [0, 1, -1, 1, 1, -13]
 
 
+@pytest.mark.parametrize("dtype", [float16, float32, float64])
+@pytest.mark.parametrize(("x", "expected"), [(-0.0, 0.0), (-math.inf, math.inf), (4.0, 2.0)])
+def test_a_single_power_of_one_half_is_that_of_c_and_no_root(dtype: DType, x: float, expected: float) -> None:
+    kind = {float16: np.float16, float32: np.float32, float64: np.float64}[dtype]
+    with quiet():
+        found = float(apply_elementwise(Op.POW, dtype, dtype, (kind(x), kind(0.5))))
+    assert (found, math.copysign(1, found)) == (expected, 1)
+
+
 # Salmon et al. 2011, the known answers of the Random123 distribution for threefry2x32 with 20 rounds.
 @pytest.mark.parametrize(
     ("counter", "key", "expected"),

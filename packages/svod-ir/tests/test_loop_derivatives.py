@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from svod_dtype import float64, int64
-from svod_ir import Op, UOp, make_alu, make_expand, make_reduce_axis, make_reshape, make_shrink
+from svod_ir import Op, UOp, make_alu, make_expand, make_permute, make_reduce_axis, make_reshape, make_shrink
 from svod_ir.derivatives import drop_marks, make_cotangents, make_tangents, make_traced
 from svod_ir.derivatives.residuals import choose_kept
 from svod_ir.evaluate import evaluate
@@ -81,6 +81,23 @@ def test_the_fewest_bytes_are_kept() -> None:
     assert choose_kept([again, state], {state}, {state}, {again}) == [state, again]
     assert choose_kept([again], {state}, {state}, {again}) == [again]
     assert choose_kept([other], {state}, {state}, set()) == []
+
+
+def test_what_is_kept_saves_reading_slices() -> None:
+    state, row = buffer(0, 64, float64), buffer(1, 2, float64)
+    product = make_reduce_axis(make_reshape(state, (2, 32)), Op.ADD, (1,))
+    made = make_alu(Op.EXP, make_alu(Op.ADD, make_reshape(product, (2,)), row))
+    again = make_alu(Op.SIN, made)
+    assert choose_kept([made, again], {state}, {state, row}, set()) == [made]
+    assert choose_kept([made, row], {state}, {state, row}, set()) == [made]
+
+
+def test_what_is_kept_lies_as_it_is_computed() -> None:
+    state = buffer(0, 64, float64)
+    square = make_reshape(state, (8, 8))
+    turned = make_permute(square, (1, 0))
+    assert choose_kept([turned, square], {state}, {state}, set()) == [square]
+    assert choose_kept([turned], {state}, {state}, {turned}) == [turned]
 
 
 def test_marks_in_bodies_are_dropped_from_what_is_computed() -> None:

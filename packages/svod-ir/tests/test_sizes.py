@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from svod_dtype import index
 from svod_ir._size_text import format_shape, format_size
-from svod_ir.errors import BroadcastError, ShapeError, UndecidedError
+from svod_ir.errors import BroadcastError, OperandError, ShapeError, UndecidedError
 from svod_ir.ops import Op
 from svod_ir.sizes import (
     bounds_of_size,
@@ -151,6 +151,15 @@ def test_a_size_of_bound_variables_shows_itself_and_its_value():
     assert describe_size(N * 2, 6) == "2*n=6"
     # Nodes of kernels say what they are.
     assert repr(N + 1).startswith("ADD(DEFINE_VAR, CONST)")
+
+
+def test_a_size_that_varies_is_no_number():
+    n = UOp.variable("n", 1, 8)
+    with pytest.raises(
+        OperandError, match=r"^int takes a number, not the size 2\*n \+ 1\n  hint: compute with a size as it is"
+    ):
+        int(n * 2 + 1)
+    assert int(UOp.const(n.dtype, 3)) == 3
 
 
 def test_a_comparison_is_true_or_false_where_bounds_decide_it_and_an_error_elsewhere():

@@ -201,6 +201,8 @@ MISTAKES = {
     "does not end with the sizes": lambda: nn.LayerNorm(3)(Tensor.ones(2, 4)),
     "do not divide 4 channels": lambda: nn.GroupNorm(3, 4),
     "has not 4 axes": lambda: nn.BatchNorm2d(3)(Tensor.ones(2, 3, 4)),
+    "has 4 channels, and not 3": lambda: nn.BatchNorm2d(3)(Tensor.ones(2, 4, 5, 5)),
+    "has 5 channels, and not 3": lambda: nn.InstanceNorm1d(3)(Tensor.ones(5, 7)),
     "either size or scale_factor": lambda: nn.Upsample(),
     "mode='cubic'": lambda: nn.Upsample(2, mode="cubic"),
     "is for linear modes": lambda: nn.Upsample(2, align_corners=True),

@@ -39,7 +39,7 @@ def measure() -> dict[str, int]:
     }
 
 
-def test_after_a_thousand_steps_no_more_is_alive_than_after_a_hundred() -> None:
+def test_after_a_thousand_steps_no_more_is_alive_than_after_four_hundred() -> None:
     rng, noise = np.random.default_rng(0), Generator(0)
     model = nn.Sequential(
         nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.2, generator=noise), nn.Linear(4, 2)
@@ -52,9 +52,10 @@ def test_after_a_thousand_steps_no_more_is_alive_than_after_a_hundred() -> None:
             for x, y in data:
                 step(x, y).item()
 
-    train(10)
+    # Until kernels for sizes that come again and again are made, too: see `svod_tensor.engine.size_history`.
+    train(40)
     before = measure()
-    train(90)
+    train(60)
     after = measure()
     assert data.position == model[1].num_batches_tracked.item() == 1000
     assert {name: size for name, size in after.items() if size > before[name]} == {}

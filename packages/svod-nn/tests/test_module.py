@@ -137,6 +137,16 @@ def test_a_state_in_another_dtype_is_cast():
     assert model.weight.tolist() == [0.5, 2.0]
 
 
+def test_a_state_of_arrays_is_copied():
+    model, weight = Block(2), np.array([0.5, 2.0])
+    model.load_state_dict({**model.state_dict(), "weight": weight})
+    weight[0] = 9
+    assert model.weight.dtype == float32
+    assert model.weight.tolist() == [0.5, 2.0]
+    with pytest.raises(StateDictError, match=r"weight has shape \(3,\), not \(2,\)"):
+        model.load_state_dict({**model.state_dict(), "weight": np.ones(3)})
+
+
 def test_floats_are_cast_and_integers_stay():
     model = Tree().cast(bfloat16)
     assert {tensor.dtype for tensor in model.parameters()} == {bfloat16}
@@ -316,7 +326,10 @@ def test_names_of_modules_inside_others_are_joined():
     with track_origins():
         y = model(Tensor([1.0, 2.0]))
     [profile] = y.prepare().execute_profiled()
-    assert {origin.scope for origin in profile.origins} == {"inner.1"}
+    [origin] = profile.origins
+    assert (origin.scope, origin.operation) == ("inner.1", "softmax")
+    # The line is one of the program, and none of a layer.
+    assert (origin.file, origin.function.rpartition(".")[2]) == (__file__, "forward")
 
 
 def test_a_captured_step_follows_the_mode_and_the_frozen_parameters() -> None:
@@ -337,3 +350,14 @@ def test_a_captured_step_follows_the_mode_and_the_frozen_parameters() -> None:
     model.unfreeze()
     assert sorted(find(x)) == ["0.bias", "0.weight"]
     assert find.n_captures == 2
+
+
+def test_an_array_does_not_take_the_place_of_a_parameter():
+    model = nn.Linear(2, 3)
+    with pytest.raises(
+        LayerArgumentError, match=r"weight is a tensor, and ndarray is none\n.*model.weight = Tensor\(array\)"
+    ):
+        model.weight = np.ones((3, 2), np.float32)
+    model.weight = Tensor.ones(3, 2)
+    model.table = np.ones(2)  # no tensor was there: it is what the caller wants to keep
+    assert [name for name, _ in model.named_parameters()] == ["weight", "bias"]

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import onnx
 import onnx.parser
 import pytest
 
+from svod_ir import get_logger
 from svod_onnx import _registry
 from svod_onnx._command import main
 from svod_onnx._comparison import Difference, _measure
+from svod_onnx._progress import showing_compiled
+from svod_tensor import clear_caches
 
 MODEL = """<ir_version: 10, opset_import: ["" : 21, "strange" : 1]>
 main (float[n, 3] x) => (float[n, 3] y) <float[3] w = {1, 2, 3}> { a = Add(x, w)  y = Mul(a, a) }"""
@@ -50,6 +55,41 @@ def test_a_run_takes_sizes_and_arrays(path: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.zeros((2, 3), np.float32))
     assert main([str(path), "--run", "--input", f"x={tmp_path / 'x.npy'}"], out) == 0
     assert out.getvalue().endswith("  y: float32(2, 3), 1.0 to 9.0\n")
+
+
+def test_a_first_run_says_how_many_kernels_it_compiled(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    clear_caches()
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SVOD_CACHE_DIR", folder)
+        assert main([str(path), "--run"], StringIO()) == 0
+        assert capsys.readouterr().err == "1 kernel compiled\n"
+        assert main([str(path), "--run"], StringIO()) == 0
+        assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_gets_a_bar() -> None:
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    with showing_compiled(out):
+        get_logger("tensor").info("compile.kernel", name="r_4")
+        get_logger("tensor").info("realize.done")
+    assert "compiling kernel 1" in out.getvalue()
+    assert out.getvalue().endswith("1 kernel compiled\n")
+    assert not logging.getLogger("svod.tensor").isEnabledFor(logging.INFO)
+
+
+def test_kernels_are_searched(path: Path) -> None:
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SVOD_CACHE_DIR", folder)
+        clear_caches()
+        out = StringIO()
+        assert main([str(path), "--tune", "--size", "n=64", "--seconds", "2"], out) == 0
+    lines = out.getvalue().splitlines()
+    assert any(line.split()[:3] == ["kernel", "before", "after"] for line in lines), lines
+    assert any(line.startswith("  y: float32(64, 3)") for line in lines)
 
 
 def test_what_cannot_be_is_said(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

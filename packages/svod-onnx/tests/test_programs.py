@@ -30,6 +30,47 @@ def test_a_condition_that_is_an_input_chooses_a_branch_in_each_call() -> None:
         assert model(x=x, c=np.array(c))["y"].tolist() == ([-1.0, 2.0] if c else [1.0, 2.0])
 
 
+def test_an_array_that_chose_a_branch_may_change_later() -> None:
+    model = _parse("""
+        g (float[n] x, bool c) => (float[n] y, float[n] z) {
+            total = ReduceSum<keepdims = 0>(x)
+            zero = Constant<value_float = 0.0>()
+            d = Greater(total, zero)
+            y = If (c) <then_branch = a () => (float[n] t) { t = Neg(x) }, else_branch = b () => (float[n] e) { e = Abs(x) }>
+            z = If (d) <then_branch = f () => (float[n] u) { u = If (c) <
+                then_branch = h () => (float[n] v) { v = Neg(x) }, else_branch = i () => (float[n] w) { w = Exp(x) }> },
+                else_branch = j () => (float[n] o) { o = Abs(x) }>
+        }
+    """)
+    falling, rising, first = np.array([1.0, -2.0], np.float32), np.array([3.0, -2.0], np.float32), np.array(True)
+    for _ in range(2):
+        results = model(x=falling, c=first)
+        np.testing.assert_array_equal(results["z"].numpy(), abs(falling))
+    first[...] = False
+    results = model(x=rising, c=np.array(True))
+    np.testing.assert_array_equal(results["y"].numpy(), -rising)
+    np.testing.assert_array_equal(results["z"].numpy(), -rising)
+    np.testing.assert_allclose(model(x=rising, c=first)["z"].numpy(), np.exp(rising), rtol=1e-6)
+
+
+@pytest.mark.parametrize("order", [("x", "c"), ("c", "x")])
+def test_later_calls_go_to_the_plan_of_the_values_that_chose_it(order: tuple[str, str]) -> None:
+    model = _parse("""
+        g (float[3] x, int64 c) => (float[3] y) {
+            two = Constant<value_int = 2>()
+            d = Equal(c, two)
+            y = If (d) <then_branch = a () => (float[3] t) { t = Neg(x) }, else_branch = b () => (float[3] e) { e = Abs(x) }>
+        }
+    """)
+    x = np.array([1.0, -2.0, 3.0], np.float32)
+    for c in (2, 2, 5, 5, 2, 7, 5):
+        given = {"x": x, "c": np.array(c)}
+        y = model(**{name: given[name] for name in order})["y"]
+        np.testing.assert_array_equal(y.numpy(), -x if c == 2 else abs(x))
+    with pytest.raises(ModelInputError, match="dtype"):
+        model(x=x, c=np.array(2, np.int32))
+
+
 def test_a_condition_that_is_computed_of_numbers() -> None:
     model = _parse("""
         g (float[n] x) => (float[n] y) {
@@ -41,6 +82,27 @@ def test_a_condition_that_is_computed_of_numbers() -> None:
     """)
     assert model(x=[1.0, 2.0])["y"].tolist() == [-1.0, -2.0]
     assert model(x=[1.0, -2.0])["y"].tolist() == [1.0, 2.0]
+
+
+def test_later_calls_with_arrays_have_the_outputs_in_the_order_of_the_model() -> None:
+    model = _parse("""
+        g (float[n] x, int64[n] k) => (float[n] z, float[n] a, int64[n] m) {
+            a = Neg(x)
+            z = Add(a, a)
+            m = Add(k, k)
+        }
+    """)
+    for n in (3, 5, 3, 5, 3):
+        x, k = np.arange(n, dtype=np.float32) + n, np.arange(n)
+        for results in (model(x=x, k=k), model(k=k, x=x)):
+            assert list(results) == ["z", "a", "m"]
+            np.testing.assert_array_equal(results["z"].numpy(), -2 * x)
+            np.testing.assert_array_equal(results["a"].numpy(), -x)
+            np.testing.assert_array_equal(results["m"].numpy(), 2 * k)
+    with pytest.raises(ModelInputError):
+        model(x=x, k=k.astype(np.int32))
+    with pytest.raises(ModelInputError):
+        model(x=x, k=k[1:])
 
 
 def _make_branches(first: np.ndarray, second: np.ndarray) -> onnx.ModelProto:
@@ -104,6 +166,69 @@ def test_a_loop_that_ends_by_a_condition_of_numbers() -> None:
         }
     """)
     assert model(x=np.array(3.0, np.float32))["y"].item() == 192.0
+
+
+_COUNTING = """
+    g (float[n] x, float[n, n] w) => (float[n] y, int32 last, float[k, n] all) {{
+        c = Constant<value = bool {{1}}>()
+        zero = Constant<value = int32 {{0}}>()
+        last, same, y, all = Loop ({trips}, c, zero, w, x) <
+            body = b (int64 i, bool going, int32 t, float[n, n] m, float[n] v)
+            => (bool on, int32 u, float[n, n] m, float[n] r, float[n] s) {{
+                one = Constant<value = int32 {{1}}>()
+                u = Add(t, one)
+                limit = Constant<value = int32 {{{limit}}}>()
+                on = Less(u, limit)
+                number = Cast<to = 1>(t)
+                moved = MatMul(v, m)
+                r = Add(moved, number)
+                s = Neg(r)
+            }}
+        >
+    }}
+"""
+
+
+@pytest.mark.parametrize(("limit", "trips"), [(1, ""), (64, ""), (70, ""), (90, "m"), (300, "m")])
+def test_a_loop_that_counts_is_one_program(limit: int, trips: str) -> None:
+    text = _COUNTING.format(limit=limit, trips=trips)
+    if trips:
+        text = text.replace("zero = ", "m = Constant<value_int = 80>()\nzero = ")
+    model = _parse(text)
+    rng = np.random.default_rng(limit)
+    x, w = rng.normal(size=3).astype(np.float32), np.linalg.qr(rng.normal(size=(3, 3)))[0].astype(np.float32) / 2
+    rows = [x]
+    for t in range(min(limit, 80 if trips else limit)):
+        rows.append(rows[-1] @ w + np.float32(t))
+    outputs = model(x=x, w=w)
+    np.testing.assert_allclose(outputs["y"].numpy(), rows[-1], rtol=1e-5)
+    np.testing.assert_allclose(outputs["all"].numpy(), -np.array(rows[1:]), rtol=1e-5, atol=1e-5)
+    assert outputs["last"].item() == len(rows) - 1
+    assert len(model.plans()) == 1
+
+
+def test_a_loop_that_carries_more_and_more_runs_on_the_host() -> None:
+    model = _parse("""
+        g (float[n] x) => (float[k] y) {
+            m = Constant<value_int = 70>()
+            c = Constant<value = bool {1}>()
+            y = Loop (m, c, x) <body = b (int64 i, bool going, float[a] v) => (bool on, float[o] w) {
+                on = Identity(going)
+                number = Cast<to = 1>(i)
+                axis = Constant<value_ints = [0]>()
+                row = Unsqueeze(number, axis)
+                w = Concat<axis = 0>(v, row)
+            }>
+        }
+    """)
+    assert model(x=np.array([5.0], np.float32))["y"].tolist() == [5.0, *map(float, range(70))]
+
+
+def test_a_loop_of_very_many_iterations_of_one_condition() -> None:
+    model = _parse(_DOUBLING.format(trips="m").replace("Add(v, v)", "Neg(v)"))
+    outputs = model(x=np.array([1.0, 3.0], np.float32), m=np.array(5001, np.int64))
+    assert outputs["y"].tolist() == [-1.0, -3.0]
+    assert outputs["all"].shape == (5001, 2)
 
 
 def test_shapes_that_are_computed_of_values_are_stages() -> None:

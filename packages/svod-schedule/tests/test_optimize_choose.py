@@ -171,7 +171,7 @@ def test_a_tile_shares_what_is_loaded_in_vectors(make_kernel: MakeKernel, target
 
 def test_the_operand_with_more_rows_to_serve_is_packed(make_kernel: MakeKernel) -> None:
     def packed(n_rows: int) -> int:
-        kernel = make_kernel(matmul(tensor(1, n_rows, 512), make_permute(tensor(2, 768, 512), (1, 0))))
+        kernel = make_kernel(matmul(tensor(1, n_rows, 1024), make_permute(tensor(2, 768, 1024), (1, 0))))
         chosen = choose(kernel, AVX512)
         assert opts_of(chosen, OptOp.PACK)
         register = next(n for n in chosen.scheduler.sink.iter_ops(Op.DEFINE_REG) if n.arg[1] > 1)
@@ -179,10 +179,10 @@ def test_the_operand_with_more_rows_to_serve_is_packed(make_kernel: MakeKernel) 
         return next(n.src[0].arg.slot for n in fill.src[1].toposort() if n.op is Op.INDEX)
 
     # Few rows are turned round themselves; for many it is the weights, so that results are stored in vectors.
-    assert (packed(64), packed(2048)) == (1, 2)
+    assert (packed(128), packed(2048)) == (1, 2)
 
 
-@pytest.mark.parametrize("n_rows", [2, 8, 16, 24, 48])
+@pytest.mark.parametrize("n_rows", [2, 8, 16, 24, 48, 64])
 def test_few_rows_take_lanes_along_a_long_reduction_and_copy_nothing(make_kernel: MakeKernel, n_rows: int) -> None:
     kernel = make_kernel(matmul(tensor(1, n_rows, 512), make_permute(tensor(2, 768, 512), (1, 0))))
     chosen = choose(kernel, replace(AVX512, cores=1))

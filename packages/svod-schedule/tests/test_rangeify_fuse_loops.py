@@ -106,6 +106,10 @@ GPU = replace(
 TARGETS = (CPU, GPU)
 
 
+def stored(value: UOp, *ranges: UOp) -> UOp:
+    return UOp(Op.BUFFERIZE, value.dtype, (value, *ranges), BufferizeArg("CPU"))
+
+
 def run(effect: UOp, memory: Mapping[UOp, Any], target: Target | None) -> None:
     """Run a kernel as it is, or as it is lowered for a target."""
     kernel = UOp.sink(effect.substitute({b: b.symbol for b in effect.iter_ops(Op.BIND)}), arg=KernelInfo())
@@ -152,9 +156,6 @@ def test_elements_go_through_a_loop_by_themselves(count: int) -> None:
 
 
 def test_what_is_computed_from_nothing_is_no_memory() -> None:
-    def stored(value: UOp, *ranges: UOp) -> UOp:
-        return UOp(Op.BUFFERIZE, value.dtype, (value, *ranges), BufferizeArg("CPU"))
-
     x, rows = tensor(1, (2, 3)), tensor(2, (5, 3))
     loop = loop_of(lambda s, r: [s + make_expand(make_reshape(r, (1, 3)), (2, 3))], 5, [x], [rows])[0].source
     first, second = UOp.range(5, 0, AxisType.LOOP), UOp.range(3, 1, AxisType.LOOP)
@@ -372,6 +373,30 @@ def test_an_inner_loop_of_rows_that_reads_slices_and_ends_where_the_outer_one_sa
 
     results = loop_of(body, 4, [tensor(1, (5, 3))], constants=[tensor(2, (3, 3))], counter="loop_counter_0")
     check(results, {1: RNG.normal(size=(5, 3)), 2: RNG.normal(size=(3, 3)) * 0.5})
+
+
+def test_inner_loops_of_iterations_in_any_order_carry_values_of_their_own() -> None:
+    def body(i: UOp, x: UOp) -> list[UOp]:
+        start = make_constant_like(x, 0)
+        inner, c = make_parameter(start, 0), make_parameter(x, 1)
+        operands = [start, x]
+        (found,) = make_loop(UOp.sink(inner * const(inner, 0.5) + c), 3, operands, n_carried=1)
+        return [found]
+
+    results = loop_of(body, 64, [], [tensor(1, (64,))], counter="loop_counter_0")
+    check(results, {1: RNG.normal(size=64)})
+
+
+def test_memory_that_a_loop_in_any_order_reads_stays_as_another_kernel_fills_it() -> None:
+    """The loop over rows becomes another one; that of the running sum, which is equal to it, does not."""
+    (result,) = loop_of(lambda x, c: [x * c], 4, [], [tensor(1, (4, 3))], [tensor(2, (3,))])
+    column, row = UOp.range(3, 0, AxisType.LOOP), UOp.range(4, 1, AxisType.SCAN)
+    running = UOp(Op.SCAN, float32, (row.cast(float32), row), Op.ADD)
+    memory = stored(running + column.cast(float32), row, column)
+    rows, target = base(result.source.src[1]), UOp(Op.BUFFER, float32, (), BufferArg(100, 12, "CPU"))
+    effects = fuse_loop(result.source, [result.source.src[0], rows, memory], {0: target})
+    assert effects is not None
+    assert {node for node in effects[0].toposort() if node.op is Op.BUFFERIZE} == {memory}
 
 
 NEIGHBOURS = [

@@ -15,6 +15,7 @@ from svod_ir import (
     Target,
     UOp,
     make_alu,
+    make_cast,
     make_expand,
     make_flip,
     make_gather,
@@ -24,6 +25,7 @@ from svod_ir import (
     make_reduce_axis,
     make_reshape,
     make_scan_axis,
+    make_shrink,
 )
 from svod_ir.testing import assert_same
 from svod_ir.testing.nodes import contiguous, detach
@@ -122,7 +124,7 @@ def test_the_parts_of_a_deep_product_add_up(depth: int, monkeypatch: pytest.Monk
     for name, value in (("MAX_DEPTH", 20), ("PART_DEPTH", 20), ("MIN_ROWS", 30)):
         monkeypatch.setattr(sys.modules[split_reduce.__module__], name, value)
     graph = UOp.sink(matmul(tensor(1, 2, 33, depth), make_permute(tensor(2, 2, 35, depth), (0, 2, 1))))
-    split = split_reduce(graph)
+    split = split_reduce(graph, lambda _: 2)
     assert sum(1 for _ in split.iter_ops(Op.REDUCE_AXIS)) > 1
     assert_same(graph, split)
 
@@ -201,7 +203,7 @@ def test_a_reshape_alone_does_not_split_a_reduction_from_what_follows() -> None:
 
 def test_a_long_reduction_over_two_axes_that_does_not_divide_keeps_its_shape() -> None:
     sink = UOp.sink(make_reduce_axis(tensor(1, 3, 50021), Op.ADD, (0, 1)))
-    split = split_reduce(sink)
+    split = split_reduce(sink, lambda _: 2)
     assert split.src[0].shape == (1, 1)
     assert_same(sink, split)
 
@@ -277,3 +279,39 @@ def test_one_row_at_a_position_in_memory_is_read_where_it_is_and_so_are_rows_at_
     assert count_kernels(multiply_rows(make_gather(X, tensor(5, 1, dtype=int32), 0), 96)) == 1
     counted = make_positions((32,), 0, int32) * 2
     assert count_kernels(multiply_rows(make_gather(X, counted, 0), 96)) == 1
+
+
+def make_keys(values: UOp) -> UOp:
+    """Integers in the order of floats: what a search compares."""
+    bits = UOp(Op.BITCAST, int32, (values,))
+    return make_alu(Op.WHERE, bits < 0, bits ^ 0x7FFFFFFF, bits)
+
+
+def test_integers_that_are_made_of_floats_are_one_table_where_they_are_looked_up() -> None:
+    edges = make_cast(make_positions((16,), 0, int32), float32) * 0.25 + 1.0
+    found = make_gather(make_keys(edges / 3.0), tensor(5, 50_000, dtype=int32), 0)
+    kernels = compile_graph(found)
+    assert count_kernels(found) == 2
+    # The table, the positions, and the result: no part of a key has a table of its own.
+    assert [len(list(call.src[0].iter_ops(Op.PARAM))) for call in kernels.iter_ops(Op.CALL)] == [1, 3]
+
+
+def test_integers_that_are_made_of_counted_numbers_alone_are_computed_where_they_are_looked_up() -> None:
+    numbers = (make_positions((16,), 0, int32) * 3 + 1) ^ 5
+    assert count_kernels(make_gather(numbers, tensor(5, 50_000, dtype=int32), 0)) == 1
+
+
+def test_a_size_that_a_variable_says_costs_nothing_for_each_element() -> None:
+    rows = UOp.variable("rows", 2, 64)
+    whole = tensor(1, 64 * 128)
+
+    def centred(x: UOp) -> UOp:
+        mean = make_reduce_axis(x, Op.ADD, [1]) / 128.0
+        difference = x - make_expand(mean, x.shape)
+        return difference / make_expand(make_reduce_axis(difference * difference, Op.ADD, [1]), x.shape)
+
+    part = make_reshape(make_shrink(whole, ((0, rows * 128),)), (rows, 128))
+    known, symbolic = (
+        count_ops(compile_graph(centred(x)), Op.DEFINE_REG) for x in (make_reshape(whole, (64, 128)), part)
+    )
+    assert known == symbolic

@@ -187,6 +187,7 @@ FIRES = [
     ("round_twice", "floor(trunc(%f))", "trunc(%f)"),
     ("float_power", "%f ** 2", "%f * %f"),
     ("float_power", "%f ** 0", "f32(1.0)"),
+    ("float_power", "%f ** 0.5", "where(%f == -inf, inf, sqrt(%f) + 0)"),
     ("multiply_by_condition", "%x * i32(%a)", "where(%a, %x, 0)"),
     ("reduce_invariant", "REDUCE f32 %f, %k [MAX]", "%f"),
     ("select_by_counter", "REDUCE f32 where(%k == %v, %memory[%k], 0), %k [ADD]",

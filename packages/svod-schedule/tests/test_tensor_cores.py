@@ -22,8 +22,10 @@ from svod_ir import (
     TensorCore,
     UOp,
     format_opts,
+    make_expand,
     make_permute,
     make_reduce_axis,
+    make_reshape,
 )
 from svod_ir.testing import assert_same, count_examples
 from svod_ir.testing.nodes import param, reduce_over
@@ -210,6 +212,37 @@ def test_the_vectors_of_a_transposed_operand_are_packed_one_after_the_other(make
     check(make_kernel(product), opts)
     loads = [n for n in compiled(make_kernel(product), opts) if n.op is Op.LOAD and n.dtype.scalar is int8]
     assert [n.dtype.lanes for n in loads].count(BYTES.group) == BYTES.dims[0]
+
+
+def test_rows_that_lie_together_where_they_are_read_are_stored_one_by_one(make_kernel: MakeKernel) -> None:
+    """Two rows of a transposed operand are read as one vector, and packed far from each other."""
+    rows = make_permute(tensor(1, 4, 9, 4, dtype=uint8), (0, 2, 1))
+    columns = make_expand(make_reshape(tensor(2, 9, 20, dtype=int8), (1, 9, 20)), (4, 9, 20))
+    target = replace(TARGET, tensor_cores=(SQUARE,))
+    sink = make_kernel(multiply(rows, columns, int32))
+    opts = (Opt(OptOp.TC, 0, 0), Opt(OptOp.UPCAST, 0, 2), Opt(OptOp.PACK), Opt(OptOp.PACK, 1))
+    check(sink, opts, target)
+
+
+def test_a_loop_of_one_iteration_repeats_nothing_that_could_be_packed(make_kernel: MakeKernel) -> None:
+    """Four rows are one tile, and its loop stands outside: all columns would be packed in it."""
+    core = TensorCore((16, 16, 32), 2, (bfloat16, bfloat16, float32), cycles=16.0, tiles=8)
+    columns = make_matrix(2, 2048, 5632, bfloat16, is_transposed=True)
+    sink = make_kernel(multiply(tensor(1, 4, 2048, dtype=bfloat16), columns, float32))
+    target = replace(TARGET, tensor_cores=(core,))
+    opts = chosen(sink, target)
+    assert opts[0].op is OptOp.TC
+    packed = [n.arg.size for n in apply_opts(sink, target, opts).iter_ops(Op.DEFINE_REG)]
+    assert packed
+    assert max(packed) <= 2 * 16 * 2048
+
+
+def test_more_than_a_stack_holds_is_not_packed(make_kernel: MakeKernel) -> None:
+    sink = make_kernel(matmul(tensor(1, 64, 4096), tensor(2, 4096, 512)))
+    scheduler = Scheduler(sink, replace(TARGET, tensor_cores=()))
+    assert not scheduler.try_opt(Opt(OptOp.PACK))
+    assert scheduler.try_opt(Opt(OptOp.SWAP, 0, 1))
+    assert scheduler.try_opt(Opt(OptOp.PACK))
 
 
 def test_a_long_sum_of_vectors_is_taken_in_blocks_and_one_of_tiles_is_not(make_kernel: MakeKernel) -> None:

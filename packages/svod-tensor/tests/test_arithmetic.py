@@ -126,6 +126,16 @@ def test_powers_agree_with_numpy(rng):
     assert (Tensor([np.nan]) ** 0).tolist() == [1.0]
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_power_of_one_half_is_a_root_but_of_minus_infinity_and_minus_zero(dtype):
+    values = np.array([4.0, 2.0, 0.0, -0.0, np.inf, -np.inf, np.nan, -1.0], dtype)
+    with np.errstate(invalid="ignore"):
+        expected = np.power(values, np.full_like(values, 0.5))
+    found = (Tensor(values) ** 0.5).numpy()
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.signbit(found[:6]), np.signbit(expected[:6]))
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint16"])
 def test_integer_powers_wrap_as_in_numpy(rng, dtype):
     base, exponent = make_array(rng, (60,), dtype), (np.abs(make_array(rng, (60,), "int32")) % 20).astype(dtype)

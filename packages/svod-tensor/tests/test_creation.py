@@ -349,3 +349,34 @@ def test_scalars_of_numpy_become_numbers_of_python() -> None:
         made = Tensor(value, dtype=str(value.dtype))
         assert made.uop.src or type(made.uop.arg) in (float, int, bool)
         np.testing.assert_array_equal(made.numpy(), np.asarray(value), strict=True)
+
+
+def test_arrays_of_one_shape_are_not_taken_for_each_other():
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    unaligned = np.frombuffer(bytearray(28), np.float32, offset=4)[:6].reshape(2, 3)
+    unaligned[:] = values
+    arrays = [
+        values, values.astype(">f4"), values.astype(np.int32), values.astype(bool), values.astype("<f2"), np.asfortranarray(values),
+        np.repeat(values, 2, 1)[:, ::2], unaligned, values[::-1], np.broadcast_to(np.float32(3), (2, 3)), values.astype(np.complex64),
+        values.astype(ml_dtypes.bfloat16),
+    ]  # fmt: skip
+    read_only = values.copy()
+    read_only.flags.writeable = False
+    for array in (*arrays, read_only, *arrays):
+        made = Tensor.from_numpy(array)
+        assert made.shape == (2, 3)
+        assert made.dtype.numpy == array.dtype.newbyteorder("=")
+        np.testing.assert_array_equal(made.numpy(), array)
+        assert not made.numpy().flags.writeable
+    whole = Tensor.from_numpy(values)
+    assert np.shares_memory(whole.numpy(), values)
+    whole += 1
+    assert values[0, 0] == 0
+
+
+def test_an_array_that_was_read_can_grow_once_its_tensor_is_gone():
+    array = np.zeros(4, np.float32)
+    made = Tensor.from_numpy(array)
+    del made
+    array.resize(8)  # refused while something else holds the memory
+    assert array.shape == (8,)

@@ -14,11 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svod_device import CachingAllocator, get_allocator
+from svod_dtype import float32
 from svod_ir import UOp
 from svod_ir.testing import count_examples, run_in_threads
 from svod_ir.uop import count_interned
 from svod_tensor import Tensor, clear_caches, jit
 from svod_tensor.cells import registry
+from svod_tensor.cells.cell import Cell
 from svod_tensor.errors import DonatedTensorError, DonationError
 
 Array = npt.NDArray[np.float32]
@@ -43,6 +45,23 @@ def make(seed: int) -> Entry:
     return Tensor(array).clone().realize(), array.copy()
 
 
+def test_arrays_that_are_given_and_results_that_are_read_get_no_nodes() -> None:
+    step = jit(add_both)
+    arrays = [np.random.default_rng(seed).random((4, 4), np.float32) for seed in range(2)]
+    step(*map(Tensor.from_numpy, arrays))
+    before = count_interned()
+    given = list(map(Tensor.from_numpy, arrays))
+    result = step(*given)
+    np.testing.assert_array_equal(result.numpy(), arrays[0] + arrays[1])
+    assert count_interned() <= before
+    # What is written in the array shows, until the tensor is written.
+    arrays[0][0, 0] = 9
+    assert given[0].numpy()[0, 0] == 9
+    given[0][0, 0] = 3
+    assert arrays[0][0, 0] == 9
+    assert given[0].numpy()[0, 0] == 3
+
+
 def test_what_is_only_given_to_the_next_call_gets_no_nodes() -> None:
     step = jit(double_and_subtract)
     x, y = step(*[make(seed)[0] for seed in range(2)])
@@ -56,6 +75,8 @@ def test_what_is_only_given_to_the_next_call_gets_no_nodes() -> None:
     assert x.content.cell.memory is not None
     assert x.is_realized
     assert x.shape == (4, 4)
+    assert x.content.cell.memory is not None
+    assert x.uop.shape == (4, 4)
     assert x.content.cell.memory is None
     assert x.uop is x.uop
     assert x.is_realized
@@ -267,3 +288,15 @@ def test_random_chains_of_calls_on_tensors_that_share_memory_agree_with_numpy(da
 
 FUNCTIONS = jit(add_both), jit(double_and_subtract), jit(accumulate)
 GIVE = jit(lambda x, y: x - y, donate=0)
+
+
+def test_the_shape_of_a_result_is_told_without_a_node() -> None:
+    f = jit(lambda x: x + 1)
+    x = Tensor([[1.0, 2.0]]).realize()
+    for _ in range(3):
+        y = f(x)
+    assert (y.shape, y.dtype) == ((1, 2), float32)
+    assert isinstance(y.content, Cell)
+    assert y.content.memory is not None
+    y += 1
+    assert (y.shape, y.T.shape, y.tolist()) == ((1, 2), (2, 1), [[3.0, 4.0]])

@@ -160,7 +160,7 @@ EXAMPLES = {
     ),
     "SingleElementError": (
         {"operation": "item", "shape": (3,)},
-        "item of a tensor of shape (3,): it has not one element",
+        "item of a tensor of shape (3,): it does not have exactly one element",
         ValueError,
     ),
     "ShardError": ({"devices": ("CPU", "CPU")}, "shard: got a device twice: CPU, CPU", ValueError),

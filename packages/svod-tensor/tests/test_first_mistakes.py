@@ -33,7 +33,8 @@ class _Foreign:
     [
         (lambda: X.size(0), CalledPropertyError, "size is a property", "write x.shape[0]; x.size is the number of elements"),
         (lambda: X.size(), CalledPropertyError, "size is a property", "write x.shape; x.size"),
-        (lambda: X[0].item(), SingleElementError, "item of a tensor of shape (3,): it has not one", "x[index].item() one"),
+        (lambda: X[0].item(), SingleElementError, "item of a tensor of shape (3,): it does not have exactly one",
+         "x[index].item() one"),
         (lambda: float(X), SingleElementError, "float of a tensor of shape (2, 3)", "x.tolist() gives all"),
         (lambda: int(X[0]), SingleElementError, "int of a tensor of shape (3,)", "x.tolist() gives all"),
         (lambda: bool(X), AmbiguousTruthError, "a tensor of shape (2, 3) has no single truth", "use x.any() or x.all()"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import svod_tensor
+from svod_ir import OperandError
 from svod_tensor import Tensor, _foreign_names, grad, jvp, value_and_grad, vjp
 from svod_tensor.errors import ArgumentNameError, DerivativeError, MissingNameError
 
@@ -95,11 +96,20 @@ def test_arguments_of_torch_say_what_to_write():
         Tensor()
 
 
+@pytest.mark.parametrize("dtype", ["float16", svod_tensor.float16])
+def test_a_dtype_in_the_place_of_a_device_is_a_cast(dtype: object):
+    with pytest.raises(
+        OperandError, match=r'^to takes the name of a device, not the dtype float16\n  hint: write x.cast\("float16"\)'
+    ):
+        Tensor([1.0]).to(dtype)
+    assert Tensor([1.0]).to("cpu").device == "CPU"
+
+
 def test_names_of_modules_say_what_to_write():
     with pytest.raises(MissingNameError, match="leave it out"), svod_tensor.no_grad():
         pass
-    with pytest.raises(MissingNameError, match=r"a method, or an attribute, of tensors: x.softplus"):
-        svod_tensor.softplus(Tensor([1.0]))
+    with pytest.raises(MissingNameError, match=r"a method, or an attribute, of tensors: x.tolist"):
+        svod_tensor.tolist(Tensor([1.0]))
     with pytest.raises(MissingNameError, match=r"write Tensor.from_uop\(...\)"):
         _ = svod_tensor.from_uop
 

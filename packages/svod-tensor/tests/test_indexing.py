@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -132,7 +134,7 @@ def test_objects_that_are_no_index_are_an_error(a):
         (1.5, "is no index"),
         ("a", "is no index"),
         ([1.5], "no integers"),
-        (True, "a bool"),
+        ((True, 0), "a bool"),
         (slice(0, 1, 0), "step is 0"),
     ):
         with pytest.raises(IndexKindError, match=reason):
@@ -210,3 +212,28 @@ def test_positions_out_of_range_are_taken_from_an_end(rng, mode):
         Tensor(a).take([0], mode="fold")
     with pytest.raises(ShapeError, match="nothing to take on axis 0"):
         Tensor.zeros(0).take([0], mode=mode)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (1, 1), (5,), (1, 4, 1), ()])
+def test_an_element_by_its_position_is_a_view_of_it(shape: tuple[int, ...]) -> None:
+    array = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+    for x in (Tensor(array), Tensor(array.copy()).realize(), Tensor(array) * 1, Tensor.from_numpy(array.copy())):
+        for place in np.ndindex(*shape):
+            negative = tuple(p - s for p, s in zip(place, shape, strict=True))
+            assert x[place].item() == x[negative].item() == array[place]
+            assert x[place].shape == ()
+    last = tuple(s - 1 for s in shape)
+    x = Tensor(array).clone().realize()
+    element = x[last]
+    x[last] = 100
+    assert element.item() == 100
+    element.assign(50)
+    assert x.numpy()[last] == 50
+    with pytest.raises(IndexError):
+        x[tuple(shape)] if shape else x[0]
+
+
+def test_numbers_that_are_not_plain_ints_are_other_indices() -> None:
+    x = Tensor([[1, 2], [3, 4]]).realize()
+    assert x[np.int64(1), 0].item() == 3
+    assert x[1].tolist() == [3, 4]

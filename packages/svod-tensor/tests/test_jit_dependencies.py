@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from svod_tensor import Tensor, depend_on, fori_loop, grad, jit
@@ -136,3 +138,45 @@ def test_an_assignment_that_nobody_waited_for_is_seen_in_what_the_function_holds
         assert step(x).tolist()[1] == 3 * expected
         expected += writes
     assert weight.tolist()[1] == expected
+
+
+CONSTANTS: dict[str, Callable[[], Tensor]] = {
+    "zeros": lambda: Tensor.zeros(3),
+    "ones": lambda: Tensor.ones(3),
+    "a number": lambda: Tensor(2.0),
+    "what numbers make": lambda: Tensor.full((3,), 2.0) * 2,
+    "a range": lambda: Tensor.arange(3).cast("float32"),
+    "a function of a range": lambda: Tensor.arange(3).cast("float32").sin(),
+    "elements": lambda: Tensor([1.0, 2.0, 3.0]),
+}
+USES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "added": lambda x, held: x + held,
+    "a factor": lambda x, held: x * held,
+    "in a sum": lambda x, held: x + (held * 2).sum(),
+    "reversed": lambda x, held: x + held.reshape(-1)[::-1],
+    "seen in part": lambda x, held: x + held.reshape(-1)[:1],
+}
+
+
+@pytest.mark.parametrize("use", list(USES))
+@pytest.mark.parametrize("kind", list(CONSTANTS))
+def test_a_constant_that_is_held_is_seen_when_it_is_assigned_to(kind: str, use: str) -> None:
+    held, x, apply = CONSTANTS[kind](), Tensor([1.0, 2.0, 3.0]).realize(), USES[use]
+    step = jit(lambda v: apply(v, held))
+    for number in range(3):
+        expected = apply(x, Tensor(held.clone().numpy())).numpy()
+        for _ in range(3):
+            np.testing.assert_allclose(step(x).numpy(), expected, rtol=1e-6)
+        if number:
+            held[...] = 10.0 * number
+        else:
+            held.assign(Tensor(np.full(held.shape, 7, np.float32)))
+    assert step.n_captures <= 3
+
+
+def test_a_constant_that_the_body_of_a_loop_reads_is_seen_when_it_is_assigned_to() -> None:
+    held, x = Tensor.ones(3), Tensor([1.0, 2.0, 3.0]).realize()
+    step = jit(lambda v: fori_loop(0, 3, lambda _, w: w + held, v))
+    assert step(x).tolist() == [4.0, 5.0, 6.0]
+    held.assign(Tensor([0.0, 1.0, 2.0]))
+    assert step(x).tolist() == [1.0, 5.0, 9.0]

@@ -4,12 +4,12 @@ import logging
 import threading
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
 
-from svod_device import OutOfMemoryError
+from svod_device import CachingAllocator, OutOfMemoryError, get_allocator
 from svod_dtype import float32, int32
 from svod_ir.testing import run_in_threads
 from svod_runtime import ExecutionPlan, clear_custom_functions
@@ -74,10 +74,13 @@ def test_inputs_are_used_where_they_are() -> None:
     total = jit(lambda x: x.sum())
     x = Tensor(np.ones(1000, np.float32)).realize()
     total(x)
-    (plan,) = total.plans()
     y = Tensor(np.full(1000, 2, np.float32)).realize()
-    assert total(y).item() == 2000
-    assert y.buffer() in plan.buffers
+    allocator = cast("CachingAllocator", get_allocator("CPU"))
+    before = allocator.in_use_bytes
+    result = total(y)
+    # The result alone takes memory.
+    assert allocator.in_use_bytes == before + 64
+    assert result.item() == 2000
     assert total(x + 1).item() == 2000
     assert total(x.reshape(10, 100)[::-1].reshape(1000)).item() == 1000
 
@@ -206,6 +209,29 @@ def test_a_tensor_that_stays_behind_is_named() -> None:
     f = jit(lambda x: kept.append(x * 2))
     with pytest.raises(CaptureError, match="is still held after it returned"):
         f(Tensor([1.0]))
+
+
+def test_a_result_that_also_stays_behind_is_named() -> None:
+    state = {"total": Tensor([0.0])}
+
+    @jit
+    def add(x: Tensor) -> Tensor:
+        state["total"] = state["total"] + x
+        return state["total"]
+
+    with pytest.raises(CaptureError, match=r"is still held after it returned\n  hint: .* as in state.assign"):
+        add(Tensor([1.0]))
+
+
+def test_a_result_may_be_put_into_what_the_function_got() -> None:
+    @jit
+    def double(given: dict[str, Tensor]) -> dict[str, Tensor]:
+        given["y"] = given["x"] * 2
+        return given
+
+    given = {"x": Tensor([1.0])}
+    assert [double(given)["y"].item() for _ in range(2)] == [2, 2]
+    assert list(given) == ["x"]
 
 
 def test_state_without_memory_is_given_some_and_the_function_runs_once_more() -> None:

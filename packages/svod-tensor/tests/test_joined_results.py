@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -108,3 +110,70 @@ def test_memory_that_was_given_away_is_not_written_before_another_result_has_rea
     found = jit(lambda a, b: tuple(compute(a, b)[i] for i in order), donate=(0, 1))(a, b)
     for place, tensor in zip(order, found, strict=True):
         np.testing.assert_allclose(tensor.numpy(), expected[place], rtol=1e-6)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("is_stacked", [False, True])
+def test_parts_of_one_size_are_stored_where_they_are_computed(n: int, axis: int, *, is_stacked: bool):
+    x = make(0, 30).reshape(2, 3, 5)
+    parts = [(x * (k + 1)).exp() + 1 for k in range(n)]
+    joined = Tensor.stack(parts, axis) if is_stacked else parts[0].concat(*parts[1:], axis=axis)
+    plan = (joined * 2).prepare()
+    expected = [np.exp(x.numpy() * (k + 1)) + 1 for k in range(n)]
+    plan.execute()
+    wanted = np.stack(expected, axis) if is_stacked else np.concatenate(expected, axis)
+    np.testing.assert_allclose(joined.numpy(), wanted, rtol=1e-6)
+
+
+def take_step(step: str, x: Any, y: Any, axis: int, lib: Any) -> Any:
+    """A step of a program that joins parts, in svod or numpy; each value has the shape of the operands."""
+    match step:
+        case "exp":
+            return lib.exp(-x)
+        case "mul":
+            return x * y
+        case "flip":
+            return lib.flip(x, axis) + y
+        case "concat":
+            joined = lib.concatenate([x, lib.sin(y)], axis)
+            return joined[::2] if axis == 0 else joined[:, ::2]
+        case "stack":
+            return lib.stack([lib.cos(x), y, x + y], axis).sum(axis)
+        case _:
+            return lib.copy(x)
+
+
+class Joining:
+    """The functions of numpy that steps use; what is joined is stored."""
+
+    exp, sin, cos = Tensor.exp, Tensor.sin, Tensor.cos
+    flip, copy = Tensor.flip, Tensor.contiguous
+
+    @staticmethod
+    def concatenate(parts: list[Tensor], axis: int) -> Tensor:
+        return parts[0].concat(*parts[1:], axis=axis).contiguous()
+
+    @staticmethod
+    def stack(parts: list[Tensor], axis: int) -> Tensor:
+        return Tensor.stack(parts, axis).contiguous()
+
+
+STEP_KINDS = st.sampled_from(["exp", "mul", "flip", "concat", "stack", "copy"])
+JOINING = st.lists(
+    st.tuples(STEP_KINDS, st.integers(0, 20), st.integers(0, 20), st.integers(0, 1)), min_size=3, max_size=12
+)
+
+
+@given(JOINING)
+@settings(max_examples=count_examples(60), deadline=None)
+def test_programs_that_join_parts_compute_what_numpy_does(steps):
+    tensors = [make(seed, 2048).reshape(4, 512) for seed in range(2)]
+    arrays = [x.numpy() for x in tensors]
+    for step, i, j, axis in steps:
+        n = len(tensors)
+        tensors.append(take_step(step, tensors[i % n], tensors[j % n], axis, Joining))
+        arrays.append(take_step(step, arrays[i % n], arrays[j % n], axis, np))
+    Tensor.realize_batch(tensors)
+    for tensor, array in zip(tensors, arrays, strict=True):
+        np.testing.assert_allclose(tensor.numpy(), array, rtol=2e-4, atol=2e-4)

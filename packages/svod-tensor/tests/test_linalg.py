@@ -353,3 +353,15 @@ def test_docstrings_have_examples_that_are_right_and_a_word_on_every_argument(na
     assert not report, "".join(report)
     for argument in inspect.signature(function).parameters:
         assert re.search(rf"^    {argument}: ", text, re.M), f"no word of {argument}"
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3), (3, 0)])
+def test_norms_of_nothing_are_zero(shape: tuple[int, ...]) -> None:
+    x = Tensor.zeros(*shape)
+    for order in ("fro", "nuc", 1, 2, np.inf):
+        for keepdims in (False, True):
+            kept = (1, 1) if keepdims else ()
+            found = sv.linalg.matrix_norm(x, ord=order, keepdims=keepdims).numpy()
+            np.testing.assert_array_equal(found, np.zeros((*shape[:-2], *kept)), strict=False)
+            assert found.shape == (*shape[:-2], *kept)
+    assert sv.linalg.vector_norm(x, ord=np.inf).item() == 0

@@ -364,6 +364,9 @@ def test_recurrent_layers_are_differentiable(layer: Any) -> None:
     x = Tensor(rng.normal(size=(3, 2, 3)))
     f = lambda x, *weights: (layer(x, weights)[0] ** 2).sum()  # noqa: E731
     gradients = grad(f, tuple(range(5)))(x, *weights)
+    every = [Tensor(rng.normal(size=given.shape)) for given in (x, *weights)]
+    tangent = jvp(f, (x, *weights), tuple(every))[1].item()
+    assert tangent == pytest.approx(sum((g * v).sum().item() for g, v in zip(gradients, every, strict=True)))
     for number, (part, given) in enumerate(zip(gradients, (x, *weights), strict=True)):
         along = rng.normal(size=given.shape)
         ends = []
@@ -372,6 +375,38 @@ def test_recurrent_layers_are_differentiable(layer: Any) -> None:
             moved[number] = Tensor(given.numpy() + sign * 1e-6 * along)
             ends.append(f(*moved).item())
         assert np.sum(part.numpy() * along) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-6)
+
+
+def test_second_derivatives_of_a_recurrent_layer_are_those_of_both_modes() -> None:
+    rng = np.random.default_rng(3)
+    weights = [Tensor(rng.normal(size=s) * 0.5) for s in ((8, 3), (8, 2), (8,), (8,))]
+    along = tuple(Tensor(rng.normal(size=w.shape)) for w in weights)
+    x = Tensor(rng.normal(size=(3, 2, 3)))
+    numbers = tuple(range(4))
+
+    def f(*weights: Tensor) -> Tensor:
+        return (lstm(x, weights)[0] ** 2).sum()
+
+    def slope(*weights: Tensor) -> Tensor:
+        return jvp(f, weights, along)[1]
+
+    def product(*weights: Tensor) -> Tensor:
+        found = grad(f, numbers)(*weights)
+        return sum(((g * v).sum() for g, v in zip(found, along, strict=True)), Tensor(0.0, dtype="float64"))
+
+    for ahead, behind in zip(grad(slope, numbers)(*weights), grad(product, numbers)(*weights), strict=True):
+        np.testing.assert_allclose(behind.numpy(), ahead.numpy(), rtol=1e-9, atol=1e-12)
+
+
+def test_an_iteration_of_the_gradient_of_a_recurrent_layer_is_two_kernels() -> None:
+    """What goes back through the gates writes them beside each other, in the order in which products read them."""
+    width, batch, steps = 64, 8, 40
+    weights = [draw(4 * width, width), draw(4 * width, width), draw(4 * width), draw(4 * width)]
+    x = draw(steps, batch, width)
+    found = grad(lambda x, *weights: (lstm(x, weights)[0] ** 2).sum(), tuple(range(5)))(x, *weights)
+    (schedule,) = (a.text for a in explain(list(found)) if a.word == "preschedule")
+    _, *loops = schedule.split("\nloop ")
+    assert [loop.count("    run ") for loop in loops] == [4, 2]
 
 
 def test_running_combinations_are_differentiable() -> None:

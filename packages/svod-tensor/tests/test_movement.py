@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import svod_tensor as sv
 from svod_ir import AxisError, OperandError, ShapeError
 from svod_tensor import Tensor, Variable
 from svod_tensor.errors import SymbolicShapeError
@@ -315,3 +316,20 @@ def test_padding_of_an_unknown_mode_or_of_nothing_says_so():
         Tensor([1]).pad((1, 1), mode="mirror")
     with pytest.raises(ShapeError, match="has nothing to repeat on axis 0"):
         Tensor.zeros(0).pad((1, 1), mode="edge")
+
+
+def test_several_axes_are_added_at_once(rng):
+    a = make_array(rng, (3, 4), "int32")
+    for axes in ((0, 2), (-1, 0), [1], (), (4, 0, 2)):
+        check(Tensor(a).expand_dims(axes), np.expand_dims(a, tuple(axes)))
+    with pytest.raises(ShapeError, match="names an axis twice"):
+        Tensor(a).expand_dims((0, -4))
+    with pytest.raises(AxisError, match="axis 5 is out of range"):
+        Tensor(a).expand_dims((0, 5))
+
+
+def test_a_copy_is_a_clone_as_in_numpy():
+    x = Tensor([1, 2])
+    y = x.copy()
+    x[0] = 7
+    assert (x.tolist(), y.tolist(), sv.copy(y).tolist()) == ([7, 2], [1, 2], [1, 2])

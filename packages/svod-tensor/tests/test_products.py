@@ -50,6 +50,8 @@ def test_narrow_matmul_adds_in_float32(dtype):
 def test_matmul_checks_its_operands():
     with pytest.raises(ShapeError, match=r"ends in 3, but \(4, 2\) needs 4"):
         Tensor.zeros(2, 3) @ Tensor.zeros(4, 2)
+    with pytest.raises(ShapeError, match=r"needs 4, its size on axis 0\n  hint: the last axes .* write x @ y.mT"):
+        Tensor.zeros(2, 3) @ Tensor.zeros(4, 3)
     with pytest.raises(ShapeError, match="has no axes"):
         Tensor(1.0) @ Tensor.zeros(2)
     with pytest.raises(BroadcastError):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from svod_ir import OperandError, ShapeError
+from svod_ir import Op, OperandError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.testing import check
 
@@ -30,6 +30,17 @@ def test_the_nearest_element_is_the_one_that_a_place_falls_into(rng):
     check(Tensor(a).interpolate(scale_factor=2), a.repeat(2, 2).repeat(2, 3))
     check(Tensor(a).interpolate((2, 3)), a[:, :, ::2])
     check(Tensor(a).interpolate(scale_factor=(0.5, 1)), a[:, :, ::2])
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
+def test_elements_that_are_repeated_equally_often_are_not_looked_up(rng, mode):
+    a = rng.normal(size=(2, 3, 5, 7)).astype(np.float32)
+    for times in (2, 3, 5):
+        found = Tensor(a).interpolate(scale_factor=times, mode=mode)
+        assert not any(node.op is Op.GATHER for node in found.uop.toposort())
+        check(found, a.repeat(times, 2).repeat(times, 3))
+    uneven = Tensor(a).interpolate((12, 7), mode=mode)
+    assert any(node.op is Op.GATHER for node in uneven.uop.toposort())
 
 
 def weigh(distance, a):

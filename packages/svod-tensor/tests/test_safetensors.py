@@ -130,6 +130,7 @@ def test_a_missing_file_is_an_error(path):
     [
         (b"", "too few"),
         (b"\x00" * 7, "too few"),
+        (b"PK\x03\x04" + b"\x00" * 30, "a zip file, as torch.save writes one\n  hint: write it again with PyTorch"),
         (b"\xff" * 8 + b"{}", "claims"),
         ((100).to_bytes(8, "little") + b"{}", "claims 100 bytes"),
         ((2).to_bytes(8, "little") + b"{x", "no JSON"),

@@ -119,7 +119,7 @@ def test_bodies_of_loops_add_up_rows(rng: np.random.Generator) -> None:
 def test_a_captured_function_adds_to_zeros_at_each_call(rng: np.random.Generator) -> None:
     @jit
     def count(x: Tensor) -> Tensor:
-        return x.bincount(6) + 1
+        return x.bincount(n_bins=6) + 1
 
     for _ in range(4):
         x = rng.integers(0, 9, 50)
@@ -129,7 +129,7 @@ def test_a_captured_function_adds_to_zeros_at_each_call(rng: np.random.Generator
 def test_no_function_of_the_host_stands_between_the_kernels() -> None:
     places, rows = Tensor([0, 2, 2]).realize(), Tensor(np.ones((3, 4), np.float32)).realize()
     x = Tensor(np.zeros((3, 4), np.float32)).realize()
-    for made in (x.add_at(places, rows), x.index_add(0, places, rows), places.bincount(4)):
+    for made in (x.add_at(places, rows), x.index_add(0, places, rows), places.bincount(n_bins=4)):
         plan = made.prepare()
         # One call runs all kernels.
         assert plan.num_calls == 1

@@ -75,7 +75,7 @@ def test_masks_that_are_tensors_select(rng):
 @pytest.mark.parametrize("shape", [(), (3,), (0,), (2, 3)])
 def test_a_mask_without_axes_selects_all_or_nothing(rng, shape, value):
     a = make_array(rng, shape, "float32")
-    for mask in (Tensor(value), np.bool_(value), np.array(value), (Tensor(value),)):
+    for mask in (value, Tensor(value), np.bool_(value), np.array(value), (Tensor(value),)):
         x, b = Tensor(a).clone(), a.copy()
         check(x[mask], a[np.bool_(value)])
         x[mask] = 7.0

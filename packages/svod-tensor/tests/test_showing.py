@@ -27,6 +27,12 @@ def test_what_is_lazy_says_so_and_stays_lazy():
     assert repr(x) == str(x) == "Tensor([2.], shape=(1,), dtype=float32, device=CPU)"
 
 
+def test_what_is_lazy_is_named_by_what_is_computed_and_not_by_a_mark():
+    x = Tensor([1.0, 2.0])
+    assert "lazy softmax" in repr(x.softmax())
+    assert "lazy MUL" in repr((x * 2).detach())
+
+
 def test_values_are_written_as_numpy_writes_them():
     for array in (
         np.arange(6).reshape(2, 3), np.linspace(-1, 1e6, 7), np.array([np.nan, -np.inf, 0.0]), np.array([True, False]),

@@ -6,7 +6,7 @@ import pytest
 from svod_ir import AxisError, ShapeError
 from svod_runtime import PreparedKernel, clear_custom_functions
 from svod_tensor import Tensor, Variable
-from svod_tensor.ops.sorting import MAX_PASSES
+from svod_tensor.ops.ordering import MAX_PASSES
 from svod_tensor.testing import check, make_array
 
 
@@ -174,3 +174,30 @@ def test_membership(rng):
     a, b = rng.integers(0, 9, (3, 5)), rng.integers(0, 9, (2, 2))
     check(Tensor(a).isin(Tensor(b)), np.isin(a, b))
     check(Tensor(a).isin([1, 2], invert=True), np.isin(a, [1, 2], invert=True))
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("n", [7, 60])
+def test_complex_numbers_are_in_order_of_their_parts(rng, dtype, n):
+    parts = np.array([0.0, -0.0, 1.0, -2.5, np.inf, -np.inf, np.nan])
+    a = np.empty((3, n), dtype)
+    a.real, a.imag = rng.choice(parts, (3, n)), rng.choice(parts, (3, n))
+    for axis in (0, 1):
+        check(Tensor(a).argsort(axis), np.argsort(a, axis, kind="stable"))
+        found, expected = Tensor(a).sort(axis).numpy(), np.sort(a, axis, kind="stable")
+        np.testing.assert_array_equal(found.real, expected.real)
+        np.testing.assert_array_equal(found.imag, expected.imag)
+    finite = np.nan_to_num(a, posinf=9, neginf=-9)
+    np.testing.assert_array_equal(Tensor(finite).sort(1, descending=True).numpy(), np.flip(np.sort(finite, axis=1), 1))
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_different_complex_numbers_are_found(rng, dtype):
+    a = (rng.integers(-2, 2, (4, 30)) + 1j * rng.integers(-2, 2, (4, 30))).astype(dtype)
+    expected = np.unique_all(a)
+    for found, theirs in zip(Tensor(a).unique_all(), expected, strict=True):
+        np.testing.assert_array_equal(found.numpy(), theirs)
+    values = expected.values
+    check(Tensor(a).isin(Tensor(values[::2])), np.isin(a, values[::2]))
+    many = np.concatenate([values[1:], values + 7, values + 20]).astype(dtype)
+    check(Tensor(a).isin(Tensor(many)), np.isin(a, many))

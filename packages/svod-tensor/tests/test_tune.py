@@ -67,6 +67,16 @@ def test_a_script_is_tuned_and_its_later_runs_use_what_was_found(tmp_path: Path)
     assert run(tmp_path, str(script)).stdout.split()[-1] == name
 
 
+def test_with_a_limit_kernels_are_searched_after_the_script(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT + "sys.exit(0)\n")
+    plain = run(tmp_path, str(script)).stdout
+    tuning = run(tmp_path, "-m", "svod_tensor.tune", "--seconds", "5", str(script))
+    assert tuning.returncode == 0, tuning.stderr
+    first, header, *_ = tuning.stdout.splitlines()
+    assert (first, header.split()[:2]) == (plain.strip(), ["kernel", "before"])
+
+
 def test_a_mistake_in_the_options_is_told_before_the_script_runs(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("print('ran')")

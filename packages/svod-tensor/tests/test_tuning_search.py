@@ -27,7 +27,7 @@ from svod_tensor import PrepareConfig, Tensor, caches, clear_caches
 from svod_tensor.engine.kernels import make_context
 from svod_tensor.testing.schedules import make_schedule
 from svod_tensor.tuning import choose, tuned
-from svod_tensor.tuning.choose import Subject, Tuned, is_finished, limit_searches, observe, search_all
+from svod_tensor.tuning.choose import Subject, Tuned, is_finished, limit_searches, observe, search_all, search_at_end
 from svod_tensor.tuning.measure import Measurer
 from svod_tensor.tuning.records import Record, find_record, make_record_key, reject_record, store_record
 from svod_tensor.tuning.search_kernel import KernelSearch
@@ -349,6 +349,37 @@ def test_the_time_of_a_plan_is_shared_by_the_kernels_that_are_left_the_most_expe
     subjects = [replace(subject(n), n_launches=n) for n in (8, 32, 16)]
     assert search_all(subjects, config, lambda: now[0]) == [(Opt(OptOp.NOLOCALS),)] * 3
     assert given == [(32, 25.0), (16, 35.0), (8, 40.0)]
+
+
+def test_at_the_end_of_a_block_the_kernels_of_all_plans_share_the_time_by_their_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[tuple[int, float]] = []
+
+    def search(
+        kernel: Subject, _key: str, _earlier: object, config: OptimizerConfig, box: TimeBox, *_: object
+    ) -> Record:
+        assert not kernel.buffers
+        searched.append((kernel.n_launches, box.remaining() / choose._SEARCHED))
+        return Record("k", replace(result(), opts=(Opt(OptOp.NOLOCALS),)), 1.0)
+
+    monkeypatch.setattr(choose, "_search", search)
+    with search_at_end(60.0):
+        assert search_all([subject(8)], QUICK) == [None]
+        assert search_all([subject(8), replace(subject(64), n_launches=4)], QUICK) == [None, None]
+        assert searched == []
+    assert [n_launches for n_launches, _ in searched] == [4, 2]
+    assert 50 < searched[0][1] < 60
+
+
+def test_nothing_waits_for_a_block_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[object] = []
+    monkeypatch.setattr(choose, "_search", lambda *given: searched.append(given))
+    for failure in (ValueError(), SystemExit(1), KeyboardInterrupt()):
+        with pytest.raises(type(failure)), search_at_end(60.0):
+            search_all([subject(8)], QUICK)
+            raise failure
+    assert searched == []
 
 
 def test_kernels_for_which_no_time_is_left_are_left_to_the_heuristics() -> None:

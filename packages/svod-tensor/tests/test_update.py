@@ -3,9 +3,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from svod_ir import BroadcastError, OperandError, ShapeError
+import svod_tensor as sv
+from svod_ir import BroadcastError, Op, OperandError, ShapeError
 from svod_tensor import PrepareConfig, Tensor, jit
 from svod_tensor.errors import (
+    DataDependentShapeError,
     IndexOutOfRangeError,
     IntegerOverflowError,
     NonFiniteCastError,
@@ -16,7 +18,9 @@ from svod_tensor.testing import check, make_array
 _S = np.s_
 INDICES = [
     _S[1], _S[-1, 2], _S[1:3], _S[::2, 1::3], _S[::-1], _S[:, 4:0:-2], _S[..., 0], _S[None, 1], _S[2:2], _S[...], _S[3, 4],
-    _S[[0, 2]], _S[[0, 2, 0]], _S[:, [1, -1]], _S[[0, 1], [2, 3]], _S[np.array([[0], [3]]), [1, 2]], _S[[1], 2:4],
+    _S[[0, 2]], _S[[0, 2, 0]], _S[[True, False, True, False]], _S[[False, True, True, False], ...], _S[[False] * 4],
+    _S[:, [True, False, True, False, True]], _S[[True, False, False, True], [2, 1]],
+    _S[:, [1, -1]], _S[[0, 1], [2, 3]], _S[np.array([[0], [3]]), [1, 2]], _S[[1], 2:4],
 ]  # fmt: skip
 
 
@@ -71,6 +75,23 @@ def test_masks_of_any_tensor_can_be_written_to(rng):
         x[x > 0] = Tensor(a)
     with pytest.raises(ShapeError, match="no beginning"):
         x[Tensor([True])] = 1
+
+
+@pytest.mark.parametrize("convert", [np.array, Tensor])
+def test_each_row_that_a_mask_names_gets_a_row_of_its_own(rng, convert):
+    mask = [True, False, True]
+    for shape in ((3, 2), (3, 1), (3, 2, 4)):
+        a = make_array(rng, shape, "float32")
+        rows = make_array(rng, (2, *shape[1:]), "float32")
+        x = Tensor(a)
+        x[convert(mask)] = rows
+        expected = a.copy()
+        expected[np.array(mask)] = rows
+        check(x, expected)
+        check(
+            x.add_at(np.array(mask), rows),
+            expected + np.where(np.array(mask).reshape(3, *(1,) * (a.ndim - 1)), expected, 0),
+        )
 
 
 @pytest.mark.parametrize("index", [
@@ -148,12 +169,28 @@ def test_values_are_added_along_an_axis_and_by_slices(rng):
 def test_bins_count_what_falls_into_them(rng):
     values, weights = rng.integers(-2, 9, (50, 3)), rng.random((50, 3)).astype(np.float32)
     inside = (values >= 0) & (values < 6)
-    check(Tensor(values).bincount(6), np.bincount(values[inside], minlength=6))
-    found = Tensor(values.astype(np.int8)).bincount(6, Tensor(weights))
+    check(Tensor(values).bincount(n_bins=6), np.bincount(values[inside], minlength=6))
+    found = Tensor(values.astype(np.int8)).bincount(Tensor(weights), n_bins=6)
     check(found, np.bincount(values[inside], weights[inside], 6).astype(np.float32), atol=1e-5)
-    check(Tensor(np.zeros((0,), np.int32)).bincount(2), np.zeros(2, np.int64))
+    check(Tensor(np.zeros((0,), np.int32)).bincount(n_bins=2), np.zeros(2, np.int64))
     with pytest.raises(OperandError, match="integers"):
-        Tensor([1.0]).bincount(3)
+        Tensor([1.0]).bincount(n_bins=3)
+
+
+@pytest.mark.parametrize("minlength", [0, 3, 20])
+@pytest.mark.parametrize("dtype", ["uint8", "int64"])
+def test_bins_reach_to_the_largest_element_as_in_numpy(rng, dtype, minlength):
+    values, weights = rng.integers(0, 9, 50).astype(dtype), rng.random(50)
+    check(Tensor(values).bincount(minlength=minlength), np.bincount(values, minlength=minlength))
+    check(sv.bincount(Tensor(values), Tensor(weights), minlength), np.bincount(values, weights, minlength))
+    check(Tensor(values[:0]).bincount(minlength=minlength), np.bincount(values[:0].astype("i8"), minlength=minlength))
+
+
+def test_bins_that_cannot_be_counted_say_what_to_write():
+    with pytest.raises(OperandError, match=r"integers from 0 on, not -2\n.*x.bincount\(n_bins=8\)"):
+        Tensor([1, -2]).bincount()
+    with pytest.raises(DataDependentShapeError, match=r"x.bincount\(n_bins=8\)"):
+        jit(lambda x: x.bincount())(Tensor([1, 2]))
 
 
 def test_a_captured_function_adds_at_the_places_of_each_call():
@@ -221,3 +258,26 @@ def test_indices_and_values_of_the_caller_go_to_the_device_of_the_tensor():
     x[1:, 0] = np.float32([7.0, 8.0])
     check(x, written)
     assert x.device == y.device == "CPU:1"
+
+
+@pytest.mark.parametrize("shape", [(6, 3, 4), (6,), (6, 1), (6, 0)])
+@pytest.mark.parametrize("is_tensor", [True, False])
+def test_whole_rows_are_looked_up_by_their_numbers(rng, shape, is_tensor):
+    # Repeated and negative rows, in several axes, and one value for all columns.
+    rows = np.array([[1, -1, 4], [5, 1, 0]])
+    a, index = make_array(rng, shape, "float32"), Tensor(rows) if is_tensor else rows
+    for value in (
+        make_array(rng, (2, 3, *shape[1:]), "float32"),
+        make_array(rng, (3, *(1 for _ in shape[1:])), "float32"),
+    ):
+        expected = a.copy()
+        expected[rows] = value
+        check(Tensor(a).with_items(index, Tensor(value)), expected)
+        check(Tensor(a).with_items((index, ...), Tensor(value)), expected)
+
+
+def test_the_lookup_of_whole_rows_has_one_number_for_each(rng):
+    x, value = Tensor(make_array(rng, (50, 64), "float32")), Tensor(make_array(rng, (3, 64), "float32"))
+    replaced = x.with_items(Tensor([4, 7, 4]), value)
+    (lookup,) = (node for node in replaced.uop.toposort() if node.op is Op.CUSTOM_FUNCTION)
+    assert lookup.shape == (50,)

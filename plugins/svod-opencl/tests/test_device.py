@@ -8,6 +8,7 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,9 +27,10 @@ from svod_device import (
 )
 from svod_dtype import DeviceNameError, float32
 from svod_opencl import OpenCLRenderer
+from svod_opencl.allocator import OpenCLAllocator
 from svod_opencl.capabilities import has_exact_division, make_target
 from svod_opencl.compiler import OpenCLCompiler
-from svod_opencl.context import get_context
+from svod_opencl.context import DeviceContext, get_context
 from svod_runtime import PreparedKernel
 from svod_tensor import PrepareConfig, Tensor, Variable
 
@@ -145,6 +147,30 @@ def test_a_block_larger_than_the_device_is_out_of_memory() -> None:
     nbytes = get_context("OPENCL").device.max_mem_alloc_size * 4
     with pytest.raises(OutOfMemoryError, match="out of memory on OPENCL"):
         get_allocator("OPENCL").allocate(nbytes)
+
+
+def test_blocks_that_do_not_fit_together_are_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Some drivers make blocks of any size, and fail where the memory is used.
+    allocator = OpenCLAllocator(get_context("OPENCL"))
+    limit = allocator.context.count_bytes() + 10_000
+    monkeypatch.setattr(allocator, "context", _Limited(allocator.context, limit))
+    first = allocator.allocate(6_000)
+    with pytest.raises(OutOfMemoryError) as caught:
+        allocator.allocate(6_000)
+    assert caught.value.in_use == limit - 4_000
+    allocator.free(first)
+    allocator.free(allocator.allocate(6_000))
+
+
+class _Limited:
+    """A context whose device says that it has less memory."""
+
+    def __init__(self, context: DeviceContext, n_bytes: int) -> None:
+        self.device = SimpleNamespace(global_mem_size=n_bytes)
+        self._context = context
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._context, name)
 
 
 def test_blocks_are_released_by_finalizers() -> None:

@@ -2,6 +2,13 @@
 
 The CPU's backend registers by entry point; `svod_codegen.backend` makes it. Nothing here imports llvmlite before
 something must be compiled.
+
+Example:
+    >>> from svod_codegen import CodegenOptions, count_usable_cores
+    >>> CodegenOptions.from_env({"SVOD_THREADS": "2"}).threads
+    2
+    >>> CodegenOptions.from_env({}).threads == count_usable_cores()
+    True
 """
 
 from __future__ import annotations

@@ -5,6 +5,13 @@ or nothing, whoever writes or dies meanwhile.  It begins with the version of the
 of its kind, key and content: a truncated, corrupt or foreign file is a miss and is removed.  The
 directory and its files belong to the user alone, since what is read from them is executed.  A disk
 that cannot be read or written is no error: the store misses, and a warning says so once.
+
+Example:
+    >>> from svod_codegen.disk_store import get_disk_store, make_key
+    >>> store = get_disk_store("notes")
+    >>> store.put(make_key("a kernel", "a processor"), b"fast")
+    >>> store.get(make_key("a kernel", "a processor")), store.get(make_key("a kernel", "another"))
+    (b'fast', None)
 """
 
 from __future__ import annotations

@@ -4,6 +4,23 @@ The store of objects saves the compiler's work; this saves all that comes before
 prepares what an earlier one prepared neither optimizes, lowers nor renders.  An entry is good for
 equal graphs, devices, compilers and targets, made by the very same source code of the compiler:
 `fingerprint_code` tells one state of its files from another, also in a working tree.
+
+Example:
+    >>> import tempfile
+    >>> from svod_codegen.kernel_store import KernelStore, StoredKernel, decode_kernel, encode_kernel, get_kernel_store
+    >>> spec = ProgramSpec("double", "double(x) ...", "CPU", globals=(0, 1), outs=(0,), ins=(1,))
+    >>> compiled = CompiledSpec.from_bytes(spec, b"machine code")
+    >>> decode_kernel(encode_kernel(spec, compiled)) == StoredKernel(spec, compiled)
+    True
+    >>> from svod_codegen.kernel_store import describe_target, fingerprint_code
+    >>> from svod_ir import Target
+    >>> key = ["hash of a graph", describe_target(Target.generic(cores=1)), fingerprint_code()]
+    >>> store = KernelStore(DiskStore(Path(tempfile.mkdtemp()) / "svod", kind="kernels", max_bytes=1 << 20))
+    >>> store.add(key, spec, compiled)
+    >>> store.find(key).compiled.binary, store.find(["hash of another graph", *key[1:]])
+    (b'machine code', None)
+    >>> isinstance(get_kernel_store(), KernelStore)
+    True
 """
 
 from __future__ import annotations

@@ -26,12 +26,12 @@ class CodegenOptions:
 
     Attributes:
         threads: how many threads run kernels and compile them (`SVOD_THREADS`, all usable cores).
-        cache_dir: where everything on disk is kept (`SVOD_CACHE_DIR`, the user's cache directory).
-        use_object_cache: whether anything is kept on disk, compiled objects first (`SVOD_OBJECT_CACHE`).
-        use_kernel_store: whether whole kernels, and graphs cut into kernels, are kept there too (`SVOD_KERNEL_STORE`; never
-            without the object cache).
+        cache_dir: the directory of the disk cache (`SVOD_CACHE_DIR`, a folder in the user's cache directory).
+        use_object_cache: whether there is a disk cache, of compiled objects among others (`SVOD_OBJECT_CACHE`).
+        use_kernel_store: whether it also has whole kernels, and graphs cut into kernels (`SVOD_KERNEL_STORE`; never without
+            the object cache).
         cc: the C compiler of the backend `CPU.c`, a command line (`SVOD_CC`; the first of cc, gcc and clang on PATH).
-        object_cache_max_bytes: how large each sort of entry there may grow (`SVOD_OBJECT_CACHE_MAX_BYTES`, 1 GiB).
+        object_cache_max_bytes: how many bytes each kind of entry may take there (`SVOD_OBJECT_CACHE_MAX_BYTES`, 1 GiB).
     """
 
     threads: int = field(default_factory=count_usable_cores)

@@ -11,17 +11,19 @@ from __future__ import annotations
 import gc
 import threading
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from svod_device._protocols import Allocator, Memory
 from svod_device._wrapped import WrappedAllocator
 from svod_device.cpu import HostAllocator
 from svod_device.errors import NotAllocatedError, NotHostAddressableError, ReadOnlyError, SizeMismatchError, ViewError
-from svod_device.host_memory import SHARED_ALIGNMENT, address_of, copy_host, fill_zero, view_host
+from svod_device.host_memory import SHARED_ALIGNMENT, address_of, copy_host, expose_host, fill_zero, view_host
 from svod_dtype import DType, uint8
 from svod_ir.forks import hold_across_fork
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     import numpy.typing as npt
     from typing_extensions import Buffer as BytesLike
@@ -74,7 +76,11 @@ def _allocate(allocator: Allocator, nbytes: int) -> Memory:
     try:
         return allocator.allocate(nbytes)
     except MemoryError:
-        gc.collect()
+        return _allocate_anew(allocator, nbytes)
+
+
+def _allocate_anew(allocator: Allocator, nbytes: int) -> Memory:
+    gc.collect()
     return allocator.allocate(nbytes)
 
 
@@ -91,27 +97,17 @@ class Buffer:
     The memory is not cleared unless `zeroed` asks for it.
     """
 
-    __slots__ = ("_storage", "dtype", "nbytes", "offset")
+    __slots__ = ("_storage", "dtype", "nbytes", "offset", "start")
+
+    start: int | None
+    """The address of the first byte, if it is known and means the same for as long as the buffer lives."""
 
     def __init__(self, allocator: Allocator, dtype: DType, size: int, *, zeroed: bool = False) -> None:
         self.dtype = dtype
         self.offset = 0
+        self.start = None
         self.nbytes = size * dtype.nbytes
         self._storage = _Storage(allocator, self.nbytes, zeroed, None, allocator.is_writable)
-
-    @classmethod
-    def make(cls, allocator: Allocator, dtype: DType, size: int) -> Buffer:
-        """A buffer that has its memory already.
-
-        Raises:
-            OutOfMemoryError: if the device has not enough memory, also after garbage was collected.
-        """
-        self = cls.__new__(cls)
-        nbytes = size * dtype.nbytes
-        self.dtype, self.offset, self.nbytes = dtype, 0, nbytes
-        memory = _allocate(allocator, nbytes) if nbytes else _NO_MEMORY
-        self._storage = _Storage(allocator, nbytes, False, memory, allocator.is_writable)
-        return self
 
     @classmethod
     def wrap(
@@ -141,13 +137,17 @@ class Buffer:
         if address % SHARED_ALIGNMENT and nbytes:
             problem = f"is not aligned to {SHARED_ALIGNMENT} bytes"
             raise ViewError(offset=address, nbytes=nbytes, base_nbytes=nbytes, problem=problem)
-        _check_elements(address, nbytes, nbytes, dtype)
+        if nbytes % dtype.nbytes or address % SHARED_ALIGNMENT:
+            _check_elements(address, nbytes, nbytes, dtype)
+        external = _External(allocator) if allocator else _external_host
+        # Every array that a call is given comes through here.
+        storage = _Storage.__new__(_Storage)
+        storage.memory, storage.allocator, storage.nbytes = Memory(address, nbytes, owner), external, nbytes
+        storage.opening, storage.is_zeroed, storage.is_writable = external.opening, False, is_writable
+        storage.id = next(_storage_ids)
         self = cls.__new__(cls)
-        self.dtype, self.offset, self.nbytes = dtype, 0, nbytes
-        memory = Memory(address, nbytes, owner)
-        self._storage = _Storage(
-            _External(allocator) if allocator else _external_host, nbytes, False, memory, is_writable
-        )
+        self.dtype, self.offset, self.nbytes, self._storage = dtype, 0, nbytes, storage
+        self.start = address if external.opening is None else None
         return self
 
     @classmethod
@@ -162,6 +162,36 @@ class Buffer:
         self = cls(allocator or _host, dtype, source.nbytes // dtype.nbytes)
         self.copyin(source)
         return self
+
+    @staticmethod
+    def prepare_making(allocator: Allocator, dtype: DType, size: int) -> Callable[[], Buffer]:
+        """What makes buffers of one size, which have their memory already.
+
+        It raises `OutOfMemoryError` if the device has not enough memory, also after garbage was collected.
+        """
+        nbytes = size * dtype.nbytes
+        is_writable = allocator.is_writable
+        new, new_storage, allocate = Buffer.__new__, _Storage.__new__, allocator.allocate
+        opening = allocator.opening if isinstance(allocator, WrappedAllocator) else None
+
+        def make() -> Buffer:
+            # Every result of every call of a captured function comes from here.
+            if not nbytes:
+                memory = _NO_MEMORY
+            else:
+                try:
+                    memory = allocate(nbytes)
+                except MemoryError:
+                    memory = _allocate_anew(allocator, nbytes)
+            storage = new_storage(_Storage)
+            storage.memory, storage.allocator, storage.opening, storage.nbytes = memory, allocator, opening, nbytes
+            storage.is_zeroed, storage.is_writable, storage.id = False, is_writable, next(_storage_ids)
+            made = new(Buffer)
+            made.dtype, made.offset, made.nbytes, made._storage = dtype, 0, nbytes, storage
+            made.start = memory.address if opening is None else None
+            return made
+
+        return make
 
     def __repr__(self) -> str:
         state = "" if self.is_allocated else ", no memory yet"
@@ -241,7 +271,8 @@ class Buffer:
         memory = storage.memory
         if memory is None or storage.opening is not None:
             return self.ensure_allocated().address
-        return memory.address + self.offset
+        self.start = start = memory.address + self.offset
+        return start
 
     def view(self, offset_bytes: int, nbytes: int, dtype: DType | None = None) -> Buffer:
         """A handle on `nbytes` bytes of this buffer from `offset_bytes` on; it may be made before there is memory.
@@ -255,6 +286,7 @@ class Buffer:
         _check_elements(offset_bytes, nbytes, self.nbytes, dtype)
         part = Buffer.__new__(Buffer)
         part._storage, part.dtype, part.offset, part.nbytes = self._storage, dtype, self.offset + offset_bytes, nbytes
+        part.start = None
         return part
 
     def overlaps(self, other: Buffer) -> bool:
@@ -315,10 +347,21 @@ class Buffer:
         """The elements as a flat array: over the memory itself if the host can address it, else a copy."""
         import numpy as np
 
-        if self.nbytes == 0:
+        nbytes, storage = self.nbytes, self._storage
+        if nbytes == 0:
             return np.empty(0, self.dtype.numpy)
-        content = self.as_memoryview() if self.is_host_addressable else self.to_bytes()
-        return np.frombuffer(content, dtype=self.dtype.numpy)
+        allocator = storage.allocator
+        if not allocator.is_host_addressable:
+            return np.frombuffer(self.to_bytes(), dtype=self.dtype.numpy)
+        if not storage.is_writable:
+            return np.frombuffer(self.as_memoryview(), dtype=self.dtype.numpy)
+        # Every result of every call that is read comes through here.
+        start = self.start
+        if start is None:
+            start = self.locate()
+        allocator.synchronize()
+        exposed = cast("memoryview", expose_host(start, nbytes, storage))
+        return np.frombuffer(exposed, dtype=self.dtype.numpy)
 
     def _check_writable(self) -> None:
         if not self.is_writable:

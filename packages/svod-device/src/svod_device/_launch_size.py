@@ -3,6 +3,15 @@
 Division and remainder round toward negative infinity, as everywhere in the graph (`CDIV` and `CMOD`
 truncate). Unlike in a kernel, nothing wraps and nothing has a made-up value: a launch of the wrong
 size would compute garbage, so each doubtful case is an error that shows the expression.
+
+Example:
+    >>> from svod_device import evaluate_expression, evaluate_launch_sizes, format_expression, is_constant
+    >>> n = UOp.variable("n", 1, 1000)
+    >>> n_groups = (n + 31) // 32
+    >>> format_expression(n_groups), evaluate_expression(n_groups, {"n": 70})
+    ('(n + 31) // 32', 3)
+    >>> is_constant((n_groups, 1, 1)), evaluate_launch_sizes((n_groups, 1, 1), {"n": 70})
+    (False, (3, 1, 1))
 """
 
 from __future__ import annotations

@@ -3,6 +3,35 @@
 A `Repeat` is a body that runs some number of times. What differs between iterations is written into words: the entries
 of the arrays of addresses and values that the launches of the body read anyway. So a kernel in a loop is the kernel that
 it would be outside.
+
+Example:
+    A loop that copies rows in reversed order, and keeps the row that it read last:
+
+    >>> import numpy as np
+    >>> from svod_device import Buffer, get_device
+    >>> from svod_dtype import int64
+    >>> cpu = get_device("CPU")
+    >>> isinstance(cpu.launcher, LoopingLauncher) and cpu.launcher.runs_loops
+    True
+    >>> rows, copied, last = (Buffer(cpu.allocator, int64, n) for n in (3, 3, 1))
+    >>> rows.copyin(np.array([10, 20, 30]))
+    >>> last.copyin(np.array([0]))
+    >>> outside = array("Q", [rows.locate(), copied.locate(), last.locate()])
+    >>> inside = array("Q", [0, 0, 0])
+    >>> read, write, keep = (Word(inside, position) for position in range(3))
+    >>> loop = Repeat(
+    ...     body=(Move(write, read, nbytes=8, group=0), Move(keep, read, nbytes=8, group=0)),
+    ...     group=0,
+    ...     count=Word(array("q", [3]), 0),
+    ...     slices=(
+    ...         LoopSlice(Word(outside, 0), 8, (read,)),
+    ...         LoopSlice(Word(outside, 1, 16), -8, (write,)),
+    ...     ),
+    ...     carried=(LoopCarried(Word(outside, 2), Word(outside, 2), None, 8, reads=(), writes=(keep,)),),
+    ... )
+    >>> cpu.launcher.run(cpu.launcher.make_table([loop]))
+    >>> copied.as_numpy().tolist(), last.as_numpy().tolist()
+    ([30, 20, 10], [30])
 """
 
 from __future__ import annotations

@@ -2,6 +2,43 @@
 
 A plugin needs no base class of ours; it registers two factories by entry point (see
 `svod_device._registry`) and the objects that they return have these methods.
+
+Example:
+    An allocator may say more than it must, and is asked for what it says:
+
+    >>> from svod_device import HostAllocator
+    >>> class CardMemory(HostAllocator):
+    ...     default_backend, is_permanent, is_exclusive = "llvm", False, True
+    ...     def close(self):
+    ...         pass
+    >>> memory = CardMemory("CARD")
+    >>> [isinstance(memory, kind) for kind in (Allocator, ChoosingAllocator, ExclusiveAllocator)]
+    [True, True, True]
+    >>> [isinstance(memory, kind) for kind in (PermanentAllocator, ClosableAllocator)]
+    [True, True]
+    >>> block = memory.allocate(64)
+    >>> isinstance(block, Memory), block.capacity
+    (True, 64)
+
+    Two launches of a kernel as a batch, of which the second reads what the first one writes:
+
+    >>> import numpy as np
+    >>> from svod_device import Buffer, get_device
+    >>> from svod_device.testing import build, get_case
+    >>> from svod_dtype import int64
+    >>> cpu = get_device("CPU")
+    >>> program = build(get_case(cpu.target, "variables"), cpu.backend, "CPU").program  # y = x * scale + shift
+    >>> a, b, c = (Buffer(cpu.allocator, int64, 13) for _ in range(3))
+    >>> a.copyin(np.arange(13))
+    >>> def launch(y, x, scale, shift, group):
+    ...     addresses, values = array("Q", [y.locate(), x.locate()]), array("q", [scale, shift])
+    ...     return Launch(program, addresses, values, (1, 1, 1), (1, 1, 1), group)
+    >>> launcher: BatchLauncher = cpu.launcher
+    >>> launcher.run(launcher.make_table([launch(b, a, 2, 0, 0), launch(c, b, 1, 100, 1)]))
+    >>> c.as_numpy()[:4].tolist()
+    [100, 102, 104, 106]
+    >>> isinstance(program, TimedProgram)
+    True
 """
 
 from __future__ import annotations

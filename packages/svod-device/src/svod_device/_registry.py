@@ -132,6 +132,13 @@ class Registry:
     """Devices and what provides them.
 
     `installed` replaces the entry points of the installed distributions, for tests.
+
+    Example:
+        >>> from svod_device import HostAllocator
+        >>> registry = Registry(installed=[])
+        >>> registry.register(ALLOCATORS, "CARD", HostAllocator)
+        >>> registry.list_kinds(), registry.get_allocator("card:1").device
+        (('CARD',), 'CARD:1')
     """
 
     def __init__(self, installed: Iterable[EntryPoint] | None = None, options: DeviceOptions | None = None) -> None:

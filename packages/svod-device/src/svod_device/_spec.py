@@ -3,6 +3,27 @@
 Both derive from a PROGRAM node, PROGRAM(SINK, LINEAR, SOURCE, [PROGRAM_BINARY]), but hold no more of
 the graph than launch-size expressions and, for inspection, the SINK; a kernel that comes from a disk
 cache has no graph at all.
+
+Example:
+    >>> from svod_device import CompiledSpec, LaunchDims, ProgramSpec, Variable
+    >>> n = UOp.variable("n", 1, 1000)
+    >>> spec = ProgramSpec(
+    ...     "scale",
+    ...     "__global__ void scale(...) ...",
+    ...     "CUDA",
+    ...     variables=(Variable("n", 1, 1000),),
+    ...     var_names=("n",),
+    ...     globals=(0, 1),
+    ...     outs=(0,),
+    ...     ins=(1,),
+    ...     global_size=((n + 31) // 32, 1, 1),
+    ...     local_size=(32, 1, 1),
+    ... )
+    >>> spec.launch_dims({"n": 70}) == LaunchDims((3, 1, 1), (32, 1, 1))
+    True
+    >>> compiled = CompiledSpec.from_bytes(spec, b"machine code")
+    >>> compiled.name, compiled.n_buffers, compiled.source
+    ('scale', 2, None)
 """
 
 from __future__ import annotations
@@ -62,7 +83,7 @@ class ProgramSpec:
     """
 
     name: str
-    source: str
+    source: str = field(repr=False)
     device: str
     ast: UOp | None = None
     variables: tuple[Variable, ...] = ()

@@ -1,4 +1,13 @@
-"""The CPU's memory."""
+"""The CPU's memory.
+
+Example:
+    >>> from svod_device.cpu import HostAllocator, make_cpu_allocator
+    >>> block = HostAllocator().allocate(100)
+    >>> block.address % 64, block.capacity
+    (0, 100)
+    >>> make_cpu_allocator("CPU").allocate(100).capacity  # rounded up, so that it can be used again
+    128
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,19 @@
 A DISK buffer's address is an ordinary address of this process, so a CPU kernel may take a DISK
 buffer, or a view of one, as an input: it then reads the file's pages directly, and no copy is made.
 Nothing writes to DISK, and no kernel runs on it.
+
+Example:
+    >>> import tempfile
+    >>> from svod_device import Buffer
+    >>> from svod_device.disk import DiskAllocator, make_disk_allocator
+    >>> from svod_dtype import uint8
+    >>> path = Path(tempfile.mkdtemp()) / "weights"
+    >>> _ = path.write_bytes(b"12345678")
+    >>> allocator = make_disk_allocator(f"DISK:{path}")
+    >>> isinstance(allocator, DiskAllocator), allocator.file_bytes
+    (True, 8)
+    >>> Buffer(allocator, uint8, 8).view(2, 4).to_bytes()
+    b'3456'
 """
 
 from __future__ import annotations

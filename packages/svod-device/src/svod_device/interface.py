@@ -30,6 +30,11 @@ INTERFACE_VERSION: Final = v1
 
 
 def parse_interface(value: str) -> int | None:
-    """The number in an entry point's value, None where there is none."""
+    """The number in an entry point's value, None where there is none.
+
+    Example:
+        >>> parse_interface("svod_device.interface:v1")
+        1
+    """
     found = re.fullmatch(r"svod_device\.interface:v(\d+)", value.replace(" ", ""))
     return int(found[1]) if found else None

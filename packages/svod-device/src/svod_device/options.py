@@ -23,6 +23,10 @@ class DeviceOptions:
             (`SVOD_ALLOCATOR_CACHE_BYTES`, 1 GiB; 0 keeps none).
         backends: device kind -> name of the backend to use (`SVOD_<KIND>_BACKEND`, as in SVOD_CPU_BACKEND).
             Without it a device uses the one that its allocator names (`llvm` for the CPU), else the first by name.
+
+    Example:
+        >>> DeviceOptions.from_env({"SVOD_CPU_BACKEND": "c", "SVOD_ALLOCATOR_CACHE_BYTES": "0"})
+        DeviceOptions(allocator_cache_bytes=0, backends={'CPU': 'c'})
     """
 
     allocator_cache_bytes: int = DEFAULT_CACHE_BYTES

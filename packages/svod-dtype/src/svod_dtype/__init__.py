@@ -1,4 +1,23 @@
-"""Element types, promotion and device names: the vocabulary that every svod distribution shares."""
+"""Element types, promotion and device names: the vocabulary that every svod distribution shares.
+
+Example:
+    >>> from svod_dtype import DType, float32, int8, to_dtype, uint8, bfloat16
+    >>> to_dtype("f32") is float32, isinstance(float32, DType), float32.vec(8).lanes
+    (True, True, 8)
+    >>> from svod_dtype import find_dtype, promote_types, promote_with_scalar, result_type
+    >>> find_dtype("float31"), promote_types(int8, uint8), promote_with_scalar(bfloat16, 2.5)
+    (None, int16, bfloat16)
+    >>> result_type(int8, uint8, float32)
+    float32
+    >>> from svod_dtype import cast_value
+    >>> cast_value(300, uint8), cast_value(0.1, bfloat16)
+    (44, 0.10009765625)
+    >>> from svod_dtype import AddressSpace, DeviceName, parse_device_name
+    >>> parse_device_name("cuda:1"), isinstance(parse_device_name("cpu"), DeviceName)
+    (DeviceName(kind='CUDA', index=1, place=None), True)
+    >>> [space.name for space in AddressSpace]
+    ['GLOBAL', 'LOCAL', 'REG']
+"""
 
 from __future__ import annotations
 

@@ -190,6 +190,12 @@ class DType:
     @property
     def numpy(self) -> np.dtype:
         """The numpy dtype with the same bytes (ml_dtypes' for bfloat16 and float8)."""
+        found = _numpy_of.get(self)
+        if found is None:
+            found = _numpy_of[self] = self._make_numpy()
+        return found
+
+    def _make_numpy(self) -> np.dtype:
         import numpy as np
 
         if self.scalar in (bfloat16, float8_e4m3, float8_e5m2):
@@ -256,6 +262,7 @@ _NUMPY_NAMES: Final = re.compile(r"[<>=|]?([?bBhHiIlLqQefdFD]|b1|[iu][1248]|f[24
 
 # numpy puts the name of a dtype together each time that it is asked for.
 _by_numpy: Final[dict[object, DType]] = {}
+_numpy_of: Final[dict[DType, np.dtype]] = {}
 
 
 def find_dtype(spelling: str) -> DType | None:

@@ -1,6 +1,35 @@
 """The IR of svod: a graph of hash-consed nodes, its text form, its meaning, and rewriting.
 
 `svod_ir.evaluate` (the reference meaning) and `svod_ir.testing` are modules of their own, since they need numpy.
+
+Example:
+    >>> import numpy as np
+    >>> from svod_dtype import float32, int32
+    >>> from svod_ir import BufferArg, Op, RuleSet, UOp, graph_rewrite, parse_graph, print_graph, rule
+    >>> from svod_ir import make_permute, make_reduce_axis, make_reshape
+    >>> from svod_ir.evaluate import evaluate
+    >>> x = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, 12, "CPU")), (3, 4))
+    >>> y = make_reduce_axis(make_permute(x, (1, 0)) * 2.0, Op.ADD, (1,))
+    >>> y.shape, y.dtype, parse_graph(print_graph(y)) is y
+    ((4, 1), float32, True)
+    >>> from svod_ir.pattern import INT, const, var
+    >>> @rule(var("x", INT) * const(when=lambda c: c.arg == 1))
+    ... def times_one(x: UOp) -> UOp | None:
+    ...     'x * 1 -> x.'
+    ...     return x
+    >>> i = UOp.variable("i", 0, 9)
+    >>> one = UOp(Op.MUL, i.dtype, (i, UOp.const(i.dtype, 1)))
+    >>> graph_rewrite(RuleSet("ones", (times_one,)), one) is i
+    True
+    >>> from svod_ir import watch_matches
+    >>> seen = []
+    >>> with watch_matches(seen.append):
+    ...     _ = graph_rewrite(RuleSet("ones", (times_one,)), one)
+    >>> [match.rule for match in seen]
+    ['times_one']
+    >>> from svod_ir import dtype_bounds, format_expression, format_shape, format_size
+    >>> dtype_bounds(int32), format_expression(i * 2 + 1), format_shape((2, i)), format_size(i)
+    ((-2147483648, 2147483647), '((i * 2) + 1)', '(2, i)', 'i')
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""How full a cache is and how often it helped: what every bounded cache counts, in memory and on disk."""
+"""How full a cache is and how often it helped: what every bounded cache counts, in memory and on disk.
+
+Example:
+    >>> from svod_ir import CacheCounts, HitCounter
+    >>> table, counter = {}, HitCounter()
+    >>> for key in "abca":
+    ...     counter.record(is_hit=key in table)
+    ...     table[key] = key.upper()
+    >>> CacheCounts(len(table), counter.hits, counter.misses, max_entries=100)
+    CacheCounts(entries=3, hits=1, misses=3, max_entries=100, n_bytes=0, max_bytes=0)
+"""
 
 from __future__ import annotations
 

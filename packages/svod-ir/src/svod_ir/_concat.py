@@ -1,4 +1,16 @@
-"""What several stages write with the ops that there are: concatenation, positions along an axis, tensors without elements."""
+"""What several stages write with the ops that there are: concatenation, positions along an axis, tensors without elements.
+
+Example:
+    >>> from svod_dtype import float32, int32
+    >>> from svod_ir import index_dtype_for, make_concat, make_empty, make_iota, make_positions
+    >>> from svod_ir.evaluate import evaluate
+    >>> evaluate(make_concat([make_iota(3, int32), make_iota(2, int32)], axis=0)).tolist()
+    [0, 1, 2, 0, 1]
+    >>> evaluate(make_positions((2, 3), axis=1)).tolist()
+    [[0, 1, 2], [0, 1, 2]]
+    >>> make_empty(float32, (0, 3)).shape, index_dtype_for(100), index_dtype_for(1 << 40)
+    ((0, 3), int32, int64)
+"""
 
 from __future__ import annotations
 

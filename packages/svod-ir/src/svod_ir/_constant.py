@@ -17,7 +17,13 @@ Value = bool | int | float
 
 
 def evaluate_scalar(op: Op, dtype: DType, operands: tuple[Value, ...]) -> Value | None:
-    """The value of `op` with result type `dtype` on constants that already have their own types."""
+    """The value of `op` with result type `dtype` on constants that already have their own types.
+
+    Example:
+        >>> from svod_dtype import float32, int8
+        >>> evaluate_scalar(Op.ADD, int8, (100, 100)), evaluate_scalar(Op.EXP, float32, (1.0,)) is None
+        (-56, True)
+    """
     match op:
         case Op.WHERE:
             return cast_value(operands[1] if operands[0] else operands[2], dtype)

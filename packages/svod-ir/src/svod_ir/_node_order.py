@@ -17,7 +17,13 @@ __all__ = ["compare_nodes", "node_key"]
 
 
 def compare_nodes(x: UOp, y: UOp) -> int:
-    """Negative where `x` comes before `y`, positive where after; 0 for the same node. Constants come last."""
+    """Negative where `x` comes before `y`, positive where after; 0 for the same node. Constants come last.
+
+    Example:
+        >>> i, j = UOp.variable("i", 0, 9), UOp.variable("j", 0, 9)
+        >>> compare_nodes(i, j) < 0, compare_nodes(j, i) > 0, compare_nodes(i, i)
+        (True, True, 0)
+    """
     while x is not y:
         if x.op is not y.op:
             return _rank(x.op) - _rank(y.op)

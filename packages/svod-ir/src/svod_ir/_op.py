@@ -54,7 +54,14 @@ class Op(Enum):
 
 
 class AxisType(Enum):
-    """What a RANGE becomes. The value is (letter, rank in the loop nest: outer first)."""
+    """What a RANGE becomes. The value is (letter, rank in the loop nest: outer first).
+
+    Example:
+        >>> from svod_ir import UOp
+        >>> rows, lanes = UOp.range(16, 0, AxisType.LOOP), UOp.range(4, 1, AxisType.UPCAST)
+        >>> [loop.arg.kind.name for loop in (rows, lanes)]
+        ['LOOP', 'UPCAST']
+    """
 
     GLOBAL = ("g", 0)  # a grid dimension of the launch
     THREAD = ("t", 0)  # one part for each CPU thread

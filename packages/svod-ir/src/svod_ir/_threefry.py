@@ -24,6 +24,10 @@ def threefry(counter: Words, key: Words) -> Words:
 
     The low half of each 64-bit word is the first of its two 32-bit words.
 
+    Example:
+        >>> hex(threefry(0, 0)), hex(threefry(1, 0))
+        ('0x99ba4efe6b200159', '0xc0de3f32508efb2c')
+
     Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.3.
     """
     first, second = key & _LOW, key >> 32

@@ -1,4 +1,12 @@
-"""How many iterations loops have."""
+"""How many iterations loops have.
+
+Example:
+    >>> from svod_ir import AxisType, UOp, exact_trips, max_trips, typical_trips
+    >>> rows = UOp.range(UOp.variable("n", 1, 99), 0, AxisType.LOOP)
+    >>> columns = UOp.range(4, 1, AxisType.LOOP)
+    >>> exact_trips(rows), exact_trips(columns), max_trips(rows, columns), typical_trips(rows, columns)
+    (DEFINE_VAR():index[VariableArg(name='n', low=1, high=99)], 4, 396, 200)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,23 @@
-"""The structured `arg`s of nodes: frozen values with a text form."""
+"""The structured `arg`s of nodes: frozen values with a text form.
+
+Example:
+    >>> from svod_dtype import float32
+    >>> from svod_ir import Op, UOp
+    >>> from svod_ir.args import BufferArg, ParamArg, ScratchArg, ViewArg
+    >>> from svod_ir.args import KernelInfo, Opt, OptOp, format_opts, parse_opts
+    >>> memory = UOp(Op.BUFFER, float32, (), BufferArg(1, 16, "CPU"))
+    >>> UOp(Op.BUFFER_VIEW, float32, (memory,), ViewArg(offset=32, size=8))
+    BUFFER_VIEW(BUFFER):f32[ViewArg(offset=32, size=8)]
+    >>> UOp(Op.PARAM, float32, (), ParamArg(0, 16))
+    PARAM():f32[ParamArg(slot=0, size=16, device=None)]
+    >>> UOp(Op.DEFINE_LOCAL, float32, (), ScratchArg(1, 64)) is UOp(Op.DEFINE_LOCAL, float32, (), (1, 64))
+    True
+    >>> opts = (Opt(OptOp.UPCAST, 0, 4), Opt(OptOp.THREAD, 0, 2))
+    >>> format_opts(opts), parse_opts("UPCAST(0, 4) THREAD(0, 2)") == opts
+    ('UPCAST(0, 4) THREAD(0, 2)', True)
+    >>> UOp.sink(arg=KernelInfo("sum", opts)).arg.name
+    'sum'
+"""
 
 from __future__ import annotations
 
@@ -24,7 +43,13 @@ _OPT: Final = re.compile(r"\s*([A-Z]+)(?:\(\s*(?:(\d+)\s*(?:,\s*(\d+)\s*)?)?\))?
 
 
 class VariableArg(NamedTuple):
-    """A runtime value: its name, and the smallest and largest value that it takes."""
+    """A runtime value: its name, and the smallest and largest value that it takes.
+
+    Example:
+        >>> from svod_ir import UOp
+        >>> UOp.variable("n", 1, 8).arg
+        VariableArg(name='n', low=1, high=8)
+    """
 
     name: str
     low: int
@@ -32,7 +57,14 @@ class VariableArg(NamedTuple):
 
 
 class RangeArg(NamedTuple):
-    """A loop: a number that no other of its kernel has, and what becomes of it."""
+    """A loop: a number that no other of its kernel has, and what becomes of it.
+
+    Example:
+        >>> from svod_ir import AxisType, UOp
+        >>> loop = UOp.range(8, 0, AxisType.LOOP)
+        >>> loop.arg == RangeArg(0, AxisType.LOOP), loop.arg.kind.name
+        (True, 'LOOP')
+    """
 
     id: int
     kind: AxisType
@@ -53,28 +85,59 @@ class ViewArg(NamedTuple):
 
 
 class ReduceArg(NamedTuple):
-    """A reduction over axes, which stay with size 1."""
+    """A reduction over axes, which stay with size 1.
+
+    Example:
+        >>> from svod_dtype import int32
+        >>> from svod_ir import Op, make_iota, make_reduce_axis
+        >>> make_reduce_axis(make_iota(5, int32), Op.MAX, (0,)).arg
+        ReduceArg(op=MAX, axes=(0,))
+    """
 
     op: Op
     axes: tuple[int, ...]
 
 
 class ScanArg(NamedTuple):
-    """An inclusive prefix reduction along an axis."""
+    """An inclusive prefix reduction along an axis.
+
+    Example:
+        >>> from svod_dtype import int32
+        >>> from svod_ir import Op, make_iota, make_scan_axis
+        >>> make_scan_axis(make_iota(5, int32), Op.ADD, 0).arg
+        ScanArg(op=ADD, axis=0)
+    """
 
     op: Op
     axis: int
 
 
 class ScatterArg(NamedTuple):
-    """Where the axes of the positions begin in what is added up, and the size of the axis in their place; None: an operand."""
+    """Where the axes of the positions begin in what is added up, and the size of the axis in their place; None: an operand.
+
+    Example:
+        >>> from svod_dtype import int32
+        >>> from svod_ir import make_iota, make_scatter_add
+        >>> rows = make_iota(5, int32)
+        >>> make_scatter_add(rows, rows, axis=0, size=8).arg
+        ScatterArg(axis=0, size=8)
+    """
 
     axis: int
     size: int | None = None
 
 
 class AllReduceArg(NamedTuple):
-    """A reduction over shards, and the device that gets the result."""
+    """A reduction over shards, and the device that gets the result.
+
+    Example:
+        >>> from svod_dtype import float32
+        >>> from svod_ir import Op
+        >>> from svod_ir.testing.nodes import UOp, buffer, stack
+        >>> halves = stack(buffer(1), buffer(2, device="CPU:1"))
+        >>> UOp(Op.ALLREDUCE, float32, (halves,), AllReduceArg(Op.ADD, "CPU")).placement
+        'CPU'
+    """
 
     op: Op
     device: str
@@ -97,7 +160,14 @@ class ParamArg(NamedTuple):
 
 
 class BufferizeArg(NamedTuple):
-    """How a BUFFERIZE stores its value; a number tells memory that is written to afterwards from other memory of the same value."""
+    """How a BUFFERIZE stores its value; a number tells memory that is written to afterwards from other memory of the same value.
+
+    Example:
+        >>> from svod_ir import AxisType, Op, UOp
+        >>> i = UOp.range(8, 0, AxisType.LOOP)
+        >>> UOp(Op.BUFFERIZE, i.dtype, (i * i, i), BufferizeArg("CPU")).arg.space
+        <AddressSpace.GLOBAL: 'global'>
+    """
 
     device: str
     space: AddressSpace = AddressSpace.GLOBAL
@@ -109,6 +179,12 @@ class CheckArg(NamedTuple):
 
     Positions on `axis` are from -size to size - 1, where `size` None stands for the operand of the CHECK; without
     an axis, nothing is 0.
+
+    Example:
+        >>> from svod_dtype import int32
+        >>> from svod_ir import make_check, make_iota
+        >>> make_check(make_iota(5, int32), "take", axis=0, size=3).arg
+        CheckArg(operation='take', axis=0, size=3)
     """
 
     operation: str
@@ -128,6 +204,15 @@ class LoopArg(NamedTuple):
         is_reversed: whether the first iteration takes the last slices, and fills the last of what is stacked.
         is_conditional: whether the loop ends after an iteration whose last source is false.
         is_recomputed: whether derivatives keep only what is carried into each iteration, and compute the rest of it again.
+
+    Example:
+        >>> from svod_dtype import int32
+        >>> from svod_ir import UOp
+        >>> from svod_ir.loops import make_loop, make_parameter
+        >>> one = UOp.const(int32, 1)
+        >>> (power,) = make_loop(UOp.sink(make_parameter(one, 0) * 2), 10, (one,), n_carried=1)
+        >>> isinstance(power.source.arg, LoopArg), power.source.arg.n_carried, power.source.arg.body.src[0].op
+        (True, 1, MUL)
     """
 
     body: Any  # a UOp, of which this module knows nothing
@@ -140,7 +225,18 @@ class LoopArg(NamedTuple):
 
 
 class SwitchArg(NamedTuple):
-    """Of what a SWITCH computes one: SINKs of as many values each, of the PARAMs that stand for its operands."""
+    """Of what a SWITCH computes one: SINKs of as many values each, of the PARAMs that stand for its operands.
+
+    Example:
+        >>> from svod_dtype import int32
+        >>> from svod_ir import UOp
+        >>> from svod_ir.loops import make_parameter, make_switch
+        >>> x = UOp.const(int32, 5)
+        >>> same = make_parameter(x, 0)
+        >>> (chosen,) = make_switch(UOp.variable("k", 0, 1), [UOp.sink(same), UOp.sink(-same)], [x])
+        >>> isinstance(chosen.source.arg, SwitchArg), [body.src[0].op for body in chosen.source.arg.bodies]
+        (True, [RESHAPE, NEG])
+    """
 
     bodies: tuple[Any, ...]  # UOps
 
@@ -153,6 +249,13 @@ class Mark:
         number: of the mark, which no other of the process has.
         computed_from: gives the graph whose values were computed into the memory that is marked, to which the derivative goes
             then, of memory as it is now; None where it goes to the operand.
+
+    Example:
+        >>> from svod_ir.derivatives import make_traced
+        >>> from svod_ir.testing.nodes import buffer
+        >>> first, second = make_traced(buffer(1)), make_traced(buffer(1))
+        >>> isinstance(first.arg, Mark), first.arg == second.arg
+        (True, False)
     """
 
     number: int
@@ -168,6 +271,13 @@ class GradientRule:
         backward: from a GRADIENT, the cotangent of its value, and of which operands the cotangents are asked for, to
             these; an operand that the value does not depend on gets None. Without it, the rule is known by its name alone.
         is_checked: whether the nodes of the value have the same derivative, which forward mode takes then.
+
+    Example:
+        >>> from svod_ir.derivatives import make_gradient
+        >>> from svod_ir.testing.nodes import buffer
+        >>> halved = GradientRule("halved", lambda node, cotangent, wanted: (cotangent * 0.5,), is_checked=False)
+        >>> make_gradient(buffer(1), (buffer(1),), halved).arg.rule.name
+        'halved'
     """
 
     name: str
@@ -178,7 +288,13 @@ class GradientRule:
 
 
 class GradientArg(NamedTuple):
-    """Whose rule gives the derivatives of values, what it takes besides the operands, and how many values there are."""
+    """Whose rule gives the derivatives of values, what it takes besides the operands, and how many values there are.
+
+    Example:
+        >>> rule = GradientRule("along an axis")
+        >>> GradientArg(rule, (0,)) == GradientArg(GradientRule("along an axis"), (0,))
+        True
+    """
 
     rule: GradientRule
     parameters: tuple[object, ...] = ()
@@ -200,6 +316,11 @@ class RepeatArg(NamedTuple):
         is_conditional: the loop ends after an iteration whose last source is false.
         is_count_read: the number of iterations, or of the branch, is the int64 in the last argument.
         branch: of a choice: it is done once if the number read, clipped to 0 to `n_branches - 1`, is this.
+
+    Example:
+        >>> repeat = RepeatArg(n_carried=2, n_sliced=0, n_stacked=1, spares=(0,), counter="i")
+        >>> [k for k in range(repeat.n_carried) if k not in repeat.spares]  # written where they are read
+        [1]
     """
 
     n_carried: int
@@ -218,6 +339,10 @@ class GridIndex(NamedTuple):
     """What the name of a SPECIAL says: which numbers of a launch it is one of, and on which axis, 0 to 2.
 
     The numbers are `gidx` of a workgroup, `lidx` of a work-item in its workgroup, `idx` of an item where there are no workgroups.
+
+    Example:
+        >>> find_grid_index("gidx0") == GridIndex("gidx", 0)
+        True
     """
 
     numbers: str

@@ -2,6 +2,33 @@
 
 Folding here is limited to integer constants and identities that a graph would otherwise be full
 of; simplification proper lives in `svod_schedule.symbolic`.
+
+Example:
+    >>> from svod_dtype import complex64, float32, int32
+    >>> from svod_ir import BufferArg, Op, UOp, build
+    >>> x = build.make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, 12, "CPU")), (3, 4))
+    >>> build.make_permute(x, (1, 0)).shape, build.make_shrink(x, ((0, 2), (1, 4))).shape
+    ((4, 3), (2, 3))
+    >>> build.make_pad(x, ((0, 1), (2, 0))).shape, build.make_flip(x, (True, False)).shape
+    ((4, 6), (3, 4))
+    >>> build.make_expand(build.make_reshape(x, (3, 4, 1)), (3, 4, 5)).shape
+    (3, 4, 5)
+    >>> build.make_reduce_axis(x, Op.MAX, (0, 1)).shape, build.make_scan_axis(x, Op.ADD, 1).shape
+    ((1, 1), (3, 4))
+    >>> build.make_cast(x, int32).dtype, build.make_alu(Op.ADD, x, x).op, build.make_constant_like(x, 2.0).dtype
+    (int32, ADD, float32)
+    >>> rows = build.make_iota(2, int32)
+    >>> build.make_gather(x, build.make_expand(build.make_reshape(rows, (2, 1)), (2, 4)), 0).shape
+    (2, 4, 4)
+    >>> z = build.make_complex(x, x)
+    >>> z.dtype, build.make_real(z).dtype, build.make_imag(z).shape, build.make_as_real(z).shape
+    (complex64, float32, (3, 4), (3, 4, 2))
+    >>> build.make_as_complex(build.make_as_real(z)).shape, build.make_copy(x, "CPU:1").shape
+    ((3, 4), (3, 4))
+    >>> build.make_check(rows, "take", axis=0, size=3).shape
+    (2,)
+    >>> build.with_sizes(Op.SHRINK, x, (0, UOp.variable("n", 1, 3), 0, 4)).arg
+    (0, None, 0, 4)
 """
 
 from __future__ import annotations
@@ -39,6 +66,7 @@ __all__ = [
     "make_scan_axis",
     "make_scatter_add",
     "make_shrink",
+    "with_sizes",
 ]  # fmt: skip
 
 # Of ops that take any dtype, nothing need be asked.
@@ -148,8 +176,8 @@ def _fold_integers(op: Op, dtype: DType, operands: tuple[UOp, ...]) -> UOp | Non
     return UOp(op, dtype, (x, y)) if op in _REGROUPED else None
 
 
-def _with_sizes(op: Op, x: UOp, sizes: Sequence[SInt]) -> UOp:
-    """A movement node whose symbolic sizes are operands, in normal form."""
+def with_sizes(op: Op, x: UOp, sizes: Sequence[SInt]) -> UOp:
+    """A movement node of these sizes, in normal form, those that are symbolic as operands; the caller knows that they are right."""
     sizes = tuple(map(normalize_size, sizes))
     symbolic = tuple(s for s in sizes if isinstance(s, UOp))
     return UOp(op, x.dtype, (x, *symbolic), tuple(None if isinstance(s, UOp) else int(s) for s in sizes))
@@ -219,7 +247,7 @@ def make_reshape(x: UOp, shape: Sequence[SInt]) -> UOp:
         )  # fmt: skip
     if x.op is Op.RESHAPE:
         return make_reshape(x.source, shape)
-    return _with_sizes(Op.RESHAPE, x, shape)
+    return with_sizes(Op.RESHAPE, x, shape)
 
 
 def make_expand(x: UOp, shape: Sequence[SInt]) -> UOp:
@@ -239,7 +267,7 @@ def make_expand(x: UOp, shape: Sequence[SInt]) -> UOp:
                 operation="expand", shape=x.shape,
                 problem=f"has size {format_size(old)} on axis {axis}, which does not become {format_size(new)}",
             )  # fmt: skip
-    return _with_sizes(Op.EXPAND, x, shape)
+    return with_sizes(Op.EXPAND, x, shape)
 
 
 def make_permute(x: UOp, axes: Sequence[int]) -> UOp:
@@ -273,7 +301,7 @@ def make_pad(x: UOp, padding: Sequence[tuple[SInt, SInt]]) -> UOp:
     return (
         x
         if all(n == 0 for n in flat if isinstance(n, int)) and all(isinstance(n, int) for n in flat)
-        else _with_sizes(Op.PAD, x, flat)
+        else with_sizes(Op.PAD, x, flat)
     )
 
 
@@ -287,7 +315,7 @@ def make_shrink(x: UOp, bounds: Sequence[tuple[SInt, SInt]]) -> UOp:
             raise ShapeError(operation="shrink", shape=x.shape, problem=f"does not hold {begin}:{end}")
     if all((b, e) == (0, s) for s, (b, e) in zip(x.shape, bounds, strict=True)):
         return x
-    return _with_sizes(Op.SHRINK, x, flat)
+    return with_sizes(Op.SHRINK, x, flat)
 
 
 def make_flip(x: UOp, flags: Sequence[bool]) -> UOp:
@@ -385,7 +413,9 @@ def make_scan_axis(x: UOp, op: Op, axis: int) -> UOp:
 
 def _check_reduced(operation: str, op: Op, dtype: DType) -> None:
     if dtype.is_complex and op is not Op.ADD:
-        raise OperandError(operation=operation, found=dtype, expected=f"real numbers for {op.name}")
+        raise OperandError(
+            operation=operation, found=dtype, expected="real numbers", hint="take x.real, x.imag or x.abs()"
+        )
 
 
 def make_constant_like(x: UOp, value: bool | int | float) -> UOp:

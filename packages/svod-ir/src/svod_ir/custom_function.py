@@ -7,6 +7,20 @@ the arrays that it reads, and the numbers:
 
 In a graph it stands for the memory that it fills: of its output, or of bytes that hold all of them. Inside a CALL
 it is an effect on the arguments of the CALL, and has no arrays among its operands.
+
+Example:
+    >>> from svod_dtype import float32, int32
+    >>> from svod_ir import Op, UOp
+    >>> from svod_ir.custom_function import ArraySpec, CustomSignature, make_custom_function, read_signature
+    >>> from svod_ir.testing.programs import tensor
+    >>> x = tensor(1, 4, 3)
+    >>> outputs = [ArraySpec(float32, (4,)), ArraySpec(int32, (4,))]
+    >>> best = make_custom_function("argmax", outputs, [x], [UOp.const(int32, 1)])
+    >>> signature = read_signature(best)
+    >>> isinstance(signature, CustomSignature), signature.outputs == tuple(outputs), signature.read == (x,)
+    (True, True, True)
+    >>> signature.memory, signature.offsets
+    (ArraySpec(dtype=uint8, shape=(80,)), (0, 64))
 """
 
 from __future__ import annotations

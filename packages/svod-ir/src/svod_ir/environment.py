@@ -1,4 +1,10 @@
-"""Reading single environment variables; what the options of every distribution are parsed with."""
+"""Reading single environment variables; what the options of every distribution are parsed with.
+
+Example:
+    >>> from svod_ir.environment import read_integer, read_number, read_switch
+    >>> read_integer({"N": "3"}, "N", 1), read_number({}, "X", 0.5), read_switch({"ON": "1"}, "ON", default=False)
+    (3, 0.5, True)
+"""
 
 from __future__ import annotations
 
@@ -65,6 +71,18 @@ def remember(read: Callable[[], T], environment: Mapping[str, str]) -> Callable[
     Args:
         read: takes what it needs from `environment`.
         environment: `os.environ`, where each look-up encodes a name and decodes a value, some 0.7 us; the table below it compares at once.
+
+    Example:
+        >>> environment, calls = {"N": "3"}, []
+        >>> def read() -> int:
+        ...     calls.append("read")
+        ...     return int(environment["N"])
+        >>> read_n = remember(read, environment)
+        >>> read_n(), read_n(), len(calls)
+        (3, 3, 1)
+        >>> environment["N"] = "4"
+        >>> read_n(), len(calls)
+        (4, 2)
     """
     table = cast("Mapping[object, object]", getattr(environment, "_data", environment))
     last: tuple[dict[object, object], T] | None = None

@@ -6,6 +6,12 @@ given to `hold_across_fork`: a fork waits until nobody holds it. Either is reent
 middle of any step of a thread, and look into the same table. A call into native code that takes locks of its own, which
 nobody can renew, is made inside `delaying_forks`: a fork waits until it has returned. It also waits for imports of svod's
 modules and of those that these use (see `import_locks`).
+
+Example:
+    >>> from svod_ir.forks import delaying_forks, hold_across_fork, make_lock
+    >>> lock = make_lock()
+    >>> with lock, delaying_forks():
+    ...     pass
 """
 
 from __future__ import annotations
@@ -27,7 +33,15 @@ __all__ = ["Lock", "delaying_forks", "hold_across_fork", "make_lock"]
 
 
 class Lock(Protocol):
-    """What the locks of `threading` have."""
+    """What the locks of `threading` have.
+
+    Example:
+        >>> def call_locked(lock: Lock, work):
+        ...     with lock:
+        ...         return work()
+        >>> call_locked(make_lock(), lambda: 3)
+        3
+    """
 
     def acquire(self, blocking: bool = ..., timeout: float = ...) -> bool: ...
     def release(self) -> None: ...
@@ -69,7 +83,14 @@ _may_enter.set()
 
 
 def hold_across_fork(lock: L) -> L:
-    """Let forks wait until `lock` is free, and return it."""
+    """Let forks wait until `lock` is free, and return it.
+
+    Example:
+        >>> table, lock = {}, hold_across_fork(threading.RLock())
+        >>> with lock:  # a fork waits: the child sees both entries, or none
+        ...     table["x"] = 1
+        ...     table["y"] = 2
+    """
     key = id(lock)
     with _adding:
         _held[key] = weakref.ref(lock, lambda _: _held.pop(key, None))

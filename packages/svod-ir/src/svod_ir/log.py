@@ -1,6 +1,11 @@
 """Loggers of svod: structlog's events over the stdlib loggers `svod.*`, silent until somebody configures them.
 
 Enable them as any stdlib logger: `logging.getLogger("svod").setLevel("DEBUG")` and a handler.
+
+Example:
+    >>> from svod_ir.log import EventLogger, get_logger
+    >>> logger = get_logger("svod.mine")
+    >>> logger.info("mine.done", n_nodes=3)
 """
 
 from __future__ import annotations
@@ -18,7 +23,13 @@ logging.getLogger("svod").addHandler(logging.NullHandler())
 
 
 class EventLogger(Protocol):
-    """What a caller may do with a logger: an event's name, and its data as keywords."""
+    """What a caller may do with a logger: an event's name, and its data as keywords.
+
+    Example:
+        >>> def say_done(logger: EventLogger, n_nodes: int) -> None:
+        ...     logger.debug("mine.done", n_nodes=n_nodes)
+        >>> say_done(get_logger("mine"), 3)
+    """
 
     def debug(self, event: str, **data: object) -> None: ...
 

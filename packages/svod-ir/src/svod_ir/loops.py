@@ -12,6 +12,38 @@ complex again (AS_COMPLEX): what is repeated and chosen is real.
 
 A variable that a body reads and the graph around it binds stands among the constant operands, as its BIND: it takes a slot
 as any operand does, of which the body has no PARAM.
+
+Example:
+    >>> import numpy as np
+    >>> from svod_dtype import int32
+    >>> from svod_ir import Op, UOp, make_iota, make_reshape
+    >>> from svod_ir.evaluate import evaluate
+    >>> from svod_ir.loops import find_count, get_bodies, get_slots, make_loop, make_parameter, read_loop
+    >>> x, start = make_reshape(make_iota(6, int32), (3, 2)), make_iota(2, int32)
+    >>> slots = get_slots((start, x))
+    >>> state, row = make_parameter(start, slots[0]), make_parameter(x, slots[1], is_slice=True)
+    >>> state.shape, row.shape
+    ((2,), (2,))
+    >>> body = UOp.sink(state + row, state * 10)  # what is carried, and what is stacked
+    >>> total, seen = make_loop(body, 3, (start, x), n_carried=1, n_sliced=1)
+    >>> evaluate(total).tolist(), evaluate(seen).tolist()
+    ([6, 10], [[0, 10], [0, 20], [20, 50]])
+    >>> loop = total.source
+    >>> find_count(loop), get_bodies(loop) == (body,), read_loop(loop).carried == (start,)
+    (3, True, True)
+    >>> from svod_ir.loops import count_results, get_result_placement, get_result_shape, make_results
+    >>> count_results(loop), make_results(loop) == (total, seen)
+    (2, True)
+    >>> get_result_shape(seen), get_result_placement(seen)
+    ((3, 2), None)
+    >>> from svod_ir.loops import find_loop_fault, iter_nodes, map_bodies
+    >>> [node.op for node in iter_nodes(total) if node.op in (Op.ADD, Op.MUL)]
+    [ADD, MUL]
+    >>> doubled = map_bodies(loop, lambda body: body.with_src((body.src[0] * 2, body.src[1])))
+    >>> evaluate(make_results(doubled)[0]).tolist()
+    [16, 38]
+    >>> find_loop_fault(loop.with_src(loop.src[:2]))
+    'a LOOP has an operand for all that is carried and sliced, and a next value for all that is carried'
 """
 
 from __future__ import annotations
@@ -45,7 +77,16 @@ _BODIES: Final = frozenset({Op.LOOP, Op.SWITCH})
 
 @dataclass(frozen=True, slots=True)
 class LoopParts:
-    """The parts of a LOOP: its operands, and the values that its body gives."""
+    """The parts of a LOOP: its operands, and the values that its body gives.
+
+    Example:
+        >>> from svod_dtype import int32
+        >>> one = UOp.const(int32, 1)
+        >>> (power,) = make_loop(UOp.sink(make_parameter(one, 0) * 2), 10, (one,), n_carried=1)
+        >>> parts = read_loop(power.source)
+        >>> isinstance(parts, LoopParts), parts.count.arg, parts.carried == (one,), parts.stacked, parts.go_on
+        (True, 10, True, (), None)
+    """
 
     count: UOp
     carried: tuple[UOp, ...]
@@ -92,6 +133,15 @@ def make_switch(index: UOp, bodies: Sequence[UOp], operands: Sequence[UOp]) -> t
 
     Raises:
         GraphError: if the bodies differ in what they give, or do not fit the operands.
+
+    Example:
+        >>> from svod_dtype import int32
+        >>> from svod_ir.evaluate import evaluate
+        >>> x = UOp.const(int32, 5)
+        >>> same = make_parameter(x, 0)
+        >>> (chosen,) = make_switch(UOp.const(int32, 1), [UOp.sink(same), UOp.sink(-same)], [x])
+        >>> evaluate(chosen).item()
+        -5
     """
     arg = SwitchArg(tuple(map(_with_real_values, bodies)))
     results = _make_checked(UOp(Op.SWITCH, void, (make_cast(index, int64), *map(_to_real, operands)), arg))
@@ -144,7 +194,12 @@ def make_parameter(operand: UOp, slot: int, *, is_slice: bool = False) -> UOp:
 
 
 def make_counter(name: str, count: SInt) -> UOp:
-    """The variable of a body that is the number of the iteration, of at most `count`."""
+    """The variable of a body that is the number of the iteration, of at most `count`.
+
+    Example:
+        >>> make_counter("i", 10).bounds, make_counter("i", UOp.variable("n", 1, 8)).bounds
+        ((0, 9), (0, 7))
+    """
     return UOp.variable(name, 0, max((count if isinstance(count, int) else int(count.vmax)) - 1, 0))
 
 
@@ -161,7 +216,13 @@ def count_results(node: UOp) -> int:
 
 
 def count_slots(operand: UOp) -> int:
-    """How many slots an operand takes: one for each of its shards."""
+    """How many slots an operand takes: one for each of its shards.
+
+    Example:
+        >>> from svod_ir.testing.nodes import buffer, stack
+        >>> count_slots(buffer(1)), count_slots(stack(buffer(1), buffer(2, device="CPU:1")))
+        (1, 2)
+    """
     placement = operand.placement
     return len(placement.devices) if isinstance(placement, Sharding) else 1
 
@@ -197,7 +258,17 @@ def map_bodies(node: UOp, change: Callable[[UOp], UOp]) -> UOp:
 
 
 def list_free_variables(root: UOp) -> list[UOp]:
-    """The variables in the bodies of a graph, those of nested ones too, that are no counters of these."""
+    """The variables in the bodies of a graph, those of nested ones too, that are no counters of these.
+
+    Example:
+        >>> from svod_dtype import int32
+        >>> zero, n = UOp.const(int32, 0), UOp.variable("n", 1, 8)
+        >>> i = make_counter("i", 10)
+        >>> body = UOp.sink(make_parameter(zero, 0) + (i * n).cast(int32))
+        >>> (total,) = make_loop(body, 10, (zero,), n_carried=1, counter="i")
+        >>> list_free_variables(total) == [n], i.bounds
+        (True, (0, 9))
+    """
     found: dict[UOp, None] = {}
     for node in root.toposort():
         counter = node.arg.counter if node.op is Op.LOOP else None

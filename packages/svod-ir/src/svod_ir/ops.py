@@ -19,6 +19,12 @@ Conventions that hold everywhere:
   gate is a last operand of bool. Where a value is expected, a location means its content, until
   the add-loads pass makes the LOAD explicit. A location whose dtype has n lanes and whose index is
   a scalar is n consecutive elements; with an index of n lanes it is a gather or scatter.
+
+Example:
+    >>> from svod_dtype import float32, int32
+    >>> from svod_ir.ops import TABLE, Op, OpRow, count_operands, get_identity, takes
+    >>> isinstance(TABLE[Op.ADD], OpRow), count_operands(Op.ADD), get_identity(Op.MAX, float32), takes(Op.SIN, int32)
+    (True, 2, -inf, False)
 """
 
 from __future__ import annotations

@@ -1,4 +1,15 @@
-"""The environment variables of svod-ir."""
+"""The environment variables of svod-ir.
+
+Example:
+    >>> from svod_ir.options import IROptions, PassSelector, make_child_environment
+    >>> options = IROptions.from_env({"SVOD_CHECK": "1", "SVOD_DUMP": "lower:expand,rangeify"})
+    >>> options.check, options.dump.matches("lower", "expand"), options.dump.matches("lower", "simplify")
+    (True, True, False)
+    >>> PassSelector.parse("lower:expend", "SVOD_DUMP").find_unknown([("lower", "expand")])
+    'lower:expend'
+    >>> make_child_environment(SVOD_CHECK="values")["SVOD_CHECK"]
+    'values'
+"""
 
 from __future__ import annotations
 
@@ -68,10 +79,10 @@ class IROptions:
 
     Attributes:
         check: what is checked after each pass (`SVOD_CHECK`): `1`, the specification of its stage, and the shapes and
-            dtypes of the results; `values`, also that each pass and each rewrite rule keeps the values, which are computed
+            dtypes of the results; `values`, also that each pass and each rewrite rule preserves values, by evaluation
             before and after on random inputs; `0`, nothing.
-        dump: the passes whose result is written in text form (`SVOD_DUMP`): `*`, a pipeline, or `lower:expand`; several
-            with commas.
+        dump: the passes after which the graph is printed in text form (`SVOD_DUMP`): `*`, a pipeline, or `lower:expand`;
+            several with commas.
         stop_after: the pass after which a pipeline ends (`SVOD_STOP_AFTER`), named as for `dump`.
 
     Raises:

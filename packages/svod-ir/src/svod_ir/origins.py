@@ -6,6 +6,35 @@ weak table, from nodes to the lines of a program that built them, and a compilat
 
 A pass that rewrites a graph keeps a map from nodes to what they became. Where that map is made by
 `make_images`, labels follow by themselves: what has none below the image of a node was made for that node.
+
+Example:
+    >>> from svod_dtype import float32
+    >>> from svod_ir import BufferArg, Op, UOp
+    >>> from svod_ir.origins import Origin, add_origin, clear_origins, format_origins, get_origins
+    >>> from svod_ir.origins import has_origins, needs_origin
+    >>> y = UOp(Op.BUFFER, float32, (), BufferArg(1, 4, "CPU")) * 2.0
+    >>> clear_origins()
+    >>> needs_origin(y), has_origins()
+    (True, False)
+    >>> add_origin(y, Origin("/home/me/model.py", 3, "forward", "mul"))
+    >>> needs_origin(y), has_origins(), format_origins(get_origins(y))
+    (False, True, 'model.py:3 mul')
+    >>> from svod_ir.origins import add_gradient_origin, hand_on, make_images
+    >>> gradient, faster, joined = y * 3.0, y + 1.0, y - 1.0
+    >>> add_gradient_origin(gradient, y)
+    >>> format_origins(get_origins(gradient))
+    'model.py:3 gradient of mul'
+    >>> images = make_images()  # of a pass
+    >>> images[y] = faster
+    >>> hand_on(joined, (y, gradient))
+    >>> format_origins(get_origins(faster)), len(get_origins(joined))
+    ('model.py:3 mul', 2)
+    >>> clear_origins()
+    >>> from svod_ir.origins import get_labels, record_labels
+    >>> with record_labels({y: frozenset({7})}):
+    ...     make_images()[y] = faster
+    ...     get_labels(faster)
+    frozenset({7})
 """
 
 from __future__ import annotations

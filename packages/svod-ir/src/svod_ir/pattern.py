@@ -7,6 +7,16 @@
 - A number matches a constant of that value: a CONST, or a VCONST with that value in every lane; 0 does
   not match -0.0.
 - Commutative ops match in both orders.
+
+Example:
+    >>> from svod_ir import Op, UOp, rule
+    >>> from svod_ir.pattern import INT, const, node, var
+    >>> @rule(node(Op.ADD, var("x", INT), const("c", when=lambda c: c.arg == 0)))
+    ... def add_zero(x: UOp, c: UOp) -> UOp | None:
+    ...     'x + 0 -> x.'
+    ...     return x
+    >>> add_zero.name
+    'add_zero'
 """
 
 from __future__ import annotations
@@ -42,6 +52,11 @@ class Pattern:
 
     `ops`, `src`, `kinds` and `when` are None where anything will do. With `has_more` the node may have
     operands after those of `src`.
+
+    Example:
+        >>> twice = var("x") * 2
+        >>> isinstance(twice, Pattern), twice.is_commutative, twice.ordered().is_commutative
+        (True, True, False)
     """
 
     ops: frozenset[Op] | None = None
@@ -157,7 +172,19 @@ def const(name: str | None = None, kinds: Kinds | None = None, when: Callable[[U
 
 
 def splat(name: str | None = None, kinds: Kinds | None = None, value: object = ANYTHING) -> Pattern:
-    """A constant with one value in all its lanes (`splat_value` gives it), or with the value given."""
+    """A constant with one value in all its lanes (`splat_value` gives it), or with the value given.
+
+    Example:
+        >>> from svod_dtype import float32
+        >>> from svod_ir import rule
+        >>> @rule(var("x") / splat("c"))
+        ... def divide(x: UOp, c: UOp) -> UOp:
+        ...     'x / c -> x * (1 / c).'
+        ...     return x * (1 / splat_value(c))
+        >>> x = UOp.variable("x", 0, 9, float32)
+        >>> divide.apply(x / 4.0).right
+        CONST():f32[0.25]
+    """
     if value is ANYTHING:
         return Pattern(_CONSTANTS, (), name, kinds, when=lambda n: splat_value(n) is not None)
     assert isinstance(value, (bool, int, float))
@@ -175,7 +202,13 @@ def node(
 
 
 def splat_value(constant: UOp) -> Number | None:
-    """The value that every lane of a CONST or VCONST has, or None."""
+    """The value that every lane of a CONST or VCONST has, or None.
+
+    Example:
+        >>> from svod_dtype import float32
+        >>> splat_value(UOp.const(float32.vec(4), 2)), splat_value(UOp(Op.VCONST, float32.vec(2), (), (1.0, 2.0)))
+        (2.0, None)
+    """
     if constant.op is Op.CONST:
         return constant.arg
     if constant.op is Op.VCONST:

@@ -14,6 +14,15 @@ must be split for that. What an op cannot do on shards is done on the whole by e
 every op has a layout.
 
 DISK holds bytes and computes nothing: what is made from a file, other than the file under another shape, is on no device yet.
+
+Example:
+    >>> from svod_dtype import float32
+    >>> from svod_ir import BufferArg, Op, UOp
+    >>> from svod_ir.placement import check_devices, infer_placement, is_file, lay_out, split_evenly
+    >>> x = UOp(Op.BUFFER, float32, (), BufferArg(1, 12, "CPU"))
+    >>> infer_placement(x + 1.0), is_file("CPU"), split_evenly(7, 3)
+    ('CPU', False, (3, 2, 2))
+    >>> check_devices(x, x)
 """
 
 from __future__ import annotations
@@ -36,7 +45,16 @@ __all__ = [
 
 
 class Partition(NamedTuple):
-    """How a node is computed: where its result is, and where each operand must be (None: as it is)."""
+    """How a node is computed: where its result is, and where each operand must be (None: as it is).
+
+    Example:
+        >>> from svod_dtype import float32
+        >>> from svod_ir.testing.nodes import buffer, stack
+        >>> copies = UOp(Op.MULTI, float32, (stack(buffer(1), buffer(2, device="CPU:1")),), None)
+        >>> layout = lay_out(copies + 1.0)
+        >>> isinstance(layout, Partition), layout.result.devices, layout.operands[0]
+        (True, ('CPU', 'CPU:1'), Sharding(devices=('CPU', 'CPU:1'), axis=None, sizes=()))
+    """
 
     result: Placement
     operands: tuple[Sharding | None, ...]
@@ -107,6 +125,18 @@ def lay_out(node: UOp) -> Partition:
 
     Raises:
         DeviceMismatchError: if operands are on different devices.
+
+    Example:
+        >>> from svod_dtype import float32
+        >>> from svod_ir.build import make_reduce_axis, make_reshape
+        >>> from svod_ir.testing.nodes import buffer, stack
+        >>> rows = [make_reshape(buffer(n, 8, device=device), (2, 4)) for n, device in enumerate(("CPU", "CPU:1"))]
+        >>> x = UOp(Op.MULTI, float32, (stack(*rows),), 0)  # 4 rows, 2 on each device
+        >>> lay_out(x * 2.0).result.sizes
+        (2, 2)
+        >>> layout = lay_out(make_reduce_axis(x, Op.ADD, (1,)))
+        >>> isinstance(layout, Partition), layout.result == x.placement
+        (True, True)
     """
     found = [None if is_file(p := s.placement) else p for s in node.src]
     if node.op in (Op.AFTER, Op.BIND, Op.GRADIENT, Op.LATER):

@@ -1,6 +1,17 @@
 """Polynomials with integer coefficients over nodes: what sizes and index expressions are computed as.
 
 n * (m + 2) - 3      {(m, n): 1, (n,): 2, (): -3}
+
+Example:
+    >>> from svod_ir import UOp
+    >>> from svod_ir.polynomial import add_monomial, add_scaled, divide_monomial, get_interval, make_monomial, multiply_terms
+    >>> i, j = UOp.variable("i", 0, 3), UOp.variable("j", 0, 5)
+    >>> x, y = {make_monomial(i): 2}, {make_monomial(j): 1}
+    >>> add_monomial(x, make_monomial(), 1)  # 2 * i + 1
+    >>> get_interval(x), get_interval(add_scaled(dict(x), y, 3)), len(multiply_terms(x, y))
+    ((1, 7), (1, 22), 2)
+    >>> divide_monomial(make_monomial(i, j), make_monomial(j)) == make_monomial(i)
+    True
 """
 
 from __future__ import annotations

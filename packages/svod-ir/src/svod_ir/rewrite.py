@@ -1,4 +1,28 @@
-"""Rewriting a graph with a rule set until no rule matches any node of it."""
+"""Rewriting a graph with a rule set until no rule matches any node of it.
+
+Example:
+    >>> from svod_ir import Match, Op, RuleSet, UOp, count_matches, graph_rewrite, rule, watch_matches
+    >>> from svod_ir.pattern import var
+    >>> from svod_ir.rewrite import clear_remembered, is_watched
+    >>> @rule(var("x") + 0)
+    ... def add_zero(x: UOp) -> UOp:
+    ...     'x + 0 -> x.'
+    ...     return x
+    >>> simplify = RuleSet("simplify", (add_zero,))
+    >>> i = UOp.variable("i", 0, 9)
+    >>> padded = UOp(Op.ADD, i.dtype, (i, UOp.const(i.dtype, 0)))
+    >>> with count_matches() as counts:
+    ...     graph_rewrite(simplify, padded) is i, is_watched()
+    (True, True)
+    >>> counts["add_zero"], is_watched()
+    (1, False)
+    >>> def report(match: Match) -> None:
+    ...     print(match.rule, match.before, match.after)
+    >>> with watch_matches(report):
+    ...     _ = graph_rewrite(simplify, padded)
+    add_zero ADD(DEFINE_VAR, CONST):index DEFINE_VAR():index[VariableArg(name='i', low=0, high=9)]
+    >>> clear_remembered()  # a test may want its rules to be called again
+"""
 
 from __future__ import annotations
 

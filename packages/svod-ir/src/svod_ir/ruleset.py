@@ -29,7 +29,21 @@ __all__ = ["Rule", "RuleSet", "rule"]
 
 
 class Rule:
-    """A named rewrite: patterns, and the function that makes the replacement."""
+    """A named rewrite: patterns, and the function that makes the replacement.
+
+    Example:
+        >>> from svod_ir import rule
+        >>> from svod_ir.pattern import var
+        >>> @rule(var("x") * 1)
+        ... def times_one(x: UOp) -> UOp:
+        ...     'x * 1 -> x.'
+        ...     return x
+        >>> isinstance(times_one, Rule), times_one
+        (True, Rule(times_one: x * 1 -> x.))
+        >>> i = UOp.variable("i", 0, 9)
+        >>> times_one.apply(i) is None
+        True
+    """
 
     __slots__ = ("_matchers", "doc", "fn", "name", "patterns")
 

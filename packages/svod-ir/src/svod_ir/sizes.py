@@ -10,6 +10,17 @@ A size is a polynomial with integer coefficients over atoms: variables, and what
     min(n, 2)              n - max(n - 2, 0)
 
 The order looks at names and not at values, so that a size keeps its form when its variables are bound or freed.
+
+Example:
+    >>> from svod_ir import UOp
+    >>> from svod_ir.sizes import bounds_of_size, describe_size, divide_size, is_known_at_most, max_size, normalize_size, product, unbind
+    >>> n = UOp.variable("n", 1, 64)
+    >>> bounds_of_size(n * 2), max_size(n), describe_size(n * 2)
+    ((2, 128), 64, '2*n')
+    >>> product((2, n, 3)) is normalize_size(n * 6), divide_size(n * 6, 3) is normalize_size(n * 2)
+    (True, True)
+    >>> is_known_at_most(n, 64), unbind(n) is n
+    (True, True)
 """
 
 from __future__ import annotations

@@ -2,6 +2,19 @@
 
 Nothing in the compiler asks for a device's name; a plugin that fills in a `Target` is optimised
 like the devices that ship with svod.
+
+Example:
+    >>> from dataclasses import replace
+    >>> from svod_dtype import bfloat16, float32
+    >>> from svod_ir import Rates, Target, TensorCore
+    >>> unit = TensorCore(dims=(16, 16, 32), group=2, dtypes=(bfloat16, bfloat16, float32), cycles=16.0)
+    >>> print(unit)
+    WMMA_16_16_32_bf16_bf16_f32
+    >>> unit.operand_dtypes
+    (bfloat16x512, bfloat16x512, float32x256)
+    >>> wide = replace(Target.generic(cores=8), vector_bits=512, tensor_cores=(unit,), rates=Rates(clock=2e9))
+    >>> wide.lanes(float32), Target.generic().lanes(float32)
+    (16, 8)
 """
 
 from __future__ import annotations

@@ -3,6 +3,23 @@
 Constructing a node that exists gives the existing object, so identity is equality. Facts derived
 from a node (shape, bounds, ranges in scope, content hash) are computed once, without recursion,
 and kept on the node. The intern table holds nodes weakly: a node that nothing refers to is freed.
+
+Example:
+    >>> from svod_ir.uop import UOp, to_node
+    >>> i = UOp.variable("i", 0, 9)
+    >>> i + 1 is UOp.variable("i", 0, 9) + 1, (i + 1).bounds
+    (True, (1, 10))
+    >>> to_node(3), to_node(i) is i
+    (CONST():index[3], True)
+    >>> from svod_ir.testing import run_script
+    >>> script = '''
+    ... from svod_ir.uop import UOp, clear_interned, count_interned
+    ... i = UOp.variable("i", 0, 9)
+    ... clear_interned()
+    ... print(count_interned(), UOp.variable("i", 0, 9) is i)
+    ... '''
+    >>> print(run_script(script), end="")
+    0 False
 """
 
 from __future__ import annotations
@@ -14,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import _remove_dead_weakref  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownVariableType]
 
 from svod_dtype import DType, cast_value, index, void
+from svod_ir._size_text import format_size
 from svod_ir.args import RangeArg, VariableArg
 from svod_ir.errors import GraphError, OperandError, UndecidedError
 from svod_ir.ops import ARG_TYPES, AxisType, Op
@@ -496,6 +514,17 @@ class UOp:
             raise UndecidedError(left=left, sign=sign, right=right)
         return bool(low)
 
+    def __int__(self) -> int:
+        """The value of a constant.
+
+        Raises:
+            OperandError: of any other node: also a variable that has a value is another one in the next call.
+        """
+        if self.op is not Op.CONST:
+            hint = "compute with a size as it is, as in x.shape[0] * 2; after computing, x.numpy().shape has numbers"
+            raise OperandError(operation="int", found=f"the size {format_size(self)}", expected="a number", hint=hint)
+        return int(self.arg)
+
     def eq(self, other: Operand) -> UOp:
         """Elementwise equality (`==` compares nodes)."""
         return self.alu(Op.EQ, other)
@@ -561,7 +590,15 @@ def _arg_key(op: Op, dtype: DType, arg: Any) -> object:
 
 
 def defines(name: str) -> Callable[[Rule], Rule]:
-    """Give nodes a rule that stands in a module above this one: what fills a slot, or makes the node of a method."""
+    """Give nodes a rule that stands in a module above this one: what fills a slot, or makes the node of a method.
+
+    Example:
+        >>> @defines("double")
+        ... def double(node: UOp) -> UOp:
+        ...     return node + node
+        >>> double(UOp.variable("i", 0, 9)).bounds
+        (0, 18)
+    """
 
     def define(rule: Rule) -> Rule:
         _rules[name] = rule

@@ -37,6 +37,10 @@ class EarlyStopping:
         ...         print("stopped at", loss)
         ...         break
         stopped at 2.1
+        >>> resumed = EarlyStopping(patience=2)
+        >>> resumed.load_state_dict(stopping.state_dict())
+        >>> resumed.best
+        2.0
     """
 
     def __init__(self, patience: int, *, min_delta: float = 0.0, mode: Literal["min", "max"] = "min") -> None:

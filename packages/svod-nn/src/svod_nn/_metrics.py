@@ -83,7 +83,7 @@ def confusion_matrix(predicted: Tensor, labels: Tensor, n_classes: int) -> Tenso
             hint="both are integers of one shape: scores.argmax(-1) predicts",
         )
     places = labels.mul(n_classes).add(predicted).flatten()
-    return places.bincount(n_classes * n_classes).reshape(n_classes, n_classes)
+    return places.bincount(n_bins=n_classes * n_classes).reshape(n_classes, n_classes)
 
 
 class PrecisionRecall(NamedTuple):
@@ -136,6 +136,11 @@ class MeanMetric:
         >>> loss.update(Tensor(6.0), 1)
         >>> loss.compute().item()
         3.0
+        >>> resumed = MeanMetric()
+        >>> resumed.load_state_dict(loss.state_dict())
+        >>> loss.reset()
+        >>> resumed.compute().item(), loss.compute().item()
+        (3.0, nan)
     """
 
     def __init__(self) -> None:

@@ -59,6 +59,28 @@ class Module:
         >>> model = Scale(3)
         >>> model(Tensor([1.0, 2.0, 3.0])).tolist(), [name for name, _ in model.named_parameters()]
         ([1.0, 2.0, 3.0], ['factor'])
+        >>> from svod_nn import Linear, Sequential
+        >>> net = Sequential(Linear(3, 4), Linear(4, 2))
+        >>> [name for name, _ in net.named_modules()], len(list(net.modules()))
+        (['', '0', '1'], 3)
+        >>> len(list(net.parameters())), list(net.buffers()), list(net.named_buffers())
+        (4, [], [])
+        >>> len(net.freeze("0").trainable_parameters()), len(net.unfreeze().trainable_parameters())
+        (2, 4)
+        >>> net.eval().training, net.train().training
+        (False, True)
+        >>> state = net.state_dict()
+        >>> net.load_state_dict(state) is net
+        True
+        >>> with net.replaced({name: value * 0 for name, value in state.items()}):
+        ...     net(Tensor.ones(1, 3)).tolist()
+        [[0.0, 0.0]]
+        >>> net.to("CPU").cast("float16")(Tensor.ones(2, 3, dtype="float16")).dtype
+        float16
+        >>> Linear(3, 4).shard(("CPU", "CPU:1")).weight.device
+        ('CPU', 'CPU:1')
+        >>> Linear(3, 4).extra_repr()
+        'in_features=3, out_features=4, bias=True'
     """
 
     buffer_names: ClassVar[tuple[str, ...]] = ()
@@ -107,6 +129,20 @@ class Module:
                 raise foreign
             # Says what is missing; in a property, what was missing there.
             return object.__getattribute__(self, name)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            # An array in the place of a tensor would be no parameter, and the model would be trained without it.
+            if (
+                hasattr(value, "__array__")
+                and not isinstance(value, Tensor)
+                and isinstance(vars(self).get(name), Tensor)
+            ):
+                raise LayerArgumentError(
+                    name=type(self).__name__,
+                    problem=f"{name} is a tensor, and {type(value).__name__} is none",
+                    hint=f"write model.{name} = Tensor(array), or load_state_dict, which takes arrays",
+                )
+            object.__setattr__(self, name, value)
 
     # What there is.
 
@@ -231,11 +267,12 @@ class Module:
         """
         return {p.name: p.tensor for p in self._iter_places()}
 
-    def load_state_dict(self, state: Mapping[str, Tensor], *, strict: bool = True) -> Self:
+    def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True) -> Self:
         """Assign what a state holds, such as `svod_tensor.load_safetensors` reads; nothing is assigned if something does not fit.
 
         Args:
-            state: tensors by name, of any dtype and on any device: each module keeps its own.
+            state: tensors by name, of any dtype and on any device: each module keeps its own. Arrays of numpy, and tensors of
+                PyTorch and JAX, are copied.
             strict: whether all names must be there, and no others.
 
         Raises:
@@ -245,11 +282,12 @@ class Module:
         missing = [name for name in own if name not in state] if strict else []
         unexpected = [name for name in state if name not in own] if strict else []
         shared = [name for name in own if name in state]
-        shapes = {n: (own[n].shape, state[n].shape) for n in shared if own[n].shape != state[n].shape}
+        given = {n: v if isinstance(v := state[n], Tensor) else Tensor(v) for n in shared}
+        shapes = {n: (own[n].shape, given[n].shape) for n in shared if own[n].shape != given[n].shape}
         if missing or unexpected or shapes:
             raise StateDictError(module=type(self).__name__, missing=missing, unexpected=unexpected, shapes=shapes)
         for name in shared:
-            own[name].assign(_fit(state[name], own[name]))
+            own[name].assign(_fit(given[name], own[name]))
         Tensor.realize_batch([own[name] for name in shared])
         return self
 

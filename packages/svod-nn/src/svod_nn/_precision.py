@@ -87,6 +87,14 @@ class LossScale:
         >>> gradients, is_good = scaling.unscale({"weight": Tensor([512.0, float("inf")])})
         >>> is_good.item()
         False
+        >>> scaling.adapt(is_good)
+        >>> resumed = LossScale()
+        >>> resumed.load_state_dict(scaling.state_dict())
+        >>> resumed.scale.item()
+        512.0
+        >>> optimizer = nn.SGD({"weight": Tensor([1.0, 2.0])}, lr=0.5)
+        >>> scaling.update(optimizer, {"weight": Tensor([512.0, 0.0])}).item()
+        True
     """
 
     def __init__(

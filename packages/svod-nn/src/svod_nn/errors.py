@@ -85,7 +85,7 @@ class LayerArgumentError(UserError, ValueError):
 
 
 class RunError(UserError, ValueError):
-    """A file, or a part of a run, that has not the state which is asked for.
+    """A file, or a part of a run, that does not have the state that is asked for.
 
     Attributes:
         path: of the file, or the name of the part.

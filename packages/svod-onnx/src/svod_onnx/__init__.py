@@ -11,6 +11,22 @@ Example:
     x: float32(n)
     >>> model(x=[1.0, 2.0, 3.0])["y"].tolist()
     [1.0, 4.0, 9.0]
+    >>> square = model.to_function()
+    >>> from svod_tensor import Tensor
+    >>> square(Tensor([4.0])).tolist()
+    [16.0]
+    >>> from svod_onnx import Model, ValueInfo, load, operator
+    >>> @operator("Twice", domain="mine")
+    ... def twice(x: Tensor) -> Tensor:
+    ...     return x * 2
+    >>> doubling = load(onnx.parser.parse_model('''
+    ...     <ir_version: 10, opset_import: ["" : 21, "mine" : 1]>
+    ...     doubling (float[2] x) => (float[2] y) { y = mine.Twice(x) }
+    ... '''))
+    >>> doubling(x=[1.0, 2.0])["y"].tolist()
+    [2.0, 4.0]
+    >>> isinstance(doubling, Model), isinstance(doubling.inputs[0], ValueInfo), len(doubling.plans())
+    (True, True, 1)
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ python -m svod_onnx model.onnx
 python -m svod_onnx model.onnx --run --size batch=2          # on random inputs
 python -m svod_onnx model.onnx --run --input x=x.npy         # on an array of one's own
 python -m svod_onnx model.onnx --profile --trace run.json    # the time of each kernel and operator
+python -m svod_onnx model.onnx --tune                        # search its kernels, for later runs too
 python -m svod_onnx model.onnx --compare --bisect            # beside onnxruntime, and the first node that differs
 """
 
@@ -24,11 +25,13 @@ from svod_onnx._comparison import iter_lines
 from svod_onnx._function_bodies import is_supported
 from svod_onnx._graph import Constant, Graph, Node, ValueInfo
 from svod_onnx._model import Model
+from svod_onnx._progress import showing_compiled
 from svod_onnx._reading import ModelFile, read_model
 from svod_onnx._registry import Value
 from svod_onnx._types import find_host_type
 from svod_tensor import Tensor
 from svod_tensor.errors import UserError
+from svod_tensor.tune import searching
 
 __all__ = ["main"]
 
@@ -51,6 +54,10 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
     parser.add_argument("--profile", action="store_true", help="run it, and print the time of kernels and operators")
     parser.add_argument("--trace", metavar="FILE", help="run it, and write a trace for ui.perfetto.dev")
     parser.add_argument(
+        "--tune", action="store_true", help="run it, and search each new kernel before; later runs find the same"
+    )
+    parser.add_argument("--seconds", type=float, help="about so long for all searches together")
+    parser.add_argument(
         "--compare", action="store_true", help="run it beside onnxruntime, or onnx itself where that is not installed"
     )
     parser.add_argument("--bisect", action="store_true", help="likewise, and find the first node that differs")
@@ -59,14 +66,16 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
     try:
         file = read_model(given.model)
         written.write("\n".join(_describe(file)) + "\n")
-        if not (given.run or given.profile or given.trace or given.compare or given.bisect):
+        runs = given.run or given.profile or given.trace or given.tune
+        if not (runs or given.compare or given.bisect):
             return 0
         sizes = {name: int(size) for name, size in map(_split, given.size)}
         arrays = _fill(file, sizes, {name: np.load(path) for name, path in map(_split, given.input)})
         lines: list[str] = []
-        if given.run or given.profile or given.trace:
+        if runs:
             runnable = Model(file)
-            lines += _run(runnable, arrays)
+            with searching(written, seconds=given.seconds) if given.tune else showing_compiled(sys.stderr):
+                lines += _run(runnable, arrays)
             lines += _profile(runnable, file, prints=given.profile, trace=given.trace)
         if given.compare or given.bisect:
             model = onnx.load(given.model)  # pyright: ignore[reportUnknownMemberType]

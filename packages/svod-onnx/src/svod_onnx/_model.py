@@ -11,6 +11,7 @@ import onnx
 
 from svod_onnx._function_bodies import is_supported
 from svod_onnx._graph import Graph, ValueInfo, iter_reads
+from svod_onnx._known_runs import KnownRuns, get_form
 from svod_onnx._program import Program
 from svod_onnx._reading import ModelFile, read_model
 from svod_onnx._registry import Value
@@ -60,8 +61,7 @@ class Model:
         self._title: Final = file.title
         self._device: Final = device
         self._by_name: Final = {info.name: info for info in self.inputs}
-        # Forms of arrays that were found to be what the model takes.
-        self._accepted: Final[set[object]] = set()
+        self._known_runs: Final = KnownRuns()
         _check_operators(file)
         self._program: Final = Program(file.graph, {}, device, sizes)
         unknown = set(sizes or {}) - self._program.sizes.dimensions
@@ -78,7 +78,17 @@ class Model:
             ModelInputError: if they are not those that the model takes.
             NodeError: if a node cannot be computed.
         """
-        return self._program.run(self._convert_inputs(inputs), inputs)  # pyright: ignore[reportReturnType]
+        form = get_form(inputs)
+        known = self._known_runs.find(form, inputs)
+        if known is not None:
+            made = known.function(*[Tensor.from_numpy(inputs[name]) for name in known.inputs])
+            return dict(zip(known.outputs, made, strict=True))
+        live = self._convert_inputs(inputs, form)
+        results = self._program.run(live, inputs)
+        if form is not None and inputs.keys() == self._by_name.keys():
+            names, run = self._program.get_whole(live, inputs) if self._device is None else ((), None)
+            self._known_runs.keep(form, names, inputs, run)
+        return results  # pyright: ignore[reportReturnType]
 
     def to_function(self) -> Callable[..., Tensor | tuple[Tensor, ...]]:
         """A function of tensors, in the order of `inputs`, for use inside other programs, `jit` and `grad`.
@@ -98,14 +108,10 @@ class Model:
         """The plans (`svod_runtime.ExecutionPlan`) of all calls so far: `plan.profile()` says where the time goes."""
         return self._program.plans()
 
-    def _convert_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Value]:
-        form = _get_form(inputs)
-        if form is not None and form in self._accepted:
+    def _convert_inputs(self, inputs: Mapping[str, Any], form: object = None) -> dict[str, Value]:
+        if form is not None and form in self._known_runs:
             return {name: to_tensor(inputs[name], self._device) for name in self._by_name}
-        made = self._check_inputs(inputs)
-        if form is not None and inputs.keys() == self._by_name.keys() and len(self._accepted) < _MAX_FORMS:
-            self._accepted.add(form)
-        return made
+        return self._check_inputs(inputs)
 
     def _check_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Value]:
         unknown = inputs.keys() - self._by_name.keys()
@@ -156,19 +162,6 @@ class Model:
 
     def _refuse(self, problem: str) -> ModelInputError:
         return ModelInputError(model=self._title, problem=problem, inputs=[str(info) for info in self.inputs])
-
-
-_MAX_FORMS: Final = 4096
-
-
-def _get_form(inputs: Mapping[str, Any]) -> object | None:
-    """Names, dtypes and shapes, where all are arrays of numbers."""
-    form: list[object] = []
-    for name, value in inputs.items():
-        if type(value) is not np.ndarray or value.dtype.kind not in "biufc":
-            return None
-        form.append((name, value.dtype, value.shape))
-    return tuple(form)
 
 
 def _check_operators(file: ModelFile) -> None:

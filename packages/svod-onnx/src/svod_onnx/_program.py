@@ -8,7 +8,8 @@ and the next stage knows them. Equal numbers and equal shapes lead to the same s
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import numpy as np
@@ -17,6 +18,7 @@ from cachetools import LRUCache
 from svod_onnx._folding import FOLDED_SIZE
 from svod_onnx._graph import Graph, Node, iter_reads
 from svod_onnx._kept_weights import Weights
+from svod_onnx._preparation import prepare
 from svod_onnx._registry import Value, find_operator
 from svod_onnx._sizes import Sizes
 from svod_onnx._trace import Trace
@@ -27,7 +29,7 @@ from svod_onnx.errors import ValueNeededError
 from svod_tensor import Tensor, jit
 from svod_tensor.errors import UserError
 
-__all__ = ["Program"]
+__all__ = ["Program", "WholeRun"]
 
 _N_STAGES: Final = 64
 
@@ -58,8 +60,9 @@ class Program:
         self._roots: LRUCache[object, _Stage] = LRUCache(_N_STAGES)
         self._static: frozenset[str] = frozenset()
         self.sizes: Final = SizeVariables(graph.inputs, largest)
+        nodes, constants = prepare(graph.nodes, graph.constants, self.output_names)
         self.nodes, self.constants = _fold_constants(
-            _prune(graph), {**outer, **graph.constants}, self.output_names, device, self.kinds
+            nodes, {**outer, **constants}, self.output_names, device, self.kinds
         )
         self._weights: Final = Weights(self.constants.values())
 
@@ -105,6 +108,18 @@ class Program:
             value = next(iter([*outcome.needed, *node.inputs, ""]))
             raise ValueNeededError(node=node.title, operator=node.qualified, value=value)
         return {name: trace.values[name] for name in self.output_names}
+
+    def get_whole(
+        self, live: Mapping[str, Value], given: Mapping[str, object]
+    ) -> tuple[tuple[str, ...], WholeRun | None]:
+        """The inputs whose values count, and what computes all outputs of inputs that have the shapes of `live` and these values of
+        `given`, after a first run of them, if that was one plan.
+        """
+        static = self._static
+        key, _ = self._identify(live, static, given)
+        with self._lock:
+            stage = self._roots.get(key)
+        return tuple(sorted(static)), None if stage is None else stage.find_whole()
 
     def plans(self) -> list[Any]:
         """Those of all stages."""
@@ -194,8 +209,24 @@ class Program:
         with self._lock:
             stage = self._roots.get(key)
             if stage is None:
-                stage = self._roots[key] = _Stage(self, self.nodes, {**self.constants, **known}, is_root=True)
+                # An array of the caller's may have other values later.
+                own = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in known.items()}
+                stage = self._roots[key] = _Stage(self, self.nodes, {**self.constants, **own}, is_root=True)
             return stage
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRun:
+    """A plan that computes all outputs of a model from its inputs.
+
+    Attributes:
+        inputs: the names of the tensors that `function` takes.
+        outputs: the names of the tensors that it gives.
+    """
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    function: Callable[..., Sequence[Any]]
 
 
 class _Stage:
@@ -214,7 +245,11 @@ class _Stage:
         self._nodes: Final = nodes
         self._needed: list[str] = []
         self._on_host: list[Node] = []
+        # To look through the subgraphs of a node takes as long as a small plan.
+        self._reads: Final[dict[Node, set[str]]] = {}
         self._next: LRUCache[object, _Stage] = LRUCache(_N_STAGES)
+        self._names: tuple[str, ...] = ()
+        self._result_names: tuple[str, ...] = ()
         self._function = jit(self._compute)
         self._is_idle = self._has_weights = False
 
@@ -224,12 +259,20 @@ class _Stage:
             return {}
         if not self._has_weights:
             self._program.collect_weights(self._nodes, {**live, **self.known})
+            self._names = tuple(name for name, value in live.items() if not is_opaque(value) and name not in self.known)
             self._has_weights = True
         try:
-            return self._function({name: value for name, value in live.items() if not is_opaque(value)})
+            results = self._function(*(live[name] for name in self._names))
         except _NothingToCompute:
             self._is_idle = True
             return {}
+        return dict(zip(self._result_names, results, strict=True))
+
+    def find_whole(self) -> WholeRun | None:
+        """What runs this stage alone, if it computes every output and nothing else."""
+        if self.deferred or self._result_names != tuple(dict.fromkeys(self._program.output_names)):
+            return None
+        return WholeRun(self._names, self._result_names, self._function)
 
     def plans(self) -> list[Any]:
         """Those of this stage and of those after it."""
@@ -241,7 +284,10 @@ class _Stage:
         left: list[Node] = []
         done = 0
         for node in self.deferred:
-            is_there = host.values.keys() >= iter_reads(node)
+            reads = self._reads.get(node)
+            if reads is None:
+                reads = self._reads[node] = iter_reads(node)
+            is_there = host.values.keys() >= reads
             reads_strings = is_there and any(is_opaque(host.values[name]) for name in node.inputs if name)
             if is_there and (node in self._on_host or reads_strings):
                 host.compute(node)
@@ -260,8 +306,9 @@ class _Stage:
             stage = self._next[key] = _Stage(self._program, left, {**self.known, **known}, is_root=False)
         return stage
 
-    def _compute(self, tensors: dict[str, Any]) -> dict[str, Any]:
+    def _compute(self, *values: Any) -> tuple[Any, ...]:
         program = self._program
+        tensors = dict(zip(self._names, values, strict=True))
         trace = program.make_trace({**tensors, **self.known})
         outcome = trace.run(self._nodes, _list_missing(self._nodes, trace.values))
         if self.is_root:
@@ -269,7 +316,8 @@ class _Stage:
         self.deferred, self._needed, self._on_host = outcome.deferred, outcome.needed, outcome.on_host
         wanted = {*program.output_names, *outcome.needed}.union(*map(iter_reads, outcome.deferred))
         results: dict[str, Any] = {}
-        for name in sorted((wanted & trace.values.keys()) - tensors.keys() - self.known.keys()):
+        new = (wanted & trace.values.keys()) - tensors.keys() - self.known.keys()
+        for name in dict.fromkeys([*(name for name in program.output_names if name in new), *sorted(new)]):
             value = trace.values[name]
             if isinstance(value, Sizes):
                 results[name] = value.to_tensor()
@@ -279,7 +327,8 @@ class _Stage:
                 self.known[name] = value
         if not results:
             raise _NothingToCompute
-        return results
+        self._result_names = tuple(results)
+        return tuple(results.values())
 
 
 def _list_missing(nodes: Sequence[Node], values: Mapping[str, Value]) -> set[str]:
@@ -322,17 +371,6 @@ def _get_form(value: Value) -> object:
     if isinstance(value, Tensor):
         return value.shape, value.dtype
     return tuple(map(_get_form, value)) if isinstance(value, list) else value is None
-
-
-def _prune(graph: Graph) -> tuple[Node, ...]:
-    """The nodes that the outputs depend on."""
-    wanted = {info.name for info in graph.outputs}
-    kept: list[Node] = []
-    for node in reversed(graph.nodes):
-        if not wanted.isdisjoint(node.outputs):
-            kept.append(node)
-            wanted |= iter_reads(node)
-    return tuple(reversed(kept))
 
 
 def _fold_constants(

@@ -7,8 +7,8 @@ Parameters by position are the operands in ONNX's order, with a default or `| No
 attributes. An annotation says in which form an operand is wanted:
 
 - `Tensor`: a tensor, which may be lazy;
-- `Known`: a numpy array; where the numbers depend on inputs, the node waits for a later stage, which knows them;
-- `Ints`: likewise, as a flat list of Python integers;
+- `Known`, or `np.ndarray`: a numpy array; where the numbers depend on inputs, the node waits for a later stage, which knows them;
+- `Ints`, or `list[int]`: likewise, as a flat list of Python integers;
 - `list[Tensor]`: the elements of a sequence;
 - `Value`: whatever it is.
 
@@ -21,7 +21,8 @@ import inspect
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from types import UnionType
+from typing import Any, Final, TypeVar, get_args
 
 import numpy as np
 
@@ -153,6 +154,7 @@ def iter_operators() -> list[Operator]:
 
 
 _FORMS: Final = ("Tensor", "Known", "Ints", "list[Tensor]", "Value")
+_ALIASES: Final = {"np.ndarray": "Known", "numpy.ndarray": "Known", "list[int]": "Ints"}
 
 
 def _read_signature(function: Callable[..., object]) -> tuple[tuple[Operand, ...], frozenset[str], bool]:
@@ -165,14 +167,27 @@ def _read_signature(function: Callable[..., object]) -> tuple[tuple[Operand, ...
         elif parameter.name == "node":
             takes_node = True
         else:
-            form = str(parameter.annotation).removesuffix(" | None")
+            form, may_be_none = _read_annotation(parameter.annotation)
             if form not in _FORMS:
                 raise TypeError(
                     f"{function.__name__}: the annotation of {parameter.name} is none of {', '.join(_FORMS)}"
                 )
             is_variadic = parameter.kind is parameter.VAR_POSITIONAL
             # One that may be left out before one that may not has no default in Python: its annotation says it.
-            may_be_none = str(parameter.annotation).endswith(" | None")
             is_optional = is_variadic or may_be_none or parameter.default is not parameter.empty
             operands.append(Operand(parameter.name, form, is_optional, is_variadic))
     return tuple(operands), frozenset(attributes), takes_node
+
+
+def _read_annotation(annotation: object) -> tuple[str, bool]:
+    """The form that an annotation names, and whether it adds `| None`; Python gives it as text only where it is asked to."""
+    if isinstance(annotation, str):
+        text = annotation.removesuffix(" | None")
+        return _ALIASES.get(text, text), text != annotation
+    if annotation == Value:
+        return "Value", False
+    members = [member for member in get_args(annotation) if member is not type(None)]
+    may_be_none = isinstance(annotation, UnionType) and len(members) == 1
+    wanted: object = members[0] if may_be_none else annotation
+    forms = {Tensor: "Tensor", Known: "Known", Ints: "Ints", list[Tensor]: "list[Tensor]"}
+    return next((form for known, form in forms.items() if wanted == known), str(wanted)), may_be_none

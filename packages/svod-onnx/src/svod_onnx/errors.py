@@ -2,7 +2,7 @@
 
 UserError
 ├── ModelFileError (ValueError)          a file that is no ONNX model, or one that contradicts itself
-├── UnsupportedOperatorsError (NotImplementedError)   operators that a model needs and svod-onnx has not, all at once
+├── UnsupportedOperatorsError (NotImplementedError)   operators that a model needs and svod-onnx does not have, all at once
 ├── NodeError (ValueError)               a node that cannot be computed, with the error that says why
 ├── ModelInputError (ValueError)         inputs that a model does not take
 └── ValueNeededError (ValueError)        a value that must be known while a program is built, and depends on its inputs
@@ -41,7 +41,7 @@ class ModelFileError(UserError, ValueError):
 
 
 class MissingOperator(NamedTuple):
-    """An operator that a model needs and svod-onnx has not."""
+    """An operator that a model needs and svod-onnx does not have."""
 
     operator: str  # with its domain, where that is not the default one
     version: int
@@ -50,7 +50,7 @@ class MissingOperator(NamedTuple):
 
 
 class UnsupportedOperatorsError(UserError, NotImplementedError):
-    """Operators that a model needs and svod-onnx has not: all of them, before anything is computed.
+    """Operators that a model needs and svod-onnx does not have: all of them, before anything is computed.
 
     Attributes:
         missing: a row for each node.
@@ -66,7 +66,7 @@ class UnsupportedOperatorsError(UserError, NotImplementedError):
         if len(missing) > _N_SHOWN:
             rows.append(f"and {len(missing) - _N_SHOWN} more")
         super().__init__(
-            f"{model} needs operators that svod-onnx has not: {', '.join(names)}",
+            f"{model} needs operators that svod-onnx does not have: {', '.join(names)}",
             notes=tuple(rows),
             hint="docs/onnx-operators.md lists those that there are; `svod_onnx.operator` adds one",
         )

@@ -40,6 +40,15 @@ def get_custom_function(kind: str) -> CustomFunction:
 
 
 def clear_custom_functions() -> None:
-    """Forget every custom function that is not built in, for tests."""
+    """Forget every custom function that is not built in, for tests.
+
+    Example:
+        >>> register_custom_function("nothing", lambda buffers, variables, attrs: None)
+        >>> clear_custom_functions()
+        >>> get_custom_function("nothing")
+        Traceback (most recent call last):
+            ...
+        svod_runtime.errors.UnsupportedError: ...
+    """
     with _lock:
         _functions.clear()

@@ -35,9 +35,13 @@ class Step(Protocol):
 
     Attributes:
         is_whole: whether nothing of Python runs between what it writes, so that no Ctrl-C comes in the middle.
+        takes_addresses: whether it finds all memory by the addresses in the states of kernels.
     """
 
     is_whole: bool
+
+    @property
+    def takes_addresses(self) -> bool: ...
 
     def run(self) -> None: ...
 
@@ -68,6 +72,10 @@ class _Batch:
         # Only a launcher that says that it runs loops gets any.
         self._table = cast("Callable[[Sequence[BatchItem]], object]", launcher.make_table)(items)
         self._run = launcher.run
+
+    @property
+    def takes_addresses(self) -> bool:
+        return self.is_whole
 
     def run(self) -> None:
         try:
@@ -107,7 +115,7 @@ class _Parallel:
     """Independent kernels without a batch launcher, each called from a thread of its own."""
 
     __slots__ = ("_states",)
-    is_whole = False
+    is_whole, takes_addresses = False, True
 
     def __init__(self, states: Sequence[KernelState]) -> None:
         self._states = list(states)
@@ -149,7 +157,7 @@ class _Single:
     """One kernel, called by itself."""
 
     __slots__ = ("_state",)
-    is_whole = True
+    is_whole, takes_addresses = True, True
 
     def __init__(self, state: KernelState) -> None:
         self._state = state
@@ -168,7 +176,7 @@ class _Copy:
     """A copy between two buffers."""
 
     __slots__ = ("_buffers", "_op")
-    is_whole = True
+    is_whole, takes_addresses = True, False
 
     def __init__(self, op: PreparedCopy, buffers: Sequence[Buffer]) -> None:
         self._op, self._buffers = op, buffers
@@ -194,7 +202,7 @@ class _Custom:
     """A call of a registered Python function."""
 
     __slots__ = ("_buffers", "_op", "_variables")
-    is_whole = False
+    is_whole, takes_addresses = False, False
 
     def __init__(self, op: PreparedCustomFunction, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
         self._op, self._variables, self._buffers = op, variables, buffers
@@ -238,7 +246,7 @@ class HostLoop:
     """A loop that Python runs, iteration by iteration."""
 
     __slots__ = ("_state", "_steps")
-    is_whole = False
+    is_whole, takes_addresses = False, False
 
     def __init__(self, state: LoopState) -> None:
         self._state = state

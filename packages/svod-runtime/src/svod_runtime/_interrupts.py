@@ -26,6 +26,16 @@ class InterruptDelay:
     The first Ctrl-C is raised when the context is left; a second one is raised at once, and says so. The handler is the
     program's own in both cases: one that raises nothing goes on as it does elsewhere. Other threads than the main one
     are never interrupted, and inside another delay there is nothing to do.
+
+    Example:
+        >>> from signal import raise_signal, signal
+        >>> usual = signal(SIGINT, lambda *_: print("stopped"))
+        >>> with InterruptDelay():
+        ...     raise_signal(SIGINT)
+        ...     print("all is written")
+        all is written
+        stopped
+        >>> _ = signal(SIGINT, usual)
     """
 
     __slots__ = ("_handler",)

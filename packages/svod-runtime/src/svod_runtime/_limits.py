@@ -21,6 +21,14 @@ class Limits(NamedTuple):
     Attributes:
         operations: a second.
         levels: of its memory, the nearest first: up to how many bytes it holds, and how many it moves a second.
+
+    Example:
+        >>> near, far = (32e6, 1e12), (inf, 1e11)
+        >>> limits = Limits(operations=2e12, levels=(near, far))
+        >>> limits.get_bound(n_operations=2 * 1024**3, n_bytes=12 * 1024**2)
+        (0.001073741824, 'compute')
+        >>> limits.get_bound(n_operations=10**8, n_bytes=10**9)
+        (0.01, 'memory')
     """
 
     operations: float

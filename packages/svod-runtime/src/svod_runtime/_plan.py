@@ -16,6 +16,7 @@
     plan.buffer(ast_id).copyin(data)                      # new input data, in place
     plan.replace_buffer(index, buffer)                    # another buffer of equal size, dtype and device
     plan.execute_on({index: buffer}, {"n": 7})            # both at once, for several threads
+    plan.execute_direct(Lending((0, 1)), buffers)         # on buffers that are others at each call, and are not kept
     plan.memory_report                                    # how intermediates share memory
     plan.kernels()                                        # name, source, device, sizes, buffers of each kernel
     plan.release_intermediate_buffers(registry.remove)
@@ -34,9 +35,9 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeAlias
 
 from svod_device import Buffer
+from svod_runtime._direct_plan import DirectPlan
 from svod_runtime._execute import check_view
 from svod_runtime._interrupts import InterruptDelay
-from svod_runtime._plan_changes import ChangingPlan
 from svod_runtime._profile import KernelProfile
 from svod_runtime.errors import DonatedBufferError, ProfileError
 
@@ -52,7 +53,7 @@ Guard: TypeAlias = Callable[[Sequence[Buffer], Mapping[str, int]], None]
 """Looks at buffers that a plan filled, with the values of its variables, and raises if something is wrong."""
 
 
-class ExecutionPlan(ChangingPlan):
+class ExecutionPlan(DirectPlan):
     """Prepared ops and their buffers; made by `PlanTemplate.bind` or `ExecutionPlanBuilder.build`.
 
     Any thread may execute a plan; two that execute the same plan do so one after the other.
@@ -72,7 +73,7 @@ class ExecutionPlan(ChangingPlan):
         self._guard = guard
         self._watched: Watched | None = watched
         self._forks: list[weakref.ref[ExecutionPlan]] = []
-        self._is_at_work = False
+        self._is_checked = guard is not None or watched is not None
         self._is_watched = bool(template.views or template.donated_indices)
 
     def __repr__(self) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from svod_ir.origins import Origin
     from svod_runtime._plan_form import PlanForm
 
-__all__ = ["LARGE", "MAX_PATTERNS", "ChangingPlan"]
+__all__ = ["LARGE", "MAX_PATTERNS", "ChangingPlan", "make_blank"]
 
 LARGE: Final = 1 << 16
 """Bytes from which on a plan keeps no memory of a call: writing a buffer's address again at each call takes less than filling it."""
@@ -39,6 +39,8 @@ class ChangingPlan(PlanView):
         origins: Mapping[int, tuple[Origin, ...]],
     ) -> None:
         super().__init__(template, buffers, input_ids, origins)
+        self.is_used_again = False
+        """Whether it computed something else before what it was bound to last."""
         self._given: dict[str, int] = {}
         self._sharing: Sharing | None = None
         self._arranged: dict[Pattern, tuple[list[list[int]], list[Step]]] = {}
@@ -49,6 +51,8 @@ class ChangingPlan(PlanView):
         # Buffers that are the caller's, and what stands for those of them that the plan does not keep until the next call.
         self._lent: Collection[int] = ()
         self._blanks: dict[int, Buffer] = {}
+        # What a caller lends at each call, as long as nothing else puts buffers there: all of them are blanks.
+        self._direct: object = None
         if values:
             self._change_variables(values)
         self._make_steps()
@@ -73,15 +77,16 @@ class ChangingPlan(PlanView):
     def lend(self, indices: frozenset[int]) -> None:
         """Know that these buffers are others' alone, and keep none of them."""
         with self._lock:
+            self._take_back()
             self._lent = indices
             if self._blanks.keys() != indices:
-                self._blanks = {index: _make_blank(self._buffers[index]) for index in indices}
+                self._blanks = {index: make_blank(self._buffers[index]) for index in indices}
             self._let_go()
 
     def renew(self, buffers: Mapping[int, Buffer], input_ids: Sequence[int] | None) -> None:
         """Be a plan on these buffers, all that were lent, of which the inputs have these AST ids."""
         with self._lock:
-            self._lent, self._input_ids = (), input_ids
+            self._lent, self._input_ids, self.is_used_again = (), input_ids, True
             self._replace(buffers)
 
     def _borrow(self, lent: Collection[int], replacements: Mapping[int, Buffer]) -> None:
@@ -91,7 +96,7 @@ class ChangingPlan(PlanView):
         self._lent = lent
         outputs, given = self._template.output_indices, [(index, replacements[index]) for index in lent]
         self._blanks = {
-            index: _make_blank(buffer) for index, buffer in given if index in outputs or buffer.nbytes >= LARGE
+            index: make_blank(buffer) for index, buffer in given if index in outputs or buffer.nbytes >= LARGE
         }
 
     def _let_go(self) -> None:
@@ -104,9 +109,10 @@ class ChangingPlan(PlanView):
         """Have memory of its own where a call lent its, which is not this plan's to write: zeros, since they are indices too."""
         lent, self._lent = self._lent, ()
         if lent:
-            self._replace({index: _make_blank(self._buffers[index]) for index in lent})
+            self._replace({index: make_blank(self._buffers[index]) for index in lent})
 
     def _replace(self, replacements: Mapping[int, Buffer]) -> None:
+        self._direct = None
         buffers, n_buffers = self._buffers, len(self._buffers)
         changes: dict[int, Buffer] = {}
         addresses: dict[int, int] = {}
@@ -134,18 +140,23 @@ class ChangingPlan(PlanView):
         if self._is_stale:
             self._renew()
         self._is_stale = True
-        sharing = self._sharing
-        if sharing is None or not changes.keys() <= sharing.moving:
-            sharing = self._start_sharing(changes)
-        before, pattern = sharing.pattern, sharing.follow(buffers, changes)
+        pattern = self._follow(changes)
         words = self._words
         for index, buffer in changes.items():
             buffers[index], address = buffer, addresses[index]
             for words_of_op, position, offset in words[index]:
                 words_of_op[position] = address + offset
-        if pattern is not before and pattern != before:
+        if pattern is not None:
             self._rearrange(pattern)
         self._is_stale = False
+
+    def _follow(self, changes: Mapping[int, Buffer]) -> Pattern | None:
+        """How buffers share memory with `changes` in their places, if that is another way than before."""
+        sharing = self._sharing
+        if sharing is None or not changes.keys() <= sharing.moving:
+            sharing = self._start_sharing(changes)
+        before, pattern = sharing.pattern, sharing.follow(self._buffers, changes)
+        return None if pattern is before or pattern == before else pattern
 
     def _start_sharing(self, changes: Iterable[int]) -> Sharing:
         """Follow how these buffers share memory too, from now on."""
@@ -236,6 +247,7 @@ class ChangingPlan(PlanView):
 
     def _renew(self) -> None:
         """Derive everything from buffers and variables again: an interrupt came while one of them changed."""
+        self._direct = None
         bases = {i: buffer for i, buffer in enumerate(self._buffers) if i not in self._template.view_indices}
         for index, view in self._view_parts(bases).items():
             self._buffers[index] = view
@@ -255,5 +267,6 @@ class ChangingPlan(PlanView):
         self._is_stale = False
 
 
-def _make_blank(like: Buffer) -> Buffer:
+def make_blank(like: Buffer) -> Buffer:
+    """Memory that stands for what a plan does not keep, which has none until somebody looks: zeros."""
     return Buffer(get_allocator(like.device), like.dtype, like.size, zeroed=True)

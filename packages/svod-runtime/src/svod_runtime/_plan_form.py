@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from svod_device import Buffer
@@ -93,16 +95,49 @@ class PlanForm:
     def retire(self, plan: object) -> None:
         """Take back a plan that nobody else has any more. A form makes no plans, and has no use for it."""
 
-    def place(self, inputs: Sequence[Buffer]) -> list[Buffer]:
+    @cached_property
+    def spare_bytes(self) -> int | None:
+        """The memory of a plan that is neither input nor output, where inputs and outputs may be smaller; None where they may not.
+
+        They may where there are only kernels, and inputs and outputs are no parts of other memory.
+        """
+        n_inputs, n_parts = len(self._forms), Counter(place.base for place in self._places)
+        outputs = self._sized_outputs
+        named = {n_inputs + number for number in outputs if number is not None}
+        is_whole = all(
+            part is None and (base < n_inputs or n_parts[base] == 1)
+            for base, part in self._places
+            if base < n_inputs or base in named
+        )
+        is_own = None not in outputs and len(named) == len(outputs)
+        if not (is_whole and is_own) or len(self.kernels) < len(self.ops) or self.donated_indices:
+            return None
+        return sum(make().nbytes for number, make in enumerate(self._makers) if n_inputs + number not in named)
+
+    @cached_property
+    def _sized_outputs(self) -> list[int | None]:
+        """For each output, which new memory it is."""
+        n_inputs, bases = len(self._forms), [self._places[index].base for index in self.output_indices]
+        return [base - n_inputs if base >= n_inputs else None for base in bases]
+
+    def place(self, inputs: Sequence[Buffer], output_sizes: Sequence[int] | None = None) -> list[Buffer]:
         """The buffers of a plan on these inputs, with new memory for everything else.
+
+        Args:
+            inputs: each like the one that the form was made with.
+            output_sizes: the elements of each output, where `spare_bytes` is a number; inputs may then be smaller, too.
 
         Raises:
             PlanError: if an input has another size, dtype or device, is written but read-only, or if inputs
                 share memory with each other in another way than those that the form was made with.
             OutOfMemoryError: if a buffer gets no memory.
         """
-        self._check_inputs(inputs)
-        bases = [*inputs, *(make() for make in self._makers)]
+        self._check_inputs(inputs, may_be_smaller=output_sizes is not None)
+        made = [make() for make in self._makers]
+        for number, size in zip(self._sized_outputs, output_sizes or (), strict=False):
+            assert number is not None
+            made[number] = Buffer(made[number].allocator, made[number].dtype, size)
+        bases = [*inputs, *made]
         return [_take_part(bases[base], part) for base, part in self._places]
 
     def copy_buffers(self, buffers: Sequence[Buffer]) -> list[Buffer]:
@@ -112,11 +147,12 @@ class PlanForm:
         pairs = zip(buffers, self._places, strict=True)
         return [own if base < n_inputs else _take_part(new[base - n_inputs], part) for own, (base, part) in pairs]
 
-    def _check_inputs(self, inputs: Sequence[Buffer]) -> None:
+    def _check_inputs(self, inputs: Sequence[Buffer], *, may_be_smaller: bool = False) -> None:
         if len(inputs) != len(self._forms):
             raise PlanError(op="plan", problem=f"takes {len(self._forms)} inputs, got {len(inputs)}")
         for position, (buffer, form) in enumerate(zip(inputs, self._forms, strict=True)):
-            if (buffer.nbytes, buffer.dtype, buffer.device) != form:
+            nbytes = form[0] if may_be_smaller and buffer.nbytes < form[0] else buffer.nbytes
+            if (nbytes, buffer.dtype, buffer.device) != form:
                 raise PlanError(op="plan", problem=f"input {position} is {_show_form(form)}, which {buffer} cannot be")
         for position in self._written_inputs:
             if not inputs[position].is_writable:

@@ -90,7 +90,24 @@ class PreparedCopy:
 
 @dataclass(frozen=True, slots=True)
 class PreparedBufferView:
-    """State that buffer `buffer_indices[0]` is `byte_size` bytes of `buffer_indices[1]` from `byte_offset` on."""
+    """State that buffer `buffer_indices[0]` is `byte_size` bytes of `buffer_indices[1]` from `byte_offset` on.
+
+    Example:
+        >>> import numpy as np
+        >>> from svod_device import get_allocator
+        >>> from svod_dtype import float32
+        >>> from svod_runtime import ExecutionPlanBuilder
+        >>> whole = Buffer(get_allocator("CPU"), float32, 4)
+        >>> builder = ExecutionPlanBuilder("CPU")
+        >>> base, part = builder.add_buffer(1, whole), builder.add_buffer(2, whole.view(8, 8))
+        >>> _ = builder.add_op(PreparedBufferView(id=0, buffer_indices=(part, base), byte_offset=8, byte_size=8))
+        >>> builder.set_output_buffer(part)
+        >>> plan = builder.build()
+        >>> plan.buffer(1).copyin(np.array([1, 2, 3, 4], "float32"))
+        >>> plan.execute()
+        >>> plan.output_buffer.as_numpy().tolist()
+        [3.0, 4.0]
+    """
 
     id: int
     buffer_indices: tuple[int, ...]

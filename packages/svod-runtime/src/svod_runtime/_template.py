@@ -45,7 +45,24 @@ class _Renewal(NamedTuple):
 
 
 class PlanTemplate(PlanForm):
-    """A form that makes plans; made by `ExecutionPlanBuilder`."""
+    """A form that makes plans; made by `ExecutionPlanBuilder`.
+
+    Example:
+        >>> from svod_device import get_allocator
+        >>> from svod_dtype import int32
+        >>> from svod_runtime import ExecutionPlanBuilder
+        >>> first, second, out = (Buffer(get_allocator("CPU"), int32, 2) for _ in range(3))
+        >>> builder = ExecutionPlanBuilder("CPU")
+        >>> source, copied = builder.add_buffer(1, first), builder.add_buffer(2, out)
+        >>> _ = builder.add_op(PreparedCopy(id=0, buffer_indices=(copied, source)))
+        >>> builder.set_output_buffer(copied)
+        >>> template = builder.build_template(inputs=[first])
+        >>> second.copyin(memoryview(bytes([7, 0, 0, 0, 8, 0, 0, 0])))
+        >>> plan = template.bind([second])
+        >>> plan.execute()
+        >>> plan.output_buffer.as_numpy().tolist()
+        [7, 8]
+    """
 
     @cached_property
     def _retired(self) -> list[ExecutionPlan]:
@@ -103,6 +120,7 @@ class PlanTemplate(PlanForm):
         origins: Mapping[int, tuple[Origin, ...]] | None = None,
         guard: Guard | None = None,
         watched: Watched | None = None,
+        output_sizes: Sequence[int] | None = None,
     ) -> ExecutionPlan:
         """A plan on these inputs, and on new memory for everything else.
 
@@ -114,6 +132,8 @@ class PlanTemplate(PlanForm):
             guard: gets the guarded buffers and the values of the variables after each execution, and raises if it
                 finds there that the results mean nothing.
             watched: what no kernel may make of arguments without it; kernels then run one by one.
+            output_sizes: the elements of each output where the values of variables say that it has fewer than the
+                template has room for, and inputs may be smaller, too; for templates with `spare_bytes`.
 
         Raises:
             PlanError: if an input has another size, dtype or device, is written but read-only, or if inputs
@@ -125,4 +145,4 @@ class PlanTemplate(PlanForm):
             again = self._use_again(inputs, ids)
             if again is not None:
                 return again
-        return ExecutionPlan(self, self.place(inputs), values or {}, ids, origins or {}, guard, watched)
+        return ExecutionPlan(self, self.place(inputs, output_sizes), values or {}, ids, origins or {}, guard, watched)

@@ -20,12 +20,27 @@ def stride_cost(stride: int | None, access: UOp, axis: UOp, n_lanes: int, *, is_
     if stride in (0, 1):
         return 1 if stride == 0 else 1 / n_lanes
     is_gated = len(access.src) > 2 and axis in access.src[2].ranges
-    if stride is None and is_read:
-        # A lookup: a gather takes as long as reading its elements one by one.
+    if stride is None and is_read and not _is_even(access.position, axis):
+        # A lookup: a gather takes as long as reading its elements one by one. Rows of a size that is not known are far apart.
         return 1
     if stride is None or abs(stride) > MAX_STRIDE or is_gated or not is_read:
         return 2
     return abs(stride) / n_lanes
+
+
+def _is_even(expression: UOp, r: UOp) -> bool:
+    """Whether `expression` grows by the same amount whenever `r` grows by 1, be it one that is known when the kernel runs."""
+    if r not in expression.ranges:
+        return True
+    match expression.op:
+        case Op.RANGE:
+            return True
+        case Op.ADD | Op.SUB | Op.NEG | Op.CAST | Op.AFTER:
+            return all(_is_even(s, r) for s in expression.src)
+        case Op.MUL:
+            return sum(bool(s.ranges) for s in expression.src) < 2 and all(_is_even(s, r) for s in expression.src)
+        case _:
+            return False
 
 
 def find_stride(expression: UOp, r: UOp) -> int | None:

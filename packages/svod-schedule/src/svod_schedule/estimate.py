@@ -1,4 +1,17 @@
-"""How much a kernel does: what a profile divides its time by."""
+"""How much a kernel does: what a profile divides its time by.
+
+Example:
+    >>> from svod_dtype import float32, void
+    >>> from svod_ir import AxisType, KernelInfo, Op, ParamArg, Target, UOp
+    >>> out, x = (UOp(Op.PARAM, float32, (), ParamArg(slot, 64)) for slot in range(2))
+    >>> i = UOp.range(64, 0, AxisType.LOOP)
+    >>> kernel = UOp(Op.SINK, void, (out.index(i).store(x.index(i) * 2.0).end(i),), KernelInfo("double"))
+    >>> from svod_schedule.estimate import Work, estimate_work
+    >>> estimate_work(kernel)
+    Work(n_operations=64, n_bytes=512)
+    >>> estimate_work(kernel) == Work(n_operations=64, n_bytes=2 * 64 * 4)
+    True
+"""
 
 from __future__ import annotations
 

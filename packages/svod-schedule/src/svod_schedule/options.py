@@ -1,4 +1,13 @@
-"""How kernels are optimised, and what the environment may say about it: the only reader of the environment in svod-schedule."""
+"""How kernels are optimised, and what the environment may say about it: the only reader of the environment in svod-schedule.
+
+Example:
+    >>> from svod_schedule import OptimizerConfig
+    >>> from svod_schedule.options import read_search
+    >>> OptimizerConfig(strategy="none").strategy
+    'none'
+    >>> read_search(width=2, kernel_seconds=5.0, plan_seconds=None).width
+    2
+"""
 
 from __future__ import annotations
 
@@ -40,7 +49,7 @@ class OptimizerConfig:
     Attributes:
         strategy: `heuristic` reads the kernel and the target, `none` leaves kernels as they are (`SVOD_NOOPT=1`), `beam`
             searches around the heuristics' choice and measures what it tries.
-        width: how many kernels a round of the search goes on from (`SVOD_BEAM`); naming 1 or more there asks for `beam`.
+        width: how many candidates each round of the search keeps (`SVOD_BEAM`); naming 1 or more there asks for `beam`.
         kernel_seconds: how long the search for one kernel may take (`BEAM_TIMEOUT`).
         plan_seconds: how long all searches of one plan may take together (`BEAM_PLAN_TIMEOUT`).
         compile_seconds: how long one candidate may take to compile (`BEAM_TIMEOUT_SEC`); its run is not counted.

@@ -3,6 +3,22 @@
 `python -m svod_schedule.pipeline` prints it. The runner does the timing, logging, dumping and checking;
 a pass is a function from graph to graph and does nothing else. A table with passes of your own is made
 from it by `with_pass`, and runs where a `Context` names it.
+
+Example:
+    >>> from svod_dtype import float32
+    >>> from svod_ir import BufferArg, Op, Target, UOp, make_reduce_axis, make_reshape
+    >>> from svod_schedule.pipeline import PIPELINES, Context, Pass, PassTable, compile_kernel, format_table, run_pipeline
+    >>> x = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, 12, "CPU")), (3, 4))
+    >>> context = Context(target=Target.generic(cores=1))
+    >>> ranged = run_pipeline("rangeify", UOp.sink(make_reduce_axis(x + 1.0, Op.ADD, (1,))), context)
+    >>> (call,) = run_pipeline("kernelize", ranged, context).iter_ops(Op.CALL)
+    >>> optimized, linear = compile_kernel(call.body, context)
+    >>> optimized.op, len(linear) > 5
+    (SINK, True)
+    >>> nothing = Pass("nothing", lambda graph, _: graph, "changes nothing", stage="lowering")
+    >>> table = PIPELINES.with_pass("lower", nothing, before="expand")
+    >>> isinstance(table, PassTable), "expand" in format_table()
+    (True, True)
 """
 
 from __future__ import annotations
@@ -170,6 +186,11 @@ class Context:
         """The target of one of the devices in a graph."""
         return self.targets.get(device, self.target)
 
+    def count_cores(self, device: str) -> int | None:
+        """How many cores of a device take loops of their own; None where work-items of a grid do."""
+        target = self.target_of(device)
+        return None if target.has_local else target.cores
+
     @property
     def max_buffers(self) -> int | None:
         """The most arguments of a kernel on any of the devices, None where there is no limit."""
@@ -181,15 +202,15 @@ class Context:
 _RANGEIFY: Final = (
     Pass("split-complex", lambda g, _: split_complex(g), "writes complex numbers as pairs of real ones", "graph"),
     # What waits for a complex number waits for both of its parts.
-    Pass("release-events", lambda g, _: release_events(g), "lets a LATER wait only for what is computed anyway", "graph", after=("split-complex",)),
+    Pass("release-events", lambda g, _: release_events(g), "makes a LATER node wait only for values that are computed anyway", "graph", after=("split-complex",)),
     # What is left of events are values that every pass writes as it does any other.
     Pass("shard-values", lambda g, _: shard_values(g), "computes what lies on several devices on each of them", "graph", after=("release-events",)),
     # Each shard of what a loop carries is an operand of its own.
-    Pass("simplify-loops", lambda g, _: simplify_loops(g), "leaves of loops and choices what must be repeated and chosen", "graph", after=("shard-values",)),
+    Pass("simplify-loops", lambda g, _: simplify_loops(g), "moves out of loops and choices what need not be repeated or chosen", "graph", after=("shard-values",)),
     # Each device reduces its shards first, and then all of them meet; iterations that are written out reduce as well.
     Pass("all-reduce", lambda g, _: all_reduce(g), "reduces the shards of several devices by copies and ordinary ops", "graph", after=("shard-values", "simplify-loops")),
     # Each device adds up at all places what it has.
-    Pass("gather-sums", lambda g, _: gather_sums(g), "makes sums at places in equal steps reductions", "graph", after=("shard-values",)),
+    Pass("gather-sums", lambda g, _: gather_sums(g), "turns scattered sums at positions in equal steps into reductions", "graph", after=("shard-values",)),
     # What is stored, and what must be copied before it changes, are questions of one device.
     Pass("protect-assigned", lambda g, _: protect_assigned(g), "computes what is assigned before the memory that it reads changes", "graph", after=("shard-values",)),
     # A reduction is no memory, as sums one after the other are.
@@ -197,21 +218,21 @@ _RANGEIFY: Final = (
     # A result has a reader of its own, so that it keeps the order of axes that was asked for.
     Pass("permute-early", lambda g, _: permute_early(g), "computes reductions in the axis order in which they are read", "graph", after=("mark-results",)),
     # What a reduction reads in which order is known once its axes have theirs, and its parts are no longer whole.
-    Pass("store-transposed", lambda g, c: store_transposed(g, c.device, lambda d: not c.target_of(d).has_local), "copies operands whose rows would push each other out of the caches", "graph", after=("permute-early",)),
+    Pass("store-transposed", lambda g, c: store_transposed(g, c.device, lambda d: not c.target_of(d).has_local), "copies operands whose elements are read far from each other", "graph", after=("permute-early",)),
     # Copies are made of what is multiplied; a choice among products stands in front of that.
-    Pass("skip-padding", lambda g, c: skip_padding(g, c.device, lambda d: not c.target_of(d).has_local), "adds up products with what windows see, and not with the padding", "graph", after=("store-transposed",)),
+    Pass("skip-padding", lambda g, c: skip_padding(g, c.device, lambda d: not c.target_of(d).has_local), "sums products over what a window sees, not over the padding", "graph", after=("store-transposed",)),
     # The parts of a split reduction are results of their own, so results are marked first.
-    Pass("split-reduce", lambda g, _: split_reduce(g), "reduces long axes in two steps", "graph", after=("mark-results", "store-transposed")),
+    Pass("split-reduce", lambda g, c: split_reduce(g, c.count_cores), "reduces long axes in two steps", "graph", after=("mark-results", "store-transposed")),
     # The parts of a split reduction are stored already.
-    Pass("limit-buffers", lambda g, c: limit_buffers(g, c.max_buffers), "stores parts of what reads more memory than a kernel may take", "graph", after=("split-reduce",)),
-    Pass("range-values", lambda g, c: range_values(g, c.device, lambda d: not c.target_of(d).has_local), "chooses what is stored and writes it as expressions over loops", "ranged", after=("split-reduce", "limit-buffers")),
+    Pass("limit-buffers", lambda g, c: limit_buffers(g, c.max_buffers), "stores intermediate values where a kernel would read more buffers than it may", "graph", after=("split-reduce",)),
+    Pass("range-values", lambda g, c: range_values(g, c.device, lambda d: not c.target_of(d).has_local), "chooses which values are stored and writes them as expressions over loops", "ranged", after=("split-reduce", "limit-buffers")),
 )  # fmt: skip
 
 _KERNELIZE: Final = (
     Pass("cut-kernels", lambda g, c: cut_kernels(g, lambda body, device: _make_body(body, device, c), c.max_buffers), "gives each stored value a buffer and a kernel", "kernel graph"),
-    Pass("join-kernels", lambda g, c: join_kernels(g, c.max_buffers), "computes in one kernel what goes through the same memory", "kernel graph", after=("cut-kernels",)),
+    Pass("join-kernels", lambda g, c: join_kernels(g, c.max_buffers), "joins kernels that go through the same memory", "kernel graph", after=("cut-kernels",)),
     # Where a kernel begins to read is compared as a constant.
-    Pass("share-bodies", lambda g, _: share_bodies(g), "makes kernels that begin to read at different places one", "kernel graph", after=("cut-kernels", "join-kernels")),
+    Pass("share-bodies", lambda g, _: share_bodies(g), "merges kernels that differ only in where they begin to read", "kernel graph", after=("cut-kernels", "join-kernels")),
 )  # fmt: skip
 
 _OPTIMIZE: Final = (
@@ -226,7 +247,7 @@ _OPTIMIZE: Final = (
 _LOWER: Final = (
     Pass("simplify-indices", lambda g, _: simplify_indices(g), "simplifies what the opts made of indices", "kernel"),
     # Which loops are lanes and copies is known; what is left of a sum is a loop over scalars until expand.
-    Pass("narrow-sums", lambda g, _: narrow_sums(g), "leaves of long loops what is 0 by choice", "lowering", after=("simplify-indices",)),
+    Pass("narrow-sums", lambda g, _: narrow_sums(g), "shortens loops over terms that a condition makes 0", "lowering", after=("simplify-indices",)),
     # Done on scalars, before expand writes out the copies.
     Pass("decompose-math", lambda g, c: decompose_math(g, c.target), "writes transcendental functions as polynomials", "lowering"),
     # The places in shared memory are addresses like any other, for expand to take in vectors.
@@ -236,7 +257,7 @@ _LOWER: Final = (
     Pass("block-sums", lambda g, _: block_sums(g), "splits long floating-point sums in blocks, for accuracy", "lowering", after=("expand",)),
     # An accumulator has the lanes that expand gave to its reduction.
     Pass("accumulate", lambda g, _: accumulate(g), "turns reductions and scans into registers that loops update", "lowering", after=("expand",)),
-    Pass("place-launch-axes", lambda g, c: place_launch_axes(g, c.target), "makes parallel axes numbers that the launch gives", "lowering", after=("accumulate",)),
+    Pass("place-launch-axes", lambda g, c: place_launch_axes(g, c.target), "replaces parallel axes by the indices of the launch", "lowering", after=("accumulate",)),
     Pass("add-loads", lambda g, _: add_loads(g), "makes each read of memory a LOAD", "lowering", after=("accumulate",)),
     # Whether a vector has a rare argument is known once there are vectors; the branch is a loop, whose end is an index.
     Pass("branch-rare", lambda g, c: branch_rare(g, c.target), "computes what rare arguments need in loops of at most one iteration", "lowering", after=("add-loads",)),

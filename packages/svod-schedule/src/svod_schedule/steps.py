@@ -6,6 +6,23 @@
     lower      OptimizedKernel → LoweredKernel     writes a kernel in what its target has
 
 Each runs the passes of one pipeline, whose table `python -m svod_schedule.pipeline` prints.
+
+Example:
+    >>> from svod_dtype import float32
+    >>> from svod_ir import BufferArg, Op, Target, UOp, make_reduce_axis, make_reshape
+    >>> from svod_schedule.pipeline import Context
+    >>> from svod_schedule.steps import OptimizedKernel, kernelize, lower, optimize, rangeify
+    >>> x = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, 12, "CPU")), (3, 4))
+    >>> context = Context(target=Target.generic(cores=1))
+    >>> kernels = kernelize(rangeify(UOp.sink(make_reduce_axis(x + 1.0, Op.ADD, (1,))), context), context)
+    >>> (call,) = kernels.iter_ops(Op.CALL)
+    >>> optimized = optimize(call.body, context)
+    >>> isinstance(optimized, OptimizedKernel), optimized.sink.op
+    (True, SINK)
+    >>> lowered = lower(optimized, context)
+    >>> from svod_schedule.linearize import linearize
+    >>> len(linearize(lowered)) > 5
+    True
 """
 
 from __future__ import annotations

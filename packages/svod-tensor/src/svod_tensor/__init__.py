@@ -47,6 +47,24 @@ if TYPE_CHECKING:
     from svod_tensor.capture.dependencies import depend_on
     from svod_tensor.capture.function import jit
     from svod_tensor.engine.caches import caches, clear_caches
+    from svod_tensor.functions.activation import (
+        elu,
+        gelu,
+        glu,
+        hardsigmoid,
+        hardswish,
+        leaky_relu,
+        log_softmax,
+        mish,
+        relu,
+        relu6,
+        selu,
+        silu,
+        softmax,
+        softplus,
+        softsign,
+        swish,
+    )
     from svod_tensor.functions.arithmetic import (
         abs,
         add,
@@ -54,32 +72,46 @@ if TYPE_CHECKING:
         divide,
         floor,
         floor_divide,
+        fmod,
+        lerp,
+        mod,
         multiply,
         negative,
         positive,
         pow,
+        power,
         reciprocal,
         remainder,
+        rint,
         round,
         sign,
         square,
         subtract,
+        true_divide,
         trunc,
     )
+    from svod_tensor.functions.base import copy
     from svod_tensor.functions.bitwise import (
         bitwise_and,
         bitwise_invert,
         bitwise_left_shift,
+        bitwise_not,
         bitwise_or,
         bitwise_right_shift,
         bitwise_xor,
+        invert,
+        left_shift,
+        right_shift,
     )
     from svod_tensor.functions.comparison import (
         clip,
         copysign,
         equal,
+        fmax,
+        fmin,
         greater,
         greater_equal,
+        isclose,
         isfinite,
         isinf,
         isnan,
@@ -91,11 +123,22 @@ if TYPE_CHECKING:
         not_equal,
         signbit,
     )
-    from svod_tensor.functions.complexes import conj, imag, real
+    from svod_tensor.functions.complexes import angle, as_complex, as_real, conj, conjugate, imag, real
     from svod_tensor.functions.conversion import astype
     from svod_tensor.functions.creation import empty_like, full_like, ones_like, zeros_like
-    from svod_tensor.functions.cumulative import cumulative_prod, cumulative_sum, diff
-    from svod_tensor.functions.cutting import roll, tril, triu
+    from svod_tensor.functions.cumulative import (
+        cumargmax,
+        cumargmin,
+        cummax,
+        cummin,
+        cumprod,
+        cumsum,
+        cumulative_prod,
+        cumulative_sum,
+        diff,
+    )
+    from svod_tensor.functions.curves import central_differences, interp, polyval, trapezoid
+    from svod_tensor.functions.cutting import diag, diagonal, pad, roll, tril, triu
     from svod_tensor.functions.data_types import (
         broadcast_arrays,
         broadcast_shapes,
@@ -105,32 +148,118 @@ if TYPE_CHECKING:
         isdtype,
         result_type,
     )
-    from svod_tensor.functions.exponential import exp, expm1, hypot, log, log1p, log2, log10, logaddexp, sqrt
-    from svod_tensor.functions.indexing import take, take_along_axis
+    from svod_tensor.functions.divisors import gcd, lcm
+    from svod_tensor.functions.exponential import (
+        cbrt,
+        erf,
+        exp,
+        exp2,
+        expm1,
+        hypot,
+        log,
+        log1p,
+        log2,
+        log10,
+        logaddexp,
+        rsqrt,
+        sigmoid,
+        sqrt,
+    )
+    from svod_tensor.functions.indexing import (
+        embedding,
+        gather,
+        masked_fill,
+        masked_select,
+        one_hot,
+        take,
+        take_along_axis,
+    )
     from svod_tensor.functions.information import __array_namespace_info__
-    from svod_tensor.functions.joining import repeat, tile, unstack
+    from svod_tensor.functions.joining import repeat, repeat_interleave, split, tile, unstack
     from svod_tensor.functions.joining_several import concat, meshgrid, stack
-    from svod_tensor.functions.logic import logical_and, logical_not, logical_or, logical_xor, where
+    from svod_tensor.functions.logic import heaviside, logical_and, logical_not, logical_or, logical_xor, where
     from svod_tensor.functions.making import arange, asarray, empty, eye, from_dlpack, full, linspace, ones, zeros
+    from svod_tensor.functions.missing import nan_to_num, nanargmax, nanargmin, nancumprod, nancumsum, nanstd, nanvar
     from svod_tensor.functions.movement import (
         broadcast_to,
         expand_dims,
+        flatten,
         flip,
         matrix_transpose,
         moveaxis,
         permute_dims,
+        ravel,
         reshape,
         squeeze,
+        transpose,
     )
-    from svod_tensor.functions.products import matmul, tensordot, vecdot
-    from svod_tensor.functions.reduction import all, any, argmax, argmin, count_nonzero, max, min, prod, sum
-    from svod_tensor.functions.selecting import nonzero, unique_all, unique_counts, unique_inverse, unique_values
+    from svod_tensor.functions.pooling import avg_pool2d, max_pool2d
+    from svod_tensor.functions.products import dot, kron, matmul, outer, tensordot, trace, vecdot
+    from svod_tensor.functions.quantiles import median, nanmedian, nanpercentile, nanquantile, percentile, quantile
+    from svod_tensor.functions.reduction import (
+        all,
+        amax,
+        amin,
+        any,
+        argmax,
+        argmin,
+        count_nonzero,
+        max,
+        min,
+        nanmax,
+        nanmin,
+        nanprod,
+        nansum,
+        prod,
+        sum,
+    )
+    from svod_tensor.functions.representation import bitwise_count, frexp, ldexp
+    from svod_tensor.functions.resizing import interpolate
+    from svod_tensor.functions.samples import convolve, corrcoef, correlate, cov, digitize, histogram
+    from svod_tensor.functions.sampling import affine_grid, grid_sample
+    from svod_tensor.functions.selecting import (
+        argwhere,
+        nonzero,
+        unique_all,
+        unique_counts,
+        unique_inverse,
+        unique_values,
+    )
     from svod_tensor.functions.sets import intersect1d, setdiff1d, setxor1d, union1d
-    from svod_tensor.functions.sorting import argsort, isin, searchsorted, sort
-    from svod_tensor.functions.statistics import mean, std, var
+    from svod_tensor.functions.sorting import argsort, isin, searchsorted, sort, topk
+    from svod_tensor.functions.special import (
+        beta,
+        digamma,
+        erfc,
+        erfcx,
+        erfinv,
+        gamma,
+        i0,
+        i0e,
+        i1,
+        i1e,
+        j0,
+        j1,
+        lgamma,
+        log_ndtr,
+        logit,
+        ndtr,
+        ndtri,
+        sinc,
+        xlogy,
+        zeta,
+    )
+    from svod_tensor.functions.statistics import logsumexp, mean, nanmean, std, var
     from svod_tensor.functions.trigonometry import (
         acos,
         acosh,
+        arccos,
+        arccosh,
+        arcsin,
+        arcsinh,
+        arctan,
+        arctan2,
+        arctanh,
         asin,
         asinh,
         atan,
@@ -138,11 +267,17 @@ if TYPE_CHECKING:
         atanh,
         cos,
         cosh,
+        deg2rad,
+        degrees,
+        rad2deg,
+        radians,
         sin,
         sinh,
         tan,
         tanh,
     )
+    from svod_tensor.functions.update import bincount, index_add, scatter, scatter_add, scatter_reduce
+    from svod_tensor.functions.windows import conv2d, conv_transpose2d, fold, unfold
     from svod_tensor.gradients.functions import grad, jvp, value_and_grad, vjp
     from svod_tensor.gradients.given import custom_gradient
     from svod_tensor.gradients.matrices import hessian, jacobian
@@ -158,28 +293,44 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DType", "Generator", "PrepareConfig", "Tensor", "Variable", "__array_api_version__",
-    "__array_namespace_info__", "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin",
-    "argsort", "asarray", "asin", "asinh", "associative_scan", "astype", "atan", "atan2", "atanh", "bfloat16",
-    "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
-    "bool", "bool_", "broadcast_arrays", "broadcast_shapes", "broadcast_to", "caches", "can_cast", "ceil",
-    "checkpoint", "clear_caches", "clip", "complex64", "complex128", "concat", "cond", "conj", "copysign",
-    "cos", "cosh", "count_nonzero", "cumulative_prod", "cumulative_sum", "custom_function", "custom_gradient",
-    "default_generator", "depend_on", "diff", "divide", "e", "empty", "empty_like", "equal", "exp",
-    "expand_dims", "expm1", "eye", "fft", "finfo", "flip", "float8_e4m3", "float8_e5m2", "float16", "float32",
-    "float64", "floor", "floor_divide", "fori_loop", "from_dlpack", "full", "full_like", "grad", "greater",
-    "greater_equal", "gru", "hessian", "hypot", "iinfo", "imag", "inf", "int8", "int16", "int32", "int64",
-    "intersect1d", "is_tracking_origins", "isdtype", "isfinite", "isin", "isinf", "isnan", "jacobian", "jit",
-    "jvp", "less", "less_equal", "linalg", "linspace", "load_safetensors", "log", "log1p", "log2", "log10",
-    "logaddexp", "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor", "lstm",
-    "manual_seed", "matmul", "matrix_transpose", "max", "maximum", "mean", "meshgrid", "min", "minimum",
-    "moveaxis", "multiply", "nan", "negative", "newaxis", "nextafter", "nonzero", "not_equal", "ones",
-    "ones_like", "permute_dims", "pi", "positive", "pow", "prod", "read_safetensors_metadata", "real",
-    "reciprocal", "register_custom_function", "remainder", "repeat", "reshape", "result_type", "rnn", "roll",
-    "round", "save_safetensors", "scan", "scope", "searchsorted", "setdiff1d", "setxor1d", "sign", "signbit",
-    "sin", "sinh", "sort", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "switch", "take",
-    "take_along_axis", "tan", "tanh", "tensordot", "tile", "track_origins", "tril", "triu", "trunc", "uint8",
-    "uint16", "uint32", "uint64", "union1d", "unique_all", "unique_counts", "unique_inverse", "unique_values",
-    "unstack", "value_and_grad", "var", "vecdot", "vjp", "where", "while_loop", "zeros", "zeros_like",
+    "__array_namespace_info__", "abs", "acos", "acosh", "add", "affine_grid", "all", "amax", "amin", "angle",
+    "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax",
+    "argmin", "argsort", "argwhere", "as_complex", "as_real", "asarray", "asin", "asinh", "associative_scan",
+    "astype", "atan", "atan2", "atanh", "avg_pool2d", "beta", "bfloat16", "bincount", "bitwise_and",
+    "bitwise_count", "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "bool", "bool_", "broadcast_arrays", "broadcast_shapes",
+    "broadcast_to", "caches", "can_cast", "cbrt", "ceil", "central_differences", "checkpoint", "clear_caches",
+    "clip", "complex64", "complex128", "concat", "cond", "conj", "conjugate", "conv2d", "conv_transpose2d",
+    "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov",
+    "cumargmax", "cumargmin", "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum",
+    "custom_function", "custom_gradient", "default_generator", "deg2rad", "degrees", "depend_on", "diag",
+    "diagonal", "diff", "digamma", "digitize", "divide", "dot", "e", "elu", "embedding", "empty",
+    "empty_like", "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2", "expand_dims", "expm1", "eye",
+    "fft", "finfo", "flatten", "flip", "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "floor",
+    "floor_divide", "fmax", "fmin", "fmod", "fold", "fori_loop", "frexp", "from_dlpack", "full", "full_like",
+    "gamma", "gather", "gcd", "gelu", "glu", "grad", "greater", "greater_equal", "grid_sample", "gru",
+    "hardsigmoid", "hardswish", "heaviside", "hessian", "histogram", "hypot", "i0", "i0e", "i1", "i1e",
+    "iinfo", "imag", "index_add", "inf", "int8", "int16", "int32", "int64", "interp", "interpolate",
+    "intersect1d", "invert", "is_tracking_origins", "isclose", "isdtype", "isfinite", "isin", "isinf",
+    "isnan", "j0", "j1", "jacobian", "jit", "jvp", "kron", "lcm", "ldexp", "leaky_relu", "left_shift", "lerp",
+    "less", "less_equal", "lgamma", "linalg", "linspace", "load_safetensors", "log", "log1p", "log2", "log10",
+    "log_ndtr", "log_softmax", "logaddexp", "logcumsumexp", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "logit", "logsumexp", "lstm", "manual_seed", "masked_fill", "masked_select", "matmul",
+    "matrix_transpose", "max", "max_pool2d", "maximum", "mean", "median", "meshgrid", "min", "minimum",
+    "mish", "mod", "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax", "nanargmin", "nancumprod",
+    "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile",
+    "nanstd", "nansum", "nanvar", "ndtr", "ndtri", "negative", "newaxis", "nextafter", "nonzero", "not_equal",
+    "one_hot", "ones", "ones_like", "outer", "pad", "percentile", "permute_dims", "pi", "polyval", "positive",
+    "pow", "power", "prod", "quantile", "rad2deg", "radians", "ravel", "read_safetensors_metadata", "real",
+    "reciprocal", "register_custom_function", "relu", "relu6", "remainder", "repeat", "repeat_interleave",
+    "reshape", "result_type", "right_shift", "rint", "rnn", "roll", "round", "rsqrt", "save_safetensors",
+    "scan", "scatter", "scatter_add", "scatter_reduce", "scope", "searchsorted", "selu", "setdiff1d",
+    "setxor1d", "sigmoid", "sign", "signbit", "silu", "sin", "sinc", "sinh", "softmax", "softplus",
+    "softsign", "sort", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "swish",
+    "switch", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "topk", "trace", "track_origins",
+    "transpose", "trapezoid", "tril", "triu", "true_divide", "trunc", "uint8", "uint16", "uint32", "uint64",
+    "unfold", "union1d", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack",
+    "value_and_grad", "var", "vecdot", "vjp", "where", "while_loop", "xlogy", "zeros", "zeros_like", "zeta",
 ]  # fmt: skip
 
 # Constants of the standard, and its name of the dtype.

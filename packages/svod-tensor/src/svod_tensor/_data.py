@@ -267,11 +267,29 @@ def _from_foreign(data: object, dtype: DType | None) -> UOp:
         found, value = to_dtype(scalar.dtype), scalar.item()
         number = value if isinstance(value, (bool, int, complex)) else float(cast("SupportsFloat", value))
         return make_constant(number, dtype or found)
-    if isinstance(data, np.ndarray) or hasattr(data, "__array__"):
-        return _from_array(np.asarray(data), dtype)
+    if isinstance(data, np.ndarray) or hasattr(data, "__array__") or hasattr(data, "__array_interface__"):
+        return _from_readable(cast("object", data), dtype)
     if isinstance(data, range):
         return _from_nested(list(data), dtype)
     raise DataError(found=data, hint=explain_unbound(data))
+
+
+def _from_readable(data: object, dtype: DType | None) -> UOp:
+    """What numpy makes an array of; what it has no dtype for comes by DLPack, where that is offered."""
+    import numpy as np
+
+    try:
+        array: Array = np.asarray(data)
+    except TypeError:
+        if not hasattr(data, "__dlpack__"):
+            raise
+    else:
+        return _from_array(array, dtype)
+    from svod_tensor._dlpack import read_elements
+
+    elements = read_elements(data)
+    node = make_array_node(elements.array, may_share=False, dtype=elements.dtype)
+    return node if dtype is None or dtype is node.dtype else node.cast(dtype)
 
 
 def _from_array(array: Array, dtype: DType | None) -> UOp:

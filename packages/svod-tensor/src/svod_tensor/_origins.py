@@ -5,8 +5,8 @@
     with track_origins():                       # lines alone
         y = x.softmax()
 
-Each operation labels the nodes that it made (`svod_ir.origins`) with the line that called it: the innermost one outside
-svod. `svod_tensor.engine.kernel_origins` finds the lines of each kernel.
+Each operation labels the nodes that it made (`svod_ir.origins`) with the line that called it, or the layer that computes it: the
+innermost one outside svod. `svod_tensor.engine.kernel_origins` finds the lines of each kernel.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ R = TypeVar("R")
 _OWN: Final = frozenset(
     {"svod_dtype", "svod_ir", "svod_schedule", "svod_device", "svod_codegen", "svod_runtime", "svod_tensor"}
 )
+_LAYERS: Final = "svod_nn"
+"""Its lines are not the program's either: the scope names the layer, and the line is the one that calls it."""
 
 
 @contextmanager
@@ -118,14 +120,16 @@ def add_line(node: UOp) -> None:
 
 
 def _find_origin(frame: FrameType | None, name: str) -> Origin | None:
-    """The innermost line outside svod, and the function of svod that it called."""
+    """The innermost line outside svod, and the operation on tensors that it led to."""
     operation = ""
     while frame is not None:
         module: str = frame.f_globals.get("__name__", "")
-        if module.partition(".")[0] not in _OWN:
+        package = module.partition(".")[0]
+        if package in _OWN:
+            operation = frame.f_code.co_name
+        elif package != _LAYERS:
             code = frame.f_code
             return Origin(code.co_filename, frame.f_lineno, code.co_qualname, _spell(operation), name)
-        operation = frame.f_code.co_name
         frame = frame.f_back
     return None
 

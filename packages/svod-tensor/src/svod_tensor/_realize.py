@@ -15,6 +15,7 @@ from svod_ir import UOp, get_logger
 from svod_runtime import InterruptDelay
 from svod_tensor._draws import draw_again
 from svod_tensor.cells import overwriting, registry
+from svod_tensor.cells.known_work import compute_known
 from svod_tensor.cells.registry import check_not_capturing
 from svod_tensor.cells.work import (
     Adopted,
@@ -29,6 +30,7 @@ from svod_tensor.cells.work import (
 from svod_tensor.engine import states
 from svod_tensor.engine.bindings import bind_to_plan
 from svod_tensor.engine.compute import execute, make_plan
+from svod_tensor.engine.known_plans import keep_known_plan
 from svod_tensor.options import PrepareConfig
 from svod_tensor.python_functions.register import register_built_in
 
@@ -51,20 +53,24 @@ def realize_tensors(tensors: Sequence[Live], config: PrepareConfig) -> None:
         BoundsConflictError: if two variables have one name.
     """
     check_not_capturing("reads values")
+    started = perf_counter()
+    if len(tensors) == 1 and (known := compute_known(tensors[0], config)) is not None:
+        _log.info("realize.done", outputs=1, kernels=known.plan.num_kernels, execute_us=_get_microseconds(started))
+        return
     while tensors:
         started = perf_counter()
         work = start_work(tensors, config)
         if work is None:
             return
         try:
-            plan = make_plan(work.job, config)
+            plan = make_plan(work.job, config, is_for_once=True)
             # Ctrl-C between an assignment and the note that it is done would do it twice.
             with InterruptDelay() if work.job.graph.written else nullcontext():
                 prepared = perf_counter()
                 execute(plan)
                 _log.info(
                     "realize.done", outputs=len(work.results), kernels=plan.num_kernels,
-                    prepare_us=round((prepared - started) * 1e6), execute_us=round((perf_counter() - prepared) * 1e6),
+                    prepare_us=round((prepared - started) * 1e6), execute_us=_get_microseconds(prepared),
                 )  # fmt: skip
                 with registry.lock:
                     # What another thread gave another value meanwhile is computed again.
@@ -73,9 +79,14 @@ def realize_tensors(tensors: Sequence[Live], config: PrepareConfig) -> None:
                     tensors = [t for t in there if t.node is not nodes[id(t)] and not t.is_realized]
                     adopted = adopt_outputs(work, plan, range(len(work.results)))
                     overwriting.settle(work.job.graph.written, adopted.values, work.versions, adopted.copies)
-                plan.retire()
+                if len(work.results) > 1 or not keep_known_plan(work.results[0], plan, config):
+                    plan.retire()
         finally:
             registry.end_computation(work.computation)
+
+
+def _get_microseconds(start: float) -> int:
+    return round((perf_counter() - start) * 1e6)
 
 
 def prepare_tensors(tensors: Sequence[Live], config: PrepareConfig, donated: Collection[UOp] = ()) -> ExecutionPlan:

@@ -48,6 +48,10 @@ _DTYPES: Final[Mapping[str, DType]] = {
     "C64": complex64,
 }  # fmt: skip
 _NAMES: Final = {dtype: name for name, dtype in _DTYPES.items()}
+_ZIP: Final = b"PK\x03\x04"
+_FROM_TORCH: Final = (
+    "write it again with PyTorch: safetensors.torch.save_file(torch.load(path, weights_only=True), other)"
+)
 _MAX_HEADER_BYTES: Final = 100_000_000
 """The format's own limit, against files that claim a header as large as memory."""
 
@@ -140,6 +144,8 @@ def _read_text(name: str) -> tuple[dict[str, object], int, int]:
         prefix = file.read(8)
         if len(prefix) < 8:
             raise SafetensorsError(path=name, problem=f"{file_bytes} bytes are too few for the size of the header")
+        if prefix.startswith(_ZIP):
+            raise SafetensorsError(path=name, problem="it is a zip file, as torch.save writes one", hint=_FROM_TORCH)
         header_bytes = int.from_bytes(prefix, "little")
         if header_bytes > min(_MAX_HEADER_BYTES, file_bytes - 8):
             raise SafetensorsError(

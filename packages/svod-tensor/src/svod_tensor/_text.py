@@ -23,6 +23,11 @@ _FLOATS: Final = "float32"
 
 def find_shape(shape: Shape) -> tuple[int, ...] | None:
     """The shape that bound variables give; None where one of them is not bound."""
+    for s in shape:
+        if not isinstance(s, int):
+            break
+    else:
+        return shape  # pyright: ignore[reportReturnType]
     sizes = [s if isinstance(s, int) else find_size(s) for s in shape]
     return None if None in sizes else tuple(s for s in sizes if s is not None)
 

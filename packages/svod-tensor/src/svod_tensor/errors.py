@@ -96,7 +96,7 @@ class ArgumentNameError(UserError, TypeError):
 
 
 class MissingNameError(UserError, AttributeError):
-    """A name that another library has, and svod has not: the hint says what to write instead.
+    """A name that another library has and svod does not: the hint says what to write instead.
 
     Attributes:
         owner: what was asked for it, such as `Tensor` or `the module svod_nn`.
@@ -235,7 +235,7 @@ class EmptyReductionError(UserError, ValueError):
 
 
 class AmbiguousTruthError(UserError, ValueError):
-    """The truth value of a tensor that has not exactly one element."""
+    """The truth value of a tensor that does not have exactly one element."""
 
     def __init__(self, *, shape: tuple[object, ...]) -> None:
         self.shape = shape
@@ -243,12 +243,12 @@ class AmbiguousTruthError(UserError, ValueError):
 
 
 class SingleElementError(UserError, ValueError):
-    """A number asked of a tensor that has not exactly one element."""
+    """A number asked of a tensor that does not have exactly one element."""
 
     def __init__(self, *, operation: str, shape: tuple[object, ...]) -> None:
         self.operation, self.shape = operation, shape
         super().__init__(
-            f"{operation} of a tensor of shape {format_shape(shape)}: it has not one element",
+            f"{operation} of a tensor of shape {format_shape(shape)}: it does not have exactly one element",
             hint="x.tolist() gives all of them, x[index].item() one",
         )
 
@@ -435,12 +435,13 @@ class MissingFileError(UserError, FileNotFoundError):
 class SafetensorsError(UserError, ValueError):
     """A safetensors file that contradicts itself or its size."""
 
-    def __init__(self, *, path: str, problem: str, name: str | None = None) -> None:
+    def __init__(
+        self, *, path: str, problem: str, name: str | None = None,
+        hint: str = "the file is damaged or no safetensors file; download it again",
+    ) -> None:  # fmt: skip
         self.path, self.problem, self.name = path, problem, name
         about = f", tensor {name!r}" if name is not None else ""
-        super().__init__(
-            f"{path}{about}: {problem}", hint="the file is damaged or no safetensors file; download it again"
-        )
+        super().__init__(f"{path}{about}: {problem}", hint=hint)
 
 
 class VariableNameError(UserError, ValueError):

@@ -5,6 +5,15 @@
 
 The script is run with its tensors, and whatever it computes, with `realize`, `prepare` or `jit`, is explained when it is
 compiled. Long artifacts are cut after `--lines` lines.
+
+Example:
+    >>> from svod_tensor import PrepareConfig, Tensor
+    >>> from svod_tensor.explain import Artifact, explain
+    >>> found = list(explain([Tensor([1.0, 2.0]) + 1], PrepareConfig()))
+    >>> all(isinstance(artifact, Artifact) for artifact in found)
+    True
+    >>> [artifact.word for artifact in found][:4]
+    ['build', 'rangeify', 'kernelize', 'preschedule']
 """
 
 from __future__ import annotations

@@ -1,4 +1,20 @@
-"""How tensors are prepared, and what the environment may say about it: the only reader of the environment in svod-tensor."""
+"""How tensors are prepared, and what the environment may say about it: the only reader of the environment in svod-tensor.
+
+Example:
+    >>> from svod_tensor import PrepareConfig
+    >>> from svod_tensor.options import get_config, resolve_config, using_optimizer
+    >>> PrepareConfig.from_env() == get_config(), resolve_config(None) == get_config()
+    (True, True)
+    >>> PrepareConfig().find_backend("CPU") is None  # that of the environment
+    True
+    >>> from svod_schedule import OptimizerConfig
+    >>> with using_optimizer(OptimizerConfig(strategy="none")):
+    ...     get_config().optimizer.strategy
+    'none'
+    >>> from svod_tensor.options import read_device, read_opt_cache_max, read_origins
+    >>> read_device(), read_origins(), read_opt_cache_max() > 0
+    ('CPU', False, True)
+"""
 
 from __future__ import annotations
 
@@ -59,18 +75,20 @@ class PrepareConfig:
         memory_planner: how intermediates share memory (`SVOD_MEMORY_PLANNER`): `arena` packs them into one
             block for each device, `remap` reuses whole buffers, `disabled` gives each its own.
         disable_schedule_cache: whether equal graphs are scheduled anew each time (`SVOD_DISABLE_SCHEDULE_CACHE=1`).
-        backend: what compiles the kernels: `c` on every device that they run on, `CPU.c` on the CPU alone; None
-            leaves it to the device (`SVOD_<KIND>_BACKEND`).
+        vary_sizes: whether graphs that `realize` computes, and that differ only in sizes, share kernels from the third size
+            on (`SVOD_VARY_SIZES`, on); these kernels take sizes as variables.
+        backend: the backend that compiles kernels: `c` on every device, `CPU.c` only on the CPU; None leaves it to the
+            device (`SVOD_<KIND>_BACKEND`).
         use_tuned: whether kernels get the opts that an earlier search or `svod_tensor.tune` found for them, where
             `optimizer` has the strategy `heuristic` (`SVOD_TUNED`, on).
-        passes: what compiles, as `svod_schedule.pipeline.PIPELINES.with_pass` makes it; None means the compiler's own
-            passes. What others made stays in this process's caches, and opts that were found before are not for them.
-        check_operands: whether a position in an index tensor that is out of range, or an integer divided by 0, is an
-            error of the execution (`SVOD_CHECK_OPERANDS=1`); else it reads as 0, or gives 0. It takes a kernel more for
-            each such operation.
-        check_floats: what is an error where a kernel makes it of arguments without it (`SVOD_CHECK_FLOATS`): `nan`,
+        passes: a table of passes, as `svod_schedule.pipeline.PIPELINES.with_pass` makes it; None means the compiler's own
+            passes. Kernels made by other tables are cached only in this process, and do not use tuned opts.
+        check_operands: whether executing raises an error for a position out of range in an index tensor, or an integer
+            divided by 0 (`SVOD_CHECK_OPERANDS=1`); otherwise the result is 0. It costs one more kernel for each such
+            operation.
+        check_floats: what is an error if a kernel makes it from arguments without it (`SVOD_CHECK_FLOATS`): `nan`,
             or `inf` for infinities too; `off` for neither. Kernels then run one by one, and their arguments and
-            results are looked at in the host's memory, which is slow.
+            results are checked in the host's memory, which is slow.
         fingerprint: names the fields that a compiled kernel depends on.
     """
 
@@ -78,6 +96,7 @@ class PrepareConfig:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     memory_planner: PlannerMode = "arena"
     disable_schedule_cache: bool = False
+    vary_sizes: bool = True
     backend: str | None = None
     use_tuned: bool = True
     passes: PassTable | None = None
@@ -96,6 +115,7 @@ class PrepareConfig:
             optimizer=OptimizerConfig.from_env(env),
             memory_planner=_read_planner(env),
             disable_schedule_cache=read_switch(env, "SVOD_DISABLE_SCHEDULE_CACHE", default=False),
+            vary_sizes=read_switch(env, "SVOD_VARY_SIZES", default=True),
             use_tuned=read_switch(env, "SVOD_TUNED", default=True),
             check_operands=read_switch(env, "SVOD_CHECK_OPERANDS", default=False),
             check_floats=_read_float_check(env),
@@ -197,7 +217,7 @@ def read_origins(environment: Mapping[str, str] | None = None) -> bool:
 
 
 def read_device(environment: Mapping[str, str] | None = None) -> str:
-    """Where tensors are that are made without naming a device (`SVOD_DEVICE`); read when svod_tensor is imported.
+    """The device of tensors that are made without naming one (`SVOD_DEVICE`); read when svod_tensor is imported.
 
     Raises:
         OptionError: if the variable names no device.
@@ -211,7 +231,7 @@ def read_device(environment: Mapping[str, str] | None = None) -> str:
 
 
 def read_opt_cache_max(environment: Mapping[str, str] | None = None) -> int:
-    """How many kernels the cache holds (`SVOD_OPT_CACHE_MAX`); what is no positive integer gives 4096 and a warning."""
+    """How many kernels the cache holds (`SVOD_OPT_CACHE_MAX`); anything but a positive integer means 4096, with a warning."""
     value = (os.environ if environment is None else environment).get("SVOD_OPT_CACHE_MAX", "").strip()
     if not value:
         return OPT_CACHE_MAX

@@ -3,9 +3,21 @@
     python -m svod_tensor.tune script.py [arguments]
     python -m svod_tensor.tune --seconds 10 script.py [arguments]     # about 10 s of searches, whatever there is to search
 
-The script runs as it always does, except that each new kernel is searched before it is used. A table says
-at the end what that gained. A later run of the script, without this, finds the same kernels
+The script runs as it always does, except that each new kernel is searched before it is used. With `--seconds` it is searched after the
+script has ended: the kernels that do the most work come first and get the most time, those that make a network's first weights last.
+A table says at the end what that gained. A later run of the script, without this, finds the same kernels
 (`SVOD_TUNED=0` turns that off). A search that is interrupted is gone on with by the next one.
+
+Example:
+    >>> import io
+    >>> from svod_schedule import OptimizerConfig
+    >>> from svod_tensor import Tensor
+    >>> from svod_tensor.tune import searching
+    >>> with searching(table := io.StringIO(), OptimizerConfig(strategy="beam", width=1, max_measured=2), seconds=5):
+    ...     (Tensor.ones(64, 64) * 3 + Tensor.eye(64)).sum(axis=0)[0].item()
+    193.0
+    >>> table.getvalue() != ""
+    True
 """
 
 from __future__ import annotations
@@ -13,17 +25,17 @@ from __future__ import annotations
 import argparse
 import runpy
 import sys
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Final, TextIO
 
 from svod_schedule import OptimizerConfig
 from svod_schedule.options import read_search
 from svod_tensor.options import using_optimizer
-from svod_tensor.tuning.choose import limit_searches, observe
+from svod_tensor.tuning.choose import limit_searches, observe, search_at_end
 from svod_tensor.tuning.progress import Observed, format_table, make_observer
 
-__all__ = ["main"]
+__all__ = ["main", "searching"]
 
 _NAMES: Final = (
     "The name of a kernel is r for one that reduces and E for any other, then a letter for the kind and the size of each of its loops: "
@@ -36,7 +48,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
     parser = argparse.ArgumentParser(
         prog="python -m svod_tensor.tune", description="Search better opts for the kernels of a script.", epilog=_NAMES
     )
-    parser.add_argument("--width", type=int, help="how many kernels a round goes on from (SVOD_BEAM, 4)")
+    parser.add_argument("--width", type=int, help="how many candidates each round keeps (SVOD_BEAM, 4)")
     parser.add_argument("--seconds", type=_read_seconds, help="about so long for all searches of the script together")
     parser.add_argument("--kernel-seconds", type=float, help="the most time for one kernel (BEAM_TIMEOUT, 60)")
     parser.add_argument("--plan-seconds", type=float, help="the most time for one plan (BEAM_PLAN_TIMEOUT, 600)")
@@ -47,16 +59,39 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
     search = read_search(
         width=given.width, kernel_seconds=given.kernel_seconds, plan_seconds=given.plan_seconds, is_again=given.again
     )
-    observer = make_observer(sys.stderr)
     try:
-        with nullcontext() if given.seconds is None else limit_searches(given.seconds):
-            _run(given.script, given.arguments, observer, search)
+        with searching(out or sys.stdout, search, seconds=given.seconds, at_end=given.seconds is not None):
+            _run(given.script, given.arguments)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; what was found so far is kept\n")
         return 130
-    finally:
-        _write_table(observer, out or sys.stdout)
     return 0
+
+
+@contextmanager
+def searching(
+    out: TextIO, search: OptimizerConfig | None = None, *, seconds: float | None = None, at_end: bool = False
+) -> Generator[None]:
+    """Search each new kernel that is prepared in the block, show how that goes, and write a table at its end.
+
+    Args:
+        out: where the table is written; what goes on is shown on the standard error.
+        search: how to search; by default as the environment says.
+        seconds: about so long for all searches together.
+        at_end: search at the end of the block, for plans that are made later; the kernels that do the most work come first, of
+            whatever plan they are.
+    """
+    search = read_search(width=None, kernel_seconds=None, plan_seconds=None) if search is None else search
+    observer = make_observer(sys.stderr)
+    if at_end:
+        when = search_at_end(seconds)
+    else:
+        when = nullcontext() if seconds is None else limit_searches(seconds)
+    try:
+        with observer.show(), observe(observer), using_optimizer(search), when:
+            yield
+    finally:
+        _write_table(observer, out)
 
 
 def _read_seconds(text: str) -> float:
@@ -66,12 +101,11 @@ def _read_seconds(text: str) -> float:
     return seconds
 
 
-def _run(script: str, arguments: Sequence[str], observer: Observed, search: OptimizerConfig) -> None:
+def _run(script: str, arguments: Sequence[str]) -> None:
     before = sys.argv
     sys.argv = [script, *arguments]
     try:
-        with observer.show(), observe(observer), using_optimizer(search):
-            runpy.run_path(script, run_name="__main__")
+        runpy.run_path(script, run_name="__main__")
     finally:
         sys.argv = before
 

@@ -27,12 +27,16 @@ class OpenCLAllocator:
         self.device = context.name
 
     def allocate(self, nbytes: int) -> Memory:
+        # NVIDIA's driver makes a block of any size, and fails at the first command that uses it.
+        in_use = self.context.count_bytes()
+        if in_use + nbytes >= self.context.device.global_mem_size:
+            raise OutOfMemoryError(device=self.device, nbytes=nbytes, in_use=in_use)
         try:
             memory = cl.Buffer(self.context.context, cl.mem_flags.READ_WRITE, nbytes)
         except cl.Error as error:
             if error.code not in _OUT_OF_MEMORY:
                 raise
-            raise OutOfMemoryError(device=self.device, nbytes=nbytes, in_use=0) from error
+            raise OutOfMemoryError(device=self.device, nbytes=nbytes, in_use=in_use) from error
         return Memory(self.context.add_block(memory), nbytes)
 
     def free(self, memory: Memory) -> None:

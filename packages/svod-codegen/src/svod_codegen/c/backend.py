@@ -19,6 +19,11 @@ def make_c_backend(device: str) -> Backend:
 
     Raises:
         NoCompilerError: if the system has no C compiler.
+
+    Example:
+        >>> backend = make_c_backend("CPU")
+        >>> isinstance(backend.renderer, GnuCRenderer), backend.is_host_parallel_safe
+        (True, True)
     """
     del device
     toolchain = get_toolchain(CodegenOptions.from_env().cc)

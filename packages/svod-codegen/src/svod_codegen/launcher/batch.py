@@ -33,17 +33,17 @@ class CpuBatchLauncher:
         """
         if any(isinstance(item, Repeat | Move) for item in launches):
             return CpuLoopTable(launches)
-        return CpuTable(cast("Sequence[Launch]", launches))
+        return CpuTable(cast("Sequence[Launch]", launches), self._pool or get_pool())
 
     def run(self, table: object) -> None:
         """Run the table to its end, with the interpreter lock released.
 
         A table with loops stops now and then between two iterations, so that a `KeyboardInterrupt` can end it there.
         """
-        pool = self._pool or get_pool()
         if isinstance(table, CpuTable):
-            pool.run_table(pool.handle, table.records, table.n_launches)
+            table.run()
         elif isinstance(table, CpuLoopTable):
+            pool = self._pool or get_pool()
             is_unfinished = pool.run_loops(pool.handle, table.state, 0)
             while is_unfinished:
                 is_unfinished = pool.run_loops(pool.handle, table.state, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from _cffi_backend import FFI
@@ -9,6 +10,7 @@ from _cffi_backend import FFI
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from svod_codegen.launcher.pool import Pool
     from svod_device import Launch
 
 __all__ = ["CpuTable", "make_group"]
@@ -17,11 +19,11 @@ _ffi: Final = FFI()
 
 
 class CpuTable:
-    """Launches in the launcher's form; keeps alive the programs and the arrays that it points to."""
+    """Launches in the launcher's form; keeps alive the programs and the arrays that it points to. `run` runs them in a pool."""
 
-    __slots__ = ("launches", "n_launches", "records")
+    __slots__ = ("launches", "n_launches", "records", "run")
 
-    def __init__(self, launches: Sequence[Launch]) -> None:
+    def __init__(self, launches: Sequence[Launch], pool: Pool) -> None:
         self.launches = tuple(launches)
         self.n_launches = len(self.launches)
         words: list[int] = []
@@ -31,6 +33,7 @@ class CpuTable:
                 words += make_group(self.launches[start:end])
                 start = end
         self.records = _ffi.new("int64_t[]", words)
+        self.run = partial(pool.run_table, pool.handle, self.records, self.n_launches)
 
 
 def make_group(group: Sequence[Launch]) -> list[int]:

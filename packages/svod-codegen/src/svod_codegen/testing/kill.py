@@ -1,4 +1,13 @@
-"""A process that is killed at a line of its own code, as a power cut would."""
+"""A process that is killed at a line of its own code, as a power cut would.
+
+Example:
+    >>> import subprocess
+    >>> code = "import colorsys; from svod_codegen.testing import kill_at_line; kill_at_line(colorsys, 3); "
+    >>> for call in ("colorsys.ONE_THIRD", "colorsys.rgb_to_hsv(0.1, 0.2, 0.3)"):
+    ...     subprocess.run([sys.executable, "-c", code + call]).returncode
+    0
+    -9
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AMX on any machine: kernels with tile instructions, rewritten to call functions on a tile file in memory.
+r"""AMX on any machine: kernels with tile instructions, rewritten to call functions on a tile file in memory.
 
     call void @llvm.x86.tdpbf16ps(i8 0, i8 2, i8 3)  ->  call void @amx.tdpbf16ps(ptr %tile_file, i8 0, i8 2, i8 3)
 
@@ -14,6 +14,15 @@ A kernel owns its file, so kernels may run in several threads. Until the tiles a
 
 Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, instructions LDTILECFG,
 TDPBF16PS, TDPFP16PS, TDPBSSD/TDPBSUD/TDPBUSD/TDPBUUD, TILELOADD, TILERELEASE, TILESTORED, TILEZERO ("Operation").
+
+Example:
+    >>> text = emulate_tiles("define void @k() {\nentry:\n  call void @llvm.x86.tilezero(i8 0)\n  ret void\n}")
+    >>> print(text[: text.index("}")].rstrip())
+    define void @k() {
+    entry:
+      %tile_file = alloca [8 x [1024 x i8]], align 64
+      call void @amx.tilezero(ptr %tile_file, i8 0)
+      ret void
 """
 
 from __future__ import annotations

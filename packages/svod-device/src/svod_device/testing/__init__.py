@@ -10,6 +10,36 @@ Everything that `svod_device._protocols` promises is tested: memory, buffers, co
 by one. What the device cannot do is named with a reason in `expected_failures`, and must fail.
 
 Tensor programs have a suite of their own, `svod_tensor.testing`.
+
+Example:
+    The parts, each with tests of its own:
+
+    >>> from svod_device.testing import AllocatorConformance, BackendConformance, BufferConformance, Conformance
+    >>> from svod_device.testing import LauncherConformance, LoopConformance, LossConformance, RegistryConformance
+    >>> class TestMemory(AllocatorConformance, BufferConformance, LossConformance):
+    ...     device = "CPU"
+    >>> class TestKernels(RegistryConformance, BackendConformance, LauncherConformance, LoopConformance):
+    ...     device, backend_name = "CPU", "llvm"
+    ...     expected_failures = {"test_equal_programs_have_equal_sources": "names are drawn at random"}
+    >>> def list_tests(suite: type[Conformance]) -> set[str]:
+    ...     return {name for name in dir(suite) if name.startswith("test_")}
+    >>> list_tests(TestMemory) | list_tests(TestKernels) == list_tests(DeviceConformance)
+    True
+
+    What is tested of each kernel:
+
+    >>> from svod_device import get_device
+    >>> from svod_device.testing import BuiltKernel, KernelCase, build, check_kernel, get_case, iter_kernels, make_spec
+    >>> cpu = get_device("CPU")
+    >>> case = get_case(cpu.target, "variables")
+    >>> isinstance(case, KernelCase), case.name in [other.name for other in iter_kernels(cpu.target)]
+    (True, True)
+    >>> make_spec(case, cpu.backend, "CPU").var_names
+    ('scale', 'shift')
+    >>> built = build(case, cpu.backend, "CPU")
+    >>> isinstance(built, BuiltKernel), built.program.name
+    (True, 'variables')
+    >>> check_kernel(built, cpu, {"scale": 3, "shift": -5})
 """
 
 from __future__ import annotations

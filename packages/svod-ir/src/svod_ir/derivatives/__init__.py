@@ -2,6 +2,25 @@
 
 make_cotangents([loss], [one], [w])     d loss / d w, as a graph
 make_tangents([y], [x], [v])            the derivative of y along v
+
+Example:
+    >>> import numpy as np
+    >>> from svod_dtype import float32
+    >>> from svod_ir import BufferArg, Op, UOp, make_constant_like
+    >>> from svod_ir.derivatives import list_sources, make_cotangents, make_tangents, sort_nodes
+    >>> from svod_ir.evaluate import evaluate
+    >>> x = UOp(Op.BUFFER, float32, (), BufferArg(1, 3, "CPU"))
+    >>> y, one = x * x, make_constant_like(x, 1)
+    >>> given = {x: np.array([1, 2, 3], np.float32)}
+    >>> (gradient,), (tangent,) = make_cotangents([y], [one], [x]), make_tangents([y], [x], [one])
+    >>> evaluate(gradient, given).tolist(), evaluate(tangent, given).tolist()
+    ([2.0, 4.0, 6.0], [2.0, 4.0, 6.0])
+    >>> from svod_ir.derivatives import DERIVATIVES, Derivative, make_traced
+    >>> isinstance(DERIVATIVES[Op.MUL], Derivative), DERIVATIVES[Op.BITCAST]
+    (True, 'bits have no derivative')
+    >>> computed = make_traced(x, computed_from=lambda: y)  # memory of values that were y
+    >>> [node.op for node in sort_nodes([computed + 1.0], lambda node: list_sources(node, {}))]
+    [BUFFER, MUL, TRACED, CONST, ADD]
 """
 
 from __future__ import annotations

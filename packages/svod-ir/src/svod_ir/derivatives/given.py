@@ -3,6 +3,19 @@
     GRADIENT(v, part, placeholder, x; given)        part: the cotangent of x where that of v is the placeholder
 
 So that graph reads what the values were made of when they were made, whatever is written before a derivative is taken.
+
+Example:
+    >>> import numpy as np
+    >>> from svod_ir import make_constant_like
+    >>> from svod_ir.derivatives import make_cotangents, make_given_gradients, make_placeholder_like
+    >>> from svod_ir.evaluate import evaluate
+    >>> from svod_ir.testing.nodes import buffer
+    >>> x = buffer(1, 2)
+    >>> cotangent = make_placeholder_like(x)
+    >>> (clipped,) = make_given_gradients([x * 9.0], [cotangent], [x], [(cotangent * 9.0).minimum(1.0)])
+    >>> (gradient,) = make_cotangents([clipped], [make_constant_like(x, 1)], [x])
+    >>> evaluate(gradient).tolist()
+    [1.0, 1.0]
 """
 
 from __future__ import annotations

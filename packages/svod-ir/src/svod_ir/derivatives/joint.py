@@ -5,6 +5,24 @@
     y1 = GRADIENT(v1, joint; part, (1,))
 
 The cotangent, and the tangent, of `joint` is a NOOP of those of the values, which no other rule sees.
+
+Example:
+    >>> import numpy as np
+    >>> from svod_ir import Op, make_alu, make_constant_like
+    >>> from svod_ir.derivatives import list_operands, list_values, make_cotangents, make_gradients, split_parts
+    >>> from svod_ir.evaluate import evaluate
+    >>> from svod_ir.testing.nodes import buffer
+    >>> def backward(node, cotangent, wanted):
+    ...     sine, cosine = list_values(node)
+    ...     of_sine, of_cosine = split_parts(node, cotangent)
+    ...     assert list_operands(node) == (x,) and of_cosine is None
+    ...     return None, of_sine * cosine
+    >>> x = buffer(1, 2)
+    >>> values = make_alu(Op.SIN, x), make_alu(Op.COS, x)
+    >>> sine, cosine = make_gradients(values, (x,), GradientRule("turn", backward))
+    >>> (gradient,) = make_cotangents([sine], [make_constant_like(x, 1)], [x])
+    >>> evaluate(gradient, {x: np.zeros(2, np.float32)}).tolist()
+    [1.0, 1.0]
 """
 
 from __future__ import annotations

@@ -1,4 +1,27 @@
-"""The nodes that say how derivatives are taken, and when: TRACED, GRADIENT and LATER, and what says so of loops."""
+"""The nodes that say how derivatives are taken, and when: TRACED, GRADIENT and LATER, and what says so of loops.
+
+Example:
+    >>> from svod_ir import UOp, make_constant_like
+    >>> from svod_ir.args import GradientRule
+    >>> from svod_ir.derivatives import drop_marks, make_cotangents, make_gradient, make_later, make_traced
+    >>> from svod_ir.evaluate import evaluate
+    >>> from svod_ir.testing.nodes import assign, buffer
+    >>> x = buffer(1, 2)
+    >>> halving = GradientRule("halving", lambda node, cotangent, wanted: (cotangent * 0.5,), is_checked=False)
+    >>> y = make_gradient(x * 1.0, (x,), halving)
+    >>> (gradient,) = make_cotangents([y], [make_constant_like(x, 1)], [x])
+    >>> evaluate(gradient).tolist()
+    [0.5, 0.5]
+    >>> make_traced(x) is make_traced(x), make_later(x, (assign(buffer(2, 2), x),)).op
+    (False, LATER)
+    >>> from svod_ir.loops import make_loop, make_parameter
+    >>> start = make_parameter(x, 0)
+    >>> (end,) = make_loop(UOp.sink(make_traced(start) * 2.0), 3, (x,), n_carried=1)
+    >>> for loop in (end.source, drop_marks(end.source)):
+    ...     print([node.op for node in loop.arg.body.toposort() if node.op in (Op.TRACED, Op.MUL)])
+    [TRACED, MUL]
+    [MUL]
+"""
 
 from __future__ import annotations
 

@@ -22,6 +22,8 @@ __all__ = ["choose_kept", "count_elements", "list_depending"]
 _MAX_REDUCED: Final = 8
 """A sum of so many elements is computed again."""
 _STORED_WEIGHT: Final = 0.75
+_READ_WEIGHT: Final = 0.5
+"""A slice is there to be read again; what is kept is written before."""
 _KEPT: Final = frozenset({
     Op.RESULT, Op.SCAN_AXIS, Op.SCATTER_ADD, Op.COPY, Op.ALLREDUCE, Op.CUSTOM_FUNCTION, Op.AFTER,
 })  # fmt: skip
@@ -36,7 +38,7 @@ def choose_kept(
     Args:
         needed: what is asked for.
         carried: the PARAMs whose content is there in this iteration alone.
-        changing: these, and the PARAMs of slices.
+        changing: these, and the PARAMs of slices, which can be read again.
         free: what is kept anyway.
     """
     order = UOp.sink(*needed).toposort()[:-1]
@@ -47,12 +49,25 @@ def choose_kept(
         if node in carried or (node in lost and _is_expensive(node)) or (node in varying and node.op in _KEPT)
     ]
     lost |= list_depending(order, sources)
-    network = _Network({node: 0.0 if node in free else _measure(node) for node in order if node in lost})
+    slices = [n for n in order if n in changing and n not in carried and n.dtype.kind != "index"]
+    sizes = dict.fromkeys(list_depending(order, slices), inf)
+    sizes |= {node: _READ_WEIGHT * _measure(node) for node in slices}
+    sizes |= {node: 0.0 if node in free else _measure(node) for node in order if node in lost}
+    network = _Network({node: sizes[node] for node in order if node in sizes})
     for node in network.sizes:
         for operand in node.src:
-            if operand in lost:
+            if operand in sizes:
                 network.add_edge(operand, node)
-    return network.cut(sources, [node for node in dict.fromkeys(needed) if node in lost])
+    kept = network.cut([*sources, *slices], [node for node in dict.fromkeys(needed) if node in lost])
+    return list(dict.fromkeys(_take_base(node, lost, free) for node in kept if node in lost))
+
+
+def _take_base(node: UOp, lost: Collection[UOp], free: Collection[UOp]) -> UOp:
+    """What has the elements of a node in the order in which they are computed; in another one they would be copied to be kept."""
+    base = node
+    while node not in free and node.op in (Op.RESHAPE, Op.PERMUTE) and node.source in lost:
+        base, node = node.source if node.op is Op.PERMUTE else base, node.source
+    return node if node in free else base
 
 
 def list_depending(order: Iterable[UOp], sources: Collection[UOp]) -> set[UOp]:

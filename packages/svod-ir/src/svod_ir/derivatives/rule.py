@@ -105,7 +105,17 @@ def scale(cotangent: UOp, factor: UOp) -> UOp:
 
 
 def scale_guarded(cotangent: UOp, factor: UOp) -> UOp:
-    """The product with a factor that may be infinite or NaN, by which a cotangent of 0 stays 0."""
+    """The product with a factor that may be infinite or NaN, by which a cotangent of 0 stays 0.
+
+    Example:
+        >>> import numpy as np
+        >>> from svod_ir.evaluate import evaluate
+        >>> from svod_ir.testing.nodes import buffer
+        >>> cotangent, factor = buffer(1, 2), buffer(2, 2)
+        >>> given = {cotangent: np.array([0, 2], np.float32), factor: np.array([np.inf, 3], np.float32)}
+        >>> evaluate(scale_guarded(cotangent, factor), given).tolist()
+        [0.0, 6.0]
+    """
     if _split_choice(cotangent) is not None or cotangent.op is Op.CONST:
         return scale(cotangent, factor)
     zero = UOp.const(cotangent.dtype, 0)

@@ -4,6 +4,34 @@
 `evaluate_linear` a linearized one, both by writing into numpy arrays.  A graph is first laid out
 as a list of steps (`layout`), which a small machine runs (`machine`).  Uninitialised memory holds a
 pattern, and an access outside of a memory object is an error, so that the tests of a pass see both.
+
+Example:
+    >>> import numpy as np
+    >>> from svod_dtype import float32
+    >>> from svod_ir import BufferArg, Op, UOp
+    >>> from svod_ir.evaluate import evaluate
+    >>> x = UOp(Op.BUFFER, float32, (), BufferArg(1, 3, "CPU"))
+    >>> evaluate(x * 2.0 + 1.0, {x: np.array([1, 2, 3], np.float32)}).tolist()
+    [3.0, 5.0, 7.0]
+    >>> from svod_ir.evaluate import evaluate_kernel, evaluate_linear, memory_of
+    >>> from svod_ir.testing import parse_linear
+    >>> text = '''
+    ... %out = PARAM f32 [0, 3]
+    ... %x = PARAM f32 [1, 3]
+    ... %i = RANGE index 3 [0, LOOP]
+    ... %store = STORE %out[%i], -load(%x[%i])
+    ... END %store, %i
+    ... '''
+    >>> nodes = parse_linear(text)
+    >>> memory_of(nodes[-1].body.location) is nodes[0]
+    True
+    >>> out, given = np.zeros(3, np.float32), np.array([1, 2, 3], np.float32)
+    >>> evaluate_kernel(UOp.sink(nodes[-1]), {0: out, 1: given})
+    >>> out.tolist()
+    [-1.0, -2.0, -3.0]
+    >>> evaluate_linear(nodes, {0: given, 1: out})
+    >>> given.tolist()
+    [1.0, 2.0, 3.0]
 """
 
 from __future__ import annotations

@@ -26,6 +26,16 @@ def verify(root: UOp, stage: str, pass_name: str | None = None) -> None:
 
     Raises:
         SpecError: naming the pass, the rule and the node.
+
+    Example:
+        >>> from svod_dtype import float32
+        >>> x = UOp.const(float32, 4)
+        >>> verify(x + x, "graph")
+        >>> try:
+        ...     verify(UOp(Op.ADD, float32, (x,)), "graph")
+        ... except SpecError as error:
+        ...     print(error.rule)
+        ADD takes left right, not 1 operands
     """
     order = root.toposort(enter_calls=False)
     for node in order:

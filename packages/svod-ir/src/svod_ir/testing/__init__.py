@@ -1,11 +1,33 @@
 """What tests of passes need: random graphs, golden files, and a comparison by meaning (extra `testing`).
 
-from hypothesis import given
-from svod_ir.testing import assert_same, graphs
-
-@given(graphs())
-def test_my_pass_keeps_the_meaning(graph):
-    assert_same(graph, my_pass(graph))
+Example:
+    >>> from hypothesis import HealthCheck, given, settings
+    >>> from svod_ir import make_empty, parse_graph, print_graph, verify
+    >>> from svod_ir.testing import assert_same, conditions, count_examples, dtypes, expressions, graphs, loops, shapes
+    >>> few = settings(max_examples=count_examples(20), deadline=None, suppress_health_check=list(HealthCheck))
+    >>> @few
+    ... @given(expressions(), conditions())
+    ... def test_a_choice_between_equals_is_no_choice(x, condition):
+    ...     assert_same(condition.where(x, x), x)
+    >>> test_a_choice_between_equals_is_no_choice()
+    >>> @few
+    ... @given(graphs(max_ops=3), loops(max_ops=2))
+    ... def test_what_is_printed_is_read_as_itself(graph, loop):
+    ...     verify(loop, "graph")
+    ...     assert parse_graph(print_graph(graph)) is graph
+    >>> test_what_is_printed_is_read_as_itself()
+    >>> @few
+    ... @given(dtypes(), shapes(max_ndim=2))
+    ... def test_a_tensor_without_elements_has_a_shape(dtype, shape):
+    ...     assert make_empty(dtype, (0, *shape)).shape == (0, *shape)
+    >>> test_a_tensor_without_elements_has_a_shape()
+    >>> from svod_ir.testing import parse_linear, parse_nodes
+    >>> text = '''
+    ... %x = DEFINE_VAR index ["x", 0, 9]
+    ... %sum = ADD index %x, 1
+    ... '''
+    >>> parse_nodes(text)["sum"].bounds, [node.op for node in parse_linear(text)]
+    ((1, 10), [DEFINE_VAR, CONST, ADD])
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""How many random examples a test draws: fewer in every run than when there is time."""
+"""How many random examples a test draws: fewer in every run than when there is time.
+
+Example:
+    >>> from svod_ir.testing import count_examples, take_share
+    >>> count_examples(100) == settings().max_examples
+    True
+    >>> cases = range(8)
+    >>> sorted({case for place in range(8) for case in take_share(cases, place)}) == list(cases)
+    True
+"""
 
 from __future__ import annotations
 

@@ -11,6 +11,33 @@ A file is named after the pass, in a folder named after its pipeline, and holds 
 
 An expected part that begins with `error:` holds the message of the error that the pass raises.
 `pytest --bless` rewrites the expected parts.
+
+Example:
+    >>> from tempfile import TemporaryDirectory
+    >>> from svod_ir.testing import GoldenCase, GoldenMismatch, check_case, list_cases, read_cases
+    >>> text = '''=== x + 0 becomes x
+    ... %0 = DEFINE_VAR index ["x", 0, 9]
+    ... %1 = CONST index [0]
+    ... %2 = ADD index %0, %1
+    ... --- simplify
+    ... %0 = DEFINE_VAR index ["x", 0, 9]
+    ... '''
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "simplify.ir")
+    ...     _ = path.write_text(text)
+    ...     (case,) = read_cases(path)
+    ...     list_cases(Path(folder)) == [case]
+    True
+    >>> isinstance(case, GoldenCase), case.title, case.pass_name
+    (True, 'x + 0 becomes x', 'simplify')
+    >>> check_case(case, lambda graph: graph.left)
+    >>> try:
+    ...     check_case(case, lambda graph: graph.right)
+    ... except GoldenMismatch as error:
+    ...     for line in str(error).splitlines()[4:6]:
+    ...         print(line)
+    -%0 = DEFINE_VAR index ["x", 0, 9]
+    +%0 = CONST index [0]
 """
 
 from __future__ import annotations

@@ -1,4 +1,39 @@
-"""Nodes that tests build by hand where a text would not do: each is made as asked, and nothing is checked or folded."""
+"""Nodes that tests build by hand where a text would not do: each is made as asked, and nothing is checked or folded.
+
+Example:
+    >>> from svod_ir import AxisType, Op, UOp, print_graph
+    >>> from svod_ir.testing.nodes import alu, call, cast, group, param, reduce_over
+    >>> out, x = param(0, 1), param(1, 8)
+    >>> i = UOp.range(8, 0, AxisType.REDUCE)
+    >>> total = reduce_over(alu(Op.SQRT, x.index(i)), i)
+    >>> zero = UOp.const(i.dtype, 0)
+    >>> kernel = UOp.sink(group(out.index(zero).store(cast(total, float32))))
+    >>> print(print_graph(kernel), end="")
+    %0 = PARAM f32 [0, 1]
+    %1 = CONST index [0]
+    %2 = INDEX f32 %0, %1
+    %3 = PARAM f32 [1, 8]
+    %4 = CONST index [8]
+    %5 = RANGE index %4 [0, REDUCE]
+    %6 = INDEX f32 %3, %5
+    %7 = SQRT f32 %6
+    %8 = REDUCE f32 %7, %5 [ADD]
+    %9 = CAST f32 %8
+    %10 = STORE %2, %9
+    %11 = GROUP %10
+    %12 = SINK %11
+    >>> from svod_ir.testing.nodes import assign, buffer, contiguous, detach, select, stack
+    >>> a, b = buffer(1), buffer(2, device="CPU:1")
+    >>> assign(a, contiguous(detach(a) * 2.0)), select(stack(a, b), 1).placement
+    (ASSIGN(BUFFER, CONTIGUOUS):f32, 'CPU:1')
+    >>> call(kernel, buffer(3, 1), buffer(4, 8)).arguments
+    (BUFFER():f32[BufferArg(id=3, size=1, device='CPU')], BUFFER():f32[BufferArg(id=4, size=8, device='CPU')])
+    >>> from svod_ir.testing.nodes import bind, local, register, special
+    >>> bind(UOp.variable("n", 1, 8), 3), special("gidx0", 16).bounds
+    (n=3, (0, 15))
+    >>> local(0, 64).shape, register(0, 4).arg
+    ((64,), ScratchArg(id=0, size=4))
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,17 @@
-"""Threads at the same time, children of forks, and scripts in processes of their own."""
+"""Threads at the same time, children of forks, and scripts in processes of their own.
+
+Example:
+    >>> import time
+    >>> from svod_ir.testing import count_steps_beside, run_in_threads, run_script, start_threads
+    >>> seen = []
+    >>> run_in_threads(lambda: seen.append("a"), lambda: seen.append("b"))
+    >>> for thread in start_threads(lambda: seen.append("c")):
+    ...     thread.join()
+    >>> sorted(seen), count_steps_beside(lambda: time.sleep(0.01)) > 0  # a thread that sleeps holds no lock
+    (['a', 'b', 'c'], True)
+    >>> print(run_script("print(sys.argv[1], run_in_child(lambda: 3))", "child:"), end="")
+    child: 3
+"""
 
 from __future__ import annotations
 

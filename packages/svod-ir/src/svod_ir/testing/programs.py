@@ -1,4 +1,23 @@
-"""Well-known tensor programs as graphs: what tests of passes start from where a random graph would say less."""
+"""Well-known tensor programs as graphs: what tests of passes start from where a random graph would say less.
+
+Example:
+    >>> import numpy as np
+    >>> from svod_ir.evaluate import evaluate
+    >>> from svod_ir.testing.programs import fit, matmul, reduce, softmax, tensor
+    >>> x = tensor(1, 2, 3)
+    >>> given = {x.source: np.array([1, 2, 3, 4, 5, 6], np.float32)}
+    >>> evaluate(reduce(softmax(x), axis=1), given).round(3).tolist()
+    [[1.0], [1.0]]
+    >>> evaluate(matmul(x, fit(UOp.const(float32, 1), (3, 1))), given).tolist()
+    [[6.0], [15.0]]
+    >>> from svod_ir.testing.programs import attention, gelu, layernorm, linear
+    >>> weight, bias = tensor(2, 4, 3), tensor(3, 4)
+    >>> gelu(linear(x, weight, bias)).shape, layernorm(linear(x, weight, bias), bias, bias).shape
+    ((2, 4), (2, 4))
+    >>> q, k, v = tensor(4, 8, 5, 16), tensor(5, 8, 7, 16), tensor(6, 8, 7, 32)
+    >>> attention(q, k, v).shape
+    (8, 5, 32)
+"""
 
 from __future__ import annotations
 

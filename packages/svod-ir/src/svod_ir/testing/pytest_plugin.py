@@ -1,6 +1,18 @@
 """A pytest plugin for golden tests: the option `--bless` and the fixture `check_golden`.
 
 Name it in the `conftest.py` of the root: `pytest_plugins = ["svod_ir.testing.pytest_plugin"]`.
+
+Example:
+    >>> from pathlib import Path
+    >>> from svod_ir.derivatives import drop_marks
+    >>> from svod_ir.testing import list_cases
+    >>> @pytest.mark.parametrize("case", list_cases(Path("golden")))
+    ... def test_drop_marks(case, check_golden):
+    ...     check_golden(case, drop_marks)
+    >>> parser = pytest.Parser(_ispytest=True)
+    >>> pytest_addoption(parser)
+    >>> parser.parse_known_args(["--bless"]).bless
+    True
 """
 
 from __future__ import annotations
@@ -18,6 +30,7 @@ CheckGolden = Callable[[GoldenCase, Callable[[UOp], UOp | str]], None]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option `--bless`."""
     parser.addoption("--bless", action="store_true", help="rewrite the expected parts of golden files")
 
 

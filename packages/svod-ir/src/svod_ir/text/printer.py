@@ -36,6 +36,10 @@ def format_arg(node: UOp) -> str:
 
     Raises:
         GraphError: if the arg holds an object without a text form.
+
+    Example:
+        >>> format_arg(UOp.variable("n", 1, 8)), format_arg(UOp.variable("n", 1, 8) + 1)
+        ('"n", 1, 8', '')
     """
     if node.arg is None:
         return ""

@@ -64,6 +64,10 @@ class Batches:
         >>> rows.position = 1
         >>> [x.tolist() for x in rows], [x.tolist() for x in rows]
         ([[2, 3]], [[0, 1], [2, 3]])
+        >>> resumed = Batches(np.arange(4), 2)
+        >>> resumed.load_state_dict(rows.state_dict())
+        >>> resumed.position, resumed.epoch
+        (4, 2)
     """
 
     def __init__(

@@ -51,6 +51,10 @@ class Progress(Generic[T]):
         1/2
         2/2
         ['a', 'b']
+        >>> for letter in (shown := Progress("ab", file=sys.stdout)):
+        ...     shown.show(letter=letter)
+        1/2 letter=a
+        2/2 letter=b
     """
 
     def __init__(

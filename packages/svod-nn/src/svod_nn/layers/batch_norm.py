@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from svod_nn._module import Module
+from svod_nn.errors import LayerArgumentError
 from svod_nn.initializers import constant
 from svod_nn.layers.sizes import check_axes
 from svod_tensor import DType, Tensor, float32, float64, int64
@@ -35,6 +36,11 @@ class _ChannelNorm(Module):
         self.running_mean = constant((num_features,), 0.0) if track_running_stats else None
         self.running_var = constant((num_features,), 1.0) if track_running_stats else None
         self.num_batches_tracked = Tensor(0, dtype=int64).realize() if track_running_stats else None
+
+    def _check_channels(self, shape: tuple[object, ...], axis: int) -> None:
+        if shape[axis] != self.num_features:
+            problem = f"a tensor of shape {shape} has {shape[axis]} channels, and not {self.num_features}"
+            raise LayerArgumentError(name=type(self).__name__, problem=problem)
 
     def _track(self, mean: Tensor, variance: Tensor) -> None:
         """Let the running statistics go on; those of a batch are of shape (channels,)."""
@@ -82,6 +88,7 @@ class _BatchNorm(_ChannelNorm):
     def forward(self, x: Tensor) -> Tensor:
         """From shape (batch, channels, ...) to the same."""
         check_axes(type(self).__name__, x.shape, self.n_axes)
+        self._check_channels(x.shape, 1)
         found = self._use_running(x)
         if found is not None:
             return found
@@ -109,6 +116,7 @@ class _InstanceNorm(_ChannelNorm):
     def forward(self, x: Tensor) -> Tensor:
         """From shape (batch, channels, ...), or one without a batch, to the same."""
         check_axes(type(self).__name__, x.shape, (self.n_axes[-1] - 1, self.n_axes[-1]))
+        self._check_channels(x.shape, 1 - self.n_axes[-1])
         return self._normalize(x) if x.ndim == self.n_axes[-1] else self._normalize(x.unsqueeze(0)).squeeze(0)
 
     def _count_batch(self, n_batches: Tensor) -> Tensor:

@@ -72,6 +72,7 @@ class Optimizer:
         [0.0, 1.0]
         >>> optimizer.apply({"w": w}, optimizer.init({"w": w}), {"w": Tensor([0.0, 2.0])})[0]["w"].tolist()
         [0.0, 0.0]
+        >>> optimizer.load_state_dict(optimizer.state_dict())
     """
 
     def __init__(self, parameters: Parameters | None, rule: Rule, groups: Sequence[Mapping[str, Any]] = ()) -> None:

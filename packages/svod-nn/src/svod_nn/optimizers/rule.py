@@ -83,6 +83,29 @@ class Rule:
         >>> nn.Optimizer({"w": w}, Signs(lr=0.5)).update({"w": Tensor([0.1, -7.0])})
         >>> w.tolist()
         [0.5, 2.5]
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True)
+        ... class Heavy(nn.Rule):
+        ...     decay: float = 0.9
+        ...     name = "Heavy"
+        ...     def __post_init__(self):
+        ...         self.check_not_negative("decay")
+        ...         self.check_betas((self.decay, 0.0))
+        ...         self.check("decay", self.decay < 1, "less than 1")
+        ...     def make_slots(self, parameter):
+        ...         return {"velocity": parameter * 0}
+        ...     def make_shared(self):
+        ...         return {"total": 0.0}
+        ...     def make_numbers(self, count, rate, shared):
+        ...         return {"rate": rate}, {"total": shared["total"] + rate}
+        ...     def change(self, parameter, gradient, slots, numbers):
+        ...         velocity = slots.put("velocity", slots["velocity"] * self.decay + gradient)
+        ...         return parameter - velocity * numbers["rate"]
+        >>> heavy = nn.Optimizer({"w": w}, Heavy(lr=0.5))
+        >>> for _ in range(2):
+        ...     heavy.update({"w": Tensor([1.0, 1.0])})
+        >>> [round(x, 3) for x in w.tolist()], Heavy(lr=0.5).get_rate(Tensor(0.0))
+        ([-0.95, 1.05], 0.5)
     """
 
     lr: Rate

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from svod_onnx._registry import operator
+import numpy as np
+
+from svod_onnx._registry import Value, operator
 from svod_onnx._trace import Call
 from svod_onnx.operators.activations import apply_gelu
-from svod_onnx.operators.quantization import (
-    dequantize,
-    multiply_integers,
-    quantize,
-    quantize_by_range,
-)
+from svod_onnx.operators.integer_products import Zero, multiply_whole, to_zero
+from svod_onnx.operators.quantization import dequantize, quantize, quantize_by_range
 from svod_onnx.operators.recurrence import finish_layer, make_layer, run_memory_steps
 from svod_tensor import Tensor
 
@@ -35,17 +33,19 @@ __all__ = [
 CONTRIBUTED: Final = "com.microsoft"
 
 
-def _multiply_by_range(x: Tensor, weight: Tensor, scale: Tensor, zero_point: Tensor | None) -> Tensor:
+def _multiply_by_range(node: Call, x: Tensor, weight: Tensor, scale: Tensor, zero_point: Zero) -> Tensor:
     """`x @ weight` in float32, where `x` is quantised by the range of its elements.
 
     Args:
+        node: whose weights are arranged once.
         x: floats, of shape (..., depth).
         weight: 8-bit integers, of shape (..., depth, columns).
         scale: of the weight: one, or one for each column.
-        zero_point: likewise; None for 0.
+        zero_point: likewise.
     """
     steps, step, zero = quantize_by_range(x.cast("float32"))
-    total = multiply_integers(steps, weight, zero, None if zero_point is None else _drop_one(zero_point))
+    # Each step is read once for every few columns.
+    total = multiply_whole(node, steps.contiguous(), weight, zero.cast("int32"), zero_point)
     return total.cast("float32") * (step * _drop_one(scale).cast("float32"))
 
 
@@ -54,12 +54,12 @@ def _drop_one(parameter: Tensor) -> Tensor:
     return parameter.reshape(()) if parameter.size == 1 else parameter
 
 
-@operator("DynamicQuantizeLSTM", domain=CONTRIBUTED)
+@operator("DynamicQuantizeLSTM", domain=CONTRIBUTED, arranges=True)
 def run_quantized_memory(
     node: Call, x: Tensor, weights: Tensor, recurrence: Tensor, biases: Tensor | None = None,
     lengths: Tensor | None = None, initial_h: Tensor | None = None, initial_c: Tensor | None = None,
-    peepholes: Tensor | None = None, weights_scale: Tensor | None = None, weights_zero: Tensor | None = None,
-    recurrence_scale: Tensor | None = None, recurrence_zero: Tensor | None = None, *,
+    peepholes: Tensor | None = None, weights_scale: Tensor | None = None, weights_zero: Value = None,
+    recurrence_scale: Tensor | None = None, recurrence_zero: Value = None, *,
     activations: list[str] | None = None, activation_alpha: list[float] | None = None,
     activation_beta: list[float] | None = None, clip: float | None = None, direction: str = "forward",
     hidden_size: int = 0, input_forget: int = 0,
@@ -69,11 +69,19 @@ def run_quantized_memory(
     if weights_scale is None or recurrence_scale is None:
         raise node.refuse("has no scales of its weights")
 
+    def pick(label: str, source: Tensor, number: int) -> Tensor:
+        def compute(source: Tensor) -> Tensor:
+            return source[number].contiguous()
+
+        return node.arrange(f"{label}{number}", compute, source)
+
     def multiply_inputs(values: Tensor, number: int) -> Tensor:
-        return _multiply_by_range(values, weights[number], weights_scale[number], _pick(weights_zero, number))
+        weight, zero = pick("inputs", weights, number), to_zero(node, _pick(weights_zero, number))
+        return _multiply_by_range(node, values, weight, weights_scale[number], zero)
 
     def multiply_state(h: Tensor, number: int) -> Tensor:
-        return _multiply_by_range(h, recurrence[number], recurrence_scale[number], _pick(recurrence_zero, number))
+        weight, zero = pick("states", recurrence, number), to_zero(node, _pick(recurrence_zero, number))
+        return _multiply_by_range(node, h, weight, recurrence_scale[number], zero)
 
     layer = make_layer(
         node, x, weights.transpose(1, 2), recurrence.transpose(1, 2), biases, lengths, [initial_h, initial_c],
@@ -83,27 +91,26 @@ def run_quantized_memory(
     return finish_layer(layer, *run_memory_steps(layer, peepholes, couples=bool(input_forget)), 0)
 
 
-def _pick(parameter: Tensor | None, number: int) -> Tensor | None:
-    return None if parameter is None else parameter[number]
+def _pick(parameter: Value, number: int) -> Value:
+    return parameter[number] if isinstance(parameter, Tensor | np.ndarray) else None
 
 
-@operator("DynamicQuantizeMatMul", domain=CONTRIBUTED)
+@operator("DynamicQuantizeMatMul", domain=CONTRIBUTED, arranges=True)
 def multiply_dynamically(
-    a: Tensor, b: Tensor, b_scale: Tensor, b_zero_point: Tensor | None = None, bias: Tensor | None = None
+    node: Call, a: Tensor, b: Tensor, b_scale: Tensor, b_zero_point: Value = None, bias: Tensor | None = None
 ) -> Tensor:
     """A product of floats, which are quantised by their range, with integers; in float32."""
-    product = _multiply_by_range(a, b, b_scale, b_zero_point)
+    product = _multiply_by_range(node, a, b, b_scale, to_zero(node, b_zero_point))
     return product if bias is None else product + bias
 
 
-@operator("MatMulIntegerToFloat", domain=CONTRIBUTED)
+@operator("MatMulIntegerToFloat", domain=CONTRIBUTED, arranges=True)
 def multiply_to_floats(
-    a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, a_zero_point: Tensor | None = None,
-    b_zero_point: Tensor | None = None, bias: Tensor | None = None,
+    node: Call, a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, a_zero_point: Value = None,
+    b_zero_point: Value = None, bias: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """A product of 8-bit integers, in the dtype of the scales."""
-    zeros = [None if zero is None else _drop_one(zero) for zero in (a_zero_point, b_zero_point)]
-    total = multiply_integers(a, b, *zeros)
+    total = multiply_whole(node, a, b, to_zero(node, a_zero_point), to_zero(node, b_zero_point))
     factor = a_scale.cast("float32").reshape(()) * _drop_one(b_scale.cast("float32"))
     product = total.cast("float32") * factor
     return (product if bias is None else product + bias).cast(a_scale.dtype)

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 import svod_tensor as sv
+from svod_onnx._counted_loops import find_count
 from svod_onnx._graph import Graph
 from svod_onnx._inlining import Inline
 from svod_onnx._registry import Known, RunOnHostError, Value, operator
@@ -18,7 +19,7 @@ from svod_tensor import Tensor
 __all__ = ["choose_branch", "repeat_body", "scan_axes", "scan_batch"]
 
 _N_UNROLLED: Final = 64
-"""The iterations of a loop up to which they become parts of one program."""
+"""The iterations of a loop up to which they are written out."""
 
 
 @operator("If")
@@ -30,7 +31,7 @@ def choose_branch(condition: Known, *, then_branch: Graph, else_branch: Graph) -
 def _repeat_on_host(
     node: Call, trips: Value = None, condition: Value = None, *carried: Value, body: Graph
 ) -> tuple[Value, ...]:
-    return _repeat(node, _read(trips), _read(condition), carried, body, None)
+    return _repeat(node, _count_trips(_read(trips)), _read_condition(_read(condition)), carried, body, None)
 
 
 def _read(value: Value) -> Value:
@@ -41,19 +42,31 @@ def _read(value: Value) -> Value:
 def repeat_body(
     node: Call, trips: Value = None, condition: Value = None, *carried: Value, body: Graph
 ) -> tuple[Value, ...]:
-    """The iterations one after the other in one program, where their number is known while it is built; else on the host."""
+    """The iterations in one program, where their number is known while it is built: few one after the other, many as a loop; else on
+    the host."""
     if isinstance(trips, Tensor) or isinstance(condition, Tensor):
         raise RunOnHostError
-    return _repeat(node, trips, condition, carried, body, _N_UNROLLED)
+    n_trips, goes_on = _count_trips(trips), _read_condition(condition)
+    counted = find_count(node, n_trips, carried, body) if goes_on else None
+    if counted is not None and counted.n_iterations > _N_UNROLLED:
+        after, stacks = counted.scan(node, carried, body)
+        return *after, *stacks
+    return _repeat(node, n_trips, goes_on, carried, body, _N_UNROLLED)
+
+
+def _count_trips(trips: Value) -> int | None:
+    return None if trips is None else int(np.asarray(trips).item())
+
+
+def _read_condition(condition: Value) -> bool:
+    return True if condition is None else bool(np.asarray(condition).item())
 
 
 def _repeat(
-    node: Call, trips: Value, condition: Value, carried: Sequence[Value], body: Graph, limit: int | None
+    node: Call, n_trips: int | None, goes_on: bool, carried: Sequence[Value], body: Graph, limit: int | None
 ) -> tuple[Value, ...]:
-    n_trips = None if trips is None else int(np.asarray(trips).item())
     values = list(carried)
     stacks: list[list[Value]] = [[] for _ in body.outputs[1 + len(values) :]]
-    goes_on = True if condition is None else bool(np.asarray(condition).item())
     for number in count():
         if not goes_on or (n_trips is not None and number >= n_trips):
             break

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import onnx
 
-import svod_tensor as sv
 from svod_onnx._narrow_types import NARROW_INTEGERS
-from svod_onnx._registry import operator
+from svod_onnx._registry import Value, operator
 from svod_onnx._trace import Call
 from svod_onnx._types import find_carrier
+from svod_onnx._window_places import place_windows
 from svod_onnx.operators.casting import convert
-from svod_onnx.operators.convolutions import convolve
+from svod_onnx.operators.convolutions import convolve, get_kernel
+from svod_onnx.operators.integer_convolutions import can_convolve_whole, convolve_whole
+from svod_onnx.operators.integer_products import is_whole, multiply_whole, to_zero
 from svod_tensor import Tensor
 
 __all__ = [
@@ -20,7 +22,6 @@ __all__ = [
     "convolve_quantized",
     "dequantize",
     "fit",
-    "multiply_integers",
     "multiply_quantized",
     "quantize",
     "quantize_by_range",
@@ -103,77 +104,51 @@ def quantize_by_range(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return fit((x / steps).round() + zero_point.cast("float32"), _T.UINT8), scale, zero_point
 
 
-def _multiply_whole(a: Tensor, b: Tensor, a_zero: Tensor | None, b_zero: Tensor | None) -> Tensor:
-    """`(a - a_zero) @ (b - b_zero)` in int32, by the processor's product of uint8 with int8.
-
-    Zero points are taken out of the sums afterwards: one of `a` by the sums of `b`, and the other way round.
-
-    Args:
-        a: 8-bit integers.
-        b: likewise.
-        a_zero: one, or one for each row.
-        b_zero: one, or one for each column.
-    """
-    left, shift_left = (a, 0) if a.dtype == sv.uint8 else (a.bitcast("uint8").bitwise_xor(128), 128)
-    right, shift_right = (b, 0) if b.dtype == sv.int8 else (b.bitwise_xor(128).bitcast("int8"), -128)
-    total = left.matmul(right, dtype="int32")
-    of_a = shift_left if a_zero is None else a_zero.cast("int32") + shift_left
-    of_b = shift_right if b_zero is None else b_zero.cast("int32") + shift_right
-    if isinstance(of_a, Tensor) and of_a.ndim == 1 and of_a.size != 1:
-        of_a = of_a.unsqueeze(-1)
-    depth: Any = a.shape[-1]
-    is_a_moved, is_b_moved = isinstance(of_a, Tensor) or of_a != 0, isinstance(of_b, Tensor) or of_b != 0
-    if is_a_moved:
-        total = total - right.cast("int32").sum(-2, keepdims=right.ndim > 1) * of_a
-    if is_b_moved:
-        total = total - left.cast("int32").sum(-1, keepdims=left.ndim > 1) * of_b
-    # A depth that is a variable is an int64.
-    return (total + of_a * of_b * depth).cast("int32") if is_a_moved and is_b_moved else total
-
-
-@operator("MatMulInteger")
-def multiply_integers(
-    a: Tensor, b: Tensor, a_zero_point: Tensor | None = None, b_zero_point: Tensor | None = None
-) -> Tensor:
-    return _multiply_whole(a, b, a_zero_point, b_zero_point)
-
-
-@operator("QLinearMatMul")
+@operator("QLinearMatMul", arranges=True)
 def multiply_quantized(
-    node: Call, a: Tensor, a_scale: Tensor, a_zero: Tensor, b: Tensor, b_scale: Tensor, b_zero: Tensor, y_scale: Tensor,
+    node: Call, a: Tensor, a_scale: Tensor, a_zero: Value, b: Tensor, b_scale: Tensor, b_zero: Value, y_scale: Tensor,
     y_zero: Tensor,
 ) -> Tensor:  # fmt: skip
     kind = node.trace.get_element_type(node.node.inputs[7])
     if not (a.dtype.is_int and b.dtype.is_int):
         product = dequantize(a, a_scale).matmul(dequantize(b, b_scale)).cast("float32")
         return convert(product / y_scale.cast("float32"), kind)
-    total = _multiply_whole(a, b, a_zero, b_zero)
+    total = multiply_whole(node, a, b, to_zero(node, a_zero), to_zero(node, b_zero))
     rows = a_scale.unsqueeze(-1) if a_scale.ndim == 1 and a_scale.size != 1 else a_scale
     factor = rows.cast("float32") * b_scale.cast("float32") / y_scale.cast("float32")
     return fit((total.cast("float32") * factor).round() + y_zero.cast("float32"), kind)
 
 
-@operator("ConvInteger")
+@operator("ConvInteger", arranges=True)
 def convolve_integers(
-    node: Call, x: Tensor, weight: Tensor, x_zero_point: Tensor | None = None, weight_zero_point: Tensor | None = None, *,
+    node: Call, x: Tensor, weight: Tensor, x_zero_point: Value = None, weight_zero_point: Value = None, *,
     auto_pad: str = "NOTSET", dilations: list[int] | None = None, group: int = 1, kernel_shape: list[int] | None = None,
     pads: list[int] | None = None, strides: list[int] | None = None,
 ) -> Tensor:  # fmt: skip
     """In int32; what is padded stands for zero."""
-    image, filters = x.cast("int32"), weight.cast("int32")
-    if x_zero_point is not None:
-        image = image - x_zero_point.cast("int32").reshape(())
-    if weight_zero_point is not None:
-        filters = filters - _place(weight_zero_point, weight, 0, 0).cast("int32")
+    x_zero, weight_zero = to_zero(node, x_zero_point), to_zero(node, weight_zero_point)
+    if is_whole(x, weight) and can_convolve_whole(x, weight, group):
+        places = place_windows(
+            node,
+            x,
+            get_kernel(node, weight, kernel_shape),
+            strides=strides,
+            pads=pads,
+            dilations=dilations,
+            auto_pad=auto_pad,
+        )
+        return convolve_whole(node, x, weight, x_zero, weight_zero, places)
+    by_filter = weight_zero if isinstance(weight_zero, int) else _place(weight_zero, weight, 0, 0)
+    image, filters = x.cast("int32") - x_zero, weight.cast("int32") - by_filter
     return convolve(
         node, image, filters, auto_pad=auto_pad, dilations=dilations, group=group, kernel_shape=kernel_shape, pads=pads,
         strides=strides,
     )  # fmt: skip
 
 
-@operator("QLinearConv")
+@operator("QLinearConv", arranges=True)
 def convolve_quantized(
-    node: Call, x: Tensor, x_scale: Tensor, x_zero: Tensor, weight: Tensor, weight_scale: Tensor, weight_zero: Tensor,
+    node: Call, x: Tensor, x_scale: Tensor, x_zero: Value, weight: Tensor, weight_scale: Tensor, weight_zero: Value,
     y_scale: Tensor, y_zero: Tensor, bias: Tensor | None = None, *, auto_pad: str = "NOTSET",
     dilations: list[int] | None = None, group: int = 1, kernel_shape: list[int] | None = None,
     pads: list[int] | None = None, strides: list[int] | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import svod_tensor as sv
@@ -72,7 +73,7 @@ class RecurrentLayer:
     def is_plain(self, *names: str) -> bool:
         """Whether its activations have these names in each direction, and nothing else is unusual."""
         found = tuple(name.lower() for name in self.activations)
-        return found == names * self.n_directions and self.clip is None and self.lengths is None
+        return found == names * self.n_directions and self.clip is None
 
     def list_activations(self) -> list[Activation]:
         """The activations; those that have parameters take the next ones that are given."""
@@ -124,8 +125,8 @@ def finish_layer(layer: RecurrentLayer, outputs: Tensor, ends: Sequence[Tensor],
     return outputs.cast(dtype), *(end.cast(dtype) for end in ends)
 
 
-_Run = Callable[[Tensor, Sequence[Tensor], Any], tuple[Tensor, Any]]
-"""A layer of svod: of inputs, weights and states, the outputs and the last states."""
+_Run = Callable[..., tuple[Tensor, Any]]
+"""A layer of svod: of inputs, weights and states, and whether it is `bidirectional`, the outputs and the last states."""
 
 
 def _run_fused(node: Call, layer: RecurrentLayer, run: _Run, order: Sequence[int]) -> tuple[Tensor, list[Tensor]]:
@@ -136,6 +137,9 @@ def _run_fused(node: Call, layer: RecurrentLayer, run: _Run, order: Sequence[int
         layer: with plain activations.
         run: one or two directions of it.
         order: which gate of ONNX is each of svod's.
+
+    Returns:
+        the outputs, and the last states; where rows have lengths, the first of these alone.
     """
     n = len(order)
     is_in_order = list(order) == list(range(n))
@@ -148,19 +152,42 @@ def _run_fused(node: Call, layer: RecurrentLayer, run: _Run, order: Sequence[int
 
         return node.arrange(f"{label}{number}", compute, source)
 
-    weights: list[Tensor] = []
+    weights: list[list[Tensor]] = []
     for number in range(layer.n_directions):
-        weights += [arrange("inputs", layer.weights, number), arrange("states", layer.recurrence, number)]
+        weights.append([arrange("inputs", layer.weights, number), arrange("states", layer.recurrence, number)])
         if layer.biases is not None:
-            weights += [arrange(f"biases{half}.", layer.biases, number, half) for half in range(2)]
+            weights[-1] += [arrange(f"biases{half}.", layer.biases, number, half) for half in range(2)]
+    if layer.lengths is not None:
+        rows = [
+            _run_to_lengths(layer, layer.lengths.cast("int64"), run, number, weights[number])
+            for number in range(len(weights))
+        ]
+        return Tensor.stack([outputs for outputs, _ in rows], axis=1), [Tensor.stack([end for _, end in rows])]
     is_reverse = layer.direction == "reverse"
     x = layer.x.flip(0) if is_reverse else layer.x
-    first, *others = layer.states
-    state = layer.states if others else first
-    outputs, ends = run(x, weights, state)
+    outputs, ends = run(x, [*chain(*weights)], _join_states(layer.states), bidirectional=layer.n_directions == 2)
     steps, batch, width = outputs.shape
     outputs = outputs.reshape(steps, batch, layer.n_directions, width // layer.n_directions).permute(0, 2, 1, 3)
     return outputs.flip(0) if is_reverse else outputs, [*ends] if isinstance(ends, tuple) else [ends]
+
+
+def _join_states(states: Sequence[Tensor]) -> Any:
+    return tuple(states) if len(states) > 1 else states[0]
+
+
+def _run_to_lengths(
+    layer: RecurrentLayer, lengths: Tensor, run: _Run, number: int, weights: Sequence[Tensor]
+) -> tuple[Tensor, Tensor]:
+    """The outputs of one direction and the state at the end of each row: what is computed behind the end is left out afterwards."""
+    is_reverse = layer.direction == "reverse" or number == 1
+    x = _reverse(layer.x, lengths) if is_reverse else layer.x
+    states = [state[number : number + 1] for state in layer.states]
+    outputs, _ = run(x, weights, _join_states(states), bidirectional=False)
+    time = Tensor.arange(x.shape[0], dtype="int64").unsqueeze(1)
+    outputs = (time < lengths).unsqueeze(-1).where(outputs, 0)
+    end = (time == lengths - 1).unsqueeze(-1).where(outputs, 0).sum(0)
+    end = (lengths == 0).unsqueeze(-1).where(states[0][0], end)
+    return _reverse(outputs, lengths) if is_reverse else outputs, end
 
 
 def _run_steps(layer: RecurrentLayer, step: _Step) -> tuple[Tensor, list[Tensor]]:
@@ -229,12 +256,10 @@ def run_recurrent_units(
         node, x, weights, recurrence, biases, lengths, [initial_h], names, activation_alpha, activation_beta, clip,
         direction, layout,
     )  # fmt: skip
-    both = layer.n_directions == 2
-    if layer.is_plain("tanh"):
-        return finish_layer(layer, *_run_fused(node, layer, partial(sv.rnn, bidirectional=both), [0]), layout)
-    if layer.is_plain("relu"):
-        run = partial(sv.rnn, nonlinearity="relu", bidirectional=both)
-        return finish_layer(layer, *_run_fused(node, layer, run, [0]), layout)
+    for nonlinearity in ("tanh", "relu"):
+        if layer.is_plain(nonlinearity):
+            run = partial(sv.rnn, nonlinearity=nonlinearity)
+            return finish_layer(layer, *_run_fused(node, layer, run, [0]), layout)
     functions = layer.list_activations()
 
     def step(number: int, states: tuple[Tensor, ...], inputs: Tensor) -> tuple[Tensor, ...]:
@@ -260,9 +285,7 @@ def run_gated_units(
         activations or ["Sigmoid", "Tanh"] * _count_directions(direction), activation_alpha, activation_beta, clip, direction, layout,
     )  # fmt: skip
     if linear_before_reset and layer.is_plain("sigmoid", "tanh"):
-        return finish_layer(
-            layer, *_run_fused(node, layer, partial(sv.gru, bidirectional=layer.n_directions == 2), [1, 0, 2]), layout
-        )
+        return finish_layer(layer, *_run_fused(node, layer, sv.gru, [1, 0, 2]), layout)
     functions = layer.list_activations()
 
     def step(number: int, states: tuple[Tensor, ...], inputs: Tensor) -> tuple[Tensor, ...]:
@@ -297,12 +320,10 @@ def run_short_term_memory(
         activations or ["Sigmoid", "Tanh", "Tanh"] * _count_directions(direction), activation_alpha, activation_beta, clip, direction,
         layout,
     )  # fmt: skip
-    if peepholes is None and not input_forget and layer.is_plain("sigmoid", "tanh", "tanh"):
-        return finish_layer(
-            layer,
-            *_run_fused(node, layer, partial(sv.lstm, bidirectional=layer.n_directions == 2), [0, 2, 3, 1]),
-            layout,
-        )
+    # Of the cells, the fused layer gives those after the last step alone.
+    is_cell_known = lengths is None or not node.wants(2)
+    if peepholes is None and not input_forget and is_cell_known and layer.is_plain("sigmoid", "tanh", "tanh"):
+        return finish_layer(layer, *_run_fused(node, layer, sv.lstm, [0, 2, 3, 1]), layout)
     return finish_layer(layer, *run_memory_steps(layer, peepholes, couples=bool(input_forget)), layout)
 
 

@@ -9,9 +9,9 @@ before → after, for two results of one array:
                         STORE(INDEX(PARAM 1, r0), b(INDEX(PARAM 2, r0)))), r0)), BUFFER -1, BUFFER -2, x)
 
 What one kernel reads of another's result, where that is stored, it takes from the register; a result that nothing else reads is
-not stored. So the step of an optimizer, which assigns a weight and its moments, goes through memory once. Kernels that reduce,
-and those that read elsewhere what another one of them writes, stay apart; so does what was stored for one reader alone, as by
-`contiguous`, from this reader.
+not stored. So the step of an optimizer, which assigns a weight and its moments, goes through memory once. A concatenation of parts
+of one size stores each part where it is computed (see `parts`). Kernels that reduce, and those that read elsewhere what another
+one of them writes, stay apart; so does what was stored for one reader alone, as by `contiguous`, from this reader.
 """
 
 from __future__ import annotations
@@ -107,6 +107,11 @@ class _Calls:
         """Whether a CALL fills memory for one reader alone."""
         return self.readers[number] == (reader,) and not self.is_kept(number)
 
+    def joins_parts(self, number: int) -> bool:
+        """Whether a CALL fills memory with parts that are computed elsewhere."""
+        kernel = self.kernels[number]
+        return kernel is not None and kernel.joins_parts
+
     def may_pass(self, number: int) -> bool:
         """Whether a result may go from kernel to kernel in registers: whether all that read it go through its loops."""
         kernel = self.kernels[number]
@@ -187,7 +192,8 @@ def _is_new(memory: UOp) -> bool:
 
 def _iter_walks(kernel: Elementwise) -> Iterator[_Walk]:
     """What a kernel goes through once: its result, and each memory of which every iteration reads another element."""
-    yield kernel.result, kernel.loops, kernel.place
+    for place in kernel.places:
+        yield kernel.result, kernel.loops, place
     loops = set(kernel.loops)
     for node, memory in kernel.reads:
         if loops <= node.ranges:
@@ -217,21 +223,26 @@ def _are_joinable(group: _Group, new: _Group, found: _Calls, max_arguments: int)
     kernels, others = found.get_kernels(group), found.get_kernels(new)
     if others[0].loops != kernels[0].loops or others[0].result.arg.device != kernels[0].result.arg.device:
         return False
-    places = {kernel.result: kernel.place for kernel in (*kernels, *others)}
+    places = {kernel.result: kernel.places for kernel in (*kernels, *others)}
     if len(places) < len(kernels) + len(others):
         return False
-    if any(places.get(memory, n.src[1:]) != n.src[1:] for kernel in (*kernels, *others) for n, memory in kernel.reads):
+    if any(
+        n.src[1:] not in places.get(memory, (n.src[1:],))
+        for kernel in (*kernels, *others)
+        for n, memory in kernel.reads
+    ):
         return False
     return not _is_between(group, new, found) and _is_small([*group.numbers, *new.numbers], found, max_arguments)
 
 
 def _is_between(group: _Group, new: _Group, found: _Calls) -> bool:
-    """Whether one of two groups stores what a kernel of the other alone reads."""
+    """Whether one of two groups stores what a kernel of the other alone reads, other than as a part of its result."""
     pairs = ((group, new), (new, group))
     return any(
         n in one.numbers and found.is_private(n, reader)
         for one, other in pairs
         for reader in other.numbers
+        if not found.joins_parts(reader)
         for n in found.needs[reader]
     )
 
@@ -241,11 +252,10 @@ def _is_small(numbers: Sequence[int], found: _Calls, max_arguments: int) -> bool
     passing = {number for number in numbers if found.may_pass(number)}
     memory = {m for number in numbers if (kernel := found.kernels[number]) is not None for m in kernel.memory}
     in_registers = {kernel.result for number in passing if (kernel := found.kernels[number]) is not None}
-    return (
-        len(numbers) <= MAX_KERNELS
-        and len(numbers) - len(passing) <= MAX_RESULTS
-        and len(memory - in_registers) <= max_arguments
+    n_stores = sum(
+        len(k.stores) for number in numbers if number not in passing and (k := found.kernels[number]) is not None
     )
+    return len(numbers) <= MAX_KERNELS and n_stores <= MAX_RESULTS and len(memory - in_registers) <= max_arguments
 
 
 def _rebuild(sink: UOp, order: Sequence[_Group], calls: _Calls) -> UOp:

@@ -1,4 +1,4 @@
-"""The body of several kernels that go through the same loops: one STORE of each, side by side."""
+"""The body of several kernels that go through the same loops: the STOREs of each, side by side."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from svod_dtype import void
 from svod_ir import KernelInfo, Op, ParamArg, UOp
 from svod_ir.ops import ELEMENTWISE, MEMORY
+from svod_schedule.kernelize.parts import split_parts
 
 __all__ = ["Elementwise", "find_elementwise", "make_joined_body"]
 
@@ -16,31 +17,36 @@ _VALUES = ELEMENTWISE | {Op.INDEX, Op.PARAM, Op.CONST, Op.RANGE}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Elementwise:
-    """A call of a kernel that stores one element of its result in each iteration, and reduces nothing.
+    """A call of a kernel that stores one element of its result in each iteration, or one of each of its parts, and reduces nothing.
 
     Attributes:
         call: the CALL.
         loops: the loops, from outer to inner.
-        store: the STORE in them.
+        stores: the STOREs in them, all in one memory.
         memory: what each of its slots stands for, below the AFTERs.
         reads: the INDEX nodes, and the memory that each is in.
     """
 
     call: UOp
     loops: tuple[UOp, ...]
-    store: UOp
+    stores: tuple[UOp, ...]
     memory: tuple[UOp, ...]
     reads: tuple[tuple[UOp, UOp], ...]
 
     @property
     def result(self) -> UOp:
         """The memory that it fills."""
-        return self.memory[_get_slot(self.store.location)]
+        return self.memory[_get_slot(self.stores[0].location)]
 
     @property
-    def place(self) -> tuple[UOp, ...]:
+    def places(self) -> tuple[tuple[UOp, ...], ...]:
         """Where in it an iteration stores."""
-        return self.store.location.src[1:]
+        return tuple(store.location.src[1:] for store in self.stores)
+
+    @property
+    def joins_parts(self) -> bool:
+        """Whether the result is a concatenation, of parts that are computed elsewhere."""
+        return len(self.stores) > 1
 
 
 def find_elementwise(call: UOp) -> Elementwise | None:
@@ -59,8 +65,11 @@ def find_elementwise(call: UOp) -> Elementwise | None:
     nodes = store.value.toposort()
     if any(n.op not in _VALUES for n in nodes) or any(n.op is Op.INDEX for p in location.src[1:] for n in p.toposort()):
         return None
+    parts = None if any(n.memory is location.memory for n in nodes if n.op is Op.INDEX) else split_parts(loops, store)
+    loops, stores = (loops, (store,)) if parts is None else parts
+    nodes = UOp.sink(*(made.value for made in stores)).toposort()
     reads = tuple((n, memory[_get_slot(n)]) for n in nodes if n.op is Op.INDEX)
-    return Elementwise(call, loops, store, memory, reads)
+    return Elementwise(call, loops, stores, memory, reads)
 
 
 def make_joined_body(kernels: Sequence[Elementwise], memory: Sequence[UOp]) -> UOp:
@@ -77,7 +86,7 @@ def make_joined_body(kernels: Sequence[Elementwise], memory: Sequence[UOp]) -> U
     for kernel in kernels:
         is_stored = kernel.result in slots
         done: dict[UOp, UOp] = {}
-        for node in (kernel.store if is_stored else kernel.store.value).toposort():
+        for node in UOp.sink(*(store if is_stored else store.value for store in kernel.stores)).toposort()[:-1]:
             if node.op is Op.PARAM:
                 arg: ParamArg = node.arg
                 slot = slots.get(kernel.memory[arg.slot])
@@ -87,8 +96,8 @@ def make_joined_body(kernels: Sequence[Elementwise], memory: Sequence[UOp]) -> U
                 found = values.get((kernel.memory[_get_slot(node)], node.src[1:])) if node.op is Op.INDEX else None
                 done[node] = node.with_images(done) if found is None else found
         if is_stored:
-            stores.append(done[kernel.store])
-        values[kernel.result, kernel.place] = done[kernel.store.value]
+            stores += [done[store] for store in kernel.stores]
+        values.update(((kernel.result, store.location.src[1:]), done[store.value]) for store in kernel.stores)
     return UOp(Op.SINK, void, (UOp(Op.GROUP, void, tuple(stores)).end(*kernels[0].loops),), KernelInfo())
 
 

@@ -5,6 +5,16 @@ loop is computed before it. What an END closes stands in its innermost loop all 
 nothing. Within a loop, nodes keep the order of the graph (operands first), and
 an inner loop stands where its END does, after all that its body reads from outside. So one walk
 over the graph in its own order is enough.
+
+Example:
+    >>> from svod_dtype import float32, void
+    >>> from svod_ir import AxisType, KernelInfo, Op, ParamArg, Target, UOp
+    >>> out, x = (UOp(Op.PARAM, float32, (), ParamArg(slot, 64)) for slot in range(2))
+    >>> i = UOp.range(64, 0, AxisType.LOOP)
+    >>> kernel = UOp(Op.SINK, void, (out.index(i).store(x.index(i) * 2.0).end(i),), KernelInfo("double"))
+    >>> from svod_schedule.linearize import linearize
+    >>> [node.op.name for node in linearize(kernel)]
+    ['PARAM', 'CONST', 'PARAM', 'CONST', 'RANGE', 'INDEX', 'INDEX', 'MUL', 'STORE', 'END']
 """
 
 from __future__ import annotations

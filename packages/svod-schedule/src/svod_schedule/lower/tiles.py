@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product
 
-from svod_dtype import index
+from svod_dtype import index, void
 from svod_ir import AxisType, FreshIds, Op, TensorCore, UOp, max_trips
 from svod_schedule._linear_index import find_stride
 from svod_schedule.lower.products import find_core, get_locations, is_tiled, tile_axes
@@ -118,15 +118,31 @@ class _TileMaker:
 
 
 def _fill(end: UOp) -> UOp:
-    """The stores of a tile as one."""
+    """The stores of a tile as one, or as one for each part that lies together in private memory."""
     store = end.body
     location, value = store.src
     axes = [r for r in end.loops if r.arg.kind is AxisType.TILE_K]
     strides = {r: find_stride(location.position, r) or 0 for r in axes}
     axes.sort(key=lambda r: -strides[r])
     memory = {n.memory: n.memory for n in get_locations(value)}
-    target = _read_vector(location, location.memory, axes)
-    return target.store(_read_value(value, memory, axes)).end(*(r for r in end.loops if r not in axes))
+    whole = _read_value(value, memory, axes)
+    n_dense = _count_dense(location.position, axes, [max_trips(r) for r in axes])
+    apart, together = axes[: len(axes) - n_dense], axes[len(axes) - n_dense :]
+    n_lanes = max_trips(*together)
+    stores: list[UOp] = []
+    for part, place in enumerate(product(*(range(max_trips(r)) for r in apart))):
+        fixed = location.substitute({r: UOp.const(index, p) for r, p in zip(apart, place, strict=True)})
+        target = _read_vector(fixed, location.memory, together)
+        stores.append(target.store(_take_lanes(whole, part * n_lanes, n_lanes)))
+    body = stores[0] if len(stores) == 1 else UOp(Op.GROUP, void, tuple(stores))
+    return body.end(*(r for r in end.loops if r not in axes))
+
+
+def _take_lanes(value: UOp, first: int, n_lanes: int) -> UOp:
+    """Some lanes of a vector side by side."""
+    if value.dtype.lanes == n_lanes:
+        return value
+    return UOp(Op.GEP, value.dtype.scalar.vec(n_lanes), (value,), tuple(range(first, first + n_lanes)))
 
 
 def _read_value(value: UOp, memory: Mapping[UOp, UOp], axes: Sequence[UOp]) -> UOp:

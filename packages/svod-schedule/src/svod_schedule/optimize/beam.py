@@ -7,6 +7,28 @@ is left, or when the caller says so; what is best then is the result.
 
 There is no clock here: `measure` finds out how fast candidates are, and `should_stop` when time is up.
 With `predict` for `measure` nothing is run, and the cost model chooses.
+
+Example:
+    >>> from svod_ir import AxisType, KernelInfo, Op, ParamArg, Target, UOp
+    >>> from svod_dtype import float32, void
+    >>> from svod_schedule import OptimizerConfig
+    >>> from svod_schedule.optimize.beam import predict, search
+    >>> from svod_schedule.pipeline import Context
+    >>> out, x = (UOp(Op.PARAM, float32, (), ParamArg(slot, 64)) for slot in range(2))
+    >>> i = UOp.range(64, 0, AxisType.LOOP)
+    >>> kernel = UOp(Op.SINK, void, (out.index(i).store(x.index(i) * 2.0).end(i),), KernelInfo("double"))
+    >>> config = OptimizerConfig(strategy="beam", width=2, max_measured=8)
+    >>> result = search(kernel, Context(target=Target.generic(cores=1)), config, predict)
+    >>> result.seconds <= result.heuristic_seconds
+    True
+
+    A report has an event for each candidate that was `Tried`, and for each round:
+
+    >>> from svod_schedule.optimize.beam import Tried, format_event
+    >>> events = []
+    >>> _ = search(kernel, Context(target=Target.generic(cores=1)), config, predict, report=events.append)
+    >>> isinstance(events[0], Tried), format_event(events[0])
+    (True, '0.3 us (expected 0.3): UPCAST(0, 32)')
 """
 
 from __future__ import annotations

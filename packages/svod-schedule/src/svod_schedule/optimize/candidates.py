@@ -1,6 +1,40 @@
 """What a search proposes and what is found out about it: the border between the search and its measurements.
 
 The search knows no clock and no device. It hands `Candidate`s to a `Measure` function and gets an `Outcome` for each.
+
+Example:
+    >>> from svod_dtype import float32, void
+    >>> from svod_ir import AxisType, KernelInfo, Op, ParamArg, Target, UOp
+    >>> out, x = (UOp(Op.PARAM, float32, (), ParamArg(slot, 64)) for slot in range(2))
+    >>> i = UOp.range(64, 0, AxisType.LOOP)
+    >>> kernel = UOp(Op.SINK, void, (out.index(i).store(x.index(i) * 2.0).end(i),), KernelInfo("double"))
+
+    A `Measure` that looks times up, by the opts, and has none for the widest vectors:
+
+    >>> from svod_ir import format_opts, parse_opts
+    >>> from svod_schedule.optimize.apply_opts import apply_opts
+    >>> def look_up(candidates, best_seconds):
+    ...     times = {"": 9e-6, "UPCAST(0, 4)": 5e-6, "UPCAST(0, 8)": 4e-6}
+    ...     texts = [format_opts(c.opts) for c in candidates]
+    ...     return [Timed(times[t]) if t in times else Dropped(DropReason.STOPPED) for t in texts]
+    >>> measure: Measure = look_up
+    >>> candidates = []
+    >>> for text in ("", "UPCAST(0, 4)", "UPCAST(0, 8)", "UPCAST(0, 16)"):
+    ...     opts = parse_opts(text)
+    ...     optimized = apply_opts(kernel, Target.generic(cores=1), opts)
+    ...     candidates.append(Candidate(opts, optimized, make_key(optimized)))
+    >>> outcomes = {c.key: outcome for c, outcome in zip(candidates, measure(candidates, None))}
+    >>> [find_seconds(c, outcomes) for c in candidates]
+    [9e-06, 5e-06, 4e-06, None]
+    >>> [is_stopped(outcome) for outcome in outcomes.values()]
+    [False, False, False, True]
+    >>> [format_opts(c.opts) for c in rank_candidates(candidates, outcomes)]
+    ['UPCAST(0, 8)', 'UPCAST(0, 4)', '']
+
+    What is out before it is measured:
+
+    >>> check_length(kernel.toposort(), max_uops=10)
+    Dropped(reason=<DropReason.UOPS: 'has too many uops'>, detail='11 > 10: 2 PARAM, 2 CONST, 2 INDEX, 1 RANGE, 1 MUL')
 """
 
 from __future__ import annotations

@@ -30,6 +30,9 @@ lengths of rows, it then took what is 1.1 to 2.9 times as fast for five, and not
 VECTORS_OF_RESULTS = 4
 """Vectors of results that are computed at a time, so that their latencies overlap: half 1.03, double 1.09."""
 
+ROUND_COST = 1.0
+"""What a round of a loop over tiles costs, in vectors of results that are soon computed."""
+
 SHORT_ROWS = (8, 4, 2)
 """Rows shorter than a vector that are taken at a time, as many of them as divide the axis: images of twice, three and four times
 the size took 0.33 to 0.6 of the time of one row at a time, images whose channels go to the end 0.4."""
@@ -71,17 +74,36 @@ TILED_ROWS = 6
 LOADS_OF_A_VECTOR = 1 / 3
 """What loading the other operand adds to the time of a tile that is one vector wide, as a part of it: half 1.00, double 1.08."""
 
-FEW_ROWS = 64
-"""A product with fewer rows, or columns, reads two operands that lie along a long reduction where they are: half 0.99, double
-1.06."""
+FEW_ROWS = 96
+FEW_ROWS_OF_PARTS = 64
+"""A product with fewer rows, or columns, reads two operands that lie along a long reduction where they are; fewer still where that
+reduction has several short loops, or a rest that is no vector: half 0.99, double 1.06. 64 rows of five layers of encoders took 0.68
+to 0.97 of the time of a panel, 128 rows 0.9 to 1.2 (Intel Xeon, 2 threads)."""
 
 MIN_DEEP_VECTORS = 16
 """A reduction of so many vectors makes up for adding the lanes of each result: half 0.97, double 1.07."""
 
 VECTOR_COPY_COST = 8
+ACROSS_COST = 1
+"""Steps of a product in the time of copying a vector to a panel (half 1.00, double 1.03), and of copying one element of rows that lie
+across it: 12 products of 128 to 512 rows took 1.02 to 1.19 times as long as those of a transposed matrix (Intel Xeon, 2 threads)."""
+
+APART_COST = 4
+CONFLICT_COST = 12
+"""The same for a result that is stored alone, and where the rows of a panel are stored at distances that share so few sets of the
+first cache that they push each other out: 9 such products took 1.12 to 2 times as long as those that store whole vectors."""
+
 SINGLE_COST = 2
-"""Steps of a product in the time of copying a vector to a panel (half 1.00, double 1.03), and of copying or storing one element
-(half 1.10, double 1.00)."""
+"""The same for an element that a product reads alone where it lies: half 1.10, double 1.00."""
+
+FETCHING_COST = 0.1
+"""What a product takes longer, as a part of its work, where a tile fetches so many lines of an operand, here and there, that they fill
+half of the first cache: 512 rows took 1.27 to 1.34 times as long as with a panel where the operands came from the third cache, and
+1.0 to 1.05 times where they were in the second (Intel Xeon, 2 threads)."""
+
+FAR_ROWS_COST = 2
+"""What a product with a panel of one operand takes longer, as a part of its work, where each step reads the other one from another
+page: 32, 33, 64, 96 and 128 rows by 4096 x 4096 took three to six times as long as with panels of the other (Intel Xeon, 2 threads)."""
 
 # Of tensor cores.
 

@@ -12,12 +12,21 @@ from math import ceil, gcd, inf, prod
 
 from svod_ir import AxisType, Op, UOp, typical_trips
 
-__all__ = ["Footprint", "LoopNest", "NestedAccess", "Traffic", "count_runs", "estimate_stride", "get_accesses"]
+__all__ = [
+    "PAGE_BYTES",
+    "Footprint",
+    "LoopNest",
+    "NestedAccess",
+    "Traffic",
+    "count_runs",
+    "estimate_stride",
+    "get_accesses",
+]
 
 _WAYS = 8
 """So many lines whose addresses differ by a multiple of a power of two are in a cache at a time."""
 
-_PAGE_BYTES = 4096
+PAGE_BYTES = 4096
 
 _EXPANDED = (AxisType.UPCAST, AxisType.UNROLL, AxisType.TILE_N, AxisType.TILE_M, AxisType.TILE_K)
 _PARALLEL = (AxisType.THREAD, AxisType.GLOBAL, AxisType.LOCAL, AxisType.WARP)
@@ -188,7 +197,7 @@ class Traffic:
         return moved.n_bytes * count_runs(loops[:outside]) * (self._scattered if self._is_scattered(walked) else 1.0)
 
     def _is_scattered(self, walked: Footprint) -> bool:
-        return walked.run_bytes <= 2 * self._line_bytes and any(distance >= _PAGE_BYTES for distance, _ in walked.jumps)
+        return walked.run_bytes <= 2 * self._line_bytes and any(distance >= PAGE_BYTES for distance, _ in walked.jumps)
 
     def _does_fit(self, around: tuple[UOp, ...]) -> bool:
         """Whether what runs inside `around`, once, touches no more than the cache holds."""

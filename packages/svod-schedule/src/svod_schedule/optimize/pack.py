@@ -28,6 +28,9 @@ NO_NEST = "private memory is filled in a loop over the results of one thread"
 STEPS_FILLED = 16
 """Steps of a tensor core for which a row is copied at once: a whole vector of groups of 32 bits."""
 
+MAX_PRIVATE_BYTES = 1 << 20
+"""The most that a kernel may set aside: threads of other libraries have stacks of few mebibytes, and what overflows ends the process."""
+
 MAX_VARYING_BYTES = 1 << 19
 """The most that is set aside for an operand whose size varies."""
 
@@ -39,7 +42,8 @@ def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) ->
         return NO_NEST
     outer = () if axis is None else nest[: nest.index(axis) + 1]
     enclosing = {r for r in nest if r.arg.kind is AxisType.THREAD or (r.arg.kind is AxisType.LOOP and r in outer)}
-    inside = [r for r in nest if r.arg.kind is AxisType.LOOP and r not in enclosing]
+    # A loop of one iteration repeats nothing.
+    inside = [r for r in nest if r.arg.kind is AxisType.LOOP and r not in enclosing and max_trips(r) > 1]
     tiles = _get_tile_dtypes(sink, cores)
     # What does not depend on the next loop inside is read again in each of its iterations.
     reused = [n for n in _reduction_loads(sink, tiles) if (inside[0] not in n.ranges if inside else n in tiles)]
@@ -47,14 +51,23 @@ def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) ->
         return "no load of a reduction is repeated inside the loop"
     packed: dict[UOp, UOp] = {}
     fresh = FreshIds(sink)
+    n_bytes = _count_bytes(sink)
     for load in reused:
         own = sorted(load.ranges - enclosing, key=lambda r: _layout_rank(r, load))
         dtype = tiles.get(load, load.dtype)
         if not _has_room(own, dtype, is_tile=load in tiles):
             return "a packed axis has no constant size"
         location = _make_packed(load, own, dtype, fresh)
+        n_bytes += _count_bytes(location)
+        if n_bytes > MAX_PRIVATE_BYTES:
+            return f"more than {MAX_PRIVATE_BYTES} bytes of private memory, which is on the stack of a thread"
         packed[load] = location if load.op is Op.INDEX else location.cast(load.dtype)
     return sink.substitute(packed)
+
+
+def _count_bytes(graph: UOp) -> int:
+    """The bytes of private memory in a graph."""
+    return sum(n.arg.size * n.dtype.itemsize for n in graph.iter_ops(Op.DEFINE_REG))
 
 
 def _get_tile_dtypes(sink: UOp, cores: tuple[TensorCore, ...]) -> dict[UOp, DType]:

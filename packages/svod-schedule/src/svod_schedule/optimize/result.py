@@ -1,4 +1,24 @@
-"""What a search found, as a value with a text form, so that it can be kept on disk, read by people, and gone on with."""
+"""What a search found, as a value with a text form, so that it can be kept on disk, read by people, and gone on with.
+
+Example:
+    >>> from svod_schedule.optimize.result import Round, SearchResult, StopReason, find_result
+    >>> usual, best = parse_opts("UPCAST(0, 4)"), parse_opts("UPCAST(0, 8)")
+    >>> result = SearchResult(
+    ...     opts=best,
+    ...     seconds=4e-6,
+    ...     heuristic_opts=usual,
+    ...     heuristic_seconds=5e-6,
+    ...     unoptimized_seconds=9e-6,
+    ...     stop=StopReason.STOPPED,
+    ...     rounds=(Round(n_made=17, n_measured=8, best_opts=best, best_seconds=4e-6),),
+    ... )
+    >>> result.is_complete, result.stop.value
+    (False, 'time was up')
+    >>> find_result(result.to_text()) == result
+    True
+    >>> find_result("something else") is None
+    True
+"""
 
 from __future__ import annotations
 

@@ -214,13 +214,16 @@ class Scheduler:
         if Op.DEFINE_LOCAL in filled:
             raise OptError(opt=opt, reason="shared memory holds one tile at a time")
 
-    def _check_repeatable(self, opt: Opt) -> None:
+    def _check_repeatable(self, opt: Opt, *, by_rows: bool = False) -> None:
         """Computing an output twice is right unless the kernel reads what it writes."""
-        if self._reads_own_results():
+        if self._reads_own_results(by_rows=by_rows):
             raise OptError(opt=opt, reason="the kernel reads what it writes")
 
-    def _reads_own_results(self) -> bool:
+    def _reads_own_results(self, *, by_rows: bool = False) -> bool:
+        """Whether the kernel reads memory that it writes; `by_rows` not that which it fills anew for each row."""
         written = {n.location.memory for n in self._order if n.op is Op.STORE}
+        if by_rows:
+            written = {memory for memory in written if memory.op is not Op.DEFINE_REG}
         return any(
             n.op is Op.INDEX and n.memory.unordered in written
             for node in self._order
@@ -303,7 +306,7 @@ class Scheduler:
         amount, size = self._amount(opt, axis, self.target.cores), exact_trips(axis)
         if isinstance(size, int) and size % amount == 0:
             return self._split(axis, amount, AxisType.THREAD, is_top=True)
-        self._check_repeatable(opt)
+        self._check_repeatable(opt, by_rows=True)
         if int(axis.stop.vmin) < amount:
             raise OptError(opt=opt, reason=f"the axis may be shorter than {amount}")
         part = (axis.stop + (amount - 1)) // amount

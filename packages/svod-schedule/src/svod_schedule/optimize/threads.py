@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from svod_ir import AxisType, OptOp, UOp, exact_trips
+from svod_ir import AxisType, OptOp, UOp, exact_trips, max_trips
 from svod_schedule.optimize import constants
 from svod_schedule.optimize.choices import Move, Proposal, Question
 from svod_schedule.optimize.facts import KernelFacts
@@ -30,4 +30,4 @@ def take_threads(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Question]
 
 def _splits_well(r: UOp, n_parts: int) -> bool:
     size = exact_trips(r)
-    return isinstance(size, int) and (size % n_parts == 0 or size >= 4 * n_parts)
+    return max_trips(r) >= 4 * n_parts or (isinstance(size, int) and size % n_parts == 0)

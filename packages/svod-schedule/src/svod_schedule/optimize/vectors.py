@@ -157,7 +157,8 @@ def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
         why = f"lanes along {facts.name(axis)}, near each other in memory"
         if facts.carried:
             why = f"each element along {facts.name(axis)} goes through the loop by itself, {n_vectors} vectors so that none waits"
-        yield _take(facts, axis, facts.lanes * n_vectors, why)
+        wide = facts.lanes * n_vectors
+        yield _take(facts, axis, wide if facts.carried or plan.tiled is not None else _fit(facts, axis, wide), why)
 
 
 def _take_short_rows(facts: KernelFacts) -> Proposal | None:
@@ -174,9 +175,13 @@ def _take_short_rows(facts: KernelFacts) -> Proposal | None:
     if place is None:
         return None
     amount = next((n for n in constants.SHORT_ROWS if _divides(place, n)), None)
+    kind = OptOp.UPCAST
+    if amount is None and size & (size - 1):
+        # By itself, a row that is no power of two would be taken in parts: rather take the last ones of an odd number twice.
+        kind, amount = OptOp.OVERLAP, next((n for n in constants.SHORT_ROWS if n <= int(place.stop.vmin)), None)
     if amount is None or any(_is_far(a, place, size) or a.stride(row) is None for a in facts.accesses):
         return None
-    moves = [Move(OptOp.UPCAST, place, amount), Move(OptOp.UPCAST, row, 0)]
+    moves = [Move(kind, place, amount), Move(OptOp.UPCAST, row, 0)]
     reads = [a for a in facts.accesses if not a.is_store]
     twin = next((a for a in facts.results if exact_trips(a) == 2 and not any(r.depends_on(a) for r in reads)), None)
     if twin is not None and twin is not row and size == 2:
@@ -205,6 +210,20 @@ def _count_vectors(facts: KernelFacts, axis: UOp) -> int:
     if facts.carried:
         return max(c.count_vectors(facts.target, 2 * most) for c in facts.carried)
     return 1 if facts.n_slow > 2 else most // 2 if facts.n_slow else most
+
+
+def _fit(facts: KernelFacts, axis: UOp, amount: int) -> int:
+    """How many results to take at a time, at most `amount`, so that few are computed twice: the last tile overlaps its neighbour.
+
+    A tile costs its vectors, and a round of the loop that counts less where a result takes long.
+    """
+    size = exact_trips(axis)
+    if not isinstance(size, int):
+        return amount
+    amounts = [n for n in (amount >> k for k in range(amount.bit_length())) if facts.lanes <= n <= size]
+    is_long = facts.n_slow > 0 or any(axis in r.node.ranges for r in facts.reductions)
+    round_cost = constants.ROUND_COST / 2 if is_long else constants.ROUND_COST
+    return min(amounts, key=lambda n: -(-size // n) * (n / facts.lanes + round_cost), default=amount)
 
 
 def _list_square(facts: KernelFacts) -> tuple[UOp, ...]:
@@ -271,7 +290,9 @@ def _take_reduced_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
             yield [Proposal("no lanes for a reduction: what it reads does not lie near each other")]
             continue
         done.add(axis)
-        n_vectors = 1 if reduction is plan.tiled else max(constants.VECTORS_OF_TERMS // (2 if facts.n_slow else 1), 1)
+        # The results of a tile keep as many sums in registers, also in the reductions after the first.
+        is_tiled = bool(_list_tile_axes(facts, reduction, plan.lane_axis))
+        n_vectors = 1 if is_tiled else max(constants.VECTORS_OF_TERMS // (2 if facts.n_slow else 1), 1)
         amount = facts.lanes * n_vectors
         # Two rounds at least, so that what is left over is no longer than what is taken; one vector if need be.
         while amount > facts.lanes and amount * 2 > max_trips(axis):
@@ -345,7 +366,9 @@ def _take_tile(facts: KernelFacts, axis: UOp, amount: int) -> Question:
     size = exact_trips(axis)
     why = f"results along {facts.name(axis)} share what is loaded"
     whole = [Proposal(f"{why}, all of them are taken at once", (Move(OptOp.UPCAST, axis, 0),))]
-    overlapping = [Proposal(f"{why}, {amount} at a time, the last ones twice", (Move(OptOp.OVERLAP, axis, amount),))]
+    # As few tiles as with `amount`, and no larger than these need be.
+    even = -(-size // -(-size // amount)) if isinstance(size, int) else amount
+    overlapping = [Proposal(f"{why}, {even} at a time, the last ones twice", (Move(OptOp.OVERLAP, axis, even),))]
     if not isinstance(size, int):
         return chain(overlapping, _mask(facts, axis, amount, why) if max_size(size) >= amount else ())
     if size <= amount:

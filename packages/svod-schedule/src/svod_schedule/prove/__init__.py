@@ -6,6 +6,31 @@
 
 `python -m svod_schedule.prove` proves the compiler's own rules; with names, these rules or sets alone;
 `package.module:MY_RULES` names a set of your own.
+
+Example:
+    >>> from svod_ir import UOp, rule
+    >>> from svod_ir.pattern import INT, var
+    >>> from svod_schedule.prove import QUICK, Effort, Report, RuleReport, list_rule_sets, prove_rules
+    >>> @rule(var("x", INT) + var("y", INT))
+    ... def swapped(x: UOp, y: UOp) -> UOp | None:
+    ...     '''x + y -> y + x.'''
+    ...     return y + x
+    >>> report = prove_rules([swapped], QUICK)
+    >>> isinstance(report, Report), isinstance(QUICK, Effort), all(isinstance(one, RuleReport) for one in report.rules)
+    (True, True, True)
+    >>> report.counterexamples, len(list_rule_sets()) > 0
+    ([], True)
+
+    Of a rule that is wrong it shows values:
+
+    >>> from svod_schedule.prove import Counterexample
+    >>> @rule(var("x", INT) - var("y", INT))
+    ... def turned(x: UOp, y: UOp) -> UOp | None:
+    ...     '''x - y -> y - x.'''
+    ...     return y - x
+    >>> found = prove_rules([turned], QUICK).counterexamples[0]
+    >>> isinstance(found, Counterexample), found.rule, found.is_confirmed
+    (True, 'turned', True)
 """
 
 from __future__ import annotations

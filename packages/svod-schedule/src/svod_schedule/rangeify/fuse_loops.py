@@ -123,7 +123,7 @@ def _is_element(rows: Mapping[int, set[int]], position: int, axis: int, size: SI
 def _fill_group(
     loop: UOp, operands: Sequence[UOp], targets: Mapping[int, UOp], domain: tuple[SInt, ...], rows: dict[int, set[int]]
 ) -> UOp:
-    kernel = FusedKernel(rows, max_values=4 * MAX_INSTRUCTIONS)
+    kernel = FusedKernel(rows, max_values=4 * MAX_INSTRUCTIONS, memory=operands)
     elements = tuple(kernel.loops.make(size, AxisType.LOOP) for size in domain)
     frame = _OuterLoop(loop, operands, kernel, elements)
     final: list[tuple[UOp, UOp]] = []
@@ -145,7 +145,7 @@ def _fill_group(
     effect = frame.finish(final, stacked, elements)
     _check_length(effect)
     _check_gain(loop, effect, domain, rows)
-    return _bind(loop, effect)
+    return _bind(loop, effect, kernel)
 
 
 def _map_owners(
@@ -170,7 +170,7 @@ def _iter_coordinates(
     yield from combinations(*places)
 
 
-def _bind(loop: UOp, effect: UOp) -> UOp:
+def _bind(loop: UOp, effect: UOp, kernel: FusedKernel) -> UOp:
     """`effect` with what the graph around the loop gives to its variables."""
     binds = {b.symbol: b for b in loop.src[1:] if b.op is Op.BIND}
     for operand in loop.src:
@@ -178,7 +178,7 @@ def _bind(loop: UOp, effect: UOp) -> UOp:
             if size.dtype is index:
                 binds.update({b.symbol: b for b in size.iter_ops(Op.BIND)})
     # A BIND that stands there already stays as it is.
-    return effect.substitute({**binds, **{b: b for b in binds.values()}}) if binds else effect
+    return kernel.substitute(effect, {**binds, **{b: b for b in binds.values()}}) if binds else effect
 
 
 class _OuterLoop(LoopFrame):
@@ -221,7 +221,7 @@ class _OuterLoop(LoopFrame):
         end: UOp | None = None
         stores = [UOp(Op.STORE, void, pair) for pair in stacked]
         if self.size == 1:
-            stores = [self.place(s).substitute({self.read(c): c.src[0] for c in self.next}) for s in stores]
+            stores = [self.begin(self.place(s)) for s in stores]
         elif self.size != 0 and (cells or stores):
             end = self.make_end(cells, stores)
         effects = [place.store(self.get_final(cell, end)) for place, cell in final]

@@ -194,26 +194,32 @@ class LoopFrame(_Frame):
             effects.append(UOp(Op.ADVANCE, void, (*map(self.read, cells), *(self.next[c] for c in cells))))
         if self.go_on is not None:
             effects.append(UOp(Op.LEAVE, void, (~self.go_on, self.loop, *effects)))
-        body = group_effects(effects)
-        loop = self.loop if cells else self.loop.with_arg(self.loop.arg._replace(kind=AxisType.LOOP))
-        return self.place(body).substitute({self.loop: loop}).end(loop)
+        body = self.place(group_effects(effects))
+        if cells:
+            return body.end(self.loop)
+        loop = self.loop.with_arg(self.loop.arg._replace(kind=AxisType.LOOP))
+        return self.kernel.spread(body, self.loop, loop).end(loop)
 
     def place(self, node: UOp) -> UOp:
         """`node` with the number of the iteration, and what no iteration changes, in place of their names."""
         names = {n: self.loop for n in node.iter_ops(Op.DEFINE_VAR) if n.arg.name == self.arg.counter}
         same = {self.read(c): c.src[0] for c, value in self.next.items() if value is self.read(c)}
-        return node.substitute(names | same)
+        return self.kernel.substitute(node, names | same)
 
     def read(self, cell: UOp) -> UOp:
         """What is carried, as it is in an iteration."""
         return cell.after(self.loop)
+
+    def begin(self, node: UOp) -> UOp:
+        """`node` as it is in the first iteration."""
+        return self.kernel.substitute(node, {self.read(c): c.src[0] for c in self.next})
 
     def get_final(self, cell: UOp, end: UOp | None) -> UOp:
         """What is carried after the last iteration."""
         if self.next[cell] is self.read(cell) or self.size == 0:
             return cell.src[0]
         if self.size == 1:
-            return self.place(self.next[cell]).substitute({self.read(c): c.src[0] for c in self.next})
+            return self.begin(self.place(self.next[cell]))
         return cell if end is None else cell.after(end)
 
 

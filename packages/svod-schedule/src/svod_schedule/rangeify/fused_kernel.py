@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, NoReturn
 
 from svod_ir import Op, SInt, UOp
@@ -39,11 +39,13 @@ class FusedKernel:
     Args:
         rows: the axes of each result that are written out, by its position.
         max_values: so many nodes of the bodies are read at most.
+        memory: what the loop reads.
     """
 
-    def __init__(self, rows: dict[int, set[int]], max_values: int) -> None:
+    def __init__(self, rows: dict[int, set[int]], max_values: int, memory: Sequence[UOp]) -> None:
         self.rows = rows
         self.max_values = max_values
+        self.memory = {m: m for m in memory}
         self.owners: dict[UOp, ElementAxis] = {}
         self.loops = KernelLoops()
         self.n_cells = self.n_values = 0
@@ -54,6 +56,19 @@ class FusedKernel:
         if self.n_cells > MAX_CELLS:
             raise NotFusableError
         return UOp(Op.CARRY, initial.dtype, (initial, *elements), self.n_cells - 1)
+
+    def substitute(self, node: UOp, replacements: Mapping[UOp, UOp]) -> UOp:
+        """`node` with these replacements, but for what fills the memory that it reads: a loop of another kernel may be the same node."""
+        return node.substitute({**self.memory, **replacements})
+
+    def spread(self, effect: UOp, loop: UOp, independent: UOp) -> UOp:
+        """`effect` with a loop whose iterations do not read each other, each with registers of its own."""
+        done: dict[UOp, UOp] = {**self.memory, loop: independent}
+        for node in effect.toposort(stop=done):
+            if node not in done:
+                image = node.with_images(done)
+                done[node] = image.with_src((*image.src, independent)) if node.op is Op.CARRY else image
+        return done[effect]
 
     def count_value(self) -> None:
         """Say that a node is read: bodies in bodies are read more and more often."""

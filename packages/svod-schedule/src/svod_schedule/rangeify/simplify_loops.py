@@ -6,8 +6,8 @@ before → after, for a loop that carries x and w, of which it changes x alone:
 
 Loops over the same values are one. What no iteration changes is read and not carried, what nobody reads is not computed,
 expensive parts that are the same in every iteration are computed once before the loop, and those that depend on slices alone
-for all slices at once. A short loop is written out, so that its iterations are kernels like any others; a branch that is known
-to be taken stands for its choice.
+for all slices at once. The same elements in several orders are stacked once. A short loop is written out, so that its iterations are
+kernels like any others; a branch that is known to be taken stands for its choice.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from svod_schedule.rangeify.functional_writes import find_written_slot, write_as
 from svod_schedule.rangeify.loop_costs import is_expensive, is_made_of_numbers
 from svod_schedule.rangeify.loop_draft import LoopDraft, bind_operands, list_slots, list_written_slots
 from svod_schedule.rangeify.merge_loops import merge_loops
+from svod_schedule.rangeify.share_stacks import add_shared, share_stacks
 from svod_schedule.rangeify.simplify_choice import simplify_choice
 from svod_schedule.rangeify.widen_slices import cut_results, widen_slices
 from svod_schedule.rangeify.write_out_loops import is_short, write_out
@@ -87,8 +88,9 @@ def _simplify_loop(draft: LoopDraft) -> Mapping[int, UOp]:
     draft.drop_operands()
     if is_short(draft):
         return write_out(draft)
+    shared = share_stacks(draft)
     shapes = widen_slices(draft)
-    return cut_results(draft.make_results(), shapes)
+    return add_shared(cut_results(draft.make_results(), shapes), shared)
 
 
 def _get_initial(draft: LoopDraft, position: int) -> UOp:

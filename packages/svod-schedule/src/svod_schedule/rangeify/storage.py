@@ -16,6 +16,8 @@ that it knows how often an element would be recomputed:
   they need a loop nest of their own to be tiled. What is read through a PAD, as the parts of a concatenation are, is
   stored: the wider loops would reduce for elements that it does not have.
 - Elements at positions in memory that a product reads many times, as those of an embedding, are copied in order.
+- Of what is made of no memory, integers are recomputed, since they become part of addresses; but not those that are made of floats
+  and looked up at positions in memory, as keys are in a search.
 - What one kernel reads several times along a row (the exponentials in softmax) is kept for that row in
   the thread's own memory.
 """
@@ -155,7 +157,7 @@ class _StorageChooser:
         if node.op is Op.CAST and node.dtype.itemsize > node.source.dtype.itemsize:
             # What it is made from takes less memory, and is what a tensor core multiplies.
             return False
-        is_counted = node.placement is None and self.cost[node] <= RECOMPUTE_COST
+        is_counted = node.placement is None and self.cost[node] <= RECOMPUTE_COST and not _is_key_table(node, uses)
         if is_counted and (node.dtype.is_int or (node.dtype.kind == "bool" and node.op is Op.PAD)):
             # Positions that are computed from the numbers of loops become part of addresses; what is inside of a PAD, of conditions.
             return False
@@ -333,7 +335,8 @@ def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int
     cost: dict[UOp, int] = {}
     heads: dict[UOp, bool] = {}
     for node in order:
-        operands = dict.fromkeys(node.src[:1] if node.op is Op.LATER else node.src)
+        # Sizes that depend on variables are computed once, and not for each element.
+        operands = dict.fromkeys(node.src[:1] if node.op is Op.LATER or node.op in MOVEMENT else node.src)
         is_stored = is_always_stored(node)
         if is_stored or node.op is Op.REDUCE_AXIS:
             cost[node] = 0
@@ -376,6 +379,16 @@ def _is_looked_up_often(gather: UOp, uses: tuple[_Use, ...]) -> bool:
     if position.placement is None or prod(max_size(s) for s in position.shape) == 1:
         return False
     return sum(_recomputed(gather, use) for use in uses) >= MANY_LOOKUPS
+
+
+def _is_key_table(node: UOp, uses: tuple[_Use, ...]) -> bool:
+    """Whether integers that are made of floats, as keys of edges are, are looked up at positions that memory says.
+
+    They are no positions themselves: where they were not stored, what they are made of would be, each part in a table of its own.
+    """
+    indices = (i for use in uses for i in use.at.indices)
+    is_looked_up = any(n.op is Op.CUSTOM for i in indices for n in i.toposort())
+    return is_looked_up and any(n.dtype.is_float for n in node.toposort())
 
 
 def _recomputed(node: UOp, use: _Use) -> int:

@@ -2,6 +2,17 @@
 
 The rule sets are for nodes without a shape (indices, and everything after rangeify): folding a tensor
 to a constant would lose its shape.
+
+Example:
+    >>> from svod_ir import UOp
+    >>> from svod_schedule.symbolic import simplify, simplify_condition, simplify_under
+    >>> i = UOp.variable("i", 0, 99)
+    >>> simplify((i * 4 + 2) // 2 - 1) is i * 2
+    True
+    >>> simplify_under(i < 10, i % 10) is i
+    True
+    >>> simplify_condition((i < 10) & (i < 20)) is simplify(i < 10)
+    True
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from svod_dtype import bool_
 from svod_ir import Op, RuleSet, UOp, rule
 from svod_ir.pattern import FLOAT, node, splat, splat_value, var
 
@@ -74,12 +75,17 @@ def round_twice(x: UOp) -> UOp:
 
 @rule(node(Op.POW, x, splat("c", FLOAT), kinds=FLOAT))
 def float_power(x: UOp, c: UOp) -> UOp | None:
-    """x ** 2.0 -> x * x, x ** -1.0 -> 1 / x, x ** 0.0 -> 1.0 even for NaN."""
+    """x ** 2.0 -> x * x, x ** 0.5 -> sqrt(x) + 0.0 but for -inf, x ** -1.0 -> 1 / x, x ** 0.0 -> 1.0 even for NaN."""
     match splat_value(c):
         case 0.0:
             return UOp.const(x.dtype, 1.0)
         case 2.0:
             return UOp(Op.MUL, x.dtype, (x, x))
+        case 0.5:
+            # The root of -0.0 is -0.0, that of -inf NaN, but their powers are 0.0 and inf (C17, F.10.4.4).
+            root = UOp(Op.ADD, x.dtype, (UOp(Op.SQRT, x.dtype, (x,)), UOp.const(x.dtype, 0.0)))
+            is_lowest = UOp(Op.EQ, bool_.vec(x.dtype.lanes), (x, UOp.const(x.dtype, -math.inf)))
+            return UOp(Op.WHERE, x.dtype, (is_lowest, UOp.const(x.dtype, math.inf), root))
         case -1.0:
             return UOp(Op.RECIPROCAL, x.dtype, (x,))
         case _:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from threading import get_ident
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from svod_codegen import count_usable_cores
 from svod_device import Buffer, OutOfMemoryError, get_allocator
@@ -27,10 +27,10 @@ from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from svod_ir.forks import Lock
-    from svod_runtime import ExecutionPlan
+    from svod_runtime import ExecutionPlan, Lending
     from svod_tensor.cells.cell import Cell
 
-__all__ = ["Captured", "Input", "Watched", "iter_symbolic"]
+__all__ = ["Captured", "Input", "QuickWay", "Watched", "iter_symbolic"]
 
 
 @dataclass(slots=True)
@@ -63,6 +63,24 @@ class Watched(NamedTuple):
     node: UOp
 
 
+class QuickWay(Protocol):
+    """How calls go that are like one that was made before (`capture.quick`)."""
+
+    @property
+    def captured(self) -> Captured:
+        """The plan and what it depends on."""
+        ...
+
+    @property
+    def lending(self) -> Lending:
+        """What it lends the plan at each call."""
+        ...
+
+    def run(self, args: Sequence[object]) -> object:
+        """The results, or that nothing was done."""
+        ...
+
+
 @dataclass(slots=True)
 class Captured:
     """One signature's plan.
@@ -86,6 +104,7 @@ class Captured:
         dependencies: the Python values that the plan is right for.
         held_written: the cells of tensors that the function holds and assigns to.
         direct: how most calls go; None where no call can.
+        quick: how calls go that are like the one before; None until there was one that can.
         last_seen: the number of the last assignment to anything before this plan last looked for some to what it holds.
     """
 
@@ -111,12 +130,18 @@ class Captured:
     dependencies: Sequence[Dependency] = ()
     held_written: Sequence[weakref.ref[Cell]] = ()
     direct: DirectCall | None = None
+    quick: QuickWay | None = None
     last_seen: int = 0
 
     def __post_init__(self) -> None:
         self.takes_memory = bool(self.written) or any(given.is_donated for given in self.inputs)
         if self.plan is not None:
             self.plans.append(self.plan)
+
+    @property
+    def n_quick_calls(self) -> int:
+        """How many calls went quickly, which are not among `n_calls`."""
+        return 0 if self.quick is None else self.quick.lending.n_executions
 
     @property
     def n_kernels(self) -> int:
@@ -158,16 +183,16 @@ class Captured:
             BoundsConflictError: if two variables have one name.
         """
         direct, plan = self.direct, self.plan
-        if self.last_seen != writing.get_last_number() and self.held:
+        if self.held and self.last_seen != writing.get_last_number():
             self._finish_assignments()
         if direct is not None and plan is not None:
             found = direct.find_buffers(given)
             if found is not None:
                 if direct.takes_memory:
                     with self.lock:
-                        plan.execute_on(found, {}, lent=direct.places)
-                else:
-                    self._execute(plan, found, {}, direct.places)
+                        plan.execute_on(dict(zip(direct.places, found, strict=True)), {}, lent=direct.places)
+                elif not plan.execute_direct(direct.lending, found):
+                    self._execute(plan, dict(zip(direct.places, found, strict=True)), {}, direct.places)
                 return self.build(iter(direct.make_results(found)))
         if self.has_variables is None:
             self.has_variables = bool(self.bound) or any(_is_symbolic(value) for value in given)
@@ -201,7 +226,7 @@ class Captured:
                 if computation is not None:
                     registry.end_computation(computation)
         if direct is not None:
-            return self.build(iter(direct.make_results(buffers)))
+            return self.build(iter(direct.make_results([buffers[place] for place in direct.places])))
         if values:
             nodes.update({bind: _rebind(bind, values) for bind in self.results.binds})
         return self.build(iter(self.results.make(nodes, given)))

@@ -7,17 +7,15 @@ others goes the way of all (`Captured.run`), as does one that is given memory fo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 from svod_device import Buffer, get_allocator
 from svod_ir import Op, UOp
+from svod_runtime import Lending
 from svod_tensor.cells.cell import Cell, Form
 from svod_tensor.engine import memory_nodes
 from svod_tensor.errors import DonatedTensorError
 from svod_tensor.tensor import Tensor
-
-if TYPE_CHECKING:
-    from svod_dtype import DType
 
 __all__ = ["DirectCall", "DirectRead", "DirectResult", "make_direct_result"]
 
@@ -61,12 +59,15 @@ def make_direct_result(node: UOp, form: Form) -> DirectResult | None:
 
 
 class _Made(NamedTuple):
-    """What a call makes: memory, with the index that it has in the plan, and a tensor on it."""
+    """What a call makes of memory: a tensor.
 
-    place: int
-    device: str
-    dtype: DType
-    size: int
+    Attributes:
+        position: of the memory among the buffers of a call.
+        make_node: what it is on them.
+        form: of the tensor.
+    """
+
+    position: int
     make_node: Callable[[Buffer], UOp]
     form: Form
 
@@ -90,62 +91,64 @@ class DirectCall:
 
     Attributes:
         takes_memory: whether memory of arguments is given away.
-        places: the indices in the plan of all that a call gives it.
+        reads: what it takes.
+        places: the indices in the plan of all that a call gives it: of the arguments that it uses, in order, then of new memory.
+        lending: what it lends the plan at each call.
+        makers: what makes the new memory.
+        made: the results.
     """
 
-    __slots__ = ("_made", "_name", "_new", "_reads", "places", "takes_memory")
+    __slots__ = ("_name", "lending", "made", "makers", "places", "reads", "takes_memory")
 
     def __init__(
         self, name: str, reads: Sequence[DirectRead], results: Sequence[DirectResult], index_of: Mapping[UOp, int]
     ) -> None:
-        self._name, self._reads = name, tuple(reads)
-        self._made = [
-            _Made(index_of[r.memory], r.memory.arg.device, r.memory.dtype, r.memory.arg.size, r.make_node, r.form)
-            for r in results
-        ]
-        given = {read.place for read in reads}
-        # The others are in memory that is given away.
-        self._new = [one for one in self._made if one.place not in given]
+        self._name, self.reads = name, tuple(reads)
         self.takes_memory = any(read.taken_as is not None for read in reads)
-        self.places = frozenset([place for place in (*given, *(one.place for one in self._new)) if place is not None])
+        given = [read.place for read in reads if read.place is not None]
+        # The others are in memory that is given away.
+        new = {index: r.memory for r in results if (index := index_of[r.memory]) not in given}
+        self.makers = [
+            Buffer.prepare_making(get_allocator(memory.arg.device), memory.dtype, memory.arg.size)
+            for memory in new.values()
+        ]
+        self.places = (*given, *new)
+        self.lending = Lending(self.places)
+        self.made = [_Made(self.places.index(index_of[r.memory]), r.make_node, r.form) for r in results]
 
-    def find_buffers(self, given: Sequence[Tensor | UOp]) -> dict[int, Buffer] | None:
-        """The memory of the arguments and new memory for the results, by their indices in the plan.
+    def find_buffers(self, given: Sequence[Tensor | UOp]) -> list[Buffer] | None:
+        """The memory of the arguments and new memory for the results, in the order of `places`.
 
         None if an argument has no memory of its own, or gives away some that others may know.
 
         Raises:
             DonatedTensorError: if another thread gives away one of the arguments too.
         """
-        buffers: dict[int, Buffer] = {}
-        for position, place, taken_as in self._reads:
+        buffers: list[Buffer] = []
+        for position, place, taken_as in self.reads:
             tensor = given[position]
             if not isinstance(tensor, Tensor) or not isinstance(cell := tensor.content, Cell):
                 return None
             memory = cell.memory
             if memory is None:
-                if not cell.owns or taken_as is not None:
+                memory = None if taken_as is not None else cell.find_memory()
+                if memory is None:
                     return None
-                node = cell.node
-                # Every argument of every such call comes through here.
-                while node.op is _RESHAPE or node.op is _AS_COMPLEX:
-                    node = node.src[0]
-                memory = node.attached
-                if node.op is not _BUFFER or not isinstance(memory, Buffer):
-                    return None
+            elif taken_as is not None and not memory.is_writable:
+                # What is a numpy array's is copied before it is given away.
+                return None
             if place is not None:
-                buffers[place] = memory
+                buffers.append(memory)
         if self.takes_memory and not self._take(given):
             return None
-        for one in self._new:
-            buffers[one.place] = Buffer.make(get_allocator(one.device), one.dtype, one.size)
+        buffers += [make() for make in self.makers]
         return buffers
 
     def _take(self, given: Sequence[Tensor | UOp]) -> bool:
         """Take what is given away, which only its cells know, unless one is given twice."""
         if len({id(value.content) for value in given if isinstance(value, Tensor)}) < len(given):
             return False
-        for position, _, taken_as in self._reads:
+        for position, _, taken_as in self.reads:
             if taken_as is not None:
                 content = cast("Tensor", given[position]).content
                 if not isinstance(content, Cell) or not content.take_memory(taken_as, self._name):
@@ -154,6 +157,8 @@ class DirectCall:
                     raise DonatedTensorError(argument=taken_as, taker=self._name)
         return True
 
-    def make_results(self, buffers: Mapping[int, Buffer]) -> list[Tensor]:
+    def make_results(self, buffers: Sequence[Buffer]) -> list[Tensor]:
         """The results, on the buffers that the plan filled."""
-        return [Tensor.from_content(Cell.on(buffers[one.place], one.make_node, one.form)) for one in self._made]
+        return [
+            Tensor.from_content(Cell.on(buffers[position], make_node, form)) for position, make_node, form in self.made
+        ]

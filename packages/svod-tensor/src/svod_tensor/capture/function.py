@@ -38,14 +38,15 @@ from svod_ir.forks import make_lock
 from svod_tensor.capture.calls import Captured
 from svod_tensor.capture.donation import NOTHING_DONATED, Donate, resolve_donated
 from svod_tensor.capture.function_plan import make_captured, name_inputs
+from svod_tensor.capture.quick import UNUSUAL, find_quick
 from svod_tensor.capture.signature import describe_arguments, get_reason, read_arguments
-from svod_tensor.cells import registry
-from svod_tensor.cells.derivatives import is_taking_derivatives
+from svod_tensor.cells import derivatives, registry, tables
 from svod_tensor.options import resolve_config
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
+    from svod_tensor.capture.calls import QuickWay
     from svod_tensor.options import AnyConfig
 
 __all__ = ["MAX_CAPTURES", "JitFunction", "jit"]
@@ -118,12 +119,22 @@ class JitFunction(Generic[P, R]):
         self._config = config
         self._donated = resolve_donated(self._name, function, donate) if donate != () else NOTHING_DONATED
         self._captures: dict[tuple[object, ...], list[Captured]] = {}
+        self._quick: QuickWay | None = None
         self._n_calls = self._n_captured = 0
         self._lock, self._capturing = make_lock(), make_lock()
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        if registry.find_capture() is not None or is_taking_derivatives():
+        quick = self._quick
+        if quick is not None and not (kwargs or tables.captured or derivatives.active):
+            try:
+                result = quick.run(args)
+            except DeviceLostError:
+                self._forget(quick.captured)
+                raise
+            if result is not UNUSUAL:
+                return cast("R", result)
+        if registry.find_capture() is not None or derivatives.is_taking_derivatives():
             return self.function(*args, **kwargs)
         key, inputs = read_arguments(args, kwargs)
         known = self._captures.get(key)
@@ -134,18 +145,42 @@ class JitFunction(Generic[P, R]):
                 if captured is None:
                     captured = self._capture(inputs, args, kwargs)
                 self._keep(key, captured)
-        with self._lock:
-            self._n_calls = captured.last_call = self._n_calls + 1
-            captured.n_calls += 1
+        self._count_call(captured)
+        if captured.direct is not None and not kwargs:
+            self._note_quick(key, captured, args)
         if captured.written and captured.has_aliases(inputs):
             return self.function(*args, **kwargs)
         try:
             return cast("R", captured.run(inputs))
         except DeviceLostError:
-            # The plan is of an opening that is gone: on the next one the function is captured anew.
-            with self._lock:
-                self._remove(captured)
+            self._forget(captured)
             raise
+
+    def _count_call(self, captured: Captured) -> None:
+        with self._lock:
+            self._end_quick()
+            self._n_calls = captured.last_call = self._n_calls + 1
+            captured.n_calls += 1
+
+    def _end_quick(self) -> None:
+        """Let calls go the way of all; those that went quickly were the last ones."""
+        quick, self._quick = self._quick, None
+        if quick is not None:
+            quick.captured.last_call = self._n_calls
+
+    def _note_quick(self, key: tuple[object, ...], captured: Captured, args: Sequence[object]) -> None:
+        """Let calls go quickly that are like one with these arguments."""
+        if captured.quick is None:
+            captured.quick = find_quick(captured, args)
+        with self._lock:
+            # Another thread may have let go of the plan.
+            if any(known is captured for known in self._captures.get(key, ())):
+                self._quick = captured.quick
+
+    def _forget(self, captured: Captured) -> None:
+        """Let go of a plan of an opening that is gone: on the next one the function is captured anew."""
+        with self._lock:
+            self._remove(captured)
 
     def __get__(self, instance: object, owner: type | None = None) -> object:
         return self if instance is None else types.MethodType(self, instance)
@@ -163,10 +198,12 @@ class JitFunction(Generic[P, R]):
         """Each signature that a plan is kept for, and why a new one had to be captured."""
         with self._lock:
             kept = self._list()
-            lines = [f"{self._name}: {_count(len(kept), 'capture')}, {_count(self._n_calls, 'call')}"]
+            n_calls = self._n_calls + sum(captured.n_quick_calls for captured in kept)
+            lines = [f"{self._name}: {_count(len(kept), 'capture')}, {_count(n_calls, 'call')}"]
             for number, captured in enumerate(kept, 1):
                 kernels = _count(captured.n_kernels, "kernel")
-                lines.append(f"  {number}. {_count(captured.n_calls, 'call')}, {kernels}; captured {captured.reason}")
+                calls = _count(captured.n_calls + captured.n_quick_calls, "call")
+                lines.append(f"  {number}. {calls}, {kernels}; captured {captured.reason}")
                 lines += [f"     {argument.path}: {argument.text}" for argument in captured.arguments]
                 if captured.plan is not None:
                     lines.append(f"     memory: {captured.plan.memory_report}")
@@ -175,7 +212,8 @@ class JitFunction(Generic[P, R]):
     def clear(self) -> None:
         """Forget every plan."""
         with self._lock:
-            self._captures.clear()
+            for captured in self._list():
+                self._remove(captured)
 
     def _list(self) -> list[Captured]:
         return [captured for known in list(self._captures.values()) for captured in known]
@@ -187,13 +225,18 @@ class JitFunction(Generic[P, R]):
     def _keep(self, key: tuple[object, ...], captured: Captured) -> None:
         """Let a plan be the first that is tried for a signature, and leave those that nobody can need any more."""
         with self._lock:
-            others = [c for c in self._captures.get(key, ()) if c is not captured and not c.has_expired]
-            self._captures[key] = [captured, *others]
+            self._end_quick()
+            for expired in [c for c in self._captures.get(key, ()) if c is not captured and c.has_expired]:
+                self._remove(expired)
+            self._captures[key] = [captured, *(c for c in self._captures.get(key, ()) if c is not captured)]
             while self.n_captures > MAX_CAPTURES:
                 oldest = min((c for c in self._list() if c is not captured), key=lambda c: c.last_call)
                 self._remove(oldest)
 
     def _remove(self, captured: Captured) -> None:
+        self._end_quick()
+        if any(known is captured for known in self._list()):
+            self._n_calls += captured.n_quick_calls
         for key, known in list(self._captures.items()):
             left = [other for other in known if other is not captured]
             if left:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, cast
 
@@ -71,6 +70,10 @@ def make_captured(
         given_cells = {id(p.content): n for n, p in zip(positions, placeholders, strict=True) if p is not None}
         recipes, sources = _list_recipes(capture, inputs, given_cells, outputs)
         memories = {i.memory for i in inputs}
+        # What the function returned, perhaps in what it got, is nobody's from here on, unless it put it somewhere else too.
+        positional, named = (), {}
+        outputs.clear()
+        _check_leaks(capture, memories, ())
         capture.forget(lambda node: not memories.isdisjoint(node.iter_ops(Op.BUFFER)))
     foreign = states.get_written(*graphs).keys() - capture.assigned.keys() if graphs else set[UOp]()
     if capture.lacking:
@@ -214,7 +217,7 @@ def _check_leaks(capture: Capture, memories: set[UOp], outputs: Sequence[Tensor]
     raise CaptureError(
         function=capture.name,
         problem=f"a tensor of shape {leaked.shape} that it computes is still held after it returned",
-        hint="return the tensor, or assign it to one that was there before",
+        hint="return the tensor alone, or assign it to one that was there before, as in state.assign(...)",
     )
 
 
@@ -306,7 +309,7 @@ def _finish(
         memory_nodes.remove_buffer(given.memory)
     return Captured(
         name, plan, inputs, memories, results, build,
-        set(capture.states), _get_held(plan, inputs), bound, make_lock(), watched=_list_watched(graphs, capture),
+        set(capture.states), _get_held(plan, inputs), bound, make_lock(), watched=_list_watched(capture),
         held_written=capture.get_written(),
     )  # fmt: skip
 
@@ -322,13 +325,10 @@ def _find_direct(captured: Captured) -> DirectCall | None:
     return DirectCall(captured.name, reads, results, index_of)
 
 
-def _list_watched(graphs: Sequence[UOp], capture: Capture) -> list[Watched]:
-    """The tensors that the function holds, and that the plan computes or reads where they are not at home."""
-    used = set(UOp.sink(*graphs).toposort()) if graphs else set[UOp]()
-    with registry.lock:
-        cells = [c for c in registry.iter_pending_cells() if c.node in used and capture.is_known(c)]
-        shared = [(weakref.ref(c), c.node) for c in cells if any(n.op is Op.BUFFER for n in c.node.toposort())]
-        return [Watched(cell, node) for cell, node in (*shared, *capture.moved)]
+def _list_watched(capture: Capture) -> list[Watched]:
+    """The tensors that the function holds, and that it read where they are not at home: they are part of the plan as they were."""
+    reads = [read for read in capture.reads.values() if (cell := read[0]()) is not None and not cell.is_realized]
+    return [Watched(cell, node) for cell, node in (*reads, *capture.moved)]
 
 
 def _make_result(node: UOp, parts: Sequence[UOp]) -> UOp:

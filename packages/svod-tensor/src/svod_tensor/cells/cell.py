@@ -23,7 +23,9 @@ from svod_tensor.options import DEFAULT_DEVICE
 if TYPE_CHECKING:
     from svod_device import Buffer
 
-__all__ = ["Cell", "Form", "Live", "View", "get_form"]
+__all__ = ["Cell", "Form", "Live", "View", "find_result_form", "get_form"]
+
+_RESHAPE, _BUFFER, _AS_COMPLEX = Op.RESHAPE, Op.BUFFER, Op.AS_COMPLEX
 
 Form: TypeAlias = tuple[Shape, DType, Sharding | str]
 """The shape of a tensor, with variables but not with their values, its dtype, and where it is or will be."""
@@ -42,12 +44,13 @@ class Cell:
         node: what it is now.
         memory: what it is on, as long as nobody asked for the node, which is made then; None afterwards, and in other cells.
         owns: whether the memory that `node` is, if it is memory, is this cell's own to write to.
+        known_form: its form, once somebody asked for it.
         is_patched: whether parts were written while it had no memory.
         is_given_away: whether its memory is something else's now, and it itself of no use.
     """
 
     __slots__ = (
-        "__weakref__", "_donation", "_form", "_make_node", "is_given_away", "is_patched", "memory", "node", "owns"
+        "__weakref__", "_donation", "_make_node", "is_given_away", "is_patched", "known_form", "memory", "node", "owns"
     )  # fmt: skip
 
     node: UOp
@@ -56,7 +59,7 @@ class Cell:
     _make_node: Callable[[Buffer], UOp]
 
     def __init__(self, node: UOp, form: Form | None = None, *, owns: bool = False) -> None:
-        self.node, self._form, self.owns, self.is_patched, self.is_given_away = node, form, owns, False, False
+        self.node, self.known_form, self.owns, self.is_patched, self.is_given_away = node, form, owns, False, False
         self.memory = None
         tables.add(self)
 
@@ -68,9 +71,16 @@ class Cell:
         to the next call.
         """
         self = object.__new__(cls)
-        self._form, self.owns, self.is_patched, self.is_given_away = form, True, False, False
+        self.known_form, self.owns, self.is_patched, self.is_given_away = form, True, False, False
         self.memory, self._make_node = memory, make_node
         return self
+
+    def settle_on(self, memory: Buffer, make_node: Callable[[Buffer], UOp]) -> None:
+        """Be memory that was made for this cell and has its value; the caller holds `registry.lock`."""
+        # Who looks meanwhile finds the node of before, or waits for the lock.
+        self.owns, self.is_patched = True, False
+        self.memory, self._make_node = memory, make_node
+        del self.node
 
     @property
     def cell(self) -> Cell:
@@ -85,9 +95,9 @@ class Cell:
     @property
     def form(self) -> Form:
         """What is known without memory and without the values of variables; equal for what one plan serves."""
-        found = self._form
+        found = self.known_form
         if found is None:
-            found = self._form = get_form(self.node)
+            found = self.known_form = get_form(self.node)
         return found
 
     @property
@@ -100,13 +110,23 @@ class Cell:
         """Whether the content is in memory of its own."""
         return self.memory is not None or (self.owns and memory_nodes.is_buffer_identity(self.node))
 
+    def find_memory(self) -> Buffer | None:
+        """The memory that this is all of, under any shape, if it is its own."""
+        memory = self.memory
+        if memory is not None or not self.owns:
+            return memory
+        node = self.node
+        while node.op is _RESHAPE or node.op is _AS_COMPLEX:
+            node = node.src[0]
+        return memory_nodes.find_buffer(node) if node.op is _BUFFER else None
+
     def along(self, steps: Iterable[Step]) -> Cell | View:
         """What is seen along `steps`; what numpy would copy on the way is a cell of its own."""
         return _follow(self, (), self.node, self.node, steps)
 
     def set_node(self, node: UOp) -> None:
         """Hold another node; the caller holds `registry.lock`."""
-        self.node, self._form = node, None
+        self.node, self.known_form = node, None
         tables.note_new_node(self)
 
     def adopt(self, old: UOp, new: UOp) -> None:
@@ -126,14 +146,14 @@ class Cell:
             if self.memory is None:
                 return False
             self._donation = argument, taker
-            self._form, self.is_given_away, self.memory = None, True, None
+            self.known_form, self.is_given_away, self.memory = None, True, None
             return True
 
     def give_away(self, argument: str, taker: str) -> None:
         """Refuse every further use: `taker` took the memory, as `argument`."""
         tables.remove(self)
         self._donation = argument, taker
-        self._form, self.is_given_away = None, True
+        self.known_form, self.is_given_away = None, True
         del self.node
 
     def _settle(self) -> UOp:
@@ -156,6 +176,19 @@ class Cell:
                     raise DonatedTensorError(argument=self._donation[0], taker=self._donation[1])
                 return self._settle()
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+
+def find_result_form(content: Live) -> Form | None:
+    """The form of a cell that nobody asked for the node of, where no variable is in it: no node is made to tell it."""
+    if not isinstance(content, Cell) or content.memory is None:
+        return None
+    form = content.known_form
+    if form is None:
+        return None
+    for size in form[0]:
+        if size.__class__ is not int:
+            return None
+    return form
 
 
 class View:

@@ -17,9 +17,10 @@ from svod_ir.derivatives import make_traced
 from svod_tensor.cells.kept import KeptGraph
 from svod_tensor.cells.tables import lock
 
-__all__ = ["is_taking_derivatives", "keep_origin", "take_derivatives"]
+__all__ = ["active", "is_taking_derivatives", "keep_origin", "take_derivatives"]
 
-_active: Final[Counter[int]] = Counter()
+active: Final[Counter[int]] = Counter()
+"""How many functions each thread is in whose derivatives are taken."""
 
 
 @contextmanager
@@ -27,24 +28,24 @@ def take_derivatives() -> Generator[None]:
     """Let what this thread computes in the block be marked, where it depends on what derivatives are taken by."""
     thread = get_ident()
     with lock:
-        _active[thread] += 1
+        active[thread] += 1
     try:
         yield
     finally:
         with lock:
-            _active[thread] -= 1
-            if not _active[thread]:
-                del _active[thread]
+            active[thread] -= 1
+            if not active[thread]:
+                del active[thread]
 
 
 def is_taking_derivatives() -> bool:
     """Whether this thread is in a function whose derivative is taken."""
-    return bool(_active) and get_ident() in _active
+    return bool(active) and get_ident() in active
 
 
 def keep_origin(memory: UOp, node: UOp) -> UOp:
     """What stands for `node` once its values are in `memory`."""
-    if not _active or not any(True for _ in node.iter_ops(Op.TRACED)):
+    if not active or not any(True for _ in node.iter_ops(Op.TRACED)):
         return memory
     # What the graph reads may be written before anybody asks for the derivative.
     kept = KeptGraph([node])

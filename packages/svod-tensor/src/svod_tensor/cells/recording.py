@@ -38,6 +38,7 @@ class Capture:
             what they held.
         moved: the cells that shared memory until the run wrote to them, and what they held: what the run read of them before
             is not where later calls find it.
+        reads: the cells without memory that were there before this run and that it read, by id, and what they held first.
         dependencies: the Python values that it read with `depend_on`: a name, what reads it, and what it was.
     """
 
@@ -51,6 +52,7 @@ class Capture:
         self.lacking: list[tuple[Cell, UOp]] = []
         self.moved: list[tuple[weakref.ref[Cell], UOp]] = []
         self.dependencies: list[tuple[str, Callable[[], object], object]] = []
+        self.reads: dict[int, tuple[weakref.ref[Cell], UOp]] = {}
         self.made: dict[int, weakref.ref[Live]] = {}
         self.spent: set[int] = set()
         self._written: list[weakref.ref[Cell]] = []
@@ -99,6 +101,11 @@ class Capture:
             hint="compute with tensors instead, as with x.where(...), or move this out of the function; a number of numpy that "
             "it is called with is a tensor: pass int(n) where it is a size or a position",
         )
+
+    def record_read(self, cell: Cell) -> None:
+        """Remember what `cell`, which was there before this run, held when it was first read."""
+        if id(cell) not in self.reads:
+            self.reads[id(cell)] = weakref.ref(cell), cell.node
 
     def record_write(self, cell: Cell) -> None:
         """Remember that `cell` is written."""

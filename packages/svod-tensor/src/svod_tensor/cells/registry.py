@@ -50,12 +50,15 @@ __all__ = [
     "find_capture",
     "get_successors",
     "get_version",
+    "is_computing",
     "iter_cells",
     "iter_live",
     "iter_pending",
     "iter_pending_cells",
     "iter_plans",
     "lock",
+    "note_read",
+    "replace_computed",
     "replace_nodes",
     "retire",
     "start_capture",
@@ -111,7 +114,8 @@ def iter_cells() -> Iterator[Cell]:
 
 def iter_pending() -> Iterator[Live]:
     """Those of `iter_live` that are not in memory of their own, and views of such cells; the caller holds `lock`."""
-    for key, ref in list(_pending.items()):
+    # Making pairs may be what makes the garbage collector run, and entries leave.
+    for key, ref in _pending.copy().items():
         one = ref()
         if one is None:
             # Its place may be another one's by now; `_forget` emptied it.
@@ -148,6 +152,18 @@ def start_capture(capture: Capture) -> None:
 def find_capture() -> Capture | None:
     """The capture that this thread is running, or None."""
     return _captures.get(get_ident()) if _captures else None
+
+
+def note_read(content: Live) -> None:
+    """Let a function that this thread captures know that it reads a tensor."""
+    capture, cell = find_capture(), content.cell
+    if capture is None or cell.memory is not None:
+        return
+    while capture.is_known(cell):
+        if capture.outer is None:
+            capture.record_read(cell)
+            return
+        capture = capture.outer
 
 
 def check_not_capturing(action: str) -> None:
@@ -207,6 +223,14 @@ def add_plan(plan: ExecutionPlan) -> None:
 def iter_plans() -> Iterator[ExecutionPlan]:
     """The plans that are kept by somebody, as they were when the iteration began."""
     return (plan for ref in list(_plans.values()) if (plan := ref()) is not None)
+
+
+def replace_computed(node: UOp, cell: Cell) -> None:
+    """Let what was built on `node`, which `cell` was until it was computed, read its memory; the caller holds `lock`."""
+    _pending.pop(id(cell), None)
+    # A bare constant is cheaper to write again than to read. The cell gets a node only if somebody may read it.
+    if node.src and next(iter_pending(), None) is not None:
+        replace_nodes({node: cell.node})
 
 
 def replace_nodes(replacements: Mapping[UOp, UOp]) -> None:
@@ -292,6 +316,11 @@ def wait_if_refused() -> None:
     if thread in _refused:
         _refused.discard(thread)
         _wait(thread)
+
+
+def is_computing() -> bool:
+    """Whether some thread computes now; the caller holds `lock`."""
+    return bool(_running)
 
 
 def end_computation(computation: Computation) -> None:

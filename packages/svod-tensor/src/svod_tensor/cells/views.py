@@ -82,7 +82,8 @@ class Shrink(NamedTuple):
         return make_pad(node, padding)
 
     def read(self, array: Array) -> Array:
-        return array[tuple(slice(resolve_size(b), resolve_size(e)) for b, e in self.bounds)]
+        # Without the dots, what has no axes would come as a number.
+        return array[(..., *(slice(resolve_size(b), resolve_size(e)) for b, e in self.bounds))]
 
     def find_strides(self, strides: Shape) -> Shape | None:
         return strides
@@ -100,7 +101,7 @@ class Flip(NamedTuple):
         return make_flip(node, self.flags)
 
     def read(self, array: Array) -> Array:
-        return array[tuple(slice(None, None, -1 if flag else 1) for flag in self.flags)]
+        return array[(..., *(slice(None, None, -1 if flag else 1) for flag in self.flags))]
 
     def find_strides(self, strides: Shape) -> Shape | None:
         return tuple(_times(s, -1) if flag else s for s, flag in zip(strides, self.flags, strict=True))

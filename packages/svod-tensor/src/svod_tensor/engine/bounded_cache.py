@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Hashable
-from math import inf
 from typing import Generic, TypeVar
-
-from cachetools import FIFOCache
 
 from svod_ir import CacheCounts, HitCounter
 from svod_ir.forks import hold_across_fork
@@ -23,15 +20,15 @@ class BoundedCache(Generic[K, V]):
 
     def __init__(self, read_limit: Callable[[], int]) -> None:
         self._read_limit = read_limit
-        # The limit may change between two additions, so it is kept here and not by the cache.
-        self._entries: FIFOCache[K, V] = FIFOCache(inf)
+        # In the order of their additions.
+        self._entries: dict[K, V] = {}
         self._lock = hold_across_fork(threading.RLock())
         self._counter = HitCounter()
 
     def find(self, key: K) -> V | None:
         """The value of this key, or None."""
-        with self._lock:
-            found = self._entries.get(key)
+        # One step of the interpreter: nobody waits for another look-up.
+        found = self._entries.get(key)
         self._counter.record(is_hit=found is not None)
         return found
 
@@ -41,7 +38,7 @@ class BoundedCache(Generic[K, V]):
         with self._lock:
             kept = self._entries.setdefault(key, value)
             while len(self._entries) > limit:
-                self._entries.popitem()
+                del self._entries[next(iter(self._entries))]
         return kept
 
     def get(self, key: K, make: Callable[[], V]) -> V:

@@ -3,7 +3,9 @@
 | name | from | to | where |
 |---|---|---|---|
 | `schedule` | a graph, and what compiles for its devices | kernels in order | in the process |
+| `outline` | a graph without its sizes | those that it came with, and a graph with variables for them | in the process |
 | `template` | a schedule, and the form of its memory | a plan without memory | in the process |
+| `known_plan` | the form of a small graph | its plan, which takes the memory of each such graph in turn | in the process |
 | `kernel` | a kernel, its device and its options | a loaded program | in the process |
 | `binary` | source code, the compiler and the kind of the device | object code, which all devices of a kind load | in the process |
 | `stored_graph` | a graph, the targets of its devices, and the compiler's own source files | its kernels | on disk |
@@ -24,7 +26,9 @@ from svod_ir import CacheCounts
 from svod_runtime import CachedKernel, PlanTemplate, find_sharing
 from svod_tensor.engine.bounded_cache import BoundedCache
 from svod_tensor.engine.choose_device import choose_device
+from svod_tensor.engine.known_plans import KNOWN_PLANS
 from svod_tensor.engine.preschedule import PreSchedule
+from svod_tensor.engine.size_history import OUTLINES
 from svod_tensor.options import read_opt_cache_max
 
 if TYPE_CHECKING:
@@ -75,7 +79,10 @@ SCHEDULES: Final = BoundedCache[ScheduleKey, PreSchedule](lambda: MAX_SCHEDULES)
 TEMPLATES: Final = BoundedCache[TemplateKey, PlanTemplate](lambda: MAX_TEMPLATES)
 KERNELS: Final = BoundedCache[KernelKey, CachedKernel](read_opt_cache_max)
 BINARIES: Final = BoundedCache[BinaryKey, CompiledSpec](lambda: MAX_BINARIES)
-_IN_PROCESS: Final = {"schedule": SCHEDULES, "template": TEMPLATES, "kernel": KERNELS, "binary": BINARIES}
+_IN_PROCESS: Final = {
+    "schedule": SCHEDULES, "outline": OUTLINES, "template": TEMPLATES, "known_plan": KNOWN_PLANS, "kernel": KERNELS,
+    "binary": BINARIES,
+}  # fmt: skip
 
 
 def make_schedule_key(graph: TensorGraph, config: PrepareConfig) -> ScheduleKey:
@@ -115,7 +122,9 @@ def caches() -> dict[str, CacheCounts]:
     """The counts of each cache since the process began, or since `clear_caches`.
 
     - `schedule`: graphs that were cut into kernels.
+    - `outline`: graphs of which sizes are no part; a hit has come with other sizes before, whose kernels may do for it.
     - `template`: plans that wait for memory.
+    - `known_plan`: plans of small graphs that were computed before, found without a look at the two above.
     - `kernel`: compiled kernels of the process.
     - `binary`: their object code, which all devices of a kind load.
     - `stored_graph`: graphs on disk that were cut into kernels, which later processes use.

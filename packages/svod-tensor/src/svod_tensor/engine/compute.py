@@ -47,6 +47,7 @@ from svod_tensor.engine.kernels import (
 from svod_tensor.engine.observe import GRAPH, Observer, get_observer, ignore, is_observed
 from svod_tensor.engine.prepare import prepare
 from svod_tensor.engine.preschedule import PreSchedule, preschedule
+from svod_tensor.engine.size_history import MAX_SPARE_BYTES, find_resized
 from svod_tensor.engine.stored_graphs import find_stored_graph, store_graph
 
 if TYPE_CHECKING:
@@ -61,18 +62,44 @@ if TYPE_CHECKING:
 __all__ = ["build", "execute", "make_kernels", "make_plan", "make_pre_schedule", "make_source", "make_template", "plan"]
 
 
-def make_plan(job: Job, config: PrepareConfig) -> ExecutionPlan:
-    """The plan of a job: the graph's schedule and the template of its plan are those of an equal job before, if there was one."""
+def make_plan(job: Job, config: PrepareConfig, *, is_for_once: bool = False) -> ExecutionPlan:
+    """The plan of a job: the graph's schedule and the template of its plan are those of an equal job before, if there was one.
+
+    A plan that is executed once may have kernels that other sizes of the same graph have, too.
+    """
     see = get_observer()
     if not (config.disable_schedule_cache or is_observed()):
-        pre = SCHEDULES.get(make_schedule_key(job.graph, config), lambda: make_pre_schedule(job.graph, config))
-        template = TEMPLATES.get(make_template_key(pre, job, config), lambda: make_template(pre, job, config))
+        key = make_schedule_key(job.graph, config)
+        pre = SCHEDULES.find(key)
+        if pre is None:
+            resized = _find_resized_plan(job, config) if is_for_once else None
+            if resized is not None:
+                return resized
+            pre = SCHEDULES.add(key, make_pre_schedule(job.graph, config))
+        template = _get_template(pre, job, config)
     else:
         pre = make_pre_schedule(job.graph, config, see)
         template = make_template(pre, job, config, see)
     bound = plan(template, pre, job, config)
     see("plan", GRAPH, bound)
     return bound
+
+
+def _find_resized_plan(job: Job, config: PrepareConfig) -> ExecutionPlan | None:
+    """The plan of a job with kernels that take its sizes as variables, or None."""
+    found = find_resized(job, config)
+    if found is None:
+        return None
+    graph = found.job.graph
+    pre = SCHEDULES.get(make_schedule_key(graph, config), lambda: make_pre_schedule(graph, config))
+    template = _get_template(pre, found.job, config)
+    if template.spare_bytes is None or template.spare_bytes > MAX_SPARE_BYTES:
+        return None
+    return template.bind(job.inputs.buffers, found.values, job.inputs.ids, output_sizes=found.output_sizes)
+
+
+def _get_template(pre: PreSchedule, job: Job, config: PrepareConfig) -> PlanTemplate:
+    return TEMPLATES.get(make_template_key(pre, job, config), lambda: make_template(pre, job, config))
 
 
 def make_pre_schedule(graph: TensorGraph, config: PrepareConfig, see: Observer = ignore) -> PreSchedule:

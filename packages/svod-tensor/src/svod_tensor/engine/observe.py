@@ -7,6 +7,19 @@
         (x @ y).realize()
 
 Words and artifacts are those of `svod_tensor.engine.compute`; the subject is "graph", or the kernel that the artifact is of.
+
+Example:
+    >>> from svod_tensor import Tensor
+    >>> from svod_tensor.engine.observe import get_observer, ignore, is_observed, observing
+    >>> words = []
+    >>> with observing(lambda word, subject, artifact: words.append(word)):
+    ...     is_observed()
+    ...     _ = (Tensor([1.0, 2.0]) + 1).realize()
+    True
+    >>> words[:3]
+    ['build', 'rangeify', 'kernelize']
+    >>> get_observer() is ignore
+    True
 """
 
 from __future__ import annotations

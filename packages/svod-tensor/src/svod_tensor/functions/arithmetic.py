@@ -20,23 +20,29 @@ __all__ = [
     "divide",
     "floor",
     "floor_divide",
+    "fmod",
+    "lerp",
+    "mod",
     "multiply",
     "negative",
     "positive",
     "pow",
+    "power",
     "reciprocal",
     "remainder",
+    "rint",
     "round",
     "sign",
     "square",
     "subtract",
+    "true_divide",
     "trunc",
 ]
 
 
 @explained
 def abs(x: Operand, /) -> Tensor:
-    """The size of each element, in the dtype of `x`. The smallest signed integer has none, and stays as it is.
+    """The absolute value, in the dtype of `x`; that of the smallest signed integer wraps to itself.
 
     That of complex numbers is a float: the square root of the sum of the squares of both parts.
 
@@ -114,6 +120,55 @@ def floor_divide(x1: Operand, x2: Operand, /) -> Tensor:
 
 
 @explained
+def fmod(x1: Operand, x2: Operand, /) -> Tensor:
+    """The remainder of division by `x2`, truncated toward zero: it has the sign of `x1`. Shapes broadcast and
+    dtypes promote.
+
+    An integer divided by zero leaves 0, or is an error in a plan that checks its operands.
+
+    Raises:
+        OperandError: if both are bools.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.fmod(Tensor([-7, 7]), 3).tolist()
+        [-1, 1]
+    """
+    return first_operand(x1, x2).fmod(x2)
+
+
+@explained
+def lerp(x: Operand, end: Operand, weight: Operand, /) -> Tensor:
+    """`x + (end - x) * weight`: `x` where `weight` is 0, `end` where it is 1. Shapes broadcast and dtypes
+    promote.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.lerp(Tensor([0.0, 10.0]), 20.0, 0.25).tolist()
+        [5.0, 12.5]
+    """
+    return to_tensor(x).lerp(end, weight)
+
+
+@explained
+def mod(x1: Operand, x2: Operand, /) -> Tensor:
+    """`x - (x // other) * x2`: it has the sign of `x2`. Shapes broadcast and dtypes promote.
+
+    An integer divided by zero leaves 0, or is an error in a plan that checks its operands. Of floats the result is
+    exact as long as the quotient has at most 53 bits; 0 stands for what is lost beyond.
+
+    Raises:
+        OperandError: if both are bools.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.mod(Tensor([-7, 7, 7]), Tensor([3, -3, 0])).tolist()
+        [2, -2, 0]
+    """
+    return first_operand(x1, x2).mod(x2)
+
+
+@explained
 def multiply(x1: Operand, x2: Operand, /) -> Tensor:
     """The product with `x2`; of bools it is the logical and. Shapes broadcast and dtypes promote.
 
@@ -142,7 +197,7 @@ def negative(x: Operand, /) -> Tensor:
 
 @explained
 def positive(x: Operand, /) -> Tensor:
-    """The same values as a tensor of its own.
+    """The same values as a new tensor.
 
     Raises:
         OperandError: if the tensor is of bools, as in numpy.
@@ -171,6 +226,24 @@ def pow(x1: Operand, x2: Operand, /) -> Tensor:
         array([1.4142, 3.    ], dtype=float32)
     """
     return first_operand(x1, x2).pow(x2)
+
+
+@explained
+def power(x1: Operand, x2: Operand, /) -> Tensor:
+    """`x1` to the power of `x2`. Shapes broadcast and dtypes promote.
+
+    Integer powers wrap; a negative integer exponent gives the integer part of the true value, which is 0 unless the
+    base is 1 or -1.
+
+    Raises:
+        OperandError: if both are bools.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.power(Tensor([2.0, 9.0]), 0.5).round(4).numpy()
+        array([1.4142, 3.    ], dtype=float32)
+    """
+    return first_operand(x1, x2).power(x2)
 
 
 @explained
@@ -204,6 +277,18 @@ def remainder(x1: Operand, x2: Operand, /) -> Tensor:
 
 
 @explained
+def rint(x: Operand, /) -> Tensor:
+    """The nearest integer, in the dtype of `x`; halves go to the even one. Of complex numbers, each part is rounded.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.rint(Tensor([0.5, 1.5, 2.5])).tolist()
+        [0.0, 2.0, 2.0]
+    """
+    return to_tensor(x).rint()
+
+
+@explained
 def round(x: Operand, /) -> Tensor:
     """The nearest integer, in the dtype of `x`; halves go to the even one. Of complex numbers, each part is rounded.
 
@@ -217,7 +302,7 @@ def round(x: Operand, /) -> Tensor:
 
 @explained
 def sign(x: Operand, /) -> Tensor:
-    """-1, 0 or 1 in the dtype of `x`, and NaN for NaN; of a complex number, that divided by its size.
+    """-1, 0 or 1 in the dtype of `x`, and NaN for NaN; of a complex number, `x / abs(x)`.
 
     Raises:
         OperandError: if the tensor is of bools.
@@ -255,6 +340,18 @@ def subtract(x1: Operand, x2: Operand, /) -> Tensor:
         [0.5, 1.5]
     """
     return first_operand(x1, x2).subtract(x2)
+
+
+@explained
+def true_divide(x1: Operand, x2: Operand, /) -> Tensor:
+    """The quotient by `x2`; integers are divided as float32. Shapes broadcast and dtypes promote.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.true_divide(Tensor([1, 2]), 4).tolist()
+        [0.25, 0.5]
+    """
+    return first_operand(x1, x2).true_divide(x2)
 
 
 @explained

@@ -17,9 +17,13 @@ __all__ = [
     "bitwise_and",
     "bitwise_invert",
     "bitwise_left_shift",
+    "bitwise_not",
     "bitwise_or",
     "bitwise_right_shift",
     "bitwise_xor",
+    "invert",
+    "left_shift",
+    "right_shift",
 ]
 
 
@@ -70,6 +74,21 @@ def bitwise_left_shift(x1: Operand, x2: Operand, /) -> Tensor:
 
 
 @explained
+def bitwise_not(x: Operand, /) -> Tensor:
+    """All bits inverted; of bools, the logical not.
+
+    Raises:
+        OperandError: if the tensor is of floats.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.bitwise_not(Tensor([0, 5])).tolist()
+        [-1, -6]
+    """
+    return to_tensor(x).bitwise_not()
+
+
+@explained
 def bitwise_or(x1: Operand, x2: Operand, /) -> Tensor:
     """The bits that `x1` or `x2` has. Shapes broadcast and dtypes promote.
 
@@ -114,3 +133,51 @@ def bitwise_xor(x1: Operand, x2: Operand, /) -> Tensor:
         [10, 12]
     """
     return first_operand(x1, x2).bitwise_xor(x2)
+
+
+@explained
+def invert(x: Operand, /) -> Tensor:
+    """All bits inverted; of bools, the logical not.
+
+    Raises:
+        OperandError: if the tensor is of floats.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.invert(Tensor([0, 5])).tolist()
+        [-1, -6]
+    """
+    return to_tensor(x).invert()
+
+
+@explained
+def left_shift(x1: Operand, x2: Operand, /) -> Tensor:
+    """The bits moved to the left by `x2`; one that is not from 0 to bits - 1 gives 0. Shapes broadcast and dtypes
+    promote.
+
+    Raises:
+        OperandError: if an operand is of floats, or both are bools.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.left_shift(Tensor([1, 3]), Tensor([4, 32])).tolist()
+        [16, 0]
+    """
+    return first_operand(x1, x2).left_shift(x2)
+
+
+@explained
+def right_shift(x1: Operand, x2: Operand, /) -> Tensor:
+    """The bits moved to the right by `x2`, keeping the sign. Shapes broadcast and dtypes promote.
+
+    An amount that is not from 0 to bits - 1 moves all bits out: 0 is left, or -1 of what is negative.
+
+    Raises:
+        OperandError: if an operand is of floats, or both are bools.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.right_shift(Tensor([16, -16, -16]), Tensor([2, 2, 32])).tolist()
+        [4, -4, -1]
+    """
+    return first_operand(x1, x2).right_shift(x2)

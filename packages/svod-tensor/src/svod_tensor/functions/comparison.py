@@ -17,8 +17,11 @@ __all__ = [
     "clip",
     "copysign",
     "equal",
+    "fmax",
+    "fmin",
     "greater",
     "greater_equal",
+    "isclose",
     "isfinite",
     "isinf",
     "isnan",
@@ -49,7 +52,7 @@ def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None) 
 
 @explained
 def copysign(x1: Operand, x2: Operand, /) -> Tensor:
-    """The size of each element with the sign of `x2`. Shapes broadcast and dtypes promote; integers become float32.
+    """The magnitude of each element with the sign of `x2`. Shapes broadcast and dtypes promote; integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -74,6 +77,32 @@ def equal(x1: Operand, x2: Operand, /) -> Tensor:
 
 
 @explained
+def fmax(x1: Operand, x2: Operand, /) -> Tensor:
+    """The larger of each element and that of `x2`; where one is NaN, the other. Shapes broadcast and dtypes
+    promote.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.fmax(Tensor([1.0, float('nan')]), 3.0).tolist()
+        [3.0, 3.0]
+    """
+    return first_operand(x1, x2).fmax(x2)
+
+
+@explained
+def fmin(x1: Operand, x2: Operand, /) -> Tensor:
+    """The smaller of each element and that of `x2`; where one is NaN, the other. Shapes broadcast and dtypes
+    promote.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.fmin(Tensor([1.0, float('nan')]), 3.0).tolist()
+        [1.0, 3.0]
+    """
+    return first_operand(x1, x2).fmin(x2)
+
+
+@explained
 def greater(x1: Operand, x2: Operand, /) -> Tensor:
     """Whether each element is above that of `x2`, as bools; False where one is NaN. Shapes broadcast.
 
@@ -95,6 +124,24 @@ def greater_equal(x1: Operand, x2: Operand, /) -> Tensor:
         [False, True, True]
     """
     return first_operand(x1, x2).greater_equal(x2)
+
+
+@explained
+def isclose(x1: Operand, x2: Operand, /, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    """Whether `abs(x - other) <= atol + rtol * abs(x2)`, or both are equal, as bools. Shapes broadcast.
+
+    Args:
+        x2: what to compare with.
+        rtol: the distance that is allowed, as a part of `x2`.
+        atol: the distance that is allowed besides.
+        equal_nan: whether NaN is close to NaN.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.isclose(Tensor([1.0, 1.1, float('nan')]), [1.0000001, 1.0, float('nan')]).tolist()
+        [True, False, False]
+    """
+    return first_operand(x1, x2).isclose(x2, rtol, atol, equal_nan)
 
 
 @explained

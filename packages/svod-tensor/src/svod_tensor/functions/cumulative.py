@@ -14,10 +14,98 @@ if TYPE_CHECKING:
     from svod_tensor.ops.base import DTypeLike, Operand
 
 __all__ = [
+    "cumargmax",
+    "cumargmin",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
     "cumulative_prod",
     "cumulative_sum",
     "diff",
 ]
+
+
+@explained
+def cumargmax(x: Operand, /, axis: int) -> Tensor:
+    """Where the largest of the first 1, 2, ... elements along `axis` is, in int64: the first of several, or the first NaN.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cumargmax(Tensor([1, 3, 2, 3, 4]), 0).tolist()
+        [0, 1, 1, 1, 4]
+    """
+    return to_tensor(x).cumargmax(axis)
+
+
+@explained
+def cumargmin(x: Operand, /, axis: int) -> Tensor:
+    """Where the smallest of the first 1, 2, ... elements along `axis` is, in int64: the first of several, or the first NaN.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cumargmin(Tensor([3, 1, 2, 1]), 0).tolist()
+        [0, 1, 1, 1]
+    """
+    return to_tensor(x).cumargmin(axis)
+
+
+@explained
+def cummax(x: Operand, /, axis: int) -> Tensor:
+    """The largest of the first 1, 2, ... elements along `axis`, in the shape and dtype of `x`; a NaN stays the
+    largest.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cummax(Tensor([1, 3, 2]), 0).tolist()
+        [1, 3, 3]
+    """
+    return to_tensor(x).cummax(axis)
+
+
+@explained
+def cummin(x: Operand, /, axis: int) -> Tensor:
+    """The smallest of the first 1, 2, ... elements along `axis`, in the shape and dtype of `x`; a NaN stays
+    the smallest.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cummin(Tensor([3, 1, 2]), 0).tolist()
+        [3, 1, 1]
+    """
+    return to_tensor(x).cummin(axis)
+
+
+@explained
+def cumprod(x: Operand, /, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
+    """The products of the first 1, 2, ... elements along an axis, in the shape of `x`.
+
+    Args:
+        axis: along which; None flattens first.
+        dtype: of the result and the products; by default as for `prod`.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cumprod(Tensor([[1, 2], [3, 4]])).tolist()
+        [1, 2, 6, 24]
+    """
+    return to_tensor(x).cumprod(axis, dtype=dtype)
+
+
+@explained
+def cumsum(x: Operand, /, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
+    """The sums of the first 1, 2, ... elements along an axis, in the shape of `x`.
+
+    Args:
+        axis: along which; None flattens first.
+        dtype: of the result and the additions; by default as for `sum`.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cumsum(Tensor([[1, 2], [3, 4]]), 0).tolist()
+        [[1, 2], [4, 6]]
+    """
+    return to_tensor(x).cumsum(axis, dtype=dtype)
 
 
 @explained

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
 
 __all__ = [
+    "cbrt",
+    "erf",
     "exp",
+    "exp2",
     "expm1",
     "hypot",
     "log",
@@ -22,8 +25,34 @@ __all__ = [
     "log2",
     "log10",
     "logaddexp",
+    "rsqrt",
+    "sigmoid",
     "sqrt",
 ]
+
+
+@explained
+def cbrt(x: Operand, /) -> Tensor:
+    """The cube root, of negative numbers too. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cbrt(Tensor([-8.0, 27.0])).tolist()
+        [-2.0, 3.0]
+    """
+    return to_tensor(x).cbrt()
+
+
+@explained
+def erf(x: Operand, /) -> Tensor:
+    """The error function. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.erf(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 0.8427], dtype=float32)
+    """
+    return to_tensor(x).erf()
 
 
 @explained
@@ -36,6 +65,18 @@ def exp(x: Operand, /) -> Tensor:
         array([1.    , 2.7183], dtype=float32)
     """
     return to_tensor(x).exp()
+
+
+@explained
+def exp2(x: Operand, /) -> Tensor:
+    """2 to the power of each element. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.exp2(Tensor([0.0, 3.0, -1.0])).tolist()
+        [1.0, 8.0, 0.5]
+    """
+    return to_tensor(x).exp2()
 
 
 @explained
@@ -120,6 +161,30 @@ def logaddexp(x1: Operand, x2: Operand, /) -> Tensor:
         array([1000.6932], dtype=float32)
     """
     return first_operand(x1, x2).logaddexp(x2)
+
+
+@explained
+def rsqrt(x: Operand, /) -> Tensor:
+    """`1 / sqrt(x)`. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.rsqrt(Tensor([4.0, 0.25])).tolist()
+        [0.5, 2.0]
+    """
+    return to_tensor(x).rsqrt()
+
+
+@explained
+def sigmoid(x: Operand, /) -> Tensor:
+    """`1 / (1 + exp(-x))`. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.sigmoid(Tensor([0.0, 2.0])).round(4).numpy()
+        array([0.5   , 0.8808], dtype=float32)
+    """
+    return to_tensor(x).sigmoid()
 
 
 @explained

@@ -11,13 +11,101 @@ from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from svod_tensor.ops.base import Operand
+    from svod_tensor.ops.base import DTypeLike, Operand
     from svod_tensor.ops.index_items import IndexItem
 
 __all__ = [
+    "embedding",
+    "gather",
+    "masked_fill",
+    "masked_select",
+    "one_hot",
     "take",
     "take_along_axis",
 ]
+
+
+@explained
+def embedding(x: Operand, weight: Tensor, /) -> Tensor:
+    """The rows of `weight` at the positions in `x`, in the shape of `x` and a row.
+
+    A position out of range reads as zeros, or is an error in a plan that checks its operands.
+
+    Raises:
+        OperandError: if `x` is not of integers.
+        ShapeError: if `weight` has no axes.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.embedding(Tensor([1, 0, 1]), Tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
+        [[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]
+    """
+    return to_tensor(x).embedding(weight)
+
+
+@explained
+def gather(x: Operand, /, axis: int, indices: Tensor) -> Tensor:
+    """`take_along_axis` with torch's order of arguments: `axis`, and the positions `indices` along it.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.gather(Tensor([[1, 2], [3, 4]]), 1, Tensor([[0, 0], [1, 0]])).tolist()
+        [[1, 1], [4, 3]]
+    """
+    return to_tensor(x).gather(axis, indices)
+
+
+@explained
+def masked_fill(x: Operand, mask: Tensor, value: bool | int | float | Tensor, /) -> Tensor:
+    """`value` where `mask` holds, the elements of `x` elsewhere. All shapes broadcast, and the dtypes promote.
+
+    Raises:
+        OperandError: if the mask is not of bools.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> x = Tensor([1, -2, 3])
+        >>> sv.masked_fill(x, x < 0, 0).tolist()
+        [1, 0, 3]
+    """
+    return to_tensor(x).masked_fill(mask, value)
+
+
+@explained
+def masked_select(x: Operand, mask: object, /) -> Tensor:
+    """The elements where `mask` holds, as a tensor of one axis for those of the mask; a mask that is a tensor is
+    computed.
+
+    Raises:
+        DataDependentShapeError: in a function that is captured, if the mask is a tensor.
+        OperandError: if it is no mask.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.masked_select(Tensor([1, 2, 3]), [True, False, True]).tolist()
+        [1, 3]
+    """
+    return to_tensor(x).masked_select(mask)
+
+
+@explained
+def one_hot(x: Operand, /, n_classes: int, *, dtype: DTypeLike | None = None) -> Tensor:
+    """1 at the position that each element names along a new last axis, 0 elsewhere; only 0 where that is out of range.
+
+    Args:
+        n_classes: the size of the new axis.
+        dtype: of the result; by default int64.
+
+    Raises:
+        OperandError: if `x` is not of integers.
+        ShapeError: if `n_classes` is negative.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.one_hot(Tensor([0, 2]), 3).tolist()
+        [[1, 0, 0], [0, 0, 1]]
+    """
+    return to_tensor(x).one_hot(n_classes, dtype=dtype)
 
 
 @explained

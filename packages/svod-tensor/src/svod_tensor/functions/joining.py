@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "repeat",
+    "repeat_interleave",
+    "split",
     "tile",
     "unstack",
 ]
@@ -40,6 +42,46 @@ def repeat(x: Operand, repeats: int | Sequence[int] | Tensor, /, *, axis: int | 
         [1, 1, 2, 2]
     """
     return to_tensor(x).repeat(repeats, axis=axis)
+
+
+@explained
+def repeat_interleave(x: Operand, repeats: int | Sequence[int] | Tensor, /, axis: int | None = None) -> Tensor:
+    """Each element several times in a row; `tile` repeats the whole tensor.
+
+    Args:
+        repeats: how often, or how often each slice along the axis; a tensor is computed.
+        axis: along which; None flattens first.
+
+    Raises:
+        ShapeError: if there are not as many numbers as slices, or one is negative.
+        DataDependentShapeError: in a function that is captured, if the numbers are a tensor.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.repeat_interleave(Tensor([1, 2]), 2).tolist()
+        [1, 1, 2, 2]
+    """
+    return to_tensor(x).repeat_interleave(repeats, axis)
+
+
+@explained
+def split(x: Operand, sizes: int | Sequence[int], /, axis: int = 0) -> tuple[Tensor, ...]:
+    """Parts of the given sizes along an axis: views.
+
+    Args:
+        sizes: of the parts; an int gives parts of that size, the last one possibly smaller.
+        axis: along which.
+
+    Raises:
+        ShapeError: if the sizes do not add up to that of the axis.
+        SymbolicShapeError: if the size of the axis is symbolic.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> [part.tolist() for part in sv.split(Tensor([1, 2, 3, 4, 5]), 2)]
+        [[1, 2], [3, 4], [5]]
+    """
+    return to_tensor(x).split(sizes, axis)
 
 
 @explained

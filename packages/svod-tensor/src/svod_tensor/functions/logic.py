@@ -14,12 +14,27 @@ if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
 
 __all__ = [
+    "heaviside",
     "logical_and",
     "logical_not",
     "logical_or",
     "logical_xor",
     "where",
 ]
+
+
+@explained
+def heaviside(x1: Operand, x2: Operand, /) -> Tensor:
+    """0 for negative numbers, 1 for positive ones, `x2` for zeros, and NaN for NaN. Integers become float32.
+
+    Shapes broadcast and dtypes promote.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.heaviside(Tensor([-2.0, 0.0, 3.0]), 0.5).tolist()
+        [0.0, 0.5, 1.0]
+    """
+    return first_operand(x1, x2).heaviside(x2)
 
 
 @explained

@@ -21,7 +21,7 @@ def arange(
     start: SInt | float, /, stop: SInt | float | None = None, step: int | float = 1, *,
     dtype: DTypeLike | None = None, device: str | None = None,
 ) -> Tensor:  # fmt: skip
-    """The numbers from `start` up to but without `stop`, `step` apart, as a tensor of one axis.
+    """The numbers from `start` up to but excluding `stop`, `step` apart, as a tensor of one axis.
 
     Args:
         start: the first one; if only one number is given, that is `stop`, and 0 is the first.

@@ -19,12 +19,15 @@ if TYPE_CHECKING:
 __all__ = [
     "broadcast_to",
     "expand_dims",
+    "flatten",
     "flip",
     "matrix_transpose",
     "moveaxis",
     "permute_dims",
+    "ravel",
     "reshape",
     "squeeze",
+    "transpose",
 ]
 
 
@@ -45,11 +48,15 @@ def broadcast_to(x: Operand, /, shape: SInt | Sequence[SInt]) -> Tensor:
 
 
 @explained
-def expand_dims(x: Operand, /, axis: int) -> Tensor:
-    """`x` with an axis of size 1 at `axis`: a view.
+def expand_dims(x: Operand, /, axis: int | Sequence[int]) -> Tensor:
+    """`x` with an axis of size 1 at `axis`, or at each of several: a view.
+
+    Args:
+        axis: where the result has the new axes.
 
     Raises:
         AxisError: if the result has no such axis.
+        ShapeError: if an axis is named twice.
 
     Example:
         >>> import svod_tensor as sv
@@ -57,6 +64,22 @@ def expand_dims(x: Operand, /, axis: int) -> Tensor:
         [[1], [2]]
     """
     return to_tensor(x).expand_dims(axis)
+
+
+@explained
+def flatten(x: Operand, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
+    """The axes from `start_axis` to `end_axis`, both included, as one.
+
+    Raises:
+        AxisError: if there is no such axis.
+        ShapeError: if the end is before the start.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.flatten(Tensor([[1, 2], [3, 4]])).tolist()
+        [1, 2, 3, 4]
+    """
+    return to_tensor(x).flatten(start_axis, end_axis)
 
 
 @explained
@@ -123,6 +146,22 @@ def permute_dims(x: Operand, /, axes: int | Sequence[int]) -> Tensor:
 
 
 @explained
+def ravel(x: Operand, /) -> Tensor:
+    """The axes from `start_axis` to `end_axis`, both included, as one.
+
+    Raises:
+        AxisError: if there is no such axis.
+        ShapeError: if the end is before the start.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.ravel(Tensor([[1, 2], [3, 4]])).tolist()
+        [1, 2, 3, 4]
+    """
+    return to_tensor(x).ravel()
+
+
+@explained
 def reshape(x: Operand, /, shape: SInt | Sequence[SInt], *, copy: bool | None = None) -> Tensor:
     """The same elements in row-major order as a tensor of `shape`: a view where numpy makes one, else a copy.
 
@@ -154,3 +193,22 @@ def squeeze(x: Operand, /, axis: Axes) -> Tensor:
         (2, 1)
     """
     return to_tensor(x).squeeze(axis)
+
+
+@explained
+def transpose(x: Operand, /, axes: int | Sequence[int] | None = None) -> Tensor:
+    """`x` with its axes in reverse order, or with two of them swapped: a view.
+
+    Args:
+        axes: one of two axes; or all of them in the order that is wanted, as `permute` takes it.
+
+    Raises:
+        AxisError: if there is no such axis.
+        ShapeError: if one axis is named alone.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.transpose(Tensor([[1, 2], [3, 4]])).tolist()
+        [[1, 3], [2, 4]]
+    """
+    return to_tensor(x).transpose(axes)

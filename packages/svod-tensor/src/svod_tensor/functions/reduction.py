@@ -16,12 +16,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "all",
+    "amax",
+    "amin",
     "any",
     "argmax",
     "argmin",
     "count_nonzero",
     "max",
     "min",
+    "nanmax",
+    "nanmin",
+    "nanprod",
+    "nansum",
     "prod",
     "sum",
 ]
@@ -44,6 +50,46 @@ def all(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
         [True, False]
     """
     return to_tensor(x).all(axis=axis, keepdims=keepdims)
+
+
+@explained
+def amax(x: Operand, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """The largest element, in the dtype of `x`; NaN if there is a NaN.
+
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+        EmptyReductionError: if there are no elements.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.amax(Tensor([[1, 5], [3, 4]]), axis=1).tolist()
+        [5, 4]
+    """
+    return to_tensor(x).amax(axis, keepdims=keepdims)
+
+
+@explained
+def amin(x: Operand, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """The smallest element, in the dtype of `x`; NaN if there is a NaN.
+
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+        EmptyReductionError: if there are no elements.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.amin(Tensor([[1, 5], [3, 4]]), axis=1, keepdims=True).tolist()
+        [[1], [3]]
+    """
+    return to_tensor(x).amin(axis, keepdims=keepdims)
 
 
 @explained
@@ -162,6 +208,84 @@ def min(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
         [[1], [3]]
     """
     return to_tensor(x).min(axis=axis, keepdims=keepdims)
+
+
+@explained
+def nanmax(x: Operand, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """The largest element that is no NaN, in the dtype of `x`; NaN where there is none.
+
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+        EmptyReductionError: if there are no elements.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.nanmax(Tensor([1.0, float('nan'), 2.0])).item()
+        2.0
+    """
+    return to_tensor(x).nanmax(axis, keepdims=keepdims)
+
+
+@explained
+def nanmin(x: Operand, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """The smallest element that is no NaN, in the dtype of `x`; NaN where there is none.
+
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+        EmptyReductionError: if there are no elements.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.nanmin(Tensor([1.0, float('nan'), 2.0])).item()
+        1.0
+    """
+    return to_tensor(x).nanmin(axis, keepdims=keepdims)
+
+
+@explained
+def nanprod(x: Operand, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """The product without NaNs, in the dtype that `prod` has.
+
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.nanprod(Tensor([3.0, float('nan'), 2.0])).item()
+        6.0
+    """
+    return to_tensor(x).nanprod(axis, keepdims=keepdims)
+
+
+@explained
+def nansum(x: Operand, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """The sum without NaNs, in the dtype that `sum` has.
+
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.nansum(Tensor([1.0, float('nan'), 2.0])).item()
+        3.0
+    """
+    return to_tensor(x).nansum(axis, keepdims=keepdims)
 
 
 @explained

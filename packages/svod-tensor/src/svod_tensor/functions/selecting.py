@@ -15,12 +15,28 @@ if TYPE_CHECKING:
     from svod_tensor.ops.selecting import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
 
 __all__ = [
+    "argwhere",
     "nonzero",
     "unique_all",
     "unique_counts",
     "unique_inverse",
     "unique_values",
 ]
+
+
+@explained
+def argwhere(x: Operand, /) -> Tensor:
+    """The positions (int64) of the elements that are not zero, in row-major order: shape (n, axes).
+
+    Raises:
+        DataDependentShapeError: in a function that is captured.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.argwhere(Tensor([[0, 5], [7, 0]])).tolist()
+        [[0, 1], [1, 0]]
+    """
+    return to_tensor(x).argwhere()
 
 
 @explained
@@ -42,7 +58,7 @@ def nonzero(x: Operand, /) -> tuple[Tensor, ...]:
 
 @explained
 def unique_all(x: Operand, /) -> UniqueAllResult[Tensor]:
-    """The different elements in order, where each is first, the place of each element among them, and their numbers.
+    """The distinct elements in order, the position of the first of each, the index of each element among them, and their counts.
 
     A NaN differs from every other, and is among the last.
 
@@ -60,7 +76,7 @@ def unique_all(x: Operand, /) -> UniqueAllResult[Tensor]:
 
 @explained
 def unique_counts(x: Operand, /) -> UniqueCountsResult[Tensor]:
-    """The different elements in order, and how often each of them is there (int64).
+    """The distinct elements in order, and their counts (int64).
 
     Raises:
         DataDependentShapeError: in a function that is captured.
@@ -76,7 +92,7 @@ def unique_counts(x: Operand, /) -> UniqueCountsResult[Tensor]:
 
 @explained
 def unique_inverse(x: Operand, /) -> UniqueInverseResult[Tensor]:
-    """The different elements in order, and for each element its place among them (int64), in the shape of `x`.
+    """The distinct elements in order, and the index of each element among them (int64), in the shape of `x`.
 
     Raises:
         DataDependentShapeError: in a function that is captured.
@@ -92,7 +108,7 @@ def unique_inverse(x: Operand, /) -> UniqueInverseResult[Tensor]:
 
 @explained
 def unique_values(x: Operand, /) -> Tensor:
-    """The different elements in order. A NaN differs from every other, and is among the last.
+    """The distinct elements in order. A NaN differs from every other, and is among the last.
 
     Raises:
         DataDependentShapeError: in a function that is captured.

@@ -18,12 +18,15 @@ __all__ = [
     "isin",
     "searchsorted",
     "sort",
+    "topk",
 ]
 
 
 @explained
 def argsort(x: Operand, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The positions (int64) of the elements in order; equal elements keep theirs, and NaN counts as the largest value.
+
+    Complex numbers are in order of their real parts, then of their imaginary parts, as in numpy.
 
     Args:
         axis: along which.
@@ -84,6 +87,8 @@ def searchsorted(
 def sort(x: Operand, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The elements in order; NaN counts as the largest value. `argsort` gives their positions.
 
+    Complex numbers are in order of their real parts, then of their imaginary parts, as in numpy.
+
     Args:
         axis: along which.
         descending: whether the largest comes first.
@@ -99,3 +104,25 @@ def sort(x: Operand, /, *, axis: int = -1, descending: bool = False, stable: boo
         [3, 2, 1]
     """
     return to_tensor(x).sort(axis=axis, descending=descending, stable=stable)
+
+
+@explained
+def topk(x: Operand, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Tensor, Tensor]:
+    """The `k` largest elements in order, and their positions (int64); of equal ones the first come first.
+
+    Args:
+        k: how many.
+        axis: along which.
+        largest: whether the largest are meant, or the smallest.
+
+    Raises:
+        AxisError: if there is no such axis.
+        ShapeError: if it has less than `k` elements.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> values, positions = sv.topk(Tensor([3, 1, 4, 2]), 2)
+        >>> (values.tolist(), positions.tolist())
+        ([4, 3], [2, 0])
+    """
+    return to_tensor(x).topk(k, axis, largest=largest)

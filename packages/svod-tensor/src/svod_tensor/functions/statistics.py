@@ -15,10 +15,32 @@ if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
 
 __all__ = [
+    "logsumexp",
     "mean",
+    "nanmean",
     "std",
     "var",
 ]
+
+
+@explained
+def logsumexp(x: Operand, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """`log(sum(exp(x)))` without overflow. Integers become float32.
+
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+        EmptyReductionError: if there are no elements.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.logsumexp(Tensor([1000.0, 1000.0])).round(4).numpy()
+        array(1000.6932, dtype=float32)
+    """
+    return to_tensor(x).logsumexp(axis, keepdims=keepdims)
 
 
 @explained
@@ -38,6 +60,25 @@ def mean(x: Operand, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:
         [1.5, 4.0]
     """
     return to_tensor(x).mean(axis=axis, keepdims=keepdims)
+
+
+@explained
+def nanmean(x: Operand, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """The mean without NaNs; NaN where there is nothing else. That of integers is float32.
+
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.nanmean(Tensor([1.0, float('nan'), 2.0])).item()
+        1.5
+    """
+    return to_tensor(x).nanmean(axis, keepdims=keepdims)
 
 
 @explained

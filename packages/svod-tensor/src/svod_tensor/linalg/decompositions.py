@@ -1,4 +1,15 @@
-"""Matrices as products of others: by Cholesky, eigenvalues, singular values, and orthogonal columns."""
+"""Matrices as products of others: by Cholesky, eigenvalues, singular values, and orthogonal columns.
+
+Example:
+    >>> from svod_tensor import Tensor, linalg
+    >>> a = Tensor([[2.0, 0.0], [0.0, 1.0]])
+    >>> isinstance(linalg.eigh(a), linalg.EighResult), linalg.eigh(a).eigenvalues.tolist()
+    (True, [1.0, 2.0])
+    >>> isinstance(linalg.eig(a), linalg.EigResult), isinstance(linalg.qr(a), linalg.QRResult)
+    (True, True)
+    >>> isinstance(linalg.svd(a), linalg.SVDResult), linalg.svd(a).S.tolist()
+    (True, [2.0, 1.0])
+"""
 
 from __future__ import annotations
 

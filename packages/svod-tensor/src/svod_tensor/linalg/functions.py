@@ -1,4 +1,11 @@
-"""Functions of square matrices: determinants, powers and the exponential."""
+"""Functions of square matrices: determinants, powers and the exponential.
+
+Example:
+    >>> from svod_tensor import Tensor, linalg
+    >>> a = Tensor([[2.0, 0.0], [0.0, 1.0]])
+    >>> isinstance(linalg.slogdet(a), linalg.SlogdetResult), linalg.slogdet(a).sign.item()
+    (True, 1.0)
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,15 @@ __all__ = ["LstsqResult", "inv", "lstsq", "pinv", "solve", "solve_triangular", "
 
 
 class LstsqResult(NamedTuple):
-    """What `lstsq` gives."""
+    """What `lstsq` gives.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> x1, x2 = sv.asarray([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), sv.asarray([0.0, 1.0, 5.0])
+        >>> found = sv.linalg.lstsq(x1, x2)
+        >>> found.x.round(3).tolist(), found.residuals.round(3).tolist(), found.rank.item()
+        ([-0.5, 2.5], [1.5], 2)
+    """
 
     x: Tensor
     residuals: Tensor

@@ -10,6 +10,7 @@ from svod_dtype import DType, float32, promote_types
 from svod_ir import OperandError, ShapeError, SInt, format_shape
 from svod_tensor.errors import SymbolicShapeError
 from svod_tensor.loops.scan import scan
+from svod_tensor.ops.composed import collapse, gradient_rule, with_rule
 from svod_tensor.ops.rounding import accumulation_dtype
 from svod_tensor.tensor import Tensor
 
@@ -133,22 +134,40 @@ def _make_projection(
     (batch, gates * width) or (1, gates * width), to what the gates get, of shape (gates, batch, width).
 
     The weights are laid out once for all steps: for several rows in panels of columns, each of which a product reads from end
-    to end; one row reads them as they come.
+    to end; one row reads them as they come. Gradients read them as they are, and are those of the weights as they are.
     """
     size = _PANEL if width % _PANEL == 0 else width
-    n_panels = n_gates * width // size
+    n_rows, n_panels = n_gates * width, n_gates * width // size
     panels = weight.reshape(n_panels, size, width).transpose(1, 2)
+    back = weight.reshape(n_rows, width // size, size).transpose(0, 1)
     if not isinstance(batch, int) or batch > 1:
-        panels = panels.contiguous()
+        panels, back = panels.contiguous(), back.contiguous()
 
     def project(h: Tensor, added: Tensor | None) -> Tensor:
         made = h @ panels
         if added is not None:
             # As panels, so that the product adds it before it stores.
             made = made + added.reshape(added.shape[0], n_panels, size).transpose(0, 1)
-        return made.reshape(n_gates, width // size, batch, size).transpose(1, 2).reshape(n_gates, batch, width)
+        made = made.transpose(0, 1).reshape(batch, n_rows)
+        made = with_rule(_project_gradient, made, (h, weight, back) if added is None else (h, weight, back, added))
+        return made.reshape(batch, n_gates, width).transpose(0, 1)
 
     return project
+
+
+@gradient_rule("project")
+def _project_gradient(
+    cotangent: Tensor, value: Tensor, operands: Sequence[Tensor], wanted: Sequence[bool]
+) -> list[Tensor | None]:
+    h, _, panels, *added = operands
+    parts: list[Tensor | None] = [None, None, None, *(None for _ in added)]
+    if wanted[0]:
+        parts[0] = (cotangent @ panels).transpose(0, 1).reshape(h.shape)
+    if wanted[1]:
+        parts[1] = cotangent.transpose(0, 1) @ h
+    if added and wanted[3]:
+        parts[3] = collapse(cotangent, added[0].shape)
+    return parts
 
 
 def _add(x: Tensor, bias: Tensor | None) -> Tensor:

@@ -32,7 +32,7 @@ _MOST_MULTIPLIED: Final = 100
 
 @operations
 class Arithmetic(Theme):
-    """Sums, products, quotients, powers, and numbers without their sign or their fraction."""
+    """Arithmetic, powers, signs and rounding."""
 
     __slots__ = ()
 
@@ -146,7 +146,7 @@ class Arithmetic(Theme):
         return quotient.cast(dtype), y.lt(0).where(rest.neg(), rest).cast(dtype)
 
     def fmod(self, other: Operand) -> Self:
-        """What division by `other`, rounded toward zero, leaves: it has the sign of this tensor. Shapes broadcast and
+        """The remainder of division by `other`, truncated toward zero: it has the sign of this tensor. Shapes broadcast and
         dtypes promote.
 
         An integer divided by zero leaves 0, or is an error in a plan that checks its operands.
@@ -272,7 +272,7 @@ class Arithmetic(Theme):
     negative = neg
 
     def positive(self) -> Self:
-        """The same values as a tensor of its own.
+        """The same values as a new tensor.
 
         Raises:
             OperandError: if the tensor is of bools, as in numpy.
@@ -291,7 +291,7 @@ class Arithmetic(Theme):
         return self
 
     def abs(self) -> Self:
-        """The size of each element, in the dtype of this tensor. The smallest signed integer has none, and stays as it is.
+        """The absolute value, in the dtype of this tensor; that of the smallest signed integer wraps to itself.
 
         That of complex numbers is a float: the square root of the sum of the squares of both parts.
 
@@ -304,7 +304,7 @@ class Arithmetic(Theme):
         return self.clone() if self.dtype.kind in ("bool", "uint") else self._unary(Op.ABS)
 
     def sign(self) -> Self:
-        """-1, 0 or 1 in the dtype of this tensor, and NaN for NaN; of a complex number, that divided by its size.
+        """-1, 0 or 1 in the dtype of this tensor, and NaN for NaN; of a complex number, `x / abs(x)`.
 
         Raises:
             OperandError: if the tensor is of bools.

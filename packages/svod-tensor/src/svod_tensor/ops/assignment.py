@@ -32,7 +32,7 @@ class Assignment(Theme):
     __slots__ = ()
 
     def assign(self, value: Operand) -> Self:
-        """Let this tensor have the elements of `value`, which broadcasts to its shape, and return it.
+        """Write the elements of `value`, which broadcasts to its shape, to this tensor, and return it.
 
         Views of the same elements (slices, reshapes, transposes, flips, expansions) see the new ones, and what this
         tensor is a view of has them. Results that were built on the old elements keep them. Nothing is computed before
@@ -63,7 +63,7 @@ class Assignment(Theme):
         self._write(self._to_value(value))
         return self
 
-    def __setitem__(self, index: Index, value: Operand) -> None:
+    def __setitem__(self, index: Index, value: Operand, /) -> None:
         """Let the elements at `index` be those of `value`, as `assign` does; of several values for one place, the last
         stays.
 

@@ -13,7 +13,9 @@ from svod_ir.sizes import max_size, product
 from svod_tensor._origins import add_line
 from svod_tensor._scopes import current_scope
 from svod_tensor._shapes import ElementCount, Shape
-from svod_tensor.cells.cell import Cell, Form, View
+from svod_tensor.cells.cell import Cell, Form, View, find_result_form
+from svod_tensor.cells.registry import note_read
+from svod_tensor.cells.tables import captured
 from svod_tensor.cells.views import Step
 from svod_tensor.engine import memory_nodes
 from svod_tensor.errors import ApiVersionError
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     Amounts: TypeAlias = "SInt | Sequence[SInt] | None"
     """How much is added to one axis: on both sides alike, before and after it, or nothing."""
 
-__all__ = ["DTypeLike", "TensorBase"]
+__all__ = ["DTypeLike", "TensorBase", "set_content"]
 
 DTypeLike: TypeAlias = DType | str | type
 
@@ -46,7 +48,7 @@ _API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
 
 class TensorBase:
-    """What every tensor has, before it has operations.
+    """The properties of every tensor, apart from operations.
 
     Attributes:
         content: the cell that it is, or the view of one.
@@ -92,7 +94,7 @@ class TensorBase:
             node = copy_to_device(node, device)
         elif not is_given:
             node = place_by_default(node)
-        _set_content(self, Cell(node, owns=not is_given and memory_nodes.is_buffer_identity(node)))
+        set_content(self, Cell(node, owns=not is_given and memory_nodes.is_buffer_identity(node)))
         if current_scope.get() is not None:
             add_line(node)
 
@@ -114,7 +116,7 @@ class TensorBase:
             [2.0, 4.0]
         """
         self = object.__new__(cls)
-        _set_content(self, Cell(uop, form, owns=owns))
+        set_content(self, Cell(uop, form, owns=owns))
         if form is None:
             # A mistake about devices is raised by the call that makes it.
             _ = uop.placement
@@ -136,6 +138,10 @@ class TensorBase:
                 break
         return self.from_uop(uop)
 
+    def _make_alike(self, uop: UOp) -> Self:
+        """The tensor of `uop`, which was computed from what is on the device of this tensor alone."""
+        return self.from_content(Cell(uop))
+
     def along(self, *steps: Step) -> Self:
         """What is seen along further `steps`: a view of the same elements, unless numpy would copy them for a reshape.
 
@@ -147,7 +153,10 @@ class TensorBase:
             >>> Tensor([1, 2, 3]).along(Flip((True,))).tolist()
             [3, 2, 1]
         """
-        return self.from_content(self.content.along(steps))
+        content = self.content
+        if captured:
+            note_read(content)
+        return self.from_content(content.along(steps))
 
     @classmethod
     def from_content(cls, content: Cell | View) -> Self:
@@ -160,13 +169,13 @@ class TensorBase:
             ([0, 0, 0], [0, 0])
         """
         self = object.__new__(cls)
-        _set_content(self, content)
+        set_content(self, content)
         if current_scope.get() is not None:
             add_line(content.node)
         return self
 
     def clone(self) -> Self:
-        """The same values as a tensor of its own: what is written to one of the two does not show in the other.
+        """A copy: writing to one of the two does not change the other.
 
         Example:
             >>> x = Tensor([1, 2])
@@ -175,6 +184,8 @@ class TensorBase:
             ([0, 0], [1, 2])
         """
         return self.from_uop(self.uop)
+
+    copy = clone
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """The module with the functions of the array API standard: `svod_tensor`.
@@ -203,7 +214,10 @@ class TensorBase:
             >>> (Tensor([1]) + 1).uop.op.name
             'ADD'
         """
-        return self.content.node
+        content = self.content
+        if captured:
+            note_read(content)
+        return content.node
 
     @property
     def dtype(self) -> DType:
@@ -213,7 +227,8 @@ class TensorBase:
             >>> Tensor([1.5]).dtype
             float32
         """
-        return self.uop.dtype
+        form = None if captured else find_result_form(self.content)
+        return self.uop.dtype if form is None else form[1]
 
     @property
     def shape(self) -> Shape:
@@ -223,7 +238,8 @@ class TensorBase:
             >>> Tensor([[1, 2, 3]]).shape
             (1, 3)
         """
-        return self.uop.shape
+        form = None if captured else find_result_form(self.content)
+        return self.uop.shape if form is None else form[0]
 
     @property
     def ndim(self) -> int:
@@ -278,7 +294,7 @@ class TensorBase:
 
     @property
     def sharding(self) -> Sharding | None:
-        """How this tensor is spread over devices; None if it is on one.
+        """How this tensor is split over devices; None if it is on one.
 
         Example:
             >>> x = Tensor([1, 2, 3, 4]).shard(("CPU", "CPU:1"), axis=0)
@@ -335,4 +351,4 @@ class TensorBase:
 
 
 # What every new tensor does, without asking whether its attribute has a name of another library.
-_set_content: Final = TensorBase.__dict__["content"].__set__
+set_content: Final = TensorBase.__dict__["content"].__set__

@@ -17,7 +17,7 @@ __all__ = ["Bitwise"]
 
 @operations
 class Bitwise(Theme):
-    """And, or, not, and shifts."""
+    """Bitwise operations and shifts."""
 
     __slots__ = ()
 

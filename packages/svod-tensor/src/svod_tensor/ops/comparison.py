@@ -232,7 +232,7 @@ class Comparison(Theme):
     clamp = clip
 
     def copysign(self, other: Operand) -> Self:
-        """The size of each element with the sign of `other`. Shapes broadcast and dtypes promote; integers become float32.
+        """The magnitude of each element with the sign of `other`. Shapes broadcast and dtypes promote; integers become float32.
 
         Example:
             >>> Tensor([1.0, -2.0]).copysign([-0.0, 5.0]).tolist()

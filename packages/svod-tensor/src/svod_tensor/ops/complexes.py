@@ -18,13 +18,13 @@ __all__ = ["Complexes"]
 
 @operations
 class Complexes(Theme):
-    """Taking complex numbers apart, and putting them together."""
+    """Parts of complex numbers, and complex numbers from parts."""
 
     __slots__ = ()
 
     @property
     def real(self) -> Self:
-        """The real part of each element, as a tensor of its own; of what is real, its elements.
+        """The real part of each element, as a new tensor; of a real tensor, its elements.
 
         Example:
             >>> Tensor([1 + 2j, 3]).real.tolist()
@@ -34,7 +34,7 @@ class Complexes(Theme):
 
     @property
     def imag(self) -> Self:
-        """The imaginary part of each element, as a tensor of its own; of what is real, zeros.
+        """The imaginary part of each element, as a new tensor; of a real tensor, zeros.
 
         Example:
             >>> Tensor([1 + 2j, 3]).imag.tolist()
@@ -43,7 +43,7 @@ class Complexes(Theme):
         return self._make(make_imag(self.uop)) if self.dtype.is_complex else self.zeros_like()
 
     def conj(self) -> Self:
-        """Each element with its imaginary part negated; of what is real, its elements.
+        """Each element with its imaginary part negated; of a real tensor, its elements.
 
         Example:
             >>> Tensor([1 + 2j, 3 - 1j]).conj().tolist()
@@ -66,8 +66,7 @@ class Complexes(Theme):
         return x.imag.atan2(x.real)
 
     def complex(self, imag: Operand) -> Self:
-        """Complex numbers with these elements as their real parts. Shapes broadcast, dtypes promote, and what is no
-        float64 becomes float32.
+        """Complex numbers with these elements as their real parts. Shapes broadcast, dtypes promote, and all but float64 become float32.
 
         Args:
             imag: the imaginary parts.
@@ -87,7 +86,7 @@ class Complexes(Theme):
         return self._make(make_complex(*[broadcast_node(part, shape) for part in parts]), y)
 
     def as_real(self) -> Self:
-        """The parts of complex numbers along a last axis of size 2, the real one first, as a tensor of its own.
+        """The parts of complex numbers along a last axis of size 2, the real one first, as a new tensor.
 
         Raises:
             OperandError: if the tensor is not complex.
@@ -101,7 +100,7 @@ class Complexes(Theme):
         return self._make(make_as_real(self.uop))
 
     def as_complex(self) -> Self:
-        """The complex numbers whose parts lie along the last axis, of size 2, the real one first, as a tensor of its own.
+        """The complex numbers whose parts lie along the last axis, of size 2, the real one first, as a new tensor.
 
         Raises:
             OperandError: if the dtype is neither float32 nor float64.

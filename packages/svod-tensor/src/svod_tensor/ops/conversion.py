@@ -20,12 +20,12 @@ __all__ = ["Conversion"]
 
 @operations
 class Conversion(Theme):
-    """What changes how elements are kept."""
+    """Casts, contiguous copies, and detaching from derivatives."""
 
     __slots__ = ()
 
     def cast(self, dtype: DTypeLike) -> Self:
-        """Each element converted to `dtype`, as a tensor of its own.
+        """Each element converted to `dtype`, as a new tensor.
 
         Floats truncate toward zero on the way to integers; what a float outside the range of the integers, or NaN,
         becomes depends on the device. Integers wrap, and anything but zero is True.
@@ -102,7 +102,7 @@ class Conversion(Theme):
         return self._make(view_bytes(self.uop, target, shape))
 
     def contiguous(self) -> Self:
-        """The same values as a tensor of its own that is computed into a buffer, and read from there.
+        """The same values as a new tensor that is computed into a buffer of its own.
 
         Example:
             >>> x = Tensor([[1, 2], [3, 4]]).T.contiguous().realize()

@@ -178,7 +178,7 @@ class Creation(Theme):
         cls, start: SInt | float, stop: SInt | float | None = None, step: int | float = 1, *,
         dtype: DTypeLike | None = None, device: str | None = None,
     ) -> Self:  # fmt: skip
-        """The numbers from `start` up to but without `stop`, `step` apart, as a tensor of one axis.
+        """The numbers from `start` up to but excluding `stop`, `step` apart, as a tensor of one axis.
 
         Args:
             start: the first one; if only one number is given, that is `stop`, and 0 is the first.
@@ -341,7 +341,7 @@ def _fill(node: UOp, sizes: Shape) -> UOp:
 
 
 def _count_steps(start: SInt | float, stop: SInt | float, step: int | float) -> SInt:
-    """How many numbers lie from `start` up to but without `stop`."""
+    """How many numbers lie from `start` up to but excluding `stop`."""
     if isinstance(start, UOp) or isinstance(stop, UOp):
         if any(isinstance(v, float) for v in (start, stop, step)):
             raise OperandError(

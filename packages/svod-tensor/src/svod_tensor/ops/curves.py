@@ -21,13 +21,13 @@ T = TypeVar("T", bound=Theme)
 
 @operations
 class Curves(Theme):
-    """Integrals, slopes, straight lines between points, and polynomials."""
+    """Numerical integrals and derivatives, linear interpolation, and polynomials."""
 
     __slots__ = ()
 
     @rounds_once
     def trapezoid(self, x: Operand | None = None, dx: float = 1.0, axis: int = -1) -> Self:
-        """The integral along an axis, by straight lines between the points. Integers become float32.
+        """The integral along an axis, by the trapezoidal rule. Integers become float32.
 
         Args:
             x: where the points are: of one axis, or with as many axes as this tensor.
@@ -57,7 +57,7 @@ class Curves(Theme):
     def interp(
         self, xp: Operand, fp: Operand, left: float | None = None, right: float | None = None, *, period: float | None = None
     ) -> Self:  # fmt: skip
-        """The values at these places of the curve of straight lines through the points (`xp`, `fp`). Integers become
+        """Linear interpolation between the points (`xp`, `fp`) at these places. Integers become
         float32.
 
         Args:
@@ -105,7 +105,7 @@ class Curves(Theme):
 
     @rounds_once
     def polyval(self, x: Operand) -> Self:
-        """The polynomial at `x` whose coefficients these are, that of the highest power first. Dtypes promote.
+        """The polynomial with these coefficients, the highest power first, at `x`. Dtypes promote.
 
         Args:
             x: where; coefficients behind the first axis broadcast against it.

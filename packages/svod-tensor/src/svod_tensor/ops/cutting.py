@@ -36,12 +36,12 @@ _PAD_MODES: Final[dict[str, Literal["edge", "reflect", "symmetric", "wrap"]]] = 
 
 @operations
 class Cutting(Theme):
-    """Cutting, padding, rolling, and the parts beside a diagonal."""
+    """Slicing, padding, rolling, and triangles of matrices."""
 
     __slots__ = ()
 
     def shrink(self, *bounds: tuple[SInt, SInt] | None) -> Self:
-        """The part from `begin` up to but without `end` of each axis: a view.
+        """The part from `begin` up to but excluding `end` of each axis: a view.
 
         Args:
             bounds: a pair `(begin, end)` for each axis; None keeps an axis whole.
@@ -132,8 +132,7 @@ class Cutting(Theme):
         return result
 
     def diagonal(self, offset: int = 0) -> Self:
-        """The elements `[..., i, i + offset]` of the last two axes, as values of their own: shape (..., n), where n is how
-        many there are.
+        """The elements `[..., i, i + offset]` of the last two axes, as a new tensor of shape (..., n).
 
         Args:
             offset: which diagonal, above the main one where it is positive.

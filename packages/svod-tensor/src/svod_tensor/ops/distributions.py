@@ -38,7 +38,7 @@ class Distributions(Theme):
         cls, *shape: SInt | Sequence[SInt], low: Operand = 0.0, high: Operand = 1.0, seed: Seed | None = None,
         generator: Generator | None = None, dtype: DTypeLike = float32, device: str | None = None,
     ) -> Self:  # fmt: skip
-        """Uniformly distributed numbers from `low` up to but without `high`, which rounding to `dtype` may reach.
+        """Uniformly distributed numbers from `low` up to but excluding `high`, which rounding to `dtype` may reach.
 
         Args:
             shape: sizes, or one sequence of them.
@@ -124,7 +124,7 @@ class Distributions(Theme):
         cls, *shape: SInt | Sequence[SInt], low: float = -2.0, high: float = 2.0, mean: float = 0.0, std: float = 1.0,
         seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = float32, device: str | None = None,
     ) -> Self:  # fmt: skip
-        """Numbers as those of a normal distribution that lie from `low` to `high`.
+        """Normally distributed numbers, restricted to the range from `low` to `high`.
 
         Computed in float64, by the inverse of the distribution function.
 
@@ -180,7 +180,7 @@ class Distributions(Theme):
         return uniform_of(draw_like(self, "bernoulli", seed, generator), wide).lt(self.cast(wide)).cast(dtype)
 
     def categorical(self, axis: int = -1, *, seed: Seed | None = None, generator: Generator | None = None) -> Self:
-        """For each row of logarithms of weights along an axis, a position, with a probability in proportion to its weight.
+        """For each row of logits along an axis, a random position, with probabilities `softmax(logits)`.
 
         The result (int64) has the shape without `axis`.
 
@@ -236,7 +236,7 @@ class Distributions(Theme):
     def permutation(
         cls, n: SInt, *, seed: Seed | None = None, generator: Generator | None = None, device: str | None = None
     ) -> Self:
-        """The numbers (int64) from 0 up to but without `n` in random order.
+        """The numbers (int64) from 0 up to but excluding `n` in random order.
 
         They are sorted by 64 random bits, which are different for each: so no order is preferred.
 

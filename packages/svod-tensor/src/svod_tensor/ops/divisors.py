@@ -24,12 +24,12 @@ _UNSIGNED: Final = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
 
 @operations
 class Divisors(Theme):
-    """What divides two integers, and what they divide."""
+    """Greatest common divisors and least common multiples."""
 
     __slots__ = ()
 
     def gcd(self, other: Operand) -> Self:
-        """The greatest common divisor of the sizes of both integers, 0 of two zeros. Shapes broadcast and dtypes promote.
+        """The greatest common divisor of the absolute values, 0 for two zeros. Shapes broadcast and dtypes promote.
 
         Args:
             other: integers.
@@ -45,8 +45,7 @@ class Divisors(Theme):
         return _compute_divisor(x, y).cast(dtype)
 
     def lcm(self, other: Operand) -> Self:
-        """The least common multiple of the sizes of both integers, 0 if one is 0. Shapes broadcast and dtypes promote; what
-        is too large for the dtype wraps.
+        """The least common multiple of the absolute values, 0 if one is 0. Shapes broadcast and dtypes promote; overflow wraps.
 
         Args:
             other: integers.

@@ -54,8 +54,12 @@ def is_array_index(item: object) -> bool:
 
 
 def find_single_mask(index: object) -> TensorBase | np.bool_ | None:
-    """The bool without axes that all of an index is: a tensor's or numpy's; None if it is anything else."""
+    """The bool without axes that all of an index is: a tensor's, numpy's or Python's; None if it is anything else."""
+    import numpy as np
+
     mask = _get_only(index)
+    if isinstance(mask, bool):
+        return np.bool_(mask)
     if isinstance(mask, TensorBase):
         return mask if mask.dtype.is_bool and not mask.ndim else None
     dtype, ndim = getattr(mask, "dtype", None), getattr(mask, "ndim", None)
@@ -185,8 +189,18 @@ def _to_numpy(item: object) -> NDArray[np.generic]:
         raise IndexKindError(found="a list", problem="its rows have different lengths") from error
 
 
-def read_values(values: object, operation: str) -> NDArray[np.generic]:
+def read_values(
+    values: object,
+    operation: str,
+    *,
+    hint: str = "use mask.where(x, other), or compute it before the captured function is called",
+) -> NDArray[np.generic]:
     """The elements that the shape of a result depends on; a tensor is computed.
+
+    Args:
+        values: a tensor or an array.
+        operation: whose result it is.
+        hint: what to do instead where a function is captured.
 
     Raises:
         DataDependentShapeError: if they are a tensor, and a function is captured just now.
@@ -195,9 +209,7 @@ def read_values(values: object, operation: str) -> NDArray[np.generic]:
     import numpy as np
 
     if isinstance(values, TensorBase) and find_capture() is not None:
-        raise DataDependentShapeError(
-            operation=operation, hint="use mask.where(x, other), or compute it before the captured function is called"
-        )
+        raise DataDependentShapeError(operation=operation, hint=hint)
     try:
         return np.asarray(values)
     except ValueError as error:

@@ -66,6 +66,22 @@ class _Array(NamedTuple):
     is_checked: bool
 
 
+def _find_path_to_element(index: object, shape: Shape) -> list[Step] | None:
+    """The path to the one element that plain numbers lead to; None for any other index, also for one out of range."""
+    positions = cast("tuple[object, ...]", index) if type(index) is tuple else (index,)
+    if len(positions) != len(shape):
+        return None
+    bounds: list[tuple[SInt, SInt]] = []
+    for position, size in zip(positions, shape, strict=True):
+        if type(position) is not int or type(size) is not int or not -size <= position < size:
+            return None
+        begin = position % size
+        bounds.append((begin, begin + 1))
+    ones = (1,) * len(shape)
+    path: list[Step] = [] if shape == ones else [Shrink(shape, tuple(bounds))]
+    return [*path, Reshape(ones, ())]
+
+
 @gradient_rule("take_one_along_axis")
 def _take_one_gradient(cotangent: T, _: T, operands: tuple[T, T], __: object, axis: int) -> tuple[T, None]:
     # A comparison goes into the kernel that uses it, which adding to memory of zeros does not.
@@ -80,7 +96,7 @@ class Indexing(Theme):
 
     __slots__ = ()
 
-    def __getitem__(self, index: Index) -> Self:
+    def __getitem__(self, index: Index, /) -> Self:
         """The elements at an index, by numpy's rules: a view of basic indices, else values of their own.
 
         Args:
@@ -99,6 +115,9 @@ class Indexing(Theme):
             >>> x[1].tolist(), x[:, ::2].tolist(), x[:, [2, 0]].tolist()
             ([4, 5, 6], [[1, 3], [4, 6]], [[3, 1], [6, 4]])
         """
+        path = _find_path_to_element(index, self.shape)
+        if path is not None:
+            return self.along(*path)
         mask = find_single_mask(index)
         if mask is not None:
             # As numpy's: the tensor itself along a new axis, once or not at all.
@@ -162,8 +181,6 @@ class Indexing(Theme):
             indices = _bring_inside(self._wrap(cast("Operand", indices)), self.shape[axis], axis, mode)
         return self._take(indices, axis, "take")
 
-    index_select = take
-
     def _take(self, indices: IndexItem, axis: int, operation: str) -> Self:
         array, operand = self._to_array(indices, axis, operation)
         return self._make(make_gather(self.uop, array.positions, axis), *operand)
@@ -204,7 +221,7 @@ class Indexing(Theme):
         return self.take_along_axis(indices, axis)
 
     def embedding(self, weight: Self) -> Self:
-        """The rows of `weight` that this tensor of integers names, in the shape of this tensor and a row.
+        """The rows of `weight` at the positions in this tensor, in the shape of this tensor and a row.
 
         A position out of range reads as zeros, or is an error in a plan that checks its operands.
 

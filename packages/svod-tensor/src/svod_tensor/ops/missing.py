@@ -22,7 +22,7 @@ T = TypeVar("T", bound=Theme)
 
 @operations
 class Missing(Theme):
-    """Statistics and running sums of what is not NaN."""
+    """Statistics and running sums that ignore NaN."""
 
     __slots__ = ()
 

@@ -100,18 +100,24 @@ class Movement(Theme):
                 )
         return self.reshape(tuple(s for i, s in enumerate(self.shape) if not (i in axes and s == 1)))
 
-    def unsqueeze(self, axis: int) -> Self:
-        """This tensor with an axis of size 1 at `axis`: a view.
+    def unsqueeze(self, axis: int | Sequence[int]) -> Self:
+        """This tensor with an axis of size 1 at `axis`, or at each of several: a view.
+
+        Args:
+            axis: where the result has the new axes.
 
         Raises:
             AxisError: if the result has no such axis.
+            ShapeError: if an axis is named twice.
 
         Example:
             >>> Tensor([1, 2]).unsqueeze(1).tolist()
             [[1], [2]]
         """
-        axis = normalize_axis("unsqueeze", axis, self.ndim + 1)
-        return self.reshape((*self.shape[:axis], 1, *self.shape[axis:]))
+        several = tuple(axis) if isinstance(axis, Sequence) else (axis,)
+        ndim = self.ndim + len(several)
+        new, sizes = normalize_axes("unsqueeze", several, ndim), iter(self.shape)
+        return self.reshape(tuple(1 if number in new else next(sizes) for number in range(ndim)))
 
     expand_dims = unsqueeze
 

@@ -21,53 +21,53 @@ class Operators(Theme):
 
     __slots__ = ()
 
-    def __add__(self, other: Operand) -> Self:
+    def __add__(self, other: Operand, /) -> Self:
         return self.add(other)
 
-    def __radd__(self, other: Operand) -> Self:
+    def __radd__(self, other: Operand, /) -> Self:
         return self.add(other)
 
-    def __sub__(self, other: Operand) -> Self:
+    def __sub__(self, other: Operand, /) -> Self:
         return self.sub(other)
 
-    def __rsub__(self, other: Operand) -> Self:
+    def __rsub__(self, other: Operand, /) -> Self:
         x, y = self._pair(other, refused=(bool_,))
         return y.sub(x)
 
-    def __mul__(self, other: Operand) -> Self:
+    def __mul__(self, other: Operand, /) -> Self:
         return self.mul(other)
 
-    def __rmul__(self, other: Operand) -> Self:
+    def __rmul__(self, other: Operand, /) -> Self:
         return self.mul(other)
 
-    def __truediv__(self, other: Operand) -> Self:
+    def __truediv__(self, other: Operand, /) -> Self:
         return self.div(other)
 
-    def __rtruediv__(self, other: Operand) -> Self:
+    def __rtruediv__(self, other: Operand, /) -> Self:
         x, y = self._float_pair(other)
         return y.div(x)
 
-    def __floordiv__(self, other: Operand) -> Self:
+    def __floordiv__(self, other: Operand, /) -> Self:
         return self.floor_divide(other)
 
-    def __rfloordiv__(self, other: Operand) -> Self:
+    def __rfloordiv__(self, other: Operand, /) -> Self:
         x, y = self._pair(other)
         return y.floor_divide(x)
 
-    def __mod__(self, other: Operand) -> Self:
+    def __mod__(self, other: Operand, /) -> Self:
         return self.remainder(other)
 
-    def __rmod__(self, other: Operand) -> Self:
+    def __rmod__(self, other: Operand, /) -> Self:
         x, y = self._pair(other)
         return y.remainder(x)
 
-    def __divmod__(self, other: Operand) -> tuple[Self, Self]:
+    def __divmod__(self, other: Operand, /) -> tuple[Self, Self]:
         return self.floor_divide(other), self.remainder(other)
 
-    def __pow__(self, other: Operand) -> Self:
+    def __pow__(self, other: Operand, /) -> Self:
         return self.pow(other)
 
-    def __rpow__(self, other: Operand) -> Self:
+    def __rpow__(self, other: Operand, /) -> Self:
         x, y = self._pair(other)
         return y.pow(x)
 
@@ -92,57 +92,57 @@ class Operators(Theme):
     def __invert__(self) -> Self:
         return self.bitwise_not()
 
-    def __and__(self, other: Operand) -> Self:
+    def __and__(self, other: Operand, /) -> Self:
         return self.bitwise_and(other)
 
     __rand__ = __and__
 
-    def __or__(self, other: Operand) -> Self:
+    def __or__(self, other: Operand, /) -> Self:
         return self.bitwise_or(other)
 
     __ror__ = __or__
 
-    def __xor__(self, other: Operand) -> Self:
+    def __xor__(self, other: Operand, /) -> Self:
         return self.bitwise_xor(other)
 
     __rxor__ = __xor__
 
-    def __lshift__(self, other: Operand) -> Self:
+    def __lshift__(self, other: Operand, /) -> Self:
         return self.lshift(other)
 
-    def __rlshift__(self, other: Operand) -> Self:
+    def __rlshift__(self, other: Operand, /) -> Self:
         x, y = self._pair(other)
         return y.lshift(x)
 
-    def __rshift__(self, other: Operand) -> Self:
+    def __rshift__(self, other: Operand, /) -> Self:
         return self.rshift(other)
 
-    def __rrshift__(self, other: Operand) -> Self:
+    def __rrshift__(self, other: Operand, /) -> Self:
         x, y = self._pair(other)
         return y.rshift(x)
 
-    def __eq__(self, other: object) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __eq__(self, other: object, /) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
         return self.eq(other)  # pyright: ignore[reportArgumentType]
 
-    def __ne__(self, other: object) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __ne__(self, other: object, /) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
         return self.ne(other)  # pyright: ignore[reportArgumentType]
 
-    def __lt__(self, other: Operand) -> Self:
+    def __lt__(self, other: Operand, /) -> Self:
         return self.lt(other)
 
-    def __le__(self, other: Operand) -> Self:
+    def __le__(self, other: Operand, /) -> Self:
         return self.le(other)
 
-    def __gt__(self, other: Operand) -> Self:
+    def __gt__(self, other: Operand, /) -> Self:
         return self.gt(other)
 
-    def __ge__(self, other: Operand) -> Self:
+    def __ge__(self, other: Operand, /) -> Self:
         return self.ge(other)
 
-    def __matmul__(self, other: Operand) -> Self:
+    def __matmul__(self, other: Operand, /) -> Self:
         return self.matmul(other)
 
-    def __rmatmul__(self, other: Operand) -> Self:
+    def __rmatmul__(self, other: Operand, /) -> Self:
         return self._wrap(other).matmul(self)
 
     __hash__ = TensorBase.__hash__

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
+from svod_dtype import DType, UnknownDTypeError, to_dtype
 from svod_ir import OperandError, Sharding
 from svod_ir.placement import split_evenly
 from svod_tensor._data import copy_to_device
@@ -18,6 +19,17 @@ from svod_tensor.ops.theme import Theme
 __all__ = ["Placing"]
 
 
+def _is_dtype(device: object) -> bool:
+    """Whether what stands in the place of a device is a dtype; names of dtypes are lower case, and those of devices are not."""
+    if isinstance(device, str) and device.islower():
+        try:
+            to_dtype(device)
+        except UnknownDTypeError:
+            return False
+        return True
+    return isinstance(device, DType)
+
+
 @operations
 class Placing(Theme):
     """Moving tensors between devices."""
@@ -25,15 +37,19 @@ class Placing(Theme):
     __slots__ = ()
 
     def to(self, device: str) -> Self:
-        """The values of this tensor on `device`, as a tensor of its own. The shards of a sharded one are joined there.
+        """The values of this tensor on `device`, as a new tensor. The shards of a sharded one are joined there.
 
         Raises:
             UnknownDeviceError: if nothing provides the device.
+            OperandError: if it is a dtype, as PyTorch takes one here.
 
         Example:
             >>> Tensor([1, 2]).to("CPU:1").device
             'CPU:1'
         """
+        if _is_dtype(device):
+            found, hint = f"the dtype {device}", f'write x.cast("{device}")'
+            raise OperandError(operation="to", found=found, expected="the name of a device", hint=hint)
         return self.from_uop(copy_to_device(self.uop, device))
 
     def to_device(self, device: str, /, *, stream: object = None) -> Self:
@@ -58,7 +74,7 @@ class Placing(Theme):
         return self.to(device)
 
     def shard(self, devices: Sequence[str], axis: int | None = None) -> Self:
-        """This tensor on several devices at once, each of which computes its part of everything that is made of it.
+        """This tensor spread over several devices, each of which computes its part of the results.
 
         Operations on sharded tensors are the same as on others, and give the same values; `.to(device)` and reading values
         join the shards. All operands must be on the same devices.

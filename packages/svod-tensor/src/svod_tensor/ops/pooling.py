@@ -163,7 +163,7 @@ class Pooling(Theme):
         self, ord: float = 2, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0,
         dilation: Numbers = 1, ceil_mode: bool = False,
     ) -> Self:  # fmt: skip
-        """The norm of each window over the spatial axes, as ONNX has it: of the sizes of the elements. Integers become float32.
+        """The norm of each window over the spatial axes, as in ONNX: of absolute values. Integers become float32.
 
         Args:
             ord: which norm, as `norm` takes it.

@@ -7,14 +7,15 @@ not this module, recognises it. float16, bfloat16 and float8 are multiplied and 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self, TypeVar
+from functools import reduce
+from typing import TYPE_CHECKING, Self
 
 from svod_dtype import promote_types, to_dtype
 from svod_ir import ShapeError, SInt, format_shape
 from svod_ir.sizes import normalize_size, product
 from svod_tensor._shapes import Shape, normalize_axes, normalize_axis
-from svod_tensor.errors import EinsumError
 from svod_tensor.ops.base import DTypeLike
+from svod_tensor.ops.contraction import contract
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.theme import Theme
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
 
 __all__ = ["Products"]
-
-T = TypeVar("T", bound=Theme)
 
 
 @operations
@@ -150,7 +149,7 @@ class Products(Theme):
     @classmethod
     def einsum(cls, formula: str, *operands: Self) -> Self:
         """A sum of products by Einstein's convention. Dtypes promote, and narrow floats are multiplied and added in
-        float32.
+        float32. Of three and more operands, two at a time are multiplied, in the order that takes the fewest multiplications.
 
         Args:
             formula: the axes of each operand as letters, and of the result: `"ij,jk->ik"`; `...` and repeated letters
@@ -164,20 +163,9 @@ class Products(Theme):
             >>> Tensor.einsum("ij,j->i", Tensor([[1, 2], [3, 4]]), Tensor([1, 10])).tolist()
             [21, 43]
         """
-        inputs, output = _parse_formula(formula, operands)
-        letters = [*output, *sorted({c for term in inputs for c in term} - set(output))]
-        sizes = _letter_sizes(formula, inputs, operands)
-        kind = operands[0].dtype
-        for operand in operands[1:]:
-            kind = promote_types(kind, operand.dtype)
+        kind = reduce(promote_types, (operand.dtype for operand in operands))
         inner = accumulation_dtype(kind)
-        result: Self | None = None
-        for term, operand in zip(inputs, operands, strict=True):
-            aligned = _align(operand.cast(inner), term, letters)
-            result = aligned if result is None else result.mul(aligned)
-        assert result is not None
-        result = result.broadcast_to(tuple(sizes[c] for c in letters))
-        return result.sum(tuple(range(len(output), len(letters))), dtype=inner).cast(kind)
+        return contract(formula, [operand.cast(inner) for operand in operands], inner).cast(kind)
 
     def kron(self, other: Operand) -> Self:
         """The Kronecker product: each element times the whole `other`, side by side. Dtypes promote.
@@ -220,70 +208,8 @@ def _check_contracted(left: Shape, right: Shape) -> None:
         raise ShapeError(
             operation="matmul", shape=left,
             problem=f"ends in {left[-1]}, but {right} needs {inner}, its size on axis {axis}",
+            hint="the last axes are as long as each other: write x @ y.mT" if len(right) > 1 and left[-1] == right[-1] else None,
         )  # fmt: skip
-
-
-_DOTS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-
-def _parse_formula(formula: str, operands: Sequence[Theme]) -> tuple[list[str], str]:
-    """Input terms and output term; the axes of `...` get letters of their own, aligned at the last."""
-    left, arrow, right = formula.replace(" ", "").partition("->")
-    terms = left.split(",")
-    if len(terms) != len(operands):
-        raise EinsumError(formula=formula, problem=f"it names {len(terms)} operands, but {len(operands)} were given")
-    used = {c for c in formula if c.isalpha()}
-    spare = [c for c in reversed(_DOTS + _DOTS.lower()) if c not in used]
-    widths = [
-        max(0, t.ndim - len(term.replace("...", ""))) if "..." in term else 0
-        for term, t in zip(terms, operands, strict=True)
-    ]
-    if max(widths) > len(spare):
-        raise EinsumError(formula=formula, problem="it has too many axes")
-    dots = "".join(spare[: max(widths)])[::-1]
-    inputs = [term.replace("...", dots[len(dots) - width :]) for term, width in zip(terms, widths, strict=True)]
-    for term, operand in zip(inputs, operands, strict=True):
-        if not all(c.isalpha() for c in term):
-            raise EinsumError(formula=formula, problem=f"{term!r} has a character that is no letter")
-        if len(term) != operand.ndim:
-            raise EinsumError(
-                formula=formula, problem=f"{term!r} names {len(term)} axes of a tensor with {operand.ndim}"
-            )
-    everything = "".join(inputs)
-    output = (
-        right.replace("...", dots) if arrow else dots + "".join(sorted(c for c in used if everything.count(c) == 1))
-    )
-    if len(set(output)) != len(output) or not set(output) <= set(everything):
-        raise EinsumError(
-            formula=formula, problem=f"the output {right!r} repeats a letter or has one that no input has"
-        )
-    return inputs, output
-
-
-def _letter_sizes(formula: str, inputs: Sequence[str], operands: Sequence[Theme]) -> dict[str, SInt]:
-    sizes: dict[str, SInt] = {}
-    for term, operand in zip(inputs, operands, strict=True):
-        for letter, size in zip(term, operand.shape, strict=True):
-            known = sizes.setdefault(letter, size)
-            if known == 1:
-                sizes[letter] = size
-            elif size not in (known, 1):
-                raise EinsumError(formula=formula, problem=f"axis {letter!r} has sizes {known} and {size}")
-    return sizes
-
-
-def _align(operand: T, term: str, letters: Sequence[str]) -> T:
-    """`operand` with one axis for each of `letters`, of size 1 where the term lacks it; repeated letters take the diagonal."""
-    while len(set(term)) < len(term):
-        letter = next(c for c in term if term.count(c) > 1)
-        first = term.index(letter)
-        second = term.index(letter, first + 1)
-        operand = operand.moveaxis(second, -1).moveaxis(first, -2).diagonal()
-        term = "".join(c for i, c in enumerate(term) if i not in (first, second)) + letter
-    present = [c for c in letters if c in term]
-    operand = operand.permute([term.index(c) for c in present]) if present else operand
-    sizes = dict(zip(present, operand.shape, strict=True))
-    return operand.reshape(tuple(sizes.get(c, 1) for c in letters))
 
 
 def _count(x: Theme, axes: Sequence[int]) -> SInt:

@@ -65,7 +65,7 @@ class Quantiles(Theme):
     def quantile(
         self, q: Operand, axis: Axes = None, *, method: QuantileMethod = "linear", keepdims: bool = False
     ) -> Self:
-        """What a part `q` of the elements is not above: shape (*shape of `q`, *axes that are left). NaN where there is a NaN.
+        """The value that a fraction `q` of the elements does not exceed: shape (*shape of `q`, *axes left). NaN where there is a NaN.
 
         Args:
             q: from 0 to 1: a number, or several in any shape. A tensor whose values are outside gives NaN there.

@@ -51,7 +51,7 @@ class Random(Theme):
         cls, *shape: SInt | Sequence[SInt], seed: Seed | None = None, generator: Generator | None = None,
         dtype: DTypeLike = float32, device: str | None = None,
     ) -> Self:  # fmt: skip
-        """Numbers from 0 up to but without 1, uniformly distributed: multiples of 2^-p, where p is the precision of
+        """Numbers from 0 up to but excluding 1, uniformly distributed: multiples of 2^-p, where p is the precision of
         `dtype` in bits.
 
         Args:
@@ -118,7 +118,7 @@ class Random(Theme):
         cls, *shape: SInt | Sequence[SInt], low: int = 0, high: int, seed: Seed | None = None,
         generator: Generator | None = None, dtype: DTypeLike | None = None, device: str | None = None,
     ) -> Self:  # fmt: skip
-        """Integers from `low` up to but without `high`, each with the same probability up to one part in 2^32.
+        """Integers from `low` up to but excluding `high`, each with the same probability up to one part in 2^32.
 
         The probabilities differ since 2^64 numbers do not divide evenly: by a part of (high - low) / 2^64 at most, and
         where `high - low` is more than 2^32, by one of 2^-64.
@@ -226,7 +226,7 @@ def float_dtype(operation: str, dtype: DTypeLike) -> DType:
 
 
 def uniform_of(bits: T, kind: DType) -> T:
-    """The highest of 64 random bits as a number of `kind` from 0 up to but without 1: as many as are exact."""
+    """The highest of 64 random bits as a number of `kind` from 0 up to but excluding 1: as many as are exact."""
     n_bits = kind.mantissa_bits + 1
     # Nodes instead of tensors between: a small draw takes no longer to compute than to build.
     word = make_alu(Op.SHR, bits.uop, UOp.const(uint64, 64 - n_bits))

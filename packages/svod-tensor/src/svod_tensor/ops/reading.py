@@ -9,8 +9,9 @@ from svod_ir import Op, OperandError
 from svod_tensor import _storage as storage
 from svod_tensor._text import find_shape
 from svod_tensor.cells import registry
+from svod_tensor.cells.cell import Cell
 from svod_tensor.cells.registry import check_not_capturing
-from svod_tensor.cells.views import read_array
+from svod_tensor.cells.views import is_symbolic, read_array
 from svod_tensor.engine import memory_nodes
 from svod_tensor.engine.bindings import resolve_size
 from svod_tensor.errors import (
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from svod_device import Buffer
+    from svod_dtype import DType
     from svod_ir import UOp
     from svod_tensor._data import Scalar
 
@@ -94,7 +96,7 @@ class Reading(Theme):
         array = self._host_array()
         if copy:
             return array.copy()
-        array.flags.writeable = False
+        array.setflags(write=False)
         return array
 
     def tolist(self) -> Nested:
@@ -132,6 +134,13 @@ class Reading(Theme):
     def _host_array(self) -> NDArray[np.generic]:
         import numpy as np
 
+        path = self.content.path
+        # What a variable says at the end of a path is what it was when the view was made.
+        whole = None if path and is_symbolic(path) else _find_whole(self.content.cell)
+        if whole is not None:
+            # No node is made to read it, nor is one looked at.
+            check_not_capturing("reads values")
+            return read_array(path, whole)
         shape = tuple(resolve_size(s) for s in self.shape)
         if 0 in shape:
             return np.empty(shape, self.dtype.numpy)
@@ -284,11 +293,27 @@ def _find_constant(node: UOp) -> bool | int | float | None:
     return node.arg if node.op is Op.CONST else None
 
 
+def _find_whole(cell: Cell) -> NDArray[np.generic] | None:
+    """The elements of a cell that is memory of its own, of the host and of a known size."""
+    memory = cell.find_memory()
+    if memory is None or not memory.is_host_addressable:
+        return None
+    shape, dtype, _ = cell.form
+    known = find_shape(shape)
+    return None if known is None else _view_elements(memory, dtype, known)
+
+
 def _find_elements(node: UOp, shape: tuple[int, ...]) -> NDArray[np.generic] | None:
     """The elements of a node that is memory, in memory of the host."""
     base = memory_nodes.find_base(node)
     buffer = None if base is None else memory_nodes.find_buffer(base)
-    if buffer is None:
-        return None
+    return None if buffer is None else _view_elements(buffer, node.dtype, shape)
+
+
+def _view_elements(buffer: Buffer, dtype: DType, shape: tuple[int, ...]) -> NDArray[np.generic]:
     elements = buffer.as_numpy()
-    return (elements.view(node.dtype.numpy) if node.dtype.is_complex else elements)[: math.prod(shape)].reshape(shape)
+    if dtype.is_complex:
+        elements = elements.view(dtype.numpy)
+    size = math.prod(shape)
+    # A variable size has memory for the largest.
+    return (elements if elements.size == size else elements[:size]).reshape(shape)

@@ -26,7 +26,7 @@ __all__ = ["Reduction", "sum_dtype"]
 
 @operations
 class Reduction(Theme):
-    """Sums, products, extrema, and where these are.
+    """Sums, products, extrema, and the positions of extrema.
 
     Everywhere: `axis` is one axis, several, or None for all; `keepdims` leaves reduced axes with size 1.
     """

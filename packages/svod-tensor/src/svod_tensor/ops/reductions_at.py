@@ -37,10 +37,10 @@ def reduce_at(x: T, places: T, values: T, reduction: ReductionAt, *, include_sel
     (size,) = concrete_shape("scatter_reduce", x.shape)
     if reduction in ("sum", "mean"):
         kept = x if include_self else _is_untouched(x, places).where(x, 0)
-        total = kept.add(places.bincount(size, values)).cast(x.dtype)
+        total = kept.add(places.bincount(values, n_bins=size)).cast(x.dtype)
         if reduction == "sum":
             return total
-        counts = places.bincount(size)
+        counts = places.bincount(n_bins=size)
         counts = counts.add(1) if include_self else counts.maximum(1)
         return total.div(counts.cast(x.dtype)) if x.dtype.is_inexact else total.floor_divide(counts).cast(x.dtype)
     stored = (t.cast("uint8") if x.dtype is bool_ else t for t in (x, values))
@@ -55,7 +55,7 @@ def reduce_at(x: T, places: T, values: T, reduction: ReductionAt, *, include_sel
 def _is_untouched(x: T, places: T) -> T:
     """Where no value comes to."""
     (size,) = concrete_shape("scatter_reduce", x.shape)
-    return places.bincount(size).eq(0)
+    return places.bincount(n_bins=size).eq(0)
 
 
 def _get_counted(x: T, places: T, include_self: bool) -> T:
@@ -78,7 +78,7 @@ def _product_gradient(
         return None, None, None
     counted, (size,) = _get_counted(x, places, include_self), concrete_shape("scatter_reduce", x.shape)
     is_none, is_zero = x.eq(0), values.eq(0)
-    n_zeros = places.bincount(size, is_zero.cast(int64)).add(is_none.logical_and(counted).cast(int64))
+    n_zeros = places.bincount(is_zero.cast(int64), n_bins=size).add(is_none.logical_and(counted).cast(int64))
     whole = reduce_at(is_none.where(1, x), places, is_zero.where(1, values), "prod", include_self=include_self)
     of_x = counted.where(_divide_out(whole, x, is_none, n_zeros), 0)
     of_values = _divide_out(_look(whole, places), values, is_zero, _look(n_zeros, places))
@@ -102,7 +102,7 @@ def _extreme_gradient(
     (size,) = concrete_shape("scatter_reduce", x.shape)
     has_stayed = _is_equal(x, value).logical_and(_get_counted(x, places, include_self))
     is_chosen = _is_equal(values, _look(value, places))
-    n_chosen = places.bincount(size, is_chosen.cast(int64)).add(has_stayed.cast(int64))
+    n_chosen = places.bincount(is_chosen.cast(int64), n_bins=size).add(has_stayed.cast(int64))
     part = given.div(n_chosen.cast(x.dtype))
     return has_stayed.where(part, 0), None, is_chosen.where(_look(part, places), 0)
 

@@ -34,7 +34,7 @@ class Representation(Theme):
     __slots__ = ()
 
     def bitwise_count(self) -> Self:
-        """How many bits of the size of each element are set, in uint8.
+        """The number of bits set in the absolute value of each element, in uint8.
 
         Raises:
             OperandError: if this tensor is not of integers.
@@ -54,7 +54,7 @@ class Representation(Theme):
         return bits.mul(0x0101010101010101).rshift(56).cast(uint8)
 
     def frexp(self) -> tuple[Self, Self]:
-        """Fractions from 1/2 to below 1 and exponents (int32) whose powers of two they are multiplied by. Integers become
+        """Mantissas from 1/2 to below 1 and exponents (int32): `x = mantissa * 2 ** exponent`. Integers become
         float32.
 
         What is 0, infinite or NaN is its own fraction, with the exponent 0.

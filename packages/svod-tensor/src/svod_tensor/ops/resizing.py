@@ -39,8 +39,7 @@ class Resizing(Theme):
         self, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None, *,
         mode: ResizingMode = "nearest", align_corners: bool = False, antialias: bool = False,
     ) -> Self:  # fmt: skip
-        """The spatial axes, all behind the first two, in another size. Integers become float32 unless the mode takes elements
-        as they are.
+        """This tensor, resized along its spatial axes, all but the first two. Integers become float32 unless the mode copies elements.
 
         Args:
             size: of each axis; a number is that of all.
@@ -103,7 +102,7 @@ def _resize(x: T, axis: int, after: int, ratio: float, kind: str, *, align_corne
     (before,) = concrete_shape("interpolate", (x.shape[axis],))
     if kind.startswith("nearest"):
         shift = 0.5 if kind == "nearest-exact" else 0.0
-        return x.take([min(int((p + shift) * ratio), before - 1) for p in range(after)], axis)
+        return _take_nearest(x, axis, [min(int((p + shift) * ratio), before - 1) for p in range(after)])
     if kind == "area":
         parts = [range(p * before // after, -((p + 1) * before // -after)) for p in range(after)]
         return _add_weighted(x, axis, [[(q, 1 / len(part)) for q in part] for part in parts])
@@ -145,6 +144,15 @@ def _list_four(place: float, size: int) -> list[tuple[int, float]]:
     """The four elements around a place, of which those behind the borders are the outermost ones, and their weights."""
     low = math.floor(place)
     return [(min(max(low + k, 0), size - 1), _weigh_cubic(place - low - k, -0.75)) for k in range(-1, 3)]
+
+
+def _take_nearest(x: T, axis: int, places: Sequence[int]) -> T:
+    """The elements at `places` along an axis; where each is taken equally often, they are repeated, and no position is looked up."""
+    (before,) = concrete_shape("interpolate", (x.shape[axis],))
+    times = len(places) // before
+    if times and list(places) == [p // times for p in range(before * times)]:
+        return x.repeat(times, axis)
+    return x.take(places, axis)
 
 
 def _spread(number: int, step: float, size: int, kind: str) -> list[tuple[int, float]]:

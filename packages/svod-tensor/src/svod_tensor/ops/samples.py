@@ -123,7 +123,7 @@ class Samples(Theme):
         place = x.eq(last).where(n_bins - 1, place)
         place = x.ge(first).logical_and(x.le(last)).where(place, -1)
         taken = None if weights is None else self._wrap(weights).broadcast_to(self.shape).flatten()
-        counts = place.bincount(n_bins, taken)
+        counts = place.bincount(taken, n_bins=n_bins)
         if density:
             counts = counts.cast(kind)
             counts = counts.div(take_part(edges, 0, 1, n_bins + 1).sub(take_part(edges, 0, 0, n_bins))).div(

@@ -27,7 +27,7 @@ SamplingPadding: TypeAlias = Literal["zeros", "border", "reflection"]
 
 @operations
 class Sampling(Theme):
-    """Elements at places between others."""
+    """Interpolation at given coordinates."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ class Sampling(Theme):
         self, grid: Self, *, mode: SamplingMode = "bilinear", padding_mode: SamplingPadding = "zeros",
         align_corners: bool = False,
     ) -> Self:  # fmt: skip
-        """What is at the places that `grid` says, between the elements of this tensor of shape (batch, channels, *sizes), for
+        """The values at the coordinates in `grid`, interpolated between the elements of this tensor of shape (batch, channels, *sizes), for
         any number of spatial axes: shape (batch, channels, *places).
 
         Integers become float32 unless the mode is `"nearest"`.
@@ -99,7 +99,7 @@ class Sampling(Theme):
 
     @rounds_once
     def affine_grid(self, size: Sequence[int], align_corners: bool = False) -> Self:
-        """The places, as `grid_sample` takes them, that these matrices move those of an image to: shape (batch, *sizes, axes).
+        """The grid, as `grid_sample` takes it, of the affine maps with these matrices: shape (batch, *sizes, axes).
 
         Args:
             size: the shape of the image that is made: (batch, channels, *sizes).

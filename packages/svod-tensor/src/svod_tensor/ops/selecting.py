@@ -53,7 +53,7 @@ class UniqueInverseResult(NamedTuple, Generic[T]):
 
 @operations
 class Selecting(Theme):
-    """Elements that are chosen by values, which are computed for it; in a captured function they are errors."""
+    """Selections whose shape depends on values, which are computed at once; errors in a captured function."""
 
     __slots__ = ()
 
@@ -118,7 +118,7 @@ class Selecting(Theme):
         return self.take(np.nonzero(known)[0].astype(np.int64), axis)
 
     def unique_all(self) -> UniqueAllResult[Self]:
-        """The different elements in order, where each is first, the place of each element among them, and their numbers.
+        """The distinct elements in order, the position of the first of each, the index of each element among them, and their counts.
 
         A NaN differs from every other, and is among the last.
 
@@ -148,7 +148,7 @@ class Selecting(Theme):
         )  # fmt: skip
 
     def unique_counts(self) -> UniqueCountsResult[Self]:
-        """The different elements in order, and how often each of them is there (int64).
+        """The distinct elements in order, and their counts (int64).
 
         Raises:
             DataDependentShapeError: in a function that is captured.
@@ -162,7 +162,7 @@ class Selecting(Theme):
         return UniqueCountsResult(found.values, found.counts)
 
     def unique_inverse(self) -> UniqueInverseResult[Self]:
-        """The different elements in order, and for each element its place among them (int64), in the shape of this tensor.
+        """The distinct elements in order, and the index of each element among them (int64), in the shape of this tensor.
 
         Raises:
             DataDependentShapeError: in a function that is captured.
@@ -176,7 +176,7 @@ class Selecting(Theme):
         return UniqueInverseResult(found.values, found.inverse_indices)
 
     def unique_values(self) -> Self:
-        """The different elements in order. A NaN differs from every other, and is among the last.
+        """The distinct elements in order. A NaN differs from every other, and is among the last.
 
         Raises:
             DataDependentShapeError: in a function that is captured.

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from svod_ir import UOp
+from svod_ir.args import GradientArg
+from svod_ir.ops import MARKS
 from svod_tensor._text import describe_shape, format_array, format_elements
 from svod_tensor.cells.registry import find_capture
 from svod_tensor.errors import DonatedTensorError
 from svod_tensor.ops.theme import Theme
 
 __all__ = ["Showing"]
+
+
+def _name_root(node: UOp) -> str:
+    """What computes a node last: an op, or an operation of several ops that has a derivative of its own."""
+    while node.op in MARKS:
+        if isinstance(node.arg, GradientArg):
+            return node.arg.rule.name
+        node = node.src[0]
+    return node.op.name
 
 
 class Showing(Theme):
@@ -23,7 +35,7 @@ class Showing(Theme):
             facts = f"shape={describe_shape(self.shape)}", f"dtype={self.dtype}", f"device={self.device}"
             if array is not None:
                 return format_array(kind, array, ", ".join(facts))
-            state = "realized" if self.is_realized else f"lazy {self.uop.op.name}"
+            state = "realized" if self.is_realized else f"lazy {_name_root(self.uop)}"
             return f"<{' '.join((kind, *facts, state))}>"
         except DonatedTensorError as error:
             return f"<{kind} given away to {error.taker} as {error.argument}>"

@@ -1,9 +1,9 @@
-"""Sorting, by the array library of the host; a few of the largest elements are found by reductions.
+"""Sorting: short rows and a few of the largest elements by kernels (`ordering`), the rest by the array library of the host.
 
-An element becomes the 64-bit integer `key << 32 | position`, whose key orders like the element: so
+There an element becomes the 64-bit integer `key << 32 | position`, whose key orders like the element: so
 sorting integers in any way sorts the elements stably, and carries their positions along. Making the
 integers and taking them apart is part of the kernels around; the sorting itself is a function on
-arrays, since loops over independent elements, which kernels are, are no way to sort.
+arrays, since loops over independent elements, which kernels are, are no way to sort many.
 """
 
 from __future__ import annotations
@@ -19,19 +19,16 @@ from svod_tensor._shapes import check_within, normalize_axis
 from svod_tensor._shards import bring_to
 from svod_tensor.ops.indexing import look_up
 from svod_tensor.ops.naming import operations
+from svod_tensor.ops.ordering import find_order, pack_places
 from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.sort_rows import SORT
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
 
-__all__ = ["MAX_PASSES", "Sorting", "ordered_key"]
+__all__ = ["Sorting", "ordered_key"]
 
 T = TypeVar("T", bound=Theme)
-
-
-MAX_PASSES: Final = 8
-"""How many of the largest elements are found by so many reductions of the rows; for more, rows are sorted."""
 
 
 _MAX_COMPARED: Final = 32
@@ -46,6 +43,8 @@ class Sorting(Theme):
 
     def argsort(self, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Self:
         """The positions (int64) of the elements in order; equal elements keep theirs, and NaN counts as the largest value.
+
+        Complex numbers are in order of their real parts, then of their imaginary parts, as in numpy.
 
         Args:
             axis: along which.
@@ -65,6 +64,8 @@ class Sorting(Theme):
 
     def sort(self, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Self:
         """The elements in order; NaN counts as the largest value. `argsort` gives their positions.
+
+        Complex numbers are in order of their real parts, then of their imaginary parts, as in numpy.
 
         Args:
             axis: along which.
@@ -115,14 +116,19 @@ class Sorting(Theme):
         order = self.arange(size).cast(int64).broadcast_to(moved.shape)
         if max_size(size) < 2 or self.size == 0 or n == 0:
             return order._slice_axis(order.ndim - 1, 0, n).moveaxis(-1, axis).clone()
-        if isinstance(n, int) and n <= MAX_PASSES:
-            return _order_least(ordered_key(moved), n, is_descending=is_descending).moveaxis(-1, axis)
-        words = _words_of(ordered_key(moved))
+        keys = _keys_of_complex(moved) if moved.dtype.is_complex else (ordered_key(moved),)
+        if is_descending:
+            # Bits turned over order the other way round, and what is equal stays so.
+            keys = tuple(key.bitwise_not() for key in keys)
+        found = find_order(keys, n)
+        if found is not None:
+            # Elements of two bytes are looked up one by one, for which a kernel would take its lanes along what is compared.
+            found = found.contiguous() if self.dtype.itemsize == 2 else found
+            return found.moveaxis(-1, axis)
+        words = [word for key in keys for word in _words_of(key)]
         for number, word in enumerate(words, 1):
-            key = word._in_order(order, -1)
-            key = key.bitwise_not() if is_descending else key
             # Words of less weight only break ties, so that all of their order is needed.
-            order = order._in_order(_argsort_words(key, n if number == len(words) else size), -1)
+            order = order._in_order(_argsort_words(word._in_order(order, -1), n if number == len(words) else size), -1)
         return order.moveaxis(-1, axis)
 
     def _in_order(self, order: Self, axis: int) -> Self:
@@ -178,7 +184,8 @@ class Sorting(Theme):
         """
         x, y = self._pair(values)
         y = y.flatten()
-        if max_size(y.size) <= _MAX_COMPARED:
+        # Complex numbers have no order in which a place could be searched.
+        if max_size(y.size) <= _MAX_COMPARED or x.dtype.is_complex:
             found = x.unsqueeze(-1).eq(y).any(-1)
         else:
             # The place before which an element belongs is its own if it is there at all.
@@ -211,39 +218,15 @@ def _words_of(key: T) -> tuple[T, ...]:
     return key.cast(uint32).bitwise_xor(1 << 31).bitcast(int32), key.rshift(32).cast(int32)
 
 
-def _order_least(key: T, n: int, *, is_descending: bool) -> T:
-    """The positions of the `n` smallest keys of each row in stable order, each found by a pass over those behind the last."""
-    key = key.bitwise_not() if is_descending else key
-    if key.dtype is int32:
-        packed = _pack(key)
-        found: list[T] = []
-        for _ in range(n):
-            rest = found[-1].lt(packed).where(packed, int64.max) if found else packed
-            found.append(rest.min(-1, keepdims=True))
-        return type(key).concat(found, -1).bitwise_and((1 << 32) - 1)
-    places = key.arange(key.shape[-1]).cast(int64).broadcast_to(key.shape)
-    value, place, found = None, None, []
-    for _ in range(n):
-        rest = (
-            None
-            if value is None or place is None
-            else key.gt(value).logical_or(key.eq(value).logical_and(places.gt(place)))
-        )
-        value = (key if rest is None else rest.where(key, int64.max)).min(-1, keepdims=True)
-        hit = key.eq(value) if rest is None else key.eq(value).logical_and(rest)
-        place = hit.where(places, int64.max).min(-1, keepdims=True)
-        found.append(place)
-    return type(key).concat(found, -1)
-
-
-def _pack(key: T) -> T:
-    """Keys of 32 bits, and below each its position: no two are equal."""
-    return key.cast(int64).lshift(32).bitwise_or(key.arange(key.shape[-1]).cast(int64))
+def _keys_of_complex(x: T) -> tuple[T, ...]:
+    """Keys that order complex numbers as numpy does: by real parts, then by imaginary ones, those with a NaN behind the rest."""
+    has_nan = x.real.isnan().where(2, 0).add(x.imag.isnan().where(1, 0)).cast(int32)
+    return ordered_key(x.imag), ordered_key(x.real), has_nan
 
 
 def _argsort_words(key: T, n: SInt) -> T:
     """The first `n` positions in the stable order of 32-bit words along the last axis."""
-    return _sort_rows(_pack(key), n).bitwise_and((1 << 32) - 1)
+    return _sort_rows(pack_places(key, key.arange(key.shape[-1]).cast(int64)), n).bitwise_and((1 << 32) - 1)
 
 
 def _sort_rows(x: T, n: SInt) -> T:

@@ -3,28 +3,37 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 
-from svod_dtype import uint8
+from svod_dtype import to_dtype, uint8
 from svod_ir import OperandError
+from svod_tensor import _storage as storage
 from svod_tensor._data import copy_to_device, make_array_node, make_buffer_node, place_by_default
+from svod_tensor.cells import tables
+from svod_tensor.cells.cell import Cell
 from svod_tensor.engine import memory_nodes
 from svod_tensor.errors import CopyRequiredError, MissingFileError
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
-from svod_tensor.options import HOST_DEVICE
+from svod_tensor.options import DEFAULT_DEVICE, HOST_DEVICE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
 
+    from svod_device import Buffer
+    from svod_ir import UOp
+    from svod_tensor.cells.cell import Form
 
 __all__ = ["Sources"]
 
 
 @operations
 class Sources(Theme):
-    """Ways to share or copy what is in memory or in files."""
+    """Sharing memory with, and copying from, arrays and files."""
 
     __slots__ = ()
 
@@ -48,17 +57,27 @@ class Sources(Theme):
             >>> Tensor.from_numpy(np.array([1.0, 2.0])).dtype
             float64
         """
-        from svod_tensor import _storage as storage
-
         if copy is False and not storage.is_shareable(array):
             raise OperandError(
                 operation="from_numpy(copy=False)", found=f"an array at {array.ctypes.data:#x} with strides {array.strides}",
                 expected="contiguous memory aligned to 16 bytes",
             )  # fmt: skip
-        made = make_array_node(array, may_share=copy is not True)
+        may_share = copy is not True
+        if DEFAULT_DEVICE == HOST_DEVICE and not tables.captured and array.size and array.dtype.kind != "c":
+            return cls._on_array(array, may_share=may_share)
+        made = make_array_node(array, may_share=may_share)
         node = place_by_default(made)
         form = (array.shape, made.dtype, HOST_DEVICE) if node is made else None
         return cls.from_uop(node, form, owns=memory_nodes.is_buffer_identity(node))
+
+    @classmethod
+    def _on_array(cls, array: NDArray[np.generic], *, may_share: bool) -> Self:
+        """A tensor without a node, as long as nobody asks for it: arguments of captured functions need none."""
+        form, make_node, is_plain = _describe(array.dtype, array.shape)
+        buffer = storage.find_shared(array, form[1]) if may_share and is_plain else None
+        if buffer is None:
+            buffer = storage.make_host_buffer(array, form[1], may_share=may_share)
+        return cls.from_content(Cell.on(buffer, make_node, form))
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Self:
@@ -76,8 +95,6 @@ class Sources(Theme):
             ...     Tensor.from_file(file.name).tolist()
             [1, 2, 3]
         """
-        from svod_tensor import _storage as storage
-
         name = os.path.abspath(str(os.fspath(path)))
         if not os.path.isfile(name):
             raise MissingFileError(path=name, problem="is a directory" if os.path.isdir(name) else "does not exist")
@@ -115,3 +132,17 @@ class Sources(Theme):
         node = make_array_node(array, may_share=copy is not True, dtype=dtype)
         node = copy_to_device(node, device) if is_moved and device is not None else node
         return cls.from_uop(node, owns=memory_nodes.is_buffer_identity(node))
+
+
+@lru_cache(maxsize=256)
+def _describe(numpy_dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> tuple[Form, Callable[[Buffer], UOp], bool]:
+    """The form of tensors of arrays with this dtype and shape, what makes their nodes, and whether the dtype is plain.
+
+    Arrays of one kind have one form, so that calls with them compare it by identity.
+    """
+    dtype = to_dtype(numpy_dtype)
+
+    def make_node(buffer: Buffer) -> UOp:
+        return make_buffer_node(buffer, dtype, shape, HOST_DEVICE)
+
+    return (shape, dtype, HOST_DEVICE), make_node, storage.is_plain(numpy_dtype)

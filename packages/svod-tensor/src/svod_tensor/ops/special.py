@@ -82,7 +82,7 @@ class Special(Theme):
         return self._through_float64(compute_gamma)
 
     def lgamma(self) -> Self:
-        """The logarithm of the size of `gamma`. Integers become float32.
+        """The logarithm of `abs(gamma(x))`. Integers become float32.
 
         Example:
             >>> Tensor([0.5, 100.0]).lgamma().round(4).numpy()

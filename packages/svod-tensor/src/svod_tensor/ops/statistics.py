@@ -7,7 +7,7 @@ from typing import Literal, Self, TypeVar
 
 from svod_dtype import DType, float64
 from svod_ir import AxisError, OperandError, UOp
-from svod_ir.sizes import product
+from svod_ir.sizes import max_size, product
 from svod_tensor._shapes import Axes, normalize_axes
 from svod_tensor.matrices.factors import singular_values
 from svod_tensor.ops.composed import elementwise_rule, gradient_rule, with_rule
@@ -220,7 +220,7 @@ class Statistics(Theme):
         given = self._to_float()
         x = given.abs()
         if ord == math.inf:
-            return x.max(axis, keepdims=keepdims)
+            return _max_of_sizes(x, axis, keepdims=keepdims)
         if ord == -math.inf:
             return x.min(axis, keepdims=keepdims)
         if ord == 1:
@@ -258,19 +258,27 @@ class Statistics(Theme):
             return self.norm((-2, -1), keepdims=keepdims)
         if ord in (2, -2, "nuc"):
             values = singular_values(self._to_float())
-            found = values.sum(-1) if ord == "nuc" else values.max(-1) if ord == 2 else values.min(-1)
+            found = values.sum(-1) if ord == "nuc" else _max_of_sizes(values, -1) if ord == 2 else values.min(-1)
             return found.unsqueeze(-1).unsqueeze(-1) if keepdims else found
         if isinstance(ord, str) or ord not in (1, -1, math.inf, -math.inf):
             expected = '"fro", "nuc", 1, -1, 2, -2 or an infinity as ord'
             raise OperandError(operation="matrix_norm", found=ord, expected=expected)
         added, compared = (-2, -1) if abs(ord) == 1 else (-1, -2)
         sums = self.norm(added, ord=1, keepdims=True)
-        result = sums.max(compared, keepdims=True) if ord > 0 else sums.min(compared, keepdims=True)
+        result = _max_of_sizes(sums, compared, keepdims=True) if ord > 0 else sums.min(compared, keepdims=True)
         return result if keepdims else result.squeeze((-2, -1))
 
     def _to_wide(self) -> Self:
         """The elements as they are added up for a mean, which sums of integers in float32 would miss."""
         return self if self.dtype.is_inexact else self.cast(float64)
+
+
+def _max_of_sizes(x: T, axis: Axes, *, keepdims: bool = False) -> T:
+    """The largest of numbers that are not negative; 0 where there are none, as numpy's norms have it."""
+    axes = normalize_axes("norm", axis, x.ndim)
+    if any(max_size(x.shape[a]) == 0 for a in axes):
+        return x.sum(axes, keepdims=keepdims)
+    return x.max(axes, keepdims=keepdims)
 
 
 def _count(x: T, axis: Axes, dtype: DType) -> T:

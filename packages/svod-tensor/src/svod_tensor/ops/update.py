@@ -23,6 +23,7 @@ from svod_tensor._shards import bring_to
 from svod_tensor.cells.views import put
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.index_items import (
+    Selected,
     expand_index,
     find_single_mask,
     is_array_index,
@@ -116,19 +117,21 @@ class Update(Theme):
         if all(map(_is_whole_or_one, items)):
             return self._with_part(items, shape, value)
         if any(isinstance(item, TensorBase) for item in items):
-            places = self._number_elements(shape)[index].sub(1)
-            check_value("x[index]", value.shape, places.shape)
-            return self._with_places(places, value)
+            places, n_axes = self._number_selected(index, items, shape)
+            check_value("x[index]", value.shape, (*places.shape, *shape[n_axes:]))
+            return self._with_places(places, value, n_axes)
         # Checks the index, and gives what it selects.
         self[index]
-        everything = np.arange(math.prod(shape)).reshape(shape)
-        places = cast("NDArray[np.int64]", everything[index])  # pyright: ignore[reportArgumentType, reportCallIssue]
-        check_value("x[index]", value.shape, places.shape)
-        if not places.size:
+        n_axes = _count_numbered_axes(items, len(shape))
+        everything = np.arange(math.prod(shape[:n_axes])).reshape(shape[:n_axes])
+        numbered = index if n_axes == len(shape) else _get_rows(items)
+        places = cast("NDArray[np.int64]", everything[numbered])  # pyright: ignore[reportArgumentType, reportCallIssue]
+        check_value("x[index]", value.shape, (*places.shape, *shape[n_axes:]))
+        if not (places.size and self.size):
             return self.clone()
-        lookup = np.empty(math.prod(shape), np.int64)
+        lookup = np.empty(everything.size, np.int64)
         invert_places(lookup, places.reshape(-1))
-        node = bring_to(make_array_node(lookup.reshape(shape), may_share=True), self.uop)
+        node = bring_to(make_array_node(lookup.reshape(everything.shape), may_share=True), self.uop)
         return self._with_lookup(self.from_uop(node), places.shape, value)
 
     def _with_part(self, items: Sequence[IndexItem], shape: tuple[int, ...], value: Self) -> Self:
@@ -174,7 +177,7 @@ class Update(Theme):
             [[9, 2], [3, 9]]
         """
         new = self._to_value(values)
-        return self._with_places(self._places_along_axis("put_along_axis", indices, new, axis), new)
+        return self._with_places(self._places_along_axis("put_along_axis", indices, new, axis), new, self.ndim)
 
     def scatter(self, axis: int, indices: TensorBase, value: Operand) -> Self:
         """`put_along_axis` with torch's order of arguments: `axis`, the positions `indices` along it, and `value`.
@@ -186,8 +189,7 @@ class Update(Theme):
         return self.put_along_axis(indices, value, axis)
 
     def add_at(self, index: Index, value: Operand) -> Self:
-        """This tensor with `value` added to the elements at `index`; one that is named several times gets each, as by
-        `np.add.at`.
+        """This tensor with `value` added to the elements at `index`; a repeated position adds each time, as in `np.add.at`.
 
         Float16 and narrower floats are added up in float32.
 
@@ -208,10 +210,7 @@ class Update(Theme):
         if not any(is_array_index(item) for item in items):
             return self.with_items(index, self[index].add(new))
         shape = concrete_shape("add_at", self.shape)
-        # Whole rows are added up by their numbers; elements that any other index names are rows of one element.
-        is_rows = is_array_index(items[0]) and all(isinstance(i, slice) and i == slice(None) for i in items[1:])
-        n_axes = 1 if is_rows else len(shape)
-        places = self._number_elements(shape[:n_axes])[items[0] if is_rows else index].sub(1)
+        places, n_axes = self._number_selected(index, items, shape)
         check_value("x[index]", new.shape, (*places.shape, *shape[n_axes:]))
         return self._with_sums(places, new, n_axes)
 
@@ -286,26 +285,48 @@ class Update(Theme):
         found = reduce_at(self.flatten(), places.flatten(), values, reduce, include_self=include_self)
         return found.reshape(self.shape)
 
-    def bincount(self, n_bins: int, weights: Operand | None = None) -> Self:
-        """How many elements are 0, 1, ... (int64), or the sum of the weights of each, in the dtype of these: shape
-        (`n_bins`,).
+    def bincount(self, weights: Operand | None = None, minlength: int = 0, *, n_bins: int | None = None) -> Self:
+        """How many elements are 0, 1, ... (int64), or the sum of the weights of each, in the dtype of these: shape (bins,).
+
+        The largest element says how many bins there are, so that this tensor is computed; `n_bins` says it without that.
 
         Args:
-            n_bins: elements up to but without this one are counted, others are not.
             weights: broadcasts to the shape of this tensor.
+            minlength: there are at least as many bins.
+            n_bins: there are as many bins; what falls into none of them is left out.
 
         Raises:
-            OperandError: if this tensor is not of integers.
+            OperandError: if this tensor is not of integers, or has negative ones, for which there are no bins, while
+                `n_bins` is not given.
+            DataDependentShapeError: in a function that is captured, without `n_bins`.
 
         Example:
-            >>> Tensor([0, 2, 2, 7]).bincount(3).tolist()
+            >>> Tensor([0, 2, 2, 7]).bincount(n_bins=3).tolist()
             [1, 0, 2]
+            >>> Tensor([0, 2, 2]).bincount(minlength=5).tolist()
+            [1, 0, 2, 0, 0]
         """
         if not self.dtype.is_int:
             raise OperandError(operation="bincount", found=self.dtype, expected="integers")
+        if n_bins is None:
+            n_bins = self._count_bins(minlength)
         values = self._wrap(1 if weights is None else weights)
         counts = self.zeros((n_bins,), dtype=int64 if weights is None else values.dtype)
         return counts._with_sums(self, values.cast(counts.dtype), 1)
+
+    def _count_bins(self, at_least: int) -> int:
+        """How many bins the elements fall into, or `at_least`."""
+        found = read_values(self, "bincount", hint="say how many bins there are: x.bincount(n_bins=8)")
+        if not found.size:
+            return at_least
+        if found.min() < 0:
+            raise OperandError(
+                operation="bincount",
+                found=int(found.min()),
+                expected="integers from 0 on",
+                hint="give the number of bins, as in x.bincount(n_bins=8): what falls into none of them is left out",
+            )
+        return max(int(found.max()) + 1, at_least)
 
     def _places_along_axis(self, operation: str, indices: TensorBase, value: Self, axis: int) -> Self:
         """The positions among all elements of those that `take_along_axis(indices, axis)` reads, to which `value` broadcasts."""
@@ -330,26 +351,44 @@ class Update(Theme):
         sums = self._make(node, places, value).reshape(shape)
         return self.cast(dtype).add(sums).cast(self.dtype) if self.dtype is not bool_ else self.bitwise_or(sums)
 
+    def _number_selected(self, index: Index, items: Sequence[IndexItem], shape: tuple[int, ...]) -> tuple[Self, int]:
+        """The numbers of what an index selects along the first axes, and how many of these are numbered."""
+        n_axes = _count_numbered_axes(items, len(shape))
+        return self._number_elements(shape[:n_axes])[index if n_axes == len(shape) else _get_rows(items)].sub(1), n_axes
+
     def _number_elements(self, shape: tuple[int, ...]) -> Self:
         """1, 2, ... in the shape of this tensor, where it is, so that a lookup beyond it finds a 0."""
         return self._make(bring_to(self.arange(1, math.prod(shape) + 1, dtype=int64).reshape(shape).uop, self.uop))
 
-    def _with_places(self, places: Self, value: Self) -> Self:
-        """The values at these positions among all elements, of which -1 is none."""
+    def _with_places(self, places: Self, value: Self, n_axes: int) -> Self:
+        """The rows of `value` at these positions among all that the first axes have, of which -1 is none."""
         if places.size == 0 or self.size == 0:
             return self.clone()
         flat = concrete_shape("assignment", places.shape)
-        size = math.prod(concrete_shape("assignment", self.shape))
+        shape = concrete_shape("assignment", self.shape)
         read = places.reshape(math.prod(flat))._gathered()
-        node = make_custom_function(INVERT, [ArraySpec(int64, (size,))], [read])
+        node = make_custom_function(INVERT, [ArraySpec(int64, (math.prod(shape[:n_axes]),))], [read])
         lookup = self.from_uop(node if places.sharding is None else bring_to(node, self.uop))
-        return self._with_lookup(lookup.reshape(self.shape), flat, value)
+        return self._with_lookup(lookup.reshape(shape[:n_axes]), flat, value)
 
     def _with_lookup(self, lookup: Self, shape: Shape, value: Self) -> Self:
-        """At each place the element of `value`, broadcast to `shape`, with the position that `lookup` has there, if any."""
-        values = make_reshape(broadcast_node(value.uop, shape), (product(shape),))
-        found = make_alu(Op.LE, UOp.const(lookup.dtype, 0), lookup.uop)
-        return self._make(make_alu(Op.WHERE, found, make_gather(values, lookup.uop, 0), self.uop), value)
+        """At each place the row of `value`, of which there are as many as `shape` says, that `lookup` names there, if any."""
+        row = self.shape[lookup.ndim :]
+        values = make_reshape(broadcast_node(value.uop, (*shape, *row)), (product(shape), *row))
+        found = lookup.ge(0).reshape(*lookup.shape, *(1,) * len(row)).broadcast_to(self.shape)
+        return self._make(make_alu(Op.WHERE, found.uop, make_gather(values, lookup.uop, 0), self.uop), value)
+
+
+def _count_numbered_axes(items: Sequence[IndexItem], ndim: int) -> int:
+    """Along how many axes a place is counted: where an index names whole rows, along the first; else along all of them."""
+    is_rows = is_array_index(items[0]) and all(isinstance(i, slice) and i == slice(None) for i in items[1:])
+    return 1 if is_rows else ndim
+
+
+def _get_rows(items: Sequence[IndexItem]) -> IndexItem:
+    """Which rows an index names, as an array or a tensor; of a mask of rows, where it holds."""
+    first = items[0]
+    return first.positions if isinstance(first, Selected) else first
 
 
 def _is_whole_or_one(item: IndexItem) -> bool:

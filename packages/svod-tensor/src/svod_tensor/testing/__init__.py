@@ -6,6 +6,19 @@
         device = "MINE"
 
 `svod_device.testing` holds a device to what its protocols promise; this suite computes with tensors on it.
+
+Example:
+    What the suite does with each operator:
+
+    >>> import numpy as np
+    >>> from svod_tensor import Tensor
+    >>> from svod_tensor.testing import OperatorCase, OperatorConformance, check
+    >>> class TestOperators(OperatorConformance):
+    ...     device = "CPU"
+    >>> case = OperatorCase("triple", (((2, 3), "int32"),), lambda x: x * 3, lambda a: a * 3)
+    >>> arrays = case.make_inputs()
+    >>> found = TestOperators().compute(case.on_tensors(*map(Tensor, arrays)))
+    >>> check(found, case.expected(arrays))
 """
 
 from __future__ import annotations

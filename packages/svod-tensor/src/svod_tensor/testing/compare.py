@@ -1,4 +1,17 @@
-"""Inputs of every dtype, and comparison with numpy."""
+"""Inputs of every dtype, and comparison with numpy.
+
+Example:
+    >>> import numpy as np
+    >>> from svod_tensor import Tensor
+    >>> from svod_tensor.testing import check, make_array
+    >>> make_array(np.random.default_rng(0), (4,), "int8").tolist()
+    [70, 27, 2, -47]
+    >>> check(Tensor([0.1]) + Tensor([0.2]), np.array([0.3], "float32"))
+    >>> check(Tensor([1, 2], dtype="int32"), np.array([1, 2], "int16"))
+    Traceback (most recent call last):
+        ...
+    AssertionError: dtype int32 instead of int16...
+"""
 
 from __future__ import annotations
 

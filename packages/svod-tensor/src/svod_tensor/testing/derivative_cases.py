@@ -202,7 +202,7 @@ _ARRANGED: Final = (
     _case("add_at", lambda x, y: x.add_at([2, 0, 2], y), lambda t, x, y: x.index_add(0, _list(t, 2, 0, 2), y), (3, 5), (3, 5)),
     _case("index_add", lambda x, y: x.index_add(0, [2, 0, 2], y), lambda t, x, y: x.index_add(0, _list(t, 2, 0, 2), y), (3, 5), (3, 5)),
     _case("scatter_add", lambda x, y: x.scatter_add(0, Tensor(_ROWS), y), lambda t, x, y: x.scatter_add(0, t.tensor(_ROWS), y), (3, 5), (2, 5)),
-    _case("bincount", lambda w: Tensor([0, 2, 2, 1]).bincount(3, w), lambda t, w: w.new_zeros(3).index_add(0, _list(t, 0, 2, 2, 1), w), (4,)),
+    _case("bincount", lambda w: Tensor([0, 2, 2, 1]).bincount(w, n_bins=3), lambda t, w: w.new_zeros(3).index_add(0, _list(t, 0, 2, 2, 1), w), (4,)),
     _case("assign", lambda x, y: (y * 1).assign(x), lambda t, x, y: x + 0 * y, (3, 5), (3, 5)),
     _case("to", lambda x: x.to("CPU"), lambda t, x: x.clone(), (3, 5)),
     _case("compress", lambda x: x.compress([True, False, True], 0), lambda t, x: x[[0, 2]], (3, 5)),

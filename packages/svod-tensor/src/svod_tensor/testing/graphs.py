@@ -1,4 +1,13 @@
-"""Random graphs as tensors."""
+"""Random graphs as tensors.
+
+Example:
+    >>> from svod_dtype import float32
+    >>> from svod_ir import BufferArg, Op
+    >>> from svod_tensor.testing import place_graph
+    >>> x = UOp(Op.BUFFER, float32, (), BufferArg(1, 3, "CPU"))
+    >>> place_graph(x * 2.0, {x: np.array([1, 2, 3], "float32")}).tolist()
+    [2.0, 4.0, 6.0]
+"""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def _iter_places() -> Iterator[OperatorCase]:
         ("add_at", (grid, ((9,), "int32"), ((9, 6), _F)), lambda x, i, y: x.add_at(i, y), _add),
         ("add_at_elements", (grid, ((9,), "int64"), ((9,), _F)), lambda x, i, y: x.add_at((i, i), y),
          lambda a, i, b: _add(a, (i, i), b)),
-        ("bincount", (((200,), "int32"),), lambda x: x.bincount(4), lambda a: np.bincount(a[a < 4], minlength=4)),
+        ("bincount", (((200,), "int32"),), lambda x: x.bincount(n_bins=4), lambda a: np.bincount(a[a < 4], minlength=4)),
         ("empty", (((0, 3), _F),), lambda x: x + 1, lambda a: a + 1),
         ("scalar", (((), _F), ((), _F)), lambda x, y: x * y + 1, lambda a, b: a * b + 1),
     )  # fmt: skip

@@ -1,17 +1,17 @@
 """Which opts the kernels of a plan get: those that a search found, earlier or now.
 
 A configuration with the strategy `beam` has each new kernel searched, the most expensive first; the time
-of the plan is divided by those that are left. Any other one uses what was found before, if that is not
-turned off.
+of the plan is divided by those that are left. Within `search_at_end` kernels wait for the end of the block, so that those of all
+plans are compared with each other. Any other configuration uses what was found before, if that is not turned off.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections import Counter
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from svod_tensor.tuning.records import Record
     from svod_tensor.tuning.workers import Compilers
 
-__all__ = ["Observer", "Subject", "Tuned", "is_finished", "limit_searches", "observe", "search_all"]
+__all__ = [
+    "Observer", "Subject", "Tuned", "is_finished", "limit_searches", "observe", "search_all", "search_at_end",
+]  # fmt: skip
 
 _lock: Final = make_lock()
 """One search at a time: others would disturb its clock."""
@@ -41,6 +43,9 @@ _observer: Final[ContextVar[Observer | None]] = ContextVar("observer", default=N
 
 _limit: Final[ContextVar[TimeBox | None]] = ContextVar("limit", default=None)
 """What all searches of a context have left together."""
+
+_waiting: Final[ContextVar[list[tuple[Subject, OptimizerConfig]] | None]] = ContextVar("waiting", default=None)
+"""Kernels that are searched at the end of a block, each with how; None outside of such a block."""
 
 _SEARCHED: Final = 0.6
 """The part of a kernel's share of a limit in which candidates are tried; the rest is for comparing and checking the best ones."""
@@ -124,6 +129,41 @@ def limit_searches(seconds: float) -> Generator[None]:
         _limit.reset(token)
 
 
+@contextmanager
+def search_at_end(seconds: float | None) -> Generator[None]:
+    """Let all searches of this context wait for the end of the block, for the most expensive kernels of all plans to come first.
+
+    They take about `seconds` then, or as long as the configurations say.
+
+    Until then the heuristics choose. Nothing is searched after an exception, but for the end of a script that was right.
+    """
+    waiting: list[tuple[Subject, OptimizerConfig]] = []
+    token, end = _waiting.set(waiting), None
+    try:
+        yield
+    except SystemExit as ended:
+        if ended.code:
+            raise
+        end = ended
+    finally:
+        _waiting.reset(token)
+    with nullcontext() if seconds is None else limit_searches(seconds):
+        for config in {config: None for _, config in waiting}:
+            search_all(_merge([subject for subject, its in waiting if its == config]), config)
+    if end is not None:
+        raise end
+
+
+def _merge(subjects: Sequence[Subject]) -> list[Subject]:
+    """Each kernel once, with the launches of all plans."""
+    merged: dict[tuple[str, Device], Subject] = {}
+    for subject in subjects:
+        key = (subject.ast.content_hash, subject.device)
+        known = merged.get(key)
+        merged[key] = subject if known is None else replace(known, n_launches=known.n_launches + subject.n_launches)
+    return list(merged.values())
+
+
 def search_all(
     subjects: Sequence[Subject], config: OptimizerConfig, clock: Callable[[], float] = monotonic
 ) -> list[tuple[Opt, ...] | None]:
@@ -132,7 +172,7 @@ def search_all(
     from svod_tensor.tuning.workers import make_compilers
 
     with _lock, ExitStack() as stack:
-        limit = _limit.get()
+        limit, waiting = _limit.get(), _waiting.get()
         box = TimeBox(config.plan_seconds if limit is None else min(config.plan_seconds, limit.remaining()), clock)
         found: dict[int, tuple[Opt, ...]] = {}
         compilers: dict[Device, Compilers] = {}
@@ -144,15 +184,20 @@ def search_all(
             if record is not None and is_finished(record, config):
                 found[i] = record.result.opts
                 _tell(subject, record, was_known=True)
+            elif waiting is not None:
+                # Memory of plans is not kept until then: contents are drawn.
+                waiting.append((replace(subject, buffers={}), config))
             else:
                 left.append((i, subject, key, record))
         left.sort(key=lambda entry: -_estimate(entry[1]))
+        # Of a limit on everything an expensive kernel gets more than others; of that of a plan all may take what they need.
+        weights = [1 if limit is None else max(_estimate(entry[1]), 1) for entry in left]
         if left and box.remaining() >= _LEAST_SECONDS and (observer := _observer.get()) is not None:
             observer.begin(len(left), box.remaining())
         n_left_out = 0
         for n, (i, subject, key, record) in enumerate(left):
             # What is too little for all that are left is enough for the first ones.
-            share = max(box.remaining() / (len(left) - n), min(box.remaining(), _LEAST_SECONDS))
+            share = max(box.remaining() * weights[n] / sum(weights[n:]), min(box.remaining(), _LEAST_SECONDS))
             seconds = min(_seconds_left(record, config), share)
             if seconds < _LEAST_SECONDS:
                 n_left_out += 1

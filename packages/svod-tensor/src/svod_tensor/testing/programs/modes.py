@@ -1,4 +1,18 @@
-"""The ways to compute a program, and what is wrong with what they give."""
+"""The ways to compute a program, and what is wrong with what they give.
+
+Example:
+    A wrong result is found, and described. Here the expected value is what is wrong:
+
+    >>> import numpy as np
+    >>> from svod_tensor.testing.programs import Program, Step, Value
+    >>> program = Program((Step("full", (), (0,), (("shape", (2,)), ("c", 9.0))),), roots=(0,))
+    >>> wrong = np.array([9.0, 8.0])
+    >>> failure = check_program(program, "each", values={0: Value((wrong, wrong, wrong), "float32")})
+    >>> isinstance(failure, Failure), failure.kind
+    (True, 'wrong')
+    >>> print(failure.message)
+    result 0 (x0): wrong: 1 of 2 elements, 9.0 instead of 8.0 at (1,)
+"""
 
 # Arrays of any dtype come and go.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false

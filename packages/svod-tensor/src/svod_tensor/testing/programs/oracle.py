@@ -3,6 +3,21 @@
 The first run is the expected result. In the two others every rounded number is moved by a few units of the last place of
 its dtype: where integers, comparisons or infinities change, the program is ill-conditioned, and how far floats go tells
 how exact a result can be.
+
+Example:
+    Of numbers as large as `1e30` nobody can say what sums and products in float32 should be:
+
+    >>> from svod_tensor.testing.programs import Program, Step, evaluate_program
+    >>> full = Step("full", (), (0,), (("shape", (2,)), ("c", 1e30)))
+    >>> try:
+    ...     evaluate_program(Program((full,), roots=(0,)))
+    ... except UnstableError as error:
+    ...     print(error)
+    too large
+    >>> third = Step("full", (), (0,), (("shape", (2,)), ("c", 1 / 3)))
+    >>> value = evaluate_program(Program((third,), roots=(0,)))[0]
+    >>> isinstance(value, Value), value.dtype, value.shape
+    (True, 'float32', (2,))
 """
 
 # Arrays of any dtype come and go.

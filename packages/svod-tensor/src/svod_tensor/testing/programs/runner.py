@@ -2,6 +2,17 @@
 
 A language of programs is a module with `generate`, `evaluate_program`, `check_program`, `shrink`, `write_program` and
 `MODES`, and is given by name, for processes that import it anew.
+
+Example:
+    >>> from svod_tensor.testing.programs import Found, Report, run_programs
+    >>> report = run_programs([3], modes=["batch"])
+    >>> isinstance(report, Report), report.n_programs, report.found
+    (True, 1, {})
+
+    Had one failed, `found` would hold what is known of it:
+
+    >>> Found("wrong", seed=1, mode="batch", message="result 0 (x4): ...", program="x4 = ...")
+    Found(kind='wrong', seed=1, mode='batch', message='result 0 (x4): ...', count=1, seeds=[], program='x4 = ...')
 """
 
 from __future__ import annotations

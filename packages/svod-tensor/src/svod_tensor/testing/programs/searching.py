@@ -132,9 +132,9 @@ def _iter_searching() -> Iterator[Drawable]:
         "isin", "{0}.isin({1}, invert={invert})", _isin, lambda *d, invert: "bool", _draw_member, converts=True, orders=True,
         weight=0.5,
     )  # fmt: skip
-    yield Drawable("bincount", "{0}.bincount({n})", _count, lambda d, n: "int64", _draw_counted, weight=0.4)
+    yield Drawable("bincount", "{0}.bincount(n_bins={n})", _count, lambda d, n: "int64", _draw_counted, weight=0.4)
     yield Drawable(
-        "bincount_weights", "{0}.bincount({n}, {1})", _count_weights, lambda d, w, n: w, _draw_weighted, "rarely",
+        "bincount_weights", "{0}.bincount({1}, n_bins={n})", _count_weights, lambda d, w, n: w, _draw_weighted, "rarely",
         weight=0.4,
     )  # fmt: skip
     yield Drawable(

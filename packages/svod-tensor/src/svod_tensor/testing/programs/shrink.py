@@ -1,4 +1,18 @@
-"""Making a failing program as short as possible."""
+"""Making a failing program as short as possible.
+
+Example:
+    If all programs with a logarithm failed, this is what would be reported of one:
+
+    >>> from svod_tensor.testing.programs import write_program
+    >>> full = Step("full", (), (0,), (("shape", (16,)), ("c", 3.0)))
+    >>> steps = [full, Step("sqrt", (0,), (1,)), Step("log1p", (1,), (2,)), Step("neg", (2,), (3,))]
+    >>> def fails(program):
+    ...     return any(step.operation == "log1p" for step in program.steps)
+    >>> print(write_program(shrink(Program(tuple(steps), roots=(3, 1)), fails)))
+    x1 = Tensor(((np.random.default_rng(0).permutation(1) - 0) / 8).reshape((1,)).astype("float32"))
+    x2 = x1.abs().log1p()
+    results = [x2]
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,36 @@
+"""Operators that a program brings along, with annotations that Python evaluates: this file does not ask for their text."""
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import svod_onnx
+from svod_tensor import Tensor
+
+
+@svod_onnx.operator("Rows", domain="tests.own")
+def rows(x: Tensor, which: list[int], bias: Tensor | None, weights: np.ndarray, *, factor: float = 1.0) -> Tensor:
+    assert isinstance(which, list)
+    assert isinstance(weights, np.ndarray)
+    y = x[which] * weights * factor
+    return y if bias is None else y + bias
+
+
+@pytest.mark.parametrize("bias", ["", "bias"])
+def test_operands_come_as_their_annotations_say(bias: str) -> None:
+    text = f"""<ir_version: 10, opset_import: ["" : 21, "tests.own" : 1]>
+        g (float[3] x, float[2] bias) => (float[2] y)
+        <int64[2] which = {{2, 0}}, float[2] weights = {{10, 100}}>
+        {{ y = tests.own.Rows<factor = 2.0>(x, which, {bias}, weights) }}
+    """
+    model = svod_onnx.load(onnx.parser.parse_model(text))
+    expected = np.array([60.0, 200.0]) + (np.array([1.0, 2.0]) if bias else 0)
+    assert model(x=[1.0, 2.0, 3.0], bias=[1.0, 2.0])["y"].tolist() == expected.tolist()
+
+
+def test_an_annotation_that_is_no_form_is_an_error() -> None:
+    with pytest.raises(TypeError, match="the annotation of x is none of Tensor"):
+
+        @svod_onnx.operator("Wrong", domain="tests.own")
+        def wrong(x: int) -> Tensor:
+            raise NotImplementedError

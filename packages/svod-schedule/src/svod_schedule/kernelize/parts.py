@@ -1,0 +1,94 @@
+"""Concatenations of parts of one size, as a store of each part: what `join_kernels` puts together with what computes the parts.
+
+before → after, for two rows in one buffer of 2 x 8:
+
+    END(STORE(INDEX(PARAM 0, r0 * 8 + r1), INDEX(PARAM 1, r1, gate=r0 < 1) + INDEX(PARAM 2, r1, gate=NOT(r0 < 1))), r0, r1)
+
+    END(GROUP(STORE(INDEX(PARAM 0, r0), INDEX(PARAM 1, r0) + 0), STORE(INDEX(PARAM 0, r0 + 8), 0 + INDEX(PARAM 2, r0))), r0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from svod_dtype import index
+from svod_ir import Op, UOp
+from svod_schedule.symbolic import simplify
+
+__all__ = ["Parts", "split_parts"]
+
+MAX_PARTS = 8
+"""Each part is one more stream of memory."""
+
+
+class Parts(NamedTuple):
+    """The stores of a kernel in an iteration of its loops, of which there is one less, or a shorter one."""
+
+    loops: tuple[UOp, ...]
+    stores: tuple[UOp, ...]
+
+
+def split_parts(loops: Sequence[UOp], store: UOp) -> Parts | None:
+    """The parts of what a kernel stores, if conditions on one of its loops tell parts of one size apart; None if not."""
+    nodes = store.value.toposort()
+    for loop in loops:
+        n_parts = _count_parts(loop, nodes)
+        if n_parts is not None:
+            return _split(loops, loop, store, n_parts)
+    return None
+
+
+def _count_parts(loop: UOp, nodes: Sequence[UOp]) -> int | None:
+    """In how many parts of one size conditions cut a loop; None where it is not cut, or in another way."""
+    size = loop.stop
+    if size.op is not Op.CONST:
+        return None
+    borders: set[int] = set()
+    for node in nodes:
+        if node.dtype.kind != "bool" or loop not in node.src:
+            continue
+        if node.op is not Op.LT or node.left is not loop or node.right.op is not Op.CONST:
+            return None
+        borders.add(int(node.right.arg))
+    n_parts = len(borders) + 1
+    if not 2 <= n_parts <= MAX_PARTS or size.arg % n_parts:
+        return None
+    return n_parts if borders == set(range(0, size.arg, size.arg // n_parts)) - {0} else None
+
+
+def _split(loops: Sequence[UOp], cut: UOp, store: UOp, n_parts: int) -> Parts | None:
+    size = cut.stop.arg // n_parts
+    images: dict[UOp, UOp] = {}
+    for loop in loops:
+        if loop is not cut or size > 1:
+            stop = UOp.const(index, size) if loop is cut else loop.stop
+            images[loop] = UOp(Op.RANGE, index, (stop,), loop.arg._replace(id=len(images)))
+    inside = images.get(cut, UOp.const(index, 0))
+    stores = [_take(store, {**images, cut: inside + part * size}) for part in range(n_parts)]
+    # A condition that is left depends on more than the loop.
+    if any(n.op is Op.INDEX and n.gate is not None for made in stores for n in made.value.toposort()):
+        return None
+    return Parts(tuple(images.values()), tuple(stores))
+
+
+def _take(store: UOp, done: dict[UOp, UOp]) -> UOp:
+    """A store at these places, without the conditions that are known there."""
+    for node in store.toposort():
+        if node in done:
+            continue
+        new = node.with_images(done)
+        if new.op is Op.INDEX:
+            new = _read(new)
+        elif new.op is Op.WHERE and (condition := simplify(new.src[0])).op is Op.CONST:
+            new = new.src[1 if condition.arg else 2]
+        done[node] = new
+    return done[store]
+
+
+def _read(node: UOp) -> UOp:
+    position = simplify(node.position)
+    gate = None if node.gate is None else simplify(node.gate)
+    if gate is None or gate.op is not Op.CONST:
+        return node.memory.index(position, gate=gate)
+    return node.memory.index(position) if gate.arg else UOp.const(node.dtype, 0)

@@ -1,0 +1,156 @@
+"""Calls that are like the one before: each argument is looked at once, and nothing is built to look a plan up.
+
+A function whose calls go directly (`capture.direct`) gets such a way with its first plan. What it takes for granted is compared by
+identity: forms of tensors, other arguments, Python values that the plan depends on. Whatever else a call brings (a view, something
+to compute, another form, a function that is captured or whose derivative is taken, an assignment to what the function holds,
+another thread at work with the plan) makes it `UNUSUAL`: nothing is done then, and it goes the way of all calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from svod_device import Buffer
+from svod_ir import Op
+from svod_runtime import Lending
+from svod_tensor._scopes import current_scope
+from svod_tensor.capture.nested import list_items
+from svod_tensor.capture.signature import is_plain
+from svod_tensor.cells import writing
+from svod_tensor.cells.cell import Cell
+from svod_tensor.ops.base import set_content
+from svod_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from svod_runtime import ExecutionPlan
+    from svod_tensor.capture.calls import Captured
+    from svod_tensor.capture.direct import DirectCall
+
+__all__ = ["UNUSUAL", "QuickCall", "Unusual", "find_quick"]
+
+
+_RESHAPE, _BUFFER, _AS_COMPLEX = Op.RESHAPE, Op.BUFFER, Op.AS_COMPLEX
+
+
+class Unusual(Enum):
+    """What a call returns that did nothing."""
+
+    UNUSUAL = "unusual"
+
+
+UNUSUAL: Final = Unusual.UNUSUAL
+
+
+class QuickCall:
+    """Calls of a captured function with one signature.
+
+    Attributes:
+        captured: the plan and what it depends on.
+        lending: what it lends the plan at each call.
+    """
+
+    __slots__ = (
+        "_build", "_dependencies", "_execute", "_is_held", "_made", "_makers", "_single", "_wanted", "_watched", "captured",
+        "lending",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        captured: Captured,
+        plan: ExecutionPlan,
+        direct: DirectCall,
+        wanted: list[object],
+        places: tuple[int | None, ...],
+    ) -> None:
+        """`wanted` has the form of each argument that is a tensor, and the others; `places` is where the plan takes the tensors,
+        where it does, and what it makes."""
+        self.captured = captured
+        self._execute = plan.execute_direct
+        self._wanted, self.lending = wanted, Lending(places)
+        self._dependencies = [(dependency.read, dependency.value) for dependency in captured.dependencies]
+        self._watched = tuple(captured.watched)
+        self._is_held = bool(captured.held)
+        n_unused = places.count(None)
+        self._makers, self._build = direct.makers, captured.build
+        self._made = [(position + n_unused, make_node, form) for position, make_node, form in direct.made]
+        # The commonest result is made without a list.
+        self._single = self._made[0] if captured.build is next else None
+
+    def run(self, args: Sequence[object]) -> object:
+        """The results; `UNUSUAL` if nothing was done."""
+        # Everything here happens at every call: it is written to take few steps, not lines.
+        wanted = self._wanted
+        if len(args) != len(wanted) or current_scope.get() is not None:
+            return UNUSUAL
+        if self._is_held and writing.get_last_number() != self.captured.last_seen:
+            return UNUSUAL
+        for read, value in self._dependencies:
+            if read() is not value:
+                return UNUSUAL
+        for ref, watched in self._watched:
+            if (cell := ref()) is not None and cell.node is not watched:
+                return UNUSUAL
+        buffers: list[Buffer] = []
+        for number, value in enumerate(args):
+            if type(value) is not Tensor:
+                if value is wanted[number]:
+                    continue
+                return UNUSUAL
+            cell = value.content
+            if type(cell) is not Cell:
+                return UNUSUAL
+            if cell.known_form is not wanted[number]:
+                form = cell.form
+                if form != wanted[number]:
+                    return UNUSUAL
+                # The next argument is likely to have this form, and no other one that is equal.
+                wanted[number] = form
+            memory = cell.memory
+            if memory is None:
+                if not cell.owns:
+                    return UNUSUAL
+                node = cell.node
+                while node.op is _RESHAPE or node.op is _AS_COMPLEX:
+                    node = node.src[0]
+                memory = node.attached
+                if node.op is not _BUFFER or not isinstance(memory, Buffer):
+                    return UNUSUAL
+            buffers.append(memory)
+        for make in self._makers:
+            buffers.append(make())
+        if not self._execute(self.lending, buffers):
+            return UNUSUAL
+        single = self._single
+        if single is not None:
+            position, make_node, form = single
+            result = object.__new__(Tensor)
+            set_content(result, Cell.on(buffers[position], make_node, form))
+            return result
+        made = [Tensor.from_content(Cell.on(buffers[position], node, form)) for position, node, form in self._made]
+        return self._build(iter(made))
+
+
+def find_quick(captured: Captured, args: Sequence[object]) -> QuickCall | None:
+    """How calls go that are like one with these arguments; None if none of them can."""
+    direct, plan = captured.direct, captured.plan
+    if direct is None or plan is None or direct.takes_memory or not plan.can_execute_direct:
+        return None
+    if not all(isinstance(value, Tensor) or _is_identified(value) for value in args):
+        return None
+    place_of = {read.position: read.place for read in direct.reads}
+    tensors = [value for value in args if isinstance(value, Tensor)]
+    if len(place_of) < len(tensors):
+        # One has no elements, and perhaps no memory.
+        return None
+    wanted: list[object] = [value.content.form if isinstance(value, Tensor) else value for value in args]
+    places = (*(place_of[number] for number in range(len(tensors))), *direct.places[-len(direct.makers) :])
+    return QuickCall(captured, plan, direct, wanted, places)
+
+
+def _is_identified(value: object) -> bool:
+    """Whether an argument that is no tensor is the same whenever it is the same object."""
+    if is_plain(value):
+        return True
+    return list_items(value) is None and not hasattr(value, "__array_interface__")

@@ -1,0 +1,52 @@
+"""Computing a cell whose graph has a form that was computed before: one look at it, one call, and the cell is memory.
+
+Unlike `work`, this enters nothing into the registry: it holds the registry's lock while it computes, which takes microseconds, and
+leaves to `work` whatever is not plain, above all when another thread computes or captures something.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from svod_device import Buffer
+from svod_tensor.cells import registry, tables
+from svod_tensor.cells.cell import Cell
+from svod_tensor.engine.known_plans import KNOWN_PLANS, GraphForm, KnownPlan, can_be_known, find_form
+
+if TYPE_CHECKING:
+    from svod_tensor.cells.cell import Live
+    from svod_tensor.options import PrepareConfig
+
+__all__ = ["compute_known"]
+
+
+def compute_known(one: Live, config: PrepareConfig) -> KnownPlan | None:
+    """Compute a cell by a known plan, which is returned; None if nothing was done."""
+    if not isinstance(one, Cell) or one.memory is not None or not can_be_known(config):
+        return None
+    node = one.node
+    form = find_form(node)
+    known = None if form is None else KNOWN_PLANS.find(form.key)
+    if form is None or known is None or known.config is not config:
+        return None
+    with tables.lock:
+        if tables.captured or registry.is_computing() or one.memory is not None or one.node is not node:
+            return None
+        result = _execute(known, form)
+        if result is None:
+            return None
+        one.settle_on(result, known.make_node)
+        registry.replace_computed(node, one)
+    return known
+
+
+def _execute(known: KnownPlan, form: GraphForm) -> Buffer | None:
+    """The result on the memory of this graph; None if some was written meanwhile, or somebody else is at work with the plan."""
+    buffers: list[Buffer] = []
+    for memory in form.memories:
+        buffer = memory.attached
+        if not isinstance(buffer, Buffer):
+            return None
+        buffers.append(buffer)
+    buffers.append(known.make())
+    return buffers[-1] if known.plan.execute_direct(known.lending, buffers) else None

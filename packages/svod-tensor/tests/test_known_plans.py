@@ -1,0 +1,262 @@
+"""Small graphs whose form was computed before: by one plan, as by any other."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import cast
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svod_device import CachingAllocator, get_allocator
+from svod_ir import Op
+from svod_ir.origins import clear_origins
+from svod_ir.testing import count_examples, run_in_threads
+from svod_tensor import PrepareConfig, Tensor, caches, clear_caches, jit
+from svod_tensor.engine.known_plans import find_form
+from svod_tensor.engine.observe import observing
+from svod_tensor.errors import CaptureError, DonatedTensorError
+
+Array = npt.NDArray[np.float32]
+Entry = tuple[Tensor, Array]
+
+
+def make(seed: int, *shape: int) -> Entry:
+    array = np.random.default_rng(seed).integers(-4, 5, shape or (3, 4)).astype(np.float32)
+    return Tensor(array).clone().realize(), array.copy()
+
+
+def count_hits() -> int:
+    return caches()["known_plan"].hits
+
+
+@pytest.fixture(autouse=True)
+def _no_plans() -> None:
+    clear_caches()
+    # Nodes of another test may still be there, whose lines were tracked.
+    clear_origins()
+
+
+def test_the_third_graph_of_a_form_is_computed_by_the_plan_of_the_second() -> None:
+    for number in range(5):
+        (x, a), (y, b) = make(number), make(number + 10)
+        before = caches()["schedule"].hits
+        assert (x * 2 + y).realize().numpy().tolist() == (a * 2 + b).tolist()
+        assert (caches()["known_plan"].entries, count_hits()) == (min(number, 1), max(number - 1, 0))
+        assert caches()["schedule"].hits - before == (number == 1)
+
+
+def test_the_result_is_memory_as_any_other() -> None:
+    for _ in range(4):
+        (x, a), (y, b) = make(1), make(2)
+        z = (x - y).realize()
+    assert z.is_realized
+    assert z.uop.op is Op.RESHAPE
+    assert z.realize().numpy().tolist() == (a - b).tolist()
+    z[1] = 7
+    assert z.numpy()[1].tolist() == [7] * 4
+    assert z.T.numpy().tolist() == z.numpy().T.tolist()
+
+
+def test_what_was_built_on_the_graph_reads_the_memory() -> None:
+    for _ in range(4):
+        (x, a), (y, b) = make(1), make(2)
+        z = x + y
+        below, view, same = z * 3, z[1:], x + y
+        z.realize()
+        assert z.uop in below.uop.toposort()
+        x.assign(Tensor(np.zeros((3, 4), np.float32)))
+        assert below.numpy().tolist() == ((a + b) * 3).tolist()
+        assert view.numpy().tolist() == (a + b)[1:].tolist()
+        z[0] = 5
+        assert view.numpy().tolist() == (a + b)[1:].tolist()
+        assert same.numpy().tolist() == (a + b).tolist()
+        assert x.numpy().tolist() == np.zeros((3, 4)).tolist()
+
+
+def test_constants_of_other_bits_are_other_forms() -> None:
+    for _ in range(3):
+        for constant in (0.0, -0.0, 1.0, np.nan):
+            x, a = make(3)
+            found = (x * constant).realize().numpy()
+            np.testing.assert_array_equal(np.signbit(found), np.signbit(a * np.float32(constant)))
+            np.testing.assert_array_equal(found, a * np.float32(constant))
+
+
+def test_other_sizes_dtypes_and_places_of_operands_are_other_forms() -> None:
+    (x, a), (y, b) = make(1), make(2)
+    w = Tensor(np.arange(12, dtype=np.int32).reshape(3, 4)).clone().realize()
+    c = w.numpy().copy()
+    programs: list[tuple[Callable[[], Tensor], Callable[[], npt.NDArray[np.generic]]]] = [
+        (lambda: x - y, lambda: a - b),
+        (lambda: y - x, lambda: b - a),
+        (lambda: x - x, lambda: a - a),
+        (lambda: w - w, lambda: c - c),
+        (lambda: x.sum(axis=0), lambda: a.sum(axis=0)),
+        (lambda: x.sum(axis=1), lambda: a.sum(axis=1)),
+        (lambda: (x - y).sum(), lambda: (a - b).sum()),
+        (lambda: x[::-1] + y, lambda: a[::-1] + b),
+        (lambda: x[:, ::-1] + y, lambda: a[:, ::-1] + b),
+        (lambda: Tensor.ones(3) + 1, lambda: np.ones(3) + 1),
+        (lambda: Tensor.arange(4) * 2, lambda: np.arange(4) * 2),
+        (lambda: x.reshape(4, 3) * 2, lambda: a.reshape(4, 3) * 2),
+        (lambda: x.max(axis=1), lambda: a.max(axis=1)),
+    ]
+    for _ in range(3):
+        for program, expected in programs:
+            assert program().realize().numpy().tolist() == expected().tolist()
+    # x - y and y - x have one form.
+    assert count_hits() == len(programs) + 1
+
+
+def test_what_is_not_plain_has_no_form() -> None:
+    x, _ = make(1)
+    written = x.clone()
+    written[0] = 1
+    for tensor in (written, Tensor([1j]), (x * 2).detach(), x.to("CPU:1") * 2):
+        assert find_form(tensor.uop) is None or tensor.uop.op is not Op.MUL
+
+
+def test_a_graph_on_memory_that_was_written_is_computed_from_what_it_was() -> None:
+    for number in range(5):
+        (x, a), (y, _) = make(1), make(2)
+        z = x * 2 + 1
+        x.assign(y + number)
+        assert z.realize().numpy().tolist() == (a * 2 + 1).tolist()
+        assert (x * 2 + 1).realize().numpy().tolist() == ((y.numpy() + number) * 2 + 1).tolist()
+
+
+def test_what_was_given_away_is_refused() -> None:
+    take = jit(lambda v: v + 1, donate=0)
+    for number in range(4):
+        x, a = make(number)
+        assert (x * 5).realize().numpy().tolist() == (a * 5).tolist()
+        z = (x * 5).realize()
+        take(z)
+        with pytest.raises(DonatedTensorError):
+            (z * 5).realize()
+        take(x)
+        with pytest.raises(DonatedTensorError):
+            (x * 5).realize()
+
+
+def test_a_captured_function_cannot_compute() -> None:
+    (x, _) = make(1)
+    for _ in range(3):
+        (x * 6).realize()
+    held = x * 6
+    with pytest.raises(CaptureError):
+        jit(lambda v: v + held.realize())(x)
+    assert held.realize().numpy().tolist() == (x.numpy() * 6).tolist()
+
+
+def test_who_watches_or_asks_for_something_else_gets_everything() -> None:
+    x, a = make(1)
+    for _ in range(3):
+        (x * 7).realize()
+    hits, words = count_hits(), list[str]()
+    with observing(lambda word, _subject, _artifact: words.append(word)):
+        (x * 7).realize()
+    assert "rangeify" in words
+    for config in (PrepareConfig(disable_schedule_cache=True), PrepareConfig(check_floats="nan")):
+        assert (x * 7).realize_with(config).numpy().tolist() == (a * 7).tolist()
+    assert count_hits() == hits
+
+
+def test_a_known_plan_keeps_no_memory_of_others() -> None:
+    allocator = cast("CachingAllocator", get_allocator("CPU"))
+
+    def compute() -> None:
+        x, _ = make(1, 64, 64)
+        (x + 8).realize()
+
+    for _ in range(3):
+        compute()
+    gc.collect()
+    before = allocator.in_use_bytes
+    for _ in range(3):
+        compute()
+    gc.collect()
+    assert allocator.in_use_bytes <= before
+    x, _ = make(1, 64, 64)
+    z = (x + 8).realize()
+    assert count_hits() > 0
+    assert allocator.in_use_bytes == before + 2 * 64 * 64 * 4
+    del z
+
+
+def test_large_graphs_and_large_memory_go_the_way_of_all() -> None:
+    for _ in range(3):
+        x, a = make(1, 600, 300)
+        assert (x + 9).realize().numpy().tolist() == (a + 9).tolist()
+        y, b = make(2)
+        z = y
+        for number in range(80):
+            z = z.sin() + number
+        np.testing.assert_allclose(z.realize().numpy()[0, 0], _sines(b)[0, 0], rtol=1e-4)
+    assert count_hits() == 0
+
+
+def _sines(array: Array) -> Array:
+    for number in range(80):
+        array = np.sin(array) + np.float32(number)
+    return array
+
+
+def test_threads_compute_graphs_of_one_form_at_once() -> None:
+    def compute(number: int) -> None:
+        for turn in range(30):
+            (x, a), (y, b) = make(number), make(turn)
+            z = (x * 3 - y).realize()
+            z[0] = number
+            found = (z * 3 - y).realize().numpy()
+            expected = a * 3 - b
+            expected[0] = number
+            assert found.tolist() == (expected * 3 - b).tolist()
+
+    run_in_threads(*[lambda number=number: compute(number) for number in range(4)], switching_often=True)
+
+
+UNARY: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Array], Array]]] = {
+    "negative": (lambda x: -x, lambda a: -a),
+    "sum of rows": (lambda x: x - x.sum(axis=1, keepdims=True), lambda a: a - a.sum(axis=1, keepdims=True)),
+    "backwards": (lambda x: x[::-1], lambda a: a[::-1]),
+    "transposed": (lambda x: x.T, lambda a: a.T),
+    "where": (lambda x: (x > 0).where(x, 2.0), lambda a: np.where(a > 0, a, np.float32(2))),
+    "largest": (lambda x: x.maximum(x.max()), lambda a: np.maximum(a, a.max())),
+}
+
+
+@settings(max_examples=count_examples(60), deadline=None)
+@given(data=st.data())
+def test_random_programs_of_few_forms_agree_with_numpy(data: st.DataObject) -> None:
+    pool = [make(seed, 4, 4) for seed in range(3)]
+
+    def pick() -> Entry:
+        return pool[data.draw(st.integers(0, len(pool) - 1))]
+
+    kinds = st.sampled_from(["unary", "add", "realize", "realize", "assign", "put", "forget"])
+    for kind in data.draw(st.lists(kinds, min_size=4, max_size=20)):
+        (x, a), (y, b) = pick(), pick()
+        match kind:
+            case "unary":
+                function, on_array = UNARY[data.draw(st.sampled_from(sorted(UNARY)))]
+                pool.append((function(x), on_array(a)))
+            case "add":
+                pool.append((x * 0.5 + y, a * np.float32(0.5) + b))
+            case "realize":
+                x.realize()
+            case "assign":
+                x.assign(y)
+                a[...] = b.copy()
+            case "put":
+                x[1] = 2
+                a[1] = 2
+            case _:
+                pool = [*pool[1:], make(len(pool), 4, 4)]
+    for x, a in pool:
+        np.testing.assert_array_equal(x.numpy(), a)

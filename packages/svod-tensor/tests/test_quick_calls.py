@@ -1,0 +1,317 @@
+"""Calls that are like the one before, with arguments and plans in every state, beside eager results and numpy."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from svod_ir.testing import count_examples, run_in_threads
+from svod_tensor import Tensor, depend_on, grad, jit
+from svod_tensor.capture.function import MAX_CAPTURES, JitFunction
+from svod_tensor.capture.quick import UNUSUAL
+from svod_tensor.errors import DonatedTensorError
+
+Array = npt.NDArray[np.float32]
+Entry = tuple[Tensor, Array]
+
+
+def add(x: Tensor, y: Tensor) -> Tensor:
+    return x * 2 + y
+
+
+def scale(x: Tensor, by: float, name: str) -> tuple[Tensor, Tensor]:
+    return x * by, x + len(name)
+
+
+def make(seed: int) -> Entry:
+    array = np.random.default_rng(seed).integers(-4, 5, (4, 4)).astype(np.float32)
+    return Tensor(array).clone().realize(), array.copy()
+
+
+def is_quick(function: object, *args: object) -> bool:
+    """Whether a call with these arguments would go quickly."""
+    assert isinstance(function, JitFunction)
+    quick = function._quick
+    return quick is not None and quick.run(args) is not UNUSUAL
+
+
+def test_the_second_call_is_quick() -> None:
+    step, (x, a), (y, b) = jit(add), make(1), make(2)
+    assert not is_quick(step, x, y)
+    for _ in range(3):
+        assert step(x, y).numpy().tolist() == (a * 2 + b).tolist()
+        assert is_quick(step, x, y)
+    assert is_quick(step, step(x, y), step(y, x))
+    assert is_quick(step, x, x)
+    assert step.n_captures == 1
+
+
+ODD: dict[str, Callable[[Tensor], object]] = {
+    "a view": lambda x: x.T,
+    "part of something": lambda x: Tensor.stack([x, x + 1]).realize()[1],
+    "something to compute": lambda x: x - 1,
+    "a constant": lambda x: Tensor.full(x.shape, 3.0),
+    "another shape": lambda x: x.reshape(16, 1)[:4].clone().realize(),
+    "another dtype": lambda x: x.cast("float64").realize(),
+    "an array": lambda x: x.numpy(),
+    "a number": lambda x: 2.5,
+}
+
+
+@pytest.mark.parametrize("kind", list(ODD))
+@pytest.mark.parametrize("place", [0, 1])
+def test_an_argument_in_another_state_goes_the_way_of_all(kind: str, place: int) -> None:
+    step, (x, a), (y, b) = jit(add), make(1), make(2)
+    for _ in range(2):
+        step(x, y)
+        odd = ODD[kind](y)
+        values = (odd, y) if place == 0 else (y, odd)
+        assert not is_quick(step, *values)
+        arrays = [v.numpy() if isinstance(v, Tensor) else v for v in values]
+        found = step(*values).numpy()  # pyright: ignore[reportArgumentType]
+        assert found.tolist() == (arrays[0] * np.float32(2) + arrays[1]).tolist()  # pyright: ignore[reportOptionalOperand]
+        assert step(x, y).numpy().tolist() == (a * 2 + b).tolist()
+
+
+def test_an_argument_that_was_assigned_to_is_read_when_that_is_done() -> None:
+    step, (x, a), (y, b) = jit(add), make(1), make(2)
+    for number in range(3):
+        view = x[1]
+        view.assign(Tensor(b[number]).clone() + number)
+        a[1] = b[number] + number
+        assert step(x, y).numpy().tolist() == (a * 2 + b).tolist()
+        x += y
+        a += b
+        assert not is_quick(step, x, y)
+        assert step(y, x).numpy().tolist() == (b * 2 + a).tolist()
+        assert is_quick(step, x, y)
+
+
+def test_writing_to_a_result_or_an_argument_changes_no_other_result() -> None:
+    step, (x, a), (y, b) = jit(add), make(1), make(2)
+    first, second = step(x, y), step(x, y)
+    first[0] = 100
+    x[1] = 50
+    assert second.numpy().tolist() == (a * 2 + b).tolist()
+    a[1] = 50
+    third = step(x, y)
+    assert third.numpy().tolist() == (a * 2 + b).tolist()
+    assert first.numpy()[0].tolist() == [100] * 4
+
+
+def test_constants_are_part_of_what_a_call_is_like() -> None:
+    step, (x, a) = jit(scale), make(1)
+    for by, name in ((2.0, "ab"), (2.0, "ab"), (3.0, "ab"), (2.0, "abc"), (2.0, "ab"), (-0.0, "ab"), (0.0, "ab")):
+        for _ in range(2):
+            first, second = step(x, by, name)
+            assert np.signbit(first.numpy()).tolist() == np.signbit(a * np.float32(by)).tolist()
+            assert first.numpy().tolist() == (a * np.float32(by)).tolist()
+            assert second.numpy().tolist() == (a + len(name)).tolist()
+    assert step.n_captures == 5
+
+
+def test_arguments_by_name_and_in_other_numbers_go_the_way_of_all() -> None:
+    step, (x, a), (y, b) = jit(lambda x, y=None: x + 1 if y is None else x + y), make(1), make(2)
+    for _ in range(2):
+        assert step(x).numpy().tolist() == (a + 1).tolist()
+        assert step(x, y).numpy().tolist() == (a + b).tolist()
+        assert step(x, y=y).numpy().tolist() == (a + b).tolist()
+        assert step(y=x, x=y).numpy().tolist() == (a + b).tolist()
+
+
+def test_an_argument_without_use_or_elements_needs_nothing() -> None:
+    unused, (x, a), (y, _), empty = jit(lambda x, y, z: z * 2), make(1), make(2), Tensor.zeros((0, 3))
+    for _ in range(3):
+        assert unused(y, y, x).numpy().tolist() == (a * 2).tolist()
+    assert is_quick(unused, y, y, x)
+    for _ in range(3):
+        assert unused(empty, y, x).numpy().tolist() == (a * 2).tolist()
+        assert unused(y, y, empty).numpy().shape == (0, 3)
+
+
+def test_python_values_that_change_are_seen() -> None:
+    factor, mode, (x, a) = 2.0, {"on": True}, make(1)
+
+    @jit
+    def step(v: Tensor) -> Tensor:
+        return v * factor if depend_on("mode", lambda: mode["on"]) else v
+
+    for factor, mode["on"] in ((2.0, True), (2.0, True), (5.0, True), (5.0, False), (2.0, True)):
+        for _ in range(2):
+            expected = a * np.float32(factor) if mode["on"] else a
+            assert step(x).numpy().tolist() == expected.tolist()
+
+
+def test_a_tensor_that_the_function_holds_is_read_as_it_is() -> None:
+    (held, h), (x, a) = make(3), make(1)
+    step = jit(lambda v: v + held)
+    for number in range(3):
+        for _ in range(2):
+            assert step(x).numpy().tolist() == (a + h).tolist()
+        assert is_quick(step, x)
+        held[number] = number * 10
+        h[number] = number * 10
+        assert not is_quick(step, x)
+
+
+def test_calls_inside_of_captures_and_derivatives_are_part_of_these() -> None:
+    inner, (x, a), (y, b) = jit(add), make(1), make(2)
+    inner(x, y)
+    inner(x, y)
+    outer = jit(lambda v, w: inner(v, w) * inner(w, v))
+    for _ in range(3):
+        assert outer(x, y).numpy().tolist() == ((a * 2 + b) * (b * 2 + a)).tolist()
+    gradient = grad(lambda v: inner(v, y).sum())
+    assert gradient(x).numpy().tolist() == [[2.0] * 4] * 4
+    assert is_quick(inner, x, y)
+
+
+def test_what_was_given_away_is_refused() -> None:
+    step, take, (x, _), (y, _) = jit(add), jit(lambda v: v + 1, donate=0), make(1), make(2)
+    made = step(x, y)
+    step(made, y)
+    for given_away in (step(x, y), made, x):
+        take(given_away)
+        with pytest.raises(DonatedTensorError):
+            step(given_away, y)
+    assert is_quick(step, y, y)
+
+
+def test_results_leave_with_their_last_reference() -> None:
+    step, (x, a), (y, b) = jit(add), make(1), make(2)
+    step(x, y)
+    result = step(x, y)
+    ref, view = weakref.ref(result), result[1:]
+    kept = step(result, y)
+    del result
+    gc.collect()
+    assert ref() is None
+    assert kept.numpy().tolist() == ((a * 2 + b) * 2 + b).tolist()
+    for _ in range(5):
+        step(x, y)
+    assert view.numpy().tolist() == (a * 2 + b)[1:].tolist()
+
+
+def test_calls_are_counted() -> None:
+    step, (x, _), (y, _) = jit(add), make(1), make(2)
+    for _ in range(5):
+        step(x, y)
+    assert step.explain().startswith("add: 1 capture, 5 calls\n  1. 5 calls, 1 kernel;")
+    step(x[:2], y[:2])
+    step(x, y)
+    assert step.explain().startswith("add: 2 captures, 7 calls\n  1. 6 calls, 1 kernel;")
+    step.clear()
+    assert step.explain() == "add: 0 captures, 7 calls"
+    assert not is_quick(step, x, y)
+
+
+def test_the_plan_of_the_last_calls_is_not_the_first_to_leave() -> None:
+    step, (x, a) = jit(scale), make(1)
+    with pytest.warns(RuntimeWarning, match="was captured 32 times"):
+        for by in range(MAX_CAPTURES):
+            step(x, float(by), "")
+    step(x, 0.0, "")
+    for _ in range(3):
+        step(x, 0.0, "")
+    step(x, -1.0, "")
+    reasons = [captured.arguments[1].text for captured in step._list()]
+    assert "0.0" in reasons
+    assert "1.0" not in reasons
+    assert step(x, 0.0, "")[0].numpy().tolist() == (a * 0).tolist()
+
+
+def test_threads_that_call_at_once_get_results_of_their_own() -> None:
+    step, entries = jit(add), [make(seed) for seed in range(4)]
+    step(entries[0][0], entries[1][0])
+
+    def call(number: int) -> None:
+        (x, a), (y, b) = entries[number], entries[(number + 1) % 4]
+        for _ in range(40):
+            z, c = x, a
+            for _ in range(3):
+                z, c = step(z, y), c * 2 + b
+            assert z.numpy().tolist() == c.tolist()
+
+    run_in_threads(*[lambda number=number: call(number) for number in range(4)], switching_often=True)
+    assert step.explain().startswith(f"add: 1 capture, {4 * 40 * 3 + 1} calls")
+
+
+HELD, HELD_ARRAY = make(7)
+FUNCTIONS: dict[str, tuple[Callable[..., Tensor], Callable[..., Array]]] = {
+    "add": (add, lambda a, b: a * 2 + b),
+    "held": (lambda x, y: x - y * HELD, lambda a, b: a - b * HELD_ARRAY),
+    "one": (lambda x, y: y + 1, lambda a, b: b + 1),
+}
+CAPTURED = {name: jit(function) for name, (function, _) in FUNCTIONS.items()}
+WRITES = jit(lambda x, y: x.assign((x + y) * 0.5))
+KINDS = (
+    "call",
+    "call",
+    "call",
+    "chain",
+    "eager",
+    "view",
+    "lazy",
+    "assign",
+    "write",
+    "hold",
+    "forget",
+    "twice",
+    "fresh",
+)
+
+
+@settings(max_examples=count_examples(80), deadline=None)
+@given(data=st.data())
+def test_random_programs_agree_with_eager_results_and_numpy(data: st.DataObject) -> None:
+    HELD.assign(Tensor(make(7)[1]))
+    HELD_ARRAY[...] = make(7)[1]
+    pool = [make(seed) for seed in range(3)]
+
+    def pick() -> Entry:
+        return pool[data.draw(st.integers(0, len(pool) - 1))]
+
+    for kind in data.draw(st.lists(st.sampled_from(KINDS), min_size=3, max_size=16)):
+        (x, a), (y, b) = pick(), pick()
+        name = data.draw(st.sampled_from(sorted(FUNCTIONS)))
+        (function, on_arrays), captured = FUNCTIONS[name], CAPTURED[name]
+        match kind:
+            case "call":
+                pool.append((captured(x, y), on_arrays(a, b)))
+            case "chain":
+                z, c = x, a
+                for _ in range(3):
+                    z, c = captured(z, y), np.clip(on_arrays(c, b), -1000, 1000)
+                    z = z.clip(-1000, 1000).realize()
+                pool.append((z, c))
+            case "twice":
+                pool.append((captured(x, x), on_arrays(a, a)))
+            case "eager":
+                pool.append((function(x, y), on_arrays(a, b)))
+            case "view":
+                pool.append(data.draw(st.sampled_from([(x.T, a.T), (x[::-1], a[::-1]), (x, a)])))
+            case "lazy":
+                pool.append((x - y, a - b))
+            case "assign":
+                x.assign(y)
+                a[...] = b.copy()
+            case "write":
+                WRITES(x, y)
+                a[...] = (a + b) * np.float32(0.5)
+            case "hold":
+                row = data.draw(st.integers(0, 3))
+                HELD[row] = x[row]
+                HELD_ARRAY[row] = a[row]
+            case "forget":
+                pool = [*pool[1:], make(len(pool))]
+            case _:
+                pool.append(make(len(pool)))
+    for x, a in pool:
+        assert x.numpy().tolist() == a.tolist()

@@ -1,0 +1,127 @@
+"""The benchmarks whose sizes are arguments, at small ones: each workload runs and gives what numpy does in float64."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
+PEERS = ("torch", "jax", "onnxruntime")
+FAMILIES = (
+    "products", "batched products", "einsum", "convolutions", "attention", "reductions", "elementwise", "movement", "positions",
+    "order", "graphs", "optimizers",
+)  # fmt: skip
+
+
+@pytest.fixture
+def families(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("families")
+
+
+def test_families_are_those_of_the_benchmark(families: Any) -> None:
+    assert tuple(families.FAMILIES) == FAMILIES
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_kind_of_a_family_agrees_with_numpy(families: Any, family: str) -> None:
+    for workload in families.iter_family(family, seed=5, n_rows=len(families.FAMILIES[family]), scale=8):
+        row = families.measure_workload(workload, seconds=0.0, without=PEERS)
+        assert row["wrong"] == [], row["name"]
+        assert row["plan"] > 0
+        assert row["jit"] > 0
+
+
+def test_a_row_depends_on_seed_and_number_alone(families: Any) -> None:
+    def list_names(seed: int, n_rows: int) -> list[str]:
+        return [workload.name for workload in families.iter_family("products", seed, n_rows, scale=8)]
+
+    assert list_names(3, 2) == list_names(3, 4)[:2]
+    assert list_names(3, 4) != list_names(4, 4)
+
+
+def test_a_wrong_result_is_told_with_its_side(families: Any) -> None:
+    (workload,) = families.iter_family("graphs", seed=1, n_rows=1, scale=8)
+    doubled = dataclasses.replace(workload, numpy=lambda *inputs: 2 * workload.numpy(*inputs))
+    row = families.measure_workload(doubled, seconds=0.0, without=PEERS)
+    assert row["wrong"] == ["plan is 0.5 away from float64", "jit is 0.5 away from float64"]
+
+
+def test_means_and_shares_are_those_of_the_ratios(families: Any) -> None:
+    rows = [
+        {"family": "a", "peer": "torch", "ratio_plan": 2.0, "ratio_jit": 0.5},
+        {"family": "a", "peer": "jax", "ratio_plan": 8.0, "ratio_jit": 0.8},
+        {"family": "b", "peer": "jax", "ratio_plan": 0.5, "ratio_jit": 1.0},
+        {"family": "b"},
+    ]
+    first, second, everything = families.summarize(rows)
+    assert (first["rows"], second["rows"], everything["rows"]) == (2, 1, 3)
+    assert first["mean_plan"] == pytest.approx(4.0)
+    assert everything["mean_plan"] == pytest.approx(2.0)
+    assert (first["slow_jit"], first["cliffs_jit"]) == (1.0, 0.5)
+    assert everything["slow_plan"] == pytest.approx(1 / 3)
+
+
+def run_script(name: str, *arguments: str) -> tuple[str, Any]:
+    """What a script prints, and the report that it writes, which is removed."""
+    command = [sys.executable, name, *arguments]
+    done = subprocess.run(command, cwd=BENCHMARKS, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    path = Path(next(line for line in reversed(done.stdout.splitlines()) if line.endswith(".json")))
+    report = json.loads(path.read_text())
+    path.unlink()
+    return done.stdout, report
+
+
+def test_families_write_a_table_and_a_report() -> None:
+    printed, report = run_script("families.py", "--quick", "--seed", "9", "--threads", "1", "order", "graphs")
+    assert "seed 9" in printed
+    assert {row["family"] for row in report["rows"]} == {"order", "graphs"}
+    assert len(report["rows"]) == 4
+    assert [line["family"] for line in report["summaries"]] == ["order", "graphs", "all"]
+
+
+def test_an_unknown_family_is_refused() -> None:
+    command = [sys.executable, "families.py", "--quick", "no-such"]
+    done = subprocess.run(command, cwd=BENCHMARKS, check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "no families no-such" in done.stderr
+
+
+def test_a_decoder_agrees_with_numpy_and_says_what_share_of_reading_it_takes() -> None:
+    printed, report = run_script("decoder.py", "--quick", "--alone", "--threads", "1", "--layers", "3")
+    assert "tokens a second" in printed
+    assert report["sizes"]["layers"] == 3
+    assert report["distance"]["svod"] < 0.05
+    assert report["share"]["svod"] == pytest.approx(
+        report["read_bytes"] / report["bandwidth"] / report["seconds"]["svod"]
+    )
+
+
+def test_drawn_weights_have_the_shapes_of_the_sizes_and_keep_the_size_of_activations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    decoder = importlib.import_module("decoder")
+    sizes = decoder.QUICK._replace(width=256, inner=500)
+    weights = decoder.draw_weights(sizes)
+    assert [part.shape for part in weights.parts] == sizes.list_shapes()
+    assert all(part.ctypes.data % 16 == 0 for part in weights.parts)
+    for part in weights.parts[1:]:
+        values = (part.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        gain = np.sqrt((values**2).mean() * (part.shape[-1] if part.ndim > 1 else 1))
+        assert 0.7 < gain < 1.45
+
+
+def test_widths_are_measured_for_every_program() -> None:
+    _, report = run_script("widths.py", "--widths", "16", "17", "--seconds", "0.001")
+    assert all(set(found) == {"16", "17"} and min(found.values()) > 0 for found in report["rows"].values())
+    assert len(report["rows"]) == 5
