@@ -11,7 +11,7 @@ from svod_nn._error_notes import add_module, find_wrong_argument
 from svod_nn._foreign_names import find_module_attribute
 from svod_nn._walk import exchange_leaves, iter_leaves
 from svod_nn.errors import LayerArgumentError, ParameterNameError, StateDictError
-from svod_tensor import DType, Tensor, depend_on, is_tracking_origins, scope
+from svod_tensor import DType, Tensor, is_tracking_origins, observe_attributes, scope
 
 __all__ = ["Module"]
 
@@ -39,6 +39,7 @@ class _Place(NamedTuple):
         return self.tensor.dtype.is_float and self.local.split(".")[0] not in self.owner.buffer_names
 
 
+@observe_attributes
 class Module:
     """Something with parameters, which is called: its subclasses say in `forward` what it computes.
 
@@ -176,8 +177,6 @@ class Module:
 
     def trainable_parameters(self) -> dict[str, Tensor]:
         """The parameters that are not frozen, by name: gradients and the state of optimizers have the same keys."""
-        for module in self.modules():
-            depend_on("the frozen parameters of a module", module._list_frozen)
         frozen = {id(p.tensor) for p in self._iter_places() if p.local in p.owner._frozen}
         return {name: tensor for name, tensor in self.named_parameters() if id(tensor) not in frozen}
 
@@ -204,17 +203,11 @@ class Module:
     @property
     def training(self) -> bool:
         """Whether layers do what they do in training (dropout, statistics of the batch); see `train` and `eval`."""
-        return depend_on("the mode of a module (training)", self._is_training)
+        return self._training
 
     @training.setter
     def training(self, mode: bool) -> None:
         self._training = mode
-
-    def _is_training(self) -> bool:
-        return self._training
-
-    def _list_frozen(self) -> frozenset[str]:
-        return self._frozen
 
     def train(self, mode: bool = True) -> Self:
         """Put this module and all below it into training mode, or out of it."""

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from svod_tensor._generator import Generator, default_generator, manual_seed
     from svod_tensor._origins import is_tracking_origins, scope, track_origins
     from svod_tensor._safetensors import load_safetensors, read_safetensors_metadata, save_safetensors
+    from svod_tensor.capture.attribute_changes import observe_attributes
     from svod_tensor.capture.dependencies import depend_on
     from svod_tensor.capture.function import jit
     from svod_tensor.engine.caches import caches, clear_caches
@@ -320,7 +321,7 @@ __all__ = [
     "mish", "mod", "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax", "nanargmin", "nancumprod",
     "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile",
     "nanstd", "nansum", "nanvar", "ndtr", "ndtri", "negative", "newaxis", "nextafter", "nonzero", "not_equal",
-    "one_hot", "ones", "ones_like", "outer", "pad", "percentile", "permute_dims", "pi", "polyval", "positive",
+    "observe_attributes", "one_hot", "ones", "ones_like", "outer", "pad", "percentile", "permute_dims", "pi", "polyval", "positive",
     "pow", "power", "prod", "quantile", "rad2deg", "radians", "ravel", "read_safetensors_metadata", "real",
     "reciprocal", "register_custom_function", "relu", "relu6", "remainder", "repeat", "repeat_interleave",
     "reshape", "result_type", "right_shift", "rint", "rnn", "roll", "round", "rsqrt", "save_safetensors",
@@ -354,6 +355,7 @@ _LAZY = {
     "custom_function": "python_functions.call",
     "default_generator": "_generator",
     "depend_on": "capture.dependencies",
+    "observe_attributes": "capture.attribute_changes",
     "fori_loop": "loops.fori",
     "checkpoint": "gradients.recomputing",
     "grad": "gradients.functions",

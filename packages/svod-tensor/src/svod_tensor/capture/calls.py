@@ -15,7 +15,7 @@ from svod_ir import Op, UOp
 from svod_runtime import InterruptDelay
 from svod_tensor._memory_views import view_prefix
 from svod_tensor._shards import parts_of
-from svod_tensor.capture.dependencies import Dependency, find_changed
+from svod_tensor.capture.dependencies import Dependency, Guards, find_changed
 from svod_tensor.capture.direct import DirectCall
 from svod_tensor.capture.donation import Donated, check_distinct, find_base_of, get_memory, give_away, take_own
 from svod_tensor.capture.recipes import Results
@@ -101,7 +101,8 @@ class Captured:
         last_call: the number of the function's last call with this signature.
         takes_memory: whether it writes memory of arguments, or of tensors that the function holds.
         watched: what of the plan is only right as long as these are what they were.
-        dependencies: the Python values that the plan is right for.
+        dependencies: the Python values for which the plan is valid.
+        guards: checks of these values before each call; None where there is none.
         held_written: the cells of tensors that the function holds and assigns to.
         direct: how most calls go; None where no call can.
         quick: how calls go that are like the one before; None until there was one that can.
@@ -128,6 +129,7 @@ class Captured:
     takes_memory: bool = False
     watched: Sequence[Watched] = ()
     dependencies: Sequence[Dependency] = ()
+    guards: Guards | None = None
     held_written: Sequence[weakref.ref[Cell]] = ()
     direct: DirectCall | None = None
     quick: QuickWay | None = None
@@ -150,7 +152,7 @@ class Captured:
     @property
     def is_current(self) -> bool:
         """Whether the Python values, and the tensors that are computed in the plan, are what they were."""
-        return not self._has_moved and find_changed(self.dependencies) is None
+        return not self._has_moved and (self.guards is None or self.guards.hold())
 
     @property
     def has_expired(self) -> bool:

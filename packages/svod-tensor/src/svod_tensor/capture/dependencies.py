@@ -1,57 +1,169 @@
-"""What a captured function's plan depends on besides its arguments: the names that the function reads, and what `depend_on` reads.
+"""Values besides its arguments for which a captured function's plan is valid, and guards that check them before each call.
 
-A plan serves calls as long as each of them has the value that it was captured with. The names are those outside of the function:
-in the functions around it, and among the globals of its module; what functions that it calls read is not known.
+They are the values outside of the function that its code can read (`outside_values`), and what it reads with `depend_on`. A plan
+serves calls as long as each of them is what it was when the function was captured.
 """
 
 from __future__ import annotations
 
-import dis
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
-from typing import Final, NamedTuple, TypeVar
+from operator import is_
+from types import CellType
+from typing import NamedTuple, TypeVar, cast
 
+from svod_tensor.capture.attribute_changes import changes, is_observed
+from svod_tensor.capture.outside_values import MISSING, Edge, get_entries, list_elements, read_cell
 from svod_tensor.capture.signature import is_plain, key_of
 from svod_tensor.cells import registry
 
-__all__ = ["Dependency", "depend_on", "find_changed", "list_names", "select_unchanged"]
+__all__ = ["Dependency", "Guards", "depend_on", "find_changed"]
 
 T = TypeVar("T")
-
-_MISSING: Final = object()
 
 
 class Dependency(NamedTuple):
     """A value that was read while a function was captured.
 
     Attributes:
-        name: what messages call it.
-        read: gives what it is now.
-        value: what it was.
+        name: its name in messages.
+        read: returns the value of now.
+        value: what it was; for the elements of a container a tuple.
+        is_elements: whether it is the elements of a container.
     """
 
     name: str
     read: Callable[[], object]
     value: object
+    is_elements: bool = False
+
+    @classmethod
+    def on(cls, edge: Edge) -> Dependency:
+        """Return the dependency on a value that code reads."""
+        return cls(edge.name, edge.read, edge.value, edge.kind == "elements")
 
     @property
     def is_current(self) -> bool:
-        """Whether it is what it was: the same number or text, or the same object."""
-        now = self.read()
-        return now is self.value or (self.may_return and key_of(now) == key_of(self.value))
+        """Whether it is what it was: an equal number or text, or the same object."""
+        return self._find_difference() is None
 
     @property
     def may_return(self) -> bool:
-        """Whether what it was may come again: a number or text; an object whose place another one took does not."""
-        return is_plain(self.value)
+        """Whether it may become again what it was: numbers and texts do; an object that was replaced is not put back."""
+        return self.value is MISSING or is_plain(self.value)
 
     def describe(self) -> str:
-        """How it is another one than it was."""
-        now = self.read()
-        if is_plain(now) and is_plain(self.value):
-            return f"{self.name} is {now!r} instead of {self.value!r}"
+        """Describe how it differs from what it was."""
+        difference = self._find_difference()
+        if difference is None:
+            return f"{self.name} is what it was"
+        now, before = difference
+        if now is MISSING or before is MISSING:
+            return f"{self.name} is {'missing' if now is MISSING else 'new'}"
+        if is_plain(now) and is_plain(before):
+            return f"{self.name} is {now!r} instead of {before!r}"
         return f"{self.name} is another object"
+
+    def _find_difference(self) -> tuple[object, object] | None:
+        """Return the value of now and the one before where these differ."""
+        now = self.read()
+        if not self.is_elements:
+            return None if _is_same(now, self.value) else (now, self.value)
+        elements, before = cast("tuple[object, ...]", now), cast("tuple[object, ...]", self.value)
+        if len(elements) != len(before):
+            return len(elements), len(before)
+        return next((pair for pair in zip(elements, before, strict=True) if not _is_same(*pair)), None)
+
+
+class _Entries:
+    """Entries of a namespace, of a dict or of an object's attributes, looked up together."""
+
+    __slots__ = ("_get", "_keys", "_owner", "_values")
+
+    def __init__(self, kind: str, owner: object) -> None:
+        # A program may give an object another `__dict__`.
+        self._get = None if kind == "attribute" else cast("Mapping[object, object]", owner).get
+        self._owner = owner
+        self._keys: list[object] = []
+        self._values: list[object] = []
+
+    def add(self, key: object, value: object) -> None:
+        self._keys.append(key)
+        self._values.append(value)
+
+    def hold(self) -> bool:
+        # None stands for a missing entry too: code that read None before raises where it is missing.
+        get = self._get or cast("Callable[[object], object]", get_entries(self._owner).get)
+        if all(map(is_, map(get, self._keys), self._values)):
+            return True
+        now = list(map(get, self._keys))
+        if not all(map(_is_same, now, self._values)):
+            return False
+        # An equal number is another object: compare with that one from now on.
+        self._values = now
+        return True
+
+
+class Guards:
+    """Checks of all dependencies of a plan, in few steps: `hold` runs before each call.
+
+    Attributes of observed objects, such as networks, are checked only after some attribute was set. Lists and dicts of objects
+    that are equal only to themselves are compared as a whole, which Python does by identity first. Entries of one namespace or
+    object are looked up together.
+    """
+
+    __slots__ = ("_change_count", "_checks", "_container_copies", "_containers", "_observed")
+
+    def __init__(self, edges: Iterable[Edge], reads: Sequence[Dependency]) -> None:
+        containers: list[object] = []
+        copies: list[object] = []
+        entries: dict[tuple[int, str], _Entries] = {}
+        absent: dict[int, tuple[object, set[object]]] = {}
+        observed: dict[int, list[Dependency]] = {}
+        checks: list[Callable[[], bool]] = []
+        for edge in edges:
+            owner, kind, value = edge.owner, edge.kind, edge.value
+            type_of_owner: type = type(owner)
+            if kind in ("attribute", "static") and is_observed(owner):
+                observed.setdefault(id(owner), []).append(Dependency.on(edge))
+            elif kind == "attribute" and value is MISSING:
+                absent.setdefault(id(owner), (owner, set()))[1].add(edge.key)
+            elif value is not MISSING and (
+                kind in ("global", "attribute") or (kind == "item" and type_of_owner is dict)
+            ):
+                entries.setdefault((id(owner), kind), _Entries(kind, owner)).add(edge.key, value)
+            elif kind == "elements" and type_of_owner in (list, dict) and _is_compared_by_identity(value):
+                containers.append(owner)
+                copies.append(cast("list[object]", owner).copy())
+            elif kind == "elements":
+                checks.append(partial(_holds_elements, owner, cast("tuple[object, ...]", value)))
+            elif kind == "nonlocal":
+                checks.append(partial(_holds_variable, cast("CellType", owner), value))
+            else:
+                checks.append(partial(_is_current, Dependency.on(edge)))
+        checks += [group.hold for group in entries.values()]
+        checks += [partial(_lacks, owner, frozenset(names)) for owner, names in absent.values()]
+        checks += [partial(_is_current, read) for read in reads]
+        self._checks = tuple(checks)
+        self._observed = [dependency for group in observed.values() for dependency in group]
+        self._containers, self._container_copies = tuple(containers), tuple(copies)
+        # The values were read before the function ran, which may have set attributes.
+        self._change_count = -1 if self._observed else changes.last
+
+    def hold(self) -> bool:
+        """Whether every dependency is what it was."""
+        if self._observed:
+            count = changes.last
+            if count != self._change_count:
+                if find_changed(self._observed) is not None:
+                    return False
+                self._change_count = count
+        if self._containers != self._container_copies:
+            return False
+        for check in self._checks:  # noqa: SIM110 (a generator takes longer than the checks)
+            if not check():
+                return False
+        return True
 
 
 def depend_on(name: str, read: Callable[[], T]) -> T:
@@ -87,47 +199,41 @@ def depend_on(name: str, read: Callable[[], T]) -> T:
     return value
 
 
-def list_names(function: Callable[..., object]) -> list[Dependency]:
-    """The names outside of a function that it, and what is defined in it, reads; modules are left out."""
-    while isinstance(function, (MethodType, partial)):
-        function = function.__func__ if isinstance(function, MethodType) else function.func
-    if not isinstance(function, FunctionType):
-        return []
-    code, names = function.__code__, function.__globals__
-    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-    readers = [(f"`{name}`", partial(_read_cell, cell)) for name, cell in cells]
-    readers += [
-        (f"the global `{name}`", partial(names.get, name, _MISSING))
-        for name in dict.fromkeys(_iter_globals(code))
-        if name in names
-    ]
-    found = [Dependency(name, read, read()) for name, read in readers]
-    return [one for one in found if one.value is not _MISSING and not isinstance(one.value, ModuleType)]
-
-
-def select_unchanged(dependencies: Iterable[Dependency]) -> tuple[Dependency, ...]:
-    """Those that are still what they were, each once: what a function changes itself says nothing about its next call."""
-    unique = {dependency.read: dependency for dependency in dependencies}
-    return tuple(dependency for dependency in unique.values() if dependency.is_current)
-
-
 def find_changed(dependencies: Iterable[Dependency]) -> Dependency | None:
-    """The first that is not what it was; None where a plan is right."""
+    """Return the first dependency that is not what it was; None where a plan is valid."""
     for dependency in dependencies:
         if not dependency.is_current:
             return dependency
     return None
 
 
-def _read_cell(cell: CellType) -> object:
-    try:
-        return cell.cell_contents
-    except ValueError:  # nothing is assigned to the name
-        return _MISSING
+def _is_same(now: object, before: object) -> bool:
+    return now is before or (is_plain(before) and is_plain(now) and key_of(now) == key_of(before))
 
 
-def _iter_globals(code: CodeType) -> Iterator[str]:
-    yield from (i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL")
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _iter_globals(constant)
+def _is_current(dependency: Dependency) -> bool:
+    return dependency.is_current
+
+
+def _lacks(owner: object, names: frozenset[object]) -> bool:
+    return get_entries(owner).keys().isdisjoint(names)
+
+
+def _holds_variable(cell: CellType, value: object) -> bool:
+    now = read_cell(cell)
+    return now is value or _is_same(now, value)
+
+
+def _holds_elements(container: object, elements: tuple[object, ...]) -> bool:
+    now = list_elements(container)
+    if len(now) != len(elements):
+        return False
+    return all(map(is_, now, elements)) or all(map(_is_same, now, elements))
+
+
+def _is_compared_by_identity(elements: object) -> bool:
+    """Whether all elements are objects that are equal only to themselves, or texts."""
+    return all(
+        type(element) is str or type(element).__eq__ is object.__eq__
+        for element in cast("tuple[object, ...]", elements)
+    )

@@ -139,7 +139,7 @@ class JitFunction(Generic[P, R]):
         key, inputs = read_arguments(args, kwargs)
         known = self._captures.get(key)
         captured = known[0] if known else None
-        if captured is None or ((captured.watched or captured.dependencies) and not captured.is_current):
+        if captured is None or ((captured.watched or captured.guards) and not captured.is_current):
             with self._capturing:
                 captured = self._find(key)
                 if captured is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
+from types import MethodType
 from typing import TYPE_CHECKING, cast
 
 from svod_device import Buffer, get_allocator
@@ -14,10 +15,11 @@ from svod_ir.sizes import max_size
 from svod_tensor._memory_views import view_prefix
 from svod_tensor._shards import join_parts, parts_of
 from svod_tensor.capture.calls import Captured, Input, Watched, iter_symbolic
-from svod_tensor.capture.dependencies import Dependency, list_names, select_unchanged
+from svod_tensor.capture.dependencies import Dependency, Guards
 from svod_tensor.capture.direct import DirectCall, DirectRead
 from svod_tensor.capture.donation import DonatedParameters
-from svod_tensor.capture.nested import take_apart
+from svod_tensor.capture.nested import Parts, take_apart
+from svod_tensor.capture.outside_values import find_outside_values, is_leaf
 from svod_tensor.capture.recipes import Recipe, Results
 from svod_tensor.capture.signature import Argument, find_array
 from svod_tensor.cells import overwriting, registry
@@ -59,7 +61,7 @@ def make_captured(
         if (memory := memory_nodes.find_base(part)) is not None
     ]
     outputs: list[Tensor] = []
-    names_read = list_names(function)
+    edges = find_outside_values(function, *_list_objects(function, args, kwargs))
     with _start_capture(name) as capture:
         build = _make_builder(name, function(*positional, **named), outputs)
         _check_leaks(capture, {i.memory for i in inputs}, outputs)
@@ -90,7 +92,9 @@ def make_captured(
         if all(registry.get_version(memory) is memory for memory in memories):
             raise
         return None
-    captured.dependencies = select_unchanged([*names_read, *(Dependency(*read) for read in capture.dependencies)])
+    reads = list({read: Dependency(name, read, value) for name, read, value in capture.dependencies}.values())
+    captured.dependencies = [*reads, *map(Dependency.on, edges)]
+    captured.guards = Guards(edges, reads) if captured.dependencies else None
     if not binds and not bound:
         captured.direct = _find_direct(captured)
     return captured
@@ -146,6 +150,33 @@ def name_inputs(name: str, arguments: Sequence[Argument], donated: DonatedParame
     return [
         (donated.get_name(a.root) + a.place, donated.get_name(a.root) in donated.names) for a in arguments if a.is_input
     ]
+
+
+def _list_objects(
+    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
+) -> tuple[dict[str, object], list[object]]:
+    """Return the arguments that are no inputs, by parameter, and those that lists, tuples and dicts hold."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    names = () if code is None else code.co_varnames[: code.co_argcount]
+    names = names[1:] if isinstance(function, MethodType) else names
+    named = {**{names[n] if n < len(names) else f"args[{n}]": value for n, value in enumerate(args)}, **kwargs}
+    objects = {name: value for name, value in named.items() if not is_leaf(value)}
+    inside: list[object] = []
+    for name, value in list(objects.items()):
+        parts = take_apart(value)
+        if parts is not None:
+            del objects[name]
+            inside += _iter_objects(parts)
+    return objects, inside
+
+
+def _iter_objects(parts: Parts) -> Iterator[object]:
+    for item in parts.items:
+        inner = None if is_leaf(item) else take_apart(item)
+        if inner is not None:
+            yield from _iter_objects(inner)
+        elif not is_leaf(item):
+            yield item
 
 
 def _replace_inputs(value: object, made: list[Tensor | None], binds: Mapping[UOp, UOp]) -> object:

@@ -52,7 +52,7 @@ class QuickCall:
     """
 
     __slots__ = (
-        "_build", "_dependencies", "_execute", "_is_held", "_made", "_makers", "_single", "_wanted", "_watched", "captured",
+        "_build", "_execute", "_guards", "_is_held", "_made", "_makers", "_single", "_wanted", "_watched", "captured",
         "lending",
     )  # fmt: skip
 
@@ -69,7 +69,7 @@ class QuickCall:
         self.captured = captured
         self._execute = plan.execute_direct
         self._wanted, self.lending = wanted, Lending(places)
-        self._dependencies = [(dependency.read, dependency.value) for dependency in captured.dependencies]
+        self._guards = captured.guards
         self._watched = tuple(captured.watched)
         self._is_held = bool(captured.held)
         n_unused = places.count(None)
@@ -86,9 +86,9 @@ class QuickCall:
             return UNUSUAL
         if self._is_held and writing.get_last_number() != self.captured.last_seen:
             return UNUSUAL
-        for read, value in self._dependencies:
-            if read() is not value:
-                return UNUSUAL
+        guards = self._guards
+        if guards is not None and not guards.hold():
+            return UNUSUAL
         for ref, watched in self._watched:
             if (cell := ref()) is not None and cell.node is not watched:
                 return UNUSUAL

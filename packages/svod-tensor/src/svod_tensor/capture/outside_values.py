@@ -1,0 +1,488 @@
+"""Values outside of its arguments that a function can read, found by following the paths in its code from value to value.
+
+The walk begins at the function: its globals, the variables of the functions around it, the object that it is bound to. Each path
+in its code is followed through objects, dicts, lists and modules, and each function or method on the way is analyzed in turn.
+A value whose path is not known (an element of an iteration, a local variable) is looked at through the names of all attributes
+that the code reads from such values. So the walk may find more than one call reads, and never executes code of the program:
+properties are analyzed and not called.
+
+Code of the standard library, of numpy and of svod's own lower layers is not followed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, lru_cache, partial, partialmethod
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+from typing import Final, NamedTuple, cast
+
+from svod_ir import UOp
+from svod_tensor.capture.access_paths import CodeAccess, Root, Step, analyze_code
+from svod_tensor.capture.attribute_changes import is_observed
+from svod_tensor.capture.signature import is_plain
+from svod_tensor.tensor import Tensor
+
+__all__ = ["MISSING", "Edge", "find_outside_values", "get_entries", "is_leaf", "list_elements", "read_cell"]
+
+MISSING: Final = object()
+"""Value of an attribute, an item or a variable that does not exist."""
+
+_LIBRARIES: Final = sys.stdlib_module_names | {
+    "cffi", "jax", "jaxlib", "llvmlite", "matplotlib", "ml_dtypes", "numpy", "onnx", "onnxruntime", "pandas", "pytest",
+    "_pytest", "scipy", "sklearn", "structlog", "svod_codegen", "svod_device", "svod_dtype", "svod_ir", "svod_onnx",
+    "svod_runtime", "svod_schedule", "svod_tensor", "torch",
+} - {"__main__"}  # fmt: skip
+"""Packages whose functions read nothing that a program changes between calls."""
+
+_CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque, MappingProxyType)
+# Methods of containers that return nothing of what is in them.
+_WRITERS: Final = frozenset({
+    "append", "appendleft", "extend", "extendleft", "insert", "add", "update", "clear", "remove", "discard", "sort", "reverse",
+})  # fmt: skip
+# Attributes that say where an object comes from.
+_DESCRIPTIONS: Final = frozenset({"__module__", "__doc__", "__name__", "__qualname__", "__annotations__", "__class__"})
+# Special methods that Python calls for no operation on an object that is there.
+_NEVER_IMPLICIT: Final = frozenset({
+    "__init__", "__new__", "__repr__", "__str__", "__del__", "__init_subclass__", "__class_getitem__", "__getattr__", "__setattr__",
+    "__delattr__", "__post_init__", "__dir__", "__reduce__", "__getstate__", "__setstate__",
+})  # fmt: skip
+
+
+class Edge(NamedTuple):
+    """How a value is read from its owner.
+
+    Attributes:
+        name: path of the value, as it is written in Python.
+        kind: "global" (an entry of a namespace), "nonlocal" (a closure's cell), "attribute" (an entry of an object's `__dict__`),
+            "static" (an attribute that is found on the class, or in a slot), "item" (by key) or "elements" (all of a container).
+        owner: the namespace, cell, object or container.
+        key: name, key or index; None for "elements" and "nonlocal".
+        value: what it was; a tuple for "elements".
+    """
+
+    name: str
+    kind: str
+    owner: object
+    key: object
+    value: object
+
+    def read(self) -> object:
+        """Return the value of now."""
+        match self.kind:
+            case "global":
+                return cast("dict[object, object]", self.owner).get(self.key, MISSING)
+            case "nonlocal":
+                return read_cell(cast("CellType", self.owner))
+            case "attribute":
+                return get_entries(self.owner).get(cast("str", self.key), MISSING)
+            case "static":
+                return getattr(self.owner, cast("str", self.key), MISSING)
+            case "item":
+                return _get_item(self.owner, self.key)
+            case _:
+                return list_elements(self.owner)
+
+
+def find_outside_values(
+    function: Callable[..., object], arguments: Mapping[str, object], others: Iterable[object] = ()
+) -> list[Edge]:
+    """Return what `function` can read outside of its arguments.
+
+    Args:
+        function: a function, method or other callable.
+        arguments: objects that it gets, by parameter: what it reads in them is outside of the arguments too.
+        others: objects that it gets in containers, and classes of its arguments.
+    """
+    walk = _Walk()
+    for value in others:
+        walk.escape(value, "an argument")
+    for name, value in arguments.items():
+        walk.escape(value, name)
+    walk.follow_function(function, "", arguments)
+    walk.finish()
+    return list(walk.edges.values())
+
+
+def list_elements(container: object) -> tuple[object, ...]:
+    """Return the elements of a container, for a dict keys and values in turn."""
+    if _is_a(container, (dict, MappingProxyType)):
+        mapping = cast("Mapping[object, object]", container)
+        return (*mapping.keys(), *mapping.values())
+    return tuple(cast("Iterable[object]", container))
+
+
+class _Walk:
+    """Breadth-first walk over the values that code can reach.
+
+    Attributes:
+        edges: each value that was read, by the id of its owner and by its key.
+        attributes: names that code reads from values of unknown path.
+        layer_attributes: names that code of svod's layers reads so, which are those of layers.
+        is_dynamic: whether code reads attributes by computed names.
+        open: objects and classes of which any attribute in `attributes` may be read: each with its path, and the names that were
+            looked at.
+    """
+
+    def __init__(self) -> None:
+        self.edges: dict[tuple[int, str, object], Edge] = {}
+        self.attributes: set[str] = set()
+        self.layer_attributes: set[str] = set()
+        self.is_dynamic = False
+        self.open: dict[int, tuple[object, str, set[str]]] = {}
+        self._escaped: dict[int, object] = {}
+        self._functions: set[tuple[object, int]] = set()
+        self._pending: list[tuple[object, str]] = []
+
+    def finish(self) -> None:
+        """Follow everything until no new value, function or name turns up."""
+        changed = True
+        while changed:
+            changed = self._drain()
+            for owner, name, done in list(self.open.values()):
+                names = self._list_names(owner) - done
+                done |= names
+                for attribute in sorted(names):
+                    self._guess_attribute(owner, attribute, name)
+                    changed = True
+
+    def _drain(self) -> bool:
+        changed = bool(self._pending)
+        while self._pending:
+            self._open_value(*self._pending.pop())
+        return changed
+
+    def _list_names(self, owner: object) -> set[str]:
+        names = self.attributes
+        if isinstance(owner, (type, ModuleType)):
+            return names
+        if is_observed(owner):
+            # A network lists its tensors and layers by walking over its attributes.
+            public = (name for name, value in get_entries(owner).items() if name[0] != "_" and not is_plain(value))
+            return names.union(self.layer_attributes, public)
+        return names | get_entries(owner).keys() if self.is_dynamic else names
+
+    def escape(self, value: object, name: str) -> None:
+        """Note that code may read anything that is reachable from `value`."""
+        if is_leaf(value) or id(value) in self._escaped:
+            return
+        self._escaped[id(value)] = value
+        self._pending.append((value, name))
+
+    def _open_value(self, value: object, name: str) -> None:
+        if _is_a(value, _CONTAINERS):
+            elements = list_elements(value)
+            if not _is_a(value, (tuple, frozenset)):
+                self._add(Edge(f"an element of `{name}`", "elements", value, None, elements))
+            for text, element in _iter_named(value, name):
+                self.escape(element, text)
+            if type(value) in _CONTAINERS:
+                return
+        if isinstance(value, (FunctionType, MethodType)):
+            self.follow_function(value, name, {})
+        elif isinstance(value, partial):
+            inner = cast("partial[object]", value)
+            for part, text in ((inner.func, "func"), (inner.args, "args"), (inner.keywords, "keywords")):
+                self.escape(part, f"{name}.{text}")
+        elif isinstance(value, BuiltinFunctionType):
+            self.escape(value.__self__, f"{name}.__self__")
+        elif isinstance(value, ModuleType):
+            if not _is_library(value.__name__):
+                self.open.setdefault(id(value), (value, name, set()))
+        elif _is_library(_get_module(value)):
+            # A wrapper of svod or of the standard library: what it wraps is among its attributes.
+            for key, part in get_entries(value).items():
+                if callable(part) and not isinstance(part, type):
+                    self.escape(part, name if key == "function" else f"{name}.{key}")
+        else:
+            self.open.setdefault(id(value), (value, name, set()))
+            self._read_implicit(value, name)
+
+    def follow_function(self, function: object, name: str, arguments: Mapping[str, object]) -> None:
+        """Read every path in the code of a function or method."""
+        while isinstance(function, (MethodType, partial)):
+            if isinstance(function, MethodType):
+                bound = function.__self__
+                function = function.__func__
+                first = next(iter(_get_parameters(function)), None)
+                if first is not None and not is_leaf(bound):
+                    arguments = {first: bound, **arguments}
+                self._read_implicit(bound, name or first or "self")
+            else:
+                inner = cast("partial[object]", function)
+                self.escape(inner.args, f"{name}.args")
+                self.escape(inner.keywords, f"{name}.keywords")
+                function = inner.func
+        if not isinstance(function, FunctionType):
+            self.escape(function, name)
+            return
+        key = function.__code__, id(next(iter(arguments.values()), function if function.__closure__ else None))
+        if key in self._functions:
+            return
+        self._functions.add(key)
+        self._escaped.setdefault(id(function), function)
+        if _is_library(function.__module__ or ""):
+            for cell in function.__closure__ or ():
+                value = read_cell(cell)
+                if callable(value) and not isinstance(value, type):
+                    self.escape(value, name)
+            return
+        for default in (function.__defaults__ or (), (function.__kwdefaults__ or {}).values()):
+            for value in default:
+                self.escape(value, f"a default of {function.__qualname__}")
+        access = analyze_code(function.__code__)
+        if _is_layer_code(function.__module__ or ""):
+            self.layer_attributes |= access.attributes
+        else:
+            self.attributes |= access.attributes
+            self.is_dynamic |= access.is_dynamic
+        self._follow_paths(function, access, arguments, name.rpartition(".")[0])
+
+    def _read_implicit(self, value: object, name: str) -> None:
+        """Follow the special methods of an object's class: no code names them."""
+        if not is_leaf(value) and not isinstance(value, ModuleType) and not _is_library(_get_module(value)):
+            for attribute in _list_implicit(value if isinstance(value, type) else type(value)):
+                if isinstance(value, type) or attribute not in _NEVER_IMPLICIT:
+                    self._guess_attribute(value, attribute, name)
+
+    def _follow_paths(
+        self, function: FunctionType, access: CodeAccess, arguments: Mapping[str, object], owner: str
+    ) -> None:
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        for root, steps in access.paths:
+            value, name = self._read_root(root, function, cells, arguments)
+            if value is MISSING:
+                continue
+            if root.kind == "parameter":
+                name = owner or name
+            for index, step in enumerate(steps):
+                value, name = self._read_step(value, step, name)
+                if value is MISSING:
+                    # Unknown from here on, as where a property computes it.
+                    names = self.layer_attributes if _is_layer_code(function.__module__ or "") else self.attributes
+                    names.update(str(later.key) for later in steps[index + 1 :] if later.kind == "attribute")
+                    break
+            else:
+                self.escape(value, name)
+
+    def _read_root(
+        self, root: Root, function: FunctionType, cells: Mapping[str, CellType], arguments: Mapping[str, object]
+    ) -> tuple[object, str]:
+        match root.kind:
+            case "parameter":
+                return arguments.get(root.name, MISSING), root.name
+            case "nonlocal":
+                cell = cells.get(root.name)
+                if cell is None or root.name == "__class__":
+                    return MISSING, root.name
+                value = read_cell(cell)
+                if not _is_layer_code(function.__module__ or ""):
+                    self._add(Edge(f"`{root.name}`", "nonlocal", cell, None, value))
+                return value, root.name
+            case _:
+                names = function.__globals__
+                value = names.get(root.name, MISSING)
+                if value is not MISSING and not _is_layer_code(function.__module__ or ""):
+                    self._add(Edge(f"the global `{root.name}`", "global", names, root.name, value))
+                return value, root.name
+
+    def _read_step(self, owner: object, step: Step, name: str) -> tuple[object, str]:
+        if step.kind == "attribute":
+            return self._read_attribute(owner, cast("str", step.key), name), f"{name}.{step.key}"
+        text = f"{name}[{step.key!r}]"
+        if type(owner) in _CONTAINERS or _is_a(owner, (dict, list)):
+            value = _get_item(owner, step.key)
+            if not _is_a(owner, (tuple, frozenset)):
+                self._add(Edge(f"`{text}`", "item", owner, step.key, value))
+            return value, text
+        self.escape(owner, name)
+        return MISSING, text
+
+    def _guess_attribute(self, owner: object, key: str, name: str) -> None:
+        """Read an attribute that code may read, and note that it may read anything in it."""
+        value = self._read_attribute(owner, key, name, is_guess=True)
+        if value is not MISSING:
+            self.escape(value, f"{name}.{key}")
+
+    def _read_attribute(self, owner: object, key: str, name: str, *, is_guess: bool = False) -> object:
+        """Read one attribute without running code of the program; MISSING where it is not known what it is."""
+        if is_leaf(owner) or key in _DESCRIPTIONS:
+            return MISSING
+        text = f"{name}.{key}"
+        if isinstance(owner, ModuleType):
+            return self._read_module(owner, key, text)
+        if type(owner) in _CONTAINERS:
+            if key not in _WRITERS:
+                self.escape(owner, name)
+            return MISSING
+        if _is_a(owner, (FunctionType, MethodType, BuiltinFunctionType, partial)):
+            self.escape(owner, name)
+            return MISSING
+        if isinstance(owner, type):
+            return self._read_class(owner, owner, key, text)
+        on_class = _find_on_class(type(owner), key)
+        if _is_a(on_class, (property, cached_property)) or (is_guess and isinstance(on_class, FunctionType)):
+            self._follow_member(on_class, owner, text)
+        if isinstance(on_class, (property, GetSetDescriptorType)):
+            return MISSING
+        if isinstance(on_class, MemberDescriptorType):
+            value = getattr(owner, key, MISSING)
+            self._add(Edge(f"`{text}`", "static", owner, key, value))
+        else:
+            value = get_entries(owner).get(key, MISSING)
+            if value is MISSING and on_class is not MISSING:
+                return self._read_class(type(owner), owner, key, text)
+            if value is MISSING and is_guess:
+                return MISSING
+            self._add(Edge(f"`{text}`", "attribute", owner, key, value))
+            if value is MISSING:
+                getter = _find_on_class(type(owner), "__getattr__")
+                self._follow_member(getter, owner, text)
+        return value
+
+    def _read_module(self, module: ModuleType, key: str, text: str) -> object:
+        value = vars(module).get(key, MISSING)
+        if value is MISSING or (_is_library(module.__name__) and not isinstance(value, ModuleType)):
+            return MISSING
+        if not isinstance(value, ModuleType):
+            self._add(Edge(f"`{text}`", "global", vars(module), key, value))
+        return value
+
+    def _read_class(self, kind: type, owner: object, key: str, text: str) -> object:
+        """Read an attribute of a class, for an object of it or for the class itself."""
+        value = _find_on_class(kind, key)
+        if value is MISSING or _is_library(kind.__module__):
+            return MISSING
+        if _is_a(value, (FunctionType, staticmethod, classmethod, property, cached_property, partialmethod)):
+            self._follow_member(value, MISSING if owner is kind else owner, text)
+            return MISSING
+        if hasattr(type(value), "__get__"):
+            # A decorated method, such as one under `jit`.
+            for part in get_entries(value).values():
+                self._follow_member(part, MISSING if owner is kind else owner, text)
+            return MISSING
+        if owner is not kind:
+            # Reads the object's own attribute, once it has one.
+            self._add(Edge(f"`{text}`", "static", owner, key, value))
+        if owner is kind or (is_observed(owner) and not _is_layer_code(kind.__module__)):
+            self._add(Edge(f"`{kind.__qualname__}.{key}`", "static", kind, key, value))
+        return value
+
+    def _follow_member(self, member: object, owner: object, text: str) -> None:
+        for function in _list_functions(member):
+            bound = owner is not MISSING and not isinstance(member, staticmethod)
+            first = next(iter(_get_parameters(function)), None)
+            self.follow_function(function, text, {first: owner} if bound and first is not None else {})
+
+    def _add(self, edge: Edge) -> None:
+        value = edge.value
+        if edge.kind == "global" and (isinstance(value, ModuleType) or value is MISSING):
+            return
+        self.edges.setdefault((id(edge.owner), edge.kind, edge.key), edge)
+
+
+def _is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
+    """`isinstance`, after which the type checker does not take the elements' types for unknown."""
+    return isinstance(value, kinds)
+
+
+def is_leaf(value: object) -> bool:
+    """Whether nothing of a program's state is reachable from `value`."""
+    return (
+        value is MISSING or isinstance(value, (Tensor, UOp)) or is_plain(value) or hasattr(value, "__array_interface__")
+    )
+
+
+def _iter_named(container: object, name: str) -> Iterator[tuple[str, object]]:
+    if _is_a(container, (dict, MappingProxyType)):
+        mapping = cast("Mapping[object, object]", container)
+        yield from ((f"{name}[{key!r}]", value) for key, value in mapping.items())
+        return
+    yield from ((f"{name}[{index}]", value) for index, value in enumerate(cast("Iterable[object]", container)))
+
+
+def _get_item(container: object, key: object) -> object:
+    try:
+        return cast("dict[object, object]", container)[key]
+    except (LookupError, TypeError):
+        return MISSING
+
+
+def read_cell(cell: CellType) -> object:
+    """Return the value of a closure's variable; MISSING while it has none."""
+    try:
+        return cell.cell_contents
+    except ValueError:  # nothing is assigned to the name
+        return MISSING
+
+
+def get_entries(value: object) -> dict[str, object]:
+    """Return the attributes of an object that are its own, without those in slots and on its class."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+
+
+def _find_on_class(kind: type, key: str) -> object:
+    for base in kind.__mro__:
+        if key in base.__dict__:
+            return base.__dict__[key]
+    return MISSING
+
+
+@lru_cache(maxsize=4096)
+def _list_implicit(kind: type) -> tuple[str, ...]:
+    """Names of the special methods that a class of the program defines."""
+    names: dict[str, None] = {}
+    for base in kind.__mro__:
+        if not _is_library(base.__module__):
+            special = (name for name, member in base.__dict__.items() if isinstance(member, FunctionType))
+            names.update(dict.fromkeys(n for n in special if n.startswith("__") and n.endswith("__")))
+    return tuple(names)
+
+
+def _list_functions(member: object) -> list[FunctionType]:
+    match member:
+        case property():
+            candidates: tuple[object, ...] = (member.fget,)
+        case cached_property():
+            candidates = (cast("cached_property[object]", member).func,)
+        case staticmethod() | classmethod():
+            candidates = (cast("classmethod[object, ..., object]", member).__func__,)
+        case partialmethod():
+            candidates = (cast("partialmethod[object]", member).func,)
+        case _:
+            candidates = (member,)
+    return [one for one in candidates if isinstance(one, FunctionType)]
+
+
+def _get_parameters(function: object) -> tuple[str, ...]:
+    if not isinstance(function, FunctionType):
+        return ()
+    return function.__code__.co_varnames[: function.__code__.co_argcount]
+
+
+def _get_module(value: object) -> str:
+    return str((value if isinstance(value, type) else type(value)).__module__)
+
+
+@lru_cache(maxsize=4096)
+def _is_library(module: str) -> bool:
+    return module.partition(".")[0] in _LIBRARIES
+
+
+@lru_cache(maxsize=4096)
+def _is_layer_code(module: str) -> bool:
+    """Whether it is code of svod's own layers: of it only what it reads in objects can change."""
+    return module.partition(".")[0] == "svod_nn"
