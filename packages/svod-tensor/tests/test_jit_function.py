@@ -223,15 +223,22 @@ def test_a_result_that_also_stays_behind_is_named() -> None:
         add(Tensor([1.0]))
 
 
-def test_a_result_may_be_put_into_what_the_function_got() -> None:
+def test_a_function_that_changes_a_dict_or_a_list_that_it_got_is_refused() -> None:
     @jit
     def double(given: dict[str, Tensor]) -> dict[str, Tensor]:
         given["y"] = given["x"] * 2
         return given
 
-    given = {"x": Tensor([1.0])}
-    assert [double(given)["y"].item() for _ in range(2)] == [2, 2]
-    assert list(given) == ["x"]
+    @jit
+    def append(given: list[Tensor]) -> None:
+        given.append(given[0] * 2)
+
+    with pytest.raises(CaptureError, match=r"double: it sets an element of a dict that is an argument"):
+        double({"x": Tensor([1.0])})
+    with pytest.raises(CaptureError, match=r"append: it sets an element of a list that is an argument"):
+        append([Tensor([1.0])])
+    copied = jit(lambda given: {**given, "y": given["x"] * 2})
+    assert copied({"x": Tensor([1.0])})["y"].item() == 2
 
 
 def test_state_without_memory_is_given_some_and_the_function_runs_once_more() -> None:

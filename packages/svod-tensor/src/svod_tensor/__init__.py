@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from svod_tensor.capture.attribute_changes import observe_attributes
     from svod_tensor.capture.dependencies import depend_on
     from svod_tensor.capture.function import jit
+    from svod_tensor.capture.nested import register_pytree_node
     from svod_tensor.engine.caches import caches, clear_caches
     from svod_tensor.functions.activation import (
         elu,
@@ -323,7 +324,7 @@ __all__ = [
     "nanstd", "nansum", "nanvar", "ndtr", "ndtri", "negative", "newaxis", "nextafter", "nonzero", "not_equal",
     "observe_attributes", "one_hot", "ones", "ones_like", "outer", "pad", "percentile", "permute_dims", "pi", "polyval", "positive",
     "pow", "power", "prod", "quantile", "rad2deg", "radians", "ravel", "read_safetensors_metadata", "real",
-    "reciprocal", "register_custom_function", "relu", "relu6", "remainder", "repeat", "repeat_interleave",
+    "reciprocal", "register_custom_function", "register_pytree_node", "relu", "relu6", "remainder", "repeat", "repeat_interleave",
     "reshape", "result_type", "right_shift", "rint", "rnn", "roll", "round", "rsqrt", "save_safetensors",
     "scan", "scatter", "scatter_add", "scatter_reduce", "scope", "searchsorted", "selu", "setdiff1d",
     "setxor1d", "sigmoid", "sign", "signbit", "silu", "sin", "sinc", "sinh", "softmax", "softplus",
@@ -356,6 +357,7 @@ _LAZY = {
     "default_generator": "_generator",
     "depend_on": "capture.dependencies",
     "observe_attributes": "capture.attribute_changes",
+    "register_pytree_node": "capture.nested",
     "fori_loop": "loops.fori",
     "checkpoint": "gradients.recomputing",
     "grad": "gradients.functions",

@@ -94,7 +94,7 @@ class Structure:
                 return f"[{', '.join(texts)}]"
             case (kind, _) if kind is tuple:
                 return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
-            case (kind, _):
+            case (kind, _, *_):
                 named = [f"{n[1:]}={t}" if n.startswith(".") else t for n, t in zip(self.names, texts, strict=True)]
                 return f"{_name(kind)}({', '.join(named)})"
             case _:
@@ -162,8 +162,10 @@ def _describe(structure: Structure) -> str:
             return "a leaf"
         case (kind, tuple()) if kind is dict:
             return f"dict of {', '.join(name[1:-1] for name in structure.names) or 'nothing'}"
-        case (kind, length):
+        case (kind, int(length), *_):
             return f"{_name(kind)} of {length}"
+        case (kind, tuple(), *_):
+            return f"{_name(kind)} of {', '.join(name[1:] for name in structure.names) or 'no tensors'}"
         case _:
             return "None"
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Final, TypeVar
 
-__all__ = ["changes", "is_observed", "observe_attributes"]
+__all__ = ["changes", "is_observed", "is_observed_class", "observe_attributes"]
 
 T = TypeVar("T", bound=type)
 
@@ -63,7 +63,11 @@ def observe_attributes(kind: T) -> T:
 
 def is_observed(value: object) -> bool:
     """Whether attribute changes of `value` are counted."""
-    kind = type(value)
+    return is_observed_class(type(value))
+
+
+def is_observed_class(kind: type) -> bool:
+    """Whether attribute changes of objects of a class are counted."""
     return kind.__setattr__ in _observing and kind.__delattr__ in _observing
 
 

@@ -13,8 +13,8 @@ from types import CellType
 from typing import NamedTuple, TypeVar, cast
 
 from svod_tensor.capture.attribute_changes import changes, is_observed
+from svod_tensor.capture.keys import is_plain, key_of
 from svod_tensor.capture.outside_values import MISSING, Edge, get_entries, list_elements, read_cell
-from svod_tensor.capture.signature import is_plain, key_of
 from svod_tensor.cells import registry
 
 __all__ = ["Dependency", "Guards", "depend_on", "find_changed"]

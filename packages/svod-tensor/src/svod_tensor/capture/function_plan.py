@@ -6,7 +6,7 @@ import contextlib
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from types import MethodType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from svod_device import Buffer, get_allocator
 from svod_ir import Op, Sharding, UOp
@@ -18,10 +18,10 @@ from svod_tensor.capture.calls import Captured, Input, Watched, iter_symbolic
 from svod_tensor.capture.dependencies import Dependency, Guards
 from svod_tensor.capture.direct import DirectCall, DirectRead
 from svod_tensor.capture.donation import DonatedParameters
-from svod_tensor.capture.nested import Parts, take_apart
-from svod_tensor.capture.outside_values import find_outside_values, is_leaf
+from svod_tensor.capture.nested import Parts, list_attributes, take_apart
+from svod_tensor.capture.outside_values import MISSING, find_outside_values, is_leaf
 from svod_tensor.capture.recipes import Recipe, Results
-from svod_tensor.capture.signature import Argument, find_array
+from svod_tensor.capture.signature import Argument
 from svod_tensor.cells import overwriting, registry
 from svod_tensor.cells.recording import Capture
 from svod_tensor.cells.views import is_symbolic
@@ -40,7 +40,7 @@ __all__ = ["make_captured", "name_inputs"]
 
 def make_captured(
     name: str, function: Callable[..., object], given: Sequence[Tensor | UOp], args: Sequence[object],
-    kwargs: Mapping[str, object], names: Sequence[tuple[str, bool]], config: PrepareConfig,
+    kwargs: Mapping[str, object], names: Sequence[tuple[str, bool]], config: PrepareConfig, *, with_objects: bool = True,
 ) -> Captured | None:  # fmt: skip
     """Run the function on placeholders and make the plan of what it does.
 
@@ -49,10 +49,11 @@ def make_captured(
     """
     from svod_tensor._realize import realize_tensors
 
-    placeholders: list[Tensor | None] = []
     binds = bind_to_call(list(iter_symbolic(given)))
-    positional = cast("tuple[object, ...]", _replace_inputs(tuple(args), placeholders, binds))
-    named = cast("dict[str, object]", _replace_inputs(dict(kwargs), placeholders, binds))
+    replacer = _Replacer(given, binds, with_objects)
+    positional = cast("tuple[object, ...]", replacer.replace(tuple(args)))
+    named = cast("dict[str, object]", replacer.replace(dict(kwargs)))
+    placeholders = replacer.placeholders
     positions = [n for n, value in enumerate(given) if isinstance(value, Tensor)]
     inputs = [
         Input(position, memory, *names[position], part=number)
@@ -61,9 +62,11 @@ def make_captured(
         if (memory := memory_nodes.find_base(part)) is not None
     ]
     outputs: list[Tensor] = []
-    edges = find_outside_values(function, *_list_objects(function, args, kwargs))
+    edges = find_outside_values(function, *_list_objects(function, args, kwargs, with_objects))
     with _start_capture(name) as capture:
         build = _make_builder(name, function(*positional, **named), outputs)
+        for copied in replacer.copies:
+            copied.check(name)
         _check_leaks(capture, {i.memory for i in inputs}, outputs)
         graphs = [*capture.states.values(), *(t.uop for t in outputs)]
         check_variables([*binds, *graphs])
@@ -74,6 +77,7 @@ def make_captured(
         memories = {i.memory for i in inputs}
         # What the function returned, perhaps in what it got, is nobody's from here on, unless it put it somewhere else too.
         positional, named = (), {}
+        del replacer
         outputs.clear()
         _check_leaks(capture, memories, ())
         capture.forget(lambda node: not memories.isdisjoint(node.iter_ops(Op.BUFFER)))
@@ -153,45 +157,111 @@ def name_inputs(name: str, arguments: Sequence[Argument], donated: DonatedParame
 
 
 def _list_objects(
-    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
+    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object], with_objects: bool
 ) -> tuple[dict[str, object], list[object]]:
-    """Return the arguments that are no inputs, by parameter, and those that lists, tuples and dicts hold."""
+    """Return the arguments that are no inputs, by parameter, and others that trees hold, with the classes of these."""
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     names = () if code is None else code.co_varnames[: code.co_argcount]
     names = names[1:] if isinstance(function, MethodType) else names
     named = {**{names[n] if n < len(names) else f"args[{n}]": value for n, value in enumerate(args)}, **kwargs}
-    objects = {name: value for name, value in named.items() if not is_leaf(value)}
+    objects: dict[str, object] = {}
     inside: list[object] = []
-    for name, value in list(objects.items()):
-        parts = take_apart(value)
-        if parts is not None:
-            del objects[name]
-            inside += _iter_objects(parts)
+    for name, value in named.items():
+        if not is_leaf(value):
+            parts = take_apart(value, with_objects=with_objects)
+            if parts is None:
+                objects[name] = value
+            else:
+                inside += _iter_objects(value, parts, with_objects)
     return objects, inside
 
 
-def _iter_objects(parts: Parts) -> Iterator[object]:
+def _iter_objects(tree: object, parts: Parts, with_objects: bool) -> Iterator[object]:
+    if parts.is_object:
+        yield type(tree)
     for item in parts.items:
-        inner = None if is_leaf(item) else take_apart(item)
+        inner = None if is_leaf(item) else take_apart(item, with_objects=with_objects)
         if inner is not None:
-            yield from _iter_objects(inner)
+            yield from _iter_objects(item, inner, with_objects)
         elif not is_leaf(item):
             yield item
 
 
-def _replace_inputs(value: object, made: list[Tensor | None], binds: Mapping[UOp, UOp]) -> object:
-    """`value` with a placeholder for each tensor, and `binds` for variables; tensors without elements stay."""
-    parts = take_apart(value)
-    if parts is not None:
-        return parts.build([_replace_inputs(item, made, binds) for item in parts.items])
-    if isinstance(value, UOp):
-        return value.substitute(binds)
-    tensor = value if isinstance(value, Tensor) else find_array(value)
-    if tensor is None:
-        return value
-    placeholder = _make_placeholder(tensor, binds) if tensor.size != 0 else None
-    made.append(placeholder)
-    return tensor if placeholder is None else placeholder
+class _Copy(NamedTuple):
+    """A list, dict or object that the function got in place of an argument, and what it held before the function ran."""
+
+    tree: object
+    content: dict[object, object]
+
+    def check(self, function: str) -> None:
+        """Raise if the function changed it: the argument of a later call would not be changed.
+
+        Raises:
+            CaptureError: if it was.
+        """
+        before, after = self.content, _list_content(self.tree)
+        changed = [key for key in {**before, **after} if before.get(key, MISSING) is not after.get(key, MISSING)]
+        if not changed:
+            return
+        kind = type(self.tree).__name__
+        is_container = isinstance(self.tree, (list, dict))
+        where = f"an element of a {kind}" if is_container else f"the attribute `{changed[0]}` of a {kind}"
+        raise CaptureError(
+            function=function,
+            problem=f"it sets {where} that is an argument",
+            hint="return the new value, or write to a tensor that is there, as in x.assign(...)",
+        )
+
+
+def _list_content(tree: object) -> dict[object, object]:
+    if isinstance(tree, list):
+        return dict(enumerate(cast("list[object]", tree)))
+    if isinstance(tree, dict):
+        return dict(cast("dict[object, object]", tree))
+    return dict[object, object](list_attributes(tree))
+
+
+class _Replacer:
+    """Copies of arguments with placeholders for tensors and arrays, and with bound variables of the plan.
+
+    Attributes:
+        placeholders: one for each input that is a tensor, in order; None for a tensor without elements, which stays.
+        copies: the lists, dicts and objects that were copied.
+    """
+
+    def __init__(self, given: Sequence[Tensor | UOp], binds: Mapping[UOp, UOp], with_objects: bool) -> None:
+        self._binds, self._with_objects = binds, with_objects
+        tensors = [value for value in given if isinstance(value, Tensor)]
+        self.placeholders = [_make_placeholder(t, binds) if t.size != 0 else None for t in tensors]
+        self.copies: list[_Copy] = []
+        self._tensors = iter(zip(tensors, self.placeholders, strict=True))
+        # A tensor that is in trees twice is one input.
+        self._known: dict[int, Tensor] = {}
+        self._is_each_once = len({id(t.content) for t in tensors}) == len(tensors)
+
+    def replace(self, value: object) -> object:
+        parts = take_apart(value, with_objects=self._with_objects)
+        if parts is not None:
+            if parts.is_object and not parts.items:
+                return value
+            new = parts.build([self.replace(item) for item in parts.items])
+            if parts.is_object or type(value) in (list, dict):
+                self.copies.append(_Copy(new, _list_content(new)))
+            return new
+        if isinstance(value, UOp):
+            return value.substitute(self._binds)
+        if not isinstance(value, Tensor):
+            return self._take_next() if hasattr(value, "__array_interface__") else value
+        if not self._is_each_once:
+            return self._take_next()
+        key = id(value.content)
+        if key not in self._known:
+            self._known[key] = self._take_next()
+        return self._known[key]
+
+    def _take_next(self) -> Tensor:
+        given, placeholder = next(self._tensors)
+        return given if placeholder is None else placeholder
 
 
 def _make_placeholder(tensor: Tensor, binds: Mapping[UOp, UOp]) -> Tensor:

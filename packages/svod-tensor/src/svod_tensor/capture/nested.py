@@ -1,53 +1,239 @@
-"""Lists, tuples and dicts of anything: taken apart, and put together from other parts."""
+"""Trees: lists, tuples, dicts and objects, flattened into their items and rebuilt from other ones.
+
+An object is a tree if it is a dataclass, an attrs class, a network, or has only attributes that are tensors, arrays, plain values and
+trees of these; and where its class is registered. The attributes with tensors are its items, the others a part of its kind.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from enum import Enum
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
+
+from svod_dtype import DType
+from svod_ir import UOp
+from svod_tensor.capture.attribute_changes import is_observed_class
+from svod_tensor.capture.keys import Identity, is_plain, key_of
+from svod_tensor.ops.base import TensorBase
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = ["Parts", "list_items", "take_apart"]
+__all__ = ["Parts", "has_objects", "list_attributes", "list_items", "register_pytree_node", "take_apart"]
+
+T = TypeVar("T")
+
+_OPAQUE_MODULES: Final = sys.stdlib_module_names | {
+    "jax", "jaxlib", "numpy", "onnx", "onnxruntime", "scipy", "svod_codegen", "svod_device", "svod_dtype", "svod_ir", "svod_onnx",
+    "svod_runtime", "svod_schedule", "svod_tensor", "torch",
+} - {"__main__"}  # fmt: skip
+_HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that a program defined
+
+# What is in a value: tensors, or objects of which nothing is known.
+_HAS_INPUTS: Final = 1
+_HAS_OPAQUE: Final = 2
 
 
 class Parts(NamedTuple):
-    """What a container holds.
+    """Items of a tree, and how to build one like it.
 
     Attributes:
-        names: how each item is reached from the container, such as `[0]`, `['x']` or `.low`.
+        names: how each item is reached from the tree, such as `[0]`, `['x']` or `.low`.
         items: the items.
-        kind: what else a container must have in common to be of one kind with this one.
-        build: makes a container of this kind from other items.
+        kind: what else a tree must have in common to be of one kind with this one.
+        build: makes a tree of this kind from other items.
+        is_object: whether the tree is an object whose items are attributes.
     """
 
     names: tuple[str, ...]
     items: tuple[object, ...]
     kind: tuple[object, ...]
     build: Callable[[Sequence[object]], object]
+    is_object: bool = False
 
 
-def take_apart(value: object) -> Parts | None:
-    """The parts of a list, a tuple (a named one too) or a dict; None for anything else."""
-    found = list_items(value)
-    if found is None:
-        return None
-    kind, items = found
+class _Registered(NamedTuple):
+    flatten: Callable[[Any], tuple[Iterable[object], Any]]
+    unflatten: Callable[[Any, Sequence[object]], object]
+
+
+class _Split(NamedTuple):
+    """Attributes of an object: those with tensors, and the others."""
+
+    items: dict[str, object]
+    static: dict[str, object]
+
+
+_registered: Final[dict[type, _Registered]] = {}
+
+
+def register_pytree_node(
+    nodetype: type[T],
+    flatten_func: Callable[[T], tuple[Iterable[object], Any]],
+    unflatten_func: Callable[[Any, Sequence[Any]], T],
+) -> None:
+    """Register a class whose objects are trees: arguments, results and carries of `jit`, `grad`, `scan` and others.
+
+    Dataclasses, attrs classes, networks, and objects that hold tensors and plain values only, need no registration.
+
+    Args:
+        nodetype: the class; its subclasses are not registered with it.
+        flatten_func: returns the children, which are tensors and trees, and auxiliary data, which is hashable and compared by `==`.
+        unflatten_func: makes an object from the auxiliary data and children.
+
+    Example:
+        >>> from svod_tensor import Tensor, jit, register_pytree_node
+        >>> class Pair(list):
+        ...     pass
+        >>> register_pytree_node(Pair, lambda pair: (pair, None), lambda _, children: Pair(children))
+        >>> jit(lambda pair: Pair([pair[1], pair[0]]))(Pair([Tensor(1.0), Tensor(2.0)]))[0].item()
+        2.0
+    """
+    _registered[nodetype] = _Registered(flatten_func, unflatten_func)
+
+
+def take_apart(value: object, *, with_objects: bool = True) -> Parts | None:
+    """Return the parts of a tree; None for anything else, and for objects unless `with_objects`."""
+    kind: type = type(value)
+    if kind in _registered:
+        return _flatten_registered(kind, value)
+    if _is_sequence(value):
+        fields = getattr(kind, "_fields", None)
+        names = tuple([f"[{n}]" for n in range(len(value))] if fields is None else [f".{name}" for name in fields])
+        return Parts(names, tuple(value), (kind, len(value)), _get_build(kind))
     if _is_dict(value):
         keys = tuple(value)
-        return Parts(tuple(f"[{k!r}]" for k in keys), tuple(items), kind, _get_dict_build(keys))
-    fields = getattr(type(value), "_fields", None)
-    names = tuple([f"[{n}]" for n in range(len(items))] if fields is None else [f".{name}" for name in fields])
-    return Parts(names, tuple(items), kind, _get_build(type(value)))
+        return Parts(tuple(f"[{k!r}]" for k in keys), tuple(value.values()), (dict, keys), _get_dict_build(keys))
+    split = _split(value, ()) if with_objects else None
+    if split is None:
+        return None
+    names = tuple(split.items)
+    return Parts(
+        tuple(f".{name}" for name in names),
+        tuple(split.items.values()),
+        _get_object_kind(kind, split),
+        _get_object_build(kind, names, split.static),
+        is_object=True,
+    )
 
 
-def list_items(value: object) -> tuple[tuple[object, ...], Collection[object]] | None:
-    """The kind and the items of `take_apart`: all that a signature needs, at each call."""
+def list_items(value: object, *, with_objects: bool = True) -> tuple[tuple[object, ...], Collection[object]] | None:
+    """Return the kind and the items of `take_apart`: all that a signature needs, at each call."""
+    kind: type = type(value)
+    if kind in _registered:
+        parts = _flatten_registered(kind, value)
+        return parts.kind, parts.items
     if _is_sequence(value):
-        return (type(value), len(value)), value
+        return (kind, len(value)), value
     if _is_dict(value):
         return (dict, tuple(value)), value.values()
-    return None
+    split = _split(value, ()) if with_objects else None
+    return None if split is None else (_get_object_kind(kind, split), split.items.values())
+
+
+def has_objects(value: object) -> bool:
+    """Whether a value is, or holds, an object that is a tree."""
+    parts = take_apart(value)
+    return parts is not None and (parts.is_object or any(map(has_objects, parts.items)))
+
+
+def list_attributes(value: object) -> dict[str, object]:
+    """Return the attributes of an object that are its own, those in slots too."""
+    attributes: dict[str, object] = {}
+    for base in type(value).__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else cast("Iterable[str]", slots):
+            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                attributes[name] = getattr(value, name)
+    attributes.update(getattr(value, "__dict__", {}))
+    return attributes
+
+
+def _flatten_registered(kind: type, value: object) -> Parts:
+    registered = _registered[kind]
+    children, data = registered.flatten(value)
+    items = tuple(children)
+    return Parts(
+        tuple(f"[{n}]" for n in range(len(items))),
+        items,
+        (kind, len(items), data, None),
+        partial(registered.unflatten, data),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _is_opaque(kind: type[Any]) -> bool:
+    """Whether objects of a class are no trees, whatever they hold."""
+    if kind.__module__.partition(".")[0] in _OPAQUE_MODULES or issubclass(kind, (type, Enum)):
+        return True
+    # An object that is built without `__init__` must have no other memory than its attributes, and nothing to release.
+    is_ordinary = all(base is object or base.__flags__ & _HEAP_TYPE for base in kind.__mro__)
+    members = {name for base in kind.__mro__ for name in base.__dict__}
+    return not is_ordinary or not members.isdisjoint(("__del__", "__array__", "__dlpack__", "__next__"))
+
+
+@lru_cache(maxsize=4096)
+def _is_always_tree(kind: type) -> bool:
+    return hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__attrs_attrs__") or is_observed_class(kind)
+
+
+def _split(value: object, above: tuple[object, ...]) -> _Split | None:
+    """Split the attributes of an object that is a tree; `above` are the objects around it, which it must not hold."""
+    kind: type = type(value)
+    if _is_opaque(kind) or any(outer is value for outer in above):
+        return None
+    items: dict[str, object] = {}
+    static: dict[str, object] = {}
+    above, is_always_tree = (*above, value), _is_always_tree(kind)
+    for name, attribute in list_attributes(value).items():
+        content = _find_content(attribute, above)
+        if content & _HAS_OPAQUE and not is_always_tree:
+            return None
+        (items if content & _HAS_INPUTS else static)[name] = attribute
+    return _Split(items, static) if items or static else None
+
+
+def _find_content(value: object, above: tuple[object, ...]) -> int:
+    """Find out whether there are tensors in a value, and objects of which nothing is known."""
+    if isinstance(value, (TensorBase, UOp)) or hasattr(value, "__array_interface__"):
+        return _HAS_INPUTS
+    if is_plain(value) or isinstance(value, (DType, Enum, type)):
+        return 0
+    if _is_sequence(value):
+        return _join_contents(value, above)
+    if _is_dict(value):
+        return _join_contents(value.values(), above)
+    if type(value) in _registered:
+        return _join_contents(_flatten_registered(type(value), value).items, above)
+    split = _split(value, above)
+    if split is None:
+        return _HAS_OPAQUE
+    return _HAS_INPUTS if split.items else 0
+
+
+def _join_contents(values: Iterable[object], above: tuple[object, ...]) -> int:
+    content = 0
+    for value in values:
+        content |= _find_content(value, above)
+    return content
+
+
+def _get_object_kind(kind: type, split: _Split) -> tuple[object, ...]:
+    return kind, tuple(split.items), tuple([(name, _make_key(value)) for name, value in split.static.items()])
+
+
+def _make_key(value: object) -> object:
+    """Return the key of a value without tensors."""
+    if _is_sequence(value):
+        return (type(value), *map(_make_key, value))
+    if _is_dict(value):
+        return (dict, *((key, _make_key(item)) for key, item in value.items()))
+    if is_plain(value):
+        return key_of(value)
+    split = _split(value, ())
+    return Identity(value) if split is None else _get_object_kind(type(value), split)
 
 
 def _get_dict_build(keys: Sequence[object]) -> Callable[[Sequence[object]], object]:
@@ -61,6 +247,19 @@ def _get_build(kind: Callable[..., object]) -> Callable[[Sequence[object]], obje
     def build(made: Sequence[object]) -> object:
         # A named tuple takes its fields one by one.
         return kind(*made) if hasattr(kind, "_fields") else kind(made)
+
+    return build
+
+
+def _get_object_build(
+    kind: type[Any], names: Sequence[str], static: Mapping[str, object]
+) -> Callable[[Sequence[object]], object]:
+    def build(made: Sequence[object]) -> object:
+        new: object = object.__new__(kind)
+        # A frozen dataclass refuses to be set in any other way.
+        for name, value in (*static.items(), *zip(names, made, strict=True)):
+            object.__setattr__(new, name, value)
+        return new
 
     return build
 

@@ -30,7 +30,7 @@ from typing import Final, NamedTuple, cast
 from svod_ir import UOp
 from svod_tensor.capture.access_paths import CodeAccess, Root, Step, analyze_code
 from svod_tensor.capture.attribute_changes import is_observed
-from svod_tensor.capture.signature import is_plain
+from svod_tensor.capture.keys import is_plain
 from svod_tensor.tensor import Tensor
 
 __all__ = ["MISSING", "Edge", "find_outside_values", "get_entries", "is_leaf", "list_elements", "read_cell"]

@@ -16,8 +16,8 @@ from svod_device import Buffer
 from svod_ir import Op
 from svod_runtime import Lending
 from svod_tensor._scopes import current_scope
+from svod_tensor.capture.keys import is_plain
 from svod_tensor.capture.nested import list_items
-from svod_tensor.capture.signature import is_plain
 from svod_tensor.cells import writing
 from svod_tensor.cells.cell import Cell
 from svod_tensor.ops.base import set_content

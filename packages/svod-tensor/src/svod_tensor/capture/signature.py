@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias, TypeGuard, cast
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias, TypeGuard
 
 from svod_ir import Op, UOp
-from svod_ir.sizes import unbind
+from svod_tensor.capture.keys import key_of
 from svod_tensor.capture.nested import list_items, take_apart
 from svod_tensor.tensor import Tensor
 
@@ -16,8 +16,6 @@ __all__ = [
     "describe_arguments",
     "find_array",
     "get_reason",
-    "is_plain",
-    "key_of",
     "read_arguments",
 ]
 
@@ -47,34 +45,46 @@ class Argument(NamedTuple):
         return f"args[{self.root}]{self.place}" if isinstance(self.root, int) else f"{self.root}{self.place}"
 
 
-def read_arguments(args: Sequence[object], kwargs: Mapping[str, object]) -> Signature:
-    """The signature of a call. Every call of a captured function comes through here.
+def read_arguments(args: Sequence[object], kwargs: Mapping[str, object], *, with_objects: bool = True) -> Signature:
+    """Return the signature of a call. Every call of a captured function comes through here.
+
+    Args:
+        args: its arguments.
+        kwargs: its arguments by name.
+        with_objects: whether objects are trees; otherwise they are known by their identity.
 
     Returns:
-        what is equal for calls that one plan serves; tensors and bound variables, in order.
+        what is equal for calls that one plan serves; tensors and bound variables, in order. A tensor that is in trees twice is one
+        input.
     """
     key: list[object] = [len(args)]
     inputs: list[Tensor | UOp] = []
+    reader = _Reader(key, inputs, with_objects)
     for value in args:
         if isinstance(value, Tensor):
             inputs.append(value)
             key.append(value.content.form)
         else:
-            _read(value, key, inputs)
+            reader.read(value)
     for name, value in kwargs.items():
         key.append(name)
-        _read(value, key, inputs)
+        reader.read(value)
+    if reader.has_trees and len(inputs) > 1:
+        inputs = _merge_repeated(key, inputs)
     return tuple(key), inputs
 
 
-def describe_arguments(args: Sequence[object], kwargs: Mapping[str, object]) -> tuple[Argument, ...]:
-    """The parts of a signature, for people."""
-    found: list[Argument] = []
-    for number, value in enumerate(args):
-        _describe(value, number, "", found)
-    for name, value in kwargs.items():
-        _describe(value, name, "", found)
-    return tuple(found)
+def describe_arguments(
+    args: Sequence[object], kwargs: Mapping[str, object], *, with_objects: bool = True
+) -> tuple[Argument, ...]:
+    """Return the parts of a signature, for display."""
+    arguments: list[Argument] = []
+    named = [*enumerate(args), *kwargs.items()]
+    has_trees = any(list_items(value, with_objects=with_objects) is not None for _, value in named)
+    seen: set[int] | None = set() if has_trees else None
+    for root, value in named:
+        _describe(value, root, "", arguments, seen, with_objects)
+    return tuple(arguments)
 
 
 def get_reason(new: Sequence[Argument], known: Sequence[tuple[Sequence[Argument], str | None]]) -> str:
@@ -99,44 +109,46 @@ def find_array(value: object) -> Tensor | None:
     return Tensor.from_numpy(np.asarray(value))
 
 
-class _ById:
-    """An object of which nothing is known: the same only as itself, and kept so that nothing takes its place."""
+class _Reader:
+    """Reads arguments into a key and a list of inputs."""
 
-    __slots__ = ("value",)
+    __slots__ = ("_inputs", "_key", "_with_objects", "has_trees")
 
-    def __init__(self, value: object) -> None:
-        self.value = value
+    def __init__(self, key: list[object], inputs: list[Tensor | UOp], with_objects: bool) -> None:
+        self._key, self._inputs, self._with_objects = key, inputs, with_objects
+        self.has_trees = False
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ById) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-
-def _read(value: object, key: list[object], inputs: list[Tensor | UOp]) -> None:
-    if isinstance(value, Tensor):
-        inputs.append(value)
-        key.append(value.content.form)
-        return
-    found = list_items(value)
-    if found is not None:
-        kind, items = found
-        key += kind
-        for item in items:
-            _read(item, key, inputs)
-        return
-    value = _as_tensor(value)
-    if _is_input(value):
-        inputs.append(value)
-    key += key_of(value)
+    def read(self, value: object) -> None:
+        if isinstance(value, Tensor):
+            self._inputs.append(value)
+            self._key.append(value.content.form)
+            return
+        tree = list_items(value, with_objects=self._with_objects)
+        if tree is not None:
+            self.has_trees = True
+            kind, items = tree
+            self._key += kind
+            for item in items:
+                self.read(item)
+            return
+        value = _as_tensor(value)
+        if _is_input(value):
+            self._inputs.append(value)
+        self._key += _key_of(value)
 
 
-def is_plain(value: object) -> bool:
-    """Whether a value is a number, a text or nothing, or some of these, which are compared by value."""
-    if isinstance(value, (tuple, frozenset)):
-        return all(map(is_plain, cast("Iterable[object]", value)))
-    return isinstance(value, (int, float, str, bytes, type(None)))
+def _merge_repeated(key: list[object], inputs: list[Tensor | UOp]) -> list[Tensor | UOp]:
+    """Return each tensor once; the key gets the order in which they are repeated."""
+    index_of: dict[int, int] = {}
+    order = [index_of.setdefault(_identify(value), len(index_of)) for value in inputs]
+    if len(index_of) == len(inputs):
+        return inputs
+    key.append(tuple(order))
+    return list({_identify(value): value for value in inputs}.values())
+
+
+def _identify(value: Tensor | UOp) -> int:
+    return id(value.content) if isinstance(value, Tensor) else id(value)
 
 
 def _is_input(value: object) -> TypeGuard[Tensor | UOp]:
@@ -149,35 +161,26 @@ def _as_tensor(value: object) -> object:
     return value if array is None else array
 
 
-def key_of(value: object) -> tuple[object, ...]:
-    """What of a value that is no container belongs to the signature."""
-    match value:
-        case Tensor():
-            return (value.content.form,)
-        case UOp():
-            return (unbind(value),)
-        case float():
-            # 0.0 == -0.0, but they are different constants.
-            return (float, value.hex())
-        case None | bool() | int() | str() | bytes():
-            return (type(value), value)
-        case _:
-            if is_plain(value):
-                keys = map(key_of, cast("Iterable[object]", value))
-                return (tuple, *keys) if isinstance(value, tuple) else (frozenset, frozenset(keys))
-            return (_ById(value),)
+def _key_of(value: object) -> tuple[object, ...]:
+    return (value.content.form,) if isinstance(value, Tensor) else key_of(value)
 
 
-def _describe(value: object, root: int | str, place: str, found: list[Argument]) -> None:
-    parts = None if isinstance(value, Tensor) else take_apart(value)
+def _describe(
+    value: object, root: int | str, place: str, found: list[Argument], seen: set[int] | None, with_objects: bool
+) -> None:
+    parts = None if isinstance(value, Tensor) else take_apart(value, with_objects=with_objects)
     if parts is not None:
         text = f"{type(value).__name__} of {', '.join(parts.names) or 'nothing'}"
         found.append(Argument(root, place, text, parts.kind))
         for name, item in zip(parts.names, parts.items, strict=True):
-            _describe(item, root, f"{place}{name}", found)
+            _describe(item, root, f"{place}{name}", found, seen, with_objects)
         return
     value = _as_tensor(value)
-    found.append(Argument(root, place, _show(value), key_of(value), _is_input(value)))
+    is_input = _is_input(value)
+    if seen is not None and _is_input(value):
+        is_input = _identify(value) not in seen
+        seen.add(_identify(value))
+    found.append(Argument(root, place, _show(value), _key_of(value), is_input))
 
 
 def _show(value: object) -> str:

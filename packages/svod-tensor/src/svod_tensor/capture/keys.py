@@ -1,0 +1,63 @@
+"""Hashable keys of Python values: equal for values that mean the same to a program that is captured."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import cast
+
+from svod_ir import UOp
+from svod_ir.sizes import unbind
+
+__all__ = ["Identity", "is_plain", "key_of"]
+
+
+class Identity:
+    """Key of an object that is equal only to itself; it does not keep the object alive where a weak reference can be had."""
+
+    __slots__ = ("_get", "_hash")
+
+    def __init__(self, value: object) -> None:
+        self._hash = id(value)
+        try:
+            self._get = weakref.ref(value)
+        except TypeError:
+            self._get = lambda: value
+
+    @property
+    def value(self) -> object:
+        """The object; None once it is gone."""
+        return self._get()
+
+    def __eq__(self, other: object) -> bool:
+        # Where the object is gone, another one may have its id.
+        return isinstance(other, Identity) and (value := self._get()) is not None and value is other._get()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+def is_plain(value: object) -> bool:
+    """Whether a value is a number, a text or None, or a tuple or frozenset of these, which are compared by value."""
+    if isinstance(value, (tuple, frozenset)):
+        return all(map(is_plain, cast("Iterable[object]", value)))
+    return isinstance(value, (int, float, complex, str, bytes, type(None)))
+
+
+def key_of(value: object) -> tuple[object, ...]:
+    """Return the key of a value that is no container and no tensor."""
+    match value:
+        case UOp():
+            return (unbind(value),)
+        case float():
+            # 0.0 == -0.0, but they are different constants.
+            return (float, value.hex())
+        case complex():
+            return (complex, value.real.hex(), value.imag.hex())
+        case None | bool() | int() | str() | bytes():
+            return (type(value), value)
+        case _:
+            if is_plain(value):
+                keys = map(key_of, cast("Iterable[object]", value))
+                return (tuple, *keys) if isinstance(value, tuple) else (frozenset, frozenset(keys))
+            return (Identity(value),)
