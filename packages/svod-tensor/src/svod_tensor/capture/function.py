@@ -38,7 +38,7 @@ from svod_ir.forks import make_lock
 from svod_tensor.capture.calls import Captured
 from svod_tensor.capture.donation import NOTHING_DONATED, Donate, resolve_donated
 from svod_tensor.capture.function_plan import make_captured, name_inputs
-from svod_tensor.capture.nested import has_objects
+from svod_tensor.capture.nested import Objects, has_objects
 from svod_tensor.capture.quick import UNUSUAL, find_quick
 from svod_tensor.capture.signature import describe_arguments, get_reason, read_arguments
 from svod_tensor.cells import derivatives, registry, tables
@@ -121,7 +121,7 @@ class JitFunction(Generic[P, R]):
         self._donated = resolve_donated(self._name, function, donate) if donate != () else NOTHING_DONATED
         self._captures: dict[tuple[object, ...], list[Captured]] = {}
         self._quick: QuickWay | None = None
-        self._with_objects = True
+        self._objects = Objects.UNOBSERVED
         self._n_calls = self._n_captured = 0
         self._lock, self._capturing = make_lock(), make_lock()
         functools.update_wrapper(self, function)
@@ -138,7 +138,7 @@ class JitFunction(Generic[P, R]):
                 return cast("R", result)
         if registry.find_capture() is not None or derivatives.is_taking_derivatives():
             return self.function(*args, **kwargs)
-        key, inputs = read_arguments(args, kwargs, with_objects=self._with_objects)
+        key, inputs = read_arguments(args, kwargs, objects=self._objects)
         known = self._captures.get(key)
         captured = known[0] if known else None
         if captured is None or ((captured.watched or captured.guards) and not captured.is_current):
@@ -151,10 +151,10 @@ class JitFunction(Generic[P, R]):
         if captured.direct is not None and not kwargs:
             self._note_quick(key, captured, args)
         if captured.written and captured.has_aliases(inputs):
-            if self._with_objects and any(map(has_objects, (*args, *kwargs.values()))):
+            if self._objects is not Objects.NONE and any(map(has_objects, (*args, *kwargs.values()))):
                 # The function holds a tensor of an object that it gets too, as an optimizer does that of a network: objects are
                 # known by their identity from now on, and their tensors held.
-                self._with_objects = False
+                self._objects = Objects.NONE
                 self.clear()
                 return self(*args, **kwargs)
             return self.function(*args, **kwargs)
@@ -257,14 +257,14 @@ class JitFunction(Generic[P, R]):
         return getattr(self.function, "__qualname__", repr(self.function)).rpartition("<locals>.")[2]
 
     def _capture(self, given: Sequence[Tensor | UOp], args: Sequence[object], kwargs: Mapping[str, object]) -> Captured:
-        arguments = describe_arguments(args, kwargs, with_objects=self._with_objects)
+        arguments = describe_arguments(args, kwargs, objects=self._objects)
         reason = get_reason(arguments, [(c.arguments, c.describe_change()) for c in self._list()])
         config = resolve_config(self._config)
         inputs = name_inputs(self._name, arguments, self._donated)
         captured = None
         while captured is None:
             captured = make_captured(
-                self._name, self.function, given, args, kwargs, inputs, config, with_objects=self._with_objects
+                self._name, self.function, given, args, kwargs, inputs, config, objects=self._objects
             )
         captured.reason, captured.arguments = reason, arguments
         self._n_captured += 1

@@ -18,7 +18,8 @@ from svod_tensor.capture.calls import Captured, Input, Watched, iter_symbolic
 from svod_tensor.capture.dependencies import Dependency, Guards
 from svod_tensor.capture.direct import DirectCall, DirectRead
 from svod_tensor.capture.donation import DonatedParameters
-from svod_tensor.capture.nested import Parts, list_attributes, take_apart
+from svod_tensor.capture.keys import is_array
+from svod_tensor.capture.nested import Objects, Parts, list_attributes, take_apart
 from svod_tensor.capture.outside_values import MISSING, find_outside_values, is_leaf
 from svod_tensor.capture.recipes import Recipe, Results
 from svod_tensor.capture.signature import Argument
@@ -40,7 +41,7 @@ __all__ = ["make_captured", "name_inputs"]
 
 def make_captured(
     name: str, function: Callable[..., object], given: Sequence[Tensor | UOp], args: Sequence[object],
-    kwargs: Mapping[str, object], names: Sequence[tuple[str, bool]], config: PrepareConfig, *, with_objects: bool = True,
+    kwargs: Mapping[str, object], names: Sequence[tuple[str, bool]], config: PrepareConfig, *, objects: Objects,
 ) -> Captured | None:  # fmt: skip
     """Run the function on placeholders and make the plan of what it does.
 
@@ -50,7 +51,7 @@ def make_captured(
     from svod_tensor._realize import realize_tensors
 
     binds = bind_to_call(list(iter_symbolic(given)))
-    replacer = _Replacer(given, binds, with_objects)
+    replacer = _Replacer(given, binds, objects)
     positional = cast("tuple[object, ...]", replacer.replace(tuple(args)))
     named = cast("dict[str, object]", replacer.replace(dict(kwargs)))
     placeholders = replacer.placeholders
@@ -62,7 +63,7 @@ def make_captured(
         if (memory := memory_nodes.find_base(part)) is not None
     ]
     outputs: list[Tensor] = []
-    edges = find_outside_values(function, *_list_objects(function, args, kwargs, with_objects))
+    edges = find_outside_values(function, *_list_objects(function, args, kwargs, objects))
     with _start_capture(name) as capture:
         build = _make_builder(name, function(*positional, **named), outputs)
         for copied in replacer.copies:
@@ -157,32 +158,32 @@ def name_inputs(name: str, arguments: Sequence[Argument], donated: DonatedParame
 
 
 def _list_objects(
-    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object], with_objects: bool
+    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object], objects: Objects
 ) -> tuple[dict[str, object], list[object]]:
     """Return the arguments that are no inputs, by parameter, and others that trees hold, with the classes of these."""
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     names = () if code is None else code.co_varnames[: code.co_argcount]
     names = names[1:] if isinstance(function, MethodType) else names
     named = {**{names[n] if n < len(names) else f"args[{n}]": value for n, value in enumerate(args)}, **kwargs}
-    objects: dict[str, object] = {}
+    whole: dict[str, object] = {}
     inside: list[object] = []
     for name, value in named.items():
         if not is_leaf(value):
-            parts = take_apart(value, with_objects=with_objects)
+            parts = take_apart(value, objects=objects)
             if parts is None:
-                objects[name] = value
+                whole[name] = value
             else:
-                inside += _iter_objects(value, parts, with_objects)
-    return objects, inside
+                inside += _iter_objects(value, parts, objects)
+    return whole, inside
 
 
-def _iter_objects(tree: object, parts: Parts, with_objects: bool) -> Iterator[object]:
+def _iter_objects(tree: object, parts: Parts, objects: Objects) -> Iterator[object]:
     if parts.is_object:
         yield type(tree)
     for item in parts.items:
-        inner = None if is_leaf(item) else take_apart(item, with_objects=with_objects)
+        inner = None if is_leaf(item) else take_apart(item, objects=objects)
         if inner is not None:
-            yield from _iter_objects(item, inner, with_objects)
+            yield from _iter_objects(item, inner, objects)
         elif not is_leaf(item):
             yield item
 
@@ -218,7 +219,7 @@ def _list_content(tree: object) -> dict[object, object]:
         return dict(enumerate(cast("list[object]", tree)))
     if isinstance(tree, dict):
         return dict(cast("dict[object, object]", tree))
-    return dict[object, object](list_attributes(tree))
+    return {**list_attributes(tree)}
 
 
 class _Replacer:
@@ -229,8 +230,8 @@ class _Replacer:
         copies: the lists, dicts and objects that were copied.
     """
 
-    def __init__(self, given: Sequence[Tensor | UOp], binds: Mapping[UOp, UOp], with_objects: bool) -> None:
-        self._binds, self._with_objects = binds, with_objects
+    def __init__(self, given: Sequence[Tensor | UOp], binds: Mapping[UOp, UOp], objects: Objects) -> None:
+        self._binds, self._objects = binds, objects
         tensors = [value for value in given if isinstance(value, Tensor)]
         self.placeholders = [_make_placeholder(t, binds) if t.size != 0 else None for t in tensors]
         self.copies: list[_Copy] = []
@@ -240,7 +241,7 @@ class _Replacer:
         self._is_each_once = len({id(t.content) for t in tensors}) == len(tensors)
 
     def replace(self, value: object) -> object:
-        parts = take_apart(value, with_objects=self._with_objects)
+        parts = take_apart(value, objects=self._objects)
         if parts is not None:
             if parts.is_object and not parts.items:
                 return value
@@ -251,7 +252,7 @@ class _Replacer:
         if isinstance(value, UOp):
             return value.substitute(self._binds)
         if not isinstance(value, Tensor):
-            return self._take_next() if hasattr(value, "__array_interface__") else value
+            return self._take_next() if is_array(value) else value
         if not self._is_each_once:
             return self._take_next()
         key = id(value.content)

@@ -9,7 +9,7 @@ from typing import cast
 from svod_ir import UOp
 from svod_ir.sizes import unbind
 
-__all__ = ["Identity", "is_plain", "key_of"]
+__all__ = ["Identity", "is_array", "is_plain", "key_of"]
 
 
 class Identity:
@@ -35,6 +35,12 @@ class Identity:
 
     def __hash__(self) -> int:
         return self._hash
+
+
+def is_array(value: object) -> bool:
+    """Whether a value is an array of numpy or has numpy's array interface."""
+    # Of the class: an object with a `__getattr__` of its own would be asked in each call.
+    return hasattr(type(value), "__array_interface__")
 
 
 def is_plain(value: object) -> bool:

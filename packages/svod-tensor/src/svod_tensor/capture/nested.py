@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from enum import Enum
+from enum import Enum, IntEnum
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 from svod_dtype import DType
 from svod_ir import UOp
 from svod_tensor.capture.attribute_changes import is_observed_class
-from svod_tensor.capture.keys import Identity, is_plain, key_of
+from svod_tensor.capture.keys import Identity, is_array, is_plain, key_of
 from svod_tensor.ops.base import TensorBase
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = ["Parts", "has_objects", "list_attributes", "list_items", "register_pytree_node", "take_apart"]
+__all__ = ["Objects", "Parts", "has_objects", "list_attributes", "list_items", "register_pytree_node", "take_apart"]
 
 T = TypeVar("T")
 
@@ -34,6 +34,18 @@ _HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that a program define
 # What is in a value: tensors, or objects of which nothing is known.
 _HAS_INPUTS: Final = 1
 _HAS_OPAQUE: Final = 2
+
+
+class Objects(IntEnum):
+    """Which objects are trees.
+
+    A captured function takes objects of observed classes, such as networks, as they are: to check all their attributes takes one
+    comparison, and to flatten a network of a hundred parameters in each call would take longer than many a network.
+    """
+
+    NONE = 0
+    UNOBSERVED = 1
+    ALL = 2
 
 
 class Parts(NamedTuple):
@@ -94,8 +106,8 @@ def register_pytree_node(
     _registered[nodetype] = _Registered(flatten_func, unflatten_func)
 
 
-def take_apart(value: object, *, with_objects: bool = True) -> Parts | None:
-    """Return the parts of a tree; None for anything else, and for objects unless `with_objects`."""
+def take_apart(value: object, *, objects: Objects = Objects.ALL) -> Parts | None:
+    """Return the parts of a tree; None for anything else. Of objects, those that `objects` says are trees."""
     kind: type = type(value)
     if kind in _registered:
         return _flatten_registered(kind, value)
@@ -106,7 +118,7 @@ def take_apart(value: object, *, with_objects: bool = True) -> Parts | None:
     if _is_dict(value):
         keys = tuple(value)
         return Parts(tuple(f"[{k!r}]" for k in keys), tuple(value.values()), (dict, keys), _get_dict_build(keys))
-    split = _split(value, ()) if with_objects else None
+    split = _split(value, (), objects)
     if split is None:
         return None
     names = tuple(split.items)
@@ -119,7 +131,9 @@ def take_apart(value: object, *, with_objects: bool = True) -> Parts | None:
     )
 
 
-def list_items(value: object, *, with_objects: bool = True) -> tuple[tuple[object, ...], Collection[object]] | None:
+def list_items(
+    value: object, *, objects: Objects = Objects.ALL
+) -> tuple[tuple[object, ...], Collection[object]] | None:
     """Return the kind and the items of `take_apart`: all that a signature needs, at each call."""
     kind: type = type(value)
     if kind in _registered:
@@ -129,13 +143,13 @@ def list_items(value: object, *, with_objects: bool = True) -> tuple[tuple[objec
         return (kind, len(value)), value
     if _is_dict(value):
         return (dict, tuple(value)), value.values()
-    split = _split(value, ()) if with_objects else None
+    split = _split(value, (), objects)
     return None if split is None else (_get_object_kind(kind, split), split.items.values())
 
 
 def has_objects(value: object) -> bool:
-    """Whether a value is, or holds, an object that is a tree."""
-    parts = take_apart(value)
+    """Whether an argument of a captured function is, or holds, an object that is a tree."""
+    parts = take_apart(value, objects=Objects.UNOBSERVED)
     return parts is not None and (parts.is_object or any(map(has_objects, parts.items)))
 
 
@@ -179,44 +193,46 @@ def _is_always_tree(kind: type) -> bool:
     return hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__attrs_attrs__") or is_observed_class(kind)
 
 
-def _split(value: object, above: tuple[object, ...]) -> _Split | None:
+def _split(value: object, above: tuple[object, ...], objects: Objects) -> _Split | None:
     """Split the attributes of an object that is a tree; `above` are the objects around it, which it must not hold."""
     kind: type = type(value)
-    if _is_opaque(kind) or any(outer is value for outer in above):
+    if objects is Objects.NONE or _is_opaque(kind) or any(outer is value for outer in above):
+        return None
+    if objects is Objects.UNOBSERVED and is_observed_class(kind):
         return None
     items: dict[str, object] = {}
     static: dict[str, object] = {}
     above, is_always_tree = (*above, value), _is_always_tree(kind)
     for name, attribute in list_attributes(value).items():
-        content = _find_content(attribute, above)
+        content = _find_content(attribute, above, objects)
         if content & _HAS_OPAQUE and not is_always_tree:
             return None
         (items if content & _HAS_INPUTS else static)[name] = attribute
     return _Split(items, static) if items or static else None
 
 
-def _find_content(value: object, above: tuple[object, ...]) -> int:
+def _find_content(value: object, above: tuple[object, ...], objects: Objects) -> int:
     """Find out whether there are tensors in a value, and objects of which nothing is known."""
-    if isinstance(value, (TensorBase, UOp)) or hasattr(value, "__array_interface__"):
+    if isinstance(value, (TensorBase, UOp)) or is_array(value):
         return _HAS_INPUTS
     if is_plain(value) or isinstance(value, (DType, Enum, type)):
         return 0
     if _is_sequence(value):
-        return _join_contents(value, above)
+        return _join_contents(value, above, objects)
     if _is_dict(value):
-        return _join_contents(value.values(), above)
+        return _join_contents(value.values(), above, objects)
     if type(value) in _registered:
-        return _join_contents(_flatten_registered(type(value), value).items, above)
-    split = _split(value, above)
+        return _join_contents(_flatten_registered(type(value), value).items, above, objects)
+    split = _split(value, above, objects)
     if split is None:
         return _HAS_OPAQUE
     return _HAS_INPUTS if split.items else 0
 
 
-def _join_contents(values: Iterable[object], above: tuple[object, ...]) -> int:
+def _join_contents(values: Iterable[object], above: tuple[object, ...], objects: Objects) -> int:
     content = 0
     for value in values:
-        content |= _find_content(value, above)
+        content |= _find_content(value, above, objects)
     return content
 
 
@@ -232,7 +248,7 @@ def _make_key(value: object) -> object:
         return (dict, *((key, _make_key(item)) for key, item in value.items()))
     if is_plain(value):
         return key_of(value)
-    split = _split(value, ())
+    split = _split(value, (), Objects.UNOBSERVED)
     return Identity(value) if split is None else _get_object_kind(type(value), split)
 
 

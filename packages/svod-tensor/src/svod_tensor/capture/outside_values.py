@@ -30,7 +30,7 @@ from typing import Final, NamedTuple, cast
 from svod_ir import UOp
 from svod_tensor.capture.access_paths import CodeAccess, Root, Step, analyze_code
 from svod_tensor.capture.attribute_changes import is_observed
-from svod_tensor.capture.keys import is_plain
+from svod_tensor.capture.keys import is_array, is_plain
 from svod_tensor.tensor import Tensor
 
 __all__ = ["MISSING", "Edge", "find_outside_values", "get_entries", "is_leaf", "list_elements", "read_cell"]
@@ -398,9 +398,7 @@ def _is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
 
 def is_leaf(value: object) -> bool:
     """Whether nothing of a program's state is reachable from `value`."""
-    return (
-        value is MISSING or isinstance(value, (Tensor, UOp)) or is_plain(value) or hasattr(value, "__array_interface__")
-    )
+    return value is MISSING or isinstance(value, (Tensor, UOp)) or is_plain(value) or is_array(value)
 
 
 def _iter_named(container: object, name: str) -> Iterator[tuple[str, object]]:

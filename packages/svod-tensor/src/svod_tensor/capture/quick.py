@@ -16,8 +16,8 @@ from svod_device import Buffer
 from svod_ir import Op
 from svod_runtime import Lending
 from svod_tensor._scopes import current_scope
-from svod_tensor.capture.keys import is_plain
-from svod_tensor.capture.nested import list_items
+from svod_tensor.capture.keys import is_array, is_plain
+from svod_tensor.capture.nested import Objects, list_items
 from svod_tensor.cells import writing
 from svod_tensor.cells.cell import Cell
 from svod_tensor.ops.base import set_content
@@ -153,4 +153,4 @@ def _is_identified(value: object) -> bool:
     """Whether an argument that is no tensor is the same whenever it is the same object."""
     if is_plain(value):
         return True
-    return list_items(value) is None and not hasattr(value, "__array_interface__")
+    return list_items(value, objects=Objects.UNOBSERVED) is None and not is_array(value)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias, TypeGuard
 
 from svod_ir import Op, UOp
-from svod_tensor.capture.keys import key_of
-from svod_tensor.capture.nested import list_items, take_apart
+from svod_tensor.capture.keys import is_array, key_of
+from svod_tensor.capture.nested import Objects, list_items, take_apart
 from svod_tensor.tensor import Tensor
 
 __all__ = [
@@ -45,13 +45,13 @@ class Argument(NamedTuple):
         return f"args[{self.root}]{self.place}" if isinstance(self.root, int) else f"{self.root}{self.place}"
 
 
-def read_arguments(args: Sequence[object], kwargs: Mapping[str, object], *, with_objects: bool = True) -> Signature:
+def read_arguments(args: Sequence[object], kwargs: Mapping[str, object], *, objects: Objects) -> Signature:
     """Return the signature of a call. Every call of a captured function comes through here.
 
     Args:
         args: its arguments.
         kwargs: its arguments by name.
-        with_objects: whether objects are trees; otherwise they are known by their identity.
+        objects: which objects are trees; the others are known by their identity.
 
     Returns:
         what is equal for calls that one plan serves; tensors and bound variables, in order. A tensor that is in trees twice is one
@@ -59,7 +59,7 @@ def read_arguments(args: Sequence[object], kwargs: Mapping[str, object], *, with
     """
     key: list[object] = [len(args)]
     inputs: list[Tensor | UOp] = []
-    reader = _Reader(key, inputs, with_objects)
+    reader = _Reader(key, inputs, objects)
     for value in args:
         if isinstance(value, Tensor):
             inputs.append(value)
@@ -75,15 +75,15 @@ def read_arguments(args: Sequence[object], kwargs: Mapping[str, object], *, with
 
 
 def describe_arguments(
-    args: Sequence[object], kwargs: Mapping[str, object], *, with_objects: bool = True
+    args: Sequence[object], kwargs: Mapping[str, object], *, objects: Objects
 ) -> tuple[Argument, ...]:
     """Return the parts of a signature, for display."""
     arguments: list[Argument] = []
     named = [*enumerate(args), *kwargs.items()]
-    has_trees = any(list_items(value, with_objects=with_objects) is not None for _, value in named)
+    has_trees = any(list_items(value, objects=objects) is not None for _, value in named)
     seen: set[int] | None = set() if has_trees else None
     for root, value in named:
-        _describe(value, root, "", arguments, seen, with_objects)
+        _describe(value, root, "", arguments, seen, objects)
     return tuple(arguments)
 
 
@@ -102,7 +102,7 @@ def get_reason(new: Sequence[Argument], known: Sequence[tuple[Sequence[Argument]
 
 def find_array(value: object) -> Tensor | None:
     """A tensor on the memory of a numpy array; None for anything else."""
-    if not hasattr(value, "__array_interface__"):
+    if not is_array(value):
         return None
     import numpy as np
 
@@ -112,10 +112,10 @@ def find_array(value: object) -> Tensor | None:
 class _Reader:
     """Reads arguments into a key and a list of inputs."""
 
-    __slots__ = ("_inputs", "_key", "_with_objects", "has_trees")
+    __slots__ = ("_inputs", "_key", "_objects", "has_trees")
 
-    def __init__(self, key: list[object], inputs: list[Tensor | UOp], with_objects: bool) -> None:
-        self._key, self._inputs, self._with_objects = key, inputs, with_objects
+    def __init__(self, key: list[object], inputs: list[Tensor | UOp], objects: Objects) -> None:
+        self._key, self._inputs, self._objects = key, inputs, objects
         self.has_trees = False
 
     def read(self, value: object) -> None:
@@ -123,7 +123,7 @@ class _Reader:
             self._inputs.append(value)
             self._key.append(value.content.form)
             return
-        tree = list_items(value, with_objects=self._with_objects)
+        tree = list_items(value, objects=self._objects)
         if tree is not None:
             self.has_trees = True
             kind, items = tree
@@ -166,14 +166,14 @@ def _key_of(value: object) -> tuple[object, ...]:
 
 
 def _describe(
-    value: object, root: int | str, place: str, found: list[Argument], seen: set[int] | None, with_objects: bool
+    value: object, root: int | str, place: str, found: list[Argument], seen: set[int] | None, objects: Objects
 ) -> None:
-    parts = None if isinstance(value, Tensor) else take_apart(value, with_objects=with_objects)
+    parts = None if isinstance(value, Tensor) else take_apart(value, objects=objects)
     if parts is not None:
         text = f"{type(value).__name__} of {', '.join(parts.names) or 'nothing'}"
         found.append(Argument(root, place, text, parts.kind))
         for name, item in zip(parts.names, parts.items, strict=True):
-            _describe(item, root, f"{place}{name}", found, seen, with_objects)
+            _describe(item, root, f"{place}{name}", found, seen, objects)
         return
     value = _as_tensor(value)
     is_input = _is_input(value)
