@@ -189,6 +189,43 @@ def test_a_layer_gives_the_outputs_the_gradients_and_the_buffers_of_torch(case: 
         check_close(dict(ours.named_buffers())[name].numpy(), buffer, case.atol, name)
 
 
+@pytest.mark.parametrize("is_trained", [True, False])
+@pytest.mark.parametrize(
+    ("name", "args", "shape"),
+    [
+        ("BatchNorm1d", (3,), (1, 3)),
+        ("BatchNorm1d", (3,), (1, 3, 2)),
+        ("BatchNorm1d", (3,), (0, 3)),
+        ("BatchNorm2d", (3, 1e-5, 0.1, True, False), (1, 3, 1, 1)),
+        ("InstanceNorm1d", (3,), (3, 1)),
+        ("InstanceNorm1d", (3,), (2, 3, 1)),
+        ("InstanceNorm2d", (3, 1e-5, 0.1, False, True), (2, 3, 1, 1)),
+        ("GroupNorm", (3, 3), (1, 3)),
+        ("GroupNorm", (1, 3), (1, 3)),
+        ("GroupNorm", (3, 3), (1, 3, 2)),
+    ],
+    ids=str,
+)
+def test_a_variance_of_one_value_is_an_error_where_it_is_one_in_torch(
+    name: str, args: tuple[Any, ...], shape: tuple[int, ...], is_trained: bool
+):
+    theirs, ours = getattr(tnn, name)(*args).train(is_trained), getattr(nn, name)(*args).train(is_trained)
+    message = None
+    try:
+        theirs(torch.ones(shape))
+    except ValueError as error:
+        message = str(error).split(",")[0].lower().removesuffix(" when training")
+    if message is None:
+        ours(Tensor.ones(shape))
+    else:
+        with pytest.raises(ValueError, match=message):
+            ours(Tensor.ones(shape))
+    for key, buffer in theirs.named_buffers():
+        # torch counts empty batches, and does not average them.
+        if key != "num_batches_tracked":
+            check_close(dict(ours.named_buffers())[key].numpy(), buffer, 1e-6, key)
+
+
 ATTENTION = [
     ({}, {}, "self"),
     ({"batch_first": True}, {"is_causal": True}, "self"),
