@@ -178,8 +178,14 @@ class Module:
         """The parameters that are not frozen, by name: gradients and the state of optimizers have the same keys."""
         for module in self.modules():
             depend_on("the frozen parameters of a module", module._list_frozen)
-        frozen = {id(p.tensor) for p in self._iter_places() if p.local in p.owner._frozen}
-        return {name: tensor for name, tensor in self.named_parameters() if id(tensor) not in frozen}
+        return self._find_trainable()
+
+    def _find_trainable(self) -> dict[str, Tensor]:
+        """The same, on which no captured function depends."""
+        parameters = [p for p in self._iter_places() if p.is_parameter]
+        frozen = {id(p.tensor) for p in parameters if p.local in p.owner._frozen}
+        named = _iter_once((p.name, p.tensor) for p in parameters)
+        return {name: tensor for name, tensor in named if id(tensor) not in frozen}
 
     def _iter_modules(self, prefix: str, above: tuple[int, ...]) -> Iterator[tuple[str, Module]]:
         yield prefix, self
@@ -191,8 +197,12 @@ class Module:
 
     def _iter_members(self, kinds: tuple[type, ...]) -> Iterator[tuple[str, object]]:
         for name, value in list(vars(self).items()):
-            if not name.startswith("_"):
-                yield from iter_leaves(value, kinds, name)
+            if name.startswith("_"):
+                continue
+            if isinstance(value, kinds):
+                yield name, value
+            elif isinstance(value, (list, tuple, dict)):
+                yield from iter_leaves(cast("object", value), kinds, name)
 
     def _iter_places(self) -> Iterator[_Place]:
         for prefix, module in self._iter_modules("", ()):
