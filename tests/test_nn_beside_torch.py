@@ -332,6 +332,22 @@ def _seed(name: str, number: int) -> dict[str, Generator]:
     return {} if "Norm" in name else {"generator": Generator(number)}
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_states_and_parameters_of_torch_are_loaded_as_they_are(dtype: str):
+    theirs = tnn.Linear(4, 3).to(getattr(torch, dtype))
+    for state in (theirs.state_dict(), dict(theirs.named_parameters())):
+        ours = nn.Linear(4, 3).load_state_dict(state)
+        for name, parameter in theirs.named_parameters():
+            check_close(dict(ours.named_parameters())[name].numpy(), parameter.detach().float(), 0, name)
+    found = Tensor(theirs.weight)
+    assert str(found.dtype) == dtype
+    with torch.no_grad():
+        wanted = theirs.weight.float().tolist()
+        theirs.weight.zero_()
+    assert found.cast("float32").tolist() == wanted
+    assert Tensor(theirs.weight * 1).shape == (3, 4)
+
+
 def test_a_checkpoint_of_torch_loads_and_trains_to_the_same_weights(tmp_path: Path):
     safetensors = pytest.importorskip("safetensors.torch")
     torch.manual_seed(3)

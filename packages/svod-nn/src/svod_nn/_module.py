@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, cast
 
 from svod_nn._error_notes import add_module, find_wrong_argument
 from svod_nn._foreign_names import find_module_attribute
+from svod_nn._state import load_tensors
 from svod_nn._walk import exchange_leaves, iter_leaves
-from svod_nn.errors import LayerArgumentError, ParameterNameError, StateDictError
+from svod_nn.errors import LayerArgumentError, ParameterNameError
 from svod_tensor import DType, Tensor, depend_on, is_tracking_origins, scope
 
 __all__ = ["Module"]
@@ -288,17 +289,7 @@ class Module:
         Raises:
             StateDictError: if names are missing or unexpected, or a shape is another one.
         """
-        own = self.state_dict()
-        missing = [name for name in own if name not in state] if strict else []
-        unexpected = [name for name in state if name not in own] if strict else []
-        shared = [name for name in own if name in state]
-        given = {n: v if isinstance(v := state[n], Tensor) else Tensor(v) for n in shared}
-        shapes = {n: (own[n].shape, given[n].shape) for n in shared if own[n].shape != given[n].shape}
-        if missing or unexpected or shapes:
-            raise StateDictError(module=type(self).__name__, missing=missing, unexpected=unexpected, shapes=shapes)
-        for name in shared:
-            own[name].assign(_fit(given[name], own[name]))
-        Tensor.realize_batch([own[name] for name in shared])
+        load_tensors(type(self).__name__, self.state_dict(), state, strict=strict)
         return self
 
     def to(self, device: str) -> Self:
@@ -380,12 +371,3 @@ def _iter_once(named: Iterator[tuple[str, Tensor]]) -> Iterator[tuple[str, Tenso
         if id(tensor) not in seen:
             seen.add(id(tensor))
             yield name, tensor
-
-
-def _fit(value: Tensor, target: Tensor) -> Tensor:
-    """A value as an assignment to a tensor takes it."""
-    sharding = target.sharding
-    if sharding is not None:
-        return value.cast(target.dtype).shard(sharding.devices, sharding.axis)
-    device = target.device
-    return (value.to(device) if isinstance(device, str) else value).cast(target.dtype)

@@ -48,6 +48,7 @@ class StateDictError(UserError, ValueError):
         notes += [
             f"{name} has shape {found}, not {wanted}" for name, (wanted, found) in list(shapes.items())[:_N_SHOWN]
         ]
+        notes += [f"{len(shapes) - _N_SHOWN} more have other shapes"] if len(shapes) > _N_SHOWN else []
         hint = None if shapes else "load_state_dict(..., strict=False) leaves out what is missing or unexpected"
         super().__init__(f"the state does not fit {module}", notes=tuple(notes), hint=hint)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from svod_nn._module import Module
+from svod_nn._state import load_tensors
 from svod_nn.errors import LayerArgumentError
-from svod_nn.optimizers.tensors import Parameters, check_parameters, load_tensors, name_tensors, widen
+from svod_nn.optimizers.tensors import Parameters, check_parameters, name_tensors, widen
 from svod_tensor import Tensor, float32, int32
 
 __all__ = ["MovingAverage", "WeightMean"]
@@ -61,7 +63,7 @@ class _Average:
         """The averages and their number, under one name each."""
         return {"count": self._count, **{f"averages.{name}": average for name, average in self._averages.items()}}
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state_dict` gave.
 
         Raises:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 from svod_nn._foreign_names import find_optimizer_attribute
 from svod_nn._module import Module
+from svod_nn._state import load_tensors, place_like
 from svod_nn._walk import exchange_leaves
 from svod_nn.errors import LayerArgumentError
 from svod_nn.optimizers.groups import Group, make_groups
@@ -15,9 +16,7 @@ from svod_nn.optimizers.tensors import (
     Parameters,
     check_gradient_names,
     check_parameters,
-    load_tensors,
     name_tensors,
-    place_like,
     widen,
 )
 from svod_tensor import Tensor, float64, int32
@@ -165,7 +164,7 @@ class Optimizer:
         """All that is kept, under one name each: `svod_tensor.save_safetensors` writes it. The options are not in it."""
         return _list_tensors(self._state)
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state_dict` gave, such as `svod_tensor.load_safetensors` reads.
 
         Raises:

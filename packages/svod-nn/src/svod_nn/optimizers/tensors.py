@@ -7,11 +7,11 @@ from typing import Any, TypeAlias, cast
 
 from svod_nn._module import Module
 from svod_nn._walk import iter_leaves
-from svod_nn.errors import GradientNameError, MissingGradientError, ParametersChangedError, StateDictError
+from svod_nn.errors import GradientNameError, MissingGradientError, ParametersChangedError
 from svod_tensor import Tensor, bfloat16, float16, float32
 
 __all__ = [
-    "Parameters", "check_gradient_names", "check_parameters", "load_tensors", "name_tensors", "place_like", "widen",
+    "Parameters", "check_gradient_names", "check_parameters", "name_tensors", "widen",
 ]  # fmt: skip
 
 Parameters: TypeAlias = Module | Mapping[str, Any] | Iterable[Any] | Tensor
@@ -72,30 +72,3 @@ def check_gradient_names(
 def widen(tensor: Tensor) -> Tensor:
     """A tensor of 16 bits in float32: small changes of it would be lost."""
     return tensor.cast(float32) if tensor.dtype in (float16, bfloat16) else tensor
-
-
-def place_like(value: Tensor, like: Tensor) -> Tensor:
-    """A tensor where another one is: spread as that is if it has its shape, else whole on each of its devices."""
-    sharding = like.sharding
-    if sharding is None:
-        return value if value.device == like.device else value.to(str(like.device))
-    axis = sharding.axis if value.shape == like.shape else None
-    found = value.sharding
-    if found is not None and (found.devices, found.axis) == (sharding.devices, axis):
-        return value
-    return value.shard(sharding.devices, axis)
-
-
-def load_tensors(owner: str, own: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None:
-    """Assign to the tensors that something has those of a state with the same names.
-
-    Raises:
-        StateDictError: if names or shapes differ; nothing is assigned then.
-    """
-    missing, unexpected = [n for n in own if n not in state], [n for n in state if n not in own]
-    shapes = {n: (own[n].shape, state[n].shape) for n in own if n in state and own[n].shape != state[n].shape}
-    if missing or unexpected or shapes:
-        raise StateDictError(module=owner, missing=missing, unexpected=unexpected, shapes=shapes)
-    for name, tensor in own.items():
-        tensor.assign(place_like(state[name], tensor).cast(tensor.dtype))
-    Tensor.realize_batch(list(own.values()))
