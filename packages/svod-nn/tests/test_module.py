@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import pickle
 from pathlib import Path
 from typing import NamedTuple
@@ -9,7 +10,17 @@ import pytest
 
 import svod_nn as nn
 from svod_nn.errors import LayerArgumentError, ParameterNameError, StateDictError
-from svod_tensor import DType, Tensor, bfloat16, float32, jit, load_safetensors, save_safetensors, track_origins
+from svod_tensor import (
+    DType,
+    Tensor,
+    bfloat16,
+    float16,
+    float32,
+    jit,
+    load_safetensors,
+    save_safetensors,
+    track_origins,
+)
 from svod_tensor.errors import UserError
 
 
@@ -199,6 +210,63 @@ def test_all_names_and_shapes_that_do_not_fit_are_counted_in_one_error():
         *(f"  note: {n}.weight has shape (2, 3), not (2, 2)" for n in range(8)),
         "  note: 2 more have other shapes",
     ]
+
+
+class Keeper(nn.Module):
+    """Keeps values of its forward pass in attributes, new ones and lists."""
+
+    buffer_names = ("total",)
+
+    def __init__(self):
+        self.weight = Tensor.ones(2).realize()
+        self.inner, self.states, self.last, self.total = None, [], None, None
+
+    def forward(self, x: Tensor, error: Exception | None = None) -> Tensor:
+        if self.inner is None:
+            self.inner = Block(2)
+        self.last = self.inner(x) * self.weight
+        self.states.append(self.last)
+        self.extra = {"mean": x.mean(), "count": Tensor(len(self.states))}
+        self.total = x.sum(axis=0).detach()
+        if error is not None:
+            raise error
+        return self.last
+
+
+def list_roles(model: nn.Module) -> tuple[list[str], list[str]]:
+    return [name for name, _ in model.named_parameters()], [name for name, _ in model.named_buffers()]
+
+
+def test_a_tensor_that_forward_adds_is_neither_a_parameter_nor_a_buffer():
+    model, x = Keeper(), Tensor.ones(3, 2)
+    # A module that `forward` makes has its parameters, and a buffer that the class declares is one.
+    roles = ["weight", "inner.weight"], ["total", "inner.mean", "inner.count"]
+    model(x)
+    assert list_roles(model) == roles
+    model(x)
+    with pytest.raises(ArithmeticError):
+        model(x, ArithmeticError())
+    assert list_roles(model) == roles
+    assert list(model.state_dict()) == ["weight", "total", "inner.weight", "inner.mean", "inner.count"]
+    optimizer = nn.SGD(model)
+    _, gradients = nn.value_and_grad(model, lambda model, x: model(x).sum())(x)
+    optimizer.update(gradients)
+    assert set(gradients) == set(roles[0])
+    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert list_roles(copied) == roles
+    last = model.last
+    assert list_roles(model.cast("float16")) == roles
+    assert model.last is last and model.weight.dtype == float16
+
+
+def test_an_attribute_that_is_set_outside_of_forward_is_a_parameter_again():
+    model, x = Keeper(), Tensor.ones(3, 2)
+    model(x)
+    model.last, model.states = Tensor.ones(2), [Tensor.ones(1)]
+    assert list_roles(model)[0] == ["weight", "states.0", "last", "inner.weight"]
+    # Parameters that `forward` replaces or adds to stay what they are.
+    model(x)
+    assert list_roles(model)[0] == ["weight", "states.0", "last", "inner.weight"]
 
 
 def test_floats_are_cast_and_integers_stay():

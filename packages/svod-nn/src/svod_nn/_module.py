@@ -46,7 +46,8 @@ class Module:
     A tensor of floats that is an attribute is a parameter, and the attribute's name is its name; tensors of other dtypes, and
     those whose attributes `buffer_names` lists, are buffers: they belong to the state, and nothing is derived by them. Modules
     in attributes, and tensors and modules in lists, tuples and dicts of any depth, are found too: `layers.0.weight` is the weight
-    of the first module of the list `layers`. Attributes that begin with an underscore are nobody's business.
+    of the first module of the list `layers`. Attributes that begin with an underscore are nobody's business, and a tensor that `forward`
+    adds to the attributes of its module is neither a parameter nor a buffer.
 
     Attributes:
         buffer_names: the attributes whose tensors are buffers.
@@ -87,6 +88,8 @@ class Module:
     buffer_names: ClassVar[tuple[str, ...]] = ()
     _training: bool = True
     _frozen: frozenset[str] = frozenset()
+    # The paths of the tensors that `forward` added, as in `last` or `states.0`.
+    _added: frozenset[str] = frozenset()
 
     forward: Callable[..., Any]
 
@@ -95,6 +98,7 @@ class Module:
 
         An error is noted to be that of the innermost module, with its path, as in `in the module layers.0: Linear(...)`.
         """
+        before, added = self._list_paths(), self._added
         try:
             if is_tracking_origins():
                 with self._enter():
@@ -108,6 +112,18 @@ class Module:
                     raise wrong from error
             add_module(error, self)
             raise
+        finally:
+            self._mark_added(before - added)
+
+    def _list_paths(self) -> set[str]:
+        return {path for path, _ in self._iter_members((Tensor,))}
+
+    def _mark_added(self, before: set[str]) -> None:
+        """Mark the tensors of this module that are at other paths than before as values that `forward` keeps."""
+        paths = self._list_paths() - before
+        added = frozenset(path for path in paths if path.split(".")[0] not in self.buffer_names)
+        if added != self._added:
+            object.__setattr__(self, "_added", added)
 
     @contextmanager
     def _enter(self) -> Generator[None]:
@@ -144,6 +160,10 @@ class Module:
                     hint=f"write model.{name} = Tensor(array), or load_state_dict, which takes arrays",
                 )
             object.__setattr__(self, name, value)
+            if self._added:
+                # Whatever is set outside of `forward` has the role that its dtype gives it; inside, the marks are set at the end.
+                kept = frozenset(path for path in self._added if path.split(".")[0] != name)
+                object.__setattr__(self, "_added", kept)
 
     # What there is.
 
@@ -208,6 +228,8 @@ class Module:
     def _iter_places(self) -> Iterator[_Place]:
         for prefix, module in self._iter_modules("", ()):
             for local, found in module._iter_members((Tensor,)):
+                if local in module._added:
+                    continue
                 yield _Place(f"{prefix}.{local}" if prefix else local, module, local, cast("Tensor", found))
 
     # Modes. A captured step is captured anew where they have changed.
@@ -317,7 +339,7 @@ class Module:
 
     def _exchange(self, exchange: Callable[[Tensor], Tensor]) -> Self:
         images = {id(tensor): exchange(tensor) for tensor in self.state_dict().values()}
-        _put(self, lambda tensor: images[id(tensor)])
+        _put(self, lambda tensor: images.get(id(tensor), tensor))
         return self
 
     @contextmanager
