@@ -20,6 +20,12 @@ EXAMPLES = {
         "  hint: give the optimizer the model itself, as in AdamW(model), and update with what value_and_grad of this model gave",
         LookupError,
     ),
+    "EmptyParameterError": (
+        {"shape": (3, 2)},
+        "a parameter of shape (3, 2) has no values: it was made in init_empty_weights() and never loaded\n"
+        "  hint: call model.load_state_dict(state) first, or make the model outside of init_empty_weights()",
+        RuntimeError,
+    ),
     "MissingGradientError": (
         {"optimizer": "SGD", "names": ["head.weight", "head.bias"]},
         "SGD has no gradients for the parameters head.weight, head.bias\n"

@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, cast
 
+from svod_nn._empty import realize_values
 from svod_nn._error_notes import add_module, find_wrong_argument
 from svod_nn._foreign_names import find_module_attribute
 from svod_nn._state import load_tensors
@@ -331,14 +332,15 @@ class Module:
         A batch that is split over the same devices (`x.shard(devices, axis=0)`) is computed on all of them, and gradients are
         added up over them.
         """
-        return self._exchange(lambda tensor: tensor.shard(devices).realize())
+        return self._exchange(lambda tensor: tensor.shard(devices))
 
     def cast(self, dtype: DType | str) -> Self:
         """Put parameters and buffers of floats in another dtype in their place: make optimizers afterwards."""
-        return self._exchange(lambda tensor: tensor.cast(dtype).realize() if tensor.dtype.is_float else tensor)
+        return self._exchange(lambda tensor: tensor.cast(dtype) if tensor.dtype.is_float else tensor)
 
     def _exchange(self, exchange: Callable[[Tensor], Tensor]) -> Self:
         images = {id(tensor): exchange(tensor) for tensor in self.state_dict().values()}
+        realize_values(list(images.values()))
         _put(self, lambda tensor: images.get(id(tensor), tensor))
         return self
 

@@ -6,6 +6,7 @@ UserError
 ├── GradientNameError (LookupError)       gradients that belong to no parameter of the optimizer
 ├── MissingGradientError (LookupError)    parameters of the optimizer without gradients
 ├── ParametersChangedError (RuntimeError) a model whose parameters are others than when the optimizer was made
+├── EmptyParameterError (RuntimeError)    a parameter that is read before it was loaded
 ├── LayerArgumentError (ValueError)       arguments that no layer, loss or optimizer can be made of
 └── RunError (ValueError)                 a file that is not the state of this run
 """
@@ -18,8 +19,8 @@ from difflib import get_close_matches
 from svod_tensor.errors import UserError
 
 __all__ = [
-    "GradientNameError", "LayerArgumentError", "MissingGradientError", "ParameterNameError", "ParametersChangedError", "RunError",
-    "StateDictError",
+    "EmptyParameterError", "GradientNameError", "LayerArgumentError", "MissingGradientError", "ParameterNameError",
+    "ParametersChangedError", "RunError", "StateDictError",
 ]  # fmt: skip
 
 _N_SHOWN = 8
@@ -113,6 +114,21 @@ class ParametersChangedError(UserError, RuntimeError):
             f"{owner}: the parameters of the model have changed since it was made",
             notes=tuple(notes),
             hint=f"call cast, to, shard and unfreeze, and exchange layers, before; or make a new one now: {owner}(model, ...)",
+        )
+
+
+class EmptyParameterError(UserError, RuntimeError):
+    """A parameter without values, of a model that was made in `init_empty_weights`, which is read before it was loaded.
+
+    Attributes:
+        shape: of the parameter.
+    """
+
+    def __init__(self, *, shape: Sequence[int]) -> None:
+        self.shape = tuple(shape)
+        super().__init__(
+            f"a parameter of shape {self.shape} has no values: it was made in init_empty_weights() and never loaded",
+            hint="call model.load_state_dict(state) first, or make the model outside of init_empty_weights()",
         )
 
 
