@@ -189,6 +189,43 @@ def test_a_layer_gives_the_outputs_the_gradients_and_the_buffers_of_torch(case: 
         check_close(dict(ours.named_buffers())[name].numpy(), buffer, case.atol, name)
 
 
+@pytest.mark.parametrize("is_trained", [True, False])
+@pytest.mark.parametrize(
+    ("name", "args", "shape"),
+    [
+        ("BatchNorm1d", (3,), (1, 3)),
+        ("BatchNorm1d", (3,), (1, 3, 2)),
+        ("BatchNorm1d", (3,), (0, 3)),
+        ("BatchNorm2d", (3, 1e-5, 0.1, True, False), (1, 3, 1, 1)),
+        ("InstanceNorm1d", (3,), (3, 1)),
+        ("InstanceNorm1d", (3,), (2, 3, 1)),
+        ("InstanceNorm2d", (3, 1e-5, 0.1, False, True), (2, 3, 1, 1)),
+        ("GroupNorm", (3, 3), (1, 3)),
+        ("GroupNorm", (1, 3), (1, 3)),
+        ("GroupNorm", (3, 3), (1, 3, 2)),
+    ],
+    ids=str,
+)
+def test_a_variance_of_one_value_is_an_error_where_it_is_one_in_torch(
+    name: str, args: tuple[Any, ...], shape: tuple[int, ...], is_trained: bool
+):
+    theirs, ours = getattr(tnn, name)(*args).train(is_trained), getattr(nn, name)(*args).train(is_trained)
+    message = None
+    try:
+        theirs(torch.ones(shape))
+    except ValueError as error:
+        message = str(error).split(",")[0].lower().removesuffix(" when training")
+    if message is None:
+        ours(Tensor.ones(shape))
+    else:
+        with pytest.raises(ValueError, match=message):
+            ours(Tensor.ones(shape))
+    for key, buffer in theirs.named_buffers():
+        # torch counts empty batches, and does not average them.
+        if key != "num_batches_tracked":
+            check_close(dict(ours.named_buffers())[key].numpy(), buffer, 1e-6, key)
+
+
 ATTENTION = [
     ({}, {}, "self"),
     ({"batch_first": True}, {"is_causal": True}, "self"),
@@ -293,6 +330,22 @@ def test_first_values_have_the_distributions_of_torch(name: str, args: tuple[int
 
 def _seed(name: str, number: int) -> dict[str, Generator]:
     return {} if "Norm" in name else {"generator": Generator(number)}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
+def test_states_and_parameters_of_torch_are_loaded_as_they_are(dtype: str):
+    theirs = tnn.Linear(4, 3).to(getattr(torch, dtype))
+    for state in (theirs.state_dict(), dict(theirs.named_parameters())):
+        ours = nn.Linear(4, 3).load_state_dict(state)
+        for name, parameter in theirs.named_parameters():
+            check_close(dict(ours.named_parameters())[name].numpy(), parameter.detach().float(), 0, name)
+    found = Tensor(theirs.weight)
+    assert str(found.dtype) == dtype
+    with torch.no_grad():
+        wanted = theirs.weight.float().tolist()
+        theirs.weight.zero_()
+    assert found.cast("float32").tolist() == wanted
+    assert Tensor(theirs.weight * 1).shape == (3, 4)
 
 
 def test_a_checkpoint_of_torch_loads_and_trains_to_the_same_weights(tmp_path: Path):

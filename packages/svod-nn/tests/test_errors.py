@@ -20,6 +20,25 @@ EXAMPLES = {
         "  hint: give the optimizer the model itself, as in AdamW(model), and update with what value_and_grad of this model gave",
         LookupError,
     ),
+    "EmptyParameterError": (
+        {"shape": (3, 2)},
+        "a parameter of shape (3, 2) has no values: it was made in init_empty_weights() and never loaded\n"
+        "  hint: call model.load_state_dict(state) first, or make the model outside of init_empty_weights()",
+        RuntimeError,
+    ),
+    "MissingGradientError": (
+        {"optimizer": "SGD", "names": ["head.weight", "head.bias"]},
+        "SGD has no gradients for the parameters head.weight, head.bias\n"
+        "  hint: freeze parameters that are not trained, as in model.freeze('head.weight'), or make SGD of the others",
+        LookupError,
+    ),
+    "ParametersChangedError": (
+        {"owner": "AdamW", "replaced": ["head.weight"], "added": ["scale"], "removed": ["bias"]},
+        "AdamW: the parameters of the model have changed since it was made\n  note: replaced by other tensors: head.weight\n"
+        "  note: new or no longer frozen: scale\n  note: no longer in the model: bias\n"
+        "  hint: call cast, to, shard and unfreeze, and exchange layers, before; or make a new one now: AdamW(model, ...)",
+        RuntimeError,
+    ),
     "LayerArgumentError": (
         {"name": "Linear", "problem": "no features", "hint": "give some"},
         "Linear: no features\n  hint: give some",

@@ -9,7 +9,7 @@ import pytest
 import svod_nn as nn
 import svod_tensor
 from svod_nn import _foreign_names
-from svod_nn.errors import GradientNameError, LayerArgumentError
+from svod_nn.errors import GradientNameError, LayerArgumentError, MissingGradientError
 from svod_tensor import Tensor, value_and_grad
 from svod_tensor.errors import DerivativeError, MissingNameError
 
@@ -97,7 +97,8 @@ def test_gradients_are_tensors_of_the_parameters():
         optimizer.update(1.5)
     with pytest.raises(GradientNameError, match="no parameter for the gradients of \\(a tensor without a name\\)"):
         optimizer.update(Tensor([1.0]))
-    optimizer.update({})
+    with pytest.raises(MissingGradientError, match=r"^SGD has no gradients for the parameters 0\.weight, 0\.bias\n"):
+        optimizer.update({})
     with pytest.raises(LayerArgumentError, match="gradients are of NoneType"):
         optimizer.apply({"w": Tensor([1.0])}, optimizer.init({"w": Tensor([1.0])}), None)
 

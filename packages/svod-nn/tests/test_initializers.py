@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
+import svod_nn as nn
 from svod_nn import initializers
-from svod_nn.errors import LayerArgumentError
-from svod_tensor import Generator
+from svod_nn.errors import EmptyParameterError, LayerArgumentError
+from svod_tensor import Generator, Tensor, default_generator, jit
 
 SHAPE = (64, 48, 3)
 FAN_IN, FAN_OUT = 48 * 3, 64 * 3
@@ -56,3 +57,51 @@ def test_mistakes_name_what_is_wrong():
         initializers.xavier_uniform((3,))
     with pytest.raises(LayerArgumentError, match="'softmax' is none of linear"):
         initializers.get_gain("softmax")
+
+
+def make_models() -> list[nn.Module]:
+    return [
+        nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16), 2),
+        nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.PReLU(), nn.GroupNorm(2, 4)),
+        nn.LSTM(3, 4, 2),
+        nn.Embedding(5, 3, padding_idx=1),
+        nn.Linear(4, 3).cast("bfloat16"),
+        nn.Linear(0, 3),
+    ]
+
+
+def test_empty_weights_have_the_forms_of_others_and_are_loaded_to_the_same_model():
+    generator = default_generator()
+    before = generator.get_state()
+    with nn.init_empty_weights():
+        empty = make_models()
+    assert generator.get_state() == before
+    for found, wanted in zip(empty, make_models(), strict=True):
+        states = found.state_dict(), wanted.state_dict()
+        forms = [[(name, t.shape, t.dtype, t.device) for name, t in state.items()] for state in states]
+        assert forms[0] == forms[1]
+        found.load_state_dict(states[1])
+        for name, tensor in states[1].items():
+            np.testing.assert_array_equal(found.state_dict()[name].numpy(), tensor.numpy(), err_msg=name)
+
+
+def test_empty_weights_that_are_read_before_they_are_loaded_are_an_error():
+    with nn.init_empty_weights():
+        model, weights = (
+            nn.Linear(2, 3),
+            [initializers.constant((2,), 1.0), initializers.orthogonal((2, 2)), initializers.truncated_normal((2,))],
+        )
+    x = Tensor.ones(1, 2)
+    for read in (lambda: model(x).numpy(), lambda: jit(model.forward)(x).numpy(), *(w.numpy for w in weights)):
+        with pytest.raises(EmptyParameterError, match="has no values"):
+            read()
+    assert "lazy" in repr(model.weight)
+    model.load_state_dict({"weight": np.ones((3, 2))}, strict=False)
+    with pytest.raises(EmptyParameterError, match=r"shape \(3,\)"):
+        model(x).numpy()
+    model.bias.assign(Tensor.zeros(3))
+    assert model(x).tolist() == [[2, 2, 2]]
+    # Outside of the block, and after an error in it, initializers give values again.
+    with pytest.raises(KeyError), nn.init_empty_weights():
+        raise KeyError
+    assert np.isfinite(nn.Linear(2, 3).weight.numpy()).all()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import svod_nn as nn
 from svod_nn.errors import LayerArgumentError
 from svod_nn.layers.padding import pad_axes
-from svod_tensor import Generator, PrepareConfig, Tensor, bfloat16, jit
+from svod_tensor import Generator, PrepareConfig, Tensor, Variable, bfloat16, jit
 from svod_tensor.errors import PositionError
 
 
@@ -116,6 +118,72 @@ def test_running_statistics_without_a_momentum_are_means_of_all_batches(rng):
     for x in batches:
         layer(Tensor(x))
     check_close(layer.running_mean, np.mean([x.mean(0) for x in batches], axis=0))
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (nn.BatchNorm1d(3), (1, 3)),
+        (nn.BatchNorm1d(3), (1, 3, 1)),
+        (nn.BatchNorm2d(3), (1, 3, 1, 1)),
+        (nn.BatchNorm3d(3), (1, 3, 1, 1, 1)),
+        (nn.BatchNorm1d(3, track_running_stats=False).eval(), (1, 3)),
+        (nn.InstanceNorm1d(3), (4, 3, 1)),
+        (nn.InstanceNorm1d(3), (3, 1)),
+        (nn.InstanceNorm2d(3, track_running_stats=True), (4, 3, 1, 1)),
+        (nn.GroupNorm(3, 3), (1, 3)),
+    ],
+    ids=str,
+)
+def test_a_variance_of_one_value_is_an_error_that_shows_the_input_size(layer: nn.Module, shape: tuple[int, ...]):
+    with pytest.raises(LayerArgumentError, match=r"more than 1 .* got input size \(.*" + re.escape(str(shape)[1:])):
+        layer(Tensor.ones(shape))
+    assert all(np.isfinite(buffer.numpy()).all() for buffer in layer.buffers())
+
+
+def test_the_error_of_one_value_per_channel_says_what_to_do():
+    layer = nn.BatchNorm1d(3)
+    with pytest.raises(LayerArgumentError, match=r"drop_last=True\), or call model\.eval\(\)"):
+        for x in nn.batches(np.ones((9, 3), np.float32), 4):
+            layer(x)
+    assert np.isfinite(layer.running_var.numpy()).all()
+    assert layer.eval()(Tensor.ones(1, 3)).shape == (1, 3)
+    with pytest.raises(LayerArgumentError) as error:
+        nn.GroupNorm(3, 3)(Tensor.ones(1, 3))
+    assert "eval" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (nn.BatchNorm1d(3), (1, 3, 2)),
+        (nn.InstanceNorm1d(3, track_running_stats=True).eval(), (4, 3, 1)),
+        (nn.GroupNorm(1, 3), (1, 3)),
+        (nn.GroupNorm(3, 3), (2, 3)),
+    ],
+    ids=str,
+)
+def test_a_variance_of_more_values_and_a_running_one_are_no_error(layer: nn.Module, shape: tuple[int, ...]):
+    assert np.isfinite(layer(Tensor.ones(shape)).numpy()).all()
+
+
+def test_an_empty_batch_leaves_running_statistics_as_they_are():
+    for layer, shape in [(nn.BatchNorm1d(3), (0, 3)), (nn.InstanceNorm1d(3, track_running_stats=True), (0, 3, 4))]:
+        assert layer(Tensor.ones(shape)).shape == shape
+        assert layer.running_var.tolist() == [1, 1, 1]
+
+
+def test_running_statistics_want_a_batch_whose_bounds_exclude_one_row(rng):
+    x = Tensor(draw(rng, 8, 3))
+    layer = nn.BatchNorm1d(3)
+    with pytest.raises(LayerArgumentError, match=r"may have 1\n.*lower bound"):
+        layer(x[: Variable("n", 1, 8).bind(4)])
+    layer(x[: Variable("m", 2, 8).bind(4)])
+    check_close(layer.running_var, 0.9 + 0.1 * x.numpy()[:4].var(0, ddof=1))
+    with pytest.raises(LayerArgumentError, match="got input size"):
+        layer(x[: Variable("k", 1, 1).bind(1)])
+    # Without running statistics nothing becomes NaN.
+    assert layer.eval()(x[: Variable("n", 1, 8).bind(1)]).numpy().shape == (1, 3)
 
 
 def test_narrow_floats_keep_their_dtype_and_statistics_theirs(rng):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import pickle
 from pathlib import Path
 from typing import NamedTuple
@@ -9,7 +10,17 @@ import pytest
 
 import svod_nn as nn
 from svod_nn.errors import LayerArgumentError, ParameterNameError, StateDictError
-from svod_tensor import Tensor, bfloat16, float32, jit, load_safetensors, save_safetensors, track_origins
+from svod_tensor import (
+    DType,
+    Tensor,
+    bfloat16,
+    float16,
+    float32,
+    jit,
+    load_safetensors,
+    save_safetensors,
+    track_origins,
+)
 from svod_tensor.errors import UserError
 
 
@@ -145,6 +156,117 @@ def test_a_state_of_arrays_is_copied():
     assert model.weight.tolist() == [0.5, 2.0]
     with pytest.raises(StateDictError, match=r"weight has shape \(3,\), not \(2,\)"):
         model.load_state_dict({**model.state_dict(), "weight": np.ones(3)})
+
+
+class TensorOfTorch:
+    """A tensor that refuses what torch's refuses."""
+
+    def __init__(self, values: Tensor, requires_grad: bool) -> None:
+        self.values, self.requires_grad = values, requires_grad
+        self.__dlpack_device__ = values.__dlpack_device__
+
+    def detach(self) -> TensorOfTorch:
+        return TensorOfTorch(self.values, False)
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        if self.requires_grad:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+        if self.values.dtype == bfloat16:
+            raise TypeError("Got unsupported ScalarType BFloat16")
+        return self.values.numpy()
+
+    def __dlpack__(self, **options: object) -> object:
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        return self.values.__dlpack__(**options)
+
+
+@pytest.mark.parametrize("dtype", [float32, bfloat16], ids=str)
+@pytest.mark.parametrize("requires_grad", [True, False])
+def test_a_state_of_tensors_of_torch_is_copied(dtype: DType, requires_grad: bool):
+    values = Tensor([0.5, 2.0], dtype=dtype).realize()
+    theirs = TensorOfTorch(values, requires_grad)
+    found = Tensor(theirs)
+    assert (found.dtype, found.tolist()) == (dtype, [0.5, 2.0])
+    model = Block(2)
+    model.load_state_dict({**model.state_dict(), "weight": theirs})
+    values.assign(Tensor([9.0, 9.0], dtype=dtype)).realize()
+    assert (model.weight.dtype, model.weight.tolist(), found.tolist()) == (float32, [0.5, 2.0], [0.5, 2.0])
+    optimizer = nn.SGD(model, momentum=0.5)
+    optimizer.load_state_dict({**optimizer.state_dict(), "slots.weight.momentum_buffer": theirs})
+    assert optimizer.state["slots"]["weight"]["momentum_buffer"].tolist() == [9.0, 9.0]
+
+
+def test_all_names_and_shapes_that_do_not_fit_are_counted_in_one_error():
+    model = nn.Sequential(*[nn.Linear(2, 2) for _ in range(10)])
+    state = {f"{name}{n}": np.ones(3) for name in ("x", "y") for n in range(6)}
+    state |= {f"{n}.weight": np.ones((2, 3)) for n in range(10)}
+    with pytest.raises(StateDictError) as caught:
+        model.load_state_dict(state)
+    assert len(caught.value.missing) == 10 and len(caught.value.unexpected) == 12 and len(caught.value.shapes) == 10
+    assert str(caught.value).splitlines()[1:] == [
+        "  note: missing: 0.bias, 1.bias, 2.bias, 3.bias, 4.bias, 5.bias, 6.bias, 7.bias, and 2 more",
+        "  note: unexpected: x0, x1, x2, x3, x4, x5, y0, y1, and 4 more",
+        *(f"  note: {n}.weight has shape (2, 3), not (2, 2)" for n in range(8)),
+        "  note: 2 more have other shapes",
+    ]
+
+
+class Keeper(nn.Module):
+    """Keeps values of its forward pass in attributes, new ones and lists."""
+
+    buffer_names = ("total",)
+
+    def __init__(self):
+        self.weight = Tensor.ones(2).realize()
+        self.inner, self.states, self.last, self.total = None, [], None, None
+
+    def forward(self, x: Tensor, error: Exception | None = None) -> Tensor:
+        if self.inner is None:
+            self.inner = Block(2)
+        self.last = self.inner(x) * self.weight
+        self.states.append(self.last)
+        self.extra = {"mean": x.mean(), "count": Tensor(len(self.states))}
+        self.total = x.sum(axis=0).detach()
+        if error is not None:
+            raise error
+        return self.last
+
+
+def list_roles(model: nn.Module) -> tuple[list[str], list[str]]:
+    return [name for name, _ in model.named_parameters()], [name for name, _ in model.named_buffers()]
+
+
+def test_a_tensor_that_forward_adds_is_neither_a_parameter_nor_a_buffer():
+    model, x = Keeper(), Tensor.ones(3, 2)
+    # A module that `forward` makes has its parameters, and a buffer that the class declares is one.
+    roles = ["weight", "inner.weight"], ["total", "inner.mean", "inner.count"]
+    model(x)
+    assert list_roles(model) == roles
+    model(x)
+    with pytest.raises(ArithmeticError):
+        model(x, ArithmeticError())
+    assert list_roles(model) == roles
+    assert list(model.state_dict()) == ["weight", "total", "inner.weight", "inner.mean", "inner.count"]
+    optimizer = nn.SGD(model)
+    _, gradients = nn.value_and_grad(model, lambda model, x: model(x).sum())(x)
+    optimizer.update(gradients)
+    assert set(gradients) == set(roles[0])
+    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert list_roles(copied) == roles
+    last = model.last
+    assert list_roles(model.cast("float16")) == roles
+    assert model.last is last and model.weight.dtype == float16
+
+
+def test_an_attribute_that_is_set_outside_of_forward_is_a_parameter_again():
+    model, x = Keeper(), Tensor.ones(3, 2)
+    model(x)
+    model.last, model.states = Tensor.ones(2), [Tensor.ones(1)]
+    assert list_roles(model)[0] == ["weight", "states.0", "last", "inner.weight"]
+    # Parameters that `forward` replaces or adds to stay what they are.
+    model(x)
+    assert list_roles(model)[0] == ["weight", "states.0", "last", "inner.weight"]
 
 
 def test_floats_are_cast_and_integers_stay():

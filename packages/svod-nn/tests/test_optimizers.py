@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 import svod_nn as nn
-from svod_nn.errors import GradientNameError, LayerArgumentError, ParameterNameError, StateDictError
+from svod_nn.errors import (
+    GradientNameError,
+    LayerArgumentError,
+    MissingGradientError,
+    ParameterNameError,
+    ParametersChangedError,
+    StateDictError,
+)
 from svod_tensor import Tensor, bfloat16, jit, load_safetensors, save_safetensors
 
 SHAPES = {"w": (4, 3), "b": (3,), "k": (2, 3, 2), "s": ()}
@@ -359,13 +366,93 @@ def test_groups_of_what_is_not_there_are_refused():
         nn.SGD(tensors, groups=[{"params": "w", "beta": 1.0}])
 
 
-def test_a_parameter_without_a_gradient_stays_as_it_is():
+def test_a_parameter_without_a_gradient_is_an_error_that_names_it():
     arrays = draw(0)
     tensors = as_tensors(arrays)
-    made = nn.Adam(tensors)
-    made.update({"b": Tensor(np.ones(3))})
-    np.testing.assert_array_equal(tensors["w"].numpy(), arrays["w"])
-    np.testing.assert_allclose(tensors["b"].numpy(), arrays["b"] - 1e-3, rtol=1e-7)
+    made, gradients = nn.Adam(tensors), {"b": Tensor(np.ones(3))}
+    with pytest.raises(MissingGradientError, match=r"^Adam has no gradients for the parameters w, k, s\n") as caught:
+        made.update(gradients)
+    assert caught.value.names == ("w", "k", "s")
+    with pytest.raises(MissingGradientError, match=r"^Adam has no gradients for"):
+        made.apply(tensors, made.state, gradients)
+    with pytest.raises(MissingGradientError, match=r"^GradientMean has no gradients for"):
+        nn.GradientMean(tensors).add(gradients)
+    with pytest.raises(GradientNameError, match=r"^GradientMean has no parameter for the gradients of x\n"):
+        nn.GradientMean(tensors).add({"x": Tensor(1.0)})
+    for name, tensor in tensors.items():
+        np.testing.assert_array_equal(tensor.numpy(), arrays[name])
+    assert made.state["step"].item() == 0
+
+
+def test_integers_need_no_gradient():
+    tree = {"w": Tensor([1.0]), "n": Tensor([3])}
+    made = nn.SGD(lr=1.0)
+    after, _ = made.apply(tree, made.init({"w": tree["w"]}), {"w": Tensor([1.0])})
+    assert after["w"].tolist() == [0] and after["n"].tolist() == [3]
+
+
+def make_head():
+    return nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+
+
+def take_gradients(model):
+    x = Tensor.ones(5, 3, device=next(model.parameters()).device)
+    return nn.value_and_grad(model, lambda model, x: model(x).square().sum())(x)[1]
+
+
+CHANGES = {
+    "cast": (lambda model: model.cast("float32"), "replaced", ("0.weight", "0.bias", "1.weight", "1.bias")),
+    "to": (lambda model: model.to("CPU:1"), "replaced", ("0.weight", "0.bias", "1.weight", "1.bias")),
+    "unfreeze": (lambda model: model.unfreeze(), "added", ("0.weight", "0.bias")),
+    "replaced": (lambda model: setattr(model, "1", nn.Linear(4, 2)), "replaced", ("1.weight", "1.bias")),
+    "added": (lambda model: setattr(model, "scale", Tensor.ones(1)), "added", ("scale",)),
+    "removed": (lambda model: setattr(model[1], "bias", None), "removed", ("1.bias",)),
+}
+
+
+@pytest.mark.parametrize("make", [nn.AdamW, nn.MovingAverage], ids=["AdamW", "MovingAverage"])
+@pytest.mark.parametrize("name", CHANGES)
+def test_parameters_that_changed_since_are_an_error_that_names_them(make, name):
+    change, attribute, names = CHANGES[name]
+    model = make_head()
+    if name == "unfreeze":
+        model.freeze("0")
+    made = make(model)
+    change(model)
+    with pytest.raises(ParametersChangedError, match=rf"make a new one now: {make.__name__}\(model") as caught:
+        made.update(*([take_gradients(model)] if make is nn.AdamW else []))
+    assert getattr(caught.value, attribute) == names
+    assert len(caught.value.replaced + caught.value.added + caught.value.removed) == len(names)
+    again = make(model)
+    again.update(*([take_gradients(model)] if make is nn.AdamW else []))
+    if make is nn.MovingAverage:
+        with pytest.raises(ParametersChangedError), made.swapped():
+            pass
+
+
+def test_a_captured_step_too_raises_where_parameters_are_no_longer_frozen():
+    model = make_head().freeze("0")
+    made = nn.SGD(model)
+    step = jit(lambda: made.update(take_gradients(model)))
+    step()
+    model.unfreeze()
+    with pytest.raises(ParametersChangedError):
+        step()
+
+
+def test_parameters_that_are_frozen_afterwards_stay_as_they_are():
+    model = make_head()
+    made, everything = nn.AdamW(model, weight_decay=0.5), take_gradients(model)
+    model.freeze("0")
+    before = {name: tensor.numpy().copy() for name, tensor in model.state_dict().items()}
+    with pytest.raises(GradientNameError, match=r"for the gradients of 0\.weight, 0\.bias"):
+        made.update(everything)
+    made.update(take_gradients(model))
+    for name, tensor in model.state_dict().items():
+        assert (tensor.numpy() == before[name]).all() == name.startswith("0.")
+    model.unfreeze()
+    made.update(take_gradients(model))
+    assert (model[0].weight.numpy() != before["0.weight"]).any()
 
 
 def test_gradients_of_something_else_are_refused():

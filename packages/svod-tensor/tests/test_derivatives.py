@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from svod_ir import NotDifferentiableError
-from svod_tensor import Tensor, grad, jit, jvp, value_and_grad, vjp
+from svod_tensor import Tensor, grad, jacobian, jit, jvp, value_and_grad, vjp
 from svod_tensor.errors import DerivativeError
 
 
@@ -173,3 +175,62 @@ def test_rules_take_axes_as_lists() -> None:
         found = grad(lambda x, f=f: (f(x, [0, 1]) * Tensor([[1.0, 2.0], [3.0, 4.0]])).sum())(x)
         same = grad(lambda x, f=f: (f(x, (1, 0)) * Tensor([[1.0, 2.0], [3.0, 4.0]])).sum())(x)
         np.testing.assert_allclose(found.numpy(), same.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def read_written(w: Tensor) -> object:
+    y = Tensor.zeros(2)
+    y[:1] = w[:1]
+    return y.numpy()
+
+
+READS: dict[str, Callable[[Tensor], object]] = {
+    "argument": lambda w: w.numpy(),
+    "lazy": lambda w: (w * 2).numpy(),
+    "computed": lambda w: (w * 2).realize().numpy(),
+    "view": lambda w: (w * 2)[:1].numpy(copy=True),
+    "array": lambda w: np.asarray(w),
+    "written": read_written,
+    "gradient": lambda w: grad(lambda v: (v**3).sum())(w).numpy(),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda f, x: grad(lambda w: f(w).sum())(x),
+        lambda f, x: vjp(f, x),
+        lambda f, x: jvp(f, (x,), (x,)),
+        lambda f, x: jacobian(f)(x),
+    ],
+    ids=["grad", "vjp", "jvp", "jacobian"],
+)
+def test_numpy_of_values_that_depend_on_the_argument_is_an_error_that_names_detach(
+    name: str, take: Callable[..., object]
+):
+    def f(w: Tensor) -> Tensor:
+        READS[name](w)
+        return w * w
+
+    with pytest.raises(
+        DerivativeError, match=r"numpy: the values depend on an argument(.|\n)*x\.detach\(\)\.numpy\(\)"
+    ):
+        take(f, Tensor([1.0, 2.0]))
+
+
+def test_values_that_derivatives_do_not_go_through_and_numbers_are_read():
+    constant, seen = Tensor([3.0, 4.0]), []
+
+    def f(w: Tensor) -> Tensor:
+        y = w * 2
+        seen.append([y.detach().numpy().tolist(), y.detach()[1:].numpy().tolist(), (constant * 2).numpy().tolist()])
+        seen.append(
+            [w.argmax().numpy().item(), (w > 1).numpy().tolist(), (w > 1).where(constant, 0.0).numpy().tolist()]
+        )
+        seen.append([y.sum().item(), y.tolist(), f"{y.sum():.1f}", float(y[0])])
+        seen.append(repr(y.realize()))
+        return (w * y).sum()
+
+    assert grad(f)(Tensor([1.0, 2.0])).tolist() == [4, 8]
+    assert seen[:3] == [[[2, 4], [4], [6, 8]], [1, [False, True], [0, 4]], [6, [2, 4], "6.0", 2]]
+    assert "2., 4." in seen[3]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from svod_nn import schedules
 from svod_nn._early_stopping import EarlyStopping
+from svod_nn._empty import init_empty_weights
 from svod_nn._gradients import value_and_grad
 from svod_nn._metrics import (
     MeanMetric,
@@ -254,6 +255,7 @@ __all__ = [
     "get_norm",
     "huber_loss",
     "in_precision",
+    "init_empty_weights",
     "kl_div",
     "l1_loss",
     "load_run",

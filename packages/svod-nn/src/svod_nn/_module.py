@@ -7,10 +7,12 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, cast
 
+from svod_nn._empty import realize_values
 from svod_nn._error_notes import add_module, find_wrong_argument
 from svod_nn._foreign_names import find_module_attribute
+from svod_nn._state import load_tensors
 from svod_nn._walk import exchange_leaves, iter_leaves
-from svod_nn.errors import LayerArgumentError, ParameterNameError, StateDictError
+from svod_nn.errors import LayerArgumentError, ParameterNameError
 from svod_tensor import DType, Tensor, is_tracking_origins, observe_attributes, scope
 
 __all__ = ["Module"]
@@ -46,7 +48,8 @@ class Module:
     A tensor of floats that is an attribute is a parameter, and the attribute's name is its name; tensors of other dtypes, and
     those whose attributes `buffer_names` lists, are buffers: they belong to the state, and nothing is derived by them. Modules
     in attributes, and tensors and modules in lists, tuples and dicts of any depth, are found too: `layers.0.weight` is the weight
-    of the first module of the list `layers`. Attributes that begin with an underscore are nobody's business.
+    of the first module of the list `layers`. Attributes that begin with an underscore are nobody's business, and a tensor that `forward`
+    adds to the attributes of its module is neither a parameter nor a buffer.
 
     Attributes:
         buffer_names: the attributes whose tensors are buffers.
@@ -87,6 +90,8 @@ class Module:
     buffer_names: ClassVar[tuple[str, ...]] = ()
     _training: bool = True
     _frozen: frozenset[str] = frozenset()
+    # The paths of the tensors that `forward` added, as in `last` or `states.0`.
+    _added: frozenset[str] = frozenset()
 
     forward: Callable[..., Any]
 
@@ -95,6 +100,7 @@ class Module:
 
         An error is noted to be that of the innermost module, with its path, as in `in the module layers.0: Linear(...)`.
         """
+        before, added = self._list_paths(), self._added
         try:
             if is_tracking_origins():
                 with self._enter():
@@ -108,6 +114,18 @@ class Module:
                     raise wrong from error
             add_module(error, self)
             raise
+        finally:
+            self._mark_added(before - added)
+
+    def _list_paths(self) -> set[str]:
+        return {path for path, _ in self._iter_members((Tensor,))}
+
+    def _mark_added(self, before: set[str]) -> None:
+        """Mark the tensors of this module that are at other paths than before as values that `forward` keeps."""
+        paths = self._list_paths() - before
+        added = frozenset(path for path in paths if path.split(".")[0] not in self.buffer_names)
+        if added != self._added:
+            object.__setattr__(self, "_added", added)
 
     @contextmanager
     def _enter(self) -> Generator[None]:
@@ -144,6 +162,10 @@ class Module:
                     hint=f"write model.{name} = Tensor(array), or load_state_dict, which takes arrays",
                 )
             object.__setattr__(self, name, value)
+            if self._added:
+                # Whatever is set outside of `forward` has the role that its dtype gives it; inside, the marks are set at the end.
+                kept = frozenset(path for path in self._added if path.split(".")[0] != name)
+                object.__setattr__(self, "_added", kept)
 
     # What there is.
 
@@ -177,8 +199,10 @@ class Module:
 
     def trainable_parameters(self) -> dict[str, Tensor]:
         """The parameters that are not frozen, by name: gradients and the state of optimizers have the same keys."""
-        frozen = {id(p.tensor) for p in self._iter_places() if p.local in p.owner._frozen}
-        return {name: tensor for name, tensor in self.named_parameters() if id(tensor) not in frozen}
+        parameters = [p for p in self._iter_places() if p.is_parameter]
+        frozen = {id(p.tensor) for p in parameters if p.local in p.owner._frozen}
+        named = _iter_once((p.name, p.tensor) for p in parameters)
+        return {name: tensor for name, tensor in named if id(tensor) not in frozen}
 
     def _iter_modules(self, prefix: str, above: tuple[int, ...]) -> Iterator[tuple[str, Module]]:
         yield prefix, self
@@ -190,12 +214,18 @@ class Module:
 
     def _iter_members(self, kinds: tuple[type, ...]) -> Iterator[tuple[str, object]]:
         for name, value in list(vars(self).items()):
-            if not name.startswith("_"):
-                yield from iter_leaves(value, kinds, name)
+            if name.startswith("_"):
+                continue
+            if isinstance(value, kinds):
+                yield name, value
+            elif isinstance(value, (list, tuple, dict)):
+                yield from iter_leaves(cast("object", value), kinds, name)
 
     def _iter_places(self) -> Iterator[_Place]:
         for prefix, module in self._iter_modules("", ()):
             for local, found in module._iter_members((Tensor,)):
+                if local in module._added:
+                    continue
                 yield _Place(f"{prefix}.{local}" if prefix else local, module, local, cast("Tensor", found))
 
     # Modes. A captured step is captured anew where they have changed.
@@ -271,17 +301,7 @@ class Module:
         Raises:
             StateDictError: if names are missing or unexpected, or a shape is another one.
         """
-        own = self.state_dict()
-        missing = [name for name in own if name not in state] if strict else []
-        unexpected = [name for name in state if name not in own] if strict else []
-        shared = [name for name in own if name in state]
-        given = {n: v if isinstance(v := state[n], Tensor) else Tensor(v) for n in shared}
-        shapes = {n: (own[n].shape, given[n].shape) for n in shared if own[n].shape != given[n].shape}
-        if missing or unexpected or shapes:
-            raise StateDictError(module=type(self).__name__, missing=missing, unexpected=unexpected, shapes=shapes)
-        for name in shared:
-            own[name].assign(_fit(given[name], own[name]))
-        Tensor.realize_batch([own[name] for name in shared])
+        load_tensors(type(self).__name__, self.state_dict(), state, strict=strict)
         return self
 
     def to(self, device: str) -> Self:
@@ -301,15 +321,16 @@ class Module:
         A batch that is split over the same devices (`x.shard(devices, axis=0)`) is computed on all of them, and gradients are
         added up over them.
         """
-        return self._exchange(lambda tensor: tensor.shard(devices).realize())
+        return self._exchange(lambda tensor: tensor.shard(devices))
 
     def cast(self, dtype: DType | str) -> Self:
         """Put parameters and buffers of floats in another dtype in their place: make optimizers afterwards."""
-        return self._exchange(lambda tensor: tensor.cast(dtype).realize() if tensor.dtype.is_float else tensor)
+        return self._exchange(lambda tensor: tensor.cast(dtype) if tensor.dtype.is_float else tensor)
 
     def _exchange(self, exchange: Callable[[Tensor], Tensor]) -> Self:
         images = {id(tensor): exchange(tensor) for tensor in self.state_dict().values()}
-        _put(self, lambda tensor: images[id(tensor)])
+        realize_values(list(images.values()))
+        _put(self, lambda tensor: images.get(id(tensor), tensor))
         return self
 
     @contextmanager
@@ -363,12 +384,3 @@ def _iter_once(named: Iterator[tuple[str, Tensor]]) -> Iterator[tuple[str, Tenso
         if id(tensor) not in seen:
             seen.add(id(tensor))
             yield name, tensor
-
-
-def _fit(value: Tensor, target: Tensor) -> Tensor:
-    """A value as an assignment to a tensor takes it."""
-    sharding = target.sharding
-    if sharding is not None:
-        return value.cast(target.dtype).shard(sharding.devices, sharding.axis)
-    device = target.device
-    return (value.to(device) if isinstance(device, str) else value).cast(target.dtype)

@@ -4,6 +4,9 @@ UserError
 ├── StateDictError (ValueError)           tensors that do not fit the parameters and buffers of a module
 ├── ParameterNameError (LookupError)      a name that no parameter has or begins with
 ├── GradientNameError (LookupError)       gradients that belong to no parameter of the optimizer
+├── MissingGradientError (LookupError)    parameters of the optimizer without gradients
+├── ParametersChangedError (RuntimeError) a model whose parameters are others than when the optimizer was made
+├── EmptyParameterError (RuntimeError)    a parameter that is read before it was loaded
 ├── LayerArgumentError (ValueError)       arguments that no layer, loss or optimizer can be made of
 └── RunError (ValueError)                 a file that is not the state of this run
 """
@@ -15,7 +18,10 @@ from difflib import get_close_matches
 
 from svod_tensor.errors import UserError
 
-__all__ = ["GradientNameError", "LayerArgumentError", "ParameterNameError", "RunError", "StateDictError"]
+__all__ = [
+    "EmptyParameterError", "GradientNameError", "LayerArgumentError", "MissingGradientError", "ParameterNameError",
+    "ParametersChangedError", "RunError", "StateDictError",
+]  # fmt: skip
 
 _N_SHOWN = 8
 
@@ -43,6 +49,7 @@ class StateDictError(UserError, ValueError):
         notes += [
             f"{name} has shape {found}, not {wanted}" for name, (wanted, found) in list(shapes.items())[:_N_SHOWN]
         ]
+        notes += [f"{len(shapes) - _N_SHOWN} more have other shapes"] if len(shapes) > _N_SHOWN else []
         hint = None if shapes else "load_state_dict(..., strict=False) leaves out what is missing or unexpected"
         super().__init__(f"the state does not fit {module}", notes=tuple(notes), hint=hint)
 
@@ -69,6 +76,59 @@ class GradientNameError(UserError, LookupError):
             f"{optimizer} has no parameter for the gradients of {_list_names(names)}",
             notes=(f"its parameters are: {_list_names(known)}",),
             hint="give the optimizer the model itself, as in AdamW(model), and update with what value_and_grad of this model gave",
+        )
+
+
+class MissingGradientError(UserError, LookupError):
+    """Parameters of the optimizer without gradients.
+
+    Attributes:
+        names: of the parameters.
+    """
+
+    def __init__(self, *, optimizer: str, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        super().__init__(
+            f"{optimizer} has no gradients for the parameters {_list_names(names)}",
+            hint=f"freeze parameters that are not trained, as in model.freeze({names[0]!r}), or make {optimizer} of the others",
+        )
+
+
+class ParametersChangedError(UserError, RuntimeError):
+    """A model whose parameters are others than when the optimizer, or the average, was made.
+
+    Attributes:
+        replaced: the parameters that are other tensors now.
+        added: the parameters that are new or were frozen before.
+        removed: the parameters that the model no longer has.
+    """
+
+    def __init__(
+        self, *, owner: str, replaced: Sequence[str] = (), added: Sequence[str] = (), removed: Sequence[str] = ()
+    ) -> None:
+        self.replaced, self.added, self.removed = tuple(replaced), tuple(added), tuple(removed)
+        notes = [f"replaced by other tensors: {_list_names(replaced)}"] if replaced else []
+        notes += [f"new or no longer frozen: {_list_names(added)}"] if added else []
+        notes += [f"no longer in the model: {_list_names(removed)}"] if removed else []
+        super().__init__(
+            f"{owner}: the parameters of the model have changed since it was made",
+            notes=tuple(notes),
+            hint=f"call cast, to, shard and unfreeze, and exchange layers, before; or make a new one now: {owner}(model, ...)",
+        )
+
+
+class EmptyParameterError(UserError, RuntimeError):
+    """A parameter without values, of a model that was made in `init_empty_weights`, which is read before it was loaded.
+
+    Attributes:
+        shape: of the parameter.
+    """
+
+    def __init__(self, *, shape: Sequence[int]) -> None:
+        self.shape = tuple(shape)
+        super().__init__(
+            f"a parameter of shape {self.shape} has no values: it was made in init_empty_weights() and never loaded",
+            hint="call model.load_state_dict(state) first, or make the model outside of init_empty_weights()",
         )
 
 

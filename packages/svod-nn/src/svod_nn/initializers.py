@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+from svod_nn._empty import initialize
 from svod_nn.errors import LayerArgumentError
 from svod_tensor import Generator, Tensor
 
@@ -39,7 +40,7 @@ def constant(shape: Sequence[int], value: float) -> Tensor:
         >>> constant((2,), 0.5).tolist()
         [0.5, 0.5]
     """
-    return Tensor.full(tuple(shape), float(value)).realize()
+    return initialize(shape, lambda sizes: Tensor.full(sizes, float(value)))
 
 
 def uniform(shape: Sequence[int], low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -50,7 +51,7 @@ def uniform(shape: Sequence[int], low: float = 0.0, high: float = 1.0, *, genera
         >>> x.shape, bool((x.abs() <= 0.5).all())
         ((3, 4), True)
     """
-    return Tensor.uniform(tuple(shape), low=low, high=high, generator=generator).realize()
+    return initialize(shape, lambda sizes: Tensor.uniform(sizes, low=low, high=high, generator=generator))
 
 
 def normal(shape: Sequence[int], mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -60,7 +61,7 @@ def normal(shape: Sequence[int], mean: float = 0.0, std: float = 1.0, *, generat
         >>> normal((3, 4), std=0.02).shape
         (3, 4)
     """
-    return Tensor.normal(tuple(shape), mean=mean, std=std, generator=generator).realize()
+    return initialize(shape, lambda sizes: Tensor.normal(sizes, mean=mean, std=std, generator=generator))
 
 
 def truncated_normal(
@@ -79,7 +80,10 @@ def truncated_normal(
         >>> bool((truncated_normal((100,), low=-1, high=1).abs() <= 1).all())
         True
     """
-    return Tensor.truncated_normal(tuple(shape), low=low, high=high, mean=mean, std=std, generator=generator).realize()
+    return initialize(
+        shape,
+        lambda sizes: Tensor.truncated_normal(sizes, low=low, high=high, mean=mean, std=std, generator=generator),
+    )
 
 
 def xavier_uniform(shape: Sequence[int], gain: float = 1.0, *, generator: Generator | None = None) -> Tensor:
@@ -166,15 +170,19 @@ def orthogonal(shape: Sequence[int], gain: float = 1.0, *, generator: Generator 
         >>> (w @ w.T).round(5).abs().tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
+    _check_matrix(shape)
+    return initialize(shape, lambda sizes: _draw_orthogonal(sizes, gain, generator))
+
+
+def _draw_orthogonal(shape: tuple[int, ...], gain: float, generator: Generator | None) -> Tensor:
     import numpy as np
 
-    _check_matrix(shape)
     n_rows, n_columns = shape[0], math.prod(shape[1:])
-    drawn = normal((max(n_rows, n_columns), min(n_rows, n_columns)), generator=generator).numpy()
+    drawn = Tensor.normal(max(n_rows, n_columns), min(n_rows, n_columns), generator=generator).numpy()
     q, r = np.linalg.qr(drawn.astype(np.float64))
     q = q * np.sign(np.diag(r))
     matrix = q if n_rows >= n_columns else q.T
-    return Tensor((gain * matrix).reshape(tuple(shape)).astype(np.float32))
+    return Tensor((gain * matrix).reshape(shape).astype(np.float32))
 
 
 def get_gain(nonlinearity: Nonlinearity, slope: float = 0.01) -> float:

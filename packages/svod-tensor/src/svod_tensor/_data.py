@@ -252,6 +252,12 @@ def _is_tensor(value: object) -> TypeIs[_HasNode]:
     return isinstance(getattr(value, "uop", None), UOp)
 
 
+class _Recorded(Protocol):
+    """A tensor of PyTorch, whose gradient may be recorded."""
+
+    def detach(self) -> object: ...
+
+
 class _HasNode(Protocol):
     """A tensor, which stands above this module."""
 
@@ -278,6 +284,9 @@ def _from_readable(data: object, dtype: DType | None) -> UOp:
     """What numpy makes an array of; what it has no dtype for comes by DLPack, where that is offered."""
     import numpy as np
 
+    if getattr(data, "requires_grad", False):
+        # PyTorch gives numpy and DLPack the memory of no tensor whose gradient it records; what is copied here has none.
+        data = cast("_Recorded", data).detach()
     try:
         array: Array = np.asarray(data)
     except TypeError:

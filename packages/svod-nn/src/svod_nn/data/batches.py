@@ -28,8 +28,8 @@ def batches(
         generator: the order of the rows depends on: one seed is drawn from it now.
         shuffle: whether each epoch has an order of its own; by default if there is a generator. Without one the order comes from
             the generator that `manual_seed` seeds.
-        drop_last: whether the last batch of an epoch is left out where it would be smaller, so that all have one shape and a
-            captured step is captured once.
+        drop_last: whether the last batch of an epoch is left out where it would be smaller, so that all have one shape, a
+            captured step is captured once, and no batch normalization trains on a single row.
         prefetch: how many batches a thread makes ahead; 0 makes each when it is asked for.
 
     Returns:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from svod_nn._module import Module
 from svod_nn.errors import LayerArgumentError
 from svod_nn.initializers import constant
-from svod_nn.layers.sizes import check_axes
+from svod_nn.layers.sizes import check_axes, check_sample_count
 from svod_tensor import DType, Tensor, float32, float64, int64
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
@@ -42,6 +43,10 @@ class _ChannelNorm(Module):
             problem = f"a tensor of shape {shape} has {shape[axis]} channels, and not {self.num_features}"
             raise LayerArgumentError(name=type(self).__name__, problem=problem)
 
+    def _check_samples(self, x: Tensor, axes: Sequence[int], values: str) -> None:
+        is_recorded = self.training and self.running_mean is not None
+        check_sample_count(type(self).__name__, x, axes, values, is_recorded=is_recorded)
+
     def _track(self, mean: Tensor, variance: Tensor) -> None:
         """Let the running statistics go on; those of a batch are of shape (channels,)."""
         if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
@@ -72,7 +77,8 @@ class _ChannelNorm(Module):
 class _BatchNorm(_ChannelNorm):
     """Mean 0 and variance 1 for each channel over the batch, then times `weight` and plus `bias`.
 
-    In training each call assigns to the running statistics, which are used otherwise.
+    In training each call assigns to the running statistics, which are used otherwise. A batch of one value for each channel has no
+    variance: an error in training.
     """
 
     def __init__(
@@ -92,10 +98,12 @@ class _BatchNorm(_ChannelNorm):
         found = self._use_running(x)
         if found is not None:
             return found
-        inner = x.cast(_get_inner(x))
         axes = (0, *range(2, x.ndim))
+        self._check_samples(x, axes, "value per channel")
+        inner = x.cast(_get_inner(x))
         mean, variance = inner.mean(axes), inner.var(axes)
-        if self.training:
+        # An empty batch has no statistics: the running ones would be NaN from then on.
+        if self.training and 0 not in x.shape:
             self._track(mean, inner.var(axes, correction=1))
         return inner.batchnorm(mean, variance, self.weight, self.bias, self.eps).cast(x.dtype)
 
@@ -127,9 +135,10 @@ class _InstanceNorm(_ChannelNorm):
         found = self._use_running(x)
         if found is not None:
             return found
-        if self.training and self.running_mean is not None:
+        axes = tuple(range(2, x.ndim))
+        self._check_samples(x, axes, "spatial element")
+        if self.training and self.running_mean is not None and 0 not in x.shape:
             inner = x.cast(_get_inner(x))
-            axes = tuple(range(2, x.ndim))
             self._track(inner.mean((0, *axes)), inner.var(axes, correction=1).mean(0))
         return x.group_norm(self.num_features, self.eps, self.weight, self.bias)
 

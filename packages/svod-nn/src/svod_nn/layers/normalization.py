@@ -5,7 +5,7 @@ from __future__ import annotations
 from svod_nn._module import Module
 from svod_nn.errors import LayerArgumentError
 from svod_nn.initializers import constant
-from svod_nn.layers.sizes import Sizes
+from svod_nn.layers.sizes import Sizes, check_sample_count
 from svod_tensor import Tensor, float64
 
 __all__ = ["GroupNorm", "LayerNorm", "RMSNorm"]
@@ -107,6 +107,9 @@ class GroupNorm(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The same shape."""
+        if x.ndim >= 2:
+            each = self.num_channels // self.num_groups
+            check_sample_count("GroupNorm", x, (0, *range(2, x.ndim)), "value per channel", factor=each)
         return x.group_norm(self.num_groups, self.eps, self.weight, self.bias)
 
     def extra_repr(self) -> str:

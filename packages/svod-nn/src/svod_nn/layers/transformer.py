@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
+from svod_nn._empty import realize_values
 from svod_nn._module import Module
 from svod_nn.errors import LayerArgumentError
 from svod_nn.layers.attention import MultiheadAttention
@@ -235,5 +236,5 @@ def _copy(module: M) -> M:
     """A module with tensors of its own, that draws from the same generators: copies of these would all draw the same."""
     generators = [value for part in module.modules() for value in vars(part).values() if isinstance(value, Generator)]
     copied = copy.deepcopy(module, {id(generator): generator for generator in generators})
-    Tensor.realize_batch([*copied.parameters(), *copied.buffers()])
+    realize_values([*copied.parameters(), *copied.buffers()])
     return copied

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from svod_nn.optimizers.tensors import Parameters, name_tensors, widen
+from svod_nn.optimizers.tensors import Parameters, check_gradient_names, name_tensors, widen
 from svod_tensor import Tensor, int32
 
 __all__ = ["GradientMean"]
@@ -35,8 +35,15 @@ class GradientMean:
         Tensor.realize_batch([*self._sums.values(), self._count])
 
     def add(self, gradients: object) -> None:
-        """Add the gradients of a batch, by the names of the parameters or nested as these are."""
-        for name, gradient in name_tensors(gradients).items():
+        """Add the gradients of a batch, by the names of the parameters or nested as these are.
+
+        Raises:
+            GradientNameError: if a gradient belongs to no parameter.
+            MissingGradientError: if a parameter has none.
+        """
+        named = name_tensors(gradients)
+        check_gradient_names("GradientMean", self._sums, named)
+        for name, gradient in named.items():
             total = self._sums[name]
             total.assign(total + gradient.cast(total.dtype))
         self._count.assign(self._count + 1)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
+from svod_nn._module import Module
+from svod_nn._state import load_tensors
 from svod_nn.errors import LayerArgumentError
-from svod_nn.optimizers.tensors import Parameters, load_tensors, name_tensors, widen
+from svod_nn.optimizers.tensors import Parameters, check_parameters, name_tensors, widen
 from svod_tensor import Tensor, float32, int32
 
 __all__ = ["MovingAverage", "WeightMean"]
@@ -16,6 +19,7 @@ class _Average:
     """Averages of some tensors, and how many of each there are."""
 
     def __init__(self, parameters: Parameters) -> None:
+        self._parameters = parameters if isinstance(parameters, Module) else None
         self._tensors = name_tensors(parameters)
         self._averages = {name: widen(t).clone() for name, t in self._tensors.items()}
         self._count = Tensor.full((), 0, dtype=int32)
@@ -27,7 +31,12 @@ class _Average:
         return dict(self._averages)
 
     def update(self) -> None:
-        """Take in the parameters as they are now. Works inside `jit`, behind the optimizer's update."""
+        """Take in the parameters as they are now. Works inside `jit`, behind the optimizer's update.
+
+        Raises:
+            ParametersChangedError: if the model has other parameters than when the average was made.
+        """
+        self._check()
         share = self._make_share(self._count.cast(float32) + 1).contiguous()
         for name, tensor in self._tensors.items():
             average = self._averages[name]
@@ -36,7 +45,12 @@ class _Average:
 
     @contextmanager
     def swapped(self) -> Generator[None]:
-        """Within the block, the parameters have the averages as their values, and afterwards what they had before."""
+        """Within the block, the parameters have the averages as their values, and afterwards what they had before.
+
+        Raises:
+            ParametersChangedError: if the model has other parameters than when the average was made.
+        """
+        self._check()
         before = {name: tensor.clone() for name, tensor in self._tensors.items()}
         Tensor.realize_batch(list(before.values()))
         self._assign(self._averages)
@@ -49,13 +63,16 @@ class _Average:
         """The averages and their number, under one name each."""
         return {"count": self._count, **{f"averages.{name}": average for name, average in self._averages.items()}}
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state_dict` gave.
 
         Raises:
             StateDictError: if names or shapes differ; nothing is assigned then.
         """
         load_tensors(type(self).__name__, self.state_dict(), state)
+
+    def _check(self) -> None:
+        check_parameters(type(self).__name__, self._parameters, self._tensors)
 
     def _assign(self, values: Mapping[str, Tensor]) -> None:
         for name, tensor in self._tensors.items():

@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 from svod_nn._foreign_names import find_optimizer_attribute
 from svod_nn._module import Module
+from svod_nn._state import load_tensors, place_like
 from svod_nn._walk import exchange_leaves
-from svod_nn.errors import GradientNameError, LayerArgumentError
+from svod_nn.errors import LayerArgumentError
 from svod_nn.optimizers.groups import Group, make_groups
 from svod_nn.optimizers.rule import Numbers, Rule, Shared, Slots, SlotsInPlace
-from svod_nn.optimizers.tensors import Parameters, load_tensors, name_tensors, place_like, widen
+from svod_nn.optimizers.tensors import (
+    Parameters,
+    check_gradient_names,
+    check_parameters,
+    name_tensors,
+    widen,
+)
 from svod_tensor import Tensor, float64, int32
 
 if TYPE_CHECKING:
@@ -46,7 +53,8 @@ class OptimizerState(TypedDict):
 class Optimizer:
     """Changes parameters along their gradients: `update` does it in place, `init` and `apply` with values.
 
-    The gradients are named as the parameters are; one whose gradient is missing stays as it is. Everything is part of the graph,
+    The gradients are named as the parameters are, and each parameter of floats has one, but those of the model that are frozen.
+    Everything is part of the graph,
     the number of the step and what follows from it too: a captured function that computes gradients and calls `update` is one
     plan, and each of its kernels goes through a parameter, its gradient and what is kept for it once. Outside of `jit`,
     nothing is computed before a parameter is read.
@@ -55,7 +63,8 @@ class Optimizer:
 
     Args:
         parameters: what `update` changes: a module, whose frozen parameters stay out, or nested lists and dicts of tensors.
-            None for `init` and `apply` alone.
+            None for `init` and `apply` alone. A module whose parameters are replaced, unfrozen or added afterwards needs a new
+            optimizer; freezing them is all right.
         rule: what is done to each of them.
         groups: other options for some of them: dicts of options, in which `"params"` says which. The first that fits counts.
 
@@ -76,7 +85,7 @@ class Optimizer:
     """
 
     def __init__(self, parameters: Parameters | None, rule: Rule, groups: Sequence[Mapping[str, Any]] = ()) -> None:
-        self._rule = rule
+        self._rule, self._parameters = rule, parameters if isinstance(parameters, Module) else None
         self._tensors = {} if parameters is None else _name_parameters(rule.name, parameters)
         self._groups = make_groups(self._tensors, rule, groups)
         self._state = self._make_state(self._tensors, self._groups)
@@ -101,9 +110,13 @@ class Optimizer:
 
         Raises:
             GradientNameError: if a gradient belongs to no parameter.
-            LayerArgumentError: if one has another shape than its parameter.
+            MissingGradientError: if a parameter has none.
+            ParametersChangedError: if the model has other parameters than when the optimizer was made.
+            LayerArgumentError: if a gradient has another shape than its parameter.
         """
+        frozen = check_parameters(type(self).__name__, self._parameters, self._tensors)
         named = _name_gradients(self._rule.name, gradients)
+        _check_gradients(self._rule.name, self._tensors, named, frozen)
         slots = {
             name: SlotsInPlace(kept, None if when is None else place_like(when, self._tensors[name]))
             for name, kept in self._state["slots"].items()
@@ -132,12 +145,15 @@ class Optimizer:
 
         Raises:
             GradientNameError: if a gradient belongs to no parameter.
-            LayerArgumentError: if one has another shape than its parameter.
+            MissingGradientError: if a parameter has none.
+            LayerArgumentError: if a gradient has another shape than its parameter.
         """
         tensors = name_tensors(cast("Parameters", parameters))
         groups = [Group(tuple(tensors), self._rule)]
         slots = {name: Slots(kept) for name, kept in state["slots"].items()}
-        changed, shared = self._step(tensors, groups, state, _name_gradients(self._rule.name, gradients), slots)
+        named = _name_gradients(self._rule.name, gradients)
+        _check_gradients(self._rule.name, tensors, named)
+        changed, shared = self._step(tensors, groups, state, named, slots)
         images = {id(tensor): changed.get(name, tensor) for name, tensor in tensors.items()}
         after: OptimizerState = {
             "step": state["step"] + 1, "shared": shared, "slots": {name: kept.tensors for name, kept in slots.items()},
@@ -148,7 +164,7 @@ class Optimizer:
         """All that is kept, under one name each: `svod_tensor.save_safetensors` writes it. The options are not in it."""
         return _list_tensors(self._state)
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state_dict` gave, such as `svod_tensor.load_safetensors` reads.
 
         Raises:
@@ -187,7 +203,6 @@ class Optimizer:
         slots: Mapping[str, Slots],
     ) -> tuple[dict[str, Tensor], dict[str, Shared]]:
         """The parameters that have gradients, and what is kept for all of a group, after a step; `slots` have been put."""
-        _check_gradients(self._rule.name, tensors, gradients)
         changed: dict[str, Tensor] = {}
         shared = dict(state["shared"])
         n_before = state["step"].cast(float64)
@@ -236,10 +251,10 @@ def _name_gradients(optimizer: str, gradients: object) -> dict[str, Tensor]:
     return named
 
 
-def _check_gradients(optimizer: str, tensors: Mapping[str, Tensor], gradients: Mapping[str, Tensor]) -> None:
-    unknown = [name for name in gradients if name not in tensors]
-    if unknown:
-        raise GradientNameError(optimizer=optimizer, names=unknown, known=list(tensors))
+def _check_gradients(
+    optimizer: str, tensors: Mapping[str, Tensor], gradients: Mapping[str, Tensor], frozen: frozenset[str] = frozenset()
+) -> None:
+    check_gradient_names(optimizer, tensors, gradients, frozen)
     for name, gradient in gradients.items():
         if gradient.shape != tensors[name].shape:
             raise LayerArgumentError(

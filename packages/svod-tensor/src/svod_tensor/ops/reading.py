@@ -10,6 +10,7 @@ from svod_tensor import _storage as storage
 from svod_tensor._text import find_shape
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import Cell
+from svod_tensor.cells.derivatives import is_taking_derivatives
 from svod_tensor.cells.registry import check_not_capturing
 from svod_tensor.cells.views import is_symbolic, read_array
 from svod_tensor.engine import memory_nodes
@@ -18,6 +19,7 @@ from svod_tensor.errors import (
     AmbiguousTruthError,
     BufferNotFoundError,
     CopyRequiredError,
+    DerivativeError,
     ShardError,
     SingleElementError,
 )
@@ -88,11 +90,18 @@ class Reading(Theme):
 
         Raises:
             CaptureError: if a function is captured just now.
+            DerivativeError: if a derivative is taken just now, and the values depend on an argument of its function: what is
+                computed from an array has no derivative. `item()`, `tolist()` and `print` read values for display and `if`.
 
         Example:
             >>> (Tensor([1.0, 2.0]) * 2).numpy()
             array([2., 4.], dtype=float32)
         """
+        if is_taking_derivatives() and _is_differentiated(self.uop):
+            raise DerivativeError(
+                operation="numpy", problem="the values depend on an argument of the function whose derivative is taken",
+                hint="compute with tensors, or write x.detach().numpy(): an array is a constant, which has no derivative",
+            )  # fmt: skip
         array = self._host_array()
         if copy:
             return array.copy()
@@ -281,6 +290,21 @@ class Reading(Theme):
                 operation=operation, found=self.dtype, expected="a real number", hint="take x.real or x.abs()"
             )
         return value
+
+
+def _is_differentiated(node: UOp) -> bool:
+    """Whether a node depends on an argument by which derivatives are taken, through floats that are not detached."""
+    seen: set[UOp] = set()
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        if node in seen or node.op is Op.DETACH or node.dtype.is_int or node.dtype.is_bool:
+            continue
+        if node.op is Op.TRACED:
+            return True
+        seen.add(node)
+        waiting += node.src
+    return False
 
 
 _REPEATING: Final = frozenset({Op.RESHAPE, Op.EXPAND, Op.PERMUTE, Op.FLIP, Op.SHRINK, Op.DETACH})
