@@ -347,6 +347,18 @@ class CaptureError(UserError, RuntimeError):
         super().__init__(f"cannot capture {function}: {problem}", hint=hint)
 
 
+class StaleCaptureError(UserError, RuntimeError):
+    """A captured function whose result is not that of the plain function, found under `SVOD_CHECK`."""
+
+    def __init__(self, *, function: str, path: str, result: str, expected: str) -> None:
+        self.function, self.path = function, path
+        super().__init__(
+            f"{function}: the captured function's result{path} is {result}, and the plain one's {expected}",
+            hint="it reads a value that is not checked before each call, such as an element of a numpy array: pass it as an "
+            "argument, or read it with depend_on",
+        )
+
+
 class TraceError(UserError, RuntimeError):
     """A body of a loop, or a branch, that does what no graph can do."""
 

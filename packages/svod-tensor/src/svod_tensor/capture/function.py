@@ -33,9 +33,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 from svod_device import DeviceLostError
-from svod_ir import UOp, get_logger
+from svod_ir import IROptions, UOp, get_logger
 from svod_ir.forks import make_lock
 from svod_tensor.capture.calls import Captured
+from svod_tensor.capture.checking import check_result
 from svod_tensor.capture.donation import NOTHING_DONATED, Donate, resolve_donated
 from svod_tensor.capture.function_plan import make_captured, name_inputs
 from svod_tensor.capture.nested import Objects, has_objects
@@ -148,7 +149,8 @@ class JitFunction(Generic[P, R]):
                     captured = self._capture(inputs, args, kwargs)
                 self._keep(key, captured)
         self._count_call(captured)
-        if captured.direct is not None and not kwargs:
+        is_checked = bool(IROptions.from_env().check) and not captured.takes_memory
+        if captured.direct is not None and not kwargs and not is_checked:
             self._note_quick(key, captured, args)
         if captured.written and captured.has_aliases(inputs):
             if self._objects is not Objects.NONE and any(map(has_objects, (*args, *kwargs.values()))):
@@ -159,10 +161,13 @@ class JitFunction(Generic[P, R]):
                 return self(*args, **kwargs)
             return self.function(*args, **kwargs)
         try:
-            return cast("R", captured.run(inputs))
+            result = captured.run(inputs)
         except DeviceLostError:
             self._forget(captured)
             raise
+        if is_checked:
+            check_result(self._name, result, lambda: self.function(*args, **kwargs))
+        return cast("R", result)
 
     def _count_call(self, captured: Captured) -> None:
         with self._lock:

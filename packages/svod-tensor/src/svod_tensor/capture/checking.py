@@ -1,0 +1,66 @@
+"""Comparison of captured functions with the plain ones, under `SVOD_CHECK`: it finds values that no guard checks.
+
+Guards see no elements of numpy arrays, no values inside objects of C extensions, and nothing that a property or another function
+reads from files, clocks or other processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from svod_tensor._trees import flatten
+from svod_tensor.errors import StaleCaptureError
+from svod_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from svod_dtype import DType
+
+__all__ = ["check_result"]
+
+
+def check_result(name: str, result: object, compute: Callable[[], object]) -> None:
+    """Compare the result of a captured function with that of the plain one.
+
+    Floats may differ by half of their digits: a plan computes in another order.
+
+    Args:
+        name: of the function.
+        result: of the captured one.
+        compute: calls the plain one.
+
+    Raises:
+        StaleCaptureError: if they differ.
+    """
+    leaves, structure = flatten(result)
+    expected, other = flatten(compute())
+    difference = structure.find_difference(other)
+    if difference is not None:
+        raise StaleCaptureError(function=name, path=difference.path, result=difference.left, expected=difference.right)
+    for path, ours, plain in zip(structure.paths, leaves, expected, strict=True):
+        if isinstance(ours, Tensor) and isinstance(plain, Tensor) and not _are_close(ours, plain):
+            raise StaleCaptureError(function=name, path=path, result=_show(ours), expected=_show(plain))
+
+
+def _are_close(left: Tensor, right: Tensor) -> bool:
+    if left.dtype is not right.dtype or left.shape != right.shape:
+        return False
+    import numpy as np
+
+    tolerance = _get_tolerance(left.dtype)
+    wide = np.complex128 if left.dtype.is_complex else np.float64 if tolerance else None
+    a, b = (tensor.numpy() if wide is None else tensor.numpy().astype(wide) for tensor in (left, right))
+    if wide is None:
+        return bool(np.array_equal(a, b))
+    finite = np.abs(b[np.isfinite(b)])
+    return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance * finite.max(initial=0.0), equal_nan=True))
+
+
+def _get_tolerance(dtype: DType) -> float:
+    if not (dtype.is_float or dtype.is_complex):
+        return 0.0
+    return 2.0 ** (-4 * dtype.part.itemsize)
+
+
+def _show(tensor: Tensor) -> str:
+    return " ".join(repr(tensor).split())
