@@ -1,10 +1,16 @@
-"""Python's operators, as the methods that they stand for; either side may be a number or a numpy array."""
+"""Python's operators, as the methods that they stand for; either side may be a number or a numpy array.
+
+An augmented operator (`x += y`) writes the result of the plain one to the tensor on its left, as in numpy: dtype and shape stay,
+and all views of the elements see the new ones.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from svod_dtype import bool_
+from svod_ir import ShapeError, format_shape
+from svod_tensor.errors import ResultDtypeError
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
@@ -13,6 +19,9 @@ if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
 
 __all__ = ["Operators"]
+
+_KINDS: Final = ("bool", "uint", "int", "float", "complex")
+"""Kinds of dtypes in ascending order: what is written to a tensor is of its kind or a lower one (numpy's 'same_kind')."""
 
 
 @operations
@@ -144,5 +153,57 @@ class Operators(Theme):
 
     def __rmatmul__(self, other: Operand, /) -> Self:
         return self._wrap(other).matmul(self)
+
+    def __iadd__(self, other: Operand, /) -> Self:
+        return self._write_result("add", self.add(other))
+
+    def __isub__(self, other: Operand, /) -> Self:
+        return self._write_result("sub", self.sub(other))
+
+    def __imul__(self, other: Operand, /) -> Self:
+        return self._write_result("mul", self.mul(other))
+
+    def __itruediv__(self, other: Operand, /) -> Self:
+        return self._write_result("div", self.div(other))
+
+    def __ifloordiv__(self, other: Operand, /) -> Self:
+        return self._write_result("floor_divide", self.floor_divide(other))
+
+    def __imod__(self, other: Operand, /) -> Self:
+        return self._write_result("remainder", self.remainder(other))
+
+    def __ipow__(self, other: Operand, /) -> Self:
+        return self._write_result("pow", self.pow(other))
+
+    def __imatmul__(self, other: Operand, /) -> Self:
+        return self._write_result("matmul", self.matmul(other))
+
+    def __iand__(self, other: Operand, /) -> Self:
+        return self._write_result("bitwise_and", self.bitwise_and(other))
+
+    def __ior__(self, other: Operand, /) -> Self:
+        return self._write_result("bitwise_or", self.bitwise_or(other))
+
+    def __ixor__(self, other: Operand, /) -> Self:
+        return self._write_result("bitwise_xor", self.bitwise_xor(other))
+
+    def __ilshift__(self, other: Operand, /) -> Self:
+        return self._write_result("lshift", self.lshift(other))
+
+    def __irshift__(self, other: Operand, /) -> Self:
+        return self._write_result("rshift", self.rshift(other))
+
+    def _write_result(self, operation: str, result: Self) -> Self:
+        """Write `result`, which has the shape of this tensor and a dtype of its kind or a lower one, and return this tensor."""
+        if result.shape != self.shape:
+            raise ShapeError(
+                operation=operation, shape=self.shape,
+                problem=f"of the output operand doesn't match the broadcast shape {format_shape(result.shape)}",
+                hint="write x = x + y for a new tensor of the broadcast shape",
+            )  # fmt: skip
+        if _KINDS.index(result.dtype.kind) > _KINDS.index(self.dtype.kind):
+            raise ResultDtypeError(operation=operation, result=result.dtype, target=self.dtype)
+        self._write(result._of_dtype(self.dtype))
+        return self
 
     __hash__ = TensorBase.__hash__
