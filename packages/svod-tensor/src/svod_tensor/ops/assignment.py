@@ -1,4 +1,4 @@
-"""Writing to tensors: `x.assign(value)` and `x[index] = value`, with the meaning of numpy.
+"""Writing to tensors: `x.assign(value)` and `x[index] = value`, with the meaning of numpy; `operators.py` has `x += value`.
 
 All views of what is written see the new values, and graphs that were built before keep the old ones. A tensor that has memory
 is written in place, and a prepared plan writes again each time it is executed; one without stands for the new values.
@@ -84,7 +84,7 @@ class Assignment(Theme):
         if self._has_arrays(index):
             self._write(self.with_items(index, new))
         else:
-            self[index]._write(new)
+            self._view(index)._write(new)
 
     def _write(self, value: TensorBase) -> None:
         if is_shard(self.content.path):

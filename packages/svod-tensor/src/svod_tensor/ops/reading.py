@@ -9,7 +9,7 @@ from svod_ir import Op, OperandError
 from svod_tensor import _storage as storage
 from svod_tensor._text import find_shape
 from svod_tensor.cells import registry
-from svod_tensor.cells.cell import Cell
+from svod_tensor.cells.cell import Cell, Element
 from svod_tensor.cells.registry import check_not_capturing
 from svod_tensor.cells.views import is_symbolic, read_array
 from svod_tensor.engine import memory_nodes
@@ -145,6 +145,8 @@ class Reading(Theme):
         if 0 in shape:
             return np.empty(shape, self.dtype.numpy)
         check_not_capturing("reads values")
+        if (element := self._read_element(computes=True)) is not None:
+            return element
         if self.sharding is not None:
             self.realize()
             arrays = [shard._host_array() for shard in self.shards()]
@@ -171,6 +173,8 @@ class Reading(Theme):
             return np.empty(shape, self.dtype.numpy)
         if (constant := _find_constant(self.uop)) is not None:
             return np.broadcast_to(np.array(constant, self.dtype.numpy), shape)
+        if (element := self._read_element(computes=False)) is not None:
+            return element
         sharding, is_large = self.sharding, self.nbytes > _MOST_COPIED
         if sharding is None and self.content.cell.is_settled and not self.is_realized and not is_large:
             # Memory that is shared with another tensor, which nobody writes without the lock before that has its own.
@@ -189,6 +193,26 @@ class Reading(Theme):
         if len(found) < len(arrays):
             return None
         return found[0] if sharding.axis is None else np.concatenate(found, sharding.axis)
+
+    def _read_element(self, *, computes: bool) -> NDArray[np.generic] | None:
+        """The element of another tensor that this one is, read in the memory of that: no kernel copies it.
+
+        `computes` lets the assignments to that memory be done that the element depends on.
+        """
+        content = self.content
+        while isinstance(content, Element):
+            with registry.lock:
+                source = content.find_source()
+                if source is None:
+                    return None
+                cell, path = source
+                if cell.is_settled:
+                    whole = _find_elements(cell.node, tuple(map(resolve_size, cell.node.shape)))
+                    return None if whole is None else read_array(path, whole).copy()
+            if not computes or not cell.owns:
+                return None
+            self.from_content(cell).realize()
+        return None
 
     def _is_in_host_memory(self) -> bool:
         return self.sharding is None and storage.reads_files(str(self.device))
