@@ -369,7 +369,7 @@ class Run:
 
 KINDS = [
     "new", "value", "value", "binary", "view", "view", "index", "index", "move", "assign", "assign", "write", "write", "write",
-    "augment", "augment",
+    "augment", "augment", "keep", "keep",
     "forget", "call", "call_with_two", "hold", "donate", "realize", "realize", "realize_batch", "read", "print", "prepare",
 ]  # fmt: skip
 statements = st.builds(

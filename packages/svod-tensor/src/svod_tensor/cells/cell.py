@@ -47,11 +47,12 @@ class Cell:
         owns: whether the memory that `node` is, if it is memory, is this cell's own to write to.
         known_form: its form, once somebody asked for it.
         is_patched: whether parts were written while it had no memory.
+        is_rewritten: whether its memory was assigned to: a plan may do so again, without asking who reads the memory.
         is_given_away: whether its memory is something else's now, and it itself of no use.
     """
 
     __slots__ = (
-        "__weakref__", "_donation", "_make_node", "is_given_away", "is_patched", "known_form", "memory", "node", "owns"
+        "__weakref__", "_donation", "_make_node", "is_given_away", "is_patched", "is_rewritten", "known_form", "memory", "node", "owns"
     )  # fmt: skip
 
     node: UOp
@@ -61,7 +62,7 @@ class Cell:
 
     def __init__(self, node: UOp, form: Form | None = None, *, owns: bool = False) -> None:
         self.node, self.known_form, self.owns, self.is_patched, self.is_given_away = node, form, owns, False, False
-        self.memory = None
+        self.memory, self.is_rewritten = None, False
         tables.add(self)
 
     @classmethod
@@ -73,6 +74,7 @@ class Cell:
         """
         self = object.__new__(cls)
         self.known_form, self.owns, self.is_patched, self.is_given_away = form, True, False, False
+        self.is_rewritten = False
         self.memory, self._make_node = memory, make_node
         return self
 

@@ -12,7 +12,7 @@ from svod_tensor.cells import registry
 from svod_tensor.cells.cell import Cell, Element
 from svod_tensor.cells.registry import check_not_capturing
 from svod_tensor.cells.views import is_symbolic, read_array
-from svod_tensor.engine import memory_nodes
+from svod_tensor.engine import memory_nodes, states
 from svod_tensor.engine.bindings import resolve_size
 from svod_tensor.errors import (
     AmbiguousTruthError,
@@ -83,8 +83,10 @@ class Reading(Theme):
     def numpy(self, *, copy: bool = False) -> NDArray[np.generic]:
         """The values as a numpy array, computed first if need be.
 
-        On the CPU the array is the tensor's own memory, for a view with gaps or in another order, and read-only, unless
-        `copy` asks for one of its own. bfloat16 and float8 come as the dtypes of the package ml_dtypes.
+        The array is read-only, unless `copy` asks for one that is not, and never changes. On the CPU it is the tensor's
+        own memory, for a view with gaps or in another order: what is assigned to the tensor while the array lives goes to
+        other memory. Of a tensor that was assigned to in its memory, it is a copy. bfloat16 and float8 come as the dtypes
+        of the package ml_dtypes.
 
         Raises:
             CaptureError: if a function is captured just now.
@@ -93,10 +95,31 @@ class Reading(Theme):
             >>> (Tensor([1.0, 2.0]) * 2).numpy()
             array([2., 4.], dtype=float32)
         """
-        array = self._host_array()
         if copy:
-            return array.copy()
+            return self._host_array().copy()
+        array = self._lend_array()
         array.setflags(write=False)
+        return array
+
+    def _lend_array(self) -> NDArray[np.generic]:
+        """The values as an array that never changes: memory that nobody writes as long as the array lives, or a copy."""
+        import numpy as np
+
+        array = self._host_array()
+        owner = array
+        while isinstance(owner.base, np.ndarray):
+            # Views of the array keep this one alive.
+            owner = owner.base
+        if owner.base is None:
+            return array
+        cell = self.content.cell
+        if cell.is_rewritten:
+            return array.copy()
+        memory = cell.find_memory()
+        found = (memory,) if memory is not None else map(memory_nodes.find_buffer, states.iter_memories(cell.node))
+        for buffer in found:
+            if buffer is not None:
+                buffer.lend(owner)
         return array
 
     def tolist(self) -> Nested:
@@ -255,7 +278,7 @@ class Reading(Theme):
         if copy is False and (self.sharding is not None or not storage.reads_files(str(self.device))):
             raise CopyRequiredError(operation="__dlpack__", problem=f"the elements are on {self.device}")
         return make_capsule(
-            self._host_array(), self.dtype, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+            self._lend_array(), self.dtype, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
         )
 
     def __dlpack_device__(self) -> tuple[int, int]:
