@@ -7,11 +7,11 @@ and all views of the elements see the new ones.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from svod_dtype import bool_
 from svod_ir import ShapeError, format_shape
+from svod_tensor._origins import wrap
 from svod_tensor._variable import explain_unbound
 from svod_tensor.errors import ResultDtypeError
 from svod_tensor.ops.base import TensorBase
@@ -33,13 +33,13 @@ _KINDS: Final = ("bool", "uint", "int", "float", "complex")
 def _operator(method: Callable[[T, Operand], R]) -> Callable[[T, Operand], R]:
     """Let an operator leave an operand that is no tensor, number, array or list to the operand's own operator."""
 
-    @wraps(method)
     def call(self: T, other: Operand, /) -> R:
         if is_operand(other) or _is_explained(other):
             return method(self, other)
         return NotImplemented
 
-    return call
+    # Origins name the operator, and not this function.
+    return wrap(call, method)
 
 
 def _is_explained(value: object) -> bool:
