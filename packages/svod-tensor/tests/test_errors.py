@@ -36,6 +36,11 @@ EXAMPLES = {
         "cannot assign a tensor of int8 to one of float32",
         TypeError,
     ),
+    "ResultDtypeError": (
+        {"operation": "add", "result": "float32", "target": "int32"},
+        "add: cannot cast the result from float32 to int32 with casting rule 'same_kind'",
+        TypeError,
+    ),
     "BatchOutputError": (
         {"expected": 3, "found": 2},
         "3 tensors are to be realized, but the plan has 2 outputs",

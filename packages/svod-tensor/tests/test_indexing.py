@@ -8,6 +8,7 @@ import pytest
 from svod_ir import OperandError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor._variable import Variable
+from svod_tensor.engine.caches import SCHEDULES
 from svod_tensor.errors import IndexKindError, IndexOutOfRangeError
 from svod_tensor.testing import check, make_array
 
@@ -215,7 +216,7 @@ def test_positions_out_of_range_are_taken_from_an_end(rng, mode):
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (1, 1), (5,), (1, 4, 1), ()])
-def test_an_element_by_its_position_is_a_view_of_it(shape: tuple[int, ...]) -> None:
+def test_an_element_by_its_position_is_a_value(shape: tuple[int, ...]) -> None:
     array = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
     for x in (Tensor(array), Tensor(array.copy()).realize(), Tensor(array) * 1, Tensor.from_numpy(array.copy())):
         for place in np.ndindex(*shape):
@@ -226,11 +227,42 @@ def test_an_element_by_its_position_is_a_view_of_it(shape: tuple[int, ...]) -> N
     x = Tensor(array).clone().realize()
     element = x[last]
     x[last] = 100
-    assert element.item() == 100
+    assert element.item() == array[last]
     element.assign(50)
-    assert x.numpy()[last] == 50
+    assert x.numpy()[last] == 100
+    view = x[(*last, ...)]
+    x[last] += 1
+    assert view.item() == 101
+    view -= 1
+    assert x.numpy()[last] == 100
     with pytest.raises(IndexError):
         x[tuple(shape)] if shape else x[0]
+
+
+@pytest.mark.parametrize("is_realized", [True, False])
+def test_elements_are_swapped_as_in_numpy(is_realized: bool) -> None:
+    x = Tensor([1, 2, 3]) if is_realized else Tensor([1, 2, 3]) * 1
+    first = x[np.int64(0)]
+    x[0], x[1] = x[1], x[0]
+    assert (x.tolist(), first.item()) == ([2, 1, 3], 1)
+    elements = list(x)
+    x.assign(0)
+    assert [e.item() for e in elements] == [2, 1, 3]
+    number = Tensor(5)
+    value, view = number[()], number[...]
+    number[()] = 6
+    assert (value.item(), view.item()) == (5, 6)
+
+
+def test_reading_an_element_compiles_nothing() -> None:
+    x = Tensor(np.arange(6)).realize()
+    x[1] = 5
+    x.realize()
+    known = SCHEDULES.counts()
+    elements = [x[i] for i in range(6)] + [x[::2][1], x[::-1][0], x.reshape(2, 3)[1, 2]]
+    assert [e.item() for e in elements] == [0, 5, 2, 3, 4, 5, 2, 5, 5]
+    assert "lazy" not in repr(elements[0])
+    assert SCHEDULES.counts() == known
 
 
 def test_numbers_that_are_not_plain_ints_are_other_indices() -> None:

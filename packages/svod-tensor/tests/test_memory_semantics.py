@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import operator as op
 import os
 import pickle
 from collections.abc import Callable, Sequence
@@ -58,12 +59,6 @@ def value(array: np.ndarray) -> np.ndarray:
     return np.array(array, np.int32, order="C")
 
 
-def select(array: np.ndarray, index: Any) -> np.ndarray:
-    """What a basic index selects, as an array even where it is one element."""
-    parts = index if isinstance(index, tuple) else (index,)
-    return array[parts if Ellipsis in parts else (*parts, ...)]
-
-
 # What gives a tensor of its own.
 VALUES: list[tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = [
     ("{x} + 1", lambda x: x + 1, lambda a: a + 1),
@@ -109,6 +104,9 @@ INDICES = [
     _S[None], _S[0, 0], _S[:0], _S[1, ::-1],
 ]  # fmt: skip
 PLACES = [*INDICES, [0], [1, 0], np.array([True, False])]
+
+
+AUGMENTED = [op.iadd, op.isub, op.imul, op.ifloordiv, op.imod, op.iand, op.ior, op.ixor]
 
 
 def twice(x: Any) -> Any:
@@ -162,6 +160,7 @@ class Run:
 
     def __init__(self) -> None:
         self.variables: list[Variable] = []
+        self.kept: list[tuple[np.ndarray, np.ndarray]] = []
         self.lines: list[str] = []
         self.n = 0
 
@@ -219,10 +218,27 @@ class Run:
     def do_index(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
         index = INDICES[s.form % len(INDICES)]
         try:
-            array = select(a, index)
+            array = a[index]
         except IndexError:
             return
-        self.add(f"{s.x}[{index}]", x[index], array)
+        # As many integers as axes give a number, and a value of svod.
+        self.add(f"{s.x}[{index}]", x[index], array if isinstance(array, np.ndarray) else value(array))
+
+    def do_augment(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        operator = AUGMENTED[s.form % len(AUGMENTED)]
+        if not a.flags.writeable:
+            return
+        y, b = self.pick(s.y)
+        self.lines.append(f"{operator.__name__}({s.x}, {s.y} or number)")
+        takes_tensor = operator not in (op.ifloordiv, op.imod) and b.shape in (a.shape, ()) and x.device == y.device
+        other, wanted = (y, b.copy()) if takes_tensor else (s.y + 1, s.y + 1)
+        assert operator(x, other) is x
+        assert operator(a, wanted) is a
+
+    def do_keep(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        """An array of a tensor, which never changes."""
+        self.lines.append(f"keep {s.x}.numpy()")
+        self.kept.append((x.numpy(), a.copy()))
 
     def do_move(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
         device = (FAR, "CPU")[s.form % 2]
@@ -253,7 +269,7 @@ class Run:
         if b.shape == place.shape and x.device == y.device and not isinstance(index, (list, np.ndarray)):
             a[index] = b.copy()
             x[index] = y
-        elif s.y % 2 and not isinstance(index, (list, np.ndarray)):
+        elif s.y % 2:
             a[index] += 3
             x[index] += 3
         else:
@@ -347,10 +363,13 @@ class Run:
     def check(self) -> None:
         for number, (tensor, array) in enumerate(self.variables):
             np.testing.assert_array_equal(tensor.numpy(), array, err_msg=f"variable {number}")
+        for number, (array, wanted) in enumerate(self.kept):
+            np.testing.assert_array_equal(array, wanted, err_msg=f"kept array {number}")
 
 
 KINDS = [
     "new", "value", "value", "binary", "view", "view", "index", "index", "move", "assign", "assign", "write", "write", "write",
+    "augment", "augment", "keep", "keep",
     "forget", "call", "call_with_two", "hold", "donate", "realize", "realize", "realize_batch", "read", "print", "prepare",
 ]  # fmt: skip
 statements = st.builds(

@@ -249,3 +249,16 @@ def test_shapes_broadcast_without_tensors():
     assert sv.broadcast_shapes((2, 1), (1, 3), (1,)) == (2, 3)
     with pytest.raises(ValueError):
         sv.broadcast_shapes((2,), (3,))
+
+
+@pytest.mark.parametrize(
+    "make", [sv.asarray, sv.Tensor, lambda a: sv.zeros(a.size) + a, lambda a: sv.zeros(a.size).assign(a)]
+)
+@pytest.mark.parametrize("begin", [0, 1])
+def test_what_is_made_from_an_array_keeps_its_elements(make, begin):
+    array = np.zeros(65, np.float32)[begin:]
+    results = []
+    for i in range(3):
+        array[:] = i
+        results.append(make(array) * 2)
+    assert [r[0].item() for r in results] == [0, 2, 4]

@@ -1,8 +1,14 @@
 from __future__ import annotations
 
+import operator
+from typing import Any
+from unittest import mock
+
 import numpy as np
+import pytest
 
 from svod_tensor import Tensor
+from svod_tensor.errors import DataError
 from svod_tensor.testing import check, make_array
 
 
@@ -22,3 +28,72 @@ def test_reflected_operators_keep_their_order():
     assert (2**x).tolist() == [4, 8]
     assert (1 << x).tolist() == [4, 8]
     assert [t.tolist() for t in divmod(x, 2)] == [[1, 1], [0, 1]]
+
+
+class Reflecting:
+    """An object with operators of its own."""
+
+    def __radd__(self, other: object) -> str:
+        return "radd"
+
+    def __rmatmul__(self, other: object) -> str:
+        return "rmatmul"
+
+    def __gt__(self, other: object) -> str:
+        return "gt"
+
+
+class Declining(np.ndarray):
+    """An array that asks others to leave their operators to it."""
+
+    __array_ufunc__ = None
+
+    def __radd__(self, other: object) -> str:  # type: ignore[override]
+        return "declined"
+
+
+def test_an_operand_with_operators_of_its_own_is_asked() -> None:
+    x = Tensor([1.0, 2.0])
+    assert x + Reflecting() == "radd"
+    assert x @ Reflecting() == "rmatmul"
+    assert (x < Reflecting()) == "gt"
+    assert x + np.zeros(2).view(Declining) == "declined"
+    y = x
+    y += Reflecting()
+    assert y == "radd"
+    assert x.tolist() == [1.0, 2.0]
+
+
+def test_objects_that_compare_with_anything_do() -> None:
+    x = Tensor([1.0, 1.0])
+    assert x == pytest.approx(1.0)
+    assert x == pytest.approx([1.0, 1.0])
+    assert x == mock.ANY
+    assert not x == object()  # noqa: SIM201
+    assert x != object()
+    assert not x == "text"  # noqa: SIM201
+    with pytest.raises(TypeError, match="unsupported operand"):
+        x - "text"  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "apply",
+    [
+        operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow, operator.matmul,
+        operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift, operator.lt, operator.ge, divmod,
+        operator.iadd, operator.imatmul, operator.ilshift,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("other", [object(), {}, int], ids=lambda v: type(v).__name__)
+def test_an_operator_that_neither_side_has_is_a_type_error_of_python(apply: Any, other: Any) -> None:
+    x = Tensor([1, 2])
+    with pytest.raises(TypeError, match=r"unsupported operand|not supported between"):
+        apply(x, other)
+    if not apply.__name__.startswith("i"):
+        with pytest.raises(TypeError, match=r"unsupported operand|not supported between"):
+            apply(other, x)
+
+
+def test_a_list_with_something_else_in_it_says_so() -> None:
+    with pytest.raises(DataError):
+        Tensor([1, 2]).__add__([1, object()])  # type: ignore[list-item]

@@ -111,7 +111,7 @@ def test_equal_tensors_of_a_batch_have_memory_of_their_own():
     fourth = third.clone()
     Tensor.realize_batch([first, second, third, fourth])
     first += 1
-    third += 1
+    third = third + 1
     assert [t.tolist() for t in (first, second, third, fourth)] == [[1.0] * 3, [0.0] * 3, [2.0] * 3, [1.0] * 3]
 
 

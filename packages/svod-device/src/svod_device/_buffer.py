@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from itertools import count
 from typing import TYPE_CHECKING, cast
 
@@ -39,7 +40,7 @@ _publishing = hold_across_fork(threading.RLock())
 class _Storage:
     """One block of memory, allocated at first use and returned by its finalizer."""
 
-    __slots__ = ("allocator", "id", "is_writable", "is_zeroed", "memory", "nbytes", "opening")
+    __slots__ = ("allocator", "id", "is_writable", "is_zeroed", "memory", "nbytes", "opening", "readers")
 
     def __init__(
         self, allocator: Allocator, nbytes: int, is_zeroed: bool, memory: Memory | None, is_writable: bool
@@ -50,6 +51,7 @@ class _Storage:
         self.nbytes = nbytes
         self.is_zeroed = is_zeroed
         self.is_writable = is_writable
+        self.readers: tuple[weakref.ref[object], ...] = ()
         self.id = next(_storage_ids)
 
     def allocate(self) -> Memory:
@@ -144,7 +146,7 @@ class Buffer:
         storage = _Storage.__new__(_Storage)
         storage.memory, storage.allocator, storage.nbytes = Memory(address, nbytes, owner), external, nbytes
         storage.opening, storage.is_zeroed, storage.is_writable = external.opening, False, is_writable
-        storage.id = next(_storage_ids)
+        storage.id, storage.readers = next(_storage_ids), ()
         self = cls.__new__(cls)
         self.dtype, self.offset, self.nbytes, self._storage = dtype, 0, nbytes, storage
         self.start = address if external.opening is None else None
@@ -186,6 +188,7 @@ class Buffer:
             storage = new_storage(_Storage)
             storage.memory, storage.allocator, storage.opening, storage.nbytes = memory, allocator, opening, nbytes
             storage.is_zeroed, storage.is_writable, storage.id = False, is_writable, next(_storage_ids)
+            storage.readers = ()
             made = new(Buffer)
             made.dtype, made.offset, made.nbytes, made._storage = dtype, 0, nbytes, storage
             made.start = memory.address if opening is None else None
@@ -232,7 +235,18 @@ class Buffer:
 
     @property
     def is_writable(self) -> bool:
-        return self._storage.is_writable
+        """True if kernels may write: the memory is not read-only, and no object that it is lent to is alive."""
+        storage = self._storage
+        return storage.is_writable and not (storage.readers and any(reader() is not None for reader in storage.readers))
+
+    def lend(self, reader: object) -> None:
+        """Keep the memory from being written as long as `reader`, an object that shows it, is alive.
+
+        Who writes on purpose, as `copyin` does, still can.
+        """
+        storage = self._storage
+        if storage.is_writable:
+            storage.readers = (*(r for r in storage.readers if r() is not None), weakref.ref(reader))
 
     @property
     def address(self) -> int:
@@ -341,7 +355,7 @@ class Buffer:
             raise NotHostAddressableError(device=self.device)
         self.ensure_allocated()
         self.allocator.synchronize()
-        return view_host(self.address, self.nbytes, self._storage, is_writable=self.is_writable)
+        return view_host(self.address, self.nbytes, self._storage, is_writable=self._storage.is_writable)
 
     def as_numpy(self) -> npt.NDArray[np.generic]:
         """The elements as a flat array: over the memory itself if the host can address it, else a copy."""
@@ -364,7 +378,7 @@ class Buffer:
         return np.frombuffer(exposed, dtype=self.dtype.numpy)
 
     def _check_writable(self) -> None:
-        if not self.is_writable:
+        if not self._storage.is_writable:
             raise ReadOnlyError(device=self.device)
 
 

@@ -24,6 +24,7 @@ UserError
 ├── SymbolicBoundsError (IndexError)      a position that some values of the variables put outside
 ├── ShardError (ValueError)               devices that a tensor cannot be spread over
 ├── AssignmentDtypeError (TypeError)
+├── ResultDtypeError (TypeError)          a result of `x += y` that the dtype of x does not hold
 ├── CaptureError (RuntimeError)           a function that cannot run as a plan
 ├── TraceError (RuntimeError)             a body of a loop that cannot be run before the loop is
 ├── DerivativeError (ValueError)          a function whose derivative cannot be asked for so
@@ -67,8 +68,8 @@ __all__ = [
     "IndexOutOfRangeError", "IntegerDivisionError", "IntegerOverflowError", "LoopArgumentError", "MatrixError",
     "MissingFileError",
     "MissingNameError", "NoKernelsFoundError", "NonFiniteCastError", "PositionError", "ProgramMetadataError", "RaggedDataError",
-    "RepeatedWriteError", "SafetensorsError", "ScheduleError", "ShardError", "SingleElementError", "SymbolicBoundsError",
-    "SymbolicShapeError",
+    "RepeatedWriteError", "ResultDtypeError", "SafetensorsError", "ScheduleError", "ShardError", "SingleElementError",
+    "SymbolicBoundsError", "SymbolicShapeError",
     "TraceError", "UserError", "VariableBoundsError", "VariableConflictError", "VariableNameError", "ViewBoundsError",
 ]  # fmt: skip
 
@@ -336,6 +337,17 @@ class AssignmentDtypeError(UserError, TypeError):
         super().__init__(
             f"cannot assign a tensor of {value} to one of {target}",
             hint=f"cast it, as in x.assign(y.cast({target})); x[...] = y casts by itself",
+        )
+
+
+class ResultDtypeError(UserError, TypeError):
+    """The result of an augmented operator, such as `x += y`, of a higher kind than the tensor that it is written to."""
+
+    def __init__(self, *, operation: str, result: object, target: object) -> None:
+        self.operation, self.result, self.target = operation, result, target
+        super().__init__(
+            f"{operation}: cannot cast the result from {result} to {target} with casting rule 'same_kind'",
+            hint=f"write x = x + y for a new tensor of {result}, or cast the result, as in x[...] = x + y",
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Self, TypeAlias
+from weakref import ref
 
 from svod_dtype import DType
 from svod_ir import Op, Sharding, UOp
@@ -16,14 +17,14 @@ from svod_tensor._scopes import skip_line
 from svod_tensor._shapes import Shape
 from svod_tensor.cells import tables
 from svod_tensor.cells.views import Path, Reshape, Step, apply_path, is_reshape_a_view, is_symbolic
-from svod_tensor.engine import memory_nodes
+from svod_tensor.engine import memory_nodes, states
 from svod_tensor.errors import DonatedTensorError
 from svod_tensor.options import DEFAULT_DEVICE
 
 if TYPE_CHECKING:
     from svod_device import Buffer
 
-__all__ = ["Cell", "Form", "Live", "View", "find_result_form", "get_form"]
+__all__ = ["Cell", "Element", "Form", "Live", "View", "find_result_form", "get_form"]
 
 _RESHAPE, _BUFFER, _AS_COMPLEX = Op.RESHAPE, Op.BUFFER, Op.AS_COMPLEX
 
@@ -46,11 +47,12 @@ class Cell:
         owns: whether the memory that `node` is, if it is memory, is this cell's own to write to.
         known_form: its form, once somebody asked for it.
         is_patched: whether parts were written while it had no memory.
+        is_rewritten: whether its memory was assigned to: a plan may do so again, without asking who reads the memory.
         is_given_away: whether its memory is something else's now, and it itself of no use.
     """
 
     __slots__ = (
-        "__weakref__", "_donation", "_make_node", "is_given_away", "is_patched", "known_form", "memory", "node", "owns"
+        "__weakref__", "_donation", "_make_node", "is_given_away", "is_patched", "is_rewritten", "known_form", "memory", "node", "owns"
     )  # fmt: skip
 
     node: UOp
@@ -60,7 +62,7 @@ class Cell:
 
     def __init__(self, node: UOp, form: Form | None = None, *, owns: bool = False) -> None:
         self.node, self.known_form, self.owns, self.is_patched, self.is_given_away = node, form, owns, False, False
-        self.memory = None
+        self.memory, self.is_rewritten = None, False
         tables.add(self)
 
     @classmethod
@@ -72,6 +74,7 @@ class Cell:
         """
         self = object.__new__(cls)
         self.known_form, self.owns, self.is_patched, self.is_given_away = form, True, False, False
+        self.is_rewritten = False
         self.memory, self._make_node = memory, make_node
         return self
 
@@ -176,6 +179,32 @@ class Cell:
                     raise DonatedTensorError(argument=self._donation[0], taker=self._donation[1])
                 return self._settle()
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+
+class Element(Cell):
+    """One element of another cell, as a value: the other cell may be written, and this one keeps what it had."""
+
+    __slots__ = ("_path", "_seen", "_source")
+
+    _path: Path
+    # The node of the other cell when the element was selected, and that of the element.
+    _seen: tuple[UOp, UOp]
+    _source: ref[Cell]
+
+    def __init__(self, content: Live, steps: Path) -> None:
+        node = apply_path(steps, content.node)
+        super().__init__(node)
+        self._path, self._source, self._seen = (*content.path, *steps), ref(content.cell), (content.cell.node, node)
+
+    def find_source(self) -> tuple[Cell, Path] | None:
+        """The other cell and the path to the element, as long as that is memory in which the element has this value."""
+        cell = self._source()
+        if cell is None or cell.is_given_away or is_symbolic(self._path):
+            return None
+        base, node = cell.node, self.node
+        if (self._seen[0] is not base or self._seen[1] is not node) and apply_path(self._path, base) is not node:
+            return None
+        return (cell, self._path) if states.is_memory(base) else None
 
 
 def find_result_form(content: Live) -> Form | None:

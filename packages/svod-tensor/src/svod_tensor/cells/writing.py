@@ -52,6 +52,7 @@ def write(cell: Cell, path: Path, value: UOp) -> None:
             capture.moved.append((weakref.ref(cell), shared))
         if in_place:
             new = _overwrite(old, path, value)
+            cell.is_rewritten = True
         else:
             if capture is not None and capture.is_known(cell):
                 capture.lacking.append((cell, old))

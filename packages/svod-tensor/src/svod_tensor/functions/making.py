@@ -45,13 +45,14 @@ def arange(
 def asarray(
     obj: object, /, *, dtype: DTypeLike | None = None, device: str | None = None, copy: bool | None = None
 ) -> Tensor:
-    """A tensor with the elements of `obj`: that itself if it is one, the memory of an array where kernels can read it there.
+    """A tensor with the elements of `obj`: that itself if it is a tensor, else a copy that later writes to `obj` do not change.
 
     Args:
         obj: a tensor, an array of numpy, numbers, nested lists, an array with `__dlpack__`, or an object with a buffer.
         dtype: of the result; by default that of `obj`, and of Python's numbers as `Tensor` has it.
         device: where it is; by default where `obj` is, or on the device that `SVOD_DEVICE` names.
-        copy: True gives memory of its own; False an error where that is needed; None copies where it is.
+        copy: True copies a tensor too. False shares the memory of `obj`, as `Tensor.from_numpy` does, and is an error
+            where kernels cannot read it there.
 
     Raises:
         CopyRequiredError: if `copy` is False and the elements must be copied.
@@ -62,7 +63,8 @@ def asarray(
         >>> sv.asarray([[1, 2], [3, 4]], dtype=sv.float64).tolist()
         [[1.0, 2.0], [3.0, 4.0]]
     """
-    source = obj if isinstance(obj, Tensor) else _read(obj, copy=copy)
+    # A result that is computed later would see what is written to shared memory before.
+    source = obj if isinstance(obj, Tensor) else _read(obj, copy=copy is not False)
     if source is None:
         # Python's numbers are rounded once, and must fit.
         return Tensor(obj, dtype=dtype, device=device)  # pyright: ignore[reportArgumentType]
@@ -77,12 +79,12 @@ def asarray(
     return source.astype(kind, device=device)
 
 
-def _read(obj: object, *, copy: bool | None) -> Tensor | None:
+def _read(obj: object, *, copy: bool) -> Tensor | None:
     """A tensor of an object that has memory; None of numbers, and of what is no tensor data."""
     import numpy as np
 
     if isinstance(obj, (np.ndarray, memoryview, bytes, bytearray)) or hasattr(obj, "__array_interface__"):
-        return _share(np.asarray(obj), copy=copy)
+        return _read_array(np.asarray(obj), copy=copy)
     if not hasattr(obj, "__array__") and hasattr(obj, "__dlpack__"):
         return Tensor.from_dlpack(obj, copy=copy)
     try:
@@ -90,16 +92,16 @@ def _read(obj: object, *, copy: bool | None) -> Tensor | None:
     except TypeError:
         view = None
     if view is not None:
-        return _share(np.asarray(view), copy=copy)
-    if copy is False:
+        return _read_array(np.asarray(view), copy=copy)
+    if not copy:
         raise CopyRequiredError(operation="asarray", problem=f"a {type(obj).__name__} has no memory to share")
     return None
 
 
-def _share(array: object, *, copy: bool | None) -> Tensor:
+def _read_array(array: object, *, copy: bool) -> Tensor:
     from svod_tensor import _storage as storage
 
-    if copy is False and not storage.is_shareable(array):  # pyright: ignore[reportArgumentType]
+    if not copy and not storage.is_shareable(array):  # pyright: ignore[reportArgumentType]
         raise CopyRequiredError(operation="asarray", problem="kernels cannot read the array where it is")
     return Tensor.from_numpy(array, copy=copy)  # pyright: ignore[reportArgumentType]
 

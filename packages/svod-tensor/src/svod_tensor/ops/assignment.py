@@ -1,4 +1,4 @@
-"""Writing to tensors: `x.assign(value)` and `x[index] = value`, with the meaning of numpy.
+"""Writing to tensors: `x.assign(value)` and `x[index] = value`, with the meaning of numpy; `operators.py` has `x += value`.
 
 All views of what is written see the new values, and graphs that were built before keep the old ones. A tensor that has memory
 is written in place, and a prepared plan writes again each time it is executed; one without stands for the new values.
@@ -55,11 +55,8 @@ class Assignment(Theme):
             >>> x.assign(x * 10).tolist(), y.tolist()
             ([10, 20, 30, 40], [[10, 20], [30, 40]])
         """
-        if isinstance(value, TensorBase):
-            if value.uop is self.uop:
-                return self
-            if value.dtype is not self.dtype:
-                raise AssignmentDtypeError(target=self.dtype, value=value.dtype)
+        if isinstance(value, TensorBase) and value.dtype is not self.dtype:
+            raise AssignmentDtypeError(target=self.dtype, value=value.dtype)
         self._write(self._to_value(value))
         return self
 
@@ -87,9 +84,9 @@ class Assignment(Theme):
         if self._has_arrays(index):
             self._write(self.with_items(index, new))
         else:
-            self[index]._write(new)
+            self._view(index)._write(new)
 
-    def _write(self, value: Self) -> None:
+    def _write(self, value: TensorBase) -> None:
         if is_shard(self.content.path):
             raise ShardError(
                 devices=(str(self.device),), operation="assign", problem="a shard is a part of another tensor",
@@ -97,6 +94,9 @@ class Assignment(Theme):
             )  # fmt: skip
         if not is_writable(self.content.path):
             raise RepeatedWriteError(shape=self.shape)
+        if value.uop is self.uop:
+            # `x[1:] += y` has written to the view already when Python puts it back.
+            return
         check_value("a tensor", value.shape, self.shape)
         # Checks the devices too.
         wide = self._make(broadcast_node(value.uop, self.shape), value)

@@ -32,6 +32,9 @@ from svod_ir.sizes import normalize_size, product
 from svod_ir.uop import to_node
 from svod_tensor._shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape, item_count, normalize_axis
 from svod_tensor._shards import bring_to
+from svod_tensor.cells.cell import Element, View
+from svod_tensor.cells.registry import note_read
+from svod_tensor.cells.tables import captured
 from svod_tensor.cells.views import Every, Flip, Reshape, Shrink, Step
 from svod_tensor.errors import IndexKindError
 from svod_tensor.ops.base import DTypeLike, TensorBase
@@ -82,6 +85,10 @@ def _find_path_to_element(index: object, shape: Shape) -> list[Step] | None:
     return [*path, Reshape(ones, ())]
 
 
+def _has_ellipsis(index: object) -> bool:
+    return any(item is ... for item in (cast("tuple[object, ...]", index) if isinstance(index, tuple) else (index,)))
+
+
 @gradient_rule("take_one_along_axis")
 def _take_one_gradient(cotangent: T, _: T, operands: tuple[T, T], __: object, axis: int) -> tuple[T, None]:
     # A comparison goes into the kernel that uses it, which adding to memory of zeros does not.
@@ -98,6 +105,8 @@ class Indexing(Theme):
 
     def __getitem__(self, index: Index, /) -> Self:
         """The elements at an index, by numpy's rules: a view of basic indices, else values of their own.
+
+        As many integers as axes give a value too, which later writes do not change; with `...` beside them, a view.
 
         Args:
             index: ints, slices, `...`, None, variables, and integer lists, arrays and tensors, of which several
@@ -117,7 +126,24 @@ class Indexing(Theme):
         """
         path = _find_path_to_element(index, self.shape)
         if path is not None:
-            return self.along(*path)
+            return self._element(*path)
+        found = self._select(index)
+        is_element = isinstance(found.content, View) and not found.ndim and not _has_ellipsis(index)
+        return found._element() if is_element else found
+
+    def _element(self, *steps: Step) -> Self:
+        """The one element that `steps` lead to, as a value."""
+        content = self.content
+        if captured:
+            note_read(content)
+        return self.from_content(Element(content, steps))
+
+    def _view(self, index: Index) -> Self:
+        """`self[index]`, but of a single element a view too."""
+        path = _find_path_to_element(index, self.shape)
+        return self._select(index) if path is None else self.along(*path)
+
+    def _select(self, index: Index) -> Self:
         mask = find_single_mask(index)
         if mask is not None:
             # As numpy's: the tensor itself along a new axis, once or not at all.
@@ -143,7 +169,7 @@ class Indexing(Theme):
         return concrete_shape("len", self.shape[:1])[0]
 
     def __iter__(self):
-        """The slices along the first axis.
+        """The slices along the first axis: views, or of a tensor of one axis the values of its elements.
 
         Example:
             >>> [row.tolist() for row in Tensor([[1, 2], [3, 4]])]

@@ -9,11 +9,11 @@ from svod_ir import Op, OperandError
 from svod_tensor import _storage as storage
 from svod_tensor._text import find_shape
 from svod_tensor.cells import registry
-from svod_tensor.cells.cell import Cell
+from svod_tensor.cells.cell import Cell, Element
 from svod_tensor.cells.derivatives import is_taking_derivatives
 from svod_tensor.cells.registry import check_not_capturing
 from svod_tensor.cells.views import is_symbolic, read_array
-from svod_tensor.engine import memory_nodes
+from svod_tensor.engine import memory_nodes, states
 from svod_tensor.engine.bindings import resolve_size
 from svod_tensor.errors import (
     AmbiguousTruthError,
@@ -85,8 +85,10 @@ class Reading(Theme):
     def numpy(self, *, copy: bool = False) -> NDArray[np.generic]:
         """The values as a numpy array, computed first if need be.
 
-        On the CPU the array is the tensor's own memory, for a view with gaps or in another order, and read-only, unless
-        `copy` asks for one of its own. bfloat16 and float8 come as the dtypes of the package ml_dtypes.
+        The array is read-only, unless `copy` asks for one that is not, and never changes. On the CPU it is the tensor's
+        own memory, for a view with gaps or in another order: what is assigned to the tensor while the array lives goes to
+        other memory. Of a tensor that was assigned to in its memory, it is a copy. bfloat16 and float8 come as the dtypes
+        of the package ml_dtypes.
 
         Raises:
             CaptureError: if a function is captured just now.
@@ -102,10 +104,31 @@ class Reading(Theme):
                 operation="numpy", problem="the values depend on an argument of the function whose derivative is taken",
                 hint="compute with tensors, or write x.detach().numpy(): an array is a constant, which has no derivative",
             )  # fmt: skip
-        array = self._host_array()
         if copy:
-            return array.copy()
+            return self._host_array().copy()
+        array = self._lend_array()
         array.setflags(write=False)
+        return array
+
+    def _lend_array(self) -> NDArray[np.generic]:
+        """The values as an array that never changes: memory that nobody writes as long as the array lives, or a copy."""
+        import numpy as np
+
+        array = self._host_array()
+        owner = array
+        while isinstance(owner.base, np.ndarray):
+            # Views of the array keep this one alive.
+            owner = owner.base
+        if owner.base is None:
+            return array
+        cell = self.content.cell
+        if cell.is_rewritten:
+            return array.copy()
+        memory = cell.find_memory()
+        found = (memory,) if memory is not None else map(memory_nodes.find_buffer, states.iter_memories(cell.node))
+        for buffer in found:
+            if buffer is not None:
+                buffer.lend(owner)
         return array
 
     def tolist(self) -> Nested:
@@ -154,6 +177,8 @@ class Reading(Theme):
         if 0 in shape:
             return np.empty(shape, self.dtype.numpy)
         check_not_capturing("reads values")
+        if (element := self._read_element(computes=True)) is not None:
+            return element
         if self.sharding is not None:
             self.realize()
             arrays = [shard._host_array() for shard in self.shards()]
@@ -180,6 +205,8 @@ class Reading(Theme):
             return np.empty(shape, self.dtype.numpy)
         if (constant := _find_constant(self.uop)) is not None:
             return np.broadcast_to(np.array(constant, self.dtype.numpy), shape)
+        if (element := self._read_element(computes=False)) is not None:
+            return element
         sharding, is_large = self.sharding, self.nbytes > _MOST_COPIED
         if sharding is None and self.content.cell.is_settled and not self.is_realized and not is_large:
             # Memory that is shared with another tensor, which nobody writes without the lock before that has its own.
@@ -198,6 +225,26 @@ class Reading(Theme):
         if len(found) < len(arrays):
             return None
         return found[0] if sharding.axis is None else np.concatenate(found, sharding.axis)
+
+    def _read_element(self, *, computes: bool) -> NDArray[np.generic] | None:
+        """The element of another tensor that this one is, read in the memory of that: no kernel copies it.
+
+        `computes` lets the assignments to that memory be done that the element depends on.
+        """
+        content = self.content
+        while isinstance(content, Element):
+            with registry.lock:
+                source = content.find_source()
+                if source is None:
+                    return None
+                cell, path = source
+                if cell.is_settled:
+                    whole = _find_elements(cell.node, tuple(map(resolve_size, cell.node.shape)))
+                    return None if whole is None else read_array(path, whole).copy()
+            if not computes or not cell.owns:
+                return None
+            self.from_content(cell).realize()
+        return None
 
     def _is_in_host_memory(self) -> bool:
         return self.sharding is None and storage.reads_files(str(self.device))
@@ -240,7 +287,7 @@ class Reading(Theme):
         if copy is False and (self.sharding is not None or not storage.reads_files(str(self.device))):
             raise CopyRequiredError(operation="__dlpack__", problem=f"the elements are on {self.device}")
         return make_capsule(
-            self._host_array(), self.dtype, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+            self._lend_array(), self.dtype, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
         )
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -7,7 +7,7 @@ operation is defined by two. What a theme calls of another one is declared at th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
 from svod_dtype import DType, float32, float64, promote_types, promote_with_scalar
 from svod_ir import Op, OperandError, SInt, UOp, make_alu
@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     from svod_tensor.ops.base import Amounts, Operand
     from svod_tensor.ops.index_items import Index, IndexItem
 
-__all__ = ["INFINITY", "Theme", "is_elsewhere", "is_scalar", "take_part"]
+__all__ = ["INFINITY", "Theme", "is_elsewhere", "is_operand", "is_scalar", "take_part"]
 
 T = TypeVar("T", bound="Theme")
 
 INFINITY = float("inf")
+
+_OPERANDS: Final = (TensorBase, bool, int, float, complex, list, tuple, range, bytes, UOp)
 
 
 class Theme(TensorBase):
@@ -265,10 +267,23 @@ class Theme(TensorBase):
     def _find_values(self) -> NDArray[np.generic] | None: ...
     def realize(self) -> Self: ...
     def with_items(self, index: Index, value: Operand) -> Self: ...
+    def _view(self, index: Index) -> Self: ...
+    def _write(self, value: TensorBase) -> None: ...
 
 
 def is_scalar(value: object) -> TypeIs[Scalar]:
     return isinstance(value, (bool, int, float, complex))
+
+
+def is_operand(value: object) -> bool:
+    """True if an operator takes `value` beside a tensor: a tensor, a number, an array, a list of these, or bytes."""
+    if isinstance(value, _OPERANDS):
+        return True
+    kind = type(value)
+    # A class that sets `__array_ufunc__` to None asks arrays to leave their operators to it (NEP 13).
+    return (hasattr(kind, "__array__") or hasattr(value, "__array_interface__")) and (
+        getattr(kind, "__array_ufunc__", True) is not None
+    )
 
 
 def take_part(x: T, axis: int, begin: SInt, end: SInt) -> T:

@@ -104,7 +104,7 @@ class Update(Theme):
 
     def _with_slices(self, index: Index, value: Self) -> Self:
         """The value where slices and integers lead to."""
-        view = self[index]
+        view = self._view(index)
         check_value("x[index]", value.shape, view.shape)
         path = view.content.path[len(self.content.path) :]
         return self._make(put(path, self.uop, broadcast_node(value.uop, view.shape)), value)
