@@ -444,3 +444,13 @@ def test_captures_that_are_used_stay() -> None:
         f(Tensor.zeros(n + 1))
         f(kept)
     assert f.plans()[0] is plan
+
+
+def test_a_result_that_is_an_array_of_the_call_is_a_copy() -> None:
+    array = np.array([1.0, 2.0, 3.0], np.float32)
+    whole, part, both = jit(lambda x: x), jit(lambda x: x[1:]), jit(lambda x, y: {"x": x, "y": y + 1})
+    results = [whole(array), part(array), both(array, array)["x"]]
+    array[:] = 0
+    assert [result.tolist() for result in results] == [[1.0, 2.0, 3.0], [2.0, 3.0], [1.0, 2.0, 3.0]]
+    tensor = Tensor([1.0])
+    assert whole(tensor) is tensor

@@ -177,8 +177,8 @@ class Captured:
         known = set(cells)
         return len(known) < len(cells) or any(id(ref()) in known for ref in self.held_written)
 
-    def run(self, given: Sequence[Tensor | UOp]) -> object:
-        """Run the plan on the tensors and variables of a call.
+    def run(self, given: Sequence[Tensor | UOp], borrowed: Sequence[Tensor] = ()) -> object:
+        """Run the plan on the tensors and variables of a call, some of them on borrowed memory that results must not share.
 
         Raises:
             VariableConflictError: if a variable has two values, which may be that of something that the function holds.
@@ -231,7 +231,7 @@ class Captured:
             return self.build(iter(direct.make_results([buffers[place] for place in direct.places])))
         if values:
             nodes.update({bind: _rebind(bind, values) for bind in self.results.binds})
-        return self.build(iter(self.results.make(nodes, given)))
+        return self.build(iter(self.results.make(nodes, given, borrowed)))
 
     def _finish_assignments(self) -> None:
         """Do the assignments to what the function holds that nobody has waited for yet."""

@@ -139,7 +139,7 @@ class JitFunction(Generic[P, R]):
                 return cast("R", result)
         if registry.find_capture() is not None or derivatives.is_taking_derivatives():
             return self.function(*args, **kwargs)
-        key, inputs = read_arguments(args, kwargs, objects=self._objects)
+        key, inputs, borrowed = read_arguments(args, kwargs, objects=self._objects)
         known = self._captures.get(key)
         captured = known[0] if known else None
         if captured is None or ((captured.watched or captured.guards) and not captured.is_current):
@@ -161,7 +161,7 @@ class JitFunction(Generic[P, R]):
                 return self(*args, **kwargs)
             return self.function(*args, **kwargs)
         try:
-            result = captured.run(inputs)
+            result = captured.run(inputs, borrowed)
         except DeviceLostError:
             self._forget(captured)
             raise

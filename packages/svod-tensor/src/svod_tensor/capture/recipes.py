@@ -69,7 +69,9 @@ class Results:
         found = [result for result in made if result is not None]
         self.direct = found if is_direct and len(found) == len(made) else None
 
-    def make(self, made: dict[UOp, UOp], given: Sequence[Tensor | UOp]) -> list[Tensor]:
+    def make(
+        self, made: dict[UOp, UOp], given: Sequence[Tensor | UOp], borrowed: Sequence[Tensor] = ()
+    ) -> list[Tensor]:
         """The results on what `made` has for each placeholder and bound variable; the nodes between are added to it."""
         for memory in self._held:
             made[memory] = registry.get_version(memory)
@@ -81,10 +83,18 @@ class Results:
         ]
         if self._recipes is None:
             return tensors
+        if borrowed:
+            # A program may write to the array of an argument later.
+            given = [_copy_borrowed(value, borrowed) for value in given]
         return [
             _follow(recipe, tensors, given, {bind: made.get(bind, bind) for bind in self.binds})
             for recipe in self._recipes
         ]
+
+
+def _copy_borrowed(value: Tensor | UOp, borrowed: Sequence[Tensor]) -> Tensor | UOp:
+    is_borrowed = isinstance(value, Tensor) and any(value is one for one in borrowed)
+    return Tensor(value.numpy(copy=True)) if is_borrowed and isinstance(value, Tensor) else value
 
 
 def _follow(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, TypeAlias, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from svod_ir import Op, UOp
 from svod_tensor.capture.keys import is_array, key_of
@@ -20,7 +20,18 @@ __all__ = [
 ]
 
 
-Signature: TypeAlias = tuple[tuple[object, ...], Sequence[Tensor | UOp]]
+class Signature(NamedTuple):
+    """Signature of a call.
+
+    Attributes:
+        key: what is equal for calls that one plan serves.
+        inputs: tensors and bound variables, in order.
+        borrowed: the tensors among them that are on the memory of a numpy array.
+    """
+
+    key: tuple[object, ...]
+    inputs: Sequence[Tensor | UOp]
+    borrowed: Sequence[Tensor]
 
 
 class Argument(NamedTuple):
@@ -53,9 +64,7 @@ def read_arguments(args: Sequence[object], kwargs: Mapping[str, object], *, obje
         kwargs: its arguments by name.
         objects: which objects are trees; the others are known by their identity.
 
-    Returns:
-        what is equal for calls that one plan serves; tensors and bound variables, in order. A tensor that is in trees twice is one
-        input.
+    A tensor that is in trees twice is one input.
     """
     key: list[object] = [len(args)]
     inputs: list[Tensor | UOp] = []
@@ -71,7 +80,7 @@ def read_arguments(args: Sequence[object], kwargs: Mapping[str, object], *, obje
         reader.read(value)
     if reader.has_trees and len(inputs) > 1:
         inputs = _merge_repeated(key, inputs)
-    return tuple(key), inputs
+    return Signature(tuple(key), inputs, reader.borrowed)
 
 
 def describe_arguments(
@@ -112,11 +121,12 @@ def find_array(value: object) -> Tensor | None:
 class _Reader:
     """Reads arguments into a key and a list of inputs."""
 
-    __slots__ = ("_inputs", "_key", "_objects", "has_trees")
+    __slots__ = ("_inputs", "_key", "_objects", "borrowed", "has_trees")
 
     def __init__(self, key: list[object], inputs: list[Tensor | UOp], objects: Objects) -> None:
         self._key, self._inputs, self._objects = key, inputs, objects
         self.has_trees = False
+        self.borrowed: list[Tensor] = []
 
     def read(self, value: object) -> None:
         if isinstance(value, Tensor):
@@ -131,7 +141,10 @@ class _Reader:
             for item in items:
                 self.read(item)
             return
-        value = _as_tensor(value)
+        array = find_array(value)
+        if array is not None:
+            self.borrowed.append(array)
+            value = array
         if _is_input(value):
             self._inputs.append(value)
         self._key += _key_of(value)
