@@ -15,6 +15,7 @@ from svod_ir.sizes import unbind
 from svod_tensor._scopes import skip_line
 from svod_tensor._shapes import Shape
 from svod_tensor.cells import tables
+from svod_tensor.cells.tables import count_new
 from svod_tensor.cells.views import Path, Reshape, Step, apply_path, is_reshape_a_view, is_symbolic
 from svod_tensor.engine import memory_nodes
 from svod_tensor.errors import DonatedTensorError
@@ -62,6 +63,8 @@ class Cell:
         self.node, self.known_form, self.owns, self.is_patched, self.is_given_away = node, form, owns, False, False
         self.memory = None
         tables.add(self)
+        if count_new() >= tables.next_look:
+            _look_at_growth(self)
 
     @classmethod
     def on(cls, memory: Buffer, make_node: Callable[[Buffer], UOp], form: Form) -> Self:
@@ -176,6 +179,12 @@ class Cell:
                     raise DonatedTensorError(argument=self._donation[0], taker=self._donation[1])
                 return self._settle()
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+
+def _look_at_growth(cell: Cell) -> None:
+    from svod_tensor._realize import compute_grown
+
+    compute_grown(cell)
 
 
 def find_result_form(content: Live) -> Form | None:
