@@ -36,7 +36,11 @@ __all__ = ["compute_outgrown", "compute_repeated", "list_kept"]
 MAX_KEPT_BYTES: Final = 1 << 26
 """What a tensor may take that is kept unasked, where the memory that it is computed from is no larger."""
 
+MIN_WRITING_NODES: Final = 512
+"""Nodes of a segment that writes: after each, all pending graphs are walked several times, as each state of memory has a new name."""
+
 _log = get_logger("tensor")
+
 
 class Compute(Protocol):
     """`realize_tensors`, which stands above this module."""
@@ -86,7 +90,9 @@ def _compute_values(order: Sequence[UOp], config: PrepareConfig, compute: Comput
     """Compute a repeated part that writes to no memory; return its period and the number of its segments."""
     with registry.lock:
         nodes = set(order)
-        kept = {cell.node for cell in registry.iter_pending_cells() if cell.node in nodes and _is_worth_memory(cell.node)}
+        kept = {
+            cell.node for cell in registry.iter_pending_cells() if cell.node in nodes and _is_worth_memory(cell.node)
+        }
     found = find_repetition(order, kept)
     if found is None:
         return 0, 0
@@ -111,7 +117,7 @@ def _compute_writes(order: Sequence[UOp], config: PrepareConfig, compute: Comput
     """Compute a repeated part that writes to memory; return its period and the number of its segments."""
     n_nodes, n_segments, period = len(order), 0, 0
     writers, order = _list_writers()
-    found = find_repetition(order)
+    found = find_repetition(order, min_nodes=MIN_WRITING_NODES)
     while found is not None:
         period = found.period
         # After each segment the graph reads other versions of that memory, so that the next one is looked for anew.
@@ -119,7 +125,7 @@ def _compute_writes(order: Sequence[UOp], config: PrepareConfig, compute: Comput
         with describing(_describe(n_nodes, period, n_segments)):
             compute(cells, config)
         n_segments += 1
-        found = find_repetition(_list_nodes(writers), min_periods=2)
+        found = find_repetition(_list_nodes(writers), min_periods=2, min_nodes=MIN_WRITING_NODES)
     return period, n_segments
 
 
@@ -185,12 +191,12 @@ def _is_computed(node: UOp) -> bool:
 
 def _is_worth_memory(node: UOp) -> bool:
     """Whether a value takes no more than what it is computed from, or little; what is computed from nothing is not kept."""
-    shape = node.shape
-    if node.placement.__class__ is Sharding or not all(isinstance(size, int) for size in shape):
+    sizes = [size for size in node.shape if isinstance(size, int)]
+    if node.placement.__class__ is Sharding or len(sizes) < len(node.shape):
         return False
     order = node.toposort()
     read = sum(n.arg.size * n.dtype.itemsize for n in order if n.op is Op.BUFFER)
-    return 0 < read and prod(shape) * node.dtype.itemsize <= max(read, MAX_KEPT_BYTES) and is_computable(order)
+    return read > 0 and prod(sizes) * node.dtype.itemsize <= max(read, MAX_KEPT_BYTES) and is_computable(order)
 
 
 def compute_outgrown(cell: Cell, compute: Compute) -> None:

@@ -16,7 +16,19 @@ from typing import Final
 from svod_ir.forks import hold_across_fork
 
 __all__ = [
-    "Table", "add", "add_settled", "captured", "live", "count_new", "is_locked_here", "lock", "next_look", "note_new_node", "pending", "remove",
+    "LOOK_INTERVAL",
+    "Table",
+    "add",
+    "add_settled",
+    "captured",
+    "count_new",
+    "is_locked_here",
+    "live",
+    "lock",
+    "next_look",
+    "note_new_node",
+    "pending",
+    "remove",
     "set_next_look",
 ]
 
@@ -53,7 +65,7 @@ def set_next_look(after: int) -> None:
 
 def is_locked_here() -> bool:
     """Whether this thread holds `lock`."""
-    return lock._is_owned()  # pyright: ignore
+    return lock._is_owned()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
 
 
 def add(one: Hashable) -> None:

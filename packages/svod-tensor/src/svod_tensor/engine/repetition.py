@@ -74,7 +74,7 @@ def _has_value(node: UOp) -> bool:
 
 
 def find_repetition(
-    order: Sequence[UOp], kept: Collection[UOp] = (), *, min_periods: int = MIN_PERIODS
+    order: Sequence[UOp], kept: Collection[UOp] = (), *, min_periods: int = MIN_PERIODS, min_nodes: int = MIN_NODES
 ) -> Repetition | None:
     """The segments of a graph that repeats itself at least so often; None if there is no such repetition.
 
@@ -82,13 +82,14 @@ def find_repetition(
         order: its nodes, operands first.
         kept: nodes that something else reads, too.
         min_periods: the least number of repetitions.
+        min_nodes: the least number of nodes in a segment.
     """
     inner = [node for node in order if node.src]
     found = _find_run(inner, min_periods)
     if found is None:
         return None
     start, end, period = found
-    length = -(-MIN_NODES // period) * period
+    length = -(-min_nodes // period) * period
     stored = _list_stored(inner)
     last_use = _get_last_uses(inner, stored, kept)
     # One period of positions, that after whole periods among them: the next graph begins where this one is cut.
@@ -245,5 +246,7 @@ def _iter_values(
 
 
 def _can_be_stored(node: UOp) -> bool:
+    if not (node.op in _STORED or is_later_state(node)) or node.dtype is index_dtype:
+        return False
     shape = node.find_shape()
-    return (node.op in _STORED or is_later_state(node)) and node.dtype is not index_dtype and shape is not None and all(s.__class__ is int for s in shape)
+    return shape is not None and all(isinstance(size, int) for size in shape)
