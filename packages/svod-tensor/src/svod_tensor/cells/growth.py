@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["compute_outgrown", "compute_repeated", "list_kept"]
 
 MAX_KEPT_BYTES: Final = 1 << 26
-"""What a tensor may take that is kept unasked, where the memory that it is computed from is no larger."""
+"""Bytes that a tensor which is kept unasked may take, where the memory that it is computed from is no larger."""
 
 MIN_WRITING_NODES: Final = 512
 """Nodes of a segment that writes: after each, all pending graphs are walked several times, as each state of memory has a new name."""
@@ -93,39 +93,39 @@ def _compute_values(order: Sequence[UOp], config: PrepareConfig, compute: Comput
         kept = {
             cell.node for cell in registry.iter_pending_cells() if cell.node in nodes and _is_worth_memory(cell.node)
         }
-    found = find_repetition(order, kept)
-    if found is None:
+    repetition = find_repetition(order, kept)
+    if repetition is None:
         return 0, 0
     memory: dict[UOp, UOp] = {}
     # Another thread that writes memory between two segments leaves the old content to these cells.
     read = {node: Cell(node) for node in order if node.op is Op.BUFFER}
-    for number, values in enumerate(found.values):
+    for number, values in enumerate(repetition.values):
         # The graph before this segment ends at the values that are stored: other tensors are told of them at last.
         new = [node for node in values if node not in memory]
         with registry.lock:
             moved = {node: cell.node for node, cell in read.items() if cell.node is not node}
             cells = [Cell(node) for node in UOp.sink(*new).substitute({**moved, **memory}).src]
         memory = {node: memory[node] for node in values if node in memory}
-        with describing(_describe(len(order), found.period, number)):
+        with describing(_describe(len(order), repetition.period, number)):
             compute(cells, config, is_apart=True)
         memory.update((node, cell.node) for node, cell in zip(new, cells, strict=True))
     registry.replace_nodes(memory)
-    return found.period, len(found.values)
+    return repetition.period, len(repetition.values)
 
 
 def _compute_writes(order: Sequence[UOp], config: PrepareConfig, compute: Compute) -> tuple[int, int]:
     """Compute a repeated part that writes to memory; return its period and the number of its segments."""
     n_nodes, n_segments, period = len(order), 0, 0
     writers, order = _list_writers()
-    found = find_repetition(order, min_nodes=MIN_WRITING_NODES)
-    while found is not None:
-        period = found.period
+    repetition = find_repetition(order, min_nodes=MIN_WRITING_NODES)
+    while repetition is not None:
+        period = repetition.period
         # After each segment the graph reads other versions of that memory, so that the next one is looked for anew.
-        cells = [Cell(node, owns=states.is_later_state(node)) for node in found.values[0]]
+        cells = [Cell(node, owns=states.is_later_state(node)) for node in repetition.values[0]]
         with describing(_describe(n_nodes, period, n_segments)):
             compute(cells, config)
         n_segments += 1
-        found = find_repetition(_list_nodes(writers), min_periods=2, min_nodes=MIN_WRITING_NODES)
+        repetition = find_repetition(_list_nodes(writers), min_periods=2, min_nodes=MIN_WRITING_NODES)
     return period, n_segments
 
 

@@ -30,7 +30,7 @@ NODES_PER_BUFFER: Final = 64
 """A model has 14 to 25 nodes for each tensor that it reads, forward and with the step of an optimizer alike; a loop has no limit."""
 
 MAX_FACTOR: Final = 16
-"""How often more nodes a graph may have that does not repeat itself: to cut it makes a program for each part."""
+"""Factor of `MAX_WHOLE` for a graph that does not repeat itself: to cut it makes a program for each part."""
 
 MIN_NODES: Final = 64
 """Nodes of a segment: shorter iterations are computed several at a time, as starting a program costs as much as computing it."""
