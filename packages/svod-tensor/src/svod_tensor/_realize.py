@@ -15,6 +15,7 @@ from svod_ir import UOp, get_logger
 from svod_runtime import InterruptDelay
 from svod_tensor._draws import draw_again
 from svod_tensor.cells import overwriting, registry
+from svod_tensor.cells.growth import compute_outgrown, compute_repeated, list_kept
 from svod_tensor.cells.known_work import compute_known
 from svod_tensor.cells.registry import check_not_capturing
 from svod_tensor.cells.work import (
@@ -38,15 +39,20 @@ if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
     from svod_tensor.cells.cell import Cell, Live
 
-__all__ = ["keep_content", "prepare_tensors", "realize_tensors"]
+__all__ = ["compute_grown", "keep_content", "prepare_tensors", "realize_tensors"]
 
 _log = get_logger("tensor")
 
 register_built_in()
 
 
-def realize_tensors(tensors: Sequence[Live], config: PrepareConfig) -> None:
+def realize_tensors(tensors: Sequence[Live], config: PrepareConfig, *, is_apart: bool = False) -> None:
     """Compute all tensors and cells in one go; what they share is computed once. Nothing is done for realized or empty ones.
+
+    Args:
+        tensors: what to compute.
+        config: how.
+        is_apart: whether the caller tells others of the results, whose graphs write to no memory.
 
     Raises:
         VariableConflictError: if a variable is bound to two values.
@@ -54,9 +60,11 @@ def realize_tensors(tensors: Sequence[Live], config: PrepareConfig) -> None:
     """
     check_not_capturing("reads values")
     started = perf_counter()
-    if len(tensors) == 1 and (known := compute_known(tensors[0], config)) is not None:
+    if len(tensors) == 1 and not is_apart and (known := compute_known(tensors[0], config)) is not None:
         _log.info("realize.done", outputs=1, kernels=known.plan.num_kernels, execute_us=_get_microseconds(started))
         return
+    compute_repeated(tensors, config, realize_tensors)
+    tensors = [*tensors, *list_kept(tensors)]
     while tensors:
         started = perf_counter()
         work = start_work(tensors, config)
@@ -78,11 +86,17 @@ def realize_tensors(tensors: Sequence[Live], config: PrepareConfig) -> None:
                     there = [t for t, *_ in work.wanted if not t.cell.is_given_away]
                     tensors = [t for t in there if t.node is not nodes[id(t)] and not t.is_realized]
                     adopted = adopt_outputs(work, plan, range(len(work.results)))
-                    overwriting.settle(work.job.graph.written, adopted.values, work.versions, adopted.copies)
+                    if not is_apart:
+                        overwriting.settle(work.job.graph.written, adopted.values, work.versions, adopted.copies)
                 if len(work.results) > 1 or not keep_known_plan(work.results[0], plan, config):
                     plan.retire()
         finally:
             registry.end_computation(work.computation)
+
+
+def compute_grown(cell: Cell) -> None:
+    """Compute the graph of a new cell if it has outgrown one program."""
+    compute_outgrown(cell, realize_tensors)
 
 
 def _get_microseconds(start: float) -> int:

@@ -16,6 +16,7 @@ from svod_ir.sizes import unbind
 from svod_tensor._scopes import skip_line
 from svod_tensor._shapes import Shape
 from svod_tensor.cells import tables
+from svod_tensor.cells.tables import count_new
 from svod_tensor.cells.views import Path, Reshape, Step, apply_path, is_reshape_a_view, is_symbolic
 from svod_tensor.engine import memory_nodes, states
 from svod_tensor.errors import DonatedTensorError
@@ -64,6 +65,8 @@ class Cell:
         self.node, self.known_form, self.owns, self.is_patched, self.is_given_away = node, form, owns, False, False
         self.memory, self.is_rewritten = None, False
         tables.add(self)
+        if count_new() >= tables.next_look:
+            _look_at_growth(self)
 
     @classmethod
     def on(cls, memory: Buffer, make_node: Callable[[Buffer], UOp], form: Form) -> Self:
@@ -193,8 +196,8 @@ class Element(Cell):
 
     def __init__(self, content: Live, steps: Path) -> None:
         node = apply_path(steps, content.node)
-        super().__init__(node)
         self._path, self._source, self._seen = (*content.path, *steps), ref(content.cell), (content.cell.node, node)
+        super().__init__(node)
 
     def find_source(self) -> tuple[Cell, Path] | None:
         """The other cell and the path to the element, as long as that is memory in which the element has this value."""
@@ -205,6 +208,12 @@ class Element(Cell):
         if (self._seen[0] is not base or self._seen[1] is not node) and apply_path(self._path, base) is not node:
             return None
         return (cell, self._path) if states.is_memory(base) else None
+
+
+def _look_at_growth(cell: Cell) -> None:
+    from svod_tensor._realize import compute_grown
+
+    compute_grown(cell)
 
 
 def find_result_form(content: Live) -> Form | None:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from svod_ir import Op, UOp
+from svod_ir.origins import make_images
 from svod_tensor.cells import registry
 from svod_tensor.engine import memory_nodes, states
 
@@ -50,8 +51,12 @@ def list_overtaken(nodes: Sequence[UOp]) -> list[Cell]:
             cell for cell in registry.iter_pending_cells()
             # What is a view of the old content gets a copy each time.
             if (cell.node not in known or states.find_state(cell.node) is not None) and id(cell) not in found
-            and overwritten & _read_states(cell.node, written)
         ]  # fmt: skip
+        # Graphs share most of their nodes: one walk over all of them tells that none reads the old content, as is usual.
+        if new and overwritten & _read_states(UOp.sink(*[cell.node for cell in new]), written):
+            new = [cell for cell in new if overwritten & _read_states(cell.node, written)]
+        else:
+            new = []
         if not new:
             return list(found.values())
         found.update((id(cell), cell) for cell in new)
@@ -153,13 +158,19 @@ def _rebase(replacements: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
     """What becomes of pending states that were made meanwhile, on content that is replaced."""
     rebased: dict[UOp, UOp] = {}
     pending = [one.node for one in registry.iter_pending()]
-    for state in states.get_written(*pending) if pending else ():
-        if state in replacements:
+    # One walk for all states: a graph may have thousands, each of which is built on the ones before.
+    done: dict[UOp, UOp] = make_images()
+    done.update(replacements)
+    for node in UOp.sink(*pending).toposort() if pending else ():
+        if node in replacements or not node.src:
             continue
-        effect = states.effect_of_state(state).substitute({**replacements, **rebased})
-        below = states.find_target_state(effect.target)
-        if effect is not states.effect_of_state(state) and below is not None:
-            rebased[state] = state.with_src((states.memory_of(below), effect, state.src[2]))
+        operands = tuple([done.get(operand, operand) for operand in node.src])
+        if states.is_later_state(node) and operands[1] is not node.src[1]:
+            below = states.find_target_state(operands[1].target)
+            if below is not None:
+                done[node] = rebased[node] = node.with_src((states.memory_of(below), operands[1], node.src[2]))
+                continue
+        done[node] = node.with_src(operands)
     return rebased
 
 
@@ -188,7 +199,8 @@ def catch_up() -> bool:
         return False
     replacements.update(_rebase(replacements))
     registry.replace_nodes(replacements)
-    return any(node.substitute(replacements) is not node for node in nodes)
+    sink = UOp.sink(*nodes)
+    return sink.substitute(replacements) is not sink
 
 
 def get_done(written: Iterable[UOp]) -> dict[UOp, UOp]:

@@ -51,6 +51,7 @@ __all__ = [
     "get_successors",
     "get_version",
     "is_computing",
+    "is_computing_here",
     "iter_cells",
     "iter_live",
     "iter_pending",
@@ -58,6 +59,7 @@ __all__ = [
     "iter_plans",
     "lock",
     "note_read",
+    "passed",
     "replace_computed",
     "replace_nodes",
     "retire",
@@ -73,6 +75,8 @@ _pending = cast("dict[int, weakref.ref[Live]]", tables.pending)
 _captures: dict[int, Capture] = {}
 _successors: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()
 _versions: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()
+passed: weakref.WeakSet[Cell] = weakref.WeakSet()
+"""The cells whose values were part of a graph that was computed for others; the lock is held."""
 _plans: dict[int, weakref.ref[ExecutionPlan]] = {}
 # Weakly, as tensors are: a capture that was left in the middle is nobody's any more.
 _running: dict[int, weakref.ref[Computation]] = {}
@@ -323,6 +327,12 @@ def is_computing() -> bool:
     return bool(_running)
 
 
+def is_computing_here() -> bool:
+    """Whether this thread is inside a computation, as a function of Python in a plan is."""
+    thread = get_ident()
+    return any(computation.thread == thread for computation in _list_running())
+
+
 def end_computation(computation: Computation) -> None:
     """Let those continue that waited for a computation."""
     with lock:
@@ -366,4 +376,5 @@ def clear() -> None:
         _live.clear()
         _pending.clear()
         _plans.clear()
+        passed.clear()
         _running.clear()

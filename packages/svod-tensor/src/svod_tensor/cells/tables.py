@@ -5,6 +5,7 @@ Entries are weak: what nobody refers to leaves its table. A new cell is entered 
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
 from collections.abc import Hashable
@@ -14,7 +15,22 @@ from typing import Final
 
 from svod_ir.forks import hold_across_fork
 
-__all__ = ["Table", "add", "add_settled", "captured", "live", "lock", "note_new_node", "pending", "remove"]
+__all__ = [
+    "LOOK_INTERVAL",
+    "Table",
+    "add",
+    "add_settled",
+    "captured",
+    "count_new",
+    "is_locked_here",
+    "live",
+    "lock",
+    "next_look",
+    "note_new_node",
+    "pending",
+    "remove",
+    "set_next_look",
+]
 
 Table = dict[int, "weakref.ref[Hashable]"]
 """By id: who is looked up is alive, so that its id is nobody else's."""
@@ -31,6 +47,25 @@ _ALL: Final = (live, pending)
 
 captured: Final[dict[int, list[Table]]] = {}
 """By the thread that captures functions, what each of them makes: the innermost is the last."""
+
+
+LOOK_INTERVAL: Final = 127
+"""New cells between two looks at how far graphs have grown: a prime, so that a loop is seen at another line each time."""
+
+count_new: Final = itertools.count(1).__next__
+next_look = LOOK_INTERVAL
+"""The number of new cells after which the newest is looked at; see `growth`."""
+
+
+def set_next_look(after: int) -> None:
+    """Look at a new cell when at least `after` more were built."""
+    global next_look
+    next_look = count_new() + max(after, LOOK_INTERVAL)
+
+
+def is_locked_here() -> bool:
+    """Whether this thread holds `lock`."""
+    return lock._is_owned()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
 
 
 def add(one: Hashable) -> None:

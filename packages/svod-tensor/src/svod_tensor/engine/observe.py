@@ -24,6 +24,7 @@ Example:
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TypeAlias
@@ -31,7 +32,7 @@ from typing import TypeAlias
 from svod_ir.forks import make_lock
 from svod_ir.rewrite import is_watched
 
-__all__ = ["GRAPH", "Observer", "get_observer", "ignore", "is_observed", "observing"]
+__all__ = ["GRAPH", "Observer", "describing", "get_observer", "ignore", "is_observed", "observing"]
 
 Observer: TypeAlias = Callable[[str, str, object], None]
 """Is told the word, the subject and the artifact."""
@@ -43,6 +44,23 @@ _observers: tuple[Observer, ...] = ()
 _lock = make_lock()
 
 
+class _Described(threading.local):
+    graph = GRAPH
+
+
+_described = _Described()
+
+
+@contextmanager
+def describing(graph: str) -> Generator[None]:
+    """Tell observers this subject instead of "graph" about what this thread computes in the block."""
+    before, _described.graph = _described.graph, graph
+    try:
+        yield
+    finally:
+        _described.graph = before
+
+
 def ignore(_word: str, _subject: str, _artifact: object) -> None:
     """The observer where nobody watches."""
 
@@ -52,12 +70,13 @@ def get_observer() -> Observer:
     watching = _observers
     if not watching:
         return ignore
-    if len(watching) == 1:
+    description = _described.graph
+    if len(watching) == 1 and description == GRAPH:
         return watching[0]
 
     def tell(word: str, subject: str, artifact: object) -> None:
         for observer in watching:
-            observer(word, subject, artifact)
+            observer(word, description if subject == GRAPH else subject, artifact)
 
     return tell
 

@@ -1,0 +1,144 @@
+"""Show what loops in Python cost that read seldom, beside the same loops with a `realize()` in each step.
+
+    python benchmarks/growing.py
+    python benchmarks/growing.py --quick          # a tenth of the steps
+    python benchmarks/growing.py relaxation adam  # loops whose names begin so
+
+Each loop runs once in each way, in a new process without kernels on disk, so that its compilations count. The ratio says what
+svod's choice of the moment to compute costs, where 1 is the loop that a user would write who knows of graphs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from time import perf_counter
+
+import numpy as np
+
+from report import describe_machine, format_machine, format_table, format_time, write_json
+
+Loop = Callable[[int, bool], float]
+
+
+def main() -> int:
+    arguments = _parse_arguments()
+    if arguments.one:
+        name, steps, reads = arguments.one
+        start = perf_counter()
+        LOOPS[name][0](int(steps), reads == "reads")
+        print(perf_counter() - start)
+        return 0
+    machine = describe_machine()
+    print(format_machine(machine), flush=True)
+    report: dict[str, dict[str, float]] = {}
+    for name, (_, steps) in LOOPS.items():
+        if arguments.names and not any(map(name.startswith, arguments.names)):
+            continue
+        n = steps // 10 if arguments.quick else steps
+        plain, reading = (_measure(name, n, kind) for kind in ("plain", "reads"))
+        report[name] = {"steps": n, "plain": plain, "reads": reading, "ratio": plain / reading}
+    rows = [
+        [name, str(row["steps"]), format_time(row["plain"]), format_time(row["reads"]), f"{row['ratio']:.2f}"]
+        for name, row in report.items()
+    ]
+    print(format_table(["loop", "steps", "as written", "with a read in each step", "ratio"], rows))
+    print(write_json("growing", {"machine": machine, "loops": report}))
+    return 0
+
+
+def _measure(name: str, steps: int, kind: str) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, __file__, "--one", name, str(steps), kind]
+        environment = {**os.environ, "SVOD_CACHE_DIR": folder}
+        found = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    return float(found.stdout)
+
+
+def relax(steps: int, reads: bool, *, watches: bool = False) -> float:
+    """Each element becomes the mean of its neighbours; the largest change is read if `watches`."""
+    from svod_tensor import Tensor
+
+    z = Tensor.rand(512, 512)
+    for _ in range(steps):
+        new = (z.roll(1, 0) + z.roll(-1, 0) + z.roll(1, 1) + z.roll(-1, 1)) / 4
+        if reads:
+            new.realize()
+        if watches:
+            _ = (new - z).abs().max().item()
+        z = new
+    return z.sum().item()
+
+
+def watch(steps: int, reads: bool) -> float:
+    return relax(steps, reads, watches=True)
+
+
+def recur(steps: int, reads: bool) -> float:
+    """A scalar recurrence."""
+    from svod_tensor import Tensor
+
+    a, b, c = (Tensor(value).realize() for value in (0.999, 0.5, 1.0))
+    for _ in range(steps):
+        c = c * a + b
+        if reads:
+            c.realize()
+    return c.item()
+
+
+def run_cell(steps: int, reads: bool) -> float:
+    """A recurrent network on the steps of one array, each of which is cut from it."""
+    from svod_tensor import Tensor
+
+    rng = np.random.default_rng(0)
+    first, second = (Tensor(rng.standard_normal((32, 32), np.float32) * 0.1) for _ in range(2))
+    x, h = Tensor(rng.standard_normal((steps, 4, 32), np.float32)), Tensor.zeros(4, 32)
+    for step in range(steps):
+        h = (x[step] @ first + h @ second).tanh()
+        if reads:
+            h.realize()
+    return h.sum().item()
+
+
+def train(steps: int, reads: bool) -> float:
+    """Eager steps of Adam for a network of two layers."""
+    import svod_nn as nn
+    from svod_tensor import Tensor
+
+    rng = np.random.default_rng(0)
+    model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
+    optimizer = nn.Adam(model, 1e-3)
+    x, y = (Tensor(rng.standard_normal((64, size), np.float32)) for size in (16, 4))
+    compute = nn.value_and_grad(model, lambda model, x, y: (model(x) - y).square().mean())
+    value = Tensor(0.0)
+    for _ in range(steps):
+        value, gradients = compute(x, y)
+        optimizer.update(gradients)
+        if reads:
+            _ = value.item()
+    return value.item()
+
+
+LOOPS: dict[str, tuple[Loop, int]] = {
+    "relaxation, watched": (watch, 200),
+    "relaxation": (relax, 200),
+    "scalar": (recur, 10_000),
+    "recurrent": (run_cell, 200),
+    "adam": (train, 200),
+}
+
+
+def _parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Measure loops in Python that read seldom.")
+    parser.add_argument("names", nargs="*", help="loops whose names begin so")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the steps")
+    parser.add_argument("--one", nargs=3, metavar=("LOOP", "STEPS", "KIND"), help="one loop, in this process")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,227 @@
+"""Graphs that grow from one iteration of a Python loop to the next are computed before they outgrow one program."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from svod_ir import Op, UOp
+from svod_tensor import Tensor, grad, jit
+from svod_tensor.cells import tables
+from svod_tensor.engine.observe import observing
+from svod_tensor.engine.repetition import MAX_WHOLE, NODES_PER_BUFFER, find_repetition, has_outgrown
+
+
+def count_nodes(*tensors: Tensor) -> int:
+    return len(UOp.sink(*[t.uop for t in tensors]).toposort())
+
+
+def count_plans(compute) -> list[str]:
+    """The subjects of the plans that `compute` makes."""
+    subjects: list[str] = []
+
+    def observe(word: str, subject: str, _: object) -> None:
+        if word == "plan":
+            subjects.append(subject)
+
+    with observing(observe):
+        compute()
+    return subjects
+
+
+def relax(z, roll):
+    return (roll(z, 1, 0) + roll(z, -1, 0) + roll(z, 1, 1) + roll(z, -1, 1)) / 4
+
+
+def roll_tensor(x: Tensor, n: int, axis: int) -> Tensor:
+    return x.roll(n, axis)
+
+
+def test_a_loop_that_reads_a_result_of_each_step_keeps_the_state() -> None:
+    start = np.random.default_rng(0).random((16, 16), np.float32)
+    z, expected = Tensor(start), start
+    largest = 0
+    for _ in range(12):
+        new, expected_new = relax(z, roll_tensor), relax(expected, np.roll)
+        largest = max(largest, count_nodes(new))
+        np.testing.assert_allclose((new - z).abs().max().item(), np.abs(expected_new - expected).max(), rtol=1e-4)
+        z, expected = new, expected_new
+    assert largest < 100
+    np.testing.assert_allclose(z.numpy(), expected, rtol=1e-5)
+
+
+def test_a_tensor_that_two_graphs_go_through_is_computed_by_the_second_and_kept() -> None:
+    x = Tensor(np.arange(512, dtype=np.float32)).sin() * 2
+    _ = x.sum().item()
+    assert not x.is_realized
+    _ = x.max().item()
+    assert x.is_realized
+
+
+def test_a_tensor_that_is_larger_than_what_it_is_computed_from_is_not_kept() -> None:
+    x = Tensor(np.zeros(5000, np.float32))
+    pairs = x.reshape(5000, 1) - x.reshape(1, 5000)
+    assert pairs.max().item() == 0
+    assert pairs.min().item() == 0
+    assert not pairs.is_realized
+
+
+def test_constants_are_not_kept() -> None:
+    mask = Tensor.ones(8, 8).tril() + 1
+    _ = mask.sum().item(), mask.max().item()
+    assert not mask.is_realized
+
+
+def test_a_loop_that_reads_nothing_stays_within_the_limit() -> None:
+    start = np.random.default_rng(1).random((16, 16), np.float32)
+    z, expected = Tensor(start), start
+    largest = 0
+    for _ in range(120):
+        z, expected = relax(z, roll_tensor), relax(expected, np.roll)
+        largest = max(largest, count_nodes(z))
+    assert MAX_WHOLE < largest < 3 * MAX_WHOLE
+    np.testing.assert_allclose(z.numpy(), expected, rtol=1e-4)
+
+
+def test_a_scalar_recurrence_is_computed_by_a_few_programs() -> None:
+    a, b, c = (Tensor(np.float32(v)).realize() for v in (0.99, 0.5, 1.0))
+    expected = np.float32(1)
+
+    def compute() -> None:
+        nonlocal c, expected
+        for _ in range(1500):
+            c = c * a + b
+            expected = expected * np.float32(0.99) + np.float32(0.5)
+
+    subjects = count_plans(compute)
+    assert subjects
+    assert all("nodes that repeat every 2" in subject for subject in subjects)
+    assert count_nodes(c) < 3 * MAX_WHOLE
+    np.testing.assert_allclose(c.item(), expected, rtol=1e-5)
+
+
+def test_tensors_of_earlier_iterations_keep_their_values() -> None:
+    a = Tensor(np.float32(0.5)).realize()
+    c = Tensor(np.float32(8.0)).realize()
+    all_states = [c]
+    for _ in range(600):
+        c = c * a + 1
+        all_states.append(c)
+    expected = [np.float32(8)]
+    for _ in range(600):
+        expected.append(expected[-1] * np.float32(0.5) + 1)
+    for index in (0, 1, 7, 100, 333, 599, 600):
+        assert all_states[index].item() == expected[index]
+
+
+def test_assignments_of_many_iterations_are_done_in_order() -> None:
+    x, y = Tensor(np.ones(8, np.float32)).clone().realize(), Tensor(np.zeros(8, np.float32)).clone().realize()
+    old = x + y
+    expected_x, expected_y = np.ones(8, np.float32), np.zeros(8, np.float32)
+    largest = 0
+    for step in range(400):
+        x.assign(x * 0.5 + y.sin() * 0.25 + 1)
+        y.assign(y * 0.75 + x)
+        expected_x = expected_x * np.float32(0.5) + np.sin(expected_y) * np.float32(0.25) + 1
+        expected_y = expected_y * np.float32(0.75) + expected_x
+        if step % 20 == 0:
+            largest = max(largest, count_nodes(x, y))
+    assert largest < 2 * (MAX_WHOLE + 8 * NODES_PER_BUFFER)
+    np.testing.assert_allclose(x.numpy(), expected_x, rtol=1e-4)
+    np.testing.assert_allclose(y.numpy(), expected_y, rtol=1e-4)
+    np.testing.assert_array_equal(old.numpy(), np.ones(8))
+
+
+def test_training_that_reads_nothing_gives_what_training_with_reads_gives() -> None:
+    rng = np.random.default_rng(2)
+    x, y = (Tensor(rng.standard_normal((8, 4)).astype(np.float32)) for _ in range(2))
+    start = rng.standard_normal((4, 4)).astype(np.float32)
+
+    def train(*, is_read: bool) -> np.ndarray:
+        weight, moment = Tensor(start).clone().realize(), Tensor.zeros(4, 4).clone().realize()
+        for _ in range(150):
+            gradient = grad(lambda w: ((x @ w).tanh() - y).square().mean())(weight)
+            moment.assign(moment * 0.9 + gradient)
+            weight.assign(weight - moment * 0.1)
+            if is_read:
+                Tensor.realize_batch([weight, moment])
+        return weight.numpy()
+
+    np.testing.assert_allclose(train(is_read=False), train(is_read=True), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("n_layers", [12, 24])
+def test_a_model_is_one_program(n_layers: int) -> None:
+    rng = np.random.default_rng(3)
+    weights = [
+        [Tensor(rng.standard_normal(shape).astype(np.float32)) for shape in ((8, 8), (8,), (8,), (8,))]
+        for _ in range(n_layers)
+    ]
+    x = Tensor(rng.standard_normal((4, 8)).astype(np.float32))
+    for weight, bias, scale, shift in weights:
+        x = x + ((x @ weight + bias).gelu().layernorm() * scale + shift).softmax(-1)
+    n_nodes = count_nodes(x)
+    assert n_nodes > MAX_WHOLE
+    assert count_plans(x.realize) == ["graph"]
+
+
+def test_a_captured_function_is_one_plan() -> None:
+    @jit
+    def run(c: Tensor, a: Tensor) -> Tensor:
+        for _ in range(700):
+            c = c * a + 1
+        return c
+
+    expected = np.float32(1)
+    for _ in range(700):
+        expected = expected * np.float32(0.5) + 1
+    assert run(Tensor(np.float32(1)).realize(), Tensor(np.float32(0.5)).realize()).item() == expected
+    assert len(run.plans()) == 1
+
+
+def test_the_derivative_of_a_long_loop_is_right() -> None:
+    def f(a: Tensor) -> Tensor:
+        c = a
+        for _ in range(400):
+            c = c * 0.5 + a
+        return c
+
+    np.testing.assert_allclose(grad(f)(Tensor(np.float32(3))).item(), 2.0, rtol=1e-6)
+
+
+def test_prepare_does_not_split_a_graph() -> None:
+    tables.set_next_look(10**6)
+    try:
+        c, a = Tensor(np.float32(1)).realize(), Tensor(np.float32(0.5)).realize()
+        for _ in range(400):
+            c = c * a + 1
+    finally:
+        tables.set_next_look(0)
+    assert count_plans(c.prepare) == ["graph"]
+
+
+def test_a_graph_that_changes_in_each_iteration_has_no_repetition() -> None:
+    tables.set_next_look(10**6)
+    try:
+        c = Tensor(np.float32(1)).realize()
+        for step in range(400):
+            c = c * (1 + 1 / (step + 1)) + step
+    finally:
+        tables.set_next_look(0)
+    order = c.uop.toposort()
+    assert has_outgrown(order)
+    assert find_repetition(order) is None
+
+
+def test_the_values_between_segments_are_the_smallest() -> None:
+    tables.set_next_look(10**6)
+    try:
+        z = Tensor(np.zeros((4, 4), np.float32)).realize()
+        for _ in range(40):
+            z = (z.reshape(4, 1, 4) * z.reshape(4, 4, 1)).sin().sum(-1) / 4
+    finally:
+        tables.set_next_look(0)
+    found = find_repetition(z.uop.toposort())
+    assert found is not None
+    for values in found.values:
+        assert [(node.shape, node.op is not Op.MUL) for node in values] in ([((4, 4), True)], [((4, 4, 1), True)])
