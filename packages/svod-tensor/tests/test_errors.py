@@ -158,6 +158,11 @@ EXAMPLES = {
     ),
     "SafetensorsError": ({"path": "/m", "problem": "it lies", "name": "w"}, "/m, tensor 'w': it lies", ValueError),
     "ScheduleError": ({"rule": "a rule", "found": "CONST"}, "a rule, found CONST", ValueError),
+    "StaleCaptureError": (
+        {"function": "f", "path": "[0]", "result": "1", "expected": "2"},
+        "f: the captured function's result[0] is 1, and the plain one's 2",
+        RuntimeError,
+    ),
     "SymbolicBoundsError": (
         {"operation": "slicing", "axis": 1, "found": UOp.variable("at", 0, 9) + 1, "low": 0, "high": 8},
         "slicing: at + 1, which may be 1 to 10, is not known to be from 0 to 8 on axis 1",

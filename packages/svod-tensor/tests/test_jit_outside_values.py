@@ -12,9 +12,11 @@ from functools import cached_property, partial
 from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from svod_tensor import Tensor, grad, jit, observe_attributes, scan
+from svod_tensor.errors import StaleCaptureError
 
 X = Tensor([1.0, 2.0]).realize()
 SCALE = 2.0
@@ -331,3 +333,17 @@ def test_explain_names_the_path_of_what_changed() -> None:
 def test_modules_of_the_standard_library_are_not_looked_into() -> None:
     captured = jit(lambda x: x * sys.maxsize.bit_length())
     assert captured(Tensor([1.0])).item() == 63
+
+
+def test_a_check_finds_a_value_that_no_guard_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SVOD_CHECK", "1")
+    array = np.array([2.0])
+    captured = jit(lambda x: {"y": x * float(array[0])})
+    assert captured(X)["y"].tolist() == [2.0, 4.0]
+    array[0] = 3.0
+    with pytest.raises(
+        StaleCaptureError, match=r"result\['y'\] is Tensor\(\[2., 4.\].* plain one's Tensor\(\[3., 6.\]"
+    ):
+        captured(X)
+    captured.clear()
+    assert captured(X)["y"].tolist() == [3.0, 6.0]

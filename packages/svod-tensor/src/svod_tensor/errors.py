@@ -26,6 +26,7 @@ UserError
 ├── AssignmentDtypeError (TypeError)
 ├── ResultDtypeError (TypeError)          a result of `x += y` that the dtype of x does not hold
 ├── CaptureError (RuntimeError)           a function that cannot run as a plan
+├── StaleCaptureError (RuntimeError)      a captured function's result that is not the plain one's
 ├── TraceError (RuntimeError)             a body of a loop that cannot be run before the loop is
 ├── DerivativeError (ValueError)          a function whose derivative cannot be asked for so
 ├── LoopArgumentError (ValueError)        what a loop or a choice cannot be made of
@@ -69,7 +70,7 @@ __all__ = [
     "MissingFileError",
     "MissingNameError", "NoKernelsFoundError", "NonFiniteCastError", "PositionError", "ProgramMetadataError", "RaggedDataError",
     "RepeatedWriteError", "ResultDtypeError", "SafetensorsError", "ScheduleError", "ShardError", "SingleElementError",
-    "SymbolicBoundsError", "SymbolicShapeError",
+    "StaleCaptureError", "SymbolicBoundsError", "SymbolicShapeError",
     "TraceError", "UserError", "VariableBoundsError", "VariableConflictError", "VariableNameError", "ViewBoundsError",
 ]  # fmt: skip
 

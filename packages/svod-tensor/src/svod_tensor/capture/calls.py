@@ -106,6 +106,7 @@ class Captured:
         held_written: the cells of tensors that the function holds and assigns to.
         direct: how most calls go; None where no call can.
         quick: how calls go that are like the one before; None until there was one that can.
+        is_checked: whether results are compared with those of the plain function.
         last_seen: the number of the last assignment to anything before this plan last looked for some to what it holds.
     """
 
@@ -133,6 +134,7 @@ class Captured:
     held_written: Sequence[weakref.ref[Cell]] = ()
     direct: DirectCall | None = None
     quick: QuickWay | None = None
+    is_checked: bool = False
     last_seen: int = 0
 
     def __post_init__(self) -> None:

@@ -4,15 +4,15 @@ The first call with a signature runs the function once on placeholders, and so c
 that it builds; later calls only run the plan. What the function does besides (printing, counting) happens
 during the capture alone.
 
-- Tensors, and numpy arrays, anywhere in lists, tuples and dicts are inputs; their memory is used where it
+- Tensors, and numpy arrays, anywhere in lists, tuples, dicts and objects are inputs; their memory is used where it
   is. A `variable.bind(value)`, and what is computed from it, is an input too: one plan serves all its values. Anything
   else is part of the signature.
 - Tensors that the function uses without getting them as arguments are read at each call, where they
-  are: what is assigned to them is seen, a new tensor in an object's attribute is not. A variable that is bound outside
-  keeps its value; a call that binds it to another one is an error.
-- Names that it reads, globals and those of functions around it, may stand for something else at a later call: the function is
-  captured anew then, and keeps one plan for each number or text. What it reads in objects and in functions that it calls is not
-  seen, but for what these read with `depend_on`, as networks do with their mode.
+  are: what is assigned to them is seen. A variable that is bound outside keeps its value; a call that binds it to another one is
+  an error.
+- Whatever else the function can read outside of its arguments, in globals, closures, objects, dicts and lists, is compared before
+  each call (`outside_values`, `dependencies`): where it is another value, the function is captured anew, and one plan is kept for
+  each number or text.
 - Assignments, to inputs and to other tensors, happen at each call.
 - Each call's results have memory of their own.
 - What it assigns to without getting it as an argument is given memory first, if it has none: the function then runs once more.
@@ -149,8 +149,7 @@ class JitFunction(Generic[P, R]):
                     captured = self._capture(inputs, args, kwargs)
                 self._keep(key, captured)
         self._count_call(captured)
-        is_checked = bool(IROptions.from_env().check) and not captured.takes_memory
-        if captured.direct is not None and not kwargs and not is_checked:
+        if captured.direct is not None and not kwargs and not captured.is_checked:
             self._note_quick(key, captured, args)
         if captured.written and captured.has_aliases(inputs):
             if self._objects is not Objects.NONE and any(map(has_objects, (*args, *kwargs.values()))):
@@ -165,7 +164,7 @@ class JitFunction(Generic[P, R]):
         except DeviceLostError:
             self._forget(captured)
             raise
-        if is_checked:
+        if captured.is_checked:
             check_result(self._name, result, lambda: self.function(*args, **kwargs))
         return cast("R", result)
 
@@ -272,6 +271,8 @@ class JitFunction(Generic[P, R]):
                 self._name, self.function, given, args, kwargs, inputs, config, objects=self._objects
             )
         captured.reason, captured.arguments = reason, arguments
+        # To run the plain function, too, must change nothing.
+        captured.is_checked = bool(IROptions.from_env().check) and not captured.takes_memory
         self._n_captured += 1
         if self._n_captured == MANY_CAPTURES:
             warnings.warn(
