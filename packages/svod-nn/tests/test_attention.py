@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -234,3 +237,22 @@ def test_a_stack_of_decoders_normalises_what_its_last_layer_gives(x):
     wanted = other(one(given, memory), memory)
     np.testing.assert_allclose(bare(given, memory).numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(normed(given, memory).numpy(), wanted.layernorm().numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_caches_of_one_size_share_a_plan_and_are_not_kept():
+    layer, at = nn.MultiheadAttention(8, 4, batch_first=True), Variable("at", 0, 3)
+
+    @jit
+    def read(token: Tensor, cache: nn.KeyValueCache, position: object) -> Tensor:
+        return layer(token, token, token, is_causal=True, cache=cache, position=position)[0]
+
+    token, gone = Tensor.ones(1, 1, 8), []
+    for number in range(4):
+        cache = nn.KeyValueCache(1, 4, 4, 2)
+        read(token, cache, at.bind(number))
+        assert (cache.keys[0, 0, number] != 0).any().item(), "each call writes to the cache that it got"
+        gone.append(weakref.ref(cache))
+        del cache
+    gc.collect()
+    assert read.n_captures == 1
+    assert not any(ref() for ref in gone)
