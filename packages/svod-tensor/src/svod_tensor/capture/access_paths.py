@@ -20,7 +20,7 @@ RootKind: TypeAlias = Literal["global", "nonlocal", "parameter"]
 
 
 class Root(NamedTuple):
-    """Where a path begins: the kind of variable, and its name."""
+    """Variable at which a path begins."""
 
     kind: RootKind
     name: str

@@ -1,7 +1,7 @@
 """Count of attribute changes of observed classes, so that one comparison tells whether any object of theirs has changed.
 
-A captured function that reads a network has hundreds of attributes to look at before each call. The network's class counts each
-change of an attribute instead: as long as the count is what it was, none of them has changed.
+A captured function that reads a network has hundreds of attributes to compare before each call. The network's class counts each
+change of an attribute instead: as long as the count is the same, none of them has changed.
 """
 
 from __future__ import annotations

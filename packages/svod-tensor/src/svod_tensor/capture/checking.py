@@ -20,7 +20,7 @@ __all__ = ["check_result"]
 
 
 def check_result(name: str, result: object, compute: Callable[[], object]) -> None:
-    """Compare the result of a captured function with that of the plain one.
+    """Compare the results of a captured function and of the plain one.
 
     Floats may differ by half of their digits: a plan computes in another order.
 

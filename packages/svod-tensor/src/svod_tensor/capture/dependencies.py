@@ -1,7 +1,7 @@
 """Values besides its arguments for which a captured function's plan is valid, and guards that check them before each call.
 
-They are the values outside of the function that its code can read (`outside_values`), and what it reads with `depend_on`. A plan
-serves calls as long as each of them is what it was when the function was captured.
+They are the values outside of the function that its code can read (`outside_values`), and the reads of `depend_on`. A plan
+serves calls as long as none of them has changed since the capture.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Dependency(NamedTuple):
 
     Attributes:
         name: its name in messages.
-        read: returns the value of now.
-        value: what it was; for the elements of a container a tuple.
+        read: returns the present value.
+        value: the value at the capture; for the elements of a container a tuple.
         is_elements: whether it is the elements of a container.
     """
 
@@ -44,19 +44,19 @@ class Dependency(NamedTuple):
 
     @property
     def is_current(self) -> bool:
-        """Whether it is what it was: an equal number or text, or the same object."""
+        """Whether the value is an equal number or text, or the same object, as at the capture."""
         return self._find_difference() is None
 
     @property
     def may_return(self) -> bool:
-        """Whether it may become again what it was: numbers and texts do; an object that was replaced is not put back."""
+        """Whether the value at the capture may return: numbers and texts do; an object that was replaced is not put back."""
         return self.value is MISSING or is_plain(self.value)
 
     def describe(self) -> str:
-        """Describe how it differs from what it was."""
+        """Describe the difference from the value at the capture."""
         difference = self._find_difference()
         if difference is None:
-            return f"{self.name} is what it was"
+            return f"{self.name} has not changed"
         now, before = difference
         if now is MISSING or before is MISSING:
             return f"{self.name} is {'missing' if now is MISSING else 'new'}"
@@ -65,7 +65,7 @@ class Dependency(NamedTuple):
         return f"{self.name} is another object"
 
     def _find_difference(self) -> tuple[object, object] | None:
-        """Return the value of now and the one before where these differ."""
+        """Return the present value and the one at the capture, if these differ."""
         now = self.read()
         if not self.is_elements:
             return None if _is_same(now, self.value) else (now, self.value)
@@ -151,7 +151,7 @@ class Guards:
         self._change_count = -1 if self._observed else changes.last
 
     def hold(self) -> bool:
-        """Whether every dependency is what it was."""
+        """Whether no dependency has changed."""
         if self._observed:
             count = changes.last
             if count != self._change_count:
@@ -167,17 +167,18 @@ class Guards:
 
 
 def depend_on(name: str, read: Callable[[], T]) -> T:
-    """Read a Python value on which what is computed depends, such as the mode of a network.
+    """Read a Python value on which a computation depends, such as a setting behind a C extension.
 
-    A captured function that does this is captured anew for calls in which `read` gives another value; nothing happens outside of
-    one. Numbers and texts are compared by value, other objects by identity.
+    A captured function that does this is captured anew for calls in which `read` returns another value; outside of captures it only
+    calls `read`. Numbers and texts are compared by value, other objects by identity. Most values need no `depend_on`: globals,
+    attributes, and items of dicts and lists are compared anyway.
 
     Args:
-        name: what `explain` calls the value.
-        read: gives the value; it is called at every call of the captured function.
+        name: name of the value in `explain`.
+        read: returns the value; it is called at every call of the captured function.
 
     Returns:
-        what `read` gives now.
+        the present value.
 
     Example:
         >>> from svod_tensor import Tensor, depend_on, jit
@@ -200,7 +201,7 @@ def depend_on(name: str, read: Callable[[], T]) -> T:
 
 
 def find_changed(dependencies: Iterable[Dependency]) -> Dependency | None:
-    """Return the first dependency that is not what it was; None where a plan is valid."""
+    """Return the first dependency that has changed; None where a plan is valid."""
     for dependency in dependencies:
         if not dependency.is_current:
             return dependency

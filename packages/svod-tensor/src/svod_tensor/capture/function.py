@@ -1,27 +1,26 @@
-"""`jit`: a function of tensors as execution plans, one for each signature of its arguments.
+"""`jit`: run a function of tensors as execution plans, one for each signature of its arguments.
 
 The first call with a signature runs the function once on placeholders, and so captures the graph
-that it builds; later calls only run the plan. What the function does besides (printing, counting) happens
-during the capture alone.
+that it builds; later calls only run the plan. Other effects of the function (printing, counting) happen
+during the capture only.
 
-- Tensors, and numpy arrays, anywhere in lists, tuples, dicts and objects are inputs; their memory is used where it
-  is. A `variable.bind(value)`, and what is computed from it, is an input too: one plan serves all its values. Anything
-  else is part of the signature.
-- Tensors that the function uses without getting them as arguments are read at each call, where they
-  are: what is assigned to them is seen. A variable that is bound outside keeps its value; a call that binds it to another one is
-  an error.
-- Whatever else the function can read outside of its arguments, in globals, closures, objects, dicts and lists, is compared before
-  each call (`outside_values`, `dependencies`): where it is another value, the function is captured anew, and one plan is kept for
-  each number or text.
+- Tensors, and numpy arrays, anywhere in lists, tuples, dicts and objects are inputs; the plan reads them in their own memory. A
+  `variable.bind(value)`, and an expression of it, is an input too: one plan serves all its values. Any other argument
+  is part of the signature.
+- A tensor that the function uses without getting it as an argument is read at each call: the plan sees assignments to it. A
+  variable that is bound outside keeps its value; a call that binds it to another one is an error.
+- All other values that the function can read outside of its arguments, in globals, closures, objects, dicts and lists, are compared
+  before each call (`outside_values`, `dependencies`). If one has changed, the function is captured anew; one plan is kept for each
+  number or text.
 - Assignments, to inputs and to other tensors, happen at each call.
 - Each call's results have memory of their own.
-- What it assigns to without getting it as an argument is given memory first, if it has none: the function then runs once more.
+- A tensor that the function assigns to without getting it as an argument needs memory: if it has none, the function runs once more.
 - Any thread may call it. While a function is captured, other threads wait before they write or capture; where another
-  thread has written to what the function reads just then, it runs once more.
-- Calls run side by side, each with memory of its own for intermediates, as many as there are cores; those of a function
-  that assigns, or that is given memory, run one after the other.
+  thread has written to a tensor that the function reads meanwhile, it runs once more.
+- Calls run in parallel, each with its own memory for intermediates, as many as there are cores; calls of a function
+  that assigns, or that takes donated memory, run sequentially.
 - Arguments named in `donate` give their memory away: results of their size are written there, and using
-  such a tensor afterwards is an error. Another captured function that is called inside one donates nothing.
+  such a tensor afterwards is an error. A captured function that is called inside another one donates nothing.
 """
 
 from __future__ import annotations
@@ -57,10 +56,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 MAX_CAPTURES: Final = 64
-"""How many plans a function keeps; the one that was not used for longest leaves first."""
+"""Number of plans that a function keeps; the least recently used one is dropped first."""
 
 MANY_CAPTURES: Final = 32
-"""After so many captures of a function a warning says what each of them is for."""
+"""Number of captures of a function after which a warning says what each of them is for."""
 
 _log = get_logger("tensor")
 
@@ -72,14 +71,14 @@ def jit(*, config: AnyConfig | None = None, donate: Donate = ()) -> Callable[[Ca
 def jit(
     function: Callable[P, R] | None = None, /, *, config: AnyConfig | None = None, donate: Donate = ()
 ) -> JitFunction[P, R] | Callable[[Callable[P, R]], JitFunction[P, R]]:
-    """Let `function`, which computes tensors from tensors, run as one execution plan for each signature.
+    """Run `function`, which computes tensors from tensors, as one execution plan for each signature.
 
     Args:
-        function: what to run.
-        config: how its plans are prepared, an `OptimizerConfig` being a part of it; by default as the environment says.
+        function: the function to run.
+        config: options of its plans, or an `OptimizerConfig` as a part of them; by default those of the environment.
         donate: names or positions of parameters (`self` counts) whose tensors are given away by each call: their memory
-            may hold intermediates and results, and they cannot be used any more. `x = step(x)` then
-            needs no second buffer where `x` is large. What belongs to a numpy array is copied before.
+            may hold intermediates and results, and they cannot be used afterwards. `x = step(x)` then
+            needs no second buffer where `x` is large. Memory of a numpy array is copied before.
 
     Example:
         >>> from svod_tensor import Tensor, jit
@@ -95,15 +94,15 @@ def jit(
              memory: arena: 0 intermediates of 0 bytes
 
     Raises:
-        ConfigError: if `config` is no configuration.
-        DonationError: if `donate` names no parameter.
+        ConfigError: if `config` is not a configuration.
+        DonationError: if `donate` does not name a parameter.
 
     Raises (when called):
-        CaptureError: if the function reads values while it is captured, returns what is no tensor, or
-            changes what a plan cannot change.
+        CaptureError: if the function reads values while it is captured, returns an object that is not a tree of
+            tensors, or changes an argument other than by writing to its tensors.
         VariableConflictError: if a variable has two values in one call.
         BoundsConflictError: if two variables have one name.
-        DonationError: if what is donated is a file, no tensor, or used under another name too.
+        DonationError: if a donated argument is a file, not a tensor, or used under another name too.
         DonatedTensorError: if an argument was donated before.
     """
     if function is None:
@@ -117,7 +116,7 @@ class JitFunction(Generic[P, R]):
     def __init__(self, function: Callable[P, R], config: AnyConfig | None, donate: Donate = ()) -> None:
         self.function = function
         if config is not None:
-            resolve_config(config)  # a mistake is raised here; what the environment says is read at each capture
+            resolve_config(config)  # raises errors here; the environment is read at each capture
         self._config = config
         self._donated = resolve_donated(self._name, function, donate) if donate != () else NOTHING_DONATED
         self._captures: dict[tuple[object, ...], list[Captured]] = {}
@@ -175,22 +174,22 @@ class JitFunction(Generic[P, R]):
             captured.n_calls += 1
 
     def _end_quick(self) -> None:
-        """Let calls go the way of all; those that went quickly were the last ones."""
+        """Turn off the quick way; calls that took it were the last ones."""
         quick, self._quick = self._quick, None
         if quick is not None:
             quick.captured.last_call = self._n_calls
 
     def _note_quick(self, key: tuple[object, ...], captured: Captured, args: Sequence[object]) -> None:
-        """Let calls go quickly that are like one with these arguments."""
+        """Take the quick way in calls that are like one with these arguments."""
         if captured.quick is None:
             captured.quick = find_quick(captured, args)
         with self._lock:
-            # Another thread may have let go of the plan.
+            # Another thread may have dropped the plan.
             if any(known is captured for known in self._captures.get(key, ())):
                 self._quick = captured.quick
 
     def _forget(self, captured: Captured) -> None:
-        """Let go of a plan of an opening that is gone: on the next one the function is captured anew."""
+        """Drop a plan whose device was lost: once it is open again, the function is captured anew."""
         with self._lock:
             self._remove(captured)
 
@@ -199,15 +198,15 @@ class JitFunction(Generic[P, R]):
 
     @property
     def n_captures(self) -> int:
-        """How many plans are kept."""
+        """Number of plans that are kept."""
         return len(self._list())
 
     def plans(self) -> list[ExecutionPlan]:
-        """The plan of each signature, for inspection; a signature that computes nothing has none."""
+        """Return the plan of each signature, for inspection; a signature that computes nothing has none."""
         return [c.plan for c in self._list() if c.plan is not None]
 
     def explain(self) -> str:
-        """Each signature that a plan is kept for, and why a new one had to be captured."""
+        """Describe each signature that has a plan, and why it was captured."""
         with self._lock:
             kept = self._list()
             n_calls = self._n_calls + sum(captured.n_quick_calls for captured in kept)
@@ -222,7 +221,7 @@ class JitFunction(Generic[P, R]):
             return "\n".join(lines)
 
     def clear(self) -> None:
-        """Forget every plan."""
+        """Drop every plan."""
         with self._lock:
             for captured in self._list():
                 self._remove(captured)
@@ -231,11 +230,11 @@ class JitFunction(Generic[P, R]):
         return [captured for known in list(self._captures.values()) for captured in known]
 
     def _find(self, key: tuple[object, ...]) -> Captured | None:
-        """The plan for a signature that is right now."""
+        """Return the plan for a signature that is valid now."""
         return next((captured for captured in self._captures.get(key, ()) if captured.is_current), None)
 
     def _keep(self, key: tuple[object, ...], captured: Captured) -> None:
-        """Let a plan be the first that is tried for a signature, and leave those that nobody can need any more."""
+        """Make a plan the first that is tried for a signature, and drop plans that are valid for no later call."""
         with self._lock:
             self._end_quick()
             for expired in [c for c in self._captures.get(key, ()) if c is not captured and c.has_expired]:

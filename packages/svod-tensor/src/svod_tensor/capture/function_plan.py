@@ -1,4 +1,4 @@
-"""From a function of tensors to the plan of what it does: it runs once on placeholders, and what it built becomes the plan."""
+"""Capture of a function: it runs once on placeholders, and the graph that it builds becomes a plan."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def make_captured(
     name: str, function: Callable[..., object], given: Sequence[Tensor | UOp], args: Sequence[object],
     kwargs: Mapping[str, object], names: Sequence[tuple[str, bool]], config: PrepareConfig, *, objects: Objects,
 ) -> Captured | None:  # fmt: skip
-    """Run the function on placeholders and make the plan of what it does.
+    """Run the function on placeholders and make a plan of its graph.
 
     Returns:
-        None if it must run again: what it writes to has memory only now, or another thread wrote to what it reads.
+        None if it must run again: a tensor that it writes to got memory only now, or another thread wrote to one that it reads.
     """
     from svod_tensor._realize import realize_tensors
 
@@ -76,7 +76,7 @@ def make_captured(
         given_cells = {id(p.content): n for n, p in zip(positions, placeholders, strict=True) if p is not None}
         recipes, sources = _list_recipes(capture, inputs, given_cells, outputs)
         memories = {i.memory for i in inputs}
-        # What the function returned, perhaps in what it got, is nobody's from here on, unless it put it somewhere else too.
+        # From here on nothing refers to the results, unless the function stored one somewhere else too.
         positional, named = (), {}
         del replacer
         outputs.clear()
@@ -142,7 +142,7 @@ def _compute(pending: Set[UOp]) -> None:
 
 
 def name_inputs(name: str, arguments: Sequence[Argument], donated: DonatedParameters) -> list[tuple[str, bool]]:
-    """What each input is called, and whether it is donated."""
+    """Return the name of each input, and whether it is donated."""
     for root in {argument.root for argument in arguments if donated.get_name(argument.root) in donated.names}:
         parts = [argument for argument in arguments if argument.root == root]
         if not any(part.is_input for part in parts):
@@ -189,7 +189,7 @@ def _iter_objects(tree: object, parts: Parts, objects: Objects) -> Iterator[obje
 
 
 class _Copy(NamedTuple):
-    """A list, dict or object that the function got in place of an argument, and what it held before the function ran."""
+    """A list, dict or object on placeholders that the function got for an argument, and its content before the function ran."""
 
     tree: object
     content: dict[object, object]
@@ -286,7 +286,7 @@ def _make_empty(like: UOp, device: str, binds: Mapping[UOp, UOp]) -> UOp:
 
 
 def _make_builder(name: str, result: object, outputs: list[Tensor]) -> Callable[[Iterator[object]], object]:
-    """How to arrange results as the function did; its tensors are appended to `outputs`."""
+    """Return a function that arranges results as the captured function did; its tensors are appended to `outputs`."""
     if isinstance(result, Tensor):
         outputs.append(result)
         return next
@@ -326,7 +326,7 @@ def _check_leaks(capture: Capture, memories: set[UOp], outputs: Sequence[Tensor]
 def _list_recipes(
     capture: Capture, inputs: Sequence[Input], given_cells: Mapping[int, int], outputs: Sequence[Tensor]
 ) -> tuple[list[Recipe], list[UOp]]:
-    """How each result is made from graphs, arguments and what the function holds; and the graphs."""
+    """Return how each result is made from graphs, arguments and tensors that the function holds; and the graphs."""
     donated = {given.position for given in inputs if given.is_donated}
     whole = {id(t.content) for t in outputs if not t.content.path}
     sources: dict[int, UOp] = {}
@@ -417,7 +417,7 @@ def _finish(
 
 
 def _find_direct(captured: Captured) -> DirectCall | None:
-    """How calls without variables go directly, if they assign to nothing."""
+    """Return the way of calls without variables that assign to nothing; None if there is none."""
     results, index_of = captured.results.direct, dict(captured.outputs)
     if captured.plan is None or captured.written or results is None:
         return None
@@ -434,7 +434,7 @@ def _list_watched(capture: Capture) -> list[Watched]:
 
 
 def _make_result(node: UOp, parts: Sequence[UOp]) -> UOp:
-    """What stands for `node`, of which each part is memory now."""
+    """Return `node` with each of its shards in memory."""
     placement = node.placement
     return join_parts(parts, placement.axis) if isinstance(placement, Sharding) else parts[0]
 

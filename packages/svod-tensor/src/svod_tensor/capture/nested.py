@@ -31,13 +31,13 @@ _OPAQUE_MODULES: Final = sys.stdlib_module_names | {
 } - {"__main__"}  # fmt: skip
 _HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that a program defined
 
-# What is in a value: tensors, or objects of which nothing is known.
+# Bits: a value holds tensors; it holds objects of which nothing is known.
 _HAS_INPUTS: Final = 1
 _HAS_OPAQUE: Final = 2
 
 
 class Objects(IntEnum):
-    """Which objects are trees.
+    """Set of objects that are trees.
 
     A captured function takes objects of observed classes, such as networks, as they are: to check all their attributes takes one
     comparison, and to flatten a network of a hundred parameters in each call would take longer than many a network.
@@ -72,7 +72,7 @@ class _Registered(NamedTuple):
 
 
 class _Split(NamedTuple):
-    """Attributes of an object: those with tensors, and the others."""
+    """Attributes of an object with tensors in them, and its other attributes."""
 
     items: dict[str, object]
     static: dict[str, object]
@@ -107,7 +107,7 @@ def register_pytree_node(
 
 
 def take_apart(value: object, *, objects: Objects = Objects.ALL) -> Parts | None:
-    """Return the parts of a tree; None for anything else. Of objects, those that `objects` says are trees."""
+    """Return the parts of a tree; None for anything else. `objects` tells which objects are trees."""
     kind: type = type(value)
     if kind in _registered:
         return _flatten_registered(kind, value)
@@ -154,7 +154,7 @@ def has_objects(value: object) -> bool:
 
 
 def list_attributes(value: object) -> dict[str, object]:
-    """Return the attributes of an object that are its own, those in slots too."""
+    """Return the attributes of an object: the entries of its `__dict__`, and its slots."""
     attributes: dict[str, object] = {}
     for base in type(value).__mro__:
         slots = base.__dict__.get("__slots__", ())

@@ -46,7 +46,7 @@ _LIBRARIES: Final = sys.stdlib_module_names | {
 """Packages whose functions read nothing that a program changes between calls."""
 
 _CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque, MappingProxyType)
-# Methods of containers that return nothing of what is in them.
+# Methods of containers that return none of the elements.
 _WRITERS: Final = frozenset({
     "append", "appendleft", "extend", "extendleft", "insert", "add", "update", "clear", "remove", "discard", "sort", "reverse",
 })  # fmt: skip
@@ -60,7 +60,7 @@ _NEVER_IMPLICIT: Final = frozenset({
 
 
 class Edge(NamedTuple):
-    """How a value is read from its owner.
+    """Value that code reads, and the object that it is read from.
 
     Attributes:
         name: path of the value, as it is written in Python.
@@ -101,7 +101,7 @@ def find_outside_values(
 
     Args:
         function: a function, method or other callable.
-        arguments: objects that it gets, by parameter: what it reads in them is outside of the arguments too.
+        arguments: objects that it gets, by parameter, whose attributes count as outside of the arguments.
         others: objects that it gets in containers, and classes of its arguments.
     """
     walk = _Walk()
@@ -128,7 +128,7 @@ class _Walk:
     Attributes:
         edges: each value that was read, by the id of its owner and by its key.
         attributes: names that code reads from values of unknown path.
-        layer_attributes: names that code of svod's layers reads so, which are those of layers.
+        layer_attributes: names that code of svod's layers reads so: attributes of layers.
         is_dynamic: whether code reads attributes by computed names.
         open: objects and classes of which any attribute in `attributes` may be read: each with its path, and the names that were
             looked at.
@@ -200,7 +200,7 @@ class _Walk:
             if not _is_library(value.__name__):
                 self.open.setdefault(id(value), (value, name, set()))
         elif _is_library(_get_module(value)):
-            # A wrapper of svod or of the standard library: what it wraps is among its attributes.
+            # A wrapper of svod or of the standard library holds the wrapped function in an attribute.
             for key, part in get_entries(value).items():
                 if callable(part) and not isinstance(part, type):
                     self.escape(part, name if key == "function" else f"{name}.{key}")
@@ -315,7 +315,7 @@ class _Walk:
             self.escape(value, f"{name}.{key}")
 
     def _read_attribute(self, owner: object, key: str, name: str, *, is_guess: bool = False) -> object:
-        """Read one attribute without running code of the program; MISSING where it is not known what it is."""
+        """Read one attribute without running code of the program; return MISSING for a value that only such code can tell."""
         if is_leaf(owner) or key in _DESCRIPTIONS:
             return MISSING
         text = f"{name}.{key}"
@@ -425,7 +425,7 @@ def read_cell(cell: CellType) -> object:
 
 
 def get_entries(value: object) -> dict[str, object]:
-    """Return the attributes of an object that are its own, without those in slots and on its class."""
+    """Return the entries of an object's `__dict__`."""
     try:
         return object.__getattribute__(value, "__dict__")
     except AttributeError:
@@ -482,5 +482,5 @@ def _is_library(module: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_layer_code(module: str) -> bool:
-    """Whether it is code of svod's own layers: of it only what it reads in objects can change."""
+    """Whether a module is part of svod's layers, whose globals do not change."""
     return module.partition(".")[0] == "svod_nn"

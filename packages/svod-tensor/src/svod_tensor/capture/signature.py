@@ -1,4 +1,4 @@
-"""What a captured function's plan depends on: everything about its arguments but the values of tensors and variables."""
+"""Signatures of calls of captured functions: all of the arguments but the values of tensors and variables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Signature(NamedTuple):
     """Signature of a call.
 
     Attributes:
-        key: what is equal for calls that one plan serves.
+        key: equal for all calls that one plan serves.
         inputs: tensors and bound variables, in order.
         borrowed: the tensors among them that are on the memory of a numpy array.
     """
@@ -35,13 +35,13 @@ class Signature(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """An argument, or a part of one, for people.
+    """An argument, or an item of one, for display.
 
     Attributes:
         root: position or name of the whole argument.
-        place: of the part in it, as it is written in Python.
-        text: what it is.
-        key: what of it is part of the signature.
+        place: path of the item in it, as it is written in Python.
+        text: description of the value.
+        key: its part of the signature.
         is_input: whether it is a tensor or a bound variable.
     """
 
@@ -97,7 +97,7 @@ def describe_arguments(
 
 
 def get_reason(new: Sequence[Argument], known: Sequence[tuple[Sequence[Argument], str | None]]) -> str:
-    """What is new about a call, against the one of those known that is most like it.
+    """Describe what is new about a call, compared with the most similar one that has a plan.
 
     Args:
         new: its arguments.
@@ -110,7 +110,7 @@ def get_reason(new: Sequence[Argument], known: Sequence[tuple[Sequence[Argument]
 
 
 def find_array(value: object) -> Tensor | None:
-    """A tensor on the memory of a numpy array; None for anything else."""
+    """Return a tensor on the memory of a numpy array; None for anything else."""
     if not is_array(value):
         return None
     import numpy as np
