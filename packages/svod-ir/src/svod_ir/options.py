@@ -78,9 +78,10 @@ class IROptions:
     """What is checked and written between passes.
 
     Attributes:
-        check: what is checked after each pass (`SVOD_CHECK`): `1`, the specification of its stage, and the shapes and
-            dtypes of the results; `values`, also that each pass and each rewrite rule preserves values, by evaluation
-            before and after on random inputs; `0`, nothing.
+        check: checks after each pass (`SVOD_CHECK`): `1`, the specification of its stage, the shapes and
+            dtypes of the results, and each call of a captured function that assigns nothing, beside the plain function; `values`,
+            also that each pass and each rewrite rule preserves values, by evaluation before and after on random inputs; `0`,
+            none.
         dump: the passes after which the graph is printed in text form (`SVOD_DUMP`): `*`, a pipeline, or `lower:expand`;
             several with commas.
         stop_after: the pass after which a pipeline ends (`SVOD_STOP_AFTER`), named as for `dump`.
