@@ -347,3 +347,15 @@ def test_a_check_finds_a_value_that_no_guard_sees(monkeypatch: pytest.MonkeyPatc
         captured(X)
     captured.clear()
     assert captured(X)["y"].tolist() == [3.0, 6.0]
+
+
+def test_a_deep_chain_of_methods_is_followed() -> None:
+    names: dict[str, Any] = {"__name__": "deep"}
+    source = "class Deep:\n    rate = 2.0\n    def f0(self, x): return x * self.rate\n"
+    source += "".join(f"    def f{n}(self, x): return self.f{n - 1}(x)\n" for n in range(1, 400))
+    exec(source, names)
+    deep = names["Deep"]()
+    captured = jit(lambda x: deep.f399(x))
+    assert captured(X).tolist() == [2.0, 4.0]
+    deep.rate = 3.0
+    assert captured(X).tolist() == [3.0, 6.0]

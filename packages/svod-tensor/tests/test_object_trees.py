@@ -259,3 +259,17 @@ def test_a_structure_shows_the_class_and_its_attributes() -> None:
     assert flatten(Plain(Tensor(3.0), [Tensor(2.0)]))[1] == structure
     assert flatten(Plain(Tensor(3.0), [Tensor(2.0)], Mode.MULTIPLY))[1] != structure
     assert grad(lambda tree: tree.low * tree.low)(Plain(Tensor(3.0), 1.0)).low.item() == 6.0
+
+
+def test_a_long_chain_of_objects_is_taken_as_it_is() -> None:
+    chain = Plain(Tensor(1.0), None)
+    for _ in range(2000):
+        chain = Plain(chain, None)
+
+    def find_end(tree: Plain) -> Tensor:
+        while isinstance(tree.low, Plain):
+            tree = tree.low
+        return tree.low
+
+    captured = jit(lambda tree: find_end(tree) * 2)
+    assert captured(chain).item() == 2.0

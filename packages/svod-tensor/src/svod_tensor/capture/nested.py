@@ -31,6 +31,9 @@ _OPAQUE_MODULES: Final = sys.stdlib_module_names | {
 } - {"__main__"}  # fmt: skip
 _HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that a program defined
 
+_MAX_DEPTH: Final = 64
+"""Number of objects around an object that is an item; a longer chain, as of a linked list, is taken as it is."""
+
 # Bits: a value holds tensors; it holds objects of which nothing is known.
 _HAS_INPUTS: Final = 1
 _HAS_OPAQUE: Final = 2
@@ -196,7 +199,9 @@ def _is_always_tree(kind: type) -> bool:
 def _split(value: object, above: tuple[object, ...], objects: Objects) -> _Split | None:
     """Split the attributes of an object that is a tree; `above` are the objects around it, which it must not hold."""
     kind: type = type(value)
-    if objects is Objects.NONE or _is_opaque(kind) or any(outer is value for outer in above):
+    if objects is Objects.NONE or _is_opaque(kind) or len(above) > _MAX_DEPTH:
+        return None
+    if any(outer is value for outer in above):
         return None
     if objects is Objects.UNOBSERVED and is_observed_class(kind):
         return None

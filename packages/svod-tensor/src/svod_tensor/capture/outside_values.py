@@ -142,7 +142,9 @@ class _Walk:
         self.open: dict[int, tuple[object, str, set[str]]] = {}
         self._escaped: dict[int, object] = {}
         self._functions: set[tuple[object, int]] = set()
+        # Worklists: a program may be nested deeper than Python's stack.
         self._pending: list[tuple[object, str]] = []
+        self._calls: list[tuple[object, str, Mapping[str, object]]] = []
 
     def finish(self) -> None:
         """Follow everything until no new value, function or name turns up."""
@@ -157,9 +159,12 @@ class _Walk:
                     changed = True
 
     def _drain(self) -> bool:
-        changed = bool(self._pending)
-        while self._pending:
-            self._open_value(*self._pending.pop())
+        changed = bool(self._pending or self._calls)
+        while self._pending or self._calls:
+            if self._pending:
+                self._open_value(*self._pending.pop())
+            else:
+                self.follow_function(*self._calls.pop())
         return changed
 
     def _list_names(self, owner: object) -> set[str]:
@@ -382,7 +387,7 @@ class _Walk:
         for function in _list_functions(member):
             bound = owner is not MISSING and not isinstance(member, staticmethod)
             first = next(iter(_get_parameters(function)), None)
-            self.follow_function(function, text, {first: owner} if bound and first is not None else {})
+            self._calls.append((function, text, {first: owner} if bound and first is not None else {}))
 
     def _add(self, edge: Edge) -> None:
         value = edge.value
