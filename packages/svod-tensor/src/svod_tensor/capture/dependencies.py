@@ -136,7 +136,7 @@ class Guards:
                 containers.append(owner)
                 copies.append(cast("list[object]", owner).copy())
             elif kind == "elements":
-                checks.append(partial(_holds_elements, owner, cast("tuple[object, ...]", value)))
+                checks.append(_check_elements(owner, cast("tuple[object, ...]", value)))
             elif kind == "nonlocal":
                 checks.append(partial(_holds_variable, cast("CellType", owner), value))
             else:
@@ -227,9 +227,30 @@ def _holds_variable(cell: CellType, value: object) -> bool:
 
 def _holds_elements(container: object, elements: tuple[object, ...]) -> bool:
     now = list_elements(container)
-    if len(now) != len(elements):
-        return False
-    return all(map(is_, now, elements)) or all(map(_is_same, now, elements))
+    return len(now) == len(elements) and all(map(_is_same, now, elements))
+
+
+def _holds_list(container: list[object], elements: tuple[object, ...]) -> bool:
+    if len(container) == len(elements) and all(map(is_, container, elements)):
+        return True
+    return _holds_elements(container, elements)
+
+
+def _holds_dict(container: dict[object, object], keys: tuple[object, ...], values: tuple[object, ...]) -> bool:
+    if len(container) == len(keys) and all(map(is_, container.values(), values)) and all(map(is_, container, keys)):
+        return True
+    return _holds_elements(container, (*keys, *values))
+
+
+def _check_elements(container: object, elements: tuple[object, ...]) -> Callable[[], bool]:
+    """Return the fastest check of the elements of a container."""
+    kind: type = type(container)
+    if kind is list:
+        return partial(_holds_list, cast("list[object]", container), elements)
+    if kind is dict:
+        n = len(elements) // 2
+        return partial(_holds_dict, cast("dict[object, object]", container), elements[:n], elements[n:])
+    return partial(_holds_elements, container, elements)
 
 
 def _is_compared_by_identity(elements: object) -> bool:
