@@ -24,7 +24,14 @@ from svod_tensor.cells.derivatives import is_taking_derivatives
 from svod_tensor.engine import states
 from svod_tensor.engine.memory_nodes import find_buffer, is_there
 from svod_tensor.engine.observe import describing
-from svod_tensor.engine.repetition import MAX_FACTOR, MIN_PERIODS, find_repetition, get_limit, has_outgrown, is_computable
+from svod_tensor.engine.repetition import (
+    MAX_FACTOR,
+    MIN_PERIODS,
+    find_repetition,
+    get_limit,
+    has_outgrown,
+    is_computable,
+)
 from svod_tensor.options import resolve_config
 
 if TYPE_CHECKING:
