@@ -130,7 +130,7 @@ def _compute_writes(order: Sequence[UOp], config: PrepareConfig, compute: Comput
     """Compute a repeated part that writes to memory; return its period and the number of its segments."""
     n_nodes, n_segments, period = len(order), 0, _thread.period
     writers = _list_writers()
-    order = _sort(writers)
+    order = _sort_by_assignment(_sort(writers))
     min_periods = MIN_PERIODS if has_outgrown(order) else 2
     while True:
         repetition = find_repetition(order, min_periods=min_periods, min_nodes=MIN_WRITING_NODES)
@@ -143,7 +143,7 @@ def _compute_writes(order: Sequence[UOp], config: PrepareConfig, compute: Comput
         with describing(_describe(n_nodes, period, n_segments)):
             compute(cells, config)
         n_segments += 1
-        order = _list_nodes(writers)
+        order = _sort_by_assignment(_list_nodes(writers))
     _thread.period = period if n_segments else 0
     return period, n_segments
 
@@ -157,6 +157,15 @@ def _list_writers() -> list[Cell]:
             if states.is_later_state(node) or not writing.isdisjoint(node.src):
                 writing.add(node)
         return [cell for cell in cells if cell.node in writing]
+
+
+def _sort_by_assignment(order: Sequence[UOp]) -> list[UOp]:
+    """The nodes of a graph, operands first, and each pending assignment after the earlier ones.
+
+    Tensors that a loop updates without reading one another are in the order of its iterations, not one after the other.
+    """
+    pending = sorted(filter(states.is_later_state, order), key=lambda state: state.src[2].arg)
+    return [*UOp.sink(*pending, *order[-1].src).toposort()[:-1], order[-1]]
 
 
 def _describe(n_nodes: int, period: int, number: int) -> str:
@@ -244,10 +253,15 @@ def _look_at(cell: Cell) -> tuple[list[UOp], int]:
         # The number of a step is written, too, but few nodes lead to it.
         with registry.lock:
             order = _list_nodes(list(registry.iter_pending_cells()))
-        limit = MIN_WRITING_NODES + 4 * _thread.period if _thread.period else get_limit(order)
+        limit = _get_writing_limit() or get_limit(order)
     # A graph as large as a model's is not walked again before it may have doubled.
     tables.set_next_look(max(len(order), limit - len(order)) // 2)
     return order, limit
+
+
+def _get_writing_limit() -> int:
+    """The number of nodes that a segment of the loop that was cut last takes, with what stands around it; 0 if there is none."""
+    return MIN_WRITING_NODES + max(MIN_WRITING_NODES // 2, 4 * _thread.period) if _thread.period else 0
 
 
 def _may_compute() -> bool:
