@@ -162,7 +162,7 @@ def _list_writers() -> list[Cell]:
 def _sort_by_assignment(order: Sequence[UOp]) -> list[UOp]:
     """The nodes of a graph, operands first, and each pending assignment after the earlier ones.
 
-    Tensors that a loop updates without reading one another are in the order of its iterations, not one after the other.
+    The first iterations of all tensors that a loop updates come before its later ones, whether or not these tensors read one another.
     """
     pending = sorted(filter(states.is_later_state, order), key=lambda state: state.src[2].arg)
     return [*UOp.sink(*pending, *order[-1].src).toposort()[:-1], order[-1]]
@@ -260,7 +260,7 @@ def _look_at(cell: Cell) -> tuple[list[UOp], int]:
 
 
 def _get_writing_limit() -> int:
-    """The number of nodes that a segment of the loop that was cut last takes, with what stands around it; 0 if there is none."""
+    """The number of pending nodes at which the loop that was cut last has another segment, or 0 before the first cut."""
     return MIN_WRITING_NODES + max(MIN_WRITING_NODES // 2, 4 * _thread.period) if _thread.period else 0
 
 
