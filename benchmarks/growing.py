@@ -1,11 +1,13 @@
-"""Show what loops in Python cost that read seldom, beside the same loops with a `realize()` in each step.
+"""Compare loops in Python that seldom read values with the same loops with a read in each step.
 
     python benchmarks/growing.py
     python benchmarks/growing.py --quick          # a tenth of the steps
+    python benchmarks/growing.py --without        # also with the rules of `svod_tensor.cells.growth` switched off
     python benchmarks/growing.py relaxation adam  # loops whose names begin so
 
-Each loop runs once in each way, in a new process without kernels on disk, so that its compilations count. The ratio says what
-svod's choice of the moment to compute costs, where 1 is the loop that a user would write who knows of graphs.
+Each loop runs once in each way, in a new process without kernels on disk, so that its compilations count. The figures are
+seconds of the processor in that process and its children, as other programs disturb them least. The ratio says what svod's
+choice of the moment to compute costs, where 1 is the loop that a user would write who knows of graphs.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from time import perf_counter
 
 import numpy as np
 
@@ -28,35 +29,54 @@ Loop = Callable[[int, bool], float]
 def main() -> int:
     arguments = _parse_arguments()
     if arguments.one:
-        name, steps, reads = arguments.one
-        start = perf_counter()
-        LOOPS[name][0](int(steps), reads == "reads")
-        print(perf_counter() - start)
+        name, steps, kind = arguments.one
+        print(_run(name, int(steps), kind))
         return 0
     machine = describe_machine()
     print(format_machine(machine), flush=True)
     report: dict[str, dict[str, float]] = {}
-    for name, (_, steps) in LOOPS.items():
+    for name, (_, steps, n_without) in LOOPS.items():
         if arguments.names and not any(map(name.startswith, arguments.names)):
             continue
         n = steps // 10 if arguments.quick else steps
-        plain, reading = (_measure(name, n, kind) for kind in ("plain", "reads"))
-        report[name] = {"steps": n, "plain": plain, "reads": reading, "ratio": plain / reading}
+        written, reading = (_measure(name, n, kind) for kind in ("written", "reads"))
+        row = report[name] = {"steps": n, "written": written, "reads": reading, "ratio": written / reading}
+        if arguments.without:
+            n = min(n, n_without)
+            row |= {"steps_without": n, "without": _measure(name, n, "without")}
     rows = [
-        [name, str(row["steps"]), format_time(row["plain"]), format_time(row["reads"]), f"{row['ratio']:.2f}"]
+        [
+            name, str(row["steps"]), format_time(row["written"]), format_time(row["reads"]), f"{row['ratio']:.2f}",
+            *([f"{format_time(row['without'])} ({row['steps_without']} steps)"] if "without" in row else []),
+        ]
         for name, row in report.items()
-    ]
-    print(format_table(["loop", "steps", "as written", "with a read in each step", "ratio"], rows))
+    ]  # fmt: skip
+    head = ["loop", "steps", "as written", "with a read in each step", "ratio"]
+    print(format_table([*head, "without the rules"] if arguments.without else head, rows))
     print(write_json("growing", {"machine": machine, "loops": report}))
     return 0
+
+
+def _run(name: str, steps: int, kind: str) -> float:
+    import svod_nn  # noqa: F401  # the seconds are those of the loop
+    from svod_tensor import _realize
+    from svod_tensor.cells import tables
+
+    if kind == "without":
+        tables.next_look = 1 << 60
+        _realize.compute_repeated = lambda *_: None
+        _realize.list_kept = lambda _: []
+    before = sum(os.times()[:4])
+    LOOPS[name][0](steps, kind == "reads")
+    return sum(os.times()[:4]) - before
 
 
 def _measure(name: str, steps: int, kind: str) -> float:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, __file__, "--one", name, str(steps), kind]
         environment = {**os.environ, "SVOD_CACHE_DIR": folder}
-        found = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-    return float(found.stdout)
+        output = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return float(output)
 
 
 def relax(steps: int, reads: bool, *, watches: bool = False) -> float:
@@ -123,19 +143,21 @@ def train(steps: int, reads: bool) -> float:
     return value.item()
 
 
-LOOPS: dict[str, tuple[Loop, int]] = {
-    "relaxation, watched": (watch, 200),
-    "relaxation": (relax, 200),
-    "scalar": (recur, 10_000),
-    "recurrent": (run_cell, 200),
-    "adam": (train, 200),
+LOOPS: dict[str, tuple[Loop, int, int]] = {
+    "relaxation, watched": (watch, 200, 60),
+    "relaxation": (relax, 200, 100),
+    "scalar": (recur, 10_000, 1000),
+    "recurrent": (run_cell, 100, 100),
+    "adam": (train, 200, 25),
 }
+"""By name: the loop, its number of steps, and the largest number of them that ends soon without the rules."""
 
 
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure loops in Python that read seldom.")
     parser.add_argument("names", nargs="*", help="loops whose names begin so")
     parser.add_argument("--quick", action="store_true", help="a tenth of the steps")
+    parser.add_argument("--without", action="store_true", help="also with the rules switched off")
     parser.add_argument("--one", nargs=3, metavar=("LOOP", "STEPS", "KIND"), help="one loop, in this process")
     return parser.parse_args()
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
+from threading import Thread
+
 import numpy as np
 import pytest
 
 from svod_ir import Op, UOp
-from svod_tensor import Tensor, grad, jit
+from svod_tensor import Tensor, grad, jit, manual_seed
 from svod_tensor.cells import tables
 from svod_tensor.engine.observe import observing
 from svod_tensor.engine.repetition import MAX_WHOLE, NODES_PER_BUFFER, find_repetition, has_outgrown
@@ -27,6 +31,16 @@ def count_plans(compute) -> list[str]:
     with observing(observe):
         compute()
     return subjects
+
+
+@contextmanager
+def building_only() -> Generator[None]:
+    """A block in which no new tensor is looked at."""
+    tables.set_next_look(10**6)
+    try:
+        yield
+    finally:
+        tables.set_next_look(0)
 
 
 def relax(z, roll):
@@ -190,38 +204,152 @@ def test_the_derivative_of_a_long_loop_is_right() -> None:
 
 
 def test_prepare_does_not_split_a_graph() -> None:
-    tables.set_next_look(10**6)
-    try:
+    with building_only():
         c, a = Tensor(np.float32(1)).realize(), Tensor(np.float32(0.5)).realize()
         for _ in range(400):
             c = c * a + 1
-    finally:
-        tables.set_next_look(0)
     assert count_plans(c.prepare) == ["graph"]
 
 
 def test_a_graph_that_changes_in_each_iteration_has_no_repetition() -> None:
-    tables.set_next_look(10**6)
-    try:
+    with building_only():
         c = Tensor(np.float32(1)).realize()
         for step in range(400):
             c = c * (1 + 1 / (step + 1)) + step
-    finally:
-        tables.set_next_look(0)
     order = c.uop.toposort()
     assert has_outgrown(order)
     assert find_repetition(order) is None
 
 
 def test_the_values_between_segments_are_the_smallest() -> None:
-    tables.set_next_look(10**6)
-    try:
+    with building_only():
         z = Tensor(np.zeros((4, 4), np.float32)).realize()
         for _ in range(40):
             z = (z.reshape(4, 1, 4) * z.reshape(4, 4, 1)).sin().sum(-1) / 4
-    finally:
-        tables.set_next_look(0)
     found = find_repetition(z.uop.toposort())
     assert found is not None
     for values in found.values:
         assert [(node.shape, node.op is not Op.MUL) for node in values] in ([((4, 4), True)], [((4, 4, 1), True)])
+
+
+def halve(n_steps: int, start: np.ndarray, by: np.ndarray) -> np.ndarray:
+    value = start
+    for _ in range(n_steps):
+        value = value * np.float32(0.5) + by
+    return value
+
+
+@pytest.mark.parametrize("assigns", [False, True])
+def test_another_thread_writes_what_the_next_segments_read(assigns: bool) -> None:
+    start, by = np.ones(8, np.float32), np.arange(8, dtype=np.float32)
+    c, a = Tensor(start).clone().realize(), Tensor(by).clone().realize()
+    with building_only():
+        for _ in range(600):
+            if assigns:
+                c.assign(c * 0.5 + a)
+            else:
+                c = c * 0.5 + a
+    writers: list[Thread] = []
+
+    def write(word: str, *_: object) -> None:
+        if word == "plan" and len(writers) < 3:
+            writers.append(Thread(target=lambda: a.assign(a + 100).realize()))
+            writers[-1].start()
+
+    with observing(write):
+        c.realize()
+    for writer in writers:
+        writer.join(timeout=60)
+        assert not writer.is_alive()
+    assert writers
+    np.testing.assert_allclose(c.numpy(), halve(600, start, by), rtol=1e-6)
+    np.testing.assert_array_equal(a.numpy(), by + 100 * len(writers))
+
+
+@pytest.mark.parametrize("assigns", [False, True])
+def test_loops_over_sharded_tensors(assigns: bool) -> None:
+    start, by = np.ones((4, 2), np.float32), np.arange(8, dtype=np.float32).reshape(4, 2)
+    devices = ("CPU:0", "CPU:1")
+    z, a = (Tensor(array).clone().shard(devices, axis=0).realize() for array in (start, by))
+    largest = 0
+    for step in range(500):
+        if assigns:
+            z.assign(z * 0.5 + a)
+        else:
+            z = z * 0.5 + a
+        if step % 20 == 0:
+            largest = max(largest, count_nodes(z))
+    assert largest < 4 * MAX_WHOLE
+    np.testing.assert_allclose(z.numpy(), halve(500, start, by), rtol=1e-6)
+
+
+def test_random_numbers_of_each_step_are_those_of_single_calls() -> None:
+    manual_seed(5)
+    x = Tensor.zeros(8).clone().realize()
+    for _ in range(200):
+        x = x * 0.5 + Tensor.rand(8)
+    manual_seed(5)
+    expected = np.zeros(8, np.float32)
+    for _ in range(200):
+        expected = expected * np.float32(0.5) + Tensor.rand(8).numpy()
+    np.testing.assert_allclose(x.numpy(), expected, rtol=1e-5)
+
+
+def test_values_that_are_read_while_a_derivative_is_taken() -> None:
+    read: list[float] = []
+
+    def f(a: Tensor) -> Tensor:
+        c = a
+        for step in range(400):
+            c = c * 0.5 + a
+            if step % 100 == 99:
+                read.append(c.item())
+        return c
+
+    np.testing.assert_allclose(grad(f)(Tensor(np.float32(3))).item(), 2.0, rtol=1e-6)
+    np.testing.assert_allclose(read, [6.0] * 4, rtol=1e-6)
+
+
+@pytest.mark.parametrize("is_looked_at", [False, True])
+def test_memory_that_a_pending_loop_reads_is_donated(is_looked_at: bool) -> None:
+    start, by = np.ones(8, np.float32), np.arange(8, dtype=np.float32)
+    double = jit(lambda x: x * 2, donate=0)
+    double(Tensor(start).clone().realize()).realize()
+    c, a = Tensor(start).clone().realize(), Tensor(by).clone().realize()
+    for _ in range(600):
+        if is_looked_at:
+            c = c * 0.5 + a
+        else:
+            with building_only():
+                c = c * 0.5 + a
+    doubled = double(a)
+    np.testing.assert_array_equal(doubled.numpy(), by * 2)
+    np.testing.assert_allclose(c.numpy(), halve(600, start, by), rtol=1e-6)
+
+
+def test_single_elements_of_each_step_keep_their_values() -> None:
+    start, by = np.ones(8, np.float32), np.arange(8, dtype=np.float32)
+    x, a = Tensor(start).clone().realize(), Tensor(by).clone().realize()
+    first, expected, values = [], [], start
+    for _ in range(150):
+        x.assign(x * 0.5 + a)
+        values = values * np.float32(0.5) + by
+        first.append(x[3])
+        expected.append(values[3])
+    np.testing.assert_allclose([element.item() for element in first[::37]], expected[::37], rtol=1e-6)
+    np.testing.assert_allclose(x.numpy(), values, rtol=1e-6)
+
+
+def test_no_parameter_of_many_stays_on_an_older_version_of_memory() -> None:
+    rng = np.random.default_rng(6)
+    starts = [rng.standard_normal(4).astype(np.float32) for _ in range(6)]
+    weights = [Tensor(start).clone().realize() for start in starts]
+    largest = 0
+    for _ in range(300):
+        gradients = grad(lambda weights: sum((w * w).sum() for w in weights))(weights)
+        for weight, gradient in zip(weights, gradients, strict=True):
+            weight.assign(weight - gradient * 0.005)
+        largest = max(largest, count_nodes(*weights))
+    assert largest < MAX_WHOLE + 8 * NODES_PER_BUFFER + 1024
+    for weight, start in zip(weights, starts, strict=True):
+        np.testing.assert_allclose(weight.numpy(), start * 0.99**300, rtol=1e-4)

@@ -24,7 +24,14 @@ from svod_tensor.cells.derivatives import is_taking_derivatives
 from svod_tensor.engine import states
 from svod_tensor.engine.memory_nodes import find_buffer, is_there
 from svod_tensor.engine.observe import describing
-from svod_tensor.engine.repetition import MAX_FACTOR, find_repetition, has_outgrown, is_computable
+from svod_tensor.engine.repetition import (
+    MAX_FACTOR,
+    MIN_PERIODS,
+    find_repetition,
+    get_limit,
+    has_outgrown,
+    is_computable,
+)
 from svod_tensor.options import resolve_config
 
 if TYPE_CHECKING:
@@ -48,27 +55,33 @@ class Compute(Protocol):
     def __call__(self, tensors: Sequence[Live], config: PrepareConfig, *, is_apart: bool = False) -> None: ...
 
 
-class _Busy(threading.local):
-    """Whether this thread computes part of a graph, for which no rule of this module applies again."""
+class _Thread(threading.local):
+    """State of the calling thread.
 
-    now = False
+    Attributes:
+        is_busy: whether it computes part of a graph, for which no rule of this module applies again.
+        period: the number of nodes in an iteration of the writing loop whose graph was cut last, 0 if there was none.
+    """
+
+    is_busy = False
+    period = 0
 
 
-_busy = _Busy()
+_thread = _Thread()
 
 
 @contextmanager
 def _being_busy() -> Generator[None]:
-    _busy.now = True
+    _thread.is_busy = True
     try:
         yield
     finally:
-        _busy.now = False
+        _thread.is_busy = False
 
 
 def compute_repeated(tensors: Sequence[Live], config: PrepareConfig, compute: Compute) -> None:
     """Compute the repeated part of the graph of `tensors`, if it has outgrown one program, so that they read its last values."""
-    if not _busy.now and not is_taking_derivatives():
+    if not _thread.is_busy and not is_taking_derivatives():
         order = _list_nodes(tensors)
         if has_outgrown(order):
             _compute_order(order, config, compute)
@@ -115,30 +128,44 @@ def _compute_values(order: Sequence[UOp], config: PrepareConfig, compute: Comput
 
 def _compute_writes(order: Sequence[UOp], config: PrepareConfig, compute: Compute) -> tuple[int, int]:
     """Compute a repeated part that writes to memory; return its period and the number of its segments."""
-    n_nodes, n_segments, period = len(order), 0, 0
-    writers, order = _list_writers()
-    repetition = find_repetition(order, min_nodes=MIN_WRITING_NODES)
-    while repetition is not None:
-        period = repetition.period
+    n_nodes, n_segments, period = len(order), 0, _thread.period
+    writers = _list_writers()
+    order = _sort_by_assignment(_sort(writers))
+    min_periods = MIN_PERIODS if has_outgrown(order) else 2
+    while True:
+        repetition = find_repetition(order, min_periods=min_periods, min_nodes=MIN_WRITING_NODES)
+        # A graph that has not outgrown one program is cut as the next part of a loop that has.
+        if repetition is None or (min_periods == 2 and repetition.period != period):
+            break
+        period, min_periods = repetition.period, 2
         # After each segment the graph reads other versions of that memory, so that the next one is looked for anew.
         cells = [Cell(node, owns=states.is_later_state(node)) for node in repetition.values[0]]
         with describing(_describe(n_nodes, period, n_segments)):
             compute(cells, config)
         n_segments += 1
-        repetition = find_repetition(_list_nodes(writers), min_periods=2, min_nodes=MIN_WRITING_NODES)
+        order = _sort_by_assignment(_list_nodes(writers))
+    _thread.period = period if n_segments else 0
     return period, n_segments
 
 
-def _list_writers() -> tuple[list[Cell], list[UOp]]:
-    """The live cells whose graphs write to memory, and these graphs: to write is to compute all that reads the old content."""
+def _list_writers() -> list[Cell]:
+    """The live cells whose graphs write to memory: to write is to compute all that reads the old content."""
     with registry.lock:
         cells = list(registry.iter_pending_cells())
         writing: set[UOp] = set()
         for node in _list_nodes(cells):
             if states.is_later_state(node) or not writing.isdisjoint(node.src):
                 writing.add(node)
-        writers = [cell for cell in cells if cell.node in writing]
-        return writers, _list_nodes(writers)
+        return [cell for cell in cells if cell.node in writing]
+
+
+def _sort_by_assignment(order: Sequence[UOp]) -> list[UOp]:
+    """The nodes of a graph, operands first, and each pending assignment after the earlier ones.
+
+    The first iterations of all tensors that a loop updates come before its later ones, whether or not these tensors read one another.
+    """
+    pending = sorted(filter(states.is_later_state, order), key=lambda state: state.src[2].arg)
+    return [*UOp.sink(*pending, *order[-1].src).toposort()[:-1], order[-1]]
 
 
 def _describe(n_nodes: int, period: int, number: int) -> str:
@@ -162,7 +189,7 @@ def _sort(tensors: Sequence[Live]) -> list[UOp]:
 
 def list_kept(tensors: Sequence[Live]) -> list[Cell]:
     """The live cells to compute along with `tensors`: their values are part of that graph, and were part of another before."""
-    if _busy.now or is_taking_derivatives():
+    if _thread.is_busy or is_taking_derivatives():
         return []
     with registry.lock:
         known = {id(one.cell) for one in tensors}
@@ -203,18 +230,12 @@ def compute_outgrown(cell: Cell, compute: Compute) -> None:
     """Compute the graph of a new cell if nobody read it for so long that it has outgrown one program, and if this thread may."""
     if not _may_compute():
         return
-    order = _list_nodes((cell,))
-    if any(map(states.is_later_state, order)):
-        # The number of a step is written, too, but few nodes lead to it.
-        _, order = _list_writers()
-    # A graph as large as a model's is not walked again before it may have doubled.
-    tables.set_next_look(len(order) // 2)
-    if not has_outgrown(order):
+    order, limit = _look_at(cell)
+    if len(order) <= limit:
         return
     config = resolve_config(None)
     _compute_order(order, config, compute)
-    order = cell.node.toposort()
-    tables.set_next_look(len(order) // 2)
+    order, _ = _look_at(cell)
     if has_outgrown(order, MAX_FACTOR):
         _log.info("realize.split", nodes=len(order), period=0, segments=1)
         with registry.lock:
@@ -224,8 +245,27 @@ def compute_outgrown(cell: Cell, compute: Compute) -> None:
             compute([cell, *parts], config)
 
 
+def _look_at(cell: Cell) -> tuple[list[UOp], int]:
+    """The graph that a new cell is part of, and how many nodes it may have; also choose when to look again."""
+    order = _list_nodes((cell,))
+    limit = get_limit(order)
+    if any(map(states.is_later_state, order)):
+        # The number of a step is written, too, but few nodes lead to it.
+        with registry.lock:
+            order = _list_nodes(list(registry.iter_pending_cells()))
+        limit = _get_writing_limit() or get_limit(order)
+    # A graph as large as a model's is not walked again before it may have doubled.
+    tables.set_next_look(max(len(order), limit - len(order)) // 2)
+    return order, limit
+
+
+def _get_writing_limit() -> int:
+    """The number of pending nodes at which the loop that was cut last has another segment, or 0 before the first cut."""
+    return MIN_WRITING_NODES + max(MIN_WRITING_NODES // 2, 4 * _thread.period) if _thread.period else 0
+
+
 def _may_compute() -> bool:
     """Whether nothing that this thread does excludes a computation: a capture, a derivative, a lock, another computation."""
-    if _busy.now or tables.captured or is_taking_derivatives():
+    if _thread.is_busy or tables.captured or is_taking_derivatives():
         return False
     return not (tables.is_locked_here() or registry.is_computing_here())

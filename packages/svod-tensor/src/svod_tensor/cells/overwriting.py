@@ -194,13 +194,14 @@ def catch_up() -> bool:
     nodes = [one.node for one in registry.iter_pending()]
     if not nodes:
         return False
-    replacements = {**registry.get_successors(), **get_done(states.get_written(*nodes))}
-    if not replacements:
+    order = UOp.sink(*nodes).toposort()
+    replacements = {**registry.get_successors(), **get_done(filter(states.is_later_state, order))}
+    # There are successors as long as anybody holds a former version, and mostly no graph reads one: one walk tells.
+    if replacements.keys().isdisjoint(order):
         return False
     replacements.update(_rebase(replacements))
     registry.replace_nodes(replacements)
-    sink = UOp.sink(*nodes)
-    return sink.substitute(replacements) is not sink
+    return True
 
 
 def get_done(written: Iterable[UOp]) -> dict[UOp, UOp]:

@@ -146,13 +146,15 @@ def _enter(wanted: list[Wanted], config: PrepareConfig, order: Sequence[int] | N
     if graph.written and order is None:
         known = {one.node for one in wanted}
         there = {id(one.tensor) for one in wanted}
+        n_wanted = len(wanted)
         for overtaken in _list_wanted(overwriting.list_overtaken(results)):
             # Of those with one node, one is enough: the others are given its memory, unless they are views of what changes.
             if id(overtaken.tensor) not in there and (overtaken.node not in known or states.find_state(overtaken.node)):
                 known.add(overtaken.node)
                 wanted.append(overtaken)
-        results, computed = results_of(wanted), _missing_of(wanted)
-        graph, guard = build_checked(computed, config)
+        if len(wanted) > n_wanted:
+            results, computed = results_of(wanted), _missing_of(wanted)
+            graph, guard = build_checked(computed, config)
     try:
         inputs = get_inputs(graph, results, computed, range(len(results)) if order is None else order)
     except BufferNotFoundError:

@@ -21,7 +21,7 @@ from svod_ir.sizes import max_size
 from svod_tensor.engine.memory_nodes import find_buffer
 from svod_tensor.engine.states import effect_of_state, find_state, is_later_state
 
-__all__ = ["MAX_WHOLE", "MIN_PERIODS", "Repetition", "find_repetition", "has_outgrown", "is_computable"]
+__all__ = ["MAX_WHOLE", "MIN_PERIODS", "Repetition", "find_repetition", "get_limit", "has_outgrown", "is_computable"]
 
 MAX_WHOLE: Final = 512
 """Nodes of a graph that is one program, however it was built, besides `NODES_PER_BUFFER` for each BUFFER that it reads."""
@@ -40,7 +40,7 @@ _N_PROBES: Final = 4
 _N_SHIFTS: Final = 16
 _PROBE: Final = 48
 _BOUND: Final = frozenset({Op.CONST, Op.IOTA, Op.NOOP, Op.BUFFER, Op.DEFINE_VAR})
-_TRANSPARENT: Final = MOVEMENT | MARKS
+_TRANSPARENT: Final = MOVEMENT | MARKS | {Op.MULTI, Op.MSTACK}
 _STORED: Final = ELEMENTWISE | {Op.REDUCE_AXIS, Op.CONTIGUOUS, Op.GATHER, Op.COPY}
 
 
@@ -58,10 +58,12 @@ class Repetition(NamedTuple):
 
 def has_outgrown(order: Sequence[UOp], factor: int = 1) -> bool:
     """Whether a graph has more nodes than one program is made for; `factor` scales the constant part of the limit."""
-    if len(order) <= MAX_WHOLE * factor:
-        return False
-    n_buffers = sum(1 for node in order if node.op is Op.BUFFER)
-    return len(order) > MAX_WHOLE * factor + NODES_PER_BUFFER * n_buffers
+    return len(order) > MAX_WHOLE * factor and len(order) > get_limit(order, factor)
+
+
+def get_limit(order: Sequence[UOp], factor: int = 1) -> int:
+    """The number of nodes that one program is made for where it reads the memory that a graph reads."""
+    return MAX_WHOLE * factor + NODES_PER_BUFFER * sum(1 for node in order if node.op is Op.BUFFER)
 
 
 def is_computable(order: Sequence[UOp]) -> bool:

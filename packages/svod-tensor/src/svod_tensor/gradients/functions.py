@@ -94,7 +94,8 @@ def _value_and_grad(operation: str, f: Callable[..., Any], argnums: Argnums, has
             traced.check_kept(operation)
             node = value.uop
             found = make_cotangents([node], [UOp.const(node.dtype, 1)], traced.nodes)
-        gradients = [_or_zeros(part, source) for part, source in zip(found, traced.tensors, strict=True)]
+            # A computation between two of them would leave the others on older versions of memory.
+            gradients = [_or_zeros(part, source) for part, source in zip(found, traced.tensors, strict=True)]
         return result, traced.structure.unflatten(gradients)
 
     return differentiated
