@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svod_dtype import DType, bool_, float32, index, int8, int32, uint8, void
+from svod_dtype import DType, bool_, complex64, float32, index, int8, int32, uint8, void
 from svod_ir._arithmetic import apply_elementwise, quiet
 from svod_ir._bounds import dtype_bounds
 from svod_ir._constant import evaluate_scalar
@@ -117,6 +117,18 @@ def test_a_float_is_unknown_unless_constant() -> None:
     assert apply(Op.ADD, x, x).bounds == (-math.inf, math.inf)
     assert UOp.const(float32, 2.5).bounds == (2.5, 2.5)
     assert UOp.const(float32, math.nan).bounds == (-math.inf, math.inf)
+
+
+@pytest.mark.parametrize("op", [Op.ADD, Op.SUB, Op.MUL, Op.POW, Op.FDIV])
+def test_a_complex_number_is_unknown(op: Op) -> None:
+    z = UOp(Op.COMPLEX, complex64, (register(0, 1), register(1, 1)))
+    assert apply(op, z, z).bounds == (-math.inf, math.inf)
+
+
+def test_comparing_a_complex_number_with_itself_is_undecided() -> None:
+    z = UOp(Op.COMPLEX, complex64, (register(0, 1), register(1, 1)))
+    assert apply(Op.EQ, z, z).bounds == (False, True)
+    assert apply(Op.NE, z, z).bounds == (False, True)
 
 
 @pytest.mark.parametrize("op", [Op.LT, Op.LE, Op.EQ, Op.NE])

@@ -131,6 +131,14 @@ def test_movement_and_places_are_those_of_numpy():
         check(found, wanted)
 
 
+def test_the_order_of_functions_of_products_is_an_index():
+    a = draw((9,))
+    order = np.argsort(np.abs(a * a) + a.real)
+    z = sv.asarray(a)
+    check(z[(abs(z * z) + z.real).argsort()], a[order])
+    check(sv.take_along_axis(z, (z * z).real.argsort(), axis=0), a[np.argsort((a * a).real)])
+
+
 def test_sums_and_products_are_those_of_numpy():
     x, y = Tensor(A), Tensor(B)
     results = [

@@ -6,7 +6,7 @@ execution gives a value outside it. A vector's interval holds every lane, a tens
 - An integer result that may wrap has the whole range of its dtype.
 - Arithmetic of dtype `index` is assumed not to overflow 64 bits: it counts elements of memory.
 - A float has (-inf, inf), NaN included, unless it is a constant, or is chosen among constants; any
-  other interval of floats excludes NaN.
+  other interval of floats excludes NaN. A complex number, which has no order, has (-inf, inf).
 - An effect (dtype void) has (-inf, inf), which nothing reads.
 """
 
@@ -27,6 +27,7 @@ __all__ = ["Bounds", "dtype_bounds", "infer_bounds"]
 Number = bool | int | float
 Bounds = tuple[Number, Number]
 
+_FLOATING: Final = ("float", "complex")
 _UNKNOWN_FLOAT: Final = (-math.inf, math.inf)
 _UNKNOWN_BOOL: Final = (False, True)
 _full: dict[DType, Bounds] = {}
@@ -104,7 +105,7 @@ def _any_operand(node: UOp) -> Bounds:
 
 def _add(node: UOp) -> Bounds:
     dtype = node.dtype
-    if dtype.kind == "float":
+    if dtype.kind in _FLOATING:
         return _UNKNOWN_FLOAT
     (a, b), (c, d) = node.src[0].bounds, node.src[1].bounds
     return (a or c, b or d) if dtype.kind == "bool" else _fit(dtype, a + c, b + d)
@@ -120,7 +121,7 @@ def _sub(node: UOp) -> Bounds:
 
 def _mul(node: UOp) -> Bounds:
     dtype = node.dtype
-    if dtype.kind == "float":
+    if dtype.kind in _FLOATING:
         return _UNKNOWN_FLOAT
     (a, b), (c, d) = node.src[0].bounds, node.src[1].bounds
     if dtype.kind == "bool":
@@ -243,7 +244,9 @@ def _le(node: UOp) -> Bounds:
 
 def _eq(node: UOp) -> Bounds:
     (a, b), (c, d) = node.src[0].bounds, node.src[1].bounds
-    return a == b == c == d or (node.src[0] is node.src[1] and node.src[0].dtype.kind != "float"), a <= d and c <= b
+    return a == b == c == d or (
+        node.src[0] is node.src[1] and node.src[0].dtype.kind not in _FLOATING
+    ), a <= d and c <= b
 
 
 def _ne(node: UOp) -> Bounds:
@@ -327,7 +330,7 @@ def _cast(node: UOp) -> Bounds:
 
 def _reduce(node: UOp) -> Bounds:
     low, high = node.src[0].bounds
-    if node.dtype.kind == "float":
+    if node.dtype.kind in _FLOATING:
         return _UNKNOWN_FLOAT
     least, most = _trip_counts(node)
     if least < 1:
@@ -341,7 +344,7 @@ def _reduce(node: UOp) -> Bounds:
 
 def _scattered(node: UOp) -> Bounds:
     low, high = node.src[0].bounds
-    if node.dtype.kind == "float":
+    if node.dtype.kind in _FLOATING:
         return _UNKNOWN_FLOAT
     if node.dtype.kind == "bool":
         return False, high

@@ -1,0 +1,115 @@
+"""Pytest plugin that runs SciPy's own tests of array libraries on tensors.
+
+SciPy's `conftest.py` lists the libraries that it knows. The plugin imports it before pytest does and replaces the list by
+svod, so the installed SciPy stays as it is. `exceptions.toml` says which tests fail, and why: each of these must fail.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import conftest
+
+import svod_tensor
+from svod_tensor import DType, Tensor
+
+_WIDE = {svod_tensor.float32: svod_tensor.float64, svod_tensor.complex64: svod_tensor.complex128,
+         svod_tensor.int32: svod_tensor.int64}  # fmt: skip
+_CREATION = ("arange", "asarray", "empty", "eye", "full", "linspace", "ones", "zeros")
+
+
+def _has_arrays(value: object) -> bool:
+    """True if `value` is, or holds, an array or a scalar that has a dtype of its own."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_has_arrays, value))
+    return not isinstance(value, (bool, int, float, complex)) or isinstance(value, np.generic)
+
+
+def _create_wide(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The creation function with defaults of 64 bits for Python's numbers."""
+
+    @functools.wraps(function)
+    def create(*args: Any, dtype: DType | None = None, **options: Any) -> Tensor:
+        result = function(*args, dtype=dtype, **options)
+        if dtype is None and result.dtype in _WIDE and not any(map(_has_arrays, args)):
+            # The elements are those that 64 bits hold, not those of 32 bits made wider.
+            result = function(*args, dtype=_WIDE[result.dtype], **options)
+        return result
+
+    return create
+
+
+def _result_type(*operands: Any) -> DType:
+    """The dtype of a result of the operands: float64 of integers and Python's floats."""
+    result = svod_tensor.result_type(*operands)
+    dtypes = [operand if isinstance(operand, DType) else getattr(operand, "dtype", None) for operand in operands]
+    # A complex dtype takes its width from floats, if there are any.
+    is_default = not any(isinstance(dtype, DType) and (dtype.is_float or dtype.is_complex) for dtype in dtypes)
+    return _WIDE[result] if is_default and result in (svod_tensor.float32, svod_tensor.complex64) else result
+
+
+class _Information:
+    """Namespace information with defaults of 64 bits."""
+
+    def __init__(self) -> None:
+        self._information = svod_tensor.__array_namespace_info__()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._information, name)
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+        defaults = self._information.default_dtypes(device=device)
+        return {kind: _WIDE.get(dtype, dtype) for kind, dtype in defaults.items()}
+
+
+def _make_namespace() -> ModuleType:
+    """The namespace of tensors with defaults of 64 bits.
+
+    SciPy's tests set these for torch (`set_default_dtype`) and jax (`jax_enable_x64`) and expect them of all other libraries.
+    """
+    namespace = ModuleType(BACKEND)
+    namespace.__getattr__ = functools.partial(getattr, svod_tensor)  # type: ignore[method-assign]
+    for name in dir(svod_tensor):
+        if not name.startswith("_"):
+            setattr(namespace, name, getattr(svod_tensor, name))
+    for name in _CREATION:
+        setattr(namespace, name, _create_wide(getattr(svod_tensor, name)))
+    namespace.result_type = _result_type  # type: ignore[attr-defined]
+    namespace.__array_namespace_info__ = _Information  # type: ignore[attr-defined]
+    return namespace
+
+
+BACKEND = svod_tensor.__name__
+NAMESPACE = _make_namespace()
+Tensor.__array_namespace__ = lambda self, *, api_version=None: NAMESPACE  # type: ignore[method-assign]
+
+conftest.xp_known_backends.add(BACKEND)
+conftest.xp = pytest.fixture(params=[pytest.param(NAMESPACE, id=BACKEND, marks=pytest.mark.array_api_backends)])(
+    inspect.unwrap(conftest.xp)
+)
+
+
+def _read_exceptions() -> dict[str, str]:
+    """Return the reason of each test that fails."""
+    groups = tomllib.loads(Path(__file__).with_name("exceptions.toml").read_text())["exception"]
+    return {test: group["reason"] for group in groups for test in group["tests"]}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the table as failing; one of them that passes is an error."""
+    reasons = _read_exceptions()
+    for item in items:
+        # scipy/ndimage/tests/test_filters.py
+        package, file = item.path.parent.parent.name, item.path.stem
+        name = f"{package}/{file}::{item.nodeid.partition('::')[2]}"
+        reason = reasons.get(name) or reasons.get(name.partition("[")[0])
+        if reason is not None:
+            item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
