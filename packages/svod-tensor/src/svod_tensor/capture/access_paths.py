@@ -45,12 +45,13 @@ class CodeAccess:
     """Values outside of a code object that it, or a function defined in it, may read.
 
     Attributes:
-        paths: the paths that are read, each once and at its full length.
+        paths: the paths that are read, each once and at its full length, and whether the value at the end is used. It is not where
+            one of its attributes or items is only updated, as in `x.n += 1`.
         attributes: names of attributes that are read from values whose path is unknown.
         is_dynamic: whether attributes are read by computed names (`getattr`, `vars`, `__dict__`).
     """
 
-    paths: dict[Path, None] = field(default_factory=dict[Path, None])
+    paths: dict[Path, bool] = field(default_factory=dict[Path, bool])
     attributes: set[str] = field(default_factory=set[str])
     is_dynamic: bool = False
 
@@ -96,7 +97,7 @@ class _Scan:
         n_parameters += bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)  # *args, **kwargs
         self.code, self.parameters = code, code.co_varnames[:n_parameters]
         self.access = CodeAccess()
-        self.reads: list[Path | None] = []
+        self.reads: list[tuple[Path, bool]] = []
         self.path: Path | None = None
         self.below: Path | None = None
         self.constant: object = _NO_CONSTANT
@@ -107,12 +108,11 @@ class _Scan:
             if instruction.opname not in _NEUTRAL:
                 self._scan(instruction)
         self._end_path()
-        for path in self.reads:
-            if path is not None:
-                self.access.paths[path] = None
-                if path.root.kind == "parameter":
-                    # Unless the caller's argument is known, the parameter may be any value.
-                    self.access.attributes.update(_iter_attributes(path))
+        for path, is_used in self.reads:
+            self.access.paths[path] = is_used or self.access.paths.get(path, False)
+            if path.root.kind == "parameter":
+                # Unless the caller's argument is known, the parameter may be any value.
+                self.access.attributes.update(_iter_attributes(path))
         for nested in self.code.co_consts:
             if isinstance(nested, CodeType):
                 self._merge(analyze_code(nested))
@@ -182,37 +182,42 @@ class _Scan:
         """Drop the read of an augmented assignment: a value that is only updated decides nothing."""
         self.is_update = False
         for index in range(len(self.reads) - 1, -1, -1):
-            path = self.reads[index]
-            if path is not None and _is_target(path, name, value):
-                self.reads[index] = None
+            path, is_used = self.reads[index]
+            if is_used and _is_target(path, name, value):
+                self.reads[index] = Path(path.root, path.steps[:-1]), False
+                if not path.steps:
+                    del self.reads[index]
                 break
         self.path = None
 
     def _end_path(self) -> None:
         self._end_constant()
         if self.path is not None:
-            self.reads.append(self.path)
+            self.reads.append((self.path, True))
         self.path = None
 
     def _end_constant(self) -> None:
         if self.constant is not _NO_CONSTANT:
             if self.below is not None:
-                self.reads.append(self.below)
+                self.reads.append((self.below, True))
             self.below, self.constant = None, _NO_CONSTANT
 
     def _merge(self, nested: CodeAccess) -> None:
         """Add the accesses of a function that is defined in this one."""
         self.access.attributes |= nested.attributes
         self.access.is_dynamic |= nested.is_dynamic
-        for path in nested.paths:
-            root = path.root
-            if root.kind == "global" or (root.kind == "nonlocal" and root.name in self.code.co_freevars):
-                self.access.paths[path] = None
-            elif root.kind == "nonlocal" and root.name in self.parameters:
-                self.access.paths[Path(Root("parameter", root.name), path.steps)] = None
+        for path, is_used in nested.paths.items():
+            (kind, name), steps = path
+            is_inner = kind == "nonlocal" and name not in self.code.co_freevars
+            if kind == "parameter" or is_inner:
+                # A variable of the nested function, or one of this function.
                 self.access.attributes.update(_iter_attributes(path))
-            else:
-                self.access.attributes.update(_iter_attributes(path))
+            if is_inner and name in self.parameters:
+                kind = "parameter"
+            elif kind == "parameter" or is_inner:
+                continue
+            outer = Path(Root(kind, name), steps)
+            self.access.paths[outer] = is_used or self.access.paths.get(outer, False)
 
 
 def _is_target(path: Path, store: str, name: object) -> bool:

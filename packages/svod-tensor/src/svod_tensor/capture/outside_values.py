@@ -264,7 +264,7 @@ class _Walk:
         self, function: FunctionType, access: CodeAccess, arguments: Mapping[str, object], owner: str
     ) -> None:
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-        for root, steps in access.paths:
+        for (root, steps), is_used in access.paths.items():
             value, name = self._read_root(root, function, cells, arguments)
             if value is MISSING:
                 continue
@@ -278,7 +278,8 @@ class _Walk:
                     names.update(str(later.key) for later in steps[index + 1 :] if later.kind == "attribute")
                     break
             else:
-                self.escape(value, name)
+                if is_used:
+                    self.escape(value, name)
 
     def _read_root(
         self, root: Root, function: FunctionType, cells: Mapping[str, CellType], arguments: Mapping[str, object]
