@@ -53,7 +53,17 @@ _described = _Described()
 
 @contextmanager
 def describing(graph: str) -> Generator[None]:
-    """Tell observers this subject instead of "graph" about what this thread computes in the block."""
+    """Tell observers this subject instead of "graph" about the computations of this thread in the block.
+
+    Example:
+        >>> from svod_tensor import Tensor
+        >>> from svod_tensor.engine.observe import describing, observing
+        >>> subjects = []
+        >>> with observing(lambda word, subject, artifact: subjects.append(subject)), describing("the first half"):
+        ...     _ = (Tensor([1.0, 2.0]) * 3).realize()
+        >>> subjects[0]
+        'the first half'
+    """
     before, _described.graph = _described.graph, graph
     try:
         yield
