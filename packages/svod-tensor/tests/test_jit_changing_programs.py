@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies
+from hypothesis import example, given, settings, strategies
 
 from svod_ir.testing import count_examples
 from svod_tensor import Tensor, jit, observe_attributes
@@ -230,6 +230,7 @@ def compare(seed: int) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*was captured 32 times")
 @given(seed=strategies.integers(0, 2**40))
+@example(seed=3018)  # an item of an object's `__dict__`
 @settings(max_examples=count_examples(400), deadline=None)
 def test_a_captured_function_gives_what_the_plain_one_gives_however_the_world_changes(seed: int) -> None:
     compare(seed)

@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Final, Literal, NamedTuple, TypeAlias, cast
 from weakref import WeakKeyDictionary
 
-__all__ = ["CodeAccess", "Path", "Root", "Step", "analyze_code"]
+__all__ = ["CodeAccess", "Path", "PathStep", "Root", "analyze_code"]
 
 RootKind: TypeAlias = Literal["global", "nonlocal", "parameter"]
 
@@ -26,7 +26,7 @@ class Root(NamedTuple):
     name: str
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """One step of a path: an attribute by name, or an item by its constant key."""
 
     kind: Literal["attribute", "item"]
@@ -37,7 +37,7 @@ class Path(NamedTuple):
     """A root and the steps from it."""
 
     root: Root
-    steps: tuple[Step, ...]
+    steps: tuple[PathStep, ...]
 
 
 @dataclass(slots=True)
@@ -167,7 +167,7 @@ class _Scan:
         if self.path is None:
             self.access.attributes.add(name)
         else:
-            self.path = Path(self.path.root, (*self.path.steps, Step("attribute", name)))
+            self.path = Path(self.path.root, (*self.path.steps, PathStep("attribute", name)))
 
     def _load_item(self) -> None:
         if self.constant is _NO_CONSTANT:
@@ -176,7 +176,7 @@ class _Scan:
             return
         below, key = self.below, self.constant
         self.below, self.constant = None, _NO_CONSTANT
-        self.path = None if below is None else Path(below.root, (*below.steps, Step("item", key)))
+        self.path = None if below is None else Path(below.root, (*below.steps, PathStep("item", key)))
 
     def _store_update(self, name: str, value: object) -> None:
         """Drop the read of an augmented assignment: a value that is only updated decides nothing."""
@@ -222,7 +222,7 @@ class _Scan:
 
 def _is_target(path: Path, store: str, name: object) -> bool:
     if store == "STORE_ATTR":
-        return bool(path.steps) and path.steps[-1] == Step("attribute", name)
+        return bool(path.steps) and path.steps[-1] == PathStep("attribute", name)
     if store == "STORE_SUBSCR":
         return bool(path.steps) and path.steps[-1].kind == "item"
     return not path.steps and path.root.name == name

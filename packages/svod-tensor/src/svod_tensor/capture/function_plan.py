@@ -20,7 +20,7 @@ from svod_tensor.capture.direct import DirectCall, DirectRead
 from svod_tensor.capture.donation import DonatedParameters
 from svod_tensor.capture.keys import is_array
 from svod_tensor.capture.nested import Objects, Parts, list_attributes, take_apart
-from svod_tensor.capture.outside_values import MISSING, find_outside_values, is_leaf
+from svod_tensor.capture.outside_values import MISSING, is_leaf, list_outside_values
 from svod_tensor.capture.recipes import Recipe, Results
 from svod_tensor.capture.signature import Argument
 from svod_tensor.cells import overwriting, registry
@@ -63,7 +63,7 @@ def make_captured(
         if (memory := memory_nodes.find_base(part)) is not None
     ]
     outputs: list[Tensor] = []
-    edges = find_outside_values(function, *_list_objects(function, args, kwargs, objects))
+    edges = list_outside_values(function, *_list_objects(function, args, kwargs, objects))
     with _start_capture(name) as capture:
         build = _make_builder(name, function(*positional, **named), outputs)
         for copied in replacer.copies:

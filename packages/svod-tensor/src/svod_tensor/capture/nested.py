@@ -209,15 +209,15 @@ def _split(value: object, above: tuple[object, ...], objects: Objects) -> _Split
     static: dict[str, object] = {}
     above, is_always_tree = (*above, value), _is_always_tree(kind)
     for name, attribute in list_attributes(value).items():
-        content = _find_content(attribute, above, objects)
+        content = _get_content(attribute, above, objects)
         if content & _HAS_OPAQUE and not is_always_tree:
             return None
         (items if content & _HAS_INPUTS else static)[name] = attribute
     return _Split(items, static) if items or static else None
 
 
-def _find_content(value: object, above: tuple[object, ...], objects: Objects) -> int:
-    """Find out whether there are tensors in a value, and objects of which nothing is known."""
+def _get_content(value: object, above: tuple[object, ...], objects: Objects) -> int:
+    """Return the bits of a value: whether it holds tensors, and objects of which nothing is known."""
     if isinstance(value, (TensorBase, UOp)) or is_array(value):
         return _HAS_INPUTS
     if is_plain(value) or isinstance(value, (DType, Enum, type)):
@@ -237,7 +237,7 @@ def _find_content(value: object, above: tuple[object, ...], objects: Objects) ->
 def _join_contents(values: Iterable[object], above: tuple[object, ...], objects: Objects) -> int:
     content = 0
     for value in values:
-        content |= _find_content(value, above, objects)
+        content |= _get_content(value, above, objects)
     return content
 
 

@@ -28,12 +28,12 @@ from types import (
 from typing import Final, NamedTuple, cast
 
 from svod_ir import UOp
-from svod_tensor.capture.access_paths import CodeAccess, Root, Step, analyze_code
+from svod_tensor.capture.access_paths import CodeAccess, PathStep, Root, analyze_code
 from svod_tensor.capture.attribute_changes import is_observed
 from svod_tensor.capture.keys import is_array, is_plain
 from svod_tensor.tensor import Tensor
 
-__all__ = ["MISSING", "Edge", "find_outside_values", "get_entries", "is_leaf", "list_elements", "read_cell"]
+__all__ = ["MISSING", "Edge", "get_entries", "is_leaf", "list_elements", "list_outside_values", "read_cell"]
 
 MISSING: Final = object()
 """Value of an attribute, an item or a variable that does not exist."""
@@ -94,7 +94,7 @@ class Edge(NamedTuple):
                 return list_elements(self.owner)
 
 
-def find_outside_values(
+def list_outside_values(
     function: Callable[..., object], arguments: Mapping[str, object], others: Iterable[object] = ()
 ) -> list[Edge]:
     """Return what `function` can read outside of its arguments.
@@ -302,7 +302,7 @@ class _Walk:
                     self._add(Edge(f"the global `{root.name}`", "global", names, root.name, value))
                 return value, root.name
 
-    def _read_step(self, owner: object, step: Step, name: str) -> tuple[object, str]:
+    def _read_step(self, owner: object, step: PathStep, name: str) -> tuple[object, str]:
         if step.kind == "attribute":
             return self._read_attribute(owner, cast("str", step.key), name), f"{name}.{step.key}"
         text = f"{name}[{step.key!r}]"
@@ -324,6 +324,8 @@ class _Walk:
         """Read one attribute without running code of the program; return MISSING for a value that only such code can tell."""
         if is_leaf(owner) or key in _DESCRIPTIONS:
             return MISSING
+        if key == "__dict__":
+            return get_entries(owner)
         text = f"{name}.{key}"
         if isinstance(owner, ModuleType):
             return self._read_module(owner, key, text)
@@ -336,7 +338,7 @@ class _Walk:
             return MISSING
         if isinstance(owner, type):
             return self._read_class(owner, owner, key, text)
-        on_class = _find_on_class(type(owner), key)
+        on_class = _get_on_class(type(owner), key)
         if _is_a(on_class, (property, cached_property)) or (is_guess and isinstance(on_class, FunctionType)):
             self._follow_member(on_class, owner, text)
         if isinstance(on_class, (property, GetSetDescriptorType)):
@@ -352,7 +354,7 @@ class _Walk:
                 return MISSING
             self._add(Edge(f"`{text}`", "attribute", owner, key, value))
             if value is MISSING:
-                getter = _find_on_class(type(owner), "__getattr__")
+                getter = _get_on_class(type(owner), "__getattr__")
                 self._follow_member(getter, owner, text)
         return value
 
@@ -366,7 +368,7 @@ class _Walk:
 
     def _read_class(self, kind: type, owner: object, key: str, text: str) -> object:
         """Read an attribute of a class, for an object of it or for the class itself."""
-        value = _find_on_class(kind, key)
+        value = _get_on_class(kind, key)
         if value is MISSING or _is_library(kind.__module__):
             return MISSING
         if _is_a(value, (FunctionType, staticmethod, classmethod, property, cached_property, partialmethod)):
@@ -438,7 +440,7 @@ def get_entries(value: object) -> dict[str, object]:
         return {}
 
 
-def _find_on_class(kind: type, key: str) -> object:
+def _get_on_class(kind: type, key: str) -> object:
     for base in kind.__mro__:
         if key in base.__dict__:
             return base.__dict__[key]

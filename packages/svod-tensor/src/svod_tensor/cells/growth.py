@@ -49,7 +49,7 @@ MIN_WRITING_NODES: Final = 512
 _log = get_logger("tensor")
 
 
-class Compute(Protocol):
+class _Compute(Protocol):
     """`realize_tensors`, which stands above this module."""
 
     def __call__(self, tensors: Sequence[Live], config: PrepareConfig, *, is_apart: bool = False) -> None: ...
@@ -79,7 +79,7 @@ def _being_busy() -> Generator[None]:
         _thread.is_busy = False
 
 
-def compute_repeated(tensors: Sequence[Live], config: PrepareConfig, compute: Compute) -> None:
+def compute_repeated(tensors: Sequence[Live], config: PrepareConfig, compute: _Compute) -> None:
     """Compute the repeated part of the graph of `tensors`, if it has outgrown one program, so that they read its last values."""
     if not _thread.is_busy and not is_taking_derivatives():
         order = _list_nodes(tensors)
@@ -87,7 +87,7 @@ def compute_repeated(tensors: Sequence[Live], config: PrepareConfig, compute: Co
             _compute_order(order, config, compute)
 
 
-def _compute_order(order: Sequence[UOp], config: PrepareConfig, compute: Compute) -> None:
+def _compute_order(order: Sequence[UOp], config: PrepareConfig, compute: _Compute) -> None:
     if not is_computable(order):
         return
     with _being_busy():
@@ -99,7 +99,7 @@ def _compute_order(order: Sequence[UOp], config: PrepareConfig, compute: Compute
         _log.info("realize.split", nodes=len(order), period=period, segments=n_segments)
 
 
-def _compute_values(order: Sequence[UOp], config: PrepareConfig, compute: Compute) -> tuple[int, int]:
+def _compute_values(order: Sequence[UOp], config: PrepareConfig, compute: _Compute) -> tuple[int, int]:
     """Compute a repeated part that writes to no memory; return its period and the number of its segments."""
     with registry.lock:
         nodes = set(order)
@@ -126,7 +126,7 @@ def _compute_values(order: Sequence[UOp], config: PrepareConfig, compute: Comput
     return repetition.period, len(repetition.values)
 
 
-def _compute_writes(order: Sequence[UOp], config: PrepareConfig, compute: Compute) -> tuple[int, int]:
+def _compute_writes(order: Sequence[UOp], config: PrepareConfig, compute: _Compute) -> tuple[int, int]:
     """Compute a repeated part that writes to memory; return its period and the number of its segments."""
     n_nodes, n_segments, period = len(order), 0, _thread.period
     writers = _list_writers()
@@ -226,12 +226,13 @@ def _is_worth_memory(node: UOp) -> bool:
     return read > 0 and prod(sizes) * node.dtype.itemsize <= max(read, MAX_KEPT_BYTES) and is_computable(order)
 
 
-def compute_outgrown(cell: Cell, compute: Compute) -> None:
+def compute_outgrown(cell: Cell, compute: _Compute) -> None:
     """Compute the graph of a new cell if nobody read it for so long that it has outgrown one program, and if this thread may."""
     if not _may_compute():
         return
     order, limit = _look_at(cell)
-    if len(order) <= limit:
+    # A graph that writes nothing waits until it is read: a plan that is prepared from it reads its inputs again at each execution.
+    if len(order) <= limit or not any(map(states.is_later_state, order)):
         return
     config = resolve_config(None)
     _compute_order(order, config, compute)

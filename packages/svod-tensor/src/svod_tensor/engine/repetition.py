@@ -67,8 +67,11 @@ def get_limit(order: Sequence[UOp], factor: int = 1) -> int:
 
 
 def is_computable(order: Sequence[UOp]) -> bool:
-    """Whether a graph reads nothing but memory that is there, constants and variables: no placeholder of a function."""
-    return all(node.src or (node.op in _BOUND and _has_value(node)) for node in order)
+    """Whether a graph reads only constants and memory that is there: no placeholder of a function, and no bound variable.
+
+    A plan that is prepared later from what follows may bind the variable to another value.
+    """
+    return all(node.op is not Op.BIND and (node.src or (node.op in _BOUND and _has_value(node))) for node in order)
 
 
 def _has_value(node: UOp) -> bool:
