@@ -6,11 +6,11 @@ import dataclasses
 import gc
 import sys
 import weakref
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from functools import cached_property, partial
 from types import ModuleType, SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -110,6 +110,53 @@ def _set(target: Any, name: str, value: object) -> None:
     setattr(target, name, value)
 
 
+class Descriptor:
+    """A descriptor of the program's own, which reads another attribute."""
+
+    def __get__(self, owner: Layer, kind: type) -> float:
+        return owner.rate * 3
+
+
+class Pair(NamedTuple):
+    first: Layer
+    second: float
+
+
+def _multiply_by(name: str) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
+    def decorate(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def call(self: Any, x: Tensor) -> Tensor:
+            return function(self, x) * getattr(self, name, 1.0)
+
+        return call
+
+    return decorate
+
+
+class Base:
+    def __init__(self) -> None:
+        self.rate = 2.0
+        self.scale = 3.0
+        self.lock = object()
+
+    def run(self, x: Tensor) -> Tensor:
+        return x * self.rate
+
+    triple = Descriptor()
+
+    @_multiply_by("rate")
+    def by_rate(self, x: Tensor) -> Tensor:
+        return x + 1
+
+    @_multiply_by("scale")
+    def by_scale(self, x: Tensor) -> Tensor:
+        return x + 2
+
+
+class Derived(Base):
+    def run(self, x: Tensor) -> Tensor:
+        return super().run(x) + 1
+
+
 READS: dict[str, Callable[[Model, Tensor], Tensor]] = {
     "an attribute": lambda m, x: x * m.slots.rate,
     "an element of a list": lambda m, x: m.layers[1](x),
@@ -189,6 +236,66 @@ def test_a_captured_function_gives_what_the_function_gives_after_each_change(rea
     for _ in range(3):
         captured(X)
     assert captured.n_captures == n_captured
+
+
+def _import(x: Tensor) -> Tensor:
+    import jit_settings_of_a_test
+
+    return x * jit_settings_of_a_test.scale
+
+
+def _import_from(x: Tensor) -> Tensor:
+    from jit_settings_of_a_test import scale
+
+    return x * scale
+
+
+def _match(derived: Derived, x: Tensor) -> Tensor:
+    match derived:
+        case Derived(rate=rate):
+            return x * rate
+        case _:
+            return x
+
+
+@pytest.mark.parametrize(
+    ("read", "change"),
+    [
+        (lambda d, x: d.run(x), lambda d: _set(d, "rate", 5.0)),
+        (lambda d, x: d.by_rate(d.by_scale(x)), lambda d: _set(d, "scale", 5.0)),
+        (lambda d, x: d.by_scale(d.by_rate(x)), lambda d: _set(d, "rate", 5.0)),
+        (lambda d, x: x * d.triple, lambda d: _set(d, "rate", 5.0)),
+        (lambda d, x: x * getattr(d, "new", 7.0), lambda d: _set(d, "new", 5.0)),
+        (lambda d, x: x * (2.0 if hasattr(d, "new") else 3.0), lambda d: _set(d, "new", 5.0)),
+        (lambda d, x: x * sum(d.table.values()), lambda d: d.table.update(b=5.0)),
+        (lambda d, x: x * d.pair.first.rate, lambda d: _set(d.pair.first, "rate", 5.0)),
+        (lambda d, x: x * d.counts["b"], lambda d: d.counts.update(b=5.0)),
+        (lambda d, x: _import(x), lambda d: _set(sys.modules["jit_settings_of_a_test"], "scale", 5.0)),
+        (lambda d, x: _import_from(x), lambda d: _set(sys.modules["jit_settings_of_a_test"], "scale", 5.0)),
+        (lambda d, x: _match(d, x), lambda d: _set(d, "rate", 5.0)),
+        (lambda d, x: x * getattr(d.slots, "".join(("ra", "te"))), lambda d: _set(d.slots, "rate", 5.0)),
+    ],
+    ids=[
+        "super", "one decorator", "one decorator the other way", "a descriptor", "a new attribute", "hasattr", "values of an ordered dict",
+        "a named tuple", "a default dict", "an import in the function", "an import of a name", "a pattern",
+        "a slot by a computed name",
+    ],
+)  # fmt: skip
+def test_reads_that_no_path_shows_are_seen(
+    read: Callable[[Any, Tensor], Tensor], change: Callable[[Any], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ModuleType("jit_settings_of_a_test")
+    _set(settings, "scale", 2.0)
+    monkeypatch.setitem(sys.modules, "jit_settings_of_a_test", settings)
+    derived: Any = Derived()
+    derived.table, derived.pair = OrderedDict(a=1.0, b=2.0), Pair(Layer(2.0), 1.0)
+    derived.counts, derived.slots = defaultdict(lambda: 1.0), Slots(2.0)
+    captured = jit(lambda x: read(derived, x))
+    for _ in range(2):
+        assert captured(X).tolist() == read(derived, X).tolist()
+    before = read(derived, X).tolist()
+    change(derived)
+    assert captured(X).tolist() == read(derived, X).tolist() != before
 
 
 def test_what_a_function_does_not_read_makes_no_new_capture() -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from svod_ir import UOp, get_logger
 from svod_runtime import InterruptDelay
 from svod_tensor._draws import draw_again
-from svod_tensor.cells import overwriting, registry
+from svod_tensor.cells import overwriting, registry, tables
 from svod_tensor.cells.growth import compute_outgrown, compute_repeated, list_kept
 from svod_tensor.cells.known_work import compute_known
 from svod_tensor.cells.registry import check_not_capturing
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
     from svod_tensor.cells.cell import Cell, Live
 
-__all__ = ["compute_grown", "keep_content", "prepare_tensors", "realize_tensors"]
+__all__ = ["keep_content", "prepare_tensors", "realize_tensors"]
 
 _log = get_logger("tensor")
 
@@ -94,9 +94,12 @@ def realize_tensors(tensors: Sequence[Live], config: PrepareConfig, *, is_apart:
             registry.end_computation(work.computation)
 
 
-def compute_grown(cell: Cell) -> None:
+def _compute_grown(cell: Cell) -> None:
     """Compute the graph of a new cell if it has outgrown one program."""
     compute_outgrown(cell, realize_tensors)
+
+
+tables.set_look(_compute_grown)
 
 
 def _get_microseconds(start: float) -> int:

@@ -48,11 +48,13 @@ class CodeAccess:
         paths: the paths that are read, each once and at its full length, and whether the value at the end is used. It is not where
             one of its attributes or items is only updated, as in `x.n += 1`.
         attributes: names of attributes that are read from values whose path is unknown.
-        is_dynamic: whether attributes are read by computed names (`getattr`, `vars`, `__dict__`).
+        imports: names of modules that it imports while it runs.
+        is_dynamic: whether attributes are read by computed names (`getattr`, `vars`, `__dict__`, patterns of classes).
     """
 
     paths: dict[Path, bool] = field(default_factory=dict[Path, bool])
     attributes: set[str] = field(default_factory=set[str])
+    imports: set[str] = field(default_factory=set[str])
     is_dynamic: bool = False
 
 
@@ -134,8 +136,12 @@ class _Scan:
             return
         elif self.is_update and name in ("STORE_ATTR", "STORE_SUBSCR", *_VARIABLE_STORES):
             self._store_update(name, value)
+        elif name in ("IMPORT_NAME", "IMPORT_FROM"):
+            self._end_path()
+            (self.access.imports if name == "IMPORT_NAME" else self.access.attributes).add(str(value))
         else:
             self._end_path()
+            self.access.is_dynamic |= name == "MATCH_CLASS"
             self.is_update = name == "BINARY_OP" and instruction.argrepr.endswith("=") and instruction.argrepr != "=="
             self._load_root(name, value)
 
@@ -143,6 +149,9 @@ class _Scan:
         if name in _GLOBAL_LOADS:
             if value in _DYNAMIC_NAMES:
                 self.access.is_dynamic = True
+            if value == "super" and self.parameters:
+                # `super().run()` reads a method of the first parameter without loading it.
+                self.reads.append((Path(Root("parameter", self.parameters[0]), ()), True))
             self.path = Path(Root("global", str(value)), ())
         elif name in _NONLOCAL_LOADS:
             self.path = self._start_local(str(value)) or Path(Root("nonlocal", str(value)), ())
@@ -205,6 +214,7 @@ class _Scan:
     def _merge(self, nested: CodeAccess) -> None:
         """Add the accesses of a function that is defined in this one."""
         self.access.attributes |= nested.attributes
+        self.access.imports |= nested.imports
         self.access.is_dynamic |= nested.is_dynamic
         for path, is_used in nested.paths.items():
             (kind, name), steps = path

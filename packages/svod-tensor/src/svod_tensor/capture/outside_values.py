@@ -31,6 +31,7 @@ from svod_ir import UOp
 from svod_tensor.capture.access_paths import CodeAccess, PathStep, Root, analyze_code
 from svod_tensor.capture.attribute_changes import is_observed
 from svod_tensor.capture.keys import is_array, is_plain
+from svod_tensor.capture.nested import list_attributes
 from svod_tensor.tensor import Tensor
 
 __all__ = ["MISSING", "Edge", "get_entries", "is_leaf", "list_elements", "list_outside_values", "read_cell"]
@@ -152,6 +153,11 @@ class _Walk:
         while changed:
             changed = self._drain()
             for owner, name, done in list(self.open.values()):
+                if self.is_dynamic and "__dict__" not in done and not isinstance(owner, (type, ModuleType)):
+                    # Any attribute may be read, a later one too.
+                    done.add("__dict__")
+                    self.escape(get_entries(owner), f"{name}.__dict__")
+                    changed = True
                 names = self._list_names(owner) - done
                 done |= names
                 for attribute in sorted(names):
@@ -174,8 +180,9 @@ class _Walk:
         if is_observed(owner):
             # A network lists its tensors and layers by walking over its attributes.
             public = (name for name, value in get_entries(owner).items() if name[0] != "_" and not is_plain(value))
-            return names.union(self.layer_attributes, public)
-        return names | get_entries(owner).keys() if self.is_dynamic else names
+            names = names.union(self.layer_attributes, public)
+        # Entries of `__dict__` are looked at as a whole.
+        return names | (list_attributes(owner).keys() - get_entries(owner).keys()) if self.is_dynamic else names
 
     def escape(self, value: object, name: str) -> None:
         """Note that code may read anything that is reachable from `value`."""
@@ -231,7 +238,8 @@ class _Walk:
         if not isinstance(function, FunctionType):
             self.escape(function, name)
             return
-        key = function.__code__, id(next(iter(arguments.values()), function if function.__closure__ else None))
+        # Functions of one decorator have one code, and different variables around them.
+        key = function if function.__closure__ else function.__code__, id(next(iter(arguments.values()), None))
         if key in self._functions:
             return
         self._functions.add(key)
@@ -251,6 +259,9 @@ class _Walk:
         else:
             self.attributes |= access.attributes
             self.is_dynamic |= access.is_dynamic
+        for module in access.imports:
+            if module in sys.modules:
+                self.escape(sys.modules[module], module)
         self._follow_paths(function, access, arguments, name.rpartition(".")[0])
 
     def _read_implicit(self, value: object, name: str) -> None:
@@ -329,18 +340,23 @@ class _Walk:
         text = f"{name}.{key}"
         if isinstance(owner, ModuleType):
             return self._read_module(owner, key, text)
-        if type(owner) in _CONTAINERS:
+        if _is_a(owner, _CONTAINERS):
             if key not in _WRITERS:
                 self.escape(owner, name)
-            return MISSING
+            if type(owner) in _CONTAINERS:
+                return MISSING
         if _is_a(owner, (FunctionType, MethodType, BuiltinFunctionType, partial)):
             self.escape(owner, name)
             return MISSING
         if isinstance(owner, type):
             return self._read_class(owner, owner, key, text)
         on_class = _get_on_class(type(owner), key)
-        if _is_a(on_class, (property, cached_property)) or (is_guess and isinstance(on_class, FunctionType)):
+        if _is_a(on_class, (property, cached_property)):
             self._follow_member(on_class, owner, text)
+        if is_guess:
+            for base in type(owner).__mro__:
+                # `super().run()` may call the method of any base class.
+                self._follow_member(base.__dict__.get(key), owner, text)
         if isinstance(on_class, (property, GetSetDescriptorType)):
             return MISSING
         if isinstance(on_class, MemberDescriptorType):
@@ -375,9 +391,11 @@ class _Walk:
             self._follow_member(value, MISSING if owner is kind else owner, text)
             return MISSING
         if hasattr(type(value), "__get__"):
-            # A decorated method, such as one under `jit`.
+            # A decorated method, such as one under `jit`, or a descriptor that reads the object.
             for part in get_entries(value).values():
                 self._follow_member(part, MISSING if owner is kind else owner, text)
+            self.escape(value, text)
+            self.escape(owner, text.rpartition(".")[0])
             return MISSING
         if owner is not kind:
             # Reads the object's own attribute, once it has one.

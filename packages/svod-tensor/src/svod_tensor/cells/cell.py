@@ -66,7 +66,7 @@ class Cell:
         self.memory, self.is_rewritten = None, False
         tables.add(self)
         if count_new() >= tables.next_look:
-            _look_at_growth(self)
+            tables.look(self)
 
     @classmethod
     def on(cls, memory: Buffer, make_node: Callable[[Buffer], UOp], form: Form) -> Self:
@@ -208,12 +208,6 @@ class Element(Cell):
         if (self._seen[0] is not base or self._seen[1] is not node) and apply_path(self._path, base) is not node:
             return None
         return (cell, self._path) if states.is_memory(base) else None
-
-
-def _look_at_growth(cell: Cell) -> None:
-    from svod_tensor._realize import compute_grown
-
-    compute_grown(cell)
 
 
 def find_result_form(content: Live) -> Form | None:

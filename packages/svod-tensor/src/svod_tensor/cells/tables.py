@@ -8,10 +8,10 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import partial
 from threading import get_ident
-from typing import Final
+from typing import Any, Final
 
 from svod_ir.forks import hold_across_fork
 
@@ -25,10 +25,12 @@ __all__ = [
     "is_locked_here",
     "live",
     "lock",
+    "look",
     "next_look",
     "note_new_node",
     "pending",
     "remove",
+    "set_look",
     "set_next_look",
 ]
 
@@ -55,6 +57,20 @@ LOOK_INTERVAL: Final = 127
 count_new: Final = itertools.count(1).__next__
 next_look = LOOK_INTERVAL
 """The number of new cells after which the newest is looked at; see `growth`."""
+
+
+def _pass(_cell: object) -> None:
+    """Do nothing: until something was computed, no graph has outgrown one program."""
+
+
+look: Callable[[Any], None] = _pass
+"""The function that looks at a new cell."""
+
+
+def set_look(function: Callable[[Any], None]) -> None:
+    """Register the function that looks at a new cell, which stands above this module."""
+    global look
+    look = function
 
 
 def set_next_look(after: int) -> None:
