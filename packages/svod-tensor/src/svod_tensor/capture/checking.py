@@ -7,14 +7,10 @@ reads from files, clocks or other processes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from svod_tensor._trees import flatten
 from svod_tensor.errors import StaleCaptureError
 from svod_tensor.tensor import Tensor
-
-if TYPE_CHECKING:
-    from svod_dtype import DType
 
 __all__ = ["check_result"]
 
@@ -47,19 +43,15 @@ def _are_close(left: Tensor, right: Tensor) -> bool:
         return False
     import numpy as np
 
-    tolerance = _get_tolerance(left.dtype)
-    wide = np.complex128 if left.dtype.is_complex else np.float64 if tolerance else None
-    a, b = (tensor.numpy() if wide is None else tensor.numpy().astype(wide) for tensor in (left, right))
-    if wide is None:
-        return bool(np.array_equal(a, b))
-    finite = np.abs(b[np.isfinite(b)])
-    return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance * finite.max(initial=0.0), equal_nan=True))
-
-
-def _get_tolerance(dtype: DType) -> float:
+    dtype = left.dtype
     if not (dtype.is_float or dtype.is_complex):
-        return 0.0
-    return 2.0 ** (-4 * dtype.part.itemsize)
+        return bool(np.array_equal(left.numpy(), right.numpy()))
+    wide = np.complex128 if dtype.is_complex else np.float64
+    a, b = left.numpy().astype(wide), right.numpy().astype(wide)
+    finite = np.abs(b[np.isfinite(b)])
+    # Half of the bits of an element or of a part of it.
+    tolerance = 2.0 ** (-4 * dtype.part.itemsize)
+    return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance * finite.max(initial=0.0), equal_nan=True))
 
 
 def _show(tensor: Tensor) -> str:

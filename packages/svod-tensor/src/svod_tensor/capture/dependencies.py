@@ -119,13 +119,13 @@ class Guards:
         copies: list[object] = []
         entries: dict[tuple[int, str], _Entries] = {}
         absent: dict[int, tuple[object, set[object]]] = {}
-        observed: dict[int, list[Dependency]] = {}
+        observed: list[Dependency] = []
         checks: list[Callable[[], bool]] = []
         for edge in edges:
             owner, kind, value = edge.owner, edge.kind, edge.value
             type_of_owner: type = type(owner)
             if kind in ("attribute", "static") and is_observed(owner):
-                observed.setdefault(id(owner), []).append(Dependency.on(edge))
+                observed.append(Dependency.on(edge))
             elif kind == "attribute" and value is MISSING:
                 absent.setdefault(id(owner), (owner, set()))[1].add(edge.key)
             elif value is not MISSING and (
@@ -145,7 +145,7 @@ class Guards:
         checks += [partial(_lacks, owner, frozenset(names)) for owner, names in absent.values()]
         checks += [partial(_is_current, read) for read in reads]
         self._checks = tuple(checks)
-        self._observed = [dependency for group in observed.values() for dependency in group]
+        self._observed = tuple(observed)
         self._containers, self._container_copies = tuple(containers), tuple(copies)
         # The values were read before the function ran, which may have set attributes.
         self._change_count = -1 if self._observed else changes.last
@@ -221,8 +221,7 @@ def _lacks(owner: object, names: frozenset[object]) -> bool:
 
 
 def _holds_variable(cell: CellType, value: object) -> bool:
-    now = read_cell(cell)
-    return now is value or _is_same(now, value)
+    return _is_same(read_cell(cell), value)
 
 
 def _holds_elements(container: object, elements: tuple[object, ...]) -> bool:

@@ -21,14 +21,25 @@ from svod_tensor.ops.base import TensorBase
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-__all__ = ["Objects", "Parts", "has_objects", "list_attributes", "list_items", "register_pytree_node", "take_apart"]
+__all__ = [
+    "OPAQUE_PACKAGES",
+    "Objects",
+    "Parts",
+    "has_objects",
+    "list_attributes",
+    "list_items",
+    "register_pytree_node",
+    "take_apart",
+]
 
 T = TypeVar("T")
 
-_OPAQUE_MODULES: Final = sys.stdlib_module_names | {
+OPAQUE_PACKAGES: Final = sys.stdlib_module_names | {
     "jax", "jaxlib", "numpy", "onnx", "onnxruntime", "scipy", "svod_codegen", "svod_device", "svod_dtype", "svod_ir", "svod_onnx",
     "svod_runtime", "svod_schedule", "svod_tensor", "torch",
 } - {"__main__"}  # fmt: skip
+"""Packages whose objects are no trees."""
+
 _HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that a program defined
 
 _MAX_DEPTH: Final = 64
@@ -183,7 +194,7 @@ def _flatten_registered(kind: type, value: object) -> Parts:
 @lru_cache(maxsize=4096)
 def _is_opaque(kind: type[Any]) -> bool:
     """Whether objects of a class are no trees, whatever they hold."""
-    if kind.__module__.partition(".")[0] in _OPAQUE_MODULES or issubclass(kind, (type, Enum)):
+    if kind.__module__.partition(".")[0] in OPAQUE_PACKAGES or issubclass(kind, (type, Enum)):
         return True
     # An object that is built without `__init__` must have no other memory than its attributes, and nothing to release.
     is_ordinary = all(base is object or base.__flags__ & _HEAP_TYPE for base in kind.__mro__)

@@ -31,7 +31,7 @@ from svod_ir import UOp
 from svod_tensor.capture.access_paths import CodeAccess, PathStep, Root, analyze_code
 from svod_tensor.capture.attribute_changes import is_observed
 from svod_tensor.capture.keys import is_array, is_plain
-from svod_tensor.capture.nested import list_attributes
+from svod_tensor.capture.nested import OPAQUE_PACKAGES, list_attributes
 from svod_tensor.tensor import Tensor
 
 __all__ = ["MISSING", "Edge", "get_entries", "is_leaf", "list_elements", "list_outside_values", "read_cell"]
@@ -39,11 +39,9 @@ __all__ = ["MISSING", "Edge", "get_entries", "is_leaf", "list_elements", "list_o
 MISSING: Final = object()
 """Value of an attribute, an item or a variable that does not exist."""
 
-_LIBRARIES: Final = sys.stdlib_module_names | {
-    "cffi", "jax", "jaxlib", "llvmlite", "matplotlib", "ml_dtypes", "numpy", "onnx", "onnxruntime", "pandas", "pytest",
-    "_pytest", "scipy", "sklearn", "structlog", "svod_codegen", "svod_device", "svod_dtype", "svod_ir", "svod_onnx",
-    "svod_runtime", "svod_schedule", "svod_tensor", "torch",
-} - {"__main__"}  # fmt: skip
+_LIBRARIES: Final = OPAQUE_PACKAGES | {
+    "_pytest", "cffi", "llvmlite", "matplotlib", "ml_dtypes", "pandas", "pytest", "sklearn", "structlog",
+}  # fmt: skip
 """Packages whose functions read nothing that a program changes between calls."""
 
 _CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque, MappingProxyType)
@@ -116,7 +114,7 @@ def list_outside_values(
 
 
 def list_elements(container: object) -> tuple[object, ...]:
-    """Return the elements of a container, for a dict keys and values in turn."""
+    """Return the elements of a container; of a dict, all keys and then all values."""
     if _is_a(container, (dict, MappingProxyType)):
         mapping = cast("Mapping[object, object]", container)
         return (*mapping.keys(), *mapping.values())
@@ -378,8 +376,7 @@ class _Walk:
         value = vars(module).get(key, MISSING)
         if value is MISSING or (_is_library(module.__name__) and not isinstance(value, ModuleType)):
             return MISSING
-        if not isinstance(value, ModuleType):
-            self._add(Edge(f"`{text}`", "global", vars(module), key, value))
+        self._add(Edge(f"`{text}`", "global", vars(module), key, value))
         return value
 
     def _read_class(self, kind: type, owner: object, key: str, text: str) -> object:
@@ -411,8 +408,8 @@ class _Walk:
             self._calls.append((function, text, {first: owner} if bound and first is not None else {}))
 
     def _add(self, edge: Edge) -> None:
-        value = edge.value
-        if edge.kind == "global" and (isinstance(value, ModuleType) or value is MISSING):
+        # A program replaces no modules.
+        if edge.kind == "global" and isinstance(edge.value, ModuleType):
             return
         self.edges.setdefault((id(edge.owner), edge.kind, edge.key), edge)
 

@@ -93,8 +93,9 @@ class Results:
 
 
 def _copy_borrowed(value: Tensor | UOp, borrowed: Sequence[Tensor]) -> Tensor | UOp:
-    is_borrowed = isinstance(value, Tensor) and any(value is one for one in borrowed)
-    return Tensor(value.numpy(copy=True)) if is_borrowed and isinstance(value, Tensor) else value
+    if isinstance(value, Tensor) and any(value is tensor for tensor in borrowed):
+        return Tensor(value.numpy(copy=True))
+    return value
 
 
 def _follow(

@@ -189,9 +189,8 @@ def _describe(
             _describe(item, root, f"{place}{name}", found, seen, objects)
         return
     value = _as_tensor(value)
-    is_input = _is_input(value)
+    is_input = _is_input(value) and (seen is None or _identify(value) not in seen)
     if seen is not None and _is_input(value):
-        is_input = _identify(value) not in seen
         seen.add(_identify(value))
     found.append(Argument(root, place, _show(value), _key_of(value), is_input))
 
