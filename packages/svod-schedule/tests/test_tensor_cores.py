@@ -248,9 +248,9 @@ def test_more_than_a_stack_holds_is_not_packed(make_kernel: MakeKernel) -> None:
 def test_a_long_sum_of_vectors_is_taken_in_blocks_and_one_of_tiles_is_not(make_kernel: MakeKernel) -> None:
     product = multiply(tensor(1, 3, 5000, dtype=bfloat16), tensor(2, 5000, 16, dtype=bfloat16), float32)
     sink = make_kernel(product)
-    for core, n_loops in ((HALVES, 2), (HALF_SQUARE, 1)):
+    for core, has_blocks in ((HALVES, True), (HALF_SQUARE, False)):
         linear = compiled(sink, (Opt(OptOp.TC, 0, CORES.index(core)),))
-        assert sum(n.op is Op.RANGE and n.arg[1] is AxisType.REDUCE for n in linear) == n_loops
+        assert (sum(n.op is Op.RANGE and n.arg[1] is AxisType.REDUCE for n in linear) > 1) is has_blocks
 
 
 def make_square(x: DType, y: DType, total: DType) -> UOp:

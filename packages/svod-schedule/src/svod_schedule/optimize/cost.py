@@ -15,7 +15,7 @@ from math import ceil, inf, log2, prod
 from svod_dtype import DType
 from svod_ir import AxisType, Op, Target, TensorCore, UOp, typical_trips
 from svod_ir.ops import COMPARISON, ELEMENTWISE, TABLE
-from svod_schedule.lower.block_sums import MAX_RUN
+from svod_schedule.lower.block_sums import LONG_RUN, SHORT_RUN
 from svod_schedule.lower.expand import MAX_ACCUMULATORS, choose_lane_axes
 from svod_schedule.lower.products import TILED, find_core
 from svod_schedule.optimize.carried import list_carried_loops
@@ -338,6 +338,8 @@ def _is_sum(node: UOp) -> bool:
 
 
 def _run_length(reduce: UOp, loops: list[UOp]) -> float:
-    """How many additions depend on each other; long sums are taken in blocks."""
-    n = max(map(typical_trips, loops))
-    return n**0.5 if n > MAX_RUN and reduce.arg is Op.ADD and reduce.dtype.kind == "float" else typical_trips(*loops)
+    """Number of additions that depend on each other; `block-sums` cuts long sums."""
+    n = typical_trips(*loops)
+    if reduce.arg is not Op.ADD or reduce.dtype.kind != "float":
+        return n
+    return min(n, LONG_RUN if reduce.source.op is Op.MUL else SHORT_RUN)
