@@ -52,6 +52,7 @@ from svod_schedule.optimize.apply_opts import apply_opts
 from svod_schedule.optimize.choices import Reason
 from svod_schedule.optimize.emulate import emulate
 from svod_schedule.optimize.merge_loops import merge_loops
+from svod_schedule.optimize.share_loops import share_loops
 from svod_schedule.optimize.simplify_kernel import simplify_kernel
 from svod_schedule.rangeify.all_reduce import all_reduce
 from svod_schedule.rangeify.gather_sums import gather_sums
@@ -241,7 +242,9 @@ _OPTIMIZE: Final = (
     Pass("emulate", lambda g, c: emulate(g, c.target), "computes narrow floats in float32", "kernel"),
     # Merging compares strides, which show only in simplified indices.
     Pass("merge-loops", lambda g, _: merge_loops(g), "joins loops that walk through memory together", "kernel", after=("simplify-kernel",)),
-    Pass("apply-opts", lambda g, c: apply_opts(g, c.target, c.opts, c.note_reasons), "takes several elements at a time and splits work over threads", "kernel", after=("merge-loops",)),
+    # Loops of different nests are alike once each nest is as shallow as it gets.
+    Pass("share-loops", lambda g, _: share_loops(g), "lets independent reductions of the same elements share loops", "kernel", after=("merge-loops",)),
+    Pass("apply-opts", lambda g, c: apply_opts(g, c.target, c.opts, c.note_reasons), "takes several elements at a time and splits work over threads", "kernel", after=("merge-loops", "share-loops")),
 )  # fmt: skip
 
 _LOWER: Final = (

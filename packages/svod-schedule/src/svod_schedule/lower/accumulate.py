@@ -104,7 +104,9 @@ def _get_loops_around(sink: UOp) -> dict[UOp, frozenset[UOp]]:
 
 
 def _initialize(register: UOp, node: UOp, value: UOp, loops: tuple[UOp, ...]) -> UOp:
-    outer = sorted(value.ranges - set(loops), key=lambda r: r.arg.id)
+    # A loop whose end varies runs anew in each iteration around it, also where the value is constant.
+    ranges = value.ranges.union(*(r.stop.ranges for r in loops)) - set(loops)
+    outer = sorted(ranges, key=lambda r: r.arg.id)
     return register.after(*outer).index(_ZERO).store(identity_of(node.arg, node.dtype))
 
 

@@ -49,7 +49,9 @@ class Missing(Theme):
         count = is_there.count_nonzero(axis, keepdims=True).cast(self.dtype)
         centred = is_there.where(self.sub(self.nansum(axis, keepdims=True).div(count)), 0.0)
         free = count.sub(correction)
-        total = centred.square().sum(axis, keepdims=True)
+        # As in `var`: the sum of the distances corrects the rounding error of the mean.
+        error = centred.sum(axis, keepdims=True)
+        total = centred.square().sum(axis, keepdims=True).sub(error.square().div(count)).maximum(0.0)
         value = free.gt(0).where(total.div(free), math.nan)
         return value if keepdims else value.squeeze(axis)
 

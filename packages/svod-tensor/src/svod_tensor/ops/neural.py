@@ -17,6 +17,7 @@ from svod_tensor.ops.activation import softmax_rule
 from svod_tensor.ops.composed import gradient_rule, with_rule
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
+from svod_tensor.ops.statistics import center, count_elements
 from svod_tensor.ops.theme import Theme
 
 __all__ = ["Neural"]
@@ -29,13 +30,20 @@ def _make_scale(x: T, axis: Axes, eps: float) -> T:
     return x.square().mean(axis, keepdims=True).add(eps).rsqrt()
 
 
+def _standardize(x: T, axis: Axes, eps: float) -> tuple[T, T]:
+    """`x` with mean 0 and variance 1, and the factor that made the variance 1."""
+    difference, error, squares = center(x, axis)
+    scale = squares.div(count_elements(x, axis, x.dtype)).add(eps).rsqrt()
+    # One fma an element.
+    return difference.mul(scale).sub(error.mul(scale)), scale
+
+
 @gradient_rule("layernorm")
-def _layernorm_gradient(cotangent: T, value: T, operands: tuple[T], _: object, axis: Axes, eps: float) -> tuple[T]:
-    """What of the cotangent is neither the mean nor along the value, scaled as the value is."""
-    (x,) = operands
-    scale = _make_scale(x.sub(x.mean(axis, keepdims=True)), axis, eps)
+def _layernorm_gradient(cotangent: T, value: T, operands: tuple[T, T], _: object, axis: Axes) -> tuple[T, None]:
+    """Component of the cotangent orthogonal to the value and to constants, scaled like the value."""
+    _, scale = operands
     along = cotangent.mul(value).mean(axis, keepdims=True)
-    return (cotangent.sub(cotangent.mean(axis, keepdims=True)).sub(value.mul(along)).mul(scale),)
+    return cotangent.sub(cotangent.mean(axis, keepdims=True)).sub(value.mul(along)).mul(scale), None
 
 
 @gradient_rule("rms-norm")
@@ -70,13 +78,9 @@ class Neural(Theme):
             array([[-1.2247,  0.    ,  1.2247]], dtype=float32)
         """
         x = self._to_float()
-        centred = x.sub(x.mean(axis, keepdims=True))
-        value = centred.mul(_make_scale(centred, axis, eps))
-        return _affine(
-            with_rule(_layernorm_gradient, value, (x,), normalize_axes("layernorm", axis, x.ndim), float(eps)),
-            weight,
-            bias,
-        )
+        value, scale = _standardize(x, axis, eps)
+        axes = normalize_axes("layernorm", axis, x.ndim)
+        return _affine(with_rule(_layernorm_gradient, value, (x, scale), axes), weight, bias)
 
     @rounds_once
     def rms_norm(self, axis: Axes = -1, eps: float = 1e-6, weight: Self | None = None) -> Self:

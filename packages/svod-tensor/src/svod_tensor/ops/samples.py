@@ -11,6 +11,7 @@ from svod_tensor._shapes import concrete_shape
 from svod_tensor.ops.convolution import Geometry, convolve
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
+from svod_tensor.ops.statistics import center
 from svod_tensor.ops.theme import Theme, take_part
 
 if TYPE_CHECKING:
@@ -55,16 +56,19 @@ class Samples(Theme):
             x = type(x).concat([x, _to_rows("cov", self._wrap(y), rowvar=rowvar)], 0)
         weights = _multiply(*(None if w is None else self._wrap(w).cast(x.dtype) for w in (fweights, aweights)))
         if weights is None:
-            mean, total = x.mean(1, keepdims=True), take_part(x.ones_like(), 0, 0, 1).sum()
+            total = take_part(x.ones_like(), 0, 0, 1).sum()
             divisor = total.sub(correction)
-            weighted = x.sub(mean)
+            difference, error, _ = center(x, 1)
+            weighted = centred = difference.sub(error)
         else:
             total = weights.sum()
             mean = x.mul(weights).sum(1, keepdims=True).div(total)
-            weighted = x.sub(mean).mul(weights)
+            centred = x.sub(mean)
+            # The weighted mean of the distances is the rounding error of the mean.
+            centred = centred.sub(centred.mul(weights).sum(1, keepdims=True).div(total))
+            weighted = centred.mul(weights)
             spread = total if aweights is None else weights.mul(self._wrap(aweights).cast(x.dtype)).sum().div(total)
             divisor = total.sub(correction if aweights is None else spread.mul(correction))
-        centred = x.sub(mean)
         value = centred.matmul(weighted.transpose(0, 1)).div(divisor.maximum(0.0))
         return value.squeeze().cast(kind) if value.shape == (1, 1) else value.cast(kind)
 

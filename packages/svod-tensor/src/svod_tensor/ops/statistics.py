@@ -15,9 +15,24 @@ from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
 
-__all__ = ["Statistics", "take_root"]
+__all__ = ["Statistics", "center", "count_elements", "take_root"]
 
 T = TypeVar("T", bound=Theme)
+
+
+def center(x: T, axis: Axes) -> tuple[T, T, T]:
+    """Differences from the rounded mean, the rounding error of that mean, and the sum of squared distances from the true mean.
+
+    The last two keep `axis` with size 1. `difference - error` is the distance from the true mean. An offset of all elements
+    harms none of them, since the error is the mean of the differences, which are small.
+
+    Source: Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance (1983), equation 1.7.
+    """
+    difference = x.sub(x.mean(axis, keepdims=True))
+    total = difference.sum(axis, keepdims=True)
+    error = total.div(count_elements(x, axis, x.dtype))
+    squares = difference.square().sum(axis, keepdims=True).sub(total.mul(error)).maximum(0.0)
+    return difference, error, squares
 
 
 @gradient_rule("variance")
@@ -25,7 +40,7 @@ def _variance_gradient(cotangent: T, _: T, operands: tuple[T], __: object, axis:
     """The mean has no part in it: distances from it add up to 0."""
     (x,) = operands
     axes = normalize_axes("var", axis, x.ndim)
-    count = _count(x, axis, x.dtype)
+    count = count_elements(x, axis, x.dtype)
     divisor = count.sub(correction).maximum(0.0) if correction else count
     spread = cotangent.mul(2).div(divisor).reshape([1 if a in axes else s for a, s in enumerate(x.shape)])
     return (x.sub(x.mean(axis, keepdims=True)).mul(spread),)
@@ -92,7 +107,7 @@ class Statistics(Theme):
             [1.5, 4.0]
         """
         total = self._to_wide().sum(axis, keepdims=keepdims)
-        return total.div(_count(self, axis, total.dtype)).cast(self._to_float().dtype)
+        return total.div(count_elements(self, axis, total.dtype)).cast(self._to_float().dtype)
 
     @rounds_once
     def var(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
@@ -117,12 +132,13 @@ class Statistics(Theme):
             parts = (part.var(axis, correction=correction, keepdims=keepdims) for part in (self.real, self.imag))
             return next(parts).add(next(parts))
         wide = self._to_wide()
-        centred = wide.sub(wide.mean(axis, keepdims=True))
-        total = centred.square().sum(axis, keepdims=keepdims)
-        count = _count(self, axis, total.dtype)
+        _, _, squares = center(wide, axis)
+        axes = normalize_axes("var", axis, self.ndim)
+        total = squares if keepdims else squares.squeeze(axes)
+        count = count_elements(self, axis, total.dtype)
         divisor = count.sub(correction).maximum(0.0) if correction else count
         value = with_rule(
-            _variance_gradient, total.div(divisor), (wide,), normalize_axes("var", axis, self.ndim), float(correction)
+            _variance_gradient, total.div(divisor), (wide,), axes, float(correction)
         )
         return value.cast(self._to_float().dtype)
 
@@ -281,7 +297,7 @@ def _max_of_sizes(x: T, axis: Axes, *, keepdims: bool = False) -> T:
     return x.max(axes, keepdims=keepdims)
 
 
-def _count(x: T, axis: Axes, dtype: DType) -> T:
-    """How many elements a reduction takes together, as a 0-d tensor."""
+def count_elements(x: T, axis: Axes, dtype: DType) -> T:
+    """Number of elements that a reduction over `axis` combines, as a 0-d tensor."""
     count = product(tuple(x.shape[a] for a in normalize_axes("count", axis, x.ndim)))
     return x.from_uop(count.cast(dtype) if isinstance(count, UOp) else UOp.const(dtype, float(count)))
