@@ -31,7 +31,7 @@ from svod_dtype import (
     uint16,
     uint32,
 )
-from svod_ir import Target
+from svod_ir import Op, Target
 from svod_ir.testing import parse_linear
 
 GENERIC = Target.generic()
@@ -363,3 +363,23 @@ def test_malformed_text_is_a_compile_error_and_not_a_crash() -> None:
     linear = parse_linear("%out = PARAM f32 [0, 1]\nSTORE %out[i32(0)], 1.0")
     with pytest.raises(CompileError):
         compile_ir(render(linear, "a b", GENERIC))
+
+
+def test_a_function_of_rare_arguments_is_defined_once_and_seldom_called() -> None:
+    text = """
+        %out = PARAM f32 [0, 4]
+        %first = RANGE i32 i32(load(%out[i32(0)]) < load(%out[i32(1)])) [0, LOOP]
+        %s1 = STORE %out[i32(2)], sin(load(%out[i32(0)]))
+        END %s1, %first
+        %second = RANGE i32 i32(load(%out[i32(0)]) < load(%out[i32(1)])) [1, LOOP]
+        %s2 = STORE %out[i32(3)], sin(load(%out[i32(1)]))
+        END %s2, %second
+    """
+    target = replace(GENERIC, shared_ops=frozenset({Op.SIN}))
+    ir = render(parse_linear(text), "kernel", target)
+    assert ir.count("define internal float @rare_sin_f32(float %x) noinline") == 1
+    assert ir.count("call float @rare_sin_f32") == 2
+    assert ir.count("!prof !1\n") == 2
+    found = np.array([1e6, 1e30, 7, 7], "f4")
+    run(text, [found], target=target)
+    np.testing.assert_allclose(found[2:], np.sin(found[:2].astype("f8")), rtol=2e-7)

@@ -14,9 +14,10 @@ from svod_ir import AxisType, Op, Target, UOp
 from svod_ir.evaluate import evaluate_kernel, evaluate_linear
 from svod_ir.testing.nodes import param
 from svod_schedule.linearize import linearize
-from svod_schedule.lower.branch_rare import branch_rare
+from svod_schedule.lower.branch_rare import branch_rare, define_rare
 
 TARGET = replace(Target.generic(), has_fma=True)
+SHARING = replace(TARGET, shared_ops=frozenset({Op.SIN, Op.COS, Op.TAN}))
 TRUE: dict[Op, Callable[[float], float]] = {Op.SIN: sin, Op.COS: cos, Op.TAN: tan}
 MODERATE = (0.0, -0.5, 3.0, 1e4, -99.0, 2.5, -7.0, 1.0)
 HUGE = (1e6, -0.5, 3.0, 1e30, -99.0, -2e9, 1e12, 1.0)
@@ -64,3 +65,24 @@ def test_a_second_run_changes_nothing() -> None:
 def test_a_function_that_the_target_has_stays() -> None:
     kernel = make_kernel(Op.COS, float32, 4, 8)
     assert branch_rare(kernel, replace(TARGET, native_ops=TARGET.native_ops | {Op.COS})) is kernel
+
+
+@pytest.mark.parametrize("op", TRUE)
+def test_a_shared_function_stays_in_the_inner_loop(op: Op) -> None:
+    kernel = branch_rare(make_kernel(op, float32, 4, 8), SHARING)
+    (call,) = kernel.iter_ops(*TRUE)
+    assert any(r.stop.op is Op.CAST for r in call.ranges)
+    points, found = np.array(HUGE, "f4"), np.zeros(8, "f4")
+    evaluate_kernel(kernel, {0: found, 1: points})
+    np.testing.assert_allclose(found, [TRUE[op](float(x)) for x in points], rtol=2e-7)
+
+
+def test_a_shared_function_has_the_values_of_rare_arguments() -> None:
+    argument, result = define_rare(Op.COS, float32, SHARING)
+    assert result.dtype is float32
+    out, points = param(0, 2, float32), param(1, 2, float32)
+    loop = UOp.range(2, 0, AxisType.LOOP)
+    value = result.substitute({argument: points.index(loop).load()})
+    found, arguments = np.zeros(2, "f4"), np.array([1e6, -1e30], "f4")
+    evaluate_kernel(UOp.sink(out.index(loop).store(value).end(loop)), {0: found, 1: arguments})
+    np.testing.assert_allclose(found, np.cos(arguments.astype("f8")), rtol=2e-7)

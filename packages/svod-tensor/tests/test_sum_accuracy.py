@@ -98,7 +98,9 @@ def test_an_offset_harms_no_moment(offset: float, n: int) -> None:
     np.testing.assert_allclose(t.nanvar(1).numpy(), variance, rtol=1e-6)
     np.testing.assert_allclose(np.diag(t.cov().numpy()), wide.var(1, ddof=1), rtol=1e-6)
     weights = np.arange(1, 1 + n)
-    np.testing.assert_allclose(t.cov(aweights=weights).numpy().diagonal(), np.diag(np.cov(wide, aweights=weights)), rtol=1e-5)
+    np.testing.assert_allclose(
+        t.cov(aweights=weights).numpy().diagonal(), np.diag(np.cov(wide, aweights=weights)), rtol=1e-5
+    )
     # A row whose variance is small keeps the digits that its differences have.
     np.testing.assert_allclose(t.layernorm().numpy(), standard, atol=1e-6)
     np.testing.assert_allclose(t.reshape(2, 2, n).group_norm(2).numpy().reshape(4, n), standard, atol=1e-6)

@@ -78,7 +78,9 @@ def make_c_target(host: Target, toolchain: Toolchain) -> Target:
     """The host as C code reaches it: vectors are there, masks and gathers are taken apart into lanes, matrix instructions are not."""
     dtypes = host.native_dtypes if toolchain.has_half else host.native_dtypes - {float16}
     assert dtypes >= COMMON_DTYPES
-    return replace(host, has_masked_access=False, has_gather=False, native_dtypes=dtypes, tensor_cores=())
+    return replace(
+        host, has_masked_access=False, has_gather=False, native_dtypes=dtypes, tensor_cores=(), shared_ops=frozenset()
+    )
 
 
 class _DoesNotWorkError(Exception):

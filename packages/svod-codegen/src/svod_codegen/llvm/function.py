@@ -11,12 +11,17 @@ __all__ = ["FunctionWriter"]
 
 
 class FunctionWriter:
-    """Collects the body of a function; `names` maps each node that has a value to its operand text."""
+    """Collects the body of a function.
+
+    `names` maps each node that has a value to its operand text, `memory_tags` each buffer to the metadata of its accesses, and
+    `branch_tags` loops to the metadata of the branch into them.
+    """
 
     __slots__ = (
         "_n_blocks",
         "_n_values",
         "block",
+        "branch_tags",
         "declarations",
         "entry",
         "has_gather",
@@ -32,6 +37,7 @@ class FunctionWriter:
         self.declarations: dict[str, None] = {}
         self.memory_tags: dict[UOp, str] = {}
         self.has_gather = has_gather
+        self.branch_tags: dict[UOp, str] = {}
         self.block = "entry"
         self._n_values = 0
         self._n_blocks = 0

@@ -16,10 +16,11 @@ from svod_codegen.llvm.elementwise import EMITTERS, emit_reduce
 from svod_codegen.llvm.function import FunctionWriter
 from svod_codegen.llvm.memory import emit_index, emit_load, emit_store
 from svod_codegen.llvm.tensor_cores import check_units, emit_dot
-from svod_codegen.llvm.text import constant_text, memory_type, type_text, vector_constant_text
+from svod_codegen.llvm.text import constant_text, memory_type, suffix_text, type_text, vector_constant_text
 from svod_codegen.llvm.tiles import assign_tiles, emit_tile, end_tiles, start_tiles
 from svod_dtype import DType
 from svod_ir import Op, UOp
+from svod_schedule.lower.branch_rare import define_rare
 
 if TYPE_CHECKING:
     from svod_ir import Target
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["render"]
 
 _LOCAL_ALIGNMENT: Final = 64
+_RARELY: Final = '!{!"branch_weights", i32 1, i32 2000}'
+"""Weights of the branch to rare work: without them registers are spilled in front of it instead of in it."""
+
+_MEMORY: Final = frozenset({Op.DEFINE_REG, Op.INDEX})
 
 
 def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
@@ -42,13 +47,20 @@ def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
     """
     w = FunctionWriter(has_gather=target.has_gather)
     n_scopes = _bind_arguments(w, linear)
+    rare_loops = _list_rare_loops(linear, target)
+    weights = f"!{1 + 3 * n_scopes}"
+    w.branch_tags = dict.fromkeys(rare_loops, f", !prof {weights}")
     check_units([node for node in linear if node.op is Op.WMMA], target)
     tiles = assign_tiles(linear)
     if tiles:
         start_tiles(w)
+    functions: dict[str, UOp] = {}
     for node in linear:
         if node in tiles:
             emit_tile(w, node, tiles)
+            continue
+        if node.op in target.shared_ops:
+            functions[_call_shared(w, node)] = node
             continue
         emitter = EMITTERS.get(node.op)
         if emitter is not None:
@@ -60,10 +72,50 @@ def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
         handler(w, node)
     if tiles:
         end_tiles(w)
+    definitions = [line for name, node in functions.items() for line in _define_shared(w, name, node, target)]
     part = f"i64{_part_bounds(linear)} %core_id"
     header = f"define void @{name}(ptr noalias %buffers, ptr noalias %values, {part}) nounwind {{"
-    parts = [header, "entry:", *w.entry, *w.lines, "  ret void", "}", *w.declarations, *_scopes(n_scopes), ""]
+    parts = [header, "entry:", *w.entry, *w.lines, "  ret void", "}", *definitions, *w.declarations, *_scopes(n_scopes)]
+    parts += [f"{weights} = {_RARELY}", ""] if rare_loops else [""]
     return "\n".join(parts)
+
+
+def _list_rare_loops(linear: tuple[UOp, ...], target: Target) -> list[UOp]:
+    """The loops of at most one iteration that call functions of rare arguments."""
+    rare: list[UOp] = []
+    entered: list[UOp] = []
+    for node in linear:
+        if node.op is Op.RANGE:
+            entered.append(node)
+        elif node.op is Op.END:
+            entered.pop()
+        elif node.op in target.shared_ops:
+            rare.append(entered[-1])
+    return rare
+
+
+def _call_shared(w: FunctionWriter, node: UOp) -> str:
+    """Call the function of an op of rare arguments and return its name."""
+    kind = type_text(node.dtype)
+    name = f"rare_{node.op.name.lower()}_{suffix_text(node.dtype)}"
+    w.names[node] = w.emit(f"call {kind} @{name}({w.typed(node.source)})")
+    return name
+
+
+def _define_shared(kernel: FunctionWriter, name: str, node: UOp, target: Target) -> list[str]:
+    argument, result = define_rare(node.op, node.dtype, target)
+    w = FunctionWriter(has_gather=target.has_gather)
+    w.names[argument] = "%x"
+    for step in result.toposort():
+        if step.op in EMITTERS:
+            w.names[step] = EMITTERS[step.op](w, step)
+        elif step.op not in _MEMORY and step is not argument:
+            _HANDLERS[step.op](w, step)
+    kernel.declarations |= w.declarations
+    kind = type_text(node.dtype)
+    # Inlined, each call would be as long as the function again.
+    head = f"define internal {kind} @{name}({kind} %x) noinline nounwind memory(none) {{"
+    return [head, *w.lines, f"  ret {kind} {w.value(result)}", "}"]
 
 
 def _bind_arguments(w: FunctionWriter, linear: tuple[UOp, ...]) -> int:
@@ -161,7 +213,7 @@ def _start_loop(w: FunctionWriter, node: UOp) -> None:
     if not (end.op is Op.CONST and end.arg > 0):
         # A symbolic loop may run zero times; the test below it comes after the first iteration.
         enter = w.value(end.source) if _is_condition(end) else w.emit(f"icmp slt {dtype} 0, {limit}")
-        w.do(f"br i1 {enter}, label %{label}, label %{label}.done")
+        w.do(f"br i1 {enter}, label %{label}, label %{label}.done{w.branch_tags.get(node, '')}")
     else:
         w.do(f"br label %{label}")
     w.start_block(label)

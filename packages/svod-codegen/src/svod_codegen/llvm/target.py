@@ -17,7 +17,7 @@ from svod_codegen.llvm.tensor_cores import UNITS, list_tensor_cores
 from svod_codegen.llvm.tile_permission import may_use_tiles
 from svod_codegen.options import CodegenOptions
 from svod_dtype import float16
-from svod_ir import Target
+from svod_ir import Op, Target
 from svod_ir.target import COMMON_DTYPES
 
 if TYPE_CHECKING:
@@ -130,6 +130,7 @@ def make_target(machine: str, features: AbstractSet[str], caches: tuple[int, int
         has_fma=has_fma,
         # Where half is only converted, LLVM computes in float and rounds after each operation.
         native_dtypes=COMMON_DTYPES | {float16} if has_half else COMMON_DTYPES,
+        shared_ops=frozenset({Op.SIN, Op.COS, Op.TAN}),
         tensor_cores=list_tensor_cores(features, vector_bits) if machine == "x86_64" else (),
         # Two vector units at about 3 GHz, each a fused multiply-add or an add.
         peak_flops=3e9 * 2 * (vector_bits // 32) * (2 if has_fma else 1),

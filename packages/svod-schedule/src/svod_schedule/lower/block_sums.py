@@ -45,7 +45,9 @@ def block_sums(sink: UOp) -> UOp:
     for node in sink.iter_ops(_REDUCE):
         if node.loops:
             groups.setdefault(node.loops, []).append(node)
-    blocks = _Blocks(FreshIds(sink), {loops: cuts for loops, group in groups.items() if (cuts := _find_cuts(loops, group))})
+    blocks = _Blocks(
+        FreshIds(sink), {loops: cuts for loops, group in groups.items() if (cuts := _find_cuts(loops, group))}
+    )
     if not blocks.cuts:
         return sink
     done: dict[UOp, UOp] = {}

@@ -7,16 +7,21 @@ before → after, for the sine of a vector, whose huge arguments take several ti
                 loop of any (0 or 1) iterations: STORE(y, WHERE(|x| > limit, the sine of huge arguments, LOAD(y)))
                 LOAD(AFTER(y, END))
 
-The argument goes through a register too: read in the loop, it keeps what depends on it there.
+The argument goes through a register too: read in the loop, it keeps what depends on it there. For a target with `shared_ops`
+the sine of huge arguments stays a SIN, which the renderer writes as a call: the function's code, several hundred nodes for each
+use, exists once per kernel. A kernel of 50 sines compiles in a fifth of the time.
 """
 
 from __future__ import annotations
 
-from svod_dtype import float32, float64, index
+from functools import lru_cache
+
+from svod_dtype import DType, float32, float64, index
 from svod_ir import AxisType, FreshIds, Op, Target, UOp
+from svod_schedule.lower.decompose import decompose
 from svod_schedule.lower.transcendental import RARE
 
-__all__ = ["branch_rare"]
+__all__ = ["branch_rare", "define_rare"]
 
 _ZERO = UOp.const(index, 0)
 
@@ -33,14 +38,30 @@ def branch_rare(sink: UOp, target: Target) -> UOp:
     for node in sink.toposort():
         operands = tuple(done[s] for s in node.src)
         if node in rare:
-            done[node] = _branch(node.op, operands[0], fresh, has_fma=target.has_fma)
+            done[node] = _branch(node.op, operands[0], fresh, target)
         else:
             done[node] = node.with_src(operands)
     return done[sink]
 
 
-def _branch(op: Op, x: UOp, fresh: FreshIds, *, has_fma: bool) -> UOp:
-    case = RARE[op]
+@lru_cache(maxsize=64)
+def define_rare(op: Op, dtype: DType, target: Target) -> tuple[UOp, UOp]:
+    """The argument and the result of a function of rare arguments, in the ops of `target`.
+
+    Args:
+        op: one of the target's `shared_ops`.
+        dtype: type of the argument and of the result, float32 or float64, with lanes.
+        target: the target of the kernel that calls the function.
+
+    Returns:
+        A LOAD that stands for the argument, and the result as an expression of it without loops and memory.
+    """
+    argument = FreshIds(UOp.sink()).make_register(dtype).index(_ZERO).load()
+    return argument, decompose(RARE[op].rare(argument), target)
+
+
+def _branch(op: Op, x: UOp, fresh: FreshIds, target: Target) -> UOp:
+    case, has_fma = RARE[op], target.has_fma
     is_rare = case.is_rare(x, has_fma=has_fma)
     has_any = UOp(Op.REDUCE, is_rare.dtype.scalar, (is_rare,), Op.MAX) if x.dtype.lanes > 1 else is_rare
     loop = fresh.make_range(has_any.cast(index), AxisType.LOOP)
@@ -50,5 +71,6 @@ def _branch(op: Op, x: UOp, fresh: FreshIds, *, has_fma: bool) -> UOp:
     common = value.after(*outer).index(_ZERO).store(case.common(x, has_fma=has_fma))
     inside = argument.after(given, loop).index(_ZERO).load()
     result = value.after(common, loop).index(_ZERO)
-    corrected = case.is_rare(inside, has_fma=has_fma).where(case.rare(inside), result.load())
+    rare = UOp(op, x.dtype, (inside,)) if op in target.shared_ops else case.rare(inside)
+    corrected = case.is_rare(inside, has_fma=has_fma).where(rare, result.load())
     return value.after(result.store(corrected).end(loop)).index(_ZERO).load()

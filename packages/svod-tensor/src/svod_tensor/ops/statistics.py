@@ -137,9 +137,7 @@ class Statistics(Theme):
         total = squares if keepdims else squares.squeeze(axes)
         count = count_elements(self, axis, total.dtype)
         divisor = count.sub(correction).maximum(0.0) if correction else count
-        value = with_rule(
-            _variance_gradient, total.div(divisor), (wide,), axes, float(correction)
-        )
+        value = with_rule(_variance_gradient, total.div(divisor), (wide,), axes, float(correction))
         return value.cast(self._to_float().dtype)
 
     @rounds_once
