@@ -118,11 +118,11 @@ class Target:
     """What a kernel may use and how much of it there is; rates and sizes are those of one core.
 
     `l3_bytes` is shared by all cores and 0 where there is none. `native_ops` and `native_dtypes`
-    are what the renderer accepts: everything else is rewritten into them, but that SIN, COS and TAN of rare arguments stay where
-    they are among `shared_ops`: the renderer defines a function for all of them with `define_rare` of svod-schedule. `max_global` and `max_local_dims` limit
-    each dimension of a grid and of a workgroup (empty: no limits), `max_local` the whole workgroup. `lockstep` work-items of
-    a workgroup run in step, 1 where a core runs one after the other. `peak_flops` (f32 operations a second),
-    `memory_bandwidth` (bytes a second) and `rates` are estimates for cost models.
+    are what the renderer accepts: everything else is rewritten into them. The exception are `shared_ops`, of SIN, COS and TAN:
+    for rare arguments they stay, and the renderer defines a function for each with `define_rare` of svod-schedule.
+    `max_global` and `max_local_dims` limit each dimension of a grid and of a workgroup (empty: no limits), `max_local` the
+    whole workgroup. `lockstep` work-items of a workgroup run in step, 1 where a core runs one after the other. `peak_flops`
+    (f32 operations a second), `memory_bandwidth` (bytes a second) and `rates` are estimates for cost models.
     """
 
     name: str
