@@ -1,4 +1,4 @@
-"""How exact functions of elements are, over their whole range, in each dtype, beside NumPy and PyTorch: docs/accuracy.md.
+"""Rounding errors of elementwise functions and of sums, in each dtype, beside NumPy and PyTorch: docs/accuracy.md.
 
     python benchmarks/accuracy.py            # print the table
     python benchmarks/accuracy.py --write    # write the page
@@ -40,6 +40,30 @@ that overflows where it should not, or the reverse, and – for a function or a 
 
 Versions: NumPy {numpy}, PyTorch {torch}.
 
+"""
+
+SUMS = """
+## Sums
+
+A sum of floats is a sum of sums, in every kernel: along any axis, for sizes that vary, split over threads, and fused with what
+comes before and after. Its error is at most 4 log2(n) + 16 roundings, relative to the sum of the absolute values; the usual
+error is one or two. `mean` divides such a sum. `var`, `std`, `nanvar`, `cov`, `layernorm` and `group_norm` subtract the mean,
+then correct its rounding error by the mean of the differences, so that an offset of all elements costs them no digits
+(Chan, Golub and LeVeque, 1983). float16 and bfloat16 are added in float32. Matrix products and convolutions add up to 512
+products to one accumulator, `cumsum` adds sequentially.
+
+The largest error of each function in float32 beside float64, over five seeds: of sums and means in roundings of the sum of
+absolute values (2^-24), of the others relative to the result (`layernorm`: absolute). The data are a million numbers in one
+row, or in a thousand rows of which axis 0 is reduced.
+
+"""
+CONTRACTION = """
+## Products that are added
+
+The product in `a * b + c` is not rounded before the sum where the processor has an fma instruction, in every kernel and also
+across operations. It is more exact and twice as fast, and differs from numpy in the last bit: `a * b - c` need not be 0 where
+`c` holds the rounded product. `SVOD_CONTRACT=0` rounds each product and each sum by itself, as IEEE 754 and numpy have it.
+Transcendental functions keep their own fma instructions.
 """
 
 
@@ -204,7 +228,61 @@ def describe(torch: Any) -> str:
     for row in ROWS:
         ends = [f"{e:g}".replace("inf", "∞") for e in (row.low, row.high)]
         lines.append(f"| `{row.name}` | {ends[0]} to {ends[1]} | {' | '.join(iter_figures(row, torch))} |\n")
-    return "".join(lines)
+    return "".join([*lines, *iter_sums(torch), CONTRACTION])
+
+
+DATA: dict[str, Callable[[np.random.Generator], Any]] = {
+    "uniform": lambda rng: rng.random(10**6),
+    "constant 0.1": lambda rng: np.full(10**6, 0.1),
+    "1e6 + normal": lambda rng: 1e6 + rng.standard_normal(10**6),
+    "sorted normal": lambda rng: np.sort(rng.standard_normal(10**6)),
+    "alternating": lambda rng: (1 + rng.random(10**6)) * np.tile([1.0, -1.0], 500_000),
+}
+
+
+def iter_sums(torch: Any) -> Iterator[str]:
+    yield SUMS
+    yield "| function | data | svod | NumPy | PyTorch |\n|---|---|---|---|---|\n"
+    for name, error in ERRORS.items():
+        for kind, make in DATA.items():
+            worst = [0.0, 0.0, 0.0]
+            for seed in range(5):
+                x = make(np.random.default_rng(seed)).astype("f4")
+                for i, found in enumerate(error(x, torch)):
+                    worst[i] = max(worst[i], found)
+            yield f"| {name} | {kind} | {' | '.join(f'{e:.2g}' for e in worst)} |\n"
+
+
+def _iter_sum_errors(x: Any, torch: Any) -> Iterator[float]:
+    size = np.abs(x.astype("f8")).sum(0) * 2.0**-24
+    for total in (Tensor(x).sum(0).numpy(), x.sum(0), torch.tensor(x).sum(0).numpy()):
+        yield float((np.abs(total - x.astype("f8").sum(0)) / size).max())
+
+
+def _iter_variance_errors(x: Any, torch: Any) -> Iterator[float]:
+    true = x.astype("f8").var()
+    for value in (Tensor(x).var().item(), x.var(), torch.tensor(x).var(correction=0).item()):
+        yield abs(value - true) / max(true, 2.0**-24)
+
+
+def _iter_norm_errors(x: Any, torch: Any) -> Iterator[float]:
+    wide = x.astype("f8")
+    true = (wide - wide.mean()) / np.sqrt(wide.var() + 1e-5)
+    narrow = (x - x.mean()) / np.sqrt(x.var() + np.float32(1e-5))
+    for value in (
+        Tensor(x).layernorm().numpy(),
+        narrow,
+        torch.nn.functional.layer_norm(torch.tensor(x), x.shape).numpy(),
+    ):
+        yield float(np.abs(value - true).max())
+
+
+ERRORS: dict[str, Callable[[Any, Any], Iterator[float]]] = {
+    "sum of a row": lambda x, torch: _iter_sum_errors(x.reshape(-1, 1), torch),
+    "sum of columns": lambda x, torch: _iter_sum_errors(x.reshape(1000, 1000), torch),
+    "var": _iter_variance_errors,
+    "layernorm": _iter_norm_errors,
+}
 
 
 def main() -> None:

@@ -68,7 +68,11 @@ def main() -> int:
     print()
     head = ("shape", "op", "mode", *map(str, sizes), "exponent")
     print(format_table(head, (_format_row(s, sizes) for s in series)))
-    print(write_json("compile_growth", {"machine": machine, "series": [s._asdict() | {"exponent": s.exponent} for s in series]}))
+    print(
+        write_json(
+            "compile_growth", {"machine": machine, "series": [s._asdict() | {"exponent": s.exponent} for s in series]}
+        )
+    )
     return 0
 
 

@@ -383,3 +383,19 @@ def test_a_function_of_rare_arguments_is_defined_once_and_seldom_called() -> Non
     found = np.array([1e6, 1e30, 7, 7], "f4")
     run(text, [found], target=target)
     np.testing.assert_allclose(found[2:], np.sin(found[:2].astype("f8")), rtol=2e-7)
+
+
+def test_products_are_rounded_where_the_target_does_not_contract() -> None:
+    text = """
+        %out = PARAM f32 [0, 3]
+        %a = load(%out[i32(0)])
+        %b = load(%out[i32(1)])
+        STORE %out[i32(2)], %a * %a - %b
+    """
+    exact = replace(GENERIC, contracts=False)
+    assert "contract" in render(parse_linear(text), "kernel", GENERIC)
+    assert "contract" not in render(parse_linear(text), "kernel", exact)
+    a = np.float32(1.1)
+    found = np.array([a, a * a, 7], "f4")
+    run(text, [found], target=exact)
+    assert found[2] == 0

@@ -194,6 +194,9 @@ def test_multiply_add_is_fused_only_where_the_target_has_it() -> None:
     assert lower(z + x * y, fused) is x.alu(Op.MULACC, y, z)
     i, j = full_variable("i", int32), full_variable("j", int32)
     assert lower(i * 8 + j, fused) is i.alu(Op.MULACC, UOp.const(int32, 8), j)
+    exact = replace(fused, contracts=False)
+    assert lower(x * y + z, exact) is x * y + z
+    assert lower(i * 8 + j, exact) is i.alu(Op.MULACC, UOp.const(int32, 8), j)
 
 
 def test_multiply_add_of_half_is_not_fused() -> None:

@@ -31,6 +31,8 @@ class CodegenOptions:
         use_kernel_store: whether it also has whole kernels, and graphs cut into kernels (`SVOD_KERNEL_STORE`; never without
             the object cache).
         cc: the C compiler of the backend `CPU.c`, a command line (`SVOD_CC`; the first of cc, gcc and clang on PATH).
+        contracts: whether a product and a sum may be rounded once, as one fma (`SVOD_CONTRACT`). Without it each is rounded by
+            itself, as IEEE 754 and numpy have it, and products of matrices take about twice as long.
         object_cache_max_bytes: how many bytes each kind of entry may take there (`SVOD_OBJECT_CACHE_MAX_BYTES`, 1 GiB).
     """
 
@@ -40,6 +42,7 @@ class CodegenOptions:
     use_kernel_store: bool = True
     object_cache_max_bytes: int = _GIB
     cc: str | None = None
+    contracts: bool = True
 
     @staticmethod
     def from_env(environment: Mapping[str, str] | None = None) -> CodegenOptions:
@@ -56,6 +59,7 @@ class CodegenOptions:
             use_kernel_store=read_switch(env, "SVOD_KERNEL_STORE", default=True),
             object_cache_max_bytes=read_integer(env, "SVOD_OBJECT_CACHE_MAX_BYTES", _GIB, minimum=1),
             cc=env.get("SVOD_CC", "").strip() or None,
+            contracts=read_switch(env, "SVOD_CONTRACT", default=True),
         )
 
 

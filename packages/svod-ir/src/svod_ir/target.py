@@ -120,6 +120,7 @@ class Target:
     `l3_bytes` is shared by all cores and 0 where there is none. `native_ops` and `native_dtypes`
     are what the renderer accepts: everything else is rewritten into them. The exception are `shared_ops`, of SIN, COS and TAN:
     for rare arguments they stay, and the renderer defines a function for each with `define_rare` of svod-schedule.
+    Where it `contracts`, the product of a sum may stay unrounded, as in an fma.
     `max_global` and `max_local_dims` limit each dimension of a grid and of a workgroup (empty: no limits), `max_local` the
     whole workgroup. `lockstep` work-items of a workgroup run in step, 1 where a core runs one after the other. `peak_flops`
     (f32 operations a second), `memory_bandwidth` (bytes a second) and `rates` are estimates for cost models.
@@ -136,6 +137,7 @@ class Target:
     has_masked_access: bool = False
     has_gather: bool = False
     has_fma: bool = False
+    contracts: bool = True
     has_local: bool = False
     has_shared: bool = False
     shared_bytes: int = 0

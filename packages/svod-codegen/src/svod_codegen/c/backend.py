@@ -26,7 +26,8 @@ def make_c_backend(device: str) -> Backend:
         (True, True)
     """
     del device
-    toolchain = get_toolchain(CodegenOptions.from_env().cc)
+    options = CodegenOptions.from_env()
+    toolchain = get_toolchain(options.cc, contracts=options.contracts)
     target = make_c_target(host_target(), toolchain)
     return Backend(
         renderer=GnuCRenderer(target),

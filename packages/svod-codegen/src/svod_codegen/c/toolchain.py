@@ -28,9 +28,8 @@ _NATIVE: Final = ("-march=native", "-mcpu=native")
 
 _FLAGS: Final = (
     "-std=gnu11", "-O3", "-fPIC", "-w",
-    # Products and sums may be fused and nothing else may be changed: no -ffast-math or any part of it that changes a result.
-    # Nobody reads errno or the floating-point flags.
-    "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
+    # No -ffast-math or any part of it that changes a result. Nobody reads errno or the floating-point flags.
+    "-fno-math-errno", "-fno-trapping-math",
     *REQUIRED_FLAGS,
     # Kernels are neither unwound nor linked by a program that would check these.
     "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fcf-protection=none", "-fno-ident",
@@ -55,7 +54,7 @@ class Toolchain:
         return f"{self.command[0]} ({self.version})"
 
 
-def get_toolchain(wanted: str | None) -> Toolchain:
+def get_toolchain(wanted: str | None, *, contracts: bool = True) -> Toolchain:
     """The compiler that `wanted` names as a command line, or the first one on PATH.
 
     Raises:
@@ -68,7 +67,7 @@ def get_toolchain(wanted: str | None) -> Toolchain:
             tried.append(f"{words[0] if words else wanted}: not found on PATH={os.get_exec_path()}")
             continue
         try:
-            return _identify((path, *words[1:]))
+            return _identify((path, *words[1:]), contracts=contracts)
         except _DoesNotWorkError as error:
             tried.append(f"{path}: {error}")
     raise NoCompilerError(wanted=wanted, tried=tried)
@@ -88,11 +87,11 @@ class _DoesNotWorkError(Exception):
 
 
 @cache
-def _identify(command: tuple[str, ...]) -> Toolchain:
+def _identify(command: tuple[str, ...], *, contracts: bool) -> Toolchain:
     """Ask a compiler for its predefined macros, which tell its version and the processor's instructions."""
     problem = ""
     for native in _NATIVE:
-        flags = [*_FLAGS, native]
+        flags = [*_FLAGS, f"-ffp-contract={'fast' if contracts else 'off'}", native]
         try:
             macros = _preprocess((*command, *flags, "-dM"))
         except _DoesNotWorkError as error:

@@ -21,9 +21,10 @@ __all__ = ["EMITTERS", "emit_reduce"]
 Emitter = Callable[[FunctionWriter, UOp], str]
 
 _FLOAT_BINARY: Final = {
-    Op.ADD: "fadd contract", Op.SUB: "fsub contract", Op.MUL: "fmul contract", Op.FDIV: "fdiv", Op.LT: "fcmp olt",
-    Op.LE: "fcmp ole", Op.EQ: "fcmp oeq", Op.NE: "fcmp une",
+    Op.ADD: "fadd", Op.SUB: "fsub", Op.MUL: "fmul", Op.FDIV: "fdiv", Op.LT: "fcmp olt", Op.LE: "fcmp ole", Op.EQ: "fcmp oeq",
+    Op.NE: "fcmp une",
 }  # fmt: skip
+_CONTRACTED: Final = frozenset({Op.ADD, Op.SUB, Op.MUL})
 _INTEGER_BINARY: Final = {
     Op.ADD: "add", Op.SUB: "sub", Op.MUL: "mul", Op.AND: "and", Op.OR: "or", Op.XOR: "xor", Op.EQ: "icmp eq", Op.NE: "icmp ne",
 }  # fmt: skip
@@ -56,6 +57,11 @@ def _check_arithmetic(node: UOp, dtype: DType) -> None:
         raise RenderError(problem=f"computes in {dtype}, which only lowering may do", node=node)
 
 
+def _find_float_instruction(w: FunctionWriter, op: Op) -> str | None:
+    instruction = _FLOAT_BINARY.get(op)
+    return f"{instruction} contract" if w.contracts and op in _CONTRACTED else instruction
+
+
 def _binary(w: FunctionWriter, node: UOp) -> str:
     x, y = node.src
     dtype = x.dtype
@@ -64,7 +70,7 @@ def _binary(w: FunctionWriter, node: UOp) -> str:
     if dtype.is_bool:
         instruction = _BOOL_BINARY.get(op)
     elif dtype.is_float:
-        instruction = _FLOAT_BINARY.get(op)
+        instruction = _find_float_instruction(w, op)
     else:
         instruction = _INTEGER_BINARY.get(op) or (_UNSIGNED_BINARY if dtype.is_unsigned else _SIGNED_BINARY).get(op)
         if op in _MAY_WRAP and dtype.lanes == 1:
@@ -316,8 +322,9 @@ def _combine(w: FunctionWriter, op: Op, dtype: DType, x: str, y: str) -> str:
     if op in (Op.MAX, Op.MIN) and not dtype.is_bool:
         kind = ("u" if dtype.is_unsigned else "s") + op.name.lower()
         return w.call_same(f"llvm.{kind}.{suffix_text(dtype)}", type_text(dtype), x, y)
-    table = _BOOL_BINARY if dtype.is_bool else _FLOAT_BINARY if dtype.is_float else _INTEGER_BINARY
-    return w.emit(f"{table[op]} {type_text(dtype)} {x}, {y}")
+    table = _BOOL_BINARY if dtype.is_bool else _INTEGER_BINARY
+    instruction = _find_float_instruction(w, op) if dtype.is_float else table[op]
+    return w.emit(f"{instruction} {type_text(dtype)} {x}, {y}")
 
 
 def _identity(op: Op, dtype: DType) -> bool | int | float:
@@ -343,7 +350,7 @@ def _reduce_lanes(w: FunctionWriter, op: Op, dtype: DType, name: str, node: UOp)
             element,
             f"llvm.vector.reduce.{function}.{suffix}",
             f"{element} {constant_text(dtype.scalar, start)}, {vector} {name}",
-            flags="reassoc contract ",
+            flags="reassoc contract " if w.contracts else "reassoc ",
             parameters=f"{element}, {vector}",
         )
     function = _reduce_function(op, dtype)

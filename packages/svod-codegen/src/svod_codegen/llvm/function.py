@@ -22,6 +22,7 @@ class FunctionWriter:
         "_n_values",
         "block",
         "branch_tags",
+        "contracts",
         "declarations",
         "entry",
         "has_gather",
@@ -30,13 +31,14 @@ class FunctionWriter:
         "names",
     )
 
-    def __init__(self, *, has_gather: bool) -> None:
+    def __init__(self, *, has_gather: bool, contracts: bool = True) -> None:
         self.lines: list[str] = []
         self.entry: list[str] = []
         self.names: dict[UOp, str] = {}
         self.declarations: dict[str, None] = {}
         self.memory_tags: dict[UOp, str] = {}
         self.has_gather = has_gather
+        self.contracts = contracts
         self.branch_tags: dict[UOp, str] = {}
         self.block = "entry"
         self._n_values = 0

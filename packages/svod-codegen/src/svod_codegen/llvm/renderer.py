@@ -45,7 +45,7 @@ def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
     Raises:
         RenderError: if a node has no rendering; the lowering should have replaced it.
     """
-    w = FunctionWriter(has_gather=target.has_gather)
+    w = FunctionWriter(has_gather=target.has_gather, contracts=target.contracts)
     n_scopes = _bind_arguments(w, linear)
     rare_loops = _list_rare_loops(linear, target)
     weights = f"!{1 + 3 * n_scopes}"
@@ -104,7 +104,7 @@ def _call_shared(w: FunctionWriter, node: UOp) -> str:
 
 def _define_shared(kernel: FunctionWriter, name: str, node: UOp, target: Target) -> list[str]:
     argument, result = define_rare(node.op, node.dtype, target)
-    w = FunctionWriter(has_gather=target.has_gather)
+    w = FunctionWriter(has_gather=target.has_gather, contracts=target.contracts)
     w.names[argument] = "%x"
     for step in result.toposort():
         if step.op in EMITTERS:

@@ -79,7 +79,11 @@ def host_key() -> str:
 def host_target(options: CodegenOptions | None = None) -> Target:
     """The host as the optimizer sees it."""
     chosen = options or CodegenOptions.from_env()
-    return replace(make_target(get_machine(), get_cpu_features(), _get_cache_sizes()), cores=chosen.threads)
+    return replace(
+        make_target(get_machine(), get_cpu_features(), _get_cache_sizes()),
+        cores=chosen.threads,
+        contracts=chosen.contracts,
+    )
 
 
 def get_cpu_features() -> frozenset[str]:

@@ -19,7 +19,7 @@ from svod_ir import Op, Rule, RuleSet, Target, UOp, graph_rewrite, rule
 from svod_ir.pattern import BOOL, FLOAT, INT, NUMBER, node, splat, splat_value, var
 from svod_schedule.lower.division import DIVISION, find_power_of_two, splat_like
 
-__all__ = ["CHEAPER", "FOR_MISSING", "FUSE", "SIMPLER", "decompose", "make_decompositions"]
+__all__ = ["CHEAPER", "FOR_MISSING", "FUSE", "FUSE_INTEGERS", "SIMPLER", "decompose", "make_decompositions"]
 
 x, y, z, c = var("x"), var("y"), var("z"), splat("c")
 
@@ -31,11 +31,11 @@ def decompose(sink: UOp, target: Target) -> UOp:
 
 def make_decompositions(target: Target) -> RuleSet:
     """The late rules for a target: those that always pay, and those for ops that it lacks."""
-    return _make_rules(target.native_ops)
+    return _make_rules(target.native_ops, target.contracts)
 
 
 @lru_cache(maxsize=16)
-def _make_rules(native: frozenset[Op]) -> RuleSet:
+def _make_rules(native: frozenset[Op], contracts: bool) -> RuleSet:
     missing = tuple(r for op, r in FOR_MISSING if op not in native)
     # A rule that makes an op which another rule takes apart would not end.
     simpler = tuple(r for r in SIMPLER if _MADE_BY.get(r, Op.NOT) in native)
@@ -43,7 +43,7 @@ def _make_rules(native: frozenset[Op]) -> RuleSet:
     if {Op.SHL, Op.SHR} <= native:
         rules = rules + CHEAPER
     if Op.MULACC in native:
-        rules = rules + FUSE
+        rules = rules + (FUSE if contracts else FUSE_INTEGERS)
     return rules.renamed("decompose")
 
 
@@ -143,6 +143,7 @@ def fuse_shift_add(x: UOp, c: UOp, z: UOp) -> UOp | None:
 
 
 FUSE: Final = RuleSet("fuse", (fuse_multiply_add, fuse_shift_add), is_pure=True)
+FUSE_INTEGERS: Final = RuleSet("fuse-integers", (fuse_shift_add,), is_pure=True)
 
 
 @rule(node(Op.RECIPROCAL, x))
