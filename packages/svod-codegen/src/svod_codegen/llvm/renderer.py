@@ -20,7 +20,7 @@ from svod_codegen.llvm.text import constant_text, memory_type, suffix_text, type
 from svod_codegen.llvm.tiles import assign_tiles, emit_tile, end_tiles, start_tiles
 from svod_dtype import DType
 from svod_ir import Op, UOp
-from svod_schedule.lower.branch_rare import define_rare
+from svod_schedule.lower import define_rare
 
 if TYPE_CHECKING:
     from svod_ir import Target

@@ -55,6 +55,14 @@ def define_rare(op: Op, dtype: DType, target: Target) -> tuple[UOp, UOp]:
 
     Returns:
         A LOAD that stands for the argument, and the result as an expression of it without loops and memory.
+
+    Example:
+        >>> from svod_dtype import float32
+        >>> from svod_ir import Op, Target
+        >>> from svod_schedule.lower import define_rare
+        >>> argument, result = define_rare(Op.SIN, float32, Target.generic())
+        >>> argument.op, result.dtype is float32, argument in result.toposort()
+        (LOAD, True, True)
     """
     argument = FreshIds(UOp.sink()).make_register(dtype).index(_ZERO).load()
     return argument, decompose(RARE[op].rare(argument), target)
