@@ -27,12 +27,13 @@ __all__ = [
 ]
 
 _MAX_SIZE: Final = 60
-_MAX_DEPTH: Final = 3
 
 LOOP_STEPS: Final = (
     "scan", "fori", "while", "cond", "switch", "checkpoint", "gradient", "wave", "row", "put_row", "squash", "spread",
 )  # fmt: skip
 """What a step may be besides the functions of `derivative_programs`."""
+
+_VIEWS: Final = frozenset({"row", "transpose", "flip", "slice", "reshape"})
 
 _STRUCTURES: Final = ("list", "tuple", "dict", "nested")
 
@@ -105,13 +106,24 @@ def _write(block: DerivativeBlock, shapes: Mapping[int, Any], indent: str) -> It
     yield f"{indent}  give {', '.join(f'x{n}' for n in block.results)}"
 
 
-def draw_loop_derivative_program(seed: int, n_steps: int = 6) -> LoopDerivativeProgram:
-    """The program of a seed, with a loop or a choice at least."""
+def draw_loop_derivative_program(
+    seed: int, n_steps: int = 6, *, max_depth: int = 3, max_inner_steps: int = 4
+) -> LoopDerivativeProgram:
+    """The program of a seed, with a loop or a choice at least.
+
+    Args:
+        seed: the same program for the same arguments.
+        n_steps: the number of steps outside of bodies.
+        max_depth: how deep bodies stand in bodies.
+        max_inner_steps: the largest number of steps that are drawn for a body.
+    """
     rng = np.random.default_rng(seed)
     rows, columns = (int(n) for n in rng.integers(1, 5, 2))
     shapes = [(rows, columns), (1, columns), (rows, 1), (columns, columns)][: int(rng.integers(2, 5))]
     inputs = tuple(rng.normal(0, 1, shape) for shape in shapes)
-    drawing = _Drawing(rng, is_forward_only=bool(rng.random() < 0.15))
+    drawing = _Drawing(
+        rng, is_forward_only=bool(rng.random() < 0.15), max_depth=max_depth, max_inner_steps=max_inner_steps
+    )
     params = [drawing.new(shape) for shape in shapes]
     scope = _Scope([*params], [], 0)
     steps: list[LoopDerivativeStep] = []
@@ -141,8 +153,11 @@ class _Scope(NamedTuple):
 class _Drawing:
     """A program in the making."""
 
-    def __init__(self, rng: np.random.Generator, *, is_forward_only: bool) -> None:
+    def __init__(
+        self, rng: np.random.Generator, *, is_forward_only: bool, max_depth: int, max_inner_steps: int
+    ) -> None:
         self.rng, self.is_forward_only = rng, is_forward_only
+        self.max_depth, self.max_inner_steps = max_depth, max_inner_steps
         self.shapes: dict[int, tuple[int, int] | None] = {}
 
     # Choices.
@@ -176,7 +191,7 @@ class _Drawing:
             kinds += ["number"] * 4
         if scope.carried:
             kinds += ["put_row"] * 2
-        if scope.depth < _MAX_DEPTH:
+        if scope.depth < self.max_depth:
             kinds += ["scan"] * 3 + ["fori"] * 3 + ["cond", "switch", "checkpoint", "gradient"]
             if self.is_forward_only:
                 kinds += ["while"] * 3
@@ -260,7 +275,12 @@ class _Drawing:
         index = int(self.rng.integers(rows))
         self._add(steps, scope, "put_row", operands, [(rows, columns)], n_rows=rows, index=index, copy=not is_carried)
         if is_carried:
-            scope.matrices.remove(target)
+            # A view shows what was written, and in JAX the old value.
+            lost = {target}
+            for step in steps:
+                if step.name in _VIEWS and not lost.isdisjoint(step.operands):
+                    lost.update(step.results)
+            scope.matrices[:] = [n for n in scope.matrices if n not in lost]
 
     def _fit(
         self, scope: _Scope, steps: list[LoopDerivativeStep], shape: tuple[int, int], outside: Sequence[int]
@@ -277,7 +297,7 @@ class _Drawing:
 
     def _fill_block(self, scope: _Scope) -> list[LoopDerivativeStep]:
         steps: list[LoopDerivativeStep] = []
-        for _ in range(int(self.rng.integers(1, 5))):
+        for _ in range(int(self.rng.integers(1, self.max_inner_steps + 1))):
             self.add_step(scope, steps)
         return steps
 
