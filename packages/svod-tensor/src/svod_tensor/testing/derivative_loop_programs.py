@@ -20,6 +20,7 @@ from svod_tensor.testing.derivative_programs import BINARY, FUNCTIONS, MATRICES,
 
 __all__ = [
     "LOOP_STEPS",
+    "ORDERS",
     "DerivativeBlock",
     "LoopDerivativeProgram",
     "LoopDerivativeStep",
@@ -29,9 +30,17 @@ __all__ = [
 _MAX_SIZE: Final = 60
 
 LOOP_STEPS: Final = (
-    "scan", "fori", "while", "cond", "switch", "checkpoint", "gradient", "wave", "row", "put_row", "squash", "spread",
+    "scan", "fori", "while", "cond", "switch", "checkpoint", "gradient", "hessian", "wave", "row", "put_row", "squash", "spread",
 )  # fmt: skip
 """What a step may be besides the functions of `derivative_programs`."""
+
+ORDERS: Final = (
+    ("forward", "reverse"), ("reverse", "reverse"), ("forward", "forward"), ("reverse", "forward"),
+)  # fmt: skip
+"""The modes of second derivatives: that of the derivative of the first ones, and theirs."""
+
+_MAX_TWICE: Final = 6
+"""A body is differentiated twice by a matrix of so many elements."""
 
 _VIEWS: Final = frozenset({"row", "transpose", "flip", "slice", "reshape"})
 
@@ -192,7 +201,7 @@ class _Drawing:
         if scope.carried:
             kinds += ["put_row"] * 2
         if scope.depth < self.max_depth:
-            kinds += ["scan"] * 3 + ["fori"] * 3 + ["cond", "switch", "checkpoint", "gradient"]
+            kinds += ["scan"] * 3 + ["fori"] * 3 + ["cond", "switch", "checkpoint", "gradient", "hessian"]
             if self.is_forward_only:
                 kinds += ["while"] * 3
         match kind := self.choose(kinds):
@@ -208,6 +217,8 @@ class _Drawing:
                 self._add_checkpoint(scope, steps)
             case "gradient":
                 self._add_gradient(scope, steps)
+            case "hessian":
+                self._add_hessian(scope, steps)
             case "scan":
                 self._add_scan(scope, steps)
             case _:
@@ -379,6 +390,21 @@ class _Drawing:
         results = tuple(inside.matrices[-int(self.rng.integers(1, 3)) :])
         block = DerivativeBlock(tuple(params), tuple(made), results)
         self._add(steps, scope, "checkpoint", given, [self._shape(n) for n in results], [block])
+
+    def _add_hessian(self, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
+        """The matrix of second derivatives by one matrix."""
+        small = [n for n in scope.matrices if np.prod(self._shape(n)) <= _MAX_TWICE]
+        if not small:
+            return
+        operand = self.matrix(small)
+        size = int(np.prod(self._shape(operand)))
+        param = self.new(self._shape(operand))
+        inside = scope.enter((param,), ())
+        is_forward_only, self.is_forward_only = self.is_forward_only, False
+        made = self._fill_block(inside)
+        self.is_forward_only = is_forward_only
+        block = DerivativeBlock((param,), tuple(made), (inside.matrices[-1],))
+        self._add(steps, scope, "hessian", (operand,), [(size, size)], [block], order=self.choose(ORDERS))
 
     def _add_gradient(self, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
         given = self._draw_carried(scope)
