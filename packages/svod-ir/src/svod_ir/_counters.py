@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Collection
 from typing import Final
 
-from svod_ir._bodies import get_bodies, iter_nodes, map_bodies
+from svod_ir._bodies import get_bodies, map_bodies
 from svod_ir.ops import Op
 from svod_ir.origins import make_images
 from svod_ir.uop import UOp
@@ -130,9 +130,23 @@ def _list_free(graph: UOp) -> tuple[UOp, ...]:
 
 def list_bound_names(graph: UOp) -> set[str]:
     """The names of the counters of the loops in a graph, and in their bodies."""
-    return {node.arg.counter for node in iter_nodes(graph) if node.op is Op.LOOP and node.arg.counter is not None}
+    found: set[str] = set()
+    for node in graph.iter_ops(Op.LOOP, Op.SWITCH):
+        if node.op is Op.LOOP and node.arg.counter is not None:
+            found.add(node.arg.counter)
+        for body in get_bodies(node):
+            found |= list_bound_names(body)
+    return found
 
 
 def _list_names(graph: UOp) -> set[str]:
     """The names of all variables in a graph, bound ones too."""
-    return list_bound_names(graph) | {node.arg.name for node in iter_nodes(graph) if node.op is Op.DEFINE_VAR}
+    found: set[str] = set()
+    for node in graph.iter_ops(Op.LOOP, Op.SWITCH, Op.DEFINE_VAR):
+        if node.op is Op.DEFINE_VAR:
+            found.add(node.arg.name)
+        elif node.op is Op.LOOP and node.arg.counter is not None:
+            found.add(node.arg.counter)
+        for body in get_bodies(node):
+            found |= _list_names(body)
+    return found

@@ -12,7 +12,7 @@ from svod_dtype import DType, bool_, promote_types, promote_with_scalar
 from svod_ir import DeviceMismatchError, Op, Sharding, SInt, UOp, make_empty, make_reshape
 from svod_ir.loops import choose_counter, make_counter, make_loop, replace_variable
 from svod_ir.sizes import product
-from svod_tensor._counters import make_counter_name
+from svod_tensor._counters import name_traced_counter
 from svod_tensor._draws import find_n_draws
 from svod_tensor._generator import default_generator, draw_ahead
 from svod_tensor.cells import registry
@@ -101,7 +101,7 @@ def make_repeated(wanted: Repeated) -> tuple[list[Tensor], list[Tensor]]:
     """
     # A generator outlives the body that is the first to draw from it.
     default_generator()
-    counter = make_counter(make_counter_name(), wanted.count)
+    counter = make_counter(name_traced_counter(count_loops()), wanted.count)
     kinds = [_CarriedForm(leaf.node.dtype, leaf.node.placement) for leaf in wanted.carried]
     written: dict[int, Cell] = {}
     traced = None
