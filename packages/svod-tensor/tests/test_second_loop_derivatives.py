@@ -300,3 +300,15 @@ def test_choices_that_read_a_variable_and_stand_in_loops(order: str) -> None:
     # Six times x in each of two iterations, three times.
     x = sample(2)
     np.testing.assert_allclose(ORDERS[order](f)(x).numpy(), np.diag(36 * 30 * x.numpy() ** 4))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_choices_that_read_a_variable(order: str) -> None:
+    """The bound variable is an operand of the choice, and derivatives append others to it."""
+    n = Variable("n", 1, 9).bind(3)
+
+    def f(x: Tensor) -> Tensor:
+        return cond(x.sum() > 0.1, lambda x: fori_loop(0, n, lambda i, c: c * x * (i + 1), x), lambda x: x, x).sum()
+
+    x = sample(2)
+    np.testing.assert_allclose(ORDERS[order](f)(x).numpy(), np.diag(6 * 12 * x.numpy() ** 2))
