@@ -76,6 +76,7 @@ class LoopLibrary(Protocol):
 
     def hessian(self, f: Callable[..., Any], order: tuple[str, str]) -> Callable[..., Any]:
         """The matrix of second derivatives, by the modes of the second and the first derivative."""
+        ...
 
     def sine_mean(self, x: Any) -> Any:
         """The mean of the sines: one number."""
