@@ -9,12 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from svod_dtype import SvodError
 from svod_ir import Op, UOp
+from svod_ir import loops as ir_loops
 from svod_ir.evaluate import evaluate
+from svod_ir.loops import COUNTER_PREFIX
 from svod_ir.testing import count_examples
-from svod_tensor import Tensor, grad, jvp
+from svod_tensor import Tensor, grad, jit, jvp
+from svod_tensor.loops import repeat
 from svod_tensor.testing.derivative_loop_libraries import JaxLoops, SvodLoops, run_loop_derivative_program
-from svod_tensor.testing.derivative_loop_programs import LoopDerivativeProgram, draw_loop_derivative_program
+from svod_tensor.testing.derivative_loop_programs import ORDERS, LoopDerivativeProgram, draw_loop_derivative_program
 from svod_tensor.testing.derivative_loop_shrinking import shrink_loop_derivative_program
 
 # JAX compiles each program for one call.
@@ -25,6 +29,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::U
 GROUP = 10
 PROGRAMS, COMPILED = count_examples(1000), count_examples(100)
 """How many programs are drawn, and how many are also compiled."""
+
+TWICE = count_examples(60)
+"""How many programs are differentiated twice, in each order of the modes; a few of them three times."""
+
+FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
+"""Another number draws other programs."""
+
+MAX_COLUMNS = 8
+"""Programs are differentiated twice by the last input that has no more elements, else by the smallest."""
 
 
 @pytest.fixture(autouse=True)
@@ -104,10 +117,93 @@ def check(seed: int, compute: Callable[[Sequence[Tensor]], Sequence[np.ndarray]]
 
 @pytest.mark.parametrize("first", range(0, PROGRAMS, GROUP))
 def test_derivatives_of_random_programs_with_loops(first: int) -> None:
-    for seed in range(first, first + GROUP):
+    for seed in range(FIRST_SEED + first, FIRST_SEED + first + GROUP):
         check(seed, evaluate_all)
 
 
 @pytest.mark.parametrize("seed", range(COMPILED))
 def test_derivatives_of_compiled_programs_with_loops(seed: int) -> None:
-    check(seed, compile_all)
+    check(FIRST_SEED + seed, compile_all)
+
+
+def choose_input(program: LoopDerivativeProgram) -> int:
+    sizes = [x.size for x in program.inputs]
+    small = [n for n, size in enumerate(sizes) if size <= MAX_COLUMNS]
+    return small[-1] if small else sizes.index(min(sizes))
+
+
+def run_by_input(
+    program: LoopDerivativeProgram, library: Any, to_array: Callable[[np.ndarray], Any]
+) -> Callable[[Any], Any]:
+    """The program as a function of one of its inputs."""
+    number, inputs = choose_input(program), [*map(to_array, program.inputs)]
+
+    def f(x: Any) -> Any:
+        return run_loop_derivative_program(program, library, *inputs[:number], x, *inputs[number + 1 :])
+
+    return f
+
+
+def differentiate_twice(
+    program: LoopDerivativeProgram, order: tuple[str, str], *, is_captured: bool, is_third: bool
+) -> list[Tensor]:
+    """The matrix of second derivatives; with `is_third` also its derivative along a direction."""
+    f = SvodLoops().hessian(run_by_input(program, SvodLoops(), Tensor), order)
+    x = program.inputs[choose_input(program)]
+    if is_third:
+        return [*jvp(f, (Tensor(x),), (Tensor(np.cos(x)),))]
+    return [(jit(f) if is_captured else f)(Tensor(x))]
+
+
+def differentiate_twice_with_jax(program: LoopDerivativeProgram, *, is_third: bool) -> Callable[[Any], list[Any]]:
+    f = run_by_input(program, JaxLoops(jax), jax.numpy.asarray)
+    matrix = jax.jacfwd(jax.jacfwd(f)) if program.is_forward_only else jax.hessian(f)
+    along = np.cos(program.inputs[choose_input(program)])
+    return lambda x: [*jax.jvp(matrix, (x,), (along,))] if is_third else [matrix(x)]
+
+
+def find_differing_order(program: LoopDerivativeProgram, seed: int) -> tuple[str, str] | None:
+    """The first order of the modes whose second derivatives are not those of JAX."""
+    is_third, x = seed % 5 == 0, jax.numpy.asarray(program.inputs[choose_input(program)])
+    compute = evaluate_all if seed % 2 else compile_all
+    run = differentiate_twice_with_jax(program, is_third=is_third)
+    expected = jax.jit(run)(x)
+    for order in (("forward", "forward"),) if program.is_forward_only else ORDERS:
+        found = compute(differentiate_twice(program, order, is_captured=seed % 4 == 2, is_third=is_third))
+        if not _is_close(found, expected):
+            with jax.disable_jit():
+                if not _is_close(found, run(x)):
+                    return order
+    return None
+
+
+def draw_small_program(seed: int) -> LoopDerivativeProgram:
+    return draw_loop_derivative_program(seed, 2, max_depth=2, max_inner_steps=2)
+
+
+@pytest.mark.parametrize("number", range(TWICE))
+def test_second_derivatives_of_random_programs_with_loops(number: int) -> None:
+    seed = FIRST_SEED + number
+    program = draw_small_program(seed)
+    order = find_differing_order(program, seed)
+    if order is not None:
+        shrunk = shrink_loop_derivative_program(program, lambda p: find_differing_order(p, seed) is not None)
+        pytest.fail(f"seed {seed}, {' of '.join(order)}, by input {choose_input(program)}:\n{shrunk}\n{shrunk.inputs}")
+
+
+def test_a_counter_that_two_loops_share_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counters are named by the depth at which they are traced, and loops around them do not rename them."""
+    monkeypatch.setattr(repeat, "choose_counter", lambda body, first=0, scope=(): f"{COUNTER_PREFIX}{first}")
+    monkeypatch.setattr(ir_loops, "rename_inner_counters", lambda body, counter: body)
+    monkeypatch.setattr(ir_loops, "list_bound_names", lambda graph: set())
+
+    def fails(seed: int) -> bool:
+        program = draw_small_program(seed)
+        if program.is_forward_only:
+            return False
+        try:
+            return find_differing_order(program, seed) is not None
+        except (SvodError, KeyError):
+            return True
+
+    assert any(map(fails, range(40)))

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from svod_dtype import float64, int64
-from svod_ir import Op, UOp, make_alu, make_expand, make_permute, make_reduce_axis, make_reshape, make_shrink
-from svod_ir.derivatives import drop_marks, make_cotangents, make_tangents, make_traced
+from svod_ir import Op, UOp, make_alu, make_cast, make_expand, make_permute, make_reduce_axis, make_reshape, make_shrink
+from svod_ir.args import GradientRule
+from svod_ir.derivatives import drop_marks, list_operands, make_cotangents, make_gradient, make_tangents, make_traced
 from svod_ir.derivatives.residuals import choose_kept
 from svod_ir.evaluate import evaluate
 from svod_ir.loops import get_slots, make_counter, make_loop, make_parameter, make_switch
@@ -112,3 +113,38 @@ def test_marks_in_bodies_are_dropped_from_what_is_computed() -> None:
     marked = make(make_traced(make_alu(Op.SIN, make_traced(state))), is_recomputed=True)
     assert drop_marks(marked) is plain
     assert drop_marks(plain) is plain
+
+
+def test_a_rule_that_makes_a_loop_may_use_the_counter_of_the_loop_around_it() -> None:
+    """Derivatives in a body, by a rule that makes loops and knows of none around it; in both modes, and twice."""
+
+    def scale(start: UOp, factor: UOp) -> UOp:
+        """start * factor * (1 + 2 + 3)"""
+        counter = make_counter("loop_counter_0", 3)
+        term = make_parameter(start, 1) * make_parameter(factor, 2) * make_cast(counter + 1, float64)
+        zero = UOp.const(float64, 0)
+        body = UOp.sink(make_parameter(zero, 0) + term)
+        return make_loop(body, 3, (zero, start, factor), n_carried=1, counter="loop_counter_0")[0]
+
+    def backward(node: UOp, cotangent: UOp, wanted: object) -> tuple[UOp]:
+        (x,) = list_operands(node)
+        return (scale(cotangent, x + x),)
+
+    x = make_reshape(buffer(1, 1, float64), ())
+    rule = GradientRule("six squares", backward, is_checked=False)
+    counter = make_counter("loop_counter_0", 2)
+    state = make_parameter(x, 0)
+    square = make_gradient(state * state * 6.0, (state,), rule) * make_cast(counter + 1, float64)
+    (last,) = make_loop(UOp.sink(square), 2, (x,), n_carried=1, counter="loop_counter_0")  # 2 * 6 * (6 * x**2)**2
+    one = UOp.const(float64, 1)
+    derivatives = {
+        "forward": lambda y: make_tangents([y], [x], [one])[0],
+        "reverse": lambda y: make_cotangents([y], [one], [x])[0],
+    }
+    inputs = {x.source: np.full(1, 0.5)}
+    assert evaluate(last, inputs) == 432 * 0.5**4
+    for first, derive in derivatives.items():
+        slope = derive(last)
+        assert evaluate(slope, inputs) == pytest.approx(4 * 432 * 0.5**3), first
+        for second, derive_again in derivatives.items():
+            assert evaluate(derive_again(slope), inputs) == pytest.approx(12 * 432 * 0.5**2), (first, second)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -23,10 +24,14 @@ from svod_ir import (
 )
 from svod_ir.args import LoopArg
 from svod_ir.compare import count_steps, random_inputs
+from svod_ir.evaluate import evaluate
 from svod_ir.loops import (
+    choose_counter,
     find_count,
+    find_loop_fault,
     get_bodies,
     get_slots,
+    iter_nodes,
     list_free_variables,
     make_counter,
     make_loop,
@@ -34,6 +39,8 @@ from svod_ir.loops import (
     make_results,
     make_switch,
     read_loop,
+    rename_inner_counters,
+    replace_variable,
 )
 from svod_ir.origins import Origin, add_origin, clear_origins, get_origins
 from svod_ir.testing import assert_same, count_examples, loops, run_script
@@ -244,6 +251,56 @@ def test_counters_are_variables_of_their_loop_alone() -> None:
     assert list_free_variables(other) == [counter, n]
     assert set(random_inputs(last)) == {n, x}
     assert count_steps(last) > 4 * 3
+
+
+def add_up(start: UOp, count: int, name: str) -> UOp:
+    """start + 0 + 1 + ..., of a loop with this counter."""
+    counter = make_counter(name, count)
+    body = UOp.sink(make_parameter(start, 0) + make_cast(counter, float32))
+    return make_loop(body, count, (start,), n_carried=1, counter=name)[0]
+
+
+def test_a_loop_around_another_one_with_its_counter_renames_the_inner_one() -> None:
+    x = buffer(1)
+    state, counter = make_parameter(x, 0), make_counter("loop_counter_0", 3)
+    inner = add_up(state * 2, 4, "loop_counter_0")
+    (last,) = make_loop(UOp.sink(inner + make_cast(counter, float32)), 3, (x,), n_carried=1, counter="loop_counter_0")
+    (renamed,) = last.source.arg.body.iter_ops(Op.LOOP)
+    assert (last.source.arg.counter, renamed.arg.counter) == ("loop_counter_0", "loop_counter_1")
+    expected = 1.0
+    for i in range(3):
+        expected = expected * 2 + 6 + i
+    assert evaluate(last, {x.source: np.ones(1, np.float32)}).item() == expected
+    clash = last.source.with_arg(last.source.arg._replace(body=UOp.sink(inner)))
+    assert find_loop_fault(clash) == (
+        "the loops in the body of a LOOP that counts by loop_counter_0 count by other variables"
+    )
+
+
+def test_renamed_counters_leave_out_the_names_that_bodies_read() -> None:
+    x = buffer(1)
+    state, n = make_parameter(x, 0), make_counter("loop_counter_1", 9)
+    innermost = add_up(state * make_cast(n, float32), 4, "loop_counter_2")
+    (middle,) = make_loop(UOp.sink(innermost), 3, (state,), n_carried=1, counter="loop_counter_0")
+    renamed = rename_inner_counters(UOp.sink(middle), "loop_counter_0")
+    assert [node.arg.counter for node in iter_nodes(renamed) if node.op is Op.LOOP] == [
+        "loop_counter_2",
+        "loop_counter_3",
+    ]
+    assert list_free_variables(renamed) == [n]
+    assert rename_inner_counters(UOp.sink(middle), None) is UOp.sink(middle)
+    assert choose_counter(UOp.sink(middle)) == "loop_counter_3"
+    assert choose_counter(UOp.sink(x), 4, ("loop_counter_4",)) == "loop_counter_5"
+
+
+def test_a_variable_is_replaced_where_no_loop_binds_it() -> None:
+    x, n = buffer(1), make_counter("loop_counter_0", 9)
+    bound = add_up(make_parameter(x, 0), 4, "loop_counter_0")
+    free, m = bound * make_cast(n, float32), make_counter("m", 9)
+    assert replace_variable(free, n, m) is bound * make_cast(m, float32)
+    (outer,) = make_loop(UOp.sink(free), 3, (x,), n_carried=1)
+    (changed,) = get_bodies(replace_variable(outer, n, m).source)
+    assert changed.src == (bound * make_cast(m, float32),)
 
 
 def test_lines_that_built_a_loop_built_what_is_in_its_body() -> None:

@@ -339,6 +339,21 @@ def test_a_choice_takes_for_each_element_what_its_number_says() -> None:
     check(loop_of(body, 7, [tensor(1, (4,))], counter="loop_counter_0"), {1: np.arange(4) / 8})
 
 
+def test_an_equal_branch_that_reads_the_sum_of_another_one_has_sums_of_its_own() -> None:
+    """Equal bodies are one graph, but not one loop."""
+
+    def body(i: UOp, s: UOp, w: UOp) -> list[UOp]:
+        memory = make_parameter(w, 0)
+        total = make_expand(make_reshape(make_reduce_axis(memory, Op.ADD, (0,)), (1,)), memory.shape)
+        bodies, number = [UOp.sink(total * memory), UOp.sink(-total)], make_cast(i, int64) % 2
+        (first,) = make_switch(number, bodies, [w])
+        (second,) = make_switch(number, bodies, [first])
+        return [s + second]
+
+    arrays = {1: np.arange(4) / 8, 2: np.array([0.5, -0.25, 0.75, 0.125])}
+    check(loop_of(body, 3, [tensor(1, (4,))], constants=[tensor(2, (4,))], counter="loop_counter_0"), arrays)
+
+
 @pytest.mark.parametrize(("n", "is_kernel"), [(20, True), (500, False)])
 def test_a_long_row_of_choices_is_no_kernel(n: int, is_kernel: bool) -> None:
     def body(i: UOp, s: UOp) -> list[UOp]:

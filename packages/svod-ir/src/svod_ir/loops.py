@@ -13,6 +13,10 @@ complex again (AS_COMPLEX): what is repeated and chosen is real.
 A variable that a body reads and the graph around it binds stands among the constant operands, as its BIND: it takes a slot
 as any operand does, of which the body has no PARAM.
 
+A LOOP binds its counter in its body. No LOOP inside of the body binds a variable of the same name, so that a graph may move
+into a body, or out of it, without its variables changing their meaning. Derivatives put loops into loops that were made apart
+from them: `make_loop` renames the inner counters there.
+
 Example:
     >>> import numpy as np
     >>> from svod_dtype import int32
@@ -49,11 +53,20 @@ Example:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from svod_dtype import bool_, index, int64, void
+from svod_ir._bodies import get_bodies, iter_nodes, map_bodies
+from svod_ir._counters import (
+    COUNTER_PREFIX,
+    choose_counter,
+    list_bound_names,
+    list_free_variables,
+    rename_inner_counters,
+    replace_variable,
+)
 from svod_ir._sharding import Placement, Sharding
 from svod_ir._size_text import format_shape
 from svod_ir.args import LoopArg, ParamArg, SwitchArg
@@ -64,15 +77,15 @@ from svod_ir.sizes import max_size, normalize_size, product, unbind
 from svod_ir.uop import SInt, UOp, to_node
 
 __all__ = [
-    "MAX_ITERATIONS", "LoopParts", "count_results", "count_slots", "find_count", "find_loop_fault", "get_bodies", "get_result_placement",
-    "get_result_shape", "get_slots", "iter_nodes", "list_free_variables", "make_counter", "make_loop", "make_parameter",
-    "make_results", "make_switch", "map_bodies", "read_loop",
+    "COUNTER_PREFIX", "MAX_ITERATIONS", "LoopParts", "choose_counter", "count_results", "count_slots", "find_count",
+    "find_loop_fault", "get_bodies", "get_result_placement",
+    "get_result_shape", "get_slots", "iter_nodes", "list_free_variables", "make_counter", "make_loop",
+    "make_parameter", "make_results", "make_switch", "map_bodies", "read_loop", "rename_inner_counters",
+    "replace_variable",
 ]  # fmt: skip
 
 MAX_ITERATIONS: Final = (1 << 31) - 1
 """A computed number of iterations is at most this."""
-
-_BODIES: Final = frozenset({Op.LOOP, Op.SWITCH})
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +132,12 @@ def make_loop(
         body: a SINK; its PARAMs are what `make_parameter` makes of the operands, in the slots of `get_slots`.
         count: the largest number of iterations: a size, or a 0-d integer tensor; below 0 means 0.
         operands: what is carried, what is sliced, and what every iteration reads whole.
+        counter: the name of the body's variable that counts iterations; loops in the body that have it get another one.
 
     Raises:
         GraphError: if the body and the operands do not fit each other.
     """
+    body = rename_inner_counters(body, counter)
     arg = LoopArg(_with_real_values(body), n_carried, n_sliced, counter, is_reversed, is_conditional, is_recomputed)
     results = _make_checked(UOp(Op.LOOP, void, (_make_count(count), *map(_to_real, operands)), arg))
     return _with_dtypes(results, body)
@@ -235,49 +250,6 @@ def get_slots(operands: Sequence[UOp]) -> tuple[int, ...]:
     return tuple(slots[:-1])
 
 
-def get_bodies(node: UOp) -> tuple[UOp, ...]:
-    """The bodies of a LOOP or SWITCH; none for any other node."""
-    if node.op not in _BODIES:
-        return ()
-    return node.arg.bodies if node.op is Op.SWITCH else (node.arg.body,)
-
-
-def iter_nodes(root: UOp) -> Iterator[UOp]:
-    """The nodes of a graph, and of all bodies in it, each graph's operands first."""
-    for node in root.toposort():
-        for body in get_bodies(node):
-            yield from iter_nodes(body)
-        yield node
-
-
-def map_bodies(node: UOp, change: Callable[[UOp], UOp]) -> UOp:
-    """A LOOP or SWITCH with other bodies."""
-    if node.op is Op.SWITCH:
-        return node.with_arg(SwitchArg(tuple(map(change, node.arg.bodies))))
-    return node.with_arg(node.arg._replace(body=change(node.arg.body)))
-
-
-def list_free_variables(root: UOp) -> list[UOp]:
-    """The variables in the bodies of a graph, those of nested ones too, that are no counters of these.
-
-    Example:
-        >>> from svod_dtype import int32
-        >>> zero, n = UOp.const(int32, 0), UOp.variable("n", 1, 8)
-        >>> i = make_counter("i", 10)
-        >>> body = UOp.sink(make_parameter(zero, 0) + (i * n).cast(int32))
-        >>> (total,) = make_loop(body, 10, (zero,), n_carried=1, counter="i")
-        >>> list_free_variables(total) == [n], i.bounds
-        (True, (0, 9))
-    """
-    found: dict[UOp, None] = {}
-    for node in root.toposort():
-        counter = node.arg.counter if node.op is Op.LOOP else None
-        for body in get_bodies(node):
-            inside = (*body.iter_ops(Op.DEFINE_VAR), *list_free_variables(body))
-            found.update(dict.fromkeys(n for n in inside if n.arg.name != counter))
-    return list(found)
-
-
 def find_count(loop: UOp) -> SInt | None:
     """The number of iterations of a LOOP as a size, or None where it is computed. A conditional loop may have fewer."""
     count = loop.src[0]
@@ -388,6 +360,8 @@ def _find_loop_fault(loop: UOp) -> str | None:
         fault = _find_difference(f"the value carried at {k}", operand, value)
         if fault is not None:
             return fault
+    if arg.counter is not None and arg.counter in list_bound_names(arg.body):
+        return f"the loops in the body of a LOOP that counts by {arg.counter} count by other variables"
     fault = _find_body_fault(arg.body, _list_slots(loop))
     end_carried = sum(map(count_slots, parts.carried))
     return _find_written_fault(arg.body, end_carried) if fault is None else fault

@@ -46,7 +46,7 @@ from os.path import basename
 from typing import Final, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
-from svod_ir.loops import get_bodies
+from svod_ir._bodies import get_bodies
 from svod_ir.ops import Op
 from svod_ir.uop import UOp, defines
 

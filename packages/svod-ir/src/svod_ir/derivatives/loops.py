@@ -27,7 +27,15 @@ from svod_ir.derivatives.rule import (
     widen,
 )
 from svod_ir.derivatives.sums import StackedSums
-from svod_ir.loops import count_results, find_count, get_slots, iter_nodes, make_parameter, make_results
+from svod_ir.loops import (
+    count_results,
+    find_count,
+    get_slots,
+    iter_nodes,
+    make_parameter,
+    make_results,
+    rename_inner_counters,
+)
 from svod_ir.ops import Op
 from svod_ir.sizes import normalize_size, product, unbind
 from svod_ir.uop import SInt, UOp, to_node
@@ -268,7 +276,9 @@ class _Reverse:
             known.update((node, len(self.values) + n) for n, node in enumerate(missing))
             # Of what is complex, a loop stacks the parts.
             added = [make_as_real(node) if node.dtype.is_complex else node for node in missing]
-            arg = self.arg._replace(body=UOp.sink(*self.values, *added))
+            # What is added may be made of loops that no loop around them was known of.
+            body = rename_inner_counters(UOp.sink(*self.values, *added), self.arg.counter)
+            arg = self.arg._replace(body=body)
             results = make_results(self.loop.with_arg(arg))
         found = {node: results[known[node]] for node in kept}
         return {node: make_as_complex(stack) if node.dtype.is_complex else stack for node, stack in found.items()}

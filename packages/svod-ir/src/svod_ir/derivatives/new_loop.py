@@ -9,7 +9,7 @@ from svod_ir.args import LoopArg
 from svod_ir.build import make_alu, make_constant_like, make_copy, make_reshape, make_shrink
 from svod_ir.derivatives.rule import spread
 from svod_ir.derivatives.shards import spread_cotangent
-from svod_ir.loops import count_slots, get_bodies, get_slots, iter_nodes, make_loop, make_parameter, map_bodies
+from svod_ir.loops import count_slots, get_slots, iter_nodes, make_loop, make_parameter, replace_variable
 from svod_ir.ops import Op
 from svod_ir.sizes import product
 from svod_ir.uop import UOp
@@ -175,14 +175,4 @@ def make_shaped(value: UOp, like: UOp) -> UOp:
 
 def number_back(root: UOp, counter: UOp, last: UOp) -> UOp:
     """A graph in which the number of the iteration counts down from `last`, in bodies too."""
-    down = make_alu(Op.SUB, last, counter)
-
-    def change(graph: UOp) -> UOp:
-        done: dict[UOp, UOp] = {counter: down}
-        for node in graph.toposort():
-            if node not in done:
-                new = node.with_src(tuple([done[s] for s in node.src])) if node.src else node
-                done[node] = map_bodies(new, change) if get_bodies(new) else new
-        return done[graph]
-
-    return change(root)
+    return replace_variable(root, counter, make_alu(Op.SUB, last, counter))

@@ -17,6 +17,7 @@ from svod_ir.ops import ELEMENTWISE
 from svod_ir.uop import to_node
 from svod_schedule.rangeify.coordinates import Coordinates, move_reshape
 from svod_schedule.rangeify.fused_kernel import FusedKernel, NotFusableError
+from svod_schedule.rangeify.kernel_loops import KernelLoops
 from svod_schedule.rangeify.pull import Puller, Pulling
 from svod_schedule.rangeify.storage import Storage
 from svod_schedule.symbolic import simplify
@@ -38,7 +39,7 @@ class _Frame(Puller):
 
     def __init__(self, body: UOp, kernel: FusedKernel, around: _Frame | None, varying: set[int]) -> None:
         super().__init__(Storage(set(), {}), {})
-        self.kernel, self.around, self.loops = kernel, around, kernel.loops
+        self.kernel, self.around, self.loops = kernel, around, KernelLoops(kernel.loops)
         self.sources = body.src
         self.varying = _collect_varying(body, varying)
         self.choices: dict[tuple[UOp, int], _Frame] = {}

@@ -6,7 +6,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from svod_ir import Op, SInt, UOp, make_reshape, make_shrink
 from svod_ir.args import LoopArg
-from svod_ir.loops import count_results, find_count, get_bodies, iter_nodes, make_counter, make_parameter
+from svod_ir.loops import (
+    choose_counter,
+    count_results,
+    find_count,
+    get_bodies,
+    iter_nodes,
+    make_counter,
+    make_parameter,
+)
 from svod_ir.uop import to_node
 
 __all__ = [
@@ -69,7 +77,7 @@ class LoopDraft:
         """The slice of a sliced operand that an iteration reads, for use inside of the body."""
         assert self.size is not None
         if self.counter is None:
-            self.counter = _make_name(self.body, self.scope)
+            self.counter = choose_counter(self.body, scope=self.scope)
         place = make_counter(self.counter, self.size)
         if self.loop.arg.is_reversed:
             place = to_node(self.size - 1 - place)
@@ -205,13 +213,3 @@ def list_written_slots(body: UOp) -> set[int]:
             memory = memory.src[0]
         found.add(memory.arg.slot)
     return found
-
-
-def _make_name(body: UOp, scope: frozenset[str]) -> str:
-    """The name of a counter that no variable of a body, and no counter around it, has."""
-    taken = scope | {n.arg.name for n in iter_nodes(body) if n.op is Op.DEFINE_VAR}
-    taken |= {n.arg.counter for n in iter_nodes(body) if n.op is Op.LOOP}
-    number = 0
-    while f"loop_counter_{number}" in taken:
-        number += 1
-    return f"loop_counter_{number}"

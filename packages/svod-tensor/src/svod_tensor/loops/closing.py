@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from svod_ir import Op, ParamArg, UOp, make_empty
 from svod_ir.derivatives import RECOMPUTED
-from svod_ir.loops import get_bodies, get_slots, list_free_variables, make_parameter
+from svod_ir.loops import count_slots, get_bodies, get_slots, list_free_variables, make_parameter, map_bodies
 from svod_ir.ops import ELEMENTWISE, MOVEMENT
 from svod_ir.origins import make_images
 from svod_tensor._data import copy_to_device
@@ -231,9 +231,29 @@ def _rebuild(body: Open, slots: Sequence[int], images: Mapping[UOp, UOp], device
             # Equal bodies are one: the number of an assignment is left out.
             done[node] = UOp(node.op, node.dtype, (done[node.src[0]], done[node.src[1]]), node.arg)
         elif get_bodies(node):
-            # Variables are bound around the outermost loop.
-            operands = [done[s] for s in node.src[1:] if s.op is not Op.BIND]
-            done[node] = node.with_src((done[node.src[0]], *operands))
+            bare = _drop_binds(node)
+            done[node] = bare.with_src(tuple([done[s] for s in bare.src]))
         else:
             done[node] = node.with_images(done)
     return done[sink]
+
+
+def _drop_binds(node: UOp) -> UOp:
+    """A LOOP or SWITCH without the BINDs among its operands: variables are bound around the outermost loop."""
+    operands = node.src[1:]
+    kept = [n for n, operand in enumerate(operands) if operand.op is not Op.BIND]
+    if len(kept) == len(operands):
+        return node
+    # Derivatives of a SWITCH append operands, so that BINDs, which take slots, stand before others.
+    before, after = get_slots(operands), get_slots([operands[n] for n in kept])
+    moved = {
+        before[n] + shard: slot + shard
+        for n, slot in zip(kept, after, strict=True)
+        for shard in range(count_slots(operands[n]))
+    }
+
+    def renumber(body: UOp) -> UOp:
+        params = (p for p in body.iter_ops(Op.PARAM) if moved[p.arg.slot] != p.arg.slot)
+        return body.substitute({p: p.with_arg(p.arg._replace(slot=moved[p.arg.slot])) for p in params})
+
+    return map_bodies(node, renumber).with_src((node.src[0], *(operands[n] for n in kept)))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from svod_dtype import DType, bool_, promote_types, promote_with_scalar
 from svod_ir import DeviceMismatchError, Op, Sharding, SInt, UOp, make_empty, make_reshape
-from svod_ir.loops import make_counter, make_loop
+from svod_ir.loops import choose_counter, make_counter, make_loop, replace_variable
 from svod_ir.sizes import product
-from svod_tensor._counters import name_counter
+from svod_tensor._counters import name_traced_counter
 from svod_tensor._draws import find_n_draws
 from svod_tensor._generator import default_generator, draw_ahead
 from svod_tensor.cells import registry
@@ -101,7 +101,7 @@ def make_repeated(wanted: Repeated) -> tuple[list[Tensor], list[Tensor]]:
     """
     # A generator outlives the body that is the first to draw from it.
     default_generator()
-    counter = make_counter(name_counter(count_loops()), wanted.count)
+    counter = make_counter(name_traced_counter(count_loops()), wanted.count)
     kinds = [_CarriedForm(leaf.node.dtype, leaf.node.placement) for leaf in wanted.carried]
     written: dict[int, Cell] = {}
     traced = None
@@ -257,10 +257,12 @@ def _finish(wanted: Repeated, counter: UOp, traced: _Traced) -> tuple[list[Tenso
             places = {m: OperandPart(n, s) for n, p in enumerate(shown) for s, m in enumerate(p.memories)}
             roots = UOp.sink(*(e.value for e in carried), *stacked, *go_on).substitute(counted).src
             closed = close([Open(roots, places, counter.arg.name)], operands)
+            (body,) = closed.bodies
+            name = choose_counter(body, count_loops())
+            body = replace_variable(body, counter, make_counter(name, wanted.count))
             found = make_loop(
-                closed.bodies[0], wanted.count, closed.operands, n_carried=len(carried), n_sliced=len(slices),
-                counter=counter.arg.name, is_reversed=wanted.is_reversed, is_conditional=bool(go_on),
-                is_recomputed=wanted.is_recomputed,
+                body, wanted.count, closed.operands, n_carried=len(carried), n_sliced=len(slices), counter=name,
+                is_reversed=wanted.is_reversed, is_conditional=bool(go_on), is_recomputed=wanted.is_recomputed,
             )  # fmt: skip
             for entry, result in zip(carried, found, strict=False):
                 entry.result = result

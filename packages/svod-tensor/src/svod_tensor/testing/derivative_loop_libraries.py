@@ -13,6 +13,7 @@ import numpy as np
 
 from svod_tensor._variable import Variable
 from svod_tensor.gradients.functions import grad
+from svod_tensor.gradients.matrices import jacobian
 from svod_tensor.gradients.recomputing import checkpoint
 from svod_tensor.loops.choose import cond, switch
 from svod_tensor.loops.fori import fori_loop, while_loop
@@ -73,6 +74,10 @@ class LoopLibrary(Protocol):
 
     def grad(self, f: Callable[..., Any], n_args: int) -> Callable[..., Any]: ...
 
+    def hessian(self, f: Callable[..., Any], order: tuple[str, str]) -> Callable[..., Any]:
+        """The matrix of second derivatives, by the modes of the second and the first derivative."""
+        ...
+
     def sine_mean(self, x: Any) -> Any:
         """The mean of the sines: one number."""
 
@@ -109,6 +114,13 @@ def _run_step(step: LoopDerivativeStep, values: Mapping[int, Any], library: Loop
                 lambda *given: library.sine_mean(_run(step.blocks[0], given, values, library)[0]), len(operands)
             )
             return [library.apply("tanh", (part,), ()) for part in found(*operands)]
+        case "hessian":
+            (x,) = operands
+            found = library.hessian(
+                lambda given: library.sine_mean(_run(step.blocks[0], (given,), values, library)[0]), arguments["order"]
+            )
+            size = x.shape[0] * x.shape[1]
+            return [library.apply("tanh", (found(x).reshape(size, size),), ())]
         case "wave":
             return [library.wave(*operands)]
         case "row":
@@ -260,6 +272,10 @@ class SvodLoops:
     def grad(self, f: Callable[..., Any], n_args: int) -> Callable[..., Any]:
         return grad(f, tuple(range(n_args)))
 
+    def hessian(self, f: Callable[..., Any], order: tuple[str, str]) -> Callable[..., Any]:
+        outer, first = order
+        return jacobian(grad(f) if first == "reverse" else jacobian(f, mode="forward"), mode=outer)  # pyright: ignore[reportArgumentType]
+
     def sine_mean(self, x: Any) -> Any:
         return x.sin().mean()
 
@@ -319,6 +335,9 @@ class JaxLoops:
 
     def grad(self, f: Callable[..., Any], n_args: int) -> Callable[..., Any]:
         return self._jax.grad(f, tuple(range(n_args)))
+
+    def hessian(self, f: Callable[..., Any], order: tuple[str, str]) -> Callable[..., Any]:
+        return self._jax.hessian(f)
 
     def sine_mean(self, x: Any) -> Any:
         return self._np.sin(x).mean()

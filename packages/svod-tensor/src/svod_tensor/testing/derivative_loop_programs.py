@@ -20,6 +20,7 @@ from svod_tensor.testing.derivative_programs import BINARY, FUNCTIONS, MATRICES,
 
 __all__ = [
     "LOOP_STEPS",
+    "ORDERS",
     "DerivativeBlock",
     "LoopDerivativeProgram",
     "LoopDerivativeStep",
@@ -27,12 +28,21 @@ __all__ = [
 ]
 
 _MAX_SIZE: Final = 60
-_MAX_DEPTH: Final = 3
 
 LOOP_STEPS: Final = (
-    "scan", "fori", "while", "cond", "switch", "checkpoint", "gradient", "wave", "row", "put_row", "squash", "spread",
+    "scan", "fori", "while", "cond", "switch", "checkpoint", "gradient", "hessian", "wave", "row", "put_row", "squash", "spread",
 )  # fmt: skip
 """What a step may be besides the functions of `derivative_programs`."""
+
+ORDERS: Final = (
+    ("forward", "reverse"), ("reverse", "reverse"), ("forward", "forward"), ("reverse", "forward"),
+)  # fmt: skip
+"""The modes of second derivatives: that of the derivative of the first ones, and theirs."""
+
+_MAX_TWICE: Final = 6
+"""A body is differentiated twice by a matrix of so many elements."""
+
+_VIEWS: Final = frozenset({"row", "transpose", "flip", "slice", "reshape"})
 
 _STRUCTURES: Final = ("list", "tuple", "dict", "nested")
 
@@ -105,13 +115,24 @@ def _write(block: DerivativeBlock, shapes: Mapping[int, Any], indent: str) -> It
     yield f"{indent}  give {', '.join(f'x{n}' for n in block.results)}"
 
 
-def draw_loop_derivative_program(seed: int, n_steps: int = 6) -> LoopDerivativeProgram:
-    """The program of a seed, with a loop or a choice at least."""
+def draw_loop_derivative_program(
+    seed: int, n_steps: int = 6, *, max_depth: int = 3, max_inner_steps: int = 4
+) -> LoopDerivativeProgram:
+    """The program of a seed, with a loop or a choice at least.
+
+    Args:
+        seed: the same program for the same arguments.
+        n_steps: the number of steps outside of bodies.
+        max_depth: how deep bodies stand in bodies.
+        max_inner_steps: the largest number of steps that are drawn for a body.
+    """
     rng = np.random.default_rng(seed)
     rows, columns = (int(n) for n in rng.integers(1, 5, 2))
     shapes = [(rows, columns), (1, columns), (rows, 1), (columns, columns)][: int(rng.integers(2, 5))]
     inputs = tuple(rng.normal(0, 1, shape) for shape in shapes)
-    drawing = _Drawing(rng, is_forward_only=bool(rng.random() < 0.15))
+    drawing = _Drawing(
+        rng, is_forward_only=bool(rng.random() < 0.15), max_depth=max_depth, max_inner_steps=max_inner_steps
+    )
     params = [drawing.new(shape) for shape in shapes]
     scope = _Scope([*params], [], 0)
     steps: list[LoopDerivativeStep] = []
@@ -141,8 +162,11 @@ class _Scope(NamedTuple):
 class _Drawing:
     """A program in the making."""
 
-    def __init__(self, rng: np.random.Generator, *, is_forward_only: bool) -> None:
+    def __init__(
+        self, rng: np.random.Generator, *, is_forward_only: bool, max_depth: int, max_inner_steps: int
+    ) -> None:
         self.rng, self.is_forward_only = rng, is_forward_only
+        self.max_depth, self.max_inner_steps = max_depth, max_inner_steps
         self.shapes: dict[int, tuple[int, int] | None] = {}
 
     # Choices.
@@ -176,8 +200,8 @@ class _Drawing:
             kinds += ["number"] * 4
         if scope.carried:
             kinds += ["put_row"] * 2
-        if scope.depth < _MAX_DEPTH:
-            kinds += ["scan"] * 3 + ["fori"] * 3 + ["cond", "switch", "checkpoint", "gradient"]
+        if scope.depth < self.max_depth:
+            kinds += ["scan"] * 3 + ["fori"] * 3 + ["cond", "switch", "checkpoint", "gradient", "hessian"]
             if self.is_forward_only:
                 kinds += ["while"] * 3
         match kind := self.choose(kinds):
@@ -193,6 +217,8 @@ class _Drawing:
                 self._add_checkpoint(scope, steps)
             case "gradient":
                 self._add_gradient(scope, steps)
+            case "hessian":
+                self._add_hessian(scope, steps)
             case "scan":
                 self._add_scan(scope, steps)
             case _:
@@ -260,7 +286,12 @@ class _Drawing:
         index = int(self.rng.integers(rows))
         self._add(steps, scope, "put_row", operands, [(rows, columns)], n_rows=rows, index=index, copy=not is_carried)
         if is_carried:
-            scope.matrices.remove(target)
+            # A view shows what was written, and in JAX the old value.
+            lost = {target}
+            for step in steps:
+                if step.name in _VIEWS and not lost.isdisjoint(step.operands):
+                    lost.update(step.results)
+            scope.matrices[:] = [n for n in scope.matrices if n not in lost]
 
     def _fit(
         self, scope: _Scope, steps: list[LoopDerivativeStep], shape: tuple[int, int], outside: Sequence[int]
@@ -277,7 +308,7 @@ class _Drawing:
 
     def _fill_block(self, scope: _Scope) -> list[LoopDerivativeStep]:
         steps: list[LoopDerivativeStep] = []
-        for _ in range(int(self.rng.integers(1, 5))):
+        for _ in range(int(self.rng.integers(1, self.max_inner_steps + 1))):
             self.add_step(scope, steps)
         return steps
 
@@ -359,6 +390,21 @@ class _Drawing:
         results = tuple(inside.matrices[-int(self.rng.integers(1, 3)) :])
         block = DerivativeBlock(tuple(params), tuple(made), results)
         self._add(steps, scope, "checkpoint", given, [self._shape(n) for n in results], [block])
+
+    def _add_hessian(self, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
+        """The matrix of second derivatives by one matrix."""
+        small = [n for n in scope.matrices if np.prod(self._shape(n)) <= _MAX_TWICE]
+        if not small:
+            return
+        operand = self.matrix(small)
+        size = int(np.prod(self._shape(operand)))
+        param = self.new(self._shape(operand))
+        inside = scope.enter((param,), ())
+        is_forward_only, self.is_forward_only = self.is_forward_only, False
+        made = self._fill_block(inside)
+        self.is_forward_only = is_forward_only
+        block = DerivativeBlock((param,), tuple(made), (inside.matrices[-1],))
+        self._add(steps, scope, "hessian", (operand,), [(size, size)], [block], order=self.choose(ORDERS))
 
     def _add_gradient(self, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
         given = self._draw_carried(scope)
