@@ -108,9 +108,7 @@ def test_gathers_and_scatters_agree_with_differences() -> None:
 
 
 def test_a_rule_stands_in_place_of_the_nodes_of_its_value() -> None:
-    rule = GradientRule(
-        "three", lambda node, cotangent, wanted: (cotangent.alu(Op.MUL, UOp.const(float64, 3)),), is_checked=False
-    )
+    rule = GradientRule("three", lambda node, cotangent, wanted: (cotangent.alu(Op.MUL, UOp.const(float64, 3)),))
     memory, cotangent = buffer(0, 3, float64), buffer(1, 3, float64)
     x = make_traced(memory)
     y = make_gradient(make_alu(Op.EXP, x), (x,), rule)

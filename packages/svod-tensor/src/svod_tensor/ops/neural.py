@@ -208,6 +208,7 @@ class Neural(Theme):
             scores = scores.add(mask)
         if allowed is not None:
             scores = allowed.where(scores, -math.inf)
+        if mask is not None or allowed is not None:
             # A row without any allowed key would be NaN; it weighs nothing instead.
             peak = scores.max(-1, keepdims=True)
             power = scores.sub(peak.isfinite().where(peak, 0.0)).exp()
