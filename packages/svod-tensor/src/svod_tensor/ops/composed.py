@@ -56,7 +56,9 @@ def get_tensor_kind() -> type[Theme]:
     return _kinds[0]
 
 
-def gradient_rule(name: str, *, forward: Forward | None = None) -> Callable[[Backward], GradientRule]:
+def gradient_rule(
+    name: str, *, forward: Forward | None = None, is_symmetric: bool = False
+) -> Callable[[Backward], GradientRule]:
     """Make a rule of a function `(cotangent, value, operands, wanted, *parameters)` of tensors.
 
     The function gives the cotangent of each operand, or None of one that is not wanted or that the value does not depend on.
@@ -65,6 +67,8 @@ def gradient_rule(name: str, *, forward: Forward | None = None) -> Callable[[Bac
         name: of the rule, which no other one has.
         forward: a function `(tangents, value, operands, *parameters)` to the tangent of the value, where the transpose of the
             cotangents would compute more; a tangent that is None is zero.
+        is_symmetric: whether the function, which is of one operand, has a symmetric Jacobian: it gives the tangent from that of
+            the operand too, and nothing is transposed.
     """
 
     def make(function: Backward) -> GradientRule:
@@ -75,14 +79,16 @@ def gradient_rule(name: str, *, forward: Forward | None = None) -> Callable[[Bac
                 found = function(value.from_uop(cotangent), value, operands, wanted, *node.arg.parameters)
             return tuple(None if part is None else part.uop for part in found)
 
-        def push(node: UOp, tangents: tuple[UOp | None, ...]) -> UOp:
-            assert forward is not None
+        def push(node: UOp, tangents: tuple[UOp | None, ...]) -> UOp | None:
+            if forward is None:
+                (tangent,) = tangents
+                return None if tangent is None else backward(node, tangent, (True,))[0]
             value, operands = _read(node)
             given = tuple(None if tangent is None else value.from_uop(tangent) for tangent in tangents)
             with leave_scope():
                 return forward(given, value, operands, *node.arg.parameters).uop
 
-        return GradientRule(name, backward, None if forward is None else push)
+        return GradientRule(name, backward, push if is_symmetric or forward is not None else None)
 
     return make
 

@@ -29,7 +29,7 @@ def _make_scale(x: T, axis: Axes, eps: float) -> T:
     return x.square().mean(axis, keepdims=True).add(eps).rsqrt()
 
 
-@gradient_rule("layernorm")
+@gradient_rule("layernorm", is_symmetric=True)
 def _layernorm_gradient(cotangent: T, value: T, operands: tuple[T], _: object, axis: Axes, eps: float) -> tuple[T]:
     """What of the cotangent is neither the mean nor along the value, scaled as the value is."""
     (x,) = operands
@@ -38,7 +38,7 @@ def _layernorm_gradient(cotangent: T, value: T, operands: tuple[T], _: object, a
     return (cotangent.sub(cotangent.mean(axis, keepdims=True)).sub(value.mul(along)).mul(scale),)
 
 
-@gradient_rule("rms-norm")
+@gradient_rule("rms-norm", is_symmetric=True)
 def _rms_norm_gradient(cotangent: T, value: T, operands: tuple[T], _: object, axis: Axes, eps: float) -> tuple[T]:
     """What of the cotangent is not along the value, scaled as the value is."""
     along = cotangent.mul(value).mean(axis, keepdims=True)

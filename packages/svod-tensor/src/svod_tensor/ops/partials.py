@@ -121,7 +121,7 @@ def ATANH(_: T, operands: tuple[T], __: object) -> tuple[T]:
 @elementwise_rule("cbrt")
 def CBRT(value: T, _: object, __: object) -> tuple[T]:
     """Infinite at 0."""
-    return (value.square().mul(3).reciprocal(),)
+    return (value.reciprocal().square().mul(1 / 3),)
 
 
 @elementwise_rule("hypot")
