@@ -124,7 +124,8 @@ def scale_guarded(cotangent: UOp, factor: UOp) -> UOp:
         >>> evaluate(scale_guarded(cotangent, factor), given).tolist()
         [0.0, 6.0]
     """
-    if cotangent.op is Op.CONST or _is_guarded(cotangent) or _split_choice(cotangent) is not None:
+    is_constant = cotangent.op is Op.CONST and cotangent.arg != 0
+    if is_constant or _is_guarded(cotangent) or _split_choice(cotangent) is not None:
         return scale(cotangent, factor)
     return _guard(make_alu(Op.MUL, cotangent, factor), cotangent, factor)
 
