@@ -90,7 +90,7 @@ def _has_ellipsis(index: object) -> bool:
 
 
 def _take_one_tangent(tangents: tuple[T | None, T | None], _: T, operands: tuple[T, T], axis: int) -> T:
-    tangent, _ = tangents
+    tangent = tangents[0]
     assert tangent is not None
     return tangent.from_uop(look_up(tangent.uop, operands[1].uop, axis))
 

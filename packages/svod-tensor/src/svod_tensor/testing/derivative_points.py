@@ -106,10 +106,10 @@ def differentiate(
         of the results, and the "second" one, of that along a direction; and the weights and that direction.
     """
     args = tuple(map(Tensor, arrays))
-    weights = rng.normal(size=call(*args).shape)
+    weights = rng.normal(size=call(*args).shape)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
     directions = [rng.normal(size=x.shape) for x in arrays]
     others = tuple(Tensor(np.asarray(rng.normal(size=x.shape))) for x in arrays)
-    cotangent, tangents = Tensor(np.asarray(weights)), tuple(Tensor(np.asarray(d)) for d in directions)
+    cotangent, tangents = Tensor(np.asarray(weights, float)), tuple(Tensor(np.asarray(d)) for d in directions)
     one = Tensor(1.0, dtype="float64")
 
     def reverse(*operands: Tensor) -> Tensor:
