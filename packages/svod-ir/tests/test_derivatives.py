@@ -13,6 +13,7 @@ from svod_ir import (
     Op,
     UOp,
     make_alu,
+    make_constant_like,
     make_gather,
     make_iota,
     make_reduce_axis,
@@ -29,6 +30,7 @@ from svod_ir.derivatives import (
     make_gradient,
     make_tangents,
     make_traced,
+    scale_guarded,
 )
 from svod_ir.evaluate import evaluate
 from svod_ir.ops import ELEMENTWISE, TABLE, UNARY, takes
@@ -108,9 +110,7 @@ def test_gathers_and_scatters_agree_with_differences() -> None:
 
 
 def test_a_rule_stands_in_place_of_the_nodes_of_its_value() -> None:
-    rule = GradientRule(
-        "three", lambda node, cotangent, wanted: (cotangent.alu(Op.MUL, UOp.const(float64, 3)),), is_checked=False
-    )
+    rule = GradientRule("three", lambda node, cotangent, wanted: (cotangent.alu(Op.MUL, UOp.const(float64, 3)),))
     memory, cotangent = buffer(0, 3, float64), buffer(1, 3, float64)
     x = make_traced(memory)
     y = make_gradient(make_alu(Op.EXP, x), (x,), rule)
@@ -119,6 +119,45 @@ def test_a_rule_stands_in_place_of_the_nodes_of_its_value() -> None:
     given = {memory: np.ones(3), cotangent: np.array([1.0, 2.0, 4.0])}
     assert np.asarray(evaluate(back, given)).tolist() == [3.0, 6.0, 12.0]
     assert np.asarray(evaluate(along, given)).tolist() == [3.0, 6.0, 12.0]
+
+
+def test_a_rule_may_give_the_tangent() -> None:
+    rule = GradientRule(
+        "two_and_three",
+        lambda node, cotangent, wanted: (cotangent * 2.0,),
+        lambda node, tangents: tangents[0] * 3.0,
+    )
+    x = make_traced(buffer(0, 3, float64))
+    y = make_gradient(make_alu(Op.EXP, x), (x,), rule)
+    one = make_constant_like(y, 1)
+    (back,), (along,) = make_cotangents([y], [one], [x]), make_tangents([y], [x], [one])
+    assert np.asarray(evaluate(back, {})).tolist() == [2.0] * 3
+    assert np.asarray(evaluate(along, {})).tolist() == [3.0] * 3
+
+
+def test_a_cotangent_of_zero_has_a_derivative_where_the_factor_is_finite() -> None:
+    memory = buffer(0, 3, float64)
+    cotangent, factor = make_traced(memory), buffer(1, 3, float64)
+    product = scale_guarded(cotangent, factor)
+    again = scale_guarded(product, factor)
+    one = make_constant_like(product, 1)
+    given = {memory: np.array([0.0, 0.0, 2.0]), factor: np.array([3.0, np.inf, 5.0])}
+    for value, expected in ((product, [3.0, 0.0, 5.0]), (again, [9.0, 0.0, 25.0])):
+        (back,), (along,) = make_cotangents([value], [one], [cotangent]), make_tangents([value], [cotangent], [one])
+        assert np.asarray(evaluate(back, given)).tolist() == expected
+        assert np.asarray(evaluate(along, given)).tolist() == expected
+    assert np.asarray(evaluate(again, given)).tolist() == [0.0, 0.0, 50.0]
+
+
+def test_the_graph_below_a_constant_is_not_walked() -> None:
+    memory = buffer(0, 3, float64)
+    x = make_traced(memory)
+    y = make_alu(Op.EXP, x)
+    z = make_alu(Op.MUL, y, x)
+    (found,) = make_cotangents([z], [make_constant_like(z, 1)], [x], [y])
+    assert np.asarray(evaluate(found, {memory: np.zeros(3)})).tolist() == [1.0, 1.0, 1.0]
+    (found,) = make_cotangents([z], [make_constant_like(z, 1)], [x])
+    assert np.asarray(evaluate(found, {memory: np.ones(3)})).tolist() == [2 * np.e] * 3
 
 
 def test_a_rule_that_was_read_from_text_is_not_known() -> None:

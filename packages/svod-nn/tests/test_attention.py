@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import svod_nn as nn
-from svod_tensor import Generator, Tensor, Variable, jit
+from svod_tensor import Generator, Tensor, Variable, grad, jit
 
 
 @pytest.fixture
@@ -256,3 +256,14 @@ def test_caches_of_one_size_share_a_plan_and_are_not_kept():
     gc.collect()
     assert read.n_captures == 1
     assert not any(ref() for ref in gone)
+
+
+@pytest.mark.parametrize("kind", ["bool", "float"])
+def test_weights_of_a_query_that_may_look_at_nothing_are_zeros(kind):
+    layer = nn.MultiheadAttention(4, 2, dropout=0.5, batch_first=True)
+    blind = np.array([[False, True], [True, True]])
+    mask = Tensor(blind) if kind == "bool" else Tensor(np.where(blind, -np.inf, 0.0).astype("float32"))
+    x = Tensor(np.random.default_rng(0).standard_normal((1, 2, 4)).astype("float32"))
+    _, weights = layer(x, x, x, attn_mask=mask, average_attn_weights=False)
+    assert weights.numpy()[:, :, 1].tolist() == [[[0.0, 0.0]] * 2]
+    assert np.isfinite(grad(lambda x: layer(x, x, x, attn_mask=mask)[0].sum())(x).numpy()).all()

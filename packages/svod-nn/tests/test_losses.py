@@ -13,7 +13,7 @@ from scipy.special import log_softmax, logsumexp
 
 import svod_nn as nn
 from svod_nn.errors import LayerArgumentError
-from svod_tensor import Tensor, grad, jit
+from svod_tensor import Tensor, grad, hessian, jit
 
 RNG = np.random.default_rng(13)
 REDUCTIONS = ("mean", "sum", "none")
@@ -347,3 +347,21 @@ def test_narrow_floats_are_computed_in_float32_and_rounded_once(name: str, dtype
 def test_what_does_not_fit_is_an_error(call: Callable[[Tensor], Tensor], problem: str) -> None:
     with pytest.raises(LayerArgumentError, match=problem):
         call(Tensor.zeros(2, 3))
+
+
+@pytest.mark.parametrize("logit", [-1000.0, -89.0, 0.0, 89.0, 1000.0])
+@pytest.mark.parametrize("target", [0.0, 0.25, 1.0])
+def test_losses_of_logits_have_second_derivatives_at_any_number(logit: float, target: float) -> None:
+    def loss(x: Tensor) -> Tensor:
+        return nn.binary_cross_entropy_with_logits(x, Tensor([target]))
+
+    expected = np.exp(-abs(logit)) / (1 + np.exp(-abs(logit))) ** 2
+    np.testing.assert_allclose(hessian(loss)(Tensor([logit])).numpy(), [[expected]], atol=1e-7)
+    rows = hessian(lambda x: nn.cross_entropy(x, Tensor([1])))(Tensor([[logit, 0.0]])).numpy().reshape(2, 2)
+    np.testing.assert_allclose(rows, np.array([[1, -1], [-1, 1]]) * expected, atol=1e-7)
+
+
+def test_a_probability_of_zero_has_a_derivative_in_a_cross_entropy() -> None:
+    logits = Tensor([[0.0, 0.0], [0.0, -float("inf")]])
+    found = grad(lambda t: nn.cross_entropy(logits, t, reduction="sum"))(Tensor([[1.0, 0.0], [1.0, 0.0]]))
+    np.testing.assert_allclose(found.numpy(), [[np.log(2), np.log(2)], [0.0, 0.0]], rtol=1e-6)

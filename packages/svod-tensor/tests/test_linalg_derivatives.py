@@ -189,3 +189,47 @@ def test_derivatives_go_through_loops_and_shards() -> None:
     (part,) = pull(value)
     _, whole = vjp(sv.linalg.inv, Tensor(x))
     np.testing.assert_allclose(part.numpy(), whole(Tensor(np.linalg.inv(x)))[0].numpy(), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        np.zeros((2, 2)),
+        np.zeros((3, 3)),
+        np.ones((4, 4)),
+        np.diag([1.0, 1.0, 0.0]),
+        np.outer([1.0, 2.0, 3.0], [1.0, 0.0, 2.0]),
+        np.array([[2.0, 1.0], [1.0, 3.0]]),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
+def test_a_determinant_has_a_second_derivative_where_it_is_zero(x: np.ndarray, dtype: str) -> None:
+    n = len(x)
+    expected = np.zeros((n, n, n, n))
+    for i, j, k, m in np.ndindex(n, n, n, n):
+        if i != k and j != m:
+            rows, columns = [r for r in range(n) if r not in (i, k)], [c for c in range(n) if c not in (j, m)]
+            sign = (-1) ** (i + j + k + m) * (1 if (i < k) == (j < m) else -1)
+            expected[i, j, k, m] = sign * np.linalg.det(x[np.ix_(rows, columns)])
+    given = Tensor(x.astype(dtype))
+    direction = np.random.default_rng(0).normal(size=(n, n)).astype(dtype)
+    one = Tensor(np.asarray(1.0, dtype))
+
+    def differentiate(x: Tensor) -> Tensor:
+        return vjp(sv.linalg.det, x)[1](one)[0]
+
+    wanted = np.tensordot(expected, direction, 2)
+    atol = 1e-5 if dtype == "float32" else 1e-12
+    np.testing.assert_allclose(vjp(differentiate, given)[1](Tensor(direction))[0].numpy(), wanted, atol=atol)
+    np.testing.assert_allclose(jvp(differentiate, (given,), (Tensor(direction),))[1].numpy(), wanted, atol=atol)
+
+
+def test_the_third_derivative_of_a_determinant_is_that_of_its_formula() -> None:
+    x = Tensor([[2.0, 1.0, 0.0], [0.0, 3.0, 1.0], [1.0, 0.0, 4.0]], dtype="float64")
+    e = [Tensor(np.eye(9)[n].reshape(3, 3)) for n in (0, 4, 8)]
+
+    def along(f: Callable[[Tensor], Tensor], direction: Tensor) -> Callable[[Tensor], Tensor]:
+        return lambda x: (grad(f)(x) * direction).sum()
+
+    found = along(along(along(sv.linalg.det, e[0]), e[1]), e[2])(x)
+    np.testing.assert_allclose(found.numpy(), 1.0, atol=1e-12)

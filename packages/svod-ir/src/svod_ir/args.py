@@ -270,12 +270,15 @@ class GradientRule:
         name: which no other rule of the process has.
         backward: from a GRADIENT, the cotangent of its value, and of which operands the cotangents are asked for, to
             these; an operand that the value does not depend on gets None. Without it, the rule is known by its name alone.
-        is_checked: whether the nodes of the value have the same derivative, which forward mode takes then.
+        forward: from a GRADIENT and the tangents of its operands, of which None is zero, to the tangent of the value. Without
+            it, forward mode transposes `backward`, which is linear in the cotangent.
+        differentiates_value: whether forward mode differentiates the nodes of the value instead: for rules that change when
+            something is computed, and not what.
 
     Example:
         >>> from svod_ir.derivatives import make_gradient
         >>> from svod_ir.testing.nodes import buffer
-        >>> halved = GradientRule("halved", lambda node, cotangent, wanted: (cotangent * 0.5,), is_checked=False)
+        >>> halved = GradientRule("halved", lambda node, cotangent, wanted: (cotangent * 0.5,))
         >>> make_gradient(buffer(1), (buffer(1),), halved).arg.rule.name
         'halved'
     """
@@ -284,7 +287,8 @@ class GradientRule:
     backward: Callable[[Any, Any, tuple[bool, ...]], tuple[Any, ...]] | None = field(
         default=None, compare=False, repr=False
     )
-    is_checked: bool = field(default=True, compare=False, repr=False)
+    forward: Callable[[Any, tuple[Any, ...]], Any] | None = field(default=None, compare=False, repr=False)
+    differentiates_value: bool = field(default=False, compare=False, repr=False)
 
 
 class GradientArg(NamedTuple):

@@ -128,15 +128,17 @@ def _list_power(node: UOp) -> list[Callable[[], _Partial]]:
             return _Partial(
                 zero if exponent.arg == 0 else _times(make_alu(Op.POW, base, _plus(exponent, -1)), exponent)
             )
-        # Any base to the power of 0 is 1, also 0.
-        is_zero = make_alu(Op.EQ, exponent, zero)
-        lower = make_alu(Op.WHERE, is_zero, one, _plus(exponent, -1))
-        return _Partial(make_alu(Op.WHERE, is_zero, zero, _times(make_alu(Op.POW, base, lower), exponent)))
+        # Any base to the power of 0 is 1, also 0 and NaN. Of others, the product has a derivative by the exponent there.
+        has_none = make_alu(Op.NOT, make_alu(Op.LT, zero, make_alu(Op.ABS, base)))
+        is_flat = make_alu(Op.AND, make_alu(Op.EQ, exponent, zero), has_none)
+        lower = make_alu(Op.WHERE, is_flat, one, _plus(exponent, -1))
+        return _Partial(make_alu(Op.WHERE, is_flat, zero, _times(make_alu(Op.POW, base, lower), exponent)))
 
     def by_exponent() -> _Partial:
-        # 0 ** y is 0 around every y above 0; of a negative base the logarithm, and so the derivative, is NaN.
-        safe = make_alu(Op.WHERE, make_alu(Op.EQ, base, zero), one, base)
-        return _Partial(_times(make_alu(Op.LOG, safe), node))
+        # 0 ** y is 0 around every y above 0, and falls from infinity below; of a negative base the logarithm, and so the
+        # derivative, is NaN.
+        is_flat = make_alu(Op.AND, make_alu(Op.EQ, base, zero), make_alu(Op.NOT, make_alu(Op.LT, exponent, zero)))
+        return _Partial(make_alu(Op.WHERE, is_flat, zero, _times(make_alu(Op.LOG, base), node)))
 
     return [by_base, by_exponent]
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from svod_ir.args import GradientRule
 from svod_ir.build import make_constant_like
 from svod_ir.derivatives.gradient import GRADIENT
 from svod_ir.derivatives.inputs import get_dependence
@@ -63,17 +64,20 @@ def _push(node: UOp, tangents: Parts) -> UOp | None:
     if node.op is Op.GRADIENT and is_part(node):
         joint, number = tangents[0], int(node.arg.parameters[0])
         return None if joint is None else split_parts(node.src[1], joint)[number]
-    if node.op is Op.GRADIENT and not node.arg.rule.is_checked:
-        return _transpose(node, tangents)
+    if node.op is Op.GRADIENT and not node.arg.rule.differentiates_value:
+        given: GradientRule = node.arg.rule
+        return _transpose(node, tangents) if given.forward is None else given.forward(node, tuple(tangents))
     return rule.forward(node, tangents)
 
 
 def _transpose(node: UOp, tangents: Parts) -> UOp | None:
-    """The tangent of a GRADIENT whose rule alone is known: what it gives is linear in the cotangent, and is transposed."""
+    """The tangent of a GRADIENT by the transpose of its rule, which is linear in the cotangent."""
     cotangents = [make_traced(make_constant_like(value, 1)) for value in node.src[: node.arg.n_values]]
     wanted = tuple(tangent is not None for tangent in tangents)
     parts = GRADIENT.reverse(node, join_parts(cotangents) if len(cotangents) > 1 else cotangents[0], wanted)
     pairs = [(p, t) for p, t in zip(parts, tangents, strict=True) if p is not None and t is not None]
-    found = make_cotangents([p for p, _ in pairs], [t for _, t in pairs], cotangents)
+    # All that a rule reads is constant here. Walking the graph below it would make forward mode quadratic in the size of the graph.
+    constants = {node, *node.src}.difference(cotangents)
+    found = make_cotangents([p for p, _ in pairs], [t for _, t in pairs], cotangents, constants)
     first, *others = found
     return join_parts(found) if others else first

@@ -62,4 +62,4 @@ def _backward(node: UOp, cotangent: UOp, wanted: Wanted) -> tuple[UOp | None, ..
     return (*[None] * (len(wanted) - n_operands), *of_operands)
 
 
-_GIVEN: Final = GradientRule("given", _backward, is_checked=False)
+_GIVEN: Final = GradientRule("given", _backward)

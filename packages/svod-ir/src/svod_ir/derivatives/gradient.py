@@ -1,4 +1,8 @@
-"""The derivative of a GRADIENT: in reverse what its rule says, forward that of its value."""
+"""Derivative of a GRADIENT: that of its rule, in both modes.
+
+value = GRADIENT(v, x; rule)        reverse: rule.backward(value, cotangent, wanted)
+                                    forward: rule.forward(value, tangents), or the transpose of rule.backward
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from svod_ir.derivatives.elementwise import ZERO
 from svod_ir.derivatives.rule import Dependence, Derivative
@@ -13,11 +13,27 @@ from svod_ir.uop import UOp
 __all__ = ["get_dependence", "list_sources", "map_marks", "sort_nodes"]
 
 
-def get_dependence(outputs: Sequence[UOp], sources: Sequence[UOp], *, is_forward: bool = False) -> Dependence:
-    """How `outputs` depend on `sources`."""
-    inputs: dict[UOp, Sequence[UOp]] = {}
+def get_dependence(
+    outputs: Sequence[UOp], sources: Sequence[UOp], *, is_forward: bool = False, constants: Collection[UOp] = ()
+) -> Dependence:
+    """The dependence of `outputs` on `sources`.
+
+    Args:
+        outputs: nodes of floats.
+        sources: nodes below the outputs.
+        is_forward: whether for forward mode.
+        constants: nodes that depend on no source, and that need not be entered.
+    """
+    inputs: dict[UOp, Sequence[UOp]] = dict.fromkeys(constants, ())
     marked = map_marks(sources)
-    order = sort_nodes(outputs, lambda node: inputs.setdefault(node, _list_inputs(node, is_forward, marked)))
+
+    def list_inputs(node: UOp) -> Sequence[UOp]:
+        found = inputs.get(node)
+        if found is None:
+            found = inputs[node] = _list_inputs(node, is_forward, marked)
+        return found
+
+    order = sort_nodes(outputs, list_inputs)
     active, touched = set[UOp](), set(sources)
     for node in order:
         if node in touched and node.dtype.is_inexact:
@@ -84,6 +100,6 @@ def _list_inputs(node: UOp, is_forward: bool, marked: Mapping[int, UOp]) -> Sequ
     if node.op is Op.TRACED:
         return list_sources(node, marked)
     if node.op is Op.GRADIENT:
-        return node.src[:1] if is_forward and node.arg.rule.is_checked else node.src[1:]
+        return node.src[:1] if is_forward and node.arg.rule.differentiates_value else node.src[1:]
     rule = DERIVATIVES.get(node.op)
     return rule.list_inputs(node) if isinstance(rule, Derivative) and rule.list_inputs is not None else node.src

@@ -53,7 +53,7 @@ def list_values(joint: UOp) -> tuple[UOp, ...]:
     """The values of the GRADIENT that a rule is asked about, with their derivatives: a rule may compute with them."""
     if joint.arg.n_values == 1:
         return (joint,)
-    part = _PART if joint.arg.rule.is_checked else _UNCHECKED_PART
+    part = _PART_OF_NODES if joint.arg.rule.differentiates_value else _PART
     values = joint.src[: joint.arg.n_values]
     return tuple(make_gradient(value, (joint,), part, (number,)) for number, value in enumerate(values))
 
@@ -65,7 +65,7 @@ def list_operands(node: UOp) -> tuple[UOp, ...]:
 
 def is_part(node: UOp) -> bool:
     """Whether a GRADIENT is one of several values, whose tangents are those of another node."""
-    return node.arg.rule is _UNCHECKED_PART
+    return node.arg.rule is _PART
 
 
 def join_parts(parts: Sequence[UOp | None]) -> UOp:
@@ -104,4 +104,4 @@ def _backward_part(node: UOp, cotangent: UOp, _: Wanted) -> tuple[UOp]:
 
 
 _PART: Final = GradientRule("part", _backward_part)
-_UNCHECKED_PART: Final = GradientRule("unchecked_part", _backward_part, is_checked=False)
+_PART_OF_NODES: Final = GradientRule("part_of_nodes", _backward_part, differentiates_value=True)

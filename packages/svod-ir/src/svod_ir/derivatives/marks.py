@@ -7,7 +7,7 @@ Example:
     >>> from svod_ir.evaluate import evaluate
     >>> from svod_ir.testing.nodes import assign, buffer
     >>> x = buffer(1, 2)
-    >>> halving = GradientRule("halving", lambda node, cotangent, wanted: (cotangent * 0.5,), is_checked=False)
+    >>> halving = GradientRule("halving", lambda node, cotangent, wanted: (cotangent * 0.5,))
     >>> y = make_gradient(x * 1.0, (x,), halving)
     >>> (gradient,) = make_cotangents([y], [make_constant_like(x, 1)], [x])
     >>> evaluate(gradient).tolist()

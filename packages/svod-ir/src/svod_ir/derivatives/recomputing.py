@@ -47,4 +47,4 @@ def _rebuild(values: Sequence[UOp], images: Mapping[UOp, UOp]) -> list[UOp]:
     return [done[value] for value in values]
 
 
-RECOMPUTED: Final = GradientRule("recomputed", _backward)
+RECOMPUTED: Final = GradientRule("recomputed", _backward, differentiates_value=True)

@@ -6,7 +6,7 @@ down; what no source leads to is not entered.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from svod_ir.derivatives.inputs import get_dependence
 from svod_ir.derivatives.joint import add_parts
@@ -20,19 +20,20 @@ __all__ = ["make_cotangents"]
 
 
 def make_cotangents(
-    outputs: Sequence[UOp], cotangents: Sequence[UOp], sources: Sequence[UOp]
+    outputs: Sequence[UOp], cotangents: Sequence[UOp], sources: Sequence[UOp], constants: Collection[UOp] = ()
 ) -> tuple[UOp | None, ...]:
-    """The cotangents of `sources`, None where nothing depends on one.
+    """Cotangents of `sources`, None where no output depends on one.
 
     Args:
         outputs: nodes of floats.
         cotangents: for each output, a node of its shape and dtype.
         sources: nodes below the outputs. One may depend on another, and each has all that depends on it.
+        constants: nodes that depend on no source, so that the graph below them is not walked.
 
     Raises:
         NotDifferentiableError: if an output depends on a source through an op that has no derivative.
     """
-    dependence = get_dependence(outputs, sources)
+    dependence = get_dependence(outputs, sources, constants=constants)
     found: dict[UOp, UOp] = {}
     for output, cotangent in zip(outputs, cotangents, strict=True):
         if output in dependence.active:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from svod_dtype import DType, float32
+from svod_ir.args import GradientRule
 from svod_ir.build import make_alu, make_cast, make_constant_like, make_expand, make_reduce_axis, make_reshape
+from svod_ir.derivatives.marks import make_gradient
 from svod_ir.errors import NotDifferentiableError
 from svod_ir.ops import Op
 from svod_ir.origins import get_origins
@@ -94,7 +96,10 @@ def _name(node: UOp) -> str:
 
 
 def scale(cotangent: UOp, factor: UOp) -> UOp:
-    """The product with a factor, such that what `where` did not take stays 0 whatever its factor is."""
+    """Product with a factor; the elements that `where` or a guard leaves out stay 0 whatever the factor is."""
+    if _is_guarded(cotangent):
+        product, _, before = cotangent.src
+        return _guard(make_alu(Op.MUL, product.src[2], factor), cotangent.src[1], make_alu(Op.MUL, before, factor))
     found = _split_choice(cotangent)
     if found is None:
         return make_alu(Op.MUL, cotangent, factor)
@@ -105,7 +110,10 @@ def scale(cotangent: UOp, factor: UOp) -> UOp:
 
 
 def scale_guarded(cotangent: UOp, factor: UOp) -> UOp:
-    """The product with a factor that may be infinite or NaN, by which a cotangent of 0 stays 0.
+    """Product with a factor that may be infinite or NaN, by which a cotangent of 0 stays 0.
+
+    The derivative by a cotangent of 0 is the factor if that is finite, else 0. That of the `where` alone would be 0 for any
+    factor: the second derivative of x exp(x) at 0 would lack a term.
 
     Example:
         >>> import numpy as np
@@ -116,10 +124,54 @@ def scale_guarded(cotangent: UOp, factor: UOp) -> UOp:
         >>> evaluate(scale_guarded(cotangent, factor), given).tolist()
         [0.0, 6.0]
     """
-    if _split_choice(cotangent) is not None or cotangent.op is Op.CONST:
+    is_constant = cotangent.op is Op.CONST and cotangent.arg != 0
+    if is_constant or _is_guarded(cotangent) or _split_choice(cotangent) is not None:
         return scale(cotangent, factor)
-    zero = UOp.const(cotangent.dtype, 0)
-    return make_alu(Op.WHERE, make_alu(Op.EQ, cotangent, zero), zero, make_alu(Op.MUL, cotangent, factor))
+    return _guard(make_alu(Op.MUL, cotangent, factor), cotangent, factor)
+
+
+def _guard(product: UOp, cotangent: UOp, factor: UOp) -> UOp:
+    """`product`, which is that of a cotangent and a factor, and 0 where the cotangent is."""
+    zero = UOp.const(product.dtype, 0)
+    value = make_alu(Op.WHERE, make_alu(Op.EQ, cotangent, zero), zero, product)
+    return make_gradient(value, (cotangent, factor), _GUARDED)
+
+
+def _is_guarded(node: UOp) -> bool:
+    return node.op is Op.GRADIENT and node.arg.rule is _GUARDED
+
+
+def _list_partials(node: UOp) -> tuple[UOp, UOp]:
+    """The partial derivatives of a guarded product: the factor, and the cotangent."""
+    _, cotangent, factor = node.src
+    zero = UOp.const(node.dtype, 0)
+    # The difference is NaN if the factor is infinite or NaN.
+    is_finite = make_alu(Op.EQ, make_alu(Op.SUB, factor, factor), zero)
+    is_taken = make_alu(Op.OR, make_alu(Op.NE, cotangent, zero), is_finite)
+    return make_alu(Op.WHERE, is_taken, factor, zero), cotangent
+
+
+def _reverse_guarded(node: UOp, cotangent: UOp, wanted: Wanted) -> tuple[UOp | None, UOp | None]:
+    by_cotangent, by_factor = _list_partials(node)
+    return (
+        collapse(scale_guarded(cotangent, by_cotangent), node.src[1]) if wanted[0] else None,
+        collapse(scale(cotangent, by_factor), node.src[2]) if wanted[1] else None,
+    )
+
+
+def _forward_guarded(node: UOp, tangents: Parts) -> UOp | None:
+    of_cotangent, of_factor = (None if t is None else spread(t, node.shape) for t in tangents)
+    by_cotangent, by_factor = _list_partials(node)
+    if of_cotangent is not None:
+        of_cotangent = scale_guarded(of_cotangent, by_cotangent)
+    if of_factor is not None:
+        of_factor = scale_guarded(spread(by_factor, node.shape), of_factor)
+    if of_cotangent is None or of_factor is None:
+        return of_factor if of_cotangent is None else of_cotangent
+    return make_alu(Op.ADD, of_cotangent, of_factor)
+
+
+_GUARDED: Final = GradientRule("guarded_product", _reverse_guarded, _forward_guarded)
 
 
 def _split_choice(node: UOp) -> tuple[UOp, UOp, bool] | None:

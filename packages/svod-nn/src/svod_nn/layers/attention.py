@@ -182,7 +182,7 @@ class MultiheadAttention(Module):
         scores = (q @ k.transpose(-2, -1)) * (1 / math.sqrt(self.head_size))
         if mask is not None:
             scores = scores.masked_fill(mask.logical_not(), -math.inf) if mask.dtype == bool_ else scores + mask
-        weights = scores.softmax(-1)
+        weights = scores.softmax(-1) if mask is None else _weigh(scores)
         if self.training and self.dropout:
             weights = weights.dropout(self.dropout, generator=self.generator)
             return weights @ v, weights
@@ -191,6 +191,12 @@ class MultiheadAttention(Module):
     def extra_repr(self) -> str:
         grouped = "" if self.num_kv_heads == self.num_heads else f", num_kv_heads={self.num_kv_heads}"
         return f"{self.embed_dim}, {self.num_heads}{grouped}"
+
+
+def _weigh(scores: Tensor) -> Tensor:
+    """Softmax over the keys, and zeros for a query that may look at no key, as `scaled_dot_product_attention` has it."""
+    is_blind = scores.max(-1, keepdims=True) == -math.inf
+    return is_blind.where(0.0, is_blind.where(0.0, scores).softmax(-1))
 
 
 def _to_added(mask: Tensor) -> Tensor:

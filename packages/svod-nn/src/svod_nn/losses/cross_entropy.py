@@ -115,8 +115,8 @@ def _of_probabilities(
     if label_smoothing:
         even = Tensor(label_smoothing, dtype=logits.dtype).div(logits.shape[axis])
         target = target.mul(1.0 - label_smoothing).add(even)
-    # A class that is impossible, and has no probability, costs nothing.
-    losses = target.eq(0).where(0.0, costs.mul(target)).sum(axis)
+    # A class that is impossible, and has no probability, costs nothing. Others have a derivative by a probability of 0.
+    losses = target.eq(0).logical_and(costs.isinf()).where(0.0, costs.mul(target)).sum(axis)
     return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.mean()
 
 

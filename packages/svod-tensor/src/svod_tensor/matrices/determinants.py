@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from svod_ir.derivatives import make_cotangents, make_traced
 from svod_tensor.matrices.call import call_host
 from svod_tensor.matrices.rules import adjoint, conjugate, matrix_rule, with_matrix_rule
 from svod_tensor.matrices.systems import inverse
@@ -37,14 +38,33 @@ def _cofactors(x: T) -> T:
 
 
 @matrix_rule("cofactors")
-def _cofactors_gradient(cotangents: Parts[T], values: Sequence[T], operands: Sequence[T]) -> tuple[T | None]:
-    """They are the determinant times the transposed inverse, of matrices that have one."""
-    (given,), (value,), (x,) = cotangents, values, operands
+def _cofactors_gradient(cotangents: Parts[T], _: object, operands: Sequence[T]) -> tuple[T | None]:
+    """Of singular matrices too."""
+    (given,), (x,) = cotangents, operands
+    return (None if given is None else conjugate(_second_cofactors(x, conjugate(given))),)
+
+
+def _second_cofactors(x: T, weights: T) -> T:
+    """Derivative of the weighted sum of the cofactors of `x` by each element of `x`."""
+    found = call_host(f"{LINALG}second_cofactors", [x, weights], [(x.shape, x.dtype)])
+    return with_matrix_rule(_second_cofactors_gradient, found, (x, weights))[0]
+
+
+@matrix_rule("second_cofactors")
+def _second_cofactors_gradient(cotangents: Parts[T], _: object, operands: Sequence[T]) -> tuple[T | None, T | None]:
+    """By the weights, of which they are a symmetric linear function; by the matrix only where that has an inverse."""
+    (given,), (x, weights) = cotangents, operands
     if given is None:
-        return (None,)
-    turned, straight = adjoint(inverse(x)), conjugate(value)
-    total = given.mul(straight).sum((-2, -1), keepdims=True)
-    return (total.mul(turned).sub(straight.matmul(given.transpose(-2, -1)).matmul(turned)),)
+        return None, None
+    raw = conjugate(given)
+    # The cofactors are the determinant times the transposed inverse, which have derivatives of all orders.
+    traced = x.from_uop(make_traced(x.uop))
+    cofactors, turned = _cofactors(traced), inverse(traced).transpose(-2, -1)
+    total = weights.mul(cofactors).sum((-2, -1), keepdims=True)
+    value = total.mul(turned).sub(cofactors.matmul(weights.transpose(-2, -1)).matmul(turned))
+    (found,) = make_cotangents([value.uop], [raw.uop], [traced.uop])
+    of_x = None if found is None else conjugate(x.from_uop(found))
+    return of_x, conjugate(_second_cofactors(x, raw))
 
 
 def log_determinant(x: T) -> tuple[T, T]:

@@ -49,7 +49,7 @@ def matrix_rule(name: str) -> Callable[[Backward], GradientRule]:
             others = [None] * (len(wanted) - len(found))
             return (*others, *(_fit(part, operand) for part, operand in zip(found, operands, strict=True)))
 
-        return GradientRule(name, backward, is_checked=False)
+        return GradientRule(name, backward)
 
     return make
 

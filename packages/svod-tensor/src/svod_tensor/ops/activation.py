@@ -30,13 +30,13 @@ _FAR = 64.0
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 
 
-@gradient_rule("relu")
+@gradient_rule("relu", is_symmetric=True)
 def _relu_gradient(cotangent: T, _: T, operands: tuple[T], __: object) -> tuple[T]:
     """0 at 0."""
     return (operands[0].gt(0).where(cotangent, 0),)
 
 
-@gradient_rule("softmax")
+@gradient_rule("softmax", is_symmetric=True)
 def _softmax_gradient(cotangent: T, value: T, _: object, __: object, axis: int) -> tuple[T]:
     """From the value alone: the input need not be kept."""
     return (value.mul(cotangent.sub(cotangent.mul(value).sum(axis, keepdims=True))),)

@@ -1,24 +1,31 @@
-"""Derivatives of operations that are composed of several nodes: what an operation says of its value, in place of what they give.
+"""Derivatives of operations that are composed of several nodes: a rule for the value, in place of the derivatives of the nodes.
 
     @gradient_rule("softmax")
     def _softmax_gradient(cotangent, value, operands, wanted, axis): ...
 
     return with_rule(_softmax_gradient, value, (x,), axis)
 
-A rule is for accuracy, where what the nodes give would cancel or overflow, and for speed, where it keeps less between the
-value and the derivative. Forward mode takes the derivative of the nodes, so that each checks the other. Of a function of
-single elements it takes the rule too, since the nodes may have no derivative where the function has one:
+A rule exists for accuracy, where the derivatives of the nodes cancel or overflow, for kinks and poles, where the nodes have
+another derivative than the function, and for memory, where less is kept between the value and the derivative.
+
+One rule serves both modes. The cotangents that a `gradient_rule` gives are linear in the cotangent of the value, so forward mode
+transposes them; the rule of a linear function may give the tangent too. An elementwise function gives its partial
+derivatives, by which reverse mode multiplies cotangents, and forward mode tangents:
 
     @elementwise_rule("asin")
     def asin(value, operands, wanted): return (1 / (1 - operands[0] ** 2).sqrt(),)
+
+The formula of a rule is differentiated for second derivatives. So it chooses by `where` at points where the function has no
+derivative, and nowhere else: `x.eq(0).where(0.0, x.div(y))` would be constant at 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from functools import reduce
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from svod_ir import UOp
+from svod_ir import Op, UOp, make_alu
 from svod_ir.args import GradientRule
 from svod_ir.derivatives import make_gradient, scale_guarded
 from svod_tensor._scopes import leave_scope
@@ -32,6 +39,7 @@ __all__ = ["collapse", "elementwise_rule", "get_tensor_kind", "gradient_rule", "
 T = TypeVar("T", bound="Theme")
 C = TypeVar("C", bound=type)
 Backward = Callable[..., "Sequence[Theme | None]"]
+Forward = Callable[..., "Theme"]
 Partials = Callable[..., "Sequence[Theme | None]"]
 
 _kinds: Final[list[type[Theme]]] = []
@@ -48,51 +56,92 @@ def get_tensor_kind() -> type[Theme]:
     return _kinds[0]
 
 
-def gradient_rule(name: str) -> Callable[[Backward], GradientRule]:
+def gradient_rule(
+    name: str, *, forward: Forward | None = None, is_symmetric: bool = False
+) -> Callable[[Backward], GradientRule]:
     """Make a rule of a function `(cotangent, value, operands, wanted, *parameters)` of tensors.
 
     The function gives the cotangent of each operand, or None of one that is not wanted or that the value does not depend on.
+
+    Args:
+        name: of the rule, which no other one has.
+        forward: a function `(tangents, value, operands, *parameters)` to the tangent of the value, where the transpose of the
+            cotangents would compute more; a tangent that is None is zero.
+        is_symmetric: whether the function, which is of one operand, has a symmetric Jacobian: it gives the tangent from that of
+            the operand too, and nothing is transposed.
     """
-    return lambda function: _make_rule(name, function, is_checked=True)
+
+    def make(function: Backward) -> GradientRule:
+        def backward(node: UOp, cotangent: UOp, wanted: tuple[bool, ...]) -> tuple[UOp | None, ...]:
+            value, operands = _read(node)
+            # Its kernels are those of the line that called the operation.
+            with leave_scope():
+                found = function(value.from_uop(cotangent), value, operands, wanted, *node.arg.parameters)
+            return tuple(None if part is None else part.uop for part in found)
+
+        def push(node: UOp, tangents: tuple[UOp | None, ...]) -> UOp | None:
+            if forward is None:
+                (tangent,) = tangents
+                return None if tangent is None else backward(node, tangent, (True,))[0]
+            value, operands = _read(node)
+            given = tuple(None if tangent is None else value.from_uop(tangent) for tangent in tangents)
+            with leave_scope():
+                return forward(given, value, operands, *node.arg.parameters).uop
+
+        return GradientRule(name, backward, push if is_symmetric or forward is not None else None)
+
+    return make
 
 
 def elementwise_rule(name: str) -> Callable[[Partials], GradientRule]:
     """Make a rule of a function `(value, operands, wanted, *parameters)` of tensors that gives the partial derivatives.
 
-    Operands broadcast. A cotangent of 0 stays 0 by a partial derivative that is infinite or NaN.
+    Operands broadcast. A cotangent or tangent of 0 stays 0 by a partial derivative that is infinite or NaN.
     """
 
     def make(function: Partials) -> GradientRule:
-        def backward(
-            cotangent: T, value: T, operands: tuple[T, ...], wanted: tuple[bool, ...], *parameters: Any
-        ) -> list[T | None]:
-            partials: Sequence[T | None] = function(value, operands, wanted, *parameters)  # pyright: ignore[reportAssignmentType]
-            return [
-                None if partial is None or not is_wanted else collapse(_scale(cotangent, partial), operand.shape)
-                for partial, operand, is_wanted in zip(partials, operands, wanted, strict=True)
-            ]
+        def list_partials(node: UOp, wanted: tuple[bool, ...]) -> Sequence[Theme | None]:
+            value, operands = _read(node)
+            with leave_scope():
+                return function(value, operands, wanted, *node.arg.parameters)
 
-        return _make_rule(name, backward, is_checked=False)
+        def backward(node: UOp, cotangent: UOp, wanted: tuple[bool, ...]) -> tuple[UOp | None, ...]:
+            partials = list_partials(node, wanted)
+            with leave_scope():
+                return tuple(
+                    collapse(partial.from_uop(_scale(cotangent, partial)), operand.shape).uop
+                    if is_wanted and partial is not None
+                    else None
+                    for partial, operand, is_wanted in zip(partials, node.src[1:], wanted, strict=True)
+                )
+
+        def forward(node: UOp, tangents: tuple[UOp | None, ...]) -> UOp | None:
+            partials = list_partials(node, tuple(tangent is not None for tangent in tangents))
+            terms = [
+                _scale(broadcast_node(tangent, node.shape), partial)
+                for partial, tangent in zip(partials, tangents, strict=True)
+                if partial is not None and tangent is not None
+            ]
+            return reduce(_add, terms) if terms else None
+
+        return GradientRule(name, backward, forward)
 
     return make
 
 
-def _make_rule(name: str, function: Backward, *, is_checked: bool) -> GradientRule:
-    def backward(node: UOp, cotangent: UOp, wanted: tuple[bool, ...]) -> tuple[UOp | None, ...]:
-        make_tensor = _kinds[0].from_uop
-        operands = tuple(map(make_tensor, node.src[1:]))
-        parameters: tuple[Any, ...] = node.arg.parameters
-        # Its kernels are those of the line that called the operation.
-        with leave_scope():
-            found = function(make_tensor(cotangent), make_tensor(node), operands, wanted, *parameters)
-        return tuple(None if part is None else part.uop for part in found)
-
-    return GradientRule(name, backward, is_checked=is_checked)
+def _read(node: UOp) -> tuple[Theme, tuple[Theme, ...]]:
+    """The value and the operands of a GRADIENT, as tensors."""
+    make_tensor = _kinds[0].from_uop
+    return make_tensor(node), tuple(map(make_tensor, node.src[1:]))
 
 
-def _scale(cotangent: T, partial: T) -> T:
-    node = broadcast_node(partial.uop, cotangent.shape) if partial.shape else partial.uop
-    return cotangent.from_uop(scale_guarded(cotangent.uop, node))
+def _scale(part: UOp, partial: Theme) -> UOp:
+    """A cotangent or tangent times a partial derivative."""
+    return scale_guarded(part, broadcast_node(partial.uop, part.shape) if partial.shape else partial.uop)
+
+
+def _add(x: UOp, y: UOp) -> UOp:
+    return make_alu(Op.ADD, x, y)
 
 
 def collapse(cotangent: T, shape: Shape) -> T:

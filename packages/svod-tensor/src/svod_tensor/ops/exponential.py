@@ -23,7 +23,7 @@ __all__ = ["Exponential"]
 T = TypeVar("T", bound=Theme)
 
 
-@gradient_rule("sigmoid")
+@gradient_rule("sigmoid", is_symmetric=True)
 def _sigmoid_gradient(cotangent: T, value: T, _: object, __: object) -> tuple[T]:
     """From the value alone, which does not overflow."""
     return (cotangent.mul(value.mul(value.neg().add(1))),)

@@ -89,7 +89,13 @@ def _has_ellipsis(index: object) -> bool:
     return any(item is ... for item in (cast("tuple[object, ...]", index) if isinstance(index, tuple) else (index,)))
 
 
-@gradient_rule("take_one_along_axis")
+def _take_one_tangent(tangents: tuple[T | None, T | None], _: T, operands: tuple[T, T], axis: int) -> T:
+    tangent = tangents[0]
+    assert tangent is not None
+    return tangent.from_uop(look_up(tangent.uop, operands[1].uop, axis))
+
+
+@gradient_rule("take_one_along_axis", forward=_take_one_tangent)
 def _take_one_gradient(cotangent: T, _: T, operands: tuple[T, T], __: object, axis: int) -> tuple[T, None]:
     # A comparison goes into the kernel that uses it, which adding to memory of zeros does not.
     x, positions = operands

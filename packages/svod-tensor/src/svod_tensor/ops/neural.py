@@ -38,15 +38,15 @@ def _standardize(x: T, axis: Axes, eps: float) -> tuple[T, T]:
     return difference.mul(scale).sub(error.mul(scale)), scale
 
 
-@gradient_rule("layernorm")
-def _layernorm_gradient(cotangent: T, value: T, operands: tuple[T, T], _: object, axis: Axes) -> tuple[T, None]:
+@gradient_rule("layernorm", is_symmetric=True)
+def _layernorm_gradient(cotangent: T, value: T, operands: tuple[T], _: object, axis: Axes, eps: float) -> tuple[T]:
     """Component of the cotangent orthogonal to the value and to constants, scaled like the value."""
-    _, scale = operands
+    _, scale = _standardize(operands[0], axis, eps)
     along = cotangent.mul(value).mean(axis, keepdims=True)
-    return cotangent.sub(cotangent.mean(axis, keepdims=True)).sub(value.mul(along)).mul(scale), None
+    return (cotangent.sub(cotangent.mean(axis, keepdims=True)).sub(value.mul(along)).mul(scale),)
 
 
-@gradient_rule("rms-norm")
+@gradient_rule("rms-norm", is_symmetric=True)
 def _rms_norm_gradient(cotangent: T, value: T, operands: tuple[T], _: object, axis: Axes, eps: float) -> tuple[T]:
     """What of the cotangent is not along the value, scaled as the value is."""
     along = cotangent.mul(value).mean(axis, keepdims=True)
@@ -78,9 +78,9 @@ class Neural(Theme):
             array([[-1.2247,  0.    ,  1.2247]], dtype=float32)
         """
         x = self._to_float()
-        value, scale = _standardize(x, axis, eps)
+        value, _ = _standardize(x, axis, eps)
         axes = normalize_axes("layernorm", axis, x.ndim)
-        return _affine(with_rule(_layernorm_gradient, value, (x, scale), axes), weight, bias)
+        return _affine(with_rule(_layernorm_gradient, value, (x,), axes, float(eps)), weight, bias)
 
     @rounds_once
     def rms_norm(self, axis: Axes = -1, eps: float = 1e-6, weight: Self | None = None) -> Self:
@@ -212,6 +212,7 @@ class Neural(Theme):
             scores = scores.add(mask)
         if allowed is not None:
             scores = allowed.where(scores, -math.inf)
+        if mask is not None or allowed is not None:
             # A row without any allowed key would be NaN; it weighs nothing instead.
             peak = scores.max(-1, keepdims=True)
             power = scores.sub(peak.isfinite().where(peak, 0.0)).exp()

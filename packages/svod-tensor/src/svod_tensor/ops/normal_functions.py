@@ -29,9 +29,9 @@ _DENSITY: Final = 1 / math.sqrt(2 * math.pi)
 
 def _power_of_square(x: T, sign: float) -> T:
     """exp(sign x^2) with what x^2 is rounded by, which the exponential multiplies by x^2."""
-    size = x.abs().minimum(40.0)
-    head = size.mul(2.0**20).round().mul(2.0**-20)
-    left = size.sub(head).mul(size.add(head)).mul(sign)
+    x = x.clip(-40.0, 40.0)
+    head = x.mul(2.0**20).round().mul(2.0**-20)
+    left = x.sub(head).mul(x.add(head)).mul(sign)
     return head.square().mul(sign).exp().mul(left.expm1().add(1))
 
 
@@ -81,7 +81,13 @@ def _scale_erfc(size: T) -> T:
 
 @elementwise_rule("erfinv")
 def _erfinv_slope(value: T, _: object, __: object) -> tuple[T]:
-    return (_power_of_square(value, 1).mul(math.sqrt(math.pi) / 2),)
+    return (with_rule(_erfinv_curvature, _power_of_square(value, 1).mul(math.sqrt(math.pi) / 2), (value,)),)
+
+
+@elementwise_rule("erfinv-slope")
+def _erfinv_curvature(slope: T, operands: tuple[T], _: object) -> tuple[T]:
+    """By the value. Its power has no derivative from 40 on, where the slope is infinite."""
+    return (operands[0].mul(2).mul(slope),)
 
 
 def compute_erfinv(x: T) -> T:

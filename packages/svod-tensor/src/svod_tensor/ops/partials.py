@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TypeVar
 
-from svod_tensor.ops.composed import elementwise_rule
+from svod_tensor.ops.composed import elementwise_rule, with_rule
 from svod_tensor.ops.normal import make_normal_tail
 from svod_tensor.ops.theme import INFINITY, Theme
 
@@ -39,21 +39,29 @@ __all__ = [
 T = TypeVar("T", bound=Theme)
 
 
-def _other_leg(x: T) -> T:
+# The slopes of asin and its like have rules too: where they are infinite, the derivatives of their nodes are NaN.
+
+
+@elementwise_rule("asin-slope")
+def _asin_curvature(value: T, operands: tuple[T], _: object) -> tuple[T]:
+    return (operands[0].mul(value).mul(value).mul(value),)
+
+
+def _make_asin_slope(x: T) -> T:
     """1 / sqrt(1 - x^2), without cancellation."""
-    return x.neg().add(1).mul(x.add(1)).rsqrt()
+    return with_rule(_asin_curvature, x.neg().add(1).mul(x.add(1)).rsqrt(), (x,))
 
 
 @elementwise_rule("asin")
 def ASIN(_: T, operands: tuple[T], __: object) -> tuple[T]:
     """Infinite at 1 and -1."""
-    return (_other_leg(operands[0]),)
+    return (_make_asin_slope(operands[0]),)
 
 
 @elementwise_rule("acos")
 def ACOS(_: T, operands: tuple[T], __: object) -> tuple[T]:
     """Infinite at 1 and -1."""
-    return (_other_leg(operands[0]).neg(),)
+    return (_make_asin_slope(operands[0]).neg(),)
 
 
 @elementwise_rule("atan")
@@ -75,38 +83,51 @@ def ATAN2(_: T, operands: tuple[T, T], __: object) -> tuple[T, T]:
     return b.div(divisor), a.neg().div(divisor)
 
 
+@elementwise_rule("asinh-slope")
+def _asinh_curvature(value: T, operands: tuple[T], _: object) -> tuple[T]:
+    """Of acosh too. The product with the operand comes first: it does not underflow."""
+    return (operands[0].mul(value).mul(value).mul(value).neg(),)
+
+
 @elementwise_rule("asinh")
 def ASINH(_: T, operands: tuple[T], __: object) -> tuple[T]:
-    size = operands[0].abs()
+    (x,) = operands
+    size = x.abs()
     # The square of what is above is infinite, or 1 is less than its last bit.
     is_small = size.lt(1e9)
-    return (is_small.where(is_small.where(size, 0.0).square().add(1).rsqrt(), size.reciprocal()),)
+    slope = is_small.where(is_small.where(size, 0.0).square().add(1).rsqrt(), size.reciprocal())
+    return (with_rule(_asinh_curvature, slope, (x,)),)
 
 
 @elementwise_rule("acosh")
 def ACOSH(_: T, operands: tuple[T], __: object) -> tuple[T]:
     """Infinite at 1, NaN below."""
     (x,) = operands
-    return (x.sub(1).rsqrt().mul(x.add(1).rsqrt()),)
+    return (with_rule(_asinh_curvature, x.sub(1).rsqrt().mul(x.add(1).rsqrt()), (x,)),)
+
+
+@elementwise_rule("atanh-slope")
+def _atanh_curvature(value: T, operands: tuple[T], _: object) -> tuple[T]:
+    return (operands[0].mul(2).mul(value).mul(value),)
 
 
 @elementwise_rule("atanh")
 def ATANH(_: T, operands: tuple[T], __: object) -> tuple[T]:
     """Infinite at 1 and -1."""
     (x,) = operands
-    return (x.neg().add(1).mul(x.add(1)).reciprocal(),)
+    return (with_rule(_atanh_curvature, x.neg().add(1).mul(x.add(1)).reciprocal(), (x,)),)
 
 
 @elementwise_rule("cbrt")
 def CBRT(value: T, _: object, __: object) -> tuple[T]:
     """Infinite at 0."""
-    return (value.square().mul(3).reciprocal(),)
+    return (value.reciprocal().square().mul(1 / 3),)
 
 
 @elementwise_rule("hypot")
 def HYPOT(value: T, operands: tuple[T, T], wanted: tuple[bool, bool]) -> tuple[T | None, T | None]:
-    """0 at the origin, which is the middle of all subgradients."""
-    divisor = value.eq(0).where(1.0, value)
+    """0 at the origin, which is the middle of all subgradients, and so is the second derivative."""
+    divisor = value.eq(0).where(INFINITY, value)
     x, y = (operand.div(divisor) if is_wanted else None for operand, is_wanted in zip(operands, wanted, strict=True))
     return x, y
 
@@ -115,8 +136,7 @@ def HYPOT(value: T, operands: tuple[T, T], wanted: tuple[bool, bool]) -> tuple[T
 def LOGADDEXP(_: T, operands: tuple[T, T], __: object) -> tuple[T, T]:
     """Two equal operands have half each, infinite ones too."""
     x, y = operands
-    is_equal = x.eq(y)
-    difference = is_equal.where(0.0, x.sub(y))
+    difference = x.eq(y).logical_and(x.isinf()).where(0.0, x.sub(y))
     return difference.sigmoid(), difference.neg().sigmoid()
 
 
@@ -148,27 +168,17 @@ def RELU6(_: T, operands: tuple[T], __: object) -> tuple[T]:
 def ELU(_: T, operands: tuple[T], __: object, alpha: float) -> tuple[T]:
     """`alpha` at 0."""
     (x,) = operands
-    return (x.gt(0).where(1.0, x.minimum(0.0).exp().mul(alpha)),)
+    is_above = x.gt(0)
+    # `minimum` would share the second derivative at 0.
+    return (is_above.where(1.0, is_above.where(0.0, x).exp().mul(alpha)),)
 
 
 @elementwise_rule("silu")
 def SILU(_: T, operands: tuple[T], __: object) -> tuple[T]:
-    """s + x s (1 - s), where s is the sigmoid."""
-    (x,) = operands
-    gate, slope = _gate(x)
-    return (_without_infinity(x).mul(slope).add(gate),)
-
-
-def _gate(x: T) -> tuple[T, T]:
-    """The sigmoid s, and its derivative s (1 - s), in which nothing cancels."""
-    power = x.abs().neg().exp()
-    inverse = power.add(1).reciprocal()
-    return x.lt(0).where(power, 1.0).mul(inverse), power.mul(inverse).mul(inverse)
-
-
-def _without_infinity(x: T) -> T:
-    """0 for an infinity, whose product with an exponential that is 0 has the limit 0."""
-    return x.abs().eq(INFINITY).where(0.0, x)
+    """s + x s (1 - s), where s is the sigmoid. Beyond 1000, s is 0 or 1, and the infinities would make the product NaN."""
+    x = operands[0].clip(-1000.0, 1000.0)
+    gate = x.sigmoid()
+    return (x.mul(gate.mul(gate.neg().add(1))).add(gate),)
 
 
 @elementwise_rule("gelu")
@@ -178,20 +188,27 @@ def GELU(_: T, operands: tuple[T], __: object) -> tuple[T]:
     ratio, power = make_normal_tail(x)
     # The side of -|x| comes from its tail, the other one is its complement.
     is_left = x.lt(0)
-    density = _without_infinity(x).mul(1 / math.sqrt(2 * math.pi))
+    # The product of an infinity and an exponential that is 0 has the limit 0.
+    density = x.abs().eq(INFINITY).where(0.0, x).mul(1 / math.sqrt(2 * math.pi))
     left = ratio.add(density).mul(power)
-    return (is_left.where(left, power.mul(density.sub(ratio)).add(1)),)
+    return (with_rule(_gelu_curvature, is_left.where(left, power.mul(density.sub(ratio)).add(1)), (x,)),)
+
+
+@elementwise_rule("gelu-slope")
+def _gelu_curvature(_: T, operands: tuple[T], __: object) -> tuple[T]:
+    """(2 - x^2) phi(x): at 0 the two sides of the slope meet, and their nodes have a kink."""
+    square = operands[0].clip(-40.0, 40.0).square()
+    return (square.neg().add(2).mul(square.mul(-0.5).exp()).mul(1 / math.sqrt(2 * math.pi)),)
 
 
 @elementwise_rule("gelu-tanh")
 def GELU_TANH(_: T, operands: tuple[T], __: object) -> tuple[T]:
-    """s + x a' s (1 - s), where s is the sigmoid of a = 2 sqrt(2 / pi) (x + 0.044715 x^3)."""
-    (x,) = operands
+    """s + x a' s (1 - s), where s is the sigmoid of a = 2 sqrt(2 / pi) (x + 0.044715 x^3). Beyond 64, s is 0 or 1."""
+    x = operands[0].clip(-64.0, 64.0)
     scale, square = 2 * math.sqrt(2 / math.pi), x.square()
-    gate, slope = _gate(x.mul(square.mul(0.044715 * scale).add(scale)))
-    finite = _without_infinity(x)
-    inner = finite.mul(square.mul(3 * 0.044715 * scale).add(scale))
-    return (slope.eq(0).where(gate, inner.mul(slope).add(gate)),)
+    gate = x.mul(square.mul(0.044715 * scale).add(scale)).sigmoid()
+    inner = x.mul(square.mul(3 * 0.044715 * scale).add(scale))
+    return (inner.mul(gate.mul(gate.neg().add(1))).add(gate),)
 
 
 @elementwise_rule("softplus")

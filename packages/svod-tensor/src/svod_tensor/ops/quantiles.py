@@ -200,7 +200,9 @@ def _compute(
     step = above.sub(below)
     # From the nearer end, so that a weight of 1 gives what is above, and equal infinities stay.
     found = weight.lt(0.5).where(below.add(step.mul(weight)), above.sub(step.mul(weight.neg().add(1))))
-    found = below.eq(above).where(below, weight.eq(0).where(below, weight.eq(1).where(above, found)))
+    # Equal infinities have no difference. Of equal numbers each has its share of the derivative.
+    is_same = below.eq(above).logical_and(below.isinf())
+    found = is_same.where(below, weight.eq(0).where(below, weight.eq(1).where(above, found)))
     inside = part.flatten().ge(0).logical_and(part.flatten().le(1))
     found = inside.where(found, float("nan"))
     if not skips_nan and x.dtype.is_float:

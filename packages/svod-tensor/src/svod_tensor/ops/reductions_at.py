@@ -80,15 +80,26 @@ def _product_gradient(
     is_none, is_zero = x.eq(0), values.eq(0)
     n_zeros = places.bincount(is_zero.cast(int64), n_bins=size).add(is_none.logical_and(counted).cast(int64))
     whole = reduce_at(is_none.where(1, x), places, is_zero.where(1, values), "prod", include_self=include_self)
-    of_x = counted.where(_divide_out(whole, x, is_none, n_zeros), 0)
-    of_values = _divide_out(_look(whole, places), values, is_zero, _look(n_zeros, places))
+    # 0, with the derivatives of the factors that are 0.
+    zero = places.bincount(is_zero.where(values, 0), n_bins=size).add(is_none.logical_and(counted).where(x, 0))
+    of_x = counted.where(_divide_out(whole, x, is_none, n_zeros, zero), 0)
+    of_values = _divide_out(_look(whole, places), values, is_zero, _look(n_zeros, places), _look(zero, places))
     return given.mul(conjugate(of_x)), None, _look(given, places).mul(conjugate(of_values))
 
 
-def _divide_out(whole: T, x: T, is_zero: T, n_zeros: T) -> T:
-    """The product of all factors but `x`, of that of those that are not 0."""
+def _divide_out(whole: T, x: T, is_zero: T, n_zeros: T, zero: T) -> T:
+    """The product of all factors but `x`, with its first derivatives.
+
+    Args:
+        whole: the product of the factors that are not 0.
+        x: the factor.
+        is_zero: whether it is 0.
+        n_zeros: the number of factors that are 0.
+        zero: their sum, by which the product has a derivative if there is one besides `x`.
+    """
     others = whole.div(is_zero.where(1, x))
-    return n_zeros.eq(is_zero.cast(int64)).where(others, 0)
+    n_others = n_zeros.sub(is_zero.cast(int64))
+    return n_others.eq(0).where(others, n_others.eq(1).where(others.mul(zero.sub(is_zero.where(x, 0))), 0))
 
 
 @matrix_rule("extreme-at")

@@ -51,7 +51,7 @@ def _beta_slopes(value: T, operands: tuple[T, T], __: object) -> tuple[T, T]:
 def _xlogy_slopes(_: T, operands: tuple[T, T], __: object) -> tuple[T, T]:
     """Those of the product; where it is 0 by definition, the logarithm by `x` all the same."""
     x, y = operands
-    return y.log(), x.eq(0).where(0.0, x.div(y))
+    return y.log(), x.eq(0).logical_and(y.eq(0)).where(0.0, x.div(y))
 
 
 @elementwise_rule("sinc")
@@ -291,8 +291,10 @@ class Special(Theme):
 
 @elementwise_rule("logit")
 def _logit_slope(_: T, operands: tuple[T], __: object) -> tuple[T]:
+    """1 / (x (1 - x)) as a sum, whose derivative is not NaN at 0 and 1; NaN outside, as the value."""
     (x,) = operands
-    return (x.mul(x.neg().add(1)).reciprocal(),)
+    is_inside = x.ge(0).logical_and(x.le(1))
+    return (is_inside.where(x.reciprocal().add(x.neg().add(1).reciprocal()), math.nan),)
 
 
 def _compute_logit(x: T) -> T:

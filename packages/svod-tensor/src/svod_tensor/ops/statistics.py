@@ -70,11 +70,11 @@ def _logsumexp_gradient(cotangent: T, _: T, operands: tuple[T, T, T], __: object
 
 @gradient_rule("norm")
 def _norm_gradient(cotangent: T, value: T, operands: tuple[T], _: object, order: float) -> tuple[T]:
-    """0 at 0, which is the middle of all subgradients; elements that are 0 have none."""
+    """0 at 0, which is the middle of all subgradients, and so is the second derivative; elements that are 0 have none."""
     (given,) = operands
     # The cotangent of complex numbers is that of the real part, minus i times that of the imaginary one.
     x = given.conj() if given.dtype.is_complex else given
-    direction = x.div(value.eq(0).where(1.0, value))
+    direction = x.div(value.eq(0).where(math.inf, value))
     if order == 2:
         return (cotangent.mul(direction),)
     is_zero = x.eq(0)

@@ -24,8 +24,8 @@ REDUCE_AT: Final = "svod.reduce_at."
 """What the names of reductions of what is written to the same places begin with."""
 
 _MATRICES: Final = (
-    "cholesky", "cofactors", "det", "eig", "eigh", "eigvals", "eigvalsh", "expm", "inv", "lstsq", "pinv", "qr", "slogdet",
-    "solve", "solve_triangular", "svd", "svdvals",
+    "cholesky", "cofactors", "det", "eig", "eigh", "eigvals", "eigvalsh", "expm", "inv", "lstsq", "pinv", "qr",
+    "second_cofactors", "slogdet", "solve", "solve_triangular", "svd", "svdvals",
 )  # fmt: skip
 _TRANSFORMS: Final = ("from_real", "to_real", "transform")
 _REDUCTIONS_AT: Final = ("prod", "amax", "amin")

@@ -127,6 +127,29 @@ def _cofactors(out: Array, x: Array) -> None:
     out *= turned[..., None, None]
 
 
+def _second_cofactors(out: Array, x: Array, weights: Array) -> None:
+    """Derivative of the weighted sum of the cofactors by each element; of singular matrices too.
+
+    In the bases of the singular vectors the matrix is diagonal, and a second derivative of its determinant is the product of all
+    singular values but two, or minus that: by two elements of the diagonal, or by two that mirror each other.
+    """
+    left, values, right = _take_apart("det", _NOT_CONVERGED, np.linalg.svd, x)
+    n = x.shape[-1]
+    is_diagonal = np.eye(n, dtype=bool)
+    # Row a of the products leaves a out, and each column one more.
+    rows = np.where(is_diagonal, 1, values[..., None, :])
+    ones = np.ones_like(rows[..., :1])
+    before = np.cumprod(np.concatenate([ones, rows[..., :-1]], -1), -1)
+    behind = np.cumprod(np.concatenate([ones, rows[..., :0:-1]], -1), -1)[..., ::-1]
+    products = np.where(is_diagonal, 0, before * behind)
+    turned = left.conj().mT @ weights @ right.conj().mT
+    of_diagonal = products @ np.diagonal(turned, axis1=-2, axis2=-1)[..., None]
+    found = np.where(is_diagonal, of_diagonal, -products * turned.mT)
+    sign = np.linalg.det(left) * np.linalg.det(right)
+    np.matmul(left.conj() @ found, right.conj(), out=out)
+    out *= sign[..., None, None]
+
+
 def _pinv(out: Array, x: Array, cutoff: Array) -> None:
     out[...] = _take_apart("pinv", _NOT_CONVERGED, np.linalg.pinv, x, cutoff)
 
@@ -196,6 +219,7 @@ FUNCTIONS: Final[Mapping[str, Callable[..., None]]] = {
     "det": _det,
     "slogdet": _slogdet,
     "cofactors": _cofactors,
+    "second_cofactors": _second_cofactors,
     "pinv": _pinv,
     "lstsq": _lstsq,
     "expm": _expm,
