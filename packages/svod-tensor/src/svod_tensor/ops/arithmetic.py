@@ -100,8 +100,8 @@ class Arithmetic(Theme):
     def remainder(self, other: Operand) -> Self:
         """`x - (x // other) * other`: it has the sign of `other`. Shapes broadcast and dtypes promote.
 
-        An integer divided by zero leaves 0, or is an error in a plan that checks its operands. Of floats the result is
-        exact as long as the quotient has at most 53 bits; 0 stands for what is lost beyond.
+        An integer divided by zero leaves 0, or is an error in a plan that checks its operands. The remainder of floats
+        is exact, however large the quotient is, before `other` is added where the signs differ.
 
         Raises:
             OperandError: if both are bools.
@@ -113,7 +113,10 @@ class Arithmetic(Theme):
         x, y = self._pair(other, refused=(bool_,))
         if not x.dtype.is_float:
             return x._integer_division("remainder", Op.MOD, y)
-        return with_rule(REMAINDER, x._float_divmod(y)[1], (x, y))
+        rest = x._apply(Op.FMOD, x.uop, y.uop, y)
+        is_stepped = rest.ne(0).logical_and(rest.lt(0).ne(y.lt(0)))
+        rest = is_stepped.where(rest.add(y), rest)
+        return with_rule(REMAINDER, rest.eq(0).where(rest.zeros_like().copysign(y), rest), (x, y))
 
     mod = remainder
 
@@ -160,7 +163,7 @@ class Arithmetic(Theme):
         """
         x, y = self._pair(other)
         if x.dtype.is_float:
-            return with_rule(FMOD, x.abs()._float_divmod(y.abs())[1].copysign(x), (x, y))
+            return with_rule(FMOD, x._apply(Op.FMOD, x.uop, y.uop, y), (x, y))
         # The size of the smallest integer is none of the dtype.
         rest = x.remainder(y)
         return rest.ne(0).logical_and(rest.lt(0).ne(x.lt(0))).where(rest.sub(y), rest) if x.dtype.is_signed else rest
