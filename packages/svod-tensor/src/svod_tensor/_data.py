@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Protocol, SupportsFloat, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Protocol, SupportsFloat, TypeAlias, cast
 
 from svod_dtype import DType, bool_, complex64, float32, int32, int64, result_type, to_dtype, uint8, uint64
 from svod_ir import Op, OperandError, SInt, UOp, make_as_complex, make_concat, make_empty, make_reshape
@@ -31,6 +31,8 @@ __all__ = [
 ]  # fmt: skip
 
 Scalar: TypeAlias = bool | int | float | complex
+
+_PYTHON_NUMBERS: Final = frozenset({bool, int, float, complex})
 
 
 def make_node(data: object, dtype: DType | None) -> UOp:
@@ -145,6 +147,11 @@ def _is_on_disk(memory: UOp) -> bool:
 
 
 def _scalar_dtype(value: Scalar) -> DType:
+    if type(value) not in _PYTHON_NUMBERS:
+        # numpy's float64 and complex128 are subclasses of Python's numbers, and say their dtype.
+        own: object = getattr(value, "dtype", None)
+        if own is not None:
+            return to_dtype(own)
     if isinstance(value, bool):
         return bool_
     if isinstance(value, int):

@@ -302,7 +302,9 @@ def round(x: Operand, /) -> Tensor:
 
 @explained
 def sign(x: Operand, /) -> Tensor:
-    """-1, 0 or 1 in the dtype of `x`, and NaN for NaN; of a complex number, `x / abs(x)`.
+    """-1, 0 or 1 in the dtype of `x`, and NaN for NaN; of a complex number, `x / abs(x)`, and 0 for 0.
+
+    A complex number with one infinite part has the direction of that part, and with two the sign is NaN, as in numpy.
 
     Raises:
         OperandError: if the tensor is of bools.

@@ -38,9 +38,9 @@ class NamespaceInfo:
         _check(device)
         return {kind: dtype for kind, name in _DEFAULTS.items() if (dtype := find_dtype(name)) is not None}
 
-    def devices(self) -> list[str]:
+    def devices(self) -> tuple[str, ...]:
         """The first device of each kind that works here; others of a kind have numbers, such as `CPU:1`."""
-        return [kind for kind in get_registry().list_kinds() if _is_writable(kind)]
+        return tuple(kind for kind in get_registry().list_kinds() if _is_writable(kind))
 
     def dtypes(self, *, device: str | None = None, kind: Kinds | None = None) -> dict[str, DType]:
         """The dtypes of the standard that are there, by their names; the same on every `device`.

@@ -307,7 +307,9 @@ class Arithmetic(Theme):
         return self.clone() if self.dtype.kind in ("bool", "uint") else self._unary(Op.ABS)
 
     def sign(self) -> Self:
-        """-1, 0 or 1 in the dtype of this tensor, and NaN for NaN; of a complex number, `x / abs(x)`.
+        """-1, 0 or 1 in the dtype of this tensor, and NaN for NaN; of a complex number, `x / abs(x)`, and 0 for 0.
+
+        A complex number with one infinite part has the direction of that part, and with two the sign is NaN, as in numpy.
 
         Raises:
             OperandError: if the tensor is of bools.
@@ -318,7 +320,12 @@ class Arithmetic(Theme):
         """
         if self.dtype.is_complex:
             size = self.abs()
-            return self.eq(0).where(self, self.div(size.eq(0).where(1.0, size)))
+            direction = self.div(size.eq(0).where(1.0, size))
+            infinite = (
+                self.real.isinf().where(self.real.sign(), 0.0).complex(self.imag.isinf().where(self.imag.sign(), 0.0))
+            )
+            is_one = self.real.isinf().ne(self.imag.isinf()).logical_and(self.isnan().logical_not())
+            return self.eq(0).where(0.0, is_one.where(infinite, direction))
         return self._refuse("sign", bool_)._unary(Op.SIGN)
 
     def floor(self) -> Self:
