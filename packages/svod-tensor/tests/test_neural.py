@@ -151,3 +151,8 @@ def test_softmax_along_an_empty_axis_is_empty(shape, axis):
     check(Tensor(x).log_softmax(axis), x)
     with pytest.raises(AxisError):
         Tensor(x).softmax(2)
+
+
+def test_batchnorm_needs_an_axis_of_channels():
+    with pytest.raises(ShapeError, match="channels"):
+        Tensor([1.0, 2.0]).batchnorm(Tensor([0.0]), Tensor([1.0]))
