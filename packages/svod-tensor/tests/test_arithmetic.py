@@ -286,3 +286,12 @@ def test_remainders_that_round_toward_zero_of_integers(rng, dtype):
     y[::7] = 0
     with np.errstate(all="ignore"):
         check(Tensor(x).fmod(Tensor(y)), np.fmod(x, y))
+
+
+def test_numbers_beside_float64_are_not_rounded_to_float32():
+    zero, tenth = Tensor([0.0], dtype="float64"), Tensor([0.1], dtype="float64")
+    assert zero.lerp(0.1, 1.0).item() == 0.1
+    assert tenth.searchsorted(0.1).item() == 0
+    assert Tensor([1.0, 0.0], dtype="float64").polyval(0.1).item() == 0.1
+    assert Tensor.uniform(1, low=0.1, high=0.1, dtype="float64").item() == 0.1
+    assert Tensor.normal(1, mean=0.1, std=0.0, dtype="float64").item() == 0.1

@@ -389,4 +389,5 @@ class Arithmetic(Theme):
             >>> Tensor([0.0, 10.0]).lerp(20.0, 0.25).tolist()
             [5.0, 12.5]
         """
-        return self.add(self._wrap(end).sub(self).mul(weight))
+        x, last = self._pair(end)
+        return x.add(last.sub(x).mul(weight))
