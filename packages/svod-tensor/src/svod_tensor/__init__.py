@@ -40,7 +40,7 @@ from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from svod_tensor import fft, linalg
+    from svod_tensor import fft, linalg, special
     from svod_tensor._generator import Generator, default_generator, manual_seed
     from svod_tensor._origins import is_tracking_origins, scope, track_origins
     from svod_tensor._safetensors import load_safetensors, read_safetensors_metadata, save_safetensors
@@ -328,7 +328,7 @@ __all__ = [
     "relu", "relu6", "remainder", "repeat", "repeat_interleave", "reshape", "result_type", "right_shift",
     "rint", "rnn", "roll", "round", "rsqrt", "save_safetensors", "scan", "scatter", "scatter_add",
     "scatter_reduce", "scope", "searchsorted", "selu", "setdiff1d", "setxor1d", "sigmoid", "sign", "signbit",
-    "silu", "sin", "sinc", "sinh", "softmax", "softplus", "softsign", "sort", "split", "sqrt", "square",
+    "silu", "sin", "sinc", "sinh", "softmax", "softplus", "softsign", "sort", "special", "split", "sqrt", "square",
     "squeeze", "stack", "std", "subtract", "sum", "swish", "switch", "take", "take_along_axis", "tan", "tanh",
     "tensordot", "tile", "topk", "trace", "track_origins", "transpose", "trapezoid", "tril", "triu",
     "true_divide", "trunc", "uint8", "uint16", "uint32", "uint64", "unfold", "union1d", "unique_all",
@@ -384,7 +384,7 @@ _LAZY = {
     "while_loop": "loops.fori",
 }
 
-_EXTENSIONS = ("fft", "linalg")
+_EXTENSIONS = ("fft", "linalg", "special")
 """Modules that are names of this one."""
 
 
