@@ -39,7 +39,7 @@ class Distributions(Theme):
     @classmethod
     def uniform(
         cls, *shape: SInt | Sequence[SInt], low: Operand = 0.0, high: Operand = 1.0, seed: Seed | None = None,
-        generator: Generator | None = None, dtype: DTypeLike = float32, device: str | None = None,
+        generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
     ) -> Self:  # fmt: skip
         """Uniformly distributed numbers from `low` up to but excluding `high`, which rounding to `dtype` may reach.
 
@@ -74,7 +74,7 @@ class Distributions(Theme):
     @classmethod
     def normal(
         cls, *shape: SInt | Sequence[SInt], mean: Operand = 0.0, std: Operand = 1.0, seed: Seed | None = None,
-        generator: Generator | None = None, dtype: DTypeLike = float32, device: str | None = None,
+        generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
     ) -> Self:  # fmt: skip
         """Normally distributed numbers.
 
@@ -102,7 +102,7 @@ class Distributions(Theme):
     @classmethod
     def exponential(
         cls, *shape: SInt | Sequence[SInt], scale: Operand = 1.0, seed: Seed | None = None,
-        generator: Generator | None = None, dtype: DTypeLike = float32, device: str | None = None,
+        generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
     ) -> Self:  # fmt: skip
         """Exponentially distributed numbers with mean `scale`: from 2^-64 to 44.4 times that.
 
@@ -131,7 +131,7 @@ class Distributions(Theme):
     @classmethod
     def truncated_normal(
         cls, *shape: SInt | Sequence[SInt], low: float = -2.0, high: float = 2.0, mean: float = 0.0, std: float = 1.0,
-        seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = float32, device: str | None = None,
+        seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
     ) -> Self:  # fmt: skip
         """Normally distributed numbers, restricted to the range from `low` to `high`.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
 
-from svod_dtype import DType, float32, float64, promote_types, promote_with_scalar
+from svod_dtype import DType, default_float, float64, promote_types, promote_with_scalar
 from svod_ir import Op, OperandError, SInt, UOp, make_alu
 from svod_tensor._data import Scalar, make_constant
 from svod_tensor._shapes import Axes, broadcast_node, broadcast_shapes
@@ -83,7 +83,7 @@ class Theme(TensorBase):
 
     def _to_float(self) -> Self:
         """This tensor, integers and bools as float32."""
-        return self if self.dtype.is_inexact else self.cast(float32)
+        return self if self.dtype.is_inexact else self.cast(default_float())
 
     def _through_float64(self, function: Callable[[Self], Self]) -> Self:
         x = self._to_float()
@@ -170,9 +170,9 @@ class Theme(TensorBase):
     def contiguous(self) -> Self: ...
     def detach(self) -> Self: ...
     @classmethod
-    def zeros(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float32, device: str | None = None) -> Self: ...
+    def zeros(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float, device: str | None = None) -> Self: ...
     @classmethod
-    def ones(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float32, device: str | None = None) -> Self: ...
+    def ones(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float, device: str | None = None) -> Self: ...
     def full_like(self, fill_value: Scalar, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self: ...
     def zeros_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self: ...
     def ones_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self: ...
@@ -237,7 +237,7 @@ class Theme(TensorBase):
         *shape: SInt | Sequence[SInt],
         seed: Seed | None = None,
         generator: Generator | None = None,
-        dtype: DTypeLike = float32,
+        dtype: DTypeLike = float,
         device: str | None = None,
     ) -> Self: ...
     def sum(self, axis: Axes = None, *, keepdims: bool = False, dtype: DTypeLike | None = None) -> Self: ...
