@@ -127,7 +127,7 @@ def _compute_arrays(
     if how == "at":
         target, *others = inputs
         array = _read(target).copy() if isinstance(target, Theme) else target
-        ufunc.at(array, *map(_to_array, others))
+        ufunc.at(array, *(cast("Any", _to_array(value)) for value in others))
         if isinstance(target, Theme):
             cast("Any", target)[...] = array
         return None
@@ -137,7 +137,7 @@ def _compute_arrays(
     result = getattr(ufunc, how)(*map(_to_array, inputs), **named)
     if not any(isinstance(out, Theme) for out in outs):
         return result
-    results = result if isinstance(result, tuple) else (result,)
+    results = cast("tuple[object, ...]", result if isinstance(result, tuple) else (result,))
     for out, array in zip(outs, results, strict=True):
         if isinstance(out, Theme):
             cast("Any", out)[...] = array

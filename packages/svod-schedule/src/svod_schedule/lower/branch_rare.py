@@ -34,7 +34,7 @@ def branch_rare(sink: UOp, target: Target) -> UOp:
     for node in sink.toposort():
         operands = tuple(done[s] for s in node.src)
         if node in rare and node.op is Op.FMOD:
-            done[node] = write_remainder(*operands, fresh, has_fma=target.has_fma)
+            done[node] = write_remainder(operands[0], operands[1], fresh, has_fma=target.has_fma)
         elif node in rare:
             done[node] = _branch(node.op, operands[0], fresh, has_fma=target.has_fma)
         else:

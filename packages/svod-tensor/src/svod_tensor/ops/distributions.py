@@ -291,12 +291,14 @@ class Distributions(Theme):
 def _check_weights(weights: Theme, n_needed: int) -> None:
     if not n_needed or not weights.size or n_needed > max_size(weights.shape[-1]):
         return
-    is_weight = weights.ge(0).logical_and(weights.lt(math.inf))
+    is_wrong = weights.ge(0).logical_and(weights.lt(math.inf)).logical_not()
     count = weights.gt(0).count_nonzero(-1)
-    if is_weight.all().logical_and(count.ge(n_needed).all()).item():
+    if not is_wrong.any().logical_or(count.lt(n_needed).any()).item():
         return
-    wrong = weights.masked_select(is_weight.logical_not())
-    found = f"the weight {wrong.tolist()[0]}" if wrong.size else f"{count.min().item()} weights that are not 0"
+    if is_wrong.any().item():
+        found = f"the weight {weights.flatten().take(is_wrong.flatten().cast(int64).argmax()).item()}"
+    else:
+        found = f"{count.min().item()} weights that are not 0"
     expected = f"finite weights from 0 on, at least {n_needed} of which are not 0"
     raise OperandError(operation="multinomial", found=found, expected=expected)
 
