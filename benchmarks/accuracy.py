@@ -38,6 +38,9 @@ exponents and half uniform between -32 and 32 (clipped to the range), and compar
 brackets is relative to 1 instead of the result, for functions with zeros between representable numbers. `inf` stands for a result
 that overflows where it should not, or the reverse, and – for a function or a dtype that does not exist there.
 
+`fmod` is exact for every pair of operands and dtype, as C's is, and `%` is that remainder with the divisor added where
+the signs differ, which rounds once.
+
 Versions: NumPy {numpy}, PyTorch {torch}.
 
 """

@@ -15,11 +15,15 @@ from svod_dtype import (
     COMPLEX_DTYPES,
     FLOAT_DTYPES,
     INTEGER_DTYPES,
+    DefaultDTypeError,
     DType,
     UnknownDTypeError,
     bfloat16,
     bool_,
     cast_value,
+    complex64,
+    complex128,
+    default_dtype,
     find_dtype,
     float8_e4m3,
     float8_e5m2,
@@ -30,6 +34,8 @@ from svod_dtype import (
     int8,
     int32,
     int64,
+    promote_with_scalar,
+    set_default_dtype,
     to_dtype,
     uint8,
     void,
@@ -292,3 +298,16 @@ def test_dtypes_compare_with_what_stands_for_one():
         assert (float32 == other) is False
     assert np.dtype(np.float32) == float32
     assert len({float32: 1, float64: 2}) == 2
+
+
+def test_the_default_of_floats_is_what_float_and_complex_mean() -> None:
+    with default_dtype("float64"):
+        assert (to_dtype(float), to_dtype(complex), to_dtype("float")) == (float64, complex128, float32)
+        assert (promote_with_scalar(int32, 1.5), promote_with_scalar(int32, 1j)) == (float64, complex128)
+        assert (promote_with_scalar(float32, 1.5), promote_with_scalar(float32, 1j)) == (float32, complex64)
+        with default_dtype("bfloat16"):
+            assert (to_dtype(float), to_dtype(complex)) == (bfloat16, complex64)
+    assert to_dtype(float) is float32
+    for dtype in ("int32", "float8_e5m2", float32.vec(4)):
+        with pytest.raises(DefaultDTypeError):
+            set_default_dtype(dtype)

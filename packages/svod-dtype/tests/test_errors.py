@@ -7,6 +7,7 @@ import pickle
 import pytest
 
 from svod_dtype import (
+    DefaultDTypeError,
     DeviceNameError,
     InternalError,
     PromotionError,
@@ -49,6 +50,11 @@ def test_users_and_bugs_are_told_apart() -> None:
         (
             UnknownDTypeError(given="i8", meanings=("int8", "int64")),
             '\'i8\' may be int8 or int64\n  hint: write "int8" or "int64"',
+        ),
+        (
+            DefaultDTypeError(dtype=bool_),
+            "bool cannot be the default of floats: it is none of floats of 16, 32 or 64 bits\n"
+            '  hint: write set_default_dtype("float64")',
         ),
         (
             PromotionError(left=float32, right=index),

@@ -1,17 +1,31 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svod_dtype import DType, bool_, complex64, float32, index, int8, int32, uint8, void
+from svod_dtype import ALL_DTYPES, DType, bool_, complex64, float32, index, int8, int32, uint8, void
 from svod_ir._arithmetic import apply_elementwise, quiet
 from svod_ir._bounds import dtype_bounds
 from svod_ir._constant import evaluate_scalar
-from svod_ir.ops import BINARY, COMPARISON, UNARY, AxisType, Op, takes
+from svod_ir.ops import (
+    BINARY,
+    COMPARISON,
+    COMPLEX_PARTS,
+    ELEMENTWISE,
+    REDUCTIONS,
+    UNARY,
+    AxisType,
+    Op,
+    count_operands,
+    takes,
+)
 from svod_ir.testing import count_examples
 from svod_ir.testing.nodes import alu, bind, reduce_over, register, special
 from svod_ir.uop import UOp
@@ -190,3 +204,103 @@ def test_bounds_of_a_deep_graph_need_no_recursion() -> None:
     for _ in range(20_000):
         node = alu(Op.ADD, node, UOp.const(index, 1))
     assert node.bounds == (20_000, 20_001)
+
+
+# What no kernel computes with has no bounds to check: `index` is checked above, by the tight intervals.
+COMPUTED_DTYPES = [d for d in ALL_DTYPES if d not in (index, void)]
+SAMPLE_VALUES = {
+    "bool": (False, True), "int": (-128, -1, 0, 1, 7, 127), "uint": (0, 1, 7, 255),
+    "float": (-math.inf, -2.5, -0.0, 0.0, 1.0, math.inf, math.nan), "complex": (0j, 1 + 2j, complex(math.inf, math.nan)),
+}  # fmt: skip
+
+
+def name_of(value: object) -> str:
+    return str(value)
+
+
+def list_operands(dtype: DType) -> list[UOp]:
+    """Memory, whose values are unknown, and a constant for each sample value."""
+    constants = [make_value(dtype, value) for value in SAMPLE_VALUES[dtype.kind]]
+    return [make_value(dtype, None), *constants]
+
+
+def load(number: int, dtype: DType) -> UOp:
+    return register(number, 1, dtype).index(UOp.const(index, 0)).load()
+
+
+def make_value(dtype: DType, value: Any) -> UOp:
+    if not dtype.is_complex:
+        return load(0, dtype) if value is None else UOp.const(dtype, value)
+    if value is None:
+        return UOp(Op.COMPLEX, dtype, (load(0, dtype.part), load(1, dtype.part)))
+    return UOp.const(dtype, value)
+
+
+def list_cases(ops: Iterable[Op]) -> list[tuple[Op, DType]]:
+    return [(op, dtype) for op in sorted(ops, key=lambda op: op.value) for dtype in COMPUTED_DTYPES if takes(op, dtype)]
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype"), list_cases(ELEMENTWISE - {Op.CAST, Op.BITCAST, Op.COMPLEX, Op.WHERE}), ids=name_of
+)
+def test_bounds_of_every_dtype_hold_the_value_of_constants(op: Op, dtype: DType) -> None:
+    for operands in product(list_operands(dtype), repeat=count_operands(op)):
+        node = UOp(op, get_result_dtype(op, dtype), operands)
+        low, high = node.bounds
+        assert low <= high
+        assert node.shape == operands[0].shape
+        if all(operand.op is Op.CONST for operand in operands) and not is_shift_out_of_range(node):
+            assert_constant_inside(node)
+
+
+def get_result_dtype(op: Op, dtype: DType) -> DType:
+    if op in COMPARISON:
+        return bool_
+    return dtype.part if dtype.is_complex and op in COMPLEX_PARTS else dtype
+
+
+def is_shift_out_of_range(node: UOp) -> bool:
+    return node.op in (Op.SHL, Op.SHR) and not 0 <= node.src[1].arg < node.dtype.bits
+
+
+def assert_constant_inside(node: UOp) -> None:
+    with quiet():
+        value = apply_elementwise(
+            node.op, node.src[0].dtype, node.dtype, [np.asarray(s.arg, s.dtype.numpy) for s in node.src]
+        )
+    low, high = node.bounds
+    if node.dtype.is_complex or value != value:
+        assert (low, high) == (-math.inf, math.inf)
+    else:
+        assert low <= value <= high
+
+
+@pytest.mark.parametrize("dtype", COMPUTED_DTYPES, ids=name_of)
+def test_bounds_of_every_dtype_hold_what_is_chosen_cast_joined_and_moved(dtype: DType) -> None:
+    condition = load(2, bool_)
+    for x, y in product(list_operands(dtype), repeat=2):
+        nodes = [UOp(Op.WHERE, dtype, (condition, x, y)), UOp(Op.VECTORIZE, dtype.vec(2), (x, y))]
+        nodes += [UOp(Op.CAST, target, (x,)) for target in COMPUTED_DTYPES]
+        for node in nodes:
+            low, high = node.bounds
+            assert low <= high
+            if node.op is not Op.CAST:
+                assert all(low <= operand.bounds[0] and operand.bounds[1] <= high for operand in (x, y))
+
+
+@pytest.mark.parametrize("dtype", [d for d in COMPUTED_DTYPES if not d.is_complex], ids=name_of)
+def test_bounds_of_a_vector_of_constants_hold_every_lane(dtype: DType) -> None:
+    lanes = SAMPLE_VALUES[dtype.kind]
+    low, high = UOp(Op.VCONST, dtype.vec(len(lanes)), (), lanes).bounds
+    if any(lane != lane for lane in lanes):
+        assert (low, high) == (-math.inf, math.inf)
+    else:
+        assert all(low <= lane <= high for lane in lanes)
+
+
+@pytest.mark.parametrize(("op", "dtype"), list_cases(REDUCTIONS), ids=name_of)
+def test_bounds_of_a_reduction_of_every_dtype_hold_its_value(op: Op, dtype: DType) -> None:
+    counter = UOp.range(3, 0, AxisType.REDUCE)
+    for operand in list_operands(dtype):
+        low, high = reduce_over(operand, counter, op=op).bounds
+        assert low <= high

@@ -209,6 +209,11 @@ def test_losses_of_pairs_and_triples_agree_with_their_formulas() -> None:
     dots = (x * y).sum(1) / np.linalg.norm(x, axis=1) / np.linalg.norm(y, axis=1)
     close(nn.cosine_similarity(Tensor(x), Tensor(y)), dots)
     close(nn.cosine_similarity(Tensor(x.T), Tensor(y.T), axis=0), dots)
+    # An operand that broadcasts along the axis is a vector of equal elements.
+    for left, right, axis in ((x, y[:, :1], 1), (x[:1], y, 0), (x[0], y, 1), (x, y[0], -1), (x[:, :1], y[:1], 1)):
+        a, b = np.broadcast_arrays(left, right)
+        cosines = (a * b).sum(axis) / (np.linalg.norm(a, axis=axis) * np.linalg.norm(b, axis=axis))
+        close(nn.cosine_similarity(Tensor(left), Tensor(right), axis=axis), cosines)
     signs = np.array([1, -1, 1, -1, 1, -1])
     losses = np.where(signs == 1, 1 - dots, np.maximum(0, dots - 0.1))
     for reduction in REDUCTIONS:

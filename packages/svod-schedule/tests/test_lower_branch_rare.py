@@ -47,6 +47,37 @@ def test_lowered_functions_have_their_values(op: Op, dtype: DType, lanes: int, a
         np.testing.assert_allclose(found, expected, rtol=float(np.finfo(dtype.numpy).eps))
 
 
+@pytest.mark.parametrize("has_fma", [True, False], ids=["fma", "no fma"])
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("dtype", [float32, float64])
+def test_the_remainder_of_floats_is_exact(dtype: DType, lanes: int, has_fma: bool) -> None:
+    rng = np.random.default_rng(3)
+    info = np.finfo(dtype.numpy)
+    special = [0.0, -0.0, 3.0, -0.1, info.max, info.tiny, info.smallest_subnormal, np.inf, np.nan]
+    pairs = np.array(np.meshgrid(special, special), dtype.numpy).reshape(2, -1)[:, :80]
+    bits = rng.integers(0, 256, (2, 40 * dtype.itemsize), np.uint8).view(dtype.numpy)
+    near = rng.standard_normal((2, 40)).astype(dtype.numpy)
+    x, y = np.concatenate([pairs, bits, near], axis=1)
+    kernel = branch_rare(make_remainder_kernel(dtype, lanes, len(x)), replace(TARGET, has_fma=has_fma))
+    assert not list(kernel.iter_ops(Op.FMOD))
+    with np.errstate(all="ignore"):
+        expected = np.fmod(x, y)
+        for run in (evaluate_kernel, lambda sink, buffers: evaluate_linear(linearize(sink), buffers)):
+            found = np.zeros_like(x)
+            run(kernel, {0: found, 1: x, 2: y})
+            np.testing.assert_array_equal(found, expected)
+            is_number = ~np.isnan(expected)
+            np.testing.assert_array_equal(np.signbit(found)[is_number], np.signbit(expected)[is_number])
+
+
+def make_remainder_kernel(dtype: DType, lanes: int, size: int) -> UOp:
+    target, x, y = (param(slot, size, dtype) for slot in (0, 1, 2))
+    loop = UOp.range(size // lanes, 0, AxisType.LOOP)
+    at = loop * UOp.const(index, lanes)
+    left, right = (operand.index(at, lanes=lanes).load() for operand in (x, y))
+    return UOp.sink(target.index(at, lanes=lanes).store(left.alu(Op.FMOD, right)).end(loop))
+
+
 def test_the_work_for_rare_arguments_stands_in_the_inner_loop() -> None:
     nodes = linearize(branch_rare(make_kernel(Op.SIN, float32, 4, 8), TARGET))
     begin = max(i for i, node in enumerate(nodes) if node.op is Op.RANGE)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import operator
 
 import numpy as np
@@ -236,9 +237,61 @@ def test_quotients_and_remainders_of_all_magnitudes_agree_with_numpy(rng, dtype)
     check(Tensor(x) % Tensor(y), x % y, rtol=0.0, atol=0.0)
 
 
+def list_remainder_operands(rng, dtype):
+    """Pairs of any bits, of one magnitude, of multiples of the divisor, and of special values."""
+    n, dtype = 20_000, np.dtype(dtype)
+    x, y = (rng.integers(0, 256, n * dtype.itemsize, np.uint8).view(dtype) for _ in range(2))
+    info = np.finfo(dtype)
+    special = [0.0, 1.0, 3.0, 0.1, 7.5, 1e4, info.max, info.tiny, info.smallest_subnormal, math.inf, math.nan]
+    special = np.array(special + [-value for value in special], dtype)
+    with np.errstate(all="ignore"):
+        multiples = (y * rng.integers(1, 2000, n)).astype(dtype)
+    yield x, y
+    yield make_array(rng, (n,), dtype.name) * dtype.type(100), make_array(rng, (n,), dtype.name)
+    yield multiples, y
+    yield tuple(grid.ravel() for grid in np.meshgrid(special, special))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_remainders_of_floats_are_those_of_numpy_bit_by_bit(rng, dtype):
+    for x, y in list_remainder_operands(rng, dtype):
+        for name in ("fmod", "remainder"):
+            with np.errstate(all="ignore"):
+                expected = getattr(np, name)(x, y)
+            result = getattr(Tensor(x), name)(Tensor(y)).numpy()
+            is_equal = (result == expected) & (np.signbit(result) == np.signbit(expected))
+            wrong = ~(is_equal | np.isnan(result) & np.isnan(expected))
+            assert not wrong.any(), (name, x[wrong][:3], y[wrong][:3], result[wrong][:3], expected[wrong][:3])
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3", "float8_e5m2"])
+def test_remainders_of_narrow_floats_are_those_of_float64(rng, dtype):
+    x, y = (Tensor(rng.standard_normal(2000) * scale).cast(dtype) for scale in (400.0, 0.05))
+    with np.errstate(invalid="ignore"):
+        expected = np.fmod(x.cast("float64").numpy(), y.cast("float64").numpy())
+    np.testing.assert_array_equal(x.fmod(y).cast("float64").numpy(), expected)
+
+
+@pytest.mark.parametrize("divisor", [1e-3, -0.1, 2 * math.pi, 1e-300, math.inf, 0.0])
+def test_remainders_by_a_number_inside_of_a_larger_kernel(rng, divisor):
+    x = (2.0 ** rng.uniform(-100, 900, (37, 5))) * rng.choice([-1, 1], (37, 5))
+    with np.errstate(all="ignore"):
+        check((Tensor(x) % divisor).sum(1), (x % divisor).sum(1), rtol=1e-12)
+        check(Tensor(x[0]) % Tensor(x[:, :1]), x[0] % x[:, :1], rtol=0.0, atol=0.0)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
 def test_remainders_that_round_toward_zero_of_integers(rng, dtype):
     x, y = make_array(rng, (50,), dtype), make_array(rng, (50,), dtype)
     y[::7] = 0
     with np.errstate(all="ignore"):
         check(Tensor(x).fmod(Tensor(y)), np.fmod(x, y))
+
+
+def test_numbers_beside_float64_are_not_rounded_to_float32():
+    zero, tenth = Tensor([0.0], dtype="float64"), Tensor([0.1], dtype="float64")
+    assert zero.lerp(0.1, 1.0).item() == 0.1
+    assert tenth.searchsorted(0.1).item() == 0
+    assert Tensor([1.0, 0.0], dtype="float64").polyval(0.1).item() == 0.1
+    assert Tensor.uniform(1, low=0.1, high=0.1, dtype="float64").item() == 0.1
+    assert Tensor.normal(1, mean=0.1, std=0.0, dtype="float64").item() == 0.1

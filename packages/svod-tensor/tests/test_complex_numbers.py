@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -524,3 +526,18 @@ def test_functions_of_python_get_the_parts():
     turned, size = sv.custom_function("turn of complex numbers", x * 2, outputs=outputs)
     check(turned + 1, 2j * A + 1)
     check(size, abs(2 * A))
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_the_sign_of_zeros_and_infinities_is_that_of_numpy(dtype):
+    largest = float(np.finfo(dtype).max)
+    parts = [0.0, -0.0, 1.0, -3.0, largest / 2, math.inf, -math.inf, math.nan]
+    x = np.array([complex(a, b) for a in parts for b in parts], dtype)
+    with np.errstate(all="ignore"):
+        expected = np.sign(x)
+    # numpy gives a direction to infinity beside NaN; the array API standard gives NaN.
+    expected[np.isnan(x.real) | np.isnan(x.imag)] = complex(math.nan, math.nan)
+    result = Tensor(x).sign().numpy()
+    np.testing.assert_allclose(result.real, expected.real, rtol=1e-6)
+    np.testing.assert_allclose(result.imag, expected.imag, rtol=1e-6)
+    assert not np.signbit(result[x == 0].view(result.real.dtype)).any()

@@ -380,3 +380,15 @@ def test_an_array_that_was_read_can_grow_once_its_tensor_is_gone():
     del made
     array.resize(8)  # refused while something else holds the memory
     assert array.shape == (8,)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float16", "float32", "float64", "complex64", "complex128", "int8", "uint64", "bool"]
+)
+def test_a_number_of_numpy_keeps_its_dtype(dtype):
+    number = np.dtype(dtype).type(1)
+    for tensor in (Tensor(number), Tensor([number]), Tensor.full((2,), number)):
+        assert tensor.dtype.numpy == np.dtype(dtype)
+    # In operations it is as weak as a Python number of its kind.
+    if dtype in ("float64", "float32"):
+        assert (Tensor([1.0]) * number).dtype.name == "float32"

@@ -34,3 +34,12 @@ def test_curves_through_points_agree_with_numpy(rng):
     check(Tensor(np.array([1, 2, 3])).polyval(np.arange(4)), np.polyval([1, 2, 3], np.arange(4)))
     with pytest.raises(ShapeError, match="are not the values of"):
         Tensor(x).interp(places, values[:2])
+
+
+def test_slopes_of_narrow_floats_keep_their_dtype():
+    x = Tensor([[1.0, 2.0, 4.0], [2.0, 3.0, 7.0]])
+    for dtype in ("float16", "bfloat16"):
+        slopes = x.cast(dtype).central_differences()
+        assert [slope.dtype.name for slope in slopes] == [dtype, dtype]
+        for slope, exact in zip(slopes, x.central_differences(), strict=True):
+            check(slope.cast("float32"), exact.numpy(), rtol=1e-2)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import svod_tensor
 from svod_ir import OperandError, ShapeError
 from svod_runtime import (
     PreparedBufferView,
@@ -222,3 +223,31 @@ def test_a_view_of_bytes_keeps_the_content_that_it_was_made_of() -> None:
     both = total + y.bitcast(uint8).sum()
     expected = np.array([1, 2], np.float32).view(np.uint8).sum() + np.array([2, 4], np.float32).view(np.uint8).sum()
     assert both.item() == expected
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int64", "float32", "float64"])
+@pytest.mark.parametrize("value", [0, 1, 2])
+def test_a_constant_that_is_a_result_too_stays_a_number_of_the_function(dtype: str, value: int) -> None:
+    x = Tensor(np.array([[4.0, 1.0], [1.0, 3.0]], np.float32))
+
+    def call(x: Tensor) -> tuple[Tensor, ...]:
+        constants = [Tensor.full(shape, value, dtype=dtype) for shape in ((), (1, 1))]
+        return (svod_tensor.fft.fft(x), svod_tensor.linalg.svdvals(x), *svod_tensor.linalg.eigh(x), *constants)
+
+    expected = [result.numpy() for result in call(x)]
+    assert expected[-1] == np.full((1, 1), value, dtype)
+    together = call(x)
+    Tensor.realize_batch(together)
+    for results in (together, svod_tensor.jit(call)(x)):
+        for result, wanted in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(result.numpy(), wanted)
+
+
+def test_a_constant_that_is_a_result_too_stays_the_count_and_the_start_of_a_loop() -> None:
+    def call(x: Tensor) -> tuple[Tensor, ...]:
+        start = Tensor.full((), 3, dtype="int64")
+        return svod_tensor.fori_loop(0, 3, lambda i, c: c + x.sum() + i, start), start, svod_tensor.fft.fft(x)
+
+    x = Tensor([1, 2])
+    for results in (call(x), svod_tensor.jit(call)(x)):
+        assert [result.tolist() for result in results] == [15, 3, [3 + 0j, -1 + 0j]]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import special, stats
 
+import svod_tensor as sv
+from svod_dtype import void
 from svod_ir import OperandError, ShapeError
 from svod_tensor import Generator, Tensor
 from svod_tensor.ops import distributions
@@ -265,3 +268,54 @@ def test_empty_and_single_shapes() -> None:
     assert Tensor.zeros(0, 2).categorical().tolist() == []
     assert Tensor.ones(2, 3).multinomial(0).shape == (2, 0)
     assert Tensor.ones(3).multinomial(0, replacement=True).shape == (0,)
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_weight_of_0_is_never_chosen(dtype: str, replacement: bool) -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.random((40, 301)) * (rng.random((40, 301)) < 0.1)
+    weights[:, 7], weights[3] = 1e-3, 0.0
+    weights[3, 300], weights[4] = 2.0, 0.0
+    weights[4, 0] = 0.5
+    n = 1 if not replacement else 2000
+    chosen = Tensor(weights, dtype=dtype).multinomial(n, replacement=replacement, seed=3).numpy()
+    assert (np.take_along_axis(weights, chosen, 1) > 0).all()
+    assert set(chosen[3]) == {300}
+    assert set(chosen[4]) == {0}
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [([1.0, -1.0], "the weight -1.0"), ([1.0, math.nan], "the weight nan"), ([1.0, math.inf], "the weight inf"),
+     ([[1.0, 1.0], [0.0, 0.0]], "0 weights that are not 0")],
+)  # fmt: skip
+def test_weights_that_are_known_are_checked(weights: list[Any], message: str, replacement: bool) -> None:
+    with pytest.raises(OperandError, match=message):
+        Tensor(weights).multinomial(1, replacement=replacement)
+
+
+def test_too_few_weights_are_checked_where_they_are_known() -> None:
+    with pytest.raises(OperandError, match="1 weights that are not 0"):
+        Tensor([0.0, 1.0, 0.0]).multinomial(2)
+    lazy = Tensor([0.0, 1.0, -3.0, math.nan]) * 2
+    for choose in (lambda w: w.multinomial(2, seed=1), sv.jit(lambda w: w.multinomial(2, seed=1))):
+        assert choose(Tensor([0.0, 1.0, -3.0, math.nan]) * 2).tolist() == [1, 4]
+    assert lazy.multinomial(3, replacement=True).tolist() == [1, 1, 1]
+    assert (Tensor([0.0, 0.0]) * 2).multinomial(2, replacement=True).tolist() == [2, 2]
+
+
+def test_samples_with_replacement_take_no_memory_for_each_weight() -> None:
+    weights = Tensor(np.random.default_rng(1).random(15_193), dtype="float32")
+    graph = weights.multinomial(4000, replacement=True, seed=1)
+    assert max(math.prod(n.shape) for n in graph.uop.toposort() if n.dtype is not void) <= 16_384
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_uniform_range_may_be_wider_than_the_largest_float(dtype: str) -> None:
+    largest = float(np.finfo(dtype).max)
+    for low, high in ((-largest, largest), (Tensor([-largest], dtype=dtype), Tensor([largest], dtype=dtype))):
+        x = Tensor.uniform(2000, low=low, high=high, seed=1, dtype=dtype).numpy().astype(np.float64) / largest
+        assert np.isfinite(x).all()
+        assert stats.kstest(x, stats.uniform(-1, 2).cdf).pvalue > LEAST

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from svod_ir import OperandError, ShapeError
+import svod_tensor as sv
+from svod_ir import BroadcastError, OperandError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor._variable import Variable
 from svod_tensor.engine.caches import SCHEDULES
@@ -157,7 +158,7 @@ def test_take_and_lookups_along_an_axis_agree_with_numpy(a):
     check(Tensor(a).take_along_axis(Tensor(order), 1), np.take_along_axis(a, order, 1))
     check(Tensor(a).gather(-1, Tensor(order[:2, :3, :2])), np.take_along_axis(a[:2, :3], order[:2, :3, :2], -1))
     with pytest.raises(ShapeError, match="larger than"):
-        Tensor(a).take_along_axis(Tensor(np.zeros((5, 1, 1), int)), 1)
+        Tensor(a).gather(1, Tensor(np.zeros((5, 1, 1), int)))
     with pytest.raises(ShapeError):
         Tensor(a).take_along_axis(Tensor([0]), 1)
     with pytest.raises(OperandError):
@@ -269,3 +270,31 @@ def test_numbers_that_are_not_plain_ints_are_other_indices() -> None:
     x = Tensor([[1, 2], [3, 4]]).realize()
     assert x[np.int64(1), 0].item() == 3
     assert x[1].tolist() == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("shape", "index_shape", "axis"),
+    [
+        ((3, 4), (1, 2), 1),
+        ((1, 4), (3, 2), 1),
+        ((3, 1, 5), (1, 4, 7), 2),
+        ((3, 4, 1), (1, 6, 5), 1),
+        ((2, 0), (1, 0), 1),
+    ],
+)
+def test_elements_along_an_axis_broadcast_on_the_others(rng, shape, index_shape, axis):
+    a = make_array(rng, shape, "float32")
+    indices = rng.integers(-max(shape[axis], 1), max(shape[axis], 1), index_shape)
+    expected = np.take_along_axis(a, indices, axis)
+    check(Tensor(a).take_along_axis(Tensor(indices), axis), expected)
+    check(sv.jit(lambda x, i: sv.take_along_axis(x, i, axis=axis))(Tensor(a), Tensor(indices)), expected)
+
+
+def test_a_gather_reads_the_first_slices_and_broadcasts_nothing():
+    x = Tensor([[1, 2], [3, 4]])
+    assert x.gather(1, Tensor([[1]])).tolist() == [[2]]
+    assert x.take_along_axis(Tensor([[1]]), 1).tolist() == [[2], [4]]
+    with pytest.raises(BroadcastError, match=r"\(3, 1\)"):
+        x.take_along_axis(Tensor([[0], [0], [0]]), 1)
+    with pytest.raises(ShapeError, match="gather"):
+        x.gather(1, Tensor([[0], [0], [0]]))

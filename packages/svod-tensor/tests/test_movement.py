@@ -297,6 +297,10 @@ def test_diagonals_become_matrices(rng, k):
     for shape in ((3,), (0,), (3, 4)):
         a = make_array(rng, shape, "float32")
         check(Tensor(a).diag(k), np.diag(a, k))
+    for dtype in ("bool", "int8", "uint64", "complex64", "float16"):
+        a = np.ones(3, dtype)
+        assert Tensor(a).diag(k).dtype is Tensor(a).dtype
+        np.testing.assert_array_equal(Tensor(a).diag(k).numpy(), np.diag(a, k))
     with pytest.raises(ShapeError, match="is no diagonal and no matrix"):
         Tensor(1.0).diag()
 

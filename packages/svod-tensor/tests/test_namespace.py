@@ -262,3 +262,15 @@ def test_what_is_made_from_an_array_keeps_its_elements(make, begin):
         array[:] = i
         results.append(make(array) * 2)
     assert [r[0].item() for r in results] == [0, 2, 4]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "bool"])
+def test_read_only_memory_goes_to_consumers_of_old_dlpack_as_a_copy(dtype):
+    array = np.arange(4).astype(Tensor.zeros(1, dtype=dtype).numpy().dtype)
+    array.flags.writeable = False
+    for x in (Tensor.from_numpy(array), Tensor(array)):
+        for options in ({}, {"max_version": (0, 8)}, {"max_version": (0, 8), "copy": True}):
+            assert "dltensor_versioned" not in repr(x.__dlpack__(**options))
+    assert "dltensor_versioned" in repr(Tensor.from_numpy(array).__dlpack__(max_version=(1, 0)))
+    with pytest.raises(CopyRequiredError, match="read-only"):
+        Tensor.from_numpy(array).__dlpack__(copy=False)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from svod_ir import OperandError, ShapeError
+from svod_ir import AxisError, OperandError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.testing import check, make_array
 
@@ -142,3 +142,17 @@ def test_a_query_that_may_look_nowhere_gives_zeros(rng):
     out = q.scaled_dot_product_attention(q, q, Tensor([[False, False], [True, True]]))
     assert out[0, 0].tolist() == [0.0] * 4
     assert np.isfinite(out.numpy()).all()
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((3, 0), 1), ((0, 3), 0), ((0,), 0), ((0, 3), 1)])
+def test_softmax_along_an_empty_axis_is_empty(shape, axis):
+    x = np.zeros(shape, np.float32)
+    check(Tensor(x).softmax(axis), x)
+    check(Tensor(x).log_softmax(axis), x)
+    with pytest.raises(AxisError):
+        Tensor(x).softmax(2)
+
+
+def test_batchnorm_needs_an_axis_of_channels():
+    with pytest.raises(ShapeError, match="channels"):
+        Tensor([1.0, 2.0]).batchnorm(Tensor([0.0]), Tensor([1.0]))

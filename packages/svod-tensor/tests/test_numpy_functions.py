@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+from scipy import special
 
-from svod_ir import OperandError
 from svod_tensor import Tensor, grad, jit
 from svod_tensor._numpy_functions import FUNCTIONS, UFUNCS
 from svod_tensor._numpy_libraries import LIBRARIES
@@ -106,17 +108,50 @@ def test_methods_of_functions_agree_with_numpy():
         check(found, expected)
 
 
-def test_what_has_no_counterpart_says_so():
+def test_what_has_no_counterpart_gives_arrays():
+    t, mask = Tensor(A), A > 0
+    for call in (
+        np.spacing, lambda x: special.ellipk(x * 0.01), lambda x: special.jv(1, x), lambda x: np.add.reduceat(x, [0, 1]),
+        lambda x: np.add.reduce(x, where=mask), lambda x: np.sum(x, initial=1), lambda x: np.sum(x, axis=0, where=mask),
+        lambda x: np.add(x, 1, out=np.zeros_like(A), where=mask), lambda x: np.max(x, initial=99.0),
+    ):  # fmt: skip
+        found = call(t)
+        assert not isinstance(found, Tensor)
+        np.testing.assert_array_equal(found, call(A))
+    target = Tensor(np.zeros_like(A))
+    assert np.add(t, 1, out=target, where=mask) is target
+    check(target, np.where(mask, A + 1, 0))
+    target = Tensor(np.zeros((2, 3)))
+    assert special.ellipk(t * 0.01, out=target) is target
+    np.testing.assert_allclose(target.numpy(), special.ellipk(A * 0.01), rtol=1e-6)
+
+
+def test_two_results_of_a_function_are_those_of_numpy():
+    x = np.float32([1.5, -2.25, 3.0, -0.0, math.inf, -math.inf, math.nan, -0.5])
+    for function in (np.modf, np.frexp):
+        for found, expected in zip(function(Tensor(x)), function(x), strict=True):
+            assert isinstance(found, Tensor)
+            is_finite = np.isfinite(x) | (function is np.modf)
+            np.testing.assert_array_equal(found.numpy()[is_finite], expected[is_finite])
+            if function is np.modf:
+                np.testing.assert_array_equal(np.signbit(found.numpy()), np.signbit(expected))
+
+
+@pytest.mark.parametrize("function", [np.add, np.multiply, np.maximum])
+def test_functions_at_repeated_indices_write_to_tensors_and_arrays(function):
+    index, values = [0, 1, 0], np.float32([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
+    expected, target, array = A.copy(), Tensor(A), A.copy()
+    function.at(expected, index, values)
+    view = target[0]
+    function.at(target, Tensor(index), Tensor(values))
+    function.at(array, Tensor(index), Tensor(values))
+    np.testing.assert_array_equal(target.numpy(), expected)
+    np.testing.assert_array_equal(array, expected)
+    np.testing.assert_array_equal(view.numpy(), expected[0])
+
+
+def test_functions_of_other_arrays_are_theirs():
     t = Tensor(A)
-    for call in (lambda: np.spacing(t), lambda: np.add.at(t, 0, 1), lambda: np.frexp(t)):
-        with pytest.raises(OperandError, match=r"numpy\..* takes arrays, not tensors\n  hint: x.numpy\(\)"):
-            call()
-    with pytest.raises(OperandError, match="not the argument where"):
-        np.add(t, 1, where=A > 0)
-    with pytest.raises(
-        OperandError, match=r"numpy\.sum takes what the method of tensors takes, not the argument initial"
-    ):
-        np.sum(t, initial=1)
 
     class Other:
         def __array_ufunc__(self, *_args, **_kwargs):

@@ -87,7 +87,7 @@ def test_the_first_of_equal_elements_and_of_nans_is_where_the_largest_is():
     values, places = x.max_pool2d(2, return_indices=True)
     np.testing.assert_array_equal(values.numpy(), [[[2.0, nan, low]]])
     assert places.tolist() == [[[0, 2, 4]]]
-    assert x.max_pool2d(1, padding=1, return_indices=True)[1].tolist() == [[[-1, 0, 1, 2, 3, 4, 5, -1]]]
+    assert x.max_pool2d(1, padding=[(1, 1)], return_indices=True)[1].tolist() == [[[-1, 0, 1, 2, 3, 4, 5, -1]]]
     least = np.iinfo(np.int8).min
     assert Tensor(np.array([[[least, least]]], np.int8)).max_pool2d(2, padding=1, return_indices=True)[1].tolist() == [
         [[0, 1]]
@@ -147,3 +147,12 @@ def test_windows_that_end_before_the_padding_does_count_what_they_have() -> None
     assert x.avg_pool2d(2, stride=2, padding=[(0, 1)], ceil_mode=True).tolist() == [[[0.5, 2.5]]]
     found = x.avg_pool2d(3, stride=2, padding=[(1, 2)], ceil_mode=True, count_include_pad=False)
     assert found.tolist() == [[[0.5, 2.0, 3.0]]]
+
+
+@pytest.mark.parametrize(("kernel", "padding", "dilation"), [(2, 2, 1), (3, 2, 1), ((2, 4), (1, 3), 1), (2, 3, 4)])
+def test_padding_of_more_than_half_a_window_is_refused(kernel, padding, dilation):
+    x = Tensor(np.ones((1, 1, 12, 12), np.float32))
+    for pool in (x.max_pool2d, x.avg_pool2d):
+        with pytest.raises(OperandError, match="half of a window"):
+            pool(kernel, padding=padding, dilation=dilation)
+    assert x.max_pool2d(2, padding=[(2, 2), (0, 0)]).shape == (1, 1, 8, 6)

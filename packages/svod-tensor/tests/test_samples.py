@@ -74,3 +74,10 @@ def test_convolutions_take_lines_alone():
         Tensor.zeros(2, 2).convolve([1.0])
     with pytest.raises(OperandError, match="'all' as mode"):
         Tensor([1.0]).correlate([1.0], "all")
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (2, 4), (3,), (1,), ()])
+@pytest.mark.parametrize("name", ["fweights", "aweights"])
+def test_covariances_need_a_weight_for_each_observation(name, shape):
+    with pytest.raises(ShapeError, match="a weight for each"):
+        Tensor(np.ones((2, 4), np.float32)).cov(**{name: Tensor(np.ones(shape, np.int64))})

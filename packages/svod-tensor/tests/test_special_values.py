@@ -113,8 +113,8 @@ def widen(array):
 
 
 def skip_quotients_beyond_53_bits(name, x, y):
-    """`%` and `//` say 0 for what is lost there."""
-    if name not in ("remainder", "fmod", "floor_divide") or x.dtype.kind != "f":
+    """The last bits of larger quotients are rounded in another way."""
+    if name != "floor_divide" or x.dtype.kind != "f":
         return np.ones(x.shape, bool)
     return ~(np.abs(widen(x) / widen(y)) >= 2.0**53) | np.isinf(x) | (y == 0)
 

@@ -122,8 +122,8 @@ def test_values_along_an_axis_are_put_where_they_are_taken(rng):
     np.put_along_axis(expected, indices, values, 1)
     check(Tensor(a).put_along_axis(Tensor(indices), Tensor(values), 1), expected)
     check(Tensor(a).scatter(1, Tensor(indices), Tensor(values)), expected)
-    part = Tensor(a).put_along_axis(Tensor(indices), Tensor(values), 1).put_along_axis(Tensor(indices[:1] % 3), 7, 0)
-    # Unlike numpy's, indices may be shorter on the other axes, as those of take_along_axis.
+    part = Tensor(a).put_along_axis(Tensor(indices), Tensor(values), 1).scatter(0, Tensor(indices[:1] % 3), 7)
+    # Indices of PyTorch's functions may be shorter on the other axes.
     for column, row in enumerate(indices[0] % 3):
         expected[row, column] = 7
     check(part, expected)
@@ -281,3 +281,28 @@ def test_the_lookup_of_whole_rows_has_one_number_for_each(rng):
     replaced = x.with_items(Tensor([4, 7, 4]), value)
     (lookup,) = (node for node in replaced.uop.toposort() if node.op is Op.CUSTOM_FUNCTION)
     assert lookup.shape == (50,)
+
+
+@pytest.mark.parametrize(("index_shape", "axis"), [((1, 2, 5), 1), ((3, 1, 1), 2), ((1, 1, 1), 0)])
+def test_values_along_an_axis_are_put_at_indices_that_broadcast(rng, index_shape, axis):
+    a = make_array(rng, (3, 4, 5), "float32")
+    line = rng.permutation(a.shape[axis])[: index_shape[axis]]
+    indices = np.broadcast_to(np.expand_dims(line, [i for i in range(3) if i != axis]), index_shape)
+    expected = a.copy()
+    np.put_along_axis(expected, indices, 7.0, axis)
+    check(Tensor(a).put_along_axis(Tensor(indices), 7.0, axis), expected)
+    part = Tensor(a).scatter(axis, Tensor(indices), 7.0).numpy()
+    assert (part == 7.0).sum() == indices.size
+    with pytest.raises(ShapeError, match="does not broadcast"):
+        Tensor(a).put_along_axis(Tensor(np.zeros((2, 4, 5), int)), 0.0, 1)
+
+
+def test_a_mask_says_where_to_add(rng):
+    a, mask = make_array(rng, (3, 4), "float32"), np.array([True, False, True])
+    expected = a.copy()
+    expected[mask] += 1
+    for index in (mask, mask.tolist(), Tensor(mask), Tensor(mask.astype(np.int8)) > 0):
+        check(Tensor(a).add_at(index, 1.0), expected)
+        check(Tensor(a).index_add(0, index, 1.0), expected)
+    expected[mask, 1:3] += 2
+    check(Tensor(a).add_at(mask, 1.0).add_at((Tensor(mask), slice(1, 3)), 2.0), expected)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Literal
 
 from svod_dtype.errors import UnknownDTypeError
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL_DTYPES", "COMPLEX_DTYPES", "FLOAT_DTYPES", "INTEGER_DTYPES", "DType", "Kind", "bfloat16", "bool_",
-    "cast_value", "complex64", "complex128", "find_dtype", "float8_e4m3", "float8_e5m2", "float16", "float32",
-    "float64", "index", "int8", "int16", "int32", "int64", "round_float", "to_dtype", "uint8", "uint16", "uint32",
-    "uint64", "void",
+    "cast_value", "complex64", "complex128", "default_complex", "default_float", "find_dtype", "float8_e4m3",
+    "float8_e5m2", "float16", "float32", "float64", "index", "int8", "int16", "int32", "int64", "process_default",
+    "round_float", "scoped_default", "to_dtype", "uint8", "uint16", "uint32", "uint64", "void",
 ]  # fmt: skip
 
 Kind = Literal["void", "bool", "uint", "int", "float", "complex", "index"]
@@ -293,10 +294,41 @@ def _find_numpy(given: object) -> DType | None:
     return found
 
 
+scoped_default: Final[ContextVar[DType | None]] = ContextVar("svod_default_dtype", default=None)
+"""The default of floats in this thread or task, None where it is that of the process."""
+process_default: Final[list[DType]] = []
+"""The default of floats that was set for the process, if one was."""
+
+
+def default_float() -> DType:
+    """The dtype of new floats.
+
+    Example:
+        >>> from svod_dtype import default_dtype, default_float
+        >>> with default_dtype("float64"):
+        ...     default_float()
+        float64
+    """
+    return scoped_default.get() or (process_default[0] if process_default else float32)
+
+
+def default_complex() -> DType:
+    """The dtype of new complex numbers: its parts have that of new floats, or at least 32 bits.
+
+    Example:
+        >>> from svod_dtype import default_complex, default_dtype
+        >>> with default_dtype("float64"):
+        ...     default_complex()
+        complex128
+    """
+    return complex128 if default_float() is float64 else complex64
+
+
 def to_dtype(given: object) -> DType:
     """Convert a DType, a name, a Python type (`complex`, `float`, `int`, `bool`) or a numpy dtype to a `DType`.
 
-    Python's `complex` gives complex64, `float` float32 and `int` int32, the defaults of new tensors. A name may be one that numpy
+    Python's `complex` gives complex64, `float` float32 and `int` int32, the defaults of new tensors unless `set_default_dtype`
+    sets another one. A name may be one that numpy
     has (`"f8"`, `"<i4"`, `"?"`); the order of bytes that it asks for is left out. `"i8"` and `"u8"` are errors: they count bits
     where `"i16"` does, and bytes to numpy.
 
@@ -306,13 +338,13 @@ def to_dtype(given: object) -> DType:
     if isinstance(given, DType):
         return given
     if given is float:
-        return float32
+        return default_float()
     if given is int:
         return int32
     if given is bool:
         return bool_
     if given is complex:
-        return complex64
+        return default_complex()
     if isinstance(given, str):
         if given in _AMBIGUOUS:
             raise UnknownDTypeError(given=given, meanings=tuple(d.name for d in _AMBIGUOUS[given]))

@@ -15,6 +15,8 @@ from svod_dtype._dtype import (
     bool_,
     complex64,
     complex128,
+    default_complex,
+    default_float,
     float8_e4m3,
     float8_e5m2,
     float16,
@@ -88,8 +90,8 @@ def promote_with_scalar(dtype: DType, scalar: complex) -> DType:
     if isinstance(scalar, int):
         return int32 if dtype is bool_ else dtype
     if isinstance(scalar, float):
-        return dtype if dtype.is_inexact else float32
-    return promote_types(dtype, complex64)
+        return dtype if dtype.is_inexact else default_float()
+    return promote_types(dtype, complex64 if dtype.is_inexact else default_complex())
 
 
 def result_type(*operands: object) -> DType:

@@ -13,7 +13,15 @@ from __future__ import annotations
 
 import pickle
 
-__all__ = ["DeviceNameError", "InternalError", "PromotionError", "SvodError", "UnknownDTypeError", "UserError"]
+__all__ = [
+    "DefaultDTypeError",
+    "DeviceNameError",
+    "InternalError",
+    "PromotionError",
+    "SvodError",
+    "UnknownDTypeError",
+    "UserError",
+]
 
 
 class SvodError(Exception):
@@ -60,6 +68,17 @@ class UserError(SvodError):
 
 class InternalError(SvodError):
     """A broken invariant: a bug in svod or in a plugin, never the user's mistake."""
+
+
+class DefaultDTypeError(UserError, TypeError):
+    """A dtype that cannot be the default of floats."""
+
+    def __init__(self, *, dtype: object) -> None:
+        self.dtype = dtype
+        super().__init__(
+            f"{dtype} cannot be the default of floats: it is none of floats of 16, 32 or 64 bits",
+            hint='write set_default_dtype("float64")',
+        )
 
 
 class UnknownDTypeError(UserError, TypeError):

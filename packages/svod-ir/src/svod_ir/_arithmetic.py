@@ -300,6 +300,6 @@ _FLOAT: Final[dict[Op, Callable[..., Values]]] = {
     Op.COS: np.cos, Op.TAN: np.tan, Op.TANH: np.tanh, Op.EXPM1: np.expm1, Op.LOG1P: np.log1p, Op.SINH: np.sinh,
     Op.COSH: np.cosh, Op.ERF: _each(math.erf), Op.TRUNC: np.trunc, Op.FLOOR: np.floor,
     Op.CEIL: np.ceil, Op.ROUND: np.rint, Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply,
-    Op.FDIV: np.divide, Op.POW: _float_power,
+    Op.FDIV: np.divide, Op.FMOD: np.fmod, Op.POW: _float_power,
     Op.MAX: lambda x, y: _extreme(x, y, np.maximum), Op.MIN: lambda x, y: _extreme(x, y, np.minimum),
 }  # fmt: skip

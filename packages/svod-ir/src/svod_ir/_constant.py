@@ -103,6 +103,8 @@ def _float(op: Op, operands: tuple[Value, ...]) -> float | None:
             return x - y
         case Op.MUL:
             return x * y
+        case Op.FMOD:
+            return math.nan if math.isinf(x) or y == 0.0 else math.fmod(x, y)
         case Op.FDIV | Op.RECIPROCAL:
             numerator, denominator = (x, y) if op is Op.FDIV else (1.0, x)
             if denominator != 0.0:

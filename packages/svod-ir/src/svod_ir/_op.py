@@ -26,7 +26,7 @@ class Op(Enum):
     ERF = auto(); TRUNC = auto(); FLOOR = auto(); CEIL = auto(); ROUND = auto(); CAST = auto(); BITCAST = auto()  # noqa: E702
     # binary
     ADD = auto(); SUB = auto(); MUL = auto(); IDIV = auto(); MOD = auto(); CDIV = auto(); CMOD = auto(); FDIV = auto()  # noqa: E702
-    POW = auto(); MAX = auto(); MIN = auto(); LT = auto(); LE = auto(); EQ = auto(); NE = auto()  # noqa: E702
+    FMOD = auto(); POW = auto(); MAX = auto(); MIN = auto(); LT = auto(); LE = auto(); EQ = auto(); NE = auto()  # noqa: E702
     AND = auto(); OR = auto(); XOR = auto(); SHL = auto(); SHR = auto(); THREEFRY = auto()  # noqa: E702
     # complex numbers
     COMPLEX = auto(); REAL = auto(); IMAG = auto(); AS_COMPLEX = auto(); AS_REAL = auto()  # noqa: E702

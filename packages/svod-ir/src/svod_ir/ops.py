@@ -9,6 +9,7 @@ Conventions that hold everywhere:
 - Integer `IDIV` and `MOD` round toward negative infinity (`x == (x // y) * y + x % y`, the sign of
   `x % y` is that of `y`); `CDIV` and `CMOD` truncate and exist only after late lowering. A division
   by zero gives 0, its remainder 0; `min // -1` wraps to `min`.
+- `FMOD` is the exact remainder of a quotient rounded toward 0, with the sign of the left operand, as `fmod` of C.
 - `MAX` and `MIN` of floats give NaN where either side is NaN.
 - A 0-d operand of an elementwise op stands for that value at every element.
 - A complex dtype stands in graphs of tensors alone, and in no memory: its values lie there as pairs of floats, the real part
@@ -179,6 +180,7 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.CDIV: _BINARY._replace(takes="integer", is_common=True, instructions=12, is_proved=True),
     Op.CMOD: _BINARY._replace(takes="integer", is_common=True, instructions=14, is_proved=True),
     Op.FDIV: _BINARY._replace(takes="float", is_common=True, instructions=6, recompute_cost=4, infix="/"),
+    Op.FMOD: _BINARY._replace(takes="float", instructions=16, recompute_cost=10),
     Op.POW: _BINARY._replace(is_function=True, instructions=45, recompute_cost=30, infix="**", is_proved=True),
     Op.MAX: _JOIN._replace(identity="least", instructions=2),
     Op.MIN: _JOIN._replace(identity="largest", instructions=2),

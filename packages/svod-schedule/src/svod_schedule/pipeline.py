@@ -263,7 +263,7 @@ _LOWER: Final = (
     Pass("place-launch-axes", lambda g, c: place_launch_axes(g, c.target), "replaces parallel axes by the indices of the launch", "lowering", after=("accumulate",)),
     Pass("add-loads", lambda g, _: add_loads(g), "makes each read of memory a LOAD", "lowering", after=("accumulate",)),
     # Whether a vector has a rare argument is known once there are vectors; the branch is a loop, whose end is an index.
-    Pass("branch-rare", lambda g, c: branch_rare(g, c.target), "computes what rare arguments need in loops of at most one iteration", "lowering", after=("add-loads",)),
+    Pass("branch-rare", lambda g, c: branch_rare(g, c.target), "computes what rare arguments need in loops that repeat for these only", "lowering", after=("add-loads",)),
     Pass("type-indices", lambda g, _: type_indices(g), "gives indices 32 or 64 bits", "lowering", after=("add-loads",)),
     # Divisions of indices need a width before they can become shifts and multiplications.
     Pass("decompose", lambda g, c: decompose(g, c.target), "replaces ops that the target lacks or that are slow", "lowered", after=("type-indices", "decompose-math", "branch-rare")),

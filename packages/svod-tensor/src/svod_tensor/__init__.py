@@ -20,15 +20,18 @@ from svod_dtype import (
     bool_,
     complex64,
     complex128,
+    default_dtype,
     float8_e4m3,
     float8_e5m2,
     float16,
     float32,
     float64,
+    get_default_dtype,
     int8,
     int16,
     int32,
     int64,
+    set_default_dtype,
     uint8,
     uint16,
     uint32,
@@ -40,7 +43,7 @@ from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from svod_tensor import fft, linalg
+    from svod_tensor import fft, linalg, special
     from svod_tensor._generator import Generator, default_generator, manual_seed
     from svod_tensor._origins import is_tracking_origins, scope, track_origins
     from svod_tensor._safetensors import load_safetensors, read_safetensors_metadata, save_safetensors
@@ -305,35 +308,36 @@ __all__ = [
     "clip", "complex64", "complex128", "concat", "cond", "conj", "conjugate", "conv2d", "conv_transpose2d",
     "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov",
     "cumargmax", "cumargmin", "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum",
-    "custom_function", "custom_gradient", "default_generator", "deg2rad", "degrees", "depend_on", "diag",
-    "diagonal", "diff", "digamma", "digitize", "divide", "dot", "e", "elu", "embedding", "empty",
-    "empty_like", "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2", "expand_dims", "expm1", "eye",
-    "fft", "finfo", "flatten", "flip", "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "floor",
-    "floor_divide", "fmax", "fmin", "fmod", "fold", "fori_loop", "frexp", "from_dlpack", "full", "full_like",
-    "gamma", "gather", "gcd", "gelu", "glu", "grad", "greater", "greater_equal", "grid_sample", "gru",
-    "hardsigmoid", "hardswish", "heaviside", "hessian", "histogram", "hypot", "i0", "i0e", "i1", "i1e",
-    "iinfo", "imag", "index_add", "inf", "int8", "int16", "int32", "int64", "interp", "interpolate",
-    "intersect1d", "invert", "is_tracking_origins", "isclose", "isdtype", "isfinite", "isin", "isinf",
-    "isnan", "j0", "j1", "jacobian", "jit", "jvp", "kron", "lcm", "ldexp", "leaky_relu", "left_shift", "lerp",
-    "less", "less_equal", "lgamma", "linalg", "linspace", "load_safetensors", "log", "log1p", "log2", "log10",
-    "log_ndtr", "log_softmax", "logaddexp", "logcumsumexp", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "logit", "logsumexp", "lstm", "manual_seed", "masked_fill", "masked_select", "matmul",
-    "matrix_transpose", "max", "max_pool2d", "maximum", "mean", "median", "meshgrid", "min", "minimum",
-    "mish", "mod", "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax", "nanargmin", "nancumprod",
-    "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile",
-    "nanstd", "nansum", "nanvar", "ndtr", "ndtri", "negative", "newaxis", "nextafter", "nonzero", "not_equal",
-    "observe_attributes", "one_hot", "ones", "ones_like", "outer", "pad", "percentile", "permute_dims", "pi",
-    "polyval", "positive", "pow", "power", "prod", "quantile", "rad2deg", "radians", "ravel",
-    "read_safetensors_metadata", "real", "reciprocal", "register_custom_function", "register_pytree_node",
-    "relu", "relu6", "remainder", "repeat", "repeat_interleave", "reshape", "result_type", "right_shift",
-    "rint", "rnn", "roll", "round", "rsqrt", "save_safetensors", "scan", "scatter", "scatter_add",
-    "scatter_reduce", "scope", "searchsorted", "selu", "setdiff1d", "setxor1d", "sigmoid", "sign", "signbit",
-    "silu", "sin", "sinc", "sinh", "softmax", "softplus", "softsign", "sort", "split", "sqrt", "square",
-    "squeeze", "stack", "std", "subtract", "sum", "swish", "switch", "take", "take_along_axis", "tan", "tanh",
-    "tensordot", "tile", "topk", "trace", "track_origins", "transpose", "trapezoid", "tril", "triu",
-    "true_divide", "trunc", "uint8", "uint16", "uint32", "uint64", "unfold", "union1d", "unique_all",
-    "unique_counts", "unique_inverse", "unique_values", "unstack", "value_and_grad", "var", "vecdot", "vjp",
-    "where", "while_loop", "xlogy", "zeros", "zeros_like", "zeta",
+    "custom_function", "custom_gradient", "default_dtype", "default_generator", "deg2rad", "degrees",
+    "depend_on", "diag", "diagonal", "diff", "digamma", "digitize", "divide", "dot", "e", "elu", "embedding",
+    "empty", "empty_like", "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2", "expand_dims", "expm1",
+    "eye", "fft", "finfo", "flatten", "flip", "float8_e4m3", "float8_e5m2", "float16", "float32", "float64",
+    "floor", "floor_divide", "fmax", "fmin", "fmod", "fold", "fori_loop", "frexp", "from_dlpack", "full",
+    "full_like", "gamma", "gather", "gcd", "gelu", "get_default_dtype", "glu", "grad", "greater",
+    "greater_equal", "grid_sample", "gru", "hardsigmoid", "hardswish", "heaviside", "hessian", "histogram",
+    "hypot", "i0", "i0e", "i1", "i1e", "iinfo", "imag", "index_add", "inf", "int8", "int16", "int32", "int64",
+    "interp", "interpolate", "intersect1d", "invert", "is_tracking_origins", "isclose", "isdtype", "isfinite",
+    "isin", "isinf", "isnan", "j0", "j1", "jacobian", "jit", "jvp", "kron", "lcm", "ldexp", "leaky_relu",
+    "left_shift", "lerp", "less", "less_equal", "lgamma", "linalg", "linspace", "load_safetensors", "log",
+    "log1p", "log2", "log10", "log_ndtr", "log_softmax", "logaddexp", "logcumsumexp", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "logit", "logsumexp", "lstm", "manual_seed", "masked_fill",
+    "masked_select", "matmul", "matrix_transpose", "max", "max_pool2d", "maximum", "mean", "median",
+    "meshgrid", "min", "minimum", "mish", "mod", "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax",
+    "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile",
+    "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "ndtr", "ndtri", "negative", "newaxis",
+    "nextafter", "nonzero", "not_equal", "observe_attributes", "one_hot", "ones", "ones_like", "outer", "pad",
+    "percentile", "permute_dims", "pi", "polyval", "positive", "pow", "power", "prod", "quantile", "rad2deg",
+    "radians", "ravel", "read_safetensors_metadata", "real", "reciprocal", "register_custom_function",
+    "register_pytree_node", "relu", "relu6", "remainder", "repeat", "repeat_interleave", "reshape",
+    "result_type", "right_shift", "rint", "rnn", "roll", "round", "rsqrt", "save_safetensors", "scan",
+    "scatter", "scatter_add", "scatter_reduce", "scope", "searchsorted", "selu", "set_default_dtype",
+    "setdiff1d", "setxor1d", "sigmoid", "sign", "signbit", "silu", "sin", "sinc", "sinh", "softmax",
+    "softplus", "softsign", "sort", "special", "split", "sqrt", "square", "squeeze", "stack", "std",
+    "subtract", "sum", "swish", "switch", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile",
+    "topk", "trace", "track_origins", "transpose", "trapezoid", "tril", "triu", "true_divide", "trunc",
+    "uint8", "uint16", "uint32", "uint64", "unfold", "union1d", "unique_all", "unique_counts",
+    "unique_inverse", "unique_values", "unstack", "value_and_grad", "var", "vecdot", "vjp", "where",
+    "while_loop", "xlogy", "zeros", "zeros_like", "zeta",
 ]  # fmt: skip
 
 # Constants of the standard, and its name of the dtype.
@@ -384,7 +388,7 @@ _LAZY = {
     "while_loop": "loops.fori",
 }
 
-_EXTENSIONS = ("fft", "linalg")
+_EXTENSIONS = ("fft", "linalg", "special")
 """Modules that are names of this one."""
 
 

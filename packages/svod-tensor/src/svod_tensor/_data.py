@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Protocol, SupportsFloat, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Protocol, SupportsFloat, TypeAlias, cast
 
-from svod_dtype import DType, bool_, complex64, float32, int32, int64, result_type, to_dtype, uint8, uint64
+from svod_dtype import DType, bool_, default_complex, default_float, int32, int64, result_type, to_dtype, uint8, uint64
 from svod_ir import Op, OperandError, SInt, UOp, make_as_complex, make_concat, make_empty, make_reshape
 from svod_ir.placement import check_devices, is_file
 from svod_ir.sizes import max_size
@@ -31,6 +31,8 @@ __all__ = [
 ]  # fmt: skip
 
 Scalar: TypeAlias = bool | int | float | complex
+
+_PYTHON_NUMBERS: Final = frozenset({bool, int, float, complex})
 
 
 def make_node(data: object, dtype: DType | None) -> UOp:
@@ -145,11 +147,16 @@ def _is_on_disk(memory: UOp) -> bool:
 
 
 def _scalar_dtype(value: Scalar) -> DType:
+    if type(value) not in _PYTHON_NUMBERS:
+        # numpy's float64 and complex128 are subclasses of Python's numbers, and say their dtype.
+        own: object = getattr(value, "dtype", None)
+        if own is not None:
+            return to_dtype(own)
     if isinstance(value, bool):
         return bool_
     if isinstance(value, int):
         return default_int_dtype(value, value)
-    return float32 if isinstance(value, float) else complex64
+    return default_float() if isinstance(value, float) else default_complex()
 
 
 def default_int_dtype(low: int, high: int) -> DType:
@@ -173,9 +180,9 @@ def _from_nested(data: Sequence[object], dtype: DType | None) -> UOp:
 def _common_dtype(numbers: Sequence[Scalar]) -> DType:
     kinds = set(map(type, numbers))
     if complex in kinds:
-        return complex64
+        return default_complex()
     if float in kinds or not kinds:
-        return float32
+        return default_float()
     integers = [int(number) for number in numbers if not isinstance(number, complex)]
     return bool_ if kinds == {bool} else default_int_dtype(min(integers), max(integers))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from svod_dtype import DType, bfloat16, float8_e4m3, float8_e5m2
 from svod_ir import OperandError
+from svod_tensor.errors import CopyRequiredError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,6 +57,14 @@ class _Words:
 def make_capsule(array: NDArray[np.generic], dtype: DType, **options: Any) -> object:
     """A capsule with the memory of `array`, whose elements are of `dtype`; the options are those of `__dlpack__`."""
     types = {narrow: code for code, narrow in _NARROW.items()}
+    version = options.get("max_version")
+    if not array.flags.writeable and (version is None or version[0] < 1):
+        # Before version 1, DLPack cannot say that memory is read-only.
+        if options.get("copy") is False:
+            raise CopyRequiredError(
+                operation="__dlpack__", problem="the elements are read-only, which DLPack 0 cannot say"
+            )
+        array = array.copy()
     if dtype not in types:
         return array.__dlpack__(**options)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
     # numpy makes the capsule, for integers of the same size, and keeps the memory; what they are is said in it afterwards.

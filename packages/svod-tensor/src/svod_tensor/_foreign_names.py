@@ -69,7 +69,7 @@ _NAMES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("bmm", "mm", "mv"), "write matmul(x, y)"), "array_split": "write x.chunk(n)",
     "gradient": "slopes between neighbours are central_differences(x), derivatives svod_tensor.grad(f)(x)",
     "vectorize": "operations take whole tensors; a function of numpy's arrays is called by custom_function",
-    "is_tensor": "write isinstance(x, Tensor)", "set_default_dtype": "write dtype=... where a tensor is made",
+    "is_tensor": "write isinstance(x, Tensor)",
     "float": "write float32", "double": "write float64", "half": "write float16",
     "int": "write int32", "long": "write int64",
 }  # fmt: skip

@@ -1,7 +1,8 @@
 """numpy's functions on tensors: those that have a counterpart build a graph, as its method does.
 
 `numpy.sin(x)`, `numpy.add(array, x)` and `array + x` come here by `__array_ufunc__`, `numpy.mean(x, axis=0)` by `__array_function__`.
-What numpy fills for the caller (`out=array`) is computed.
+What numpy fills for the caller (`out=array`) is computed. A function, a method of a ufunc or an argument without a counterpart
+reads the values, and numpy computes arrays.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ UFUNCS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 """A function of numpy on elements, and the method that computes it."""
 
+_OF_TWO_RESULTS: Final = frozenset({"divmod", "modf", "frexp"})
+_COMPUTED_BY_NUMPY: Final = ("where", "initial")
+"""Arguments that methods of tensors do not take."""
+
 _REDUCTIONS: Final = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any",
 }  # fmt: skip
@@ -53,7 +58,7 @@ _OF_FLOATS: Final = frozenset({"div", "atan2", "copysign", "hypot", "logaddexp",
 
 
 def call_ufunc(owner: Theme, ufunc: np.ufunc, how: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
-    """What `__array_ufunc__` gives.
+    """The result of `__array_ufunc__`: an array of numpy, or several, where there is no counterpart, which reads values.
 
     Args:
         owner: a tensor among the operands.
@@ -61,15 +66,14 @@ def call_ufunc(owner: Theme, ufunc: np.ufunc, how: str, inputs: Sequence[Any], k
         how: `"__call__"`, or the method of the function that was called.
         inputs: its operands.
         kwargs: its other arguments.
-
-    Raises:
-        OperandError: if there is no counterpart, or an argument that it does not take.
     """
     name = ufunc.__name__
     given = dict(kwargs)
     outs = cast("tuple[object, ...]", given.pop("out", ()))
     if any(_has_its_own(value) for value in (*inputs, *outs)):
         return NotImplemented
+    if not _has_counterpart(ufunc, how, given):
+        return _compute_arrays(ufunc, how, inputs, outs, given)
     dtype = given.pop("dtype", None)
     if dtype is not None:
         inputs = [value if is_scalar(value) else _wrap(owner, value).cast(dtype) for value in inputs]
@@ -82,24 +86,71 @@ def call_ufunc(owner: Theme, ufunc: np.ufunc, how: str, inputs: Sequence[Any], k
 def _compute(
     owner: Theme, name: str, how: str, inputs: Sequence[Any], given: dict[str, Any]
 ) -> Theme | tuple[Theme, ...]:
-    shown = f"numpy.{name}" if how == "__call__" else f"numpy.{name}.{how}"
     method = UFUNCS.get(name)
     if how == "reduce" and name in _REDUCTIONS:
         axis = given.pop("axis", 0)
-        return _call(shown, getattr(_wrap(owner, inputs[0]), _REDUCTIONS[name]), (axis,), given)
+        return _call(getattr(_wrap(owner, inputs[0]), _REDUCTIONS[name]), (axis,), given)
     if how == "accumulate" and name in _SCANS:
-        return _call(shown, getattr(_wrap(owner, inputs[0]), _SCANS[name]), (given.pop("axis", 0),), given)
+        return _call(getattr(_wrap(owner, inputs[0]), _SCANS[name]), (given.pop("axis", 0),), given)
     if how == "outer" and method is not None:
         left, right = (_wrap(owner, value) for value in inputs)
         inputs = left.reshape((*left.shape, *(1,) * right.ndim)), right
-    elif how != "__call__" or (method is None and name != "divmod"):
-        raise OperandError(
-            operation=shown, found="tensors", expected="arrays", hint="x.numpy() is an array with the values, read now"
-        )
     if name == "divmod":
-        return _call(shown, _bind(owner, "floor_divide", inputs), (), given), _bind(owner, "remainder", inputs)()
+        return _call(_bind(owner, "floor_divide", inputs), (), given), _bind(owner, "remainder", inputs)()
+    if name == "modf":
+        return _split(_wrap(owner, inputs[0]))
+    if name == "frexp":
+        return cast("Any", _wrap(owner, inputs[0])).frexp()
     assert method is not None
-    return _call(shown, _bind(owner, method, inputs), (), given)
+    return _call(_bind(owner, method, inputs), (), given)
+
+
+def _has_counterpart(ufunc: np.ufunc, how: str, given: Mapping[str, Any]) -> bool:
+    name = ufunc.__name__
+    if any(n in given and not _is_default(n, given[n]) for n in _COMPUTED_BY_NUMPY):
+        return False
+    match how:
+        case "__call__":
+            return name in UFUNCS or name in _OF_TWO_RESULTS
+        case "reduce":
+            return name in _REDUCTIONS
+        case "accumulate":
+            return name in _SCANS
+        case _:
+            return how == "outer" and name in UFUNCS
+
+
+def _compute_arrays(
+    ufunc: np.ufunc, how: str, inputs: Sequence[Any], outs: Sequence[object], given: Mapping[str, Any]
+) -> object:
+    """What numpy computes of the values; tensors that it should write to are assigned to."""
+    if how == "at":
+        target, *others = inputs
+        array = _read(target).copy() if isinstance(target, Theme) else target
+        ufunc.at(array, *(cast("Any", _to_array(value)) for value in others))
+        if isinstance(target, Theme):
+            cast("Any", target)[...] = array
+        return None
+    named = {name: _to_array(value) for name, value in given.items()}
+    if any(out is not None for out in outs):
+        named["out"] = tuple(_read(out).copy() if isinstance(out, Theme) else out for out in outs)
+    result = getattr(ufunc, how)(*map(_to_array, inputs), **named)
+    if not any(isinstance(out, Theme) for out in outs):
+        return result
+    results = cast("tuple[object, ...]", result if isinstance(result, tuple) else (result,))
+    for out, array in zip(outs, results, strict=True):
+        if isinstance(out, Theme):
+            cast("Any", out)[...] = array
+    filled = tuple(array if out is None else out for out, array in zip(outs, results, strict=True))
+    return filled if isinstance(result, tuple) else filled[0]
+
+
+def _split(x: Theme) -> tuple[Theme, Theme]:
+    """Fractions and integers of `modf`, both with the sign of `x`."""
+    x = x._to_float()  # pyright: ignore[reportPrivateUsage]
+    whole = cast("Any", x).trunc()
+    fraction = whole.eq(x).where(0.0, x.sub(whole)).copysign(x)
+    return fraction, whole
 
 
 def _bind(owner: Theme, method: str, inputs: Sequence[Any]) -> Callable[..., Theme]:
@@ -117,13 +168,10 @@ def _bind(owner: Theme, method: str, inputs: Sequence[Any]) -> Callable[..., The
     return partial(getattr(first, method), *others)
 
 
-def _call(shown: str, function: Callable[..., Theme], args: Sequence[Any], given: Mapping[str, Any]) -> Theme:
+def _call(function: Callable[..., Theme], args: Sequence[Any], given: Mapping[str, Any]) -> Theme:
     # These say how numpy makes its array.
     ignored = {"casting", "order", "subok", "signature", "copy"}
     kwargs = {name: value for name, value in given.items() if name not in ignored and not _is_default(name, value)}
-    for name in ("where", "initial"):
-        if name in kwargs:
-            _refuse(shown, name)
     return function(*args, **kwargs)
 
 
@@ -197,7 +245,8 @@ def call_function(
     except TypeError:
         known = list(signature(counterpart).parameters)
         surplus = next((n for n in given if n not in known), None)
-        if surplus is None:
+        if surplus is None or surplus in _COMPUTED_BY_NUMPY:
+            given |= {} if out is None else {"out": out}
             return function(*map(_to_array, args), **{n: _to_array(value) for n, value in kwargs.items()})
         _refuse(f"numpy.{name}", surplus)
         raise

@@ -117,6 +117,14 @@ def _list_quotient(node: UOp) -> list[Callable[[], _Partial]]:
     ]
 
 
+def _list_remainder(node: UOp) -> list[Callable[[], _Partial]]:
+    x, y = node.src
+    return [
+        lambda: _Partial(_number(x, 1), is_safe=True),
+        lambda: _Partial(make_alu(Op.NEG, make_alu(Op.TRUNC, make_alu(Op.FDIV, x, y)))),
+    ]
+
+
 def _list_power(node: UOp) -> list[Callable[[], _Partial]]:
     base, exponent = node.src
     zero, one = _number(base, 0), _number(base, 1)
@@ -190,6 +198,7 @@ OPERATORS: Final[dict[Op, Derivative]] = {
     Op.SUB: _SUM,
     Op.MUL: _make(_list_product),
     Op.FDIV: _make(_list_quotient),
+    Op.FMOD: _make(_list_remainder),
     Op.POW: _make(_list_power),
     Op.MAX: _make(_list_choice),
     Op.MIN: _make(_list_choice),

@@ -32,8 +32,11 @@ def cosine_similarity(x: Tensor, y: Tensor, *, axis: int = 1, eps: float = 1e-8)
         >>> cosine_similarity(Tensor([[1.0, 0.0], [3.0, 4.0]]), Tensor([[2.0, 0.0], [4.0, -3.0]])).tolist()
         [1.0, 0.0]
     """
-    lengths = _get_length(x, axis, eps).mul(_get_length(y, axis, eps))
-    return x.mul(y).sum(axis).div(lengths)
+    product = x.mul(y).sum(axis)
+    if x.ndim != y.ndim or x.shape[axis] != y.shape[axis]:
+        # Elements that repeat along the axis count each time, and `axis` is one of the common shape.
+        x, y = Tensor.broadcast_arrays(x, y)
+    return product.div(_get_length(x, axis, eps).mul(_get_length(y, axis, eps)))
 
 
 @rounds_once

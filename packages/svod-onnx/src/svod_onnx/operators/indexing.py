@@ -52,7 +52,7 @@ def gather(node: Call, x: Tensor, indices: Value, *, axis: int = 0) -> Tensor:
 
 @operator("GatherElements")
 def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
-    return x.take_along_axis(indices, axis)
+    return x.gather(axis, indices)
 
 
 @operator("GatherND")

@@ -7,9 +7,9 @@ before → after, for the sine of a vector, whose huge arguments take several ti
                 loop of any (0 or 1) iterations: STORE(y, WHERE(|x| > limit, the sine of huge arguments, LOAD(y)))
                 LOAD(AFTER(y, END))
 
-The argument goes through a register too: read in the loop, it keeps what depends on it there. For a target with `shared_ops`
-the sine of huge arguments stays a SIN, which the renderer writes as a call: the function's code, several hundred nodes for each
-use, exists once per kernel. A kernel of 50 sines compiles in a fifth of the time.
+FMOD is a loop likewise (`float_remainder`). The argument goes through a register too: read in the loop, it keeps what depends
+on it there. For a target with `shared_ops` the sine of huge arguments stays a SIN, which the renderer writes as a call: the
+function's code, several hundred nodes for each use, exists once per kernel. A kernel of 50 sines compiles in a fifth of the time.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from functools import lru_cache
 from svod_dtype import DType, float32, float64, index
 from svod_ir import AxisType, FreshIds, Op, Target, UOp
 from svod_schedule.lower.decompose import decompose
+from svod_schedule.lower.float_remainder import write_remainder
 from svod_schedule.lower.transcendental import RARE
 
 __all__ = ["branch_rare", "define_rare"]
@@ -28,7 +29,7 @@ _ZERO = UOp.const(index, 0)
 
 def branch_rare(sink: UOp, target: Target) -> UOp:
     """`sink` without the functions that have rare cases, where the target lacks them."""
-    ops = [op for op in RARE if op not in target.native_ops]
+    ops = [op for op in (*RARE, Op.FMOD) if op not in target.native_ops]
     found = [n for n in sink.iter_ops(*ops) if n.dtype.scalar in (float32, float64)]
     if not found:
         return sink
@@ -37,7 +38,9 @@ def branch_rare(sink: UOp, target: Target) -> UOp:
     rare = frozenset(found)
     for node in sink.toposort():
         operands = tuple(done[s] for s in node.src)
-        if node in rare:
+        if node in rare and node.op is Op.FMOD:
+            done[node] = write_remainder(operands[0], operands[1], fresh, has_fma=target.has_fma)
+        elif node in rare:
             done[node] = _branch(node.op, operands[0], fresh, target)
         else:
             done[node] = node.with_src(operands)

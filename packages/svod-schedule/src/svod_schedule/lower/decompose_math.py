@@ -8,7 +8,7 @@ before → after:
 from __future__ import annotations
 
 from svod_dtype import float16, float32
-from svod_ir import Target, UOp
+from svod_ir import Op, Target, UOp
 from svod_schedule.lower.transcendental import RARE, TRANSCENDENTAL, decompose_transcendental
 
 __all__ = ["decompose_math"]
@@ -19,10 +19,11 @@ def decompose_math(sink: UOp, target: Target) -> UOp:
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
         new = node.with_images(done)
-        if node.op in RARE and node.op not in target.native_ops and node.dtype.scalar is float16:
+        is_loop = node.op in RARE or node.op is Op.FMOD
+        if is_loop and node.op not in target.native_ops and node.dtype.scalar is float16:
             # What branch-rare writes as loops is computed in float32.
-            wide = new.source.cast(float32)
-            new = UOp(node.op, wide.dtype, (wide,)).cast(float16)
+            wide = tuple(operand.cast(float32) for operand in new.src)
+            new = UOp(node.op, wide[0].dtype, wide).cast(float16)
         elif node.op in TRANSCENDENTAL and node.op not in RARE:
             new = decompose_transcendental(new, target) or new
         done[node] = new

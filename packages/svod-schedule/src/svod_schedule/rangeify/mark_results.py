@@ -9,23 +9,29 @@ of the same value reads the stored one. So does what is copied to another device
 A result that is a RESHAPE is stored below it, where its elements stand in the same order. A LATER is one of what is stored:
 
     LATER(RESHAPE(ADD(x, y)), z)      RESHAPE(LATER(CONTIGUOUS(ADD(x, y)), z))
+
+A result that is computed from constants and variables only is stored for the SINK, and its other readers keep the
+expression: it may be a size, a trip count or a number of a custom function, which are evaluated and never loaded.
+
+    SINK(3, CUSTOM_FUNCTION(x, 3))    SINK(CONTIGUOUS(3), CUSTOM_FUNCTION(x, 3))
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from svod_ir import Op, UOp
-from svod_ir.ops import MARKS, MEMORY, MOVEMENT
+from svod_ir import Op, UOp, make_reshape
+from svod_ir.ops import ELEMENTWISE, MARKS, MEMORY, MOVEMENT
 from svod_ir.origins import make_images
 from svod_ir.placement import is_file
-from svod_schedule.rangeify.place import get_read_whole, is_always_stored, is_transfer
+from svod_schedule.rangeify.place import get_read_whole, is_always_stored, is_transfer, list_positions_read_whole
 
 __all__ = ["mark_results"]
 
 _DROPPED = MARKS | {Op.CHECK}
 _TRANSPARENT = _DROPPED | {Op.CONTIGUOUS}
 _SAME_ORDER = frozenset({Op.RESHAPE})
+_NUMBERS = ELEMENTWISE | {Op.CONST, Op.DEFINE_VAR, Op.BIND}
 
 
 def mark_results(sink: UOp) -> UOp:
@@ -34,11 +40,15 @@ def mark_results(sink: UOp) -> UOp:
     wanted = _choose_values(sink) | set(map(_value_of, _iter_copied(order))) | set(_iter_read_later(order))
     done = make_images()
     unmarked: dict[UOp, UOp] = {}
+    numbers: set[UOp] = set()
     for node in order:
         if node.op in _DROPPED:
             done[node] = done[node.source]
             continue
         operands = tuple(done[s] for s in node.src)
+        if numbers:
+            whole = list_positions_read_whole(node)
+            operands = tuple(_store_number(o, numbers) if i in whole else o for i, o in enumerate(operands))
         if node.op is Op.ASSIGN:
             # What is written is the memory itself, also where a copy of it is a result.
             operands = (_remake_view(node.target, done, unmarked), operands[1])
@@ -47,12 +57,29 @@ def mark_results(sink: UOp) -> UOp:
             continue
         if node is sink:
             # A result that is stored as itself is no RESHAPE any more.
-            operands = tuple(_without(_SAME_ORDER, operand) for operand in operands)
+            operands = tuple(_store_number(_without(_SAME_ORDER, operand), numbers) for operand in operands)
         new = _wait(operands[0], operands[1:]) if node.op is Op.LATER else node.with_src(operands)
         done[node] = new
         if node in wanted and not _is_stored(new):
-            unmarked[node], done[node] = new, UOp(Op.CONTIGUOUS, new.dtype, (new,))
+            if _is_number(new):
+                numbers.add(new)
+            else:
+                unmarked[node], done[node] = new, UOp(Op.CONTIGUOUS, new.dtype, (new,))
     return done[sink]
+
+
+def _is_number(node: UOp) -> bool:
+    """Whether `node` is a scalar expression of constants and variables."""
+    return node.placement is None and all(n.op in _NUMBERS for n in node.toposort())
+
+
+def _store_number(view: UOp, numbers: set[UOp]) -> UOp:
+    """`view`, stored below its RESHAPEs if that is one of `numbers`."""
+    number = _without(_SAME_ORDER, view)
+    if number not in numbers:
+        return view
+    stored = UOp(Op.CONTIGUOUS, number.dtype, (number,))
+    return stored if view is number else make_reshape(stored, view.shape)
 
 
 def _remake_view(view: UOp, images: Mapping[UOp, UOp], unmarked: Mapping[UOp, UOp]) -> UOp:

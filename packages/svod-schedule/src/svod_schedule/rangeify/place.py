@@ -10,7 +10,7 @@ from svod_ir.custom_function import read_signature
 from svod_ir.loops import find_count
 from svod_ir.placement import is_file
 
-__all__ = ["get_read_whole", "is_always_stored", "is_transfer", "place_nodes"]
+__all__ = ["get_read_whole", "is_always_stored", "is_transfer", "list_positions_read_whole", "place_nodes"]
 
 _TRANSFERS = frozenset({Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION, Op.RESULT})
 _VARIABLES = frozenset({Op.BIND, Op.DEFINE_VAR})
@@ -45,11 +45,31 @@ def get_read_whole(node: UOp) -> tuple[UOp, ...]:
             return node.src[:1]
 
 
+def list_positions_read_whole(node: UOp) -> range | tuple[int, ...]:
+    """Return the positions of the operands that a transfer, a loop or a switch takes as memory."""
+    match node.op:
+        case Op.CUSTOM_FUNCTION if node.dtype is not void:
+            signature = read_signature(node)
+            end = len(node.src) - len(signature.numbers)
+            return range(end - len(signature.read), end)
+        case Op.LOOP | Op.SWITCH:
+            read = set(_get_repeat_read(node))
+            first = 0 if _is_count_read(node) else 1
+            return tuple(i for i, operand in enumerate(node.src) if i >= first and operand in read)
+        case Op.COPY | Op.BUFFER_VIEW if is_transfer(node):
+            return (0,)
+        case _:
+            return ()
+
+
+def _is_count_read(loop: UOp) -> bool:
+    return loop.op is Op.SWITCH or find_count(loop) is None
+
+
 def _get_repeat_read(loop: UOp) -> tuple[UOp, ...]:
     count, *operands = loop.src
-    is_read = loop.op is Op.SWITCH or find_count(loop) is None
     # A variable stands for itself.
-    return tuple(s for s in ((count, *operands) if is_read else operands) if s.op not in _VARIABLES)
+    return tuple(s for s in ((count, *operands) if _is_count_read(loop) else operands) if s.op not in _VARIABLES)
 
 
 def place_nodes(order: Sequence[UOp], default_device: str) -> dict[UOp, str]:

@@ -32,6 +32,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 from svod_device import DeviceLostError
+from svod_dtype import default_float
 from svod_ir import IROptions, UOp, get_logger
 from svod_ir.forks import make_lock
 from svod_tensor.capture.calls import Captured
@@ -121,6 +122,7 @@ class JitFunction(Generic[P, R]):
         self._donated = resolve_donated(self._name, function, donate) if donate != () else NOTHING_DONATED
         self._captures: dict[tuple[object, ...], list[Captured]] = {}
         self._quick: QuickWay | None = None
+        self._quick_kind = default_float()
         self._objects = Objects.UNOBSERVED
         self._n_calls = self._n_captured = 0
         self._lock, self._capturing = make_lock(), make_lock()
@@ -128,7 +130,9 @@ class JitFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         quick = self._quick
-        if quick is not None and not (kwargs or tables.captured or derivatives.active):
+        # The default dtype is no value that the function reads, and decides what it computes.
+        kind = default_float()
+        if quick is not None and kind is self._quick_kind and not (kwargs or tables.captured or derivatives.active):
             try:
                 result = quick.run(args)
             except DeviceLostError:
@@ -139,6 +143,7 @@ class JitFunction(Generic[P, R]):
         if registry.find_capture() is not None or derivatives.is_taking_derivatives():
             return self.function(*args, **kwargs)
         key, inputs, borrowed = read_arguments(args, kwargs, objects=self._objects)
+        key = (kind, *key)
         known = self._captures.get(key)
         captured = known[0] if known else None
         if captured is None or ((captured.watched or captured.guards) and not captured.is_current):
@@ -186,7 +191,7 @@ class JitFunction(Generic[P, R]):
         with self._lock:
             # Another thread may have dropped the plan.
             if any(known is captured for known in self._captures.get(key, ())):
-                self._quick = captured.quick
+                self._quick, self._quick_kind = captured.quick, default_float()
 
     def _forget(self, captured: Captured) -> None:
         """Drop a plan whose device was lost: once it is open again, the function is captured anew."""
@@ -262,6 +267,9 @@ class JitFunction(Generic[P, R]):
     def _capture(self, given: Sequence[Tensor | UOp], args: Sequence[object], kwargs: Mapping[str, object]) -> Captured:
         arguments = describe_arguments(args, kwargs, objects=self._objects)
         reason = get_reason(arguments, [(c.arguments, c.describe_change()) for c in self._list()])
+        kind = default_float()
+        if self._captures and not any(key[0] is kind for key in list(self._captures)):
+            reason = f"since the default dtype is {kind}"
         config = resolve_config(self._config)
         inputs = name_inputs(self._name, arguments, self._donated)
         captured = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
-from svod_dtype import complex64, complex128, float64, promote_types
+from svod_dtype import complex64, complex128, default_float, float64, promote_types
 from svod_ir import OperandError, ShapeError, SInt
 from svod_ir.sizes import bounds_of_size, is_known_at_most
 from svod_tensor.matrices.call import call_host
@@ -43,7 +43,8 @@ def get_scale(operation: str, norm: Norm, *, is_inverse: bool) -> int:
 
 def to_complex(x: Tensor) -> Tensor:
     """Complex numbers of the precision that a transform of `x` has."""
-    dtype = complex128 if promote_types(x.dtype, complex64) is complex128 or x.dtype is float64 else complex64
+    kind = x.dtype if x.dtype.is_inexact else default_float()
+    dtype = complex128 if promote_types(kind, complex64) is complex128 or kind is float64 else complex64
     return x if x.dtype is dtype else x.cast(dtype)
 
 

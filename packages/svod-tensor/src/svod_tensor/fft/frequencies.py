@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING
 
-from svod_dtype import float32, to_dtype
+from svod_dtype import default_float, to_dtype
 from svod_ir import OperandError
 from svod_tensor._shapes import concrete_shape, normalize_axes
 from svod_tensor.functions._operands import to_tensor
@@ -108,7 +108,7 @@ def _count(operation: str, n: int, size: int, device: str | None) -> Tensor:
 
 
 def _scale(operation: str, places: Tensor, n: int, d: float, dtype: DTypeLike | None) -> Tensor:
-    kind = float32 if dtype is None else to_dtype(dtype)
+    kind = default_float() if dtype is None else to_dtype(dtype)
     if not kind.is_float:
         raise OperandError(operation=operation, found=kind, expected="a dtype of floats")
     return places.cast("float64").mul(1.0 / (n * d)).cast(kind)

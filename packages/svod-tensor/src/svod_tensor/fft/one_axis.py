@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from svod_dtype import float32
+from svod_dtype import default_float
 from svod_ir import OperandError
 from svod_ir.sizes import normalize_size
 from svod_tensor._shapes import normalize_axis
@@ -165,7 +165,7 @@ def to_floats(operation: str, x: Operand) -> Tensor:
         raise OperandError(
             operation=operation, found=given.dtype, expected="real numbers", hint="write x.real, or fft(x)"
         )
-    wide = accumulation_dtype(given.dtype) if given.dtype.is_float else float32
+    wide = accumulation_dtype(given.dtype) if given.dtype.is_float else default_float()
     return given if given.dtype is wide else given.cast(wide)
 
 

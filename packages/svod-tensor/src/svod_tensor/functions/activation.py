@@ -135,7 +135,6 @@ def log_softmax(x: Operand, /, axis: int = -1) -> Tensor:
 
     Raises:
         AxisError: if there is no such axis.
-        EmptyReductionError: if the axis has no elements.
 
     Example:
         >>> import svod_tensor as sv
@@ -218,7 +217,6 @@ def softmax(x: Operand, /, axis: int = -1) -> Tensor:
 
     Raises:
         AxisError: if there is no such axis.
-        EmptyReductionError: if the axis has no elements.
 
     Example:
         >>> import svod_tensor as sv

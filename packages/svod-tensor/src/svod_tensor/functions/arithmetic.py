@@ -154,8 +154,8 @@ def lerp(x: Operand, end: Operand, weight: Operand, /) -> Tensor:
 def mod(x1: Operand, x2: Operand, /) -> Tensor:
     """`x - (x // other) * x2`: it has the sign of `x2`. Shapes broadcast and dtypes promote.
 
-    An integer divided by zero leaves 0, or is an error in a plan that checks its operands. Of floats the result is
-    exact as long as the quotient has at most 53 bits; 0 stands for what is lost beyond.
+    An integer divided by zero leaves 0, or is an error in a plan that checks its operands. The remainder of floats
+    is exact, however large the quotient is, before `x2` is added where the signs differ.
 
     Raises:
         OperandError: if both are bools.
@@ -262,8 +262,8 @@ def reciprocal(x: Operand, /) -> Tensor:
 def remainder(x1: Operand, x2: Operand, /) -> Tensor:
     """`x - (x // other) * x2`: it has the sign of `x2`. Shapes broadcast and dtypes promote.
 
-    An integer divided by zero leaves 0, or is an error in a plan that checks its operands. Of floats the result is
-    exact as long as the quotient has at most 53 bits; 0 stands for what is lost beyond.
+    An integer divided by zero leaves 0, or is an error in a plan that checks its operands. The remainder of floats
+    is exact, however large the quotient is, before `x2` is added where the signs differ.
 
     Raises:
         OperandError: if both are bools.
@@ -302,7 +302,9 @@ def round(x: Operand, /) -> Tensor:
 
 @explained
 def sign(x: Operand, /) -> Tensor:
-    """-1, 0 or 1 in the dtype of `x`, and NaN for NaN; of a complex number, `x / abs(x)`.
+    """-1, 0 or 1 in the dtype of `x`, and NaN for NaN; of a complex number, `x / abs(x)`, and 0 for 0.
+
+    A complex number with one infinite part has the direction of that part, and with two the sign is NaN, as in numpy.
 
     Raises:
         OperandError: if the tensor is of bools.

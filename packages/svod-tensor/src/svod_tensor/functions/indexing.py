@@ -45,12 +45,22 @@ def embedding(x: Operand, weight: Tensor, /) -> Tensor:
 
 @explained
 def gather(x: Operand, /, axis: int, indices: Tensor) -> Tensor:
-    """`take_along_axis` with torch's order of arguments: `axis`, and the positions `indices` along it.
+    """The elements at `indices` along `axis`, as PyTorch takes them. Other axes may be shorter than those of `x`.
+
+    Args:
+        axis: along which.
+        indices: as `take_along_axis` takes them, but nothing broadcasts: of a shorter axis, the first slices are read.
+
+    Raises:
+        OperandError: if the indices are no integers.
+        ShapeError: if `indices` has another number of axes, or is longer on another one.
 
     Example:
         >>> import svod_tensor as sv
         >>> sv.gather(Tensor([[1, 2], [3, 4]]), 1, Tensor([[0, 0], [1, 0]])).tolist()
         [[1, 1], [4, 3]]
+        >>> sv.gather(Tensor([[1, 2], [3, 4]]), 1, Tensor([[1]])).tolist()
+        [[2]]
     """
     return to_tensor(x).gather(axis, indices)
 
@@ -132,16 +142,17 @@ def take(x: Operand, indices: IndexItem, /, *, axis: int | None = None) -> Tenso
 
 @explained
 def take_along_axis(x: Operand, indices: Tensor, /, *, axis: int = -1) -> Tensor:
-    """At each place of `indices`, the element with that position along `axis` and the place's own elsewhere.
+    """The elements at `indices` along `axis`, as numpy and the array API standard take them. Other axes broadcast.
 
     Args:
-        indices: integers, negative ones counted from the end; it has as many axes as `x`, and may be
-            shorter on each. A position out of range reads as 0, or is an error in a plan that checks its operands.
+        indices: integers, negative ones counted from the end, of any size along `axis`. An index out of range reads
+            as 0, or is an error in a plan that checks its operands.
         axis: along which.
 
     Raises:
-        OperandError: if the positions are no integers.
-        ShapeError: if `indices` has another number of axes, or is longer on another one.
+        OperandError: if the indices are no integers.
+        ShapeError: if `indices` has another number of axes.
+        BroadcastError: if the sizes of another axis differ and neither is 1.
 
     Example:
         >>> import svod_tensor as sv

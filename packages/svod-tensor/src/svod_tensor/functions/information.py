@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from svod_device import get_allocator, get_registry
-from svod_dtype import DType, SvodError, find_dtype
+from svod_dtype import DType, SvodError, find_dtype, to_dtype
 from svod_tensor._storage import check_device
 from svod_tensor.functions.data_types import Kinds, isdtype
 from svod_tensor.options import DEFAULT_DEVICE
@@ -17,7 +17,7 @@ _NAMES = (
 """Dtypes of the standard. The narrow floats of svod are none of them."""
 
 _DEFAULTS = {
-    "real floating": "float32", "complex floating": "complex64", "integral": "int32", "indexing": "int64",
+    "real floating": float, "complex floating": complex, "integral": int, "indexing": "int64",
 }  # fmt: skip
 
 
@@ -36,11 +36,11 @@ class NamespaceInfo:
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
         """The dtypes that tensors get where none is named; the same on every `device`."""
         _check(device)
-        return {kind: dtype for kind, name in _DEFAULTS.items() if (dtype := find_dtype(name)) is not None}
+        return {kind: to_dtype(given) for kind, given in _DEFAULTS.items()}
 
-    def devices(self) -> list[str]:
+    def devices(self) -> tuple[str, ...]:
         """The first device of each kind that works here; others of a kind have numbers, such as `CPU:1`."""
-        return [kind for kind in get_registry().list_kinds() if _is_writable(kind)]
+        return tuple(kind for kind in get_registry().list_kinds() if _is_writable(kind))
 
     def dtypes(self, *, device: str | None = None, kind: Kinds | None = None) -> dict[str, DType]:
         """The dtypes of the standard that are there, by their names; the same on every `device`.

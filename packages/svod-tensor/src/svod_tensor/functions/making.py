@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from svod_dtype import complex64, float32, to_dtype
+from svod_dtype import to_dtype
 from svod_ir import SInt
 from svod_tensor.errors import CopyRequiredError
 from svod_tensor.ops.theme import is_elsewhere
@@ -125,7 +125,7 @@ def empty(
         >>> sv.empty((2, 3)).shape
         (2, 3)
     """
-    return Tensor.empty(shape, dtype=float32 if dtype is None else dtype, device=device)
+    return Tensor.empty(shape, dtype=float if dtype is None else dtype, device=device)
 
 
 def eye(
@@ -145,7 +145,7 @@ def eye(
         >>> sv.eye(2, 3, k=1).tolist()
         [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
-    return Tensor.eye(n_rows, n_cols, k=k, dtype=float32 if dtype is None else dtype, device=device)
+    return Tensor.eye(n_rows, n_cols, k=k, dtype=float if dtype is None else dtype, device=device)
 
 
 def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
@@ -215,7 +215,7 @@ def linspace(
         [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
-    kind = (complex64 if is_complex else float32) if dtype is None else dtype
+    kind = (complex if is_complex else float) if dtype is None else dtype
     return Tensor.linspace(start, stop, num, endpoint=endpoint, dtype=kind, device=device)
 
 
@@ -235,7 +235,7 @@ def ones(shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, device
         >>> sv.ones((2, 2), dtype=sv.int8).tolist()
         [[1, 1], [1, 1]]
     """
-    return Tensor.ones(shape, dtype=float32 if dtype is None else dtype, device=device)
+    return Tensor.ones(shape, dtype=float if dtype is None else dtype, device=device)
 
 
 def zeros(shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
@@ -254,4 +254,4 @@ def zeros(shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, devic
         >>> sv.zeros((2, 3)).tolist()
         [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     """
-    return Tensor.zeros(shape, dtype=float32 if dtype is None else dtype, device=device)
+    return Tensor.zeros(shape, dtype=float if dtype is None else dtype, device=device)

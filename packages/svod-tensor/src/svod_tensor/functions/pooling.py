@@ -37,7 +37,8 @@ def avg_pool2d(
     Args:
         kernel: the size of a window on each axis; an int is that of all axes behind the first two.
         stride: how far a window moves; by default as far as it is large.
-        padding: how much is added on both sides of each axis; a pair `(before, after)` for an axis tells them apart.
+        padding: how much is added on both sides of each axis, at most half of a window; a pair `(before, after)` for an
+            axis tells them apart, and may be larger.
         dilation: the distance of a window's elements.
         count_include_pad: whether padding counts as zeros, or not at all.
         ceil_mode: whether a window may end behind the padding, if it begins before the end of the axis; what is there
@@ -45,7 +46,7 @@ def avg_pool2d(
 
     Raises:
         ShapeError: if there are no spatial axes, or one is smaller than a window.
-        OperandError: if an option has not one number for each axis.
+        OperandError: if an option has not one number for each axis, or the padding is more than half of a window.
 
     Example:
         >>> import svod_tensor as sv
@@ -79,7 +80,8 @@ def max_pool2d(
     Args:
         kernel: the size of a window on each axis; an int is that of all axes behind the first two.
         stride: how far a window moves; by default as far as it is large.
-        padding: how much is added on both sides of each axis; a pair `(before, after)` for an axis tells them apart.
+        padding: how much is added on both sides of each axis, at most half of a window; a pair `(before, after)` for an
+            axis tells them apart, and may be larger.
         dilation: the distance of a window's elements.
         ceil_mode: whether a window may end behind the padding, if it begins before the end of the axis.
         return_indices: whether to give positions too.
@@ -90,7 +92,7 @@ def max_pool2d(
 
     Raises:
         ShapeError: if there are no spatial axes, or one is smaller than a window.
-        OperandError: if an option has not one number for each axis.
+        OperandError: if an option has not one number for each axis, or the padding is more than half of a window.
 
     Example:
         >>> import svod_tensor as sv

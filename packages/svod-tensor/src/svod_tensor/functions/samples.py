@@ -105,7 +105,8 @@ def cov(
         aweights: how much each of them weighs.
 
     Raises:
-        ShapeError: if there are more than two axes, or the observations are not equally many.
+        ShapeError: if there are more than two axes, the observations are not equally many, or weights are not one for
+            each observation.
 
     Example:
         >>> import svod_tensor as sv

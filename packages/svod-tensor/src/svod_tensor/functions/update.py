@@ -69,7 +69,17 @@ def index_add(x: Operand, /, axis: int, indices: IndexItem, value: Operand) -> T
 
 @explained
 def scatter(x: Operand, /, axis: int, indices: Tensor, value: Operand) -> Tensor:
-    """`put_along_axis` with torch's order of arguments: `axis`, the positions `indices` along it, and `value`.
+    """`x` with `value` at the elements that `gather(axis, indices)` reads; of several for one, the last stays.
+
+    Args:
+        axis: along which.
+        indices: as `gather` takes them: on other axes they may be shorter than `x`.
+        value: broadcasts to the shape of `indices`, and gets the dtype of `x`.
+
+    Raises:
+        OperandError: if the indices are no integers.
+        ShapeError: if `indices` has another number of axes, or is longer on another one.
+        BroadcastError: if the value does not broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -81,7 +91,7 @@ def scatter(x: Operand, /, axis: int, indices: Tensor, value: Operand) -> Tensor
 
 @explained
 def scatter_add(x: Operand, /, axis: int, indices: Tensor, value: Operand) -> Tensor:
-    """`x` with `value` added at the places that `take_along_axis(indices, axis)` reads, in torch's order of
+    """`x` with `value` added to the elements that `gather(axis, indices)` reads, in torch's order of
     arguments.
 
     Args:
@@ -108,7 +118,7 @@ def scatter_reduce(
 
     Args:
         axis: along which.
-        indices: integers, negative ones counted from the end, as `take_along_axis` takes them. A position out of range is
+        indices: integers, negative ones counted from the end, as `gather` takes them. A position out of range is
             left out, or is an error in a plan that checks its operands.
         value: broadcasts to the shape of `indices`, and gets the dtype of `x`.
         reduce: `"sum"`, `"prod"`, `"mean"` (of integers rounded down), `"amax"` or `"amin"`.

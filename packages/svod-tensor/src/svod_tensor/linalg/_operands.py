@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from svod_dtype import DType, float32, promote_types
+from svod_dtype import DType, default_float, promote_types
 from svod_ir import AxisError, ShapeError
 from svod_tensor.functions._operands import to_tensor
 from svod_tensor.ops.rounding import accumulation_dtype
@@ -23,7 +23,7 @@ def read_floats(*operands: Operand) -> tuple[list[Tensor], DType]:
     Integers and bools are float32; narrow floats are computed in float32.
     """
     tensors = [to_tensor(x) for x in operands]
-    kind = reduce(promote_types, (x.dtype if x.dtype.is_inexact else float32 for x in tensors))
+    kind = reduce(promote_types, (x.dtype if x.dtype.is_inexact else default_float() for x in tensors))
     wide = accumulation_dtype(kind)
     return [x if x.dtype is wide else x.cast(wide) for x in tensors], kind
 

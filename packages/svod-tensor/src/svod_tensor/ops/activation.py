@@ -251,13 +251,14 @@ class Activation(Theme):
 
         Raises:
             AxisError: if there is no such axis.
-            EmptyReductionError: if the axis has no elements.
 
         Example:
             >>> Tensor([[0.0, 0.0], [1000.0, 0.0]]).softmax().tolist()
             [[0.5, 0.5], [1.0, 0.0]]
         """
         x = self._to_float()
+        if self.shape[normalize_axis("softmax", axis, self.ndim)] == 0:
+            return x.clone()
         power = x.sub(x.max(axis, keepdims=True)).exp()
         value = power.div(power.sum(axis, keepdims=True))
         return softmax_rule(value, x, axis)
@@ -268,13 +269,14 @@ class Activation(Theme):
 
         Raises:
             AxisError: if there is no such axis.
-            EmptyReductionError: if the axis has no elements.
 
         Example:
             >>> Tensor([0.0, 1000.0]).log_softmax().tolist()
             [-1000.0, 0.0]
         """
         x = self._to_float()
+        if self.shape[normalize_axis("log_softmax", axis, self.ndim)] == 0:
+            return x.clone()
         shifted = x.sub(x.max(axis, keepdims=True))
         value = shifted.sub(shifted.exp().sum(axis, keepdims=True).log())
         return with_rule(_log_softmax_gradient, value, (x,), axis)

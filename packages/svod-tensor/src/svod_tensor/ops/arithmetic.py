@@ -100,8 +100,8 @@ class Arithmetic(Theme):
     def remainder(self, other: Operand) -> Self:
         """`x - (x // other) * other`: it has the sign of `other`. Shapes broadcast and dtypes promote.
 
-        An integer divided by zero leaves 0, or is an error in a plan that checks its operands. Of floats the result is
-        exact as long as the quotient has at most 53 bits; 0 stands for what is lost beyond.
+        An integer divided by zero leaves 0, or is an error in a plan that checks its operands. The remainder of floats
+        is exact, however large the quotient is, before `other` is added where the signs differ.
 
         Raises:
             OperandError: if both are bools.
@@ -113,7 +113,10 @@ class Arithmetic(Theme):
         x, y = self._pair(other, refused=(bool_,))
         if not x.dtype.is_float:
             return x._integer_division("remainder", Op.MOD, y)
-        return with_rule(REMAINDER, x._float_divmod(y)[1], (x, y))
+        rest = x._apply(Op.FMOD, x.uop, y.uop, y)
+        is_stepped = rest.ne(0).logical_and(rest.lt(0).ne(y.lt(0)))
+        rest = is_stepped.where(rest.add(y), rest)
+        return with_rule(REMAINDER, rest.eq(0).where(rest.zeros_like().copysign(y), rest), (x, y))
 
     mod = remainder
 
@@ -160,7 +163,7 @@ class Arithmetic(Theme):
         """
         x, y = self._pair(other)
         if x.dtype.is_float:
-            return with_rule(FMOD, x.abs()._float_divmod(y.abs())[1].copysign(x), (x, y))
+            return with_rule(FMOD, x._apply(Op.FMOD, x.uop, y.uop, y), (x, y))
         # The size of the smallest integer is none of the dtype.
         rest = x.remainder(y)
         return rest.ne(0).logical_and(rest.lt(0).ne(x.lt(0))).where(rest.sub(y), rest) if x.dtype.is_signed else rest
@@ -304,7 +307,9 @@ class Arithmetic(Theme):
         return self.clone() if self.dtype.kind in ("bool", "uint") else self._unary(Op.ABS)
 
     def sign(self) -> Self:
-        """-1, 0 or 1 in the dtype of this tensor, and NaN for NaN; of a complex number, `x / abs(x)`.
+        """-1, 0 or 1 in the dtype of this tensor, and NaN for NaN; of a complex number, `x / abs(x)`, and 0 for 0.
+
+        A complex number with one infinite part has the direction of that part, and with two the sign is NaN, as in numpy.
 
         Raises:
             OperandError: if the tensor is of bools.
@@ -315,7 +320,12 @@ class Arithmetic(Theme):
         """
         if self.dtype.is_complex:
             size = self.abs()
-            return self.eq(0).where(self, self.div(size.eq(0).where(1.0, size)))
+            direction = self.div(size.eq(0).where(1.0, size))
+            infinite = (
+                self.real.isinf().where(self.real.sign(), 0.0).complex(self.imag.isinf().where(self.imag.sign(), 0.0))
+            )
+            is_one = self.real.isinf().ne(self.imag.isinf()).logical_and(self.isnan().logical_not())
+            return self.eq(0).where(0.0, is_one.where(infinite, direction))
         return self._refuse("sign", bool_)._unary(Op.SIGN)
 
     def floor(self) -> Self:
@@ -379,4 +389,5 @@ class Arithmetic(Theme):
             >>> Tensor([0.0, 10.0]).lerp(20.0, 0.25).tolist()
             [5.0, 12.5]
         """
-        return self.add(self._wrap(end).sub(self).mul(weight))
+        x, last = self._pair(end)
+        return x.add(last.sub(x).mul(weight))

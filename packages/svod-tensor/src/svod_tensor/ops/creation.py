@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Self, cast
 
-from svod_dtype import DType, float32, float64, int64, to_dtype
+from svod_dtype import DType, default_float, float64, int64, to_dtype
 from svod_ir import Op, OperandError, ShapeError, SInt, UOp, make_alu, make_cast, make_expand, make_iota, make_reshape
 from svod_ir.sizes import bounds_of_size, max_size, normalize_size, product
 from svod_ir.uop import to_node
@@ -54,7 +54,7 @@ class Creation(Theme):
         return cls._place(_fill(node, sizes), device)
 
     @classmethod
-    def zeros(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float32, device: str | None = None) -> Self:
+    def zeros(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float, device: str | None = None) -> Self:
         """A tensor of `shape`, given as sizes or as one sequence, with 0 at every element; it takes no memory until it is
         realized.
 
@@ -72,7 +72,7 @@ class Creation(Theme):
         return cls.full(to_shape("zeros", shape), 0, dtype=dtype, device=device)
 
     @classmethod
-    def ones(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float32, device: str | None = None) -> Self:
+    def ones(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float, device: str | None = None) -> Self:
         """A tensor of `shape`, given as sizes or as one sequence, with 1 at every element; it takes no memory until it is
         realized.
 
@@ -90,7 +90,7 @@ class Creation(Theme):
         return cls.full(to_shape("ones", shape), 1, dtype=dtype, device=device)
 
     @classmethod
-    def empty(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float32, device: str | None = None) -> Self:
+    def empty(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float, device: str | None = None) -> Self:
         """A tensor with memory of its own and no defined content: an input to be filled.
 
         Args:
@@ -202,7 +202,7 @@ class Creation(Theme):
             raise ShapeError(operation="arange", shape=(start, stop, step), problem="has a step of 0")
         count = _count_steps(start, stop, step)
         last = start + max(max_size(count) - 1, 0) * step
-        kind = (float32 if has_floats else _arange_dtype(start, last)) if dtype is None else to_dtype(dtype)
+        kind = (default_float() if has_floats else _arange_dtype(start, last)) if dtype is None else to_dtype(dtype)
         if isinstance(count, int) and count == 0:
             return cls.zeros(0, dtype=kind, device=device)
         if kind.is_bool:
@@ -219,7 +219,7 @@ class Creation(Theme):
 
     @classmethod
     def linspace(
-        cls, start: complex, stop: complex, num: SInt, *, endpoint: bool = True, dtype: DTypeLike = float32,
+        cls, start: complex, stop: complex, num: SInt, *, endpoint: bool = True, dtype: DTypeLike = float,
         device: str | None = None,
     ) -> Self:  # fmt: skip
         """`num` numbers in equal steps from `start` to `stop`, as a tensor of one axis.
@@ -272,7 +272,7 @@ class Creation(Theme):
         n_cols: SInt | None = None,
         *,
         k: int = 0,
-        dtype: DTypeLike = float32,
+        dtype: DTypeLike = float,
         device: str | None = None,
     ) -> Self:
         """A matrix with ones on diagonal `k`, above the main one where it is positive, and zeros elsewhere.

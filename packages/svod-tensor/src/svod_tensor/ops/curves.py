@@ -120,7 +120,7 @@ class Curves(Theme):
         if not self.ndim:
             raise ShapeError(operation="polyval", shape=(), problem="has no axis of coefficients")
         (size,) = concrete_shape("polyval", self.shape[:1])
-        place = self._wrap(x)
+        place = self._pair(x)[1] if is_scalar(x) else self._wrap(x)
         value = place.zeros_like()
         for number in range(size):
             value = value.mul(place).add(self[number]) if number else value.add(self[0])

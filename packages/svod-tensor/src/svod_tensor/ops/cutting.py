@@ -177,7 +177,9 @@ class Cutting(Theme):
             raise ShapeError(operation="diag", shape=self.shape, problem="is no diagonal and no matrix")
         rows = self.pad((max(-k, 0), max(k, 0)))
         place = self.arange(rows.shape[0])
-        return place.unsqueeze(1).add(k).eq(place).where(rows.unsqueeze(1), 0)
+        # An integer beside bools would promote them.
+        zero = False if self.dtype.is_bool else 0
+        return place.unsqueeze(1).add(k).eq(place).where(rows.unsqueeze(1), zero)
 
     def triu(self, k: int = 0) -> Self:
         """The elements on and above diagonal `k` of the last two axes, zero below it.

@@ -9,14 +9,17 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from svod_dtype import DType, bool_, float32, float64, uint64
+from svod_dtype import DType, bool_, float32, float64, int64, uint64
 from svod_ir import Op, OperandError, ShapeError, SInt, UOp, make_alu, make_cast
+from svod_ir.sizes import max_size
 from svod_tensor._shapes import normalize_axis
+from svod_tensor.cells.registry import find_capture
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.random import draw, draw_like, float_dtype, uniform_of
 from svod_tensor.ops.rounding import accumulation_dtype
 from svod_tensor.ops.theme import Theme
+from svod_tensor.options import HOST_DEVICE
 
 if TYPE_CHECKING:
     from svod_tensor._generator import Generator, Seed
@@ -36,7 +39,7 @@ class Distributions(Theme):
     @classmethod
     def uniform(
         cls, *shape: SInt | Sequence[SInt], low: Operand = 0.0, high: Operand = 1.0, seed: Seed | None = None,
-        generator: Generator | None = None, dtype: DTypeLike = float32, device: str | None = None,
+        generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
     ) -> Self:  # fmt: skip
         """Uniformly distributed numbers from `low` up to but excluding `high`, which rounding to `dtype` may reach.
 
@@ -59,13 +62,19 @@ class Distributions(Theme):
         """
         kind, wide = _dtypes("uniform", dtype)
         x = uniform_of(draw(cls, "uniform", shape, seed, generator, device), wide)
-        first = x._wrap_as(low)
-        return x.mul(x._wrap_as(high).sub(first)).add(first).cast(kind)
+        first, last = x._to_value(low), x._to_value(high)
+        span = last.sub(first)
+        scaled = x.mul(span).add(first)
+        is_narrow = all(isinstance(bound, (int, float)) and abs(bound) <= wide.finfo_max / 2 for bound in (low, high))
+        if not is_narrow:
+            # A range wider than the largest float has no size.
+            scaled = span.isinf().where(x.mul(last).add(x.neg().add(1).mul(first)), scaled)
+        return scaled.cast(kind)
 
     @classmethod
     def normal(
         cls, *shape: SInt | Sequence[SInt], mean: Operand = 0.0, std: Operand = 1.0, seed: Seed | None = None,
-        generator: Generator | None = None, dtype: DTypeLike = float32, device: str | None = None,
+        generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
     ) -> Self:  # fmt: skip
         """Normally distributed numbers.
 
@@ -88,12 +97,12 @@ class Distributions(Theme):
         """
         kind, wide = _dtypes("normal", dtype)
         x = cls.randn(*shape, seed=seed, generator=generator, dtype=wide, device=device)
-        return x.mul(x._wrap_as(std)).add(x._wrap_as(mean)).cast(kind)
+        return x.mul(x._to_value(std)).add(x._to_value(mean)).cast(kind)
 
     @classmethod
     def exponential(
         cls, *shape: SInt | Sequence[SInt], scale: Operand = 1.0, seed: Seed | None = None,
-        generator: Generator | None = None, dtype: DTypeLike = float32, device: str | None = None,
+        generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
     ) -> Self:  # fmt: skip
         """Exponentially distributed numbers with mean `scale`: from 2^-64 to 44.4 times that.
 
@@ -117,12 +126,12 @@ class Distributions(Theme):
         """
         kind, wide = _dtypes("exponential", dtype)
         x = _exponential_of(draw(cls, "exponential", shape, seed, generator, device), wide)
-        return x.mul(x._wrap_as(scale)).cast(kind)
+        return x.mul(x._to_value(scale)).cast(kind)
 
     @classmethod
     def truncated_normal(
         cls, *shape: SInt | Sequence[SInt], low: float = -2.0, high: float = 2.0, mean: float = 0.0, std: float = 1.0,
-        seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = float32, device: str | None = None,
+        seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
     ) -> Self:  # fmt: skip
         """Normally distributed numbers, restricted to the range from `low` to `high`.
 
@@ -203,21 +212,23 @@ class Distributions(Theme):
     ) -> Self:
         """For each row of weights along the last axis, `n` positions, with probabilities in proportion to their weights.
 
-        The result (int64) has the shape (..., n).
+        The result (int64) has the shape (..., n). A weight of 0 is never chosen. Weights that are computed already, in the
+        host's memory, are checked at once, outside of captured functions. Else a weight that is negative or NaN counts as 0,
+        and for what a row has too few weights, the result is the number of weights, an index that no element has.
 
         Args:
             n: how many positions.
-            replacement: whether a position may come again. Without, each is chosen among those that are left, so that
-                there must be `n` weights that are not 0; with replacement `n` times as many numbers are drawn as there
-                are weights.
+            replacement: whether a position may come again: `n` numbers are searched among the sums of the weights. Without,
+                each is chosen among those that are left, so that there must be `n` weights that are not 0.
             seed: fixes the numbers.
             generator: what they are drawn from; by default the one that `manual_seed` seeds.
 
         Raises:
             ShapeError: if there are fewer positions than `n`.
+            OperandError: if known weights are negative, infinite or NaN, or too few are not 0.
 
         Source: Kool et al., Stochastic Beams and Where to Find Them (2019), section 2.3: the largest `logit + Gumbel
-        noise`.
+        noise`, without replacement.
 
         Example:
             >>> sorted(Tensor([1.0, 0.0, 3.0]).multinomial(2).tolist())
@@ -225,12 +236,15 @@ class Distributions(Theme):
         """
         if not self.ndim:
             raise ShapeError(operation="multinomial", shape=self.shape, problem="has no axis of weights")
-        logits = self.cast(_wide_dtype(self)).log()
+        if self.is_realized and self.device == HOST_DEVICE and find_capture() is None:
+            _check_weights(self, min(n, 1) if replacement else n)
+        weights = self.gt(0).where(self.cast(_wide_dtype(self)), 0.0)
         if replacement:
-            rows = logits.unsqueeze(-2).expand(*self.shape[:-1], n, self.shape[-1])
-            return rows.categorical(-1, seed=seed, generator=generator)
-        noisy = logits._add_gumbel(draw_like(logits, "multinomial", seed, generator))
-        return noisy.topk(n)[1]
+            bits = draw_like(self, "multinomial", seed, generator, (*self.shape[:-1], n))
+            return _search_weights(weights, bits)
+        noisy = weights.log()._add_gumbel(draw_like(weights, "multinomial", seed, generator))
+        largest, positions = noisy.topk(n)
+        return largest.eq(-math.inf).where(_size_of(self), positions)
 
     @classmethod
     def permutation(
@@ -268,14 +282,49 @@ class Distributions(Theme):
         axis = normalize_axis("shuffle", axis, self.ndim)
         return self.take(draw_like(self, "shuffle", seed, generator, self.shape[axis : axis + 1]).argsort(), axis)
 
-    def _wrap_as(self, value: Operand) -> Self:
-        """A parameter of a distribution, in the dtype of this tensor."""
-        return self._wrap(value).cast(self.dtype)
-
     def _add_gumbel(self, bits: Self) -> Self:
         """This tensor plus -log(E), where E is exponentially distributed: never 0, and exact where it is small, for the largest sums."""
         wide = _wide_dtype(self)
         return self.cast(wide).sub(_exponential_of(bits, wide).log())
+
+
+def _check_weights(weights: Theme, n_needed: int) -> None:
+    if not n_needed or not weights.size or n_needed > max_size(weights.shape[-1]):
+        return
+    is_wrong = weights.ge(0).logical_and(weights.lt(math.inf)).logical_not()
+    count = weights.gt(0).count_nonzero(-1)
+    if not is_wrong.any().logical_or(count.lt(n_needed).any()).item():
+        return
+    if is_wrong.any().item():
+        found = f"the weight {weights.flatten().take(is_wrong.flatten().cast(int64).argmax()).item()}"
+    else:
+        found = f"{count.min().item()} weights that are not 0"
+    expected = f"finite weights from 0 on, at least {n_needed} of which are not 0"
+    raise OperandError(operation="multinomial", found=found, expected=expected)
+
+
+def _size_of(weights: T) -> T | int:
+    size = weights.shape[-1]
+    return size if isinstance(size, int) else weights.from_uop(size.cast(int64))
+
+
+def _search_weights(weights: T, bits: T) -> T:
+    """For each random number, the position whose sum of weights is the first above it.
+
+    The sums are added up in order, so that where the weight is 0 the sum is exactly that before, and never the first.
+    """
+    sums = weights.cast(float64).cumsum(-1)
+    size = _size_of(weights)
+    total = sums.gather(-1, sums.zeros_like(dtype=int64)[..., :1].add(size).sub(1))
+    # An even multiple of 2^-53 is at least 2^-52 below 1: its product with the total is below the total.
+    sought = uniform_of(bits.bitwise_and(~(1 << 11) & ((1 << 64) - 1)), float64).mul(total)
+    place = sought.zeros_like(dtype=int64)
+    step = 1 << max_size(weights.shape[-1]).bit_length()
+    while step := step // 2:
+        end = place.add(step)
+        is_before = sums.gather(-1, end.sub(1)).le(sought).logical_and(end.le(size))
+        place = is_before.where(end, place)
+    return place
 
 
 def _dtypes(operation: str, dtype: DTypeLike) -> tuple[DType, DType]:

@@ -218,16 +218,17 @@ class Indexing(Theme):
         return self._make(make_gather(self.uop, array.positions, axis), *operand)
 
     def take_along_axis(self, indices: TensorBase, axis: int = -1) -> Self:
-        """At each place of `indices`, the element with that position along `axis` and the place's own elsewhere.
+        """The elements at `indices` along `axis`, as numpy and the array API standard take them. Other axes broadcast.
 
         Args:
-            indices: integers, negative ones counted from the end; it has as many axes as this tensor, and may be
-                shorter on each. A position out of range reads as 0, or is an error in a plan that checks its operands.
+            indices: integers, negative ones counted from the end, of any size along `axis`. An index out of range reads
+                as 0, or is an error in a plan that checks its operands.
             axis: along which.
 
         Raises:
-            OperandError: if the positions are no integers.
-            ShapeError: if `indices` has another number of axes, or is longer on another one.
+            OperandError: if the indices are no integers.
+            ShapeError: if `indices` has another number of axes.
+            BroadcastError: if the sizes of another axis differ and neither is 1.
 
         Example:
             >>> x = Tensor([[3, 1, 2], [6, 5, 4]])
@@ -235,22 +236,50 @@ class Indexing(Theme):
             [[1, 2, 3], [4, 5, 6]]
         """
         axis = normalize_axis("take_along_axis", axis, self.ndim)
-        _check_lookup(self, indices, axis)
+        _check_lookup("take_along_axis", self, indices, axis)
+        beside = [(*t.shape[:axis], 1, *t.shape[axis + 1 :]) for t in (self, indices)]
+        if beside[0] != beside[1]:
+            common = broadcast_shapes(*beside)
+            source, indices = (
+                self._wrap(t).broadcast_to((*common[:axis], t.shape[axis], *common[axis + 1 :]))
+                for t in (self, indices)
+            )
+            return source._look_up_along("take_along_axis", indices, axis)
+        return self._look_up_along("take_along_axis", indices, axis)
+
+    def _look_up_along(self, operation: str, indices: TensorBase, axis: int) -> Self:
         size = self.shape[axis]
-        positions = wrap_negative(make_check(indices.uop, "take_along_axis", axis, size), size)
+        positions = wrap_negative(make_check(indices.uop, operation, axis, size), size)
         found = self._make(look_up(self.uop, positions, axis), indices)
         if indices.shape == (*self.shape[:axis], 1, *self.shape[axis + 1 :]):
             return with_rule(_take_one_gradient, found, (self, self.from_uop(positions)), axis)
         return found
 
     def gather(self, axis: int, indices: TensorBase) -> Self:
-        """`take_along_axis` with torch's order of arguments: `axis`, and the positions `indices` along it.
+        """The elements at `indices` along `axis`, as PyTorch takes them. Other axes may be shorter than those of this tensor.
+
+        Args:
+            axis: along which.
+            indices: as `take_along_axis` takes them, but nothing broadcasts: of a shorter axis, the first slices are read.
+
+        Raises:
+            OperandError: if the indices are no integers.
+            ShapeError: if `indices` has another number of axes, or is longer on another one.
 
         Example:
             >>> Tensor([[1, 2], [3, 4]]).gather(1, Tensor([[0, 0], [1, 0]])).tolist()
             [[1, 1], [4, 3]]
+            >>> Tensor([[1, 2], [3, 4]]).gather(1, Tensor([[1]])).tolist()
+            [[2]]
         """
-        return self.take_along_axis(indices, axis)
+        axis = normalize_axis("gather", axis, self.ndim)
+        _check_lookup("gather", self, indices, axis)
+        for a, (n, limit) in enumerate(zip(indices.shape, self.shape, strict=True)):
+            if a != axis and isinstance(n, int) and isinstance(limit, int) and n > limit:
+                raise ShapeError(
+                    operation="gather", shape=indices.shape, problem=f"is larger than {self.shape} on axis {a}"
+                )
+        return self._look_up_along("gather", indices, axis)
 
     def embedding(self, weight: Self) -> Self:
         """The rows of `weight` at the positions in this tensor, in the shape of this tensor and a row.
@@ -473,15 +502,8 @@ def _to_dtype(size: SInt, dtype: DType) -> UOp:
     return size.cast(dtype) if isinstance(size, UOp) else UOp.const(dtype, size)
 
 
-def _check_lookup(source: TensorBase, indices: TensorBase, axis: int) -> None:
+def _check_lookup(operation: str, source: TensorBase, indices: TensorBase, axis: int) -> None:
     if not indices.dtype.is_int:
-        raise OperandError(operation="take_along_axis", found=indices.dtype, expected="integer positions")
+        raise OperandError(operation=operation, found=indices.dtype, expected="integer positions")
     if indices.ndim != source.ndim:
-        raise ShapeError(
-            operation="take_along_axis", shape=indices.shape, problem=f"has not the axes of {source.shape}"
-        )
-    for a, (n, limit) in enumerate(zip(indices.shape, source.shape, strict=True)):
-        if a != axis and isinstance(n, int) and isinstance(limit, int) and n > limit:
-            raise ShapeError(
-                operation="take_along_axis", shape=indices.shape, problem=f"is larger than {source.shape} on axis {a}"
-            )
+        raise ShapeError(operation=operation, shape=indices.shape, problem=f"has not the axes of {source.shape}")

@@ -156,12 +156,17 @@ class Neural(Theme):
             bias: of shape (channels,).
             eps: added to the variance.
 
+        Raises:
+            ShapeError: if there are less than two axes.
+
         Source: Ioffe and Szegedy, Batch Normalization (2015), algorithm 2.
 
         Example:
             >>> Tensor([[1.0, 8.0]]).batchnorm(Tensor([0.0, 4.0]), Tensor([1.0, 4.0]), eps=0.0).tolist()
             [[1.0, 2.0]]
         """
+        if self.ndim < 2:
+            raise ShapeError(operation="batchnorm", shape=self.shape, problem="has no axes of a batch and of channels")
         shape = (1, -1, *(1,) * (self.ndim - 2))
         scale = variance.add(eps).rsqrt()
         scale = scale if weight is None else scale.mul(weight)

@@ -51,7 +51,8 @@ class Pooling(Theme):
         Args:
             kernel: the size of a window on each axis; an int is that of all axes behind the first two.
             stride: how far a window moves; by default as far as it is large.
-            padding: how much is added on both sides of each axis; a pair `(before, after)` for an axis tells them apart.
+            padding: how much is added on both sides of each axis, at most half of a window; a pair `(before, after)` for an
+                axis tells them apart, and may be larger.
             dilation: the distance of a window's elements.
             ceil_mode: whether a window may end behind the padding, if it begins before the end of the axis.
             return_indices: whether to give positions too.
@@ -62,7 +63,7 @@ class Pooling(Theme):
 
         Raises:
             ShapeError: if there are no spatial axes, or one is smaller than a window.
-            OperandError: if an option has not one number for each axis.
+            OperandError: if an option has not one number for each axis, or the padding is more than half of a window.
 
         Example:
             >>> Tensor([[[1.0, 3.0, 2.0, 0.0]]]).max_pool2d(2).tolist()
@@ -134,7 +135,8 @@ class Pooling(Theme):
         Args:
             kernel: the size of a window on each axis; an int is that of all axes behind the first two.
             stride: how far a window moves; by default as far as it is large.
-            padding: how much is added on both sides of each axis; a pair `(before, after)` for an axis tells them apart.
+            padding: how much is added on both sides of each axis, at most half of a window; a pair `(before, after)` for an
+                axis tells them apart, and may be larger.
             dilation: the distance of a window's elements.
             count_include_pad: whether padding counts as zeros, or not at all.
             ceil_mode: whether a window may end behind the padding, if it begins before the end of the axis; what is there
@@ -142,7 +144,7 @@ class Pooling(Theme):
 
         Raises:
             ShapeError: if there are no spatial axes, or one is smaller than a window.
-            OperandError: if an option has not one number for each axis.
+            OperandError: if an option has not one number for each axis, or the padding is more than half of a window.
 
         Example:
             >>> Tensor([[[1.0, 3.0, 2.0, 0.0]]]).avg_pool2d(2).tolist()
@@ -176,7 +178,7 @@ class Pooling(Theme):
 
         Raises:
             ShapeError: if there are no spatial axes, or one is smaller than a window.
-            OperandError: if an option has not one number for each axis.
+            OperandError: if an option has not one number for each axis, or the padding is more than half of a window.
 
         Example:
             >>> Tensor([[[3.0, -4.0, 2.0, 0.0]]]).lp_pool2d(2).tolist()
@@ -194,6 +196,15 @@ class Pooling(Theme):
         sizes = spread_number("kernel", kernel, n)
         steps = sizes if stride is None else spread_number("stride", stride, n)
         apart, pads = spread_number("dilation", dilation, n), check_pads(padding, n)
+        spans = tuple(d * (k - 1) + 1 for k, d in zip(sizes, apart, strict=True))
+        is_pair = not isinstance(padding, int) and any(not isinstance(p, int) for p in padding)
+        if not is_pair and any(before > span // 2 for (before, _), span in zip(pads, spans, strict=True)):
+            # A window in the padding alone has no element. Pairs are free, as in ONNX.
+            raise OperandError(
+                operation="pooling", found=f"padding {padding} of windows of {spans}",
+                expected="at most half of a window on both sides",
+                hint="give a pair for each axis, as in padding=[(2, 2), (2, 2)], for windows of padding alone",
+            )  # fmt: skip
         if ceil_mode:
             pads = tuple(
                 (pad[0], _stretch_end(s, pad, d * (k - 1) + 1, step))

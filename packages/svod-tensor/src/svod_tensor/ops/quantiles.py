@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeAlias, TypeVar
 
-from svod_dtype import float32, float64, int64
+from svod_dtype import default_float, float64, int64
 from svod_ir import OperandError, UOp
 from svod_ir.sizes import product
 from svod_tensor._shapes import Axes, check_within, normalize_axes
@@ -209,7 +209,7 @@ def _compute(
         found = last.isnan().where(float("nan"), found)
     sizes = [1 if a in axes else x.shape[a] for a in range(x.ndim)] if keepdims else [x.shape[a] for a in kept]
     value = found.moveaxis(-1, 0).reshape(*part.shape, *sizes)
-    return value if x.dtype.is_float else value.cast(float32)
+    return value if x.dtype.is_float else value.cast(default_float())
 
 
 def _to_part(name: str, x: T, q: Operand, whole: float) -> T:

@@ -49,7 +49,7 @@ class Random(Theme):
     @classmethod
     def rand(
         cls, *shape: SInt | Sequence[SInt], seed: Seed | None = None, generator: Generator | None = None,
-        dtype: DTypeLike = float32, device: str | None = None,
+        dtype: DTypeLike = float, device: str | None = None,
     ) -> Self:  # fmt: skip
         """Numbers from 0 up to but excluding 1, uniformly distributed: multiples of 2^-p, where p is the precision of
         `dtype` in bits.
@@ -77,7 +77,7 @@ class Random(Theme):
     @classmethod
     def randn(
         cls, *shape: SInt | Sequence[SInt], seed: Seed | None = None, generator: Generator | None = None,
-        dtype: DTypeLike = float32, device: str | None = None,
+        dtype: DTypeLike = float, device: str | None = None,
     ) -> Self:  # fmt: skip
         """Normally distributed numbers with mean 0 and variance 1, at most 5.8 from 0, or 8.6 in float64.
 

@@ -54,4 +54,6 @@ def _widen(value: object) -> object:
 
 
 def _narrow(result: object, kind: DType) -> object:
+    if type(result) is tuple:
+        return tuple(_narrow(value, kind) for value in cast("tuple[object, ...]", result))
     return cast("Theme", result).cast(kind) if isinstance(result, TensorBase) and result.dtype is float32 else result

@@ -44,7 +44,8 @@ class Samples(Theme):
             aweights: how much each of them weighs.
 
         Raises:
-            ShapeError: if there are more than two axes, or the observations are not equally many.
+            ShapeError: if there are more than two axes, the observations are not equally many, or weights are not one for
+                each observation.
 
         Example:
             >>> Tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]]).cov().tolist()
@@ -54,6 +55,8 @@ class Samples(Theme):
         x = _to_rows("cov", self, rowvar=rowvar)
         if y is not None:
             x = type(x).concat([x, _to_rows("cov", self._wrap(y), rowvar=rowvar)], 0)
+        for given in (fweights, aweights):
+            _check_weights(given if given is None else self._wrap(given), x)
         weights = _multiply(*(None if w is None else self._wrap(w).cast(x.dtype) for w in (fweights, aweights)))
         if weights is None:
             total = take_part(x.ones_like(), 0, 0, 1).sum()
@@ -215,6 +218,12 @@ def _to_rows(name: str, x: T, *, rowvar: bool) -> T:
     wide = x if x.dtype.is_float else x.cast(float64)
     rows = wide.reshape(1, -1) if wide.ndim < 2 else wide
     return rows if rowvar or x.ndim < 2 else rows.transpose(0, 1)
+
+
+def _check_weights(weights: Theme | None, rows: Theme) -> None:
+    if weights is not None and weights.shape != rows.shape[1:]:
+        problem = f"is not ({rows.shape[1]},), a weight for each of the observations"
+        raise ShapeError(operation="cov", shape=weights.shape, problem=problem)
 
 
 def _multiply(x: T | None, y: T | None) -> T | None:

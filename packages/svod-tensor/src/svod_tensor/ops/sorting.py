@@ -20,7 +20,7 @@ from svod_tensor._shards import bring_to
 from svod_tensor.ops.indexing import look_up
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.ordering import find_order, pack_places
-from svod_tensor.ops.theme import Theme
+from svod_tensor.ops.theme import Theme, is_scalar
 from svod_tensor.python_functions.sort_rows import SORT
 
 if TYPE_CHECKING:
@@ -156,7 +156,8 @@ class Sorting(Theme):
             raise ShapeError(operation="searchsorted", shape=self.shape, problem="is no sorted tensor of one axis")
         if sorter is not None:
             return self.take_along_axis(sorter, 0).searchsorted(values, side)
-        wanted = self._wrap(values)
+        # A Python number is weak: it is not rounded to float32 first.
+        wanted = self._pair(values)[1] if is_scalar(values) else self._wrap(values)
         dtype = promote_types(self.dtype, wanted.dtype)
         (size,) = self.shape
         # Keys compare NaNs too, which come last.

@@ -158,35 +158,53 @@ class Update(Theme):
         return self._make(to_node(resolve_position(item, size, axis)).cast(int64))
 
     def put_along_axis(self, indices: TensorBase, values: Operand, axis: int) -> Self:
-        """This tensor with `values` at the places that `take_along_axis(indices, axis)` reads; of several for one, the
+        """This tensor with `values` at the elements that `take_along_axis(indices, axis)` reads; of several for one, the
         last stays.
 
         Args:
-            indices: integers, negative ones counted from the end. A position out of range is left out, or is an error
-                in a plan that checks its operands.
+            indices: integers, negative ones counted from the end, which broadcast to the other axes of this tensor. An
+                index out of range is left out, or is an error in a plan that checks its operands.
             values: broadcasts to the shape of `indices`, and gets the dtype of this tensor.
             axis: along which.
 
         Raises:
-            OperandError: if the positions are no integers.
-            ShapeError: if `indices` has another number of axes.
+            OperandError: if the indices are no integers.
+            ShapeError: if `indices` has another number of axes, or does not broadcast.
             BroadcastError: if the values do not broadcast.
 
         Example:
             >>> Tensor([[1, 2], [3, 4]]).put_along_axis(Tensor([[0], [1]]), 9, axis=1).tolist()
             [[9, 2], [3, 9]]
         """
-        new = self._to_value(values)
+        new, axis = self._to_value(values), normalize_axis("put_along_axis", axis, self.ndim)
+        if indices.ndim == self.ndim:
+            shape = (*self.shape[:axis], indices.shape[axis], *self.shape[axis + 1 :])
+            if indices.shape != shape:
+                if any(n not in (1, size) for n, size in zip(indices.shape, shape, strict=True)):
+                    problem = f"does not broadcast to {shape}, the shape of the tensor with its size on axis {axis}"
+                    raise ShapeError(operation="put_along_axis", shape=indices.shape, problem=problem)
+                indices = self._wrap(indices).broadcast_to(shape)
         return self._with_places(self._places_along_axis("put_along_axis", indices, new, axis), new, self.ndim)
 
     def scatter(self, axis: int, indices: TensorBase, value: Operand) -> Self:
-        """`put_along_axis` with torch's order of arguments: `axis`, the positions `indices` along it, and `value`.
+        """This tensor with `value` at the elements that `gather(axis, indices)` reads; of several for one, the last stays.
+
+        Args:
+            axis: along which.
+            indices: as `gather` takes them: on other axes they may be shorter than this tensor.
+            value: broadcasts to the shape of `indices`, and gets the dtype of this tensor.
+
+        Raises:
+            OperandError: if the indices are no integers.
+            ShapeError: if `indices` has another number of axes, or is longer on another one.
+            BroadcastError: if the value does not broadcast.
 
         Example:
             >>> Tensor([[1, 2], [3, 4]]).scatter(1, Tensor([[0], [1]]), 9).tolist()
             [[9, 2], [3, 9]]
         """
-        return self.put_along_axis(indices, value, axis)
+        new = self._to_value(value)
+        return self._with_places(self._places_along_axis("scatter", indices, new, axis), new, self.ndim)
 
     def add_at(self, index: Index, value: Operand) -> Self:
         """This tensor with `value` added to the elements at `index`; a repeated position adds each time, as in `np.add.at`.
@@ -232,7 +250,7 @@ class Update(Theme):
         return self.moveaxis(axis, 0).add_at(indices, new).moveaxis(0, axis)
 
     def scatter_add(self, axis: int, indices: TensorBase, value: Operand) -> Self:
-        """This tensor with `value` added at the places that `take_along_axis(indices, axis)` reads, in torch's order of
+        """This tensor with `value` added to the elements that `gather(axis, indices)` reads, in torch's order of
         arguments.
 
         Args:
@@ -258,7 +276,7 @@ class Update(Theme):
 
         Args:
             axis: along which.
-            indices: integers, negative ones counted from the end, as `take_along_axis` takes them. A position out of range is
+            indices: integers, negative ones counted from the end, as `gather` takes them. A position out of range is
                 left out, or is an error in a plan that checks its operands.
             value: broadcasts to the shape of `indices`, and gets the dtype of this tensor.
             reduce: `"sum"`, `"prod"`, `"mean"` (of integers rounded down), `"amax"` or `"amin"`.
@@ -329,9 +347,9 @@ class Update(Theme):
         return max(int(found.max()) + 1, at_least)
 
     def _places_along_axis(self, operation: str, indices: TensorBase, value: Self, axis: int) -> Self:
-        """The positions among all elements of those that `take_along_axis(indices, axis)` reads, to which `value` broadcasts."""
+        """The positions among all elements of those that `gather(axis, indices)` reads, to which `value` broadcasts."""
         numbers = self._number_elements(concrete_shape(operation, self.shape))
-        places = numbers.take_along_axis(indices, axis).sub(1)
+        places = numbers.gather(axis, indices).sub(1)
         check_value("the elements along an axis", value.shape, places.shape)
         return places
 

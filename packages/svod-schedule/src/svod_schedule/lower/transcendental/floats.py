@@ -13,7 +13,7 @@ from typing import Final
 from svod_dtype import DType, float32, float64, int32, int64, uint32, uint64
 from svod_ir import Op, UOp, make_alu
 
-__all__ = ["FLOAT32", "FLOAT64", "FloatFormat", "fma", "format_of", "polynomial", "with_sign_of"]
+__all__ = ["FLOAT32", "FLOAT64", "FloatFormat", "fma", "format_of", "polynomial", "product_error", "with_sign_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +82,21 @@ def with_sign_of(magnitude: UOp, x: UOp) -> UOp:
     """A value that is not negative, with the sign bit of `x`."""
     layout = format_of(x)
     return layout.from_bits(layout.to_bits(magnitude) | (layout.to_bits(x) & layout.signed.min))
+
+
+def product_error(x: UOp, y: UOp, product: UOp, *, has_fma: bool) -> UOp:
+    """The rounding error of `product = x * y`. The values are float64 if the target has no fma.
+
+    Source:
+        Dekker, "A floating-point technique for extending the available precision", Numerische Mathematik 18 (1971);
+        here the parts are cut by a mask.
+    """
+    if has_fma:
+        return fma(x, y, -product)
+    (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
+    return x_high * y_high - product + x_high * y_low + x_low * y_high + x_low * y_low
+
+
+def _halves(x: UOp) -> tuple[UOp, UOp]:
+    high = FLOAT64.from_bits(FLOAT64.to_bits(x) & ~((1 << 27) - 1))
+    return high, x - high

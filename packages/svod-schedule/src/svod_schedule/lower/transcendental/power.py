@@ -21,7 +21,7 @@ from typing import Final
 from svod_dtype import float32, float64
 from svod_ir import Op, UOp
 from svod_schedule.lower.transcendental.exponential import EXP2, clamp, round_and_scale, scale_twice
-from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, fma, format_of, polynomial
+from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, fma, format_of, polynomial, product_error
 from svod_schedule.lower.transcendental.logarithm import split_exponent
 
 __all__ = ["pow"]
@@ -78,7 +78,7 @@ def _power64(size: UOp, y: UOp, *, has_fma: bool) -> UOp:
     high, low = _log2_in_two_parts(size, has_fma=has_fma)
     high = _with_limits(size, high)
     p = y * high
-    p_low = _product_error(y, high, p, has_fma=has_fma) + y * low
+    p_low = product_error(y, high, p, has_fma=has_fma) + y * low
     # Where p is no exponent, its low part may be NaN.
     p_low = (p.alu(Op.ABS) < -_EXPONENTS[FLOAT64][0]).where(p_low, 0.0)
     p = clamp(p, _EXPONENTS[FLOAT64])
@@ -96,18 +96,18 @@ def _log2_in_two_parts(x: UOp, *, has_fma: bool) -> tuple[UOp, UOp]:
     inverse = UOp.const(x.dtype, 1.0) / divisor
     s = f * inverse
     product = s * divisor
-    s_low = inverse * (f - product - _product_error(s, divisor, product, has_fma=has_fma) - s * divisor_low)
+    s_low = inverse * (f - product - product_error(s, divisor, product, has_fma=has_fma) - s * divisor_low)
     square = s * s
-    square_low = _product_error(s, s, square, has_fma=has_fma) + (s + s) * s_low
+    square_low = product_error(s, s, square, has_fma=has_fma) + (s + s) * s_low
     tail = square * polynomial(square, _Q)
     inner = tail + _B[0]
     inner_low = UOp.const(x.dtype, _B[0]) - inner + tail + _B[1]
     product = square * inner
-    product_low = _product_error(square, inner, product, has_fma=has_fma) + fma(square, inner_low, square_low * inner)
+    product_low = product_error(square, inner, product, has_fma=has_fma) + fma(square, inner_low, square_low * inner)
     outer = product + _A[0]
     outer_low = UOp.const(x.dtype, _A[0]) - outer + product + (product_low + _A[1])
     logarithm = s * outer
-    logarithm_low = _product_error(s, outer, logarithm, has_fma=has_fma) + fma(s, outer_low, s_low * outer)
+    logarithm_low = product_error(s, outer, logarithm, has_fma=has_fma) + fma(s, outer_low, s_low * outer)
     total = exponent + logarithm
     # The exponent is 0 or the larger one.
     return total, exponent - total + logarithm + logarithm_low
@@ -116,21 +116,3 @@ def _log2_in_two_parts(x: UOp, *, has_fma: bool) -> tuple[UOp, UOp]:
 def _with_limits(x: UOp, logarithm: UOp) -> UOp:
     """The logarithm, but what it is of 0, infinity and NaN."""
     return (x < math.inf).where(x.eq(0.0).where(UOp.const(x.dtype, -math.inf), logarithm), x)
-
-
-def _product_error(x: UOp, y: UOp, product: UOp, *, has_fma: bool) -> UOp:
-    """What rounding `product = x * y` lost.
-
-    Source:
-        Dekker, "A floating-point technique for extending the available precision", Numerische Mathematik 18 (1971), for
-        targets without fma; here the parts are cut by a mask.
-    """
-    if has_fma:
-        return fma(x, y, -product)
-    (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
-    return x_high * y_high - product + x_high * y_low + x_low * y_high + x_low * y_low
-
-
-def _halves(x: UOp) -> tuple[UOp, UOp]:
-    high = FLOAT64.from_bits(FLOAT64.to_bits(x) & ~((1 << 27) - 1))
-    return high, x - high

@@ -1,0 +1,48 @@
+"""Special functions under the names of `scipy.special`, which calls them on tensors where `SCIPY_ARRAY_API` is set.
+
+All are computed by kernels, in float64 and rounded once, and have derivatives. Integers become float32. What is not here
+SciPy computes on the host.
+
+Example:
+    >>> import svod_tensor as sv
+    >>> sv.special.gammaln(sv.asarray([1.0, 4.0])).numpy().round(4)
+    array([0.    , 1.7918], dtype=float32)
+    >>> sv.special.expit(sv.asarray([0.0])).tolist()
+    [0.5]
+"""
+
+from __future__ import annotations
+
+from svod_tensor.functions.activation import log_softmax, softmax
+from svod_tensor.functions.exponential import cbrt, erf, exp2, expm1, log1p
+from svod_tensor.functions.exponential import sigmoid as expit
+from svod_tensor.functions.special import (
+    beta,
+    erfc,
+    erfcx,
+    erfinv,
+    gamma,
+    i0,
+    i0e,
+    i1,
+    i1e,
+    j0,
+    j1,
+    log_ndtr,
+    logit,
+    ndtr,
+    ndtri,
+    sinc,
+    xlogy,
+    zeta,
+)
+from svod_tensor.functions.special import digamma as psi
+from svod_tensor.functions.special import lgamma as gammaln
+from svod_tensor.functions.statistics import logsumexp
+from svod_tensor.special.entropies import entr, kl_div, log_expit, rel_entr, xlog1py
+
+__all__ = [
+    "beta", "cbrt", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gamma", "gammaln", "i0", "i0e",
+    "i1", "i1e", "j0", "j1", "kl_div", "log1p", "log_expit", "log_ndtr", "log_softmax", "logit", "logsumexp", "ndtr", "ndtri",
+    "psi", "rel_entr", "sinc", "softmax", "xlog1py", "xlogy", "zeta",
+]  # fmt: skip
