@@ -177,8 +177,30 @@ def ELU(_: T, operands: tuple[T], __: object, alpha: float) -> tuple[T]:
 def SILU(_: T, operands: tuple[T], __: object) -> tuple[T]:
     """s + x s (1 - s), where s is the sigmoid. Beyond 1000, s is 0 or 1, and the infinities would make the product NaN."""
     x = operands[0].clip(-1000.0, 1000.0)
-    gate = x.sigmoid()
-    return (x.mul(gate.mul(gate.neg().add(1))).add(gate),)
+    gate, slope = _make_gate(x)
+    return (x.mul(slope).add(gate),)
+
+
+def _make_gate(x: T) -> tuple[T, T]:
+    """The sigmoid s and its derivative s (1 - s), of one exponential and without cancellation.
+
+    The absolute value has a kink at 0, which the results have not: their derivatives are rules.
+    """
+    power = x.abs().neg().exp()
+    inverse = power.add(1).reciprocal()
+    gate = with_rule(_gate_slope, x.lt(0).where(power, 1.0).mul(inverse), (x,))
+    return gate, with_rule(_sigmoid_curvature, power.mul(inverse).mul(inverse), (x,))
+
+
+@elementwise_rule("gate")
+def _gate_slope(_: T, operands: tuple[T], __: object) -> tuple[T]:
+    return (_make_gate(operands[0])[1],)
+
+
+@elementwise_rule("sigmoid-slope")
+def _sigmoid_curvature(value: T, operands: tuple[T], _: object) -> tuple[T]:
+    """s (1 - s) (1 - 2 s)."""
+    return (operands[0].mul(-0.5).tanh().mul(value),)
 
 
 @elementwise_rule("gelu")
@@ -206,9 +228,10 @@ def GELU_TANH(_: T, operands: tuple[T], __: object) -> tuple[T]:
     """s + x a' s (1 - s), where s is the sigmoid of a = 2 sqrt(2 / pi) (x + 0.044715 x^3). Beyond 64, s is 0 or 1."""
     x = operands[0].clip(-64.0, 64.0)
     scale, square = 2 * math.sqrt(2 / math.pi), x.square()
-    gate = x.mul(square.mul(0.044715 * scale).add(scale)).sigmoid()
+    argument = x.mul(square.mul(0.044715 * scale).add(scale))
     inner = x.mul(square.mul(3 * 0.044715 * scale).add(scale))
-    return (inner.mul(gate.mul(gate.neg().add(1))).add(gate),)
+    gate, slope = _make_gate(argument)
+    return (inner.mul(slope).add(gate),)
 
 
 @elementwise_rule("softplus")
