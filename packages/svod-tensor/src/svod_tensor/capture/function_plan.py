@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from types import MethodType
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -42,9 +42,20 @@ __all__ = ["make_captured", "name_inputs"]
 
 def make_captured(
     name: str, function: Callable[..., object], given: Sequence[Tensor | UOp], args: Sequence[object],
-    kwargs: Mapping[str, object], names: Sequence[tuple[str, bool]], config: PrepareConfig, *, objects: Objects,
+    kwargs: Mapping[str, object], names: Sequence[tuple[str, bool]], config: PrepareConfig, *, objects: Objects, weak: Collection[object],
 ) -> Captured | None:  # fmt: skip
     """Run the function on placeholders and make a plan of its graph.
+
+    Args:
+        name: of the function.
+        function: what to run.
+        given: its inputs.
+        args: its arguments.
+        kwargs: its arguments by name.
+        names: the name of each input, and whether it is donated.
+        config: how to compile.
+        objects: which objects are trees.
+        weak: arguments that the plan does not keep alive: it is for no call without them.
 
     Returns:
         None if it must run again: a tensor that it writes to, or a deferred one that it reads, got memory only now, or another thread
@@ -65,7 +76,11 @@ def make_captured(
         if (memory := memory_nodes.find_base(part)) is not None
     ]
     outputs: list[Tensor] = []
-    edges = list_outside_values(function, *_list_objects(function, args, kwargs, objects))
+    weak_ids = set(map(id, weak))
+    edges = [
+        edge.weaken() if id(edge.owner) in weak_ids else edge
+        for edge in list_outside_values(function, *_list_objects(function, args, kwargs, objects))
+    ]
     _realize_deferred(_iter_cells(edges))
     with _start_capture(name) as capture:
         build = _make_builder(name, function(*positional, **named), outputs)
