@@ -6,6 +6,7 @@ import copy
 import functools
 import gc
 import pickle
+import threading
 import weakref
 from collections.abc import Callable
 
@@ -316,3 +317,47 @@ def test_a_padding_row_is_zero_and_other_rows_are_random():
     assert is_deferred(weight)
     np.testing.assert_array_equal(weight.numpy()[[0, 2, 3, 4]], wanted[[0, 2, 3, 4]])
     assert not weight.numpy()[1].any()
+
+
+def test_threads_that_read_a_fresh_network_see_the_same_values():
+    manual_seed(10)
+    x = Tensor.ones(2, 8).realize()
+    wanted = make_network().eval()(x).numpy()
+    for captures in (False, True):
+        manual_seed(10)
+        model = make_network().eval()
+        call = jit(lambda x, model=model: model(x)) if captures else model
+        found: list[np.ndarray] = []
+        threads = [
+            threading.Thread(target=lambda call=call, found=found: found.append(call(x).numpy())) for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found) == 4
+        for value in found:
+            np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("make", [nn.RNN, nn.LSTM, nn.GRU])
+def test_recurrent_networks_run_eagerly_and_captured_from_their_initial_values(make):
+    manual_seed(12)
+    first, second = make(3, 4, 2), make(3, 4, 2)
+    x = Tensor.ones(5, 2, 3)
+    captured = jit(lambda x: first(x)[0])(x).numpy()
+    manual_seed(12)
+    again = make(3, 4, 2)
+    np.testing.assert_allclose(again(x)[0].numpy(), captured, rtol=1e-5, atol=1e-6)
+    assert count_deferred(first) == count_deferred(again) == 0
+    assert count_deferred(second) == len(list_tensors(second))
+
+
+def test_sharded_and_moved_parameters_are_computed_when_they_are_read():
+    manual_seed(13)
+    wanted = get_values(nn.Linear(3, 4))
+    manual_seed(13)
+    model = nn.Linear(3, 4).shard(("CPU", "CPU:1"))
+    assert count_deferred(model) == 2
+    assert_same(get_values(model), wanted)
+    assert all(tensor.is_realized for tensor in list_tensors(model))

@@ -24,7 +24,8 @@ _deferred: Final[dict[int, weakref.ref[Cell]]] = {}
 def add(cell: Cell) -> None:
     """Defer the computation of a cell until something reads it."""
     key = id(cell)
-    _deferred[key] = weakref.ref(cell, partial(_leave, key))
+    # The method is bound now: when Python ends, cells may outlive the names of this module.
+    _deferred[key] = weakref.ref(cell, partial(_deferred.pop, key))
 
 
 def discard(cells: Iterable[Cell]) -> None:
@@ -47,7 +48,3 @@ def list_deferred(cells: Iterable[Cell]) -> list[Cell]:
         done = [cell for cell in entered if cell.is_given_away or cell.is_realized]
         discard(done)
         return [cell for cell in entered if id(cell) in _deferred]
-
-
-def _leave(key: int, _: object) -> None:
-    _deferred.pop(key, None)
