@@ -1,4 +1,4 @@
-"""Parameters without values, for models that are loaded."""
+"""Initial values of parameters: computed before the first read, or none at all, for models that are loaded."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
 from svod_nn.errors import EmptyParameterError
-from svod_tensor import Tensor, float32
+from svod_tensor import Tensor, defer_values, float32, is_deferred
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["init_empty_weights", "initialize", "realize_values"]
+__all__ = ["init_empty_weights", "initialize", "realize_derived"]
 
 _NO_VALUES: Final = "svod_nn.no_values"
 
@@ -26,8 +26,9 @@ _is_empty: Final = ContextVar("_is_empty", default=False)
 def init_empty_weights() -> Generator[None]:
     """Within the block, initializers give tensors that have shapes and dtypes, but no values: for models that are loaded.
 
-    Nothing is computed, no memory is taken, and no random numbers are drawn. `load_state_dict`, or an assignment to the whole of a
-    tensor, gives it values; to compute with one before, or to read it, raises `EmptyParameterError`.
+    No memory is taken, and no generator advances. `load_state_dict`, or an assignment to the whole of a tensor, gives it values; to
+    compute with one before, or to read it, raises `EmptyParameterError`. Outside of the block a model that is loaded before its
+    parameters are read computes no initial values either, but a parameter that the state lacks has them.
 
     Example:
         >>> with nn.init_empty_weights():
@@ -42,17 +43,32 @@ def init_empty_weights() -> Generator[None]:
         _is_empty.reset(token)
 
 
-def realize_values(tensors: Sequence[Tensor]) -> None:
-    """Compute tensors that are built from initial values; in `init_empty_weights` these have none."""
-    if not _is_empty.get():
-        Tensor.realize_batch(tensors)
+def realize_derived(derived: Sequence[tuple[Tensor, Tensor]]) -> None:
+    """Compute tensors that are derived from others, as `cast` and `to` derive them; initial values stay deferred.
+
+    Args:
+        derived: pairs of a tensor and the one derived from it.
+    """
+    if _is_empty.get():
+        return
+    ready: list[Tensor] = []
+    for tensor, image in derived:
+        if is_deferred(tensor):
+            defer_values(image)
+        else:
+            ready.append(image)
+    if ready:
+        Tensor.realize_batch(ready)
 
 
 def initialize(shape: Sequence[int], make: Callable[[tuple[int, ...]], Tensor]) -> Tensor:
-    """The initial values that `make` gives for a shape, computed; in `init_empty_weights` a tensor without values."""
+    """Return the initial values of a parameter, deferred until they are read; in `init_empty_weights` a tensor without values.
+
+    The state of the generator advances at once, so that the numbers do not depend on when they are computed.
+    """
     sizes = tuple(shape)
     if not _is_empty.get():
-        return make(sizes).realize()
+        return defer_values(make(sizes))
     if 0 in sizes:
         return Tensor.zeros(sizes)
     # Imported here: they load the runtime, for which `import svod_nn` need not wait.

@@ -7,13 +7,13 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, cast
 
-from svod_nn._empty import realize_values
+from svod_nn._empty import realize_derived
 from svod_nn._error_notes import add_module, find_wrong_argument
 from svod_nn._foreign_names import find_module_attribute
 from svod_nn._state import load_tensors
 from svod_nn._walk import exchange_leaves, iter_leaves
 from svod_nn.errors import LayerArgumentError, ParameterNameError
-from svod_tensor import DType, Tensor, is_tracking_origins, observe_attributes, scope
+from svod_tensor import DType, Tensor, is_tracking_origins, observe_attributes, realize_deferred, scope
 
 __all__ = ["Module"]
 
@@ -100,6 +100,7 @@ class Module:
 
         An error is noted to be that of the innermost module, with its path, as in `in the module layers.0: Linear(...)`.
         """
+        self._realize_initial()
         before, added = self._list_paths(), self._added
         try:
             if is_tracking_origins():
@@ -116,6 +117,10 @@ class Module:
             raise
         finally:
             self._mark_added(before - added)
+
+    def _realize_initial(self) -> None:
+        """Compute the initial values of this module and all below it that have not been read yet, in one batch."""
+        realize_deferred(place.tensor for place in self._iter_places())
 
     def _list_paths(self) -> set[str]:
         return {path for path, _ in self._iter_members((Tensor,))}
@@ -183,6 +188,7 @@ class Module:
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
         """Each parameter once, with its name; one that stands in several places has the name of the first."""
+        self._realize_initial()
         return _iter_once((p.name, p.tensor) for p in self._iter_places() if p.is_parameter)
 
     def parameters(self) -> Iterator[Tensor]:
@@ -191,6 +197,7 @@ class Module:
 
     def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
         """Each buffer once, with its name."""
+        self._realize_initial()
         return _iter_once((p.name, p.tensor) for p in self._iter_places() if not p.is_parameter)
 
     def buffers(self) -> Iterator[Tensor]:
@@ -199,6 +206,7 @@ class Module:
 
     def trainable_parameters(self) -> dict[str, Tensor]:
         """The parameters that are not frozen, by name: gradients and the state of optimizers have the same keys."""
+        self._realize_initial()
         parameters = [p for p in self._iter_places() if p.is_parameter]
         frozen = {id(p.tensor) for p in parameters if p.local in p.owner._frozen}
         named = _iter_once((p.name, p.tensor) for p in parameters)
@@ -288,6 +296,7 @@ class Module:
 
         They are the tensors themselves: what is trained afterwards changes them. `svod_tensor.save_safetensors` writes them.
         """
+        self._realize_initial()
         return {p.name: p.tensor for p in self._iter_places()}
 
     def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True) -> Self:
@@ -301,7 +310,8 @@ class Module:
         Raises:
             StateDictError: if names are missing or unexpected, or a shape is another one.
         """
-        load_tensors(type(self).__name__, self.state_dict(), state, strict=strict)
+        own = {place.name: place.tensor for place in self._iter_places()}
+        load_tensors(type(self).__name__, own, state, strict=strict)
         return self
 
     def to(self, device: str) -> Self:
@@ -328,8 +338,9 @@ class Module:
         return self._exchange(lambda tensor: tensor.cast(dtype) if tensor.dtype.is_float else tensor)
 
     def _exchange(self, exchange: Callable[[Tensor], Tensor]) -> Self:
-        images = {id(tensor): exchange(tensor) for tensor in self.state_dict().values()}
-        realize_values(list(images.values()))
+        tensors = {id(place.tensor): place.tensor for place in self._iter_places()}
+        images = {key: exchange(tensor) for key, tensor in tensors.items()}
+        realize_derived([(tensor, images[key]) for key, tensor in tensors.items()])
         _put(self, lambda tensor: images.get(id(tensor), tensor))
         return self
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from svod_tensor.cells.cell import Live
 
-__all__ = ["draw_again", "draw_in_graph", "find_n_draws", "make_words", "note_draw", "note_draws"]
+__all__ = ["draw_again", "draw_in_graph", "find_n_draws", "forget_draws", "make_words", "note_draw", "note_draws"]
 
 
 def draw_in_graph(state: Cell, given: tuple[UOp, UOp] | None = None) -> UOp:
@@ -73,6 +73,12 @@ def note_draws(words: UOp, state: Cell, n_draws: int) -> None:
     memory = find_base(words)
     assert memory is not None, words
     _drawn[memory] = _Drawn(state, n_draws)
+
+
+def forget_draws(node: UOp) -> None:
+    """Keep the numbers that the graph of `node` sampled, in plans too: `draw_again` samples none of them anew."""
+    for memory in node.iter_ops(Op.BUFFER):
+        _drawn.pop(memory, None)
 
 
 def find_n_draws(step: UOp) -> int | None:

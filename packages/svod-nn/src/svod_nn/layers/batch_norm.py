@@ -9,7 +9,7 @@ from svod_nn._module import Module
 from svod_nn.errors import LayerArgumentError
 from svod_nn.initializers import constant
 from svod_nn.layers.sizes import check_axes, check_sample_count
-from svod_tensor import DType, Tensor, float32, float64, int64
+from svod_tensor import DType, Tensor, defer_values, float32, float64, int64
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
 
@@ -36,7 +36,7 @@ class _ChannelNorm(Module):
         self.bias = constant((num_features,), 0.0) if affine else None
         self.running_mean = constant((num_features,), 0.0) if track_running_stats else None
         self.running_var = constant((num_features,), 1.0) if track_running_stats else None
-        self.num_batches_tracked = Tensor(0, dtype=int64).realize() if track_running_stats else None
+        self.num_batches_tracked = defer_values(Tensor(0, dtype=int64)) if track_running_stats else None
 
     def _check_channels(self, shape: tuple[object, ...], axis: int) -> None:
         if shape[axis] != self.num_features:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from svod_nn._empty import realize_values
 from svod_nn._module import Module
 from svod_nn.errors import LayerArgumentError
 from svod_nn.initializers import normal
@@ -48,7 +47,6 @@ class Embedding(Module):
         self.weight = normal((num_embeddings, embedding_dim), generator=generator)
         if self.padding_idx is not None:
             self.weight[self.padding_idx] = 0.0
-            realize_values([self.weight])
 
     def forward(self, positions: Tensor) -> Tensor:
         """From integers of any shape to rows: one axis more."""

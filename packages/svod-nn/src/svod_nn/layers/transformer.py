@@ -6,8 +6,9 @@ import copy
 from collections.abc import Callable
 from typing import Any, Literal, TypeVar
 
-from svod_nn._empty import realize_values
+from svod_nn._empty import realize_derived
 from svod_nn._module import Module
+from svod_nn._walk import iter_leaves
 from svod_nn.errors import LayerArgumentError
 from svod_nn.layers.attention import MultiheadAttention
 from svod_nn.layers.cache import KeyValueCache
@@ -233,8 +234,9 @@ class TransformerDecoder(Module):
 
 
 def _copy(module: M) -> M:
-    """A module with tensors of its own, that draws from the same generators: copies of these would all draw the same."""
+    """Return a copy of a module with tensors of its own and the same generators: copies of these would all sample the same."""
     generators = [value for part in module.modules() for value in vars(part).values() if isinstance(value, Generator)]
     copied = copy.deepcopy(module, {id(generator): generator for generator in generators})
-    realize_values([*copied.parameters(), *copied.buffers()])
+    leaves = [leaf for part in copied.modules() for _, leaf in iter_leaves(vars(part), (Tensor,), "")]
+    realize_derived([(leaf, leaf) for leaf in leaves if isinstance(leaf, Tensor)])
     return copied

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from threading import get_ident
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from svod_codegen import count_usable_cores
 from svod_device import Buffer, OutOfMemoryError, get_allocator
@@ -108,6 +108,7 @@ class Captured:
         quick: how calls go that are like the one before; None until there was one that can.
         is_checked: whether results are compared with those of the plain function.
         last_seen: the number of the last assignment to anything before this plan last looked for some to what it holds.
+        owners: weak references to the arguments that are known by their identity; once one is gone, the plan is for no call.
     """
 
     name: str
@@ -136,6 +137,7 @@ class Captured:
     quick: QuickWay | None = None
     is_checked: bool = False
     last_seen: int = 0
+    owners: Sequence[weakref.ref[Any]] = ()
 
     def __post_init__(self) -> None:
         self.takes_memory = bool(self.written) or any(given.is_donated for given in self.inputs)
@@ -155,6 +157,11 @@ class Captured:
     def is_current(self) -> bool:
         """Whether the Python values, and the tensors that are computed in the plan, are what they were."""
         return not self._has_moved and (self.guards is None or self.guards.hold())
+
+    @property
+    def has_lost_owner(self) -> bool:
+        """Whether an argument that every call has is gone."""
+        return any(owner() is None for owner in self.owners)
 
     @property
     def has_expired(self) -> bool:

@@ -78,12 +78,12 @@ class Dependency(NamedTuple):
 class _Entries:
     """Entries of a namespace, of a dict or of an object's attributes, looked up together."""
 
-    __slots__ = ("_get", "_keys", "_owner", "_values")
+    __slots__ = ("_get", "_keys", "_owner", "_owner_ref", "_values")
 
-    def __init__(self, kind: str, owner: object) -> None:
+    def __init__(self, edge: Edge) -> None:
         # A program may give an object another `__dict__`.
-        self._get = None if kind == "attribute" else cast("Mapping[object, object]", owner).get
-        self._owner = owner
+        self._get = None if edge.kind == "attribute" else cast("Mapping[object, object]", edge.owner).get
+        self._owner, self._owner_ref = edge.owner, edge.owner_ref
         self._keys: list[object] = []
         self._values: list[object] = []
 
@@ -93,7 +93,10 @@ class _Entries:
 
     def hold(self) -> bool:
         # None stands for a missing entry too: code that read None before raises where it is missing.
-        get = self._get or cast("Callable[[object], object]", get_entries(self._owner).get)
+        get = self._get
+        if get is None:
+            owner = self._owner if self._owner_ref is None else self._owner_ref()
+            get = cast("Callable[[object], object]", get_entries(owner).get)
         if all(map(is_, map(get, self._keys), self._values)):
             return True
         now = list(map(get, self._keys))
@@ -118,31 +121,32 @@ class Guards:
         containers: list[object] = []
         copies: list[object] = []
         entries: dict[tuple[int, str], _Entries] = {}
-        absent: dict[int, tuple[object, set[object]]] = {}
+        absent: dict[int, tuple[Edge, set[object]]] = {}
         observed: list[Dependency] = []
         checks: list[Callable[[], bool]] = []
         for edge in edges:
-            owner, kind, value = edge.owner, edge.kind, edge.value
+            kind, value = edge.kind, edge.value
+            owner = edge.find_owner()
             type_of_owner: type = type(owner)
             if kind in ("attribute", "static") and is_observed(owner):
                 observed.append(Dependency.on(edge))
             elif kind == "attribute" and value is MISSING:
-                absent.setdefault(id(owner), (owner, set()))[1].add(edge.key)
+                absent.setdefault(id(owner), (edge, set()))[1].add(edge.key)
             elif value is not MISSING and (
                 kind in ("global", "attribute") or (kind == "item" and type_of_owner is dict)
             ):
-                entries.setdefault((id(owner), kind), _Entries(kind, owner)).add(edge.key, value)
+                entries.setdefault((id(owner), kind), _Entries(edge)).add(edge.key, value)
             elif kind == "elements" and type_of_owner in (list, dict) and _is_compared_by_identity(value):
                 containers.append(owner)
                 copies.append(cast("list[object]", owner).copy())
-            elif kind == "elements":
+            elif kind == "elements" and edge.owner_ref is None:
                 checks.append(_check_elements(owner, cast("tuple[object, ...]", value)))
             elif kind == "nonlocal":
                 checks.append(partial(_holds_variable, cast("CellType", owner), value))
             else:
                 checks.append(partial(_is_current, Dependency.on(edge)))
         checks += [group.hold for group in entries.values()]
-        checks += [partial(_lacks, owner, frozenset(names)) for owner, names in absent.values()]
+        checks += [partial(_lacks, edge, frozenset(names)) for edge, names in absent.values()]
         checks += [partial(_is_current, read) for read in reads]
         self._checks = tuple(checks)
         self._observed = tuple(observed)
@@ -216,7 +220,8 @@ def _is_current(dependency: Dependency) -> bool:
     return dependency.is_current
 
 
-def _lacks(owner: object, names: frozenset[object]) -> bool:
+def _lacks(edge: Edge, names: frozenset[object]) -> bool:
+    owner = edge.find_owner()
     return get_entries(owner).keys().isdisjoint(names)
 
 

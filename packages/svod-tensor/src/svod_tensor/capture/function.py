@@ -28,8 +28,10 @@ from __future__ import annotations
 import functools
 import types
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar, cast, overload
+import weakref
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 from svod_device import DeviceLostError
 from svod_dtype import default_float
@@ -39,6 +41,7 @@ from svod_tensor.capture.calls import Captured
 from svod_tensor.capture.checking import check_result
 from svod_tensor.capture.donation import NOTHING_DONATED, Donate, resolve_donated
 from svod_tensor.capture.function_plan import make_captured, name_inputs
+from svod_tensor.capture.keys import list_weak_objects
 from svod_tensor.capture.nested import Objects, has_objects
 from svod_tensor.capture.quick import UNUSUAL, find_quick
 from svod_tensor.capture.signature import describe_arguments, get_reason, read_arguments
@@ -126,6 +129,8 @@ class JitFunction(Generic[P, R]):
         self._objects = Objects.UNOBSERVED
         self._n_calls = self._n_captured = 0
         self._lock, self._capturing = make_lock(), make_lock()
+        self._is_changing = self._has_lost = False
+        self._n_lost = 0
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -142,6 +147,8 @@ class JitFunction(Generic[P, R]):
                 return cast("R", result)
         if registry.find_capture() is not None or derivatives.is_taking_derivatives():
             return self.function(*args, **kwargs)
+        if self._has_lost:
+            self._drop_lost()
         key, inputs, borrowed = read_arguments(args, kwargs, objects=self._objects)
         key = (kind, *key)
         known = self._captures.get(key)
@@ -150,7 +157,7 @@ class JitFunction(Generic[P, R]):
             with self._capturing:
                 captured = self._find(key)
                 if captured is None:
-                    captured = self._capture(inputs, args, kwargs)
+                    captured = self._capture(key, inputs, args, kwargs)
                 self._keep(key, captured)
         self._count_call(captured)
         if captured.direct is not None and not kwargs and not captured.is_checked:
@@ -195,8 +202,39 @@ class JitFunction(Generic[P, R]):
 
     def _forget(self, captured: Captured) -> None:
         """Drop a plan whose device was lost: once it is open again, the function is captured anew."""
-        with self._lock:
+        with self._changing():
             self._remove(captured)
+
+    @contextmanager
+    def _changing(self) -> Generator[None]:
+        """Within the block plans may be added and dropped; finalizers that run meanwhile drop theirs at its end."""
+        with self._lock:
+            is_inside, self._is_changing = self._is_changing, True
+            try:
+                yield
+            finally:
+                self._is_changing = is_inside
+                self._drop_lost()
+
+    def note_lost(self) -> None:
+        """Drop plans for an argument that has just gone; a finalizer calls this, at any step of any thread."""
+        self._has_lost = True
+        self._drop_lost()
+
+    def _drop_lost(self) -> None:
+        """Drop the plans that are for no call, since an argument that they are for is gone, unless plans are being changed now."""
+        # A finalizer must not wait for another thread. The lock is reentrant, and this thread may be inside of `_changing`.
+        while self._has_lost and not self._is_changing and self._lock.acquire(blocking=False):
+            try:
+                if not self._is_changing:
+                    self._is_changing, self._has_lost = True, False
+                    for captured in self._list():
+                        if captured.has_lost_owner:
+                            self._remove(captured)
+                            self._n_lost += 1
+                    self._is_changing = False
+            finally:
+                self._lock.release()
 
     def __get__(self, instance: object, owner: type | None = None) -> object:
         return self if instance is None else types.MethodType(self, instance)
@@ -204,6 +242,7 @@ class JitFunction(Generic[P, R]):
     @property
     def n_captures(self) -> int:
         """Number of plans that are kept."""
+        self._drop_lost()
         return len(self._list())
 
     def plans(self) -> list[ExecutionPlan]:
@@ -227,7 +266,7 @@ class JitFunction(Generic[P, R]):
 
     def clear(self) -> None:
         """Drop every plan."""
-        with self._lock:
+        with self._changing():
             for captured in self._list():
                 self._remove(captured)
 
@@ -240,7 +279,7 @@ class JitFunction(Generic[P, R]):
 
     def _keep(self, key: tuple[object, ...], captured: Captured) -> None:
         """Make a plan the first that is tried for a signature, and drop plans that are valid for no later call."""
-        with self._lock:
+        with self._changing():
             self._end_quick()
             for expired in [c for c in self._captures.get(key, ()) if c is not captured and c.has_expired]:
                 self._remove(expired)
@@ -264,19 +303,30 @@ class JitFunction(Generic[P, R]):
     def _name(self) -> str:
         return getattr(self.function, "__qualname__", repr(self.function)).rpartition("<locals>.")[2]
 
-    def _capture(self, given: Sequence[Tensor | UOp], args: Sequence[object], kwargs: Mapping[str, object]) -> Captured:
+    def _capture(
+        self,
+        key: tuple[object, ...],
+        given: Sequence[Tensor | UOp],
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+    ) -> Captured:
         arguments = describe_arguments(args, kwargs, objects=self._objects)
         reason = get_reason(arguments, [(c.arguments, c.describe_change()) for c in self._list()])
+        if not self._captures and self._n_lost:
+            reason = "since an object that another plan was for is gone"
         kind = default_float()
         if self._captures and not any(key[0] is kind for key in list(self._captures)):
             reason = f"since the default dtype is {kind}"
         config = resolve_config(self._config)
         inputs = name_inputs(self._name, arguments, self._donated)
+        weak = list_weak_objects(key)
         captured = None
         while captured is None:
             captured = make_captured(
-                self._name, self.function, given, args, kwargs, inputs, config, objects=self._objects
+                self._name, self.function, given, args, kwargs, inputs, config, objects=self._objects, weak=weak
             )
+        note_lost = functools.partial(_note_lost, weakref.ref(self))
+        captured.owners = [weakref.ref(owner, note_lost) for owner in weak]
         captured.reason, captured.arguments = reason, arguments
         # To run the plain function, too, must change nothing.
         captured.is_checked = bool(IROptions.from_env().check) and not captured.takes_memory
@@ -294,3 +344,9 @@ class JitFunction(Generic[P, R]):
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _note_lost(function: weakref.ref[JitFunction[Any, Any]], _: object) -> None:
+    captured_function = function()
+    if captured_function is not None:
+        captured_function.note_lost()

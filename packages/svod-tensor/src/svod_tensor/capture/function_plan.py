@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from types import MethodType
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -20,10 +20,10 @@ from svod_tensor.capture.direct import DirectCall, DirectRead
 from svod_tensor.capture.donation import DonatedParameters
 from svod_tensor.capture.keys import is_array
 from svod_tensor.capture.nested import Objects, Parts, list_attributes, take_apart
-from svod_tensor.capture.outside_values import MISSING, is_leaf, list_outside_values
+from svod_tensor.capture.outside_values import MISSING, Edge, is_leaf, list_outside_values
 from svod_tensor.capture.recipes import Recipe, Results
 from svod_tensor.capture.signature import Argument
-from svod_tensor.cells import overwriting, registry
+from svod_tensor.cells import deferred, overwriting, registry
 from svod_tensor.cells.recording import Capture
 from svod_tensor.cells.views import is_symbolic
 from svod_tensor.engine import memory_nodes, states
@@ -34,6 +34,7 @@ from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
+    from svod_tensor.cells.cell import Cell
     from svod_tensor.options import PrepareConfig
 
 __all__ = ["make_captured", "name_inputs"]
@@ -41,12 +42,24 @@ __all__ = ["make_captured", "name_inputs"]
 
 def make_captured(
     name: str, function: Callable[..., object], given: Sequence[Tensor | UOp], args: Sequence[object],
-    kwargs: Mapping[str, object], names: Sequence[tuple[str, bool]], config: PrepareConfig, *, objects: Objects,
+    kwargs: Mapping[str, object], names: Sequence[tuple[str, bool]], config: PrepareConfig, *, objects: Objects, weak: Collection[object],
 ) -> Captured | None:  # fmt: skip
     """Run the function on placeholders and make a plan of its graph.
 
+    Args:
+        name: of the function.
+        function: what to run.
+        given: its inputs.
+        args: its arguments.
+        kwargs: its arguments by name.
+        names: the name of each input, and whether it is donated.
+        config: how to compile.
+        objects: which objects are trees.
+        weak: arguments that the plan does not keep alive: it is for no call without them.
+
     Returns:
-        None if it must run again: a tensor that it writes to got memory only now, or another thread wrote to one that it reads.
+        None if it must run again: a tensor that it writes to, or a deferred one that it reads, got memory only now, or another thread
+        wrote to one that it reads.
     """
     from svod_tensor._realize import realize_tensors
 
@@ -63,7 +76,12 @@ def make_captured(
         if (memory := memory_nodes.find_base(part)) is not None
     ]
     outputs: list[Tensor] = []
-    edges = list_outside_values(function, *_list_objects(function, args, kwargs, objects))
+    weak_ids = set(map(id, weak))
+    edges = [
+        edge.weaken() if id(edge.owner) in weak_ids else edge
+        for edge in list_outside_values(function, *_list_objects(function, args, kwargs, objects))
+    ]
+    _realize_deferred(_iter_cells(edges))
     with _start_capture(name) as capture:
         build = _make_builder(name, function(*positional, **named), outputs)
         for copied in replacer.copies:
@@ -89,6 +107,9 @@ def make_captured(
         return None
     if foreign:
         _compute(foreign)
+        return None
+    if _realize_deferred(cell for ref, _ in capture.reads.values() if (cell := ref()) is not None):
+        # Read in a way that its code does not show.
         return None
     try:
         captured = _finish(name, capture, inputs, recipes, sources, build, config, tuple(bound))
@@ -139,6 +160,28 @@ def _compute(pending: Set[UOp]) -> None:
     with registry.lock:
         needed = [c for c in registry.iter_pending_cells() if not pending.isdisjoint(states.get_written(c.node))]
     realize_tensors(needed, resolve_config(None))
+
+
+def _iter_cells(edges: Iterable[Edge]) -> Iterator[Cell]:
+    """Yield the cells of the tensors that code can read."""
+    for edge in edges:
+        values = cast("tuple[object, ...]", edge.value) if edge.kind == "elements" else (edge.value,)
+        for value in values:
+            if isinstance(value, Tensor):
+                yield value.content.cell
+
+
+def _realize_deferred(cells: Iterable[Cell]) -> bool:
+    """Compute the deferred cells among `cells`, so that a plan reads their memory; whether there were any."""
+    from svod_tensor._realize import realize_tensors
+
+    if not deferred.has_entries():
+        return False
+    found = deferred.list_deferred(cells)
+    if found:
+        realize_tensors(found, resolve_config(None))
+        deferred.discard(found)
+    return bool(found)
 
 
 def name_inputs(name: str, arguments: Sequence[Argument], donated: DonatedParameters) -> list[tuple[str, bool]]:

@@ -9,7 +9,7 @@ from typing import cast
 from svod_ir import UOp
 from svod_ir.sizes import unbind
 
-__all__ = ["Identity", "is_array", "is_plain", "key_of"]
+__all__ = ["Identity", "is_array", "is_plain", "key_of", "list_weak_objects"]
 
 
 class Identity:
@@ -28,6 +28,11 @@ class Identity:
     def value(self) -> object:
         """The object; None once it is gone."""
         return self._get()
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether the object may go while the key is kept."""
+        return isinstance(self._get, weakref.ref)
 
     def __eq__(self, other: object) -> bool:
         # Where the object is gone, another one may have its id.
@@ -67,3 +72,12 @@ def key_of(value: object) -> tuple[object, ...]:
                 keys = map(key_of, cast("Iterable[object]", value))
                 return (tuple, *keys) if isinstance(value, tuple) else (frozenset, frozenset(keys))
             return (Identity(value),)
+
+
+def list_weak_objects(key: object) -> list[object]:
+    """Return the objects that a key, a tuple of keys at any depth, knows by their identity without keeping them alive."""
+    if isinstance(key, Identity):
+        return [key.value] if key.is_weak else []
+    if isinstance(key, (tuple, frozenset)):
+        return [value for item in cast("Iterable[object]", key) for value in list_weak_objects(item)]
+    return []

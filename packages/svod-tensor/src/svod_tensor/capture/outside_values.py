@@ -12,6 +12,7 @@ Code of the standard library, of numpy and of svod's own lower layers is not fol
 from __future__ import annotations
 
 import sys
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache, partial, partialmethod
@@ -25,7 +26,7 @@ from types import (
     MethodType,
     ModuleType,
 )
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from svod_ir import UOp
 from svod_tensor.capture.access_paths import CodeAccess, PathStep, Root, analyze_code
@@ -68,6 +69,7 @@ class Edge(NamedTuple):
         owner: the namespace, cell, object or container.
         key: name, key or index; None for "elements" and "nonlocal".
         value: what it was; a tuple for "elements".
+        owner_ref: weak reference to the owner, which is None then: the owner is an argument that the edge does not keep alive.
     """
 
     name: str
@@ -75,22 +77,34 @@ class Edge(NamedTuple):
     owner: object
     key: object
     value: object
+    owner_ref: weakref.ref[Any] | None = None
+
+    def weaken(self) -> Edge:
+        """Return the same edge without a reference that keeps the owner alive."""
+        return self._replace(owner=None, owner_ref=weakref.ref(self.owner))
+
+    def find_owner(self) -> object | None:
+        """Return the owner; None once it is gone."""
+        return self.owner if self.owner_ref is None else self.owner_ref()
 
     def read(self) -> object:
-        """Return the value of now."""
+        """Return the value of now; `MISSING` once the owner is gone."""
+        owner = self.find_owner()
+        if owner is None:
+            return MISSING
         match self.kind:
             case "global":
-                return cast("dict[object, object]", self.owner).get(self.key, MISSING)
+                return cast("dict[object, object]", owner).get(self.key, MISSING)
             case "nonlocal":
-                return read_cell(cast("CellType", self.owner))
+                return read_cell(cast("CellType", owner))
             case "attribute":
-                return get_entries(self.owner).get(cast("str", self.key), MISSING)
+                return get_entries(owner).get(cast("str", self.key), MISSING)
             case "static":
-                return getattr(self.owner, cast("str", self.key), MISSING)
+                return getattr(owner, cast("str", self.key), MISSING)
             case "item":
-                return _get_item(self.owner, self.key)
+                return _get_item(owner, self.key)
             case _:
-                return list_elements(self.owner)
+                return list_elements(owner)
 
 
 def list_outside_values(

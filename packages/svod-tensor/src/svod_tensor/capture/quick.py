@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final
+from weakref import ref
 
 from svod_device import Buffer
 from svod_ir import Op
 from svod_runtime import Lending
 from svod_tensor._scopes import current_scope
-from svod_tensor.capture.keys import is_array, is_plain
+from svod_tensor.capture.keys import Identity, is_array, is_plain, key_of
 from svod_tensor.capture.nested import Objects, list_items
 from svod_tensor.cells import writing
 from svod_tensor.cells.cell import Cell
@@ -64,8 +65,15 @@ class QuickCall:
         wanted: list[object],
         places: tuple[int | None, ...],
     ) -> None:
-        """`wanted` has the form of each argument that is a tensor, and the others; `places` is where the plan takes the tensors,
-        where it does, and what it makes."""
+        """Make the quick way of a plan.
+
+        Args:
+            captured: the plan.
+            plan: what executes it.
+            direct: how its results are made.
+            wanted: the form of each argument that is a tensor; of the others a weak reference, or the argument where there is none.
+            places: the index of the buffer of each tensor that the plan reads, then of each result.
+        """
         self.captured = captured
         self._execute = plan.execute_direct
         self._wanted, self.lending = wanted, Lending(places)
@@ -89,13 +97,14 @@ class QuickCall:
         guards = self._guards
         if guards is not None and not guards.hold():
             return UNUSUAL
-        for ref, watched in self._watched:
-            if (cell := ref()) is not None and cell.node is not watched:
+        for cell_ref, watched in self._watched:
+            if (cell := cell_ref()) is not None and cell.node is not watched:
                 return UNUSUAL
         buffers: list[Buffer] = []
         for number, value in enumerate(args):
             if type(value) is not Tensor:
-                if value is wanted[number]:
+                known = wanted[number]
+                if value is known or (type(known) is ref and known() is value):
                     continue
                 return UNUSUAL
             cell = value.content
@@ -144,9 +153,15 @@ def find_quick(captured: Captured, args: Sequence[object]) -> QuickCall | None:
     if len(place_of) < len(tensors):
         # One has no elements, and perhaps no memory.
         return None
-    wanted: list[object] = [value.content.form if isinstance(value, Tensor) else value for value in args]
+    wanted: list[object] = [value.content.form if isinstance(value, Tensor) else _hold(value) for value in args]
     places = (*(place_of[number] for number in range(len(tensors))), *direct.places[-len(direct.makers) :])
     return QuickCall(captured, plan, direct, wanted, places)
+
+
+def _hold(value: object) -> object:
+    """Return a weak reference to an argument that is known by its identity; the argument itself where there is none to be had."""
+    identity = key_of(value)[0] if not is_plain(value) else None
+    return ref(value) if isinstance(identity, Identity) and identity.is_weak else value
 
 
 def _is_identified(value: object) -> bool:

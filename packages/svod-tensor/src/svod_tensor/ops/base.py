@@ -13,6 +13,7 @@ from svod_ir.sizes import max_size, product
 from svod_tensor._origins import add_line
 from svod_tensor._scopes import current_scope
 from svod_tensor._shapes import ElementCount, Shape
+from svod_tensor.cells import deferred
 from svod_tensor.cells.cell import Cell, Form, View, find_result_form
 from svod_tensor.cells.registry import note_read
 from svod_tensor.cells.tables import captured
@@ -183,7 +184,10 @@ class TensorBase:
             >>> x.assign(0).tolist(), y.tolist()
             ([0, 0], [1, 2])
         """
-        return self.from_uop(self.uop)
+        copied = self.from_uop(self.uop)
+        if deferred.has_entries() and not captured and deferred.list_deferred([self.content.cell]):
+            deferred.add(copied.content.cell)
+        return copied
 
     copy = clone
 

@@ -1,0 +1,50 @@
+"""Table of deferred cells: their values are computed in memory of their own before a captured function reads them.
+
+A deferred cell has the graph of its value until something reads it, and none of it is computed if another value is assigned first.
+Entries are weak, as in `tables`.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from svod_tensor.cells import tables
+
+if TYPE_CHECKING:
+    from svod_tensor.cells.cell import Cell
+
+__all__ = ["add", "discard", "has_entries", "list_deferred"]
+
+_deferred: Final[dict[int, weakref.ref[Cell]]] = {}
+
+
+def add(cell: Cell) -> None:
+    """Defer the computation of a cell until something reads it."""
+    key = id(cell)
+    # The method is bound now: when Python ends, cells may outlive the names of this module.
+    _deferred[key] = weakref.ref(cell, partial(_deferred.pop, key))
+
+
+def discard(cells: Iterable[Cell]) -> None:
+    """Treat cells as all others from now on."""
+    for cell in cells:
+        _deferred.pop(id(cell), None)
+
+
+def has_entries() -> bool:
+    """Whether any cell may be deferred."""
+    return bool(_deferred)
+
+
+def list_deferred(cells: Iterable[Cell]) -> list[Cell]:
+    """Return the cells that are deferred, each once; a cell that has memory by now is none of them any more."""
+    if not _deferred:
+        return []
+    with tables.lock:
+        entered = [cell for cell in {id(cell): cell for cell in cells}.values() if id(cell) in _deferred]
+        done = [cell for cell in entered if cell.is_given_away or cell.is_realized]
+        discard(done)
+        return [cell for cell in entered if id(cell) in _deferred]
