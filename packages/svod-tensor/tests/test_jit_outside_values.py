@@ -466,3 +466,56 @@ def test_a_deep_chain_of_methods_is_followed() -> None:
     assert captured(X).tolist() == [2.0, 4.0]
     deep.rate = 3.0
     assert captured(X).tolist() == [3.0, 6.0]
+
+
+class Scaler:
+    """An object whose method, static method, class method and property a function reads."""
+
+    def scale(self, x: Tensor) -> Tensor:
+        return x * 2
+
+    @staticmethod
+    def shift(x: Tensor) -> Tensor:
+        return x + 3
+
+    @classmethod
+    def negate(cls, x: Tensor) -> Tensor:
+        return -x
+
+    @property
+    def factor(self) -> int:
+        return 5
+
+
+def _call_all(scaler: Scaler, x: Tensor) -> Tensor:
+    return scaler.negate(scaler.shift(scaler.scale(x))) * scaler.factor
+
+
+@pytest.mark.parametrize(
+    ("name", "member"),
+    [
+        ("scale", lambda self, x: x * 7),
+        ("shift", staticmethod(lambda x: x - 1)),
+        ("negate", classmethod(lambda cls, x: x * x)),
+        ("factor", property(lambda self: 11)),
+    ],
+)
+def test_a_member_that_is_replaced_on_its_class_is_seen(
+    name: str, member: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scaler, x = Scaler(), Tensor([1.0, 2.0])
+    captured = jit(lambda x: _call_all(scaler, x))
+    captured(x)
+    monkeypatch.setattr(Scaler, name, member)
+    np.testing.assert_array_equal(captured(x).numpy(), _call_all(scaler, x).numpy())
+
+
+@pytest.mark.parametrize("name", ["scale", "shift", "negate"])
+def test_an_attribute_that_hides_a_method_is_seen(name: str) -> None:
+    scaler, x = Scaler(), Tensor([1.0, 2.0])
+    captured, with_argument = jit(lambda x: _call_all(scaler, x)), jit(lambda scaler, x: _call_all(scaler, x))
+    captured(x), with_argument(scaler, x)
+    setattr(scaler, name, lambda x: x * 7)
+    expected = _call_all(scaler, x).numpy()
+    np.testing.assert_array_equal(captured(x).numpy(), expected)
+    np.testing.assert_array_equal(with_argument(scaler, x).numpy(), expected)

@@ -155,6 +155,8 @@ class _Walk:
         self.open: dict[int, tuple[object, str, set[str]]] = {}
         self._escaped: dict[int, object] = {}
         self._functions: set[tuple[object, int]] = set()
+        # `__dict__` of a class is another object each time that it is read.
+        self._namespaces: dict[type, Mapping[str, object]] = {}
         # Worklists: a program may be nested deeper than Python's stack.
         self._pending: list[tuple[object, str]] = []
         self._calls: list[tuple[object, str, Mapping[str, object]]] = []
@@ -364,6 +366,7 @@ class _Walk:
             return self._read_class(owner, owner, key, text)
         on_class = _get_on_class(type(owner), key)
         if _is_a(on_class, (property, cached_property)):
+            self._guard_member(type(owner), key)
             self._follow_member(on_class, owner, text)
         if is_guess:
             for base in type(owner).__mro__:
@@ -396,9 +399,15 @@ class _Walk:
     def _read_class(self, kind: type, owner: object, key: str, text: str) -> object:
         """Read an attribute of a class, for an object of it or for the class itself."""
         value = _get_on_class(kind, key)
-        if value is MISSING or _is_library(kind.__module__):
+        is_member = _is_a(value, (FunctionType, staticmethod, classmethod, property, cached_property, partialmethod))
+        is_library = _is_library(kind.__module__)
+        if is_member and owner is not kind and not isinstance(value, property) and (is_observed(owner) or not is_library):
+            # An attribute of the object hides the method, once there is one.
+            self._add(Edge(f"`{text}`", "attribute", owner, key, MISSING))
+        if value is MISSING or is_library:
             return MISSING
-        if _is_a(value, (FunctionType, staticmethod, classmethod, property, cached_property, partialmethod)):
+        if is_member:
+            self._guard_member(kind, key)
             self._follow_member(value, MISSING if owner is kind else owner, text)
             return MISSING
         if hasattr(type(value), "__get__"):
@@ -414,6 +423,14 @@ class _Walk:
         if owner is kind or (is_observed(owner) and not _is_layer_code(kind.__module__)):
             self._add(Edge(f"`{kind.__qualname__}.{key}`", "static", kind, key, value))
         return value
+
+    def _guard_member(self, kind: type, key: str) -> None:
+        """Add the edge from the class of a program that defines a method or a property."""
+        base = next(base for base in kind.__mro__ if key in base.__dict__)
+        if _is_library(base.__module__) or _is_layer_code(base.__module__):
+            return
+        namespace = self._namespaces.setdefault(base, base.__dict__)
+        self._add(Edge(f"`{base.__qualname__}.{key}`", "global", namespace, key, namespace[key]))
 
     def _follow_member(self, member: object, owner: object, text: str) -> None:
         for function in _list_functions(member):
