@@ -162,6 +162,20 @@ def test_donated_memory_holds_intermediates_between_its_last_reader_and_its_outp
 
 
 @SHARED
+def test_what_the_writer_of_an_output_reads_lies_elsewhere(plans: Plans, mode: PlannerMode) -> None:
+    x = plans.buffer(8, 1)
+    a, b = (plans.intermediate(8) for _ in range(2))
+    out = plans.add(plans.buffers[x])
+    for target, source in ((a, x), (b, a), (out, b)):
+        plans.op(plans.kernel(plans.add_one, [target], [source]))
+    plans.builder.set_donated_buffers([x], {out: x})
+    plan = plans.plan(mode, out)
+    assert not plan.buffer(100 + b).overlaps(plans.buffers[x])
+    plan.execute()
+    assert plans.read(x) == [4.0] * 8
+
+
+@SHARED
 def test_donated_memory_that_no_kernel_reads_holds_intermediates_from_the_beginning(
     plans: Plans, mode: PlannerMode
 ) -> None:
