@@ -9,7 +9,7 @@ from svod_ir import Op, UOp
 from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.engine import caches as engine_caches
 from svod_tensor.engine import compute
-from svod_tensor.engine.caches import KERNELS, SCHEDULES, TEMPLATES
+from svod_tensor.engine.caches import BINARIES, KERNELS, SCHEDULES, TEMPLATES
 from svod_tensor.engine.preschedule import PreSchedule
 
 
@@ -119,6 +119,17 @@ def test_what_another_compiler_made_is_not_used(odd_plan):
         (kernel,) = (x * 3).prepare().kernels()
         assert (kernel.kernel in kernels) == (expected is not None)
         assert expected is None or kernel.kernel is expected
+
+
+def test_binaries_are_shared_by_devices_of_one_kind_and_by_one_compiler_only(odd_plan):
+    for cache in (SCHEDULES, KERNELS, BINARIES):
+        cache.clear()
+    compiler = get_device("ODD").compiler.inner
+    for compiler.cache_key, name, n_compiled in (("one", "ODD", 1), ("two", "ODD", 2), ("one", "ODD", 2)):
+        SCHEDULES.clear()
+        KERNELS.clear()
+        (Tensor([1.0, 2.0], device=name) * 3).prepare()
+        assert BINARIES.counts().misses == n_compiled
 
 
 def test_the_kernel_cache_is_bounded_and_forgets_the_oldest(monkeypatch):
