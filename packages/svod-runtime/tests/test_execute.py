@@ -411,6 +411,23 @@ def test_launch_sizes_use_fixed_variables(plans: Plans) -> None:
     assert plans.log == [("k1", (6, 1, 1))]
 
 
+def test_a_value_for_the_name_of_a_fixed_variable_neither_changes_nor_spoils_a_launch_size(plans: Plans) -> None:
+    out = plans.buffer()
+    sizes = (8 - UOp.variable("n", 1, 10), 1, 1)
+    for fixed in ({"n": 2}, {}):
+        kernel = plans.kernel(
+            lambda out, n: None, [out], variables=[N], values=[2], fixedvars=fixed, global_size=sizes,
+            name="fixed" if fixed else "free",
+        )  # fmt: skip
+        plans.op(kernel)
+    plan = plans.build(out)
+    plan.execute_with_vars({"n": 5})
+    assert plans.log == [("fixed", (6, 1, 1)), ("free", (3, 1, 1))]
+    # The size of one kernel would be 0, that of the other is what it was.
+    with pytest.raises(ExecutionError, match="kernel free"):
+        plan.execute_with_vars({"n": 8})
+
+
 def test_a_launch_size_that_has_no_value_is_an_error_before_anything_changes(plans: Plans) -> None:
     out = plans.buffer()
     n = UOp.variable("n", 1, 10)

@@ -103,6 +103,8 @@ def test_a_value_that_another_thread_gives_meanwhile_is_kept(pause: Pause) -> No
     whole = pause(own(START)) + 1
     other = Other(lambda: whole.assign(whole * 10))
     pause.meanwhile = other.start
+    whole.realize()
+    assert whole.is_realized
     check(whole, (START + 1) * 10)
 
 

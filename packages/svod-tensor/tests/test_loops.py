@@ -118,6 +118,16 @@ def test_a_variable_may_be_bound_when_the_plan_runs():
     assert loop.src[0] is n.uop
 
 
+@pytest.mark.parametrize("count", [-3, -1, 0, 1, 4])
+def test_a_count_below_0_is_no_iteration(count: int):
+    upper, x = Variable("upper", -5, 5).bind(count), Tensor(7)
+    expected = 7 + 3 * max(count, 0)
+    assert_equal(fori_loop(0, upper, lambda _, t: t + 3, x), expected)
+    assert_equal(fori_loop(0, upper, lambda _, t: (t + 1.5) * 1.0, Tensor(0.0)), 1.5 * max(count, 0))
+    step = jit(lambda x, n: fori_loop(0, n, lambda _, t: t + 3, x))
+    assert int(step(x, upper).numpy()) == expected
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
