@@ -225,6 +225,20 @@ def test_a_tensor_that_was_made_late_of_an_assignment_keeps_its_value_when_more_
     check(late, (START + 1) * 2)
 
 
+@pytest.mark.parametrize("is_argument", [False, True])
+def test_a_tensor_that_was_made_late_of_what_a_captured_function_overwrote_keeps_its_value(is_argument: bool) -> None:
+    x = own(START)
+    step = jit(lambda a: a.assign(a + 1) * 1) if is_argument else jit(lambda a: x.assign(x + 1) * 1)
+    step(x if is_argument else own(START))
+    step(x if is_argument else own(START))
+    reader = x * 3
+    tripled = reader.uop
+    check(step(x if is_argument else own(START)), START + 3)
+    check(Tensor.from_uop(tripled) + 1, (START + 2) * 3 + 1)
+    check(reader, (START + 2) * 3)
+    check(x, START + 3)
+
+
 def test_a_plan_and_a_thread_do_not_both_own_an_assignment() -> None:
     x = own(START)
     x.assign(x + 1)
