@@ -143,7 +143,8 @@ class Copy:
         process = subprocess.Popen(
             [str(self._python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
             cwd=self.root,
-            env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "", **environment},
+            # A PYTHONPATH would put this checkout before the copy.
+            env={**os.environ, "PYTHONPATH": "", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "", **environment},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,

@@ -103,6 +103,40 @@ def test_reductions_and_scans_agree_with_differences(op: Op) -> None:
     _check(lambda x: make_scan_axis(make_reshape(x, _SHAPE), op, 0), _VALUES)
 
 
+def _differentiate(make: Callable[[UOp], UOp], values: list[float]) -> tuple[list[float], list[float]]:
+    """The gradient of the sum of the elements, and the tangent along ones."""
+    memory, ones = buffer(0, len(values), float64), buffer(1, len(values), float64)
+    x = make_traced(memory)
+    y = make(x)
+    given = {memory: np.array(values), ones: np.ones(len(values))}
+    (along,) = make_tangents([y], [x], [ones])
+    (back,) = make_cotangents([y], [make_constant_like(y, 1)], [x])
+    return np.asarray(evaluate(back, given)).tolist(), np.asarray(evaluate(along, given)).reshape(-1).tolist()
+
+
+@pytest.mark.parametrize("op", [Op.MAX, Op.MIN])
+def test_nothing_flows_from_an_extremum_that_is_nan(op: Op) -> None:
+    back, along = _differentiate(lambda x: make_reduce_axis(x, op, (0,)), [1.0, np.nan, 3.0])
+    assert (back, along) == ([0.0, 0.0, 0.0], [0.0])
+
+
+@pytest.mark.parametrize("op", [Op.MAX, Op.MIN])
+def test_a_running_extremum_takes_the_derivative_of_the_first_nan(op: Op) -> None:
+    back, along = _differentiate(lambda x: make_scan_axis(x, op, 0), [1.0, np.nan, 3.0, np.nan, 0.0])
+    assert (back, along) == ([1.0, 4.0, 0.0, 0.0, 0.0], [1.0] * 5)
+
+
+def test_powers_of_zero_have_derivatives_without_nan() -> None:
+    exponents = [0.5, 1.0, 2.0, 3.0]
+    zero = UOp.const(float64, 0.0)
+    assert _differentiate(lambda y: make_alu(Op.POW, zero, y), exponents) == ([0.0] * 4, [0.0] * 4)
+    expected = [0.0, 1.0, 0.0]
+    for exponent, wanted in zip([0.0, 1.0, 2.0], expected, strict=True):
+        number = UOp.const(float64, exponent)
+        back, along = _differentiate(lambda x, n=number: make_alu(Op.POW, x, n), [0.0, 2.0])
+        assert back == along == [wanted, exponent * 2.0 ** (exponent - 1)]
+
+
 def test_gathers_and_scatters_agree_with_differences() -> None:
     places = make_alu(Op.MOD, make_iota(4, int64), UOp.const(int64, 3))
     _check(lambda x: make_gather(make_reshape(x, _SHAPE), places, 1), _VALUES)

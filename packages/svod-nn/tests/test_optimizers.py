@@ -173,6 +173,7 @@ CASES = [
     (nn.RMSprop, rmsprop, {}),
     (nn.RMSprop, rmsprop, {"weight_decay": 0.1, "momentum": 0.5, "alpha": 0.9}),
     (nn.RMSprop, rmsprop, {"centered": True, "eps": 1e-3}),
+    (nn.RMSprop, rmsprop, {"centered": True, "eps": 1e-3, "momentum": 0.5}),
     (nn.Adagrad, adagrad, {}),
     (nn.Adagrad, adagrad, {"weight_decay": 0.1, "lr_decay": 0.3, "initial_accumulator_value": 0.5}),
     (nn.Adafactor, adafactor, {}),
@@ -220,6 +221,22 @@ def test_twenty_steps_are_those_of_the_formula(optimizer, formula, options):
         np.testing.assert_allclose(tensor.numpy(), arrays[name], rtol=1e-8, atol=1e-11, err_msg=name)
     (plan,) = step.plans()
     assert plan is not None
+
+
+@pytest.mark.parametrize("is_captured", [False, True])
+def test_lamb_moves_parameters_of_zeros_and_leaves_those_without_a_direction(is_captured):
+    arrays = {"zeros": np.zeros((2, 3)), "still": np.ones((2, 3)), "both": np.zeros(2)}
+    tensors = as_tensors(arrays)
+    made = nn.LAMB(tensors, lr=0.1)
+    step = jit(made.update) if is_captured else made.update
+    gradients = {"zeros": np.full((2, 3), 0.5), "still": np.zeros((2, 3)), "both": np.zeros(2)}
+    kept = {name: {} for name in arrays}
+    for t in (1, 2):
+        step(as_tensors(gradients))
+        arrays = {name: lamb(p, gradients[name], kept[name], t, lr=0.1) for name, p in arrays.items()}
+        for name, tensor in tensors.items():
+            np.testing.assert_allclose(tensor.numpy(), arrays[name], rtol=1e-8, atol=1e-11, err_msg=name)
+    assert arrays["zeros"].max() < 0
 
 
 def run(optimizer, n_steps=3, start=0):

@@ -49,6 +49,30 @@ def test_a_slope_of_one_axis_is_of_channels_in_old_versions(run_node: RunNode) -
     np.testing.assert_array_equal(run_node("PRelu", [x, slope], 16)[0], [[[-2, -3], [-2, -3]]])
 
 
+@pytest.mark.parametrize(
+    ("version", "slope", "scale"), [(1, 1.6732, 1.0507), (6, 1.67326319217681884765625, 1.05070102214813232421875)]
+)
+def test_selu_has_the_constants_of_its_version(run_node: RunNode, version: int, slope: float, scale: float) -> None:
+    x = np.linspace(-3, 3, 13)
+    (found,) = run_node("Selu", [x], version)
+    np.testing.assert_allclose(found, scale * np.where(x > 0, x, slope * np.expm1(x)), rtol=1e-6)
+    (found,) = run_node("Selu", [x], version, alpha=2.0, gamma=3.0)
+    np.testing.assert_allclose(found, 3 * np.where(x > 0, x, 2 * np.expm1(x)), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("version", "dtype"), [(7, np.float32), (9, np.float32), (10, np.bool_), (12, np.bool_), (13, np.bool_)]
+)
+@pytest.mark.parametrize("kind", [np.float32, np.float16, np.float64])
+def test_the_mask_of_dropout_is_one_of_bools_from_version_10_on(
+    run_node: RunNode, version: int, dtype: type, kind: type
+) -> None:
+    x = np.array([1, 2, 3], kind)
+    value, mask = run_node("Dropout", [x], version, n_outputs=2)
+    np.testing.assert_array_equal(value, x, strict=True)
+    np.testing.assert_array_equal(mask, np.ones(3, kind if version < 10 else dtype), strict=True)
+
+
 def test_dropout_keeps_the_mean_while_training(run_node: RunNode) -> None:
     x = np.ones(1000, np.float32)
     inputs = [x, np.array(0.25, np.float32), np.array(True)]

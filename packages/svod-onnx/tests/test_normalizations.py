@@ -38,6 +38,19 @@ def test_each_place_has_statistics_of_its_own_without_spatial(run_node):
     assert spread.shape == (3, 5)
 
 
+@pytest.mark.parametrize("version", [1, 13])
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 12])
+def test_neighbours_of_an_even_number_are_one_more_behind_than_before(run_node, size, version):
+    x, alpha, beta, bias = _draw(2, 5, 3), 0.5, 0.7, 1.5
+    (value,) = run_node("LRN", [x], version, size=size, alpha=alpha, beta=beta, bias=bias)
+    wanted = np.empty_like(x)
+    for c in range(5):
+        first, last = max(0, c - (size - 1) // 2), min(4, c + size // 2)
+        total = (x[:, first : last + 1] ** 2).sum(1)
+        wanted[:, c] = x[:, c] / (bias + alpha / size * total) ** beta
+    np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-6)
+
+
 def test_one_axis_is_that_of_the_batch(run_node):
     x = _draw(6)
     operands = [np.array([number], np.float32) for number in (2, 3, 1, 4)]

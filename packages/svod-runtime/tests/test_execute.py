@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from svod_device import Buffer, Dims, HostAllocator, Program, Variable
+from svod_device.testing import AsynchronousAllocator
 from svod_dtype import float32
 from svod_ir import UOp
 from svod_ir.origins import Origin
@@ -411,6 +413,23 @@ def test_launch_sizes_use_fixed_variables(plans: Plans) -> None:
     assert plans.log == [("k1", (6, 1, 1))]
 
 
+def test_a_value_for_the_name_of_a_fixed_variable_neither_changes_nor_spoils_a_launch_size(plans: Plans) -> None:
+    out = plans.buffer()
+    sizes = (8 - UOp.variable("n", 1, 10), 1, 1)
+    for fixed in ({"n": 2}, {}):
+        kernel = plans.kernel(
+            lambda out, n: None, [out], variables=[N], values=[2], fixedvars=fixed, global_size=sizes,
+            name="fixed" if fixed else "free",
+        )  # fmt: skip
+        plans.op(kernel)
+    plan = plans.build(out)
+    plan.execute_with_vars({"n": 5})
+    assert plans.log == [("fixed", (6, 1, 1)), ("free", (3, 1, 1))]
+    # The size of one kernel would be 0, that of the other is what it was.
+    with pytest.raises(ExecutionError, match="kernel free"):
+        plan.execute_with_vars({"n": 8})
+
+
 def test_a_launch_size_that_has_no_value_is_an_error_before_anything_changes(plans: Plans) -> None:
     out = plans.buffer()
     n = UOp.variable("n", 1, 10)
@@ -494,6 +513,42 @@ def test_the_lines_of_an_op_are_in_its_profile_and_in_its_errors(plans: Plans) -
     assert str(caught.value) == (
         f"kernel work (op {op.id}) failed: RuntimeError: device lost\n  note: it comes from model.py:3 add"
     )
+
+
+class QueuedProgram:
+    """A program whose launches are pending until its device is waited for."""
+
+    entry: int | None = None
+
+    def __init__(self, inner: Program, allocator: AsynchronousAllocator) -> None:
+        self.inner, self.allocator, self.name = inner, allocator, inner.name
+
+    def __call__(
+        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+    ) -> None:
+        addresses, numbers = list(buffers), list(values)
+        self.allocator.enqueue(lambda: self.inner(addresses, numbers, global_size, local_size))
+
+
+def test_the_time_of_a_kernel_ends_when_its_work_does(plans: Plans) -> None:
+    plans.allocator = allocator = AsynchronousAllocator("CPU")
+    a, b, c = plans.buffer(4, 1), plans.buffer(), plans.buffer()
+
+    def work(out: Array, source: Array) -> None:
+        time.sleep(0.01)
+        out[:] = source + 1
+
+    for out, source in ((b, a), (c, b)):
+        op = plans.kernel(work, [out], [source], is_safe=False)
+        plans.op(replace(op, kernel=replace(op.kernel, program=QueuedProgram(op.kernel.program, allocator))))
+    plan = plans.build(c)
+    profiles = plan.execute_profiled()
+    assert [profile.elapsed_ns >= 10_000_000 for profile in profiles] == [True, True]
+    assert allocator.n_pending == 0
+    # Without a profile nobody waits before the result is read.
+    plan.execute()
+    assert allocator.n_pending == 2
+    assert plans.read(c) == [3.0] * 4
 
 
 def test_a_device_that_keeps_time_is_believed(plans: Plans) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from svod_device import Buffer
-from svod_runtime import PreparedBufferView, PreparedCopy, PreparedCustomFunction, PreparedOp
+from svod_ir import UOp
+from svod_runtime import PreparedBufferView, PreparedCopy, PreparedCustomFunction, PreparedOp, Whole
 from svod_runtime.memory.lives import is_fresh, list_lives
 
 if TYPE_CHECKING:
@@ -53,6 +54,29 @@ def test_what_is_no_whole_store_of_a_kernel_keeps_its_memory(plans: Plans, kind:
         "store under a condition": replace(plans.kernel(plans.add_one, [b], [a]), is_partial=True),
     }
     assert lives_of(plans, [run(plans, a), step[kind], run(plans, c, b)]) == [(c, [2])]
+
+
+@pytest.mark.parametrize(
+    ("count", "is_filled"),
+    [
+        (UOp.variable("n", 0, 3), False),
+        (UOp.variable("n", 1, 3), True),
+        (0, False),
+        (1, True),
+        (3, True),
+        (None, False),
+    ],
+)
+def test_what_a_loop_fills_is_shared_only_if_it_surely_runs(
+    plans: Plans, count: UOp | int | None, is_filled: bool
+) -> None:
+    a, b = plans.intermediate(), plans.intermediate()
+    n, body = plans.buffer(), plans.body()
+    local = body.bind(4, Whole(body.operand(a, is_written=True)))
+    body.op(run(body, local))
+    loop = body.loop(count, count_position=body.operand(n) if count is None else None)
+    lives = [(a, [0, 1]), (b, [1])] if is_filled else [(b, [1])]
+    assert lives_of(plans, [loop, run(plans, b, a)]) == lives
 
 
 def test_a_buffer_is_fresh_as_long_as_it_is_whole_and_has_no_memory(plans: Plans) -> None:

@@ -11,7 +11,13 @@ import numpy as np
 import pytest
 
 from svod_ir.testing import count_examples
-from svod_runtime import ExecutionPlan, PlannerMode, PreparedCustomFunction, register_custom_function
+from svod_runtime import (
+    ExecutionPlan,
+    PlannerMode,
+    PreparedBufferView,
+    PreparedCustomFunction,
+    register_custom_function,
+)
 
 if TYPE_CHECKING:
     from conftest import Plans
@@ -115,6 +121,22 @@ def test_bytes_are_shared_only_by_lives_that_do_not_meet_in_any_order_within_the
     assert n_beside > 0
 
 
+@ALL
+def test_what_a_view_op_makes_has_an_index_of_its_own(plans: Plans, mode: PlannerMode) -> None:
+    x = plans.buffer(4, 2)
+    whole, again, out = plans.view(x, 0, 4), plans.view(x, 0, 4), plans.intermediate()
+    for op_id, view in ((60, whole), (61, again)):
+        plans.op(PreparedBufferView(op_id, (view, x), 0, 16))
+    plans.op(plans.kernel(add, [out], [whole, again]))
+    plan = plans.plan(mode, out, whole, again)
+    views = [op.buffer_indices for op in plan.prepared_ops if isinstance(op, PreparedBufferView)]
+    assert len({index for pair in views for index in pair}) == 3
+    assert len({plan.ast_to_buffer[100 + index] for index in (x, whole, again)}) == 3
+    plan.execute()
+    assert plan.output_buffers[0].as_numpy().tolist() == [5.0] * 4
+    assert [b.storage_id for b in plan.output_buffers[1:]] == [plans.buffers[x].storage_id] * 2
+
+
 @SHARED
 def test_inputs_and_outputs_share_no_memory(plans: Plans, mode: PlannerMode) -> None:
     plan, _ = draw_plan(plans, 3, mode)
@@ -159,6 +181,20 @@ def test_donated_memory_holds_intermediates_between_its_last_reader_and_its_outp
     assert plan.output_buffers[0] is plan.buffer(100 + b) is plans.buffers[x]
     plan.execute()
     assert plans.read(x) == [5.0] * 8
+
+
+@SHARED
+def test_what_the_writer_of_an_output_reads_lies_elsewhere(plans: Plans, mode: PlannerMode) -> None:
+    x = plans.buffer(8, 1)
+    a, b = (plans.intermediate(8) for _ in range(2))
+    out = plans.add(plans.buffers[x])
+    for target, source in ((a, x), (b, a), (out, b)):
+        plans.op(plans.kernel(plans.add_one, [target], [source]))
+    plans.builder.set_donated_buffers([x], {out: x})
+    plan = plans.plan(mode, out)
+    assert not plan.buffer(100 + b).overlaps(plans.buffers[x])
+    plan.execute()
+    assert plans.read(x) == [4.0] * 8
 
 
 @SHARED

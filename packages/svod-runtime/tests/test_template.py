@@ -200,6 +200,18 @@ def test_what_is_taken_from_a_plan_is_taken_from_its_forks(plans: Plans) -> None
         one.execute()
 
 
+def test_what_is_taken_is_taken_with_all_views_of_its_memory(plans: Plans) -> None:
+    template, _ = add_and_double(plans)
+    x, y = filled(1), filled(2)
+    plan = template.bind([x, y])
+    plan.forget_content(x.view(0, x.nbytes), "somebody")
+    with pytest.raises(DonatedBufferError, match="somebody"):
+        plan.execute()
+    plan = template.bind([x, y])
+    plan.forget_content(filled(1), "somebody")
+    plan.execute()
+
+
 def test_a_template_holds_no_memory(plans: Plans) -> None:
     template, (_, _, middle, out) = add_and_double(plans)
     template.bind([filled(1), filled(2)]).execute()

@@ -51,6 +51,21 @@ def test_a_prime_axis_over_the_limit_is_said_to_be_over_it() -> None:
     assert group.is_over
 
 
+@pytest.mark.parametrize(
+    ("sizes", "limits", "expected"),
+    [
+        ((100, 100), (16, 16, 16), [([10, 10], False), ([100], True)]),
+        ((90, 80), (40, 40, 100), [([40, 2], False), ([90], False)]),
+        ((90, 30), (40, 40, 40), [([30], False), ([30, 3], False)]),
+    ],
+)
+def test_a_free_dimension_is_taken_once(
+    sizes: tuple[int, ...], limits: tuple[int, ...], expected: list[tuple[list[int], bool]]
+) -> None:
+    groups = arrange_axes(make_axes(*sizes), limits)
+    assert [([int(size.arg) for size in group.sizes], group.is_over) for group in groups] == expected
+
+
 @settings(deadline=None, max_examples=count_examples(30))
 @given(st.lists(st.integers(2, 4), min_size=1, max_size=4), st.sampled_from([(), (6, 6, 6), (1 << 20, 4, 4), (30, 30)]))
 def test_every_position_of_the_axes_is_one_of_the_launch(sizes: list[int], limits: tuple[int, ...]) -> None:

@@ -144,6 +144,9 @@ EFFECTS: dict[str, tuple[UOp, tuple[Opt, ...], Target, list[tuple[str, object]]]
     "split lets the last iterations overlap": (
         make_copy(9, 6), (Opt(OptOp.SPLIT, 0, 4),), CPU, [("LOOP", 3), ("LOOP", 6), ("LOOP", 4)],
     ),
+    "an even split repeats no iteration of a kernel that reads what it writes": (
+        make_update(24), (Opt(OptOp.SPLIT, 0, 8),), CPU, [("LOOP", 3), ("LOOP", 8)],
+    ),
     "swap exchanges two loops": (make_copy(6, 16), (Opt(OptOp.SWAP, 0, 1),), CPU, [("LOOP", 16), ("LOOP", 6)]),
     "pack fills private memory in loops of its own": (
         make_product(6, 8, 16), (Opt(OptOp.PACK, 0),), CPU, [("LOOP", 6), ("LOOP", 8), ("LOOP", 16), ("REDUCE", 16)],

@@ -77,7 +77,8 @@ class OddProgram:
         self.name, self.entry = program.name, None
 
     def __call__(self, buffers, values, global_size, local_size=None) -> None:
-        self.program(buffers, values, global_size, local_size)
+        if self.behaviour != "run: nothing":
+            self.program(buffers, values, global_size, local_size)
         match self.behaviour:
             case "run: crash":
                 ctypes.string_at(0)

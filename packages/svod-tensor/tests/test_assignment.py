@@ -372,3 +372,42 @@ def test_of_assignments_in_a_circle_one_that_waits_for_the_next_is_computed_befo
     del both
     Tensor.realize_batch([x, y, z])
     assert (x.tolist(), y.tolist(), z.tolist()) == ([1.0] * 3, [7.0] * 3, [4.0] * 3)
+
+
+@pytest.mark.parametrize(
+    ("view", "shape"),
+    [(lambda x: x[:, :2], (8,)), (lambda x: x.T, (24,)), (lambda x: x[::2], (12,)), (lambda x: x[:, 1:5], (2, 8))],
+    ids=["columns", "transposed", "every other row", "inner columns"],
+)
+def test_a_reshape_that_no_strides_reach_is_a_copy(view, shape):
+    a = np.arange(24, dtype=np.float32).reshape(4, 6)
+    x = Tensor(a).clone().realize()
+    wanted = a.copy()
+    part, found = view(wanted).reshape(shape), view(x).reshape(shape)
+    assert not np.shares_memory(part, wanted)
+    found.assign(found * 0 - 1)
+    np.testing.assert_array_equal(found.numpy(), np.full(shape, -1, np.float32))
+    np.testing.assert_array_equal(x.numpy(), a)
+
+
+def test_complex_numbers_are_written_in_reverse_order():
+    a = (np.arange(6) + 1j * np.arange(10, 16)).reshape(2, 3).astype(np.complex64)
+    x = Tensor(a).clone().realize()
+    values = a * 2 + 1
+    x[::-1] = Tensor(values)
+    a[::-1] = values
+    np.testing.assert_array_equal(x.numpy(), a)
+    x[:, ::-1].assign(Tensor(values))
+    a[:, ::-1] = values
+    np.testing.assert_array_equal(x.numpy(), a)
+
+
+@pytest.mark.parametrize("is_realized", [False, True])
+def test_a_constant_that_replaces_a_tensor_is_on_its_device(is_realized):
+    x = Tensor([1.0, 2.0], device="CPU:1") * 2
+    if is_realized:
+        x.realize()
+    x.assign(Tensor.full((2,), 5.0))
+    assert x.device == "CPU:1"
+    assert (x + 1).realize().device == "CPU:1"
+    assert x.tolist() == [5.0, 5.0]

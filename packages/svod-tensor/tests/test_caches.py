@@ -6,10 +6,14 @@ import pytest
 from svod_device import get_device
 from svod_dtype import float32
 from svod_ir import Op, UOp
+from svod_schedule import OptimizerConfig
 from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.engine import caches as engine_caches
 from svod_tensor.engine import compute
-from svod_tensor.engine.caches import KERNELS, SCHEDULES, TEMPLATES
+from svod_tensor.engine.build import build_sink
+from svod_tensor.engine.caches import BINARIES, KERNELS, SCHEDULES, TEMPLATES, make_binary_key
+from svod_tensor.engine.job import Inputs, Job
+from svod_tensor.engine.memory_nodes import get_buffer
 from svod_tensor.engine.preschedule import PreSchedule
 
 
@@ -119,6 +123,97 @@ def test_what_another_compiler_made_is_not_used(odd_plan):
         (kernel,) = (x * 3).prepare().kernels()
         assert (kernel.kernel in kernels) == (expected is not None)
         assert expected is None or kernel.kernel is expected
+
+
+def test_binaries_are_shared_by_devices_of_one_kind_and_by_one_compiler_only(odd_plan):
+    for cache in (SCHEDULES, KERNELS, BINARIES):
+        cache.clear()
+    compiler = get_device("ODD").compiler.inner
+    for compiler.cache_key, name, n_compiled in (("one", "ODD", 1), ("two", "ODD", 2), ("one", "ODD", 2)):
+        SCHEDULES.clear()
+        KERNELS.clear()
+        (Tensor([1.0, 2.0], device=name) * 3).prepare()
+        assert BINARIES.counts().misses == n_compiled
+
+
+def test_plans_of_one_schedule_differ_in_how_they_are_compiled_and_planned():
+    SCHEDULES.clear()
+    TEMPLATES.clear()
+
+    def prepare(**fields):
+        x = Tensor(np.ones((8, 8), np.float32))
+        for _ in range(4):
+            x = (x @ x).contiguous()
+        return x.prepare_with(PrepareConfig(**fields))
+
+    modes = ("arena", "remap", "disabled", "arena")
+    assert [prepare(memory_planner=mode).memory_report.mode for mode in modes] == list(modes)
+    plain = prepare(optimizer=OptimizerConfig(strategy="none")).kernels()[0]
+    assert plain.kernel is not prepare().kernels()[0].kernel
+    assert SCHEDULES.counts().misses == 1
+    assert TEMPLATES.counts().entries == 4
+
+
+def test_plans_of_one_schedule_differ_in_what_they_may_overwrite():
+    TEMPLATES.clear()
+    for is_donated in (False, True, False):
+        x, y = (Tensor(np.full(64, n, np.float32)).clone().realize() for n in (2, 3))
+        total = (x * y + 1).contiguous() * 2
+        plan = total.prepare(donate=[x] if is_donated else [])
+        plan.execute()
+        assert total.numpy().tolist() == [14.0] * 64
+        assert plan.memory_report.n_donated == is_donated
+        assert y.numpy().tolist() == [3.0] * 64
+
+
+def test_plans_of_one_schedule_differ_in_the_order_of_their_outputs():
+    TEMPLATES.clear()
+    for order in ((0, 1, 2), (2, 1, 0), (1, 0, 2), (0, 1, 2)):
+        x = Tensor([1.0, 2.0]).clone().realize()
+        tensors = [x, x + 10, x * 100]
+        plan = Tensor.prepare_batch([tensors[n] for n in order])
+        plan.execute()
+        found = [buffer.as_numpy().tolist() for buffer in plan.output_buffers]
+        assert found == [[[1.0, 2.0], [11.0, 12.0], [100.0, 200.0]][n] for n in order]
+    # What is only an output has any size and dtype.
+    for other in (np.ones(3, np.float32), np.ones(3, np.int64), np.ones(5, np.float32)):
+        x, y = Tensor([1.0, 2.0]).clone().realize(), Tensor(other).clone().realize()
+        plan = Tensor.prepare_batch([y, x + 10])
+        plan.execute()
+        assert [b.as_numpy().tolist() for b in plan.output_buffers] == [other.tolist(), [11.0, 12.0]]
+
+
+def test_the_key_of_a_plan_has_the_sharing_of_its_inputs_and_whether_somebody_looks_at_its_result():
+    x, y = Tensor([1.0, 2.0]).clone().realize(), Tensor([3.0, 4.0]).clone().realize()
+    graph = build_sink(UOp.sink((x + y).uop))
+    buffers = tuple(map(get_buffer, graph.params))
+    pre, config = PreSchedule((), (), ()), PrepareConfig()
+
+    def make_key(*given, guard=None):
+        return engine_caches.make_template_key(pre, Job(graph, Inputs(graph.params, given, None), guard), config)
+
+    distinct = make_key(*buffers)
+    assert distinct == make_key(*reversed(buffers))
+    assert distinct != make_key(buffers[0], buffers[0])
+    assert distinct != make_key(*buffers, guard=print)
+
+
+def test_kernels_depend_on_their_device_and_binaries_on_its_kind(odd_plan):
+    for cache in (SCHEDULES, KERNELS, BINARIES):
+        cache.clear()
+    kernels = []
+    for device in ("ODD", "ODD:1"):
+        result = Tensor([1.0, 2.0], device=device) * 3
+        (kernel,) = result.prepare().kernels()
+        kernels.append(kernel.kernel)
+        assert result.device == device
+    assert kernels[0] is not kernels[1]
+    assert BINARIES.counts()[:3] == (1, 1, 1)
+    # Equal compilers of two kinds of devices.
+    for name in ("ODD", "ODD:1"):
+        get_device(name).compiler.inner.cache_key = get_device("CPU").compiler.cache_key
+    keys = {make_binary_key(kernels[0].spec, get_device(name)) for name in ("ODD", "ODD:1", "CPU")}
+    assert len(keys) == 2
 
 
 def test_the_kernel_cache_is_bounded_and_forgets_the_oldest(monkeypatch):

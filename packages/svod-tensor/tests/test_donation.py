@@ -79,6 +79,17 @@ def test_intermediates_use_donated_memory_before_the_result_does() -> None:
     assert step.plans()[0].memory_report.bytes_after < 2 * a.nbytes
 
 
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_the_kernel_that_writes_the_result_reads_no_intermediate_in_donated_memory(n: int) -> None:
+    def chain(x: Tensor) -> Tensor:
+        for _ in range(n):
+            x = (x @ x * 0.1).contiguous()
+        return x
+
+    a = array(16, 16)
+    assert np.array_equal(jit(chain, donate=0)(own(a)).numpy(), jit(chain)(Tensor(a)).numpy())
+
+
 def test_an_optimizer_step_updates_everything_in_place() -> None:
     @jit(donate=("weights", "momentum"))
     def step(weights: dict[str, Tensor], momentum: dict[str, Tensor], gradients: dict[str, Tensor]):

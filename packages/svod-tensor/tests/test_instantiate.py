@@ -4,7 +4,7 @@ import pytest
 
 from svod_device import Buffer, get_allocator
 from svod_dtype import float32, index
-from svod_ir import Op, UOp
+from svod_ir import AxisType, Op, UOp
 from svod_ir.testing import nodes
 from svod_ir.testing.nodes import bind, buffer
 from svod_tensor import Tensor
@@ -90,6 +90,18 @@ def test_only_variables_that_a_kernel_reads_reach_it():
     assert item.fixedvars == {"n": 3}
     assert item.loop_var_names == frozenset()
     assert len(item.buffers) == 1
+
+
+def test_what_reads_the_result_of_a_loop_waits_for_the_latest_iteration():
+    one, two, out = buffer(-1), buffer(-2), buffer(-3)
+    r = UOp.range(UOp.const(index, 3), 0, AxisType.LOOP)
+    counter = bind(UOp.variable("i", 0, 7), r)
+    filled = one.after(call(one, counter).end(r))
+    scaled = two.after(call(two, filled, counter).end(r))
+    pre = create_pre_schedule(UOp.sink(out.after(call(out, scaled))))
+    items = instantiate_schedule(pre, {}, {}).items
+    assert [item.kernel_id for item in items] == [0, 1, 0, 1, 0, 1, 2]
+    assert [item.dependencies for item in items] == [(), (0,), (), (2,), (), (4,), (5,)]
 
 
 def test_nothing_to_run_is_an_error():

@@ -103,6 +103,8 @@ def test_a_value_that_another_thread_gives_meanwhile_is_kept(pause: Pause) -> No
     whole = pause(own(START)) + 1
     other = Other(lambda: whole.assign(whole * 10))
     pause.meanwhile = other.start
+    whole.realize()
+    assert whole.is_realized
     check(whole, (START + 1) * 10)
 
 
@@ -221,6 +223,20 @@ def test_a_tensor_that_was_made_late_of_an_assignment_keeps_its_value_when_more_
     x.assign(START * 0 + 7)
     check(x, START * 0 + 7)
     check(late, (START + 1) * 2)
+
+
+@pytest.mark.parametrize("is_argument", [False, True])
+def test_a_tensor_that_was_made_late_of_what_a_captured_function_overwrote_keeps_its_value(is_argument: bool) -> None:
+    x = own(START)
+    step = jit(lambda a: a.assign(a + 1) * 1) if is_argument else jit(lambda a: x.assign(x + 1) * 1)
+    step(x if is_argument else own(START))
+    step(x if is_argument else own(START))
+    reader = x * 3
+    tripled = reader.uop
+    check(step(x if is_argument else own(START)), START + 3)
+    check(Tensor.from_uop(tripled) + 1, (START + 2) * 3 + 1)
+    check(reader, (START + 2) * 3)
+    check(x, START + 3)
 
 
 def test_a_plan_and_a_thread_do_not_both_own_an_assignment() -> None:

@@ -125,6 +125,19 @@ def test_assignments_happen_at_each_call_and_graphs_built_before_keep_their_valu
     assert a.tolist() == [1.0, 1.0]
 
 
+def test_a_pending_assignment_reads_what_a_captured_function_overwrites_next() -> None:
+    count = Tensor([1.0]).clone().realize()
+    step = jit(lambda x: count.assign(count + x) * 1)
+    step(Tensor([0.0]))
+    step(Tensor([0.0]))
+    others = [Tensor([0.0]).clone().realize() for _ in range(2)]
+    others[0].assign(count * 10)
+    others[1].assign(others[1] + 1).assign(others[1] + count * 100)
+    assert step(Tensor([4.0])).tolist() == [5.0]
+    assert [other.tolist() for other in others] == [[10.0], [101.0]]
+    assert count.tolist() == [5.0]
+
+
 def test_assignments_from_before_the_capture_are_done_once() -> None:
     x = Tensor([1.0])
     x.assign(x + 1)

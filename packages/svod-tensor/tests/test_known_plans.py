@@ -16,7 +16,9 @@ from svod_device import CachingAllocator, get_allocator
 from svod_ir import Op
 from svod_ir.origins import clear_origins
 from svod_ir.testing import count_examples, run_in_threads
+from svod_schedule import OptimizerConfig
 from svod_tensor import PrepareConfig, Tensor, caches, clear_caches, jit
+from svod_tensor.engine.caches import KERNELS
 from svod_tensor.engine.known_plans import find_form
 from svod_tensor.engine.observe import observing
 from svod_tensor.errors import CaptureError, DonatedTensorError
@@ -260,3 +262,16 @@ def test_random_programs_of_few_forms_agree_with_numpy(data: st.DataObject) -> N
                 pool = [*pool[1:], make(len(pool), 4, 4)]
     for x, a in pool:
         np.testing.assert_array_equal(x.numpy(), a)
+
+
+def test_a_plan_that_is_known_for_one_configuration_is_not_used_for_another() -> None:
+    x = Tensor(np.ones((8, 8), np.float32)).clone().realize()
+    for _ in range(3):
+        (x * 3 + 1).realize()
+    assert count_hits() == 1
+    n_kernels = KERNELS.counts().misses
+    (x * 3 + 1).realize()
+    assert KERNELS.counts().misses == n_kernels
+    found = (x * 3 + 1).realize_with(PrepareConfig(optimizer=OptimizerConfig(strategy="none")))
+    assert KERNELS.counts().misses == n_kernels + 1
+    assert found.numpy().tolist() == [[4.0] * 8] * 8

@@ -118,6 +118,30 @@ def test_a_variable_may_be_bound_when_the_plan_runs():
     assert loop.src[0] is n.uop
 
 
+@pytest.mark.parametrize("count", [-3, -1, 0, 1, 4])
+def test_a_count_below_0_is_no_iteration(count: int):
+    upper, x = Variable("upper", -5, 5).bind(count), Tensor(7)
+    expected = 7 + 3 * max(count, 0)
+    assert_equal(fori_loop(0, upper, lambda _, t: t + 3, x), expected)
+    assert_equal(fori_loop(0, upper, lambda _, t: (t + 1.5) * 1.0, Tensor(0.0)), 1.5 * max(count, 0))
+    step = jit(lambda x, n: fori_loop(0, n, lambda _, t: t + 3, x))
+    assert int(step(x, upper).numpy()) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (lambda i, t: t + i, 10),
+        (lambda i, t: i + t, 10),
+        (lambda i, t: t + 2 * i + 1, 25),
+        (lambda i, t: t + 3, 15),
+    ],
+)
+def test_an_integer_carry_may_grow_by_the_counter(body: Any, expected: int):
+    assert_equal(fori_loop(0, 5, body, 0), expected)
+    assert int(jit(lambda t: fori_loop(0, 5, body, t))(Tensor(7)).numpy()) == 7 + expected
+
+
 def test_while_loop_ends_after_the_last_value_for_which_its_condition_holds():
     def body(state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         return state[0] * 2, state[1] + 1
@@ -143,6 +167,22 @@ def test_branches_may_give_constants_operands_and_tensors_from_outside():
     for position, expected in enumerate([[1, 2], [5, 6], [0, 0], [7, 8]]):
         branches = [lambda x: x, lambda x: w, lambda x: Tensor.zeros(2), lambda x: Tensor([7.0, 8.0])]
         assert_equal(switch(Tensor(position), branches, Tensor([1.0, 2.0])), expected)
+
+
+def test_branches_that_write_different_tensors_leave_the_others_as_they_were():
+    for index, expected in enumerate([([11, 12], [3, 4]), ([1, 2], [30, 40]), ([1, 2], [3, 4])]):
+        x, y = Tensor([1, 2]).clone(), Tensor([3, 4]).clone()
+
+        def add(x: Tensor = x) -> Tensor:
+            x.assign(x + 10)
+            return x.sum()
+
+        def scale(y: Tensor = y) -> Tensor:
+            y.assign(y * 10)
+            return y.sum()
+
+        switch(Tensor(index), [add, scale, lambda: Tensor(0)])
+        assert ([*map(int, x.numpy())], [*map(int, y.numpy())]) == expected
 
 
 # what is carried

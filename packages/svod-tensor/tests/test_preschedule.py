@@ -148,6 +148,28 @@ def test_what_reads_the_result_of_a_loop_depends_on_its_kernel():
     assert [item.dependencies for item in pre.items] == [(), (0,)]
 
 
+def test_what_reads_an_order_of_orders_waits_for_all_of_their_kernels():
+    b1, b2, b3 = buffer(-1), buffer(-2), buffer(-3)
+    ordered = b2.after(b1.after(call(1.0, b1)))
+    pre = create_pre_schedule(UOp.sink(b3.after(call(3.0, b3, ordered))))
+    assert [item.dependencies for item in pre.items] == [(), (0,)]
+    assert tags(pre) == [1.0, 3.0]
+    pre = create_pre_schedule(UOp.sink(b3.after(call(3.0, b3, b2.after(ordered)))))
+    assert [item.dependencies for item in pre.items] == [(), (0,)]
+
+
+def test_a_loop_waits_for_what_any_of_its_kernels_reads():
+    b1, b2, b3 = buffer(-1), buffer(-2), buffer(-3)
+    r = loop(0, 2)
+    one = counted(1.0, b1, r)
+    # The graph lists the producer after the first kernel of the loop.
+    outside = b3.after(call(3.0, b3))
+    two = counted(2.0, b2, r, b1.after(one.end(r)), outside)
+    pre = create_pre_schedule(UOp.sink(b2.after(two.end(r))))
+    assert tags(pre) == [3.0, 1.0, 2.0, 1.0, 2.0]
+    assert [item.dependencies for item in pre.items] == [(), (), (0, 1)]
+
+
 def test_a_store_is_no_kernel_that_an_after_waits_for():
     b1, b2 = buffer(-1), buffer(-2)
     store = b1.index(UOp.const(index, 0)).store(UOp.const(float32, 1.0))

@@ -117,6 +117,15 @@ def test_constants_are_part_of_what_a_call_is_like() -> None:
     assert step.n_captures == 5
 
 
+@pytest.mark.parametrize("values", [(True, 1), (1, True), (0, False), (1, 1.0), ("1", 1), (b"a", "a"), ((1,), (True,))])
+def test_equal_constants_of_two_types_are_different_signatures(values: tuple[object, ...]) -> None:
+    step = jit(lambda x, value: x + len(repr(value)))
+    for _ in range(2):
+        for value in values:
+            assert step(Tensor([1]), value).tolist() == [1 + len(repr(value))]
+    assert step.n_captures == 2
+
+
 def test_arguments_by_name_and_in_other_numbers_go_the_way_of_all() -> None:
     step, (x, a), (y, b) = jit(lambda x, y=None: x + 1 if y is None else x + y), make(1), make(2)
     for _ in range(2):

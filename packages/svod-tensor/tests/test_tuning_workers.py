@@ -211,6 +211,18 @@ def test_wrong_results_are_found_and_told(
     assert difference.startswith("buffer 0: 1 of 128 elements differ, the first at 0: 0.0 instead of ")
 
 
+def test_a_candidate_that_stores_nothing_does_not_pass_with_the_results_of_another(
+    body: UOp, device: Device, odd_plan: dict[str, str]
+) -> None:
+    odd_plan["UNROLL"] = "run: nothing"
+    plain, bad = compile_all(LocalCompilers(device, 3000), body, device, "", UNROLL)
+    assert isinstance(plain, bytes)
+    assert isinstance(bad, bytes)
+    difference = make_runner("local", device, body).compare("bad", bad, plain, FAR)
+    assert isinstance(difference, str)
+    assert difference.startswith("buffer 0: 128 of 128 elements differ")
+
+
 def test_errors_in_this_process_drop_the_candidate_too(
     body: UOp, device: Device, odd_plan: dict[str, str], processes: ProcessCompilers
 ) -> None:

@@ -80,6 +80,13 @@ def test_two_variables_of_one_name_cannot_meet_in_a_computation() -> None:
         (x[: SMALL.bind(3)] * LARGE.bind(3)).realize()
 
 
+@pytest.mark.parametrize(("low", "high"), [(1, 7), (0, 8), (2, 8)])
+def test_variables_of_one_name_differ_where_one_bound_does(low: int, high: int) -> None:
+    other = Variable("n", low, high)
+    with pytest.raises(BoundsConflictError, match=f"variable 'n' goes from .* 1 to 8.*|from {low} to {high}"):
+        (Tensor(ROWS)[: SMALL.bind(3)].sum() * other.bind(3)).realize()
+
+
 def test_two_variables_of_one_name_cannot_meet_in_a_call() -> None:
     add = jit(lambda x, y: x.sum() + y.sum())
     x = Tensor(ROWS[:8].copy())

@@ -40,6 +40,13 @@ Example:
     >>> isinstance(built, BuiltKernel), built.program.name
     (True, 'variables')
     >>> check_kernel(built, cpu, {"scale": 3, "shift": -5})
+
+A device of which the suite's cases, and yours, find every missing `synchronize`:
+
+    >>> from svod_device.testing import AsynchronousAllocator, AsynchronousDevice
+    >>> late = AsynchronousDevice(lambda name: cpu.backend)  # for `register_allocator` and `register_backend`
+    >>> isinstance(late.make_allocator("LATE"), AsynchronousAllocator), late.make_backend("LATE").launcher
+    (True, None)
 """
 
 from __future__ import annotations
@@ -51,6 +58,7 @@ pytest.register_assert_rewrite(
     *(f"svod_device.testing.{name}" for name in ("backend", "kernel_runner", "loops", "loss", "memory"))
 )
 
+from svod_device.testing.asynchronous import AsynchronousAllocator, AsynchronousDevice  # noqa: E402
 from svod_device.testing.backend import BackendConformance, LauncherConformance, RegistryConformance  # noqa: E402
 from svod_device.testing.base import Conformance  # noqa: E402
 from svod_device.testing.kernel_runner import BuiltKernel, build, check_kernel, make_spec  # noqa: E402
@@ -61,6 +69,8 @@ from svod_device.testing.memory import AllocatorConformance, BufferConformance  
 
 __all__ = [
     "AllocatorConformance",
+    "AsynchronousAllocator",
+    "AsynchronousDevice",
     "BackendConformance",
     "BufferConformance",
     "BuiltKernel",

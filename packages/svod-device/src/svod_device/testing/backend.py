@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import subprocess
 import sys
 from array import array
@@ -14,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
-from svod_device._buffer import Buffer
+from svod_device._buffer import Buffer, copy_buffer
 from svod_device._device import Device
 from svod_device._protocols import Backend, BatchLauncher, Launch, TimedProgram
-from svod_device._registry import COMPILERS, Plugin, canonical_device, get_device, get_registry
+from svod_device._registry import COMPILERS, Plugin, canonical_device, get_allocator, get_device, get_registry
 from svod_device._report import report_devices
 from svod_device.testing.base import Conformance
 from svod_device.testing.kernel_runner import BuiltKernel, build, check_kernel, make_spec
@@ -185,6 +186,18 @@ class BackendConformance(Conformance):
             found = result.as_numpy().tolist()
             assert found == ((content + number) * 3 + 1).tolist(), "a launch read a block that was freed after it"
 
+    @pytest.mark.parametrize("way", ["as_numpy", "as_memoryview", "to_bytes", "copy to the CPU", "copy on the device"])
+    def test_every_way_to_read_a_result_waits_for_its_launches(self, backend: Backend, owner: Device, way: str) -> None:
+        if way == "as_memoryview" and not owner.allocator.is_host_addressable:
+            pytest.skip("the host cannot address this memory")
+        built = build(get_case(backend.target, "variables"), backend, owner.name)
+        chain = [Buffer(owner.allocator, int64, _SIZE) for _ in range(9)]
+        chain[0].copyin(np.arange(_SIZE).data)
+        for given, result in itertools.pairwise(chain):
+            _launch(built, (result, given), {"scale": 2, "shift": 1})
+        found = _read_result(chain[-1], way)
+        assert found == [256 * n + 255 for n in range(_SIZE)], f"{way} reads a result before its launch has ended"
+
     def test_a_timed_call_runs_the_kernel_and_says_how_many_nanoseconds_it_took(
         self, backend: Backend, owner: Device
     ) -> None:
@@ -213,6 +226,21 @@ class BackendConformance(Conformance):
         name = next(name for name in owner.backend_names if owner.get_backend(name) is backend)
         plugins = get_registry().iter_plugins()
         return next(p for p in plugins if p.group == COMPILERS and (p.kind, p.backend) == (owner.base_key, name))
+
+
+def _read_result(buffer: Buffer, way: str) -> list[int]:
+    match way:
+        case "as_memoryview":
+            return buffer.as_memoryview().cast("q").tolist()
+        case "to_bytes":
+            return np.frombuffer(buffer.to_bytes(), np.int64).tolist()
+        case "copy to the CPU" | "copy on the device":
+            allocator = get_allocator("CPU") if way == "copy to the CPU" else buffer.allocator
+            copied = Buffer(allocator, int64, _SIZE)
+            copy_buffer(copied, buffer)
+            return copied.as_numpy().tolist()
+        case _:
+            return buffer.as_numpy().tolist()
 
 
 class LauncherConformance(Conformance):

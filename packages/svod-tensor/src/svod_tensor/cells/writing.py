@@ -130,7 +130,7 @@ def _overwrite(node: UOp, path: Path, value: UOp) -> UOp:
         shards = parts_of(node)
         values = spread(whole, placement)
         # What other shards are assigned may be made from the old state.
-        written = [s if 0 in s.shape else _assign(s, s, v) for s, v in zip(shards, values, strict=True)]
+        written = [_assign(s, s, v) for s, v in zip(shards, values, strict=True)]
         return node.with_src((node.src[0].with_src(tuple(written)),))
     target = make_target(path, node)
     if states.find_target_state(target) is None:

@@ -1,0 +1,178 @@
+"""An asynchronous device for tests: its work is pending until somebody waits. It is built from any backend of the CPU.
+
+    late = AsynchronousDevice(make_llvm_backend)
+    register_allocator("LATE", late.make_allocator)
+    register_backend("LATE.llvm", late.make_backend)
+
+Launches, copies to the device and frees are queued. Whoever reads its memory without `synchronize` reads what was there
+before, at each attempt: on a real device such a mistake shows only under load.
+
+Example:
+    >>> from svod_device import Buffer
+    >>> from svod_device.testing import AsynchronousAllocator
+    >>> from svod_dtype import uint8
+    >>> allocator = AsynchronousAllocator("LATE")
+    >>> buffer = Buffer(allocator, uint8, 3)
+    >>> buffer.copyin(b"new")
+    >>> allocator.n_pending
+    1
+    >>> bytes(buffer.as_numpy())  # waits
+    b'new'
+    >>> allocator.n_pending
+    0
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from svod_device._protocols import Backend, Dims, Memory, Program
+from svod_device._spec import CompiledSpec
+from svod_device.cpu import HostAllocator
+from svod_device.host_memory import address_of, copy_host
+
+__all__ = ["AsynchronousAllocator", "AsynchronousDevice"]
+
+_MAX_PENDING: Final = 256
+"""Number of queued operations at which an allocation waits, so that freed blocks do not pile up."""
+
+_POISON: Final = 0xA5
+_MAX_POISONED: Final = 1 << 20
+"""Number of bytes up to which new blocks are filled: a block that was in use before may hold the expected result."""
+
+
+class AsynchronousAllocator(HostAllocator):
+    """Memory of this process that changes only when `synchronize` or `copy_out` runs the queued operations.
+
+    Args:
+        device: its name.
+        is_host_addressable: whether the host may use the addresses, as on a device that shares its memory with the host.
+    """
+
+    is_permanent = False
+
+    def __init__(self, device: str, *, is_host_addressable: bool = True) -> None:
+        super().__init__(device)
+        self.is_host_addressable = is_host_addressable
+        # Appending and removing need no lock, so a finalizer may free a block at any time.
+        self._pending: deque[Callable[[], object]] = deque()
+        self._running = threading.RLock()
+
+    @property
+    def n_pending(self) -> int:
+        """Number of operations that were queued and not run."""
+        return len(self._pending)
+
+    def enqueue(self, work: Callable[[], object]) -> None:
+        """Run `work` after everything that was queued before, when somebody waits."""
+        self._pending.append(work)
+
+    def allocate(self, nbytes: int) -> Memory:
+        if len(self._pending) > _MAX_PENDING:
+            self.synchronize()
+        memory = super().allocate(nbytes)
+        if memory.capacity <= _MAX_POISONED:
+            ctypes.memset(memory.address, _POISON, memory.capacity)
+        return memory
+
+    def free(self, memory: Memory) -> None:
+        # Queued operations may use the block: its owner lives until they are done.
+        self._pending.append(lambda: memory)
+
+    def copy_in(self, address: int, source: memoryview) -> None:
+        content = bytes(source)
+        self.enqueue(lambda: copy_host(address, address_of(memoryview(content))[0], len(content)))
+
+    def copy_out(self, destination: memoryview, address: int) -> None:
+        self.synchronize()
+        super().copy_out(destination, address)
+
+    def synchronize(self) -> None:
+        # The lock makes a second thread wait for the operation that the first one is running.
+        with self._running:
+            while self._pending:
+                self._pending.popleft()()
+
+
+class AsynchronousDevice:
+    """The two factories of an asynchronous device, for `register_allocator` and `register_backend`.
+
+    Args:
+        make_backend: a factory of backends of the CPU.
+        is_host_addressable: whether the host may use the device's addresses.
+        launch_s: the least number of seconds that each launch takes when it is run.
+
+    Example:
+        >>> from svod_device import Buffer, clear, get_device, register_allocator, register_backend
+        >>> from svod_device.testing import AsynchronousDevice, build, get_case
+        >>> from svod_dtype import int64
+        >>> late = AsynchronousDevice(lambda name: get_device("CPU").backend)
+        >>> register_allocator("LATE", late.make_allocator)
+        >>> register_backend("LATE.llvm", late.make_backend)
+        >>> device = get_device("LATE")
+        >>> built = build(get_case(device.target, "variables"), device.backend, "LATE")  # y = x * scale + shift
+        >>> y, x = (Buffer(device.allocator, int64, 13).ensure_allocated() for _ in range(2))
+        >>> x.copyin(bytes(104))
+        >>> built.program([y.address, x.address], [3, 7], (1, 1, 1))
+        >>> late.allocators["LATE"].n_pending
+        2
+        >>> y.as_numpy().tolist()[:3]  # waits
+        [7, 7, 7]
+        >>> clear()
+    """
+
+    def __init__(
+        self, make_backend: Callable[[str], Backend], *, is_host_addressable: bool = True, launch_s: float = 0.0
+    ) -> None:
+        self.allocators: dict[str, AsynchronousAllocator] = {}
+        """Allocators of the devices that are open, by name."""
+        self._make_backend = make_backend
+        self._is_host_addressable = is_host_addressable
+        self._launch_s = launch_s
+
+    def make_allocator(self, device: str) -> AsynchronousAllocator:
+        """The allocator of a new opening of `device`."""
+        made = AsynchronousAllocator(device, is_host_addressable=self._is_host_addressable)
+        self.allocators[device] = made
+        return made
+
+    def make_backend(self, device: str) -> Backend:
+        """The backend of the CPU, whose programs are launched through the queue of `device`."""
+        backend, allocator = self._make_backend(device), self.allocators[device]
+
+        def load(compiled: CompiledSpec) -> Program:
+            return _AsynchronousProgram(backend.loader(compiled), allocator, self._launch_s)
+
+        return replace(backend, loader=load, launcher=None, is_host_parallel_safe=False)
+
+
+class _AsynchronousProgram:
+    """A program that queues its launches."""
+
+    entry: int | None = None
+
+    def __init__(self, inner: Program, allocator: AsynchronousAllocator, launch_s: float) -> None:
+        self._inner, self._allocator, self._launch_s = inner, allocator, launch_s
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    def __call__(
+        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+    ) -> None:
+        # The caller may change both once the launch has returned.
+        addresses, numbers = list(buffers), list(values)
+
+        def run() -> None:
+            self._inner(addresses, numbers, global_size, local_size)
+            if self._launch_s:
+                time.sleep(self._launch_s)
+
+        self._allocator.enqueue(run)
