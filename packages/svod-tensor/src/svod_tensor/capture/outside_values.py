@@ -401,7 +401,12 @@ class _Walk:
         value = _get_on_class(kind, key)
         is_member = _is_a(value, (FunctionType, staticmethod, classmethod, property, cached_property, partialmethod))
         is_library = _is_library(kind.__module__)
-        if is_member and owner is not kind and not isinstance(value, property) and (is_observed(owner) or not is_library):
+        if (
+            is_member
+            and owner is not kind
+            and not isinstance(value, property)
+            and (is_observed(owner) or not is_library)
+        ):
             # An attribute of the object hides the method, once there is one.
             self._add(Edge(f"`{text}`", "attribute", owner, key, MISSING))
         if value is MISSING or is_library:
