@@ -37,9 +37,9 @@ _SAME = """
     isnan kron lcm ldexp lerp lgamma log log10 log1p log2 logaddexp logcumsumexp logical_and logical_not logical_or
     logical_xor masked_fill matmul maximum minimum nan_to_num nextafter outer positive pow rad2deg real
     reciprocal remainder reshape rsqrt scatter_add sigmoid sign signbit sin sinc sinh sqrt square stack sub:subtract
-    take tan tanh tile true_divide trunc where xlogy mul:multiply clamp:clip
+    take tan tanh tile true_divide trunc xlogy mul:multiply clamp:clip
     eq:equal ne:not_equal ge:greater_equal gt:greater le:less_equal lt:less neg:negative
-   
+
     bmm:matmul mm:matmul mv:matmul clamp_max:minimum clamp_min:maximum max/binary:maximum min/binary:minimum
     conj_physical:conj view_as_real:as_real view_as_complex:as_complex sgn:sign movedim:moveaxis ravel argwhere
     nn.functional.relu:relu nn.functional.relu6:relu6 nn.functional.selu:selu nn.functional.mish:mish
@@ -366,7 +366,7 @@ def _max_unpool(n_axes: int) -> Call:
             _sizes(kernel_size, n_axes),
             stride=_sizes(stride, n_axes),
             padding=_sizes(padding, n_axes),
-            size=None if output_size is None else tuple(output_size),
+            size=None if output_size is None else tuple(output_size)[-n_axes:],
         )
 
     return call
@@ -425,6 +425,7 @@ def _softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
 
 
 def _prelu(x: Tensor, weight: Tensor) -> Tensor:
+    require(x.ndim > 0, "0-d input")
     layer = nn.PReLU(weight.size)
     layer.weight = weight
     return layer(x)
@@ -566,6 +567,10 @@ def _masked_select(x: Tensor, mask: Tensor) -> Tensor:
     return sv.masked_select(x, mask)
 
 
+def _where(x: Tensor, condition: Tensor, other: Tensor) -> Tensor:
+    return sv.where(condition, x, other)
+
+
 def _getitem(x: Tensor, index: Any) -> Tensor:
     return x[index]
 
@@ -690,7 +695,7 @@ def _torch_cholesky(x: Tensor, upper: bool = False) -> Tensor:
 
 
 def _hermitian(function: Call) -> Call:
-    def call(x: Tensor, UPLO: str = "L") -> Any:  # noqa: N803
+    def call(x: Tensor, UPLO: str = "L") -> Any:
         require(UPLO == "L", "UPLO")
         return function(x)
 
@@ -792,6 +797,18 @@ def _dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     return x.dropout(p)
 
 
+def _uniform(x: Tensor, low: float, high: float) -> Tensor:
+    return Tensor.uniform(*x.shape, low=low, high=high, dtype=x.dtype)
+
+
+def _exponential(x: Tensor, rate: float) -> Tensor:
+    return Tensor.exponential(*x.shape, scale=1 / rate, dtype=x.dtype)
+
+
+def _normal_in_place(x: Tensor, mean: float, std: float) -> Tensor:
+    return Tensor.normal(*x.shape, mean=mean, std=std, dtype=x.dtype)
+
+
 def _bernoulli(x: Tensor) -> Tensor:
     return x.bernoulli(dtype=x.dtype)
 
@@ -878,6 +895,8 @@ COUNTERPARTS: dict[str, Call] = {
     "nn.functional.layer_norm": _layer_norm,
     "nn.functional.rms_norm": _rms_norm,
     "nn.functional.batch_norm": _batch_norm,
+    "nn.functional.batch_norm/without_cudnn": _batch_norm,
+    "broadcast_tensors": sv.broadcast_arrays,
     "nn.functional.instance_norm": _instance_norm,
     "nn.functional.hardtanh": _hardtanh,
     "nn.functional.softplus": _softplus,
@@ -921,6 +940,7 @@ COUNTERPARTS: dict[str, Call] = {
     "repeat": sv.tile,
     "repeat_interleave": _repeat_interleave,
     "__getitem__": _getitem,
+    "where": _where,
     "masked_select": _masked_select,
     "trapezoid": _trapezoid,
     "trapz": _trapezoid,
@@ -1024,14 +1044,17 @@ COUNTERPARTS: dict[str, Call] = {
     "multinomial": _multinomial,
     "randint": _randint,
     "randn": _randn,
+    "exponential": _exponential,
+    "uniform": _uniform,
+    "normal/in_place": _normal_in_place,
     "normal": _normal,
     "normal/number_mean": _normal,
 }
 
 # Values that no two libraries share: the suite compares shapes and dtypes.
 RANDOM = {
-    "bernoulli", "empty", "empty_like", "multinomial", "nn.functional.dropout", "normal", "normal/number_mean", "randint",
-    "randn",
+    "bernoulli", "empty", "empty_like", "exponential", "multinomial", "nn.functional.dropout", "normal", "normal/in_place",
+    "normal/number_mean", "randint", "randn", "uniform",
 }  # fmt: skip
 
 # Residuals, rank and singular values depend on PyTorch's driver: the suite compares the solution.
