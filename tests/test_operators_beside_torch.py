@@ -393,7 +393,7 @@ def check(key: str, outcomes: list[tuple[Any, Outcome]], record: Callable[[str, 
     """Compare the numbers of samples that differ, by the kind of difference, with the table."""
     found = Counter(f"{key} {outcome.kind}" for _, outcome in outcomes if outcome.kind is not None)
     expected = Counter({entry: count for entry, count in TABLE.items() if entry.rpartition(" ")[0] == key})
-    record("samples", [key.split()[-1], len(outcomes), sum(found.values())])
+    record("samples", [key.split()[-1], len(outcomes), sum(found.values()), found[f"{key} unsupported"]])
     if found != expected:
         lines = [
             f"{outcome.kind}: {describe(sample)}: {outcome.text}"
