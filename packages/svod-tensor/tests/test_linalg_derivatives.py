@@ -233,3 +233,13 @@ def test_the_third_derivative_of_a_determinant_is_that_of_its_formula() -> None:
 
     found = along(along(along(sv.linalg.det, e[0]), e[1]), e[2])(x)
     np.testing.assert_allclose(found.numpy(), 1.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3, 3)])
+@pytest.mark.parametrize("name", ["eigvals", "eigvalsh", "svdvals", "inv", "det", "cholesky"])
+def test_derivatives_of_empty_matrices_have_the_shape_of_the_matrices(name: str, shape: tuple[int, ...]) -> None:
+    value, pull = vjp(getattr(sv.linalg, name), Tensor(np.zeros(shape)))
+    (part,) = pull(sv.ones(value.shape, dtype=value.dtype))
+    assert part.shape == shape and part.numpy().size == 0
+    _, tangent = jvp(getattr(sv.linalg, name), (Tensor(np.zeros(shape)),), (Tensor(np.zeros(shape)),))
+    assert tangent.shape == value.shape

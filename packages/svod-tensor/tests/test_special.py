@@ -70,6 +70,16 @@ def test_functions_of_two_agree_with_scipy():
     assert Tensor([2, 3]).beta(3).dtype == Tensor([1]).zeta(2).dtype == "float32"
 
 
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 5, 8])
+def test_polygamma_of_negative_numbers(order: int) -> None:
+    x = np.concatenate([NEGATIVE, [-0.01, -0.5, -7.125, -20.4]])
+    expected = special.polygamma(order, x)
+    scale = np.maximum(np.abs(expected), np.abs(special.polygamma(order, 1 - x)))
+    assert (np.abs(Tensor(x).polygamma(order).numpy() - expected) <= 1e-10 * np.maximum(scale, 1)).all()
+    poles = Tensor([0.0, -1.0, -5.0], dtype="float64").polygamma(order).numpy()
+    np.testing.assert_array_equal(poles, [np.inf * (-1.0) ** (order + 1)] * 3)
+
+
 def test_derivatives_of_digamma_agree_with_scipy():
     for order in (0, 1, 3):
         expected = special.polygamma(order, POSITIVE)

@@ -138,7 +138,7 @@ def eigvals(x: T) -> T:
 def _eigvals_gradient(cotangents: Parts[T], values: Sequence[T], operands: Sequence[T]) -> tuple[T | None]:
     """The vectors are computed for the derivative alone. LAPACK may find the values of both in two orders."""
     (given,), (value,), (x,) = cotangents, values, operands
-    if given is None:
+    if given is None or x.shape[-1] == 0:
         return (None,)
     values_too, vectors = eig(x)
     turned = adjoint(vectors)

@@ -155,16 +155,36 @@ def _polygamma_slope(_: T, operands: tuple[T], __: object, order: int) -> tuple[
 
 
 def compute_polygamma(x: T, order: int) -> T:
-    """The derivative of that order of digamma. Below 0, that of order 1 alone is computed; the others are NaN."""
+    """The derivative of that order of digamma, infinite at 0 and negative integers.
+
+    Source: NIST Digital Library of Mathematical Functions, 5.15.6 (reflection).
+    """
     if not order:
         return compute_digamma(x)
+    sign = (-1.0) ** (order + 1)
     is_below = x.lt(0)
-    place = x if order > 1 else is_below.where(x.neg().add(1), x)
-    value = compute_zeta(x.full_like(order + 1.0), place).mul(math.factorial(order) * (-1.0) ** (order + 1))
+    positive = is_below.where(x.neg().add(1), x)
+    value = compute_zeta(x.full_like(order + 1.0), positive).mul(math.factorial(order) * sign)
     if order == 1:
-        mirrored = sine_of_pi(x).square().reciprocal().mul(math.pi**2).sub(value)
-        value = is_below.where(x.eq(x.floor()).where(math.inf, mirrored), value)
+        # Closer to the poles than the square of the cotangent plus 1.
+        slope = sine_of_pi(x).square().reciprocal().mul(-(math.pi**2))
+    else:
+        slope = evaluate_polynomial(_cotangent_of_pi(x.abs()).neg(), _differentiate_cotangent(order))
+    mirrored = value.mul(-sign).sub(slope)
+    value = is_below.where(x.eq(x.floor()).where(sign * math.inf, mirrored), value)
     return with_rule(_polygamma_slope, value, (x,), order)
+
+
+def _differentiate_cotangent(order: int) -> list[float]:
+    """Coefficients in t of the derivative of that order of t = pi cot(pi x), whose first one is -(pi^2 + t^2)."""
+    coefficients = [0.0, 1.0]
+    for _ in range(order):
+        slopes = [k * c for k, c in enumerate(coefficients)][1:]
+        products = [-(math.pi**2) * c for c in slopes] + [0.0, 0.0]
+        for k, c in enumerate(slopes):
+            products[k + 2] -= c
+        coefficients = products
+    return coefficients
 
 
 def compute_zeta(exponent: T, start: T) -> T:

@@ -210,7 +210,7 @@ class Special(Theme):
     def polygamma(self, n: int) -> Self:
         """The derivative of order `n` of `digamma`, which is that of order 0. Integers become float32.
 
-        Below 0, that of order 1 is computed too; those of higher order are NaN.
+        Infinite at 0 and at negative integers.
 
         Args:
             n: the order.
