@@ -225,6 +225,8 @@ def test_a_draw_that_is_not_computed_counts() -> None:
 
 @pytest.mark.usefixtures("own_stores")
 def test_a_further_draw_compiles_and_schedules_nothing() -> None:
+    # After samples of many sizes a plan whose size is a variable serves, and the schedule is never looked up with success.
+    clear_caches()
     Tensor.randn(9).realize()
     Tensor.randn(9, seed=1).realize()
     before = caches()["kernel"].misses, caches()["schedule"].misses
