@@ -188,7 +188,7 @@ SHAPES: dict[str, Callable[[str, int], Graph]] = {
 
 
 def _warm_up() -> None:
-    """Import what a first compilation imports."""
+    """Compile once, so that modules are imported before the first measurement."""
     from svod_tensor import Tensor, grad
 
     Tensor([1.0, 2.0]).exp().sum().item()

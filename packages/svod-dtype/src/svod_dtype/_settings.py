@@ -1,4 +1,4 @@
-"""The default dtype of floats, for callers: what `float` means where a dtype is asked for."""
+"""Default dtype of floats: the meaning of `float` as a dtype argument."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["default_dtype", "get_default_dtype", "set_default_dtype"]
 
 
 def get_default_dtype() -> DType:
-    """The dtype of floats where none is named: float32, unless another one was set.
+    """Return the dtype of floats for which no dtype is given: float32, unless another one was set.
 
     Example:
         >>> from svod_dtype import get_default_dtype

@@ -1,7 +1,7 @@
-"""The variables of bodies: free ones, and the counters that LOOPs bind.
+"""Variables of loop bodies: free variables, and the counters that LOOPs bind.
 
-A graph that moves into a body, or out of it, keeps its meaning if no variable becomes bound by another loop on the way. So
-no LOOP inside of a LOOP binds a variable of the same name, and a new counter's name is none that its body has.
+A graph that moves into a body, or out of it, keeps its meaning if no other loop captures one of its variables. So a LOOP
+inside of a LOOP binds a variable of another name, and a new counter gets a name that its body does not contain.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""An asynchronous device for tests: its work is pending until somebody waits. It is built from any backend of the CPU.
+"""Asynchronous device for tests: work is pending until a caller waits for it. It is built from any backend of the CPU.
 
     late = AsynchronousDevice(make_llvm_backend)
     register_allocator("LATE", late.make_allocator)
     register_backend("LATE.llvm", late.make_backend)
 
-Launches, copies to the device and frees are queued. Whoever reads its memory without `synchronize` reads what was there
-before, at each attempt: on a real device such a mistake shows only under load.
+Launches, copies to the device and frees are queued. A read of its memory without `synchronize` always returns the previous
+contents; on a real device such a mistake shows only under load.
 
 Example:
     >>> from svod_device import Buffer

@@ -7,8 +7,8 @@ before → after:
                     loop of n iterations: STORE(r, LOAD(r) modulo |y| * 2^(mantissa_bits * (n - i)))
                     LOAD(AFTER(r, END)) modulo |y|, with the sign of x
 
-Each step is exact: its quotient has no more bits than the mantissa, so that it is at most one too large, and what it
-leaves is a multiple of the last bit of the divisor and below the divisor.
+Each step is exact: its quotient has no more bits than the mantissa, so that it is at most one too large, and the remainder
+is a multiple of the last bit of the divisor and less than the divisor.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def write_remainder(x: UOp, y: UOp, fresh: FreshIds, *, has_fma: bool) -> UOp:
     size, divisor = make_alu(Op.ABS, x), make_alu(Op.ABS, y)
     exponents = _exponent(layout, size), _split_divisor(layout, divisor)[1]
     last = (1 << (layout.dtype.bits - 1 - layout.mantissa_bits)) - 1
-    # Of infinities, NaN and a divisor of 0, the step after the loop makes what they give.
+    # The step after the loop gives the results of infinities, NaN and a divisor of 0.
     is_ordinary = (exponents[0] < last) & (divisor > 0.0)
     distance = is_ordinary.where(exponents[0] - exponents[1], _number(exponents[0], 0))
     if x.dtype.lanes > 1:

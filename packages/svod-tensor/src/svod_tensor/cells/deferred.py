@@ -29,7 +29,7 @@ def add(cell: Cell) -> None:
 
 
 def discard(cells: Iterable[Cell]) -> None:
-    """Treat cells as all others from now on."""
+    """Remove cells from the table."""
     for cell in cells:
         _deferred.pop(id(cell), None)
 
