@@ -41,8 +41,11 @@ _MEANINGS: dict[Op, Callable[..., Any]] = {
     Op.ADD: lambda x, y: x + y, Op.SUB: lambda x, y: x - y, Op.MUL: lambda x, y: x * y, Op.FDIV: lambda x, y: x / y,
     Op.POW: lambda x, y: x**y, Op.MAX: max, Op.MIN: min, Op.EQ: lambda x, y: x == y, Op.LT: lambda x, y: x < y,
     Op.WHERE: lambda condition, x, y: x if condition else y, Op.TRACED: lambda x: x,
+    Op.NOT: lambda x: not x, Op.AND: lambda x, y: x and y, Op.OR: lambda x, y: x or y, Op.GRADIENT: lambda value, *_: value,
 }  # fmt: skip
-_FUNCTIONS = [op for op in _MEANINGS if op not in (Op.EQ, Op.LT, Op.WHERE, Op.TRACED)]
+_FUNCTIONS = [
+    op for op in _MEANINGS if op not in (Op.EQ, Op.LT, Op.WHERE, Op.TRACED, Op.NOT, Op.AND, Op.OR, Op.GRADIENT)
+]
 _SHAPE = (2, 3, 2)
 _BINARY = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.FDIV, Op.POW, Op.MAX, Op.MIN})
 

@@ -131,7 +131,7 @@ def test_a_rule_that_makes_a_loop_may_use_the_counter_of_the_loop_around_it() ->
         return (scale(cotangent, x + x),)
 
     x = make_reshape(buffer(1, 1, float64), ())
-    rule = GradientRule("six squares", backward, is_checked=False)
+    rule = GradientRule("six squares", backward)
     counter = make_counter("loop_counter_0", 2)
     state = make_parameter(x, 0)
     square = make_gradient(state * state * 6.0, (state,), rule) * make_cast(counter + 1, float64)
