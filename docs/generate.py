@@ -56,29 +56,31 @@ def ops_page() -> str:
 def operations_page() -> str:
     """Every public name of `Tensor`, theme by theme."""
     from svod_tensor import Tensor
+    from svod_tensor.ops.methods import THEMES
     from svod_tensor.ops.table import TABLE
 
     lines = [
         "# Operations",
         "",
-        "All operations of `Tensor`, from the table in `svod_tensor/ops/table.py`; each theme is a file of `svod_tensor/ops/`.",
+        "All operations of `Tensor`; each section is a module of `svod_tensor/ops/`.",
         "`help(Tensor.softmax)` says more. The last column is the name in the array API standard (2025.12).",
     ]
     themes = list(dict.fromkeys(row.theme for row in TABLE))
-    places = {place.__module__.rpartition(".")[2]: place for place in Tensor.__mro__}
+    owners: dict[str, object] = {owner.__module__.rpartition(".")[2]: owner for owner in Tensor.__mro__}
+    owners |= {module.__name__.rpartition(".")[2]: module for module in THEMES}
     for theme in themes:
         lines += [
             "",
             f"## {theme}",
             "",
-            _first_line(places[theme].__doc__),
+            _first_line(owners[theme].__doc__),
             "",
             "| call | does | standard |",
             "|---|---|---|",
         ]
         for row in TABLE:
             if row.theme == theme:
-                value = vars(places[theme])[row.name]
+                value = inspect.getattr_static(Tensor, row.name)
                 also = f"; also {', '.join(f'`{name}`' for name in row.also)}" if row.also else ""
                 standard = f"`{row.standard}`" if row.standard else ""
                 lines.append(f"| `{_call(row.name, value)}`{also} | {_cell(_first_line(value.__doc__))} | {standard} |")

@@ -18,6 +18,9 @@ from svod_tensor import Tensor
 from svod_tensor.ops.standard import FUNCTIONS, WRITTEN, iter_functions
 from svod_tensor.ops.table import Operation
 
+sys.path.insert(0, str(Path(__file__).parent))
+from stubs import iter_imports
+
 __all__ = ["FOLDER", "describe_all", "main"]
 
 FOLDER = Path(__file__).resolve().parent.parent / "packages/svod-tensor/src/svod_tensor/functions"
@@ -81,42 +84,45 @@ def describe_all() -> dict[Path, str]:
     places |= {name: module for module, names in WRITTEN.items() for name in names}
     lines = [f'    "{name}": "functions.{places[name]}",\n' for name in sorted(places)]
     front = FOLDER.parent / "__init__.py"
+    exported = {name: (f"svod_tensor.functions.{place}", name) for name, place in places.items()}
+    exported |= {name: (module, own) for name, module, own in iter_imports()}
     return files | {
         FOLDER / "_places.py": _PLACES_HEAD + "".join(lines) + "}\n",
-        front: _export(front.read_text(), places),
+        front: _export(front.read_text(), exported),
     }
 
 
-def _export(text: str, places: dict[str, str]) -> str:
+def _export(text: str, places: dict[str, tuple[str, str]]) -> str:
     """`svod_tensor/__init__.py` with the functions among its names, in place of those that it has."""
     tree = ast.parse(text)
     (block,) = (n for n in tree.body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
     (listed,) = (n for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "__all__")
     imports = [n for n in block.body if isinstance(n, ast.ImportFrom)]
-    old = [n for n in imports if (n.module or "").startswith("svod_tensor.functions.")]
-    before = [n for n in imports if (n.module or "") < "svod_tensor.functions."][-1]
+    old = [n for n in imports if (n.module or "").startswith(("svod_tensor.functions.", "svod_tensor.ops."))]
     lines = text.splitlines()
-    names = set(ast.literal_eval(listed.value)) - {a.name for n in old for a in n.names} | set(places)
+    names = set(ast.literal_eval(listed.value)) - {a.asname or a.name for n in old for a in n.names} | set(places)
     whole = textwrap.fill(
         ", ".join(f'"{name}"' for name in sorted(names, key=_exported)), _WIDTH - 10, initial_indent="    ",
         subsequent_indent="    ",
     )  # fmt: skip
     lines[listed.lineno - 1 : listed.end_lineno] = ["__all__ = [", *f"{whole},".splitlines(), "]  # fmt: skip"]
-    gone = {number for n in old for number in range(n.lineno - 1, n.end_lineno or n.lineno)}
-    place = before.end_lineno or before.lineno
-    kept = [line for number, line in enumerate(lines[:place]) if number not in gone]
-    later = [line for number, line in enumerate(lines[place:], place) if number not in gone]
-    return "\n".join([*kept, *_import_functions(places), *later]) + "\n"
+    kept = {n: lines[n.lineno - 1 : n.end_lineno] for n in imports if n not in old}
+    written = [(n.module or "", shown) for n, shown in kept.items()]
+    written += [(module, list(_import_names(module, places))) for module in {module for module, _ in places.values()}]
+    begin, end = block.body[0].lineno - 1, block.body[-1].end_lineno
+    lines[begin:end] = [line for _, shown in sorted(written) for line in shown]
+    return "\n".join(lines) + "\n"
 
 
-def _import_functions(places: dict[str, str]) -> Iterator[str]:
-    for module in sorted(set(places.values())):
-        names = sorted((name for name in places if places[name] == module), key=_natural)
-        whole = f"    from svod_tensor.functions.{module} import {', '.join(names)}"
-        if len(whole) <= _WIDTH:
-            yield whole
-        else:
-            yield from (f"    from svod_tensor.functions.{module} import (", *(f"        {n}," for n in names), "    )")
+def _import_names(module: str, places: dict[str, tuple[str, str]]) -> Iterator[str]:
+    names = [(own, name) for name, (place, own) in places.items() if place == module]
+    names.sort(key=lambda pair: (_natural(pair[0]), _natural(pair[1])))
+    shown = [own if own == name else f"{own} as {name}" for own, name in names]
+    whole = f"    from {module} import {', '.join(shown)}"
+    if len(whole) <= _WIDTH:
+        yield whole
+    else:
+        yield from (f"    from {module} import (", *(f"        {n}," for n in shown), "    )")
 
 
 def _exported(name: str) -> tuple[int, list[object]]:

@@ -39,6 +39,7 @@ from svod_dtype import (
 )  # fmt: skip
 from svod_tensor._variable import Variable
 from svod_tensor.functions._places import PLACES
+from svod_tensor.ops.operation import FUNCTIONS
 from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor
 
@@ -155,22 +156,6 @@ if TYPE_CHECKING:
         result_type,
     )
     from svod_tensor.functions.divisors import gcd, lcm
-    from svod_tensor.functions.exponential import (
-        cbrt,
-        erf,
-        exp,
-        exp2,
-        expm1,
-        hypot,
-        log,
-        log1p,
-        log2,
-        log10,
-        logaddexp,
-        rsqrt,
-        sigmoid,
-        sqrt,
-    )
     from svod_tensor.functions.indexing import (
         embedding,
         gather,
@@ -294,6 +279,22 @@ if TYPE_CHECKING:
     from svod_tensor.loops.fori import fori_loop, while_loop
     from svod_tensor.loops.recurrent import gru, lstm, rnn
     from svod_tensor.loops.scan import scan
+    from svod_tensor.ops.exponential import (
+        cbrt,
+        erf,
+        exp,
+        exp2,
+        expm1,
+        hypot,
+        log,
+        log1p,
+        log2,
+        log10,
+        logaddexp,
+        rsqrt,
+        sigmoid,
+        sqrt,
+    )
     from svod_tensor.python_functions.call import custom_function
     from svod_tensor.python_functions.register import register_custom_function
 
@@ -401,6 +402,9 @@ def __getattr__(name: str) -> object:
         from importlib import import_module
 
         return import_module(f"svod_tensor.{name}")
+    if name in FUNCTIONS:
+        function = globals()[name] = FUNCTIONS[name]
+        return function
     place = _LAZY.get(name) or PLACES.get(name)
     if place is not None:
         from importlib import import_module

@@ -16,7 +16,8 @@ from svod_dtype import to_dtype
 from svod_ir import OperandError
 from svod_tensor._numpy_libraries import LIBRARIES
 from svod_tensor._numpy_samples import SAMPLES
-from svod_tensor.ops.theme import Theme, is_scalar
+from svod_tensor.ops.operands import is_scalar
+from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     import numpy as np

@@ -25,10 +25,10 @@ from svod_tensor.ops.cutting import Cutting
 from svod_tensor.ops.differentiation import Differentiation
 from svod_tensor.ops.distributions import Distributions
 from svod_tensor.ops.divisors import Divisors
-from svod_tensor.ops.exponential import Exponential
 from svod_tensor.ops.indexing import Indexing
 from svod_tensor.ops.joining import Joining
 from svod_tensor.ops.logic import Logic
+from svod_tensor.ops.methods import Methods
 from svod_tensor.ops.missing import Missing
 from svod_tensor.ops.movement import Movement
 from svod_tensor.ops.neural import Neural
@@ -70,7 +70,7 @@ _OUT_OF_BAND: Final = 5
 @take_rules
 class Tensor(
     Activation, Arithmetic, Assignment, Bitwise, Comparison, Complexes, Conversion, Creation, Cumulative, Curves,
-    Cutting, Differentiation, Distributions, Divisors, Exponential, Indexing, Joining, Logic, Missing, Movement, Neural,
+    Cutting, Differentiation, Distributions, Divisors, Indexing, Joining, Logic, Methods, Missing, Movement, Neural,
     Operators, Placing, Pooling, Products, Protocols, Quantiles, Random, Reading, Reduction, Representation, Resizing, Samples, Sampling,
     Selecting, Showing, Sorting, Sources, Special, Statistics, Trigonometry, Update, Windows,
 ):  # fmt: skip

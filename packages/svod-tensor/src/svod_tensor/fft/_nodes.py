@@ -13,7 +13,8 @@ from svod_ir import OperandError, ShapeError, SInt
 from svod_ir.sizes import bounds_of_size, is_known_at_most
 from svod_tensor.matrices.call import call_host
 from svod_tensor.matrices.rules import matrix_rule, with_matrix_rule
-from svod_tensor.ops.theme import Theme, take_part
+from svod_tensor.ops.operands import slice_axis
+from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.libraries import FFT
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def resize(operation: str, x: T, n: SInt | None, axis: int) -> T:
     if n == size:
         return x
     if is_known_at_most(n, size):
-        return take_part(x, axis, 0, n)
+        return slice_axis(x, axis, 0, n)
     return x.pad(*((0, n - size) if a == axis else (0, 0) for a in range(x.ndim)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svod_dtype import promote_with_scalar
-from svod_tensor.ops.theme import is_scalar
+from svod_tensor.ops.operands import is_scalar
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from svod_dtype import result_type as promote_all
 from svod_ir import OperandError
 from svod_tensor import _shapes
 from svod_tensor._shapes import Shape
-from svod_tensor.ops.theme import is_scalar
+from svod_tensor.ops.operands import is_scalar
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -25,7 +25,8 @@ from svod_tensor.matrices.rules import (
     with_matrix_rule,
 )
 from svod_tensor.matrices.systems import solve, solve_triangular
-from svod_tensor.ops.theme import Theme, take_part
+from svod_tensor.ops.operands import slice_axis
+from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.libraries import LINALG
 
 __all__ = [
@@ -242,11 +243,11 @@ def _qr_gradient(cotangents: Parts[T], found: Sequence[T], operands: Sequence[T]
             raise _refuse("qr", "its columns beyond those of the matrix are any that fill the space", "mode")
         return (_tall_qr_gradient(of_q, of_r, q, r),)
     last = x.ndim - 1
-    others, square = take_part(x, last, rows, columns), take_part(r, last, 0, rows)
+    others, square = slice_axis(x, last, rows, columns), slice_axis(r, last, 0, rows)
     of_square: T | None = None
     of_others: T | None = None
     if of_r is not None:
-        of_square, of_rest = take_part(of_r, last, 0, rows), take_part(of_r, last, rows, columns)
+        of_square, of_rest = slice_axis(of_r, last, 0, rows), slice_axis(of_r, last, rows, columns)
         through = others.matmul(adjoint(of_rest))
         of_q = through if of_q is None else of_q.add(through)
         of_others = q.matmul(of_rest)

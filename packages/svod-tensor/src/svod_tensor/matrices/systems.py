@@ -17,7 +17,8 @@ from svod_tensor._shards import bring_to
 from svod_tensor.matrices.call import call_host
 from svod_tensor.matrices.rules import adjoint, matrix_rule, with_matrix_rule
 from svod_tensor.ops.composed import collapse
-from svod_tensor.ops.theme import Theme, take_part
+from svod_tensor.ops.operands import slice_axis
+from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.libraries import LINALG
 
 __all__ = ["exponential", "get_cutoff", "inverse", "least_squares", "pseudo_inverse", "solve", "solve_triangular"]
@@ -155,5 +156,5 @@ def _exponential_gradient(cotangents: Parts[T], _: object, operands: Sequence[T]
     lower = turned.zeros_like().concat(turned, axis=-1)
     n = x.shape[-1]
     whole = exponential(upper.concat(lower, axis=-2))
-    corner = take_part(take_part(whole, axis - 1, 0, n), axis, n, n + n)
+    corner = slice_axis(slice_axis(whole, axis - 1, 0, n), axis, n, n + n)
     return (corner.mul(size),)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from svod_ir import OperandError, ShapeError
 from svod_tensor._shapes import concrete_shape, normalize_axes, normalize_axis
 from svod_tensor.ops.naming import operations
+from svod_tensor.ops.operands import is_scalar, slice_axis
 from svod_tensor.ops.rounding import rounds_once
-from svod_tensor.ops.theme import Theme, is_scalar, take_part
+from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
@@ -44,12 +45,12 @@ class Curves(Theme):
         y = self._to_float()
         axis = normalize_axis("trapezoid", axis, y.ndim)
         n = y.shape[axis]
-        middle = take_part(y, axis, 1, n).add(take_part(y, axis, 0, n - 1)).mul(0.5)
+        middle = slice_axis(y, axis, 1, n).add(slice_axis(y, axis, 0, n - 1)).mul(0.5)
         if x is None:
             return middle.sum(axis).mul(dx)
         place = self._wrap(x)
         at = 0 if place.ndim == 1 else axis
-        step = take_part(place, at, 1, n).sub(take_part(place, at, 0, n - 1))
+        step = slice_axis(place, at, 1, n).sub(slice_axis(place, at, 0, n - 1))
         step = step.reshape(*(step.size if a == axis else 1 for a in range(y.ndim))) if place.ndim == 1 else step
         return middle.mul(step).sum(axis)
 
@@ -175,20 +176,20 @@ def _differentiate(x: T, spacing: T, axis: int, edge_order: int) -> T:
     spacing = spacing.cast(x.dtype)
     line = (n - 1, *(1,) * (x.ndim - axis - 1))
     steps = spacing.diff().reshape(line) if spacing.ndim else spacing.broadcast_to((n - 1,)).reshape(line)
-    slope = take_part(x, axis, 1, n).sub(take_part(x, axis, 0, n - 1)).div(steps)
+    slope = slice_axis(x, axis, 1, n).sub(slice_axis(x, axis, 0, n - 1)).div(steps)
     inner = []
     if n > 2:
-        before, behind = take_part(steps, 0, 0, n - 2), take_part(steps, 0, 1, n - 1)
+        before, behind = slice_axis(steps, 0, 0, n - 2), slice_axis(steps, 0, 1, n - 1)
         total = before.add(behind)
-        left, right = take_part(slope, axis, 0, n - 2), take_part(slope, axis, 1, n - 1)
+        left, right = slice_axis(slope, axis, 0, n - 2), slice_axis(slope, axis, 1, n - 1)
         inner = [left.mul(behind.div(total)).add(right.mul(before.div(total)))]
-    first, last = take_part(slope, axis, 0, 1), take_part(slope, axis, n - 2, n - 1)
+    first, last = slice_axis(slope, axis, 0, 1), slice_axis(slope, axis, n - 2, n - 1)
     if edge_order == 2:
         first, last = (
             near.add(near.sub(far).mul(h.div(h.add(g))))
             for near, far, h, g in (
-                (first, take_part(slope, axis, 1, 2), take_part(steps, 0, 0, 1), take_part(steps, 0, 1, 2)),
-                (last, take_part(slope, axis, n - 3, n - 2), take_part(steps, 0, n - 2, n - 1), take_part(steps, 0, n - 3, n - 2)),
+                (first, slice_axis(slope, axis, 1, 2), slice_axis(steps, 0, 0, 1), slice_axis(steps, 0, 1, 2)),
+                (last, slice_axis(slope, axis, n - 3, n - 2), slice_axis(steps, 0, n - 2, n - 1), slice_axis(steps, 0, n - 3, n - 2)),
             )
         )  # fmt: skip
     return type(x).concat([first, *inner, last], axis)

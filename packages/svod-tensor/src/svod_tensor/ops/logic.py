@@ -8,7 +8,8 @@ from svod_dtype import bool_, promote_types
 from svod_ir import Op, OperandError, make_alu
 from svod_tensor._shapes import broadcast_node, broadcast_shapes
 from svod_tensor.ops.naming import operations
-from svod_tensor.ops.theme import Theme, is_scalar
+from svod_tensor.ops.operands import is_scalar
+from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand

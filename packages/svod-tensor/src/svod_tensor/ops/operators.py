@@ -16,7 +16,8 @@ from svod_tensor._variable import explain_unbound
 from svod_tensor.errors import ResultDtypeError
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.naming import operations
-from svod_tensor.ops.theme import Theme, is_operand
+from svod_tensor.ops.operands import is_operand
+from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand

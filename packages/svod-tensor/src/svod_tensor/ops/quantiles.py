@@ -15,8 +15,9 @@ from svod_tensor._shapes import Axes, check_within, normalize_axes
 from svod_tensor.errors import EmptyReductionError
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.naming import operations
+from svod_tensor.ops.operands import slice_axis
 from svod_tensor.ops.rounding import rounds_once
-from svod_tensor.ops.theme import Theme, take_part
+from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
@@ -188,7 +189,7 @@ def _compute(
     # The rows in order, with a row for each quantile behind them.
     lines = given.permute(*kept, *axes).reshape(*(x.shape[a] for a in kept), n).sort(-1)
     size = lines.from_uop(n.cast(int64) if isinstance(n, UOp) else UOp.const(int64, n))
-    last = take_part(lines, lines.ndim - 1, n - 1, n)
+    last = slice_axis(lines, lines.ndim - 1, n - 1, n)
     if skips_nan:
         size = lines.isnan().logical_not().count_nonzero(-1, keepdims=True)
     place, weight = _locate(size.cast(float64), part.flatten(), method)

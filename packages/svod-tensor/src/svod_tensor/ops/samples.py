@@ -10,9 +10,10 @@ from svod_ir import OperandError, ShapeError
 from svod_tensor._shapes import concrete_shape
 from svod_tensor.ops.convolution import Geometry, convolve
 from svod_tensor.ops.naming import operations
+from svod_tensor.ops.operands import slice_axis
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.statistics import center
-from svod_tensor.ops.theme import Theme, take_part
+from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
@@ -59,7 +60,7 @@ class Samples(Theme):
             _check_weights(given if given is None else self._wrap(given), x)
         weights = _multiply(*(None if w is None else self._wrap(w).cast(x.dtype) for w in (fweights, aweights)))
         if weights is None:
-            total = take_part(x.ones_like(), 0, 0, 1).sum()
+            total = slice_axis(x.ones_like(), 0, 0, 1).sum()
             divisor = total.sub(correction)
             difference, error, _ = center(x, 1)
             weighted = centred = difference.sub(error)
@@ -133,7 +134,7 @@ class Samples(Theme):
         counts = place.bincount(taken, n_bins=n_bins)
         if density:
             counts = counts.cast(kind)
-            counts = counts.div(take_part(edges, 0, 1, n_bins + 1).sub(take_part(edges, 0, 0, n_bins))).div(
+            counts = counts.div(slice_axis(edges, 0, 1, n_bins + 1).sub(slice_axis(edges, 0, 0, n_bins))).div(
                 counts.sum()
             )
             counts = counts.cast(kind)

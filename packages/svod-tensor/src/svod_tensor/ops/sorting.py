@@ -19,8 +19,9 @@ from svod_tensor._shapes import check_within, normalize_axis
 from svod_tensor._shards import bring_to
 from svod_tensor.ops.indexing import look_up
 from svod_tensor.ops.naming import operations
+from svod_tensor.ops.operands import is_scalar
 from svod_tensor.ops.ordering import find_order, pack_places
-from svod_tensor.ops.theme import Theme, is_scalar
+from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.sort_rows import SORT
 
 if TYPE_CHECKING:

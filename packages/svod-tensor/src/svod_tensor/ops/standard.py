@@ -176,7 +176,7 @@ WRITTEN: Final = {
 
 
 def iter_functions() -> Iterator[tuple[str, Operation]]:
-    """Each function of `FUNCTIONS`, and the operation whose method it calls."""
+    """Each function of `FUNCTIONS` that is no registered operation, and the operation whose method it calls."""
     rows = {name: row for row in TABLE for name in (row.name, *row.also)}
     rows |= {row.standard: row for row in TABLE if row.standard}
-    return ((name, rows[name]) for name in FUNCTIONS)
+    return ((name, rows[name]) for name in FUNCTIONS if name in rows)

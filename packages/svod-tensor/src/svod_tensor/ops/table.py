@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from svod_tensor.ops.methods import OPERATIONS
+
 __all__ = ["TABLE", "Operation"]
 
 
@@ -29,7 +31,7 @@ class Operation(NamedTuple):
 
 
 # fmt: off
-TABLE: Final[tuple[Operation, ...]] = (
+_METHODS: Final[tuple[Operation, ...]] = (
     Operation("content", "base", "", "test_operations.py::test_a_tensor_is_made_of_a_node_or_of_the_content_of_another"),
     Operation("from_uop", "base", "", "test_operations.py::test_a_tensor_is_made_of_a_node_or_of_the_content_of_another"),
     Operation("along", "base", "", "test_operations.py::test_a_tensor_is_made_of_a_node_or_of_the_content_of_another"),
@@ -169,20 +171,6 @@ TABLE: Final[tuple[Operation, ...]] = (
     Operation("shuffle", "distributions", "", "test_distributions.py::test_shuffling_moves_whole_parts_along_an_axis"),
     Operation("gcd", "divisors", "", "test_divisors.py::test_common_divisors_and_multiples_agree_with_numpy"),
     Operation("lcm", "divisors", "", "test_divisors.py::test_common_divisors_and_multiples_agree_with_numpy"),
-    Operation("exp", "exponential", "exp", "test_functions.py::test_special_values_agree_with_numpy"),
-    Operation("exp2", "exponential", "", "test_functions.py::test_special_values_agree_with_numpy"),
-    Operation("expm1", "exponential", "expm1", "test_functions.py::test_special_values_agree_with_numpy"),
-    Operation("log", "exponential", "log", "test_functions.py::test_special_values_agree_with_numpy"),
-    Operation("log2", "exponential", "log2", "test_functions.py::test_special_values_agree_with_numpy"),
-    Operation("log10", "exponential", "log10", "test_functions.py::test_special_values_agree_with_numpy"),
-    Operation("log1p", "exponential", "log1p", "test_functions.py::test_special_values_agree_with_numpy"),
-    Operation("logaddexp", "exponential", "logaddexp", "test_functions.py::test_two_argument_functions_agree_with_numpy"),
-    Operation("sqrt", "exponential", "sqrt", "test_functions.py::test_special_values_agree_with_numpy"),
-    Operation("rsqrt", "exponential", "", "test_functions.py::test_rsqrt_and_reciprocal"),
-    Operation("cbrt", "exponential", "", "test_functions.py::test_cube_roots_are_within_two_units_in_the_last_place"),
-    Operation("hypot", "exponential", "hypot", "test_functions.py::test_two_argument_functions_agree_with_numpy"),
-    Operation("sigmoid", "exponential", "", "test_neural.py::test_activations_agree_with_their_formulas"),
-    Operation("erf", "exponential", "", "test_functions.py::test_erf_and_sigmoid"),
     Operation("take", "indexing", "take", "test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy"),
     Operation("take_along_axis", "indexing", "take_along_axis", "test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy"),
     Operation("gather", "indexing", "", "test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy"),
@@ -358,3 +346,8 @@ TABLE: Final[tuple[Operation, ...]] = (
     Operation("fold", "windows", "", "test_windows.py::test_windows_are_columns_and_add_up_again"),
 )
 # fmt: on
+
+TABLE: Final[tuple[Operation, ...]] = (
+    *_METHODS,
+    *(Operation(one.name, one.theme, one.standard, one.test, (*one.aliases, *one.methods)) for one in OPERATIONS.values()),
+)

@@ -7,32 +7,39 @@ operation is defined by two. What a theme calls of another one is declared at th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
-from svod_dtype import DType, default_float, float64, promote_types, promote_with_scalar
-from svod_ir import Op, OperandError, SInt, UOp, make_alu
-from svod_tensor._data import Scalar, make_constant
+from svod_dtype import DType
+from svod_ir import Op, SInt, UOp, make_alu
+from svod_tensor._data import Scalar
 from svod_tensor._shapes import Axes, broadcast_node, broadcast_shapes
-from svod_tensor._shards import bring_to
-from svod_tensor.cells.views import Shrink
 from svod_tensor.ops.base import DTypeLike, TensorBase
+from svod_tensor.ops.operands import (
+    apply_binary,
+    apply_unary,
+    as_tensor,
+    as_value,
+    cast_to,
+    promote,
+    promote_to_float,
+    slice_axis,
+    through_float64,
+    to_float,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from typing_extensions import TypeIs
 
     from svod_tensor._generator import Generator, Seed
     from svod_tensor.ops.base import Amounts, Operand
     from svod_tensor.ops.index_items import Index, IndexItem
 
-__all__ = ["INFINITY", "Theme", "is_elsewhere", "is_operand", "is_scalar", "take_part"]
+__all__ = ["INFINITY", "Theme", "is_elsewhere"]
 
 T = TypeVar("T", bound="Theme")
 
 INFINITY = float("inf")
-
-_OPERANDS: Final = (TensorBase, bool, int, float, complex, list, tuple, range, bytes, UOp)
 
 
 class Theme(TensorBase):
@@ -41,70 +48,24 @@ class Theme(TensorBase):
     __slots__ = ()
 
     def _wrap(self, value: Operand) -> Self:
-        """`value` as a tensor."""
-        if isinstance(value, type(self)):
-            return value
-        made = type(self)(value)  # pyright: ignore[reportArgumentType]
-        # The caller's own data goes where it is needed; a tensor stays where it was put.
-        return made if isinstance(value, (TensorBase, UOp)) else self.from_uop(bring_to(made.uop, self.uop))
+        return as_tensor(value, self)
 
     def _to_value(self, value: Operand) -> Self:
-        """What is assigned to elements of this tensor, in its dtype and, if it is the caller's data, on its device."""
-        if isinstance(value, TensorBase):
-            return self._wrap(value).cast(self.dtype)
-        return self.from_uop(bring_to(type(self)(value, dtype=self.dtype).uop, self.uop))
+        return as_value(value, self)
 
-    def _pair(self, other: Operand, *, refused: tuple[DType, ...] = ()) -> tuple[Self, Self]:
-        """This tensor and `other` with one dtype."""
-        if is_scalar(other):
-            x, number = self._pair_with_scalar(other, refused)
-            return x, self._make(number)
-        right = self._wrap(other)
-        dtype = promote_types(self.dtype, right.dtype)
-        _check_taken(refused, dtype, dtype)
-        return self._of_dtype(dtype), right._of_dtype(dtype)
-
-    def _pair_with_scalar(self, other: Scalar, refused: tuple[DType, ...]) -> tuple[Self, UOp]:
-        """This tensor, and the constant `other` with the same dtype."""
-        dtype = promote_with_scalar(self.dtype, other)
-        _check_taken(refused, dtype, self.dtype if isinstance(other, bool) else dtype)
-        return self._of_dtype(dtype), make_constant(other, dtype)
-
-    def _float_pair(self, other: Operand) -> tuple[Self, Self]:
-        """This tensor and `other` as floats of one dtype; a number need not fit the integers of this tensor."""
-        x, y = (self._to_float() if is_scalar(other) else self)._pair(other)
-        x, y = x._to_float(), y._to_float()
-        dtype = promote_types(x.dtype, y.dtype)
-        return x._of_dtype(dtype), y._of_dtype(dtype)
-
-    def _of_dtype(self, dtype: DType) -> Self:
-        """This tensor where it has the dtype, as operands nearly always do, else a cast."""
-        return self if self.uop.dtype is dtype else self.cast(dtype)
-
-    def _to_float(self) -> Self:
-        """This tensor, integers and bools as float32."""
-        return self if self.dtype.is_inexact else self.cast(default_float())
+    _pair = promote
+    _float_pair = promote_to_float
+    _of_dtype = cast_to
+    _to_float = to_float
 
     def _through_float64(self, function: Callable[[Self], Self]) -> Self:
-        x = self._to_float()
-        return function(x) if x.dtype is float64 else function(x.cast(float64)).cast(x.dtype)
+        return through_float64(function, self)
 
     def _unary(self, op: Op) -> Self:
-        return self._make_alike(make_alu(op, self.uop))
+        return apply_unary(op, self)
 
     def _binary(self, op: Op, other: Operand, *, refused: tuple[DType, ...] = ()) -> Self:
-        if isinstance(other, type(self)):
-            left, right = self.uop, other.uop
-            is_alike = left.dtype is right.dtype and left.shape == right.shape and left.placement == right.placement
-            if is_alike and left.dtype not in refused:
-                # Most operands are: nothing is promoted, broadcast or on another device.
-                return self._make_alike(make_alu(op, left, right))
-        if is_scalar(other):
-            x, number = self._pair_with_scalar(other, refused)
-            # A 0-d node stands for all elements, and a constant is on no device.
-            return x._make_alike(make_alu(op, x.uop, number))
-        x, y = self._pair(other, refused=refused)
-        return x._apply(op, x.uop, y.uop, y)
+        return apply_binary(op, self, other, refused=refused)
 
     def _apply(self, op: Op, x: UOp, y: UOp, *operands: TensorBase) -> Self:
         """The op on two nodes, broadcast against each other; a 0-d node stands for all elements as it is."""
@@ -114,9 +75,7 @@ class Theme(TensorBase):
             x, y = broadcast_node(x, shape), broadcast_node(y, shape)
         return self._make(make_alu(op, x, y), *operands)
 
-    def _slice_axis(self, axis: int, begin: SInt, end: SInt) -> Self:
-        pairs = tuple((begin, end) if a == axis else (0, s) for a, s in enumerate(self.shape))
-        return self.along(Shrink(self.shape, pairs))
+    _slice_axis = slice_axis
 
     # What themes call of each other; each is defined, with its documentation, by one of them, or by `Tensor`.
 
@@ -272,35 +231,8 @@ class Theme(TensorBase):
     def _write(self, value: TensorBase) -> None: ...
 
 
-def is_scalar(value: object) -> TypeIs[Scalar]:
-    return isinstance(value, (bool, int, float, complex))
-
-
-def is_operand(value: object) -> bool:
-    """True if an operator takes `value` beside a tensor: a tensor, a number, an array, a list of these, or bytes."""
-    if isinstance(value, _OPERANDS):
-        return True
-    kind = type(value)
-    # A class that sets `__array_ufunc__` to None asks arrays to leave their operators to it (NEP 13).
-    return (hasattr(kind, "__array__") or hasattr(value, "__array_interface__")) and (
-        getattr(kind, "__array_ufunc__", True) is not None
-    )
-
-
-def take_part(x: T, axis: int, begin: SInt, end: SInt) -> T:
-    """The elements from `begin` to `end` along an axis."""
-    return x.shrink(*((begin, end) if a == axis else None for a in range(x.ndim)))
-
-
 def is_elsewhere(x: TensorBase, device: str) -> bool:
     """Whether `device` is another one than that which the tensor is on."""
     from svod_tensor._storage import check_device
 
     return x.device != check_device(device)
-
-
-def _check_taken(refused: tuple[DType, ...], dtype: DType, found: DType) -> None:
-    if dtype in refused:
-        raise OperandError(
-            operation="arithmetic", found=found, expected="numbers", hint="cast with x.cast(int32), or use logical_xor"
-        )

@@ -14,8 +14,8 @@ Example:
 from __future__ import annotations
 
 from svod_tensor.functions.activation import log_softmax, softmax
-from svod_tensor.functions.exponential import cbrt, erf, exp2, expm1, log1p
-from svod_tensor.functions.exponential import sigmoid as expit
+from svod_tensor.ops.exponential import cbrt, erf, exp2, expm1, log1p
+from svod_tensor.ops.exponential import sigmoid as expit
 from svod_tensor.functions.special import (
     beta,
     erfc,

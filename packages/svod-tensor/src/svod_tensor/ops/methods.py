@@ -1,0 +1,21 @@
+"""Methods of `Tensor` that are registered operations; `methods.pyi` declares them for type checkers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from svod_tensor.ops import exponential
+from svod_tensor.ops.operation import OPERATIONS, attach_methods
+from svod_tensor.ops.theme import Theme
+
+__all__ = ["OPERATIONS", "THEMES", "Methods"]
+
+THEMES: Final = (exponential,)
+"""The modules that define operations."""
+
+
+@attach_methods
+class Methods(Theme):
+    """The operations of svod_tensor.ops as methods of their first operand."""
+
+    __slots__ = ()

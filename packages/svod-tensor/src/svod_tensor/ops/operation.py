@@ -1,0 +1,158 @@
+"""Operations: one definition each, as a function whose first operand is a tensor.
+
+    @operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+    def exp(x: Tensor, /) -> Tensor: ...
+
+    @operation(test="test_activations.py::test_softcap", methods=("cap",))
+    def softcap(x: Tensor, /, cap: float) -> Tensor: ...
+
+The decorator states what the function cannot. From its registry, `OPERATIONS`, derive the names of the package (`sv.exp`, which
+takes numbers, lists and arrays too), the methods of `Tensor` (`methods.py`), the stub for type checkers (`methods.pyi`) and
+`docs/operations.md`.
+
+A call that fails is explained by `argument_checks.py`, under the name of the outermost operation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from inspect import signature
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+
+from svod_dtype import promote_with_scalar
+from svod_tensor._data import make_constant
+from svod_tensor._origins import wrap
+from svod_tensor._shards import bring_to
+from svod_tensor.ops.base import TensorBase
+from svod_tensor.ops.composed import get_tensor_kind
+from svod_tensor.ops.operands import is_scalar
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.base import Operand
+    from svod_tensor.tensor import Tensor
+
+__all__ = ["FUNCTIONS", "OPERATIONS", "Operation", "attach_methods", "operation"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C", bound=type)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation.
+
+    Attributes:
+        function: its definition, without conversion of the first operand.
+        public: the function of the package.
+        test: the test that shows its values: a file of packages/svod-tensor/tests, and a function of it.
+        standard: its name in the array API standard, version 2025.12; empty where that has none.
+        aliases: its other names in the package and as a method.
+        methods: names that only its method has.
+        is_function: whether the package has its name and aliases; otherwise it is only a method.
+    """
+
+    function: Callable[..., Any]
+    public: Callable[..., Any]
+    test: str
+    standard: str
+    aliases: tuple[str, ...]
+    methods: tuple[str, ...]
+    is_function: bool
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self.function.__name__
+
+    @property
+    def theme(self) -> str:
+        """The module of `svod_tensor.ops` that defines it."""
+        return self.function.__module__.rpartition(".")[2]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names of the method."""
+        return (self.name, *self.aliases, *self.methods)
+
+
+OPERATIONS: Final[dict[str, Operation]] = {}
+"""Operations by name, in the order of their definition."""
+
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}
+"""The functions of the package that are operations, by each of their names."""
+
+
+def operation(
+    *,
+    test: str,
+    standard: bool | str = False,
+    aliases: tuple[str, ...] = (),
+    methods: tuple[str, ...] = (),
+    is_function: bool = True,
+) -> Callable[[Callable[Concatenate[Tensor, P], R]], Callable[Concatenate[Operand, P], R]]:
+    """Register the decorated function as an operation, and return the function of the package.
+
+    That one takes for the first operand whatever makes a tensor. Where the first two parameters are `x1` and `x2`, a number as
+    `x1` beside a tensor is weak, as it is as `x2`.
+
+    Args:
+        test: the test that shows its values: a file of packages/svod-tensor/tests, and a function of it.
+        standard: its name in the array API standard; True if that is the function's name.
+        aliases: its other names in the package and as a method.
+        methods: names that only its method has.
+        is_function: whether the package has its name and aliases; otherwise it is only a method.
+    """
+
+    def register(function: Callable[Concatenate[Tensor, P], R]) -> Callable[Concatenate[Operand, P], R]:
+        public = _make_public(function, owner="sv")
+        name = function.__name__
+        named = (name if standard else "") if isinstance(standard, bool) else standard
+        OPERATIONS[name] = Operation(function, public, test, named, aliases, methods, is_function)
+        if is_function:
+            FUNCTIONS.update(dict.fromkeys((name, *aliases), public))
+        return public
+
+    return register
+
+
+def attach_methods(cls: C) -> C:
+    """Give a class the methods of all registered operations, under all their names."""
+    for one in OPERATIONS.values():
+        method = _make_public(one.function, owner=None)
+        for name in one.names:
+            setattr(cls, name, method)
+    return cls
+
+
+def _make_public(function: Callable[..., R], owner: str | None) -> Callable[..., R]:
+    """`function` with conversion of its first operand, and errors about calls of `owner`, or of a method if that is None."""
+
+    def call(*args: Any, **kwargs: Any) -> R:
+        try:
+            if args and not isinstance(args[0], TensorBase):
+                args = (_to_tensor(function, *args), *args[1:])
+            return function(*args, **kwargs)
+        except Exception as error:
+            from svod_tensor.ops.argument_checks import explain_failure
+
+            known = explain_failure(error, function, function.__name__, args, kwargs, owner)
+            if known is None:
+                raise
+            # One frame of svod is enough to see which call was wrong.
+            raise known.with_traceback(None)  # noqa: B904  the error itself, or one that suppresses its context
+
+    return wrap(call, function)
+
+
+def _to_tensor(function: Callable[..., object], first: Any, *others: object) -> TensorBase:
+    second = others[0] if others else None
+    if (
+        is_scalar(first)
+        and isinstance(second, TensorBase)
+        and tuple(signature(function).parameters)[:2] == ("x1", "x2")
+    ):
+        number = make_constant(first, promote_with_scalar(second.dtype, first))
+        return second.from_uop(bring_to(number, second.uop))
+    return get_tensor_kind()(first)

@@ -1,0 +1,139 @@
+"""Write the declarations of registered operations: `python tools/stubs.py --write` makes them, without it stale files are listed.
+
+`svod_tensor/ops/methods.pyi` declares the methods of `Tensor` for type checkers and editors; the imports under TYPE_CHECKING and
+`__all__` in `svod_tensor/__init__.py` declare the functions of the package.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import importlib
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from svod_tensor.ops.methods import Methods
+from svod_tensor.ops.operation import OPERATIONS, Operation
+
+__all__ = ["describe_all", "iter_imports", "main"]
+
+_FOLDER = Path(inspect.getfile(Methods)).parent
+_WIDTH = 120
+_HEAD = '''"""Methods of `Tensor` that are registered operations."""
+
+# Written by tools/stubs.py from svod_tensor.ops: change the functions there.
+
+'''
+
+
+def main(arguments: list[str]) -> int:
+    n_stale = 0
+    for path, text in describe_all().items():
+        if path.exists() and path.read_text() == text:
+            continue
+        n_stale += 1
+        print(f"{'wrote' if '--write' in arguments else 'stale:'} {path.name}")
+        if "--write" in arguments:
+            path.write_text(text)
+    return 1 if n_stale and "--write" not in arguments else 0
+
+
+def describe_all() -> dict[Path, str]:
+    """The text of each file that is written."""
+    return {_FOLDER / "methods.pyi": _describe_methods()}
+
+
+def iter_imports() -> Iterator[tuple[str, str, str]]:
+    """Each function of the package that is an operation: its name there, its module, and its name in the module."""
+    for one in OPERATIONS.values():
+        if one.is_function:
+            for name in (one.name, *one.aliases):
+                yield name, one.function.__module__, one.name
+
+
+def _describe_methods() -> str:
+    methods: list[str] = []
+    names: set[str] = set()
+    for one in sorted(OPERATIONS.values(), key=lambda one: one.name):
+        text, used = _describe(one)
+        methods.append(text)
+        names |= {(_find_module(one.function.__module__, name), name) for name in used}
+    imports: dict[str, list[str]] = {}
+    for module, name in names | {("typing", "Self"), ("svod_tensor.ops.theme", "Theme")}:
+        imports.setdefault(module, []).append(name)
+    lines = [f"from {module} import {', '.join(sorted(imports[module]))}\n" for module in sorted(imports)]
+    return _HEAD + "".join(lines) + "\nclass Methods(Theme):\n" + "".join(methods)
+
+
+def _describe(one: Operation) -> tuple[str, set[str]]:
+    """The declarations of an operation's methods, and the names in their annotations."""
+    _, *others = inspect.signature(one.function).parameters.values()
+    returns = _to_self(str(inspect.signature(one.function).return_annotation))
+    shown = [p.replace(annotation=inspect.Parameter.empty) for p in others]
+    parts = [_declare(p, _to_self(str(p.annotation))) for p in others]
+    kinds = [p.kind for p in others]
+    if inspect.Parameter.POSITIONAL_ONLY in kinds:
+        parts.insert(kinds.count(inspect.Parameter.POSITIONAL_ONLY), "/")
+    if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        parts.insert(len(parts) - kinds.count(inspect.Parameter.KEYWORD_ONLY), "*")
+    assert shown is not None
+    summary = (inspect.getdoc(one.function) or "").split("\n\n")[0].replace("\n", " ")
+    text = ""
+    for name in one.names:
+        text += (
+            f"    def {name}({', '.join(['self', *parts])}) -> {returns}:\n"
+            + textwrap.fill(f'"""{summary}"""', _WIDTH - 8, initial_indent=" " * 8, subsequent_indent=" " * 8)
+            + "\n"
+        )
+    used = {
+        n.id
+        for a in (*(str(p.annotation) for p in others), returns)
+        for n in ast.walk(ast.parse(a))
+        if isinstance(n, ast.Name)
+    }
+    return text, {name for name in used if not hasattr(builtins, name) and name not in ("Self", "Tensor")}
+
+
+def _declare(parameter: inspect.Parameter, annotation: str) -> str:
+    star = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    default = "" if parameter.default is inspect.Parameter.empty else f" = {parameter.default!r}"
+    return f"{star}{parameter.name}: {annotation}{default}"
+
+
+def _to_self(annotation: str) -> str:
+    return re.sub(r"\bTensor\b", "Self", annotation).replace("'", '"')
+
+
+@cache
+def _list_imports(module: str) -> dict[str, str]:
+    """The names that a module imports or defines, under TYPE_CHECKING too, and the modules that they come from."""
+    path = inspect.getsourcefile(importlib.import_module(module))
+    assert path is not None
+    tree = ast.parse(Path(path).read_text())
+    found = {n.name: module for n in tree.body if isinstance(n, ast.ClassDef)}
+    found |= {
+        target.id: module
+        for n in tree.body
+        if isinstance(n, (ast.Assign, ast.AnnAssign))
+        for target in (n.targets if isinstance(n, ast.Assign) else [n.target])
+        if isinstance(target, ast.Name)
+    }
+    return found | {
+        name.asname or name.name: n.module or ""
+        for n in ast.walk(tree)
+        if isinstance(n, ast.ImportFrom)
+        for name in n.names
+    }
+
+
+def _find_module(module: str, name: str) -> str:
+    return _list_imports(module)[name]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
