@@ -74,14 +74,12 @@ def _describe(one: Operation) -> tuple[str, set[str]]:
     """The declarations of an operation's methods, and the names in their annotations."""
     _, *others = inspect.signature(one.function).parameters.values()
     returns = _to_self(str(inspect.signature(one.function).return_annotation))
-    shown = [p.replace(annotation=inspect.Parameter.empty) for p in others]
     parts = [_declare(p, _to_self(str(p.annotation))) for p in others]
     kinds = [p.kind for p in others]
     if inspect.Parameter.POSITIONAL_ONLY in kinds:
         parts.insert(kinds.count(inspect.Parameter.POSITIONAL_ONLY), "/")
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         parts.insert(len(parts) - kinds.count(inspect.Parameter.KEYWORD_ONLY), "*")
-    assert shown is not None
     summary = (inspect.getdoc(one.function) or "").split("\n\n")[0].replace("\n", " ")
     text = ""
     for name in one.names:

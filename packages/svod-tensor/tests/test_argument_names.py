@@ -17,10 +17,14 @@ ROWS = Tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
 IMAGE = Tensor.ones(1, 2, 6, 6)
 
 
+PLAIN = {"along", "from_content", "from_uop"}
+"""Methods for what is written above tensors: their calls are not explained."""
+
+
 def takes(name):
     member = inspect.getattr_static(Tensor, name)
     function = getattr(member, "__func__", member)
-    if isinstance(function, property) or not hasattr(function, "names_errors"):
+    if not inspect.isfunction(function) or name in PLAIN:
         return None
     return list(inspect.signature(function).parameters.values())[1:]
 

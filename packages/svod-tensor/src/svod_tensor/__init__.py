@@ -54,84 +54,7 @@ if TYPE_CHECKING:
     from svod_tensor.capture.function import jit
     from svod_tensor.capture.nested import register_pytree_node
     from svod_tensor.engine.caches import caches, clear_caches
-    from svod_tensor.functions.activation import (
-        elu,
-        gelu,
-        glu,
-        hardsigmoid,
-        hardswish,
-        leaky_relu,
-        log_softmax,
-        mish,
-        relu,
-        relu6,
-        selu,
-        silu,
-        softmax,
-        softplus,
-        softsign,
-        swish,
-    )
-    from svod_tensor.functions.arithmetic import (
-        abs,
-        add,
-        ceil,
-        divide,
-        floor,
-        floor_divide,
-        fmod,
-        lerp,
-        mod,
-        multiply,
-        negative,
-        positive,
-        pow,
-        power,
-        reciprocal,
-        remainder,
-        rint,
-        round,
-        sign,
-        square,
-        subtract,
-        true_divide,
-        trunc,
-    )
     from svod_tensor.functions.base import copy
-    from svod_tensor.functions.bitwise import (
-        bitwise_and,
-        bitwise_invert,
-        bitwise_left_shift,
-        bitwise_not,
-        bitwise_or,
-        bitwise_right_shift,
-        bitwise_xor,
-        invert,
-        left_shift,
-        right_shift,
-    )
-    from svod_tensor.functions.comparison import (
-        clip,
-        copysign,
-        equal,
-        fmax,
-        fmin,
-        greater,
-        greater_equal,
-        isclose,
-        isfinite,
-        isinf,
-        isnan,
-        less,
-        less_equal,
-        maximum,
-        minimum,
-        nextafter,
-        not_equal,
-        signbit,
-    )
-    from svod_tensor.functions.complexes import angle, as_complex, as_real, conj, conjugate, imag, real
-    from svod_tensor.functions.conversion import astype
     from svod_tensor.functions.creation import empty_like, full_like, ones_like, zeros_like
     from svod_tensor.functions.cumulative import (
         cumargmax,
@@ -155,7 +78,6 @@ if TYPE_CHECKING:
         isdtype,
         result_type,
     )
-    from svod_tensor.functions.divisors import gcd, lcm
     from svod_tensor.functions.indexing import (
         embedding,
         gather,
@@ -168,7 +90,6 @@ if TYPE_CHECKING:
     from svod_tensor.functions.information import __array_namespace_info__
     from svod_tensor.functions.joining import repeat, repeat_interleave, split, tile, unstack
     from svod_tensor.functions.joining_several import concat, meshgrid, stack
-    from svod_tensor.functions.logic import heaviside, logical_and, logical_not, logical_or, logical_xor, where
     from svod_tensor.functions.making import arange, asarray, empty, eye, from_dlpack, full, linspace, ones, zeros
     from svod_tensor.functions.missing import nan_to_num, nanargmax, nanargmin, nancumprod, nancumsum, nanstd, nanvar
     from svod_tensor.functions.movement import (
@@ -204,7 +125,6 @@ if TYPE_CHECKING:
         prod,
         sum,
     )
-    from svod_tensor.functions.representation import bitwise_count, frexp, ldexp
     from svod_tensor.functions.resizing import interpolate
     from svod_tensor.functions.samples import convolve, corrcoef, correlate, cov, digitize, histogram
     from svod_tensor.functions.sampling import affine_grid, grid_sample
@@ -218,7 +138,116 @@ if TYPE_CHECKING:
     )
     from svod_tensor.functions.sets import intersect1d, setdiff1d, setxor1d, union1d
     from svod_tensor.functions.sorting import argsort, isin, searchsorted, sort, topk
-    from svod_tensor.functions.special import (
+    from svod_tensor.functions.statistics import logsumexp, mean, nanmean, std, var
+    from svod_tensor.functions.update import bincount, index_add, scatter, scatter_add, scatter_reduce
+    from svod_tensor.functions.windows import conv2d, conv_transpose2d, fold, unfold
+    from svod_tensor.gradients.functions import grad, jvp, value_and_grad, vjp
+    from svod_tensor.gradients.given import custom_gradient
+    from svod_tensor.gradients.matrices import hessian, jacobian
+    from svod_tensor.gradients.recomputing import checkpoint
+    from svod_tensor.loops.associative import associative_scan
+    from svod_tensor.loops.choose import cond, switch
+    from svod_tensor.loops.cumulative import logcumsumexp
+    from svod_tensor.loops.fori import fori_loop, while_loop
+    from svod_tensor.loops.recurrent import gru, lstm, rnn
+    from svod_tensor.loops.scan import scan
+    from svod_tensor.ops.activation import (
+        elu,
+        gelu,
+        glu,
+        hardsigmoid,
+        hardswish,
+        leaky_relu,
+        log_softmax,
+        mish,
+        relu,
+        relu6,
+        selu,
+        silu,
+        silu as swish,
+        softmax,
+        softplus,
+        softsign,
+    )
+    from svod_tensor.ops.arithmetic import (
+        abs,
+        add,
+        ceil,
+        divide,
+        divide as true_divide,
+        floor,
+        floor_divide,
+        fmod,
+        lerp,
+        multiply,
+        negative,
+        positive,
+        pow,
+        pow as power,
+        reciprocal,
+        remainder as mod,
+        remainder,
+        round as rint,
+        round,
+        sign,
+        square,
+        subtract,
+        trunc,
+    )
+    from svod_tensor.ops.bitwise import (
+        bitwise_and,
+        bitwise_invert,
+        bitwise_invert as bitwise_not,
+        bitwise_invert as invert,
+        bitwise_left_shift,
+        bitwise_left_shift as left_shift,
+        bitwise_or,
+        bitwise_right_shift,
+        bitwise_right_shift as right_shift,
+        bitwise_xor,
+    )
+    from svod_tensor.ops.comparison import (
+        clip,
+        copysign,
+        equal,
+        fmax,
+        fmin,
+        greater,
+        greater_equal,
+        isclose,
+        isfinite,
+        isinf,
+        isnan,
+        less,
+        less_equal,
+        maximum,
+        minimum,
+        nextafter,
+        not_equal,
+        signbit,
+    )
+    from svod_tensor.ops.complexes import angle, as_complex, as_real, conj, conj as conjugate, imag, real
+    from svod_tensor.ops.conversion import astype
+    from svod_tensor.ops.divisors import gcd, lcm
+    from svod_tensor.ops.exponential import (
+        cbrt,
+        erf,
+        exp,
+        exp2,
+        expm1,
+        hypot,
+        log,
+        log1p,
+        log2,
+        log10,
+        logaddexp,
+        rsqrt,
+        sigmoid,
+        sqrt,
+    )
+    from svod_tensor.ops.logic import heaviside, logical_and, logical_not, logical_or, logical_xor, where
+    from svod_tensor.ops.representation import bitwise_count, frexp, ldexp
+    from svod_tensor.ops.special import (
         beta,
         digamma,
         erfc,
@@ -240,60 +269,31 @@ if TYPE_CHECKING:
         xlogy,
         zeta,
     )
-    from svod_tensor.functions.statistics import logsumexp, mean, nanmean, std, var
-    from svod_tensor.functions.trigonometry import (
+    from svod_tensor.ops.trigonometry import (
         acos,
+        acos as arccos,
         acosh,
-        arccos,
-        arccosh,
-        arcsin,
-        arcsinh,
-        arctan,
-        arctan2,
-        arctanh,
+        acosh as arccosh,
+        asin as arcsin,
         asin,
+        asinh as arcsinh,
         asinh,
+        atan as arctan,
         atan,
+        atan2 as arctan2,
         atan2,
+        atanh as arctanh,
         atanh,
         cos,
         cosh,
         deg2rad,
-        degrees,
+        deg2rad as radians,
+        rad2deg as degrees,
         rad2deg,
-        radians,
         sin,
         sinh,
         tan,
         tanh,
-    )
-    from svod_tensor.functions.update import bincount, index_add, scatter, scatter_add, scatter_reduce
-    from svod_tensor.functions.windows import conv2d, conv_transpose2d, fold, unfold
-    from svod_tensor.gradients.functions import grad, jvp, value_and_grad, vjp
-    from svod_tensor.gradients.given import custom_gradient
-    from svod_tensor.gradients.matrices import hessian, jacobian
-    from svod_tensor.gradients.recomputing import checkpoint
-    from svod_tensor.loops.associative import associative_scan
-    from svod_tensor.loops.choose import cond, switch
-    from svod_tensor.loops.cumulative import logcumsumexp
-    from svod_tensor.loops.fori import fori_loop, while_loop
-    from svod_tensor.loops.recurrent import gru, lstm, rnn
-    from svod_tensor.loops.scan import scan
-    from svod_tensor.ops.exponential import (
-        cbrt,
-        erf,
-        exp,
-        exp2,
-        expm1,
-        hypot,
-        log,
-        log1p,
-        log2,
-        log10,
-        logaddexp,
-        rsqrt,
-        sigmoid,
-        sqrt,
     )
     from svod_tensor.python_functions.call import custom_function
     from svod_tensor.python_functions.register import register_custom_function

@@ -10,24 +10,16 @@ from typing import TYPE_CHECKING, Final, Self
 
 from svod_dtype import to_dtype
 from svod_tensor.engine import memory_nodes
-from svod_tensor.ops.activation import Activation
-from svod_tensor.ops.arithmetic import Arithmetic
 from svod_tensor.ops.assignment import Assignment
-from svod_tensor.ops.bitwise import Bitwise
-from svod_tensor.ops.comparison import Comparison
-from svod_tensor.ops.complexes import Complexes
 from svod_tensor.ops.composed import take_rules
-from svod_tensor.ops.conversion import Conversion
 from svod_tensor.ops.creation import Creation
 from svod_tensor.ops.cumulative import Cumulative
 from svod_tensor.ops.curves import Curves
 from svod_tensor.ops.cutting import Cutting
 from svod_tensor.ops.differentiation import Differentiation
 from svod_tensor.ops.distributions import Distributions
-from svod_tensor.ops.divisors import Divisors
 from svod_tensor.ops.indexing import Indexing
 from svod_tensor.ops.joining import Joining
-from svod_tensor.ops.logic import Logic
 from svod_tensor.ops.methods import Methods
 from svod_tensor.ops.missing import Missing
 from svod_tensor.ops.movement import Movement
@@ -41,7 +33,6 @@ from svod_tensor.ops.quantiles import Quantiles
 from svod_tensor.ops.random import Random
 from svod_tensor.ops.reading import Reading
 from svod_tensor.ops.reduction import Reduction
-from svod_tensor.ops.representation import Representation
 from svod_tensor.ops.resizing import Resizing
 from svod_tensor.ops.samples import Samples
 from svod_tensor.ops.sampling import Sampling
@@ -49,9 +40,7 @@ from svod_tensor.ops.selecting import Selecting
 from svod_tensor.ops.showing import Showing
 from svod_tensor.ops.sorting import Sorting
 from svod_tensor.ops.sources import Sources
-from svod_tensor.ops.special import Special
 from svod_tensor.ops.statistics import Statistics
-from svod_tensor.ops.trigonometry import Trigonometry
 from svod_tensor.ops.update import Update
 from svod_tensor.ops.windows import Windows
 
@@ -69,10 +58,10 @@ _OUT_OF_BAND: Final = 5
 
 @take_rules
 class Tensor(
-    Activation, Arithmetic, Assignment, Bitwise, Comparison, Complexes, Conversion, Creation, Cumulative, Curves,
-    Cutting, Differentiation, Distributions, Divisors, Indexing, Joining, Logic, Methods, Missing, Movement, Neural,
-    Operators, Placing, Pooling, Products, Protocols, Quantiles, Random, Reading, Reduction, Representation, Resizing, Samples, Sampling,
-    Selecting, Showing, Sorting, Sources, Special, Statistics, Trigonometry, Update, Windows,
+    Assignment, Creation, Cumulative, Curves,
+    Cutting, Differentiation, Distributions, Indexing, Joining, Methods, Missing, Movement, Neural,
+    Operators, Placing, Pooling, Products, Protocols, Quantiles, Random, Reading, Reduction, Resizing, Samples, Sampling,
+    Selecting, Showing, Sorting, Sources, Statistics, Update, Windows,
 ):  # fmt: skip
     """An n-dimensional array whose values are computed when they are asked for.
 

@@ -7,18 +7,39 @@ the dtype of the input.
 from __future__ import annotations
 
 import math
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from svod_ir import OperandError, ShapeError
 from svod_tensor._shapes import concrete_shape, normalize_axis
 from svod_tensor.ops.composed import gradient_rule, with_rule
-from svod_tensor.ops.naming import operations
 from svod_tensor.ops.normal import make_normal_tail
+from svod_tensor.ops.operands import to_float
+from svod_tensor.ops.operation import operation
 from svod_tensor.ops.partials import ELU, GELU, GELU_TANH, HARD_SIGMOID, HARD_SWISH, RELU6, SILU, SOFTPLUS
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
 
-__all__ = ["Activation", "softmax_rule"]
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "elu",
+    "gelu",
+    "glu",
+    "hardsigmoid",
+    "hardswish",
+    "leaky_relu",
+    "log_softmax",
+    "mish",
+    "relu",
+    "relu6",
+    "selu",
+    "silu",
+    "softmax",
+    "softmax_rule",
+    "softplus",
+    "softsign",
+]
 
 
 T = TypeVar("T", bound=Theme)
@@ -52,231 +73,267 @@ def softmax_rule(weights: T, scores: T, axis: int) -> T:
     return with_rule(_softmax_gradient, weights, (scores,), axis)
 
 
-@operations
-class Activation(Theme):
-    """Activations."""
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+def relu(x: Tensor, /) -> Tensor:
+    """`max(x, 0)`, in the dtype of `x`; NaN stays NaN.
 
-    __slots__ = ()
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.relu(Tensor([-1.0, 0.0, 2.0])).tolist()
+        [0.0, 0.0, 2.0]
+    """
+    return with_rule(_relu_gradient, x.maximum(0), (x,))
 
-    def relu(self) -> Self:
-        """`max(x, 0)`, in the dtype of this tensor; NaN stays NaN.
 
-        Example:
-            >>> Tensor([-1.0, 0.0, 2.0]).relu().tolist()
-            [0.0, 0.0, 2.0]
-        """
-        return with_rule(_relu_gradient, self.maximum(0), (self,))
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+def relu6(x: Tensor, /) -> Tensor:
+    """`min(max(x, 0), 6)`, in the dtype of `x`.
 
-    def relu6(self) -> Self:
-        """`min(max(x, 0), 6)`, in the dtype of this tensor.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.relu6(Tensor([-1.0, 3.0, 9.0])).tolist()
+        [0.0, 3.0, 6.0]
+    """
+    return with_rule(RELU6, x.clip(0, 6), (x,))
 
-        Example:
-            >>> Tensor([-1.0, 3.0, 9.0]).relu6().tolist()
-            [0.0, 3.0, 6.0]
-        """
-        return with_rule(RELU6, self.clip(0, 6), (self,))
 
-    @rounds_once
-    def leaky_relu(self, slope: float = 0.01) -> Self:
-        """The element where it is not negative, else `slope` times it. Integers become float32.
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@rounds_once
+def leaky_relu(x: Tensor, /, slope: float = 0.01) -> Tensor:
+    """The element where it is not negative, else `slope` times it. Integers become float32.
 
-        Source: Maas et al., Rectifier Nonlinearities Improve Neural Network Acoustic Models (2013), section 2.
+    Source: Maas et al., Rectifier Nonlinearities Improve Neural Network Acoustic Models (2013), section 2.
 
-        Example:
-            >>> Tensor([-4.0, 2.0]).leaky_relu(0.5).tolist()
-            [-2.0, 2.0]
-        """
-        return self.lt(0).where(self.mul(slope), self)
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.leaky_relu(Tensor([-4.0, 2.0]), 0.5).tolist()
+        [-2.0, 2.0]
+    """
+    return x.lt(0).where(x.mul(slope), x)
 
-    @rounds_once
-    def elu(self, alpha: float = 1.0) -> Self:
-        """The element where it is positive, else `alpha * (exp(x) - 1)`. Integers become float32.
 
-        Source: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear Units (2015), equation 15.
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@rounds_once
+def elu(x: Tensor, /, alpha: float = 1.0) -> Tensor:
+    """The element where it is positive, else `alpha * (exp(x) - 1)`. Integers become float32.
 
-        Example:
-            >>> Tensor([-1.0, 2.0]).elu(alpha=2.0).round(4).numpy()
-            array([-1.2642,  2.    ], dtype=float32)
-        """
-        x = self._to_float()
-        return with_rule(ELU, x.gt(0).where(x, x.minimum(0.0).expm1().mul(alpha)), (x,), float(alpha))
+    Source: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear Units (2015), equation 15.
 
-    @rounds_once
-    def selu(self) -> Self:
-        """`elu` with the scale and the slope that keep mean 0 and variance 1. Integers become float32.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.elu(Tensor([-1.0, 2.0]), alpha=2.0).round(4).numpy()
+        array([-1.2642,  2.    ], dtype=float32)
+    """
+    x = to_float(x)
+    return with_rule(ELU, x.gt(0).where(x, x.minimum(0.0).expm1().mul(alpha)), (x,), float(alpha))
 
-        Source: Klambauer et al., Self-Normalizing Neural Networks (2017), equation 2.
 
-        Example:
-            >>> Tensor([-1.0, 2.0]).selu().round(4).numpy()
-            array([-1.1113,  2.1014], dtype=float32)
-        """
-        return self.elu(1.6732632423543772).mul(1.0507009873554805)
+@operation(test="test_operations.py::test_selu_agrees_with_its_formula")
+@rounds_once
+def selu(x: Tensor, /) -> Tensor:
+    """`elu` with the scale and the slope that keep mean 0 and variance 1. Integers become float32.
 
-    @rounds_once
-    def silu(self) -> Self:
-        """`x * sigmoid(x)`. Integers become float32.
+    Source: Klambauer et al., Self-Normalizing Neural Networks (2017), equation 2.
 
-        Source: Elfwing et al., Sigmoid-Weighted Linear Units for Neural Network Function Approximation (2017), equation
-        1.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.selu(Tensor([-1.0, 2.0])).round(4).numpy()
+        array([-1.1113,  2.1014], dtype=float32)
+    """
+    return x.elu(1.6732632423543772).mul(1.0507009873554805)
 
-        Example:
-            >>> Tensor([-1.0, 0.0, 2.0]).silu().round(4).numpy()
-            array([-0.2689,  0.    ,  1.7616], dtype=float32)
-        """
-        x = self._to_float()
-        return with_rule(SILU, x.mul(x.sigmoid()), (x,))
 
-    swish = silu
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas", aliases=("swish",))
+@rounds_once
+def silu(x: Tensor, /) -> Tensor:
+    """`x * sigmoid(x)`. Integers become float32.
 
-    @rounds_once
-    def gelu(self, approximate: str = "none") -> Self:
-        """`x * Phi(x)`, where Phi is the distribution function of normal numbers. Integers become float32.
+    Source: Elfwing et al., Sigmoid-Weighted Linear Units for Neural Network Function Approximation (2017), equation
+    1.
 
-        Args:
-            approximate: `"none"` computes Phi so that its far tail keeps its digits; `"tanh"` computes
-                `x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 *
-                x^3))) / 2`.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.silu(Tensor([-1.0, 0.0, 2.0])).round(4).numpy()
+        array([-0.2689,  0.    ,  1.7616], dtype=float32)
+    """
+    x = to_float(x)
+    return with_rule(SILU, x.mul(x.sigmoid()), (x,))
 
-        Raises:
-            OperandError: if `approximate` is something else.
 
-        Source: Hendrycks and Gimpel, Gaussian Error Linear Units (2016), section 2.
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@rounds_once
+def gelu(x: Tensor, /, approximate: str = "none") -> Tensor:
+    """`x * Phi(x)`, where Phi is the distribution function of normal numbers. Integers become float32.
 
-        Example:
-            >>> Tensor([-1.0, 0.0, 2.0]).gelu().round(4).numpy()
-            array([-0.1587,  0.    ,  1.9545], dtype=float32)
-        """
-        x = self._to_float()
-        if approximate == "none":
-            ratio, power = make_normal_tail(x)
-            # x Phi(x) of a positive number is x - x Phi(-x); a product of infinity and 0 is 0 here.
-            tail = ratio.mul(x.abs().minimum(_FAR)).mul(power)
-            return with_rule(GELU, x.maximum(0.0).sub(tail), (x,))
-        if approximate == "tanh":
-            # (1 + tanh(a)) / 2 is sigmoid(2 a), in which nothing cancels.
-            gate = x.add(x.mul(x).mul(x).mul(0.044715)).mul(2 * _SQRT_2_OVER_PI).sigmoid()
-            return with_rule(GELU_TANH, x.mul(gate), (x,))
-        raise OperandError(operation="gelu", found=repr(approximate), expected='"none" or "tanh"')
+    Args:
+        approximate: `"none"` computes Phi so that its far tail keeps its digits; `"tanh"` computes
+            `x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 *
+            x^3))) / 2`.
 
-    @rounds_once
-    def softplus(self, beta: float = 1.0) -> Self:
-        """`log(1 + exp(beta * x)) / beta` without overflow. Integers become float32.
+    Raises:
+        OperandError: if `approximate` is something else.
 
-        Source: Dugas et al., Incorporating Second-Order Functional Knowledge for Better Option Pricing (2001), section
-        3.
+    Source: Hendrycks and Gimpel, Gaussian Error Linear Units (2016), section 2.
 
-        Example:
-            >>> Tensor([-1.0, 0.0, 200.0]).softplus().round(4).numpy()
-            array([  0.3133,   0.6931, 200.    ], dtype=float32)
-        """
-        given = self._to_float()
-        x = given.mul(beta)
-        value = x.maximum(0.0).add(x.abs().neg().exp().log1p()).div(beta)
-        return with_rule(SOFTPLUS, value, (given,), float(beta))
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.gelu(Tensor([-1.0, 0.0, 2.0])).round(4).numpy()
+        array([-0.1587,  0.    ,  1.9545], dtype=float32)
+    """
+    x = to_float(x)
+    if approximate == "none":
+        ratio, power = make_normal_tail(x)
+        # x Phi(x) of a positive number is x - x Phi(-x); a product of infinity and 0 is 0 here.
+        tail = ratio.mul(x.abs().minimum(_FAR)).mul(power)
+        return with_rule(GELU, x.maximum(0.0).sub(tail), (x,))
+    if approximate == "tanh":
+        # (1 + tanh(a)) / 2 is sigmoid(2 a), in which nothing cancels.
+        gate = x.add(x.mul(x).mul(x).mul(0.044715)).mul(2 * _SQRT_2_OVER_PI).sigmoid()
+        return with_rule(GELU_TANH, x.mul(gate), (x,))
+    raise OperandError(operation="gelu", found=repr(approximate), expected='"none" or "tanh"')
 
-    @rounds_once
-    def mish(self) -> Self:
-        """`x * tanh(softplus(x))`. Integers become float32.
 
-        Source: Misra, Mish: A Self Regularized Non-Monotonic Activation Function (2019), equation 1.
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@rounds_once
+def softplus(x: Tensor, /, beta: float = 1.0) -> Tensor:
+    """`log(1 + exp(beta * x)) / beta` without overflow. Integers become float32.
 
-        Example:
-            >>> Tensor([-1.0, 0.0, 2.0]).mish().round(4).numpy()
-            array([-0.3034,  0.    ,  1.944 ], dtype=float32)
-        """
-        return self._to_float().mul(self.softplus().tanh())
+    Source: Dugas et al., Incorporating Second-Order Functional Knowledge for Better Option Pricing (2001), section
+    3.
 
-    @rounds_once
-    def hardsigmoid(self) -> Self:
-        """`min(max(x + 3, 0), 6) / 6`. Integers become float32.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.softplus(Tensor([-1.0, 0.0, 200.0])).round(4).numpy()
+        array([  0.3133,   0.6931, 200.    ], dtype=float32)
+    """
+    given = to_float(x)
+    x = given.mul(beta)
+    value = x.maximum(0.0).add(x.abs().neg().exp().log1p()).div(beta)
+    return with_rule(SOFTPLUS, value, (given,), float(beta))
 
-        Source: Howard et al., Searching for MobileNetV3 (2019), section 5.2.
 
-        Example:
-            >>> Tensor([-4.0, 0.0, 1.5]).hardsigmoid().tolist()
-            [0.0, 0.5, 0.75]
-        """
-        x = self._to_float()
-        return with_rule(HARD_SIGMOID, x.add(3).clip(0, 6).div(6), (x,))
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@rounds_once
+def mish(x: Tensor, /) -> Tensor:
+    """`x * tanh(softplus(x))`. Integers become float32.
 
-    @rounds_once
-    def hardswish(self) -> Self:
-        """`x * hardsigmoid(x)`. Integers become float32.
+    Source: Misra, Mish: A Self Regularized Non-Monotonic Activation Function (2019), equation 1.
 
-        Source: Howard et al., Searching for MobileNetV3 (2019), section 5.2.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.mish(Tensor([-1.0, 0.0, 2.0])).round(4).numpy()
+        array([-0.3034,  0.    ,  1.944 ], dtype=float32)
+    """
+    return to_float(x).mul(x.softplus().tanh())
 
-        Example:
-            >>> Tensor([-4.0, 0.0, 1.5]).hardswish().tolist()
-            [-0.0, 0.0, 1.125]
-        """
-        x = self._to_float()
-        return with_rule(HARD_SWISH, x.mul(x.hardsigmoid()), (x,))
 
-    @rounds_once
-    def softsign(self) -> Self:
-        """`x / (1 + abs(x))`. Integers become float32.
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@rounds_once
+def hardsigmoid(x: Tensor, /) -> Tensor:
+    """`min(max(x + 3, 0), 6) / 6`. Integers become float32.
 
-        Example:
-            >>> Tensor([-1.0, 0.0, 3.0]).softsign().tolist()
-            [-0.5, 0.0, 0.75]
-        """
-        x = self._to_float()
-        return x.div(x.abs().add(1))
+    Source: Howard et al., Searching for MobileNetV3 (2019), section 5.2.
 
-    @rounds_once
-    def glu(self, axis: int = -1) -> Self:
-        """The first half of `axis`, gated by the sigmoid of the second: half as long on that axis. Integers become
-        float32.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.hardsigmoid(Tensor([-4.0, 0.0, 1.5])).tolist()
+        [0.0, 0.5, 0.75]
+    """
+    x = to_float(x)
+    return with_rule(HARD_SIGMOID, x.add(3).clip(0, 6).div(6), (x,))
 
-        Raises:
-            ShapeError: if the axis has an odd size.
 
-        Source: Dauphin et al., Language Modeling with Gated Convolutional Networks (2016), equation 1.
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@rounds_once
+def hardswish(x: Tensor, /) -> Tensor:
+    """`x * hardsigmoid(x)`. Integers become float32.
 
-        Example:
-            >>> Tensor([4.0, 6.0, 0.0, 0.0]).glu().tolist()
-            [2.0, 3.0]
-        """
-        axis = normalize_axis("glu", axis, self.ndim)
-        (size,) = concrete_shape("glu", (self.shape[axis],))
-        if size % 2:
-            raise ShapeError(operation="glu", shape=self.shape, problem=f"has the odd size {size} on axis {axis}")
-        left, right = self.chunk(2, axis)
-        return left.mul(right.sigmoid())
+    Source: Howard et al., Searching for MobileNetV3 (2019), section 5.2.
 
-    @rounds_once
-    def softmax(self, axis: int = -1) -> Self:
-        """`exp(x)`, scaled to a sum of 1 along `axis`, without overflow. Integers become float32.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.hardswish(Tensor([-4.0, 0.0, 1.5])).tolist()
+        [-0.0, 0.0, 1.125]
+    """
+    x = to_float(x)
+    return with_rule(HARD_SWISH, x.mul(x.hardsigmoid()), (x,))
 
-        Raises:
-            AxisError: if there is no such axis.
 
-        Example:
-            >>> Tensor([[0.0, 0.0], [1000.0, 0.0]]).softmax().tolist()
-            [[0.5, 0.5], [1.0, 0.0]]
-        """
-        x = self._to_float()
-        if self.shape[normalize_axis("softmax", axis, self.ndim)] == 0:
-            return x.clone()
-        power = x.sub(x.max(axis, keepdims=True)).exp()
-        value = power.div(power.sum(axis, keepdims=True))
-        return softmax_rule(value, x, axis)
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@rounds_once
+def softsign(x: Tensor, /) -> Tensor:
+    """`x / (1 + abs(x))`. Integers become float32.
 
-    @rounds_once
-    def log_softmax(self, axis: int = -1) -> Self:
-        """`log(softmax(x))` along `axis`, accurate where the softmax is near 0. Integers become float32.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.softsign(Tensor([-1.0, 0.0, 3.0])).tolist()
+        [-0.5, 0.0, 0.75]
+    """
+    x = to_float(x)
+    return x.div(x.abs().add(1))
 
-        Raises:
-            AxisError: if there is no such axis.
 
-        Example:
-            >>> Tensor([0.0, 1000.0]).log_softmax().tolist()
-            [-1000.0, 0.0]
-        """
-        x = self._to_float()
-        if self.shape[normalize_axis("log_softmax", axis, self.ndim)] == 0:
-            return x.clone()
-        shifted = x.sub(x.max(axis, keepdims=True))
-        value = shifted.sub(shifted.exp().sum(axis, keepdims=True).log())
-        return with_rule(_log_softmax_gradient, value, (x,), axis)
+@operation(test="test_neural.py::test_glu_halves_an_axis")
+@rounds_once
+def glu(x: Tensor, /, axis: int = -1) -> Tensor:
+    """The first half of `axis`, gated by the sigmoid of the second: half as long on that axis. Integers become
+    float32.
+
+    Raises:
+        ShapeError: if the axis has an odd size.
+
+    Source: Dauphin et al., Language Modeling with Gated Convolutional Networks (2016), equation 1.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.glu(Tensor([4.0, 6.0, 0.0, 0.0])).tolist()
+        [2.0, 3.0]
+    """
+    axis = normalize_axis("glu", axis, x.ndim)
+    (size,) = concrete_shape("glu", (x.shape[axis],))
+    if size % 2:
+        raise ShapeError(operation="glu", shape=x.shape, problem=f"has the odd size {size} on axis {axis}")
+    left, right = x.chunk(2, axis)
+    return left.mul(right.sigmoid())
+
+
+@operation(test="test_neural.py::test_softmax_sums_to_one_and_does_not_overflow")
+@rounds_once
+def softmax(x: Tensor, /, axis: int = -1) -> Tensor:
+    """`exp(x)`, scaled to a sum of 1 along `axis`, without overflow. Integers become float32.
+
+    Raises:
+        AxisError: if there is no such axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.softmax(Tensor([[0.0, 0.0], [1000.0, 0.0]])).tolist()
+        [[0.5, 0.5], [1.0, 0.0]]
+    """
+    x = to_float(x)
+    if x.shape[normalize_axis("softmax", axis, x.ndim)] == 0:
+        return x.clone()
+    power = x.sub(x.max(axis, keepdims=True)).exp()
+    value = power.div(power.sum(axis, keepdims=True))
+    return softmax_rule(value, x, axis)
+
+
+@operation(test="test_neural.py::test_softmax_sums_to_one_and_does_not_overflow")
+@rounds_once
+def log_softmax(x: Tensor, /, axis: int = -1) -> Tensor:
+    """`log(softmax(x))` along `axis`, accurate where the softmax is near 0. Integers become float32.
+
+    Raises:
+        AxisError: if there is no such axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.log_softmax(Tensor([0.0, 1000.0])).tolist()
+        [-1000.0, 0.0]
+    """
+    x = to_float(x)
+    if x.shape[normalize_axis("log_softmax", axis, x.ndim)] == 0:
+        return x.clone()
+    shifted = x.sub(x.max(axis, keepdims=True))
+    value = shifted.sub(shifted.exp().sum(axis, keepdims=True).log())
+    return with_rule(_log_softmax_gradient, value, (x,), axis)

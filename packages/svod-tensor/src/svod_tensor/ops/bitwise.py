@@ -2,130 +2,160 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from svod_dtype import bool_
 from svod_ir import Op, OperandError
-from svod_tensor.ops.naming import operations
-from svod_tensor.ops.theme import Theme
+from svod_tensor.ops.operands import apply_op, apply_unary, promote
+from svod_tensor.ops.operation import operation
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
+    from svod_tensor.tensor import Tensor
 
-__all__ = ["Bitwise"]
+__all__ = [
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+]
 
 
-@operations
-class Bitwise(Theme):
-    """Bitwise operations and shifts."""
+@operation(test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy", standard=True)
+def bitwise_and(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The bits that both `x1` and `x2` have. Shapes broadcast and dtypes promote.
 
-    __slots__ = ()
+    Raises:
+        OperandError: if an operand is of floats.
 
-    def bitwise_and(self, other: Operand) -> Self:
-        """The bits that both this tensor and `other` have. Shapes broadcast and dtypes promote.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.bitwise_and(Tensor([12, 10]), 6).tolist()
+        [4, 2]
+    """
+    return _integer_binary(x1, "bitwise_and", Op.AND, x2)
 
-        Raises:
-            OperandError: if an operand is of floats.
 
-        Example:
-            >>> Tensor([12, 10]).bitwise_and(6).tolist()
-            [4, 2]
-        """
-        return self._integer_binary("bitwise_and", Op.AND, other)
+@operation(test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy", standard=True)
+def bitwise_or(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The bits that `x1` or `x2` has. Shapes broadcast and dtypes promote.
 
-    def bitwise_or(self, other: Operand) -> Self:
-        """The bits that this tensor or `other` has. Shapes broadcast and dtypes promote.
+    Raises:
+        OperandError: if an operand is of floats.
 
-        Raises:
-            OperandError: if an operand is of floats.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.bitwise_or(Tensor([12, 10]), 6).tolist()
+        [14, 14]
+    """
+    return _integer_binary(x1, "bitwise_or", Op.OR, x2)
 
-        Example:
-            >>> Tensor([12, 10]).bitwise_or(6).tolist()
-            [14, 14]
-        """
-        return self._integer_binary("bitwise_or", Op.OR, other)
 
-    def bitwise_xor(self, other: Operand) -> Self:
-        """The bits that one of this tensor and `other` has. Shapes broadcast and dtypes promote.
+@operation(test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy", standard=True)
+def bitwise_xor(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The bits that one of `x1` and `x2` has. Shapes broadcast and dtypes promote.
 
-        Raises:
-            OperandError: if an operand is of floats.
+    Raises:
+        OperandError: if an operand is of floats.
 
-        Example:
-            >>> Tensor([12, 10]).bitwise_xor(6).tolist()
-            [10, 12]
-        """
-        return self._integer_binary("bitwise_xor", Op.XOR, other)
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.bitwise_xor(Tensor([12, 10]), 6).tolist()
+        [10, 12]
+    """
+    return _integer_binary(x1, "bitwise_xor", Op.XOR, x2)
 
-    def bitwise_not(self) -> Self:
-        """All bits inverted; of bools, the logical not.
 
-        Raises:
-            OperandError: if the tensor is of floats.
+@operation(
+    test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy",
+    standard=True,
+    aliases=("bitwise_not", "invert"),
+)
+def bitwise_invert(x: Tensor, /) -> Tensor:
+    """All bits inverted; of bools, the logical not.
 
-        Example:
-            >>> Tensor([0, 5]).bitwise_not().tolist()
-            [-1, -6]
-        """
-        return self._need_integers("bitwise_not")._unary(Op.NOT)
+    Raises:
+        OperandError: if the tensor is of floats.
 
-    invert = bitwise_invert = bitwise_not
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.bitwise_invert(Tensor([0, 5])).tolist()
+        [-1, -6]
+    """
+    return apply_unary(Op.NOT, _need_integers(x, "bitwise_invert"))
 
-    def lshift(self, amount: Operand) -> Self:
-        """The bits moved to the left by `amount`; one that is not from 0 to bits - 1 gives 0. Shapes broadcast and dtypes
-        promote.
 
-        Raises:
-            OperandError: if an operand is of floats, or both are bools.
+@operation(
+    test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy",
+    standard=True,
+    aliases=("left_shift",),
+    methods=("lshift",),
+)
+def bitwise_left_shift(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The bits moved to the left by `x2`; one that is not from 0 to bits - 1 gives 0. Shapes broadcast and dtypes
+    promote.
 
-        Example:
-            >>> Tensor([1, 3]).lshift(Tensor([4, 32])).tolist()
-            [16, 0]
-        """
-        return self._shift("lshift", Op.SHL, amount)
+    Raises:
+        OperandError: if an operand is of floats, or both are bools.
 
-    left_shift = bitwise_left_shift = lshift
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.bitwise_left_shift(Tensor([1, 3]), Tensor([4, 32])).tolist()
+        [16, 0]
+    """
+    return _shift(x1, "bitwise_left_shift", Op.SHL, x2)
 
-    def rshift(self, amount: Operand) -> Self:
-        """The bits moved to the right by `amount`, keeping the sign. Shapes broadcast and dtypes promote.
 
-        An amount that is not from 0 to bits - 1 moves all bits out: 0 is left, or -1 of what is negative.
+@operation(
+    test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy",
+    standard=True,
+    aliases=("right_shift",),
+    methods=("rshift",),
+)
+def bitwise_right_shift(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The bits moved to the right by `x2`, keeping the sign. Shapes broadcast and dtypes promote.
 
-        Raises:
-            OperandError: if an operand is of floats, or both are bools.
+    An amount that is not from 0 to bits - 1 moves all bits out: 0 is left, or -1 of what is negative.
 
-        Example:
-            >>> Tensor([16, -16, -16]).rshift(Tensor([2, 2, 32])).tolist()
-            [4, -4, -1]
-        """
-        return self._shift("rshift", Op.SHR, amount)
+    Raises:
+        OperandError: if an operand is of floats, or both are bools.
 
-    right_shift = bitwise_right_shift = rshift
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.bitwise_right_shift(Tensor([16, -16, -16]), Tensor([2, 2, 32])).tolist()
+        [4, -4, -1]
+    """
+    return _shift(x1, "bitwise_right_shift", Op.SHR, x2)
 
-    def _shift(self, operation: str, op: Op, amount: Operand) -> Self:
-        x, y = self._need_integers(operation)._pair(amount, refused=(bool_,))
-        y._need_integers(operation)
-        last = x.dtype.bits - 1
-        # Where there is no sign, not even that is left.
-        keeps_sign = op is Op.SHR and x.dtype.is_signed
-        # A negative amount, read as unsigned, is above the last bit too.
-        if y.uop.op is Op.CONST:
-            is_inside = 0 <= y.uop.arg <= last
-            if is_inside:
-                return x._apply(op, x.uop, y.uop)
-            return x._shift(operation, Op.SHR, last) if keeps_sign else x.mul(0)
-        inside = y.ge(0).logical_and(y.le(last)) if y.dtype.is_signed else y.le(last)
-        shifted = x._apply(op, x.uop, inside.where(y, last).uop, y)
-        return shifted if keeps_sign else inside.where(shifted, 0)
 
-    def _integer_binary(self, operation: str, op: Op, other: Operand) -> Self:
-        x, y = self._pair(other)
-        x._need_integers(operation)
-        return x._apply(op, x.uop, y.uop, y)
+def _shift(x: Tensor, operation: str, op: Op, amount: Operand) -> Tensor:
+    x, y = promote(_need_integers(x, operation), amount, refused=(bool_,))
+    _need_integers(y, operation)
+    last = x.dtype.bits - 1
+    # Where there is no sign, not even that is left.
+    keeps_sign = op is Op.SHR and x.dtype.is_signed
+    # A negative amount, read as unsigned, is above the last bit too.
+    if y.uop.op is Op.CONST:
+        is_inside = 0 <= y.uop.arg <= last
+        if is_inside:
+            return apply_op(op, x, y)
+        return _shift(x, operation, Op.SHR, last) if keeps_sign else x.mul(0)
+    inside = y.ge(0).logical_and(y.le(last)) if y.dtype.is_signed else y.le(last)
+    shifted = apply_op(op, x, y, inside.where(y, last).uop)
+    return shifted if keeps_sign else inside.where(shifted, 0)
 
-    def _need_integers(self, operation: str) -> Self:
-        if self.dtype.is_float:
-            raise OperandError(
-                operation=operation, found=self.dtype, expected="bool or integers", hint="cast with x.cast(int32)"
-            )
-        return self
+
+def _integer_binary(x: Tensor, operation: str, op: Op, other: Operand) -> Tensor:
+    x, y = promote(x, other)
+    _need_integers(x, operation)
+    return apply_op(op, x, y)
+
+
+def _need_integers(x: Tensor, operation: str) -> Tensor:
+    if x.dtype.is_float:
+        raise OperandError(
+            operation=operation, found=x.dtype, expected="bool or integers", hint="cast with x.cast(int32)"
+        )
+    return x

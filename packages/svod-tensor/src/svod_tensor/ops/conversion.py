@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import TYPE_CHECKING
 
 from svod_dtype import to_dtype
 from svod_ir import Op, OperandError, UOp, format_shape
@@ -12,112 +12,125 @@ from svod_tensor._shapes import broadcast_node
 from svod_tensor.cells.views import Detach
 from svod_tensor.engine import memory_nodes
 from svod_tensor.ops.base import DTypeLike
-from svod_tensor.ops.naming import operations
-from svod_tensor.ops.theme import Theme, is_elsewhere
+from svod_tensor.ops.operation import operation
+from svod_tensor.ops.theme import is_elsewhere
 
-__all__ = ["Conversion"]
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "astype",
+    "bitcast",
+    "cast",
+    "contiguous",
+    "detach",
+]
 
 
-@operations
-class Conversion(Theme):
-    """Casts, contiguous copies, and detaching from derivatives."""
+@operation(test="test_conversion.py::test_casts_agree_with_numpy", is_function=False)
+def cast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
+    """Each element converted to `dtype`, as a new tensor.
 
-    __slots__ = ()
+    Floats truncate toward zero on the way to integers; what a float outside the range of the integers, or NaN,
+    becomes depends on the device. Integers wrap, and anything but zero is True.
 
-    def cast(self, dtype: DTypeLike) -> Self:
-        """Each element converted to `dtype`, as a new tensor.
+    Raises:
+        UnknownDTypeError: if there is no such dtype.
 
-        Floats truncate toward zero on the way to integers; what a float outside the range of the integers, or NaN,
-        becomes depends on the device. Integers wrap, and anything but zero is True.
+    Example:
+        >>> Tensor([1.7, -1.7, 0.0]).cast("int32").tolist()
+        [1, -1, 0]
+        >>> Tensor([1.7, -1.7, 0.0]).cast(bool).tolist()
+        [True, True, False]
+    """
+    return x.from_uop(x.uop.cast(to_dtype(dtype)))
 
-        Raises:
-            UnknownDTypeError: if there is no such dtype.
 
-        Example:
-            >>> Tensor([1.7, -1.7, 0.0]).cast("int32").tolist()
-            [1, -1, 0]
-            >>> Tensor([1.7, -1.7, 0.0]).cast(bool).tolist()
-            [True, True, False]
-        """
-        return self._make(self.uop.cast(to_dtype(dtype)))
+@operation(test="test_conversion.py::test_casts_copy_and_move_where_that_is_asked_for", standard=True)
+def astype(x: Tensor, /, dtype: DTypeLike, *, copy: bool = True, device: str | None = None) -> Tensor:
+    """Each element converted to `dtype` by the rules of `cast`.
 
-    def astype(self, dtype: DTypeLike, *, copy: bool = True, device: str | None = None) -> Self:
-        """Each element converted to `dtype` by the rules of `cast`.
+    Args:
+        dtype: of the result.
+        copy: False gives `x` itself where it has that dtype, and is on that device.
+        device: where the result is; by default where `x` is.
 
-        Args:
-            dtype: of the result.
-            copy: False gives this tensor itself where it has that dtype, and is on that device.
-            device: where the result is; by default where this tensor is.
+    Raises:
+        UnknownDTypeError: if there is no such dtype.
 
-        Raises:
-            UnknownDTypeError: if there is no such dtype.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.astype(Tensor([1.7, -1.7, 0.0]), "int32").tolist()
+        [1, -1, 0]
+    """
+    kind = to_dtype(dtype)
+    is_moved = device is not None and is_elsewhere(x, device)
+    if not copy and kind is x.dtype and not is_moved:
+        return x
+    made = x.cast(kind)
+    return made.to(device) if is_moved and device is not None else made
 
-        Example:
-            >>> Tensor([1.7, -1.7, 0.0]).astype("int32").tolist()
-            [1, -1, 0]
-        """
-        kind = to_dtype(dtype)
-        is_moved = device is not None and is_elsewhere(self, device)
-        if not copy and kind is self.dtype and not is_moved:
-            return self
-        made = self.cast(kind)
-        return made.to(device) if is_moved and device is not None else made
 
-    def bitcast(self, dtype: DTypeLike) -> Self:
-        """The same bits read as `dtype`; where its elements have another size, the last axis changes with it.
+@operation(test="test_conversion.py::test_bitcast_reads_the_same_bits", is_function=False)
+def bitcast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
+    """The same bits read as `dtype`; where its elements have another size, the last axis changes with it.
 
-        Bytes that lie together in a file or in memory are then read where they are.
+    Bytes that lie together in a file or in memory are then read where they are.
 
-        Raises:
-            OperandError: if the bytes of the last axis make no whole elements, or one of the dtypes is bool.
+    Raises:
+        OperandError: if the bytes of the last axis make no whole elements, or one of the dtypes is bool.
 
-        Example:
-            >>> hex(Tensor([1.0]).bitcast("uint32").item())
-            '0x3f800000'
-            >>> Tensor([1.0, 2.0]).bitcast("uint8").shape
-            (8,)
-        """
-        target = to_dtype(dtype)
-        if self.dtype is target:
-            return self.clone()
-        if self.dtype.is_complex:
-            parts = self.as_real()
-            return parts.reshape(*parts.shape[:-2], -1).bitcast(target) if self.ndim else parts.bitcast(target)
-        if target.is_complex:
-            parts = self.bitcast(target.part)
-            if isinstance(parts.shape[-1], int) and parts.shape[-1] % 2 == 0:
-                return parts.reshape(*parts.shape[:-1], parts.shape[-1] // 2, 2).as_complex()
-        last = divide_size((self.shape or (1,))[-1] * self.itemsize, target.itemsize)
-        is_possible = target.itemsize == self.itemsize or (last is not None and self.ndim > 0)
-        if target.is_bool != self.dtype.is_bool or not is_possible:
-            raise OperandError(
-                operation="bitcast", found=f"{self.dtype} of shape {format_shape(self.shape)}",
-                expected=f"elements whose bytes make whole elements of {target}",
-            )  # fmt: skip
-        if target.itemsize == self.itemsize or last is None:
-            return self._make(self.uop.bitcast(target))
-        shape = (*self.shape[:-1], last)
-        if 0 in shape:
-            return self._make(broadcast_node(UOp.const(target, 0), shape))
-        return self._make(view_bytes(self.uop, target, shape))
+    Example:
+        >>> hex(Tensor([1.0]).bitcast("uint32").item())
+        '0x3f800000'
+        >>> Tensor([1.0, 2.0]).bitcast("uint8").shape
+        (8,)
+    """
+    target = to_dtype(dtype)
+    if x.dtype is target:
+        return x.clone()
+    if x.dtype.is_complex:
+        parts = x.as_real()
+        return parts.reshape(*parts.shape[:-2], -1).bitcast(target) if x.ndim else parts.bitcast(target)
+    if target.is_complex:
+        parts = x.bitcast(target.part)
+        if isinstance(parts.shape[-1], int) and parts.shape[-1] % 2 == 0:
+            return parts.reshape(*parts.shape[:-1], parts.shape[-1] // 2, 2).as_complex()
+    last = divide_size((x.shape or (1,))[-1] * x.itemsize, target.itemsize)
+    is_possible = target.itemsize == x.itemsize or (last is not None and x.ndim > 0)
+    if target.is_bool != x.dtype.is_bool or not is_possible:
+        raise OperandError(
+            operation="bitcast", found=f"{x.dtype} of shape {format_shape(x.shape)}",
+            expected=f"elements whose bytes make whole elements of {target}",
+        )  # fmt: skip
+    if target.itemsize == x.itemsize or last is None:
+        return x.from_uop(x.uop.bitcast(target))
+    shape = (*x.shape[:-1], last)
+    if 0 in shape:
+        return x.from_uop(broadcast_node(UOp.const(target, 0), shape))
+    return x.from_uop(view_bytes(x.uop, target, shape))
 
-    def contiguous(self) -> Self:
-        """The same values as a new tensor that is computed into a buffer of its own.
 
-        Example:
-            >>> x = Tensor([[1, 2], [3, 4]]).T.contiguous().realize()
-            >>> x.tolist(), x.is_realized
-            ([[1, 3], [2, 4]], True)
-        """
-        if self.uop.op is Op.CONTIGUOUS or memory_nodes.is_buffer_identity(self.uop) or self.size == 0:
-            return self.clone()
-        return self._make(UOp(Op.CONTIGUOUS, self.dtype, (self.uop,)))
+@operation(test="test_movement.py::test_contiguous_and_clone_compute_into_a_buffer", is_function=False)
+def contiguous(x: Tensor, /) -> Tensor:
+    """The same values as a new tensor that is computed into a buffer of its own.
 
-    def detach(self) -> Self:
-        """The same elements, taken as a constant where gradients are computed: a view.
+    Example:
+        >>> x = Tensor([[1, 2], [3, 4]]).T.contiguous().realize()
+        >>> x.tolist(), x.is_realized
+        ([[1, 3], [2, 4]], True)
+    """
+    if x.uop.op is Op.CONTIGUOUS or memory_nodes.is_buffer_identity(x.uop) or x.size == 0:
+        return x.clone()
+    return x.from_uop(UOp(Op.CONTIGUOUS, x.dtype, (x.uop,)))
 
-        Example:
-            >>> Tensor([1.0, 2.0]).detach().tolist()
-            [1.0, 2.0]
-        """
-        return self.along(Detach())
+
+@operation(test="test_movement.py::test_contiguous_and_clone_compute_into_a_buffer", is_function=False)
+def detach(x: Tensor, /) -> Tensor:
+    """The same elements, taken as a constant where gradients are computed: a view.
+
+    Example:
+        >>> Tensor([1.0, 2.0]).detach().tolist()
+        [1.0, 2.0]
+    """
+    return x.along(Detach())

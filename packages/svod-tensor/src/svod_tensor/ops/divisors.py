@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from svod_dtype import DType, uint8, uint16, uint32, uint64
 from svod_ir import OperandError
 from svod_tensor._shapes import broadcast_shapes
-from svod_tensor.ops.naming import operations
+from svod_tensor.ops.operands import promote
+from svod_tensor.ops.operation import operation
 from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
+    from svod_tensor.tensor import Tensor
 
-__all__ = ["Divisors"]
+__all__ = [
+    "gcd",
+    "lcm",
+]
 
 T = TypeVar("T", bound=Theme)
 
@@ -22,43 +27,42 @@ _UNSIGNED: Final = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
 """The unsigned integers of a size in bytes."""
 
 
-@operations
-class Divisors(Theme):
-    """Greatest common divisors and least common multiples."""
+@operation(test="test_divisors.py::test_common_divisors_and_multiples_agree_with_numpy")
+def gcd(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The greatest common divisor of the absolute values, 0 for two zeros. Shapes broadcast and dtypes promote.
 
-    __slots__ = ()
+    Args:
+        x2: integers.
 
-    def gcd(self, other: Operand) -> Self:
-        """The greatest common divisor of the absolute values, 0 for two zeros. Shapes broadcast and dtypes promote.
+    Raises:
+        OperandError: if one is not of integers.
 
-        Args:
-            other: integers.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.gcd(Tensor([12, -9, 0]), Tensor([18, 6, 5])).tolist()
+        [6, 3, 5]
+    """
+    x, y, dtype = _to_sizes("gcd", *promote(x1, x2))
+    return _compute_divisor(x, y).cast(dtype)
 
-        Raises:
-            OperandError: if one is not of integers.
 
-        Example:
-            >>> Tensor([12, -9, 0]).gcd(Tensor([18, 6, 5])).tolist()
-            [6, 3, 5]
-        """
-        x, y, dtype = _to_sizes("gcd", *self._pair(other))
-        return _compute_divisor(x, y).cast(dtype)
+@operation(test="test_divisors.py::test_common_divisors_and_multiples_agree_with_numpy")
+def lcm(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The least common multiple of the absolute values, 0 if one is 0. Shapes broadcast and dtypes promote; overflow wraps.
 
-    def lcm(self, other: Operand) -> Self:
-        """The least common multiple of the absolute values, 0 if one is 0. Shapes broadcast and dtypes promote; overflow wraps.
+    Args:
+        x2: integers.
 
-        Args:
-            other: integers.
+    Raises:
+        OperandError: if one is not of integers.
 
-        Raises:
-            OperandError: if one is not of integers.
-
-        Example:
-            >>> Tensor([12, -9, 0]).lcm(Tensor([18, 6, 5])).tolist()
-            [36, 18, 0]
-        """
-        x, y, dtype = _to_sizes("lcm", *self._pair(other))
-        return x.floor_divide(_compute_divisor(x, y).maximum(1)).mul(y).cast(dtype)
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.lcm(Tensor([12, -9, 0]), Tensor([18, 6, 5])).tolist()
+        [36, 18, 0]
+    """
+    x, y, dtype = _to_sizes("lcm", *promote(x1, x2))
+    return x.floor_divide(_compute_divisor(x, y).maximum(1)).mul(y).cast(dtype)
 
 
 def _to_sizes(operation: str, x: T, y: T) -> tuple[T, T, DType]:

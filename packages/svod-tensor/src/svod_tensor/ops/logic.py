@@ -2,112 +2,131 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from svod_dtype import bool_, promote_types
 from svod_ir import Op, OperandError, make_alu
 from svod_tensor._shapes import broadcast_node, broadcast_shapes
-from svod_tensor.ops.naming import operations
-from svod_tensor.ops.operands import is_scalar
-from svod_tensor.ops.theme import Theme
+from svod_tensor.ops.operands import apply_op, apply_unary, as_tensor, is_scalar, make_result, promote, promote_to_float
+from svod_tensor.ops.operation import operation
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
+    from svod_tensor.tensor import Tensor
 
-__all__ = ["Logic"]
+__all__ = [
+    "heaviside",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "where",
+]
 
 
-@operations
-class Logic(Theme):
-    """Logic and selection."""
+@operation(test="test_logic.py::test_logic_takes_any_dtype", standard=True)
+def logical_and(x1: Tensor, x2: Operand, /) -> Tensor:
+    """Whether an element and that of `x2` are both not zero, as bools. Shapes broadcast.
 
-    __slots__ = ()
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.logical_and(Tensor([0, 1, 2]), [True, True, False]).tolist()
+        [False, True, False]
+    """
+    return _logical(x1, Op.AND, x2)
 
-    def logical_and(self, other: Operand) -> Self:
-        """Whether an element and that of `other` are both not zero, as bools. Shapes broadcast.
 
-        Example:
-            >>> Tensor([0, 1, 2]).logical_and([True, True, False]).tolist()
-            [False, True, False]
-        """
-        return self._logical(Op.AND, other)
+@operation(test="test_logic.py::test_logic_takes_any_dtype", standard=True)
+def logical_or(x1: Tensor, x2: Operand, /) -> Tensor:
+    """Whether an element or that of `x2` is not zero, as bools. Shapes broadcast.
 
-    def logical_or(self, other: Operand) -> Self:
-        """Whether an element or that of `other` is not zero, as bools. Shapes broadcast.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.logical_or(Tensor([0, 0, 2]), [True, False, False]).tolist()
+        [True, False, True]
+    """
+    return _logical(x1, Op.OR, x2)
 
-        Example:
-            >>> Tensor([0, 0, 2]).logical_or([True, False, False]).tolist()
-            [True, False, True]
-        """
-        return self._logical(Op.OR, other)
 
-    def logical_xor(self, other: Operand) -> Self:
-        """Whether one of an element and that of `other` is not zero, as bools. Shapes broadcast.
+@operation(test="test_logic.py::test_logic_takes_any_dtype", standard=True)
+def logical_xor(x1: Tensor, x2: Operand, /) -> Tensor:
+    """Whether one of an element and that of `x2` is not zero, as bools. Shapes broadcast.
 
-        Example:
-            >>> Tensor([0, 1, 2]).logical_xor(1).tolist()
-            [True, False, False]
-        """
-        return self._logical(Op.XOR, other)
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.logical_xor(Tensor([0, 1, 2]), 1).tolist()
+        [True, False, False]
+    """
+    return _logical(x1, Op.XOR, x2)
 
-    def logical_not(self) -> Self:
-        """Whether each element is zero, as bools.
 
-        Example:
-            >>> Tensor([0.0, 1.5]).logical_not().tolist()
-            [True, False]
-        """
-        return self.cast(bool_)._unary(Op.NOT)
+@operation(test="test_logic.py::test_logic_takes_any_dtype", standard=True)
+def logical_not(x: Tensor, /) -> Tensor:
+    """Whether each element is zero, as bools.
 
-    def _logical(self, op: Op, other: Operand) -> Self:
-        y = self._wrap(other).cast(bool_)
-        return self._apply(op, self.uop.cast(bool_), y.uop, y)
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.logical_not(Tensor([0.0, 1.5])).tolist()
+        [True, False]
+    """
+    return apply_unary(Op.NOT, x.cast(bool_))
 
-    def where(self, x: Operand, y: Operand) -> Self:
-        """Elements of `x` where this tensor of bools holds, else of `y`; `Tensor.where(c, x, y)` reads as numpy's.
 
-        The shapes of all three broadcast, and the dtypes of `x` and `y` promote.
+def _logical(x: Tensor, op: Op, other: Operand) -> Tensor:
+    return apply_op(op, x.cast(bool_), as_tensor(other, x).cast(bool_))
 
-        Raises:
-            OperandError: if this tensor is not of bools.
 
-        Example:
-            >>> Tensor([True, False]).where(Tensor([1, 2]), 0).tolist()
-            [1, 0]
-        """
-        if not self.dtype.is_bool:
-            raise OperandError(
-                operation="where",
-                found=self.dtype,
-                expected="a bool condition",
-                hint="compare it, as in (x != 0).where(a, b)",
-            )
-        left, right = self._values(x, y)
-        shape = broadcast_shapes(self.shape, left.shape, right.shape)
-        nodes = [node if not node.shape else broadcast_node(node, shape) for node in (self.uop, left.uop, right.uop)]
-        return self._make(broadcast_node(make_alu(Op.WHERE, *nodes), shape), left, right)
+@operation(test="test_logic.py::test_where_selects_and_promotes", standard=True)
+def where(condition: Tensor, /, x1: Operand, x2: Operand) -> Tensor:
+    """Elements of `x1` where `condition` holds, else of `x2`.
 
-    def _values(self, x: Operand, y: Operand) -> tuple[Self, Self]:
-        """Two values of one dtype, at least one of which may be a Python scalar."""
-        if is_scalar(x) and not is_scalar(y):
-            right, left = self._wrap(y)._pair(x)
-            return left, right
-        return self._wrap(x)._pair(y) if not is_scalar(x) else self._scalars(x, y)
+    The shapes of all three broadcast, and the dtypes of `x1` and `x2` promote.
 
-    def _scalars(self, x: Operand, y: Operand) -> tuple[Self, Self]:
-        left, right = self._wrap(x), self._wrap(y)
-        dtype = promote_types(left.dtype, right.dtype)
-        return left.cast(dtype), right.cast(dtype)
+    Raises:
+        OperandError: if `condition` is not of bools.
 
-    def heaviside(self, at_zero: Operand) -> Self:
-        """0 for negative numbers, 1 for positive ones, `at_zero` for zeros, and NaN for NaN. Integers become float32.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.where(Tensor([True, False]), Tensor([1, 2]), 0).tolist()
+        [1, 0]
+    """
+    if not condition.dtype.is_bool:
+        raise OperandError(
+            operation="where",
+            found=condition.dtype,
+            expected="a bool condition",
+            hint="compare it, as in (x != 0).where(a, b)",
+        )
+    left, right = _values(condition, x1, x2)
+    shape = broadcast_shapes(condition.shape, left.shape, right.shape)
+    nodes = [node if not node.shape else broadcast_node(node, shape) for node in (condition.uop, left.uop, right.uop)]
+    return make_result(broadcast_node(make_alu(Op.WHERE, *nodes), shape), condition, left, right)
 
-        Shapes broadcast and dtypes promote.
 
-        Example:
-            >>> Tensor([-2.0, 0.0, 3.0]).heaviside(0.5).tolist()
-            [0.0, 0.5, 1.0]
-        """
-        x, y = self._pair(at_zero)
-        x, y = x._to_float(), y._to_float()
-        return x.isnan().where(x, x.eq(0).where(y, x.gt(0).cast(x.dtype)))
+def _values(owner: Tensor, x: Operand, y: Operand) -> tuple[Tensor, Tensor]:
+    """Two values of one dtype, at least one of which may be a Python scalar."""
+    if is_scalar(x) and not is_scalar(y):
+        right, left = promote(as_tensor(y, owner), x)
+        return left, right
+    return promote(as_tensor(x, owner), y) if not is_scalar(x) else _scalars(owner, x, y)
+
+
+def _scalars(owner: Tensor, x: Operand, y: Operand) -> tuple[Tensor, Tensor]:
+    left, right = as_tensor(x, owner), as_tensor(y, owner)
+    dtype = promote_types(left.dtype, right.dtype)
+    return left.cast(dtype), right.cast(dtype)
+
+
+@operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
+def heaviside(x1: Tensor, x2: Operand, /) -> Tensor:
+    """0 for negative numbers, 1 for positive ones, `x2` for zeros, and NaN for NaN. Integers become float32.
+
+    Shapes broadcast and dtypes promote.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.heaviside(Tensor([-2.0, 0.0, 3.0]), 0.5).tolist()
+        [0.0, 0.5, 1.0]
+    """
+    x, y = promote_to_float(x1, x2)
+    return x.isnan().where(x, x.eq(0).where(y, x.gt(0).cast(x.dtype)))

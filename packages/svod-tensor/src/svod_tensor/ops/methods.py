@@ -4,13 +4,39 @@ from __future__ import annotations
 
 from typing import Final
 
-from svod_tensor.ops import exponential
+from svod_tensor.ops import (
+    activation,
+    arithmetic,
+    bitwise,
+    comparison,
+    complexes,
+    conversion,
+    divisors,
+    exponential,
+    logic,
+    representation,
+    special,
+    trigonometry,
+)
 from svod_tensor.ops.operation import OPERATIONS, attach_methods
 from svod_tensor.ops.theme import Theme
 
 __all__ = ["OPERATIONS", "THEMES", "Methods"]
 
-THEMES: Final = (exponential,)
+THEMES: Final = (
+    activation,
+    arithmetic,
+    bitwise,
+    comparison,
+    complexes,
+    conversion,
+    divisors,
+    exponential,
+    logic,
+    representation,
+    special,
+    trigonometry,
+)
 """The modules that define operations."""
 
 

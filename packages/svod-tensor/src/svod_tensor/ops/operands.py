@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from svod_tensor.ops.theme import Theme
 
 __all__ = [
-    "apply_binary", "apply_op", "apply_unary", "as_tensor", "as_value", "cast_to", "is_operand", "is_scalar",
+    "apply_binary", "apply_op", "apply_unary", "as_tensor", "as_value", "cast_to", "is_operand", "is_scalar", "make_result",
     "promote", "promote_to_float", "slice_axis", "through_float64", "to_float",
 ]  # fmt: skip
 
@@ -126,7 +126,16 @@ def apply_op(op: Op, x: T, y: T, node: UOp | None = None) -> T:
     Raises:
         DeviceMismatchError: if the operands are on different devices.
     """
-    return x._make(_make_broadcast(op, x.uop, y.uop if node is None else node), y)  # pyright: ignore[reportPrivateUsage]
+    return make_result(_make_broadcast(op, x.uop, y.uop if node is None else node), x, y)
+
+
+def make_result(node: UOp, x: T, *operands: TensorBase) -> T:
+    """The tensor of `node`, which was computed from `x` and `operands`, even where it does not read all of them.
+
+    Raises:
+        DeviceMismatchError: if they are on different devices.
+    """
+    return x._make(node, *operands)  # pyright: ignore[reportPrivateUsage]
 
 
 def _make_broadcast(op: Op, x: UOp, y: UOp) -> UOp:

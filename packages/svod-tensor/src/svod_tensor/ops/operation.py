@@ -51,6 +51,7 @@ class Operation:
         aliases: its other names in the package and as a method.
         methods: names that only its method has.
         is_function: whether the package has its name and aliases; otherwise it is only a method.
+        is_property: whether it is a property of tensors, and not a method.
     """
 
     function: Callable[..., Any]
@@ -60,6 +61,7 @@ class Operation:
     aliases: tuple[str, ...]
     methods: tuple[str, ...]
     is_function: bool
+    is_property: bool
 
     @property
     def name(self) -> str:
@@ -91,6 +93,7 @@ def operation(
     aliases: tuple[str, ...] = (),
     methods: tuple[str, ...] = (),
     is_function: bool = True,
+    is_property: bool = False,
 ) -> Callable[[Callable[Concatenate[Tensor, P], R]], Callable[Concatenate[Operand, P], R]]:
     """Register the decorated function as an operation, and return the function of the package.
 
@@ -103,13 +106,14 @@ def operation(
         aliases: its other names in the package and as a method.
         methods: names that only its method has.
         is_function: whether the package has its name and aliases; otherwise it is only a method.
+        is_property: whether it is a property of tensors, and not a method.
     """
 
     def register(function: Callable[Concatenate[Tensor, P], R]) -> Callable[Concatenate[Operand, P], R]:
         public = _make_public(function, owner="sv")
         name = function.__name__
         named = (name if standard else "") if isinstance(standard, bool) else standard
-        OPERATIONS[name] = Operation(function, public, test, named, aliases, methods, is_function)
+        OPERATIONS[name] = Operation(function, public, test, named, aliases, methods, is_function, is_property)
         if is_function:
             FUNCTIONS.update(dict.fromkeys((name, *aliases), public))
         return public
@@ -121,8 +125,9 @@ def attach_methods(cls: C) -> C:
     """Give a class the methods of all registered operations, under all their names."""
     for one in OPERATIONS.values():
         method = _make_public(one.function, owner=None)
+        member = property(method, doc=one.function.__doc__) if one.is_property else method
         for name in one.names:
-            setattr(cls, name, method)
+            setattr(cls, name, member)
     return cls
 
 

@@ -7,7 +7,7 @@ half a unit in the last place nearly everywhere. `docs/accuracy.md` has the erro
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from svod_dtype import float64
 from svod_ir import OperandError
@@ -21,7 +21,6 @@ from svod_tensor.ops.gamma_functions import (
     compute_zeta,
     sine_of_pi,
 )
-from svod_tensor.ops.naming import operations
 from svod_tensor.ops.normal_functions import (
     compute_erfc,
     compute_erfcx,
@@ -30,12 +29,37 @@ from svod_tensor.ops.normal_functions import (
     compute_ndtr,
     compute_ndtri,
 )
+from svod_tensor.ops.operands import promote_to_float, through_float64
+from svod_tensor.ops.operation import operation
 from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
+    from svod_tensor.tensor import Tensor
 
-__all__ = ["Special"]
+__all__ = [
+    "beta",
+    "digamma",
+    "erfc",
+    "erfcx",
+    "erfinv",
+    "gamma",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
+    "j0",
+    "j1",
+    "lgamma",
+    "log_ndtr",
+    "logit",
+    "ndtr",
+    "ndtri",
+    "polygamma",
+    "sinc",
+    "xlogy",
+    "zeta",
+]
 
 T = TypeVar("T", bound=Theme)
 
@@ -66,227 +90,279 @@ def _sinc_slope(value: T, operands: tuple[T], __: object) -> tuple[T]:
     return (is_near.where(near, cosine.sub(value).div(is_near.where(1.0, x))),)
 
 
-@operations
-class Special(Theme):
-    """Gamma, error and Bessel functions, with their derivatives."""
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def gamma(x: Tensor, /) -> Tensor:
+    """The gamma function, `(x - 1)!` of whole numbers; NaN at negative ones. Integers become float32.
 
-    __slots__ = ()
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.gamma(Tensor([0.5, 5.0])).round(4).numpy()
+        array([ 1.7725, 24.    ], dtype=float32)
+    """
+    return through_float64(compute_gamma, x)
 
-    def gamma(self) -> Self:
-        """The gamma function, `(x - 1)!` of whole numbers; NaN at negative ones. Integers become float32.
 
-        Example:
-            >>> Tensor([0.5, 5.0]).gamma().round(4).numpy()
-            array([ 1.7725, 24.    ], dtype=float32)
-        """
-        return self._through_float64(compute_gamma)
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def lgamma(x: Tensor, /) -> Tensor:
+    """The logarithm of `abs(gamma(x))`. Integers become float32.
 
-    def lgamma(self) -> Self:
-        """The logarithm of `abs(gamma(x))`. Integers become float32.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.lgamma(Tensor([0.5, 100.0])).round(4).numpy()
+        array([  0.5724, 359.1342], dtype=float32)
+    """
+    return through_float64(compute_lgamma, x)
 
-        Example:
-            >>> Tensor([0.5, 100.0]).lgamma().round(4).numpy()
-            array([  0.5724, 359.1342], dtype=float32)
-        """
-        return self._through_float64(compute_lgamma)
 
-    def digamma(self) -> Self:
-        """The derivative of `lgamma`; NaN at negative whole numbers. Integers become float32.
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def digamma(x: Tensor, /) -> Tensor:
+    """The derivative of `lgamma`; NaN at negative whole numbers. Integers become float32.
 
-        Example:
-            >>> Tensor([1.0, 10.0]).digamma().round(4).numpy()
-            array([-0.5772,  2.2518], dtype=float32)
-        """
-        return self._through_float64(compute_digamma)
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.digamma(Tensor([1.0, 10.0])).round(4).numpy()
+        array([-0.5772,  2.2518], dtype=float32)
+    """
+    return through_float64(compute_digamma, x)
 
-    def erfc(self) -> Self:
-        """`1 - erf(x)`, exact where that is tiny. Integers become float32.
 
-        Example:
-            >>> Tensor([0.0, 5.0], dtype="float64").erfc().tolist()
-            [1.0, 1.5374597944280347e-12]
-        """
-        return self._through_float64(compute_erfc)
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def erfc(x: Tensor, /) -> Tensor:
+    """`1 - erf(x)`, exact where that is tiny. Integers become float32.
 
-    def erfcx(self) -> Self:
-        """`exp(x ** 2) * erfc(x)`, which is finite where its factors are not. Integers become float32.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.erfc(Tensor([0.0, 5.0], dtype="float64")).tolist()
+        [1.0, 1.5374597944280347e-12]
+    """
+    return through_float64(compute_erfc, x)
 
-        Example:
-            >>> Tensor([0.0, 100.0]).erfcx().round(4).numpy()
-            array([1.    , 0.0056], dtype=float32)
-        """
-        return self._through_float64(compute_erfcx)
 
-    def erfinv(self) -> Self:
-        """The number whose `erf` is `x`: infinite at 1 and -1, NaN beyond. Integers become float32.
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def erfcx(x: Tensor, /) -> Tensor:
+    """`exp(x ** 2) * erfc(x)`, which is finite where its factors are not. Integers become float32.
 
-        Example:
-            >>> Tensor([0.0, 0.5]).erfinv().round(4).numpy()
-            array([0.    , 0.4769], dtype=float32)
-        """
-        return self._through_float64(compute_erfinv)
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.erfcx(Tensor([0.0, 100.0])).round(4).numpy()
+        array([1.    , 0.0056], dtype=float32)
+    """
+    return through_float64(compute_erfcx, x)
 
-    def ndtr(self) -> Self:
-        """The probability that a normal number is below `x`. Integers become float32.
 
-        Example:
-            >>> Tensor([0.0, -1.0]).ndtr().round(4).numpy()
-            array([0.5   , 0.1587], dtype=float32)
-        """
-        return self._through_float64(compute_ndtr)
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def erfinv(x: Tensor, /) -> Tensor:
+    """The number whose `erf` is `x`: infinite at 1 and -1, NaN beyond. Integers become float32.
 
-    def log_ndtr(self) -> Self:
-        """The logarithm of `ndtr`, finite far below 0 too. Integers become float32.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.erfinv(Tensor([0.0, 0.5])).round(4).numpy()
+        array([0.    , 0.4769], dtype=float32)
+    """
+    return through_float64(compute_erfinv, x)
 
-        Example:
-            >>> Tensor([0.0, -50.0]).log_ndtr().numpy()
-            array([-6.9314718e-01, -1.2548314e+03], dtype=float32)
-        """
-        return self._through_float64(compute_log_ndtr)
 
-    def ndtri(self) -> Self:
-        """The inverse of `ndtr`: below which a normal number is with probability `x`. Integers become float32.
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def ndtr(x: Tensor, /) -> Tensor:
+    """The probability that a normal number is below `x`. Integers become float32.
 
-        Example:
-            >>> Tensor([0.5, 0.975]).ndtri().round(4).numpy()
-            array([0.  , 1.96], dtype=float32)
-        """
-        return self._through_float64(compute_ndtri)
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.ndtr(Tensor([0.0, -1.0])).round(4).numpy()
+        array([0.5   , 0.1587], dtype=float32)
+    """
+    return through_float64(compute_ndtr, x)
 
-    def i0(self) -> Self:
-        """The modified Bessel function of the first kind and order 0. Integers become float32.
 
-        Example:
-            >>> Tensor([0.0, 2.0]).i0().round(4).numpy()
-            array([1.    , 2.2796], dtype=float32)
-        """
-        return self._through_float64(compute_i0)
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def log_ndtr(x: Tensor, /) -> Tensor:
+    """The logarithm of `ndtr`, finite far below 0 too. Integers become float32.
 
-    def i0e(self) -> Self:
-        """`exp(-abs(x)) * i0(x)`, which does not overflow. Integers become float32.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.log_ndtr(Tensor([0.0, -50.0])).numpy()
+        array([-6.9314718e-01, -1.2548314e+03], dtype=float32)
+    """
+    return through_float64(compute_log_ndtr, x)
 
-        Example:
-            >>> Tensor([0.0, 2.0]).i0e().round(4).numpy()
-            array([1.    , 0.3085], dtype=float32)
-        """
-        return self._through_float64(compute_i0e)
 
-    def i1(self) -> Self:
-        """The modified Bessel function of the first kind and order 1. Integers become float32.
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def ndtri(x: Tensor, /) -> Tensor:
+    """The inverse of `ndtr`: below which a normal number is with probability `x`. Integers become float32.
 
-        Example:
-            >>> Tensor([0.0, 2.0]).i1().round(4).numpy()
-            array([0.    , 1.5906], dtype=float32)
-        """
-        return self._through_float64(compute_i1)
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.ndtri(Tensor([0.5, 0.975])).round(4).numpy()
+        array([0.  , 1.96], dtype=float32)
+    """
+    return through_float64(compute_ndtri, x)
 
-    def i1e(self) -> Self:
-        """`exp(-abs(x)) * i1(x)`, which does not overflow. Integers become float32.
 
-        Example:
-            >>> Tensor([0.0, 2.0]).i1e().round(4).numpy()
-            array([0.    , 0.2153], dtype=float32)
-        """
-        return self._through_float64(compute_i1e)
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def i0(x: Tensor, /) -> Tensor:
+    """The modified Bessel function of the first kind and order 0. Integers become float32.
 
-    def j0(self) -> Self:
-        """The Bessel function of the first kind and order 0. Integers become float32.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.i0(Tensor([0.0, 2.0])).round(4).numpy()
+        array([1.    , 2.2796], dtype=float32)
+    """
+    return through_float64(compute_i0, x)
 
-        Example:
-            >>> Tensor([0.0, 2.0]).j0().round(4).numpy()
-            array([1.    , 0.2239], dtype=float32)
-        """
-        return self._through_float64(compute_j0)
 
-    def j1(self) -> Self:
-        """The Bessel function of the first kind and order 1. Integers become float32.
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def i0e(x: Tensor, /) -> Tensor:
+    """`exp(-abs(x)) * i0(x)`, which does not overflow. Integers become float32.
 
-        Example:
-            >>> Tensor([0.0, 2.0]).j1().round(4).numpy()
-            array([0.    , 0.5767], dtype=float32)
-        """
-        return self._through_float64(compute_j1)
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.i0e(Tensor([0.0, 2.0])).round(4).numpy()
+        array([1.    , 0.3085], dtype=float32)
+    """
+    return through_float64(compute_i0e, x)
 
-    def polygamma(self, n: int) -> Self:
-        """The derivative of order `n` of `digamma`, which is that of order 0. Integers become float32.
 
-        Infinite at 0 and at negative integers.
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def i1(x: Tensor, /) -> Tensor:
+    """The modified Bessel function of the first kind and order 1. Integers become float32.
 
-        Args:
-            n: the order.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.i1(Tensor([0.0, 2.0])).round(4).numpy()
+        array([0.    , 1.5906], dtype=float32)
+    """
+    return through_float64(compute_i1, x)
 
-        Raises:
-            OperandError: if the order is negative.
 
-        Example:
-            >>> Tensor([1.0, 2.0]).polygamma(1).round(4).numpy()
-            array([1.6449, 0.6449], dtype=float32)
-        """
-        if n < 0:
-            raise OperandError(operation="polygamma", found=n, expected="an order of 0 or more")
-        return self._through_float64(lambda x: compute_polygamma(x, n))
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def i1e(x: Tensor, /) -> Tensor:
+    """`exp(-abs(x)) * i1(x)`, which does not overflow. Integers become float32.
 
-    def zeta(self, q: Operand = 1) -> Self:
-        """The sum of `(k + q) ** -x` for k from 0, Riemann's by default: infinite at 1, NaN below. Integers become float32.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.i1e(Tensor([0.0, 2.0])).round(4).numpy()
+        array([0.    , 0.2153], dtype=float32)
+    """
+    return through_float64(compute_i1e, x)
 
-        Args:
-            q: of 0 or more; NaN where it is negative.
 
-        Example:
-            >>> Tensor([2.0, 4.0]).zeta().round(4).numpy()
-            array([1.6449, 1.0823], dtype=float32)
-        """
-        x, y = self._float_pair(q)
-        return compute_zeta(x.cast(float64), y.cast(float64)).cast(x.dtype)
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def j0(x: Tensor, /) -> Tensor:
+    """The Bessel function of the first kind and order 0. Integers become float32.
 
-    def beta(self, other: Operand) -> Self:
-        """`gamma(x) * gamma(y) / gamma(x + y)` of positive numbers. Shapes broadcast and dtypes promote; integers become
-        float32.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.j0(Tensor([0.0, 2.0])).round(4).numpy()
+        array([1.    , 0.2239], dtype=float32)
+    """
+    return through_float64(compute_j0, x)
 
-        It is computed from logarithms, whose size is lost from the digits of float64.
 
-        Args:
-            other: y.
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def j1(x: Tensor, /) -> Tensor:
+    """The Bessel function of the first kind and order 1. Integers become float32.
 
-        Example:
-            >>> Tensor([1.0, 2.0]).beta(3.0).round(4).numpy()
-            array([0.3333, 0.0833], dtype=float32)
-        """
-        x, y = self._float_pair(other)
-        wide = x.cast(float64), y.cast(float64)
-        logarithm = compute_lgamma(wide[0]).add(compute_lgamma(wide[1])).sub(compute_lgamma(wide[0].add(wide[1])))
-        return with_rule(_beta_slopes, logarithm.exp(), wide).cast(x.dtype)
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.j1(Tensor([0.0, 2.0])).round(4).numpy()
+        array([0.    , 0.5767], dtype=float32)
+    """
+    return through_float64(compute_j1, x)
 
-    def xlogy(self, other: Operand) -> Self:
-        """`x * log(other)`, and 0 where `x` is 0 unless the other one is NaN. Shapes broadcast and dtypes promote; integers
-        become float32.
 
-        Example:
-            >>> Tensor([0.0, 2.0]).xlogy([0.0, 1.0]).tolist()
-            [0.0, 0.0]
-        """
-        x, y = self._float_pair(other)
-        wide = x.cast(float64), y.cast(float64)
-        is_none = wide[0].eq(0).logical_and(wide[1].isnan().logical_not())
-        return with_rule(_xlogy_slopes, is_none.where(0.0, wide[0].mul(wide[1].log())), wide).cast(x.dtype)
+@operation(test="test_special.py::test_special_functions_agree_with_scipy", is_function=False)
+def polygamma(x: Tensor, /, n: int) -> Tensor:
+    """The derivative of order `n` of `digamma`, which is that of order 0. Integers become float32.
 
-    def logit(self) -> Self:
-        """`log(x / (1 - x))`, the inverse of `sigmoid`: infinite at 0 and 1, NaN outside. Integers become float32.
+    Infinite at 0 and at negative integers.
 
-        Example:
-            >>> Tensor([0.5, 0.75]).logit().round(4).numpy()
-            array([0.    , 1.0986], dtype=float32)
-        """
-        return self._through_float64(_compute_logit)
+    Args:
+        n: the order.
 
-    def sinc(self) -> Self:
-        """`sin(pi * x) / (pi * x)`, 1 at 0. Integers become float32.
+    Raises:
+        OperandError: if the order is negative.
 
-        Example:
-            >>> Tensor([0.0, 0.5, 1.5]).sinc().round(4).numpy()
-            array([ 1.    ,  0.6366, -0.2122], dtype=float32)
-        """
-        return self._through_float64(_compute_sinc)
+    Example:
+        >>> Tensor([1.0, 2.0]).polygamma(1).round(4).numpy()
+        array([1.6449, 0.6449], dtype=float32)
+    """
+    if n < 0:
+        raise OperandError(operation="polygamma", found=n, expected="an order of 0 or more")
+    return through_float64(lambda x: compute_polygamma(x, n), x)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def zeta(x: Tensor, /, q: Operand = 1) -> Tensor:
+    """The sum of `(k + q) ** -x` for k from 0, Riemann's by default: infinite at 1, NaN below. Integers become float32.
+
+    Args:
+        q: of 0 or more; NaN where it is negative.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.zeta(Tensor([2.0, 4.0])).round(4).numpy()
+        array([1.6449, 1.0823], dtype=float32)
+    """
+    x, y = promote_to_float(x, q)
+    return compute_zeta(x.cast(float64), y.cast(float64)).cast(x.dtype)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def beta(x1: Tensor, x2: Operand, /) -> Tensor:
+    """`gamma(x1) * gamma(x2) / gamma(x1 + x2)` of positive numbers. Shapes broadcast and dtypes promote; integers become
+    float32.
+
+    It is computed from logarithms, whose size is lost from the digits of float64.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.beta(Tensor([1.0, 2.0]), 3.0).round(4).numpy()
+        array([0.3333, 0.0833], dtype=float32)
+    """
+    x, y = promote_to_float(x1, x2)
+    wide = x.cast(float64), y.cast(float64)
+    logarithm = compute_lgamma(wide[0]).add(compute_lgamma(wide[1])).sub(compute_lgamma(wide[0].add(wide[1])))
+    return with_rule(_beta_slopes, logarithm.exp(), wide).cast(x.dtype)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def xlogy(x1: Tensor, x2: Operand, /) -> Tensor:
+    """`x1 * log(x2)`, and 0 where `x1` is 0 unless `x2` is NaN. Shapes broadcast and dtypes promote; integers
+    become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.xlogy(Tensor([0.0, 2.0]), [0.0, 1.0]).tolist()
+        [0.0, 0.0]
+    """
+    x, y = promote_to_float(x1, x2)
+    wide = x.cast(float64), y.cast(float64)
+    is_none = wide[0].eq(0).logical_and(wide[1].isnan().logical_not())
+    return with_rule(_xlogy_slopes, is_none.where(0.0, wide[0].mul(wide[1].log())), wide).cast(x.dtype)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def logit(x: Tensor, /) -> Tensor:
+    """`log(x / (1 - x))`, the inverse of `sigmoid`: infinite at 0 and 1, NaN outside. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.logit(Tensor([0.5, 0.75])).round(4).numpy()
+        array([0.    , 1.0986], dtype=float32)
+    """
+    return through_float64(_compute_logit, x)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def sinc(x: Tensor, /) -> Tensor:
+    """`sin(pi * x) / (pi * x)`, 1 at 0. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.sinc(Tensor([0.0, 0.5, 1.5])).round(4).numpy()
+        array([ 1.    ,  0.6366, -0.2122], dtype=float32)
+    """
+    return through_float64(_compute_sinc, x)
 
 
 @elementwise_rule("logit")

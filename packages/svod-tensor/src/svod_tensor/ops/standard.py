@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from svod_tensor.ops.operation import OPERATIONS
 from svod_tensor.ops.table import TABLE, Operation
 
 __all__ = ["API_VERSION", "FUNCTIONS", "STANDARD", "WRITTEN", "iter_functions"]
@@ -177,6 +178,7 @@ WRITTEN: Final = {
 
 def iter_functions() -> Iterator[tuple[str, Operation]]:
     """Each function of `FUNCTIONS` that is no registered operation, and the operation whose method it calls."""
-    rows = {name: row for row in TABLE for name in (row.name, *row.also)}
-    rows |= {row.standard: row for row in TABLE if row.standard}
+    methods = [row for row in TABLE if row.name not in OPERATIONS]
+    rows = {name: row for row in methods for name in (row.name, *row.also)}
+    rows |= {row.standard: row for row in methods if row.standard}
     return ((name, rows[name]) for name in FUNCTIONS if name in rows)

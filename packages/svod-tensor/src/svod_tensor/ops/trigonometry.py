@@ -8,203 +8,243 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from svod_dtype import float64
 from svod_ir import Op
 from svod_tensor._data import make_constant
 from svod_tensor.ops.complex_functions import apply_function, compute_function
 from svod_tensor.ops.composed import with_rule
-from svod_tensor.ops.naming import operations
+from svod_tensor.ops.operands import promote_to_float, through_float64, to_float
+from svod_tensor.ops.operation import operation
 from svod_tensor.ops.partials import ACOS, ACOSH, ASIN, ASINH, ATAN, ATAN2, ATANH
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
+    from svod_tensor.tensor import Tensor
 
-__all__ = ["Trigonometry"]
+__all__ = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cos",
+    "cosh",
+    "deg2rad",
+    "rad2deg",
+    "sin",
+    "sinh",
+    "tan",
+    "tanh",
+]
 
 T = TypeVar("T", bound=Theme)
 
 
-@operations
-class Trigonometry(Theme):
-    """Trigonometric and hyperbolic functions, and their inverses."""
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+def sin(x: Tensor, /) -> Tensor:
+    """The sine of angles in radians. Integers become float32.
 
-    __slots__ = ()
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.sin(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 0.8415], dtype=float32)
+    """
+    return apply_function(Op.SIN, to_float(x))
 
-    def sin(self) -> Self:
-        """The sine of angles in radians. Integers become float32.
 
-        Example:
-            >>> Tensor([0.0, 1.0]).sin().round(4).numpy()
-            array([0.    , 0.8415], dtype=float32)
-        """
-        return apply_function(Op.SIN, self._to_float())
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+def cos(x: Tensor, /) -> Tensor:
+    """The cosine of angles in radians. Integers become float32.
 
-    def cos(self) -> Self:
-        """The cosine of angles in radians. Integers become float32.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cos(Tensor([0.0, 1.0])).round(4).numpy()
+        array([1.    , 0.5403], dtype=float32)
+    """
+    return apply_function(Op.COS, to_float(x))
 
-        Example:
-            >>> Tensor([0.0, 1.0]).cos().round(4).numpy()
-            array([1.    , 0.5403], dtype=float32)
-        """
-        return apply_function(Op.COS, self._to_float())
 
-    def tan(self) -> Self:
-        """The tangent of angles in radians. Integers become float32.
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+def tan(x: Tensor, /) -> Tensor:
+    """The tangent of angles in radians. Integers become float32.
 
-        Example:
-            >>> Tensor([0.0, 1.0]).tan().round(4).numpy()
-            array([0.    , 1.5574], dtype=float32)
-        """
-        return apply_function(Op.TAN, self._to_float())
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.tan(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 1.5574], dtype=float32)
+    """
+    return apply_function(Op.TAN, to_float(x))
 
-    def asin(self) -> Self:
-        """The angle from -pi/2 to pi/2 with this sine; NaN outside -1 to 1. Integers become float32.
 
-        Example:
-            >>> Tensor([0.0, 1.0]).asin().round(4).numpy()
-            array([0.    , 1.5708], dtype=float32)
-        """
-        if self.dtype.is_complex:
-            return compute_function("asin", self)
-        return self._through_float64(lambda x: with_rule(ASIN, _asin(x), (x,)))
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True, aliases=("arcsin",))
+def asin(x: Tensor, /) -> Tensor:
+    """The angle from -pi/2 to pi/2 with this sine; NaN outside -1 to 1. Integers become float32.
 
-    arcsin = asin
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.asin(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 1.5708], dtype=float32)
+    """
+    if x.dtype.is_complex:
+        return compute_function("asin", x)
+    return through_float64(lambda x: with_rule(ASIN, _asin(x), (x,)), x)
 
-    def acos(self) -> Self:
-        """The angle from 0 to pi with this cosine; NaN outside -1 to 1. Integers become float32.
 
-        Example:
-            >>> Tensor([0.0, 1.0]).acos().round(4).numpy()
-            array([1.5708, 0.    ], dtype=float32)
-        """
-        if self.dtype.is_complex:
-            return compute_function("acos", self)
-        return self._through_float64(lambda x: with_rule(ACOS, _acos(x), (x,)))
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True, aliases=("arccos",))
+def acos(x: Tensor, /) -> Tensor:
+    """The angle from 0 to pi with this cosine; NaN outside -1 to 1. Integers become float32.
 
-    arccos = acos
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.acos(Tensor([0.0, 1.0])).round(4).numpy()
+        array([1.5708, 0.    ], dtype=float32)
+    """
+    if x.dtype.is_complex:
+        return compute_function("acos", x)
+    return through_float64(lambda x: with_rule(ACOS, _acos(x), (x,)), x)
 
-    def atan(self) -> Self:
-        """The angle from -pi/2 to pi/2 with this tangent. Integers become float32.
 
-        Example:
-            >>> Tensor([0.0, 1.0]).atan().round(4).numpy()
-            array([0.    , 0.7854], dtype=float32)
-        """
-        if self.dtype.is_complex:
-            return compute_function("atan", self)
-        return self._through_float64(lambda x: with_rule(ATAN, _odd(x, _atan_of_positive), (x,)))
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True, aliases=("arctan",))
+def atan(x: Tensor, /) -> Tensor:
+    """The angle from -pi/2 to pi/2 with this tangent. Integers become float32.
 
-    arctan = atan
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.atan(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 0.7854], dtype=float32)
+    """
+    if x.dtype.is_complex:
+        return compute_function("atan", x)
+    return through_float64(lambda x: with_rule(ATAN, _odd(x, _atan_of_positive), (x,)), x)
 
-    def atan2(self, x: Operand) -> Self:
-        """The angle of the point (`x`, this), from -pi to pi, with the signs of zeros respected. Shapes broadcast and
-        dtypes promote.
 
-        Source: C11, F.10.1.4.
+@operation(
+    test="test_functions.py::test_atan2_agrees_with_numpy_in_every_quadrant", standard=True, aliases=("arctan2",)
+)
+def atan2(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The angle of the point (`x2`, this), from -pi to pi, with the signs of zeros respected. Shapes broadcast and
+    dtypes promote.
 
-        Example:
-            >>> Tensor([1.0, 0.0]).atan2([0.0, -1.0]).round(4).numpy()
-            array([1.5708, 3.1416], dtype=float32)
-        """
-        up, right = self._float_pair(x)
-        wide = up.cast(float64), right.cast(float64)
-        return with_rule(ATAN2, _atan2(*wide), wide).cast(up.dtype)
+    Source: C11, F.10.1.4.
 
-    arctan2 = atan2
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.atan2(Tensor([1.0, 0.0]), [0.0, -1.0]).round(4).numpy()
+        array([1.5708, 3.1416], dtype=float32)
+    """
+    up, right = promote_to_float(x1, x2)
+    wide = up.cast(float64), right.cast(float64)
+    return with_rule(ATAN2, _atan2(*wide), wide).cast(up.dtype)
 
-    def sinh(self) -> Self:
-        """The hyperbolic sine. Integers become float32.
 
-        Example:
-            >>> Tensor([0.0, 1.0]).sinh().round(4).numpy()
-            array([0.    , 1.1752], dtype=float32)
-        """
-        return apply_function(Op.SINH, self._to_float())
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+def sinh(x: Tensor, /) -> Tensor:
+    """The hyperbolic sine. Integers become float32.
 
-    def cosh(self) -> Self:
-        """The hyperbolic cosine. Integers become float32.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.sinh(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 1.1752], dtype=float32)
+    """
+    return apply_function(Op.SINH, to_float(x))
 
-        Example:
-            >>> Tensor([0.0, 1.0]).cosh().round(4).numpy()
-            array([1.    , 1.5431], dtype=float32)
-        """
-        return apply_function(Op.COSH, self._to_float())
 
-    def tanh(self) -> Self:
-        """The hyperbolic tangent. Integers become float32.
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+def cosh(x: Tensor, /) -> Tensor:
+    """The hyperbolic cosine. Integers become float32.
 
-        Example:
-            >>> Tensor([0.0, 1.0]).tanh().round(4).numpy()
-            array([0.    , 0.7616], dtype=float32)
-        """
-        return apply_function(Op.TANH, self._to_float())
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cosh(Tensor([0.0, 1.0])).round(4).numpy()
+        array([1.    , 1.5431], dtype=float32)
+    """
+    return apply_function(Op.COSH, to_float(x))
 
-    def asinh(self) -> Self:
-        """The number with this hyperbolic sine. Integers become float32.
 
-        Example:
-            >>> Tensor([0.0, 1.0]).asinh().round(4).numpy()
-            array([0.    , 0.8814], dtype=float32)
-        """
-        if self.dtype.is_complex:
-            return compute_function("asinh", self)
-        return self._through_float64(lambda x: with_rule(ASINH, _odd(x, _asinh_of_positive), (x,)))
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+def tanh(x: Tensor, /) -> Tensor:
+    """The hyperbolic tangent. Integers become float32.
 
-    arcsinh = asinh
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.tanh(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 0.7616], dtype=float32)
+    """
+    return apply_function(Op.TANH, to_float(x))
 
-    def acosh(self) -> Self:
-        """The number, not negative, with this hyperbolic cosine; NaN below 1. Integers become float32.
 
-        Example:
-            >>> Tensor([1.0, 2.0]).acosh().round(4).numpy()
-            array([0.   , 1.317], dtype=float32)
-        """
-        if self.dtype.is_complex:
-            return compute_function("acosh", self)
-        return self._through_float64(lambda x: with_rule(ACOSH, _acosh(x), (x,)))
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True, aliases=("arcsinh",))
+def asinh(x: Tensor, /) -> Tensor:
+    """The number with this hyperbolic sine. Integers become float32.
 
-    arccosh = acosh
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.asinh(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 0.8814], dtype=float32)
+    """
+    if x.dtype.is_complex:
+        return compute_function("asinh", x)
+    return through_float64(lambda x: with_rule(ASINH, _odd(x, _asinh_of_positive), (x,)), x)
 
-    def atanh(self) -> Self:
-        """The number with this hyperbolic tangent; NaN outside -1 to 1. Integers become float32.
 
-        Example:
-            >>> Tensor([0.0, 0.5]).atanh().round(4).numpy()
-            array([0.    , 0.5493], dtype=float32)
-        """
-        if self.dtype.is_complex:
-            return compute_function("atanh", self)
-        return self._through_float64(lambda x: with_rule(ATANH, _odd(x, _atanh_of_positive), (x,)))
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True, aliases=("arccosh",))
+def acosh(x: Tensor, /) -> Tensor:
+    """The number, not negative, with this hyperbolic cosine; NaN below 1. Integers become float32.
 
-    arctanh = atanh
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.acosh(Tensor([1.0, 2.0])).round(4).numpy()
+        array([0.   , 1.317], dtype=float32)
+    """
+    if x.dtype.is_complex:
+        return compute_function("acosh", x)
+    return through_float64(lambda x: with_rule(ACOSH, _acosh(x), (x,)), x)
 
-    @rounds_once
-    def deg2rad(self) -> Self:
-        """Degrees as radians. Integers become float32.
 
-        Example:
-            >>> Tensor([180.0]).deg2rad().round(4).numpy()
-            array([3.1416], dtype=float32)
-        """
-        return self._to_float().mul(math.pi / 180.0)
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True, aliases=("arctanh",))
+def atanh(x: Tensor, /) -> Tensor:
+    """The number with this hyperbolic tangent; NaN outside -1 to 1. Integers become float32.
 
-    radians = deg2rad
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.atanh(Tensor([0.0, 0.5])).round(4).numpy()
+        array([0.    , 0.5493], dtype=float32)
+    """
+    if x.dtype.is_complex:
+        return compute_function("atanh", x)
+    return through_float64(lambda x: with_rule(ATANH, _odd(x, _atanh_of_positive), (x,)), x)
 
-    @rounds_once
-    def rad2deg(self) -> Self:
-        """Radians as degrees. Integers become float32.
 
-        Example:
-            >>> Tensor([1.0]).rad2deg().round(4).numpy()
-            array([57.2958], dtype=float32)
-        """
-        return self._to_float().mul(180.0 / math.pi)
+@operation(test="test_functions.py::test_degrees_and_radians", aliases=("radians",))
+@rounds_once
+def deg2rad(x: Tensor, /) -> Tensor:
+    """Degrees as radians. Integers become float32.
 
-    degrees = rad2deg
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.deg2rad(Tensor([180.0])).round(4).numpy()
+        array([3.1416], dtype=float32)
+    """
+    return to_float(x).mul(math.pi / 180.0)
+
+
+@operation(test="test_functions.py::test_degrees_and_radians", aliases=("degrees",))
+@rounds_once
+def rad2deg(x: Tensor, /) -> Tensor:
+    """Radians as degrees. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.rad2deg(Tensor([1.0])).round(4).numpy()
+        array([57.2958], dtype=float32)
+    """
+    return to_float(x).mul(180.0 / math.pi)
 
 
 def _odd(x: T, positive: Callable[[T], T]) -> T:

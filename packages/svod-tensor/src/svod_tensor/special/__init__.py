@@ -13,10 +13,11 @@ Example:
 
 from __future__ import annotations
 
-from svod_tensor.functions.activation import log_softmax, softmax
+from svod_tensor.functions.statistics import logsumexp
+from svod_tensor.ops.activation import log_softmax, softmax
 from svod_tensor.ops.exponential import cbrt, erf, exp2, expm1, log1p
 from svod_tensor.ops.exponential import sigmoid as expit
-from svod_tensor.functions.special import (
+from svod_tensor.ops.special import (
     beta,
     erfc,
     erfcx,
@@ -36,9 +37,8 @@ from svod_tensor.functions.special import (
     xlogy,
     zeta,
 )
-from svod_tensor.functions.special import digamma as psi
-from svod_tensor.functions.special import lgamma as gammaln
-from svod_tensor.functions.statistics import logsumexp
+from svod_tensor.ops.special import digamma as psi
+from svod_tensor.ops.special import lgamma as gammaln
 from svod_tensor.special.entropies import entr, kl_div, log_expit, rel_entr, xlog1py
 
 __all__ = [
