@@ -16,17 +16,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import seed as hypothesis_seed
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, seed as hypothesis_seed, settings, strategies as st
 from numpy.typing import NDArray
 
 from svod_device import Buffer, get_allocator
 from svod_dtype import DType, bool_, int8, int32, int64, uint8, uint16
 from svod_ir import Op, UOp
 from svod_ir.testing import graphs, nodes, random_array, random_inputs
-from svod_runtime import ExecutionPlan, MemoryReport
-from svod_runtime import _grouping as grouping
+from svod_runtime import ExecutionPlan, MemoryReport, _grouping as grouping
 from svod_schedule.optimize import constants
 from svod_tensor import PrepareConfig, Tensor, Variable
 from svod_tensor.engine import memory_nodes

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from svod_dtype import SvodError
-from svod_ir import Op, UOp
-from svod_ir import loops as ir_loops
+from svod_ir import Op, UOp, loops as ir_loops
 from svod_ir.evaluate import evaluate
 from svod_ir.loops import COUNTER_PREFIX
 from svod_ir.testing import count_examples

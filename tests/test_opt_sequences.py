@@ -14,8 +14,7 @@ from math import prod
 from typing import TypeAlias
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from svod_device import Device, PluginLoadError, get_device
 from svod_dtype import float16, float64, int32, uint8

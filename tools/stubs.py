@@ -74,6 +74,8 @@ def _describe(one: Operation) -> tuple[str, set[str]]:
     """The declarations of an operation's methods, and the names in their annotations."""
     _, *others = inspect.signature(one.function).parameters.values()
     returns = _to_self(str(inspect.signature(one.function).return_annotation))
+    if one.is_variadic:
+        others[0] = others[0].replace(kind=inspect.Parameter.VAR_POSITIONAL, default=inspect.Parameter.empty)
     parts = [_declare(p, _to_self(str(p.annotation))) for p in others]
     kinds = [p.kind for p in others]
     if inspect.Parameter.POSITIONAL_ONLY in kinds:

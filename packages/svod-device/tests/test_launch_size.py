@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from svod_device import LaunchSizeError, evaluate_expression, evaluate_launch_sizes, format_expression, is_constant
 from svod_ir import Op, UOp, parse_graph

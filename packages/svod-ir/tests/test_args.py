@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from svod_ir.args import Opt, OptOp, format_opts, parse_opts
 from svod_ir.errors import ParseError

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from svod_dtype import ALL_DTYPES, DType, bool_, complex64, float32, index, int8, int32, uint8, void
 from svod_ir._arithmetic import apply_elementwise, quiet

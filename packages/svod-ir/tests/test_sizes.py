@@ -6,8 +6,7 @@ import operator
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from svod_dtype import index
 from svod_ir._size_text import format_shape, format_size

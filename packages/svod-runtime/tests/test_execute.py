@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from svod_device import Buffer, Dims, HostAllocator, Program, Variable
 from svod_device.testing import AsynchronousAllocator
@@ -30,9 +29,9 @@ from svod_runtime import (
     ProfileError,
     UnsupportedError,
     VariableBoundsError,
+    _custom_function as custom_function,
     register_custom_function,
 )
-from svod_runtime import _custom_function as custom_function
 from svod_runtime._arrange import MAX_BATCH_WORK
 from svod_runtime._execute import _wait_for_all
 from svod_runtime._kernel_state import KernelState

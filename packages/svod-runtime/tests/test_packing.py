@@ -3,8 +3,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from svod_ir.testing import count_examples
 from svod_runtime.memory.packing import Block, _make_orders, _place_in_order, get_most_live, pack

@@ -6,8 +6,7 @@ from dataclasses import replace
 from math import prod
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from svod_dtype import index
 from svod_ir import AxisType, Op, Opt, OptOp, Target, UOp, make_permute, make_reduce_axis, make_reshape

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from svod_dtype import DType, bool_, float32, index, int32, int64, uint8
 from svod_ir import AxisType, Op, Target, UOp, graph_rewrite

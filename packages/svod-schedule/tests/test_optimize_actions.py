@@ -7,8 +7,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from svod_dtype import float32
 from svod_ir import AxisType, Opt, OptOp, Target, TensorCore, UOp, format_opts, parse_opts

@@ -9,8 +9,7 @@ from math import prod
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from svod_ir import AxisType, KernelInfo, Op, Opt, OptOp, Target, UOp, format_opts, make_expand, make_permute
 from svod_ir.testing import assert_same, count_examples

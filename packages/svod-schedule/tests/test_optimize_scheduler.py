@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from svod_dtype import index, int32
 from svod_ir import AxisType, IROptions, KernelInfo, Op, Opt, OptOp, Target, UOp, make_scan_axis

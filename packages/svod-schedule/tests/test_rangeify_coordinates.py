@@ -6,8 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from svod_dtype import index, int32
 from svod_ir import AxisType, Op, UOp, format_expression, make_expand, make_flip, make_pad, make_permute, make_shrink

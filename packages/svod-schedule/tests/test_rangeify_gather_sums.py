@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from svod_dtype import bool_, float64, int16, int32
 from svod_ir import Op, UOp, make_expand, make_iota, make_reshape, make_scatter_add, make_shrink, verify

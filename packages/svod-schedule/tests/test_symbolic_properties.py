@@ -6,8 +6,7 @@ import itertools
 import math
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from svod_dtype import DType, bool_, cast_value, float16, float32, index, int8, int32, uint8, uint64
 from svod_ir import AxisType, Op, UOp, evaluate_scalar, graph_rewrite

@@ -8,8 +8,7 @@ from svod_dtype import float32
 from svod_ir import Op, UOp
 from svod_schedule import OptimizerConfig
 from svod_tensor import PrepareConfig, Tensor
-from svod_tensor.engine import caches as engine_caches
-from svod_tensor.engine import compute
+from svod_tensor.engine import caches as engine_caches, compute
 from svod_tensor.engine.build import build_sink
 from svod_tensor.engine.caches import BINARIES, KERNELS, SCHEDULES, TEMPLATES, make_binary_key
 from svod_tensor.engine.job import Inputs, Job

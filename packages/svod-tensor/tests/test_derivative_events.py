@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from svod_ir.testing import count_examples
 from svod_tensor import Tensor, checkpoint, custom_gradient, grad, jvp, vjp

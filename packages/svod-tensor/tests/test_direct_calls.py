@@ -10,8 +10,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from svod_device import CachingAllocator, get_allocator
 from svod_dtype import float32

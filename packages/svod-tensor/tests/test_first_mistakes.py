@@ -48,7 +48,7 @@ class _Foreign:
         (lambda: Tensor([1.0], dtype=_Foreign()), UnknownDTypeError, "torch.float32 is not a dtype", 'write "float32"'),
         (lambda: X.astype("i8"), UnknownDTypeError, "astype: 'i8' may be int8 or int64", 'write "int8" or "int64"'),
         (lambda: Tensor.zeros(2, "float32"), OperandError, "zeros takes integer sizes, not 'float32'", "write dtype='float32'"),
-        (lambda: X == None, DataError, "eq: cannot make a tensor from NoneType", "`x is None`"),  # noqa: E711
+        (lambda: X == None, DataError, "equal: cannot make a tensor from NoneType", "`x is None`"),  # noqa: E711
         (lambda: jit(lambda x, n: x.reshape(n, -1))(X, np.int64(3)), CaptureError, "reshape: cannot capture <lambda>",
          "pass int(n) where it is a size or a position"),
     ],

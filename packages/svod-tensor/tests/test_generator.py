@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from svod_ir import OperandError
 from svod_ir.testing import count_examples, run_in_child, run_in_threads, take_share
@@ -22,6 +21,7 @@ from svod_tensor import (
     PrepareConfig,
     Tensor,
     Variable,
+    _generator as generator_module,
     caches,
     clear_caches,
     default_generator,
@@ -29,7 +29,6 @@ from svod_tensor import (
     jit,
     manual_seed,
 )
-from svod_tensor import _generator as generator_module
 from svod_tensor.errors import CaptureError
 
 DRAWS: dict[str, Callable[[Generator], Tensor]] = {

@@ -270,7 +270,7 @@ def test_what_cannot_be_joined_is_an_error(name):
     x, join = Tensor.zeros(2, 2), getattr(Tensor, name)
     with pytest.raises(ShapeError, match="no tensors"):
         join([])
-    for other in ("a", np.zeros((2, 2)), 1.5, [x, 1.5]):
+    for other in ("a", 1.5, [x, 1.5]):
         with pytest.raises(OperandError, match="tensors, one by one or as a sequence"):
             join(x, other)
     with pytest.raises(ShapeError, match="differs from"):

@@ -18,8 +18,7 @@ from svod_ir import OptionError
 from svod_ir.origins import clear_origins, has_origins
 from svod_ir.uop import count_interned
 from svod_runtime import KernelProfile
-from svod_tensor import PrepareConfig, Tensor, fori_loop, jit, scope, track_origins
-from svod_tensor import _origins as origins
+from svod_tensor import PrepareConfig, Tensor, _origins as origins, fori_loop, jit, scope, track_origins
 from svod_tensor.engine.caches import SCHEDULES
 from svod_tensor.options import read_origins
 

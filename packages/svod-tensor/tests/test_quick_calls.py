@@ -9,8 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from svod_ir.testing import count_examples, run_in_threads
 from svod_tensor import Tensor, depend_on, grad, jit

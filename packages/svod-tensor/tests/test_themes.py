@@ -10,9 +10,10 @@ from pathlib import Path
 
 from svod_tensor import Tensor
 from svod_tensor.ops.base import TensorBase
+from svod_tensor.ops.methods import Methods
 from svod_tensor.ops.theme import Theme
 
-THEMES = Tensor.__bases__
+THEMES = tuple(base for base in Tensor.__bases__ if base is not Methods)
 FOLDER = Path(inspect.getfile(Theme)).parent
 
 
@@ -32,7 +33,7 @@ def test_the_themes_are_composed_in_alphabetical_order_which_means_nothing():
 
 def test_no_name_is_defined_twice():
     places: dict[str, list[str]] = defaultdict(list)
-    for place in (Tensor, *THEMES):
+    for place in (Tensor, Methods, *THEMES):
         for name in vars(place):
             places[name].append(place.__name__)
     of_every_class = vars(type("Empty", (), {"__slots__": (), "__doc__": "", "__module__": ""}))
@@ -48,7 +49,7 @@ def find_declared() -> list[str]:
 
 def test_what_themes_call_of_each_other_is_defined_by_one_of_them_or_by_the_whole():
     for name in find_declared():
-        assert any(name in vars(place) for place in (Tensor, *THEMES)), f"nothing defines {name}"
+        assert any(name in vars(place) for place in (Tensor, Methods, *THEMES)), f"nothing defines {name}"
 
 
 def test_no_theme_imports_the_class_of_another():
@@ -69,5 +70,5 @@ def test_the_base_declares_nothing_that_no_theme_calls_of_another():
             elif isinstance(node, ast.Subscript):
                 called["__getitem__"].add(path.stem)
     for name in find_declared():
-        (owner,) = (place.__name__.lower() for place in (Tensor, *THEMES) if name in vars(place))
+        (owner,) = (place.__name__.lower() for place in (Tensor, Methods, *THEMES) if name in vars(place))
         assert called[name] - {owner}, f"no other theme calls {name}"

@@ -34,8 +34,7 @@ from svod_device.errors import (
     UnknownBackendError,
     UnknownDeviceError,
 )
-from svod_device.interface import GROUP as INTERFACE
-from svod_device.interface import INTERFACE_VERSION, parse_interface
+from svod_device.interface import GROUP as INTERFACE, INTERFACE_VERSION, parse_interface
 from svod_device.options import DeviceOptions
 from svod_dtype import DeviceNameError, parse_device_name
 from svod_ir.forks import make_lock

@@ -7,8 +7,7 @@ from typing import Any
 
 from svod_nn._module import Module
 from svod_nn.errors import LayerArgumentError
-from svod_tensor import Tensor
-from svod_tensor import value_and_grad as take_value_and_grad
+from svod_tensor import Tensor, value_and_grad as take_value_and_grad
 
 __all__ = ["value_and_grad"]
 

@@ -56,91 +56,15 @@ if TYPE_CHECKING:
     from svod_tensor.engine.caches import caches, clear_caches
     from svod_tensor.functions.base import copy
     from svod_tensor.functions.creation import empty_like, full_like, ones_like, zeros_like
-    from svod_tensor.functions.cumulative import (
-        cumargmax,
-        cumargmin,
-        cummax,
-        cummin,
-        cumprod,
-        cumsum,
-        cumulative_prod,
-        cumulative_sum,
-        diff,
-    )
-    from svod_tensor.functions.curves import central_differences, interp, polyval, trapezoid
-    from svod_tensor.functions.cutting import diag, diagonal, pad, roll, tril, triu
-    from svod_tensor.functions.data_types import (
-        broadcast_arrays,
-        broadcast_shapes,
-        can_cast,
-        finfo,
-        iinfo,
-        isdtype,
-        result_type,
-    )
-    from svod_tensor.functions.indexing import (
-        embedding,
-        gather,
-        masked_fill,
-        masked_select,
-        one_hot,
-        take,
-        take_along_axis,
-    )
+    from svod_tensor.functions.data_types import broadcast_shapes, can_cast, finfo, iinfo, isdtype, result_type
     from svod_tensor.functions.information import __array_namespace_info__
-    from svod_tensor.functions.joining import repeat, repeat_interleave, split, tile, unstack
-    from svod_tensor.functions.joining_several import concat, meshgrid, stack
+    from svod_tensor.functions.joining_several import meshgrid
     from svod_tensor.functions.making import arange, asarray, empty, eye, from_dlpack, full, linspace, ones, zeros
     from svod_tensor.functions.missing import nan_to_num, nanargmax, nanargmin, nancumprod, nancumsum, nanstd, nanvar
-    from svod_tensor.functions.movement import (
-        broadcast_to,
-        expand_dims,
-        flatten,
-        flip,
-        matrix_transpose,
-        moveaxis,
-        permute_dims,
-        ravel,
-        reshape,
-        squeeze,
-        transpose,
-    )
     from svod_tensor.functions.pooling import avg_pool2d, max_pool2d
-    from svod_tensor.functions.products import dot, kron, matmul, outer, tensordot, trace, vecdot
-    from svod_tensor.functions.quantiles import median, nanmedian, nanpercentile, nanquantile, percentile, quantile
-    from svod_tensor.functions.reduction import (
-        all,
-        amax,
-        amin,
-        any,
-        argmax,
-        argmin,
-        count_nonzero,
-        max,
-        min,
-        nanmax,
-        nanmin,
-        nanprod,
-        nansum,
-        prod,
-        sum,
-    )
-    from svod_tensor.functions.resizing import interpolate
     from svod_tensor.functions.samples import convolve, corrcoef, correlate, cov, digitize, histogram
-    from svod_tensor.functions.sampling import affine_grid, grid_sample
-    from svod_tensor.functions.selecting import (
-        argwhere,
-        nonzero,
-        unique_all,
-        unique_counts,
-        unique_inverse,
-        unique_values,
-    )
     from svod_tensor.functions.sets import intersect1d, setdiff1d, setxor1d, union1d
-    from svod_tensor.functions.sorting import argsort, isin, searchsorted, sort, topk
     from svod_tensor.functions.statistics import logsumexp, mean, nanmean, std, var
-    from svod_tensor.functions.update import bincount, index_add, scatter, scatter_add, scatter_reduce
-    from svod_tensor.functions.windows import conv2d, conv_transpose2d, fold, unfold
     from svod_tensor.gradients.functions import grad, jvp, value_and_grad, vjp
     from svod_tensor.gradients.given import custom_gradient
     from svod_tensor.gradients.matrices import hessian, jacobian
@@ -228,6 +152,19 @@ if TYPE_CHECKING:
     )
     from svod_tensor.ops.complexes import angle, as_complex, as_real, conj, conj as conjugate, imag, real
     from svod_tensor.ops.conversion import astype
+    from svod_tensor.ops.cumulative import (
+        cumargmax,
+        cumargmin,
+        cummax,
+        cummin,
+        cumprod,
+        cumsum,
+        cumulative_prod,
+        cumulative_sum,
+        diff,
+    )
+    from svod_tensor.ops.curves import central_differences, interp, polyval, trapezoid
+    from svod_tensor.ops.cutting import diag, diagonal, pad, roll, tril, triu
     from svod_tensor.ops.divisors import gcd, lcm
     from svod_tensor.ops.exponential import (
         cbrt,
@@ -245,8 +182,48 @@ if TYPE_CHECKING:
         sigmoid,
         sqrt,
     )
+    from svod_tensor.ops.indexing import embedding, gather, masked_fill, masked_select, one_hot, take, take_along_axis
+    from svod_tensor.ops.joining import concat, repeat, repeat as repeat_interleave, split, stack, tile, unstack
     from svod_tensor.ops.logic import heaviside, logical_and, logical_not, logical_or, logical_xor, where
+    from svod_tensor.ops.movement import (
+        broadcast_arrays,
+        broadcast_to,
+        expand_dims,
+        flatten,
+        flatten as ravel,
+        flip,
+        matrix_transpose,
+        moveaxis,
+        permute_dims,
+        reshape,
+        squeeze,
+        swapaxes,
+        transpose,
+    )
+    from svod_tensor.ops.products import einsum, kron, matmul as dot, matmul, outer, tensordot, trace, vecdot
+    from svod_tensor.ops.quantiles import median, nanmedian, nanpercentile, nanquantile, percentile, quantile
+    from svod_tensor.ops.reduction import (
+        all,
+        any,
+        argmax,
+        argmin,
+        count_nonzero,
+        max as amax,
+        max,
+        min as amin,
+        min,
+        nanmax,
+        nanmin,
+        nanprod,
+        nansum,
+        prod,
+        sum,
+    )
     from svod_tensor.ops.representation import bitwise_count, frexp, ldexp
+    from svod_tensor.ops.resizing import interpolate
+    from svod_tensor.ops.sampling import affine_grid, grid_sample
+    from svod_tensor.ops.selecting import argwhere, nonzero, unique_all, unique_counts, unique_inverse, unique_values
+    from svod_tensor.ops.sorting import argsort, isin, searchsorted, sort, topk
     from svod_tensor.ops.special import (
         beta,
         digamma,
@@ -295,6 +272,8 @@ if TYPE_CHECKING:
         tan,
         tanh,
     )
+    from svod_tensor.ops.update import bincount, index_add, scatter, scatter_add, scatter_reduce
+    from svod_tensor.ops.windows import conv2d, conv_transpose2d, fold, unfold
     from svod_tensor.python_functions.call import custom_function
     from svod_tensor.python_functions.register import register_custom_function
 
@@ -311,8 +290,8 @@ __all__ = [
     "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov",
     "cumargmax", "cumargmin", "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum",
     "custom_function", "custom_gradient", "default_dtype", "default_generator", "defer_values", "deg2rad",
-    "degrees", "depend_on", "diag", "diagonal", "diff", "digamma", "digitize", "divide", "dot", "e", "elu",
-    "embedding", "empty", "empty_like", "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2",
+    "degrees", "depend_on", "diag", "diagonal", "diff", "digamma", "digitize", "divide", "dot", "e", "einsum",
+    "elu", "embedding", "empty", "empty_like", "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2",
     "expand_dims", "expm1", "eye", "fft", "finfo", "flatten", "flip", "float8_e4m3", "float8_e5m2", "float16",
     "float32", "float64", "floor", "floor_divide", "fmax", "fmin", "fmod", "fold", "fori_loop", "frexp",
     "from_dlpack", "full", "full_like", "gamma", "gather", "gcd", "gelu", "get_default_dtype", "glu", "grad",
@@ -335,11 +314,11 @@ __all__ = [
     "roll", "round", "rsqrt", "save_safetensors", "scan", "scatter", "scatter_add", "scatter_reduce", "scope",
     "searchsorted", "selu", "set_default_dtype", "setdiff1d", "setxor1d", "sigmoid", "sign", "signbit",
     "silu", "sin", "sinc", "sinh", "softmax", "softplus", "softsign", "sort", "special", "split", "sqrt",
-    "square", "squeeze", "stack", "std", "subtract", "sum", "swish", "switch", "take", "take_along_axis",
-    "tan", "tanh", "tensordot", "tile", "topk", "trace", "track_origins", "transpose", "trapezoid", "tril",
-    "triu", "true_divide", "trunc", "uint8", "uint16", "uint32", "uint64", "unfold", "union1d", "unique_all",
-    "unique_counts", "unique_inverse", "unique_values", "unstack", "value_and_grad", "var", "vecdot", "vjp",
-    "where", "while_loop", "xlogy", "zeros", "zeros_like", "zeta",
+    "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "swish", "switch", "take",
+    "take_along_axis", "tan", "tanh", "tensordot", "tile", "topk", "trace", "track_origins", "transpose",
+    "trapezoid", "tril", "triu", "true_divide", "trunc", "uint8", "uint16", "uint32", "uint64", "unfold",
+    "union1d", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack", "value_and_grad",
+    "var", "vecdot", "vjp", "where", "while_loop", "xlogy", "zeros", "zeros_like", "zeta",
 ]  # fmt: skip
 
 # Constants of the standard, and its name of the dtype.

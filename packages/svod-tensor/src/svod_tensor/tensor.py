@@ -13,36 +13,20 @@ from svod_tensor.engine import memory_nodes
 from svod_tensor.ops.assignment import Assignment
 from svod_tensor.ops.composed import take_rules
 from svod_tensor.ops.creation import Creation
-from svod_tensor.ops.cumulative import Cumulative
-from svod_tensor.ops.curves import Curves
-from svod_tensor.ops.cutting import Cutting
 from svod_tensor.ops.differentiation import Differentiation
 from svod_tensor.ops.distributions import Distributions
-from svod_tensor.ops.indexing import Indexing
-from svod_tensor.ops.joining import Joining
 from svod_tensor.ops.methods import Methods
 from svod_tensor.ops.missing import Missing
-from svod_tensor.ops.movement import Movement
-from svod_tensor.ops.neural import Neural
 from svod_tensor.ops.operators import Operators
 from svod_tensor.ops.placing import Placing
 from svod_tensor.ops.pooling import Pooling
-from svod_tensor.ops.products import Products
 from svod_tensor.ops.protocols import Protocols
-from svod_tensor.ops.quantiles import Quantiles
 from svod_tensor.ops.random import Random
 from svod_tensor.ops.reading import Reading
-from svod_tensor.ops.reduction import Reduction
-from svod_tensor.ops.resizing import Resizing
 from svod_tensor.ops.samples import Samples
-from svod_tensor.ops.sampling import Sampling
-from svod_tensor.ops.selecting import Selecting
 from svod_tensor.ops.showing import Showing
-from svod_tensor.ops.sorting import Sorting
 from svod_tensor.ops.sources import Sources
 from svod_tensor.ops.statistics import Statistics
-from svod_tensor.ops.update import Update
-from svod_tensor.ops.windows import Windows
 
 if TYPE_CHECKING:
     from typing import SupportsIndex
@@ -58,10 +42,8 @@ _OUT_OF_BAND: Final = 5
 
 @take_rules
 class Tensor(
-    Assignment, Creation, Cumulative, Curves,
-    Cutting, Differentiation, Distributions, Indexing, Joining, Methods, Missing, Movement, Neural,
-    Operators, Placing, Pooling, Products, Protocols, Quantiles, Random, Reading, Reduction, Resizing, Samples, Sampling,
-    Selecting, Showing, Sorting, Sources, Statistics, Update, Windows,
+    Assignment, Creation, Differentiation, Distributions, Methods, Missing, Operators, Placing, Pooling,
+    Protocols, Random, Reading, Samples, Showing, Sources, Statistics,
 ):  # fmt: skip
     """An n-dimensional array whose values are computed when they are asked for.
 

@@ -16,8 +16,7 @@ from svod_dtype import DType, bfloat16, float16, float32, int8, int16, int32, ui
 from svod_ir import TensorCore
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from collections.abc import Set as AbstractSet
+    from collections.abc import Sequence, Set as AbstractSet
 
     from svod_codegen.llvm.function import FunctionWriter
     from svod_ir import Target, UOp

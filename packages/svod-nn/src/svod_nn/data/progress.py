@@ -107,8 +107,14 @@ class _RichBar:
 
     def __init__(self, file: TextIO, total: int | None, text: str) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-        from rich.progress import Progress as RichProgress
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress as RichProgress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
 
         values = TextColumn("{task.fields[values]}")
         self._bar = RichProgress(

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
-from svod_dtype import DType, float64, promote_types, promote_with_scalar, to_dtype
-from svod_dtype import result_type as promote_all
+from svod_dtype import DType, float64, promote_types, promote_with_scalar, result_type as promote_all, to_dtype
 from svod_ir import OperandError
 from svod_tensor import _shapes
 from svod_tensor._shapes import Shape
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = [
     "FloatInfo",
     "IntegerInfo",
-    "broadcast_arrays",
     "broadcast_shapes",
     "can_cast",
     "finfo",
@@ -182,21 +180,6 @@ def result_type(*arrays_and_dtypes: Tensor | DTypeLike | complex) -> DType:
     numbers = [one for one in arrays_and_dtypes if is_scalar(one)]
     dtypes = [_dtype_of(one) for one in arrays_and_dtypes if not is_scalar(one)]
     return reduce(promote_with_scalar, numbers, reduce(promote_types, dtypes)) if dtypes else promote_all(*numbers)
-
-
-def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
-    """All of `arrays` with the shape that they broadcast to: views.
-
-    Raises:
-        BroadcastError: if they do not broadcast.
-
-    Example:
-        >>> import svod_tensor as sv
-        >>> x, y = sv.broadcast_arrays(sv.Tensor([1, 2]), sv.Tensor([[5], [6]]))
-        >>> x.tolist(), y.tolist()
-        ([[1, 2], [1, 2]], [[5, 5], [6, 6]])
-    """
-    return Tensor.broadcast_arrays(*arrays)
 
 
 def broadcast_shapes(*shapes: Iterable[int]) -> Shape:

@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "dim": ("axis", "axes"), "dims": ("axis", "axes"), "axes": ("axis",), "axis": ("axes",), "keepdim": ("keepdims",),
-    "dim0": ("axis0",), "dim1": ("axis1",), "start_dim": ("start_axis",), "end_dim": ("end_axis",),
+    "dim0": ("axes", "axis1"), "dim1": ("axis2", "axis1"), "start_dim": ("start_axis",), "end_dim": ("end_axis",),
     "unbiased": ("correction",), "ddof": ("correction",), "kernel_size": ("kernel",), "size": ("shape",),
     "index": ("indices",), "src": ("values", "value"), "value": ("values", "fill_value", "constant_values"),
     "values": ("value",), "fill_value": ("value",), "diagonal": ("k",), "offset": ("k",), "steps": ("num",),

@@ -14,6 +14,7 @@ from svod_tensor.cells.views import is_shard, is_writable
 from svod_tensor.errors import AssignmentDtypeError, RepeatedWriteError, ShardError
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.index_items import expand_index, find_single_mask, is_array_index
+from svod_tensor.ops.indexing import view_items
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.theme import Theme
 from svod_tensor.ops.update import check_value
@@ -84,7 +85,7 @@ class Assignment(Theme):
         if self._has_arrays(index):
             self._write(self.with_items(index, new))
         else:
-            self._view(index)._write(new)
+            view_items(self, index)._write(new)
 
     def _write(self, value: TensorBase) -> None:
         if is_shard(self.content.path):

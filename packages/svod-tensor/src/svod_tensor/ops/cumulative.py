@@ -2,200 +2,235 @@
 
 from __future__ import annotations
 
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from svod_dtype import int64, to_dtype
 from svod_ir import Op, OperandError, ShapeError, make_scan_axis
 from svod_tensor._shapes import concrete_shape, normalize_axis
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.complex_functions import multiply_running
-from svod_tensor.ops.naming import operations
+from svod_tensor.ops.operands import slice_axis
+from svod_tensor.ops.operation import operation
 from svod_tensor.ops.reduction import sum_dtype
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.theme import Theme
 
-__all__ = ["Cumulative"]
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "cumargmax",
+    "cumargmin",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
+]
 
 T = TypeVar("T", bound=Theme)
 
 
-@operations
-class Cumulative(Theme):
-    """Running reductions and differences."""
+@operation(test="test_reduction.py::test_running_reductions_agree_with_numpy")
+def cumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
+    """The sums of the first 1, 2, ... elements along an axis, in the shape of `x`.
 
-    __slots__ = ()
+    Args:
+        axis: along which; None flattens first.
+        dtype: of the result and the additions; by default as for `sum`.
 
-    def cumsum(self, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Self:
-        """The sums of the first 1, 2, ... elements along an axis, in the shape of this tensor.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cumsum(Tensor([[1, 2], [3, 4]]), 0).tolist()
+        [[1, 2], [4, 6]]
+    """
+    return _scan(x, "cumsum", Op.ADD, axis, dtype)
 
-        Args:
-            axis: along which; None flattens first.
-            dtype: of the result and the additions; by default as for `sum`.
 
-        Example:
-            >>> Tensor([[1, 2], [3, 4]]).cumsum(0).tolist()
-            [[1, 2], [4, 6]]
-        """
-        return self._scan("cumsum", Op.ADD, axis, dtype)
+@operation(test="test_reduction.py::test_running_reductions_agree_with_numpy")
+def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
+    """The products of the first 1, 2, ... elements along an axis, in the shape of `x`.
 
-    def cumprod(self, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Self:
-        """The products of the first 1, 2, ... elements along an axis, in the shape of this tensor.
+    Args:
+        axis: along which; None flattens first.
+        dtype: of the result and the products; by default as for `prod`.
 
-        Args:
-            axis: along which; None flattens first.
-            dtype: of the result and the products; by default as for `prod`.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cumprod(Tensor([[1, 2], [3, 4]])).tolist()
+        [1, 2, 6, 24]
+    """
+    return _scan(x, "cumprod", Op.MUL, axis, dtype)
 
-        Example:
-            >>> Tensor([[1, 2], [3, 4]]).cumprod().tolist()
-            [1, 2, 6, 24]
-        """
-        return self._scan("cumprod", Op.MUL, axis, dtype)
 
-    def cummax(self, axis: int) -> Self:
-        """The largest of the first 1, 2, ... elements along `axis`, in the shape and dtype of this tensor; a NaN stays the
-        largest.
+@operation(test="test_operations.py::test_the_running_maximum_agrees_with_numpy")
+def cummax(x: Tensor, /, axis: int) -> Tensor:
+    """The largest of the first 1, 2, ... elements along `axis`, in the shape and dtype of `x`; a NaN stays the
+    largest.
 
-        Example:
-            >>> Tensor([1, 3, 2]).cummax(0).tolist()
-            [1, 3, 3]
-        """
-        return self._scan("cummax", Op.MAX, axis, self.dtype)
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cummax(Tensor([1, 3, 2]), 0).tolist()
+        [1, 3, 3]
+    """
+    return _scan(x, "cummax", Op.MAX, axis, x.dtype)
 
-    def cummin(self, axis: int) -> Self:
-        """The smallest of the first 1, 2, ... elements along `axis`, in the shape and dtype of this tensor; a NaN stays
-        the smallest.
 
-        Example:
-            >>> Tensor([3, 1, 2]).cummin(0).tolist()
-            [3, 1, 1]
-        """
-        return self._scan("cummin", Op.MIN, axis, self.dtype)
+@operation(test="test_reduction.py::test_running_reductions_agree_with_numpy")
+def cummin(x: Tensor, /, axis: int) -> Tensor:
+    """The smallest of the first 1, 2, ... elements along `axis`, in the shape and dtype of `x`; a NaN stays
+    the smallest.
 
-    def cumargmax(self, axis: int) -> Self:
-        """Where the largest of the first 1, 2, ... elements along `axis` is, in int64: the first of several, or the first NaN.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cummin(Tensor([3, 1, 2]), 0).tolist()
+        [3, 1, 1]
+    """
+    return _scan(x, "cummin", Op.MIN, axis, x.dtype)
 
-        Example:
-            >>> Tensor([1, 3, 2, 3, 4]).cumargmax(0).tolist()
-            [0, 1, 1, 1, 4]
-        """
-        return self._scan_extrema(self.cummax(axis), normalize_axis("cumargmax", axis, self.ndim))
 
-    def cumargmin(self, axis: int) -> Self:
-        """Where the smallest of the first 1, 2, ... elements along `axis` is, in int64: the first of several, or the first NaN.
+@operation(test="test_cumulative.py::test_places_of_running_extrema_are_those_of_argmax_of_each_beginning")
+def cumargmax(x: Tensor, /, axis: int) -> Tensor:
+    """Where the largest of the first 1, 2, ... elements along `axis` is, in int64: the first of several, or the first NaN.
 
-        Example:
-            >>> Tensor([3, 1, 2, 1]).cumargmin(0).tolist()
-            [0, 1, 1, 1]
-        """
-        return self._scan_extrema(self.cummin(axis), normalize_axis("cumargmin", axis, self.ndim))
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cumargmax(Tensor([1, 3, 2, 3, 4]), 0).tolist()
+        [0, 1, 1, 1, 4]
+    """
+    return _scan_extrema(x, x.cummax(axis), normalize_axis("cumargmax", axis, x.ndim))
 
-    def _scan_extrema(self, extrema: Self, axis: int) -> Self:
-        """Where each of the running extrema first stands: it is another than the one before, and the first NaN is one."""
-        n = self.shape[axis]
-        if self.size == 0 or n == 1:
-            return self.zeros_like(dtype=int64)
-        now, before = extrema._slice_axis(axis, 1, n), extrema._slice_axis(axis, 0, n - 1)
-        is_new = now.ne(before).logical_and(before.ne(before).logical_not())
-        column = (1,) * (self.ndim - 1 - axis)
-        places = type(self).arange(1, n, dtype=int64, device=str(self.device)).reshape(-1, *column)
-        first = (1, 0)
-        found = is_new.where(places, 0).pad(*(first if a == axis else (0, 0) for a in range(self.ndim)))
-        return found.cummax(axis)
 
-    def _scan(self, operation: str, op: Op, axis: int | None, dtype: DTypeLike | None) -> Self:
-        if axis is None:
-            return self.flatten()._scan(operation, op, 0, dtype)
-        axis = normalize_axis(operation, axis, self.ndim)
-        result = sum_dtype(self.dtype) if dtype is None else to_dtype(dtype)
-        wide = self.cast(accumulation_dtype(result) if op in (Op.ADD, Op.MUL) else result)
-        if self.size == 0 or self.shape[axis] == 1:
-            return wide.cast(result)
-        if result.is_complex and op is Op.MUL:
-            return multiply_running(wide, axis)
-        return self._make(make_scan_axis(wide.uop, op, axis).cast(result))
+@operation(test="test_cumulative.py::test_places_of_running_extrema_are_those_of_argmax_of_each_beginning")
+def cumargmin(x: Tensor, /, axis: int) -> Tensor:
+    """Where the smallest of the first 1, 2, ... elements along `axis` is, in int64: the first of several, or the first NaN.
 
-    def cumulative_sum(
-        self, axis: int | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False
-    ) -> Self:
-        """`cumsum` as the array API standard has it.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cumargmin(Tensor([3, 1, 2, 1]), 0).tolist()
+        [0, 1, 1, 1]
+    """
+    return _scan_extrema(x, x.cummin(axis), normalize_axis("cumargmin", axis, x.ndim))
 
-        Args:
-            axis: along which; it may be left out where there is one axis.
-            dtype: of the result and the additions; by default as for `sum`.
-            include_initial: whether a 0 stands before the sums, so that the axis is longer by one.
 
-        Raises:
-            ShapeError: if the axis is left out where there are several.
+def _scan_extrema(x: Tensor, extrema: Tensor, axis: int) -> Tensor:
+    """Where each of the running extrema first stands: it is another than the one before, and the first NaN is one."""
+    n = x.shape[axis]
+    if x.size == 0 or n == 1:
+        return x.zeros_like(dtype=int64)
+    now, before = slice_axis(extrema, axis, 1, n), slice_axis(extrema, axis, 0, n - 1)
+    is_new = now.ne(before).logical_and(before.ne(before).logical_not())
+    column = (1,) * (x.ndim - 1 - axis)
+    places = type(x).arange(1, n, dtype=int64, device=str(x.device)).reshape(-1, *column)
+    first = (1, 0)
+    found = is_new.where(places, 0).pad(*(first if a == axis else (0, 0) for a in range(x.ndim)))
+    return found.cummax(axis)
 
-        Example:
-            >>> Tensor([1, 2, 3]).cumulative_sum(include_initial=True).tolist()
-            [0, 1, 3, 6]
-        """
-        return self._with_initial(
-            self.cumsum(self._only_axis("cumulative_sum", axis), dtype=dtype), axis, 0, include_initial
-        )
 
-    def cumulative_prod(
-        self, axis: int | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False
-    ) -> Self:
-        """`cumprod` as the array API standard has it.
+def _scan(x: Tensor, operation: str, op: Op, axis: int | None, dtype: DTypeLike | None) -> Tensor:
+    if axis is None:
+        return _scan(x.flatten(), operation, op, 0, dtype)
+    axis = normalize_axis(operation, axis, x.ndim)
+    result = sum_dtype(x.dtype) if dtype is None else to_dtype(dtype)
+    wide = x.cast(accumulation_dtype(result) if op in (Op.ADD, Op.MUL) else result)
+    if x.size == 0 or x.shape[axis] == 1:
+        return wide.cast(result)
+    if result.is_complex and op is Op.MUL:
+        return multiply_running(wide, axis)
+    return x.from_uop(make_scan_axis(wide.uop, op, axis).cast(result))
 
-        Args:
-            axis: along which; it may be left out where there is one axis.
-            dtype: of the result and the products; by default as for `prod`.
-            include_initial: whether a 1 stands before the products, so that the axis is longer by one.
 
-        Raises:
-            ShapeError: if the axis is left out where there are several.
+@operation(test="test_cumulative.py::test_running_sums_may_begin_with_their_neutral_element", standard=True)
+def cumulative_sum(
+    x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False
+) -> Tensor:
+    """`cumsum` as the array API standard has it.
 
-        Example:
-            >>> Tensor([2, 3, 4]).cumulative_prod(include_initial=True).tolist()
-            [1, 2, 6, 24]
-        """
-        return self._with_initial(
-            self.cumprod(self._only_axis("cumulative_prod", axis), dtype=dtype), axis, 1, include_initial
-        )
+    Args:
+        axis: along which; it may be left out where there is one axis.
+        dtype: of the result and the additions; by default as for `sum`.
+        include_initial: whether a 0 stands before the sums, so that the axis is longer by one.
 
-    def _only_axis(self, operation: str, axis: int | None) -> int:
-        if axis is None and self.ndim != 1:
-            raise ShapeError(operation=operation, shape=self.shape, problem="has not one axis: say which one is meant")
-        return normalize_axis(operation, 0 if axis is None else axis, self.ndim)
+    Raises:
+        ShapeError: if the axis is left out where there are several.
 
-    def _with_initial(self, x: Self, axis: int | None, value: int, is_wanted: bool) -> Self:
-        if not is_wanted:
-            return x
-        place = normalize_axis("cumulative", 0 if axis is None else axis, x.ndim)
-        return x.pad(*((1, 0) if a == place else (0, 0) for a in range(x.ndim)), constant_values=value)
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cumulative_sum(Tensor([1, 2, 3]), include_initial=True).tolist()
+        [0, 1, 3, 6]
+    """
+    return _with_initial(x, x.cumsum(_only_axis(x, "cumulative_sum", axis), dtype=dtype), axis, 0, include_initial)
 
-    @rounds_once
-    def diff(self, n: int = 1, axis: int = -1, *, prepend: Self | None = None, append: Self | None = None) -> Self:
-        """The differences of neighbours along an axis, which is shorter by `n` then; of bools, whether they differ.
 
-        Args:
-            n: how often differences are taken.
-            axis: along which.
-            prepend: joined before the elements, along `axis`.
-            append: joined behind them.
+@operation(test="test_cumulative.py::test_running_sums_may_begin_with_their_neutral_element", standard=True)
+def cumulative_prod(
+    x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False
+) -> Tensor:
+    """`cumprod` as the array API standard has it.
 
-        Raises:
-            OperandError: if `n` is negative.
+    Args:
+        axis: along which; it may be left out where there is one axis.
+        dtype: of the result and the products; by default as for `prod`.
+        include_initial: whether a 1 stands before the products, so that the axis is longer by one.
 
-        Example:
-            >>> Tensor([1, 4, 9, 16]).diff().tolist()
-            [3, 5, 7]
-            >>> Tensor([1, 4, 9, 16]).diff(2).tolist()
-            [2, 2]
-        """
-        axis = normalize_axis("diff", axis, self.ndim)
-        if n < 0:
-            raise OperandError(operation="diff", found=n, expected="a number of times")
-        if n == 0:
-            return self.clone()
-        parts = [part for part in (prepend, self, append) if part is not None]
-        x = type(self).concat(parts, axis) if len(parts) > 1 else self
-        (size,) = concrete_shape("diff", (x.shape[axis],))
-        for _ in range(min(n, size)):
-            (size,) = concrete_shape("diff", (x.shape[axis],))
-            last, first = x._slice_axis(axis, min(1, size), size), x._slice_axis(axis, 0, max(size - 1, 0))
-            x = last.ne(first) if x.dtype.is_bool else last.sub(first)
-        return x.clone() if x is self else x
+    Raises:
+        ShapeError: if the axis is left out where there are several.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cumulative_prod(Tensor([2, 3, 4]), include_initial=True).tolist()
+        [1, 2, 6, 24]
+    """
+    return _with_initial(x, x.cumprod(_only_axis(x, "cumulative_prod", axis), dtype=dtype), axis, 1, include_initial)
+
+
+def _only_axis(x: Tensor, operation: str, axis: int | None) -> int:
+    if axis is None and x.ndim != 1:
+        raise ShapeError(operation=operation, shape=x.shape, problem="has not one axis: say which one is meant")
+    return normalize_axis(operation, 0 if axis is None else axis, x.ndim)
+
+
+def _with_initial(owner: Tensor, x: Tensor, axis: int | None, value: int, is_wanted: bool) -> Tensor:
+    if not is_wanted:
+        return x
+    place = normalize_axis("cumulative", 0 if axis is None else axis, x.ndim)
+    return x.pad(*((1, 0) if a == place else (0, 0) for a in range(x.ndim)), constant_values=value)
+
+
+@operation(test="test_cumulative.py::test_differences_of_neighbours", standard=True)
+@rounds_once
+def diff(
+    x: Tensor, /, n: int = 1, axis: int = -1, *, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
+    """The differences of neighbours along an axis, which is shorter by `n` then; of bools, whether they differ.
+
+    Args:
+        n: the order of the differences.
+        axis: along which.
+        prepend: joined before the elements, along `axis`.
+        append: joined behind them.
+
+    Raises:
+        OperandError: if `n` is negative.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.diff(Tensor([1, 4, 9, 16])).tolist()
+        [3, 5, 7]
+        >>> sv.diff(Tensor([1, 4, 9, 16]), n=2).tolist()
+        [2, 2]
+    """
+    axis = normalize_axis("diff", axis, x.ndim)
+    if n < 0:
+        raise OperandError(operation="diff", found=n, expected="0 or more differences")
+    if n == 0:
+        return x.clone()
+    parts = [part for part in (prepend, x, append) if part is not None]
+    result = type(x).concat(parts, axis) if len(parts) > 1 else x
+    (size,) = concrete_shape("diff", (result.shape[axis],))
+    for length in range(size, max(size - n, 0), -1):
+        last, first = slice_axis(result, axis, 1, length), slice_axis(result, axis, 0, length - 1)
+        result = last.ne(first) if result.dtype.is_bool else last.sub(first)
+    return result.clone() if result is x else result

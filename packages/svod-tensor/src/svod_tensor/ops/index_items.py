@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias, cast
 
-from svod_dtype import index as index_dtype
-from svod_dtype import int64
+from svod_dtype import index as index_dtype, int64
 from svod_ir import Op, OperandError, SInt, UOp, index_dtype_for, make_alu
 from svod_ir.sizes import bounds_of_size, is_known_at_most, normalize_size
 from svod_ir.uop import to_node

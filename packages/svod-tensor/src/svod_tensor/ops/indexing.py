@@ -9,7 +9,7 @@ never touches memory outside, unless the plan checks its operands: then it is an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast
 
 from svod_dtype import DType, int64
 from svod_ir import (
@@ -50,14 +50,27 @@ from svod_tensor.ops.index_items import (
     resolve_position,
     wrap_negative,
 )
-from svod_tensor.ops.naming import operations
+from svod_tensor.ops.operands import as_tensor, make_result
+from svod_tensor.ops.operation import operation
 from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
     from svod_tensor.ops.index_items import Index, IndexItem
+    from svod_tensor.tensor import Tensor
 
-__all__ = ["Indexing", "look_up"]
+__all__ = [
+    "embedding",
+    "gather",
+    "get_items",
+    "look_up",
+    "masked_fill",
+    "masked_select",
+    "one_hot",
+    "take",
+    "take_along_axis",
+    "view_items",
+]
 
 T = TypeVar("T", bound=Theme)
 
@@ -103,351 +116,327 @@ def _take_one_gradient(cotangent: T, _: T, operands: tuple[T, T], __: object, ax
     return places.eq(positions).where(cotangent, 0.0), None
 
 
-@operations
-class Indexing(Theme):
-    """Slices, integer arrays, and gathers along an axis."""
+def get_items(x: Tensor, index: Index) -> Tensor:
+    """`x[index]`: a view for basic indices, except that a single element is a value."""
+    path = _find_path_to_element(index, x.shape)
+    if path is not None:
+        return _element(x, *path)
+    items = _select(x, index)
+    is_element = isinstance(items.content, View) and not items.ndim and not _has_ellipsis(index)
+    return _element(items) if is_element else items
 
-    __slots__ = ()
 
-    def __getitem__(self, index: Index, /) -> Self:
-        """The elements at an index, by numpy's rules: a view of basic indices, else values of their own.
+def _element(x: Tensor, *steps: Step) -> Tensor:
+    """The one element that `steps` lead to, as a value."""
+    content = x.content
+    if captured:
+        note_read(content)
+    return x.from_content(Element(content, steps))
 
-        As many integers as axes give a value too, which later writes do not change; with `...` beside them, a view.
 
-        Args:
-            index: ints, slices, `...`, None, variables, and integer lists, arrays and tensors, of which several
-                broadcast together; or masks, which are computed where they are tensors; one without axes puts an axis of
-                size 1 or 0 in front. A position of a tensor that is out of range reads
-                as 0, or is an error in a plan that checks its operands.
+def view_items(x: Tensor, index: Index) -> Tensor:
+    """`x[index]`, as a view for a single element too."""
+    path = _find_path_to_element(index, x.shape)
+    return _select(x, index) if path is None else x.along(*path)
 
-        Raises:
-            IndexOutOfRangeError: if a known position is out of range.
-            IndexKindError: if something is no index, or there are more indices than axes.
-            DataDependentShapeError: in a function that is captured, if a mask is a tensor.
 
-        Example:
-            >>> x = Tensor([[1, 2, 3], [4, 5, 6]])
-            >>> x[1].tolist(), x[:, ::2].tolist(), x[:, [2, 0]].tolist()
-            ([4, 5, 6], [[1, 3], [4, 6]], [[3, 1], [6, 4]])
-        """
-        path = _find_path_to_element(index, self.shape)
-        if path is not None:
-            return self._element(*path)
-        found = self._select(index)
-        is_element = isinstance(found.content, View) and not found.ndim and not _has_ellipsis(index)
-        return found._element() if is_element else found
+def _select(x: Tensor, index: Index) -> Tensor:
+    mask = find_single_mask(index)
+    if mask is not None:
+        # As numpy's: the tensor itself along a new axis, once or not at all.
+        return x.unsqueeze(0)[read_values(mask, "indexing with a bool tensor").reshape(1)]
+    items = expand_index(index if isinstance(index, tuple) else (index,), x.shape)
+    has_arrays = any(is_array_index(item) for item in items)
+    view, arrays = _apply_basic(x, items, keep_ints=has_arrays)
+    return _apply_arrays(view, arrays) if arrays else view
 
-    def _element(self, *steps: Step) -> Self:
-        """The one element that `steps` lead to, as a value."""
-        content = self.content
-        if captured:
-            note_read(content)
-        return self.from_content(Element(content, steps))
 
-    def _view(self, index: Index) -> Self:
-        """`self[index]`, but of a single element a view too."""
-        path = _find_path_to_element(index, self.shape)
-        return self._select(index) if path is None else self.along(*path)
+@operation(test="test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy", standard=True)
+def take(
+    x: Tensor, /, indices: IndexItem, axis: int | None = None, *, mode: Literal["raise", "wrap", "clip"] = "raise"
+) -> Tensor:
+    """The elements at `indices` along an axis: the axis becomes the axes of `indices`.
 
-    def _select(self, index: Index) -> Self:
-        mask = find_single_mask(index)
-        if mask is not None:
-            # As numpy's: the tensor itself along a new axis, once or not at all.
-            return self.unsqueeze(0)[read_values(mask, "indexing with a bool tensor").reshape(1)]
-        items = expand_index(index if isinstance(index, tuple) else (index,), self.shape)
-        has_arrays = any(is_array_index(item) for item in items)
-        view, arrays = self._apply_basic(items, keep_ints=has_arrays)
-        return view._apply_arrays(arrays) if arrays else view
+    Args:
+        indices: integers, negative ones counted from the end. Known ones (ints, lists, arrays) are checked; a
+            position of a tensor that is out of range reads as 0, or is an error in a plan that checks its operands.
+        axis: along which; None flattens first.
+        mode: `"wrap"` takes indices out of range modulo the size, `"clip"` the nearest one in range.
 
-    def __len__(self) -> int:
-        """The size of the first axis.
+    Raises:
+        IndexOutOfRangeError: if a known position is out of range.
+        IndexKindError: if the positions are no integers.
+        OperandError: if the mode is not known.
 
-        Raises:
-            OperandError: if there are no axes.
-            SymbolicShapeError: if that size is symbolic.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.take(Tensor([[1, 2, 3], [4, 5, 6]]), [2, 0], axis=1).tolist()
+        [[3, 1], [6, 4]]
+    """
+    if axis is None:
+        return x.flatten().take(indices, 0, mode=mode)
+    axis = normalize_axis("take", axis, x.ndim)
+    if mode != "raise":
+        indices = _bring_inside(as_tensor(cast("Operand", indices), x), x.shape[axis], axis, mode)
+    return _take(x, indices, axis, "take")
 
-        Example:
-            >>> len(Tensor([[1, 2, 3], [4, 5, 6]]))
-            2
-        """
-        if not self.ndim:
-            raise OperandError(operation="len", found="a 0-d tensor", expected="a tensor with axes")
-        return concrete_shape("len", self.shape[:1])[0]
 
-    def __iter__(self):
-        """The slices along the first axis: views, or of a tensor of one axis the values of its elements.
+def _take(x: Tensor, indices: IndexItem, axis: int, operation: str) -> Tensor:
+    array, operand = _to_array(x, indices, axis, operation)
+    return make_result(make_gather(x.uop, array.positions, axis), x, *operand)
 
-        Example:
-            >>> [row.tolist() for row in Tensor([[1, 2], [3, 4]])]
-            [[1, 2], [3, 4]]
-        """
-        return (self[i] for i in range(len(self)))
 
-    def take(
-        self, indices: IndexItem, axis: int | None = None, *, mode: Literal["raise", "wrap", "clip"] = "raise"
-    ) -> Self:
-        """The elements at `indices` along an axis: the axis becomes the axes of `indices`.
+@operation(test="test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy", standard=True)
+def take_along_axis(x: Tensor, /, indices: TensorBase, axis: int = -1) -> Tensor:
+    """The elements at `indices` along `axis`, as numpy and the array API standard take them. Other axes broadcast.
 
-        Args:
-            indices: integers, negative ones counted from the end. Known ones (ints, lists, arrays) are checked; a
-                position of a tensor that is out of range reads as 0, or is an error in a plan that checks its operands.
-            axis: along which; None flattens first.
-            mode: what a position out of range is, as numpy has it: an error, as said; with `"wrap"` one that is counted
-                on from the other end; with `"clip"` the nearest end, which is the first for all negative ones.
+    Args:
+        indices: integers, negative ones counted from the end, of any size along `axis`. An index out of range reads
+            as 0, or is an error in a plan that checks its operands.
+        axis: along which.
 
-        Raises:
-            IndexOutOfRangeError: if a known position is out of range.
-            IndexKindError: if the positions are no integers.
-            OperandError: if the mode is not known.
+    Raises:
+        OperandError: if the indices are no integers.
+        ShapeError: if `indices` has another number of axes.
+        BroadcastError: if the sizes of another axis differ and neither is 1.
 
-        Example:
-            >>> Tensor([[1, 2, 3], [4, 5, 6]]).take([2, 0], axis=1).tolist()
-            [[3, 1], [6, 4]]
-            >>> Tensor([1, 2, 3]).take([3, -4], mode="wrap").tolist()
-            [1, 3]
-        """
-        if axis is None:
-            return self.flatten().take(indices, 0, mode=mode)
-        axis = normalize_axis("take", axis, self.ndim)
-        if mode != "raise":
-            indices = _bring_inside(self._wrap(cast("Operand", indices)), self.shape[axis], axis, mode)
-        return self._take(indices, axis, "take")
+    Example:
+        >>> import svod_tensor as sv
+        >>> x = Tensor([[3, 1, 2], [6, 5, 4]])
+        >>> sv.take_along_axis(x, x.argsort(1), axis=1).tolist()
+        [[1, 2, 3], [4, 5, 6]]
+    """
+    axis = normalize_axis("take_along_axis", axis, x.ndim)
+    _check_lookup("take_along_axis", x, indices, axis)
+    beside = [(*t.shape[:axis], 1, *t.shape[axis + 1 :]) for t in (x, indices)]
+    if beside[0] != beside[1]:
+        common = broadcast_shapes(*beside)
+        source, indices = (
+            as_tensor(t, x).broadcast_to((*common[:axis], t.shape[axis], *common[axis + 1 :])) for t in (x, indices)
+        )
+        return _look_up_along(source, "take_along_axis", indices, axis)
+    return _look_up_along(x, "take_along_axis", indices, axis)
 
-    def _take(self, indices: IndexItem, axis: int, operation: str) -> Self:
-        array, operand = self._to_array(indices, axis, operation)
-        return self._make(make_gather(self.uop, array.positions, axis), *operand)
 
-    def take_along_axis(self, indices: TensorBase, axis: int = -1) -> Self:
-        """The elements at `indices` along `axis`, as numpy and the array API standard take them. Other axes broadcast.
+def _look_up_along(x: Tensor, operation: str, indices: TensorBase, axis: int) -> Tensor:
+    size = x.shape[axis]
+    positions = wrap_negative(make_check(indices.uop, operation, axis, size), size)
+    found = make_result(look_up(x.uop, positions, axis), x, indices)
+    if indices.shape == (*x.shape[:axis], 1, *x.shape[axis + 1 :]):
+        return with_rule(_take_one_gradient, found, (x, x.from_uop(positions)), axis)
+    return found
 
-        Args:
-            indices: integers, negative ones counted from the end, of any size along `axis`. An index out of range reads
-                as 0, or is an error in a plan that checks its operands.
-            axis: along which.
 
-        Raises:
-            OperandError: if the indices are no integers.
-            ShapeError: if `indices` has another number of axes.
-            BroadcastError: if the sizes of another axis differ and neither is 1.
+@operation(test="test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy")
+def gather(x: Tensor, /, axis: int, indices: TensorBase) -> Tensor:
+    """The elements at `indices` along `axis`, as PyTorch takes them. Other axes may be shorter than those of `x`.
 
-        Example:
-            >>> x = Tensor([[3, 1, 2], [6, 5, 4]])
-            >>> x.take_along_axis(x.argsort(1), axis=1).tolist()
-            [[1, 2, 3], [4, 5, 6]]
-        """
-        axis = normalize_axis("take_along_axis", axis, self.ndim)
-        _check_lookup("take_along_axis", self, indices, axis)
-        beside = [(*t.shape[:axis], 1, *t.shape[axis + 1 :]) for t in (self, indices)]
-        if beside[0] != beside[1]:
-            common = broadcast_shapes(*beside)
-            source, indices = (
-                self._wrap(t).broadcast_to((*common[:axis], t.shape[axis], *common[axis + 1 :]))
-                for t in (self, indices)
-            )
-            return source._look_up_along("take_along_axis", indices, axis)
-        return self._look_up_along("take_along_axis", indices, axis)
+    Args:
+        axis: along which.
+        indices: as `take_along_axis` takes them, but nothing broadcasts: of a shorter axis, the first slices are read.
 
-    def _look_up_along(self, operation: str, indices: TensorBase, axis: int) -> Self:
-        size = self.shape[axis]
-        positions = wrap_negative(make_check(indices.uop, operation, axis, size), size)
-        found = self._make(look_up(self.uop, positions, axis), indices)
-        if indices.shape == (*self.shape[:axis], 1, *self.shape[axis + 1 :]):
-            return with_rule(_take_one_gradient, found, (self, self.from_uop(positions)), axis)
-        return found
+    Raises:
+        OperandError: if the indices are no integers.
+        ShapeError: if `indices` has another number of axes, or is longer on another one.
 
-    def gather(self, axis: int, indices: TensorBase) -> Self:
-        """The elements at `indices` along `axis`, as PyTorch takes them. Other axes may be shorter than those of this tensor.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.gather(Tensor([[1, 2], [3, 4]]), 1, Tensor([[0, 0], [1, 0]])).tolist()
+        [[1, 1], [4, 3]]
+        >>> sv.gather(Tensor([[1, 2], [3, 4]]), 1, Tensor([[1]])).tolist()
+        [[2]]
+    """
+    axis = normalize_axis("gather", axis, x.ndim)
+    _check_lookup("gather", x, indices, axis)
+    for a, (n, limit) in enumerate(zip(indices.shape, x.shape, strict=True)):
+        if a != axis and isinstance(n, int) and isinstance(limit, int) and n > limit:
+            raise ShapeError(operation="gather", shape=indices.shape, problem=f"is larger than {x.shape} on axis {a}")
+    return _look_up_along(x, "gather", indices, axis)
 
-        Args:
-            axis: along which.
-            indices: as `take_along_axis` takes them, but nothing broadcasts: of a shorter axis, the first slices are read.
 
-        Raises:
-            OperandError: if the indices are no integers.
-            ShapeError: if `indices` has another number of axes, or is longer on another one.
+@operation(test="test_indexing.py::test_one_hot_and_embedding")
+def embedding(x: Tensor, /, weight: Tensor) -> Tensor:
+    """The rows of `weight` at the positions in `x`, in the shape of `x` and a row.
 
-        Example:
-            >>> Tensor([[1, 2], [3, 4]]).gather(1, Tensor([[0, 0], [1, 0]])).tolist()
-            [[1, 1], [4, 3]]
-            >>> Tensor([[1, 2], [3, 4]]).gather(1, Tensor([[1]])).tolist()
-            [[2]]
-        """
-        axis = normalize_axis("gather", axis, self.ndim)
-        _check_lookup("gather", self, indices, axis)
-        for a, (n, limit) in enumerate(zip(indices.shape, self.shape, strict=True)):
-            if a != axis and isinstance(n, int) and isinstance(limit, int) and n > limit:
-                raise ShapeError(
-                    operation="gather", shape=indices.shape, problem=f"is larger than {self.shape} on axis {a}"
-                )
-        return self._look_up_along("gather", indices, axis)
+    A position out of range reads as zeros, or is an error in a plan that checks its operands.
 
-    def embedding(self, weight: Self) -> Self:
-        """The rows of `weight` at the positions in this tensor, in the shape of this tensor and a row.
+    Raises:
+        OperandError: if `x` is not of integers.
+        ShapeError: if `weight` has no axes.
 
-        A position out of range reads as zeros, or is an error in a plan that checks its operands.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.embedding(Tensor([1, 0, 1]), Tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
+        [[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]
+    """
+    if not x.dtype.is_int:
+        raise OperandError(operation="embedding", found=x.dtype, expected="integer positions")
+    if not weight.ndim:
+        raise ShapeError(operation="embedding", shape=weight.shape, problem="has no rows")
+    return _take(weight, x, 0, "embedding")
 
-        Raises:
-            OperandError: if this tensor is not of integers.
-            ShapeError: if `weight` has no axes.
 
-        Example:
-            >>> Tensor([1, 0, 1]).embedding(Tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
-            [[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]
-        """
-        if not self.dtype.is_int:
-            raise OperandError(operation="embedding", found=self.dtype, expected="integer positions")
-        if not weight.ndim:
-            raise ShapeError(operation="embedding", shape=weight.shape, problem="has no rows")
-        return weight._take(self, 0, "embedding")
+@operation(test="test_indexing.py::test_one_hot_and_embedding")
+def one_hot(x: Tensor, /, n_classes: int, *, dtype: DTypeLike | None = None) -> Tensor:
+    """1 at the position that each element names along a new last axis, 0 elsewhere; only 0 where that is out of range.
 
-    def one_hot(self, n_classes: int, *, dtype: DTypeLike | None = None) -> Self:
-        """1 at the position that each element names along a new last axis, 0 elsewhere; only 0 where that is out of range.
+    Args:
+        n_classes: the size of the new axis.
+        dtype: of the result; by default int64.
 
-        Args:
-            n_classes: the size of the new axis.
-            dtype: of the result; by default int64.
+    Raises:
+        OperandError: if `x` is not of integers.
+        ShapeError: if `n_classes` is negative.
 
-        Raises:
-            OperandError: if this tensor is not of integers.
-            ShapeError: if `n_classes` is negative.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.one_hot(Tensor([0, 2]), 3).tolist()
+        [[1, 0, 0], [0, 0, 1]]
+    """
+    if not x.dtype.is_int:
+        raise OperandError(operation="one_hot", found=x.dtype, expected="integer classes")
+    if n_classes < 0:
+        raise ShapeError(operation="one_hot", shape=(n_classes,), problem="has a negative size")
+    classes = x.arange(n_classes, dtype=x.dtype if n_classes <= x.dtype.max else int64)
+    return x.unsqueeze(-1).eq(classes).cast(int64 if dtype is None else dtype)
 
-        Example:
-            >>> Tensor([0, 2]).one_hot(3).tolist()
-            [[1, 0, 0], [0, 0, 1]]
-        """
-        if not self.dtype.is_int:
-            raise OperandError(operation="one_hot", found=self.dtype, expected="integer classes")
-        if n_classes < 0:
-            raise ShapeError(operation="one_hot", shape=(n_classes,), problem="has a negative size")
-        classes = self.arange(n_classes, dtype=self.dtype if n_classes <= self.dtype.max else int64)
-        return self.unsqueeze(-1).eq(classes).cast(int64 if dtype is None else dtype)
 
-    def masked_fill(self, mask: TensorBase, value: bool | int | float | Self) -> Self:
-        """`value` where `mask` holds, the elements of this tensor elsewhere. All shapes broadcast, and the dtypes promote.
+@operation(test="test_operations.py::test_elements_are_filled_where_a_mask_holds")
+def masked_fill(x: Tensor, /, mask: TensorBase, value: bool | int | float | Tensor) -> Tensor:
+    """`value` where `mask` holds, the elements of `x` elsewhere. All shapes broadcast, and the dtypes promote.
 
-        Raises:
-            OperandError: if the mask is not of bools.
+    Raises:
+        OperandError: if the mask is not of bools.
 
-        Example:
-            >>> x = Tensor([1, -2, 3])
-            >>> x.masked_fill(x < 0, 0).tolist()
-            [1, 0, 3]
-        """
-        return self._wrap(mask).where(value, self)  # pyright: ignore[reportArgumentType]
+    Example:
+        >>> import svod_tensor as sv
+        >>> x = Tensor([1, -2, 3])
+        >>> sv.masked_fill(x, x < 0, 0).tolist()
+        [1, 0, 3]
+    """
+    return as_tensor(mask, x).where(value, x)  # pyright: ignore[reportArgumentType]
 
-    def masked_select(self, mask: object) -> Self:
-        """The elements where `mask` holds, as a tensor of one axis for those of the mask; a mask that is a tensor is
-        computed.
 
-        Raises:
-            DataDependentShapeError: in a function that is captured, if the mask is a tensor.
-            OperandError: if it is no mask.
+@operation(test="test_indexing.py::test_masks_of_known_values_select")
+def masked_select(x: Tensor, /, mask: object) -> Tensor:
+    """The elements where `mask` holds, as a tensor of one axis for those of the mask; a mask that is a tensor is
+    computed.
 
-        Example:
-            >>> Tensor([1, 2, 3]).masked_select([True, False, True]).tolist()
-            [1, 3]
-        """
-        import numpy as np
+    Raises:
+        DataDependentShapeError: in a function that is captured, if the mask is a tensor.
+        OperandError: if it is no mask.
 
-        try:
-            known = read_values(mask, "masked_select")
-        except ValueError:
-            # Nested lists without a common shape: indexing says so.
-            return self[mask]  # pyright: ignore[reportArgumentType]
-        if known.dtype != np.bool_ or not known.ndim:
-            raise OperandError(
-                operation="masked_select", found=f"{known.dtype} of shape {known.shape}", expected="an array of bools"
-            )
-        return self[known]
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.masked_select(Tensor([1, 2, 3]), [True, False, True]).tolist()
+        [1, 3]
+    """
+    import numpy as np
 
-    def _apply_basic(self, items: Sequence[IndexItem], *, keep_ints: bool) -> tuple[Self, dict[int, _Array]]:
-        """Slice and insert axes; ints drop their axis, or become 0-d arrays where other arrays are present."""
-        bounds: list[tuple[SInt, SInt]] = []
-        steps: list[int] = []
-        flips: list[bool] = []
-        for axis, item in enumerate(i for i in items if i is not None):
-            begin, end, step = resolve_item(item, self.shape[axis], axis)
-            bounds.append((begin, end))
-            steps.append(abs(step))
-            flips.append(step < 0)
-        return self._arrange(*self._trace_steps(bounds, flips, steps), items, keep_ints)
+    try:
+        known = read_values(mask, "masked_select")
+    except ValueError:
+        # Nested lists without a common shape: indexing says so.
+        return x[mask]  # pyright: ignore[reportArgumentType]
+    if known.dtype != np.bool_ or not known.ndim:
+        raise OperandError(
+            operation="masked_select", found=f"{known.dtype} of shape {known.shape}", expected="an array of bools"
+        )
+    return x[known]
 
-    def _trace_steps(
-        self, bounds: Sequence[tuple[SInt, SInt]], flips: Sequence[bool], steps: Sequence[int]
-    ) -> tuple[list[Step], Shape]:
-        """The path to a part of each axis, in reverse order and with gaps where that is asked for, and its shape."""
-        path: list[Step] = []
-        part = tuple(normalize_size(end - begin) for begin, end in bounds)
-        if part != self.shape:
-            path.append(Shrink(self.shape, tuple(bounds)))
-        if any(flips):
-            path.append(Flip(tuple(flips)))
-        for axis, step in enumerate(steps):
-            size = part[axis]
-            if step != 1 and not (isinstance(size, int) and size <= 1):
-                path.append(Every(part, axis, step))
-                part = (*part[:axis], item_count(0, size, step), *part[axis + 1 :])
-        return path, part
 
-    def _arrange(
-        self, path: list[Step], before: Shape, items: Sequence[IndexItem], keep_ints: bool
-    ) -> tuple[Self, dict[int, _Array]]:
-        """Drop axes of ints, insert axes for None, and find the axis of each array in the result."""
-        shape: list[SInt] = []
-        arrays: dict[int, _Array] = {}
-        operands: list[TensorBase] = []
-        source_axis = 0
-        for item in items:
-            if item is None:
-                shape.append(1)
-                continue
-            if is_array_index(item):
-                array, operand = self._to_array(item, source_axis, "indexing")
-                arrays[len(shape)] = array
-                operands.extend(operand)
-                shape.append(before[source_axis])
-            elif isinstance(item, int) and keep_ints:
-                arrays[len(shape)] = _Array(UOp.const(int64, 0), True)
-                shape.append(1)
-            elif not isinstance(item, (int, UOp)):
-                shape.append(before[source_axis])
-            source_axis += 1
-        check_devices(self.uop, *[o.uop for o in operands])
-        if tuple(shape) != before:
-            path.append(Reshape(before, tuple(shape)))
-        return self.along(*path), arrays
+def _apply_basic(x: Tensor, items: Sequence[IndexItem], *, keep_ints: bool) -> tuple[Tensor, dict[int, _Array]]:
+    """Slice and insert axes; ints drop their axis, or become 0-d arrays where other arrays are present."""
+    bounds: list[tuple[SInt, SInt]] = []
+    steps: list[int] = []
+    flips: list[bool] = []
+    for axis, item in enumerate(i for i in items if i is not None):
+        begin, end, step = resolve_item(item, x.shape[axis], axis)
+        bounds.append((begin, end))
+        steps.append(abs(step))
+        flips.append(step < 0)
+    return _arrange(x, *_trace_steps(x, bounds, flips, steps), items, keep_ints)
 
-    def _apply_arrays(self, arrays: dict[int, _Array]) -> Self:
-        axes = list(arrays)
-        if len(axes) == 1:
-            return self._make(make_gather(self.uop, arrays[axes[0]].positions, axes[0]))
-        shape = broadcast_shapes(*(a.positions.shape for a in arrays.values()))
-        # Arrays side by side put their axes where they stand, others put them first, as in numpy.
-        is_adjacent = axes == list(range(axes[0], axes[-1] + 1))
-        rest = [a for a in range(self.ndim) if a not in arrays]
-        place = axes[0] if is_adjacent else 0
-        node = make_permute(self.uop, (*rest[:place], *axes, *rest[place:]))
-        sizes = tuple(self.shape[a] for a in axes)
-        merged = (*node.shape[:place], product(sizes), *node.shape[place + len(axes) :])
-        positions = [broadcast_node(arrays[a].positions, shape) for a in axes]
-        linear = _linear_position(positions, sizes, checked=[arrays[a].is_checked for a in axes])
-        return self._make(make_gather(make_reshape(node, merged), linear, place))
 
-    def _to_array(self, item: object, axis: int, operation: str) -> tuple[_Array, tuple[TensorBase, ...]]:
-        """Positions on `axis`, negative ones counted from the end; and the tensor that they come from."""
-        size = self.shape[axis]
-        if isinstance(item, TensorBase):
-            if not item.dtype.is_int:
-                raise IndexKindError(found=item, problem=f"positions are integers, not {item.dtype}")
-            return _Array(wrap_negative(make_check(item.uop, operation, axis, size), size), False), (item,)
-        if isinstance(item, UOp):
-            position = to_node(resolve_position(item, size, axis))
-            return _Array(position.cast(int64), True), ()
-        if isinstance(item, Selected):
-            if item.size != size:
-                raise IndexKindError(found="a mask", problem=f"it has size {item.size} where the tensor has {size}")
-            item = item.positions
-        return _Array(bring_to(check_positions(item, size, axis), self.uop), True), ()
+def _trace_steps(
+    x: Tensor, bounds: Sequence[tuple[SInt, SInt]], flips: Sequence[bool], steps: Sequence[int]
+) -> tuple[list[Step], Shape]:
+    """The path to a part of each axis, in reverse order and with gaps where that is asked for, and its shape."""
+    path: list[Step] = []
+    part = tuple(normalize_size(end - begin) for begin, end in bounds)
+    if part != x.shape:
+        path.append(Shrink(x.shape, tuple(bounds)))
+    if any(flips):
+        path.append(Flip(tuple(flips)))
+    for axis, step in enumerate(steps):
+        size = part[axis]
+        if step != 1 and not (isinstance(size, int) and size <= 1):
+            path.append(Every(part, axis, step))
+            part = (*part[:axis], item_count(0, size, step), *part[axis + 1 :])
+    return path, part
+
+
+def _arrange(
+    x: Tensor, path: list[Step], before: Shape, items: Sequence[IndexItem], keep_ints: bool
+) -> tuple[Tensor, dict[int, _Array]]:
+    """Drop axes of ints, insert axes for None, and find the axis of each array in the result."""
+    shape: list[SInt] = []
+    arrays: dict[int, _Array] = {}
+    operands: list[TensorBase] = []
+    source_axis = 0
+    for item in items:
+        if item is None:
+            shape.append(1)
+            continue
+        if is_array_index(item):
+            array, operand = _to_array(x, item, source_axis, "indexing")
+            arrays[len(shape)] = array
+            operands.extend(operand)
+            shape.append(before[source_axis])
+        elif isinstance(item, int) and keep_ints:
+            arrays[len(shape)] = _Array(UOp.const(int64, 0), True)
+            shape.append(1)
+        elif not isinstance(item, (int, UOp)):
+            shape.append(before[source_axis])
+        source_axis += 1
+    check_devices(x.uop, *[o.uop for o in operands])
+    if tuple(shape) != before:
+        path.append(Reshape(before, tuple(shape)))
+    return x.along(*path), arrays
+
+
+def _apply_arrays(x: Tensor, arrays: dict[int, _Array]) -> Tensor:
+    axes = list(arrays)
+    if len(axes) == 1:
+        return x.from_uop(make_gather(x.uop, arrays[axes[0]].positions, axes[0]))
+    shape = broadcast_shapes(*(a.positions.shape for a in arrays.values()))
+    # Arrays side by side put their axes where they stand, others put them first, as in numpy.
+    is_adjacent = axes == list(range(axes[0], axes[-1] + 1))
+    rest = [a for a in range(x.ndim) if a not in arrays]
+    place = axes[0] if is_adjacent else 0
+    node = make_permute(x.uop, (*rest[:place], *axes, *rest[place:]))
+    sizes = tuple(x.shape[a] for a in axes)
+    merged = (*node.shape[:place], product(sizes), *node.shape[place + len(axes) :])
+    positions = [broadcast_node(arrays[a].positions, shape) for a in axes]
+    linear = _linear_position(positions, sizes, checked=[arrays[a].is_checked for a in axes])
+    return x.from_uop(make_gather(make_reshape(node, merged), linear, place))
+
+
+def _to_array(x: Tensor, item: object, axis: int, operation: str) -> tuple[_Array, tuple[TensorBase, ...]]:
+    """Positions on `axis`, negative ones counted from the end; and the tensor that they come from."""
+    size = x.shape[axis]
+    if isinstance(item, TensorBase):
+        if not item.dtype.is_int:
+            raise IndexKindError(found=item, problem=f"positions are integers, not {item.dtype}")
+        return _Array(wrap_negative(make_check(item.uop, operation, axis, size), size), False), (item,)
+    if isinstance(item, UOp):
+        position = to_node(resolve_position(item, size, axis))
+        return _Array(position.cast(int64), True), ()
+    if isinstance(item, Selected):
+        if item.size != size:
+            raise IndexKindError(found="a mask", problem=f"it has size {item.size} where the tensor has {size}")
+        item = item.positions
+    return _Array(bring_to(check_positions(item, size, axis), x.uop), True), ()
 
 
 def look_up(source: UOp, positions: UOp, axis: int) -> UOp:

@@ -2,11 +2,24 @@
 
 # Written by tools/stubs.py from svod_tensor.ops: change the functions there.
 
-from svod_tensor.ops.base import DTypeLike, Operand
+from collections.abc import Sequence
+from svod_ir import SInt
+from svod_tensor._shapes import Axes
+from svod_tensor.ops.base import Amounts, DTypeLike, Operand, TensorBase
+from svod_tensor.ops.cutting import PadMode
+from svod_tensor.ops.index_items import Index, IndexItem
+from svod_tensor.ops.quantiles import QuantileMethod
+from svod_tensor.ops.reductions_at import ReductionAt
+from svod_tensor.ops.resizing import ResizingMode
+from svod_tensor.ops.sampling import SamplingMode, SamplingPadding
+from svod_tensor.ops.selecting import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
 from svod_tensor.ops.theme import Theme
-from typing import Self
+from svod_tensor.ops.window_options import Numbers, Padding
+from typing import Literal, Self
 
 class Methods(Theme):
+    def T(self) -> Self:
+        """This tensor with its axes in reverse order: a view."""
     def abs(self) -> Self:
         """The absolute value, in the dtype of `x`; that of the smallest signed integer wraps to itself."""
     def acos(self) -> Self:
@@ -19,9 +32,28 @@ class Methods(Theme):
         """The number, not negative, with this hyperbolic cosine; NaN below 1. Integers become float32."""
     def add(self, x2: Operand, /) -> Self:
         """The sum with `x2`; of bools it is the logical or. Shapes broadcast and dtypes promote."""
+    def add_at(self, index: Index, value: Operand) -> Self:
+        """This tensor with `value` added to the elements at `index`; a repeated position adds each time, as in
+        `np.add.at`."""
+    def affine_grid(self, size: Sequence[int], align_corners: bool = False) -> Self:
+        """The grid, as `grid_sample` takes it, of the affine maps with these matrices: shape (batch, *sizes,
+        axes)."""
+    def all(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """Whether no element is zero, as bools; True over no elements."""
     def angle(self) -> Self:
         """The angle of each element in radians, from -pi to pi: 0 or pi of a real number. Integers become
         float32."""
+    def any(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """Whether an element is not zero, as bools; False over no elements."""
+    def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
+        """The position (int64) of the largest element; of several the first. A NaN counts as the largest."""
+    def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
+        """The position (int64) of the smallest element; of several the first. A NaN counts as the smallest."""
+    def argsort(self, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Self:
+        """The positions (int64) of the elements in order; equal elements keep theirs, and NaN counts as the
+        largest value."""
+    def argwhere(self) -> Self:
+        """The positions (int64) of the elements that are not zero, in row-major order: shape (n, axes)."""
     def as_complex(self) -> Self:
         """The complex numbers whose parts lie along the last axis, of size 2, the real one first, as a new
         tensor."""
@@ -51,9 +83,15 @@ class Methods(Theme):
         """The number with this hyperbolic tangent; NaN outside -1 to 1. Integers become float32."""
     def arctanh(self) -> Self:
         """The number with this hyperbolic tangent; NaN outside -1 to 1. Integers become float32."""
+    def batchnorm(self, mean: Self, variance: Self, weight: Self | None = None, bias: Self | None = None, eps: float = 1e-05) -> Self:
+        """Normalisation with given statistics for each channel, for a tensor of shape (batch, channels,
+        ...)."""
     def beta(self, x2: Operand, /) -> Self:
         """`gamma(x1) * gamma(x2) / gamma(x1 + x2)` of positive numbers. Shapes broadcast and dtypes promote;
         integers become float32."""
+    def bincount(self, weights: Operand | None = None, minlength: int = 0, *, n_bins: int | None = None) -> Self:
+        """How many elements are 0, 1, ... (int64), or the sum of the weights of each, in the dtype of these:
+        shape (bins,)."""
     def bitcast(self, dtype: DTypeLike) -> Self:
         """The same bits read as `dtype`; where its elements have another size, the last axis changes with
         it."""
@@ -86,12 +124,22 @@ class Methods(Theme):
         """The bits moved to the right by `x2`, keeping the sign. Shapes broadcast and dtypes promote."""
     def bitwise_xor(self, x2: Operand, /) -> Self:
         """The bits that one of `x1` and `x2` has. Shapes broadcast and dtypes promote."""
+    def broadcast_arrays(self) -> tuple[Self, ...]:
+        """All of `arrays` with the shape that they broadcast to: views."""
+    def broadcast_to(self, *shape: SInt | Sequence[SInt]) -> Self:
+        """`x`, repeated to `shape` by the rules of broadcasting: a view, which cannot be assigned to where
+        elements are repeated."""
     def cast(self, dtype: DTypeLike) -> Self:
         """Each element converted to `dtype`, as a new tensor."""
     def cbrt(self) -> Self:
         """The cube root, of negative numbers too. Integers become float32."""
     def ceil(self) -> Self:
         """The smallest integer that is not below each element, in the dtype of `x`."""
+    def central_differences(self, *spacing: Operand, axis: int | Sequence[int] | None = None, edge_order: int = 1) -> Self | tuple[Self, ...]:
+        """The slope along an axis from both neighbours of each element, as `numpy.gradient` has it. Integers
+        become float32."""
+    def chunk(self, n_parts: int, axis: int = 0) -> tuple[Self, ...]:
+        """At most `n_parts` parts of equal size along `axis`, the last one possibly smaller: views."""
     def clip(self, min: Operand | None = None, max: Operand | None = None) -> Self:
         """The elements, limited to `min` and `max`, either of which may be left out; NaN stays NaN. Shapes
         broadcast and dtypes promote."""
@@ -101,12 +149,25 @@ class Methods(Theme):
     def complex(self, imag: Operand) -> Self:
         """Complex numbers with these elements as their real parts. Shapes broadcast, dtypes promote, and all
         but float64 become float32."""
+    def compress(self, condition: Operand, axis: int | None = None) -> Self:
+        """The slices along an axis where `condition`, which has one axis, holds; it may be shorter than the
+        axis."""
+    def concat(self, *, axis: int | None = 0) -> Self:
+        """The arrays joined along an axis, in the dtype that all promote to."""
+    def cat(self, *, axis: int | None = 0) -> Self:
+        """The arrays joined along an axis, in the dtype that all promote to."""
     def conj(self) -> Self:
         """Each element with its imaginary part negated; of a real tensor, its elements."""
     def conjugate(self) -> Self:
         """Each element with its imaginary part negated; of a real tensor, its elements."""
     def contiguous(self) -> Self:
         """The same values as a new tensor that is computed into a buffer of its own."""
+    def conv2d(self, weight: Self, bias: Self | None = None, *, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1, groups: int = 1) -> Self:
+        """The cross-correlation with `weight`, over 1, 2 or more spatial axes: shape (batch, outputs,
+        *sizes)."""
+    def conv_transpose2d(self, weight: Self, bias: Self | None = None, *, stride: Numbers = 1, padding: Numbers = 0, output_padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Self:
+        """The transpose of `conv2d` with the same options: each element adds its multiple of a filter to a
+        window of the result."""
     def copysign(self, x2: Operand, /) -> Self:
         """The magnitude of each element with the sign of `x2`. Shapes broadcast and dtypes promote; integers
         become float32."""
@@ -114,12 +175,42 @@ class Methods(Theme):
         """The cosine of angles in radians. Integers become float32."""
     def cosh(self) -> Self:
         """The hyperbolic cosine. Integers become float32."""
+    def count_nonzero(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """How many elements are not zero (int64)."""
+    def cumargmax(self, axis: int) -> Self:
+        """Where the largest of the first 1, 2, ... elements along `axis` is, in int64: the first of several, or
+        the first NaN."""
+    def cumargmin(self, axis: int) -> Self:
+        """Where the smallest of the first 1, 2, ... elements along `axis` is, in int64: the first of several,
+        or the first NaN."""
+    def cummax(self, axis: int) -> Self:
+        """The largest of the first 1, 2, ... elements along `axis`, in the shape and dtype of `x`; a NaN stays
+        the largest."""
+    def cummin(self, axis: int) -> Self:
+        """The smallest of the first 1, 2, ... elements along `axis`, in the shape and dtype of `x`; a NaN stays
+        the smallest."""
+    def cumprod(self, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Self:
+        """The products of the first 1, 2, ... elements along an axis, in the shape of `x`."""
+    def cumsum(self, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Self:
+        """The sums of the first 1, 2, ... elements along an axis, in the shape of `x`."""
+    def cumulative_prod(self, axis: int | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False) -> Self:
+        """`cumprod` as the array API standard has it."""
+    def cumulative_sum(self, axis: int | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False) -> Self:
+        """`cumsum` as the array API standard has it."""
     def deg2rad(self) -> Self:
         """Degrees as radians. Integers become float32."""
     def radians(self) -> Self:
         """Degrees as radians. Integers become float32."""
     def detach(self) -> Self:
         """The same elements, taken as a constant where gradients are computed: a view."""
+    def diag(self, k: int = 0) -> Self:
+        """The matrix with these elements on diagonal `k` and 0 elsewhere, of one axis; of two, that
+        diagonal."""
+    def diagonal(self, offset: int = 0) -> Self:
+        """The elements `[..., i, i + offset]` of the last two axes, as a new tensor of shape (..., n)."""
+    def diff(self, n: int = 1, axis: int = -1, *, prepend: Self | None = None, append: Self | None = None) -> Self:
+        """The differences of neighbours along an axis, which is shorter by `n` then; of bools, whether they
+        differ."""
     def digamma(self) -> Self:
         """The derivative of `lgamma`; NaN at negative whole numbers. Integers become float32."""
     def divide(self, x2: Operand, /) -> Self:
@@ -128,8 +219,14 @@ class Methods(Theme):
         """The quotient by `x2`; integers are divided as float32. Shapes broadcast and dtypes promote."""
     def div(self, x2: Operand, /) -> Self:
         """The quotient by `x2`; integers are divided as float32. Shapes broadcast and dtypes promote."""
+    def einsum(self, *operands: Operand) -> Self:
+        """A sum of products by Einstein's convention. Dtypes promote, and narrow floats are multiplied and
+        added in float32. Of three and more operands, two at a time are multiplied, in the order that takes the
+        fewest multiplications."""
     def elu(self, alpha: float = 1.0) -> Self:
         """The element where it is positive, else `alpha * (exp(x) - 1)`. Integers become float32."""
+    def embedding(self, weight: Self) -> Self:
+        """The rows of `weight` at the positions in `x`, in the shape of `x` and a row."""
     def equal(self, x2: Operand, /) -> Self:
         """Whether each element equals that of `x2`, as bools; NaN equals nothing. Shapes broadcast."""
     def eq(self, x2: Operand, /) -> Self:
@@ -146,8 +243,22 @@ class Methods(Theme):
         """e to the power of each element. Integers become float32."""
     def exp2(self) -> Self:
         """2 to the power of each element. Integers become float32."""
+    def expand(self, *shape: SInt | Sequence[SInt]) -> Self:
+        """This tensor with axes of size 1 repeated, and axes added in front: a view, which cannot be assigned
+        to."""
+    def expand_dims(self, axis: int | Sequence[int]) -> Self:
+        """`x` with an axis of size 1 at `axis`, or at each of several: a view."""
+    def unsqueeze(self, axis: int | Sequence[int]) -> Self:
+        """`x` with an axis of size 1 at `axis`, or at each of several: a view."""
     def expm1(self) -> Self:
         """`exp(x) - 1`, accurate near 0. Integers become float32."""
+    def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Self:
+        """The axes from `start_axis` to `end_axis`, both included, as one."""
+    def ravel(self, start_axis: int = 0, end_axis: int = -1) -> Self:
+        """The axes from `start_axis` to `end_axis`, both included, as one."""
+    def flip(self, axis: Axes = None) -> Self:
+        """`x` with the elements along an axis in reverse order: a view. `axis` is one axis, several, or None
+        for all."""
     def floor(self) -> Self:
         """The largest integer that is not above each element, in the dtype of `x`."""
     def floor_divide(self, x2: Operand, /) -> Self:
@@ -161,11 +272,17 @@ class Methods(Theme):
     def fmod(self, x2: Operand, /) -> Self:
         """The remainder of division by `x2`, truncated toward zero: it has the sign of `x1`. Shapes broadcast
         and dtypes promote."""
+    def fold(self, size: int | Sequence[int], kernel: Numbers, *, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1) -> Self:
+        """The transpose of `unfold` with the same options: what the windows have of each element, added up; of
+        shape (batch, channels, *size)."""
     def frexp(self) -> tuple[Self, Self]:
         """Mantissas from 1/2 to below 1 and exponents (int32): `x = mantissa * 2 ** exponent`. Integers become
         float32."""
     def gamma(self) -> Self:
         """The gamma function, `(x - 1)!` of whole numbers; NaN at negative ones. Integers become float32."""
+    def gather(self, axis: int, indices: TensorBase) -> Self:
+        """The elements at `indices` along `axis`, as PyTorch takes them. Other axes may be shorter than those
+        of `x`."""
     def gcd(self, x2: Operand, /) -> Self:
         """The greatest common divisor of the absolute values, 0 for two zeros. Shapes broadcast and dtypes
         promote."""
@@ -182,6 +299,12 @@ class Methods(Theme):
         """Whether each element is at least that of `x2`, as bools; False where one is NaN. Shapes broadcast."""
     def ge(self, x2: Operand, /) -> Self:
         """Whether each element is at least that of `x2`, as bools; False where one is NaN. Shapes broadcast."""
+    def grid_sample(self, grid: Self, *, mode: SamplingMode = 'bilinear', padding_mode: SamplingPadding = 'zeros', align_corners: bool = False) -> Self:
+        """The values at the coordinates in `grid`, interpolated between the elements of this tensor of shape
+        (batch, channels, *sizes), for any number of spatial axes: shape (batch, channels, *places)."""
+    def group_norm(self, n_groups: int, eps: float = 1e-05, weight: Self | None = None, bias: Self | None = None) -> Self:
+        """`layernorm` over each group of channels, for a tensor of shape (batch, channels, ...). Integers
+        become float32."""
     def hardsigmoid(self) -> Self:
         """`min(max(x + 3, 0), 6) / 6`. Integers become float32."""
     def hardswish(self) -> Self:
@@ -202,10 +325,20 @@ class Methods(Theme):
         """`exp(-abs(x)) * i1(x)`, which does not overflow. Integers become float32."""
     def imag(self) -> Self:
         """The imaginary part of each element, as a new tensor; of a real tensor, zeros."""
+    def index_add(self, axis: int, indices: IndexItem, value: Operand) -> Self:
+        """`x` with slices of `value` added to its own along an axis, in torch's order of arguments."""
+    def interp(self, xp: Operand, fp: Operand, left: float | None = None, right: float | None = None, *, period: float | None = None) -> Self:
+        """Values at `x` of the piecewise linear function through the points (`xp`, `fp`). Integers become
+        float32."""
+    def interpolate(self, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None, *, mode: ResizingMode = 'nearest', align_corners: bool = False, antialias: bool = False) -> Self:
+        """`x`, resized along its spatial axes, all but the first two. Integers become float32 unless the mode
+        copies elements."""
     def isclose(self, x2: Operand, /, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Self:
         """Whether `abs(x1 - x2) <= atol + rtol * abs(x2)`, or both are equal, as bools. Shapes broadcast."""
     def isfinite(self) -> Self:
         """Whether each element is neither infinite nor NaN, as bools."""
+    def isin(self, x2: Operand, /, *, invert: bool = False) -> Self:
+        """Whether each element is among `x2`, as bools in the shape of `x1`."""
     def isinf(self) -> Self:
         """Whether each element is infinite, as bools."""
     def isnan(self) -> Self:
@@ -214,6 +347,10 @@ class Methods(Theme):
         """The Bessel function of the first kind and order 0. Integers become float32."""
     def j1(self) -> Self:
         """The Bessel function of the first kind and order 1. Integers become float32."""
+    def kron(self, x2: Operand, /) -> Self:
+        """The Kronecker product: each element times the whole `x2`, side by side. Dtypes promote."""
+    def layernorm(self, axis: Axes = -1, eps: float = 1e-05, weight: Self | None = None, bias: Self | None = None) -> Self:
+        """Mean 0 and variance 1 over `axis`, then times `weight` and plus `bias`. Integers become float32."""
     def lcm(self, x2: Operand, /) -> Self:
         """The least common multiple of the absolute values, 0 if one is 0. Shapes broadcast and dtypes promote;
         overflow wraps."""
@@ -234,6 +371,8 @@ class Methods(Theme):
         """Whether each element is at most that of `x2`, as bools; False where one is NaN. Shapes broadcast."""
     def lgamma(self) -> Self:
         """The logarithm of `abs(gamma(x))`. Integers become float32."""
+    def linear(self, weight: Self, bias: Self | None = None) -> Self:
+        """`x @ weight.T + bias`: shape (..., outputs) of a tensor of shape (..., inputs)."""
     def log(self) -> Self:
         """The natural logarithm; NaN of negative numbers. Integers become float32."""
     def log10(self) -> Self:
@@ -260,18 +399,61 @@ class Methods(Theme):
     def logit(self) -> Self:
         """`log(x / (1 - x))`, the inverse of `sigmoid`: infinite at 0 and 1, NaN outside. Integers become
         float32."""
+    def mT(self) -> Self:
+        """This tensor with its last two axes swapped: a view."""
+    def masked_fill(self, mask: TensorBase, value: bool | int | float | Self) -> Self:
+        """`value` where `mask` holds, the elements of `x` elsewhere. All shapes broadcast, and the dtypes
+        promote."""
+    def masked_select(self, mask: object) -> Self:
+        """The elements where `mask` holds, as a tensor of one axis for those of the mask; a mask that is a
+        tensor is computed."""
+    def matmul(self, x2: Operand, /, *, dtype: DTypeLike | None = None) -> Self:
+        """The matrix product by numpy's rules: 1-d operands are a row (left) or column (right), leading axes
+        broadcast."""
+    def dot(self, x2: Operand, /, *, dtype: DTypeLike | None = None) -> Self:
+        """The matrix product by numpy's rules: 1-d operands are a row (left) or column (right), leading axes
+        broadcast."""
+    def matrix_transpose(self) -> Self:
+        """`x` with the last two axes swapped: a view."""
+    def max(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The largest element, in the dtype of `x`; NaN if there is a NaN."""
+    def amax(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The largest element, in the dtype of `x`; NaN if there is a NaN."""
     def maximum(self, x2: Operand, /) -> Self:
         """The larger of each element and that of `x2`; NaN where either is NaN. Shapes broadcast and dtypes
         promote."""
+    def median(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The middle element in order, or the mean of both where there are two. NaN where there is a NaN."""
+    def min(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The smallest element, in the dtype of `x`; NaN if there is a NaN."""
+    def amin(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The smallest element, in the dtype of `x`; NaN if there is a NaN."""
     def minimum(self, x2: Operand, /) -> Self:
         """The smaller of each element and that of `x2`; NaN where either is NaN. Shapes broadcast and dtypes
         promote."""
     def mish(self) -> Self:
         """`x * tanh(softplus(x))`. Integers become float32."""
+    def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
+        """`x` with axis `source`, or each of several, at index `destination`; the others keep their order: a
+        view."""
     def multiply(self, x2: Operand, /) -> Self:
         """The product with `x2`; of bools it is the logical and. Shapes broadcast and dtypes promote."""
     def mul(self, x2: Operand, /) -> Self:
         """The product with `x2`; of bools it is the logical and. Shapes broadcast and dtypes promote."""
+    def nanmax(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The largest element that is no NaN, in the dtype of `x`; NaN where there is none."""
+    def nanmedian(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """`median` of the elements that are not NaN; NaN where there is nothing else."""
+    def nanmin(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The smallest element that is no NaN, in the dtype of `x`; NaN where there is none."""
+    def nanpercentile(self, q: Operand, axis: Axes = None, *, method: QuantileMethod = 'linear', keepdims: bool = False) -> Self:
+        """`nanquantile` of `q` in percent."""
+    def nanprod(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The product without NaNs, in the dtype that `prod` has."""
+    def nanquantile(self, q: Operand, axis: Axes = None, *, method: QuantileMethod = 'linear', keepdims: bool = False) -> Self:
+        """`quantile` of the elements that are not NaN; NaN where there is nothing else."""
+    def nansum(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The sum without NaNs, in the dtype that `sum` has."""
     def ndtr(self) -> Self:
         """The probability that a normal number is below `x`. Integers become float32."""
     def ndtri(self) -> Self:
@@ -284,20 +466,48 @@ class Methods(Theme):
     def nextafter(self, x2: Operand, /) -> Self:
         """The next number of the dtype in the direction of `x2`. Shapes broadcast and dtypes promote; integers
         become float32."""
+    def nonzero(self) -> tuple[Self, ...]:
+        """The positions (int64) of the elements that are not zero, in row-major order: a tensor for each
+        axis."""
     def not_equal(self, x2: Operand, /) -> Self:
         """Whether each element differs from that of `x2`, as bools; NaN differs from everything. Shapes
         broadcast."""
     def ne(self, x2: Operand, /) -> Self:
         """Whether each element differs from that of `x2`, as bools; NaN differs from everything. Shapes
         broadcast."""
+    def one_hot(self, n_classes: int, *, dtype: DTypeLike | None = None) -> Self:
+        """1 at the position that each element names along a new last axis, 0 elsewhere; only 0 where that is
+        out of range."""
+    def outer(self, x2: Self, /) -> Self:
+        """The product of each element with each element of `x2`, both flattened: shape (n, m). Dtypes
+        promote."""
+    def pad(self, *padding: Amounts | Sequence[Amounts], mode: PadMode = 'constant', constant_values: complex = 0) -> Self:
+        """`x` with `constant_values`, or elements of its own, before and after each axis; negative amounts crop
+        it."""
+    def percentile(self, q: Operand, axis: Axes = None, *, method: QuantileMethod = 'linear', keepdims: bool = False) -> Self:
+        """`quantile` of `q` in percent."""
+    def permute_dims(self, *axes: int | Sequence[int]) -> Self:
+        """`x` with its axes in another order: a view. Axis i of the result is axis `axes[i]` of `x`."""
+    def permute(self, *axes: int | Sequence[int]) -> Self:
+        """`x` with its axes in another order: a view. Axis i of the result is axis `axes[i]` of `x`."""
     def polygamma(self, n: int) -> Self:
         """The derivative of order `n` of `digamma`, which is that of order 0. Integers become float32."""
+    def polyval(self, x: Operand) -> Self:
+        """The polynomial with these coefficients, the highest power first, at `x`. Dtypes promote."""
     def positive(self) -> Self:
         """The same values as a new tensor."""
     def pow(self, x2: Operand, /) -> Self:
         """`x1` to the power of `x2`. Shapes broadcast and dtypes promote."""
     def power(self, x2: Operand, /) -> Self:
         """`x1` to the power of `x2`. Shapes broadcast and dtypes promote."""
+    def prod(self, axis: Axes = None, *, keepdims: bool = False, dtype: DTypeLike | None = None) -> Self:
+        """The product, 1 over no elements. Narrow floats are multiplied in float32 and rounded once."""
+    def put_along_axis(self, indices: TensorBase, values: Operand, axis: int) -> Self:
+        """This tensor with `values` at the elements that `take_along_axis(indices, axis)` reads; of several for
+        one, the last stays."""
+    def quantile(self, q: Operand, axis: Axes = None, *, method: QuantileMethod = 'linear', keepdims: bool = False) -> Self:
+        """The value that a fraction `q` of the elements does not exceed: shape (*shape of `q`, *axes left). NaN
+        where there is a NaN."""
     def rad2deg(self) -> Self:
         """Radians as degrees. Integers become float32."""
     def degrees(self) -> Self:
@@ -314,6 +524,20 @@ class Methods(Theme):
         """`x1 - (x1 // x2) * x2`: it has the sign of `x2`. Shapes broadcast and dtypes promote."""
     def mod(self, x2: Operand, /) -> Self:
         """`x1 - (x1 // x2) * x2`: it has the sign of `x2`. Shapes broadcast and dtypes promote."""
+    def repeat(self, repeats: int | Sequence[int] | TensorBase, axis: int | None = None) -> Self:
+        """Each element several times in a row; `tile` repeats the whole tensor."""
+    def repeat_interleave(self, repeats: int | Sequence[int] | TensorBase, axis: int | None = None) -> Self:
+        """Each element several times in a row; `tile` repeats the whole tensor."""
+    def reshape(self, *shape: SInt | Sequence[SInt], copy: bool | None = None) -> Self:
+        """The same elements in row-major order as a tensor of `shape`: a view where numpy makes one, else a
+        copy."""
+    def view(self, *shape: SInt | Sequence[SInt], copy: bool | None = None) -> Self:
+        """The same elements in row-major order as a tensor of `shape`: a view where numpy makes one, else a
+        copy."""
+    def rms_norm(self, axis: Axes = -1, eps: float = 1e-06, weight: Self | None = None) -> Self:
+        """Mean square 1 over `axis`, then times `weight`. Integers become float32."""
+    def roll(self, shift: int | Sequence[int], axis: Axes = None) -> Self:
+        """The elements, moved by `shift` along an axis; those that leave at the end come back at the start."""
     def round(self, decimals: int = 0) -> Self:
         """The nearest integer, in the dtype of `x`; halves go to the even one. Of complex numbers, each part is
         rounded."""
@@ -322,8 +546,24 @@ class Methods(Theme):
         rounded."""
     def rsqrt(self) -> Self:
         """`1 / sqrt(x)`. Integers become float32."""
+    def scaled_dot_product_attention(self, key: Self, value: Self, mask: Self | None = None, *, is_causal: bool = False, scale: float | None = None) -> Self:
+        """`softmax(q @ k.T * scale + mask) @ v`, with `x` as the queries of shape (..., n, d): shape (..., n,
+        e)."""
+    def scatter(self, axis: int, indices: TensorBase, value: Operand) -> Self:
+        """`x` with `value` at the elements that `gather(axis, indices)` reads; of several for one, the last
+        stays."""
+    def scatter_add(self, axis: int, indices: TensorBase, value: Operand) -> Self:
+        """`x` with `value` added to the elements that `gather(axis, indices)` reads, in torch's order of
+        arguments."""
+    def scatter_reduce(self, axis: int, indices: TensorBase, value: Operand, reduce: ReductionAt, *, include_self: bool = True) -> Self:
+        """`x` with what is written to each place by `scatter`, reduced to one element, in torch's order of
+        arguments."""
+    def searchsorted(self, x2: Operand, /, side: Literal["left", "right"] = 'left', *, sorter: Self | None = None) -> Self:
+        """Where in this sorted tensor of one axis values can be inserted (int64), in the shape of `x2`."""
     def selu(self) -> Self:
         """`elu` with the scale and the slope that keep mean 0 and variance 1. Integers become float32."""
+    def shrink(self, *bounds: tuple[SInt, SInt] | None) -> Self:
+        """The part from `begin` up to but excluding `end` of each axis: a view."""
     def sigmoid(self) -> Self:
         """`1 / (1 + exp(-x))`. Integers become float32."""
     def sign(self) -> Self:
@@ -346,22 +586,85 @@ class Methods(Theme):
         """`log(1 + exp(beta * x)) / beta` without overflow. Integers become float32."""
     def softsign(self) -> Self:
         """`x / (1 + abs(x))`. Integers become float32."""
+    def sort(self, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Self:
+        """The elements in order; NaN counts as the largest value. `argsort` gives their positions."""
+    def split(self, sizes: int | Sequence[int], axis: int = 0) -> tuple[Self, ...]:
+        """Parts of the given sizes along an axis: views."""
     def sqrt(self) -> Self:
         """The square root; NaN of negative numbers. Integers become float32."""
     def square(self) -> Self:
         """Each element times itself, in the dtype of `x`."""
+    def squeeze(self, axis: Axes = None) -> Self:
+        """`x` without axes of size 1: a view. `axis` is one axis, several, or None for all that have size 1."""
+    def stack(self, *, axis: int = 0) -> Self:
+        """The arrays, all of one shape, joined along a new axis, in the dtype that all promote to."""
     def subtract(self, x2: Operand, /) -> Self:
         """`x1` minus `x2`. Shapes broadcast and dtypes promote."""
     def sub(self, x2: Operand, /) -> Self:
         """`x1` minus `x2`. Shapes broadcast and dtypes promote."""
+    def sum(self, axis: Axes = None, *, keepdims: bool = False, dtype: DTypeLike | None = None) -> Self:
+        """The sum, 0 over no elements. Narrow floats are added in float32 and rounded once."""
+    def swapaxes(self, axis1: int, axis2: int) -> Self:
+        """`x` with `axis1` and `axis2` swapped: a view."""
+    def take(self, indices: IndexItem, axis: int | None = None, *, mode: Literal["raise", "wrap", "clip"] = 'raise') -> Self:
+        """The elements at `indices` along an axis: the axis becomes the axes of `indices`."""
+    def take_along_axis(self, indices: TensorBase, axis: int = -1) -> Self:
+        """The elements at `indices` along `axis`, as numpy and the array API standard take them. Other axes
+        broadcast."""
     def tan(self) -> Self:
         """The tangent of angles in radians. Integers become float32."""
     def tanh(self) -> Self:
         """The hyperbolic tangent. Integers become float32."""
+    def tensordot(self, x2: Self, /, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Self:
+        """The sum of products with `x2` over axes of both: the shape is that of the other axes, first of `x1`,
+        then of `x2`."""
+    def tile(self, *repetitions: SInt | Sequence[SInt]) -> Self:
+        """The whole tensor again and again: `repetitions[i]` times along axis i."""
+    def topk(self, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Self, Self]:
+        """The `k` largest elements in order, and their positions (int64); of equal ones the first come
+        first."""
+    def trace(self, offset: int = 0, *, dtype: DTypeLike | None = None) -> Self:
+        """The sum of the diagonal of the last two axes that is `offset` above the main one; `dtype` is that of
+        the result, by default as for `sum`."""
+    def transpose(self, axes: int | Sequence[int] | None = None, axis1: int | None = None) -> Self:
+        """`x` with its axes in reverse order, in the order `axes`, or with two of them swapped: a view."""
+    def trapezoid(self, x: Operand | None = None, dx: float = 1.0, axis: int = -1) -> Self:
+        """The integral along an axis, by the trapezoidal rule. Integers become float32."""
+    def tril(self, k: int = 0) -> Self:
+        """The elements on and below diagonal `k` of the last two axes, zero above it."""
+    def triu(self, k: int = 0) -> Self:
+        """The elements on and above diagonal `k` of the last two axes, zero below it."""
     def trunc(self) -> Self:
         """Each element without its fraction, in the dtype of `x`."""
+    def unflatten(self, axis: int, sizes: Sequence[int]) -> Self:
+        """This tensor with `axis` split into axes of `sizes`, one of which may be -1 and is then inferred."""
+    def unfold(self, kernel: Numbers, *, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1) -> Self:
+        """The windows over the spatial axes as columns: shape (batch, channels * elements of a window,
+        windows), in row-major order, as PyTorch's `nn.functional.unfold` has them, for any number of axes."""
+    def unique_all(self) -> UniqueAllResult[Self]:
+        """The distinct elements in order, the position of the first of each, the index of each element among
+        them, and their counts."""
+    def unique_counts(self) -> UniqueCountsResult[Self]:
+        """The distinct elements in order, and their counts (int64)."""
+    def unique_inverse(self) -> UniqueInverseResult[Self]:
+        """The distinct elements in order, and the index of each element among them (int64), in the shape of
+        `x`."""
+    def unique_values(self) -> Self:
+        """The distinct elements in order. A NaN differs from every other, and is among the last."""
+    def unstack(self, axis: int = 0) -> tuple[Self, ...]:
+        """The slices along `axis`, each without it: views."""
+    def unbind(self, axis: int = 0) -> tuple[Self, ...]:
+        """The slices along `axis`, each without it: views."""
+    def vecdot(self, x2: Self, /, axis: int = -1) -> Self:
+        """The dot products with `x2` along one axis; the others broadcast. Dtypes promote, and narrow floats
+        are added in float32. Of complex numbers, those of `x1` are conjugated."""
     def where(self, x1: Operand, x2: Operand) -> Self:
         """Elements of `x1` where `condition` holds, else of `x2`."""
+    def windows(self, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Self:
+        """All windows over the last axes: shape (..., *outputs, *kernel)."""
+    def with_items(self, index: Index, value: Operand) -> Self:
+        """This tensor with the elements at `index` replaced; `x[index]` says which these are. No memory is
+        written."""
     def xlogy(self, x2: Operand, /) -> Self:
         """`x1 * log(x2)`, and 0 where `x1` is 0 unless `x2` is NaN. Shapes broadcast and dtypes promote;
         integers become float32."""

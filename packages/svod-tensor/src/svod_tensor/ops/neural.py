@@ -1,4 +1,4 @@
-"""Normalisations and attention.
+"""Normalizations and attention.
 
 Narrow floats (float16, bfloat16, float8) are computed in float32 and rounded once; results keep
 the dtype of the input.
@@ -7,7 +7,7 @@ the dtype of the input.
 from __future__ import annotations
 
 import math
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from svod_dtype import float32, promote_types
 from svod_ir import ShapeError
@@ -15,12 +15,22 @@ from svod_ir.sizes import normalize_size, product
 from svod_tensor._shapes import Axes, concrete_shape, normalize_axes
 from svod_tensor.ops.activation import softmax_rule
 from svod_tensor.ops.composed import gradient_rule, with_rule
-from svod_tensor.ops.naming import operations
+from svod_tensor.ops.operands import to_float
+from svod_tensor.ops.operation import operation
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.statistics import center, count_elements
 from svod_tensor.ops.theme import Theme
 
-__all__ = ["Neural"]
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "batchnorm",
+    "group_norm",
+    "layernorm",
+    "rms_norm",
+    "scaled_dot_product_attention",
+]
 
 T = TypeVar("T", bound=Theme)
 
@@ -53,180 +63,196 @@ def _rms_norm_gradient(cotangent: T, value: T, operands: tuple[T], _: object, ax
     return (cotangent.sub(value.mul(along)).mul(_make_scale(operands[0], axis, eps)),)
 
 
-@operations
-class Neural(Theme):
-    """Normalisations and attention."""
+@operation(test="test_neural.py::test_normalisations_agree_with_their_formulas", is_function=False)
+@rounds_once
+def layernorm(
+    x: Tensor, /, axis: Axes = -1, eps: float = 1e-5, weight: Tensor | None = None, bias: Tensor | None = None
+) -> Tensor:
+    """Mean 0 and variance 1 over `axis`, then times `weight` and plus `bias`. Integers become float32.
 
-    __slots__ = ()
+    Args:
+        axis: one axis or several.
+        eps: added to the variance.
+        weight: broadcasts to this shape.
+        bias: broadcasts to this shape.
 
-    @rounds_once
-    def layernorm(
-        self, axis: Axes = -1, eps: float = 1e-5, weight: Self | None = None, bias: Self | None = None
-    ) -> Self:
-        """Mean 0 and variance 1 over `axis`, then times `weight` and plus `bias`. Integers become float32.
+    Source: Ba et al., Layer Normalization (2016), equation 4.
 
-        Args:
-            axis: one axis or several.
-            eps: added to the variance.
-            weight: broadcasts to this shape.
-            bias: broadcasts to this shape.
+    Example:
+        >>> Tensor([[1.0, 2.0, 3.0]]).layernorm().round(4).numpy()
+        array([[-1.2247,  0.    ,  1.2247]], dtype=float32)
+    """
+    x = to_float(x)
+    value, _ = _standardize(x, axis, eps)
+    axes = normalize_axes("layernorm", axis, x.ndim)
+    return _affine(with_rule(_layernorm_gradient, value, (x,), axes, float(eps)), weight, bias)
 
-        Source: Ba et al., Layer Normalization (2016), equation 4.
 
-        Example:
-            >>> Tensor([[1.0, 2.0, 3.0]]).layernorm().round(4).numpy()
-            array([[-1.2247,  0.    ,  1.2247]], dtype=float32)
-        """
-        x = self._to_float()
-        value, _ = _standardize(x, axis, eps)
-        axes = normalize_axes("layernorm", axis, x.ndim)
-        return _affine(with_rule(_layernorm_gradient, value, (x,), axes, float(eps)), weight, bias)
+@operation(test="test_neural.py::test_normalisations_agree_with_their_formulas", is_function=False)
+@rounds_once
+def rms_norm(x: Tensor, /, axis: Axes = -1, eps: float = 1e-6, weight: Tensor | None = None) -> Tensor:
+    """Mean square 1 over `axis`, then times `weight`. Integers become float32.
 
-    @rounds_once
-    def rms_norm(self, axis: Axes = -1, eps: float = 1e-6, weight: Self | None = None) -> Self:
-        """Mean square 1 over `axis`, then times `weight`. Integers become float32.
+    Args:
+        axis: one axis or several.
+        eps: added to the mean square.
+        weight: broadcasts to this shape.
 
-        Args:
-            axis: one axis or several.
-            eps: added to the mean square.
-            weight: broadcasts to this shape.
+    Source: Zhang and Sennrich, Root Mean Square Layer Normalization (2019), equation 4.
 
-        Source: Zhang and Sennrich, Root Mean Square Layer Normalization (2019), equation 4.
+    Example:
+        >>> Tensor([[3.0, 4.0]]).rms_norm().round(4).numpy()
+        array([[0.8485, 1.1314]], dtype=float32)
+    """
+    x = to_float(x)
+    value = x.mul(_make_scale(x, axis, eps))
+    return _affine(
+        with_rule(_rms_norm_gradient, value, (x,), normalize_axes("rms_norm", axis, x.ndim), float(eps)),
+        weight,
+        None,
+    )
 
-        Example:
-            >>> Tensor([[3.0, 4.0]]).rms_norm().round(4).numpy()
-            array([[0.8485, 1.1314]], dtype=float32)
-        """
-        x = self._to_float()
-        value = x.mul(_make_scale(x, axis, eps))
-        return _affine(
-            with_rule(_rms_norm_gradient, value, (x,), normalize_axes("rms_norm", axis, x.ndim), float(eps)),
-            weight,
-            None,
+
+@operation(test="test_neural.py::test_normalisations_agree_with_their_formulas", is_function=False)
+@rounds_once
+def group_norm(
+    x: Tensor, /, n_groups: int, eps: float = 1e-5, weight: Tensor | None = None, bias: Tensor | None = None
+) -> Tensor:
+    """`layernorm` over each group of channels, for a tensor of shape (batch, channels, ...). Integers become float32.
+
+    Args:
+        n_groups: into how many groups the channels fall.
+        eps: added to the variance.
+        weight: of shape (channels,).
+        bias: of shape (channels,).
+
+    Raises:
+        ShapeError: if the groups do not divide the channels.
+
+    Source: Wu and He, Group Normalization (2018), section 3.1.
+
+    Example:
+        >>> Tensor([[[1.0], [3.0], [5.0], [5.0]]]).group_norm(2).round(3).numpy()
+        array([[[-1.],
+                [ 1.],
+                [ 0.],
+                [ 0.]]], dtype=float32)
+    """
+    if x.ndim < 2:
+        raise ShapeError(operation="group_norm", shape=x.shape, problem="has no axes of a batch and of channels")
+    (channels,) = concrete_shape("group_norm", x.shape[1:2])
+    if n_groups < 1 or channels % n_groups:
+        raise ShapeError(
+            operation="group_norm",
+            shape=x.shape,
+            problem=f"has {channels} channels, which {n_groups} groups do not divide",
         )
+    each = normalize_size(channels // n_groups * product(x.shape[2:]))
+    normal = x.reshape(x.shape[0], n_groups, each).layernorm(-1, eps).reshape(x.shape)
+    aligned = [p if p is None else p.reshape(1, channels, *(1,) * (x.ndim - 2)) for p in (weight, bias)]
+    return _affine(normal, *aligned)
 
-    @rounds_once
-    def group_norm(
-        self, n_groups: int, eps: float = 1e-5, weight: Self | None = None, bias: Self | None = None
-    ) -> Self:
-        """`layernorm` over each group of channels, for a tensor of shape (batch, channels, ...). Integers become float32.
 
-        Args:
-            n_groups: into how many groups the channels fall.
-            eps: added to the variance.
-            weight: of shape (channels,).
-            bias: of shape (channels,).
+@operation(test="test_neural.py::test_normalisations_agree_with_their_formulas", is_function=False)
+@rounds_once
+def batchnorm(
+    x: Tensor,
+    /,
+    mean: Tensor,
+    variance: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalisation with given statistics for each channel, for a tensor of shape (batch, channels, ...).
 
-        Raises:
-            ShapeError: if the groups do not divide the channels.
+    Args:
+        mean: of shape (channels,).
+        variance: of shape (channels,).
+        weight: of shape (channels,).
+        bias: of shape (channels,).
+        eps: added to the variance.
 
-        Source: Wu and He, Group Normalization (2018), section 3.1.
+    Raises:
+        ShapeError: if there are less than two axes.
 
-        Example:
-            >>> Tensor([[[1.0], [3.0], [5.0], [5.0]]]).group_norm(2).round(3).numpy()
-            array([[[-1.],
-                    [ 1.],
-                    [ 0.],
-                    [ 0.]]], dtype=float32)
-        """
-        if self.ndim < 2:
-            raise ShapeError(operation="group_norm", shape=self.shape, problem="has no axes of a batch and of channels")
-        (channels,) = concrete_shape("group_norm", self.shape[1:2])
-        if n_groups < 1 or channels % n_groups:
+    Source: Ioffe and Szegedy, Batch Normalization (2015), algorithm 2.
+
+    Example:
+        >>> Tensor([[1.0, 8.0]]).batchnorm(Tensor([0.0, 4.0]), Tensor([1.0, 4.0]), eps=0.0).tolist()
+        [[1.0, 2.0]]
+    """
+    if x.ndim < 2:
+        raise ShapeError(operation="batchnorm", shape=x.shape, problem="has no axes of a batch and of channels")
+    shape = (1, -1, *(1,) * (x.ndim - 2))
+    scale = variance.add(eps).rsqrt()
+    scale = scale if weight is None else scale.mul(weight)
+    shifted = x.sub(mean.reshape(shape)).mul(scale.reshape(shape))
+    return shifted if bias is None else shifted.add(bias.reshape(shape))
+
+
+@operation(test="test_neural.py::test_attention_agrees_with_its_formula", is_function=False)
+def scaled_dot_product_attention(
+    x: Tensor,
+    /,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """`softmax(q @ k.T * scale + mask) @ v`, with `x` as the queries of shape (..., n, d): shape (..., n, e).
+
+    A query that may look at no key gives zeros. Of float16 and bfloat16 the weights are rounded once more: they are
+    an operand of the second product, and matrix units take such alone.
+
+    Args:
+        key: of shape (..., m, d).
+        value: of shape (..., m, e).
+        mask: bool, True where a query may look at a key, or numbers that are added; of shape (..., n, m).
+        is_causal: whether query i sees only keys 0 to i.
+        scale: by default `1 / sqrt(d)`.
+
+    Raises:
+        ShapeError: if an operand has less than two axes, or the sizes do not fit.
+
+    Source: Vaswani et al., Attention Is All You Need (2017), equation 1.
+
+    Example:
+        >>> q, v = Tensor([[1.0, 0.0]]), Tensor([[1.0], [3.0]])
+        >>> q.scaled_dot_product_attention(Tensor([[0.0, 1.0], [0.0, 2.0]]), v).tolist()
+        [[2.0]]
+    """
+    for operand in (x, key, value):
+        if operand.ndim < 2:
             raise ShapeError(
-                operation="group_norm",
-                shape=self.shape,
-                problem=f"has {channels} channels, which {n_groups} groups do not divide",
-            )
-        each = normalize_size(channels // n_groups * product(self.shape[2:]))
-        normal = self.reshape(self.shape[0], n_groups, each).layernorm(-1, eps).reshape(self.shape)
-        aligned = [p if p is None else p.reshape(1, channels, *(1,) * (self.ndim - 2)) for p in (weight, bias)]
-        return _affine(normal, *aligned)
-
-    @rounds_once
-    def batchnorm(
-        self, mean: Self, variance: Self, weight: Self | None = None, bias: Self | None = None, eps: float = 1e-5
-    ) -> Self:
-        """Normalisation with given statistics for each channel, for a tensor of shape (batch, channels, ...).
-
-        Args:
-            mean: of shape (channels,).
-            variance: of shape (channels,).
-            weight: of shape (channels,).
-            bias: of shape (channels,).
-            eps: added to the variance.
-
-        Raises:
-            ShapeError: if there are less than two axes.
-
-        Source: Ioffe and Szegedy, Batch Normalization (2015), algorithm 2.
-
-        Example:
-            >>> Tensor([[1.0, 8.0]]).batchnorm(Tensor([0.0, 4.0]), Tensor([1.0, 4.0]), eps=0.0).tolist()
-            [[1.0, 2.0]]
-        """
-        if self.ndim < 2:
-            raise ShapeError(operation="batchnorm", shape=self.shape, problem="has no axes of a batch and of channels")
-        shape = (1, -1, *(1,) * (self.ndim - 2))
-        scale = variance.add(eps).rsqrt()
-        scale = scale if weight is None else scale.mul(weight)
-        shifted = self.sub(mean.reshape(shape)).mul(scale.reshape(shape))
-        return shifted if bias is None else shifted.add(bias.reshape(shape))
-
-    def scaled_dot_product_attention(
-        self, key: Self, value: Self, mask: Self | None = None, *, is_causal: bool = False, scale: float | None = None
-    ) -> Self:
-        """`softmax(q @ k.T * scale + mask) @ v`, with this tensor as the queries of shape (..., n, d): shape (..., n, e).
-
-        A query that may look at no key gives zeros. Of float16 and bfloat16 the weights are rounded once more: they are
-        an operand of the second product, and matrix units take such alone.
-
-        Args:
-            key: of shape (..., m, d).
-            value: of shape (..., m, e).
-            mask: bool, True where a query may look at a key, or numbers that are added; of shape (..., n, m).
-            is_causal: whether query i sees only keys 0 to i.
-            scale: by default `1 / sqrt(d)`.
-
-        Raises:
-            ShapeError: if an operand has less than two axes, or the sizes do not fit.
-
-        Source: Vaswani et al., Attention Is All You Need (2017), equation 1.
-
-        Example:
-            >>> q, v = Tensor([[1.0, 0.0]]), Tensor([[1.0], [3.0]])
-            >>> q.scaled_dot_product_attention(Tensor([[0.0, 1.0], [0.0, 2.0]]), v).tolist()
-            [[2.0]]
-        """
-        for operand in (self, key, value):
-            if operand.ndim < 2:
-                raise ShapeError(
-                    operation="scaled_dot_product_attention", shape=operand.shape,
-                    problem="has no axes of positions and of features",
-                )  # fmt: skip
-        (depth,) = concrete_shape("scaled_dot_product_attention", self.shape[-1:])
-        factor = 1.0 / math.sqrt(depth) if scale is None else scale
-        kind = promote_types(promote_types(self.dtype, key.dtype), value.dtype)
-        kind = kind if kind.is_float else float32
-        scores = self.matmul(key.transpose(-2, -1), dtype=accumulation_dtype(kind)).mul(factor)
-        allowed = mask if mask is not None and mask.dtype.is_bool else None
-        if is_causal:
-            causal = self.ones(*scores.shape[-2:], dtype="bool").tril()
-            allowed = causal if allowed is None else allowed.logical_and(causal)
-        if mask is not None and not mask.dtype.is_bool:
-            scores = scores.add(mask)
-        if allowed is not None:
-            scores = allowed.where(scores, -math.inf)
-        if mask is not None or allowed is not None:
-            # A row without any allowed key would be NaN; it weighs nothing instead.
-            peak = scores.max(-1, keepdims=True)
-            power = scores.sub(peak.isfinite().where(peak, 0.0)).exp()
-            total = power.sum(-1, keepdims=True)
-            weights = softmax_rule(power.div(total.eq(0).where(1.0, total)), scores, -1)
-        else:
-            weights = scores.softmax(-1)
-        operand = weights.cast(kind) if kind.itemsize > 1 else weights
-        return operand.matmul(value, dtype=accumulation_dtype(kind)).cast(kind)
+                operation="scaled_dot_product_attention", shape=operand.shape,
+                problem="has no axes of positions and of features",
+            )  # fmt: skip
+    (depth,) = concrete_shape("scaled_dot_product_attention", x.shape[-1:])
+    factor = 1.0 / math.sqrt(depth) if scale is None else scale
+    kind = promote_types(promote_types(x.dtype, key.dtype), value.dtype)
+    kind = kind if kind.is_float else float32
+    scores = x.matmul(key.transpose(-2, -1), dtype=accumulation_dtype(kind)).mul(factor)
+    allowed = mask if mask is not None and mask.dtype.is_bool else None
+    if is_causal:
+        causal = x.ones(*scores.shape[-2:], dtype="bool").tril()
+        allowed = causal if allowed is None else allowed.logical_and(causal)
+    if mask is not None and not mask.dtype.is_bool:
+        scores = scores.add(mask)
+    if allowed is not None:
+        scores = allowed.where(scores, -math.inf)
+    if mask is not None or allowed is not None:
+        # A row without any allowed key would be NaN; it weighs nothing instead.
+        peak = scores.max(-1, keepdims=True)
+        power = scores.sub(peak.isfinite().where(peak, 0.0)).exp()
+        total = power.sum(-1, keepdims=True)
+        weights = softmax_rule(power.div(total.eq(0).where(1.0, total)), scores, -1)
+    else:
+        weights = scores.softmax(-1)
+    operand = weights.cast(kind) if kind.itemsize > 1 else weights
+    return operand.matmul(value, dtype=accumulation_dtype(kind)).cast(kind)
 
 
 def _affine(normal: T, weight: T | None, bias: T | None) -> T:

@@ -7,7 +7,7 @@ return apply_op(Op.FMOD, x, y)
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from svod_dtype import DType, default_float, float64, promote_types, promote_with_scalar
 from svod_ir import Op, OperandError, SInt, UOp, make_alu
@@ -16,21 +16,28 @@ from svod_tensor._shapes import broadcast_node, broadcast_shapes
 from svod_tensor._shards import bring_to
 from svod_tensor.cells.views import Shrink
 from svod_tensor.ops.base import TensorBase
+from svod_tensor.ops.composed import get_tensor_kind
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     from svod_tensor.ops.base import Operand
     from svod_tensor.ops.theme import Theme
+    from svod_tensor.tensor import Tensor
 
 __all__ = [
     "apply_binary", "apply_op", "apply_unary", "as_tensor", "as_value", "cast_to", "is_operand", "is_scalar", "make_result",
-    "promote", "promote_to_float", "slice_axis", "through_float64", "to_float",
+    "promote", "promote_to_float", "slice_axis", "through_float64", "to_float", "to_tensor",
 ]  # fmt: skip
 
 T = TypeVar("T", bound="Theme")
 
 _OPERANDS: Final = (TensorBase, bool, int, float, complex, list, tuple, range, bytes, UOp)
+
+
+def to_tensor(value: Operand) -> Tensor:
+    """`value` itself if it is a tensor, else a tensor of its elements."""
+    return cast("Tensor", value if isinstance(value, TensorBase) else get_tensor_kind()(value))
 
 
 def as_tensor(value: Operand, like: T) -> T:

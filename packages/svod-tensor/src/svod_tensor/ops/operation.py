@@ -25,14 +25,13 @@ from svod_tensor._data import make_constant
 from svod_tensor._origins import wrap
 from svod_tensor._shards import bring_to
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.ops.composed import get_tensor_kind
-from svod_tensor.ops.operands import is_scalar
+from svod_tensor.ops.operands import is_scalar, to_tensor
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
     from svod_tensor.tensor import Tensor
 
-__all__ = ["FUNCTIONS", "OPERATIONS", "Operation", "attach_methods", "operation"]
+__all__ = ["FUNCTIONS", "OPERATIONS", "Operation", "attach_methods", "operation", "static_operation"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,16 +51,22 @@ class Operation:
         methods: names that only its method has.
         is_function: whether the package has its name and aliases; otherwise it is only a method.
         is_property: whether it is a property of tensors, and not a method.
+        is_variadic: whether the items of the second parameter may be given one by one: `x.reshape(2, 3)`.
+        is_static: whether it has no first operand: `Tensor.einsum`.
+        binds: whether a static method of a tensor has it as its first argument: `x.concat(y)`.
     """
 
     function: Callable[..., Any]
     public: Callable[..., Any]
     test: str
     standard: str
-    aliases: tuple[str, ...]
-    methods: tuple[str, ...]
-    is_function: bool
-    is_property: bool
+    aliases: tuple[str, ...] = ()
+    methods: tuple[str, ...] = ()
+    is_function: bool = True
+    is_property: bool = False
+    is_variadic: bool = False
+    is_static: bool = False
+    binds: bool = False
 
     @property
     def name(self) -> str:
@@ -94,6 +99,7 @@ def operation(
     methods: tuple[str, ...] = (),
     is_function: bool = True,
     is_property: bool = False,
+    is_variadic: bool = False,
 ) -> Callable[[Callable[Concatenate[Tensor, P], R]], Callable[Concatenate[Operand, P], R]]:
     """Register the decorated function as an operation, and return the function of the package.
 
@@ -107,37 +113,74 @@ def operation(
         methods: names that only its method has.
         is_function: whether the package has its name and aliases; otherwise it is only a method.
         is_property: whether it is a property of tensors, and not a method.
+        is_variadic: whether the items of the second parameter may be given one by one: `x.reshape(2, 3)`.
     """
 
     def register(function: Callable[Concatenate[Tensor, P], R]) -> Callable[Concatenate[Operand, P], R]:
-        public = _make_public(function, owner="sv")
-        name = function.__name__
-        named = (name if standard else "") if isinstance(standard, bool) else standard
-        OPERATIONS[name] = Operation(function, public, test, named, aliases, methods, is_function, is_property)
-        if is_function:
-            FUNCTIONS.update(dict.fromkeys((name, *aliases), public))
+        public = _make_public(function, "sv", is_variadic=is_variadic)
+        _add(
+            Operation(
+                function, public, test, _spell(standard, function), aliases, methods, is_function, is_property, is_variadic
+            )
+        )  # fmt: skip
         return public
 
     return register
 
 
+def static_operation(
+    *, test: str, standard: bool | str = False, methods: tuple[str, ...] = (), binds: bool = False
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Register a function without a first operand, such as `einsum(formula, *operands)`, as a static method of tensors.
+
+    Args:
+        test: as `operation` takes it.
+        standard: as `operation` takes it.
+        methods: names that only its method has.
+        binds: whether the method of a tensor has it as its first argument: `x.concat(y)` is `concat(x, y)`.
+    """
+
+    def register(function: Callable[P, R]) -> Callable[P, R]:
+        public = _make_public(function, "sv", is_static=True)
+        _add(Operation(function, public, test, _spell(standard, function), (), methods, is_static=True, binds=binds))
+        return public
+
+    return register
+
+
+def _spell(standard: bool | str, function: Callable[..., object]) -> str:
+    return standard if isinstance(standard, str) else function.__name__ if standard else ""
+
+
+def _add(one: Operation) -> None:
+    OPERATIONS[one.name] = one
+    if one.is_function:
+        FUNCTIONS.update(dict.fromkeys((one.name, *one.aliases), one.public))
+
+
 def attach_methods(cls: C) -> C:
     """Give a class the methods of all registered operations, under all their names."""
     for one in OPERATIONS.values():
-        method = _make_public(one.function, owner=None)
+        method = _make_public(one.function, None, is_variadic=one.is_variadic)
         member = property(method, doc=one.function.__doc__) if one.is_property else method
+        if one.is_static:
+            member = one.public if one.binds else staticmethod(one.public)
         for name in one.names:
             setattr(cls, name, member)
     return cls
 
 
-def _make_public(function: Callable[..., R], owner: str | None) -> Callable[..., R]:
+def _make_public(
+    function: Callable[..., R], owner: str | None, *, is_variadic: bool = False, is_static: bool = False
+) -> Callable[..., R]:
     """`function` with conversion of its first operand, and errors about calls of `owner`, or of a method if that is None."""
 
     def call(*args: Any, **kwargs: Any) -> R:
         try:
-            if args and not isinstance(args[0], TensorBase):
+            if args and not is_static and not isinstance(args[0], TensorBase):
                 args = (_to_tensor(function, *args), *args[1:])
+            if is_variadic and (len(args) > 2 or (len(args) == 1 and not kwargs)):
+                args = (args[0], args[1:])
             return function(*args, **kwargs)
         except Exception as error:
             from svod_tensor.ops.argument_checks import explain_failure
@@ -160,4 +203,4 @@ def _to_tensor(function: Callable[..., object], first: Any, *others: object) -> 
     ):
         number = make_constant(first, promote_with_scalar(second.dtype, first))
         return second.from_uop(bring_to(number, second.uop))
-    return get_tensor_kind()(first)
+    return to_tensor(first)

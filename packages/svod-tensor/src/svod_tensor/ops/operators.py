@@ -1,4 +1,4 @@
-"""Python's operators, as the methods that they stand for; either side may be a number or a numpy array.
+"""Python's operators and indexing, as the operations that they stand for; either side may be a number or a numpy array.
 
 An augmented operator (`x += y`) writes the result of the plain one to the tensor on its left, as in numpy: dtype and shape stay,
 and all views of the elements see the new ones.
@@ -6,21 +6,24 @@ and all views of the elements see the new ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from svod_dtype import bool_
-from svod_ir import ShapeError, format_shape
+from svod_ir import OperandError, ShapeError, format_shape
 from svod_tensor._origins import wrap
+from svod_tensor._shapes import concrete_shape
 from svod_tensor._variable import explain_unbound
 from svod_tensor.errors import ResultDtypeError
 from svod_tensor.ops.base import TensorBase
+from svod_tensor.ops.indexing import get_items
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.operands import is_operand
 from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
+    from svod_tensor.ops.index_items import Index
 
 __all__ = ["Operators"]
 
@@ -53,6 +56,53 @@ class Operators(Theme):
     """Arithmetic, comparison and bit operators."""
 
     __slots__ = ()
+
+    def __getitem__(self, index: Index, /) -> Self:
+        """The elements at an index, by numpy's rules: a view of basic indices, else values of their own.
+
+        As many integers as axes give a value too, which later writes do not change; with `...` beside them, a view.
+
+        Args:
+            index: ints, slices, `...`, None, variables, and integer lists, arrays and tensors, of which several
+                broadcast together; or masks, which are computed where they are tensors; one without axes puts an axis of
+                size 1 or 0 in front. An index in a tensor that is out of range reads as 0, or is an error in a plan that
+                checks its operands.
+
+        Raises:
+            IndexOutOfRangeError: if a known index is out of range.
+            IndexKindError: if something is no index, or there are more indices than axes.
+            DataDependentShapeError: in a function that is captured, if a mask is a tensor.
+
+        Example:
+            >>> x = Tensor([[1, 2, 3], [4, 5, 6]])
+            >>> x[1].tolist(), x[:, ::2].tolist(), x[:, [2, 0]].tolist()
+            ([4, 5, 6], [[1, 3], [4, 6]], [[3, 1], [6, 4]])
+        """
+        return get_items(self, index)  # pyright: ignore[reportArgumentType, reportReturnType]
+
+    def __len__(self) -> int:
+        """The size of the first axis.
+
+        Raises:
+            OperandError: if there are no axes.
+            SymbolicShapeError: if that size is symbolic.
+
+        Example:
+            >>> len(Tensor([[1, 2, 3], [4, 5, 6]]))
+            2
+        """
+        if not self.ndim:
+            raise OperandError(operation="len", found="a 0-d tensor", expected="a tensor with axes")
+        return concrete_shape("len", self.shape[:1])[0]
+
+    def __iter__(self) -> Iterator[Self]:
+        """The slices along the first axis: views, or of a tensor of one axis the values of its elements.
+
+        Example:
+            >>> [row.tolist() for row in Tensor([[1, 2], [3, 4]])]
+            [[1, 2], [3, 4]]
+        """
+        return (self[i] for i in range(len(self)))
 
     @_operator
     def __add__(self, other: Operand, /) -> Self:

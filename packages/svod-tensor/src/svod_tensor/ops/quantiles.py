@@ -1,4 +1,7 @@
-"""Quantiles: what lies at a given part of the elements in order, between two of them if need be.
+"""Medians, quantiles and percentiles, with numpy's names and methods.
+
+In every function `axis` is one axis, several, or None for all; `keepdims` keeps reduced axes with size 1. Integers become float32.
+Elements are sorted, so that the derivative goes to the elements that are selected.
 
 Source: R. J. Hyndman, Y. Fan, Sample quantiles in statistical packages, The American Statistician 50 (1996), for the methods.
 """
@@ -6,7 +9,7 @@ Source: R. J. Hyndman, Y. Fan, Sample quantiles in statistical packages, The Ame
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from svod_dtype import default_float, float64, int64
 from svod_ir import OperandError, UOp
@@ -14,15 +17,24 @@ from svod_ir.sizes import product
 from svod_tensor._shapes import Axes, check_within, normalize_axes
 from svod_tensor.errors import EmptyReductionError
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.ops.naming import operations
 from svod_tensor.ops.operands import slice_axis
+from svod_tensor.ops.operation import operation
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
+    from svod_tensor.tensor import Tensor
 
-__all__ = ["QuantileMethod", "Quantiles"]
+__all__ = [
+    "QuantileMethod",
+    "median",
+    "nanmedian",
+    "nanpercentile",
+    "nanquantile",
+    "percentile",
+    "quantile",
+]
 
 T = TypeVar("T", bound=Theme)
 
@@ -51,125 +63,131 @@ _CONTINUOUS: Final[dict[str, _Method]] = {
 _STEPS: Final = ("inverted_cdf", "averaged_inverted_cdf", "closest_observation")
 
 
-@operations
-class Quantiles(Theme):
-    """Medians, quantiles and percentiles, as numpy has them.
+@operation(test="test_quantiles.py::test_quantiles_of_every_method_agree_with_numpy")
+@rounds_once
+def quantile(
+    x: Tensor, /, q: Operand, axis: Axes = None, *, method: QuantileMethod = "linear", keepdims: bool = False
+) -> Tensor:
+    """The value that a fraction `q` of the elements does not exceed: shape (*shape of `q`, *axes left). NaN where there is a NaN.
 
-    Everywhere: `axis` is one axis, several, or None for all; `keepdims` leaves reduced axes with size 1. Integers become
-    float32. Elements are sorted, so that what depends on their values alone (the derivative) is that of the elements which
-    are taken.
+    Args:
+        q: from 0 to 1: a number, or several in any shape. A tensor whose values are outside gives NaN there.
+        axis: one axis, several, or None for all.
+        method: what counts where that is between two elements: by default a straight line.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+        EmptyReductionError: if there are no elements.
+        OperandError: if `q` is no such number, or the method is not known.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.quantile(Tensor([1.0, 2.0, 3.0, 10.0]), [0.5, 1.0]).tolist()
+        [2.5, 10.0]
     """
+    return _compute("quantile", x, q, 1, axis, method, keepdims=keepdims, skips_nan=False)
 
-    __slots__ = ()
 
-    @rounds_once
-    def quantile(
-        self, q: Operand, axis: Axes = None, *, method: QuantileMethod = "linear", keepdims: bool = False
-    ) -> Self:
-        """The value that a fraction `q` of the elements does not exceed: shape (*shape of `q`, *axes left). NaN where there is a NaN.
+@operation(test="test_quantiles.py::test_quantiles_of_every_method_agree_with_numpy")
+@rounds_once
+def percentile(
+    x: Tensor, /, q: Operand, axis: Axes = None, *, method: QuantileMethod = "linear", keepdims: bool = False
+) -> Tensor:
+    """`quantile` of `q` in percent.
 
-        Args:
-            q: from 0 to 1: a number, or several in any shape. A tensor whose values are outside gives NaN there.
-            axis: one axis, several, or None for all.
-            method: what counts where that is between two elements: by default a straight line.
-            keepdims: whether the axes stay, with size 1.
+    Args:
+        q: from 0 to 100.
+        axis: one axis, several, or None for all.
+        method: as `quantile` takes it.
+        keepdims: whether the axes stay, with size 1.
 
-        Raises:
-            AxisError: if there is no such axis.
-            EmptyReductionError: if there are no elements.
-            OperandError: if `q` is no such number, or the method is not known.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.percentile(Tensor([1.0, 2.0, 3.0, 10.0]), 50).item()
+        2.5
+    """
+    return _compute("percentile", x, q, 100, axis, method, keepdims=keepdims, skips_nan=False)
 
-        Example:
-            >>> Tensor([1.0, 2.0, 3.0, 10.0]).quantile([0.5, 1.0]).tolist()
-            [2.5, 10.0]
-        """
-        return _compute("quantile", self, q, 1, axis, method, keepdims=keepdims, skips_nan=False)
 
-    @rounds_once
-    def percentile(
-        self, q: Operand, axis: Axes = None, *, method: QuantileMethod = "linear", keepdims: bool = False
-    ) -> Self:
-        """`quantile` of `q` in percent.
+@operation(test="test_quantiles.py::test_medians_agree_with_numpy")
+@rounds_once
+def median(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """The middle element in order, or the mean of both where there are two. NaN where there is a NaN.
 
-        Args:
-            q: from 0 to 100.
-            axis: one axis, several, or None for all.
-            method: as `quantile` takes it.
-            keepdims: whether the axes stay, with size 1.
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
 
-        Example:
-            >>> Tensor([1.0, 2.0, 3.0, 10.0]).percentile(50).item()
-            2.5
-        """
-        return _compute("percentile", self, q, 100, axis, method, keepdims=keepdims, skips_nan=False)
+    Raises:
+        AxisError: if there is no such axis.
+        EmptyReductionError: if there are no elements.
 
-    @rounds_once
-    def median(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """The middle element in order, or the mean of both where there are two. NaN where there is a NaN.
+    Example:
+        >>> import svod_tensor as sv
+        >>> (sv.median(Tensor([3, 1, 2])).item(), sv.median(Tensor([3, 1, 2, 10])).item())
+        (2.0, 2.5)
+    """
+    return _compute("median", x, 0.5, 1, axis, "linear", keepdims=keepdims, skips_nan=False)
 
-        Args:
-            axis: one axis, several, or None for all.
-            keepdims: whether the axes stay, with size 1.
 
-        Raises:
-            AxisError: if there is no such axis.
-            EmptyReductionError: if there are no elements.
+@operation(test="test_quantiles.py::test_quantiles_without_nans_agree_with_numpy")
+@rounds_once
+def nanquantile(
+    x: Tensor, /, q: Operand, axis: Axes = None, *, method: QuantileMethod = "linear", keepdims: bool = False
+) -> Tensor:
+    """`quantile` of the elements that are not NaN; NaN where there is nothing else.
 
-        Example:
-            >>> Tensor([3, 1, 2]).median().item(), Tensor([3, 1, 2, 10]).median().item()
-            (2.0, 2.5)
-        """
-        return _compute("median", self, 0.5, 1, axis, "linear", keepdims=keepdims, skips_nan=False)
+    Args:
+        q: from 0 to 1: a number, or several in any shape.
+        axis: one axis, several, or None for all.
+        method: as `quantile` takes it.
+        keepdims: whether the axes stay, with size 1.
 
-    @rounds_once
-    def nanquantile(
-        self, q: Operand, axis: Axes = None, *, method: QuantileMethod = "linear", keepdims: bool = False
-    ) -> Self:
-        """`quantile` of the elements that are not NaN; NaN where there is nothing else.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.nanquantile(Tensor([1.0, float("nan"), 3.0]), 0.5).item()
+        2.0
+    """
+    return _compute("nanquantile", x, q, 1, axis, method, keepdims=keepdims, skips_nan=True)
 
-        Args:
-            q: from 0 to 1: a number, or several in any shape.
-            axis: one axis, several, or None for all.
-            method: as `quantile` takes it.
-            keepdims: whether the axes stay, with size 1.
 
-        Example:
-            >>> Tensor([1.0, float("nan"), 3.0]).nanquantile(0.5).item()
-            2.0
-        """
-        return _compute("nanquantile", self, q, 1, axis, method, keepdims=keepdims, skips_nan=True)
+@operation(test="test_quantiles.py::test_quantiles_without_nans_agree_with_numpy")
+@rounds_once
+def nanpercentile(
+    x: Tensor, /, q: Operand, axis: Axes = None, *, method: QuantileMethod = "linear", keepdims: bool = False
+) -> Tensor:
+    """`nanquantile` of `q` in percent.
 
-    @rounds_once
-    def nanpercentile(
-        self, q: Operand, axis: Axes = None, *, method: QuantileMethod = "linear", keepdims: bool = False
-    ) -> Self:
-        """`nanquantile` of `q` in percent.
+    Args:
+        q: from 0 to 100.
+        axis: one axis, several, or None for all.
+        method: as `quantile` takes it.
+        keepdims: whether the axes stay, with size 1.
 
-        Args:
-            q: from 0 to 100.
-            axis: one axis, several, or None for all.
-            method: as `quantile` takes it.
-            keepdims: whether the axes stay, with size 1.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.nanpercentile(Tensor([1.0, float("nan"), 3.0]), 100).item()
+        3.0
+    """
+    return _compute("nanpercentile", x, q, 100, axis, method, keepdims=keepdims, skips_nan=True)
 
-        Example:
-            >>> Tensor([1.0, float("nan"), 3.0]).nanpercentile(100).item()
-            3.0
-        """
-        return _compute("nanpercentile", self, q, 100, axis, method, keepdims=keepdims, skips_nan=True)
 
-    @rounds_once
-    def nanmedian(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """`median` of the elements that are not NaN; NaN where there is nothing else.
+@operation(test="test_quantiles.py::test_quantiles_without_nans_agree_with_numpy")
+@rounds_once
+def nanmedian(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """`median` of the elements that are not NaN; NaN where there is nothing else.
 
-        Args:
-            axis: one axis, several, or None for all.
-            keepdims: whether the axes stay, with size 1.
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
 
-        Example:
-            >>> Tensor([1.0, float("nan"), 4.0]).nanmedian().item()
-            2.5
-        """
-        return _compute("nanmedian", self, 0.5, 1, axis, "linear", keepdims=keepdims, skips_nan=True)
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.nanmedian(Tensor([1.0, float("nan"), 4.0])).item()
+        2.5
+    """
+    return _compute("nanmedian", x, 0.5, 1, axis, "linear", keepdims=keepdims, skips_nan=True)
 
 
 def _compute(

@@ -1,18 +1,25 @@
-"""Images and signals in another size: what lies between their elements, along one axis after the other."""
+"""Interpolation of tensors of shape (batch, channels, *spatial) to another size, axis by axis."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar, cast
 
 from svod_ir import OperandError, ShapeError
 from svod_tensor._shapes import concrete_shape
-from svod_tensor.ops.naming import operations
+from svod_tensor.ops.operands import to_float
+from svod_tensor.ops.operation import operation
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
 
-__all__ = ["Resizing", "ResizingMode"]
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "ResizingMode",
+    "interpolate",
+]
 
 T = TypeVar("T", bound=Theme)
 
@@ -28,61 +35,52 @@ _ALIASES: Final[Mapping[str, tuple[str, int]]] = {
 """PyTorch's name of a mode -> the mode along each axis, and of how many axes."""
 
 
-@operations
-class Resizing(Theme):
-    """Interpolation of tensors of shape (batch, channels, *spatial)."""
+@operation(test="test_resizing.py::test_straight_lines_between_neighbours_agree_with_their_formula")
+@rounds_once
+def interpolate(x: Tensor, /, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None, *,
+    mode: ResizingMode = "nearest", align_corners: bool = False, antialias: bool = False,
+) -> Tensor:  # fmt: skip
+    """`x`, resized along its spatial axes, all but the first two. Integers become float32 unless the mode copies elements.
 
-    __slots__ = ()
+    Args:
+        size: of each axis; a number is that of all.
+        scale_factor: how much longer each becomes, in place of the size.
+        mode: `"nearest"` for the element that a place falls into, or `"nearest-exact"` for that which its middle falls
+            into; `"linear"` for straight lines between neighbours along each axis, `"cubic"` for polynomials through
+            four (PyTorch's names `"bilinear"`, `"trilinear"` and `"bicubic"` are for so many axes); `"area"` for means of
+            the elements that fall into each place, wholly or not.
+        align_corners: whether the first and last elements stay where they are, for lines and polynomials; otherwise an
+            element is the middle of its part of the axis.
+        antialias: whether lines and polynomials stretch over what an axis loses, where it becomes shorter.
 
-    @rounds_once
-    def interpolate(
-        self, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None, *,
-        mode: ResizingMode = "nearest", align_corners: bool = False, antialias: bool = False,
-    ) -> Self:  # fmt: skip
-        """This tensor, resized along its spatial axes, all but the first two. Integers become float32 unless the mode copies elements.
+    Raises:
+        ShapeError: if there are no spatial axes, or nothing is left of one.
+        OperandError: if there is not one of size and scale for each axis, or the mode is not known.
 
-        Args:
-            size: of each axis; a number is that of all.
-            scale_factor: how much longer each becomes, in place of the size.
-            mode: `"nearest"` for the element that a place falls into, or `"nearest-exact"` for that which its middle falls
-                into; `"linear"` for straight lines between neighbours along each axis, `"cubic"` for polynomials through
-                four (PyTorch's names `"bilinear"`, `"trilinear"` and `"bicubic"` are for so many axes); `"area"` for means of
-                the elements that fall into each place, wholly or not.
-            align_corners: whether the first and last elements stay where they are, for lines and polynomials; otherwise an
-                element is the middle of its part of the axis.
-            antialias: whether lines and polynomials stretch over what an axis loses, where it becomes shorter.
-
-        Raises:
-            ShapeError: if there are no spatial axes, or nothing is left of one.
-            OperandError: if there is not one of size and scale for each axis, or the mode is not known.
-
-        Example:
-            >>> Tensor([[[1.0, 3.0]]]).interpolate(4, mode="linear").tolist()
-            [[[1.0, 1.5, 2.5, 3.0]]]
-        """
-        n = self.ndim - 2
-        if n < 1 or 0 in self.shape[2:]:
-            raise ShapeError(operation="interpolate", shape=self.shape, problem="has no spatial axes, or an empty one")
-        kind = _resolve_mode(mode, n)
-        if (size is None) == (scale_factor is None) or (antialias and kind not in ("linear", "cubic")):
-            found = f"size {size}, scale factor {scale_factor}, mode {mode!r}, antialias {antialias}"
-            expected = "a size or a scale, and lines or polynomials to antialias"
-            raise OperandError(operation="interpolate", found=found, expected=expected)
-        old = concrete_shape("interpolate", self.shape[2:])
-        scales = None if scale_factor is None else _each(scale_factor, n)
-        new = (
-            [int(s) for s in _each(size, n)]
-            if scales is None
-            else [int(o * s) for o, s in zip(old, scales, strict=True)]
-        )
-        if min(new) < 1:
-            raise ShapeError(operation="interpolate", shape=tuple(new), problem="leaves nothing of an axis")
-        x = self if kind.startswith("nearest") else self._to_float()
-        for i, (before, after) in enumerate(zip(old, new, strict=True)):
-            ratio = before / after if scales is None else 1 / scales[i]
-            if before != after or ratio != 1:
-                x = _resize(x, 2 + i, after, ratio, kind, align_corners=align_corners, antialias=antialias)
-        return x
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.interpolate(Tensor([[[1.0, 3.0]]]), 4, mode="linear").tolist()
+        [[[1.0, 1.5, 2.5, 3.0]]]
+    """
+    n = x.ndim - 2
+    if n < 1 or 0 in x.shape[2:]:
+        raise ShapeError(operation="interpolate", shape=x.shape, problem="has no spatial axes, or an empty one")
+    kind = _resolve_mode(mode, n)
+    if (size is None) == (scale_factor is None) or (antialias and kind not in ("linear", "cubic")):
+        found = f"size {size}, scale factor {scale_factor}, mode {mode!r}, antialias {antialias}"
+        expected = "a size or a scale, and lines or polynomials to antialias"
+        raise OperandError(operation="interpolate", found=found, expected=expected)
+    old = concrete_shape("interpolate", x.shape[2:])
+    scales = None if scale_factor is None else _each(scale_factor, n)
+    new = [int(s) for s in _each(size, n)] if scales is None else [int(o * s) for o, s in zip(old, scales, strict=True)]
+    if min(new) < 1:
+        raise ShapeError(operation="interpolate", shape=tuple(new), problem="leaves nothing of an axis")
+    x = x if kind.startswith("nearest") else to_float(x)
+    for i, (before, after) in enumerate(zip(old, new, strict=True)):
+        ratio = before / after if scales is None else 1 / scales[i]
+        if before != after or ratio != 1:
+            x = _resize(x, 2 + i, after, ratio, kind, align_corners=align_corners, antialias=antialias)
+    return x
 
 
 def _resolve_mode(mode: object, n: int) -> str:

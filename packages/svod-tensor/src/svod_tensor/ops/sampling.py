@@ -1,20 +1,29 @@
-"""Images looked at between their elements: at places that a tensor says, as PyTorch's `grid_sample` does."""
+"""Interpolation of images at given coordinates, as PyTorch's `grid_sample`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic, Literal, NamedTuple, Self, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 from svod_dtype import int64, promote_types
 from svod_ir import OperandError, ShapeError
 from svod_ir.sizes import product
 from svod_tensor._shapes import concrete_shape
 from svod_tensor.ops.indexing import look_up
-from svod_tensor.ops.naming import operations
+from svod_tensor.ops.operands import make_result, to_float
+from svod_tensor.ops.operation import operation
 from svod_tensor.ops.rounding import rounds_once
 from svod_tensor.ops.theme import Theme
 
-__all__ = ["Sampling", "SamplingMode", "SamplingPadding"]
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "SamplingMode",
+    "SamplingPadding",
+    "affine_grid",
+    "grid_sample",
+]
 
 T = TypeVar("T", bound=Theme)
 
@@ -25,111 +34,105 @@ SamplingPadding: TypeAlias = Literal["zeros", "border", "reflection"]
 """What is behind the borders."""
 
 
-@operations
-class Sampling(Theme):
-    """Interpolation at given coordinates."""
+@operation(test="test_sampling.py::test_what_lies_between_elements_agrees_with_its_formula")
+@rounds_once
+def grid_sample(x: Tensor, /, grid: Tensor, *, mode: SamplingMode = "bilinear", padding_mode: SamplingPadding = "zeros",
+    align_corners: bool = False,
+) -> Tensor:  # fmt: skip
+    """The values at the coordinates in `grid`, interpolated between the elements of this tensor of shape (batch, channels, *sizes), for
+    any number of spatial axes: shape (batch, channels, *places).
 
-    __slots__ = ()
+    Integers become float32 unless the mode is `"nearest"`.
 
-    @rounds_once
-    def grid_sample(
-        self, grid: Self, *, mode: SamplingMode = "bilinear", padding_mode: SamplingPadding = "zeros",
-        align_corners: bool = False,
-    ) -> Self:  # fmt: skip
-        """The values at the coordinates in `grid`, interpolated between the elements of this tensor of shape (batch, channels, *sizes), for
-        any number of spatial axes: shape (batch, channels, *places).
+    Args:
+        grid: places of shape (batch, *places, axes). On each axis -1 is one end and 1 the other; the coordinate along the
+            last axis comes first. NaN counts as -1.
+        mode: `"nearest"` for the nearest element (of two the even one), `"bilinear"` for straight lines between
+            neighbours along each axis, `"bicubic"` for polynomials through four.
+        padding_mode: `"zeros"` around `x`, its outermost elements (`"border"`), or those inside in reverse
+            (`"reflection"`).
+        align_corners: whether -1 and 1 are the middles of the outermost elements, or their outer ends.
 
-        Integers become float32 unless the mode is `"nearest"`.
+    Raises:
+        ShapeError: if the shapes do not fit each other, or an axis is empty.
+        OperandError: if a mode is not known, or the places are no floats.
 
-        Args:
-            grid: places of shape (batch, *places, axes). On each axis -1 is one end and 1 the other; the coordinate along the
-                last axis comes first. NaN counts as -1.
-            mode: `"nearest"` for the nearest element (of two the even one), `"bilinear"` for straight lines between
-                neighbours along each axis, `"bicubic"` for polynomials through four.
-            padding_mode: `"zeros"` around this tensor, its outermost elements (`"border"`), or those inside in reverse
-                (`"reflection"`).
-            align_corners: whether -1 and 1 are the middles of the outermost elements, or their outer ends.
+    Example:
+        >>> import svod_tensor as sv
+        >>> x = Tensor([[[[1.0, 3.0]]]])
+        >>> sv.grid_sample(x, Tensor([[[[0.0, 0.0], [-0.5, 0.0]]]])).tolist()
+        [[[[2.0, 1.0]]]]
+    """
+    n, name = x.ndim - 2, "grid_sample"
+    if n < 1 or grid.ndim != x.ndim or grid.shape[0] != x.shape[0] or grid.shape[-1] != n:
+        raise ShapeError(
+            operation=name,
+            shape=grid.shape,
+            problem=f"is no (batch, *places, axes) for a tensor of shape {x.shape}",
+        )
+    sizes = concrete_shape(name, x.shape[2:])
+    if 0 in sizes:
+        raise ShapeError(operation=name, shape=x.shape, problem="has an empty axis")
+    if mode not in get_args(SamplingMode) or padding_mode not in get_args(SamplingPadding) or not grid.dtype.is_float:
+        raise OperandError(
+            operation=name, found=f"mode {mode!r}, padding_mode {padding_mode!r}, places of {grid.dtype}",
+            expected=f"{get_args(SamplingMode)}, {get_args(SamplingPadding)}, floats",
+        )  # fmt: skip
+    x = x if mode == "nearest" else to_float(x)
+    batch, channels = x.shape[:2]
+    count = product(grid.shape[1:-1])
+    places = grid.isnan().where(-1, grid).reshape(batch, count, n)
+    around = [
+        _look_around(_scale(places[..., n - 1 - i], size, align_corners), size, mode, padding_mode, align_corners)
+        for i, size in enumerate(sizes)
+    ]
+    positions, weights = _combine(around, sizes)
+    n_around = product(positions.shape[2:])
+    flat = positions.reshape(batch, 1, count * n_around).expand(batch, channels, count * n_around)
+    found = make_result(look_up(x.reshape(batch, channels, product(sizes)).uop, flat.uop, 2), x, grid)
+    result = found.reshape(batch, channels, *grid.shape[1:-1], n_around)
+    if weights is None:
+        return result.squeeze(-1)
+    dtype = promote_types(x.dtype, grid.dtype)
+    shares = weights.reshape(batch, 1, *grid.shape[1:-1], n_around)
+    return result.cast(dtype).mul(shares.cast(dtype.part)).sum(-1)
 
-        Raises:
-            ShapeError: if the shapes do not fit each other, or an axis is empty.
-            OperandError: if a mode is not known, or the places are no floats.
 
-        Example:
-            >>> x = Tensor([[[[1.0, 3.0]]]])
-            >>> x.grid_sample(Tensor([[[[0.0, 0.0], [-0.5, 0.0]]]])).tolist()
-            [[[[2.0, 1.0]]]]
-        """
-        n, name = self.ndim - 2, "grid_sample"
-        if n < 1 or grid.ndim != self.ndim or grid.shape[0] != self.shape[0] or grid.shape[-1] != n:
-            raise ShapeError(
-                operation=name,
-                shape=grid.shape,
-                problem=f"is no (batch, *places, axes) for a tensor of shape {self.shape}",
-            )
-        sizes = concrete_shape(name, self.shape[2:])
-        if 0 in sizes:
-            raise ShapeError(operation=name, shape=self.shape, problem="has an empty axis")
-        if (
-            mode not in get_args(SamplingMode)
-            or padding_mode not in get_args(SamplingPadding)
-            or not grid.dtype.is_float
-        ):
-            raise OperandError(
-                operation=name, found=f"mode {mode!r}, padding_mode {padding_mode!r}, places of {grid.dtype}",
-                expected=f"{get_args(SamplingMode)}, {get_args(SamplingPadding)}, floats",
-            )  # fmt: skip
-        x = self if mode == "nearest" else self._to_float()
-        batch, channels = x.shape[:2]
-        count = product(grid.shape[1:-1])
-        places = grid.isnan().where(-1, grid).reshape(batch, count, n)
-        around = [
-            _look_around(_scale(places[..., n - 1 - i], size, align_corners), size, mode, padding_mode, align_corners)
-            for i, size in enumerate(sizes)
+@operation(test="test_sampling.py::test_places_of_images_are_moved_by_matrices")
+@rounds_once
+def affine_grid(theta: Tensor, /, size: Sequence[int], align_corners: bool = False) -> Tensor:
+    """The grid, as `grid_sample` takes it, of the affine maps with these matrices: shape (batch, *sizes, axes).
+
+    Args:
+        size: the shape of the image that is made: (batch, channels, *sizes).
+        align_corners: whether -1 and 1 are the middles of the outermost elements, or their outer ends.
+
+    Raises:
+        ShapeError: if `theta` is not of shape (batch, axes, axes + 1) for an image of this size.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.affine_grid(Tensor([[[1.0, 0.0, 0.5], [0.0, 1.0, 0.0]]]), (1, 1, 1, 2)).tolist()
+        [[[[0.0, 0.0], [1.0, 0.0]]]]
+    """
+    batch, _, *sizes = size if len(size) > 2 else (0, 0)
+    n = len(sizes)
+    if not n or theta.shape != (batch, n, n + 1) or min(sizes) < 1:
+        raise ShapeError(
+            operation="affine_grid",
+            shape=theta.shape,
+            problem=f"is no (batch, axes, axes + 1) for an image of {tuple(size)}",
+        )
+    x = to_float(theta)
+    total = x[:, :, n].reshape(batch, *(1,) * n, n)
+    for i, length in enumerate(sizes):
+        numbers = [
+            2 * p / max(length - 1, 1) - (length > 1) if align_corners else (2 * p + 1) / length - 1
+            for p in range(length)
         ]
-        positions, weights = _combine(around, sizes)
-        n_around = product(positions.shape[2:])
-        flat = positions.reshape(batch, 1, count * n_around).expand(batch, channels, count * n_around)
-        found = x._make(look_up(x.reshape(batch, channels, product(sizes)).uop, flat.uop, 2), grid)
-        result = found.reshape(batch, channels, *grid.shape[1:-1], n_around)
-        if weights is None:
-            return result.squeeze(-1)
-        dtype = promote_types(x.dtype, grid.dtype)
-        shares = weights.reshape(batch, 1, *grid.shape[1:-1], n_around)
-        return result.cast(dtype).mul(shares.cast(dtype.part)).sum(-1)
-
-    @rounds_once
-    def affine_grid(self, size: Sequence[int], align_corners: bool = False) -> Self:
-        """The grid, as `grid_sample` takes it, of the affine maps with these matrices: shape (batch, *sizes, axes).
-
-        Args:
-            size: the shape of the image that is made: (batch, channels, *sizes).
-            align_corners: whether -1 and 1 are the middles of the outermost elements, or their outer ends.
-
-        Raises:
-            ShapeError: if this tensor is not of shape (batch, axes, axes + 1) for an image of this size.
-
-        Example:
-            >>> Tensor([[[1.0, 0.0, 0.5], [0.0, 1.0, 0.0]]]).affine_grid((1, 1, 1, 2)).tolist()
-            [[[[0.0, 0.0], [1.0, 0.0]]]]
-        """
-        batch, _, *sizes = size if len(size) > 2 else (0, 0)
-        n = len(sizes)
-        if not n or self.shape != (batch, n, n + 1) or min(sizes) < 1:
-            raise ShapeError(
-                operation="affine_grid",
-                shape=self.shape,
-                problem=f"is no (batch, axes, axes + 1) for an image of {tuple(size)}",
-            )
-        x = self._to_float()
-        total = x[:, :, n].reshape(batch, *(1,) * n, n)
-        for i, length in enumerate(sizes):
-            numbers = [
-                2 * p / max(length - 1, 1) - (length > 1) if align_corners else (2 * p + 1) / length - 1
-                for p in range(length)
-            ]
-            line = type(x)(numbers, dtype=x.dtype, device=str(x.device)).reshape(-1, *(1,) * (n - i))
-            total = total.add(line.mul(x[:, :, n - 1 - i].reshape(batch, *(1,) * n, n)))
-        return total
+        line = type(x)(numbers, dtype=x.dtype, device=str(x.device)).reshape(-1, *(1,) * (n - i))
+        total = total.add(line.mul(x[:, :, n - 1 - i].reshape(batch, *(1,) * n, n)))
+    return total
 
 
 class _Around(NamedTuple, Generic[T]):

@@ -167,9 +167,9 @@ FUNCTIONS: Final = STANDARD | _BESIDE
 """A function -> its parameters."""
 
 WRITTEN: Final = {
-    "data_types": ("broadcast_arrays", "broadcast_shapes", "can_cast", "finfo", "iinfo", "isdtype", "result_type"),
+    "data_types": ("broadcast_shapes", "can_cast", "finfo", "iinfo", "isdtype", "result_type"),
     "information": ("__array_namespace_info__",),
-    "joining_several": ("concat", "meshgrid", "stack"),
+    "joining_several": ("meshgrid",),
     "making": ("arange", "asarray", "empty", "eye", "from_dlpack", "full", "linspace", "ones", "zeros"),
     "sets": ("intersect1d", "setdiff1d", "setxor1d", "union1d"),
 }

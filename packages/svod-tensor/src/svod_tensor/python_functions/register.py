@@ -11,8 +11,7 @@ from svod_device import Buffer, evaluate_expression
 from svod_dtype import int64, void
 from svod_ir import Op, UOp
 from svod_ir.custom_function import ArraySpec, CustomSignature, read_signature
-from svod_runtime import CustomFunction
-from svod_runtime import register_custom_function as register_on_buffers
+from svod_runtime import CustomFunction, register_custom_function as register_on_buffers
 from svod_tensor.python_functions.libraries import FUNCTIONS
 from svod_tensor.python_functions.places import INVERT, invert_places
 from svod_tensor.python_functions.sort_rows import SORT, sort_rows

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from svod_tensor.functions.statistics import logsumexp
 from svod_tensor.ops.activation import log_softmax, softmax
-from svod_tensor.ops.exponential import cbrt, erf, exp2, expm1, log1p
-from svod_tensor.ops.exponential import sigmoid as expit
+from svod_tensor.ops.exponential import cbrt, erf, exp2, expm1, log1p, sigmoid as expit
 from svod_tensor.ops.special import (
     beta,
+    digamma as psi,
     erfc,
     erfcx,
     erfinv,
@@ -29,6 +29,7 @@ from svod_tensor.ops.special import (
     i1e,
     j0,
     j1,
+    lgamma as gammaln,
     log_ndtr,
     logit,
     ndtr,
@@ -37,8 +38,6 @@ from svod_tensor.ops.special import (
     xlogy,
     zeta,
 )
-from svod_tensor.ops.special import digamma as psi
-from svod_tensor.ops.special import lgamma as gammaln
 from svod_tensor.special.entropies import entr, kl_div, log_expit, rel_entr, xlog1py
 
 __all__ = [
