@@ -55,11 +55,9 @@ if TYPE_CHECKING:
     from svod_tensor.capture.nested import register_pytree_node
     from svod_tensor.engine.caches import caches, clear_caches
     from svod_tensor.functions.base import copy
-    from svod_tensor.functions.creation import empty_like, full_like, ones_like, zeros_like
     from svod_tensor.functions.data_types import broadcast_shapes, can_cast, finfo, iinfo, isdtype, result_type
     from svod_tensor.functions.information import __array_namespace_info__
-    from svod_tensor.functions.joining_several import meshgrid
-    from svod_tensor.functions.making import arange, asarray, empty, eye, from_dlpack, full, linspace, ones, zeros
+    from svod_tensor.functions.making import asarray, from_dlpack
     from svod_tensor.functions.missing import nan_to_num, nanargmax, nanargmin, nancumprod, nancumsum, nanstd, nanvar
     from svod_tensor.functions.pooling import avg_pool2d, max_pool2d
     from svod_tensor.functions.samples import convolve, corrcoef, correlate, cov, digitize, histogram
@@ -152,6 +150,20 @@ if TYPE_CHECKING:
     )
     from svod_tensor.ops.complexes import angle, as_complex, as_real, conj, conj as conjugate, imag, real
     from svod_tensor.ops.conversion import astype
+    from svod_tensor.ops.creation import (
+        arange,
+        empty,
+        empty_like,
+        eye,
+        full,
+        full_like,
+        linspace,
+        meshgrid,
+        ones,
+        ones_like,
+        zeros,
+        zeros_like,
+    )
     from svod_tensor.ops.cumulative import (
         cumargmax,
         cumargmin,

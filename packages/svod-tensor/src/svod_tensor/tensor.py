@@ -12,7 +12,6 @@ from svod_dtype import to_dtype
 from svod_tensor.engine import memory_nodes
 from svod_tensor.ops.assignment import Assignment
 from svod_tensor.ops.composed import take_rules
-from svod_tensor.ops.creation import Creation
 from svod_tensor.ops.differentiation import Differentiation
 from svod_tensor.ops.distributions import Distributions
 from svod_tensor.ops.methods import Methods
@@ -42,7 +41,7 @@ _OUT_OF_BAND: Final = 5
 
 @take_rules
 class Tensor(
-    Assignment, Creation, Differentiation, Distributions, Methods, Missing, Operators, Placing, Pooling,
+    Assignment, Differentiation, Distributions, Methods, Missing, Operators, Placing, Pooling,
     Protocols, Random, Reading, Samples, Showing, Sources, Statistics,
 ):  # fmt: skip
     """An n-dimensional array whose values are computed when they are asked for.

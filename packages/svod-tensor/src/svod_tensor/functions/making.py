@@ -1,12 +1,10 @@
-"""Tensors from nothing, and from what other libraries hold."""
+"""Tensors from objects of other libraries."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from svod_dtype import to_dtype
-from svod_ir import SInt
 from svod_tensor.errors import CopyRequiredError
 from svod_tensor.ops.theme import is_elsewhere
 from svod_tensor.tensor import Tensor
@@ -14,32 +12,7 @@ from svod_tensor.tensor import Tensor
 if TYPE_CHECKING:
     from svod_tensor.ops.base import DTypeLike
 
-__all__ = ["arange", "asarray", "empty", "eye", "from_dlpack", "full", "linspace", "ones", "zeros"]
-
-
-def arange(
-    start: SInt | float, /, stop: SInt | float | None = None, step: int | float = 1, *,
-    dtype: DTypeLike | None = None, device: str | None = None,
-) -> Tensor:  # fmt: skip
-    """The numbers from `start` up to but excluding `stop`, `step` apart, as a tensor of one axis.
-
-    Args:
-        start: the first one; if only one number is given, that is `stop`, and 0 is the first.
-        stop: where they end.
-        step: how far they are apart, which may be negative.
-        dtype: by default float32 where one of the three is a float, else int32, or a wider one where they do not fit.
-        device: where it is; by default on the device that `SVOD_DEVICE` names.
-
-    Raises:
-        ShapeError: if the step is 0.
-        IntegerOverflowError: if one of them does not fit `dtype`.
-
-    Example:
-        >>> import svod_tensor as sv
-        >>> sv.arange(3).tolist(), sv.arange(1, 2, 0.25).tolist()
-        ([0, 1, 2], [1.0, 1.25, 1.5, 1.75])
-    """
-    return Tensor.arange(start, stop, step, dtype=dtype, device=device)
+__all__ = ["asarray", "from_dlpack"]
 
 
 def asarray(
@@ -106,48 +79,6 @@ def _read_array(array: object, *, copy: bool) -> Tensor:
     return Tensor.from_numpy(array, copy=copy)  # pyright: ignore[reportArgumentType]
 
 
-def empty(
-    shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, device: str | None = None
-) -> Tensor:  # fmt: skip
-    """A tensor of `shape` with memory of its own and no defined content: an input to be filled.
-
-    Args:
-        shape: a size or several.
-        dtype: of the elements; by default float32.
-        device: where it is; by default on the device that `SVOD_DEVICE` names.
-
-    Raises:
-        ShapeError: if a size is negative.
-        UnknownDeviceError: if nothing provides the device.
-
-    Example:
-        >>> import svod_tensor as sv
-        >>> sv.empty((2, 3)).shape
-        (2, 3)
-    """
-    return Tensor.empty(shape, dtype=float if dtype is None else dtype, device=device)
-
-
-def eye(
-    n_rows: SInt, n_cols: SInt | None = None, /, *, k: int = 0, dtype: DTypeLike | None = None, device: str | None = None
-) -> Tensor:  # fmt: skip
-    """A matrix with ones on diagonal `k`, above the main one where it is positive, and zeros elsewhere.
-
-    Args:
-        n_rows: how many rows.
-        n_cols: how many columns; by default as many.
-        k: which diagonal.
-        dtype: of the elements; by default float32.
-        device: where it is; by default on the device that `SVOD_DEVICE` names.
-
-    Example:
-        >>> import svod_tensor as sv
-        >>> sv.eye(2, 3, k=1).tolist()
-        [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-    """
-    return Tensor.eye(n_rows, n_cols, k=k, dtype=float if dtype is None else dtype, device=device)
-
-
 def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
     """A tensor with the values of another library's array, whose memory it shares where kernels can read it there.
 
@@ -167,91 +98,3 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
         [1.0, 2.0]
     """
     return Tensor.from_dlpack(x, device=device, copy=copy)
-
-
-def full(
-    shape: SInt | Sequence[SInt], fill_value: complex, *, dtype: DTypeLike | None = None, device: str | None = None
-) -> Tensor:  # fmt: skip
-    """A tensor with `fill_value` at every element; it takes no memory until it is realized.
-
-    Args:
-        shape: a size or several.
-        fill_value: a number.
-        dtype: by default that of `Tensor(fill_value)`.
-        device: where it is; by default on the device that `SVOD_DEVICE` names.
-
-    Raises:
-        ShapeError: if a size is negative.
-        IntegerOverflowError: if `dtype` does not hold the value.
-
-    Example:
-        >>> import svod_tensor as sv
-        >>> sv.full((2, 3), 7).tolist()
-        [[7, 7, 7], [7, 7, 7]]
-    """
-    return Tensor.full(shape, fill_value, dtype=dtype, device=device)
-
-
-def linspace(
-    start: complex, stop: complex, /, num: SInt, *, dtype: DTypeLike | None = None, device: str | None = None,
-    endpoint: bool = True,
-) -> Tensor:  # fmt: skip
-    """`num` numbers in equal steps from `start` to `stop`, as a tensor of one axis.
-
-    Args:
-        start: the first one.
-        stop: the last one, if `endpoint` holds.
-        num: how many.
-        dtype: of the elements, by default float32, or complex64 between complex numbers; the steps are computed in float64.
-        device: where it is; by default on the device that `SVOD_DEVICE` names.
-        endpoint: whether `stop` is one of them.
-
-    Raises:
-        ShapeError: if `num` is negative.
-
-    Example:
-        >>> import svod_tensor as sv
-        >>> sv.linspace(0, 1, 5).tolist()
-        [0.0, 0.25, 0.5, 0.75, 1.0]
-    """
-    is_complex = isinstance(start, complex) or isinstance(stop, complex)
-    kind = (complex if is_complex else float) if dtype is None else dtype
-    return Tensor.linspace(start, stop, num, endpoint=endpoint, dtype=kind, device=device)
-
-
-def ones(shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """A tensor of `shape` with 1 at every element; it takes no memory until it is realized.
-
-    Args:
-        shape: a size or several.
-        dtype: of the elements; by default float32.
-        device: where it is; by default on the device that `SVOD_DEVICE` names.
-
-    Raises:
-        ShapeError: if a size is negative.
-
-    Example:
-        >>> import svod_tensor as sv
-        >>> sv.ones((2, 2), dtype=sv.int8).tolist()
-        [[1, 1], [1, 1]]
-    """
-    return Tensor.ones(shape, dtype=float if dtype is None else dtype, device=device)
-
-
-def zeros(shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """A tensor of `shape` with 0 at every element; it takes no memory until it is realized.
-
-    Args:
-        shape: a size or several.
-        dtype: of the elements; by default float32.
-        device: where it is; by default on the device that `SVOD_DEVICE` names.
-
-    Raises:
-        ShapeError: if a size is negative.
-
-    Example:
-        >>> import svod_tensor as sv
-        >>> sv.zeros((2, 3)).tolist()
-        [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
-    """
-    return Tensor.zeros(shape, dtype=float if dtype is None else dtype, device=device)

@@ -1,10 +1,10 @@
-"""Tensors from nothing: constants and ranges."""
+"""Constants, ranges and grids. Each takes `dtype` and `device` by name."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Self, cast
+from typing import TYPE_CHECKING, cast
 
 from svod_dtype import DType, default_float, float64, int64, to_dtype
 from svod_ir import Op, OperandError, ShapeError, SInt, UOp, make_alu, make_cast, make_expand, make_iota, make_reshape
@@ -16,313 +16,355 @@ from svod_tensor._shapes import Shape, broadcast_shapes, to_shape
 from svod_tensor._shards import place_like
 from svod_tensor.engine import memory_nodes
 from svod_tensor.ops.base import DTypeLike
-from svod_tensor.ops.naming import operations
-from svod_tensor.ops.theme import Theme
+from svod_tensor.ops.composed import get_tensor_kind
+from svod_tensor.ops.operands import to_tensor
+from svod_tensor.ops.operation import operation, static_operation
 from svod_tensor.options import DEFAULT_DEVICE
 
-__all__ = ["Creation", "check_sizes"]
+if TYPE_CHECKING:
+    from svod_tensor.ops.base import Operand
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "arange", "check_sizes", "empty", "empty_like", "eye", "full", "full_like", "linspace", "meshgrid", "ones",
+    "ones_like", "zeros", "zeros_like",
+]  # fmt: skip
 
 
-@operations
-class Creation(Theme):
-    """Ways to make a tensor; each takes `dtype` and `device` by name."""
+@static_operation(test="test_operations.py::test_constants_have_their_value_in_every_element", standard=True)
+def full(
+    shape: SInt | Sequence[SInt], fill_value: complex, *, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
+    """A tensor with `fill_value` at every element; it takes no memory until it is realized.
 
-    __slots__ = ()
+    Args:
+        shape: a size or several.
+        fill_value: a number.
+        dtype: by default that of `Tensor(fill_value)`.
+        device: where it is; by default on the device that `SVOD_DEVICE` names.
 
-    @classmethod
-    def full(
-        cls, shape: SInt | Sequence[SInt], fill_value: complex, *, dtype: DTypeLike | None = None, device: str | None = None
-    ) -> Self:  # fmt: skip
-        """A tensor with `fill_value` at every element; it takes no memory until it is realized.
+    Raises:
+        ShapeError: if a size is negative.
+        IntegerOverflowError: if `dtype` does not hold the value.
 
-        Args:
-            shape: a size or several.
-            fill_value: a number.
-            dtype: by default that of `Tensor(fill_value)`.
-            device: where it is; by default on the device that `SVOD_DEVICE` names.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.full((2, 3), 7).tolist()
+        [[7, 7, 7], [7, 7, 7]]
+    """
+    sizes = check_sizes("full", to_shape("full", (shape,)))
+    node = make_node(fill_value, None) if dtype is None else make_constant(fill_value, to_dtype(dtype))
+    return _place(_fill(node, sizes), device)
 
-        Raises:
-            ShapeError: if a size is negative.
-            IntegerOverflowError: if `dtype` does not hold the value.
 
-        Example:
-            >>> Tensor.full((2, 3), 7).tolist()
-            [[7, 7, 7], [7, 7, 7]]
-        """
-        sizes = check_sizes("full", to_shape("full", (shape,)))
-        node = make_node(fill_value, None) if dtype is None else make_constant(fill_value, to_dtype(dtype))
-        return cls._place(_fill(node, sizes), device)
+@static_operation(
+    test="test_operations.py::test_constants_have_their_value_in_every_element", standard=True, is_variadic=True
+)
+def zeros(shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """A tensor of `shape` with 0 at every element; it takes no memory until it is realized.
 
-    @classmethod
-    def zeros(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float, device: str | None = None) -> Self:
-        """A tensor of `shape`, given as sizes or as one sequence, with 0 at every element; it takes no memory until it is
-        realized.
+    Args:
+        shape: a size or several.
+        dtype: of the elements; by default float32.
+        device: where it is; by default on the device that `SVOD_DEVICE` names.
 
-        Args:
-            dtype: of the elements.
-            device: where it is; by default on the device that `SVOD_DEVICE` names.
+    Raises:
+        ShapeError: if a size is negative.
 
-        Raises:
-            ShapeError: if a size is negative.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.zeros((2, 3)).tolist()
+        [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    """
+    return full(to_shape("zeros", (shape,)), 0, dtype=float if dtype is None else dtype, device=device)
 
-        Example:
-            >>> Tensor.zeros(2, 3).tolist()
-            [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
-        """
-        return cls.full(to_shape("zeros", shape), 0, dtype=dtype, device=device)
 
-    @classmethod
-    def ones(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float, device: str | None = None) -> Self:
-        """A tensor of `shape`, given as sizes or as one sequence, with 1 at every element; it takes no memory until it is
-        realized.
+@static_operation(
+    test="test_operations.py::test_constants_have_their_value_in_every_element", standard=True, is_variadic=True
+)
+def ones(shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """A tensor of `shape` with 1 at every element; it takes no memory until it is realized.
 
-        Args:
-            dtype: of the elements.
-            device: where it is; by default on the device that `SVOD_DEVICE` names.
+    Args:
+        shape: a size or several.
+        dtype: of the elements; by default float32.
+        device: where it is; by default on the device that `SVOD_DEVICE` names.
 
-        Raises:
-            ShapeError: if a size is negative.
+    Raises:
+        ShapeError: if a size is negative.
 
-        Example:
-            >>> Tensor.ones((2, 2), dtype="int8").tolist()
-            [[1, 1], [1, 1]]
-        """
-        return cls.full(to_shape("ones", shape), 1, dtype=dtype, device=device)
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.ones((2, 2), dtype=sv.int8).tolist()
+        [[1, 1], [1, 1]]
+    """
+    return full(to_shape("ones", (shape,)), 1, dtype=float if dtype is None else dtype, device=device)
 
-    @classmethod
-    def empty(cls, *shape: SInt | Sequence[SInt], dtype: DTypeLike = float, device: str | None = None) -> Self:
-        """A tensor with memory of its own and no defined content: an input to be filled.
 
-        Args:
-            shape: sizes, or one sequence of them. With symbolic ones it has room for their largest values.
-            dtype: of the elements.
-            device: where it is; by default on the device that `SVOD_DEVICE` names.
+@static_operation(test="test_creation.py::test_empty_has_memory_that_can_be_filled", standard=True, is_variadic=True)
+def empty(shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """A tensor of `shape` with memory of its own and no defined content: an input to be filled.
 
-        Raises:
-            ShapeError: if a size is negative.
-            UnknownDeviceError: if nothing provides the device.
+    Args:
+        shape: a size or several.
+        dtype: of the elements; by default float32.
+        device: where it is; by default on the device that `SVOD_DEVICE` names.
 
-        Example:
-            >>> x = Tensor.empty(2, 2)
-            >>> x.buffer().copyin(np.ones((2, 2), np.float32))
-            >>> x.tolist()
-            [[1.0, 1.0], [1.0, 1.0]]
-        """
-        from svod_tensor import _storage as storage
+    Raises:
+        ShapeError: if a size is negative.
+        UnknownDeviceError: if nothing provides the device.
 
-        sizes = check_sizes("empty", to_shape("empty", shape))
-        kind, name = to_dtype(dtype), storage.check_device(device or DEFAULT_DEVICE)
-        if product(sizes) == 0:
-            return cls.zeros(sizes, dtype=kind, device=device)
-        inner = kind.part
-        capacity = math.prod(max_size(s) for s in sizes) * (kind.itemsize // inner.itemsize)
-        node = memory_nodes.make_memory(inner, capacity, name, storage.allocate(name, inner, capacity))
-        return cls.from_uop(view_prefix(node, sizes, kind), owns=True)
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.empty((2, 3)).shape
+        (2, 3)
+    """
+    from svod_tensor import _storage as storage
 
-    def empty_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
-        """A tensor of this one's shape with memory of its own and no defined content.
+    sizes = check_sizes("empty", to_shape("empty", (shape,)))
+    kind, name = to_dtype(float if dtype is None else dtype), storage.check_device(device or DEFAULT_DEVICE)
+    if product(sizes) == 0:
+        return zeros(sizes, dtype=kind, device=device)
+    inner = kind.part
+    capacity = math.prod(max_size(s) for s in sizes) * (kind.itemsize // inner.itemsize)
+    node = memory_nodes.make_memory(inner, capacity, name, storage.allocate(name, inner, capacity))
+    return get_tensor_kind().from_uop(view_prefix(node, sizes, kind), owns=True)
 
-        Args:
-            dtype: by default that of this tensor.
-            device: where it is; by default where this one is.
 
-        Example:
-            >>> Tensor([[1, 2], [3, 4]]).empty_like().shape
-            (2, 2)
-        """
-        kind = self.dtype if dtype is None else to_dtype(dtype)
-        if device is None and self.sharding is not None:
-            return self.zeros_like(dtype=kind)
-        return self.empty(self.shape, dtype=kind, device=str(self.device) if device is None else device)
+@operation(test="test_creation.py::test_empty_has_memory_that_can_be_filled", standard=True)
+def empty_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """A tensor of the shape of `x` with memory of its own and no defined elements.
 
-    def full_like(self, fill_value: complex, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
-        """A tensor with `fill_value` at every element, in the shape of this one and where it is.
+    Args:
+        dtype: by default that of `x`.
+        device: by default where `x` is.
 
-        Args:
-            fill_value: a number.
-            dtype: by default that of this tensor.
-            device: where it is instead.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.empty_like(Tensor([[1, 2], [3, 4]])).shape
+        (2, 2)
+    """
+    dtype = x.dtype if dtype is None else to_dtype(dtype)
+    if device is None and x.sharding is not None:
+        return x.zeros_like(dtype=dtype)
+    return empty(x.shape, dtype=dtype, device=str(x.device) if device is None else device)
 
-        Raises:
-            IntegerOverflowError: if the dtype does not hold the value.
 
-        Example:
-            >>> Tensor([1, 2]).full_like(9).tolist()
-            [9, 9]
-        """
-        made = self.full(self.shape, fill_value, dtype=self.dtype if dtype is None else dtype, device=device)
-        return made if device is not None else self.from_uop(place_like(made.uop, self.uop))
+@operation(test="test_devices.py::test_what_is_like_a_tensor_is_on_its_device", standard=True)
+def full_like(
+    x: Tensor, /, fill_value: complex, *, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
+    """A tensor with `fill_value` at every element, in the shape of `x` and where it is.
 
-    def zeros_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
-        """A tensor with 0 at every element, in the shape of this one; `dtype` is by default that of this one, and
-        `device` where it is.
+    Args:
+        fill_value: a number.
+        dtype: by default that of `x`.
+        device: by default where `x` is.
 
-        Example:
-            >>> Tensor([1, 2]).zeros_like().tolist()
-            [0, 0]
-        """
-        return self.full_like(0, dtype=dtype, device=device)
+    Raises:
+        IntegerOverflowError: if the dtype does not hold the value.
 
-    def ones_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
-        """A tensor with 1 at every element, in the shape of this one; `dtype` is by default that of this one, and
-        `device` where it is.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.full_like(Tensor([1, 2]), 9).tolist()
+        [9, 9]
+    """
+    result = full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device)
+    return result if device is not None else x.from_uop(place_like(result.uop, x.uop))
 
-        Example:
-            >>> Tensor([1, 2]).ones_like(dtype="float32").tolist()
-            [1.0, 1.0]
-        """
-        return self.full_like(1, dtype=dtype, device=device)
 
-    @classmethod
-    def arange(
-        cls, start: SInt | float, stop: SInt | float | None = None, step: int | float = 1, *,
-        dtype: DTypeLike | None = None, device: str | None = None,
-    ) -> Self:  # fmt: skip
-        """The numbers from `start` up to but excluding `stop`, `step` apart, as a tensor of one axis.
+@operation(test="test_devices.py::test_what_is_like_a_tensor_is_on_its_device", standard=True)
+def zeros_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """A tensor with 0 at every element, in the shape of `x`; `dtype` is by default that of `x`, and `device` where it is.
 
-        Args:
-            start: the first one; if only one number is given, that is `stop`, and 0 is the first.
-            stop: where they end.
-            step: how far they are apart, which may be negative.
-            dtype: by default float32 where one of the three is a float, else int32, or int64 or uint64 where they do
-                not fit.
-            device: where it is; by default on the device that `SVOD_DEVICE` names.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.zeros_like(Tensor([1, 2])).tolist()
+        [0, 0]
+    """
+    return x.full_like(0, dtype=dtype, device=device)
 
-        Raises:
-            ShapeError: if the step is 0.
-            IntegerOverflowError: if one of them does not fit `dtype`.
 
-        Example:
-            >>> Tensor.arange(3).tolist(), Tensor.arange(1, 2, 0.25).tolist()
-            ([0, 1, 2], [1.0, 1.25, 1.5, 1.75])
-        """
-        start, stop = (0, start) if stop is None else (start, stop)
-        has_floats = any(isinstance(v, float) for v in (start, stop, step))
-        if step == 0:
-            raise ShapeError(operation="arange", shape=(start, stop, step), problem="has a step of 0")
-        count = _count_steps(start, stop, step)
-        last = start + max(max_size(count) - 1, 0) * step
-        kind = (default_float() if has_floats else _arange_dtype(start, last)) if dtype is None else to_dtype(dtype)
-        if isinstance(count, int) and count == 0:
-            return cls.zeros(0, dtype=kind, device=device)
-        if kind.is_bool:
-            raise OperandError(operation="arange", found=kind, expected="a numeric dtype")
-        for value in (*_extremes(start), *_extremes(last)):
-            check_scalar(value, kind)
-        # Floats are counted in float64, so that every element is rounded once; integers may wrap on the way.
-        inner = float64 if has_floats or kind.is_inexact else kind
-        node = make_cast(make_iota(count, int64 if inner is float64 else kind), inner)
-        node = make_alu(Op.MUL, node, UOp.const(inner, step)) if step != 1 else node
-        first = start.cast(inner) if isinstance(start, UOp) else UOp.const(inner, start)
-        node = make_alu(Op.ADD, node, first) if isinstance(start, UOp) or start != 0 else node
-        return cls._place(node.cast(kind), device)
+@operation(test="test_devices.py::test_what_is_like_a_tensor_is_on_its_device", standard=True)
+def ones_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+    """A tensor with 1 at every element, in the shape of `x`; `dtype` is by default that of `x`, and `device` where it is.
 
-    @classmethod
-    def linspace(
-        cls, start: complex, stop: complex, num: SInt, *, endpoint: bool = True, dtype: DTypeLike = float,
-        device: str | None = None,
-    ) -> Self:  # fmt: skip
-        """`num` numbers in equal steps from `start` to `stop`, as a tensor of one axis.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.ones_like(Tensor([1, 2]), dtype="float32").tolist()
+        [1.0, 1.0]
+    """
+    return x.full_like(1, dtype=dtype, device=device)
 
-        Args:
-            start: the first one.
-            stop: the last one, if `endpoint` holds.
-            num: how many.
-            endpoint: whether `stop` is one of them.
-            dtype: of the elements; the steps are computed in float64.
-            device: where it is; by default on the device that `SVOD_DEVICE` names.
 
-        Raises:
-            ShapeError: if `num` is negative.
+@static_operation(test="test_creation.py::test_arange_agrees_with_numpy", standard=True)
+def arange(
+    start: SInt | float,
+    /,
+    stop: SInt | float | None = None,
+    step: int | float = 1,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+) -> Tensor:
+    """The numbers from `start` up to but excluding `stop`, `step` apart, as a tensor of one axis.
 
-        Example:
-            >>> Tensor.linspace(0, 1, 5).tolist()
-            [0.0, 0.25, 0.5, 0.75, 1.0]
-        """
-        kind = to_dtype(dtype)
-        if isinstance(start, complex) or isinstance(stop, complex):
-            if not kind.is_complex:
-                raise OperandError(operation="linspace", found=kind, expected="a complex dtype between complex numbers")
-            pairs = (start.real, stop.real), (start.imag, stop.imag)
-            x, y = (cls.linspace(a, b, num, endpoint=endpoint, dtype=float64, device=device) for a, b in pairs)
-            return x.complex(y).cast(kind)
-        (num,) = check_sizes("linspace", to_shape("linspace", (num,)))
-        if isinstance(num, int) and num == 0:
-            return cls.zeros(0, dtype=kind, device=device)
-        position = cls.from_uop(make_cast(make_iota(num, int64), float64))
-        last = num - 1
-        steps = last if endpoint else num
-        if isinstance(steps, int):
-            result = position.mul((stop - start) / steps if steps else 0.0).add(start)
-        else:
-            distance = cls(stop - start, dtype=float64).div(cls.from_uop(steps.maximum(1).cast(float64)))
-            result = position.mul(distance).add(start)
-        if endpoint and isinstance(last, UOp):
-            # Of one number, the first is the last, and is `start`.
-            is_last = position.eq(cls.from_uop(last.cast(float64))).bitwise_and(position.gt(0))
-            result = is_last.where(float(stop), result)
-        elif endpoint and isinstance(last, int) and last:
-            result = position.eq(float(last)).where(float(stop), result)
-        return cls._place(result.cast(kind).uop, device)
+    Args:
+        start: the first one; if only one number is given, that is `stop`, and 0 is the first.
+        stop: where they end.
+        step: how far they are apart, which may be negative.
+        dtype: by default float32 where one of the three is a float, else int32, or a wider one where they do not fit.
+        device: where it is; by default on the device that `SVOD_DEVICE` names.
 
-    @classmethod
-    def eye(
-        cls,
-        n_rows: SInt,
-        n_cols: SInt | None = None,
-        *,
-        k: int = 0,
-        dtype: DTypeLike = float,
-        device: str | None = None,
-    ) -> Self:
-        """A matrix with ones on diagonal `k`, above the main one where it is positive, and zeros elsewhere.
+    Raises:
+        ShapeError: if the step is 0.
+        IntegerOverflowError: if one of them does not fit `dtype`.
 
-        Args:
-            n_rows: how many rows.
-            n_cols: how many columns; by default as many.
-            k: which diagonal.
-            dtype: of the elements.
-            device: where it is; by default on the device that `SVOD_DEVICE` names.
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.arange(3).tolist(), sv.arange(1, 2, 0.25).tolist()
+        ([0, 1, 2], [1.0, 1.25, 1.5, 1.75])
+    """
+    start, stop = (0, start) if stop is None else (start, stop)
+    has_floats = any(isinstance(v, float) for v in (start, stop, step))
+    if step == 0:
+        raise ShapeError(operation="arange", shape=(start, stop, step), problem="has a step of 0")
+    count = _count_steps(start, stop, step)
+    last = start + max(max_size(count) - 1, 0) * step
+    kind = (default_float() if has_floats else _arange_dtype(start, last)) if dtype is None else to_dtype(dtype)
+    if isinstance(count, int) and count == 0:
+        return zeros(0, dtype=kind, device=device)
+    if kind.is_bool:
+        raise OperandError(operation="arange", found=kind, expected="a numeric dtype")
+    for value in (*_extremes(start), *_extremes(last)):
+        check_scalar(value, kind)
+    # Floats are counted in float64, so that every element is rounded once; integers may wrap on the way.
+    inner = float64 if has_floats or kind.is_inexact else kind
+    node = make_cast(make_iota(count, int64 if inner is float64 else kind), inner)
+    node = make_alu(Op.MUL, node, UOp.const(inner, step)) if step != 1 else node
+    first = start.cast(inner) if isinstance(start, UOp) else UOp.const(inner, start)
+    node = make_alu(Op.ADD, node, first) if isinstance(start, UOp) or start != 0 else node
+    return _place(node.cast(kind), device)
 
-        Example:
-            >>> Tensor.eye(2, 3, k=1).tolist()
-            [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-        """
-        n_cols = n_rows if n_cols is None else n_cols
-        row = cls.from_uop(make_iota(n_rows, int64)).unsqueeze(1)
-        column = cls.from_uop(make_iota(n_cols, int64)).unsqueeze(0)
-        return cls._place(row.add(k).eq(column).cast(dtype).uop, device)
 
-    @classmethod
-    def meshgrid(cls, *axes: Self, indexing: str = "xy") -> tuple[Self, ...]:
-        """For each of `axes`, tensors of one axis, its coordinates at all points of their grid.
+@static_operation(test="test_creation.py::test_linspace_eye_and_meshgrid_agree_with_numpy", standard=True)
+def linspace(
+    start: complex,
+    stop: complex,
+    /,
+    num: SInt,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    endpoint: bool = True,
+) -> Tensor:
+    """`num` numbers in equal steps from `start` to `stop`, as a tensor of one axis.
 
-        Args:
-            axes: the coordinates along each axis.
-            indexing: `"ij"` for results of shape (n0, n1, ...), `"xy"` with the first two axes exchanged, as for an
-                image.
+    Args:
+        start: the first one.
+        stop: the last one, if `endpoint` holds.
+        num: how many.
+        dtype: of the elements, by default float32, or complex64 between complex numbers; the steps are computed in float64.
+        device: where it is; by default on the device that `SVOD_DEVICE` names.
+        endpoint: whether `stop` is one of them.
 
-        Raises:
-            OperandError: if `indexing` is something else.
+    Raises:
+        ShapeError: if `num` is negative.
 
-        Example:
-            >>> x, y = Tensor.meshgrid(Tensor([1, 2, 3]), Tensor([10, 20]))
-            >>> x.tolist(), y.tolist()
-            ([[1, 2, 3], [1, 2, 3]], [[10, 10, 10], [20, 20, 20]])
-        """
-        if indexing not in ("xy", "ij"):
-            raise OperandError(operation="meshgrid", found=repr(indexing), expected='indexing "xy" or "ij"')
-        n = len(axes)
-        place = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
-        views = [a.reshape(tuple(-1 if i == place[k] else 1 for i in range(n))) for k, a in enumerate(axes)]
-        shape = broadcast_shapes(*(v.shape for v in views))
-        return tuple(v.broadcast_to(shape).clone() for v in views)
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.linspace(0, 1, 5).tolist()
+        [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    is_complex = isinstance(start, complex) or isinstance(stop, complex)
+    kind = to_dtype((complex if is_complex else float) if dtype is None else dtype)
+    make = get_tensor_kind().from_uop
+    if is_complex:
+        if not kind.is_complex:
+            raise OperandError(operation="linspace", found=kind, expected="a complex dtype between complex numbers")
+        pairs = (start.real, stop.real), (start.imag, stop.imag)
+        x, y = (linspace(a, b, num, endpoint=endpoint, dtype=float64, device=device) for a, b in pairs)
+        return x.complex(y).cast(kind)
+    (num,) = check_sizes("linspace", to_shape("linspace", (num,)))
+    if isinstance(num, int) and num == 0:
+        return zeros(0, dtype=kind, device=device)
+    position = make(make_cast(make_iota(num, int64), float64))
+    last = num - 1
+    steps = last if endpoint else num
+    if isinstance(steps, int):
+        result = position.mul((stop - start) / steps if steps else 0.0).add(start)
+    else:
+        distance = get_tensor_kind()(stop - start, dtype=float64).div(make(steps.maximum(1).cast(float64)))
+        result = position.mul(distance).add(start)
+    if endpoint and isinstance(last, UOp):
+        # Of one number, the first is the last, and is `start`.
+        is_last = position.eq(make(last.cast(float64))).bitwise_and(position.gt(0))
+        result = is_last.where(float(stop), result)
+    elif endpoint and isinstance(last, int) and last:
+        result = position.eq(float(last)).where(float(stop), result)
+    return _place(result.cast(kind).uop, device)
 
-    @classmethod
-    def _place(cls, node: UOp, device: str | None) -> Self:
-        if device is None:
-            return cls.from_uop(node)
-        return cls.from_uop(copy_to_device(node, device))
+
+@static_operation(test="test_creation.py::test_linspace_eye_and_meshgrid_agree_with_numpy", standard=True)
+def eye(
+    n_rows: SInt,
+    n_cols: SInt | None = None,
+    /,
+    *,
+    k: int = 0,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+) -> Tensor:
+    """A matrix with ones on diagonal `k`, above the main one where it is positive, and zeros elsewhere.
+
+    Args:
+        n_rows: how many rows.
+        n_cols: how many columns; by default as many.
+        k: which diagonal.
+        dtype: of the elements; by default float32.
+        device: where it is; by default on the device that `SVOD_DEVICE` names.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.eye(2, 3, k=1).tolist()
+        [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    make = get_tensor_kind().from_uop
+    n_cols = n_rows if n_cols is None else n_cols
+    row = make(make_iota(n_rows, int64)).unsqueeze(1)
+    column = make(make_iota(n_cols, int64)).unsqueeze(0)
+    return _place(row.add(k).eq(column).cast(float if dtype is None else dtype).uop, device)
+
+
+@static_operation(test="test_creation.py::test_linspace_eye_and_meshgrid_agree_with_numpy", standard=True)
+def meshgrid(*arrays: Operand, indexing: str = "xy") -> tuple[Tensor, ...]:
+    """For each of `arrays`, tensors of one axis, its coordinates at all points of their grid.
+
+    Args:
+        arrays: the coordinates along each axis.
+        indexing: `"ij"` for results of shape (n0, n1, ...), `"xy"` with the first two axes exchanged, as for an image.
+
+    Raises:
+        OperandError: if `indexing` is something else.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> x, y = sv.meshgrid(Tensor([1, 2, 3]), Tensor([10, 20]))
+        >>> x.tolist(), y.tolist()
+        ([[1, 2, 3], [1, 2, 3]], [[10, 10, 10], [20, 20, 20]])
+    """
+    if indexing not in ("xy", "ij"):
+        raise OperandError(operation="meshgrid", found=repr(indexing), expected='indexing "xy" or "ij"')
+    axes = [to_tensor(array) for array in arrays]
+    n = len(axes)
+    order = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
+    views = [a.reshape(tuple(-1 if i == order[k] else 1 for i in range(n))) for k, a in enumerate(axes)]
+    shape = broadcast_shapes(*(v.shape for v in views))
+    return tuple(v.broadcast_to(shape).clone() for v in views)
+
+
+def _place(node: UOp, device: str | None) -> Tensor:
+    return cast("Tensor", get_tensor_kind().from_uop(node if device is None else copy_to_device(node, device)))
 
 
 def check_sizes(operation: str, shape: Shape) -> Shape:

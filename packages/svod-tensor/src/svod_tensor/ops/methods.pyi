@@ -45,6 +45,8 @@ class Methods(Theme):
         float32."""
     def any(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """Whether an element is not zero, as bools; False over no elements."""
+    def arange(self, stop: SInt | float | None = None, step: int | float = 1, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
+        """The numbers from `start` up to but excluding `stop`, `step` apart, as a tensor of one axis."""
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
         """The position (int64) of the largest element; of several the first. A NaN counts as the largest."""
     def argmin(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
@@ -227,6 +229,10 @@ class Methods(Theme):
         """The element where it is positive, else `alpha * (exp(x) - 1)`. Integers become float32."""
     def embedding(self, weight: Self) -> Self:
         """The rows of `weight` at the positions in `x`, in the shape of `x` and a row."""
+    def empty(self, *dtype: DTypeLike | None, device: str | None = None) -> Self:
+        """A tensor of `shape` with memory of its own and no defined content: an input to be filled."""
+    def empty_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
+        """A tensor of the shape of `x` with memory of its own and no defined elements."""
     def equal(self, x2: Operand, /) -> Self:
         """Whether each element equals that of `x2`, as bools; NaN equals nothing. Shapes broadcast."""
     def eq(self, x2: Operand, /) -> Self:
@@ -252,6 +258,8 @@ class Methods(Theme):
         """`x` with an axis of size 1 at `axis`, or at each of several: a view."""
     def expm1(self) -> Self:
         """`exp(x) - 1`, accurate near 0. Integers become float32."""
+    def eye(self, n_cols: SInt | None = None, /, *, k: int = 0, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
+        """A matrix with ones on diagonal `k`, above the main one where it is positive, and zeros elsewhere."""
     def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Self:
         """The axes from `start_axis` to `end_axis`, both included, as one."""
     def ravel(self, start_axis: int = 0, end_axis: int = -1) -> Self:
@@ -278,6 +286,10 @@ class Methods(Theme):
     def frexp(self) -> tuple[Self, Self]:
         """Mantissas from 1/2 to below 1 and exponents (int32): `x = mantissa * 2 ** exponent`. Integers become
         float32."""
+    def full(self, fill_value: complex, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
+        """A tensor with `fill_value` at every element; it takes no memory until it is realized."""
+    def full_like(self, fill_value: complex, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
+        """A tensor with `fill_value` at every element, in the shape of `x` and where it is."""
     def gamma(self) -> Self:
         """The gamma function, `(x - 1)!` of whole numbers; NaN at negative ones. Integers become float32."""
     def gather(self, axis: int, indices: TensorBase) -> Self:
@@ -373,6 +385,8 @@ class Methods(Theme):
         """The logarithm of `abs(gamma(x))`. Integers become float32."""
     def linear(self, weight: Self, bias: Self | None = None) -> Self:
         """`x @ weight.T + bias`: shape (..., outputs) of a tensor of shape (..., inputs)."""
+    def linspace(self, stop: complex, /, num: SInt, *, dtype: DTypeLike | None = None, device: str | None = None, endpoint: bool = True) -> Self:
+        """`num` numbers in equal steps from `start` to `stop`, as a tensor of one axis."""
     def log(self) -> Self:
         """The natural logarithm; NaN of negative numbers. Integers become float32."""
     def log10(self) -> Self:
@@ -424,6 +438,8 @@ class Methods(Theme):
         promote."""
     def median(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """The middle element in order, or the mean of both where there are two. NaN where there is a NaN."""
+    def meshgrid(self, *, indexing: str = 'xy') -> tuple[Self, ...]:
+        """For each of `arrays`, tensors of one axis, its coordinates at all points of their grid."""
     def min(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """The smallest element, in the dtype of `x`; NaN if there is a NaN."""
     def amin(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
@@ -478,6 +494,11 @@ class Methods(Theme):
     def one_hot(self, n_classes: int, *, dtype: DTypeLike | None = None) -> Self:
         """1 at the position that each element names along a new last axis, 0 elsewhere; only 0 where that is
         out of range."""
+    def ones(self, *dtype: DTypeLike | None, device: str | None = None) -> Self:
+        """A tensor of `shape` with 1 at every element; it takes no memory until it is realized."""
+    def ones_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
+        """A tensor with 1 at every element, in the shape of `x`; `dtype` is by default that of `x`, and
+        `device` where it is."""
     def outer(self, x2: Self, /) -> Self:
         """The product of each element with each element of `x2`, both flattened: shape (n, m). Dtypes
         promote."""
@@ -668,6 +689,11 @@ class Methods(Theme):
     def xlogy(self, x2: Operand, /) -> Self:
         """`x1 * log(x2)`, and 0 where `x1` is 0 unless `x2` is NaN. Shapes broadcast and dtypes promote;
         integers become float32."""
+    def zeros(self, *dtype: DTypeLike | None, device: str | None = None) -> Self:
+        """A tensor of `shape` with 0 at every element; it takes no memory until it is realized."""
+    def zeros_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
+        """A tensor with 0 at every element, in the shape of `x`; `dtype` is by default that of `x`, and
+        `device` where it is."""
     def zeta(self, q: Operand = 1) -> Self:
         """The sum of `(k + q) ** -x` for k from 0, Riemann's by default: infinite at 1, NaN below. Integers
         become float32."""

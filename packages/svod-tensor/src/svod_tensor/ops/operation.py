@@ -129,7 +129,12 @@ def operation(
 
 
 def static_operation(
-    *, test: str, standard: bool | str = False, methods: tuple[str, ...] = (), binds: bool = False
+    *,
+    test: str,
+    standard: bool | str = False,
+    methods: tuple[str, ...] = (),
+    is_variadic: bool = False,
+    binds: bool = False,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Register a function without a first operand, such as `einsum(formula, *operands)`, as a static method of tensors.
 
@@ -137,12 +142,25 @@ def static_operation(
         test: as `operation` takes it.
         standard: as `operation` takes it.
         methods: names that only its method has.
+        is_variadic: whether the items of the first parameter may be given one by one: `Tensor.zeros(2, 3)`.
         binds: whether the method of a tensor has it as its first argument: `x.concat(y)` is `concat(x, y)`.
     """
 
     def register(function: Callable[P, R]) -> Callable[P, R]:
-        public = _make_public(function, "sv", is_static=True)
-        _add(Operation(function, public, test, _spell(standard, function), (), methods, is_static=True, binds=binds))
+        public = _make_public(function, "sv", is_variadic=is_variadic, is_static=True)
+        _add(
+            Operation(
+                function,
+                public,
+                test,
+                _spell(standard, function),
+                (),
+                methods,
+                is_variadic=is_variadic,
+                is_static=True,
+                binds=binds,
+            )
+        )
         return public
 
     return register
@@ -174,13 +192,16 @@ def _make_public(
     function: Callable[..., R], owner: str | None, *, is_variadic: bool = False, is_static: bool = False
 ) -> Callable[..., R]:
     """`function` with conversion of its first operand, and errors about calls of `owner`, or of a method if that is None."""
+    # Items given one by one, none of them for the shape (), are those of the last positional parameter.
+    n_positional = 1 if is_static else 2
+    by_name = set(tuple(signature(function).parameters)[n_positional:]) if is_variadic else set[str]()
 
     def call(*args: Any, **kwargs: Any) -> R:
         try:
             if args and not is_static and not isinstance(args[0], TensorBase):
                 args = (_to_tensor(function, *args), *args[1:])
-            if is_variadic and (len(args) > 2 or (len(args) == 1 and not kwargs)):
-                args = (args[0], args[1:])
+            if is_variadic and len(args) != n_positional and kwargs.keys() <= by_name:
+                args = (*args[: n_positional - 1], args[n_positional - 1 :])
             return function(*args, **kwargs)
         except Exception as error:
             from svod_tensor.ops.argument_checks import explain_failure

@@ -169,8 +169,7 @@ FUNCTIONS: Final = STANDARD | _BESIDE
 WRITTEN: Final = {
     "data_types": ("broadcast_shapes", "can_cast", "finfo", "iinfo", "isdtype", "result_type"),
     "information": ("__array_namespace_info__",),
-    "joining_several": ("meshgrid",),
-    "making": ("arange", "asarray", "empty", "eye", "from_dlpack", "full", "linspace", "ones", "zeros"),
+    "making": ("asarray", "from_dlpack"),
     "sets": ("intersect1d", "setdiff1d", "setxor1d", "union1d"),
 }
 """The modules of `svod_tensor.functions` that are written by hand, and their functions."""
