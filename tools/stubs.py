@@ -64,10 +64,10 @@ def _describe_methods() -> str:
         methods.append(text)
         names |= {(_find_module(one.function.__module__, name), name) for name in used}
     imports: dict[str, list[str]] = {}
-    for module, name in names | {("typing", "Self"), ("svod_tensor.ops.theme", "Theme")}:
+    for module, name in names | {("typing", "Self"), ("svod_tensor.ops.base", "TensorBase")}:
         imports.setdefault(module, []).append(name)
     lines = [f"from {module} import {', '.join(sorted(imports[module]))}\n" for module in sorted(imports)]
-    return _HEAD + "".join(lines) + "\nclass Methods(Theme):\n" + "".join(methods)
+    return _HEAD + "".join(lines) + "\nclass Methods(TensorBase):\n" + "".join(methods)
 
 
 def _describe(one: Operation) -> tuple[str, set[str]]:

@@ -14,7 +14,6 @@ from svod_tensor.ops.assignment import Assignment
 from svod_tensor.ops.composed import take_rules
 from svod_tensor.ops.differentiation import Differentiation
 from svod_tensor.ops.distributions import Distributions
-from svod_tensor.ops.methods import Methods
 from svod_tensor.ops.missing import Missing
 from svod_tensor.ops.operators import Operators
 from svod_tensor.ops.placing import Placing
@@ -26,6 +25,7 @@ from svod_tensor.ops.samples import Samples
 from svod_tensor.ops.showing import Showing
 from svod_tensor.ops.sources import Sources
 from svod_tensor.ops.statistics import Statistics
+from svod_tensor.ops.themes import attach_themes
 
 if TYPE_CHECKING:
     from typing import SupportsIndex
@@ -39,10 +39,12 @@ _OUT_OF_BAND: Final = 5
 """The protocol of pickle from which on the bytes of a tensor may travel beside the pickle."""
 
 
+attach_themes()
+
+
 @take_rules
 class Tensor(
-    Assignment, Differentiation, Distributions, Methods, Missing, Operators, Placing, Pooling,
-    Protocols, Random, Reading, Samples, Showing, Sources, Statistics,
+    Assignment, Differentiation, Distributions, Missing, Operators, Placing, Pooling, Protocols, Random, Reading, Samples, Showing, Sources, Statistics,
 ):  # fmt: skip
     """An n-dimensional array whose values are computed when they are asked for.
 

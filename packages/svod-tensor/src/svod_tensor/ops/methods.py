@@ -1,81 +1,13 @@
-"""Methods of `Tensor` that are registered operations; `methods.pyi` declares them for type checkers."""
+"""The class of operations that are methods; `methods.pyi` declares them for type checkers and editors."""
 
 from __future__ import annotations
 
-from typing import Final
+from svod_tensor.ops.base import TensorBase
 
-from svod_tensor.ops import (
-    activation,
-    arithmetic,
-    bitwise,
-    comparison,
-    complexes,
-    conversion,
-    creation,
-    cumulative,
-    curves,
-    cutting,
-    divisors,
-    exponential,
-    indexing,
-    joining,
-    logic,
-    movement,
-    neural,
-    products,
-    quantiles,
-    reduction,
-    representation,
-    resizing,
-    sampling,
-    selecting,
-    sorting,
-    special,
-    trigonometry,
-    update,
-    windows,
-)
-from svod_tensor.ops.operation import OPERATIONS, attach_methods
-from svod_tensor.ops.theme import Theme
-
-__all__ = ["OPERATIONS", "THEMES", "Methods"]
-
-THEMES: Final = (
-    activation,
-    arithmetic,
-    bitwise,
-    comparison,
-    complexes,
-    conversion,
-    creation,
-    cumulative,
-    curves,
-    cutting,
-    divisors,
-    exponential,
-    indexing,
-    joining,
-    logic,
-    movement,
-    neural,
-    products,
-    quantiles,
-    reduction,
-    representation,
-    resizing,
-    sampling,
-    selecting,
-    sorting,
-    special,
-    trigonometry,
-    update,
-    windows,
-)
-"""The modules that define operations."""
+__all__ = ["Methods"]
 
 
-@attach_methods
-class Methods(Theme):
-    """The operations of svod_tensor.ops as methods of their first operand."""
+class Methods(TensorBase):
+    """The registered operations, as methods of their first operand; `themes.py` attaches them."""
 
     __slots__ = ()

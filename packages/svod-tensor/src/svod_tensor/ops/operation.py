@@ -35,7 +35,6 @@ __all__ = ["FUNCTIONS", "OPERATIONS", "Operation", "attach_methods", "operation"
 
 P = ParamSpec("P")
 R = TypeVar("R")
-C = TypeVar("C", bound=type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,16 +175,16 @@ def _add(one: Operation) -> None:
         FUNCTIONS.update(dict.fromkeys((one.name, *one.aliases), one.public))
 
 
-def attach_methods(cls: C) -> C:
+def attach_methods(cls: type) -> None:
     """Give a class the methods of all registered operations, under all their names."""
     for one in OPERATIONS.values():
-        method = _make_public(one.function, None, is_variadic=one.is_variadic)
-        member = property(method, doc=one.function.__doc__) if one.is_property else method
-        if one.is_static:
-            member = one.public if one.binds else staticmethod(one.public)
+        member: Any = one.public if one.is_static else _make_public(one.function, None, is_variadic=one.is_variadic)
+        if one.is_property:
+            member = property(member, doc=one.function.__doc__)
+        elif one.is_static and not one.binds:
+            member = staticmethod(member)
         for name in one.names:
             setattr(cls, name, member)
-    return cls
 
 
 def _make_public(

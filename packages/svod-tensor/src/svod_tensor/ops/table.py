@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from svod_tensor.ops.methods import OPERATIONS
+from svod_tensor.ops.operation import OPERATIONS
 
 __all__ = ["TABLE", "Operation"]
 
