@@ -35,7 +35,7 @@ class SlogdetResult(NamedTuple):
 def det(x: Operand, /) -> Tensor:
     """The determinants of matrices of shape (..., n, n): shape (...). By LAPACK (getrf); `slogdet` cannot overflow.
 
-    The first derivative is there for singular matrices too.
+    Derivatives of every order are there for singular matrices too.
 
     Args:
         x: the matrices.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from svod_ir.derivatives import make_cotangents, make_traced
 from svod_tensor.matrices.call import call_host
 from svod_tensor.matrices.rules import adjoint, conjugate, matrix_rule, with_matrix_rule
 from svod_tensor.matrices.systems import inverse
@@ -26,45 +25,28 @@ def determinant(x: T) -> T:
 
 @matrix_rule("det")
 def _determinant_gradient(cotangents: Parts[T], _: object, operands: Sequence[T]) -> tuple[T | None]:
-    """Of singular matrices too."""
     (given,), (x,) = cotangents, operands
     return (None if given is None else given.unsqueeze(-1).unsqueeze(-1).mul(conjugate(_cofactors(x))),)
 
 
-def _cofactors(x: T) -> T:
-    """The determinant of what is left of a matrix without a row and a column, with its sign, for each element."""
-    found = call_host(f"{LINALG}cofactors", [x], [(x.shape, x.dtype)])
-    return with_matrix_rule(_cofactors_gradient, found, (x,))[0]
+def _cofactors(x: T, *directions: T) -> T:
+    """Gradient of the determinant, differentiated along each of the `directions`: without these, the cofactors.
+
+    It is linear in each direction, does not depend on their order, and is computed for singular matrices too.
+    """
+    found = call_host(f"{LINALG}cofactors", [x, *directions], [(x.shape, x.dtype)])
+    return with_matrix_rule(_cofactors_gradient, found, (x, *directions))[0]
 
 
 @matrix_rule("cofactors")
-def _cofactors_gradient(cotangents: Parts[T], _: object, operands: Sequence[T]) -> tuple[T | None]:
-    """Of singular matrices too."""
-    (given,), (x,) = cotangents, operands
-    return (None if given is None else conjugate(_second_cofactors(x, conjugate(given))),)
-
-
-def _second_cofactors(x: T, weights: T) -> T:
-    """Derivative of the weighted sum of the cofactors of `x` by each element of `x`."""
-    found = call_host(f"{LINALG}second_cofactors", [x, weights], [(x.shape, x.dtype)])
-    return with_matrix_rule(_second_cofactors_gradient, found, (x, weights))[0]
-
-
-@matrix_rule("second_cofactors")
-def _second_cofactors_gradient(cotangents: Parts[T], _: object, operands: Sequence[T]) -> tuple[T | None, T | None]:
-    """By the weights, of which they are a symmetric linear function; by the matrix only where that has an inverse."""
-    (given,), (x, weights) = cotangents, operands
+def _cofactors_gradient(cotangents: Parts[T], _: object, operands: Sequence[T]) -> tuple[T | None, ...]:
+    """The derivatives of a polynomial are symmetric: the cotangent is one more direction, or takes the position of one."""
+    (given,), (x, *directions) = cotangents, operands
     if given is None:
-        return None, None
+        return (None,) * len(operands)
     raw = conjugate(given)
-    # The cofactors are the determinant times the transposed inverse, which have derivatives of all orders.
-    traced = x.from_uop(make_traced(x.uop))
-    cofactors, turned = _cofactors(traced), inverse(traced).transpose(-2, -1)
-    total = weights.mul(cofactors).sum((-2, -1), keepdims=True)
-    value = total.mul(turned).sub(cofactors.matmul(weights.transpose(-2, -1)).matmul(turned))
-    (found,) = make_cotangents([value.uop], [raw.uop], [traced.uop])
-    of_x = None if found is None else conjugate(x.from_uop(found))
-    return of_x, conjugate(_second_cofactors(x, raw))
+    others = (directions[:n] + directions[n + 1 :] for n in range(len(directions)))
+    return tuple(conjugate(_cofactors(x, *kept, raw)) for kept in (directions, *others))
 
 
 def log_determinant(x: T) -> tuple[T, T]:
