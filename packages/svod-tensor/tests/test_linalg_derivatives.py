@@ -228,7 +228,7 @@ def expand_determinant(parts: list[np.ndarray]) -> complex:
     for columns in permutations(range(n)):
         sign = np.linalg.det(np.eye(n)[list(columns)]).round()
         for rows in permutations(range(n), len(directions)):
-            sources = {row: direction for row, direction in zip(rows, directions, strict=True)}
+            sources = dict(zip(rows, directions, strict=True))
             total += sign * np.prod([sources.get(row, x)[row, column] for row, column in enumerate(columns)])
     return total
 

@@ -232,7 +232,10 @@ def qr(x: T, *, is_complete: bool) -> tuple[T, T]:
 
 @matrix_rule("qr")
 def _qr_gradient(cotangents: Parts[T], found: Sequence[T], operands: Sequence[T]) -> tuple[T | None]:
-    """An error where a diagonal element of `r` is 0, as the first columns depend on each other then. Of a wide matrix, these alone make the first factor."""
+    """An error where a diagonal element of `r` is 0: the first columns depend on each other then.
+
+    Of a wide matrix, these alone make the first factor.
+    """
     (of_q, of_r), (q, r), (x,) = cotangents, found, operands
     rows, columns = x.shape[-2:]
     if of_q is None and of_r is None:
