@@ -147,7 +147,7 @@ def lerp(x: Operand, end: Operand, weight: Operand, /) -> Tensor:
         >>> sv.lerp(Tensor([0.0, 10.0]), 20.0, 0.25).tolist()
         [5.0, 12.5]
     """
-    return to_tensor(x).lerp(end, weight)
+    return first_operand(x, end, weight).lerp(end, weight)
 
 
 @explained

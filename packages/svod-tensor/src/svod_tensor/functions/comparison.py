@@ -47,7 +47,7 @@ def clip(x: Operand, /, min: Operand | None = None, max: Operand | None = None) 
         >>> sv.clip(Tensor([-2, 3, 9]), max=5).tolist()
         [-2, 3, 5]
     """
-    return to_tensor(x).clip(min, max)
+    return first_operand(x, min, max).clip(min, max)
 
 
 @explained

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from svod_tensor.functions._operands import to_tensor
+from svod_tensor.functions._operands import first_operand, to_tensor
 from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
@@ -174,4 +174,4 @@ def diff(
         >>> sv.diff(Tensor([1, 4, 9, 16]), n=2).tolist()
         [2, 2]
     """
-    return to_tensor(x).diff(n=n, axis=axis, prepend=prepend, append=append)
+    return first_operand(x, prepend, append).diff(n=n, axis=axis, prepend=prepend, append=append)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from svod_tensor.functions._operands import to_tensor
+from svod_tensor.functions._operands import first_operand, to_tensor
 from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
@@ -79,7 +79,7 @@ def interp(
         >>> sv.interp(Tensor([0.5, 3.0]), [0.0, 1.0], [10.0, 20.0]).tolist()
         [15.0, 20.0]
     """
-    return to_tensor(x).interp(xp, fp, left, right, period=period)
+    return first_operand(x, xp, fp).interp(xp, fp, left, right, period=period)
 
 
 @explained
@@ -97,7 +97,7 @@ def polyval(p: Operand, x: Operand, /) -> Tensor:
         >>> sv.polyval(Tensor([1, 0, 2]), [1, 2, 3]).tolist()
         [3, 6, 11]
     """
-    return to_tensor(p).polyval(x)
+    return first_operand(p, x).polyval(x)
 
 
 @explained
@@ -117,4 +117,4 @@ def trapezoid(y: Operand, /, x: Operand | None = None, dx: float = 1.0, axis: in
         >>> (sv.trapezoid(Tensor([1.0, 2.0, 3.0])).item(), sv.trapezoid(Tensor([1.0, 2.0, 3.0]), [0.0, 1.0, 3.0]).item())
         (4.0, 6.5)
     """
-    return to_tensor(y).trapezoid(x, dx, axis)
+    return first_operand(y, x).trapezoid(x, dx, axis)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from svod_tensor.functions._operands import to_tensor
+from svod_tensor.functions._operands import to_tensor, to_tensors
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def concat(arrays: Iterable[Operand], /, *, axis: int | None = 0) -> Tensor:
         >>> sv.concat([Tensor([1, 2]), Tensor([3])]).tolist()
         [1, 2, 3]
     """
-    return Tensor.concat([to_tensor(x) for x in arrays], axis=axis)
+    return Tensor.concat(to_tensors(*arrays), axis=axis)
 
 
 def stack(arrays: Iterable[Operand], /, *, axis: int = 0) -> Tensor:
@@ -47,7 +47,7 @@ def stack(arrays: Iterable[Operand], /, *, axis: int = 0) -> Tensor:
         >>> sv.stack([Tensor([1, 2]), Tensor([3, 4])], axis=1).tolist()
         [[1, 3], [2, 4]]
     """
-    return Tensor.stack([to_tensor(x) for x in arrays], axis=axis)
+    return Tensor.stack(to_tensors(*arrays), axis=axis)
 
 
 def meshgrid(*arrays: Operand, indexing: str = "xy") -> tuple[Tensor, ...]:

@@ -99,4 +99,4 @@ def where(condition: Operand, x1: Operand, x2: Operand, /) -> Tensor:
         >>> sv.where(Tensor([True, False]), Tensor([1, 2]), 0).tolist()
         [1, 0]
     """
-    return to_tensor(condition).where(x1, x2)
+    return first_operand(condition, x1, x2).where(x1, x2)

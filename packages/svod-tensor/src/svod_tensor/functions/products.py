@@ -75,7 +75,7 @@ def matmul(x1: Operand, x2: Operand, /) -> Tensor:
         >>> sv.matmul(Tensor([[1, 2], [3, 4]]), Tensor([1, 10])).tolist()
         [21, 43]
     """
-    return to_tensor(x1).matmul(x2)
+    return first_operand(x1, x2).matmul(x2)
 
 
 @explained
@@ -87,7 +87,7 @@ def outer(x1: Operand, x2: Tensor, /) -> Tensor:
         >>> sv.outer(Tensor([1, 2]), Tensor([3, 4, 5])).tolist()
         [[3, 4, 5], [6, 8, 10]]
     """
-    return to_tensor(x1).outer(x2)
+    return first_operand(x1, x2).outer(x2)
 
 
 @explained
@@ -108,7 +108,7 @@ def tensordot(x1: Operand, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Se
         >>> sv.tensordot(x, x, axes=([0], [1])).tolist()
         [[7, 15], [10, 22]]
     """
-    return to_tensor(x1).tensordot(x2, axes=axes)
+    return first_operand(x1, x2).tensordot(x2, axes=axes)
 
 
 @explained
@@ -144,4 +144,4 @@ def vecdot(x1: Operand, x2: Tensor, /, *, axis: int = -1) -> Tensor:
         >>> sv.vecdot(Tensor([[1, 2], [3, 4]]), Tensor([1, 10])).tolist()
         [21, 43]
     """
-    return to_tensor(x1).vecdot(x2, axis=axis)
+    return first_operand(x1, x2).vecdot(x2, axis=axis)

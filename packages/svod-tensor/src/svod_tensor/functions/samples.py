@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from svod_tensor.functions._operands import to_tensor
+from svod_tensor.functions._operands import first_operand, to_tensor
 from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
@@ -41,7 +41,7 @@ def convolve(x: Operand, v: Operand, /, mode: Literal["full", "same", "valid"] =
         >>> sv.convolve(Tensor([1, 2, 3]), [0, 1]).tolist()
         [0, 1, 2, 3]
     """
-    return to_tensor(x).convolve(v, mode)
+    return first_operand(x, v).convolve(v, mode)
 
 
 @explained
@@ -60,7 +60,7 @@ def corrcoef(x: Operand, /, y: Operand | None = None, *, rowvar: bool = True) ->
         >>> sv.corrcoef(Tensor([[0.0, 1.0, 2.0], [4.0, 2.0, 0.0]])).tolist()
         [[1.0, -1.0], [-1.0, 1.0]]
     """
-    return to_tensor(x).corrcoef(y, rowvar=rowvar)
+    return first_operand(x, y).corrcoef(y, rowvar=rowvar)
 
 
 @explained
@@ -80,7 +80,7 @@ def correlate(x: Operand, v: Operand, /, mode: Literal["full", "same", "valid"] 
         >>> sv.correlate(Tensor([1, 2, 3]), [0, 1]).tolist()
         [2, 3]
     """
-    return to_tensor(x).correlate(v, mode)
+    return first_operand(x, v).correlate(v, mode)
 
 
 @explained
@@ -113,7 +113,7 @@ def cov(
         >>> sv.cov(Tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])).tolist()
         [[1.0, -1.0], [-1.0, 1.0]]
     """
-    return to_tensor(x).cov(y, rowvar=rowvar, correction=correction, fweights=fweights, aweights=aweights)
+    return first_operand(x, y).cov(y, rowvar=rowvar, correction=correction, fweights=fweights, aweights=aweights)
 
 
 @explained
@@ -132,7 +132,7 @@ def digitize(x: Operand, /, bins: Operand, right: bool = False) -> Tensor:
         >>> sv.digitize(Tensor([0.5, 1.0, 3.0]), [1.0, 2.0]).tolist()
         [0, 1, 2]
     """
-    return to_tensor(x).digitize(bins, right)
+    return first_operand(x, bins).digitize(bins, right)
 
 
 @explained

@@ -80,7 +80,7 @@ def searchsorted(
         >>> sv.searchsorted(Tensor([1, 3, 3, 5]), [3, 4]).tolist()
         [1, 3]
     """
-    return to_tensor(x1).searchsorted(x2, side=side, sorter=sorter)
+    return first_operand(x1, x2).searchsorted(x2, side=side, sorter=sorter)
 
 
 @explained

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from svod_tensor.functions._operands import to_tensor
+from svod_tensor.functions._operands import first_operand, to_tensor
 from svod_tensor.ops.argument_names import explained
 from svod_tensor.tensor import Tensor
 
@@ -64,7 +64,7 @@ def index_add(x: Operand, /, axis: int, indices: IndexItem, value: Operand) -> T
         >>> sv.index_add(Tensor([[0, 0], [0, 0]]), 0, Tensor([1, 1]), Tensor([[1, 2], [3, 4]])).tolist()
         [[0, 0], [4, 6]]
     """
-    return to_tensor(x).index_add(axis, indices, value)
+    return first_operand(x, value).index_add(axis, indices, value)
 
 
 @explained
@@ -86,7 +86,7 @@ def scatter(x: Operand, /, axis: int, indices: Tensor, value: Operand) -> Tensor
         >>> sv.scatter(Tensor([[1, 2], [3, 4]]), 1, Tensor([[0], [1]]), 9).tolist()
         [[9, 2], [3, 9]]
     """
-    return to_tensor(x).scatter(axis, indices, value)
+    return first_operand(x, value).scatter(axis, indices, value)
 
 
 @explained
@@ -104,7 +104,7 @@ def scatter_add(x: Operand, /, axis: int, indices: Tensor, value: Operand) -> Te
         >>> sv.scatter_add(Tensor([[0, 0]]), 1, Tensor([[1, 1]]), Tensor([[2, 3]])).tolist()
         [[0, 5]]
     """
-    return to_tensor(x).scatter_add(axis, indices, value)
+    return first_operand(x, value).scatter_add(axis, indices, value)
 
 
 @explained
@@ -137,4 +137,4 @@ def scatter_reduce(
         >>> sv.scatter_reduce(x, 0, indices, Tensor([4, 5, 6]), 'amax', include_self=False).tolist()
         [5, 2, 6]
     """
-    return to_tensor(x).scatter_reduce(axis, indices, value, reduce, include_self=include_self)
+    return first_operand(x, value).scatter_reduce(axis, indices, value, reduce, include_self=include_self)

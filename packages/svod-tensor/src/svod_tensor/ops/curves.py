@@ -9,7 +9,7 @@ from svod_ir import OperandError, ShapeError
 from svod_tensor._shapes import concrete_shape, normalize_axes, normalize_axis
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
-from svod_tensor.ops.theme import Theme, is_scalar, take_part
+from svod_tensor.ops.theme import Theme, is_scalar, take_digits, take_part
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
@@ -76,7 +76,9 @@ class Curves(Theme):
             [15.0, 20.0]
         """
         x = self._to_float()
-        places, values = self._wrap(xp)._to_float(), self._wrap(fp)._to_float()
+        places = self._wrap(xp)
+        values = self._wrap(take_digits(places._wrap(fp), fp, self.dtype))._to_float()
+        places = take_digits(places, xp, values.dtype)._to_float()
         if places.ndim != 1 or values.shape != places.shape or places.shape == (0,):
             raise ShapeError(
                 operation="interp", shape=values.shape, problem=f"are not the values of {places.shape} points"

@@ -8,7 +8,7 @@ from svod_dtype import bool_, promote_types
 from svod_ir import Op, OperandError, make_alu
 from svod_tensor._shapes import broadcast_node, broadcast_shapes
 from svod_tensor.ops.naming import operations
-from svod_tensor.ops.theme import Theme, is_scalar
+from svod_tensor.ops.theme import Theme, is_scalar, take_digits
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
@@ -88,10 +88,16 @@ class Logic(Theme):
 
     def _values(self, x: Operand, y: Operand) -> tuple[Self, Self]:
         """Two values of one dtype, at least one of which may be a Python scalar."""
-        if is_scalar(x) and not is_scalar(y):
+        if is_scalar(x) and is_scalar(y):
+            return self._scalars(x, y)
+        if is_scalar(x):
             right, left = self._wrap(y)._pair(x)
             return left, right
-        return self._wrap(x)._pair(y) if not is_scalar(x) else self._scalars(x, y)
+        left = self._wrap(x)
+        if is_scalar(y):
+            return left._pair(y)
+        right = left._wrap(y)
+        return take_digits(left, x, right.dtype)._pair(right)
 
     def _scalars(self, x: Operand, y: Operand) -> tuple[Self, Self]:
         left, right = self._wrap(x), self._wrap(y)

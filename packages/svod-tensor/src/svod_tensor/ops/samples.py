@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
-from svod_dtype import float64
+from svod_dtype import float64, promote_types
 from svod_ir import OperandError, ShapeError
 from svod_tensor._shapes import concrete_shape
 from svod_tensor.ops.convolution import Geometry, convolve
@@ -54,7 +54,9 @@ class Samples(Theme):
         kind = self._to_float().dtype
         x = _to_rows("cov", self, rowvar=rowvar)
         if y is not None:
-            x = type(x).concat([x, _to_rows("cov", self._wrap(y), rowvar=rowvar)], 0)
+            others = self._wrap(y)
+            kind = promote_types(kind, others._to_float().dtype)
+            x = type(x).concat([x, _to_rows("cov", others, rowvar=rowvar)], 0)
         for given in (fweights, aweights):
             _check_weights(given if given is None else self._wrap(given), x)
         weights = _multiply(*(None if w is None else self._wrap(w).cast(x.dtype) for w in (fweights, aweights)))

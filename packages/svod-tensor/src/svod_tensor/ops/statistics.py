@@ -20,18 +20,31 @@ __all__ = ["Statistics", "center", "count_elements", "take_root"]
 T = TypeVar("T", bound=Theme)
 
 
-def center(x: T, axis: Axes) -> tuple[T, T, T]:
+def center(x: T, axis: Axes, *, mean: T | None = None, weights: T | None = None) -> tuple[T, T, T]:
     """Differences from the rounded mean, the rounding error of that mean, and the sum of squared distances from the true mean.
 
     The last two keep `axis` with size 1. `difference - error` is the distance from the true mean. An offset of all elements
     harms none of them, since the error is the mean of the differences, which are small.
 
+    Args:
+        x: the elements.
+        axis: along which the mean is taken.
+        mean: about the mean, with `axis` of size 1, where it is not to be computed here.
+        weights: how much each element counts; by default all the same. Elements of weight 0 may be anything, but the mean may not.
+
     Source: Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance (1983), equation 1.7.
     """
-    difference = x.sub(x.mean(axis, keepdims=True))
-    total = difference.sum(axis, keepdims=True)
-    error = total.div(count_elements(x, axis, x.dtype))
-    squares = difference.square().sum(axis, keepdims=True).sub(total.mul(error)).maximum(0.0)
+    count = count_elements(x, axis, x.dtype) if weights is None else weights.sum(axis, keepdims=True)
+
+    def weigh(values: T) -> T:
+        return values if weights is None else weights.mul(values)
+
+    if mean is None:
+        mean = x.mean(axis, keepdims=True) if weights is None else weigh(x).sum(axis, keepdims=True).div(count)
+    difference = x.sub(mean)
+    total = weigh(difference).sum(axis, keepdims=True)
+    error = total.div(count)
+    squares = weigh(difference.square()).sum(axis, keepdims=True).sub(total.mul(error)).maximum(0.0)
     return difference, error, squares
 
 
@@ -43,7 +56,8 @@ def _variance_gradient(cotangent: T, _: T, operands: tuple[T], __: object, axis:
     count = count_elements(x, axis, x.dtype)
     divisor = count.sub(correction).maximum(0.0) if correction else count
     spread = cotangent.mul(2).div(divisor).reshape([1 if a in axes else s for a, s in enumerate(x.shape)])
-    return (x.sub(x.mean(axis, keepdims=True)).mul(spread),)
+    difference, error, _squares = center(x, axis)
+    return (difference.sub(error).mul(spread),)
 
 
 @elementwise_rule("root-of-variance")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from svod_tensor.ops.base import Amounts, Operand
     from svod_tensor.ops.index_items import Index, IndexItem
 
-__all__ = ["INFINITY", "Theme", "is_elsewhere", "is_operand", "is_scalar", "take_part"]
+__all__ = ["INFINITY", "Theme", "is_elsewhere", "is_operand", "is_scalar", "take_digits", "take_part"]
 
 T = TypeVar("T", bound="Theme")
 
@@ -44,7 +44,7 @@ class Theme(TensorBase):
         """`value` as a tensor."""
         if isinstance(value, type(self)):
             return value
-        made = type(self)(value)  # pyright: ignore[reportArgumentType]
+        made = take_digits(type(self)(value), value, self.dtype)  # pyright: ignore[reportArgumentType]
         # The caller's own data goes where it is needed; a tensor stays where it was put.
         return made if isinstance(value, (TensorBase, UOp)) else self.from_uop(bring_to(made.uop, self.uop))
 
@@ -285,6 +285,14 @@ def is_operand(value: object) -> bool:
     return (hasattr(kind, "__array__") or hasattr(value, "__array_interface__")) and (
         getattr(kind, "__array_ufunc__", True) is not None
     )
+
+
+def take_digits(made: T, value: object, dtype: DType) -> T:
+    """`made` of `value`, which stands beside `dtype`; Python's floats, which are float64, with as many digits as that has."""
+    is_rounded = made.dtype.is_inexact and made.dtype.part is not float64 and not hasattr(value, "dtype")
+    if not is_rounded or not dtype.is_inexact or dtype.part is not float64:
+        return made
+    return type(made)(value, dtype=promote_types(made.dtype, float64))  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
 def take_part(x: T, axis: int, begin: SInt, end: SInt) -> T:
