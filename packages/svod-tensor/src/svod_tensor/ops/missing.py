@@ -9,7 +9,7 @@ from svod_ir import OperandError
 from svod_tensor._shapes import Axes
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
-from svod_tensor.ops.statistics import take_root
+from svod_tensor.ops.statistics import center, take_root
 from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
@@ -46,13 +46,9 @@ class Missing(Theme):
         if not self.dtype.is_float:
             return self.var(axis, correction=correction, keepdims=keepdims)
         is_there = self.isnan().logical_not()
-        count = is_there.count_nonzero(axis, keepdims=True).cast(self.dtype)
-        centred = is_there.where(self.sub(self.nansum(axis, keepdims=True).div(count)), 0.0)
-        free = count.sub(correction)
-        # As in `var`: the sum of the distances corrects the rounding error of the mean.
-        error = centred.sum(axis, keepdims=True)
-        total = centred.square().sum(axis, keepdims=True).sub(error.square().div(count)).maximum(0.0)
-        value = free.gt(0).where(total.div(free), math.nan)
+        _, _, squares = center(is_there.where(self, 0.0), axis, is_there.cast(self.dtype))
+        free = is_there.count_nonzero(axis, keepdims=True).cast(self.dtype).sub(correction)
+        value = free.gt(0).where(squares.div(free), math.nan)
         return value if keepdims else value.squeeze(axis)
 
     @rounds_once

@@ -11,7 +11,7 @@ from svod_tensor._shapes import concrete_shape
 from svod_tensor.ops.convolution import Geometry, convolve
 from svod_tensor.ops.naming import operations
 from svod_tensor.ops.rounding import rounds_once
-from svod_tensor.ops.statistics import center
+from svod_tensor.ops.statistics import center, count_elements
 from svod_tensor.ops.theme import Theme, take_part
 
 if TYPE_CHECKING:
@@ -61,19 +61,14 @@ class Samples(Theme):
             _check_weights(given if given is None else self._wrap(given), x)
         weights = _multiply(*(None if w is None else self._wrap(w).cast(x.dtype) for w in (fweights, aweights)))
         if weights is None:
-            total = take_part(x.ones_like(), 0, 0, 1).sum()
-            divisor = total.sub(correction)
-            difference, error, _ = center(x, 1)
-            weighted = centred = difference.sub(error)
+            divisor = count_elements(x, 1, x.dtype).sub(correction)
         else:
             total = weights.sum()
-            mean = x.mul(weights).sum(1, keepdims=True).div(total)
-            centred = x.sub(mean)
-            # The weighted mean of the distances is the rounding error of the mean.
-            centred = centred.sub(centred.mul(weights).sum(1, keepdims=True).div(total))
-            weighted = centred.mul(weights)
             spread = total if aweights is None else weights.mul(self._wrap(aweights).cast(x.dtype)).sum().div(total)
             divisor = total.sub(correction if aweights is None else spread.mul(correction))
+        difference, error, _ = center(x, 1, None if weights is None else weights.unsqueeze(0))
+        centred = difference.sub(error)
+        weighted = centred if weights is None else centred.mul(weights)
         value = centred.matmul(weighted.transpose(0, 1)).div(divisor.maximum(0.0))
         return value.squeeze().cast(kind) if value.shape == (1, 1) else value.cast(kind)
 

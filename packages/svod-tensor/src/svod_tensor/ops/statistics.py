@@ -20,7 +20,7 @@ __all__ = ["Statistics", "center", "count_elements", "take_root"]
 T = TypeVar("T", bound=Theme)
 
 
-def center(x: T, axis: Axes, *, mean: T | None = None, weights: T | None = None) -> tuple[T, T, T]:
+def center(x: T, axis: Axes, weights: T | None = None) -> tuple[T, T, T]:
     """Differences from the rounded mean, the rounding error of that mean, and the sum of squared distances from the true mean.
 
     The last two keep `axis` with size 1. `difference - error` is the distance from the true mean. An offset of all elements
@@ -29,8 +29,7 @@ def center(x: T, axis: Axes, *, mean: T | None = None, weights: T | None = None)
     Args:
         x: the elements.
         axis: along which the mean is taken.
-        mean: about the mean, with `axis` of size 1, where it is not to be computed here.
-        weights: how much each element counts; by default all the same. Elements of weight 0 may be anything, but the mean may not.
+        weights: how much each element counts, in as many axes; by default all the same.
 
     Source: Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance (1983), equation 1.7.
     """
@@ -39,9 +38,7 @@ def center(x: T, axis: Axes, *, mean: T | None = None, weights: T | None = None)
     def weigh(values: T) -> T:
         return values if weights is None else weights.mul(values)
 
-    if mean is None:
-        mean = x.mean(axis, keepdims=True) if weights is None else weigh(x).sum(axis, keepdims=True).div(count)
-    difference = x.sub(mean)
+    difference = x.sub(x.mean(axis, keepdims=True) if weights is None else weigh(x).sum(axis, keepdims=True).div(count))
     total = weigh(difference).sum(axis, keepdims=True)
     error = total.div(count)
     squares = weigh(difference.square()).sum(axis, keepdims=True).sub(total.mul(error)).maximum(0.0)
