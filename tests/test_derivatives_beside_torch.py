@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from svod_dtype import to_dtype
+from svod_ir import OperandError
 from svod_tensor import Tensor, grad, jvp, vjp
 from svod_tensor.testing.derivative_cases import CASES, Case, draw
 
@@ -47,9 +48,10 @@ def check(case: Case, tensors: Sequence[Tensor], rng: np.random.Generator, preci
     arrays = [t.cast("float64").numpy() for t in tensors]
     shape = shape_of_value(case, arrays)
     dtype = tensors[0].dtype
-    cotangent = Tensor(np.asarray(rng.normal(size=shape))).cast(dtype)
     value, pull = vjp(case.call, *tensors)
     assert value.shape == shape
+    # Of narrow floats it may have another dtype: there are no complex numbers of them.
+    cotangent = Tensor(np.asarray(rng.normal(size=shape))).cast(value.dtype)
     parts = pull(cotangent)
     wide = cotangent.cast("float64").numpy()
     expected = differentiate(case, arrays, wide)
@@ -69,6 +71,10 @@ def check(case: Case, tensors: Sequence[Tensor], rng: np.random.Generator, preci
 @pytest.mark.parametrize("case", NO_CAST)
 def test_derivatives_of_every_dtype(rng: np.random.Generator, case: Case, dtype: str) -> None:
     tensors = [Tensor(a).cast(to_dtype(dtype)) for a in draw(rng, case)]
+    if dtype in case.refused:
+        with pytest.raises(OperandError):
+            case.call(*tensors)
+        return
     check(case, tensors, rng, PRECISION[dtype])
 
 

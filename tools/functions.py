@@ -149,7 +149,7 @@ def _iter_imports(body: str) -> Iterator[str]:
     if typing or has("Sequence"):
         yield ""
     yield (
-        "from svod_tensor.functions._operands import "
+        "from svod_tensor.ops.operands import "
         + ", ".join(name for name in ("first_operand", "to_tensor") if has(name))
     )
     yield "from svod_tensor.ops.argument_names import explained"
@@ -164,6 +164,10 @@ def _iter_imports(body: str) -> Iterator[str]:
 def _natural(name: str) -> list[object]:
     """The order in which the linter wants names: numbers in them by their value."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+
+_APART = ("q", "weights", "fweights", "aweights")
+"""Operands that do not change the dtype of the first one."""
 
 
 class _Function:
@@ -220,15 +224,21 @@ class _Function:
         return f"{name}: {typed}" + ("" if default is None else f" = {ast.unparse(default).replace(chr(39), chr(34))}")
 
     def _call(self) -> str:
-        is_pair = [a.arg for a in self.arguments.posonlyargs] == ["x1", "x2"] and self._type_of("x2") == "Operand"
-        lifts = is_pair and self.method not in ("matmul", "searchsorted")
-        owner = "first_operand(x1, x2)" if lifts else f"to_tensor({self.first})"
+        # Numbers have the digits and, beside one tensor, the dtype of the other operands.
+        _, *rest = [*self.arguments.posonlyargs, *self.arguments.args, *self.arguments.kwonlyargs]
+        others = [a.arg for a in rest if self._promotes(a.arg)]
+        owner = f"first_operand({', '.join([self.first, *others])})" if others else f"to_tensor({self.first})"
         given = [
             *self.renamed.values(),
             *(f"{name}={name}" for name in [p.name for p in self.taken] if name in self.by_name),
         ]
         start = f"    return {owner}.{self.method}"
         return start if self.is_property else _wrap(f"{start}(", given, ")")
+
+    def _promotes(self, name: str) -> bool:
+        """Whether the dtype of a parameter is promoted with that of the first one."""
+        is_operand = self._type_of(name) in ("Operand", "Operand | None") or name in ("x2", "prepend", "append")
+        return is_operand and name not in _APART
 
     def _doc(self) -> str:
         """The docstring of the method, about the arguments of the function."""

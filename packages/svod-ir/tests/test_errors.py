@@ -18,6 +18,7 @@ from svod_ir import (
     RuleError,
     ShapeError,
     SpecError,
+    TargetError,
     UndecidedError,
     UOp,
 )
@@ -91,6 +92,11 @@ ONE = UOp.const(float32, 1)
             OptionError(variable="SVOD_CHECK", value="x", expected="0 or 1"),
             ValueError,
             "SVOD_CHECK='x' is not 0 or 1\n  hint: unset SVOD_CHECK to use the default",
+        ),
+        (
+            TargetError(target="generic", problem="has SIN twice", hint="list it once"),
+            ValueError,
+            "target 'generic' has SIN twice\n  hint: list it once",
         ),
     ],
     ids=lambda v: type(v).__name__ if isinstance(v, SvodError) else None,

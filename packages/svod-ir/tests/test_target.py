@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from svod_dtype import bfloat16, bool_, float16, float32, float64, index, int8, int32, uint8, void
-from svod_ir import Op, Target, TensorCore
+from svod_ir import Op, Target, TargetError, TensorCore
 
 
 def test_lanes_count_the_elements_of_a_register() -> None:
@@ -35,6 +35,15 @@ def test_targets_are_values() -> None:
     assert dataclasses.replace(Target.generic(), has_fma=True) != Target.generic()
     with pytest.raises(dataclasses.FrozenInstanceError):
         Target.generic().cores = 2  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_an_op_is_native_or_shared() -> None:
+    generic = Target.generic()
+    assert dataclasses.replace(generic, shared_ops=frozenset({Op.SIN, Op.COS})).shared_ops == {Op.SIN, Op.COS}
+    native = generic.native_ops | {Op.SIN, Op.COS, Op.TAN}
+    with pytest.raises(TargetError, match="target 'generic' has COS, SIN in native_ops and in shared_ops") as caught:
+        dataclasses.replace(generic, native_ops=native, shared_ops=frozenset({Op.SIN, Op.COS}))
+    assert caught.value.target == "generic"
 
 
 def test_a_tensor_core_names_its_tile() -> None:

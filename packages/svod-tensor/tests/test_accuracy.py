@@ -165,3 +165,35 @@ def test_layer_norm_takes_the_mean_off_before_it_squares(offset: float) -> None:
     slope = scale * (weights - weights.mean(1, keepdims=True) - y * (y * weights).mean(1, keepdims=True))
     found = grad(lambda x: (x.layernorm(1) * Tensor(weights.astype(np.float32))).sum())(given).numpy()
     assert np.abs(found - slope).max() <= 32 * unit
+
+
+WEIGHTS = np.random.default_rng(5).integers(1, 5, 200).astype(np.float32)
+MOMENTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "var": lambda x: x.var(1),
+    "var of all": lambda x: x.var(correction=1),
+    "std": lambda x: x.std(0),
+    "nanvar": lambda x: (x > x.max(1, keepdims=True)).where(math.nan, x).nanvar(1),
+    "nanstd": lambda x: x.nanstd(1, correction=1),
+    "cov": lambda x: x.cov(),
+    "weighted cov": lambda x: x.cov(fweights=WEIGHTS, aweights=WEIGHTS),
+    "corrcoef": lambda x: x.corrcoef(),
+    "layernorm": lambda x: x.layernorm(-1),
+}
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e6])
+@pytest.mark.parametrize("name", MOMENTS)
+def test_gradients_of_moments_keep_their_digits_at_an_offset(name: str, offset: float) -> None:
+    rng = np.random.default_rng(4)
+    a, along = (rng.normal(size=(4, 200)) + offset).astype(np.float32), rng.normal(size=(4, 200))
+
+    def f(x: Tensor) -> Tensor:
+        found = MOMENTS[name](x)
+        return (found * Tensor(np.random.default_rng(6).normal(size=found.shape)).cast(x.dtype)).sum()
+
+    def slope(x: Tensor) -> Tensor:
+        return (grad(f)(x) * Tensor(along).cast(x.dtype)).sum()
+
+    for function in (f, slope):
+        found, expected = grad(function)(Tensor(a)).numpy(), grad(function)(Tensor(a.astype(np.float64))).numpy()
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())

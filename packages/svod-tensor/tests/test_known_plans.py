@@ -51,6 +51,15 @@ def test_the_third_graph_of_a_form_is_computed_by_the_plan_of_the_second() -> No
         assert caches()["schedule"].hits - before == (number == 1)
 
 
+def test_a_plan_of_another_configuration_is_no_hit() -> None:
+    for _ in range(3):
+        (make(1)[0] + make(2)[0]).realize()
+    assert count_hits() == 1
+    (x, a), (y, b) = make(3), make(4)
+    assert (x + y).realize_with(PrepareConfig(memory_planner="disabled")).numpy().tolist() == (a + b).tolist()
+    assert count_hits() == 1
+
+
 def test_the_result_is_memory_as_any_other() -> None:
     for _ in range(4):
         (x, a), (y, b) = make(1), make(2)

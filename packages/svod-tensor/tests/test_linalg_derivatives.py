@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -139,10 +140,39 @@ def test_vectors_that_fill_the_space_have_no_derivative() -> None:
         grad(lambda a: sv.linalg.qr(a, mode="complete").Q.sum())(x)
 
 
-def test_a_derivative_may_need_an_inverse_that_is_not_there() -> None:
-    found = grad(lambda a: sv.linalg.slogdet(a).logabsdet)(Tensor.zeros(2, 2))
-    with pytest.raises(MatrixError, match="inv: the matrix is singular"):
-        found.realize()
+@pytest.mark.parametrize(
+    ("call", "problem"),
+    [
+        (lambda a: sv.linalg.slogdet(a).logabsdet, "inv: the matrix is singular"),
+        (lambda a: sv.linalg.slogdet(a + 0j).sign.imag, "inv: the matrix is singular"),
+        (lambda a: sv.linalg.qr(a).R.sum(), "solve_triangular: the matrix is singular"),
+    ],
+)
+def test_a_derivative_may_need_an_inverse_that_is_not_there(call: Callable[[Tensor], Tensor], problem: str) -> None:
+    x = Tensor.zeros(2, 2)
+    assert not call(x).isnan().item()
+    for found in (grad(call)(x), jvp(call, (x,), (x,))[1]):
+        with pytest.raises(MatrixError, match=problem):
+            found.realize()
+
+
+@pytest.mark.parametrize("x", [np.zeros((3, 3)), np.diag([2.0, 1.0, 0.0]), np.outer([1.0, 2.0, 3.0], [1.0, -1.0, 2.0])])
+def test_derivatives_of_pseudo_inverses_are_those_of_matrices_of_the_same_rank(x: np.ndarray) -> None:
+    """Up to the third order, along curves that change the bases of rows and columns but not the rank."""
+    rng = np.random.default_rng(0)
+    left, right, weights = (rng.normal(size=(3, 3)) for _ in range(3))
+
+    def curve(t: Tensor) -> Tensor:
+        a = sv.linalg.expm(t * Tensor(left)) @ Tensor(x) @ sv.linalg.expm(t * Tensor(right))
+        return (sv.linalg.pinv(a, rtol=1e-6) * Tensor(weights)).sum()
+
+    f = curve
+    for order in (1, 2, 3):
+        previous, f = f, grad(f)
+        step = 1e-4
+        above, below = (previous(Tensor(n, dtype="float64")).item() for n in (step, -step))
+        expected = (above - below) / (2 * step)
+        np.testing.assert_allclose(f(Tensor(0.0, dtype="float64")).item(), expected, rtol=1e-5, atol=1e-5 * 10**order)
 
 
 def test_a_likelihood_is_minimised_in_a_captured_step() -> None:
@@ -191,48 +221,71 @@ def test_derivatives_go_through_loops_and_shards() -> None:
     np.testing.assert_allclose(part.numpy(), whole(Tensor(np.linalg.inv(x)))[0].numpy(), rtol=1e-9)
 
 
+def expand_determinant(parts: list[np.ndarray]) -> complex:
+    """Coefficient of the product of all but the first factor in the determinant of x + t1 * d1 + ..., by its permutations."""
+    n, (x, *directions) = len(parts[0]), parts
+    total = 0.0
+    for columns in permutations(range(n)):
+        sign = np.linalg.det(np.eye(n)[list(columns)]).round()
+        for rows in permutations(range(n), len(directions)):
+            sources = dict(zip(rows, directions, strict=True))
+            total += sign * np.prod([sources.get(row, x)[row, column] for row, column in enumerate(columns)])
+    return total
+
+
 @pytest.mark.parametrize(
     "x",
     [
+        np.zeros((1, 1)),
         np.zeros((2, 2)),
         np.zeros((3, 3)),
         np.ones((4, 4)),
         np.diag([1.0, 1.0, 0.0]),
         np.outer([1.0, 2.0, 3.0], [1.0, 0.0, 2.0]),
         np.array([[2.0, 1.0], [1.0, 3.0]]),
+        np.array([[2.0, 1.0, 0.0], [0.0, 3.0, 1.0], [1.0, 0.0, 4.0]]),
     ],
 )
 @pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
-def test_a_determinant_has_a_second_derivative_where_it_is_zero(x: np.ndarray, dtype: str) -> None:
-    n = len(x)
-    expected = np.zeros((n, n, n, n))
-    for i, j, k, m in np.ndindex(n, n, n, n):
-        if i != k and j != m:
-            rows, columns = [r for r in range(n) if r not in (i, k)], [c for c in range(n) if c not in (j, m)]
-            sign = (-1) ** (i + j + k + m) * (1 if (i < k) == (j < m) else -1)
-            expected[i, j, k, m] = sign * np.linalg.det(x[np.ix_(rows, columns)])
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_a_determinant_has_derivatives_of_every_order_where_it_is_zero(x: np.ndarray, dtype: str, order: int) -> None:
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(size=x.shape) for _ in range(order)]
+    if dtype == "complex128":
+        parts = [part + 1j * rng.normal(size=x.shape) for part in parts]
+    directions = [part.astype(dtype) for part in parts]
+    expected = expand_determinant([x.astype(dtype), *directions])
     given = Tensor(x.astype(dtype))
-    direction = np.random.default_rng(0).normal(size=(n, n)).astype(dtype)
-    one = Tensor(np.asarray(1.0, dtype))
 
-    def differentiate(x: Tensor) -> Tensor:
-        return vjp(sv.linalg.det, x)[1](one)[0]
+    def reverse(f: Callable[[Tensor], Tensor], direction: np.ndarray) -> Callable[[Tensor], Tensor]:
+        def call(x: Tensor) -> Tensor:
+            value, pull = vjp(f, x)
+            return (pull(value.ones_like())[0] * Tensor(direction)).sum()
 
-    wanted = np.tensordot(expected, direction, 2)
-    atol = 1e-5 if dtype == "float32" else 1e-12
-    np.testing.assert_allclose(vjp(differentiate, given)[1](Tensor(direction))[0].numpy(), wanted, atol=atol)
-    np.testing.assert_allclose(jvp(differentiate, (given,), (Tensor(direction),))[1].numpy(), wanted, atol=atol)
+        return call
+
+    def forward(f: Callable[[Tensor], Tensor], direction: np.ndarray) -> Callable[[Tensor], Tensor]:
+        return lambda x: jvp(f, (x,), (Tensor(direction),))[1]
+
+    for modes in ((reverse, reverse), (forward, forward), (reverse, forward), (forward, reverse)):
+        f: Callable[[Tensor], Tensor] = sv.linalg.det
+        for n, direction in enumerate(directions):
+            f = modes[n % 2](f, direction)
+        atol = 3e-5 if dtype == "float32" else 1e-12
+        np.testing.assert_allclose(f(given).numpy(), expected, atol=atol, rtol=atol)
 
 
-def test_the_third_derivative_of_a_determinant_is_that_of_its_formula() -> None:
-    x = Tensor([[2.0, 1.0, 0.0], [0.0, 3.0, 1.0], [1.0, 0.0, 4.0]], dtype="float64")
-    e = [Tensor(np.eye(9)[n].reshape(3, 3)) for n in (0, 4, 8)]
-
-    def along(f: Callable[[Tensor], Tensor], direction: Tensor) -> Callable[[Tensor], Tensor]:
-        return lambda x: (grad(f)(x) * direction).sum()
-
-    found = along(along(along(sv.linalg.det, e[0]), e[1]), e[2])(x)
-    np.testing.assert_allclose(found.numpy(), 1.0, atol=1e-12)
+def test_third_derivatives_of_several_determinants_are_those_of_each() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(2, 3, 3, 3))
+    x[0, 1] = 0
+    x[1, 2, 2] = x[1, 2, 0]
+    directions = [rng.normal(size=x.shape) for _ in range(3)]
+    f: Callable[[Tensor], Tensor] = sv.linalg.det
+    for direction in directions:
+        f = lambda x, f=f, d=direction: jvp(f, (x,), (Tensor(d),))[1]  # noqa: E731
+    expected = [[expand_determinant([a[i, j] for a in (x, *directions)]) for j in range(3)] for i in range(2)]
+    np.testing.assert_allclose(f(Tensor(x)).numpy(), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3, 3)])

@@ -95,6 +95,7 @@ from svod_ir.errors import (
     RuleError,
     ShapeError,
     SpecError,
+    TargetError,
     UndecidedError,
     UnknownMeaningError,
 )
@@ -115,7 +116,8 @@ __all__ = [
     "DeviceMismatchError", "EvaluationError", "FreshIds", "GraphError", "HitCounter", "IROptions", "KernelInfo",
     "Match", "MeaningError", "NotDifferentiableError", "Op", "OperandError", "Opt", "OptOp", "OptionError",
     "ParamArg", "ParseError", "Pattern", "Rates", "RepeatArg", "RewriteError", "Rule", "RuleError", "RuleSet", "SInt",
-    "ShapeError", "Sharding", "SpecError", "Target", "TensorCore", "UOp", "UndecidedError", "UnknownMeaningError", "compare_nodes",
+    "ShapeError", "Sharding", "SpecError", "Target", "TargetError", "TensorCore", "UOp", "UndecidedError",
+    "UnknownMeaningError", "compare_nodes",
     "count_matches", "dtype_bounds", "evaluate_scalar", "exact_trips", "format_expression", "format_opts",
     "format_shape", "format_size", "get_logger", "graph_rewrite", "index_dtype_for", "make_alu", "make_as_complex",
     "make_as_real", "make_cast", "make_check", "make_complex", "make_concat", "make_constant_like", "make_empty",

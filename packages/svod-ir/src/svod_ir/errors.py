@@ -12,7 +12,8 @@ UserError
 ├── ParseError (ValueError)       text that is no graph
 ├── UndecidedError (TypeError)    a comparison in an `if` that holds for some values of its variables alone
 ├── RuleError (TypeError)         a rule whose function does not fit its patterns, or that makes no node
-└── OptionError (ValueError)      an environment variable with a value that it does not take
+├── OptionError (ValueError)      an environment variable with a value that it does not take
+└── TargetError (ValueError)      a target whose fields contradict each other
 InternalError
 ├── GraphError (ValueError)       a node that breaks the rules of its op or stage
 │   └── SpecError                 the same, found after a pass
@@ -31,7 +32,8 @@ __all__ = [
     "AxisError", "BroadcastError", "DeviceMismatchError", "EvaluationError", "GraphError", "MeaningError",
     "NotDifferentiableError", "OperandError",
     "OptionError",
-    "ParseError", "RewriteError", "RuleError", "ShapeError", "SpecError", "UndecidedError", "UnknownMeaningError",
+    "ParseError", "RewriteError", "RuleError", "ShapeError", "SpecError", "TargetError", "UndecidedError",
+    "UnknownMeaningError",
 ]  # fmt: skip
 
 
@@ -189,6 +191,14 @@ class OptionError(UserError, ValueError):
     def __init__(self, *, variable: str, value: str, expected: str) -> None:
         self.variable, self.value, self.expected = variable, value, expected
         super().__init__(f"{variable}={value!r} is not {expected}", hint=f"unset {variable} to use the default")
+
+
+class TargetError(UserError, ValueError):
+    """A description of a machine whose fields contradict each other."""
+
+    def __init__(self, *, target: str, problem: str, hint: str | None = None) -> None:
+        self.target, self.problem = target, problem
+        super().__init__(f"target {target!r} {problem}", hint=hint)
 
 
 class RewriteError(InternalError, RuntimeError):

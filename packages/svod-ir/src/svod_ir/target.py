@@ -37,6 +37,7 @@ from svod_dtype import (
     uint32,
     uint64,
 )
+from svod_ir.errors import TargetError
 from svod_ir.ops import TABLE, Op
 
 __all__ = ["COMMON_DTYPES", "COMMON_OPS", "Rates", "Target", "TensorCore"]
@@ -124,6 +125,9 @@ class Target:
     `max_global` and `max_local_dims` limit each dimension of a grid and of a workgroup (empty: no limits), `max_local` the
     whole workgroup. `lockstep` work-items of a workgroup run in step, 1 where a core runs one after the other. `peak_flops`
     (f32 operations a second), `memory_bandwidth` (bytes a second) and `rates` are estimates for cost models.
+
+    Raises:
+        TargetError: if an op is both in `native_ops` and in `shared_ops`.
     """
 
     name: str
@@ -154,6 +158,16 @@ class Target:
     peak_flops: float = 3e10
     memory_bandwidth: float = 1e10
     rates: Rates = Rates()
+
+    def __post_init__(self) -> None:
+        # A renderer calls the function of rare arguments for every node of a shared op: an op that stays for all arguments
+        # would lose those that are not rare.
+        both = self.native_ops & self.shared_ops
+        if both:
+            names = ", ".join(sorted(op.name for op in both))
+            problem = f"has {names} in native_ops and in shared_ops"
+            hint = "list an op that the machine computes for all arguments in native_ops only"
+            raise TargetError(target=self.name, problem=problem, hint=hint)
 
     def lanes(self, dtype: DType) -> int:
         """How many elements of `dtype` one vector register holds, at least 1."""

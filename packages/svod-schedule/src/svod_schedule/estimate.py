@@ -49,4 +49,7 @@ def estimate_work(kernel: UOp) -> Work:
 
 
 def _trips(ranges: frozenset[UOp]) -> int:
+    # The largest index of a loop without iterations is 0, as that of a loop with one.
+    if any(loop.op is Op.RANGE and int(loop.stop.vmax) < 1 for loop in ranges):
+        return 0
     return max_trips(*ranges)

@@ -58,11 +58,8 @@ if TYPE_CHECKING:
     from svod_tensor.functions.data_types import broadcast_shapes, can_cast, finfo, iinfo, isdtype, result_type
     from svod_tensor.functions.information import __array_namespace_info__
     from svod_tensor.functions.making import asarray, from_dlpack
-    from svod_tensor.functions.missing import nan_to_num, nanargmax, nanargmin, nancumprod, nancumsum, nanstd, nanvar
     from svod_tensor.functions.pooling import avg_pool2d, max_pool2d
-    from svod_tensor.functions.samples import convolve, corrcoef, correlate, cov, digitize, histogram
     from svod_tensor.functions.sets import intersect1d, setdiff1d, setxor1d, union1d
-    from svod_tensor.functions.statistics import logsumexp, mean, nanmean, std, var
     from svod_tensor.gradients.functions import grad, jvp, value_and_grad, vjp
     from svod_tensor.gradients.given import custom_gradient
     from svod_tensor.gradients.matrices import hessian, jacobian
@@ -197,6 +194,7 @@ if TYPE_CHECKING:
     from svod_tensor.ops.indexing import embedding, gather, masked_fill, masked_select, one_hot, take, take_along_axis
     from svod_tensor.ops.joining import concat, repeat, repeat as repeat_interleave, split, stack, tile, unstack
     from svod_tensor.ops.logic import heaviside, logical_and, logical_not, logical_or, logical_xor, where
+    from svod_tensor.ops.missing import nan_to_num, nanargmax, nanargmin, nancumprod, nancumsum, nanstd, nanvar
     from svod_tensor.ops.movement import (
         broadcast_arrays,
         broadcast_to,
@@ -233,6 +231,7 @@ if TYPE_CHECKING:
     )
     from svod_tensor.ops.representation import bitwise_count, frexp, ldexp
     from svod_tensor.ops.resizing import interpolate
+    from svod_tensor.ops.samples import convolve, corrcoef, correlate, cov, digitize, histogram
     from svod_tensor.ops.sampling import affine_grid, grid_sample
     from svod_tensor.ops.selecting import argwhere, nonzero, unique_all, unique_counts, unique_inverse, unique_values
     from svod_tensor.ops.sorting import argsort, isin, searchsorted, sort, topk
@@ -258,6 +257,7 @@ if TYPE_CHECKING:
         xlogy,
         zeta,
     )
+    from svod_tensor.ops.statistics import logsumexp, mean, nanmean, std, var
     from svod_tensor.ops.trigonometry import (
         acos,
         acos as arccos,

@@ -14,17 +14,14 @@ from svod_tensor.ops.assignment import Assignment
 from svod_tensor.ops.composed import take_rules
 from svod_tensor.ops.differentiation import Differentiation
 from svod_tensor.ops.distributions import Distributions
-from svod_tensor.ops.missing import Missing
 from svod_tensor.ops.operators import Operators
 from svod_tensor.ops.placing import Placing
 from svod_tensor.ops.pooling import Pooling
 from svod_tensor.ops.protocols import Protocols
 from svod_tensor.ops.random import Random
 from svod_tensor.ops.reading import Reading
-from svod_tensor.ops.samples import Samples
 from svod_tensor.ops.showing import Showing
 from svod_tensor.ops.sources import Sources
-from svod_tensor.ops.statistics import Statistics
 from svod_tensor.ops.themes import attach_themes
 
 if TYPE_CHECKING:
@@ -44,8 +41,7 @@ attach_themes()
 
 @take_rules
 class Tensor(
-    Assignment, Differentiation, Distributions, Missing, Operators, Placing, Pooling, Protocols, Random, Reading, Samples, Showing, Sources, Statistics,
-):  # fmt: skip
+    Assignment, Differentiation, Distributions, Operators, Placing, Pooling, Protocols, Random, Reading, Showing, Sources, ):  # fmt: skip
     """An n-dimensional array whose values are computed when they are asked for.
 
     Operations build a graph. `realize`, or anything that reads values (`numpy`, `item`, `tolist`,

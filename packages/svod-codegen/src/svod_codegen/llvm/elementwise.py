@@ -59,7 +59,7 @@ def _check_arithmetic(node: UOp, dtype: DType) -> None:
 
 def _find_float_instruction(w: FunctionWriter, op: Op) -> str | None:
     instruction = _FLOAT_BINARY.get(op)
-    return f"{instruction} contract" if w.contracts and op in _CONTRACTED else instruction
+    return f"{instruction} contract" if w.target.contracts and op in _CONTRACTED else instruction
 
 
 def _binary(w: FunctionWriter, node: UOp) -> str:
@@ -350,7 +350,7 @@ def _reduce_lanes(w: FunctionWriter, op: Op, dtype: DType, name: str, node: UOp)
             element,
             f"llvm.vector.reduce.{function}.{suffix}",
             f"{element} {constant_text(dtype.scalar, start)}, {vector} {name}",
-            flags="reassoc contract " if w.contracts else "reassoc ",
+            flags="reassoc contract " if w.target.contracts else "reassoc ",
             parameters=f"{element}, {vector}",
         )
     function = _reduce_function(op, dtype)

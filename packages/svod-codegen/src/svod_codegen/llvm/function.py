@@ -5,7 +5,7 @@ from __future__ import annotations
 from svod_codegen._names import get_name
 from svod_codegen.llvm.text import mask_text, type_text
 from svod_dtype import DType, int64
-from svod_ir import UOp
+from svod_ir import Target, UOp
 
 __all__ = ["FunctionWriter"]
 
@@ -22,23 +22,21 @@ class FunctionWriter:
         "_n_values",
         "block",
         "branch_tags",
-        "contracts",
         "declarations",
         "entry",
-        "has_gather",
         "lines",
         "memory_tags",
         "names",
+        "target",
     )
 
-    def __init__(self, *, has_gather: bool, contracts: bool = True) -> None:
+    def __init__(self, target: Target) -> None:
         self.lines: list[str] = []
         self.entry: list[str] = []
         self.names: dict[UOp, str] = {}
         self.declarations: dict[str, None] = {}
         self.memory_tags: dict[UOp, str] = {}
-        self.has_gather = has_gather
-        self.contracts = contracts
+        self.target = target
         self.branch_tags: dict[UOp, str] = {}
         self.block = "entry"
         self._n_values = 0

@@ -149,7 +149,7 @@ def _address_inside(w: FunctionWriter, location: UOp, gate: UOp) -> str:
 
 def _gather(w: FunctionWriter, node: UOp, location: UOp, gate: UOp | None) -> str:
     dtype = node.dtype
-    if not w.has_gather or dtype.itemsize < _GATHERED_BYTES or dtype.lanes & (dtype.lanes - 1):
+    if not w.target.has_gather or dtype.itemsize < _GATHERED_BYTES or dtype.lanes & (dtype.lanes - 1):
         return _load_each_lane(w, node, location, gate)
     pointers = f"<{dtype.lanes} x ptr>"
     vector, mask_type = memory_type(dtype), type_text(bool_.vec(dtype.lanes))

@@ -45,7 +45,7 @@ def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
     Raises:
         RenderError: if a node has no rendering; the lowering should have replaced it.
     """
-    w = FunctionWriter(has_gather=target.has_gather, contracts=target.contracts)
+    w = FunctionWriter(target)
     n_scopes = _bind_arguments(w, linear)
     rare_loops = _list_rare_loops(linear, target)
     weights = f"!{1 + 3 * n_scopes}"
@@ -72,7 +72,7 @@ def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
         handler(w, node)
     if tiles:
         end_tiles(w)
-    definitions = [line for name, node in functions.items() for line in _define_shared(w, name, node, target)]
+    definitions = [line for name, node in functions.items() for line in _define_shared(w, name, node)]
     part = f"i64{_part_bounds(linear)} %core_id"
     header = f"define void @{name}(ptr noalias %buffers, ptr noalias %values, {part}) nounwind {{"
     parts = [header, "entry:", *w.entry, *w.lines, "  ret void", "}", *definitions, *w.declarations, *_scopes(n_scopes)]
@@ -102,9 +102,9 @@ def _call_shared(w: FunctionWriter, node: UOp) -> str:
     return name
 
 
-def _define_shared(kernel: FunctionWriter, name: str, node: UOp, target: Target) -> list[str]:
-    argument, result = define_rare(node.op, node.dtype, target)
-    w = FunctionWriter(has_gather=target.has_gather, contracts=target.contracts)
+def _define_shared(kernel: FunctionWriter, name: str, node: UOp) -> list[str]:
+    argument, result = define_rare(node.op, node.dtype, kernel.target)
+    w = FunctionWriter(kernel.target)
     w.names[argument] = "%x"
     for step in result.toposort():
         if step.op in EMITTERS:

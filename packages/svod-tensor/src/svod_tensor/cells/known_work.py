@@ -26,8 +26,8 @@ def compute_known(one: Live, config: PrepareConfig) -> KnownPlan | None:
         return None
     node = one.node
     form = find_form(node)
-    known = None if form is None else KNOWN_PLANS.find(form.key)
-    if form is None or known is None or known.config is not config:
+    known = None if form is None else KNOWN_PLANS.find(form.key, lambda plan: plan.config is config)
+    if form is None or known is None:
         return None
     with tables.lock:
         if tables.captured or registry.is_computing() or one.memory is not None or one.node is not node:

@@ -25,10 +25,12 @@ class BoundedCache(Generic[K, V]):
         self._lock = hold_across_fork(threading.RLock())
         self._counter = HitCounter()
 
-    def find(self, key: K) -> V | None:
-        """The value of this key, or None."""
+    def find(self, key: K, is_usable: Callable[[V], bool] | None = None) -> V | None:
+        """The value of this key if it `is_usable`, or None, which counts as a miss."""
         # One step of the interpreter: nobody waits for another look-up.
         found = self._entries.get(key)
+        if found is not None and is_usable is not None and not is_usable(found):
+            found = None
         self._counter.record(is_hit=found is not None)
         return found
 

@@ -6,7 +6,7 @@ The derivative of a transform is its adjoint: the transform back, with the same 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from svod_dtype import complex64, complex128, default_float, float64, promote_types
 from svod_ir import OperandError, ShapeError, SInt
@@ -14,7 +14,6 @@ from svod_ir.sizes import bounds_of_size, is_known_at_most
 from svod_tensor.matrices.call import call_host
 from svod_tensor.matrices.rules import matrix_rule, with_matrix_rule
 from svod_tensor.ops.operands import slice_axis
-from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.libraries import FFT
 
 if TYPE_CHECKING:
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Norm", "from_real", "get_scale", "resize", "to_complex", "to_real", "transform"]
 
-T = TypeVar("T", bound=Theme)
-Parts = Sequence["T | None"]
+Parts = Sequence["Tensor | None"]
 Norm: TypeAlias = Literal["backward", "ortho", "forward"]
 
 _UNSCALED, _BY_COUNT, _BY_ROOT = range(3)
@@ -49,7 +47,7 @@ def to_complex(x: Tensor) -> Tensor:
     return x if x.dtype is dtype else x.cast(dtype)
 
 
-def resize(operation: str, x: T, n: SInt | None, axis: int) -> T:
+def resize(operation: str, x: Tensor, n: SInt | None, axis: int) -> Tensor:
     """The first `n` elements along an axis, behind them zeros where it has less.
 
     Raises:
@@ -66,7 +64,7 @@ def resize(operation: str, x: T, n: SInt | None, axis: int) -> T:
     return x.pad(*((0, n - size) if a == axis else (0, 0) for a in range(x.ndim)))
 
 
-def transform(x: T, axes: Sequence[int], *, is_inverse: bool, scale: int) -> T:
+def transform(x: Tensor, axes: Sequence[int], *, is_inverse: bool, scale: int) -> Tensor:
     """The transform of complex numbers along axes, or the one back."""
     numbers = [is_inverse, scale, *axes]
     found = call_host(f"{FFT}transform", [x], [(x.shape, x.dtype)], numbers)
@@ -75,13 +73,13 @@ def transform(x: T, axes: Sequence[int], *, is_inverse: bool, scale: int) -> T:
 
 @matrix_rule("fft")
 def _transform_gradient(
-    cotangents: Parts[T], _: object, __: object, axes: tuple[int, ...], is_inverse: bool, scale: int
-) -> tuple[T | None]:
+    cotangents: Parts[Tensor], _: object, __: object, axes: tuple[int, ...], is_inverse: bool, scale: int
+) -> tuple[Tensor | None]:
     (given,) = cotangents
     return (None if given is None else transform(given, axes, is_inverse=not is_inverse, scale=scale),)
 
 
-def from_real(x: T, axis: int, scale: int) -> T:
+def from_real(x: Tensor, axis: int, scale: int) -> Tensor:
     """The first half of the transform of real numbers; the other one is its mirror image, conjugated."""
     dtype = complex128 if x.dtype is float64 else complex64
     shape = tuple(s // 2 + 1 if a == axis else s for a, s in enumerate(x.shape))
@@ -91,8 +89,8 @@ def from_real(x: T, axis: int, scale: int) -> T:
 
 @matrix_rule("rfft")
 def _from_real_gradient(
-    cotangents: Parts[T], _: object, operands: Sequence[T], axis: int, scale: int
-) -> tuple[T | None]:
+    cotangents: Parts[Tensor], _: object, operands: Sequence[Tensor], axis: int, scale: int
+) -> tuple[Tensor | None]:
     (given,), (x,) = cotangents, operands
     if given is None:
         return (None,)
@@ -100,7 +98,7 @@ def _from_real_gradient(
     return (transform(whole, (axis,), is_inverse=True, scale=scale).real,)
 
 
-def to_real(x: T, n: SInt, axis: int, scale: int) -> T:
+def to_real(x: Tensor, n: SInt, axis: int, scale: int) -> Tensor:
     """The transform back to `n` real numbers, of the first half of their transform."""
     shape = tuple(n if a == axis else s for a, s in enumerate(x.shape))
     found = call_host(f"{FFT}to_real", [x], [(shape, x.dtype.part)], [scale, axis])
@@ -109,8 +107,8 @@ def to_real(x: T, n: SInt, axis: int, scale: int) -> T:
 
 @matrix_rule("irfft")
 def _to_real_gradient(
-    cotangents: Parts[T], values: Sequence[T], operands: Sequence[T], axis: int, scale: int
-) -> tuple[T | None]:
+    cotangents: Parts[Tensor], values: Sequence[Tensor], operands: Sequence[Tensor], axis: int, scale: int
+) -> tuple[Tensor | None]:
     """An element that has a mirror image stands for both."""
     (given,), (value,), (x,) = cotangents, values, operands
     if given is None:

@@ -9,7 +9,7 @@ from svod_ir import OperandError
 from svod_ir.sizes import normalize_size
 from svod_tensor._shapes import normalize_axis
 from svod_tensor.fft._nodes import Norm, from_real, get_scale, resize, to_complex, to_real, transform
-from svod_tensor.functions._operands import to_tensor
+from svod_tensor.ops.operands import to_tensor
 from svod_tensor.ops.rounding import accumulation_dtype
 from svod_tensor.tensor import Tensor
 

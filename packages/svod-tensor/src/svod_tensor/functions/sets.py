@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from svod_dtype import promote_types
-from svod_tensor.functions._operands import to_tensor
+from svod_tensor.ops.operands import to_tensors
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -77,6 +77,6 @@ def union1d(x1: Operand, x2: Operand, /) -> Tensor:
 
 def _promote(x1: Operand, x2: Operand) -> tuple[Tensor, Tensor]:
     """Both with one axis and one dtype."""
-    x, y = to_tensor(x1).flatten(), to_tensor(x2).flatten()
+    x, y = (x.flatten() for x in to_tensors(x1, x2))
     dtype = promote_types(x.dtype, y.dtype)
     return x.cast(dtype), y.cast(dtype)

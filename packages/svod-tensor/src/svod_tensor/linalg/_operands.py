@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from svod_dtype import DType, default_float, promote_types
 from svod_ir import AxisError, ShapeError
-from svod_tensor.functions._operands import to_tensor
+from svod_tensor.ops.operands import to_tensors
 from svod_tensor.ops.rounding import accumulation_dtype
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def read_floats(*operands: Operand) -> tuple[list[Tensor], DType]:
 
     Integers and bools are float32; narrow floats are computed in float32.
     """
-    tensors = [to_tensor(x) for x in operands]
+    tensors = to_tensors(*operands)
     kind = reduce(promote_types, (x.dtype if x.dtype.is_inexact else default_float() for x in tensors))
     wide = accumulation_dtype(kind)
     return [x if x.dtype is wide else x.cast(wide) for x in tensors], kind

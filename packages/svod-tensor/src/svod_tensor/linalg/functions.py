@@ -12,10 +12,10 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, NamedTuple
 
-from svod_tensor.functions._operands import to_tensor
 from svod_tensor.linalg._operands import check_square, read_floats, round_to
 from svod_tensor.matrices import determinants, systems
 from svod_tensor.matrices.rules import is_diagonal
+from svod_tensor.ops.operands import to_tensor
 from svod_tensor.ops.rounding import accumulation_dtype
 from svod_tensor.tensor import Tensor
 
@@ -35,7 +35,7 @@ class SlogdetResult(NamedTuple):
 def det(x: Operand, /) -> Tensor:
     """The determinants of matrices of shape (..., n, n): shape (...). By LAPACK (getrf); `slogdet` cannot overflow.
 
-    The first derivative is there for singular matrices too.
+    Derivatives of every order are there for singular matrices too.
 
     Args:
         x: the matrices.

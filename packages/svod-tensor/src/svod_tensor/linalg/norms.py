@@ -9,9 +9,9 @@ from svod_dtype import int64
 from svod_ir import OperandError
 from svod_ir.sizes import max_size
 from svod_tensor._shapes import normalize_axes
-from svod_tensor.functions._operands import to_tensor
 from svod_tensor.linalg._operands import check_matrices, check_square, read_floats, round_to
 from svod_tensor.matrices import factors, systems
+from svod_tensor.ops.operands import to_tensor
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:

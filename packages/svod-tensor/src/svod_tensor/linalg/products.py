@@ -9,8 +9,8 @@ from svod_dtype import promote_types
 from svod_ir import ShapeError
 from svod_ir.sizes import max_size
 from svod_tensor._shapes import normalize_axis
-from svod_tensor.functions._operands import to_tensor
 from svod_tensor.linalg._operands import round_to
+from svod_tensor.ops.operands import first_operand, to_tensor, to_tensors
 from svod_tensor.ops.rounding import accumulation_dtype
 from svod_tensor.tensor import Tensor
 
@@ -39,7 +39,7 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
         >>> sv.linalg.cross(Tensor([1, 0, 0]), Tensor([0, 1, 0])).tolist()
         [0, 0, 1]
     """
-    x, y = to_tensor(x1), to_tensor(x2)
+    x, y = to_tensors(x1, x2)
     ndim = max(x.ndim, y.ndim)
     axis = normalize_axis("cross", axis, ndim) - ndim
     for given in (x, y):
@@ -84,7 +84,7 @@ def matmul(x1: Operand, x2: Operand, /) -> Tensor:
         >>> sv.linalg.matmul(Tensor([[1, 2], [3, 4]]), Tensor([1, 10])).tolist()
         [21, 43]
     """
-    return to_tensor(x1).matmul(x2)
+    return first_operand(x1, x2).matmul(x2)
 
 
 def matrix_transpose(x: Operand, /) -> Tensor:
@@ -121,7 +121,7 @@ def multi_dot(arrays: Sequence[Operand], /) -> Tensor:
         >>> sv.linalg.multi_dot([Tensor.ones(2, 3), Tensor.ones(3, 50), Tensor.ones(50)]).tolist()
         [150.0, 150.0]
     """
-    given = [to_tensor(x) for x in arrays]
+    given = to_tensors(*arrays)
     if len(given) < 2:
         raise ShapeError(
             operation="multi_dot", shape=(len(given),), problem="is too few matrices", hint="give two or more"
@@ -174,7 +174,7 @@ def outer(x1: Operand, x2: Operand, /) -> Tensor:
         >>> sv.linalg.outer(Tensor([1, 2]), Tensor([3, 4, 5])).tolist()
         [[3, 4, 5], [6, 8, 10]]
     """
-    x, y = to_tensor(x1), to_tensor(x2)
+    x, y = to_tensors(x1, x2)
     for given in (x, y):
         if given.ndim != 1:
             raise ShapeError(operation="outer", shape=given.shape, problem="is no vector", hint="write x.flatten()")
@@ -198,7 +198,8 @@ def tensordot(x1: Operand, x2: Operand, /, *, axes: int | tuple[Sequence[int], S
         >>> sv.linalg.tensordot(x, x, axes=([0], [1])).tolist()
         [[7, 15], [10, 22]]
     """
-    return to_tensor(x1).tensordot(to_tensor(x2), axes)
+    x, y = to_tensors(x1, x2)
+    return x.tensordot(y, axes)
 
 
 def trace(x: Operand, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Tensor:
@@ -236,4 +237,5 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
         >>> sv.linalg.vecdot(Tensor([[1, 2], [3, 4]]), Tensor([1, 10])).tolist()
         [21, 43]
     """
-    return to_tensor(x1).vecdot(to_tensor(x2), axis)
+    x, y = to_tensors(x1, x2)
+    return x.vecdot(y, axis)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from svod_ir import ShapeError
 from svod_ir.sizes import product
 from svod_tensor._shapes import normalize_axes
-from svod_tensor.functions._operands import to_tensor
 from svod_tensor.linalg._operands import check_matrices, check_square, read_floats, round_to
 from svod_tensor.linalg.norms import matrix_rank
 from svod_tensor.matrices import factors, systems
+from svod_tensor.ops.operands import to_tensor, to_tensors
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def tensorsolve(x1: Operand, x2: Operand, /, axes: Sequence[int] | None = None) 
         >>> sv.linalg.tensorsolve(sv.eye(6).reshape((2, 3, 6)), Tensor.ones(2, 3)).tolist()
         [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     """
-    a, b = to_tensor(x1), to_tensor(x2)
+    a, b = to_tensors(x1, x2)
     last = normalize_axes("tensorsolve", axes, a.ndim) if axes is not None else ()
     a = a.permute([n for n in range(a.ndim) if n not in last] + list(last))
     shape = a.shape[b.ndim :]

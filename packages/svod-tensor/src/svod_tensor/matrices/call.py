@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 from svod_dtype import DType, bool_, int64
 from svod_ir import Sharding, UOp
@@ -11,18 +11,18 @@ from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.sizes import max_size
 from svod_tensor._shapes import Shape, concrete_shape
 from svod_tensor._shards import bring_to
-from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.libraries import FUNCTIONS
 from svod_tensor.python_functions.outputs import list_outputs
 
-__all__ = ["call_host"]
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
 
-T = TypeVar("T", bound=Theme)
+__all__ = ["call_host"]
 
 
 def call_host(
-    kind: str, inputs: Sequence[T], outputs: Sequence[tuple[Shape, DType]], numbers: Sequence[bool | int] = ()
-) -> tuple[T, ...]:
+    kind: str, inputs: Sequence[Tensor], outputs: Sequence[tuple[Shape, DType]], numbers: Sequence[bool | int] = ()
+) -> tuple[Tensor, ...]:
     """What the function of this kind makes of `inputs`, of the given shapes and dtypes.
 
     Complex numbers are read and written as pairs of floats. Shards are brought to the first of their devices, and each result
@@ -57,8 +57,8 @@ def _is_empty(shape: Shape) -> bool:
 
 
 def _call_now(
-    kind: str, inputs: Sequence[T], outputs: Sequence[tuple[Shape, DType]], numbers: Sequence[bool | int]
-) -> tuple[T, ...]:
+    kind: str, inputs: Sequence[Tensor], outputs: Sequence[tuple[Shape, DType]], numbers: Sequence[bool | int]
+) -> tuple[Tensor, ...]:
     """What is made of no elements, such as the determinant of a matrix of size 0: it depends on shapes alone."""
     import numpy as np
 

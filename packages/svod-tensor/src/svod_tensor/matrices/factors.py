@@ -8,7 +8,7 @@ decomposition, 2016; J. Townsend, Differentiating the singular value decompositi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from svod_dtype import DType, complex64, promote_types
 from svod_ir import NotDifferentiableError, SInt
@@ -26,8 +26,10 @@ from svod_tensor.matrices.rules import (
 )
 from svod_tensor.matrices.systems import solve, solve_triangular
 from svod_tensor.ops.operands import slice_axis
-from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.libraries import LINALG
+
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
 
 __all__ = [
     "cholesky",
@@ -42,18 +44,17 @@ __all__ = [
     "to_complex_dtype",
 ]
 
-T = TypeVar("T", bound=Theme)
-Parts = Sequence["T | None"]
+Parts = Sequence["Tensor | None"]
 
 
-def cholesky(x: T) -> T:
+def cholesky(x: Tensor) -> Tensor:
     """The lower triangular factor whose product with its adjoint is the matrix, of which the lower triangle is read."""
     found = call_host(f"{LINALG}cholesky", [x], [(x.shape, x.dtype)])
     return with_matrix_rule(_cholesky_gradient, found, (x,))[0]
 
 
 @matrix_rule("cholesky")
-def _cholesky_gradient(cotangents: Parts[T], values: Sequence[T], _: object) -> tuple[T | None]:
+def _cholesky_gradient(cotangents: Parts[Tensor], values: Sequence[Tensor], _: object) -> tuple[Tensor | None]:
     """As if the matrix were made symmetric first, as it is meant to be."""
     (given,), (lower,) = cotangents, values
     if given is None:
@@ -65,7 +66,7 @@ def _cholesky_gradient(cotangents: Parts[T], values: Sequence[T], _: object) -> 
     return (_make_symmetric(whole),)
 
 
-def eigh(x: T) -> tuple[T, T]:
+def eigh(x: Tensor) -> tuple[Tensor, Tensor]:
     """The eigenvalues, smallest first, and in columns the eigenvectors of symmetric matrices; the lower triangle is read."""
     found = call_host(f"{LINALG}eigh", [x], [(x.shape[:-1], x.dtype.part), (x.shape, x.dtype)])
     values, vectors = with_matrix_rule(_eigh_gradient, found, (x,))
@@ -73,10 +74,10 @@ def eigh(x: T) -> tuple[T, T]:
 
 
 @matrix_rule("eigh")
-def _eigh_gradient(cotangents: Parts[T], found: Sequence[T], _: object) -> tuple[T | None]:
+def _eigh_gradient(cotangents: Parts[Tensor], found: Sequence[Tensor], _: object) -> tuple[Tensor | None]:
     """That of vectors is infinite where two values are equal, since any vectors of their plane are right then."""
     (of_values, of_vectors), (values, vectors) = cotangents, found
-    inner: T | None = None if of_values is None else diagonal_matrix(of_values)
+    inner: Tensor | None = None if of_values is None else diagonal_matrix(of_values)
     if of_vectors is not None:
         turned = adjoint(vectors).matmul(of_vectors)
         turned = is_diagonal(turned).where(0, turned.div(_get_distances(values)))
@@ -86,14 +87,14 @@ def _eigh_gradient(cotangents: Parts[T], found: Sequence[T], _: object) -> tuple
     return (_make_symmetric(vectors.matmul(inner).matmul(adjoint(vectors))),)
 
 
-def eigvalsh(x: T) -> T:
+def eigvalsh(x: Tensor) -> Tensor:
     """The eigenvalues of symmetric matrices, smallest first."""
     found = call_host(f"{LINALG}eigvalsh", [x], [(x.shape[:-1], x.dtype.part)])
     return with_matrix_rule(_eigvalsh_gradient, found, (x,))[0]
 
 
 @matrix_rule("eigvalsh")
-def _eigvalsh_gradient(cotangents: Parts[T], _: object, operands: Sequence[T]) -> tuple[T | None]:
+def _eigvalsh_gradient(cotangents: Parts[Tensor], _: object, operands: Sequence[Tensor]) -> tuple[Tensor | None]:
     """The vectors are computed for the derivative alone."""
     (given,), (x,) = cotangents, operands
     if given is None:
@@ -102,7 +103,7 @@ def _eigvalsh_gradient(cotangents: Parts[T], _: object, operands: Sequence[T]) -
     return (_make_symmetric(scale_columns(vectors, given).matmul(adjoint(vectors))),)
 
 
-def eig(x: T) -> tuple[T, T]:
+def eig(x: Tensor) -> tuple[Tensor, Tensor]:
     """The eigenvalues of matrices, in any order, and in columns the eigenvectors: complex numbers."""
     dtype = to_complex_dtype(x.dtype)
     found = call_host(f"{LINALG}eig", [x], [(x.shape[:-1], dtype), (x.shape, dtype)])
@@ -111,7 +112,7 @@ def eig(x: T) -> tuple[T, T]:
 
 
 @matrix_rule("eig")
-def _eig_gradient(cotangents: Parts[T], found: Sequence[T], _: object) -> tuple[T | None]:
+def _eig_gradient(cotangents: Parts[Tensor], found: Sequence[Tensor], _: object) -> tuple[Tensor | None]:
     """Vectors have length 1 whatever the matrix is. Infinite where two values are equal.
 
     Source: C. Boeddeker et al., On the computation of complex-valued gradients with application to statistically optimum
@@ -119,7 +120,7 @@ def _eig_gradient(cotangents: Parts[T], found: Sequence[T], _: object) -> tuple[
     """
     (of_values, of_vectors), (values, vectors) = cotangents, found
     turned = adjoint(vectors)
-    inner: T | None = None if of_values is None else diagonal_matrix(of_values)
+    inner: Tensor | None = None if of_values is None else diagonal_matrix(of_values)
     if of_vectors is not None:
         along = turned.matmul(of_vectors)
         lengths = is_diagonal(along).where(along.real, 0).sum(-2)
@@ -129,14 +130,16 @@ def _eig_gradient(cotangents: Parts[T], found: Sequence[T], _: object) -> tuple[
     return (None if inner is None else solve(turned, inner.matmul(turned)),)
 
 
-def eigvals(x: T) -> T:
+def eigvals(x: Tensor) -> Tensor:
     """The eigenvalues of matrices, in any order: complex numbers."""
     found = call_host(f"{LINALG}eigvals", [x], [(x.shape[:-1], to_complex_dtype(x.dtype))])
     return with_matrix_rule(_eigvals_gradient, found, (x,))[0]
 
 
 @matrix_rule("eigvals")
-def _eigvals_gradient(cotangents: Parts[T], values: Sequence[T], operands: Sequence[T]) -> tuple[T | None]:
+def _eigvals_gradient(
+    cotangents: Parts[Tensor], values: Sequence[Tensor], operands: Sequence[Tensor]
+) -> tuple[Tensor | None]:
     """The vectors are computed for the derivative alone. LAPACK may find the values of both in two orders."""
     (given,), (value,), (x,) = cotangents, values, operands
     if given is None or x.shape[-1] == 0:
@@ -153,7 +156,7 @@ def to_complex_dtype(dtype: DType) -> DType:
     return promote_types(dtype, complex64)
 
 
-def svd(x: T, *, is_full: bool) -> tuple[T, T, T]:
+def svd(x: Tensor, *, is_full: bool) -> tuple[Tensor, Tensor, Tensor]:
     """The left singular vectors in columns, the singular values, largest first, and the right vectors in rows."""
     *batch, rows, columns = x.shape
     n = min_size(rows, columns)
@@ -165,7 +168,9 @@ def svd(x: T, *, is_full: bool) -> tuple[T, T, T]:
 
 
 @matrix_rule("svd")
-def _svd_gradient(cotangents: Parts[T], found: Sequence[T], operands: Sequence[T]) -> tuple[T | None]:
+def _svd_gradient(
+    cotangents: Parts[Tensor], found: Sequence[Tensor], operands: Sequence[Tensor]
+) -> tuple[Tensor | None]:
     """That of vectors is infinite where two values are equal, and where one is 0 in a matrix that is not square."""
     (of_left, of_values, of_right), (left, values, right), (x,) = cotangents, found, operands
     rows, columns = x.shape[-2:]
@@ -174,8 +179,8 @@ def _svd_gradient(cotangents: Parts[T], found: Sequence[T], operands: Sequence[T
         if of_left is not None or of_right is not None:
             raise _refuse("svd", "its vectors beyond the singular values are any that fill the space", "full_matrices")
         left, _, right = svd(x, is_full=False)
-    inner: T | None = None if of_values is None else diagonal_matrix(of_values)
-    outer: T | None = None
+    inner: Tensor | None = None if of_values is None else diagonal_matrix(of_values)
+    outer: Tensor | None = None
     between = _get_distances(values.square())
     if of_left is not None:
         turned = adjoint(left).matmul(of_left)
@@ -204,7 +209,7 @@ def _svd_gradient(cotangents: Parts[T], found: Sequence[T], operands: Sequence[T
     return (whole if outer is None else whole.add(outer),)
 
 
-def singular_values(x: T) -> T:
+def singular_values(x: Tensor) -> Tensor:
     """The singular values, largest first."""
     *batch, rows, columns = x.shape
     found = call_host(f"{LINALG}svdvals", [x], [((*batch, min_size(rows, columns)), x.dtype.part)])
@@ -212,7 +217,7 @@ def singular_values(x: T) -> T:
 
 
 @matrix_rule("svdvals")
-def _singular_values_gradient(cotangents: Parts[T], _: object, operands: Sequence[T]) -> tuple[T | None]:
+def _singular_values_gradient(cotangents: Parts[Tensor], _: object, operands: Sequence[Tensor]) -> tuple[Tensor | None]:
     """The vectors are computed for the derivative alone."""
     (given,), (x,) = cotangents, operands
     if given is None:
@@ -221,7 +226,7 @@ def _singular_values_gradient(cotangents: Parts[T], _: object, operands: Sequenc
     return (scale_columns(left, given).matmul(right),)
 
 
-def qr(x: T, *, is_complete: bool) -> tuple[T, T]:
+def qr(x: Tensor, *, is_complete: bool) -> tuple[Tensor, Tensor]:
     """A matrix with orthonormal columns, and an upper triangular one."""
     *batch, rows, columns = x.shape
     n = rows if is_complete else min_size(rows, columns)
@@ -232,8 +237,13 @@ def qr(x: T, *, is_complete: bool) -> tuple[T, T]:
 
 
 @matrix_rule("qr")
-def _qr_gradient(cotangents: Parts[T], found: Sequence[T], operands: Sequence[T]) -> tuple[T | None]:
-    """Infinite where the first columns depend on each other. Of a wide matrix, these alone make the first factor."""
+def _qr_gradient(
+    cotangents: Parts[Tensor], found: Sequence[Tensor], operands: Sequence[Tensor]
+) -> tuple[Tensor | None]:
+    """An error where a diagonal element of `r` is 0: the first columns depend on each other then.
+
+    Of a wide matrix, these alone make the first factor.
+    """
     (of_q, of_r), (q, r), (x,) = cotangents, found, operands
     rows, columns = x.shape[-2:]
     if of_q is None and of_r is None:
@@ -244,8 +254,8 @@ def _qr_gradient(cotangents: Parts[T], found: Sequence[T], operands: Sequence[T]
         return (_tall_qr_gradient(of_q, of_r, q, r),)
     last = x.ndim - 1
     others, square = slice_axis(x, last, rows, columns), slice_axis(r, last, 0, rows)
-    of_square: T | None = None
-    of_others: T | None = None
+    of_square: Tensor | None = None
+    of_others: Tensor | None = None
     if of_r is not None:
         of_square, of_rest = slice_axis(of_r, last, 0, rows), slice_axis(of_r, last, rows, columns)
         through = others.matmul(adjoint(of_rest))
@@ -255,8 +265,8 @@ def _qr_gradient(cotangents: Parts[T], found: Sequence[T], operands: Sequence[T]
     return (of_first.concat(others.zeros_like() if of_others is None else of_others, axis=-1),)
 
 
-def _tall_qr_gradient(of_q: T | None, of_r: T | None, q: T, r: T) -> T:
-    inner: T | None = None if of_r is None else of_r.triu().matmul(adjoint(r))
+def _tall_qr_gradient(of_q: Tensor | None, of_r: Tensor | None, q: Tensor, r: Tensor) -> Tensor:
+    inner: Tensor | None = None if of_r is None else of_r.triu().matmul(adjoint(r))
     if of_q is not None:
         turned = adjoint(q).matmul(of_q)
         inner = turned.neg() if inner is None else inner.sub(turned)
@@ -275,21 +285,21 @@ def min_size(left: SInt, right: SInt) -> SInt:
     return normalize_size(to_node(left).minimum(right))
 
 
-def _get_distances(values: T) -> T:
+def _get_distances(values: Tensor) -> Tensor:
     """How far each value of a row is from each one of a column; 1 from itself."""
     between = values.unsqueeze(-2).sub(values.unsqueeze(-1))
     return is_diagonal(between).where(1, between)
 
 
-def _make_symmetric(x: T) -> T:
+def _make_symmetric(x: Tensor) -> Tensor:
     return x.add(adjoint(x)).mul(0.5)
 
 
-def _make_skew(x: T) -> T:
+def _make_skew(x: Tensor) -> Tensor:
     return x.sub(adjoint(x))
 
 
-def _halve_diagonal(x: T) -> T:
+def _halve_diagonal(x: Tensor) -> Tensor:
     return is_diagonal(x).where(x.mul(0.5), x)
 
 

@@ -12,7 +12,7 @@ derivatives of every order are there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from svod_ir import UOp
 from svod_ir.args import GradientRule
@@ -21,9 +21,11 @@ from svod_tensor._scopes import leave_scope
 from svod_tensor.ops.composed import get_tensor_kind
 from svod_tensor.ops.theme import Theme
 
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
+
 __all__ = ["adjoint", "conjugate", "diagonal_matrix", "is_diagonal", "matrix_rule", "scale_columns", "with_matrix_rule"]
 
-T = TypeVar("T", bound=Theme)
 Backward = Callable[..., "Sequence[Theme | None]"]
 
 
@@ -54,7 +56,7 @@ def matrix_rule(name: str) -> Callable[[Backward], GradientRule]:
     return make
 
 
-def _fit(part: Theme | None, operand: Theme) -> UOp | None:
+def _fit(part: Tensor | None, operand: Tensor) -> UOp | None:
     """The cotangent of an operand as derivatives have it; of a real one, the real part."""
     if part is None:
         return None
@@ -64,34 +66,34 @@ def _fit(part: Theme | None, operand: Theme) -> UOp | None:
 
 
 def with_matrix_rule(
-    rule: GradientRule, values: Sequence[T], operands: Sequence[T], *parameters: object
-) -> tuple[T, ...]:
+    rule: GradientRule, values: Sequence[Tensor], operands: Sequence[Tensor], *parameters: object
+) -> tuple[Tensor, ...]:
     """`values`, whose derivatives by `operands` the rule gives; `parameters` have a text form."""
     nodes = make_gradients([v.uop for v in values], [x.uop for x in operands], rule, parameters)
     return tuple(v.from_uop(node) for v, node in zip(values, nodes, strict=True))
 
 
-def adjoint(x: T) -> T:
+def adjoint(x: Tensor) -> Tensor:
     """The conjugate transpose of each matrix."""
     return conjugate(x.transpose(-2, -1))
 
 
-def conjugate(x: T) -> T:
+def conjugate(x: Tensor) -> Tensor:
     """The conjugates of complex numbers; real ones as they are."""
     return x.conj() if x.dtype.is_complex else x
 
 
-def is_diagonal(x: T) -> T:
+def is_diagonal(x: Tensor) -> Tensor:
     """Where the diagonal of the square matrices of `x` is, as bools in their shape."""
     places = x.arange(x.shape[-1])
     return places.unsqueeze(1).eq(places)
 
 
-def diagonal_matrix(x: T) -> T:
+def diagonal_matrix(x: Tensor) -> Tensor:
     """The matrices that have the elements along the last axis of `x` on their diagonal, and 0 elsewhere."""
     return is_diagonal(x).where(x.unsqueeze(-1), 0)
 
 
-def scale_columns(x: T, factors: T) -> T:
+def scale_columns(x: Tensor, factors: Tensor) -> Tensor:
     """Each column of the matrices times one number."""
     return x.mul(factors.unsqueeze(-2))

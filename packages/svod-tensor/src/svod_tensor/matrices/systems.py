@@ -7,7 +7,7 @@ V. Pereyra, The differentiation of pseudo-inverses and nonlinear least squares p
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 from svod_dtype import float32
 from svod_ir.sizes import max_size
@@ -18,29 +18,30 @@ from svod_tensor.matrices.call import call_host
 from svod_tensor.matrices.rules import adjoint, matrix_rule, with_matrix_rule
 from svod_tensor.ops.composed import collapse
 from svod_tensor.ops.operands import slice_axis
-from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.libraries import LINALG
+
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
 
 __all__ = ["exponential", "get_cutoff", "inverse", "least_squares", "pseudo_inverse", "solve", "solve_triangular"]
 
-T = TypeVar("T", bound=Theme)
-Parts = Sequence["T | None"]
+Parts = Sequence["Tensor | None"]
 
 
-def inverse(x: T, *, is_total: bool = False) -> T:
+def inverse(x: Tensor, *, is_total: bool = False) -> Tensor:
     """The inverse of each matrix; if it `is_total`, NaN for those that have none."""
     found = call_host(f"{LINALG}inv", [x], [(x.shape, x.dtype)], [is_total])
     return with_matrix_rule(_inverse_gradient, found, (x,))[0]
 
 
 @matrix_rule("inv")
-def _inverse_gradient(cotangents: Parts[T], values: Sequence[T], _: object) -> tuple[T | None]:
+def _inverse_gradient(cotangents: Parts[Tensor], values: Sequence[Tensor], _: object) -> tuple[Tensor | None]:
     (given,), (value,) = cotangents, values
     turned = adjoint(value)
     return (None if given is None else turned.matmul(given).matmul(turned).neg(),)
 
 
-def solve(a: T, b: T) -> T:
+def solve(a: Tensor, b: Tensor) -> Tensor:
     """The matrices whose products with `a` are `b`; axes in front of the last two broadcast."""
     shape = (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])
     found = call_host(f"{LINALG}solve", [a, b], [(shape, b.dtype)])
@@ -48,7 +49,9 @@ def solve(a: T, b: T) -> T:
 
 
 @matrix_rule("solve")
-def _solve_gradient(cotangents: Parts[T], values: Sequence[T], operands: Sequence[T]) -> tuple[T | None, T | None]:
+def _solve_gradient(
+    cotangents: Parts[Tensor], values: Sequence[Tensor], operands: Sequence[Tensor]
+) -> tuple[Tensor | None, Tensor | None]:
     (given,), (value,), (a, b) = cotangents, values, operands
     if given is None:
         return None, None
@@ -56,7 +59,7 @@ def _solve_gradient(cotangents: Parts[T], values: Sequence[T], operands: Sequenc
     return collapse(of_b.matmul(adjoint(value)).neg(), a.shape), collapse(of_b, b.shape)
 
 
-def solve_triangular(a: T, b: T, *, is_upper: bool, has_unit_diagonal: bool = False) -> T:
+def solve_triangular(a: Tensor, b: Tensor, *, is_upper: bool, has_unit_diagonal: bool = False) -> Tensor:
     """The matrices whose products with triangular ones are `b`; the other triangle of `a` is not read."""
     shape = (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])
     flags = [is_upper, has_unit_diagonal]
@@ -66,8 +69,12 @@ def solve_triangular(a: T, b: T, *, is_upper: bool, has_unit_diagonal: bool = Fa
 
 @matrix_rule("solve_triangular")
 def _solve_triangular_gradient(
-    cotangents: Parts[T], values: Sequence[T], operands: Sequence[T], is_upper: bool, has_unit_diagonal: bool
-) -> tuple[T | None, T | None]:
+    cotangents: Parts[Tensor],
+    values: Sequence[Tensor],
+    operands: Sequence[Tensor],
+    is_upper: bool,
+    has_unit_diagonal: bool,
+) -> tuple[Tensor | None, Tensor | None]:
     (given,), (value,), (a, b) = cotangents, values, operands
     if given is None:
         return None, None
@@ -78,7 +85,7 @@ def _solve_triangular_gradient(
     return collapse(part, a.shape), collapse(of_b, b.shape)
 
 
-def pseudo_inverse(x: T, cutoff: T) -> T:
+def pseudo_inverse(x: Tensor, cutoff: Tensor) -> Tensor:
     """The Moore-Penrose inverse; singular values up to `cutoff` times the largest one count as 0."""
     *batch, rows, columns = x.shape
     found = call_host(f"{LINALG}pinv", [x, cutoff], [((*batch, columns, rows), x.dtype)])
@@ -86,7 +93,9 @@ def pseudo_inverse(x: T, cutoff: T) -> T:
 
 
 @matrix_rule("pinv")
-def _pseudo_inverse_gradient(cotangents: Parts[T], values: Sequence[T], operands: Sequence[T]) -> tuple[T | None, None]:
+def _pseudo_inverse_gradient(
+    cotangents: Parts[Tensor], values: Sequence[Tensor], operands: Sequence[Tensor]
+) -> tuple[Tensor | None, None]:
     """As long as the rank does not change."""
     (given,), (value,), (x, _) = cotangents, values, operands
     if given is None:
@@ -98,7 +107,7 @@ def _pseudo_inverse_gradient(cotangents: Parts[T], values: Sequence[T], operands
     return whole.sub(turned.matmul(given).matmul(turned)), None
 
 
-def least_squares(a: T, b: T, cutoff: T) -> T:
+def least_squares(a: Tensor, b: Tensor, cutoff: Tensor) -> Tensor:
     """The shortest `x` of those for which `a @ x - b` has the least norm; `cutoff` as in `pseudo_inverse`."""
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     found = call_host(f"{LINALG}lstsq", [a, b, cutoff], [((*batch, a.shape[-1], b.shape[-1]), b.dtype)])
@@ -107,8 +116,8 @@ def least_squares(a: T, b: T, cutoff: T) -> T:
 
 @matrix_rule("lstsq")
 def _least_squares_gradient(
-    cotangents: Parts[T], values: Sequence[T], operands: Sequence[T]
-) -> tuple[T | None, T | None, None]:
+    cotangents: Parts[Tensor], values: Sequence[Tensor], operands: Sequence[Tensor]
+) -> tuple[Tensor | None, Tensor | None, None]:
     """As long as the rank does not change."""
     (given,), (value,), (a, b, cutoff) = cotangents, values, operands
     if given is None:
@@ -122,25 +131,25 @@ def _least_squares_gradient(
     return collapse(of_a.sub(of_b.matmul(adjoint(value))), a.shape), collapse(of_b, b.shape), None
 
 
-def get_cutoff(x: T, given: float | T | None) -> T:
+def get_cutoff(x: Tensor, given: float | Tensor | None) -> Tensor:
     """Up to how much of the largest singular value the others of each matrix count as 0: 0-d, or of the shape of the batch."""
     if given is None:
         rows, columns = x.shape[-2:]
         size = max(max_size(rows), max_size(columns))
         given = size * 2.0 ** (-23 if x.dtype.part is float32 else -52)
-    if isinstance(given, Theme):
+    if isinstance(given, Tensor):
         return given.cast(x.dtype.part)
     return x.from_uop(bring_to(make_constant(float(given), x.dtype.part), x.uop))
 
 
-def exponential(x: T) -> T:
+def exponential(x: Tensor) -> Tensor:
     """The exponential of each matrix: the limit of its power series."""
     found = call_host(f"{LINALG}expm", [x], [(x.shape, x.dtype)])
     return with_matrix_rule(_exponential_gradient, found, (x,))[0]
 
 
 @matrix_rule("expm")
-def _exponential_gradient(cotangents: Parts[T], _: object, operands: Sequence[T]) -> tuple[T | None]:
+def _exponential_gradient(cotangents: Parts[Tensor], _: object, operands: Sequence[Tensor]) -> tuple[Tensor | None]:
     """A corner of the exponential of a matrix of twice the size.
 
     Source: R. Mathias, A chain rule for matrix functions and applications, 1996, theorem 2.1.

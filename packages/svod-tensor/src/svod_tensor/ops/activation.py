@@ -7,7 +7,7 @@ the dtype of the input.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from svod_ir import OperandError, ShapeError
 from svod_tensor._shapes import concrete_shape, normalize_axis
@@ -17,7 +17,6 @@ from svod_tensor.ops.operands import to_float
 from svod_tensor.ops.operation import operation
 from svod_tensor.ops.partials import ELU, GELU, GELU_TANH, HARD_SIGMOID, HARD_SWISH, RELU6, SILU, SOFTPLUS
 from svod_tensor.ops.rounding import rounds_once
-from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
@@ -42,8 +41,6 @@ __all__ = [
 ]
 
 
-T = TypeVar("T", bound=Theme)
-
 _FAR = 64.0
 """Phi(-x) is 0 in every type from here on."""
 
@@ -52,23 +49,23 @@ _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 
 
 @gradient_rule("relu", is_symmetric=True)
-def _relu_gradient(cotangent: T, _: T, operands: tuple[T], __: object) -> tuple[T]:
+def _relu_gradient(cotangent: Tensor, _: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
     """0 at 0."""
     return (operands[0].gt(0).where(cotangent, 0),)
 
 
 @gradient_rule("softmax", is_symmetric=True)
-def _softmax_gradient(cotangent: T, value: T, _: object, __: object, axis: int) -> tuple[T]:
+def _softmax_gradient(cotangent: Tensor, value: Tensor, _: object, __: object, axis: int) -> tuple[Tensor]:
     """From the value alone: the input need not be kept."""
     return (value.mul(cotangent.sub(cotangent.mul(value).sum(axis, keepdims=True))),)
 
 
 @gradient_rule("log_softmax")
-def _log_softmax_gradient(cotangent: T, value: T, _: object, __: object, axis: int) -> tuple[T]:
+def _log_softmax_gradient(cotangent: Tensor, value: Tensor, _: object, __: object, axis: int) -> tuple[Tensor]:
     return (cotangent.sub(value.exp().mul(cotangent.sum(axis, keepdims=True))),)
 
 
-def softmax_rule(weights: T, scores: T, axis: int) -> T:
+def softmax_rule(weights: Tensor, scores: Tensor, axis: int) -> Tensor:
     """Softmaxes, however they were computed, with their derivative by the scores."""
     return with_rule(_softmax_gradient, weights, (scores,), axis)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from svod_dtype import complex128, float64, int64
 from svod_ir import Op, make_alu
@@ -18,26 +18,28 @@ from svod_ir.sizes import product
 from svod_tensor._data import make_constant
 from svod_tensor._shapes import concrete_shape
 from svod_tensor.ops.composed import elementwise_rule, with_rule
-from svod_tensor.ops.theme import INFINITY, Theme
+from svod_tensor.ops.theme import INFINITY
+
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
 
 __all__ = ["FUNCTIONS", "apply_function", "compute_function", "multiply_all", "multiply_running", "raise_power"]
 
-T = TypeVar("T", bound=Theme)
-Pair: TypeAlias = tuple[T, T]
+Pair: TypeAlias = "tuple[Tensor, Tensor]"
 
 _LARGE: Final = 700.0
 """Below the logarithm of the largest float64, so that a factor of at most 1 in front of exp may still save the product."""
 _HALF_PI: Final = math.pi / 2
 
 
-def apply_function(op: Op, x: T) -> T:
+def apply_function(op: Op, x: Tensor) -> Tensor:
     """What an op gives of floats, or a function of that name of complex numbers."""
     return compute_function(_OPS[op], x) if x.dtype.is_complex else x.from_uop(make_alu(op, x.uop))
 
 
-def compute_function(name: str, x: T) -> T:
+def compute_function(name: str, x: Tensor) -> Tensor:
     """The function `name` of complex numbers, a key of `FUNCTIONS`."""
-    function: Callable[[T, T], Pair[T]] = FUNCTIONS[name][0]
+    function: Callable[[Tensor, Tensor], Pair] = FUNCTIONS[name][0]
     wide = x.cast(complex128)
     real, imag = function(wide.real, wide.imag)
     # A part that is the same for all, such as a zero, has one element.
@@ -46,20 +48,20 @@ def compute_function(name: str, x: T) -> T:
 
 
 @elementwise_rule("complex_function")
-def _FUNCTION(value: T, operands: tuple[T], _: object, name: str) -> tuple[T]:
-    return (cast("T", FUNCTIONS[name][1](operands[0], value)),)
+def _FUNCTION(value: Tensor, operands: tuple[Tensor], _: object, name: str) -> tuple[Tensor]:
+    return (cast("Tensor", FUNCTIONS[name][1](operands[0], value)),)
 
 
-def _signed(size: T, sign: T) -> T:
+def _signed(size: Tensor, sign: Tensor) -> Tensor:
     return size.abs().copysign(sign)
 
 
-def _choose(condition: T, first: float, second: float) -> T:
+def _choose(condition: Tensor, first: float, second: float) -> Tensor:
     """One of two numbers, in float64: Python's would be float32 beside each other."""
     return condition.where(condition.from_uop(make_constant(first, float64)), second)
 
 
-def _exp(x: T, y: T) -> Pair[T]:
+def _exp(x: Tensor, y: Tensor) -> Pair:
     is_large = x.gt(_LARGE)
     size = is_large.where(x.sub(_LARGE), x).exp()
     # exp(-inf) is 0 whatever the angle is, and exp(inf) infinite.
@@ -76,15 +78,15 @@ def _exp(x: T, y: T) -> Pair[T]:
     return is_real.where(x.exp(), real), is_real.where(y, imag)
 
 
-def _direction(y: T) -> Pair[T]:
+def _direction(y: Tensor) -> Pair:
     return y.cos(), y.sin()
 
 
-def _exp2(x: T, y: T) -> Pair[T]:
+def _exp2(x: Tensor, y: Tensor) -> Pair:
     return _exp(x.mul(math.log(2)), y.mul(math.log(2)))
 
 
-def _expm1(x: T, y: T) -> Pair[T]:
+def _expm1(x: Tensor, y: Tensor) -> Pair:
     half = y.mul(0.5).sin()
     real, imag = _exp(x, y)
     near = x.expm1().mul(y.cos()).sub(half.mul(half).mul(2.0))
@@ -92,13 +94,13 @@ def _expm1(x: T, y: T) -> Pair[T]:
     return is_near.where(near, y.eq(0).where(x.expm1(), real.sub(1.0))), imag
 
 
-def _split(x: T) -> Pair[T]:
+def _split(x: Tensor) -> Pair:
     """A float64 as a sum of two, the first of which has 26 digits of its fraction, so that products of these are exact."""
     high = x.bitcast(int64).bitwise_and(-(1 << 27)).bitcast(float64)
     return high, x.sub(high)
 
 
-def _square(x: T) -> Pair[T]:
+def _square(x: Tensor) -> Pair:
     """x^2 as the nearest float64 and the rest."""
     high, low = _split(x)
     product = x.mul(x)
@@ -106,14 +108,14 @@ def _square(x: T) -> Pair[T]:
     return product, rest
 
 
-def _add_exactly(x: T, y: T) -> Pair[T]:
+def _add_exactly(x: Tensor, y: Tensor) -> Pair:
     """x + y as the nearest float64 and the rest. Source: D. E. Knuth, TAOCP 2, 4.2.2, theorem B."""
     total = x.add(y)
     other = total.sub(x)
     return total, x.sub(total.sub(other)).add(y.sub(other))
 
 
-def _add_all(first: T, *others: T) -> T:
+def _add_all(first: Tensor, *others: Tensor) -> Tensor:
     """The sum of what may cancel, with the rest of each step."""
     total, rest = first, None
     for other in others:
@@ -122,7 +124,7 @@ def _add_all(first: T, *others: T) -> T:
     return total if rest is None else total.add(rest)
 
 
-def _log(x: T, y: T) -> Pair[T]:
+def _log(x: Tensor, y: Tensor) -> Pair:
     a, b = x.abs(), y.abs()
     large, small = a.maximum(b), a.minimum(b)
     size = x.hypot(y)
@@ -134,7 +136,7 @@ def _log(x: T, y: T) -> Pair[T]:
     return is_near.where(near, size.log()), y.atan2(x)
 
 
-def _log1p(x: T, y: T) -> Pair[T]:
+def _log1p(x: Tensor, y: Tensor) -> Pair:
     is_near = x.abs().lt(0.5).logical_and(y.abs().lt(2.0))
     a, b = is_near.where(x, 0.0), is_near.where(y, 0.0)
     (a_square, a_rest), (b_square, b_rest) = _square(a), _square(b)
@@ -143,15 +145,15 @@ def _log1p(x: T, y: T) -> Pair[T]:
     return is_near.where(near, far), angle
 
 
-def _scaled_log(base: float) -> Callable[[T, T], Pair[T]]:
-    def function(x: T, y: T) -> Pair[T]:
+def _scaled_log(base: float) -> Callable[[Tensor, Tensor], Pair]:
+    def function(x: Tensor, y: Tensor) -> Pair:
         real, imag = _log(x, y)
         return real.mul(1.0 / math.log(base)), imag.mul(1.0 / math.log(base))
 
     return function
 
 
-def _sqrt(x: T, y: T) -> Pair[T]:
+def _sqrt(x: Tensor, y: Tensor) -> Pair:
     a, b = x.abs(), y.abs()
     # By a power of 4, so that no sum overflows and no square is lost.
     large = a.maximum(b)
@@ -171,13 +173,13 @@ def _sqrt(x: T, y: T) -> Pair[T]:
     return real, imag.copysign(y)
 
 
-def _rsqrt(x: T, y: T) -> Pair[T]:
+def _rsqrt(x: Tensor, y: Tensor) -> Pair:
     real, imag = _sqrt(x, y)
     found = real.complex(imag).reciprocal()
     return found.real, found.imag
 
 
-def _scaled_sinh(x: T) -> tuple[T, T, T]:
+def _scaled_sinh(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """sinh and cosh, both over the third, so that they do not overflow."""
     a = x.abs()
     is_large = a.gt(_LARGE)
@@ -190,7 +192,7 @@ def _scaled_sinh(x: T) -> tuple[T, T, T]:
     )
 
 
-def _sinh(x: T, y: T) -> Pair[T]:
+def _sinh(x: Tensor, y: Tensor) -> Pair:
     sinh, cosh, factor = _scaled_sinh(x)
     cos, sin = _direction(y)
     real, imag = sinh.mul(cos).mul(factor), cosh.mul(sin).mul(factor)
@@ -201,7 +203,7 @@ def _sinh(x: T, y: T) -> Pair[T]:
     return keeps.where(x, is_real.where(x.sinh(), real)), is_real.where(y, imag)
 
 
-def _cosh(x: T, y: T) -> Pair[T]:
+def _cosh(x: Tensor, y: Tensor) -> Pair:
     sinh, cosh, factor = _scaled_sinh(x)
     cos, sin = _direction(y)
     real, imag = cosh.mul(cos).mul(factor), sinh.mul(sin).mul(factor)
@@ -212,7 +214,7 @@ def _cosh(x: T, y: T) -> Pair[T]:
     return y.eq(0).where(x.cosh(), real), is_zero.where(sign.mul(0.0), imag)
 
 
-def _tanh(x: T, y: T) -> Pair[T]:
+def _tanh(x: Tensor, y: Tensor) -> Pair:
     # Far out the real part is 1, and the imaginary one too small for the formula.
     is_far = x.abs().gt(20.0)
     inner = is_far.where(0.0, x)
@@ -234,26 +236,26 @@ def _tanh(x: T, y: T) -> Pair[T]:
     return is_lost.where(x, is_real.where(x.tanh(), real)), is_real.where(y, imag)
 
 
-def _turned(function: Callable[[T, T], Pair[T]]) -> Callable[[T, T], Pair[T]]:
+def _turned(function: Callable[[Tensor, Tensor], Pair]) -> Callable[[Tensor, Tensor], Pair]:
     """-i f(iz), as sin of sinh."""
 
-    def turned(x: T, y: T) -> Pair[T]:
+    def turned(x: Tensor, y: Tensor) -> Pair:
         real, imag = function(y.neg(), x)
         return imag, real.neg()
 
     return turned
 
 
-def _cos(x: T, y: T) -> Pair[T]:
+def _cos(x: Tensor, y: Tensor) -> Pair:
     return _cosh(y.neg(), x)
 
 
-def _roots(x: T, y: T) -> tuple[Pair[T], Pair[T]]:
+def _roots(x: Tensor, y: Tensor) -> tuple[Pair, Pair]:
     """sqrt(1 - z) and sqrt(1 + z)."""
     return _sqrt(x.neg().add(1.0), y.neg()), _sqrt(x.add(1.0), y)
 
 
-def _asin(x: T, y: T) -> Pair[T]:
+def _asin(x: Tensor, y: Tensor) -> Pair:
     (a, b), (c, d) = _roots(x, y)
     # Re(sqrt(1 - z) sqrt(1 + z)), and Im(conj(sqrt(1 - z)) sqrt(1 + z)).
     real = x.atan2(a.mul(c).sub(b.mul(d)))
@@ -261,14 +263,14 @@ def _asin(x: T, y: T) -> Pair[T]:
     return _at_the_end(x, y, real, imag)
 
 
-def _at_the_end(x: T, y: T, real: T, imag: T) -> Pair[T]:
+def _at_the_end(x: Tensor, y: Tensor, real: Tensor, imag: Tensor) -> Pair:
     """asin where something is infinite or NaN: a size of infinity, and the angle that is left."""
     is_endless = x.abs().eq(INFINITY).logical_or(y.abs().eq(INFINITY))
     real = is_endless.where(_signed(x.abs().atan2(y.abs()), x), x.eq(0).where(x, real))
     return real, is_endless.where(y.full_like(INFINITY), imag.abs()).copysign(y)
 
 
-def _acos(x: T, y: T) -> Pair[T]:
+def _acos(x: Tensor, y: Tensor) -> Pair:
     (a, b), (c, d) = _roots(x, y)
     real = a.atan2(c).mul(2.0)
     imag = c.mul(b).sub(d.mul(a)).asinh()
@@ -278,7 +280,7 @@ def _acos(x: T, y: T) -> Pair[T]:
     return real, is_endless.where(x.full_like(INFINITY), imag.abs()).copysign(y.neg())
 
 
-def _acosh(x: T, y: T) -> Pair[T]:
+def _acosh(x: Tensor, y: Tensor) -> Pair:
     real, imag = _acos(x, y)
     # i acos(z) or -i acos(z): the one with a real part above 0.
     is_nothing = x.eq(0).logical_and(y.isnan())
@@ -288,7 +290,7 @@ def _acosh(x: T, y: T) -> Pair[T]:
     return size, is_nothing.where(_HALF_PI, angle)
 
 
-def _atanh(x: T, y: T) -> Pair[T]:
+def _atanh(x: Tensor, y: Tensor) -> Pair:
     a, b = x.abs(), y.abs()
     is_far = a.gt(1e150).logical_or(b.gt(1e150))
     u, v = is_far.where(0.5, a), is_far.where(0.0, b)
@@ -310,11 +312,11 @@ def _atanh(x: T, y: T) -> Pair[T]:
     return real.copysign(x), imag.copysign(y)
 
 
-def _one_over(x: T) -> T:
+def _one_over(x: Tensor) -> Tensor:
     return x.reciprocal()
 
 
-FUNCTIONS: Final[dict[str, tuple[Callable[[Any, Any], Pair[Any]], Callable[[Theme, Theme], Theme]]]] = {
+FUNCTIONS: Final[dict[str, tuple[Callable[[Any, Any], Pair[Any]], Callable[[Tensor, Tensor], Tensor]]]] = {
     "exp": (_exp, lambda x, y: y),
     "exp2": (_exp2, lambda x, y: y.mul(math.log(2))),
     "expm1": (_expm1, lambda x, y: y.add(1)),
@@ -346,13 +348,13 @@ _OPS: Final = {
 """What of these is an op of real numbers."""
 
 
-def _inverse_root(x: Theme) -> Theme:
+def _inverse_root(x: Tensor) -> Tensor:
     """1 / sqrt(1 - x^2), without cancellation."""
     return x.neg().add(1).sqrt().mul(x.add(1).sqrt()).reciprocal()
 
 
 @elementwise_rule("complex_pow")
-def _POW(value: T, operands: tuple[T, T], wanted: tuple[bool, ...]) -> Sequence[T | None]:
+def _POW(value: Tensor, operands: tuple[Tensor, Tensor], wanted: tuple[bool, ...]) -> Sequence[Tensor | None]:
     base, exponent = operands
     safe = base.eq(0).where(1, base)
     return (
@@ -361,7 +363,7 @@ def _POW(value: T, operands: tuple[T, T], wanted: tuple[bool, ...]) -> Sequence[
     )
 
 
-def raise_power(base: T, exponent: T) -> T:
+def raise_power(base: Tensor, exponent: Tensor) -> Tensor:
     """Complex numbers to the power of others of their dtype. 0 to the power of 0 is 1."""
     dtype = base.dtype
     x, y = base.cast(complex128), exponent.cast(complex128)
@@ -373,11 +375,11 @@ def raise_power(base: T, exponent: T) -> T:
     return with_rule(_POW, value, (base, exponent))
 
 
-def _cut(x: T, axis: int, begin: int, end: int) -> T:
+def _cut(x: Tensor, axis: int, begin: int, end: int) -> Tensor:
     return x.shrink(*[(begin, end) if a == axis else None for a in range(x.ndim)])
 
 
-def multiply_all(x: T, axes: Sequence[int], keepdims: bool) -> T:
+def multiply_all(x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
     """The product of complex numbers over `axes`, of known sizes: of the two halves, and again."""
     kept = [a for a in range(x.ndim) if a not in axes]
     shape = tuple(x.shape[a] for a in kept)
@@ -395,7 +397,7 @@ def multiply_all(x: T, axes: Sequence[int], keepdims: bool) -> T:
     return value.reshape(tuple(1 if a in axes else s for a, s in enumerate(x.shape))) if keepdims else value
 
 
-def multiply_running(x: T, axis: int) -> T:
+def multiply_running(x: Tensor, axis: int) -> Tensor:
     """The products of the first 1, 2, ... complex numbers along an axis of known size: of 2, of 4, and so on."""
     (count,) = concrete_shape("cumprod", (x.shape[axis],))
     step = 1

@@ -8,23 +8,24 @@ An axis that no other operand and not the result has is summed before anything i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 from svod_dtype import DType
 from svod_ir import SInt
 from svod_ir.sizes import max_size
 from svod_tensor._contraction_order import order_pairs
 from svod_tensor.errors import EinsumError
-from svod_tensor.ops.theme import Theme
+
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
 
 __all__ = ["contract"]
 
-T = TypeVar("T", bound=Theme)
 
 _DOTS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def contract(formula: str, operands: Sequence[T], dtype: DType) -> T:
+def contract(formula: str, operands: Sequence[Tensor], dtype: DType) -> Tensor:
     """What `formula` says of operands of one dtype, in which sums are added.
 
     Raises:
@@ -33,7 +34,7 @@ def contract(formula: str, operands: Sequence[T], dtype: DType) -> T:
     inputs, output = _parse_formula(formula, operands)
     sizes = _letter_sizes(formula, inputs, operands)
     given = [_simplify(operand, term, sizes) for operand, term in zip(operands, inputs, strict=True)]
-    present: list[tuple[T, str]] = []
+    present: list[tuple[Tensor, str]] = []
     for i, (operand, term) in enumerate(given):
         kept = _list_used(term, output, (*given[:i], *given[i + 1 :]))
         present.append((_sum_to(operand, term, kept, dtype), kept))
@@ -50,7 +51,7 @@ def contract(formula: str, operands: Sequence[T], dtype: DType) -> T:
     return _align(result, term, output)
 
 
-def _simplify(operand: T, term: str, sizes: Mapping[str, SInt]) -> tuple[T, str]:
+def _simplify(operand: Tensor, term: str, sizes: Mapping[str, SInt]) -> tuple[Tensor, str]:
     """The diagonal along axes of one letter, without the axes that are broadcast: the letters of the term are different ones."""
     while len(set(term)) < len(term):
         letter = next(c for c in term if term.count(c) > 1)
@@ -65,21 +66,21 @@ def _simplify(operand: T, term: str, sizes: Mapping[str, SInt]) -> tuple[T, str]
     return operand, term
 
 
-def _list_used(term: str, output: str, others: Sequence[tuple[Theme, str]]) -> str:
+def _list_used(term: str, output: str, others: Sequence[tuple[Tensor, str]]) -> str:
     """The letters of a term that the result or another operand has: in the order of the result, if nothing else is left."""
     if not others:
         return output
     return "".join(c for c in term if c in output or any(c in other for _, other in others))
 
 
-def _sum_to(x: T, term: str, kept: str, dtype: DType) -> T:
+def _sum_to(x: Tensor, term: str, kept: str, dtype: DType) -> Tensor:
     """`x` with the axes of `kept`, in that order, and the others summed."""
     summed = [c for c in term if c not in kept]
     x = _align(x, term, [*kept, *summed])
     return x.sum(tuple(range(len(kept), len(term))), dtype=dtype) if summed else x
 
 
-def _align(x: T, term: str, letters: Sequence[str]) -> T:
+def _align(x: Tensor, term: str, letters: Sequence[str]) -> Tensor:
     """`x` with one axis for each of `letters`, of size 1 where the term lacks it."""
     present = [c for c in letters if c in term]
     x = x.permute([term.index(c) for c in present]) if present else x
@@ -87,7 +88,7 @@ def _align(x: T, term: str, letters: Sequence[str]) -> T:
     return x.reshape(tuple(sizes.get(c, 1) for c in letters))
 
 
-def _parse_formula(formula: str, operands: Sequence[Theme]) -> tuple[list[str], str]:
+def _parse_formula(formula: str, operands: Sequence[Tensor]) -> tuple[list[str], str]:
     """Input terms and output term; the axes of `...` get letters of their own, aligned at the last."""
     left, arrow, right = formula.replace(" ", "").partition("->")
     terms = left.split(",")
@@ -121,7 +122,7 @@ def _parse_formula(formula: str, operands: Sequence[Theme]) -> tuple[list[str], 
     return inputs, output
 
 
-def _letter_sizes(formula: str, inputs: Sequence[str], operands: Sequence[Theme]) -> dict[str, SInt]:
+def _letter_sizes(formula: str, inputs: Sequence[str], operands: Sequence[Tensor]) -> dict[str, SInt]:
     sizes: dict[str, SInt] = {}
     for term, operand in zip(inputs, operands, strict=True):
         for letter, size in zip(term, operand.shape, strict=True):

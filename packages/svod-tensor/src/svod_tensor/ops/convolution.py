@@ -15,16 +15,16 @@ import math
 from collections.abc import Sequence
 from itertools import product as combinations
 from math import gcd
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from svod_ir import SInt
 from svod_ir.sizes import normalize_size
 from svod_tensor.ops.composed import gradient_rule, with_rule
-from svod_tensor.ops.theme import Theme
+
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
 
 __all__ = ["Geometry", "convolve", "fit_axis", "store_padded", "transpose_convolution"]
-
-T = TypeVar("T", bound=Theme)
 
 
 class Geometry(NamedTuple):
@@ -39,8 +39,8 @@ class Geometry(NamedTuple):
 
 @gradient_rule("convolution")
 def _convolution_gradient(
-    cotangent: T, _: T, operands: tuple[T, T], wanted: tuple[bool, bool], *options: object
-) -> tuple[T | None, T | None]:
+    cotangent: Tensor, _: Tensor, operands: tuple[Tensor, Tensor], wanted: tuple[bool, bool], *options: object
+) -> tuple[Tensor | None, Tensor | None]:
     geometry, (x, filters) = Geometry(*options), operands  # pyright: ignore[reportArgumentType]
     return (
         transpose_convolution(cotangent, filters, x.shape[2:], geometry) if wanted[0] else None,
@@ -50,8 +50,8 @@ def _convolution_gradient(
 
 @gradient_rule("transposed-convolution")
 def _transposed_gradient(
-    cotangent: T, _: T, operands: tuple[T, T], wanted: tuple[bool, bool], *options: object
-) -> tuple[T | None, T | None]:
+    cotangent: Tensor, _: Tensor, operands: tuple[Tensor, Tensor], wanted: tuple[bool, bool], *options: object
+) -> tuple[Tensor | None, Tensor | None]:
     geometry, (x, filters) = Geometry(*options), operands  # pyright: ignore[reportArgumentType]
     return (
         _cut(convolve(cotangent, filters, geometry), x.shape[2:]) if wanted[0] else None,
@@ -61,8 +61,8 @@ def _transposed_gradient(
 
 @gradient_rule("filter-gradient")
 def _correlation_gradient(
-    cotangent: T, _: T, operands: tuple[T, T], wanted: tuple[bool, bool], *options: object
-) -> tuple[T | None, T | None]:
+    cotangent: Tensor, _: Tensor, operands: tuple[Tensor, Tensor], wanted: tuple[bool, bool], *options: object
+) -> tuple[Tensor | None, Tensor | None]:
     geometry, (x, y) = Geometry(*options), operands  # pyright: ignore[reportArgumentType]
     return (
         transpose_convolution(y, cotangent, x.shape[2:], geometry) if wanted[0] else None,
@@ -70,7 +70,7 @@ def _correlation_gradient(
     )
 
 
-def convolve(x: T, filters: T, geometry: Geometry) -> T:
+def convolve(x: Tensor, filters: Tensor, geometry: Geometry) -> Tensor:
     """The cross-correlation of `x` with the filters, in their dtype."""
     n, groups = filters.ndim - 2, geometry.groups
     outputs, per_group, *kernel = filters.shape
@@ -82,7 +82,7 @@ def convolve(x: T, filters: T, geometry: Geometry) -> T:
     return with_rule(_convolution_gradient, total.reshape(x.shape[0], outputs, *spatial), (x, filters), *geometry)
 
 
-def transpose_convolution(x: T, filters: T, sizes: Sequence[SInt], geometry: Geometry) -> T:
+def transpose_convolution(x: Tensor, filters: Tensor, sizes: Sequence[SInt], geometry: Geometry) -> Tensor:
     """The transpose of `convolve` by its first operand: each element adds its multiple of a filter to a window of the result.
 
     Args:
@@ -99,7 +99,7 @@ def transpose_convolution(x: T, filters: T, sizes: Sequence[SInt], geometry: Geo
     return with_rule(_transposed_gradient, value, (x, filters), *geometry)
 
 
-def _correlate(x: T, y: T, kernel: Sequence[SInt], geometry: Geometry) -> T:
+def _correlate(x: Tensor, y: Tensor, kernel: Sequence[SInt], geometry: Geometry) -> Tensor:
     """The filters' gradient: for each place in a window, the products of `y` with what the windows of `x` have there."""
     n, groups = len(kernel), geometry.groups
     batch, outputs, *spatial = y.shape
@@ -110,7 +110,7 @@ def _correlate(x: T, y: T, kernel: Sequence[SInt], geometry: Geometry) -> T:
     return with_rule(_correlation_gradient, total.reshape(outputs, *view.shape[3:4], *kernel), (x, y), *geometry)
 
 
-def _list_windows(x: T, kernel: Sequence[SInt], geometry: Geometry) -> T:
+def _list_windows(x: Tensor, kernel: Sequence[SInt], geometry: Geometry) -> Tensor:
     """The windows of padded `x`: shape (batch, channels, *outputs, *kernel)."""
     sizes: Sequence[int] = kernel  # pyright: ignore[reportAssignmentType]
     pads = [(p, p) for p in geometry.padding]
@@ -118,7 +118,9 @@ def _list_windows(x: T, kernel: Sequence[SInt], geometry: Geometry) -> T:
     return padded.windows(sizes, geometry.stride, geometry.dilation)
 
 
-def store_padded(padded: T, pads: Sequence[tuple[int, int]], kernel: Sequence[int], stride: Sequence[int]) -> T:
+def store_padded(
+    padded: Tensor, pads: Sequence[tuple[int, int]], kernel: Sequence[int], stride: Sequence[int]
+) -> Tensor:
     """What windows look into, in memory where several see an element.
 
     Otherwise each look would ask whether it is inside, one element at a time where the windows move by more than one.
@@ -127,7 +129,7 @@ def store_padded(padded: T, pads: Sequence[tuple[int, int]], kernel: Sequence[in
     return padded.contiguous() if is_seen_often and any(map(any, pads)) else padded
 
 
-def fit_axis(x: T, axis: int, begin: SInt, size: SInt) -> T:
+def fit_axis(x: Tensor, axis: int, begin: SInt, size: SInt) -> Tensor:
     """`size` elements along an axis, from `begin` on, and zeros behind its end."""
     lack = normalize_size(begin + size - x.shape[axis])
     # Whether a size that is not known yet is too long is not known either.
@@ -136,12 +138,12 @@ def fit_axis(x: T, axis: int, begin: SInt, size: SInt) -> T:
     return padded.shrink(*((begin, normalize_size(begin + size)) if a == axis else None for a in range(x.ndim)))
 
 
-def _cut(x: T, sizes: Sequence[SInt]) -> T:
+def _cut(x: Tensor, sizes: Sequence[SInt]) -> Tensor:
     """The first elements along the spatial axes."""
     return x.shrink(None, None, *((0, size) for size in sizes))
 
 
-def _spread_filters(x: T, filters: T, sizes: Sequence[SInt], geometry: Geometry) -> T:
+def _spread_filters(x: Tensor, filters: Tensor, sizes: Sequence[SInt], geometry: Geometry) -> Tensor:
     """Where no two windows of the result meet: the products side by side, with zeros between them.
 
     Sums are stored before they are put in their places, so that they are computed as those of a product of matrices.
@@ -177,7 +179,7 @@ class _Phase(NamedTuple):
     n_results: SInt
 
 
-def _compute_phases(x: T, filters: T, sizes: Sequence[SInt], geometry: Geometry) -> T:
+def _compute_phases(x: Tensor, filters: Tensor, sizes: Sequence[SInt], geometry: Geometry) -> Tensor:
     """Results that lie `stride` apart are a convolution with every `stride`-th place of the filters; no zeros are multiplied."""
     groups, (channels, per_group, *kernel) = geometry.groups, filters.shape
     each = normalize_size(channels // groups)
@@ -212,7 +214,7 @@ def _list_phases(n_elements: SInt, kernel: int, size: SInt, stride: int, padding
     return phases
 
 
-def _compute_phase(x: T, filters: T, phases: Sequence[_Phase], groups: int) -> T:
+def _compute_phase(x: Tensor, filters: Tensor, phases: Sequence[_Phase], groups: int) -> Tensor:
     """The results of a transposed convolution at one phase of each axis."""
     if not all(p.places for p in phases):
         return x.zeros(x.shape[0], filters.shape[0], *(p.n_results for p in phases), dtype=x.dtype)
@@ -222,7 +224,7 @@ def _compute_phase(x: T, filters: T, phases: Sequence[_Phase], groups: int) -> T
     return convolve(padded, chosen, Geometry((1,) * n, (0,) * n, tuple(p.step for p in phases), groups))
 
 
-def _interleave(parts: Sequence[T], counts: Sequence[int]) -> T:
+def _interleave(parts: Sequence[Tensor], counts: Sequence[int]) -> Tensor:
     """One tensor of the parts, which are every n-th element of each spatial axis, for all combinations of where these begin."""
     if len(parts) == 1:
         return parts[0]

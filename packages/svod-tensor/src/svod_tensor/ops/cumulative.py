@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from svod_dtype import int64, to_dtype
 from svod_ir import Op, OperandError, ShapeError, make_scan_axis
@@ -13,7 +13,6 @@ from svod_tensor.ops.operands import slice_axis
 from svod_tensor.ops.operation import operation
 from svod_tensor.ops.reduction import sum_dtype
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
-from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
@@ -29,8 +28,6 @@ __all__ = [
     "cumulative_sum",
     "diff",
 ]
-
-T = TypeVar("T", bound=Theme)
 
 
 @operation(test="test_reduction.py::test_running_reductions_agree_with_numpy")

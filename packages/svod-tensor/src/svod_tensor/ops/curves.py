@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from svod_ir import OperandError, ShapeError
 from svod_tensor._shapes import concrete_shape, normalize_axes, normalize_axis
 from svod_tensor.ops.operands import as_tensor, as_value, is_scalar, promote, slice_axis, to_float
 from svod_tensor.ops.operation import operation
 from svod_tensor.ops.rounding import rounds_once
-from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
@@ -22,8 +21,6 @@ __all__ = [
     "polyval",
     "trapezoid",
 ]
-
-T = TypeVar("T", bound=Theme)
 
 
 @operation(test="test_curves.py::test_integrals_and_slopes_agree_with_numpy")
@@ -87,8 +84,8 @@ def interp(
         >>> sv.interp(Tensor([0.5, 3.0]), [0.0, 1.0], [10.0, 20.0]).tolist()
         [15.0, 20.0]
     """
+    places, values = (to_float(as_tensor(y, x)) for y in (xp, fp))
     x = to_float(x)
-    places, values = to_float(as_tensor(xp, x)), to_float(as_tensor(fp, x))
     if places.ndim != 1 or values.shape != places.shape or places.shape == (0,):
         raise ShapeError(operation="interp", shape=values.shape, problem=f"are not the values of {places.shape} points")
     if period is not None:
@@ -180,7 +177,7 @@ def central_differences(
     return found[0] if len(found) == 1 else found
 
 
-def _differentiate(x: T, spacing: T, axis: int, edge_order: int) -> T:
+def _differentiate(x: Tensor, spacing: Tensor, axis: int, edge_order: int) -> Tensor:
     (n,) = concrete_shape("central_differences", (x.shape[axis],))
     if n < edge_order + 1:
         raise ShapeError(

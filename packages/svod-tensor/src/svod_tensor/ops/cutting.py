@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from svod_dtype import bool_, int64
 from svod_ir import AxisError, Op, OperandError, ShapeError, SInt, UOp, make_alu, make_pad, make_positions
@@ -15,7 +15,6 @@ from svod_tensor._shapes import Axes, Shape, broadcast_node, check_within, concr
 from svod_tensor.cells.views import Shrink
 from svod_tensor.ops.operands import slice_axis
 from svod_tensor.ops.operation import operation
-from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -35,7 +34,6 @@ __all__ = [
     "triu",
 ]
 
-T = TypeVar("T", bound=Theme)
 
 PadMode: TypeAlias = Literal["constant", "edge", "replicate", "reflect", "symmetric", "wrap", "circular"]
 """What padding consists of."""
@@ -244,7 +242,7 @@ def _triangle(x: Tensor, operation: str, k: int, *, is_upper: bool) -> Tensor:
     return x.from_uop(make_alu(Op.WHERE, mask, x.uop, make_constant(0, x.dtype)))
 
 
-def _repeat_around(x: T, pairs: Sequence[tuple[SInt, SInt]], mode: str) -> T:
+def _repeat_around(x: Tensor, pairs: Sequence[tuple[SInt, SInt]], mode: str) -> Tensor:
     """`x` with elements of its own around it."""
     import numpy as np
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from svod_dtype import DType, uint8, uint16, uint32, uint64
 from svod_ir import OperandError
 from svod_tensor._shapes import broadcast_shapes
 from svod_tensor.ops.operands import promote
 from svod_tensor.ops.operation import operation
-from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
@@ -21,7 +20,6 @@ __all__ = [
     "lcm",
 ]
 
-T = TypeVar("T", bound=Theme)
 
 _UNSIGNED: Final = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
 """The unsigned integers of a size in bytes."""
@@ -65,7 +63,7 @@ def lcm(x1: Tensor, x2: Operand, /) -> Tensor:
     return x.floor_divide(_compute_divisor(x, y).maximum(1)).mul(y).cast(dtype)
 
 
-def _to_sizes(operation: str, x: T, y: T) -> tuple[T, T, DType]:
+def _to_sizes(operation: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, DType]:
     """The sizes of integers, which the unsigned ones hold, and the dtype that they had."""
     if not x.dtype.is_int:
         raise OperandError(operation=operation, found=x.dtype, expected="integers")
@@ -74,7 +72,7 @@ def _to_sizes(operation: str, x: T, y: T) -> tuple[T, T, DType]:
     return left, right, x.dtype
 
 
-def _compute_divisor(x: T, y: T) -> T:
+def _compute_divisor(x: Tensor, y: Tensor) -> Tensor:
     """Each step leaves at most half of the smaller number; of two together at most a factor of 1 / (1 + sqrt 2) each.
 
     Source: D. E. Knuth, The Art of Computer Programming, volume 2, section 4.5.3, exercise 30.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from svod_dtype import float64
 from svod_ir import Op
@@ -13,7 +13,6 @@ from svod_tensor.ops.operands import apply_unary, promote_to_float, through_floa
 from svod_tensor.ops.operation import operation
 from svod_tensor.ops.partials import CBRT, HYPOT, LOGADDEXP
 from svod_tensor.ops.rounding import rounds_once
-from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
@@ -37,11 +36,8 @@ __all__ = [
 ]
 
 
-T = TypeVar("T", bound=Theme)
-
-
 @gradient_rule("sigmoid", is_symmetric=True)
-def _sigmoid_gradient(cotangent: T, value: T, _: object, __: object) -> tuple[T]:
+def _sigmoid_gradient(cotangent: Tensor, value: Tensor, _: object, __: object) -> tuple[Tensor]:
     """From the value alone, which does not overflow."""
     return (cotangent.mul(value.mul(value.neg().add(1))),)
 

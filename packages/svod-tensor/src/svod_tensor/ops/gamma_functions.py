@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from svod_tensor.ops.composed import elementwise_rule, with_rule
 from svod_tensor.ops.special_constants import DIGAMMA, GAMMA, LGAMMA, ROOT, ZETA
-from svod_tensor.ops.theme import Theme
+
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
 
 __all__ = [
     "compute_digamma", "compute_gamma", "compute_lgamma", "compute_polygamma", "compute_zeta", "evaluate_polynomial",
     "sine_of_pi",
 ]  # fmt: skip
 
-T = TypeVar("T", bound=Theme)
 
 # B(2 j) / (2 j (2 j - 1)), and B(2 j) / (2 j), of Bernoulli's numbers.
 _STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
@@ -30,7 +31,7 @@ _N_ADDED: Final = 10
 """How many terms of zeta are added one by one."""
 
 
-def evaluate_polynomial(x: T, coefficients: Sequence[float]) -> T:
+def evaluate_polynomial(x: Tensor, coefficients: Sequence[float]) -> Tensor:
     """The polynomial at `x`, of coefficients of which the constant comes first."""
     *rest, second, first = coefficients
     value = x.mul(first).add(second)
@@ -39,20 +40,20 @@ def evaluate_polynomial(x: T, coefficients: Sequence[float]) -> T:
     return value
 
 
-def sine_of_pi(x: T) -> T:
+def sine_of_pi(x: Tensor) -> Tensor:
     """sin(pi x)."""
     whole = x.round()
     value = x.sub(whole).mul(math.pi).sin()
     return whole.remainder(2).eq(0).where(value, value.neg())
 
 
-def _cotangent_of_pi(x: T) -> T:
+def _cotangent_of_pi(x: Tensor) -> Tensor:
     """pi / tan(pi x)."""
     angle = x.sub(x.round()).mul(math.pi)
     return angle.cos().div(angle.sin()).mul(math.pi)
 
 
-def _reduce(size: T, top: int, steps: int) -> tuple[T, T]:
+def _reduce(size: Tensor, top: int, steps: int) -> tuple[Tensor, Tensor]:
     """`size` less so many steps that it is below `top`, and the product of what was passed; small ones are as they are."""
     rest, product = size.minimum(float(_LARGE)), size.ones_like()
     for _ in range(steps):
@@ -63,11 +64,11 @@ def _reduce(size: T, top: int, steps: int) -> tuple[T, T]:
 
 
 @elementwise_rule("lgamma")
-def _lgamma_slope(_: T, operands: tuple[T], __: object) -> tuple[T]:
+def _lgamma_slope(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
     return (compute_digamma(operands[0]),)
 
 
-def compute_lgamma(x: T) -> T:
+def compute_lgamma(x: Tensor) -> Tensor:
     """log |Gamma(x)|."""
     size = x.abs()
     value = _lgamma_of_positive(size)
@@ -76,7 +77,7 @@ def compute_lgamma(x: T) -> T:
     return with_rule(_lgamma_slope, x.isinf().where(math.inf, value), (x,))
 
 
-def _lgamma_of_positive(x: T) -> T:
+def _lgamma_of_positive(x: Tensor) -> Tensor:
     rest, product = _reduce(x, 3, _LARGE - 2)
     is_small = x.lt(1)
     # Gamma(x) = Gamma(x + 1) / x there; both factors of the polynomial are exact.
@@ -88,17 +89,17 @@ def _lgamma_of_positive(x: T) -> T:
     return x.lt(_LARGE).where(near, x.isnan().where(x, far))
 
 
-def _sum_stirling(x: T) -> T:
+def _sum_stirling(x: Tensor) -> Tensor:
     inverse = x.reciprocal()
     return evaluate_polynomial(inverse.square(), _STIRLING).mul(inverse)
 
 
 @elementwise_rule("gamma")
-def _gamma_slope(value: T, operands: tuple[T], __: object) -> tuple[T]:
+def _gamma_slope(value: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
     return (value.mul(compute_digamma(operands[0])),)
 
 
-def compute_gamma(x: T) -> T:
+def compute_gamma(x: Tensor) -> Tensor:
     """Gamma(x)."""
     size = x.abs()
     rest, product = _reduce(size, 2, _LARGE - 1)
@@ -120,11 +121,11 @@ def compute_gamma(x: T) -> T:
 
 
 @elementwise_rule("digamma")
-def _digamma_slope(_: T, operands: tuple[T], __: object) -> tuple[T]:
+def _digamma_slope(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
     return (compute_polygamma(operands[0], 1),)
 
 
-def compute_digamma(x: T) -> T:
+def compute_digamma(x: Tensor) -> Tensor:
     """The derivative of the logarithm of Gamma."""
     size = x.abs()
     value = _digamma_of_positive(size)
@@ -134,7 +135,7 @@ def compute_digamma(x: T) -> T:
     return with_rule(_digamma_slope, value, (x,))
 
 
-def _digamma_of_positive(x: T) -> T:
+def _digamma_of_positive(x: Tensor) -> Tensor:
     rest, total = x.minimum(float(_LARGE)), x.zeros_like()
     for _ in range(_LARGE - 1):
         is_above = rest.ge(2)
@@ -150,11 +151,11 @@ def _digamma_of_positive(x: T) -> T:
 
 
 @elementwise_rule("polygamma")
-def _polygamma_slope(_: T, operands: tuple[T], __: object, order: int) -> tuple[T]:
+def _polygamma_slope(_: Tensor, operands: tuple[Tensor], __: object, order: int) -> tuple[Tensor]:
     return (compute_polygamma(operands[0], order + 1),)
 
 
-def compute_polygamma(x: T, order: int) -> T:
+def compute_polygamma(x: Tensor, order: int) -> Tensor:
     """The derivative of that order of digamma, infinite at 0 and negative integers.
 
     Source: NIST Digital Library of Mathematical Functions, 5.15.6 (reflection).
@@ -187,7 +188,7 @@ def _differentiate_cotangent(order: int) -> list[float]:
     return coefficients
 
 
-def compute_zeta(exponent: T, start: T) -> T:
+def compute_zeta(exponent: Tensor, start: Tensor) -> Tensor:
     """The sum of (start + k)^-exponent over k from 0: infinite at 1, NaN below that and for negative starts."""
     total = start.pow(exponent.neg())
     for k in range(1, _N_ADDED):

@@ -9,7 +9,7 @@ never touches memory outside, unless the plan checks its operands: then it is an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from svod_dtype import DType, int64
 from svod_ir import (
@@ -52,7 +52,6 @@ from svod_tensor.ops.index_items import (
 )
 from svod_tensor.ops.operands import as_tensor, make_result
 from svod_tensor.ops.operation import operation
-from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
@@ -71,8 +70,6 @@ __all__ = [
     "take_along_axis",
     "view_items",
 ]
-
-T = TypeVar("T", bound=Theme)
 
 
 class _Array(NamedTuple):
@@ -102,14 +99,18 @@ def _has_ellipsis(index: object) -> bool:
     return any(item is ... for item in (cast("tuple[object, ...]", index) if isinstance(index, tuple) else (index,)))
 
 
-def _take_one_tangent(tangents: tuple[T | None, T | None], _: T, operands: tuple[T, T], axis: int) -> T:
+def _take_one_tangent(
+    tangents: tuple[Tensor | None, Tensor | None], _: Tensor, operands: tuple[Tensor, Tensor], axis: int
+) -> Tensor:
     tangent = tangents[0]
     assert tangent is not None
     return tangent.from_uop(look_up(tangent.uop, operands[1].uop, axis))
 
 
 @gradient_rule("take_one_along_axis", forward=_take_one_tangent)
-def _take_one_gradient(cotangent: T, _: T, operands: tuple[T, T], __: object, axis: int) -> tuple[T, None]:
+def _take_one_gradient(
+    cotangent: Tensor, _: Tensor, operands: tuple[Tensor, Tensor], __: object, axis: int
+) -> tuple[Tensor, None]:
     # A comparison goes into the kernel that uses it, which adding to memory of zeros does not.
     x, positions = operands
     places = x.from_uop(make_positions(x.shape, axis))
@@ -449,7 +450,7 @@ def look_up(source: UOp, positions: UOp, axis: int) -> UOp:
     return make_gather(make_reshape(part, (product(part.shape),)), linear, 0)
 
 
-def _bring_inside(positions: T, size: SInt, axis: int, mode: str) -> T:
+def _bring_inside(positions: Tensor, size: SInt, axis: int, mode: str) -> Tensor:
     """Positions of the other end, or the nearest ones, in place of those that are out of range."""
     if mode not in ("wrap", "clip"):
         raise OperandError(operation="take", found=f"{mode!r} as mode", expected='"raise", "wrap" or "clip"')

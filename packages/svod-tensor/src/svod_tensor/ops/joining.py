@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, cast
 
 from svod_dtype import promote_types
 from svod_ir import (
@@ -23,10 +23,9 @@ from svod_ir.placement import check_devices
 from svod_ir.sizes import bounds_of_size
 from svod_tensor._shapes import Shape, concrete_shape, normalize_axis, to_shape
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.ops.operands import slice_axis, to_tensor
+from svod_tensor.ops.operands import slice_axis, to_tensors
 from svod_tensor.ops.operation import operation, static_operation
 from svod_tensor.ops.selecting import repeat_each
-from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
@@ -41,8 +40,6 @@ __all__ = [
     "tile",
     "unstack",
 ]
-
-T = TypeVar("T", bound=Theme)
 
 
 @static_operation(test="test_movement.py::test_joining_agrees_with_numpy", standard=True, methods=("cat",), binds=True)
@@ -236,14 +233,14 @@ def _take_operands(
         )
     if not operands:
         raise ShapeError(operation=operation, shape=(), problem="is missing: no tensors were given")
-    return [to_tensor(cast("Operand", x)) for x in operands], axis
+    return to_tensors(*cast("list[Operand]", operands)), axis
 
 
 def _is_array(value: object) -> bool:
     return isinstance(value, TensorBase) or hasattr(value, "__array__")
 
 
-def _join(tensors: Sequence[Theme], axis: int) -> UOp:
+def _join(tensors: Sequence[Tensor], axis: int) -> UOp:
     """The tensors along an axis on which alone they may differ."""
     check_devices(*(t.uop for t in tensors))
     dtype = reduce(promote_types, (t.dtype for t in tensors))
@@ -251,7 +248,7 @@ def _join(tensors: Sequence[Theme], axis: int) -> UOp:
     return make_concat(parts, axis) if parts else tensors[0].uop.cast(dtype)
 
 
-def _check_alike(operation: str, tensors: Sequence[Theme], axis: int | None) -> None:
+def _check_alike(operation: str, tensors: Sequence[Tensor], axis: int | None) -> None:
     first = tensors[0]
     for other in tensors[1:]:
         if other.ndim != first.ndim or any(

@@ -97,24 +97,23 @@ def where(condition: Tensor, /, x1: Operand, x2: Operand) -> Tensor:
             expected="a bool condition",
             hint="compare it, as in (x != 0).where(a, b)",
         )
-    left, right = _values(condition, x1, x2)
+    left, right = _promote_values(condition, x1, x2)
     shape = broadcast_shapes(condition.shape, left.shape, right.shape)
     nodes = [node if not node.shape else broadcast_node(node, shape) for node in (condition.uop, left.uop, right.uop)]
     return make_result(broadcast_node(make_alu(Op.WHERE, *nodes), shape), condition, left, right)
 
 
-def _values(owner: Tensor, x: Operand, y: Operand) -> tuple[Tensor, Tensor]:
-    """Two values of one dtype, at least one of which may be a Python scalar."""
-    if is_scalar(x) and not is_scalar(y):
-        right, left = promote(as_tensor(y, owner), x)
+def _promote_values(like: Tensor, x: Operand, y: Operand) -> tuple[Tensor, Tensor]:
+    """Two values with one dtype, either of which may be a number."""
+    if is_scalar(x) and is_scalar(y):
+        left, right = as_tensor(x, like), as_tensor(y, like)
+        dtype = promote_types(left.dtype, right.dtype)
+        return left.cast(dtype), right.cast(dtype)
+    if is_scalar(x):
+        right, left = promote(as_tensor(y, like), x)
         return left, right
-    return promote(as_tensor(x, owner), y) if not is_scalar(x) else _scalars(owner, x, y)
-
-
-def _scalars(owner: Tensor, x: Operand, y: Operand) -> tuple[Tensor, Tensor]:
-    left, right = as_tensor(x, owner), as_tensor(y, owner)
-    dtype = promote_types(left.dtype, right.dtype)
-    return left.cast(dtype), right.cast(dtype)
+    left = as_tensor(x, like)
+    return promote(left if is_scalar(y) else as_tensor(x, as_tensor(y, left)), y)
 
 
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")

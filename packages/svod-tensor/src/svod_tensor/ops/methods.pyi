@@ -13,11 +13,10 @@ from svod_tensor.ops.reductions_at import ReductionAt
 from svod_tensor.ops.resizing import ResizingMode
 from svod_tensor.ops.sampling import SamplingMode, SamplingPadding
 from svod_tensor.ops.selecting import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
-from svod_tensor.ops.theme import Theme
 from svod_tensor.ops.window_options import Numbers, Padding
 from typing import Literal, Self
 
-class Methods(Theme):
+class Methods(TensorBase):
     def T(self) -> Self:
         """This tensor with its axes in reverse order: a view."""
     def abs(self) -> Self:
@@ -170,15 +169,24 @@ class Methods(Theme):
     def conv_transpose2d(self, weight: Self, bias: Self | None = None, *, stride: Numbers = 1, padding: Numbers = 0, output_padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Self:
         """The transpose of `conv2d` with the same options: each element adds its multiple of a filter to a
         window of the result."""
+    def convolve(self, v: Operand, mode: Literal["full", "same", "valid"] = 'full') -> Self:
+        """The discrete convolution of two tensors of one axis: `sum(x[k] * v[i - k])`. Dtypes promote."""
     def copysign(self, x2: Operand, /) -> Self:
         """The magnitude of each element with the sign of `x2`. Shapes broadcast and dtypes promote; integers
         become float32."""
+    def corrcoef(self, y: Operand | None = None, *, rowvar: bool = True) -> Self:
+        """The correlation coefficients of the rows, from -1 to 1: `cov` divided by both deviations."""
+    def correlate(self, v: Operand, mode: Literal["full", "same", "valid"] = 'valid') -> Self:
+        """The cross-correlation of two tensors of one axis: `sum(x[i + k] * v[k])`. Dtypes promote."""
     def cos(self) -> Self:
         """The cosine of angles in radians. Integers become float32."""
     def cosh(self) -> Self:
         """The hyperbolic cosine. Integers become float32."""
     def count_nonzero(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """How many elements are not zero (int64)."""
+    def cov(self, y: Operand | None = None, *, rowvar: bool = True, correction: float = 1, fweights: Operand | None = None, aweights: Operand | None = None) -> Self:
+        """The covariances of the rows, as numpy has them: shape (rows, rows), of one axis a single variance.
+        Integers become float32."""
     def cumargmax(self, axis: int) -> Self:
         """Where the largest of the first 1, 2, ... elements along `axis` is, in int64: the first of several, or
         the first NaN."""
@@ -215,6 +223,9 @@ class Methods(Theme):
         differ."""
     def digamma(self) -> Self:
         """The derivative of `lgamma`; NaN at negative whole numbers. Integers become float32."""
+    def digitize(self, bins: Operand, right: bool = False) -> Self:
+        """The number of the bin (int64) that each element falls into: `i` where `bins[i - 1] <= x <
+        bins[i]`."""
     def divide(self, x2: Operand, /) -> Self:
         """The quotient by `x2`; integers are divided as float32. Shapes broadcast and dtypes promote."""
     def true_divide(self, x2: Operand, /) -> Self:
@@ -324,6 +335,9 @@ class Methods(Theme):
     def heaviside(self, x2: Operand, /) -> Self:
         """0 for negative numbers, 1 for positive ones, `x2` for zeros, and NaN for NaN. Integers become
         float32."""
+    def histogram(self, bins: int | Operand = 10, range: tuple[float, float] | None = None, *, weights: Operand | None = None, density: bool = False) -> tuple[Self, Self]:
+        """How many elements fall into each bin, and the edges of the bins, in order: shapes (bins,) and (bins +
+        1,)."""
     def hypot(self, x2: Operand, /) -> Self:
         """`sqrt(x1^2 + x2^2)` without overflow. Shapes broadcast and dtypes promote; integers become
         float32."""
@@ -413,6 +427,8 @@ class Methods(Theme):
     def logit(self) -> Self:
         """`log(x / (1 - x))`, the inverse of `sigmoid`: infinite at 0 and 1, NaN outside. Integers become
         float32."""
+    def logsumexp(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """`log(sum(exp(x)))` without overflow. Integers become float32."""
     def mT(self) -> Self:
         """This tensor with its last two axes swapped: a view."""
     def masked_fill(self, mask: TensorBase, value: bool | int | float | Self) -> Self:
@@ -427,6 +443,8 @@ class Methods(Theme):
     def dot(self, x2: Operand, /, *, dtype: DTypeLike | None = None) -> Self:
         """The matrix product by numpy's rules: 1-d operands are a row (left) or column (right), leading axes
         broadcast."""
+    def matrix_norm(self, *, ord: float | Literal["fro", "nuc"] = 'fro', keepdims: bool = False) -> Self:
+        """The norm of the matrices in the last two axes. Integers become float32."""
     def matrix_transpose(self) -> Self:
         """`x` with the last two axes swapped: a view."""
     def max(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
@@ -436,6 +454,8 @@ class Methods(Theme):
     def maximum(self, x2: Operand, /) -> Self:
         """The larger of each element and that of `x2`; NaN where either is NaN. Shapes broadcast and dtypes
         promote."""
+    def mean(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The mean; NaN over no elements. Integers are added as float64, and their mean is float32."""
     def median(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """The middle element in order, or the mean of both where there are two. NaN where there is a NaN."""
     def meshgrid(self, *, indexing: str = 'xy') -> tuple[Self, ...]:
@@ -456,8 +476,22 @@ class Methods(Theme):
         """The product with `x2`; of bools it is the logical and. Shapes broadcast and dtypes promote."""
     def mul(self, x2: Operand, /) -> Self:
         """The product with `x2`; of bools it is the logical and. Shapes broadcast and dtypes promote."""
+    def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Self:
+        """Numbers in place of NaN and the infinities, in the dtype of `x`."""
+    def nanargmax(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
+        """The position (int64) of the largest element that is not NaN, the first of several; 0 where there is
+        none."""
+    def nanargmin(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
+        """The position (int64) of the smallest element that is not NaN, the first of several; 0 where there is
+        none."""
+    def nancumprod(self, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Self:
+        """`cumprod` in which NaNs count as 1."""
+    def nancumsum(self, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Self:
+        """`cumsum` in which NaNs count as 0."""
     def nanmax(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """The largest element that is no NaN, in the dtype of `x`; NaN where there is none."""
+    def nanmean(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
+        """The mean without NaNs; NaN where there is nothing else. That of integers is float32."""
     def nanmedian(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """`median` of the elements that are not NaN; NaN where there is nothing else."""
     def nanmin(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
@@ -468,8 +502,13 @@ class Methods(Theme):
         """The product without NaNs, in the dtype that `prod` has."""
     def nanquantile(self, q: Operand, axis: Axes = None, *, method: QuantileMethod = 'linear', keepdims: bool = False) -> Self:
         """`quantile` of the elements that are not NaN; NaN where there is nothing else."""
+    def nanstd(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
+        """The square root of `nanvar`."""
     def nansum(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """The sum without NaNs, in the dtype that `sum` has."""
+    def nanvar(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
+        """The variance of the elements that are not NaN; NaN where there are no more of them than
+        `correction`."""
     def ndtr(self) -> Self:
         """The probability that a normal number is below `x`. Integers become float32."""
     def ndtri(self) -> Self:
@@ -485,6 +524,12 @@ class Methods(Theme):
     def nonzero(self) -> tuple[Self, ...]:
         """The positions (int64) of the elements that are not zero, in row-major order: a tensor for each
         axis."""
+    def norm(self, axis: Axes = None, *, ord: float | Literal["fro"] = 2, keepdims: bool = False) -> Self:
+        """The norm of the elements along `axis` as one vector: `sum(abs(x) ** ord) ** (1 / ord)`. Integers
+        become float32."""
+    def vector_norm(self, axis: Axes = None, *, ord: float | Literal["fro"] = 2, keepdims: bool = False) -> Self:
+        """The norm of the elements along `axis` as one vector: `sum(abs(x) ** ord) ** (1 / ord)`. Integers
+        become float32."""
     def not_equal(self, x2: Operand, /) -> Self:
         """Whether each element differs from that of `x2`, as bools; NaN differs from everything. Shapes
         broadcast."""
@@ -619,6 +664,8 @@ class Methods(Theme):
         """`x` without axes of size 1: a view. `axis` is one axis, several, or None for all that have size 1."""
     def stack(self, *, axis: int = 0) -> Self:
         """The arrays, all of one shape, joined along a new axis, in the dtype that all promote to."""
+    def std(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
+        """The standard deviation, which is the square root of the variance. That of integers is float32."""
     def subtract(self, x2: Operand, /) -> Self:
         """`x1` minus `x2`. Shapes broadcast and dtypes promote."""
     def sub(self, x2: Operand, /) -> Self:
@@ -662,12 +709,12 @@ class Methods(Theme):
     def unfold(self, kernel: Numbers, *, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1) -> Self:
         """The windows over the spatial axes as columns: shape (batch, channels * elements of a window,
         windows), in row-major order, as PyTorch's `nn.functional.unfold` has them, for any number of axes."""
-    def unique_all(self) -> UniqueAllResult[Self]:
+    def unique_all(self) -> UniqueAllResult:
         """The distinct elements in order, the position of the first of each, the index of each element among
         them, and their counts."""
-    def unique_counts(self) -> UniqueCountsResult[Self]:
+    def unique_counts(self) -> UniqueCountsResult:
         """The distinct elements in order, and their counts (int64)."""
-    def unique_inverse(self) -> UniqueInverseResult[Self]:
+    def unique_inverse(self) -> UniqueInverseResult:
         """The distinct elements in order, and the index of each element among them (int64), in the shape of
         `x`."""
     def unique_values(self) -> Self:
@@ -676,6 +723,9 @@ class Methods(Theme):
         """The slices along `axis`, each without it: views."""
     def unbind(self, axis: int = 0) -> tuple[Self, ...]:
         """The slices along `axis`, each without it: views."""
+    def var(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
+        """The variance: squared distances from the mean, summed and divided by the number of elements minus
+        `correction`."""
     def vecdot(self, x2: Self, /, axis: int = -1) -> Self:
         """The dot products with `x2` along one axis; the others broadcast. Dtypes promote, and narrow floats
         are added in float32. Of complex numbers, those of `x1` are conjugated."""

@@ -7,7 +7,7 @@ the dtype of the input.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from svod_dtype import float32, promote_types
 from svod_ir import ShapeError
@@ -19,7 +19,6 @@ from svod_tensor.ops.operands import to_float
 from svod_tensor.ops.operation import operation
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.statistics import center, count_elements
-from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
@@ -32,15 +31,13 @@ __all__ = [
     "scaled_dot_product_attention",
 ]
 
-T = TypeVar("T", bound=Theme)
 
-
-def _make_scale(x: T, axis: Axes, eps: float) -> T:
+def _make_scale(x: Tensor, axis: Axes, eps: float) -> Tensor:
     """What makes the mean square 1."""
     return x.square().mean(axis, keepdims=True).add(eps).rsqrt()
 
 
-def _standardize(x: T, axis: Axes, eps: float) -> tuple[T, T]:
+def _standardize(x: Tensor, axis: Axes, eps: float) -> tuple[Tensor, Tensor]:
     """`x` with mean 0 and variance 1, and the factor that made the variance 1."""
     difference, error, squares = center(x, axis)
     scale = squares.div(count_elements(x, axis, x.dtype)).add(eps).rsqrt()
@@ -49,7 +46,9 @@ def _standardize(x: T, axis: Axes, eps: float) -> tuple[T, T]:
 
 
 @gradient_rule("layernorm", is_symmetric=True)
-def _layernorm_gradient(cotangent: T, value: T, operands: tuple[T], _: object, axis: Axes, eps: float) -> tuple[T]:
+def _layernorm_gradient(
+    cotangent: Tensor, value: Tensor, operands: tuple[Tensor], _: object, axis: Axes, eps: float
+) -> tuple[Tensor]:
     """Component of the cotangent orthogonal to the value and to constants, scaled like the value."""
     _, scale = _standardize(operands[0], axis, eps)
     along = cotangent.mul(value).mean(axis, keepdims=True)
@@ -57,7 +56,9 @@ def _layernorm_gradient(cotangent: T, value: T, operands: tuple[T], _: object, a
 
 
 @gradient_rule("rms-norm", is_symmetric=True)
-def _rms_norm_gradient(cotangent: T, value: T, operands: tuple[T], _: object, axis: Axes, eps: float) -> tuple[T]:
+def _rms_norm_gradient(
+    cotangent: Tensor, value: Tensor, operands: tuple[Tensor], _: object, axis: Axes, eps: float
+) -> tuple[Tensor]:
     """What of the cotangent is not along the value, scaled as the value is."""
     along = cotangent.mul(value).mean(axis, keepdims=True)
     return (cotangent.sub(value.mul(along)).mul(_make_scale(operands[0], axis, eps)),)
@@ -255,6 +256,6 @@ def scaled_dot_product_attention(
     return operand.matmul(value, dtype=accumulation_dtype(kind)).cast(kind)
 
 
-def _affine(normal: T, weight: T | None, bias: T | None) -> T:
+def _affine(normal: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
     scaled = normal if weight is None else normal.mul(weight)
     return scaled if bias is None else scaled.add(bias)

@@ -12,14 +12,14 @@ Mathematics of Computation 36 (1981), for the form.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from svod_dtype import DType, float64
-from svod_tensor.ops.theme import Theme
+
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
 
 __all__ = ["make_normal_tail"]
-
-T = TypeVar("T", bound=Theme)
 
 
 class _Tail(NamedTuple):
@@ -54,7 +54,7 @@ _FLOAT64: Final = _Tail(5.0, 39.0, 2.0**20, (
 # fmt: on
 
 
-def make_normal_tail(x: T) -> tuple[T, T]:
+def make_normal_tail(x: Tensor) -> tuple[Tensor, Tensor]:
     """Phi(-|x|) exp(x^2 / 2), and exp(-x^2 / 2): both with a relative error of a few units in the last place.
 
     Args:

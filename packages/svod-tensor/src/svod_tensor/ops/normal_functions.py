@@ -6,17 +6,18 @@ Source: M. J. Wichura, Algorithm AS 241, Applied Statistics 37 (1988), for the i
 from __future__ import annotations
 
 import math
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from svod_tensor.ops.composed import elementwise_rule, with_rule
 from svod_tensor.ops.gamma_functions import evaluate_polynomial
 from svod_tensor.ops.normal import make_normal_tail
 from svod_tensor.ops.special_constants import NORMAL_CENTRE, NORMAL_FAR, NORMAL_TAIL
-from svod_tensor.ops.theme import Theme
+
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
 
 __all__ = ["compute_erfc", "compute_erfcx", "compute_erfinv", "compute_log_ndtr", "compute_ndtr", "compute_ndtri"]
 
-T = TypeVar("T", bound=Theme)
 
 _FAR: Final = 26.0
 """From where on erfcx is a short series in 1 / x^2."""
@@ -27,7 +28,7 @@ _SLOPES: Final = tuple(-(2 * n + 1) * c for n, c in enumerate(_SERIES))
 _DENSITY: Final = 1 / math.sqrt(2 * math.pi)
 
 
-def _power_of_square(x: T, sign: float) -> T:
+def _power_of_square(x: Tensor, sign: float) -> Tensor:
     """exp(sign x^2) with what x^2 is rounded by, which the exponential multiplies by x^2."""
     x = x.clip(-40.0, 40.0)
     head = x.mul(2.0**20).round().mul(2.0**-20)
@@ -36,24 +37,24 @@ def _power_of_square(x: T, sign: float) -> T:
 
 
 @elementwise_rule("erfc")
-def _erfc_slope(_: T, operands: tuple[T], __: object) -> tuple[T]:
+def _erfc_slope(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
     return (_power_of_square(operands[0], -1).mul(-2 / math.sqrt(math.pi)),)
 
 
-def compute_erfc(x: T) -> T:
+def compute_erfc(x: Tensor) -> Tensor:
     """1 - erf(x)."""
     far = _scale_erfc(x.abs()).mul(_power_of_square(x, -1))
     value = x.gt(0.5).where(x.gt(30).where(0.0, far), _erf(x).neg().add(1))
     return with_rule(_erfc_slope, value, (x,))
 
 
-def _erf(x: T) -> T:
+def _erf(x: Tensor) -> Tensor:
     # Of numbers above one half, which another formula serves, the value is not used.
     return x.minimum(0.5).erf()
 
 
 @elementwise_rule("erfcx")
-def _erfcx_slope(value: T, operands: tuple[T], __: object) -> tuple[T]:
+def _erfcx_slope(value: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
     (x,) = operands
     # Far away both terms cancel: the slope is that of the series there.
     wide = x.maximum(_FAR)
@@ -62,7 +63,7 @@ def _erfcx_slope(value: T, operands: tuple[T], __: object) -> tuple[T]:
     return (x.gt(_FAR).where(far, x.mul(value).mul(2).sub(2 / math.sqrt(math.pi))),)
 
 
-def compute_erfcx(x: T) -> T:
+def compute_erfcx(x: Tensor) -> Tensor:
     """exp(x^2) erfc(x)."""
     size = x.abs()
     value = _scale_erfc(size)
@@ -70,7 +71,7 @@ def compute_erfcx(x: T) -> T:
     return with_rule(_erfcx_slope, x.lt(0).where(mirrored, value), (x,))
 
 
-def _scale_erfc(size: T) -> T:
+def _scale_erfc(size: Tensor) -> Tensor:
     """exp(x^2) erfc(x) of what is not negative."""
     near, _ = make_normal_tail(size.mul(math.sqrt(2)))
     wide = size.maximum(_FAR)
@@ -80,34 +81,34 @@ def _scale_erfc(size: T) -> T:
 
 
 @elementwise_rule("erfinv")
-def _erfinv_slope(value: T, _: object, __: object) -> tuple[T]:
+def _erfinv_slope(value: Tensor, _: object, __: object) -> tuple[Tensor]:
     return (with_rule(_erfinv_curvature, _power_of_square(value, 1).mul(math.sqrt(math.pi) / 2), (value,)),)
 
 
 @elementwise_rule("erfinv-slope")
-def _erfinv_curvature(slope: T, operands: tuple[T], _: object) -> tuple[T]:
+def _erfinv_curvature(slope: Tensor, operands: tuple[Tensor], _: object) -> tuple[Tensor]:
     """By the value. Its power has no derivative from 40 on, where the slope is infinite."""
     return (operands[0].mul(2).mul(slope),)
 
 
-def compute_erfinv(x: T) -> T:
+def compute_erfinv(x: Tensor) -> Tensor:
     """The number whose error function is x: infinite at 1 and -1, NaN beyond."""
     value = _quantile(x.mul(0.5), x.abs().neg().add(1).mul(0.5)).mul(1 / math.sqrt(2))
     return with_rule(_erfinv_slope, value, (x,))
 
 
 @elementwise_rule("ndtri")
-def _ndtri_slope(value: T, _: object, __: object) -> tuple[T]:
+def _ndtri_slope(value: Tensor, _: object, __: object) -> tuple[Tensor]:
     return (value.square().mul(0.5).exp().mul(math.sqrt(2 * math.pi)),)
 
 
-def compute_ndtri(p: T) -> T:
+def compute_ndtri(p: Tensor) -> Tensor:
     """The number below which a normal number is with probability p."""
     value = _quantile(p.sub(0.5), p.minimum(p.neg().add(1)))
     return with_rule(_ndtri_slope, value, (p,))
 
 
-def _quantile(centre: T, tail: T) -> T:
+def _quantile(centre: Tensor, tail: Tensor) -> Tensor:
     """The quantile of the probability 1/2 + `centre`, where `tail` is what is beyond it."""
     square = centre.square().neg().add(0.180625)
     near = evaluate_polynomial(square, NORMAL_CENTRE[0]).div(evaluate_polynomial(square, NORMAL_CENTRE[1])).mul(centre)
@@ -121,11 +122,11 @@ def _quantile(centre: T, tail: T) -> T:
 
 
 @elementwise_rule("ndtr")
-def _ndtr_slope(_: T, operands: tuple[T], __: object) -> tuple[T]:
+def _ndtr_slope(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
     return (operands[0].square().mul(-0.5).exp().mul(_DENSITY),)
 
 
-def compute_ndtr(x: T) -> T:
+def compute_ndtr(x: Tensor) -> Tensor:
     """The probability of a normal number below x."""
     tail, power = make_normal_tail(x)
     below = tail.mul(power)
@@ -134,14 +135,14 @@ def compute_ndtr(x: T) -> T:
 
 
 @elementwise_rule("log_ndtr")
-def _log_ndtr_slope(value: T, operands: tuple[T], __: object) -> tuple[T]:
+def _log_ndtr_slope(value: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
     (x,) = operands
     tail = _scale_erfc(x.abs().mul(1 / math.sqrt(2))).mul(0.5)
     above = x.square().mul(-0.5).exp().mul(_DENSITY).div(value.exp())
     return (x.lt(0).where(tail.reciprocal().mul(_DENSITY), above),)
 
 
-def compute_log_ndtr(x: T) -> T:
+def compute_log_ndtr(x: Tensor) -> Tensor:
     """The logarithm of that probability, also where it is too small for a number."""
     tail = _scale_erfc(x.abs().mul(1 / math.sqrt(2))).mul(0.5)
     near, power = make_normal_tail(x)

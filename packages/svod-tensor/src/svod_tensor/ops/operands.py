@@ -7,6 +7,7 @@ return apply_op(Op.FMOD, x, y)
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from svod_dtype import DType, default_float, float64, promote_types, promote_with_scalar
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
 
 __all__ = [
-    "apply_binary", "apply_op", "apply_unary", "as_tensor", "as_value", "cast_to", "is_operand", "is_scalar", "make_result",
-    "promote", "promote_to_float", "slice_axis", "through_float64", "to_float", "to_tensor",
+    "apply_binary", "apply_op", "apply_unary", "as_tensor", "as_value", "cast_to", "first_operand", "is_operand", "is_scalar",
+    "make_result",
+    "promote", "promote_to_float", "slice_axis", "through_float64", "to_float", "to_tensor", "to_tensors",
 ]  # fmt: skip
 
 T = TypeVar("T", bound="Theme")
@@ -40,12 +42,43 @@ def to_tensor(value: Operand) -> Tensor:
     return cast("Tensor", value if isinstance(value, TensorBase) else get_tensor_kind()(value))
 
 
+def to_tensors(*operands: Operand) -> list[Tensor]:
+    """The operands as tensors; Python floats have as many digits as the other operands."""
+    tensors = [to_tensor(x) for x in operands]
+    if all(tensor is x for tensor, x in zip(tensors, operands, strict=True)):
+        return tensors
+    dtype = reduce(promote_types, (tensor.dtype for tensor in tensors))
+    return [_keep_digits(tensor, x, dtype) for tensor, x in zip(tensors, operands, strict=True)]
+
+
+def first_operand(x1: Operand, *others: Operand | None) -> Tensor:
+    """`x1` as a tensor; numbers beside a tensor are weak, as they are on the other side.
+
+    Raises:
+        IntegerOverflowError: if the dtype of the tensor does not hold the number.
+    """
+    if isinstance(x1, TensorBase):
+        return cast("Tensor", x1)
+    if is_scalar(x1) and len(others) == 1 and isinstance(others[0], TensorBase):
+        number = make_constant(x1, promote_with_scalar(others[0].dtype, x1))
+        return cast("Tensor", others[0].from_uop(bring_to(number, others[0].uop)))
+    return to_tensors(x1, *(x for x in others if x is not None and not is_scalar(x)))[0]
+
+
+def _keep_digits(tensor: T, value: object, dtype: DType) -> T:
+    """`tensor` of `value`, or one of float64 where Python floats stand beside an operand of `dtype`, which has those digits."""
+    is_rounded = tensor.dtype.is_inexact and tensor.dtype.part is not float64 and not hasattr(value, "dtype")
+    if not is_rounded or not dtype.is_inexact or dtype.part is not float64:
+        return tensor
+    return type(tensor)(value, dtype=promote_types(tensor.dtype, float64))  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
 def as_tensor(value: Operand, like: T) -> T:
     """`value` as a tensor of the class of `like`; Python data and arrays go to the device of `like`."""
     kind = type(like)
     if isinstance(value, kind):
         return value
-    tensor = kind(value)  # pyright: ignore[reportArgumentType]
+    tensor = _keep_digits(kind(value), value, like.dtype)  # pyright: ignore[reportArgumentType]
     # A tensor stays where it was put.
     return tensor if isinstance(value, (TensorBase, UOp)) else like.from_uop(bring_to(tensor.uop, like.uop))
 

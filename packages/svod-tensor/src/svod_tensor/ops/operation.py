@@ -15,17 +15,14 @@ A call that fails is explained by `argument_checks.py`, under the name of the ou
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from inspect import signature
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
-from svod_dtype import promote_with_scalar
-from svod_tensor._data import make_constant
 from svod_tensor._origins import wrap
-from svod_tensor._shards import bring_to
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.ops.operands import is_scalar, to_tensor
+from svod_tensor.ops.operands import first_operand
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
@@ -82,6 +79,9 @@ class Operation:
         """All names of the method."""
         return (self.name, *self.aliases, *self.methods)
 
+
+_SEPARATE: Final = frozenset({"q", "weights", "fweights", "aweights"})
+"""Operands that do not change the dtype of the first one."""
 
 OPERATIONS: Final[dict[str, Operation]] = {}
 """Operations by name, in the order of their definition."""
@@ -198,7 +198,7 @@ def _make_public(
     def call(*args: Any, **kwargs: Any) -> R:
         try:
             if args and not is_static and not isinstance(args[0], TensorBase):
-                args = (_to_tensor(function, *args), *args[1:])
+                args = (_to_tensor(function, args, kwargs), *args[1:])
             if is_variadic and len(args) != n_positional and kwargs.keys() <= by_name:
                 args = (*args[: n_positional - 1], args[n_positional - 1 :])
             return function(*args, **kwargs)
@@ -214,13 +214,15 @@ def _make_public(
     return wrap(call, function)
 
 
-def _to_tensor(function: Callable[..., object], first: Any, *others: object) -> TensorBase:
-    second = others[0] if others else None
-    if (
-        is_scalar(first)
-        and isinstance(second, TensorBase)
-        and tuple(signature(function).parameters)[:2] == ("x1", "x2")
-    ):
-        number = make_constant(first, promote_with_scalar(second.dtype, first))
-        return second.from_uop(bring_to(number, second.uop))
-    return to_tensor(first)
+def _to_tensor(function: Callable[..., object], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TensorBase:
+    """The first operand as a tensor, with the digits of the other operands."""
+    _, *parameters = signature(function).parameters.values()
+    given = kwargs | dict(zip([p.name for p in parameters], args[1:], strict=False))
+    others = [given[p.name] for p in parameters if p.name in given and _promotes(p)]
+    return first_operand(args[0], *others)
+
+
+def _promotes(parameter: Parameter) -> bool:
+    """True if the dtype of a parameter is promoted with that of the first one."""
+    is_operand = str(parameter.annotation).startswith("Operand") or parameter.name in ("x2", "prepend", "append")
+    return is_operand and parameter.name not in _SEPARATE

@@ -12,17 +12,17 @@ Keys are signed integers that order like the elements, the least significant fir
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from svod_dtype import int32, int64, uint8
 from svod_ir import SInt
 from svod_ir.sizes import max_size
 from svod_tensor.ops.indexing import look_up
-from svod_tensor.ops.theme import Theme
+
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
 
 __all__ = ["MAX_PASSES", "find_order", "pack_places"]
-
-T = TypeVar("T", bound=Theme)
 
 
 MAX_PASSES: Final = 8
@@ -49,7 +49,7 @@ _LEAST_TEAMS: Final = 2048
 size on rows have levels."""
 
 
-def find_order(keys: Sequence[T], n: SInt) -> T | None:
+def find_order(keys: Sequence[Tensor], n: SInt) -> Tensor | None:
     """The positions (int64) of the first `n` of each row in stable order, or None if the host's sort is the faster way."""
     size = keys[0].shape[-1]
     most = max_size(size)
@@ -66,7 +66,7 @@ def find_order(keys: Sequence[T], n: SInt) -> T | None:
     return _order_by_levels(key, n) if is_long and key.dtype is int32 and key.sharding is None else None
 
 
-def _order_few(key: T, n: int) -> T:
+def _order_few(key: Tensor, n: int) -> Tensor:
     size = key.shape[-1]
     if isinstance(size, int) and key.sharding is None:
         for group_size in _GROUP_SIZES:
@@ -75,12 +75,12 @@ def _order_few(key: T, n: int) -> T:
     return _order_by_passes(key, n, key.arange(size).cast(int64))
 
 
-def pack_places(key: T, places: T) -> T:
+def pack_places(key: Tensor, places: Tensor) -> Tensor:
     """Keys of 32 bits, and below each its place: no two are equal."""
     return key.cast(int64).lshift(32).bitwise_or(places)
 
 
-def _order_by_comparing(keys: Sequence[T], n: SInt) -> T:
+def _order_by_comparing(keys: Sequence[Tensor], n: SInt) -> Tensor:
     if len(keys) == 1 and keys[0].dtype is int32:
         # One comparison of 64 bits takes less time than two of 32 and a choice.
         return _order_different(pack_places(keys[0], keys[0].arange(keys[0].shape[-1]).cast(int64)), n)
@@ -92,12 +92,12 @@ def _order_by_comparing(keys: Sequence[T], n: SInt) -> T:
     return _place(is_before, n)
 
 
-def _order_different(key: T, n: SInt) -> T:
+def _order_different(key: Tensor, n: SInt) -> Tensor:
     """The order of rows of keys of which no two are equal."""
     return _place(key.unsqueeze(-2).lt(key.unsqueeze(-1)), n)
 
 
-def _place(is_before: T, n: SInt) -> T:
+def _place(is_before: Tensor, n: SInt) -> Tensor:
     """The elements at the first `n` places, where the number of those before an element is its place."""
     size = is_before.shape[-1]
     # Places of a byte are found in a quarter of the vectors.
@@ -108,7 +108,7 @@ def _place(is_before: T, n: SInt) -> T:
     return is_there.where(positions, positions.zeros_like()).max(-1).cast(int64)
 
 
-def _order_from_groups(key: T, n: int, size: int, group_size: int) -> T:
+def _order_from_groups(key: Tensor, n: int, size: int, group_size: int) -> Tensor:
     """What is in the `n` groups with the least minima, of which the first come first."""
     n_groups = -(-size // group_size)
     padded = _pad_row(key, n_groups * group_size - size)
@@ -118,7 +118,7 @@ def _order_from_groups(key: T, n: int, size: int, group_size: int) -> T:
     return _order_by_passes(_look_up_within(key, places, size), n, places)
 
 
-def _order_by_levels(key: T, n: int) -> T:
+def _order_by_levels(key: Tensor, n: int) -> Tensor:
     """A level has the first of each team of the one below: the first `n` of that one are in the teams of the first `n` of this."""
     row = pack_places(key, key.arange(key.shape[-1]).cast(int64))
     levels, sizes = [row], [max_size(key.shape[-1])]
@@ -137,30 +137,30 @@ def _order_by_levels(key: T, n: int) -> T:
     return places
 
 
-def _pad_row(key: T, n: int) -> T:
+def _pad_row(key: Tensor, n: int) -> Tensor:
     """Keys with `n` more that are behind all."""
     return key.pad(*(None,) * (key.ndim - 1), (0, n), constant_values=key.dtype.max) if n else key
 
 
-def _look_up_within(key: T, places: T, size: int) -> T:
+def _look_up_within(key: Tensor, places: Tensor, size: int) -> Tensor:
     """The keys at places; where there are none, one behind all."""
     found = key.from_uop(look_up(key.uop, places.uop, key.ndim - 1))
     return places.lt(size).where(found, key.dtype.max).contiguous()
 
 
-def _order_by_passes(key: T, n: int, places: T) -> T:
+def _order_by_passes(key: Tensor, n: int, places: Tensor) -> Tensor:
     """The places of the `n` least keys of each row, each found by a pass over those behind the last."""
     last = int64.max
     if key.dtype is int32:
         packed = pack_places(key, places)
-        least: list[T] = []
+        least: list[Tensor] = []
         for _ in range(n):
             rest = least[-1].lt(packed).where(packed, last) if least else packed
             least.append(rest.min(-1, keepdims=True))
         return type(key).concat(least, -1).bitwise_and((1 << 32) - 1)
     places = places.broadcast_to(key.shape)
     value, place = None, None
-    found: list[T] = []
+    found: list[Tensor] = []
     for _ in range(n):
         rest = (
             None

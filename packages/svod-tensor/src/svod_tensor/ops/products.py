@@ -19,7 +19,6 @@ from svod_tensor.ops.contraction import contract
 from svod_tensor.ops.operands import as_tensor, promote, to_tensor
 from svod_tensor.ops.operation import operation, static_operation
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
-from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
@@ -232,5 +231,5 @@ def _check_contracted(left: Shape, right: Shape) -> None:
         )  # fmt: skip
 
 
-def _count(x: Theme, axes: Sequence[int]) -> SInt:
+def _count(x: Tensor, axes: Sequence[int]) -> SInt:
     return product(tuple(x.shape[a] for a in axes))

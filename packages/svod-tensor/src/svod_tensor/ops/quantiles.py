@@ -9,7 +9,7 @@ Source: R. J. Hyndman, Y. Fan, Sample quantiles in statistical packages, The Ame
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from svod_dtype import default_float, float64, int64
 from svod_ir import OperandError, UOp
@@ -20,7 +20,6 @@ from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.operands import slice_axis
 from svod_tensor.ops.operation import operation
 from svod_tensor.ops.rounding import rounds_once
-from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
@@ -36,7 +35,6 @@ __all__ = [
     "quantile",
 ]
 
-T = TypeVar("T", bound=Theme)
 
 QuantileMethod: TypeAlias = Literal[
     "linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf", "averaged_inverted_cdf", "closest_observation",
@@ -191,8 +189,8 @@ def nanmedian(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Ten
 
 
 def _compute(
-    name: str, x: T, q: Operand, whole: float, axis: Axes, method: str, *, keepdims: bool, skips_nan: bool
-) -> T:  # fmt: skip
+    name: str, x: Tensor, q: Operand, whole: float, axis: Axes, method: str, *, keepdims: bool, skips_nan: bool
+) -> Tensor:  # fmt: skip
     known = (*_CONTINUOUS, *_STEPS)
     if not isinstance(method, str) or method not in known:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise OperandError(operation=name, found=f"{method!r} as method", expected=", ".join(known))
@@ -231,7 +229,7 @@ def _compute(
     return value if x.dtype.is_float else value.cast(default_float())
 
 
-def _to_part(name: str, x: T, q: Operand, whole: float) -> T:
+def _to_part(name: str, x: Tensor, q: Operand, whole: float) -> Tensor:
     """`q` as a tensor of float64, as a part of 1."""
     if not isinstance(q, (TensorBase, UOp)):
         import numpy as np
@@ -247,7 +245,7 @@ def _to_part(name: str, x: T, q: Operand, whole: float) -> T:
     return part if whole == 1 else part.div(whole)
 
 
-def _locate(size: T, part: T, method: str) -> tuple[T, T]:
+def _locate(size: Tensor, part: Tensor, method: str) -> tuple[Tensor, Tensor]:
     """The position below each quantile, and the weight of the element above it."""
     is_linear = _CONTINUOUS.get(method) == (1, 1)
     # What is chosen is no product any more that a sum could be fused with: a whole number must come out as one.
@@ -276,7 +274,7 @@ def _locate(size: T, part: T, method: str) -> tuple[T, T]:
     return below, weight
 
 
-def _take(lines: T, positions: T) -> T:
+def _take(lines: Tensor, positions: Tensor) -> Tensor:
     """What stands at `positions`, of shape (quantiles,) or (*rows, quantiles), in each of the rows in order."""
     if positions.ndim == 1:
         return lines.take(positions, -1)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from svod_dtype import DType, bool_, int64
 from svod_ir import OperandError, make_gather
 from svod_tensor._shapes import concrete_shape
 from svod_tensor.matrices.call import call_host
 from svod_tensor.matrices.rules import conjugate, matrix_rule, with_matrix_rule
-from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.libraries import REDUCE_AT
+
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
 
 __all__ = ["ReductionAt", "check_reduction", "reduce_at"]
 
-T = TypeVar("T", bound=Theme)
 
 ReductionAt: TypeAlias = Literal["sum", "prod", "mean", "amax", "amin"]
 """What becomes of several elements."""
@@ -32,7 +33,7 @@ def check_reduction(reduction: object, dtype: DType) -> None:
         )
 
 
-def reduce_at(x: T, places: T, values: T, reduction: ReductionAt, *, include_self: bool) -> T:
+def reduce_at(x: Tensor, places: Tensor, values: Tensor, reduction: ReductionAt, *, include_self: bool) -> Tensor:
     """`x` with what `values` brings to each of `places`, of which negative ones are nowhere."""
     (size,) = concrete_shape("scatter_reduce", x.shape)
     if reduction in ("sum", "mean"):
@@ -52,26 +53,26 @@ def reduce_at(x: T, places: T, values: T, reduction: ReductionAt, *, include_sel
     return with_matrix_rule(rule, found, (x, places, values), include_self)[0]
 
 
-def _is_untouched(x: T, places: T) -> T:
+def _is_untouched(x: Tensor, places: Tensor) -> Tensor:
     """Where no value comes to."""
     (size,) = concrete_shape("scatter_reduce", x.shape)
     return places.bincount(n_bins=size).eq(0)
 
 
-def _get_counted(x: T, places: T, include_self: bool) -> T:
+def _get_counted(x: Tensor, places: Tensor, include_self: bool) -> Tensor:
     """Where the element that was there counts."""
     return x.ones_like(dtype="bool") if include_self else _is_untouched(x, places)
 
 
-def _look(x: T, places: T) -> T:
+def _look(x: Tensor, places: Tensor) -> Tensor:
     """What `x` has at the places, 0 for those that are nowhere."""
     return x.from_uop(make_gather(x.uop, places.uop, 0))
 
 
 @matrix_rule("product-at")
 def _product_gradient(
-    cotangents: Sequence[T | None], _: object, operands: Sequence[T], include_self: bool
-) -> tuple[T | None, None, T | None]:
+    cotangents: Sequence[Tensor | None], _: object, operands: Sequence[Tensor], include_self: bool
+) -> tuple[Tensor | None, None, Tensor | None]:
     """The product of the others: 0 if one of them is 0, else a quotient."""
     (given,), (x, places, values) = cotangents, operands
     if given is None:
@@ -87,7 +88,7 @@ def _product_gradient(
     return given.mul(conjugate(of_x)), None, _look(given, places).mul(conjugate(of_values))
 
 
-def _divide_out(whole: T, x: T, is_zero: T, n_zeros: T, zero: T) -> T:
+def _divide_out(whole: Tensor, x: Tensor, is_zero: Tensor, n_zeros: Tensor, zero: Tensor) -> Tensor:
     """The product of all factors but `x`, with its first derivatives.
 
     Args:
@@ -104,8 +105,8 @@ def _divide_out(whole: T, x: T, is_zero: T, n_zeros: T, zero: T) -> T:
 
 @matrix_rule("extreme-at")
 def _extreme_gradient(
-    cotangents: Sequence[T | None], results: Sequence[T], operands: Sequence[T], include_self: bool
-) -> tuple[T | None, None, T | None]:
+    cotangents: Sequence[Tensor | None], results: Sequence[Tensor], operands: Sequence[Tensor], include_self: bool
+) -> tuple[Tensor | None, None, Tensor | None]:
     """In equal parts to all that are the extreme."""
     (given,), (value,), (x, places, values) = cotangents, results, operands
     if given is None:
@@ -118,5 +119,5 @@ def _extreme_gradient(
     return has_stayed.where(part, 0), None, is_chosen.where(_look(part, places), 0)
 
 
-def _is_equal(x: T, y: T) -> T:
+def _is_equal(x: Tensor, y: Tensor) -> Tensor:
     return x.eq(y).logical_or(x.isnan().logical_and(y.isnan()))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from svod_dtype import float64, int32, int64, uint8, uint64
 from svod_ir import OperandError
 from svod_tensor.ops.composed import elementwise_rule, with_rule
 from svod_tensor.ops.operands import as_tensor, to_float
 from svod_tensor.ops.operation import operation
-from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
@@ -21,14 +20,13 @@ __all__ = [
     "ldexp",
 ]
 
-T = TypeVar("T", bound=Theme)
 
 _EXPONENT = 0x7FF << 52
 """The bits of a float64 that hold its exponent."""
 
 
 @elementwise_rule("ldexp")
-def _ldexp_slope(_: T, operands: tuple[T, T], __: object) -> tuple[T, None]:
+def _ldexp_slope(_: Tensor, operands: tuple[Tensor, Tensor], __: object) -> tuple[Tensor, None]:
     x, power = operands
     return _scale(x.ones_like(), power), None
 
@@ -102,7 +100,7 @@ def ldexp(x1: Tensor, x2: Operand, /) -> Tensor:
     return with_rule(_ldexp_slope, _scale(wide, power), (wide, power)).cast(x.dtype)
 
 
-def _scale(x: T, power: T) -> T:
+def _scale(x: Tensor, power: Tensor) -> Tensor:
     """`x` times a power of two. Far below 1 it stays above the smallest numbers until the last product, which rounds."""
     for _ in range(2):
         is_high, is_low = power.gt(1023), power.lt(-1022)

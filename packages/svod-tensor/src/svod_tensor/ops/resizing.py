@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from svod_ir import OperandError, ShapeError
 from svod_tensor._shapes import concrete_shape
 from svod_tensor.ops.operands import to_float
 from svod_tensor.ops.operation import operation
 from svod_tensor.ops.rounding import rounds_once
-from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
@@ -21,7 +20,6 @@ __all__ = [
     "interpolate",
 ]
 
-T = TypeVar("T", bound=Theme)
 
 ResizingMode: TypeAlias = Literal[
     "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "cubic", "bicubic", "area"
@@ -96,7 +94,9 @@ def _resolve_mode(mode: object, n: int) -> str:
     return cast("str", kind)
 
 
-def _resize(x: T, axis: int, after: int, ratio: float, kind: str, *, align_corners: bool, antialias: bool) -> T:
+def _resize(
+    x: Tensor, axis: int, after: int, ratio: float, kind: str, *, align_corners: bool, antialias: bool
+) -> Tensor:
     (before,) = concrete_shape("interpolate", (x.shape[axis],))
     if kind.startswith("nearest"):
         shift = 0.5 if kind == "nearest-exact" else 0.0
@@ -127,7 +127,7 @@ def _place_between(number: int, ratio: float, before: int, after: int, align_cor
     return (number + 0.5) * ratio - 0.5
 
 
-def _stretch(x: T, axis: int, places: Sequence[float]) -> T:
+def _stretch(x: Tensor, axis: int, places: Sequence[float]) -> Tensor:
     low = [math.floor(p) for p in places]
     high = [math.ceil(p) for p in places]
     column = (-1, *(1,) * (x.ndim - axis - 1))
@@ -144,7 +144,7 @@ def _list_four(place: float, size: int) -> list[tuple[int, float]]:
     return [(min(max(low + k, 0), size - 1), _weigh_cubic(place - low - k, -0.75)) for k in range(-1, 3)]
 
 
-def _take_nearest(x: T, axis: int, places: Sequence[int]) -> T:
+def _take_nearest(x: Tensor, axis: int, places: Sequence[int]) -> Tensor:
     """The elements at `places` along an axis; where each is taken equally often, they are repeated, and no position is looked up."""
     (before,) = concrete_shape("interpolate", (x.shape[axis],))
     times = len(places) // before
@@ -175,7 +175,7 @@ def _weigh_cubic(distance: float, a: float) -> float:
     return (((t - 5) * t + 8) * t - 4) * a if t < 2 else 0.0
 
 
-def _add_weighted(x: T, axis: int, rows: Sequence[Sequence[tuple[int, float]]]) -> T:
+def _add_weighted(x: Tensor, axis: int, rows: Sequence[Sequence[tuple[int, float]]]) -> Tensor:
     """For each row, the sum of the elements along an axis that it names, times their weights."""
     width = max(map(len, rows))
     filled = [[*row, *[(row[-1][0], 0.0)] * (width - len(row))] for row in rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from svod_dtype import int64, promote_types
 from svod_ir import OperandError, ShapeError
@@ -13,7 +13,6 @@ from svod_tensor.ops.indexing import look_up
 from svod_tensor.ops.operands import make_result, to_float
 from svod_tensor.ops.operation import operation
 from svod_tensor.ops.rounding import rounds_once
-from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
@@ -25,7 +24,6 @@ __all__ = [
     "grid_sample",
 ]
 
-T = TypeVar("T", bound=Theme)
 
 SamplingMode: TypeAlias = Literal["bilinear", "nearest", "bicubic"]
 """What is made of the elements around a place."""
@@ -135,7 +133,7 @@ def affine_grid(theta: Tensor, /, size: Sequence[int], align_corners: bool = Fal
     return total
 
 
-class _Around(NamedTuple, Generic[T]):
+class _Around(NamedTuple):
     """The elements around places along an axis: tensors of shape (batch, places, n).
 
     Attributes:
@@ -143,16 +141,16 @@ class _Around(NamedTuple, Generic[T]):
         weights: how much of each counts; None where there is one alone.
     """
 
-    positions: T
-    weights: T | None
+    positions: Tensor
+    weights: Tensor | None
 
 
-def _scale(x: T, size: int, align_corners: bool) -> T:
+def _scale(x: Tensor, size: int, align_corners: bool) -> Tensor:
     """Coordinates from -1 to 1 as positions of elements."""
     return x.add(1).mul((size - 1) / 2) if align_corners else x.add(1).mul(size).sub(1).mul(0.5)
 
 
-def _look_around(place: T, size: int, mode: str, padding_mode: str, align_corners: bool) -> _Around[T]:
+def _look_around(place: Tensor, size: int, mode: str, padding_mode: str, align_corners: bool) -> _Around:
     is_cubic, inner = mode == "bicubic", place.dtype
     if padding_mode == "reflection":
         # What is infinitely far away is nowhere in particular.
@@ -174,7 +172,7 @@ def _look_around(place: T, size: int, mode: str, padding_mode: str, align_corner
     return _Around(_to_position(neighbours, size, padding_mode, align_corners), weights)
 
 
-def _bring_inside(place: T, size: int, padding_mode: str, align_corners: bool) -> T:
+def _bring_inside(place: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
     """Places behind the borders as those of the elements that stand for what is there."""
     if padding_mode == "zeros":
         return place
@@ -188,7 +186,7 @@ def _bring_inside(place: T, size: int, padding_mode: str, align_corners: bool) -
     return place.clip(0, size - 1)
 
 
-def _to_position(place: T, size: int, padding_mode: str, align_corners: bool) -> T:
+def _to_position(place: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
     """Whole numbers as positions, -1 for those outside."""
     position = place.detach().cast(int64)
     if padding_mode != "zeros":
@@ -196,7 +194,7 @@ def _to_position(place: T, size: int, padding_mode: str, align_corners: bool) ->
     return position.ge(0).logical_and(position.lt(size)).where(position, -1)
 
 
-def _weigh_cubic(distance: T) -> T:
+def _weigh_cubic(distance: Tensor) -> Tensor:
     """Source: R. Keys, Cubic convolution interpolation for digital image processing, 1981, with a = -3/4."""
     a = -0.75
     near = distance.mul(a + 2).sub(a + 3).mul(distance).mul(distance).add(1)
@@ -204,12 +202,12 @@ def _weigh_cubic(distance: T) -> T:
     return distance.le(1).where(near, far)
 
 
-def _combine(around: Sequence[_Around[T]], sizes: Sequence[int]) -> tuple[T, T | None]:
+def _combine(around: Sequence[_Around], sizes: Sequence[int]) -> tuple[Tensor, Tensor | None]:
     """The positions in row-major order of all elements around each place, and how much each counts."""
     n = len(sizes)
-    position: T | None = None
-    weight: T | None = None
-    outside: T | None = None
+    position: Tensor | None = None
+    weight: Tensor | None = None
+    outside: Tensor | None = None
     for i, (positions, weights) in enumerate(around):
         batch, count, size = positions.shape
         shape = (batch, count, *(size if a == i else 1 for a in range(n)))

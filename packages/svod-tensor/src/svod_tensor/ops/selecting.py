@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from svod_dtype import bool_
 from svod_ir import OperandError, ShapeError
@@ -31,10 +31,8 @@ __all__ = [
     "unique_values",
 ]
 
-T = TypeVar("T")
 
-
-class UniqueAllResult(NamedTuple, Generic[T]):
+class UniqueAllResult(NamedTuple):
     """What `unique_all` gives.
 
     Attributes:
@@ -44,24 +42,24 @@ class UniqueAllResult(NamedTuple, Generic[T]):
         counts: how often each of them is there (int64).
     """
 
-    values: T
-    indices: T
-    inverse_indices: T
-    counts: T
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
 
 
-class UniqueCountsResult(NamedTuple, Generic[T]):
+class UniqueCountsResult(NamedTuple):
     """What `unique_counts` gives: two fields of `UniqueAllResult`."""
 
-    values: T
-    counts: T
+    values: Tensor
+    counts: Tensor
 
 
-class UniqueInverseResult(NamedTuple, Generic[T]):
+class UniqueInverseResult(NamedTuple):
     """What `unique_inverse` gives: two fields of `UniqueAllResult`."""
 
-    values: T
-    inverse_indices: T
+    values: Tensor
+    inverse_indices: Tensor
 
 
 @operation(test="test_selecting.py::test_positions_of_what_is_not_zero_agree_with_numpy", standard=True)
@@ -133,7 +131,7 @@ def compress(x: Tensor, /, condition: Operand, axis: int | None = None) -> Tenso
 
 
 @operation(test="test_selecting.py::test_different_elements_agree_with_numpy", standard=True)
-def unique_all(x: Tensor, /) -> UniqueAllResult[Tensor]:
+def unique_all(x: Tensor, /) -> UniqueAllResult:
     """The distinct elements in order, the position of the first of each, the index of each element among them, and their counts.
 
     A NaN differs from every other, and is among the last.
@@ -166,7 +164,7 @@ def unique_all(x: Tensor, /) -> UniqueAllResult[Tensor]:
 
 
 @operation(test="test_selecting.py::test_different_elements_agree_with_numpy", standard=True)
-def unique_counts(x: Tensor, /) -> UniqueCountsResult[Tensor]:
+def unique_counts(x: Tensor, /) -> UniqueCountsResult:
     """The distinct elements in order, and their counts (int64).
 
     Raises:
@@ -183,7 +181,7 @@ def unique_counts(x: Tensor, /) -> UniqueCountsResult[Tensor]:
 
 
 @operation(test="test_selecting.py::test_different_elements_agree_with_numpy", standard=True)
-def unique_inverse(x: Tensor, /) -> UniqueInverseResult[Tensor]:
+def unique_inverse(x: Tensor, /) -> UniqueInverseResult:
     """The distinct elements in order, and the index of each element among them (int64), in the shape of `x`.
 
     Raises:

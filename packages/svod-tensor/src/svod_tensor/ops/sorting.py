@@ -9,7 +9,7 @@ arrays, since loops over independent elements, which kernels are, are no way to 
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Final, Literal
 
 from svod_dtype import float32, int32, int64, promote_types, uint32
 from svod_ir import ShapeError, SInt, make_gather
@@ -21,7 +21,6 @@ from svod_tensor.ops.indexing import look_up
 from svod_tensor.ops.operands import as_tensor, is_scalar, make_result, promote, slice_axis
 from svod_tensor.ops.operation import operation
 from svod_tensor.ops.ordering import find_order, pack_places
-from svod_tensor.ops.theme import Theme
 from svod_tensor.python_functions.sort_rows import SORT
 
 if TYPE_CHECKING:
@@ -36,8 +35,6 @@ __all__ = [
     "sort",
     "topk",
 ]
-
-T = TypeVar("T", bound=Theme)
 
 
 _MAX_COMPARED: Final = 32
@@ -217,7 +214,7 @@ def isin(x1: Tensor, x2: Operand, /, *, invert: bool = False) -> Tensor:
     return found.logical_not() if invert else found
 
 
-def ordered_key(x: T) -> T:
+def ordered_key(x: Tensor) -> Tensor:
     """Signed integers of 32 or 64 bits that order like `x`."""
     if x.dtype.is_float and x.dtype.itemsize < 4:
         x = x.cast(float32)
@@ -231,25 +228,25 @@ def ordered_key(x: T) -> T:
     return x.bitcast(signed).bitwise_xor(signed.min) if x.dtype.is_unsigned else x
 
 
-def _words_of(key: T) -> tuple[T, ...]:
+def _words_of(key: Tensor) -> tuple[Tensor, ...]:
     """Signed 32-bit words that order like `key`: the most significant one last."""
     if key.dtype is int32:
         return (key,)
     return key.cast(uint32).bitwise_xor(1 << 31).bitcast(int32), key.rshift(32).cast(int32)
 
 
-def _keys_of_complex(x: T) -> tuple[T, ...]:
+def _keys_of_complex(x: Tensor) -> tuple[Tensor, ...]:
     """Keys that order complex numbers as numpy does: by real parts, then by imaginary ones, those with a NaN behind the rest."""
     has_nan = x.real.isnan().where(2, 0).add(x.imag.isnan().where(1, 0)).cast(int32)
     return ordered_key(x.imag), ordered_key(x.real), has_nan
 
 
-def _argsort_words(key: T, n: SInt) -> T:
+def _argsort_words(key: Tensor, n: SInt) -> Tensor:
     """The first `n` positions in the stable order of 32-bit words along the last axis."""
     return _sort_rows(pack_places(key, key.arange(key.shape[-1]).cast(int64)), n).bitwise_and((1 << 32) - 1)
 
 
-def _sort_rows(x: T, n: SInt) -> T:
+def _sort_rows(x: Tensor, n: SInt) -> Tensor:
     """The `n` smallest elements of each row in order."""
     whole = x if x.sharding is None else x.to(x.sharding.devices[0])
     node = make_custom_function(SORT, [ArraySpec(int64, (*x.shape[:-1], n))], [whole.contiguous().uop], [])

@@ -7,7 +7,7 @@ half a unit in the last place nearly everywhere. `docs/accuracy.md` has the erro
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from svod_dtype import float64
 from svod_ir import OperandError
@@ -31,7 +31,6 @@ from svod_tensor.ops.normal_functions import (
 )
 from svod_tensor.ops.operands import promote_to_float, through_float64
 from svod_tensor.ops.operation import operation
-from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
@@ -61,25 +60,23 @@ __all__ = [
     "zeta",
 ]
 
-T = TypeVar("T", bound=Theme)
-
 
 @elementwise_rule("beta")
-def _beta_slopes(value: T, operands: tuple[T, T], __: object) -> tuple[T, T]:
+def _beta_slopes(value: Tensor, operands: tuple[Tensor, Tensor], __: object) -> tuple[Tensor, Tensor]:
     x, y = operands
     both = compute_digamma(x.add(y))
     return value.mul(compute_digamma(x).sub(both)), value.mul(compute_digamma(y).sub(both))
 
 
 @elementwise_rule("xlogy")
-def _xlogy_slopes(_: T, operands: tuple[T, T], __: object) -> tuple[T, T]:
+def _xlogy_slopes(_: Tensor, operands: tuple[Tensor, Tensor], __: object) -> tuple[Tensor, Tensor]:
     """Those of the product; where it is 0 by definition, the logarithm by `x` all the same."""
     x, y = operands
     return y.log(), x.eq(0).logical_and(y.eq(0)).where(0.0, x.div(y))
 
 
 @elementwise_rule("sinc")
-def _sinc_slope(value: T, operands: tuple[T], __: object) -> tuple[T]:
+def _sinc_slope(value: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
     (x,) = operands
     angle = x.sub(x.round()).mul(math.pi)
     cosine = x.round().remainder(2).eq(0).where(angle.cos(), angle.cos().neg())
@@ -366,14 +363,14 @@ def sinc(x: Tensor, /) -> Tensor:
 
 
 @elementwise_rule("logit")
-def _logit_slope(_: T, operands: tuple[T], __: object) -> tuple[T]:
+def _logit_slope(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
     """1 / (x (1 - x)) as a sum, whose derivative is not NaN at 0 and 1; NaN outside, as the value."""
     (x,) = operands
     is_inside = x.ge(0).logical_and(x.le(1))
     return (is_inside.where(x.reciprocal().add(x.neg().add(1).reciprocal()), math.nan),)
 
 
-def _compute_logit(x: T) -> T:
+def _compute_logit(x: Tensor) -> Tensor:
     # Near one half, where the quotient is nearly 1, from how far it is from there.
     away = x.mul(2).sub(1)
     near = away.log1p().sub(away.neg().log1p())
@@ -381,7 +378,7 @@ def _compute_logit(x: T) -> T:
     return with_rule(_logit_slope, value, (x,))
 
 
-def _compute_sinc(x: T) -> T:
+def _compute_sinc(x: Tensor) -> Tensor:
     is_zero = x.eq(0)
     value = sine_of_pi(x).div(is_zero.where(1.0, x).mul(math.pi))
     value = x.isinf().where(0.0, is_zero.where(1.0, value))

@@ -6,7 +6,7 @@ operation is defined by two. What a theme calls of another one is declared at th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal, Self, TypeVar
 
 from svod_dtype import DType
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from svod_tensor._generator import Generator, Seed
-    from svod_tensor.ops.base import Amounts, Operand
-    from svod_tensor.ops.index_items import Index, IndexItem
+    from svod_tensor.ops.base import Operand
+    from svod_tensor.ops.index_items import Index
 
 __all__ = ["INFINITY", "Theme", "is_elsewhere"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from svod_dtype import float64
 from svod_ir import Op
@@ -19,7 +19,6 @@ from svod_tensor.ops.operands import promote_to_float, through_float64, to_float
 from svod_tensor.ops.operation import operation
 from svod_tensor.ops.partials import ACOS, ACOSH, ASIN, ASINH, ATAN, ATAN2, ATANH
 from svod_tensor.ops.rounding import rounds_once
-from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
@@ -42,8 +41,6 @@ __all__ = [
     "tan",
     "tanh",
 ]
-
-T = TypeVar("T", bound=Theme)
 
 
 @operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
@@ -247,23 +244,23 @@ def rad2deg(x: Tensor, /) -> Tensor:
     return to_float(x).mul(180.0 / math.pi)
 
 
-def _odd(x: T, positive: Callable[[T], T]) -> T:
+def _odd(x: Tensor, positive: Callable[[Tensor], Tensor]) -> Tensor:
     """The odd function that is `positive` for x >= 0; -0.0 gives -0.0."""
     result = positive(x.abs())
     return x.eq(0).where(x, x.lt(0).where(result.neg(), result))
 
 
-def _asinh_of_positive(a: T) -> T:
+def _asinh_of_positive(a: Tensor) -> Tensor:
     squared = a.mul(a)
     small = a.add(squared.div(squared.add(1).sqrt().add(1))).log1p()
     return a.lt(2.0**28).where(small, a.log().add(math.log(2.0)))
 
 
-def _atanh_of_positive(a: T) -> T:
+def _atanh_of_positive(a: Tensor) -> Tensor:
     return a.mul(2).div(a.neg().add(1)).log1p().mul(0.5)
 
 
-def _acosh(x: T) -> T:
+def _acosh(x: Tensor) -> Tensor:
     above = x.sub(1)
     small = above.add(above.mul(2).add(above.mul(above)).sqrt()).log1p()
     # Less than 1 has none; -1 + 1 might be what is left of a large negative number.
@@ -282,7 +279,7 @@ _HALF_PI, _HALF_PI_REST = math.pi / 2, 6.123233995736766e-17
 """pi / 2 as a float64, and what it lacks."""
 
 
-def _atan_of_positive(a: T) -> T:
+def _atan_of_positive(a: Tensor) -> Tensor:
     """tan(pi / 8) and tan(3 pi / 8) part the axis: below x itself is reduced, above -1 / x, between (x - 1) / (x + 1)."""
     is_small, is_large = a.le(math.tan(math.pi / 8)), a.gt(math.tan(3 * math.pi / 8))
     t = is_small.where(a, is_large.where(a.reciprocal().neg(), a.sub(1).div(a.add(1))))
@@ -296,22 +293,22 @@ def _atan_of_positive(a: T) -> T:
     return base.add(t.add(t.mul(z).mul(p.add(_ATAN[0])).add(rest)))
 
 
-def _other_leg(a: T) -> T:
+def _other_leg(a: Tensor) -> Tensor:
     """sqrt(1 - a^2), without cancellation."""
     return a.neg().add(1).mul(a.add(1)).sqrt()
 
 
-def _asin(x: T) -> T:
+def _asin(x: Tensor) -> Tensor:
     return _odd(x, lambda a: _atan_of_positive(a.div(_other_leg(a))))
 
 
-def _acos(x: T) -> T:
+def _acos(x: Tensor) -> Tensor:
     # Near 1 the angle is found from its sine, near -1 from the angle of -x.
     angle = _atan_of_positive(_other_leg(x).div(x.abs()))
     return x.lt(0).where(angle.neg().add(_HALF_PI_REST * 2).add(math.pi), angle)
 
 
-def _atan2(up: T, right: T) -> T:
+def _atan2(up: Tensor, right: Tensor) -> Tensor:
     """Source: C11, F.10.1.4."""
     a, b = up.abs(), right.abs()
     both_infinite = a.isinf().logical_and(b.isinf())

@@ -5,28 +5,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 from svod_ir import SInt, make_gather
 from svod_ir.sizes import normalize_size
 from svod_tensor.ops.composed import gradient_rule, with_rule
 from svod_tensor.ops.convolution import fit_axis, store_padded
-from svod_tensor.ops.theme import Theme
 from svod_tensor.ops.window_options import WindowPlaces
+
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
 
 __all__ = ["add_windows", "list_places", "max_pool_gradient", "number_first", "windows_gradient"]
 
-T = TypeVar("T", bound=Theme)
 
-
-def list_places(x: T, places: WindowPlaces, value: float) -> T:
+def list_places(x: Tensor, places: WindowPlaces, value: float) -> Tensor:
     """The windows of `x` over its last axes, padded with a value."""
     kernel, stride, pads, dilation = places
     padded = x.pad(*(None,) * (x.ndim - len(kernel)), *pads, constant_values=value)
     return store_padded(padded, pads, kernel, stride).windows(kernel, stride, dilation)
 
 
-def number_first(x: T, value: T, places: WindowPlaces) -> T:
+def number_first(x: Tensor, value: Tensor, places: WindowPlaces) -> Tensor:
     """The number in its window, in row-major order, of the first element that is the largest, `value`, or NaN; of a window with
     nothing but padding, how large it is."""
     kernel, stride, pads, dilation = places
@@ -42,7 +42,7 @@ def number_first(x: T, value: T, places: WindowPlaces) -> T:
     return is_largest.where(x.arange(count).reshape(kernel), count).min(tuple(range(-n, 0)))
 
 
-def add_windows(x: T, sizes: Sequence[SInt], stride: tuple[int, ...], dilation: tuple[int, ...]) -> T:
+def add_windows(x: Tensor, sizes: Sequence[SInt], stride: tuple[int, ...], dilation: tuple[int, ...]) -> Tensor:
     """The transpose of `windows`: each element of the result adds up what the windows of shape (..., *outputs, *kernel) have
     of it, which it looks up."""
     n, lead = len(sizes), x.ndim - 2 * len(sizes)
@@ -70,21 +70,34 @@ def add_windows(x: T, sizes: Sequence[SInt], stride: tuple[int, ...], dilation: 
 
 @gradient_rule("windows")
 def windows_gradient(
-    cotangent: T, _: T, operands: tuple[T], __: object, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...],
-) -> tuple[T]:  # fmt: skip
+    cotangent: Tensor,
+    _: Tensor,
+    operands: tuple[Tensor],
+    __: object,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> tuple[Tensor]:
     return (add_windows(cotangent, operands[0].shape[-len(kernel) :], stride, dilation),)
 
 
 @gradient_rule("sum-of-windows")
 def _sum_gradient(
-    cotangent: T, _: T, operands: tuple[T], __: object, stride: tuple[int, ...], dilation: tuple[int, ...]
-) -> tuple[T]:
+    cotangent: Tensor,
+    _: Tensor,
+    operands: tuple[Tensor],
+    __: object,
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> tuple[Tensor]:
     kernel: tuple[int, ...] = operands[0].shape[-len(stride) :]  # pyright: ignore[reportAssignmentType]
     return (cotangent.windows(kernel, stride, dilation),)
 
 
 @gradient_rule("max-pooling")
-def max_pool_gradient(cotangent: T, value: T, operands: tuple[T], __: object, *options: object) -> tuple[T]:
+def max_pool_gradient(
+    cotangent: Tensor, value: Tensor, operands: tuple[Tensor], __: object, *options: object
+) -> tuple[Tensor]:
     """All to the first of a window's largest elements in row-major order, which is the first NaN where it has one."""
     (x,), places = operands, WindowPlaces(*options)  # pyright: ignore[reportArgumentType]
     n = len(places.kernel)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from svod_dtype import promote_types
 from svod_ir import OperandError, ShapeError, SInt, format_shape, make_gather
@@ -18,7 +18,6 @@ from svod_tensor.ops.composed import with_rule
 from svod_tensor.ops.convolution import Geometry, convolve, store_padded, transpose_convolution
 from svod_tensor.ops.operation import operation
 from svod_tensor.ops.rounding import accumulation_dtype, rounds_once
-from svod_tensor.ops.theme import Theme
 from svod_tensor.ops.window_options import Numbers, Padding, Pads, check_pads, spread_number
 from svod_tensor.ops.window_sums import add_windows, windows_gradient
 
@@ -32,8 +31,6 @@ __all__ = [
     "unfold",
     "windows",
 ]
-
-T = TypeVar("T", bound=Theme)
 
 
 @operation(test="test_operations.py::test_windows_agree_with_those_of_numpy", is_function=False)
@@ -268,7 +265,7 @@ def fold(
     return total.shrink(*(None,) * first, *cuts)
 
 
-def _pad_unlike(x: T, pads: Pads, kernel: Sequence[int], stride: Sequence[int]) -> T:
+def _pad_unlike(x: Tensor, pads: Pads, kernel: Sequence[int], stride: Sequence[int]) -> Tensor:
     """`x` with the zeros that one side of an axis gets more than the other."""
     beyond = [(before - min(before, after), after - min(before, after)) for before, after in pads]
     if not any(map(any, beyond)):

@@ -25,7 +25,7 @@ REDUCE_AT: Final = "svod.reduce_at."
 
 _MATRICES: Final = (
     "cholesky", "cofactors", "det", "eig", "eigh", "eigvals", "eigvalsh", "expm", "inv", "lstsq", "pinv", "qr",
-    "second_cofactors", "slogdet", "solve", "solve_triangular", "svd", "svdvals",
+    "slogdet", "solve", "solve_triangular", "svd", "svdvals",
 )  # fmt: skip
 _TRANSFORMS: Final = ("from_real", "to_real", "transform")
 _REDUCTIONS_AT: Final = ("prod", "amax", "amin")

@@ -6,8 +6,9 @@ says which of several it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import combinations, permutations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -116,38 +117,55 @@ def _slogdet(sign: Array, log: Array, x: Array) -> None:
     sign[...], log[...] = np.linalg.slogdet(x)
 
 
-def _cofactors(out: Array, x: Array) -> None:
-    """The derivative of the determinant by each element; of singular matrices too, since no singular value is a divisor."""
-    left, values, right = _take_apart("det", _NOT_CONVERGED, np.linalg.svd, x)
-    ones = np.ones_like(values[..., :1])
-    before = np.cumprod(np.concatenate([ones, values[..., :-1]], -1), -1)
-    behind = np.cumprod(np.concatenate([ones, values[..., :0:-1]], -1), -1)[..., ::-1]
-    turned = np.linalg.det(left) * np.linalg.det(right)
-    np.matmul(left.conj() * (before * behind)[..., None, :], right.conj(), out=out)
-    out *= turned[..., None, None]
+def _cofactors(out: Array, x: Array, *directions: Array) -> None:
+    """The derivative of the determinant by each element and along the directions; of singular matrices too.
 
-
-def _second_cofactors(out: Array, x: Array, weights: Array) -> None:
-    """Derivative of the weighted sum of the cofactors by each element; of singular matrices too.
-
-    In the bases of the singular vectors the matrix is diagonal, and a second derivative of its determinant is the product of all
-    singular values but two, or minus that: by two elements of the diagonal, or by two that mirror each other.
+    In the bases of the singular vectors the matrix is diagonal. A derivative of its determinant by the elements
+    (a, p(a)), (b, p(b)), ... of different rows is 0 unless p is a permutation of these rows. Then it is the sign of p times the
+    product of all other singular values, so no singular value is a divisor. With k directions, the products take n ** (k + 1)
+    elements for each matrix.
     """
     left, values, right = _take_apart("det", _NOT_CONVERGED, np.linalg.svd, x)
-    n = x.shape[-1]
+    n, order = x.shape[-1], len(directions) + 1
+    products = _multiply_others(values, order)
+    turned = [left.conj().mT @ direction @ right.conj().mT for direction in directions]
     is_diagonal = np.eye(n, dtype=bool)
-    # Row a of the products leaves a out, and each column one more.
-    rows = np.where(is_diagonal, 1, values[..., None, :])
-    ones = np.ones_like(rows[..., :1])
-    before = np.cumprod(np.concatenate([ones, rows[..., :-1]], -1), -1)
-    behind = np.cumprod(np.concatenate([ones, rows[..., :0:-1]], -1), -1)[..., ::-1]
-    products = np.where(is_diagonal, 0, before * behind)
-    turned = left.conj().mT @ weights @ right.conj().mT
-    of_diagonal = products @ np.diagonal(turned, axis1=-2, axis2=-1)[..., None]
-    found = np.where(is_diagonal, of_diagonal, -products * turned.mT)
+    found = np.zeros_like(x)
+    for rows in permutations(range(order)):
+        operands: list[Any] = [products, [..., *range(order)]]
+        for row, direction in enumerate(turned):
+            operands += [direction, [..., row, rows[row]]]
+        last = order - 1
+        if rows[last] == last:
+            part = np.where(is_diagonal, np.einsum(*operands, [..., last], optimize=True)[..., None], 0)
+        else:
+            part = np.einsum(*operands, [..., last, rows[last]], optimize=True)
+        found += part if _is_even(rows) else -part
     sign = np.linalg.det(left) * np.linalg.det(right)
     np.matmul(left.conj() @ found, right.conj(), out=out)
     out *= sign[..., None, None]
+
+
+def _multiply_others(values: Array, order: int) -> Array:
+    """The products of all values but those at `order` different indices, one axis for each index; 0 where two are equal."""
+    unit = np.eye(values.shape[-1], dtype=bool)
+    # Along the last axis of `is_taken`: whether the indices before it have this one. `is_repeated` is of those alone.
+    is_taken, is_repeated = unit.any(0) & False, np.False_
+    rows = values
+    for _ in range(order - 1):
+        is_repeated = is_repeated[..., None] | is_taken
+        is_taken = is_taken[..., None, :] | unit
+        rows = rows[..., None, :]
+    rows = np.where(is_taken, 1, rows)
+    ones = np.ones_like(rows[..., :1])
+    before = np.cumprod(np.concatenate([ones, rows[..., :-1]], -1), -1)
+    behind = np.cumprod(np.concatenate([ones, rows[..., :0:-1]], -1), -1)[..., ::-1]
+    return np.where(is_repeated[..., None] | is_taken, 0, before * behind)
+
+
+def _is_even(order: Sequence[int]) -> bool:
+    """Whether a permutation has an even number of inversions."""
+    return sum(left > right for left, right in combinations(order, 2)) % 2 == 0
 
 
 def _pinv(out: Array, x: Array, cutoff: Array) -> None:
@@ -219,7 +237,6 @@ FUNCTIONS: Final[Mapping[str, Callable[..., None]]] = {
     "det": _det,
     "slogdet": _slogdet,
     "cofactors": _cofactors,
-    "second_cofactors": _second_cofactors,
     "pinv": _pinv,
     "lstsq": _lstsq,
     "expm": _expm,

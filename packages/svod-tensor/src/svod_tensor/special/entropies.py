@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from svod_tensor.functions._operands import first_operand, to_tensor
+from svod_tensor.ops.operands import first_operand, to_tensor
 from svod_tensor.ops.rounding import rounds_once
 
 if TYPE_CHECKING:

@@ -26,6 +26,7 @@ class Case:
         shapes: of the arguments.
         domain: where they are.
         is_elementwise: whether it takes other shapes too, which broadcast.
+        refused: dtypes of arguments for which it is an `OperandError`.
     """
 
     operation: str
@@ -34,6 +35,7 @@ class Case:
     shapes: tuple[tuple[int, ...], ...]
     domain: str = "real"
     is_elementwise: bool = False
+    refused: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.operation
