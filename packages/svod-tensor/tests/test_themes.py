@@ -11,6 +11,7 @@ from pathlib import Path
 from svod_tensor import Tensor
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.methods import Methods
+from svod_tensor.ops.operation import OPERATIONS
 from svod_tensor.ops.theme import Theme
 
 THEMES = tuple(base for base in Tensor.__bases__ if base is not Methods)
@@ -19,7 +20,8 @@ FOLDER = Path(inspect.getfile(Theme)).parent
 
 def test_each_theme_stands_on_the_one_base_alone():
     assert [theme.__bases__ for theme in THEMES] == [(Theme,)] * len(THEMES)
-    assert Theme.__bases__ == (TensorBase,)
+    assert Theme.__bases__ == (Methods,)
+    assert Methods.__bases__ == (TensorBase,)
 
 
 def test_a_theme_has_the_name_of_its_file():
@@ -33,11 +35,15 @@ def test_the_themes_are_composed_in_alphabetical_order_which_means_nothing():
 
 def test_no_name_is_defined_twice():
     places: dict[str, list[str]] = defaultdict(list)
-    for place in (Tensor, Methods, *THEMES):
+    for place in (Tensor, Theme, Methods, *THEMES):
         for name in vars(place):
             places[name].append(place.__name__)
     of_every_class = vars(type("Empty", (), {"__slots__": (), "__doc__": "", "__module__": ""}))
-    assert {name: found for name, found in places.items() if len(found) > 1 and name not in of_every_class} == {}
+    declared = set(find_declared())
+    assert {
+        n for n, found in places.items() if len(found) > 1 and n not in of_every_class and n not in declared
+    } == set()
+    assert not declared & {name for one in OPERATIONS.values() for name in one.names}
 
 
 def find_declared() -> list[str]:

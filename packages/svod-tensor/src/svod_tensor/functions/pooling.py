@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from svod_tensor.ops.operands import to_tensor
 from svod_tensor.ops.argument_names import explained
+from svod_tensor.ops.operands import to_tensor
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from svod_tensor._shapes import broadcast_shapes
 from svod_tensor._shards import bring_to
 from svod_tensor.matrices.call import call_host
 from svod_tensor.matrices.rules import adjoint, matrix_rule, with_matrix_rule
+from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.composed import collapse
 from svod_tensor.ops.operands import slice_axis
 from svod_tensor.python_functions.libraries import LINALG
@@ -137,7 +138,7 @@ def get_cutoff(x: Tensor, given: float | Tensor | None) -> Tensor:
         rows, columns = x.shape[-2:]
         size = max(max_size(rows), max_size(columns))
         given = size * 2.0 ** (-23 if x.dtype.part is float32 else -52)
-    if isinstance(given, Tensor):
+    if isinstance(given, TensorBase):
         return given.cast(x.dtype.part)
     return x.from_uop(bring_to(make_constant(float(given), x.dtype.part), x.uop))
 
