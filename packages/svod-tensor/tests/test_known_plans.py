@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable
 from typing import cast
 
@@ -15,8 +16,10 @@ from svod_device import CachingAllocator, get_allocator
 from svod_ir import Op
 from svod_ir.origins import clear_origins
 from svod_ir.testing import count_examples, run_in_threads
+from svod_runtime import clear_custom_functions
 from svod_schedule import OptimizerConfig
-from svod_tensor import PrepareConfig, Tensor, caches, clear_caches, jit
+from svod_tensor import PrepareConfig, Tensor, caches, clear_caches, custom_function, jit, register_custom_function
+from svod_tensor.cells.known_work import compute_known
 from svod_tensor.engine.caches import KERNELS
 from svod_tensor.engine.known_plans import find_form
 from svod_tensor.engine.observe import observing
@@ -58,6 +61,40 @@ def test_a_plan_of_another_configuration_is_no_hit() -> None:
     (x, a), (y, b) = make(3), make(4)
     assert (x + y).realize_with(PrepareConfig(memory_planner="disabled")).numpy().tolist() == (a + b).tolist()
     assert count_hits() == 1
+
+
+def test_a_known_plan_is_left_alone_while_something_is_computed_or_captured() -> None:
+    config = PrepareConfig()
+    for _ in range(3):
+        (make(1)[0] + make(2)[0]).realize_with(config)
+    pending = [make(3)[0] + make(n)[0] for n in range(3)]
+    results: list[object] = []
+
+    def ask() -> None:
+        results.append(compute_known(pending[len(results)].content, config))
+
+    def run(out: Array, x: Array) -> None:
+        ask()
+        out[...] = x
+
+    register_custom_function("ask", run)
+    try:
+        x, _ = make(5)
+        custom_function("ask", x, outputs=(x.shape, x.dtype)).realize()
+    finally:
+        clear_custom_functions()
+
+    @jit
+    def captured(x: Tensor) -> Tensor:
+        thread = threading.Thread(target=ask, daemon=True)
+        thread.start()
+        thread.join(20)
+        return x + 1
+
+    captured(make(6)[0])
+    assert results == [None, None]
+    ask()
+    assert results[-1] is not None
 
 
 def test_the_result_is_memory_as_any_other() -> None:
