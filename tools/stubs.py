@@ -72,31 +72,29 @@ def _describe_methods() -> str:
 
 def _describe(one: Operation) -> tuple[str, set[str]]:
     """The declarations of an operation's methods, and the names in their annotations."""
-    _, *others = inspect.signature(one.function).parameters.values()
-    returns = _to_self(str(inspect.signature(one.function).return_annotation))
+    parameters = list(inspect.signature(one.function).parameters.values())
+    parameters = parameters if one.is_static else parameters[1:]
+    returns = _clean(inspect.signature(one.function).return_annotation, one)
     if one.is_variadic:
-        others[0] = others[0].replace(kind=inspect.Parameter.VAR_POSITIONAL, default=inspect.Parameter.empty)
-    parts = [_declare(p, _to_self(str(p.annotation))) for p in others]
-    kinds = [p.kind for p in others]
+        parameters[0] = parameters[0].replace(kind=inspect.Parameter.VAR_POSITIONAL, default=inspect.Parameter.empty)
+        parameters[1:] = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters[1:]]
+    parts = [_declare(p, _clean(p.annotation, one)) for p in parameters]
+    kinds = [p.kind for p in parameters]
     if inspect.Parameter.POSITIONAL_ONLY in kinds:
         parts.insert(kinds.count(inspect.Parameter.POSITIONAL_ONLY), "/")
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         parts.insert(len(parts) - kinds.count(inspect.Parameter.KEYWORD_ONLY), "*")
+    parts = parts if one.is_static else ["self", *parts]
+    decorator = "property" if one.is_property else "staticmethod" if one.is_static and not one.binds else None
     summary = (inspect.getdoc(one.function) or "").split("\n\n")[0].replace("\n", " ")
-    text = ""
-    for name in one.names:
-        text += (
-            f"    def {name}({', '.join(['self', *parts])}) -> {returns}:\n"
-            + textwrap.fill(f'"""{summary}"""', _WIDTH - 8, initial_indent=" " * 8, subsequent_indent=" " * 8)
-            + "\n"
-        )
-    used = {
-        n.id
-        for a in (*(str(p.annotation) for p in others), returns)
-        for n in ast.walk(ast.parse(a))
-        if isinstance(n, ast.Name)
-    }
-    return text, {name for name in used if not hasattr(builtins, name) and name not in ("Self", "Tensor")}
+    shown = textwrap.fill(f'"""{summary}"""', _WIDTH - 8, initial_indent=" " * 8, subsequent_indent=" " * 8)
+    text = "".join(
+        (f"    @{decorator}\n" if decorator else "") + f"    def {name}({', '.join(parts)}) -> {returns}:\n{shown}\n"
+        for name in one.names
+    )
+    annotations = [returns, *(_clean(p.annotation, one) for p in parameters)]
+    names = {n.id for a in annotations for n in ast.walk(ast.parse(a)) if isinstance(n, ast.Name)}
+    return text, {name for name in names if not hasattr(builtins, name) and name != "Self"}
 
 
 def _declare(parameter: inspect.Parameter, annotation: str) -> str:
@@ -105,8 +103,10 @@ def _declare(parameter: inspect.Parameter, annotation: str) -> str:
     return f"{star}{parameter.name}: {annotation}{default}"
 
 
-def _to_self(annotation: str) -> str:
-    return re.sub(r"\bTensor\b", "Self", annotation).replace("'", '"')
+def _clean(annotation: object, one: Operation) -> str:
+    """An annotation in the stub: the class of the tensor that has the method stands for Tensor."""
+    text = str(annotation).replace("'", '"')
+    return text if one.is_static else re.sub(r"\bTensor\b", "Self", text)
 
 
 @cache

@@ -38,7 +38,7 @@ def test_no_name_is_defined_twice():
     for place in (Tensor, Theme, Methods, *THEMES):
         for name in vars(place):
             places[name].append(place.__name__)
-    of_every_class = vars(type("Empty", (), {"__slots__": (), "__doc__": "", "__module__": ""}))
+    of_every_class = set(vars(type("Empty", (), {"__slots__": (), "__doc__": "", "__module__": ""})))
     declared = set(find_declared())
     assert {
         n for n, found in places.items() if len(found) > 1 and n not in of_every_class and n not in declared

@@ -2,7 +2,7 @@
 
 # Written by tools/stubs.py from svod_tensor.ops: change the functions there.
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from svod_ir import SInt
 from svod_tensor._shapes import Axes
 from svod_tensor.ops.base import Amounts, DTypeLike, Operand, TensorBase
@@ -14,9 +14,11 @@ from svod_tensor.ops.resizing import ResizingMode
 from svod_tensor.ops.sampling import SamplingMode, SamplingPadding
 from svod_tensor.ops.selecting import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
 from svod_tensor.ops.window_options import Numbers, Padding
+from svod_tensor.tensor import Tensor
 from typing import Literal, Self
 
 class Methods(TensorBase):
+    @property
     def T(self) -> Self:
         """This tensor with its axes in reverse order: a view."""
     def abs(self) -> Self:
@@ -44,7 +46,8 @@ class Methods(TensorBase):
         float32."""
     def any(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """Whether an element is not zero, as bools; False over no elements."""
-    def arange(self, stop: SInt | float | None = None, step: int | float = 1, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
+    @staticmethod
+    def arange(start: SInt | float, /, stop: SInt | float | None = None, step: int | float = 1, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
         """The numbers from `start` up to but excluding `stop`, `step` apart, as a tensor of one axis."""
     def argmax(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
         """The position (int64) of the largest element; of several the first. A NaN counts as the largest."""
@@ -125,7 +128,8 @@ class Methods(TensorBase):
         """The bits moved to the right by `x2`, keeping the sign. Shapes broadcast and dtypes promote."""
     def bitwise_xor(self, x2: Operand, /) -> Self:
         """The bits that one of `x1` and `x2` has. Shapes broadcast and dtypes promote."""
-    def broadcast_arrays(self) -> tuple[Self, ...]:
+    @staticmethod
+    def broadcast_arrays(*arrays: Operand) -> tuple[Tensor, ...]:
         """All of `arrays` with the shape that they broadcast to: views."""
     def broadcast_to(self, *shape: SInt | Sequence[SInt]) -> Self:
         """`x`, repeated to `shape` by the rules of broadcasting: a view, which cannot be assigned to where
@@ -153,9 +157,9 @@ class Methods(TensorBase):
     def compress(self, condition: Operand, axis: int | None = None) -> Self:
         """The slices along an axis where `condition`, which has one axis, holds; it may be shorter than the
         axis."""
-    def concat(self, *, axis: int | None = 0) -> Self:
+    def concat(*arrays: Operand | Iterable[Operand] | None, axis: int | None = 0) -> Tensor:
         """The arrays joined along an axis, in the dtype that all promote to."""
-    def cat(self, *, axis: int | None = 0) -> Self:
+    def cat(*arrays: Operand | Iterable[Operand] | None, axis: int | None = 0) -> Tensor:
         """The arrays joined along an axis, in the dtype that all promote to."""
     def conj(self) -> Self:
         """Each element with its imaginary part negated; of a real tensor, its elements."""
@@ -232,7 +236,8 @@ class Methods(TensorBase):
         """The quotient by `x2`; integers are divided as float32. Shapes broadcast and dtypes promote."""
     def div(self, x2: Operand, /) -> Self:
         """The quotient by `x2`; integers are divided as float32. Shapes broadcast and dtypes promote."""
-    def einsum(self, *operands: Operand) -> Self:
+    @staticmethod
+    def einsum(formula: str, *operands: Operand) -> Tensor:
         """A sum of products by Einstein's convention. Dtypes promote, and narrow floats are multiplied and
         added in float32. Of three and more operands, two at a time are multiplied, in the order that takes the
         fewest multiplications."""
@@ -240,7 +245,8 @@ class Methods(TensorBase):
         """The element where it is positive, else `alpha * (exp(x) - 1)`. Integers become float32."""
     def embedding(self, weight: Self) -> Self:
         """The rows of `weight` at the positions in `x`, in the shape of `x` and a row."""
-    def empty(self, *dtype: DTypeLike | None, device: str | None = None) -> Self:
+    @staticmethod
+    def empty(*shape: SInt | Sequence[SInt], dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
         """A tensor of `shape` with memory of its own and no defined content: an input to be filled."""
     def empty_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
         """A tensor of the shape of `x` with memory of its own and no defined elements."""
@@ -269,7 +275,8 @@ class Methods(TensorBase):
         """`x` with an axis of size 1 at `axis`, or at each of several: a view."""
     def expm1(self) -> Self:
         """`exp(x) - 1`, accurate near 0. Integers become float32."""
-    def eye(self, n_cols: SInt | None = None, /, *, k: int = 0, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
+    @staticmethod
+    def eye(n_rows: SInt, n_cols: SInt | None = None, /, *, k: int = 0, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
         """A matrix with ones on diagonal `k`, above the main one where it is positive, and zeros elsewhere."""
     def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Self:
         """The axes from `start_axis` to `end_axis`, both included, as one."""
@@ -297,7 +304,8 @@ class Methods(TensorBase):
     def frexp(self) -> tuple[Self, Self]:
         """Mantissas from 1/2 to below 1 and exponents (int32): `x = mantissa * 2 ** exponent`. Integers become
         float32."""
-    def full(self, fill_value: complex, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
+    @staticmethod
+    def full(shape: SInt | Sequence[SInt], fill_value: complex, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
         """A tensor with `fill_value` at every element; it takes no memory until it is realized."""
     def full_like(self, fill_value: complex, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
         """A tensor with `fill_value` at every element, in the shape of `x` and where it is."""
@@ -349,6 +357,7 @@ class Methods(TensorBase):
         """The modified Bessel function of the first kind and order 1. Integers become float32."""
     def i1e(self) -> Self:
         """`exp(-abs(x)) * i1(x)`, which does not overflow. Integers become float32."""
+    @property
     def imag(self) -> Self:
         """The imaginary part of each element, as a new tensor; of a real tensor, zeros."""
     def index_add(self, axis: int, indices: IndexItem, value: Operand) -> Self:
@@ -399,7 +408,8 @@ class Methods(TensorBase):
         """The logarithm of `abs(gamma(x))`. Integers become float32."""
     def linear(self, weight: Self, bias: Self | None = None) -> Self:
         """`x @ weight.T + bias`: shape (..., outputs) of a tensor of shape (..., inputs)."""
-    def linspace(self, stop: complex, /, num: SInt, *, dtype: DTypeLike | None = None, device: str | None = None, endpoint: bool = True) -> Self:
+    @staticmethod
+    def linspace(start: complex, stop: complex, /, num: SInt, *, dtype: DTypeLike | None = None, device: str | None = None, endpoint: bool = True) -> Tensor:
         """`num` numbers in equal steps from `start` to `stop`, as a tensor of one axis."""
     def log(self) -> Self:
         """The natural logarithm; NaN of negative numbers. Integers become float32."""
@@ -429,6 +439,7 @@ class Methods(TensorBase):
         float32."""
     def logsumexp(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """`log(sum(exp(x)))` without overflow. Integers become float32."""
+    @property
     def mT(self) -> Self:
         """This tensor with its last two axes swapped: a view."""
     def masked_fill(self, mask: TensorBase, value: bool | int | float | Self) -> Self:
@@ -458,7 +469,8 @@ class Methods(TensorBase):
         """The mean; NaN over no elements. Integers are added as float64, and their mean is float32."""
     def median(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """The middle element in order, or the mean of both where there are two. NaN where there is a NaN."""
-    def meshgrid(self, *, indexing: str = 'xy') -> tuple[Self, ...]:
+    @staticmethod
+    def meshgrid(*arrays: Operand, indexing: str = 'xy') -> tuple[Tensor, ...]:
         """For each of `arrays`, tensors of one axis, its coordinates at all points of their grid."""
     def min(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """The smallest element, in the dtype of `x`; NaN if there is a NaN."""
@@ -539,7 +551,8 @@ class Methods(TensorBase):
     def one_hot(self, n_classes: int, *, dtype: DTypeLike | None = None) -> Self:
         """1 at the position that each element names along a new last axis, 0 elsewhere; only 0 where that is
         out of range."""
-    def ones(self, *dtype: DTypeLike | None, device: str | None = None) -> Self:
+    @staticmethod
+    def ones(*shape: SInt | Sequence[SInt], dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
         """A tensor of `shape` with 1 at every element; it takes no memory until it is realized."""
     def ones_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
         """A tensor with 1 at every element, in the shape of `x`; `dtype` is by default that of `x`, and
@@ -578,6 +591,7 @@ class Methods(TensorBase):
         """Radians as degrees. Integers become float32."""
     def degrees(self) -> Self:
         """Radians as degrees. Integers become float32."""
+    @property
     def real(self) -> Self:
         """The real part of each element, as a new tensor; of a real tensor, its elements."""
     def reciprocal(self) -> Self:
@@ -662,7 +676,7 @@ class Methods(TensorBase):
         """Each element times itself, in the dtype of `x`."""
     def squeeze(self, axis: Axes = None) -> Self:
         """`x` without axes of size 1: a view. `axis` is one axis, several, or None for all that have size 1."""
-    def stack(self, *, axis: int = 0) -> Self:
+    def stack(*arrays: Operand | Iterable[Operand], axis: int = 0) -> Tensor:
         """The arrays, all of one shape, joined along a new axis, in the dtype that all promote to."""
     def std(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
         """The standard deviation, which is the square root of the variance. That of integers is float32."""
@@ -739,7 +753,8 @@ class Methods(TensorBase):
     def xlogy(self, x2: Operand, /) -> Self:
         """`x1 * log(x2)`, and 0 where `x1` is 0 unless `x2` is NaN. Shapes broadcast and dtypes promote;
         integers become float32."""
-    def zeros(self, *dtype: DTypeLike | None, device: str | None = None) -> Self:
+    @staticmethod
+    def zeros(*shape: SInt | Sequence[SInt], dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
         """A tensor of `shape` with 0 at every element; it takes no memory until it is realized."""
     def zeros_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
         """A tensor with 0 at every element, in the shape of `x`; `dtype` is by default that of `x`, and

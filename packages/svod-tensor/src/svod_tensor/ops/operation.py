@@ -217,7 +217,7 @@ def _make_public(
 def _to_tensor(function: Callable[..., object], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TensorBase:
     """The first operand as a tensor, with the digits of the other operands."""
     _, *parameters = signature(function).parameters.values()
-    given = kwargs | dict(zip([p.name for p in parameters], args[1:], strict=False))
+    given = {**kwargs, **dict(zip([p.name for p in parameters], args[1:], strict=False))}
     others = [given[p.name] for p in parameters if p.name in given and _promotes(p)]
     return first_operand(args[0], *others)
 

@@ -33,19 +33,16 @@ class Pooling(Theme):
     __slots__ = ()
 
     @overload
-    def max_pool2d(
-        self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1,
+    def max_pool2d(self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1,
         ceil_mode: bool = False, return_indices: Literal[False] = False,
-    ) -> Self: ...  # fmt: skip
+    ) -> Self: ...  
     @overload
-    def max_pool2d(
-        self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1,
+    def max_pool2d(self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1,
         ceil_mode: bool = False, return_indices: Literal[True],
-    ) -> tuple[Self, Self]: ...  # fmt: skip
-    def max_pool2d(
-        self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1,
+    ) -> tuple[Self, Self]: ...  
+    def max_pool2d(self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1,
         ceil_mode: bool = False, return_indices: bool = False,
-    ) -> Self | tuple[Self, Self]:  # fmt: skip
+    ) -> Self | tuple[Self, Self]:  
         """The largest element of each window over the spatial axes, in the dtype of this tensor; padding never wins.
 
         Args:
@@ -79,10 +76,9 @@ class Pooling(Theme):
         found = number_first(self, value, places)
         return with_rule(max_pool_gradient, value, (self,), *places), _locate(found, self.shape[-n:], places)
 
-    def max_unpool2d(
-        self, indices: TensorBase, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0,
+    def max_unpool2d(self, indices: TensorBase, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0,
         size: Sequence[SInt] | None = None,
-    ) -> Self:  # fmt: skip
+    ) -> Self:  
         """These elements where `max_pool2d` with the same options found them, and 0 elsewhere. Of several for one place, the
         last stays.
 
@@ -110,7 +106,7 @@ class Pooling(Theme):
             raise OperandError(
                 operation=name, found=f"indices of {indices.dtype} and shape {indices.shape}",
                 expected=f"integers of the shape {self.shape}",
-            )  # fmt: skip
+            )  
         lead, before = self.shape[:-n], self.shape[-n:]
         if size is None:
             size = [
@@ -126,10 +122,9 @@ class Pooling(Theme):
         return empty.put_along_axis(kept, self.reshape(*lead, -1), -1).reshape(*lead, *size)
 
     @rounds_once
-    def avg_pool2d(
-        self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1,
+    def avg_pool2d(self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1,
         count_include_pad: bool = True, ceil_mode: bool = False,
-    ) -> Self:  # fmt: skip
+    ) -> Self:  
         """The mean of each window over the spatial axes. Integers become float32.
 
         Args:
@@ -161,10 +156,9 @@ class Pooling(Theme):
         return total.div(_count_elements(total, self.shape[-n:], places, counted))
 
     @rounds_once
-    def lp_pool2d(
-        self, ord: float = 2, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0,
+    def lp_pool2d(self, ord: float = 2, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0,
         dilation: Numbers = 1, ceil_mode: bool = False,
-    ) -> Self:  # fmt: skip
+    ) -> Self:  
         """The norm of each window over the spatial axes, as in ONNX: of absolute values. Integers become float32.
 
         Args:
@@ -204,7 +198,7 @@ class Pooling(Theme):
                 operation="pooling", found=f"padding {padding} of windows of {spans}",
                 expected="at most half of a window on both sides",
                 hint="give a pair for each axis, as in padding=[(2, 2), (2, 2)], for windows of padding alone",
-            )  # fmt: skip
+            )  
         if ceil_mode:
             pads = tuple(
                 (pad[0], _stretch_end(s, pad, d * (k - 1) + 1, step))
