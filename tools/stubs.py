@@ -16,11 +16,12 @@ import textwrap
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import get_overloads
 
 from svod_tensor.ops.methods import Methods
 from svod_tensor.ops.operation import OPERATIONS, Operation
 
-__all__ = ["describe_all", "iter_imports", "main"]
+__all__ = ["describe_all", "main"]
 
 _FOLDER = Path(inspect.getfile(Methods)).parent
 _WIDTH = 120
@@ -45,15 +46,59 @@ def main(arguments: list[str]) -> int:
 
 def describe_all() -> dict[Path, str]:
     """The text of each file that is written."""
-    return {_FOLDER / "methods.pyi": _describe_methods()}
+    front = _FOLDER.parent / "__init__.py"
+    return {_FOLDER / "methods.pyi": _describe_methods(), front: _export(front.read_text())}
 
 
-def iter_imports() -> Iterator[tuple[str, str, str]]:
+def _iter_functions() -> Iterator[tuple[str, str, str]]:
     """Each function of the package that is an operation: its name there, its module, and its name in the module."""
     for one in OPERATIONS.values():
         if one.is_function:
             for name in (one.name, *one.aliases):
                 yield name, one.function.__module__, one.name
+
+
+def _export(text: str) -> str:
+    """`svod_tensor/__init__.py` with all operations among its names."""
+    places = {name: (module, own) for name, module, own in _iter_functions()}
+    tree = ast.parse(text)
+    (block,) = (n for n in tree.body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
+    (listed,) = (n for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "__all__")
+    imports = [n for n in block.body if isinstance(n, ast.ImportFrom)]
+    old = [n for n in imports if (n.module or "").startswith("svod_tensor.ops.")]
+    lines = text.splitlines()
+    names = set(ast.literal_eval(listed.value)) - {a.asname or a.name for n in old for a in n.names} | set(places)
+    whole = textwrap.fill(
+        ", ".join(f'"{name}"' for name in sorted(names, key=_exported)), _WIDTH - 10, initial_indent="    ",
+        subsequent_indent="    ",
+    )  # fmt: skip
+    lines[listed.lineno - 1 : listed.end_lineno] = ["__all__ = [", *f"{whole},".splitlines(), "]  # fmt: skip"]
+    kept = {n: lines[n.lineno - 1 : n.end_lineno] for n in imports if n not in old}
+    written = [(n.module or "", shown) for n, shown in kept.items()]
+    written += [(module, list(_import_names(module, places))) for module in {module for module, _ in places.values()}]
+    begin, end = block.body[0].lineno - 1, block.body[-1].end_lineno
+    lines[begin:end] = [line for _, shown in sorted(written) for line in shown]
+    return "\n".join(lines) + "\n"
+
+
+def _import_names(module: str, places: dict[str, tuple[str, str]]) -> Iterator[str]:
+    names = [(own, name) for name, (place, own) in places.items() if place == module]
+    names.sort(key=lambda pair: (_natural(pair[0]), _natural(pair[1])))
+    shown = [own if own == name else f"{own} as {name}" for own, name in names]
+    whole = f"    from {module} import {', '.join(shown)}"
+    if len(whole) <= _WIDTH:
+        yield whole
+    else:
+        yield from (f"    from {module} import (", *(f"        {n}," for n in shown), "    )")
+
+
+def _exported(name: str) -> tuple[int, list[object]]:
+    return (0 if name.isupper() else 1 if name[0].isupper() else 2), _natural(name)
+
+
+def _natural(name: str) -> list[object]:
+    """The order in which the linter wants names: numbers in them by their value."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
 def _describe_methods() -> str:
@@ -72,9 +117,25 @@ def _describe_methods() -> str:
 
 def _describe(one: Operation) -> tuple[str, set[str]]:
     """The declarations of an operation's methods, and the names in their annotations."""
-    parameters = list(inspect.signature(one.function).parameters.values())
+    summary = (inspect.getdoc(one.function) or "").split("\n\n")[0].replace("\n", " ")
+    shown = textwrap.fill(f'"""{summary}"""', _WIDTH - 8, initial_indent=" " * 8, subsequent_indent=" " * 8)
+    decorators = ["property"] if one.is_property else ["staticmethod"] if one.is_static and not one.binds else []
+    # A decorated function keeps the overloads of the one that it wraps.
+    overloads = get_overloads(inspect.unwrap(one.function))
+    text, used = "", set[str]()
+    for name in one.names:
+        for function in overloads or [one.function]:
+            head, names = _declare_function(name, inspect.signature(function), one)
+            lines = [f"@{decorator}" for decorator in (["overload"] if overloads else []) + decorators]
+            text += "".join(f"    {line}\n" for line in (*lines, head)) + shown + "\n"
+            used |= names | ({"overload"} if overloads else set())
+    return text, used
+
+
+def _declare_function(name: str, signature: inspect.Signature, one: Operation) -> tuple[str, set[str]]:
+    parameters = list(signature.parameters.values())
     parameters = parameters if one.is_static else parameters[1:]
-    returns = _clean(inspect.signature(one.function).return_annotation, one)
+    returns = _clean(signature.return_annotation, one)
     if one.is_variadic:
         parameters[0] = parameters[0].replace(kind=inspect.Parameter.VAR_POSITIONAL, default=inspect.Parameter.empty)
         parameters[1:] = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters[1:]]
@@ -85,16 +146,11 @@ def _describe(one: Operation) -> tuple[str, set[str]]:
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         parts.insert(len(parts) - kinds.count(inspect.Parameter.KEYWORD_ONLY), "*")
     parts = parts if one.is_static else ["self", *parts]
-    decorator = "property" if one.is_property else "staticmethod" if one.is_static and not one.binds else None
-    summary = (inspect.getdoc(one.function) or "").split("\n\n")[0].replace("\n", " ")
-    shown = textwrap.fill(f'"""{summary}"""', _WIDTH - 8, initial_indent=" " * 8, subsequent_indent=" " * 8)
-    text = "".join(
-        (f"    @{decorator}\n" if decorator else "") + f"    def {name}({', '.join(parts)}) -> {returns}:\n{shown}\n"
-        for name in one.names
-    )
     annotations = [returns, *(_clean(p.annotation, one) for p in parameters)]
     names = {n.id for a in annotations for n in ast.walk(ast.parse(a)) if isinstance(n, ast.Name)}
-    return text, {name for name in names if not hasattr(builtins, name) and name != "Self"}
+    return f"def {name}({', '.join(parts)}) -> {returns}:", {
+        n for n in names if not hasattr(builtins, n) and n != "Self"
+    }
 
 
 def _declare(parameter: inspect.Parameter, annotation: str) -> str:

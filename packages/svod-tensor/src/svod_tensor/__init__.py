@@ -38,7 +38,6 @@ from svod_dtype import (
     uint64,
 )  # fmt: skip
 from svod_tensor._variable import Variable
-from svod_tensor.functions._places import PLACES
 from svod_tensor.ops.operation import FUNCTIONS
 from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
     from svod_tensor.functions.data_types import broadcast_shapes, can_cast, finfo, iinfo, isdtype, result_type
     from svod_tensor.functions.information import __array_namespace_info__
     from svod_tensor.functions.making import asarray, from_dlpack
-    from svod_tensor.functions.pooling import avg_pool2d, max_pool2d
     from svod_tensor.functions.sets import intersect1d, setdiff1d, setxor1d, union1d
     from svod_tensor.gradients.functions import grad, jvp, value_and_grad, vjp
     from svod_tensor.gradients.given import custom_gradient
@@ -146,7 +144,7 @@ if TYPE_CHECKING:
         signbit,
     )
     from svod_tensor.ops.complexes import angle, as_complex, as_real, conj, conj as conjugate, imag, real
-    from svod_tensor.ops.conversion import astype
+    from svod_tensor.ops.conversion import astype, copy
     from svod_tensor.ops.creation import (
         arange,
         empty,
@@ -210,6 +208,7 @@ if TYPE_CHECKING:
         swapaxes,
         transpose,
     )
+    from svod_tensor.ops.pooling import avg_pool2d, max_pool2d
     from svod_tensor.ops.products import einsum, kron, matmul, matmul as dot, outer, tensordot, trace, vecdot
     from svod_tensor.ops.quantiles import median, nanmedian, nanpercentile, nanquantile, percentile, quantile
     from svod_tensor.ops.reduction import (
@@ -344,6 +343,19 @@ __array_api_version__: Final = "2025.12"
 
 # These need modules that building graphs does not.
 _LAZY = {
+    "broadcast_shapes": "functions.data_types",
+    "can_cast": "functions.data_types",
+    "finfo": "functions.data_types",
+    "iinfo": "functions.data_types",
+    "isdtype": "functions.data_types",
+    "result_type": "functions.data_types",
+    "__array_namespace_info__": "functions.information",
+    "asarray": "functions.making",
+    "from_dlpack": "functions.making",
+    "intersect1d": "functions.sets",
+    "setdiff1d": "functions.sets",
+    "setxor1d": "functions.sets",
+    "union1d": "functions.sets",
     "Generator": "_generator",
     "associative_scan": "loops.associative",
     "logcumsumexp": "loops.cumulative",
@@ -396,11 +408,11 @@ def __getattr__(name: str) -> object:
     if name in FUNCTIONS:
         function = globals()[name] = FUNCTIONS[name]
         return function
-    place = _LAZY.get(name) or PLACES.get(name)
-    if place is not None:
+    module = _LAZY.get(name)
+    if module is not None:
         from importlib import import_module
 
-        found = globals()[name] = getattr(import_module(f"svod_tensor.{place}"), name)
+        found = globals()[name] = getattr(import_module(f"svod_tensor.{module}"), name)
         return found
     from svod_tensor._foreign_names import find_foreign_name
 

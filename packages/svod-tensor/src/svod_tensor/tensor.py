@@ -16,7 +16,6 @@ from svod_tensor.ops.differentiation import Differentiation
 from svod_tensor.ops.distributions import Distributions
 from svod_tensor.ops.operators import Operators
 from svod_tensor.ops.placing import Placing
-from svod_tensor.ops.pooling import Pooling
 from svod_tensor.ops.protocols import Protocols
 from svod_tensor.ops.random import Random
 from svod_tensor.ops.reading import Reading
@@ -41,7 +40,7 @@ attach_themes()
 
 @take_rules
 class Tensor(
-    Assignment, Differentiation, Distributions, Operators, Placing, Pooling, Protocols, Random, Reading, Showing, Sources, ):  # fmt: skip
+    Assignment, Differentiation, Distributions, Operators, Placing, Protocols, Random, Reading, Showing, Sources, ):  # fmt: skip
     """An n-dimensional array whose values are computed when they are asked for.
 
     Operations build a graph. `realize`, or anything that reads values (`numpy`, `item`, `tolist`,

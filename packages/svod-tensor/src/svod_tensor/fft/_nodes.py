@@ -73,7 +73,7 @@ def transform(x: Tensor, axes: Sequence[int], *, is_inverse: bool, scale: int) -
 
 @matrix_rule("fft")
 def _transform_gradient(
-    cotangents: Parts[Tensor], _: object, __: object, axes: tuple[int, ...], is_inverse: bool, scale: int
+    cotangents: Parts, _: object, __: object, axes: tuple[int, ...], is_inverse: bool, scale: int
 ) -> tuple[Tensor | None]:
     (given,) = cotangents
     return (None if given is None else transform(given, axes, is_inverse=not is_inverse, scale=scale),)
@@ -89,7 +89,7 @@ def from_real(x: Tensor, axis: int, scale: int) -> Tensor:
 
 @matrix_rule("rfft")
 def _from_real_gradient(
-    cotangents: Parts[Tensor], _: object, operands: Sequence[Tensor], axis: int, scale: int
+    cotangents: Parts, _: object, operands: Sequence[Tensor], axis: int, scale: int
 ) -> tuple[Tensor | None]:
     (given,), (x,) = cotangents, operands
     if given is None:
@@ -107,7 +107,7 @@ def to_real(x: Tensor, n: SInt, axis: int, scale: int) -> Tensor:
 
 @matrix_rule("irfft")
 def _to_real_gradient(
-    cotangents: Parts[Tensor], values: Sequence[Tensor], operands: Sequence[Tensor], axis: int, scale: int
+    cotangents: Parts, values: Sequence[Tensor], operands: Sequence[Tensor], axis: int, scale: int
 ) -> tuple[Tensor | None]:
     """An element that has a mirror image stands for both."""
     (given,), (value,), (x,) = cotangents, values, operands

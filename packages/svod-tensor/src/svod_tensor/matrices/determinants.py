@@ -25,7 +25,7 @@ def determinant(x: Tensor) -> Tensor:
 
 
 @matrix_rule("det")
-def _determinant_gradient(cotangents: Parts[Tensor], _: object, operands: Sequence[Tensor]) -> tuple[Tensor | None]:
+def _determinant_gradient(cotangents: Parts, _: object, operands: Sequence[Tensor]) -> tuple[Tensor | None]:
     (given,), (x,) = cotangents, operands
     return (None if given is None else given.unsqueeze(-1).unsqueeze(-1).mul(conjugate(_cofactors(x))),)
 
@@ -40,7 +40,7 @@ def _cofactors(x: Tensor, *directions: Tensor) -> Tensor:
 
 
 @matrix_rule("cofactors")
-def _cofactors_gradient(cotangents: Parts[Tensor], _: object, operands: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
+def _cofactors_gradient(cotangents: Parts, _: object, operands: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
     """The derivatives of a polynomial are symmetric: the cotangent is one more direction, or takes the position of one."""
     (given,), (x, *directions) = cotangents, operands
     if given is None:
@@ -60,7 +60,7 @@ def log_determinant(x: Tensor) -> tuple[Tensor, Tensor]:
 
 @matrix_rule("slogdet")
 def _log_determinant_gradient(
-    cotangents: Parts[Tensor], values: Sequence[Tensor], operands: Sequence[Tensor]
+    cotangents: Parts, values: Sequence[Tensor], operands: Sequence[Tensor]
 ) -> tuple[Tensor | None]:
     """A sign that is 1 or -1 has none; one of complex numbers turns."""
     (of_sign, of_log), (sign, _), (x,) = cotangents, values, operands

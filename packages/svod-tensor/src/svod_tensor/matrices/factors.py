@@ -54,7 +54,7 @@ def cholesky(x: Tensor) -> Tensor:
 
 
 @matrix_rule("cholesky")
-def _cholesky_gradient(cotangents: Parts[Tensor], values: Sequence[Tensor], _: object) -> tuple[Tensor | None]:
+def _cholesky_gradient(cotangents: Parts, values: Sequence[Tensor], _: object) -> tuple[Tensor | None]:
     """As if the matrix were made symmetric first, as it is meant to be."""
     (given,), (lower,) = cotangents, values
     if given is None:
@@ -74,7 +74,7 @@ def eigh(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @matrix_rule("eigh")
-def _eigh_gradient(cotangents: Parts[Tensor], found: Sequence[Tensor], _: object) -> tuple[Tensor | None]:
+def _eigh_gradient(cotangents: Parts, found: Sequence[Tensor], _: object) -> tuple[Tensor | None]:
     """That of vectors is infinite where two values are equal, since any vectors of their plane are right then."""
     (of_values, of_vectors), (values, vectors) = cotangents, found
     inner: Tensor | None = None if of_values is None else diagonal_matrix(of_values)
@@ -94,7 +94,7 @@ def eigvalsh(x: Tensor) -> Tensor:
 
 
 @matrix_rule("eigvalsh")
-def _eigvalsh_gradient(cotangents: Parts[Tensor], _: object, operands: Sequence[Tensor]) -> tuple[Tensor | None]:
+def _eigvalsh_gradient(cotangents: Parts, _: object, operands: Sequence[Tensor]) -> tuple[Tensor | None]:
     """The vectors are computed for the derivative alone."""
     (given,), (x,) = cotangents, operands
     if given is None:
@@ -112,7 +112,7 @@ def eig(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @matrix_rule("eig")
-def _eig_gradient(cotangents: Parts[Tensor], found: Sequence[Tensor], _: object) -> tuple[Tensor | None]:
+def _eig_gradient(cotangents: Parts, found: Sequence[Tensor], _: object) -> tuple[Tensor | None]:
     """Vectors have length 1 whatever the matrix is. Infinite where two values are equal.
 
     Source: C. Boeddeker et al., On the computation of complex-valued gradients with application to statistically optimum
@@ -137,9 +137,7 @@ def eigvals(x: Tensor) -> Tensor:
 
 
 @matrix_rule("eigvals")
-def _eigvals_gradient(
-    cotangents: Parts[Tensor], values: Sequence[Tensor], operands: Sequence[Tensor]
-) -> tuple[Tensor | None]:
+def _eigvals_gradient(cotangents: Parts, values: Sequence[Tensor], operands: Sequence[Tensor]) -> tuple[Tensor | None]:
     """The vectors are computed for the derivative alone. LAPACK may find the values of both in two orders."""
     (given,), (value,), (x,) = cotangents, values, operands
     if given is None or x.shape[-1] == 0:
@@ -168,9 +166,7 @@ def svd(x: Tensor, *, is_full: bool) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @matrix_rule("svd")
-def _svd_gradient(
-    cotangents: Parts[Tensor], found: Sequence[Tensor], operands: Sequence[Tensor]
-) -> tuple[Tensor | None]:
+def _svd_gradient(cotangents: Parts, found: Sequence[Tensor], operands: Sequence[Tensor]) -> tuple[Tensor | None]:
     """That of vectors is infinite where two values are equal, and where one is 0 in a matrix that is not square."""
     (of_left, of_values, of_right), (left, values, right), (x,) = cotangents, found, operands
     rows, columns = x.shape[-2:]
@@ -217,7 +213,7 @@ def singular_values(x: Tensor) -> Tensor:
 
 
 @matrix_rule("svdvals")
-def _singular_values_gradient(cotangents: Parts[Tensor], _: object, operands: Sequence[Tensor]) -> tuple[Tensor | None]:
+def _singular_values_gradient(cotangents: Parts, _: object, operands: Sequence[Tensor]) -> tuple[Tensor | None]:
     """The vectors are computed for the derivative alone."""
     (given,), (x,) = cotangents, operands
     if given is None:
@@ -237,9 +233,7 @@ def qr(x: Tensor, *, is_complete: bool) -> tuple[Tensor, Tensor]:
 
 
 @matrix_rule("qr")
-def _qr_gradient(
-    cotangents: Parts[Tensor], found: Sequence[Tensor], operands: Sequence[Tensor]
-) -> tuple[Tensor | None]:
+def _qr_gradient(cotangents: Parts, found: Sequence[Tensor], operands: Sequence[Tensor]) -> tuple[Tensor | None]:
     """An error where a diagonal element of `r` is 0: the first columns depend on each other then.
 
     Of a wide matrix, these alone make the first factor.

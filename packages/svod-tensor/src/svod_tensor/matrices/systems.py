@@ -36,7 +36,7 @@ def inverse(x: Tensor, *, is_total: bool = False) -> Tensor:
 
 
 @matrix_rule("inv")
-def _inverse_gradient(cotangents: Parts[Tensor], values: Sequence[Tensor], _: object) -> tuple[Tensor | None]:
+def _inverse_gradient(cotangents: Parts, values: Sequence[Tensor], _: object) -> tuple[Tensor | None]:
     (given,), (value,) = cotangents, values
     turned = adjoint(value)
     return (None if given is None else turned.matmul(given).matmul(turned).neg(),)
@@ -51,7 +51,7 @@ def solve(a: Tensor, b: Tensor) -> Tensor:
 
 @matrix_rule("solve")
 def _solve_gradient(
-    cotangents: Parts[Tensor], values: Sequence[Tensor], operands: Sequence[Tensor]
+    cotangents: Parts, values: Sequence[Tensor], operands: Sequence[Tensor]
 ) -> tuple[Tensor | None, Tensor | None]:
     (given,), (value,), (a, b) = cotangents, values, operands
     if given is None:
@@ -70,7 +70,7 @@ def solve_triangular(a: Tensor, b: Tensor, *, is_upper: bool, has_unit_diagonal:
 
 @matrix_rule("solve_triangular")
 def _solve_triangular_gradient(
-    cotangents: Parts[Tensor],
+    cotangents: Parts,
     values: Sequence[Tensor],
     operands: Sequence[Tensor],
     is_upper: bool,
@@ -95,7 +95,7 @@ def pseudo_inverse(x: Tensor, cutoff: Tensor) -> Tensor:
 
 @matrix_rule("pinv")
 def _pseudo_inverse_gradient(
-    cotangents: Parts[Tensor], values: Sequence[Tensor], operands: Sequence[Tensor]
+    cotangents: Parts, values: Sequence[Tensor], operands: Sequence[Tensor]
 ) -> tuple[Tensor | None, None]:
     """As long as the rank does not change."""
     (given,), (value,), (x, _) = cotangents, values, operands
@@ -117,7 +117,7 @@ def least_squares(a: Tensor, b: Tensor, cutoff: Tensor) -> Tensor:
 
 @matrix_rule("lstsq")
 def _least_squares_gradient(
-    cotangents: Parts[Tensor], values: Sequence[Tensor], operands: Sequence[Tensor]
+    cotangents: Parts, values: Sequence[Tensor], operands: Sequence[Tensor]
 ) -> tuple[Tensor | None, Tensor | None, None]:
     """As long as the rank does not change."""
     (given,), (value,), (a, b, cutoff) = cotangents, values, operands
@@ -150,7 +150,7 @@ def exponential(x: Tensor) -> Tensor:
 
 
 @matrix_rule("expm")
-def _exponential_gradient(cotangents: Parts[Tensor], _: object, operands: Sequence[Tensor]) -> tuple[Tensor | None]:
+def _exponential_gradient(cotangents: Parts, _: object, operands: Sequence[Tensor]) -> tuple[Tensor | None]:
     """A corner of the exponential of a matrix of twice the size.
 
     Source: R. Mathias, A chain rule for matrix functions and applications, 1996, theorem 2.1.

@@ -6,7 +6,7 @@ is written in place, and a prepared plan writes again each time it is executed; 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from svod_tensor._shapes import broadcast_node
 from svod_tensor.cells import writing
@@ -22,6 +22,7 @@ from svod_tensor.ops.update import check_value
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
     from svod_tensor.ops.index_items import Index
+    from svod_tensor.tensor import Tensor
 
 __all__ = ["Assignment"]
 
@@ -85,7 +86,7 @@ class Assignment(Theme):
         if self._has_arrays(index):
             self._write(self.with_items(index, new))
         else:
-            view_items(self, index)._write(new)
+            view_items(cast("Tensor", self), index)._write(new)
 
     def _write(self, value: TensorBase) -> None:
         if is_shard(self.content.path):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from svod_dtype import complex128, float64, int64
 from svod_ir import Op, make_alu
@@ -49,7 +49,7 @@ def compute_function(name: str, x: Tensor) -> Tensor:
 
 @elementwise_rule("complex_function")
 def _FUNCTION(value: Tensor, operands: tuple[Tensor], _: object, name: str) -> tuple[Tensor]:
-    return (cast("Tensor", FUNCTIONS[name][1](operands[0], value)),)
+    return (FUNCTIONS[name][1](operands[0], value),)
 
 
 def _signed(size: Tensor, sign: Tensor) -> Tensor:
@@ -316,7 +316,7 @@ def _one_over(x: Tensor) -> Tensor:
     return x.reciprocal()
 
 
-FUNCTIONS: Final[dict[str, tuple[Callable[[Any, Any], Pair[Any]], Callable[[Tensor, Tensor], Tensor]]]] = {
+FUNCTIONS: Final[dict[str, tuple[Callable[[Any, Any], tuple[Any, Any]], Callable[[Tensor, Tensor], Tensor]]]] = {
     "exp": (_exp, lambda x, y: y),
     "exp2": (_exp2, lambda x, y: y.mul(math.log(2))),
     "expm1": (_expm1, lambda x, y: y.add(1)),

@@ -33,16 +33,17 @@ from svod_tensor._shapes import Shape, broadcast_node
 
 if TYPE_CHECKING:
     from svod_tensor.ops.theme import Theme
+    from svod_tensor.tensor import Tensor
 
 __all__ = ["collapse", "elementwise_rule", "get_tensor_kind", "gradient_rule", "take_rules", "with_rule"]
 
 T = TypeVar("T", bound="Theme")
 C = TypeVar("C", bound=type)
-Backward = Callable[..., "Sequence[Theme | None]"]
-Forward = Callable[..., "Theme"]
-Partials = Callable[..., "Sequence[Theme | None]"]
+Backward = Callable[..., "Sequence[Tensor | None]"]
+Forward = Callable[..., "Tensor"]
+Partials = Callable[..., "Sequence[Tensor | None]"]
 
-_kinds: Final[list[type[Theme]]] = []
+_kinds: Final[list[type[Tensor]]] = []
 
 
 def take_rules(cls: C) -> C:
@@ -51,7 +52,7 @@ def take_rules(cls: C) -> C:
     return cls
 
 
-def get_tensor_kind() -> type[Theme]:
+def get_tensor_kind() -> type[Tensor]:
     """The class of tensors that rules compute with."""
     return _kinds[0]
 
@@ -100,7 +101,7 @@ def elementwise_rule(name: str) -> Callable[[Partials], GradientRule]:
     """
 
     def make(function: Partials) -> GradientRule:
-        def list_partials(node: UOp, wanted: tuple[bool, ...]) -> Sequence[Theme | None]:
+        def list_partials(node: UOp, wanted: tuple[bool, ...]) -> Sequence[Tensor | None]:
             value, operands = _read(node)
             with leave_scope():
                 return function(value, operands, wanted, *node.arg.parameters)
@@ -129,13 +130,13 @@ def elementwise_rule(name: str) -> Callable[[Partials], GradientRule]:
     return make
 
 
-def _read(node: UOp) -> tuple[Theme, tuple[Theme, ...]]:
+def _read(node: UOp) -> tuple[Tensor, tuple[Tensor, ...]]:
     """The value and the operands of a GRADIENT, as tensors."""
     make_tensor = _kinds[0].from_uop
     return make_tensor(node), tuple(map(make_tensor, node.src[1:]))
 
 
-def _scale(part: UOp, partial: Theme) -> UOp:
+def _scale(part: UOp, partial: Tensor) -> UOp:
     """A cotangent or tangent times a partial derivative."""
     return scale_guarded(part, broadcast_node(partial.uop, part.shape) if partial.shape else partial.uop)
 

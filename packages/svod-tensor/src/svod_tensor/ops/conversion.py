@@ -23,6 +23,7 @@ __all__ = [
     "bitcast",
     "cast",
     "contiguous",
+    "copy",
     "detach",
 ]
 
@@ -109,6 +110,20 @@ def bitcast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
     if 0 in shape:
         return x.from_uop(broadcast_node(UOp.const(target, 0), shape))
     return x.from_uop(view_bytes(x.uop, target, shape))
+
+
+@operation(test="test_movement.py::test_contiguous_and_clone_compute_into_a_buffer", is_method=False)
+def copy(x: Tensor, /) -> Tensor:
+    """A copy: writing to `x` does not change it, nor the other way round.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> x = Tensor([1, 2])
+        >>> y = sv.copy(x)
+        >>> x.assign(0).tolist(), y.tolist()
+        ([0, 0], [1, 2])
+    """
+    return x.clone()
 
 
 @operation(test="test_movement.py::test_contiguous_and_clone_compute_into_a_buffer", is_function=False)

@@ -299,9 +299,9 @@ def linspace(
     if endpoint and isinstance(last, UOp):
         # Of one number, the first is the last, and is `start`.
         is_last = position.eq(make(last.cast(float64))).bitwise_and(position.gt(0))
-        result = is_last.where(float(stop), result)
+        result = is_last.where(stop.real, result)
     elif endpoint and isinstance(last, int) and last:
-        result = position.eq(float(last)).where(float(stop), result)
+        result = position.eq(float(last)).where(stop.real, result)
     return _place(result.cast(kind).uop, device)
 
 
@@ -364,7 +364,7 @@ def meshgrid(*arrays: Operand, indexing: str = "xy") -> tuple[Tensor, ...]:
 
 
 def _place(node: UOp, device: str | None) -> Tensor:
-    return cast("Tensor", get_tensor_kind().from_uop(node if device is None else copy_to_device(node, device)))
+    return get_tensor_kind().from_uop(node if device is None else copy_to_device(node, device))
 
 
 def check_sizes(operation: str, shape: Shape) -> Shape:

@@ -15,7 +15,7 @@ from svod_tensor.ops.sampling import SamplingMode, SamplingPadding
 from svod_tensor.ops.selecting import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
 from svod_tensor.ops.window_options import Numbers, Padding
 from svod_tensor.tensor import Tensor
-from typing import Literal, Self
+from typing import Literal, Self, overload
 
 class Methods(TensorBase):
     @property
@@ -87,6 +87,8 @@ class Methods(TensorBase):
         """The number with this hyperbolic tangent; NaN outside -1 to 1. Integers become float32."""
     def arctanh(self) -> Self:
         """The number with this hyperbolic tangent; NaN outside -1 to 1. Integers become float32."""
+    def avg_pool2d(self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1, count_include_pad: bool = True, ceil_mode: bool = False) -> Self:
+        """The mean of each window over the spatial axes. Integers become float32."""
     def batchnorm(self, mean: Self, variance: Self, weight: Self | None = None, bias: Self | None = None, eps: float = 1e-05) -> Self:
         """Normalisation with given statistics for each channel, for a tensor of shape (batch, channels,
         ...)."""
@@ -439,6 +441,9 @@ class Methods(TensorBase):
         float32."""
     def logsumexp(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """`log(sum(exp(x)))` without overflow. Integers become float32."""
+    def lp_pool2d(self, ord: float = 2, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1, ceil_mode: bool = False) -> Self:
+        """The norm of each window over the spatial axes, as in ONNX: of absolute values. Integers become
+        float32."""
     @property
     def mT(self) -> Self:
         """This tensor with its last two axes swapped: a view."""
@@ -462,6 +467,15 @@ class Methods(TensorBase):
         """The largest element, in the dtype of `x`; NaN if there is a NaN."""
     def amax(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """The largest element, in the dtype of `x`; NaN if there is a NaN."""
+    @overload
+    def max_pool2d(self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1, ceil_mode: bool = False, return_indices: Literal[False] = False) -> Self:
+        """The largest element of each window over the spatial axes, in the dtype of `x`; padding never wins."""
+    @overload
+    def max_pool2d(self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1, ceil_mode: bool = False, return_indices: Literal[True]) -> tuple[Self, Self]:
+        """The largest element of each window over the spatial axes, in the dtype of `x`; padding never wins."""
+    def max_unpool2d(self, indices: TensorBase, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, size: Sequence[SInt] | None = None) -> Self:
+        """These elements where `max_pool2d` with the same options found them, and 0 elsewhere. Of several for
+        one place, the last stays."""
     def maximum(self, x2: Operand, /) -> Self:
         """The larger of each element and that of `x2`; NaN where either is NaN. Shapes broadcast and dtypes
         promote."""

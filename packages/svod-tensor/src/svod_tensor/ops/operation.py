@@ -46,6 +46,7 @@ class Operation:
         aliases: its other names in the package and as a method.
         methods: names that only its method has.
         is_function: whether the package has its name and aliases; otherwise it is only a method.
+        is_method: whether tensors have it as a method; otherwise it is only a function of the package.
         is_property: whether it is a property of tensors, and not a method.
         is_variadic: whether the items of the second parameter may be given one by one: `x.reshape(2, 3)`.
         is_static: whether it has no first operand: `Tensor.einsum`.
@@ -59,6 +60,7 @@ class Operation:
     aliases: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     is_function: bool = True
+    is_method: bool = True
     is_property: bool = False
     is_variadic: bool = False
     is_static: bool = False
@@ -77,7 +79,7 @@ class Operation:
     @property
     def names(self) -> tuple[str, ...]:
         """All names of the method."""
-        return (self.name, *self.aliases, *self.methods)
+        return (self.name, *self.aliases, *self.methods) if self.is_method else ()
 
 
 _SEPARATE: Final = frozenset({"q", "weights", "fweights", "aweights"})
@@ -97,6 +99,7 @@ def operation(
     aliases: tuple[str, ...] = (),
     methods: tuple[str, ...] = (),
     is_function: bool = True,
+    is_method: bool = True,
     is_property: bool = False,
     is_variadic: bool = False,
 ) -> Callable[[Callable[Concatenate[Tensor, P], R]], Callable[Concatenate[Operand, P], R]]:
@@ -111,6 +114,7 @@ def operation(
         aliases: its other names in the package and as a method.
         methods: names that only its method has.
         is_function: whether the package has its name and aliases; otherwise it is only a method.
+        is_method: whether tensors have it as a method; otherwise it is only a function of the package.
         is_property: whether it is a property of tensors, and not a method.
         is_variadic: whether the items of the second parameter may be given one by one: `x.reshape(2, 3)`.
     """
@@ -119,7 +123,8 @@ def operation(
         public = _make_public(function, "sv", is_variadic=is_variadic)
         _add(
             Operation(
-                function, public, test, _spell(standard, function), aliases, methods, is_function, is_property, is_variadic
+                function, public, test, _spell(standard, function), aliases, methods, is_function, is_method, is_property,
+                is_variadic,
             )
         )  # fmt: skip
         return public

@@ -100,7 +100,7 @@ class Sources(Theme):
             raise MissingFileError(path=name, problem="is a directory" if os.path.isdir(name) else "does not exist")
         size = os.path.getsize(name)
         if size == 0:
-            return cls.zeros(0, dtype=uint8)
+            return cls.from_uop(cls.zeros(0, dtype=uint8).uop)
         device = f"DISK:{name}"
         return cls.from_uop(make_buffer_node(storage.open_file(device, uint8, size), uint8, (size,), device), owns=True)
 

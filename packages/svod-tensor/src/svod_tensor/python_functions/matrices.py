@@ -150,8 +150,8 @@ def _multiply_others(values: Array, order: int) -> Array:
     """The products of all values but those at `order` different indices, one axis for each index; 0 where two are equal."""
     unit = np.eye(values.shape[-1], dtype=bool)
     # Along the last axis of `is_taken`: whether the indices before it have this one. `is_repeated` is of those alone.
-    is_taken: Array = np.zeros(len(unit), bool)
-    is_repeated: Array = np.zeros((), bool)
+    is_taken: Array = np.zeros(len(unit), dtype=bool)
+    is_repeated: Array = np.zeros((), dtype=bool)
     rows = values
     for _ in range(order - 1):
         is_repeated = is_repeated[..., None] | is_taken
