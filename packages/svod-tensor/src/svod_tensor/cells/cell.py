@@ -178,6 +178,7 @@ class Cell:
         if self.memory is not None:
             # Plans that read the memory, which is an array's now, must know.
             self.memory = None
+            tables.add_settled(self)
             tables.take_number()
         tables.note_new_node(self)
 
