@@ -165,6 +165,8 @@ class Run:
         self.shared: list[tuple[np.ndarray, Variable]] = []
         # Such arrays after the tensor was assigned to, and what they keep.
         self.left: list[tuple[np.ndarray, np.ndarray]] = []
+        # Captured functions, what they do, and the variable that they hold.
+        self.functions: list[tuple[Callable[[Any], Any], Callable[[Any, Any], Any], Variable, bool]] = []
         # The families that begin with the array of somebody else, which tensors do not write.
         self.foreign: set[int] = set()
         self.lines: list[str] = []
@@ -352,16 +354,22 @@ class Run:
                 held[0] = held[0] + 1
             return held * 2 + z
 
-        captured = jit(lambda z: step(x, z))
+        self.functions.append((jit(lambda z: step(x, z)), step, Variable(x, a), bool(s.form % 2)))
+        for _ in range(2):
+            self.call_held(len(self.functions) - 1, s)
+
+    def do_call_held(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        if self.functions:
+            self.call_held(s.form % len(self.functions), s)
+
+    def call_held(self, number: int, s: Statement) -> None:
+        captured, step, (x, a), writes = self.functions[number]
         y, b = self.pick(s.y)
         if b.shape != a.shape or x.device != y.device:
             return
-        for _ in range(2):
-            if s.form % 2:
-                self.end_sharing(a)
-            elif s.form % 4 and self.shared:
-                self.write_shared(*self.shared[-1], s)
-            self.add(f"hold {s.x} and call with {s.y}", captured(y), value(step(a, b)))
+        if writes:
+            self.end_sharing(a)
+        self.add(f"call held {number} with {s.y}", captured(y), value(step(a, b)))
 
     def add_results(self, made: Any, wanted: Any, a: np.ndarray) -> None:
         made, wanted = (r if isinstance(r, tuple) else (r,) for r in (made, wanted))
@@ -377,6 +385,7 @@ class Run:
         self.lines.append(f"donate {s.x}")
         self.end_sharing(a)
         self.variables = [v for v in self.variables if v.family != one.family]
+        self.functions = [known for known in self.functions if known[2].family != one.family]
         if s.form % 2:
             double, first = DONATING(x)
             self.add("  result", double, value(a * 2))
@@ -426,7 +435,8 @@ class Run:
 KINDS = [
     "new", "value", "value", "binary", "view", "view", "index", "index", "move", "assign", "assign", "write", "write", "write",
     "augment", "augment", "keep", "keep", "share", "share", "share", "write_shared", "write_shared", "drop_shared",
-    "forget", "call", "call_with_two", "hold", "donate", "realize", "realize", "realize_batch", "read", "print", "prepare",
+    "forget", "call", "call_with_two", "hold", "call_held", "call_held",
+     "donate", "realize", "realize", "realize_batch", "read", "print", "prepare",
 ]  # fmt: skip
 statements = st.builds(
     Statement, st.sampled_from(KINDS), st.integers(0, 5), st.integers(0, 5), st.integers(0, 31)

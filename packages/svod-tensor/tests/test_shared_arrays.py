@@ -15,7 +15,19 @@ import pytest
 from svod_tensor import Tensor, Variable, cond, fori_loop, grad, jit
 from svod_tensor.errors import CaptureError, DonatedTensorError
 
-DTYPES = ["bool", "int8", "uint16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
+DTYPES = [
+    "bool",
+    "int8",
+    "uint16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex64",
+    "complex128",
+]
 
 
 def make(*values: float) -> Tensor:
@@ -169,7 +181,11 @@ def test_what_cannot_be_written_is_read_only(name: str) -> None:
 def test_a_file_is_read_only(tmp_path: Any) -> None:
     path = tmp_path / "numbers"
     path.write_bytes(np.arange(4, dtype=np.uint8).tobytes())
-    x = Tensor.from_file(path) if hasattr(Tensor, "from_file") else Tensor.empty(4, dtype="uint8", device=f"DISK:{path}")
+    x = (
+        Tensor.from_file(path)
+        if hasattr(Tensor, "from_file")
+        else Tensor.empty(4, dtype="uint8", device=f"DISK:{path}")
+    )
     assert not np.asarray(x).flags.writeable
     assert path.read_bytes() == bytes(range(4))
 
@@ -222,7 +238,9 @@ RESULTS: dict[str, Callable[[Tensor, Tensor], Any]] = {
 
 @pytest.mark.parametrize("is_lent_at_capture", [True, False])
 @pytest.mark.parametrize("name", RESULTS)
-def test_a_captured_function_sees_what_is_written_to_a_tensor_that_it_holds(name: str, is_lent_at_capture: bool) -> None:
+def test_a_captured_function_sees_what_is_written_to_a_tensor_that_it_holds(
+    name: str, is_lent_at_capture: bool
+) -> None:
     function, held, y = RESULTS[name], make(1, 2), make(10, 20)
     captured, mirror, found, wanted = jit(lambda y: function(held, y)), np.array([1.0, 2], np.float32), [], []
     array = np.asarray(held) if is_lent_at_capture else None

@@ -11,8 +11,8 @@ from svod_tensor._text import find_shape
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import Cell, Element
 from svod_tensor.cells.derivatives import is_taking_derivatives
-from svod_tensor.cells.registry import check_not_capturing
 from svod_tensor.cells.lending import lend
+from svod_tensor.cells.registry import check_not_capturing
 from svod_tensor.cells.views import is_shard, is_symbolic, is_writable, read_array
 from svod_tensor.engine import memory_nodes, states
 from svod_tensor.engine.bindings import resolve_size
@@ -71,7 +71,11 @@ class Reading(Theme):
                 hint=f'join the shards with x.to("{devices[0]}"), or take one of x.shards()',
             )  # fmt: skip
         check_not_capturing("reads values")
-        if not self.content.path and (lent := self.content.cell.find_memory()) is not None and self.content.cell.is_lent:
+        if (
+            not self.content.path
+            and (lent := self.content.cell.find_memory()) is not None
+            and self.content.cell.is_lent
+        ):
             # The node is one on a copy.
             return lent
         # Another thread may assign to the tensor once it is realized.
