@@ -53,6 +53,10 @@ class _Information:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._information, name)
 
+    def devices(self) -> list[str]:
+        """The devices as a list, to which SciPy adds one; the standard has a tuple since 2025.12."""
+        return list(self._information.devices())
+
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
         return {**self._information.default_dtypes(device=device), "integral": svod_tensor.int64}
 
