@@ -116,7 +116,7 @@ class Cell:
     @property
     def is_lent(self) -> bool:
         """Whether its memory is, or was when somebody last looked, lent to an array."""
-        return self.memory is not None and self._make_node.__class__ is Loan
+        return self.memory is not None and isinstance(self._make_node, Loan)
 
     def find_array(self) -> NDArray[np.generic] | None:
         """The array that the memory is lent to, if it is alive."""
