@@ -124,6 +124,28 @@ def test_the_numbers_are_those_of_numpy(name: str) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-9)
 
 
+OUTPUTS: dict[str, Callable[[Any, Any], Any]] = {
+    "sobel": lambda x, output: ndimage.sobel(x, output=output),
+    "zoom by 1": lambda x, output: ndimage.zoom(x, 1, output=output),
+}
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_an_output_that_is_a_tensor_is_written(name: str) -> None:
+    wanted, output = np.zeros_like(SQUARE), Tensor(np.zeros_like(SQUARE))
+    OUTPUTS[name](SQUARE, wanted)
+    before = output + 1
+    OUTPUTS[name](Tensor(SQUARE), output)
+    np.testing.assert_allclose(output.numpy(), wanted)
+    np.testing.assert_array_equal(before.numpy(), 1)
+
+
+def test_a_cython_function_takes_tensors_as_memory_that_it_may_write() -> None:
+    sections = signal.butter(4, 0.2, output="sos")
+    found = signal.sosfilt(Tensor(sections), Tensor(X))
+    np.testing.assert_allclose(np.asarray(found), signal.sosfilt(sections, X))
+
+
 def parts_of(result: object) -> list[object]:
     """The arrays in tuples, dicts and results of tests."""
     if isinstance(result, dict):

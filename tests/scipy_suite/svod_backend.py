@@ -21,8 +21,6 @@ from scipy import conftest
 import svod_tensor
 from svod_tensor import DType, Tensor
 
-_WIDE = {svod_tensor.float32: svod_tensor.float64, svod_tensor.complex64: svod_tensor.complex128,
-         svod_tensor.int32: svod_tensor.int64}  # fmt: skip
 _CREATION = ("arange", "asarray", "empty", "eye", "full", "linspace", "ones", "zeros")
 
 
@@ -34,30 +32,20 @@ def _has_arrays(value: object) -> bool:
 
 
 def _create_wide(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The creation function with defaults of 64 bits for Python's numbers."""
+    """The creation function with int64 for Python's integers."""
 
     @functools.wraps(function)
     def create(*args: Any, dtype: DType | None = None, **options: Any) -> Tensor:
         result = function(*args, dtype=dtype, **options)
-        if dtype is None and result.dtype in _WIDE and not any(map(_has_arrays, args)):
-            # The elements are those that 64 bits hold, not those of 32 bits made wider.
-            result = function(*args, dtype=_WIDE[result.dtype], **options)
+        if dtype is None and result.dtype == svod_tensor.int32 and not any(map(_has_arrays, args)):
+            result = function(*args, dtype=svod_tensor.int64, **options)
         return result
 
     return create
 
 
-def _result_type(*operands: Any) -> DType:
-    """The dtype of a result of the operands: float64 of integers and Python's floats."""
-    result = svod_tensor.result_type(*operands)
-    dtypes = [operand if isinstance(operand, DType) else getattr(operand, "dtype", None) for operand in operands]
-    # A complex dtype takes its width from floats, if there are any.
-    is_default = not any(isinstance(dtype, DType) and (dtype.is_float or dtype.is_complex) for dtype in dtypes)
-    return _WIDE[result] if is_default and result in (svod_tensor.float32, svod_tensor.complex64) else result
-
-
 class _Information:
-    """Namespace information with defaults of 64 bits."""
+    """Namespace information with int64 as the default of integers."""
 
     def __init__(self) -> None:
         self._information = svod_tensor.__array_namespace_info__()
@@ -65,9 +53,12 @@ class _Information:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._information, name)
 
+    def devices(self) -> list[str]:
+        """The devices as a list, to which SciPy adds one; the standard has a tuple since 2025.12."""
+        return list(self._information.devices())
+
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
-        defaults = self._information.default_dtypes(device=device)
-        return {kind: _WIDE.get(dtype, dtype) for kind, dtype in defaults.items()}
+        return {**self._information.default_dtypes(device=device), "integral": svod_tensor.int64}
 
 
 def _make_namespace() -> ModuleType:
@@ -82,11 +73,11 @@ def _make_namespace() -> ModuleType:
             setattr(namespace, name, getattr(svod_tensor, name))
     for name in _CREATION:
         setattr(namespace, name, _create_wide(getattr(svod_tensor, name)))
-    namespace.result_type = _result_type  # type: ignore[attr-defined]
     namespace.__array_namespace_info__ = _Information  # type: ignore[attr-defined]
     return namespace
 
 
+svod_tensor.set_default_dtype("float64")
 BACKEND = svod_tensor.__name__
 NAMESPACE = _make_namespace()
 Tensor.__array_namespace__ = lambda self, *, api_version=None: NAMESPACE  # type: ignore[method-assign]

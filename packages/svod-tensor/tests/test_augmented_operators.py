@@ -98,7 +98,7 @@ def test_an_item_is_augmented_once(index: Any, is_realized: bool) -> None:
 
 
 def test_a_slice_that_is_augmented_is_one_assignment() -> None:
-    from svod_tensor.cells.writing import get_last_number
+    from svod_tensor.cells.tables import get_last_number
 
     x = Tensor([1, 2, 3, 4])
     before = get_last_number()

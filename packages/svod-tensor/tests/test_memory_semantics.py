@@ -160,6 +160,14 @@ class Run:
     def __init__(self) -> None:
         self.variables: list[Variable] = []
         self.kept: list[tuple[np.ndarray, np.ndarray]] = []
+        # Arrays that share the memory of a tensor, and what the tensor is in numpy.
+        self.shared: list[tuple[np.ndarray, Variable]] = []
+        # Such arrays after the tensor was assigned to, and what they keep.
+        self.left: list[tuple[np.ndarray, np.ndarray]] = []
+        # Captured functions, what they do, and the variable that they hold.
+        self.functions: list[tuple[Callable[[Any], Any], Callable[[Any, Any], Any], Variable, bool]] = []
+        # The families that begin with the array of somebody else, which tensors do not write.
+        self.foreign: set[int] = set()
         self.lines: list[str] = []
         self.n = 0
 
@@ -191,6 +199,7 @@ class Run:
             case 2:
                 shared = array.copy()
                 self.add(f"from_numpy{shape}", Tensor.from_numpy(shared), array)
+                self.foreign.add(self.variables[-1].family)
             case _:
                 self.add(f"data{shape}", Tensor(array), array)
 
@@ -229,6 +238,7 @@ class Run:
             return
         y, b = self.pick(s.y)
         self.lines.append(f"{operator.__name__}({s.x}, {s.y} or number)")
+        self.end_sharing(a)
         takes_tensor = operator not in (op.ifloordiv, op.imod) and b.shape in (a.shape, ()) and x.device == y.device
         other, wanted = (y, b.copy()) if takes_tensor else (s.y + 1, s.y + 1)
         assert operator(x, other) is x
@@ -239,6 +249,42 @@ class Run:
         self.lines.append(f"keep {s.x}.numpy()")
         self.kept.append((x.numpy(), a.copy()))
 
+    def do_share(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        """An array that is written, and that the tensor shares its memory with from now on."""
+        one = self.pick(s.x)
+        array = np.asarray(x)
+        if not array.flags.writeable:
+            assert not a.flags.writeable or one.family in self.foreign
+            self.kept.append((array, a.copy()))
+            return
+        np.testing.assert_array_equal(array, a)
+        # Where an assignment changed nothing, an array may share the memory still.
+        self.left = [(other, wanted) for other, wanted in self.left if not np.may_share_memory(other, array)]
+        self.write_shared(array, one, s)
+        if s.y % 4:
+            self.shared.append((array, one))
+
+    def do_write_shared(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        if self.shared:
+            self.write_shared(*self.shared[s.y % len(self.shared)], s)
+
+    def do_drop_shared(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        del self.shared[s.y % 2 :]
+
+    def write_shared(self, array: np.ndarray, one: Variable, s: Statement) -> None:
+        self.lines.append(f"write array {id(array)} of shape {array.shape}, (with +) {s.form}")
+        for target in (array, one.array):
+            if s.form % 3:
+                target += np.int32(s.form)
+            else:
+                target[...] = np.int32(s.form)
+
+    def end_sharing(self, a: np.ndarray) -> None:
+        """What is written is not what arrays show any more, which keep what they have."""
+        written = Variable(Tensor(0), a).family
+        self.left += [(array, array.copy()) for array, one in self.shared if one.family == written]
+        self.shared = [(array, one) for array, one in self.shared if one.family != written]
+
     def do_move(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
         device = (FAR, "CPU")[s.form % 2]
         self.add(f"{s.x}.to({device})", x.to(device), value(a))
@@ -248,6 +294,7 @@ class Run:
         if not a.flags.writeable or b.shape != a.shape or x.device != y.device:
             return
         self.lines.append(f"{s.x}.assign({s.y} + {s.form})")
+        self.end_sharing(a)
         if s.form % 3 == 0:
             x.assign(y)
             a[...] = b.copy()
@@ -265,6 +312,7 @@ class Run:
             return
         y, b = self.pick(s.y)
         self.lines.append(f"{s.x}[{index}] = {s.y} or number")
+        self.end_sharing(a)
         if b.shape == place.shape and x.device == y.device and not isinstance(index, (list, np.ndarray)):
             a[index] = b.copy()
             x[index] = y
@@ -284,12 +332,15 @@ class Run:
         if not a.ndim or not a.size or not a.flags.writeable:
             return
         self.lines.append(f"{function.__name__}({s.x})")
+        if function in (write_first, write_and_copy):
+            self.end_sharing(a)
         self.add_results(CAPTURED[function](x), function(a), a)
 
     def do_call_with_two(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
         y, b = self.pick(s.y)
         if a.shape == b.shape and a.size and a.flags.writeable and x.device == y.device:
             self.lines.append(f"add_to({s.x}, {s.y})")
+            self.end_sharing(a)
             self.add_results(CAPTURED[add_to](x, y), add_to(a, b), a)
 
     def do_hold(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
@@ -302,12 +353,22 @@ class Run:
                 held[0] = held[0] + 1
             return held * 2 + z
 
-        captured = jit(lambda z: step(x, z))
+        self.functions.append((jit(lambda z: step(x, z)), step, Variable(x, a), bool(s.form % 2)))
+        for _ in range(2):
+            self.call_held(len(self.functions) - 1, s)
+
+    def do_call_held(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
+        if self.functions:
+            self.call_held(s.form % len(self.functions), s)
+
+    def call_held(self, number: int, s: Statement) -> None:
+        captured, step, (x, a), writes = self.functions[number]
         y, b = self.pick(s.y)
         if b.shape != a.shape or x.device != y.device:
             return
-        for _ in range(2):
-            self.add(f"hold {s.x} and call with {s.y}", captured(y), value(step(a, b)))
+        if writes:
+            self.end_sharing(a)
+        self.add(f"call held {number} with {s.y}", captured(y), value(step(a, b)))
 
     def add_results(self, made: Any, wanted: Any, a: np.ndarray) -> None:
         made, wanted = (r if isinstance(r, tuple) else (r,) for r in (made, wanted))
@@ -321,7 +382,9 @@ class Run:
         if not a.ndim or not a.size or not a.flags.writeable or (a.base is not None and s.form % 2):
             return
         self.lines.append(f"donate {s.x}")
+        self.end_sharing(a)
         self.variables = [v for v in self.variables if v.family != one.family]
+        self.functions = [known for known in self.functions if known[2].family != one.family]
         if s.form % 2:
             double, first = DONATING(x)
             self.add("  result", double, value(a * 2))
@@ -362,14 +425,17 @@ class Run:
     def check(self) -> None:
         for number, (tensor, array) in enumerate(self.variables):
             np.testing.assert_array_equal(tensor.numpy(), array, err_msg=f"variable {number}")
-        for number, (array, wanted) in enumerate(self.kept):
+        for number, (array, wanted) in enumerate([*self.kept, *self.left]):
             np.testing.assert_array_equal(array, wanted, err_msg=f"kept array {number}")
+        for number, (array, one) in enumerate(self.shared):
+            np.testing.assert_array_equal(array, one.array, err_msg=f"shared array {number}")
 
 
 KINDS = [
     "new", "value", "value", "binary", "view", "view", "index", "index", "move", "assign", "assign", "write", "write", "write",
-    "augment", "augment", "keep", "keep",
-    "forget", "call", "call_with_two", "hold", "donate", "realize", "realize", "realize_batch", "read", "print", "prepare",
+    "augment", "augment", "keep", "keep", "share", "share", "share", "write_shared", "write_shared", "drop_shared",
+    "forget", "call", "call_with_two", "hold", "call_held", "call_held",
+     "donate", "realize", "realize", "realize_batch", "read", "print", "prepare",
 ]  # fmt: skip
 statements = st.builds(
     Statement, st.sampled_from(KINDS), st.integers(0, 5), st.integers(0, 5), st.integers(0, 31)

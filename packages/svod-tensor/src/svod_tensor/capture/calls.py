@@ -20,7 +20,7 @@ from svod_tensor.capture.direct import DirectCall
 from svod_tensor.capture.donation import Donated, check_distinct, find_base_of, get_memory, give_away, take_own
 from svod_tensor.capture.recipes import Results
 from svod_tensor.capture.signature import Argument
-from svod_tensor.cells import overwriting, registry, writing
+from svod_tensor.cells import overwriting, registry, tables
 from svod_tensor.engine import memory_nodes, states
 from svod_tensor.engine.bindings import collect_bindings
 from svod_tensor.tensor import Tensor
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan, Lending
     from svod_tensor.cells.cell import Cell
 
-__all__ = ["Captured", "Input", "QuickWay", "Watched", "iter_symbolic"]
+__all__ = ["Captured", "Home", "Input", "QuickWay", "Watched", "iter_symbolic", "list_storages"]
 
 
 @dataclass(slots=True)
@@ -61,6 +61,37 @@ class Watched(NamedTuple):
 
     cell: weakref.ref[Cell]
     node: UOp
+
+
+class Home(NamedTuple):
+    """Memory of a tensor that a function holds, which is in its plan.
+
+    Attributes:
+        cell: the tensor's.
+        storages: where it was when it became part of the plan, in order of its shards.
+        is_kept: whether its memory must be no array's: the plan writes it, or results are on it.
+    """
+
+    cell: weakref.ref[Cell]
+    storages: tuple[int, ...]
+    is_kept: bool
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the tensor is somewhere else now, or an array shows what must be no array's."""
+        cell = self.cell()
+        if cell is None or cell.is_given_away:
+            return False
+        return (self.is_kept and cell.find_array() is not None) or list_storages(cell) != self.storages
+
+
+def list_storages(cell: Cell) -> tuple[int, ...]:
+    """The storages of a cell that is memory, also after assignments."""
+    memory = cell.memory
+    if memory is not None:
+        return (memory.storage_id,)
+    buffers = map(memory_nodes.find_buffer, states.iter_memories(cell.node))
+    return tuple([buffer.storage_id for buffer in buffers if buffer is not None])
 
 
 class QuickWay(Protocol):
@@ -101,6 +132,7 @@ class Captured:
         last_call: the number of the function's last call with this signature.
         takes_memory: whether it writes memory of arguments, or of tensors that the function holds.
         watched: what of the plan is only right as long as these are what they were.
+        homes: the memory of tensors that the function holds, which is theirs as long as no array or other tensor keeps it.
         dependencies: the Python values for which the plan is valid.
         guards: checks of these values before each call; None where there is none.
         held_written: the cells of tensors that the function holds and assigns to.
@@ -130,6 +162,7 @@ class Captured:
     has_variables: bool | None = None
     takes_memory: bool = False
     watched: Sequence[Watched] = ()
+    homes: Sequence[Home] = ()
     dependencies: Sequence[Dependency] = ()
     guards: Guards | None = None
     held_written: Sequence[weakref.ref[Cell]] = ()
@@ -154,8 +187,18 @@ class Captured:
         return 0 if self.plan is None else self.plan.num_kernels
 
     @property
+    def holds_tensors(self) -> bool:
+        """Whether it uses memory of tensors that are no arguments."""
+        return bool(self.held or self.homes)
+
+    @property
+    def can_change(self) -> bool:
+        """Whether it depends on anything but its arguments, so that a call must see whether it `is_current`."""
+        return bool(self.watched or self.homes or self.guards)
+
+    @property
     def is_current(self) -> bool:
-        """Whether the Python values, and the tensors that are computed in the plan, are what they were."""
+        """Whether the Python values, and the tensors that are in the plan, are what they were."""
         return not self._has_moved and (self.guards is None or self.guards.hold())
 
     @property
@@ -170,8 +213,10 @@ class Captured:
 
     @property
     def _has_moved(self) -> bool:
-        """Whether a tensor that is computed in the plan is another one now."""
-        return any((cell := w.cell()) is not None and cell.node is not w.node for w in self.watched)
+        """Whether a tensor that is computed in the plan is another one now, or one that it reads is in other memory."""
+        if any((cell := w.cell()) is not None and cell.node is not w.node for w in self.watched):
+            return True
+        return self.last_seen != tables.get_last_number() and any(home.has_moved for home in self.homes)
 
     def describe_change(self) -> str | None:
         """Which Python value is not what it was."""
@@ -194,7 +239,7 @@ class Captured:
             BoundsConflictError: if two variables have one name.
         """
         direct, plan = self.direct, self.plan
-        if self.held and self.last_seen != writing.get_last_number():
+        if self.holds_tensors and self.last_seen != tables.get_last_number():
             self._finish_assignments()
         if direct is not None and plan is not None:
             found = direct.find_buffers(given)
@@ -244,7 +289,7 @@ class Captured:
 
     def _finish_assignments(self) -> None:
         """Do the assignments to what the function holds that nobody has waited for yet."""
-        number = writing.get_last_number()
+        number = tables.get_last_number()
         storages = {buffer.storage_id for buffer in self.held.values()}
         with registry.lock:
             assigned = [cell for cell in registry.iter_pending_cells() if not storages.isdisjoint(_list_assigned(cell))]

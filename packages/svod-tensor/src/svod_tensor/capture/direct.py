@@ -134,8 +134,8 @@ class DirectCall:
                 memory = None if taken_as is not None else cell.find_memory()
                 if memory is None:
                     return None
-            elif taken_as is not None and not memory.is_writable:
-                # What is a numpy array's is copied before it is given away.
+            elif taken_as is not None and (cell.is_lent or not memory.is_writable):
+                # What is a numpy array's is copied before it is given away, and what once was may be known to plans.
                 return None
             if place is not None:
                 buffers.append(memory)

@@ -114,6 +114,7 @@ def find_base_of(tensor: TensorBase, part: int) -> UOp | None:
 def take_own(tensor: TensorBase, part: int) -> UOp:
     """The memory of a tensor with elements, or of one shard of it, which is its own afterwards; of a view a copy."""
     content = tensor.content
+    content.cell.end_loan()
     if content is content.cell and content.cell.owns:
         # Memory on one device, as nearly all of it.
         node = memory_nodes.find_base(content.node)

@@ -153,7 +153,7 @@ class JitFunction(Generic[P, R]):
         key = (kind, *key)
         known = self._captures.get(key)
         captured = known[0] if known else None
-        if captured is None or ((captured.watched or captured.guards) and not captured.is_current):
+        if captured is None or (captured.can_change and not captured.is_current):
             with self._capturing:
                 captured = self._find(key)
                 if captured is None:

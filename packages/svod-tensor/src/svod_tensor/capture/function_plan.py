@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import weakref
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from types import MethodType
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -14,7 +15,7 @@ from svod_ir.forks import make_lock
 from svod_ir.sizes import max_size
 from svod_tensor._memory_views import view_prefix
 from svod_tensor._shards import join_parts, parts_of
-from svod_tensor.capture.calls import Captured, Input, Watched, iter_symbolic
+from svod_tensor.capture.calls import Captured, Home, Input, Watched, iter_symbolic, list_storages
 from svod_tensor.capture.dependencies import Dependency, Guards
 from svod_tensor.capture.direct import DirectCall, DirectRead
 from svod_tensor.capture.donation import DonatedParameters
@@ -455,7 +456,7 @@ def _finish(
     return Captured(
         name, plan, inputs, memories, results, build,
         set(capture.states), _get_held(plan, inputs), bound, make_lock(), watched=_list_watched(capture),
-        held_written=capture.get_written(),
+        homes=_list_homes(capture, nodes, leaves), held_written=capture.get_written(),
     )  # fmt: skip
 
 
@@ -472,8 +473,29 @@ def _find_direct(captured: Captured) -> DirectCall | None:
 
 def _list_watched(capture: Capture) -> list[Watched]:
     """The tensors that the function holds, and that it read where they are not at home: they are part of the plan as they were."""
-    reads = [read for read in capture.reads.values() if (cell := read[0]()) is not None and not cell.is_realized]
+    reads = [
+        read for read in capture.reads.values()
+        # What is lent to an array is read from a copy.
+        if (cell := read[0]()) is not None and (not cell.is_realized or cell.is_lent)
+    ]  # fmt: skip
     return [Watched(cell, node) for cell, node in (*reads, *capture.moved)]
+
+
+def _list_homes(capture: Capture, results: Sequence[UOp], own: Iterable[UOp]) -> list[Home]:
+    """The tensors in memory of their own that the function holds, and reads or writes."""
+    placeholders = set(own)
+    returned = {memory for node in results for memory in node.iter_ops(Op.BUFFER)}
+    written = capture.get_written()
+    refs = [*(ref for ref, _ in capture.reads.values()), *written]
+    homes: dict[int, Home] = {}
+    for cell in [cell for ref in refs if (cell := ref()) is not None]:
+        if cell.is_given_away or cell.is_lent or not cell.is_realized:
+            continue
+        memories = set(states.iter_memories(cell.node))
+        if placeholders.isdisjoint(memories):
+            is_kept = not returned.isdisjoint(memories) or any(ref() is cell for ref in written)
+            homes[id(cell)] = Home(weakref.ref(cell), list_storages(cell), is_kept)
+    return list(homes.values())
 
 
 def _make_result(node: UOp, parts: Sequence[UOp]) -> UOp:

@@ -19,7 +19,7 @@ from svod_runtime import Lending
 from svod_tensor._scopes import current_scope
 from svod_tensor.capture.keys import Identity, is_array, is_plain, key_of
 from svod_tensor.capture.nested import Objects, list_items
-from svod_tensor.cells import writing
+from svod_tensor.cells import tables
 from svod_tensor.cells.cell import Cell
 from svod_tensor.ops.base import set_content
 from svod_tensor.tensor import Tensor
@@ -79,7 +79,7 @@ class QuickCall:
         self._wanted, self.lending = wanted, Lending(places)
         self._guards = captured.guards
         self._watched = tuple(captured.watched)
-        self._is_held = bool(captured.held)
+        self._is_held = captured.holds_tensors
         n_unused = places.count(None)
         self._makers, self._build = direct.makers, captured.build
         self._made = [(position + n_unused, make_node, form) for position, make_node, form in direct.made]
@@ -92,7 +92,7 @@ class QuickCall:
         wanted = self._wanted
         if len(args) != len(wanted) or current_scope.get() is not None:
             return UNUSUAL
-        if self._is_held and writing.get_last_number() != self.captured.last_seen:
+        if self._is_held and tables.get_last_number() != self.captured.last_seen:
             return UNUSUAL
         guards = self._guards
         if guards is not None and not guards.hold():

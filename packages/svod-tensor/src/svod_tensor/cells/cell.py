@@ -16,6 +16,7 @@ from svod_ir.sizes import unbind
 from svod_tensor._scopes import skip_line
 from svod_tensor._shapes import Shape
 from svod_tensor.cells import tables
+from svod_tensor.cells.loans import Loan
 from svod_tensor.cells.tables import count_new
 from svod_tensor.cells.views import Path, Reshape, Step, apply_path, is_reshape_a_view, is_symbolic
 from svod_tensor.engine import memory_nodes, states
@@ -23,6 +24,9 @@ from svod_tensor.errors import DonatedTensorError
 from svod_tensor.options import DEFAULT_DEVICE
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from svod_device import Buffer
 
 __all__ = ["Cell", "Element", "Form", "Live", "View", "find_result_form", "get_form"]
@@ -44,7 +48,8 @@ class Cell:
 
     Attributes:
         node: what it is now.
-        memory: what it is on, as long as nobody asked for the node, which is made then; None afterwards, and in other cells.
+        memory: what it is on, as long as nobody asked for the node, which is made then, or as it is lent to an array; None
+            afterwards, and in other cells.
         owns: whether the memory that `node` is, if it is memory, is this cell's own to write to.
         known_form: its form, once somebody asked for it.
         is_patched: whether parts were written while it had no memory.
@@ -87,6 +92,43 @@ class Cell:
         self.owns, self.is_patched = True, False
         self.memory, self._make_node = memory, make_node
         del self.node
+
+    def lend(self, array: NDArray[np.generic]) -> None:
+        """Let `array` show the memory of this cell, which nobody else knows; the caller holds `registry.lock`.
+
+        As long as it lives, it may be written at any time, and the node is one on a copy of the memory as it is then.
+        """
+        if self.memory is None:
+            home = self.node
+            base = memory_nodes.find_base(home)
+            memory = None if base is None else memory_nodes.find_buffer(base)
+            assert memory is not None, home
+            self.known_form = self.form
+            # What is lent is not among the live cells: nobody has to follow it.
+            tables.remove(self)
+            self.memory, self._make_node = memory, Loan(array, home)
+            del self.node
+        elif isinstance(self._make_node, Loan):
+            self._make_node.renew(array)
+        else:
+            self._make_node = Loan(array, None, self._make_node)
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether its memory is, or was when somebody last looked, lent to an array."""
+        return self.memory is not None and isinstance(self._make_node, Loan)
+
+    def find_array(self) -> NDArray[np.generic] | None:
+        """The array that the memory is lent to, if it is alive."""
+        if self.memory is not None and isinstance(loan := self._make_node, Loan):
+            return loan.find_array()
+        return None
+
+    def end_loan(self) -> None:
+        """Leave memory that is lent to the array that shows it: this cell is a copy from now on."""
+        if self.is_lent:
+            with tables.lock:
+                self.set_node(self.node)
 
     @property
     def cell(self) -> Cell:
@@ -133,6 +175,11 @@ class Cell:
     def set_node(self, node: UOp) -> None:
         """Hold another node; the caller holds `registry.lock`."""
         self.node, self.known_form = node, None
+        if self.memory is not None:
+            # Plans that read the memory, which is an array's now, must know.
+            self.memory = None
+            tables.add_settled(self)
+            tables.take_number()
         tables.note_new_node(self)
 
     def adopt(self, old: UOp, new: UOp) -> None:
@@ -149,7 +196,7 @@ class Cell:
     def take_memory(self, argument: str, taker: str) -> bool:
         """`give_away` for memory that nobody asked for the node of, so that nobody else knows it; whether it is that."""
         with tables.lock:
-            if self.memory is None:
+            if self.memory is None or self.is_lent:
                 return False
             self._donation = argument, taker
             self.known_form, self.is_given_away, self.memory = None, True, None
@@ -163,10 +210,15 @@ class Cell:
         del self.node
 
     def _settle(self) -> UOp:
-        """The node of a cell that has none yet, the same for all threads."""
+        """The node of a cell that has none yet, the same for all threads; a node on a copy of memory that is lent."""
         with tables.lock:
             if self.memory is not None:
-                node = self._make_node(self.memory)
+                make_node = self._make_node
+                if isinstance(make_node, Loan) and make_node.find_array() is not None:
+                    snapshot = make_node.get_snapshot(self.memory)
+                    skip_line(snapshot)
+                    return snapshot
+                node = make_node(self.memory)
                 # A call made it, and no line of the program.
                 skip_line(node)
                 self.node, self.memory = node, None

@@ -161,7 +161,7 @@ def find_capture() -> Capture | None:
 def note_read(content: Live) -> None:
     """Let a function that this thread captures know that it reads a tensor."""
     capture, cell = find_capture(), content.cell
-    if capture is None or cell.memory is not None:
+    if capture is None:
         return
     while capture.is_known(cell):
         if capture.outer is None:

@@ -22,6 +22,7 @@ __all__ = [
     "add_settled",
     "captured",
     "count_new",
+    "get_last_number",
     "is_locked_here",
     "live",
     "lock",
@@ -32,6 +33,7 @@ __all__ = [
     "remove",
     "set_look",
     "set_next_look",
+    "take_number",
 ]
 
 Table = dict[int, "weakref.ref[Hashable]"]
@@ -77,6 +79,22 @@ def set_next_look(after: int) -> None:
     """Look at a new cell when at least `after` more were built."""
     global next_look
     next_look = count_new() + max(after, LOOK_INTERVAL)
+
+
+_numbers: Final = itertools.count(1)
+_last_number = 0
+
+
+def take_number() -> int:
+    """A number that was never taken before, for an assignment to memory, or as a cell goes to other memory."""
+    global _last_number
+    _last_number = next(_numbers)
+    return _last_number
+
+
+def get_last_number() -> int:
+    """The number that was taken last: as long as it is the same, no memory was assigned to, and no cell has left its memory."""
+    return _last_number
 
 
 def is_locked_here() -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from threading import get_ident
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from svod_ir import Op, Sharding, UOp, make_as_real
 from svod_tensor._origins import add_line
 from svod_tensor._shards import parts_of, spread
 from svod_tensor.cells import registry
+from svod_tensor.cells.tables import take_number
 from svod_tensor.cells.views import Path, make_target, put, view_parts
 from svod_tensor.engine import memory_nodes, states
 
@@ -20,15 +20,7 @@ if TYPE_CHECKING:
     from svod_tensor.cells.cell import Cell
     from svod_tensor.cells.recording import Capture
 
-__all__ = ["get_last_number", "make_own", "write"]
-
-_numbers = itertools.count(1)
-_last = 0
-
-
-def get_last_number() -> int:
-    """The number of the last assignment to memory: as long as it is the same, there was none."""
-    return _last
+__all__ = ["make_own", "move", "write"]
 
 
 def write(cell: Cell, path: Path, value: UOp) -> None:
@@ -41,6 +33,7 @@ def write(cell: Cell, path: Path, value: UOp) -> None:
         return
     with registry.lock:
         registry.wait_for_capture()
+        cell.end_loan()
         capture = registry.find_capture()
         if capture is not None:
             _check_no_file(cell)
@@ -73,8 +66,19 @@ def make_own(cell: Cell) -> bool:
         whether it has; another thread may have given it something else while this one waited for who writes the memory.
     """
     with registry.lock:
+        cell.end_loan()
         if not memory_nodes.is_buffer_identity(cell.node) or (cell.owns and _is_writable(cell)):
             return cell.owns
+        return move(cell)
+
+
+def move(cell: Cell) -> bool:
+    """Let a cell that is memory have a copy of it for itself.
+
+    Returns:
+        whether it has; another thread may have given it something else while this one waited for who writes the memory.
+    """
+    with registry.lock:
         from svod_device import copy_buffer
         from svod_tensor import _storage as storage
 
@@ -95,6 +99,8 @@ def make_own(cell: Cell) -> bool:
             registry.end_computation(computation)
         cell.set_node(cell.node.substitute(copies))
         cell.owns = True
+        # Plans that read or write the memory must know.
+        take_number()
         return True
 
 
@@ -144,9 +150,7 @@ def _assign(node: UOp, target: UOp, value: UOp) -> UOp:
     state = states.find_target_state(node)
     assert state is not None, node
     memory = states.memory_of(state)
-    global _last
-    _last = next(_numbers)
-    number = UOp(Op.NOOP, void, (), _last)
+    number = UOp(Op.NOOP, void, (), take_number())
     number.attached = get_ident()
     if target.dtype.is_complex:
         target, value = view_parts(target), make_as_real(value)

@@ -335,7 +335,8 @@ class TensorBase:
             # Comes here for what is not there.
             from svod_tensor._foreign_names import find_foreign_attribute
 
-            if (foreign := find_foreign_attribute(type(self), name)) is not None:
+            # numpy asks for several protocols by such names, which is much of the cost of `np.asarray(x)`.
+            if not name.startswith("__") and (foreign := find_foreign_attribute(type(self), name)) is not None:
                 raise foreign
             # Says what is missing; in a property, what was missing there.
             return object.__getattribute__(self, name)

@@ -11,8 +11,9 @@ from svod_tensor._text import find_shape
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import Cell, Element
 from svod_tensor.cells.derivatives import is_taking_derivatives
+from svod_tensor.cells.lending import lend
 from svod_tensor.cells.registry import check_not_capturing
-from svod_tensor.cells.views import is_symbolic, read_array
+from svod_tensor.cells.views import is_shard, is_symbolic, is_writable, read_array
 from svod_tensor.engine import memory_nodes, states
 from svod_tensor.engine.bindings import resolve_size
 from svod_tensor.errors import (
@@ -70,6 +71,13 @@ class Reading(Theme):
                 hint=f'join the shards with x.to("{devices[0]}"), or take one of x.shards()',
             )  # fmt: skip
         check_not_capturing("reads values")
+        if (
+            not self.content.path
+            and (lent := self.content.cell.find_memory()) is not None
+            and self.content.cell.is_lent
+        ):
+            # The node is one on a copy.
+            return lent
         # Another thread may assign to the tensor once it is realized.
         while not self.is_realized and 0 not in self.shape:
             self.realize()
@@ -122,7 +130,7 @@ class Reading(Theme):
         if owner.base is None:
             return array
         cell = self.content.cell
-        if cell.is_rewritten:
+        if cell.is_rewritten or cell.is_lent:
             return array.copy()
         memory = cell.find_memory()
         found = (memory,) if memory is not None else map(memory_nodes.find_buffer, states.iter_memories(cell.node))
@@ -259,8 +267,51 @@ class Reading(Theme):
         return None if found is None else read_array(self.content.path, found)
 
     def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> NDArray[np.generic]:
+        """The elements as numpy asks for them: an array that may be written, and shares the memory of this tensor, or a copy.
+
+        What is written to the array is seen by what is built from the tensor afterwards; what was built before keeps the old
+        elements. A tensor that is assigned to while the array lives goes to other memory. Where the tensor cannot be written in
+        memory of the host, the array is read-only.
+
+        Args:
+            dtype: of the array.
+            copy: True gives an array that shares nothing.
+
+        Raises:
+            CaptureError: if a function is captured just now.
+            DerivativeError: if a derivative is taken just now, and the values depend on an argument of its function.
+        """
+        if not copy and (dtype is None or self.dtype.numpy == dtype):
+            array = self._share_memory()
+            if array is not None:
+                return array
         array = self.numpy(copy=bool(copy))
         return array if dtype is None or array.dtype == dtype else array.astype(dtype)
+
+    def _share_memory(self) -> NDArray[np.generic] | None:
+        """The elements as an array that may be written, with which this tensor shares its memory; None if it cannot be."""
+        content = self.content
+        cell, path = content.cell, content.path
+        is_special = path and (not is_writable(path) or is_shard(path) or is_symbolic(path))
+        if is_special or is_taking_derivatives() or registry.find_capture() is not None or registry.is_computing_here():
+            return None
+        elements = cell.find_array()
+        # The node is not asked for: what nobody has a node of is lent without looking for readers.
+        shape, dtype, device = cell.form
+        if 0 in shape:
+            return self.numpy(copy=True)
+        if elements is None:
+            if not isinstance(device, str) or not storage.is_host_memory(device):
+                return None
+            while not cell.is_realized:
+                self.from_content(cell).realize()
+            elements = lend(cell)
+            if elements is None:
+                return None
+        known = find_shape(shape)
+        if known is None:
+            known = tuple(map(resolve_size, cell.node.shape))
+        return read_array(path, _shape_elements(elements, dtype, known))
 
     def __dlpack__(
         self,
@@ -382,7 +433,10 @@ def _find_elements(node: UOp, shape: tuple[int, ...]) -> NDArray[np.generic] | N
 
 
 def _view_elements(buffer: Buffer, dtype: DType, shape: tuple[int, ...]) -> NDArray[np.generic]:
-    elements = buffer.as_numpy()
+    return _shape_elements(buffer.as_numpy(), dtype, shape)
+
+
+def _shape_elements(elements: NDArray[np.generic], dtype: DType, shape: tuple[int, ...]) -> NDArray[np.generic]:
     if dtype.is_complex:
         elements = elements.view(dtype.numpy)
     size = math.prod(shape)
