@@ -32,6 +32,7 @@ from svod_ir.testing.nodes import contiguous, detach
 from svod_ir.testing.programs import attention, gelu, layernorm, linear, matmul, reduce, softmax, tensor
 from svod_schedule.pipeline import PIPELINES, Context, run_pipeline
 from svod_schedule.rangeify.split_reduce import split_reduce
+from svod_schedule.rangeify.storage import MAX_KERNEL_REDUCTIONS
 
 
 def compile_graph(*results: UOp) -> UOp:
@@ -315,3 +316,12 @@ def test_a_size_that_a_variable_says_costs_nothing_for_each_element() -> None:
         count_ops(compile_graph(centred(x)), Op.DEFINE_REG) for x in (make_reshape(whole, (64, 128)), part)
     )
     assert known == symbolic
+
+
+def test_a_kernel_has_a_limited_number_of_row_reductions() -> None:
+    rows = tensor(0, (64, 64))
+    for _ in range(3 * MAX_KERNEL_REDUCTIONS):
+        rows = rows - make_expand(reduce(rows, 1) * (1 / 64), rows.shape)
+    bodies = [call.src[0] for call in compile_graph(contiguous(rows)).iter_ops(Op.CALL)]
+    assert len(bodies) > 1
+    assert all(sum(1 for _ in body.iter_ops(Op.REDUCE)) <= MAX_KERNEL_REDUCTIONS + 1 for body in bodies)
