@@ -319,7 +319,7 @@ def test_a_size_that_a_variable_says_costs_nothing_for_each_element() -> None:
 
 
 def test_a_kernel_has_a_limited_number_of_row_reductions() -> None:
-    rows = tensor(0, (64, 64))
+    rows = tensor(1, 64, 64)
     for _ in range(3 * MAX_KERNEL_REDUCTIONS):
         rows = rows - make_expand(reduce(rows, 1) * (1 / 64), rows.shape)
     bodies = [call.src[0] for call in compile_graph(contiguous(rows)).iter_ops(Op.CALL)]

@@ -613,6 +613,13 @@ def keep_order() -> Generator[None]:
     """Keep the last order of `toposort` meanwhile, in this thread: consecutive passes walk the same graph many times.
 
     The nodes of that order live as long.
+
+    Example:
+        >>> from svod_ir.uop import UOp, keep_order
+        >>> i = UOp.variable("i", 0, 9)
+        >>> with keep_order():
+        ...     i.toposort() == i.toposort(), i.toposort() is i.toposort()
+        (True, False)
     """
     outer, _kept.order = _kept.order, []
     try:
