@@ -7,10 +7,11 @@
     python benchmarks/compile_growth.py --nodes 10000       # the largest graph, 2,000 by default
 
 Shapes of graphs of n operations: `chain` applies them sequentially, `fan` applies each to the same input and adds the
-results, `grid` is rows of operations on the sums of two neighbours, `stack` joins n pieces along an axis, and `sums` feeds
-the sum of all elements back. `forward` compiles the value, `backward` the gradient of its sum. Every time is a cold one: no
-cache holds a graph or a kernel of it. The exponent is the slope of log(time) over log(n), fitted to the larger half of the
-sizes, where the fixed cost of a compilation counts little. jax, where it is installed, compiles the same chains.
+results, `grid` is rows of operations on the sums of two neighbours, `stack` joins n pieces along an axis, `sums` feeds
+the sum of all elements back, and `rows` subtracts the mean of each row repeatedly. `forward` compiles the value, `backward`
+the gradient of its sum. Every time is a cold one: no cache holds a graph or a kernel of it. The exponent is
+the slope of log(time) over log(n), fitted to the larger half of the sizes, where the fixed cost of a compilation counts
+little. jax, where it is installed, compiles the same chains.
 """
 
 from __future__ import annotations
@@ -182,8 +183,20 @@ def _sums(op: str, n: int) -> Graph:
     return run
 
 
+def _rows(op: str, n: int) -> Graph:
+    del op
+
+    def run(x: Any) -> Any:
+        rows = x.reshape(12, N_ELEMENTS // 12)
+        for i in range(n):
+            rows = (rows - rows.mean(-1, keepdims=True)) * (1 + i / n)
+        return rows
+
+    return run
+
+
 SHAPES: dict[str, Callable[[str, int], Graph]] = {
-    "chain": _chain, "fan": _fan, "grid": _grid, "stack": _stack, "sums": _sums,
+    "chain": _chain, "fan": _fan, "grid": _grid, "stack": _stack, "sums": _sums, "rows": _rows,
 }  # fmt: skip
 
 

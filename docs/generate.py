@@ -56,8 +56,8 @@ def ops_page() -> str:
 def operations_page() -> str:
     """Every public name of `Tensor`, theme by theme."""
     from svod_tensor import Tensor
-    from svod_tensor.ops.themes import THEMES
     from svod_tensor.ops.table import TABLE
+    from svod_tensor.ops.themes import THEMES
 
     lines = [
         "# Operations",

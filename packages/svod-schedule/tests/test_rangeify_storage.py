@@ -32,6 +32,7 @@ from svod_ir.testing.nodes import contiguous, detach
 from svod_ir.testing.programs import attention, gelu, layernorm, linear, matmul, reduce, softmax, tensor
 from svod_schedule.pipeline import PIPELINES, Context, run_pipeline
 from svod_schedule.rangeify.split_reduce import split_reduce
+from svod_schedule.rangeify.storage import MAX_KERNEL_REDUCTIONS
 
 
 def compile_graph(*results: UOp) -> UOp:
@@ -315,3 +316,12 @@ def test_a_size_that_a_variable_says_costs_nothing_for_each_element() -> None:
         count_ops(compile_graph(centred(x)), Op.DEFINE_REG) for x in (make_reshape(whole, (64, 128)), part)
     )
     assert known == symbolic
+
+
+def test_a_kernel_has_a_limited_number_of_row_reductions() -> None:
+    rows = tensor(1, 4096, 64)
+    for i in range(3 * MAX_KERNEL_REDUCTIONS):
+        # Without a factor a row is cheap enough to be computed again, which cuts the chain earlier.
+        rows = (rows - make_expand(reduce(rows, 1) * (1 / 64), rows.shape)) * (1 + i / 64)
+    calls = compile_graph(contiguous(rows)).iter_ops(Op.CALL)
+    assert [sum(1 for _ in call.src[0].iter_ops(Op.REDUCE)) for call in calls] == [MAX_KERNEL_REDUCTIONS] * 3

@@ -25,8 +25,10 @@ Example:
 from __future__ import annotations
 
 import struct
+import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import _remove_dead_weakref  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownVariableType]
 
@@ -39,7 +41,7 @@ from svod_ir.ops import ARG_TYPES, AxisType, Op
 if TYPE_CHECKING:
     from svod_ir._sharding import Placement
 
-__all__ = ["SInt", "UOp", "clear_interned", "count_interned", "defines", "to_node"]
+__all__ = ["SInt", "UOp", "clear_interned", "count_interned", "defines", "keep_order", "to_node"]
 
 Key = tuple[Op, DType, tuple["UOp", ...], object]
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -145,6 +147,9 @@ class UOp:
         """
         if stop or not enter_calls:
             return list(self.iter_toposort(stop, enter_calls=enter_calls))
+        kept = _kept.order
+        if kept and kept[-1] is self:
+            return kept.copy()
         # The hottest loop of the compiler: the nodes above the current one, with what is left of their operands.
         order: list[UOp] = []
         above: list[tuple[UOp, Iterator[UOp]]] = []
@@ -164,6 +169,8 @@ class UOp:
             else:
                 emit(node)
                 if not above:
+                    if kept is not None and len(order) >= _MIN_KEPT:
+                        _kept.order = order.copy()
                     return order
                 node, operands = above.pop()
 
@@ -587,6 +594,38 @@ def _arg_key(op: Op, dtype: DType, arg: Any) -> object:
     if op is _CONST:
         return struct.pack("d", arg) if dtype.kind == "float" else (arg, arg.__class__)
     return struct.pack(f"{len(arg)}d", *arg) if dtype.kind == "float" else tuple([(v, v.__class__) for v in arg])
+
+
+class _Kept(threading.local):
+    """The last order that `toposort` found in this thread, empty before the first; None outside of `keep_order`."""
+
+    order: list[UOp] | None = None
+
+
+_kept: Final = _Kept()
+
+_MIN_KEPT: Final = 64
+"""Shorter orders, such as those of indices, are found as fast as they are copied, and would replace the graph's."""
+
+
+@contextmanager
+def keep_order() -> Generator[None]:
+    """Keep the last order of `toposort` meanwhile, in this thread: consecutive passes walk the same graph many times.
+
+    The nodes of that order live as long.
+
+    Example:
+        >>> from svod_ir.uop import UOp, keep_order
+        >>> i = UOp.variable("i", 0, 9)
+        >>> with keep_order():
+        ...     i.toposort() == i.toposort(), i.toposort() is i.toposort()
+        (True, False)
+    """
+    outer, _kept.order = _kept.order, []
+    try:
+        yield
+    finally:
+        _kept.order = outer
 
 
 def defines(name: str) -> Callable[[Rule], Rule]:

@@ -31,6 +31,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from svod_ir import IROptions, Opt, OptionError, Target, UOp, get_logger
+from svod_ir.uop import keep_order
 from svod_schedule.errors import PassOrderError, UnknownPassError
 from svod_schedule.kernelize.cut_kernels import cut_kernels
 from svod_schedule.kernelize.join_kernels import join_kernels
@@ -286,6 +287,11 @@ def run_pipeline(name: str, graph: UOp, context: Context, *, until: str | None =
         UnknownPassError: if there is no such pipeline.
         OptionError: if the options name a pass that there is not.
     """
+    with keep_order():
+        return _run_passes(name, graph, context, until)
+
+
+def _run_passes(name: str, graph: UOp, context: Context, until: str | None) -> UOp:
     log = get_logger("schedule")
     options = context.options
     if options.dump or options.stop_after:

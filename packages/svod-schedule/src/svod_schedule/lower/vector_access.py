@@ -7,12 +7,14 @@
 
 A read of every second, third or fourth element loads what lies between as well, and nothing before the
 first or behind the last: a load that is right for the elements is right for the vectors. One element that is read for
-those lanes where a condition holds is read once if it holds in any of them, which its first or last lane decides.
+those lanes where a condition holds is read once if it holds in any of them: its first or last lane decides that, or all
+lanes do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 
 from svod_dtype import index
 from svod_ir import Op, UOp, max_trips
@@ -49,17 +51,26 @@ def _read_once(node: UOp, new: UOp, lane_axes: Iterable[UOp]) -> UOp:
     if node.gate is None or new.gate is None:
         return new
     # Only in the node as it was it shows which clauses a lane axis moves: what is read along it is a vector in the new one.
-    clauses = zip(iter_clauses(node.gate), iter_clauses(new.gate), strict=True)
-    moving = [(was, clause, a) for was, clause in clauses for a in lane_axes if a in was.ranges]
-    if len(moving) != 1:
+    was, clauses = tuple(iter_clauses(node.gate)), tuple(iter_clauses(new.gate))
+    moving = {n: a for n, clause in enumerate(was) for a in lane_axes if a in clause.ranges}
+    if len(set(moving.values())) != 1:
         return new
-    ((was, clause, axis),) = moving
-    lane = _find_deciding_lane(was, axis)
-    if lane is None:
-        return new
-    whole = simplify(new.gate.substitute({axis: UOp.const(index, lane)}))
+    axis = next(iter(moving.values()))
+    condition = _conjoin(clauses[n] for n in moving)
+    lane = _find_deciding_lane(was[next(iter(moving))], axis) if len(moving) == 1 else None
+    if lane is not None:
+        whole = simplify(new.gate.substitute({axis: UOp.const(index, lane)}))
+    else:
+        # Where several conditions leave lanes in the middle, only all lanes together tell. A gather from one address, of
+        # as many branches as lanes on processors that cannot gather, takes LLVM 50 times as long to compile.
+        has_any = UOp(Op.REDUCE, condition.dtype, (condition, axis), Op.MAX)
+        whole = _conjoin((*(clause for n, clause in enumerate(clauses) if n not in moving), has_any))
     found = UOp(Op.INDEX, node.dtype, (*new.src[:-1], whole))
-    return UOp(Op.WHERE, node.dtype, (clause, found, UOp.const(node.dtype, 0)))
+    return UOp(Op.WHERE, node.dtype, (condition, found, UOp.const(node.dtype, 0)))
+
+
+def _conjoin(clauses: Iterable[UOp]) -> UOp:
+    return reduce(lambda left, right: UOp(Op.AND, left.dtype, (left, right)), clauses)
 
 
 def _find_deciding_lane(clause: UOp, axis: UOp) -> int | None:

@@ -63,6 +63,11 @@ MANY_LOOKUPS = 64
 MAX_KERNEL_COST = 256
 """A longer chain of elementwise nodes is cut, since compilers are not linear in the size of a loop body."""
 
+MAX_KERNEL_REDUCTIONS = 16
+"""A kernel with more fused reductions is cut: each gets lanes by an Opt of its own, which rewrites the whole kernel, so that compile
+time grows with the square of their number. Rows that were centred n times took 0.5, 3.7 and 26.5 s to compile for n of 30, 100 and 300
+in one kernel, and take 0.4, 1.5 and 4.2 s in kernels of 16."""
+
 FEW_TRIPS = 16
 """A reduction of so many times fewer elements than a kernel's results costs little beside them."""
 
@@ -86,6 +91,7 @@ class _OpenKernel:
     loops: KernelLoops
     rows: list[frozenset[UOp]] = field(default_factory=list[frozenset[UOp]])
     has_contraction: bool = False
+    n_reductions: int = 0
     n_kept: int = 0
 
 
@@ -241,6 +247,7 @@ class _StorageChooser:
         if len(rows) < len(self._loops(uses[0].kernel)):
             kernel.rows.append(rows)
         kernel.has_contraction |= is_contraction(node)
+        kernel.n_reductions += 1
         return True
 
     def _is_fusable(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
@@ -250,7 +257,7 @@ class _StorageChooser:
         kernel = self.kernels[use.kernel]
         loops = self._loops(use.kernel)
         rows = find_rows(node.shape, use.at.indices, loops)
-        if rows is None:
+        if rows is None or kernel.n_reductions >= MAX_KERNEL_REDUCTIONS:
             return False
         if use.kernel.op in _IN_ORDER or is_transfer(use.kernel):
             return False
