@@ -83,7 +83,7 @@ def _export(text: str) -> str:
 
 def _import_names(module: str, places: dict[str, tuple[str, str]]) -> Iterator[str]:
     names = [(own, name) for name, (place, own) in places.items() if place == module]
-    names.sort(key=lambda pair: (_natural(pair[0]), _natural(pair[1])))
+    names.sort(key=lambda pair: (_natural(pair[0]), pair[0] != pair[1], _natural(pair[1])))
     shown = [own if own == name else f"{own} as {name}" for own, name in names]
     whole = f"    from {module} import {', '.join(shown)}"
     if len(whole) <= _WIDTH:

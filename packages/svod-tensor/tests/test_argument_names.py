@@ -11,6 +11,7 @@ import svod_tensor
 from svod_tensor import Tensor
 from svod_tensor.errors import ArgumentNameError
 from svod_tensor.ops.argument_names import SPELLINGS
+from svod_tensor.ops.operation import OPERATIONS as REGISTRY
 from svod_tensor.ops.table import TABLE
 
 ROWS = Tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
@@ -22,7 +23,8 @@ def takes(row):
     function = getattr(function, "__func__", function)
     if isinstance(function, property) or row.theme in ("base", "reading", "tensor"):
         return None
-    return list(inspect.signature(function).parameters.values())[1:]
+    is_static = row.name in REGISTRY and REGISTRY[row.name].is_static
+    return list(inspect.signature(function).parameters.values())[0 if is_static else 1 :]
 
 
 ROW_OF = {row.name: row for row in TABLE if takes(row) is not None}

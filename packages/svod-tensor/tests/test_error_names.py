@@ -13,6 +13,7 @@ from svod_dtype import UserError
 from svod_ir import AxisError, BroadcastError, OperandError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.errors import IntegerOverflowError
+from svod_tensor.ops.operation import OPERATIONS as REGISTRY
 
 OPERATORS = {
     "__getitem__": "indexing", "__setitem__": "assignment", "__len__": "len", "__rsub__": "sub", "__rpow__": "pow", "__rmod__": "remainder",
@@ -28,31 +29,31 @@ TENSORS = [Tensor(np.ones((3, 4), np.float32)), Tensor(1.5), Tensor(np.arange(12
 IMAGE, FILTERS = Tensor.ones(1, 2, 6, 6), Tensor.ones(4, 2, 3, 3)
 ROWS, PLACES = Tensor.ones(3, 4), Tensor(np.zeros((3, 4), np.int64))
 GOOD = [
-    (Tensor.conv2d, {"self": IMAGE, "weight": FILTERS, "bias": Tensor.ones(4), "stride": 1, "padding": 0, "dilation": 1, "groups": 1}),
-    (Tensor.conv_transpose2d, {"self": IMAGE, "weight": FILTERS.transpose(0, 1), "bias": Tensor.ones(4), "stride": 1, "padding": 0,
+    (Tensor.conv2d, {"x": IMAGE, "weight": FILTERS, "bias": Tensor.ones(4), "stride": 1, "padding": 0, "dilation": 1, "groups": 1}),
+    (Tensor.conv_transpose2d, {"x": IMAGE, "weight": FILTERS.transpose(0, 1), "bias": Tensor.ones(4), "stride": 1, "padding": 0,
                                "output_padding": 0, "dilation": 1, "groups": 1}),
-    (Tensor.max_pool2d, {"self": IMAGE, "kernel": 2, "stride": 2, "padding": 0, "dilation": 1}),
-    (Tensor.avg_pool2d, {"self": IMAGE, "kernel": 2, "stride": 2, "padding": 0, "dilation": 1, "count_include_pad": False}),
-    (Tensor.windows, {"self": IMAGE, "kernel": (2, 2), "stride": (1, 1), "dilation": (1, 1)}),
-    (Tensor.scaled_dot_product_attention, {"self": ROWS, "key": ROWS, "value": ROWS, "mask": Tensor.ones(3, 3), "scale": 1.0}),
-    (Tensor.group_norm, {"self": IMAGE, "n_groups": 2, "eps": 1e-5, "weight": Tensor.ones(2), "bias": Tensor.ones(2)}),
-    (Tensor.batchnorm, {"self": IMAGE, "mean": Tensor.ones(2), "variance": Tensor.ones(2), "weight": Tensor.ones(2), "bias": None}),
-    (Tensor.layernorm, {"self": ROWS, "axis": 1, "eps": 1e-5, "weight": Tensor.ones(4), "bias": Tensor.ones(4)}),
-    (Tensor.linear, {"self": ROWS, "weight": Tensor.ones(5, 4), "bias": Tensor.ones(5)}),
-    (Tensor.embedding, {"self": PLACES, "weight": ROWS}),
-    (Tensor.tensordot, {"self": ROWS, "other": ROWS, "axes": 2}),
-    (Tensor.vecdot, {"self": ROWS, "other": ROWS, "axis": -1}),
-    (Tensor.take_along_axis, {"self": ROWS, "indices": PLACES, "axis": 0}),
-    (Tensor.put_along_axis, {"self": ROWS, "indices": PLACES, "values": 1.0, "axis": 0}),
-    (Tensor.scatter_add, {"self": ROWS, "indices": PLACES, "value": 1.0, "axis": 0}),
-    (Tensor.index_add, {"self": ROWS, "axis": 0, "indices": Tensor([0, 1]), "value": 1.0}),
-    (Tensor.add_at, {"self": ROWS, "index": Tensor([0, 1]), "value": 1.0}),
-    (Tensor.with_items, {"self": ROWS, "index": Tensor([0, 1]), "value": 1.0}),
-    (Tensor.bincount, {"self": PLACES, "n_bins": 3, "weights": ROWS}),
-    (Tensor.searchsorted, {"self": Tensor([1, 2, 3]), "values": ROWS, "side": "left"}),
-    (Tensor.masked_fill, {"self": ROWS, "mask": ROWS.gt(0), "value": 1.0}),
-    (Tensor.where, {"self": ROWS.gt(0), "x": ROWS, "y": 1.0}),
-    (Tensor.diff, {"self": ROWS, "n": 1, "axis": 0, "prepend": ROWS, "append": ROWS}),
+    (Tensor.max_pool2d, {"x": IMAGE, "kernel": 2, "stride": 2, "padding": 0, "dilation": 1}),
+    (Tensor.avg_pool2d, {"x": IMAGE, "kernel": 2, "stride": 2, "padding": 0, "dilation": 1, "count_include_pad": False}),
+    (Tensor.windows, {"x": IMAGE, "kernel": (2, 2), "stride": (1, 1), "dilation": (1, 1)}),
+    (Tensor.scaled_dot_product_attention, {"x": ROWS, "key": ROWS, "value": ROWS, "mask": Tensor.ones(3, 3), "scale": 1.0}),
+    (Tensor.group_norm, {"x": IMAGE, "n_groups": 2, "eps": 1e-5, "weight": Tensor.ones(2), "bias": Tensor.ones(2)}),
+    (Tensor.batchnorm, {"x": IMAGE, "mean": Tensor.ones(2), "variance": Tensor.ones(2), "weight": Tensor.ones(2), "bias": None}),
+    (Tensor.layernorm, {"x": ROWS, "axis": 1, "eps": 1e-5, "weight": Tensor.ones(4), "bias": Tensor.ones(4)}),
+    (Tensor.linear, {"x": ROWS, "weight": Tensor.ones(5, 4), "bias": Tensor.ones(5)}),
+    (Tensor.embedding, {"x": PLACES, "weight": ROWS}),
+    (Tensor.tensordot, {"x1": ROWS, "x2": ROWS, "axes": 2}),
+    (Tensor.vecdot, {"x1": ROWS, "x2": ROWS, "axis": -1}),
+    (Tensor.take_along_axis, {"x": ROWS, "indices": PLACES, "axis": 0}),
+    (Tensor.put_along_axis, {"x": ROWS, "indices": PLACES, "values": 1.0, "axis": 0}),
+    (Tensor.scatter_add, {"x": ROWS, "indices": PLACES, "value": 1.0, "axis": 0}),
+    (Tensor.index_add, {"x": ROWS, "axis": 0, "indices": Tensor([0, 1]), "value": 1.0}),
+    (Tensor.add_at, {"x": ROWS, "index": Tensor([0, 1]), "value": 1.0}),
+    (Tensor.with_items, {"x": ROWS, "index": Tensor([0, 1]), "value": 1.0}),
+    (Tensor.bincount, {"x": PLACES, "n_bins": 3, "weights": ROWS}),
+    (Tensor.searchsorted, {"x1": Tensor([1, 2, 3]), "x2": ROWS, "side": "left"}),
+    (Tensor.masked_fill, {"x": ROWS, "mask": ROWS.gt(0), "value": 1.0}),
+    (Tensor.where, {"condition": ROWS.gt(0), "x1": ROWS, "x2": 1.0}),
+    (Tensor.diff, {"x": ROWS, "n": 1, "axis": 0, "prepend": ROWS, "append": ROWS}),
     (Tensor.arange, {"start": 0, "stop": 5, "step": 1, "dtype": "int32"}),
     (Tensor.linspace, {"start": 0, "stop": 5, "num": 3, "dtype": "float32"}),
     (Tensor.randint, {"low": 0, "high": 5, "seed": 1, "dtype": "int32"}),
@@ -66,9 +67,12 @@ def find_function(name):
     return getattr(member, "__func__", getattr(member, "fget", member))
 
 
+METHODS = {name for one in REGISTRY.values() for name in one.names}
+
+
 def is_operation(name):
     is_public = name in OPERATORS or not name.startswith("_")
-    return is_public and getattr(find_function(name), "names_errors", False)
+    return is_public and (name in METHODS or getattr(find_function(name), "names_errors", False))
 
 
 OPERATIONS = [name for name in dir(Tensor) if is_operation(name)]
@@ -83,9 +87,22 @@ def check_call(shown, call):
         assert error.operation.startswith(shown)
 
 
+def is_static(function):
+    return getattr(REGISTRY.get(function.__name__), "is_static", False)
+
+
+def call_with(function, arguments):
+    """Call a function with some of the arguments by position, where it takes them by position only."""
+    taken = inspect.signature(function).parameters
+    values = dict(arguments)
+    by_position = [values.pop(n) for n, p in taken.items() if p.kind is p.POSITIONAL_ONLY and n in values]
+    return function(*by_position, **values)
+
+
 def iter_calls(function):
     """Positional arguments and named ones, of which few fit."""
-    parameters = list(inspect.signature(function).parameters.values())[1:]
+    parameters = list(inspect.signature(function).parameters.values())
+    parameters = parameters if is_static(function) else parameters[1:]
     needed = [p for p in parameters if p.default is p.empty and p.kind is not p.KEYWORD_ONLY]
     named = [p.name for p in parameters if p.default is not p.empty or p.kind is p.KEYWORD_ONLY]
     always = {p.name: 1 for p in parameters if p.default is p.empty and p.kind is p.KEYWORD_ONLY}
@@ -99,7 +116,7 @@ def iter_calls(function):
 def test_arguments_that_do_not_fit_are_an_error_that_names_the_operation(name):
     function = find_function(name)
     shown = OPERATORS.get(name, function.__name__)
-    is_method = not isinstance(inspect.getattr_static(Tensor, name), classmethod)
+    is_method = not isinstance(inspect.getattr_static(Tensor, name), (classmethod, staticmethod))
     for tensor in TENSORS if is_method else TENSORS[:1]:
         if isinstance(inspect.getattr_static(Tensor, name), property):
             check_call(shown, lambda t=tensor: getattr(t, name))
@@ -111,10 +128,11 @@ def test_arguments_that_do_not_fit_are_an_error_that_names_the_operation(name):
 
 @pytest.mark.parametrize(("function", "arguments"), GOOD, ids=[function.__name__ for function, _ in GOOD])
 def test_one_argument_that_does_not_fit_is_an_error_that_names_the_operation(function, arguments):
-    function(**arguments)
+    call_with(function, arguments)
+    first = next(iter(inspect.signature(function).parameters))
     for name, value in itertools.product(arguments, [*ODD, *TENSORS]):
-        if name != "self" or isinstance(value, Tensor):
-            check_call(function.__name__, lambda n=name, v=value: function(**arguments | {n: v}))
+        if name != first or is_static(function) or isinstance(value, Tensor):
+            check_call(function.__name__, lambda n=name, v=value: call_with(function, arguments | {n: v}))
 
 
 @pytest.mark.parametrize(
@@ -141,10 +159,10 @@ def test_errors_name_what_was_called_and_not_what_it_consists_of(call, kind, mes
 
 
 def test_an_error_inside_of_svod_is_no_mistake_of_the_caller(monkeypatch):
-    def fail(_self, _op):
+    def fail(_self, _node):
         raise AttributeError("a bug")
 
-    monkeypatch.setattr(Tensor, "_unary", fail)
+    monkeypatch.setattr(Tensor, "_make_alike", fail)
     with pytest.raises(AttributeError, match="a bug"):
         ROWS.abs()
 

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from svod_tensor.capture.function import jit
     from svod_tensor.capture.nested import register_pytree_node
     from svod_tensor.engine.caches import caches, clear_caches
-    from svod_tensor.functions.base import copy
     from svod_tensor.functions.data_types import broadcast_shapes, can_cast, finfo, iinfo, isdtype, result_type
     from svod_tensor.functions.information import __array_namespace_info__
     from svod_tensor.functions.making import asarray, from_dlpack
@@ -102,10 +101,10 @@ if TYPE_CHECKING:
         pow,
         pow as power,
         reciprocal,
-        remainder as mod,
         remainder,
-        round as rint,
+        remainder as mod,
         round,
+        round as rint,
         sign,
         square,
         subtract,
@@ -209,7 +208,7 @@ if TYPE_CHECKING:
         transpose,
     )
     from svod_tensor.ops.pooling import avg_pool2d, max_pool2d
-    from svod_tensor.ops.products import einsum, kron, matmul as dot, matmul, outer, tensordot, trace, vecdot
+    from svod_tensor.ops.products import einsum, kron, matmul, matmul as dot, outer, tensordot, trace, vecdot
     from svod_tensor.ops.quantiles import median, nanmedian, nanpercentile, nanquantile, percentile, quantile
     from svod_tensor.ops.reduction import (
         all,
@@ -217,10 +216,10 @@ if TYPE_CHECKING:
         argmax,
         argmin,
         count_nonzero,
-        max as amax,
         max,
-        min as amin,
+        max as amax,
         min,
+        min as amin,
         nanmax,
         nanmin,
         nanprod,
@@ -262,22 +261,22 @@ if TYPE_CHECKING:
         acos as arccos,
         acosh,
         acosh as arccosh,
-        asin as arcsin,
         asin,
-        asinh as arcsinh,
+        asin as arcsin,
         asinh,
-        atan as arctan,
+        asinh as arcsinh,
         atan,
-        atan2 as arctan2,
+        atan as arctan,
         atan2,
-        atanh as arctanh,
+        atan2 as arctan2,
         atanh,
+        atanh as arctanh,
         cos,
         cosh,
         deg2rad,
         deg2rad as radians,
-        rad2deg as degrees,
         rad2deg,
+        rad2deg as degrees,
         sin,
         sinh,
         tan,

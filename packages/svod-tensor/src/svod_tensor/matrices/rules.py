@@ -19,14 +19,13 @@ from svod_ir.args import GradientRule
 from svod_ir.derivatives import list_operands, list_values, make_gradients, split_parts
 from svod_tensor._scopes import leave_scope
 from svod_tensor.ops.composed import get_tensor_kind
-from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
 
 __all__ = ["adjoint", "conjugate", "diagonal_matrix", "is_diagonal", "matrix_rule", "scale_columns", "with_matrix_rule"]
 
-Backward = Callable[..., "Sequence[Theme | None]"]
+Backward = Callable[..., "Sequence[Tensor | None]"]
 
 
 def matrix_rule(name: str) -> Callable[[Backward], GradientRule]:

@@ -28,6 +28,8 @@ def explain_failure(
     args: Sequence[object],
     kwargs: Mapping[str, Any],
     owner: str | None = None,
+    *,
+    is_static: bool = False,
 ) -> Exception | None:
     """The error to raise in place of `error`, which a call of an operation has raised; None for a bug of svod.
 
@@ -40,13 +42,14 @@ def explain_failure(
         args: the positional arguments of the call.
         kwargs: the keyword arguments of the call.
         owner: the module's name where the call is one of a function and not of a method.
+        is_static: whether the function has no parameter for a tensor.
     """
     if isinstance(error, SvodError):
         if not isinstance(error, UserError):
             return None
         error.name_operation(name)
         return error
-    known = find_wrong_argument(function, name, args, kwargs, owner)
+    known = find_wrong_argument(function, name, args, kwargs, owner, is_static=is_static)
     if known is None:
         mismatch = _find_mismatch(function, args, kwargs)
         if mismatch is None:
@@ -121,7 +124,7 @@ _AXES: Final = "int | Sequence[int] | None"
 _NUMBERS: Final = "int | Sequence[int]"
 _PADDING: Final = "int | Sequence[int | tuple[int, int]]"
 _NAMES: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
-    **dict.fromkeys(("Self", "TensorBase", "T"), (_is_tensor, "a tensor")),
+    **dict.fromkeys(("Self", "Tensor", "TensorBase"), (_is_tensor, "a tensor")),
     "int": (_is_integer, "an integer"), "SInt": (_is_size, "an integer"), "float": (_is_number, "a number"),
     "complex": (_is_complex, "a number"),
     "bool": (lambda value: isinstance(value, bool), "True or False"), "str": (lambda value: isinstance(value, str), "a string"),

@@ -13,7 +13,7 @@ from svod_tensor._foreign_names import find_foreign_argument
 from svod_tensor._origins import wrap
 from svod_tensor.errors import ArgumentNameError
 
-__all__ = ["SPELLINGS", "explain_arguments", "explained", "find_wrong_argument"]
+__all__ = ["SPELLINGS", "explain_arguments", "find_wrong_argument"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,6 +31,8 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "loc": ("mean",), "scale": ("std",), "N": ("n_rows",), "M": ("n_cols",),
 }  # fmt: skip
 """Names of other libraries, and ours: the first one that the operation takes is meant."""
+
+_BY_POSITION: Final = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)
 
 _CONVERTED: Final[Mapping[str, Callable[[object], object]]] = {"unbiased": lambda value: 1 if value else 0}
 """Where the argument that is meant has another value too."""
@@ -53,44 +55,30 @@ def explain_arguments(operation: str) -> Callable[[Callable[P, R]], Callable[P, 
     return decorate
 
 
-def explained(function: Callable[P, R]) -> Callable[P, R]:
-    """`function`, whose first argument is the tensor, with an `ArgumentNameError` where a call gives an argument otherwise."""
-
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return function(*args, **kwargs)
-        except TypeError:
-            if (unknown := find_wrong_argument(function, function.__name__, args, kwargs, owner="sv")) is not None:
-                raise unknown from None
-            raise
-
-    return wrap(call, function)
-
-
 def find_wrong_argument(
     function: Callable[..., object],
     operation: str,
     args: Sequence[object],
     kwargs: Mapping[str, object],
     owner: str | None = None,
+    *,
+    is_static: bool = False,
 ) -> ArgumentNameError | None:
-    """The error about the first argument whose name the function does not have, or whose place; None if there is none.
+    """The error about the first argument whose name or position the function does not have; None if there is none.
 
     Args:
-        function: a method, whose first argument is not shown, unless there is an owner.
+        function: the function, whose first parameter is the tensor, which messages leave out.
         operation: its name.
-        args: the arguments by place.
-        kwargs: the arguments by name.
-        owner: the module in which the function is.
+        args: the positional arguments.
+        kwargs: the keyword arguments.
+        owner: the module's name where the call is one of a function and not of a method.
+        is_static: whether the function has no parameter for a tensor.
     """
-    own, *parameters = signature(function).parameters.values()
-    wrong = [
-        name
-        for name in kwargs
-        if not any(p.name == name and p.kind is not Parameter.VAR_POSITIONAL for p in parameters)
-    ]
+    every = list(signature(function).parameters.values())
+    own, parameters = every[0], every if is_static else every[1:]
+    wrong = [name for name in kwargs if not any(p.name == name and p.kind not in _BY_POSITION for p in parameters)]
     if not wrong:
-        return _find_misplaced([own, *parameters], operation, args, kwargs, owner)
+        return _find_misplaced(every, operation, args, kwargs, owner)
     taken = {parameter.name: parameter for parameter in parameters}
     meant = {name: _find_meant(name, taken) for name in wrong}
     first = meant[wrong[0]]
@@ -102,12 +90,12 @@ def find_wrong_argument(
         parameter = meant.get(name, taken.get(name))
         if parameter is not None:
             text = _show(_CONVERTED[name](value) if name in _CONVERTED else value)
-            is_placed = parameter.kind is Parameter.VAR_POSITIONAL
+            is_placed = parameter.kind in _BY_POSITION
             shown.append(text if is_placed else f"{parameter.name}={text}")
     owner = owner or ("Tensor" if own.name == "cls" or _takes_many(args) else "x")
     return ArgumentNameError(
         operation=operation, given=wrong[0], expected=(first.name,), call=f"{owner}.{operation}({', '.join(shown)})",
-        is_placed=first.kind is Parameter.VAR_POSITIONAL,
+        is_placed=first.kind in _BY_POSITION,
     )  # fmt: skip
 
 

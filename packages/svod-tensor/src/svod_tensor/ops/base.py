@@ -13,7 +13,6 @@ from svod_ir.sizes import max_size, product
 from svod_tensor._origins import add_line
 from svod_tensor._scopes import current_scope
 from svod_tensor._shapes import ElementCount, Shape
-from svod_tensor.cells import deferred
 from svod_tensor.cells.cell import Cell, Form, View, find_result_form
 from svod_tensor.cells.registry import note_read
 from svod_tensor.cells.tables import captured
@@ -175,22 +174,6 @@ class TensorBase:
             add_line(content.node)
         return self
 
-    def clone(self) -> Self:
-        """A copy: writing to one of the two does not change the other.
-
-        Example:
-            >>> x = Tensor([1, 2])
-            >>> y = x.clone()
-            >>> x.assign(0).tolist(), y.tolist()
-            ([0, 0], [1, 2])
-        """
-        copied = self.from_uop(self.uop)
-        if deferred.has_entries() and not captured and deferred.list_deferred([self.content.cell]):
-            deferred.add(copied.content.cell)
-        return copied
-
-    copy = clone
-
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
         """The module with the functions of the array API standard: `svod_tensor`.
 
@@ -203,12 +186,6 @@ class TensorBase:
         if api_version not in (None, *_API_VERSIONS):
             raise ApiVersionError(given=api_version, known=_API_VERSIONS)
         return import_module("svod_tensor")
-
-    def __copy__(self) -> Self:
-        return self.clone()
-
-    def __deepcopy__(self, memo: object) -> Self:
-        return self.clone()
 
     @property
     def uop(self) -> UOp:

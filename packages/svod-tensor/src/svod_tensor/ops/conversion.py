@@ -9,6 +9,8 @@ from svod_ir import Op, OperandError, UOp, format_shape
 from svod_ir.sizes import divide_size
 from svod_tensor._memory_views import view_bytes
 from svod_tensor._shapes import broadcast_node
+from svod_tensor.cells import deferred
+from svod_tensor.cells.tables import captured
 from svod_tensor.cells.views import Detach
 from svod_tensor.engine import memory_nodes
 from svod_tensor.ops.base import DTypeLike
@@ -112,7 +114,7 @@ def bitcast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
     return x.from_uop(view_bytes(x.uop, target, shape))
 
 
-@operation(test="test_movement.py::test_contiguous_and_clone_compute_into_a_buffer", is_method=False)
+@operation(test="test_movement.py::test_contiguous_and_clone_compute_into_a_buffer", methods=("clone",))
 def copy(x: Tensor, /) -> Tensor:
     """A copy: writing to `x` does not change it, nor the other way round.
 
@@ -123,7 +125,10 @@ def copy(x: Tensor, /) -> Tensor:
         >>> x.assign(0).tolist(), y.tolist()
         ([0, 0], [1, 2])
     """
-    return x.clone()
+    result = x.from_uop(x.uop)
+    if deferred.has_entries() and not captured and deferred.list_deferred([x.content.cell]):
+        deferred.add(result.content.cell)
+    return result
 
 
 @operation(test="test_movement.py::test_contiguous_and_clone_compute_into_a_buffer", is_function=False)

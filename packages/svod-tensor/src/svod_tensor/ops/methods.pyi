@@ -177,6 +177,10 @@ class Methods(TensorBase):
         window of the result."""
     def convolve(self, v: Operand, mode: Literal["full", "same", "valid"] = 'full') -> Self:
         """The discrete convolution of two tensors of one axis: `sum(x[k] * v[i - k])`. Dtypes promote."""
+    def copy(self) -> Self:
+        """A copy: writing to `x` does not change it, nor the other way round."""
+    def clone(self) -> Self:
+        """A copy: writing to `x` does not change it, nor the other way round."""
     def copysign(self, x2: Operand, /) -> Self:
         """The magnitude of each element with the sign of `x2`. Shapes broadcast and dtypes promote; integers
         become float32."""

@@ -210,7 +210,9 @@ def _make_public(
         except Exception as error:
             from svod_tensor.ops.argument_checks import explain_failure
 
-            known = explain_failure(error, function, function.__name__, args, kwargs, owner)
+            known = explain_failure(
+                error, function, function.__name__, args, kwargs, owner, is_static=is_static
+            )  # fmt: skip
             if known is None:
                 raise
             # One frame of svod is enough to see which call was wrong.

@@ -80,6 +80,12 @@ class Operators(Theme):
         """
         return get_items(self, index)  # pyright: ignore[reportArgumentType, reportReturnType]
 
+    def __copy__(self) -> Self:
+        return self.clone()
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self.clone()
+
     def __len__(self) -> int:
         """The size of the first axis.
 

@@ -36,7 +36,6 @@ _METHODS: Final[tuple[Operation, ...]] = (
     Operation("from_uop", "base", "", "test_operations.py::test_a_tensor_is_made_of_a_node_or_of_the_content_of_another"),
     Operation("along", "base", "", "test_operations.py::test_a_tensor_is_made_of_a_node_or_of_the_content_of_another"),
     Operation("from_content", "base", "", "test_operations.py::test_a_tensor_is_made_of_a_node_or_of_the_content_of_another"),
-    Operation("clone", "base", "", "test_movement.py::test_contiguous_and_clone_compute_into_a_buffer", ("copy",)),
     Operation("uop", "base", "", "test_operations.py::test_a_tensor_is_made_of_a_node_or_of_the_content_of_another"),
     Operation("dtype", "base", "dtype", "test_creation.py::test_python_data_gets_the_smallest_default_dtype_that_holds_it"),
     Operation("shape", "base", "shape", "test_operations.py::test_sizes_agree_with_numpy"),
