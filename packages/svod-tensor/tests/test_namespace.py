@@ -224,9 +224,9 @@ def test_several_axes_move():
     a = np.zeros((2, 3, 4, 5))
     for source, destination in (((0, 1), (-1, -2)), ((3, 0), (0, 2)), (1, 3), ((), ()), ((2, 0, 1), (0, 1, 2))):
         assert sv.moveaxis(Tensor(a), source, destination).shape == np.moveaxis(a, source, destination).shape
-    with pytest.raises(ShapeError, match="name each axis and each place once"):
+    with pytest.raises(ShapeError, match="name each once"):
         sv.moveaxis(Tensor(a), (0, 1), (2,))
-    with pytest.raises(ShapeError, match="name each axis and each place once"):
+    with pytest.raises(ShapeError, match="name each once"):
         sv.moveaxis(Tensor(a), (0, 0), (1, 2))
 
 

@@ -56,8 +56,6 @@ def explain_failure(
             return None
         expected, found = mismatch
         known = OperandError(operation=name, found=found, expected=expected)
-    # It says all that the first one does.
-    known.__suppress_context__ = True
     return known
 
 

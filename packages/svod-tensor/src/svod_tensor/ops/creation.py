@@ -330,7 +330,7 @@ def eye(
         [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     make = get_tensor_kind().from_uop
-    n_cols = n_rows if n_cols is None else n_cols
+    n_rows, n_cols = check_sizes("eye", to_shape("eye", (n_rows, n_rows if n_cols is None else n_cols)))
     row = make(make_iota(n_rows, int64)).unsqueeze(1)
     column = make(make_iota(n_cols, int64)).unsqueeze(0)
     return _place(row.add(k).eq(column).cast(float if dtype is None else dtype).uop, device)

@@ -62,8 +62,11 @@ def _name_errors(function: Callable[P, R], name: str) -> Callable[P, R]:
             known = explain_failure(error, function, name, args, kwargs)
             if known is None:
                 raise
-            # One frame of svod is enough to see which call was wrong.
-            raise known.with_traceback(None)  # noqa: B904  the error itself, or one that suppresses its context
+        # As `operation.py` does: no frames with half-built tensors stay alive.
+        try:
+            raise known.with_traceback(None)
+        finally:
+            del known
 
     setattr(call, _NAMED, True)
     return wrap(call, function)

@@ -215,8 +215,12 @@ def _make_public(
             )  # fmt: skip
             if known is None:
                 raise
-            # One frame of svod is enough to see which call was wrong.
-            raise known.with_traceback(None)  # noqa: B904  the error itself, or one that suppresses its context
+        # Raised here, the error keeps neither the first one nor frames with half-built tensors alive: one frame of svod is enough
+        # to see which call was wrong.
+        try:
+            raise known.with_traceback(None)
+        finally:
+            del known
 
     return wrap(call, function)
 
