@@ -16,7 +16,7 @@ from svod_dtype import to_dtype
 from svod_ir import OperandError
 from svod_tensor._numpy_libraries import LIBRARIES
 from svod_tensor._numpy_samples import SAMPLES
-from svod_tensor.ops.operands import is_scalar
+from svod_tensor.ops.operands import as_tensor, is_scalar, promote, promote_to_float, to_float
 from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _compute_arrays(
 
 def _split(x: Theme) -> tuple[Theme, Theme]:
     """Fractions and integers of `modf`, both with the sign of `x`."""
-    x = x._to_float()  # pyright: ignore[reportPrivateUsage]
+    x = to_float(x)
     whole = cast("Any", x).trunc()
     fraction = whole.eq(x).where(0.0, x.sub(whole)).copysign(x)
     return fraction, whole
@@ -161,8 +161,7 @@ def _bind(owner: Theme, method: str, inputs: Sequence[Any]) -> Callable[..., The
         if is_scalar(first) and method != "matmul":
             # Numbers are weak on either side.
             other = _wrap(owner, others[0])
-            pair = other._float_pair if method in _OF_FLOATS else other._pair  # pyright: ignore[reportPrivateUsage]
-            others[0], first = pair(cast("Any", first))
+            others[0], first = (promote_to_float if method in _OF_FLOATS else promote)(other, first)
         else:
             first = _wrap(owner, first)
     others = [value if is_scalar(value) else _wrap(owner, value) for value in others]
@@ -198,7 +197,7 @@ def _has_its_own(value: object) -> bool:
 
 
 def _wrap(owner: T, value: Any) -> T:
-    return owner._wrap(value)  # pyright: ignore[reportPrivateUsage]
+    return as_tensor(value, owner)
 
 
 def _read(x: Theme) -> NDArray[np.generic]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Final
 
+from svod_tensor.ops.operands import as_tensor
 from svod_tensor.ops.theme import Theme
 
 __all__ = ["LIBRARIES"]
@@ -15,19 +16,19 @@ def _of_matrices(name: str, n_operands: int) -> Callable[..., Any]:
     if n_operands == 2:
 
         def call_two(owner: Theme, a: Any, b: Any) -> Any:
-            return _get("linalg", name)(owner._wrap(a), owner._wrap(b))  # pyright: ignore[reportPrivateUsage]
+            return _get("linalg", name)(as_tensor(a, owner), as_tensor(b, owner))
 
         return call_two
 
     def call_one(owner: Theme, a: Any) -> Any:
-        return _get("linalg", name)(owner._wrap(a))  # pyright: ignore[reportPrivateUsage]
+        return _get("linalg", name)(as_tensor(a, owner))
 
     return call_one
 
 
 def _of_axis(name: str) -> Callable[..., Any]:
     def call(owner: Theme, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
-        return _get("fft", name)(owner._wrap(a), n=n, axis=axis, norm=norm or "backward")  # pyright: ignore[reportPrivateUsage]
+        return _get("fft", name)(as_tensor(a, owner), n=n, axis=axis, norm=norm or "backward")
 
     return call
 

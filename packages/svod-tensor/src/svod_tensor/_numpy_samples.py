@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from svod_tensor.ops.operands import as_tensor
 from svod_tensor.ops.theme import Theme
 
 __all__ = ["SAMPLES"]
@@ -13,7 +14,7 @@ Axis: TypeAlias = "int | tuple[int, ...] | None"
 
 
 def _wrap(owner: Theme, value: Any) -> Any:
-    return owner._wrap(value)  # pyright: ignore[reportPrivateUsage]
+    return as_tensor(value, owner)
 
 
 def _call_quantile(name: str) -> Callable[..., Theme]:

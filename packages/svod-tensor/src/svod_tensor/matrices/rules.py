@@ -19,6 +19,7 @@ from svod_ir.args import GradientRule
 from svod_ir.derivatives import list_operands, list_values, make_gradients, split_parts
 from svod_tensor._scopes import leave_scope
 from svod_tensor.ops.composed import get_tensor_kind
+from svod_tensor.ops.operands import cast_to
 
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
@@ -61,7 +62,7 @@ def _fit(part: Tensor | None, operand: Tensor) -> UOp | None:
         return None
     if part.dtype.is_complex:
         part = part.conj() if operand.dtype.is_complex else part.real
-    return part._of_dtype(operand.dtype).uop  # pyright: ignore[reportPrivateUsage]
+    return cast_to(part, operand.dtype).uop
 
 
 def with_matrix_rule(

@@ -16,6 +16,7 @@ from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.index_items import expand_index, find_single_mask, is_array_index
 from svod_tensor.ops.indexing import view_items
 from svod_tensor.ops.naming import operations
+from svod_tensor.ops.operands import as_value
 from svod_tensor.ops.theme import Theme
 from svod_tensor.ops.update import check_value
 
@@ -59,7 +60,7 @@ class Assignment(Theme):
         """
         if isinstance(value, TensorBase) and value.dtype is not self.dtype:
             raise AssignmentDtypeError(target=self.dtype, value=value.dtype)
-        self._write(self._to_value(value))
+        self._write(as_value(value, self))
         return self
 
     def __setitem__(self, index: Index, value: Operand, /) -> None:
@@ -82,7 +83,7 @@ class Assignment(Theme):
             >>> x.tolist()
             [1, 0, 0, 4]
         """
-        new = self._to_value(value)
+        new = as_value(value, self)
         if self._has_arrays(index):
             self._write(self.with_items(index, new))
         else:

@@ -16,6 +16,7 @@ from svod_tensor._shapes import normalize_axis
 from svod_tensor.cells.registry import find_capture
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.naming import operations
+from svod_tensor.ops.operands import as_value
 from svod_tensor.ops.random import draw, draw_like, float_dtype, uniform_of
 from svod_tensor.ops.rounding import accumulation_dtype
 from svod_tensor.ops.theme import Theme
@@ -62,7 +63,7 @@ class Distributions(Theme):
         """
         kind, wide = _dtypes("uniform", dtype)
         x = uniform_of(draw(cls, "uniform", shape, seed, generator, device), wide)
-        first, last = x._to_value(low), x._to_value(high)
+        first, last = as_value(low, x), as_value(high, x)
         span = last.sub(first)
         scaled = x.mul(span).add(first)
         is_narrow = all(isinstance(bound, (int, float)) and abs(bound) <= wide.finfo_max / 2 for bound in (low, high))
@@ -97,7 +98,7 @@ class Distributions(Theme):
         """
         kind, wide = _dtypes("normal", dtype)
         x = cls.randn(*shape, seed=seed, generator=generator, dtype=wide, device=device)
-        return x.mul(x._to_value(std)).add(x._to_value(mean)).cast(kind)
+        return x.mul(as_value(std, x)).add(as_value(mean, x)).cast(kind)
 
     @classmethod
     def exponential(
@@ -126,7 +127,7 @@ class Distributions(Theme):
         """
         kind, wide = _dtypes("exponential", dtype)
         x = _exponential_of(draw(cls, "exponential", shape, seed, generator, device), wide)
-        return x.mul(x._to_value(scale)).cast(kind)
+        return x.mul(as_value(scale, x)).cast(kind)
 
     @classmethod
     def truncated_normal(

@@ -1,7 +1,9 @@
 """Operands of operations: conversion to tensors, promotion to one dtype, and the IR's elementwise ops on the result.
 
-x, y = promote(x1, x2)         # tensors of one dtype; a Python number is weak
-return apply_op(Op.FMOD, x, y)
+    x, y = promote(x1, x2)
+    return apply_op(Op.FMOD, x, y)
+
+Python numbers are weak: beside a tensor they take its dtype.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from svod_tensor.errors import ResultDtypeError
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.indexing import get_items
 from svod_tensor.ops.naming import operations
-from svod_tensor.ops.operands import is_operand
+from svod_tensor.ops.operands import as_tensor, cast_to, is_operand, promote, promote_to_float
 from svod_tensor.ops.theme import Theme
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Operators(Theme):
 
     @_operator
     def __rsub__(self, other: Operand, /) -> Self:
-        x, y = self._pair(other, refused=(bool_,))
+        x, y = promote(self, other, refused=(bool_,))
         return y.sub(x)
 
     @_operator
@@ -141,7 +141,7 @@ class Operators(Theme):
 
     @_operator
     def __rtruediv__(self, other: Operand, /) -> Self:
-        x, y = self._float_pair(other)
+        x, y = promote_to_float(self, other)
         return y.div(x)
 
     @_operator
@@ -150,7 +150,7 @@ class Operators(Theme):
 
     @_operator
     def __rfloordiv__(self, other: Operand, /) -> Self:
-        x, y = self._pair(other)
+        x, y = promote(self, other)
         return y.floor_divide(x)
 
     @_operator
@@ -159,7 +159,7 @@ class Operators(Theme):
 
     @_operator
     def __rmod__(self, other: Operand, /) -> Self:
-        x, y = self._pair(other)
+        x, y = promote(self, other)
         return y.remainder(x)
 
     @_operator
@@ -172,7 +172,7 @@ class Operators(Theme):
 
     @_operator
     def __rpow__(self, other: Operand, /) -> Self:
-        x, y = self._pair(other)
+        x, y = promote(self, other)
         return y.pow(x)
 
     def __neg__(self) -> Self:
@@ -220,7 +220,7 @@ class Operators(Theme):
 
     @_operator
     def __rlshift__(self, other: Operand, /) -> Self:
-        x, y = self._pair(other)
+        x, y = promote(self, other)
         return y.lshift(x)
 
     @_operator
@@ -229,7 +229,7 @@ class Operators(Theme):
 
     @_operator
     def __rrshift__(self, other: Operand, /) -> Self:
-        x, y = self._pair(other)
+        x, y = promote(self, other)
         return y.rshift(x)
 
     @_operator
@@ -262,7 +262,7 @@ class Operators(Theme):
 
     @_operator
     def __rmatmul__(self, other: Operand, /) -> Self:
-        return self._wrap(other).matmul(self)
+        return as_tensor(other, self).matmul(self)
 
     @_operator
     def __iadd__(self, other: Operand, /) -> Self:
@@ -326,7 +326,7 @@ class Operators(Theme):
             )  # fmt: skip
         if _KINDS.index(result.dtype.kind) > _KINDS.index(self.dtype.kind):
             raise ResultDtypeError(operation=operation, result=result.dtype, target=self.dtype)
-        self._write(result._of_dtype(self.dtype))
+        self._write(cast_to(result, self.dtype))
         return self
 
     __hash__ = TensorBase.__hash__

@@ -1,39 +1,23 @@
-"""The one base of all themes: nodes of one dtype from operands, and a tensor from a node.
+"""The base of classes of methods that are no registered operations: syntax, reading, writing, devices and sampling.
 
-A theme is a file with a class of operations. `svod_tensor.Tensor` is composed of all themes, in an order that means nothing: no
-operation is defined by two. What a theme calls of another one is declared at the end of this file.
+`svod_tensor.Tensor` is composed of these classes, in an order that means nothing: no method is defined by two.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from svod_dtype import DType
-from svod_ir import Op, SInt, UOp, make_alu
+from svod_ir import SInt
 from svod_tensor._data import Scalar
-from svod_tensor._shapes import broadcast_node, broadcast_shapes
 from svod_tensor.ops.base import DTypeLike, TensorBase
 from svod_tensor.ops.methods import Methods
-from svod_tensor.ops.operands import (
-    apply_binary,
-    apply_unary,
-    as_tensor,
-    as_value,
-    cast_to,
-    promote,
-    promote_to_float,
-    slice_axis,
-    through_float64,
-    to_float,
-)  # fmt: skip
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from svod_tensor._generator import Generator, Seed
-    from svod_tensor.ops.base import Operand
     from svod_tensor.ops.index_items import Index
 
 __all__ = ["INFINITY", "Theme", "is_elsewhere"]
@@ -44,39 +28,9 @@ INFINITY = float("inf")
 
 
 class Theme(Methods):
-    """What every theme needs: operands of one dtype, and tensors of what is computed from them."""
+    """What classes of methods call of each other, for type checkers."""
 
     __slots__ = ()
-
-    def _wrap(self, value: Operand) -> Self:
-        return as_tensor(value, self)
-
-    def _to_value(self, value: Operand) -> Self:
-        return as_value(value, self)
-
-    _pair = promote
-    _float_pair = promote_to_float
-    _of_dtype = cast_to
-    _to_float = to_float
-
-    def _through_float64(self, function: Callable[[Self], Self]) -> Self:
-        return through_float64(function, self)
-
-    def _unary(self, op: Op) -> Self:
-        return apply_unary(op, self)
-
-    def _binary(self, op: Op, other: Operand, *, refused: tuple[DType, ...] = ()) -> Self:
-        return apply_binary(op, self, other, refused=refused)
-
-    def _apply(self, op: Op, x: UOp, y: UOp, *operands: TensorBase) -> Self:
-        """The op on two nodes, broadcast against each other; a 0-d node stands for all elements as it is."""
-        left, right = x.shape, y.shape
-        if left != right and left and right:
-            shape = broadcast_shapes(left, right)
-            x, y = broadcast_node(x, shape), broadcast_node(y, shape)
-        return self._make(make_alu(op, x, y), *operands)
-
-    _slice_axis = slice_axis
 
     # What themes call of each other; each is defined, with its documentation, by one of them, or by `Tensor`.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from svod_tensor.ops.operands import first_operand, to_tensor
+from svod_tensor.ops.operands import first_operand, promote_to_float, to_tensor
 from svod_tensor.ops.rounding import rounds_once
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def log_expit(x: Operand, /) -> Tensor:
 
 
 def _to_pair(x: Operand, y: Operand) -> tuple[Tensor, Tensor]:
-    return first_operand(x, y)._float_pair(y)  # pyright: ignore[reportPrivateUsage]
+    return promote_to_float(first_operand(x, y), y)
 
 
 @rounds_once
