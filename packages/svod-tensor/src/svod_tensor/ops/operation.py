@@ -16,7 +16,7 @@ A call that fails is explained by `argument_checks.py`, under the name of the ou
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
@@ -46,7 +46,6 @@ class Operation:
         aliases: its other names in the package and as a method.
         methods: names that only its method has.
         is_function: whether the package has its name and aliases; otherwise it is only a method.
-        is_method: whether tensors have it as a method; otherwise it is only a function of the package.
         is_property: whether it is a property of tensors, and not a method.
         is_variadic: whether the items of the second parameter may be given one by one: `x.reshape(2, 3)`.
         is_static: whether it has no first operand: `Tensor.einsum`.
@@ -60,7 +59,6 @@ class Operation:
     aliases: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()
     is_function: bool = True
-    is_method: bool = True
     is_property: bool = False
     is_variadic: bool = False
     is_static: bool = False
@@ -79,7 +77,7 @@ class Operation:
     @property
     def names(self) -> tuple[str, ...]:
         """All names of the method."""
-        return (self.name, *self.aliases, *self.methods) if self.is_method else ()
+        return self.name, *self.aliases, *self.methods
 
 
 _SEPARATE: Final = frozenset({"q", "weights", "fweights", "aweights"})
@@ -99,7 +97,6 @@ def operation(
     aliases: tuple[str, ...] = (),
     methods: tuple[str, ...] = (),
     is_function: bool = True,
-    is_method: bool = True,
     is_property: bool = False,
     is_variadic: bool = False,
 ) -> Callable[[Callable[Concatenate[Tensor, P], R]], Callable[Concatenate[Operand, P], R]]:
@@ -114,19 +111,14 @@ def operation(
         aliases: its other names in the package and as a method.
         methods: names that only its method has.
         is_function: whether the package has its name and aliases; otherwise it is only a method.
-        is_method: whether tensors have it as a method; otherwise it is only a function of the package.
         is_property: whether it is a property of tensors, and not a method.
         is_variadic: whether the items of the second parameter may be given one by one: `x.reshape(2, 3)`.
     """
 
     def register(function: Callable[Concatenate[Tensor, P], R]) -> Callable[Concatenate[Operand, P], R]:
         public = _make_public(function, "sv", is_variadic=is_variadic)
-        _add(
-            Operation(
-                function, public, test, _spell(standard, function), aliases, methods, is_function, is_method, is_property,
-                is_variadic,
-            )
-        )  # fmt: skip
+        one = Operation(function, public, test, _spell(standard, function), aliases, methods)
+        _add(replace(one, is_function=is_function, is_property=is_property, is_variadic=is_variadic))
         return public
 
     return register
@@ -152,19 +144,8 @@ def static_operation(
 
     def register(function: Callable[P, R]) -> Callable[P, R]:
         public = _make_public(function, "sv", is_variadic=is_variadic, is_static=True)
-        _add(
-            Operation(
-                function,
-                public,
-                test,
-                _spell(standard, function),
-                (),
-                methods,
-                is_variadic=is_variadic,
-                is_static=True,
-                binds=binds,
-            )
-        )
+        one = Operation(function, public, test, _spell(standard, function), (), methods)
+        _add(replace(one, is_variadic=is_variadic, is_static=True, binds=binds))
         return public
 
     return register
@@ -210,9 +191,8 @@ def _make_public(
         except Exception as error:
             from svod_tensor.ops.argument_checks import explain_failure
 
-            known = explain_failure(
-                error, function, function.__name__, args, kwargs, owner, is_static=is_static
-            )  # fmt: skip
+            name = function.__name__
+            known = explain_failure(error, function, name, args, kwargs, owner, is_static=is_static)
             if known is None:
                 raise
         # Raised here, the error keeps neither the first one nor frames with half-built tensors alive: one frame of svod is enough
