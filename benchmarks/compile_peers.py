@@ -114,7 +114,7 @@ def main() -> int:
     sides = [side for side in SIDES if side not in arguments.without]
     rows: list[dict[str, Any]] = []
     for name in names:
-        seconds = {side: [] for side in sides}
+        seconds: dict[str, list[float]] = {side: [] for side in sides}
         for _ in range(arguments.repeats):
             for side in sides:
                 seconds[side].append(_measure_apart(side, name))

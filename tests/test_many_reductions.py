@@ -48,7 +48,8 @@ def test_the_body_of_a_scan_stores_what_its_kernels_do_not_hold() -> None:
     def body(carry: Any, row: Any) -> tuple[Any, Any]:
         return carry * 0.5 + measure(row) * row, centre(row.reshape(1, 30) * carry.sum())
 
-    carry, outputs = np.ones(30), []
+    carry: Any = np.ones(30)
+    outputs: list[Any] = []
     for row in ROWS:
         carry, output = body(carry, row)
         outputs.append(output)

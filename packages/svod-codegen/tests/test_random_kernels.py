@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, reduce
 from math import prod
+from operator import add
 
 import numpy as np
 import pytest
@@ -109,14 +110,14 @@ def repeat(step: Callable[[UOp], UOp], x: UOp) -> UOp:
 def sum_exponentials(x: UOp, *axes: int) -> UOp:
     """The sums of as many functions of the same elements, added up."""
     sums = (make_reduce_axis(make_alu(Op.EXP2, x * (i / MANY)), Op.ADD, axes) for i in range(MANY))
-    return reduce(UOp.__add__, sums)
+    return reduce(add, sums)
 
 
 def concat_elements(x: UOp) -> UOp:
     """The elements of a vector, each by itself, concatenated in reverse."""
     (size,) = x.shape
     pieces = (make_pad(make_shrink(x, ((i, i + 1),)), ((size - 1 - i, i),)) for i in range(size))
-    return reduce(UOp.__add__, pieces)
+    return reduce(add, pieces)
 
 
 X = tensor(1, 12, 6, 10)

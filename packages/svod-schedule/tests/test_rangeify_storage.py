@@ -6,6 +6,7 @@ import functools
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from operator import add
 
 import pytest
 
@@ -343,7 +344,7 @@ def test_independent_reductions_share_as_few_kernels_as_they_may(axes: tuple[int
     terms = [sum_squares(tensor(i + 1, 8, 12), axes) for i in range(n_reductions)]
     while len(terms) > 1:
         n_summed = 2 if is_balanced else len(terms)
-        terms = [functools.reduce(UOp.__add__, terms[i : i + n_summed]) for i in range(0, len(terms), n_summed)]
+        terms = [functools.reduce(add, terms[i : i + n_summed]) for i in range(0, len(terms), n_summed)]
     # Combining sums takes no kernel of its own: each kernel but the first adds its own to the result of others.
     counts = count_reductions(compile_graph(terms[0]))
     assert counts == [MAX_KERNEL_REDUCTIONS] * 4
@@ -355,7 +356,7 @@ def test_independent_reductions_of_rows_whose_number_varies_share_kernels() -> N
         make_reshape(make_shrink(tensor(i + 1, 64 * 12), ((0, rows * 12),)), (rows, 12))
         for i in range(3 * MAX_KERNEL_REDUCTIONS)
     ]
-    total = functools.reduce(UOp.__add__, [sum_squares(part, (1,)) for part in parts])
+    total = functools.reduce(add, [sum_squares(part, (1,)) for part in parts])
     assert count_reductions(compile_graph(total)) == [MAX_KERNEL_REDUCTIONS] * 3
 
 
