@@ -87,9 +87,14 @@ def _cumsum():
     return _randn(7, 100).cumsum(1) + 1
 
 
+def _norm_of_many():
+    return sum((_randn(8 + i).square().sum() for i in range(64)), Tensor(0.0)).sqrt()
+
+
 COUNTS = {
     _matmul: 1, _linear: 1, _full_sum: 2, _elementwise: 1, _silu: 1, _gate: 1, _feed_forward: 2, _layernorm: 1, _softmax: 1,
     _attention: 7, _reductions_in_one: 1, _movement: 1, _concat: 1, _gather: 1, _arange: 1, _cumsum: 2,
+    _norm_of_many: 4,
 }  # fmt: skip
 
 

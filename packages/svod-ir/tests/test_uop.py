@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -19,7 +20,7 @@ from svod_ir import AxisType, GraphError, Op, OperandError, UOp, parse_graph, pr
 from svod_ir.args import BufferArg, ParamArg
 from svod_ir.ops import TABLE
 from svod_ir.testing import run_in_threads
-from svod_ir.uop import count_interned
+from svod_ir.uop import count_interned, keep_order
 
 DEPTH = 100_000
 
@@ -214,6 +215,70 @@ def test_toposort_leaves_out_the_bodies_of_calls_when_told_to() -> None:
     call = UOp(Op.CALL, void, (body, x + 1))
     assert call.toposort(enter_calls=False) == [*(x + 1).toposort(), call]
     assert body in call.toposort()
+
+
+def make_long_graph(start: int) -> UOp:
+    """Long enough for its order to be kept."""
+    node = UOp.variable("x", 0, 10)
+    for i in range(200):
+        node = node * 3 + (start + i)
+    return node
+
+
+def test_a_kept_order_is_that_of_the_same_graph() -> None:
+    first, second = make_long_graph(1000), make_long_graph(2000)
+    expected = {graph: graph.toposort() for graph in (first, second)}
+    with keep_order():
+        for graph in (first, first, second, second, first, first.src[0], first):
+            assert graph.toposort() == list(graph.iter_toposort())
+        # What a caller does with its list changes nobody else's.
+        first.toposort().clear()
+        first.toposort().clear()
+        assert first.toposort() == expected[first]
+        # The keys of a search are not entered.
+        assert first.toposort(stop={first.src[0]}) == [
+            *first.src[0].toposort(stop={first.src[0]}),
+            *first.src[1:],
+            first,
+        ]
+        with keep_order():
+            assert second.toposort() == second.toposort() == expected[second]
+        assert first.toposort() == expected[first]
+
+
+def test_a_graph_is_kept_until_its_order_is_not() -> None:
+    before = count_interned()
+    with keep_order():
+        make_long_graph(3000).toposort()
+        with keep_order():
+            make_long_graph(4000).toposort()
+            assert count_interned() - before > 1000
+        assert 400 < count_interned() - before < 1000
+    assert count_interned() == before
+    with pytest.raises(ValueError, match="stop"), keep_order():
+        make_long_graph(5000).toposort()
+        raise ValueError("stop")
+    gc.collect()
+    assert count_interned() == before
+    # No order is kept outside.
+    make_long_graph(6000).toposort()
+    assert count_interned() == before
+
+
+def test_each_thread_keeps_an_order_of_its_own() -> None:
+    graphs = [make_long_graph(10_000 * i) for i in range(1, 5)]
+    expected = [graph.toposort() for graph in graphs]
+    before = count_interned()
+
+    def run(number: int) -> None:
+        with keep_order():
+            for i in range(40):
+                chosen = (number + i // 2) % len(graphs)
+                assert graphs[chosen].toposort() == expected[chosen]
+                make_long_graph(100_000 * (number + 1)).toposort()
+
+    run_in_threads(*(partial(run, i) for i in range(4)))
+    assert count_interned() == before
 
 
 def test_effects_have_no_shape() -> None:

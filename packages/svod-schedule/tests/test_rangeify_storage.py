@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from operator import add
 
 import pytest
 
@@ -323,5 +325,44 @@ def test_a_kernel_has_a_limited_number_of_row_reductions() -> None:
     for i in range(3 * MAX_KERNEL_REDUCTIONS):
         # Without a factor a row is cheap enough to be computed again, which cuts the chain earlier.
         rows = (rows - make_expand(reduce(rows, 1) * (1 / 64), rows.shape)) * (1 + i / 64)
-    calls = compile_graph(contiguous(rows)).iter_ops(Op.CALL)
-    assert [sum(1 for _ in call.src[0].iter_ops(Op.REDUCE)) for call in calls] == [MAX_KERNEL_REDUCTIONS] * 3
+    assert count_reductions(compile_graph(contiguous(rows))) == [MAX_KERNEL_REDUCTIONS] * 3
+
+
+def count_reductions(graph: UOp) -> list[int]:
+    """The reductions of each kernel."""
+    return [sum(1 for _ in call.src[0].iter_ops(Op.REDUCE)) for call in graph.iter_ops(Op.CALL)]
+
+
+def sum_squares(x: UOp, axes: tuple[int, ...]) -> UOp:
+    return make_reduce_axis(x * x, Op.ADD, axes)
+
+
+@pytest.mark.parametrize("axes", [(1,), (0,), (0, 1)])
+@pytest.mark.parametrize("is_balanced", [False, True])
+def test_independent_reductions_share_as_few_kernels_as_they_may(axes: tuple[int, ...], is_balanced: bool) -> None:
+    n_reductions = 4 * MAX_KERNEL_REDUCTIONS
+    terms = [sum_squares(tensor(i + 1, 8, 12), axes) for i in range(n_reductions)]
+    while len(terms) > 1:
+        n_summed = 2 if is_balanced else len(terms)
+        terms = [functools.reduce(add, terms[i : i + n_summed]) for i in range(0, len(terms), n_summed)]
+    # Combining sums takes no kernel of its own: each kernel but the first adds its own to the result of others.
+    counts = count_reductions(compile_graph(terms[0]))
+    assert counts == [MAX_KERNEL_REDUCTIONS] * 4
+
+
+def test_independent_reductions_of_rows_whose_number_varies_share_kernels() -> None:
+    rows = UOp.variable("rows", 2, 64)
+    parts = [
+        make_reshape(make_shrink(tensor(i + 1, 64 * 12), ((0, rows * 12),)), (rows, 12))
+        for i in range(3 * MAX_KERNEL_REDUCTIONS)
+    ]
+    total = functools.reduce(add, [sum_squares(part, (1,)) for part in parts])
+    assert count_reductions(compile_graph(total)) == [MAX_KERNEL_REDUCTIONS] * 3
+
+
+def test_a_reduction_is_stored_rather_than_the_row_that_it_is_combined_with() -> None:
+    scales = [sum_squares(tensor(i + 2, 8, 512), (1,)) for i in range(MAX_KERNEL_REDUCTIONS + 1)]
+    rows = functools.reduce(lambda rows, scale: rows * make_expand(scale, rows.shape), scales, tensor(1, 8, 512))
+    graph = compile_graph(rows)
+    assert sorted(count_reductions(graph)) == [1, MAX_KERNEL_REDUCTIONS]
+    assert sorted(call.src[0].src[0].body.location.memory.arg.size for call in graph.iter_ops(Op.CALL)) == [8, 8 * 512]

@@ -63,7 +63,7 @@ def _read_once(node: UOp, new: UOp, lane_axes: Iterable[UOp]) -> UOp:
     else:
         # Where several conditions leave lanes in the middle, only all lanes together tell. A gather from one address, of
         # as many branches as lanes on processors that cannot gather, takes LLVM 50 times as long to compile.
-        has_any = UOp(Op.REDUCE, condition.dtype, (condition, axis), Op.MAX)
+        has_any = UOp(Op.REDUCE, condition.dtype.scalar, (condition, axis), Op.MAX)
         whole = _conjoin((*(clause for n, clause in enumerate(clauses) if n not in moving), has_any))
     found = UOp(Op.INDEX, node.dtype, (*new.src[:-1], whole))
     return UOp(Op.WHERE, node.dtype, (condition, found, UOp.const(node.dtype, 0)))

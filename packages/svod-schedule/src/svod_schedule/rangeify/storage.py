@@ -171,6 +171,8 @@ class _StorageChooser:
         if self.cost[node] > RECOMPUTE_COST and total > RECOMPUTE_TOTAL and any(_is_serial(u.kernel) for u in uses):
             return True
         n_computed = sum(_recomputed(node, use) for use in uses)
+        if self._joins_full_kernel(node, uses):
+            return True
         if n_computed <= 1:
             return False
         if self.heads[node] and not self._keeps_reductions_fused(node, uses):
@@ -180,6 +182,14 @@ class _StorageChooser:
         if self.cost[node] <= FREE_COST or extra <= RECOMPUTE_COST:
             return False
         return extra * prod(max_size(s) for s in node.shape) > RECOMPUTE_TOTAL
+
+    def _joins_full_kernel(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
+        """Whether `node` combines reductions that no kernel that reads it has room for: stored, it takes them along into one kernel.
+
+        Where it has more elements than a reduction below, such as a row from which its mean is subtracted, the reduction is stored.
+        """
+        is_full = all(self.kernels[use.kernel].n_reductions >= MAX_KERNEL_REDUCTIONS for use in uses)
+        return is_full and prod(max_size(s) for s in node.shape) <= self.heads[node]
 
     def _keep_for_row(self, node: UOp) -> tuple[_Use, ...] | None:
         """Keep `node` for one row if that pays: then it is computed in one place, with loops of its own."""
@@ -334,13 +344,13 @@ def choose_stored(sink: UOp, has_private_rows: Callable[[UOp], bool]) -> Storage
     return _StorageChooser(sink, has_private_rows).run()
 
 
-def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int], dict[UOp, bool]]:
-    """For each node, the cost of an element and whether its expression starts at a reduction.
+def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int], dict[UOp, int]]:
+    """For each node, the cost of an element, and the elements of the largest reduction at which its expression starts, 0 without one.
 
     A cost above MAX_KERNEL_COST means that the node is stored; its readers start again from 0.
     """
     cost: dict[UOp, int] = {}
-    heads: dict[UOp, bool] = {}
+    heads: dict[UOp, int] = {}
     for node in order:
         # Sizes that depend on variables are computed once, and not for each element.
         operands = dict.fromkeys(node.src[:1] if node.op is Op.LATER or node.op in MOVEMENT else node.src)
@@ -352,7 +362,10 @@ def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int
             cost[node] = own + sum(-(-cost[s] // n_readers[s]) for s in operands if cost[s] <= MAX_KERNEL_COST)
         # A reduction that is read through a PAD has a kernel of its own.
         is_cut = is_stored or node.op is Op.PAD
-        heads[node] = node.op is Op.REDUCE_AXIS or (not is_cut and any(heads[s] for s in operands))
+        if node.op is Op.REDUCE_AXIS:
+            heads[node] = max(prod(max_size(s) for s in node.shape), 1)
+        else:
+            heads[node] = 0 if is_cut else max((heads[s] for s in operands), default=0)
     return cost, heads
 
 
