@@ -175,7 +175,7 @@ def _list_themes() -> dict[str, ast.ClassDef | ast.Module]:
     """The modules of registered operations, and the classes that have the other methods of `Tensor`, by theme."""
     distribution = _get_distribution("tensor")
     table = distribution.modules[f"{OPERATIONS}.table"].read_text()
-    names = dict.fromkeys(re.findall(r'Operation\("\w+", "(\w+)"', table))
+    names = dict.fromkeys(re.findall(r'Member\("\w+", "(\w+)"', table))
     found: dict[str, ast.ClassDef | ast.Module] = {}
     for theme in names:
         module = f"{OPERATIONS}.{theme}"
