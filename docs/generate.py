@@ -91,8 +91,11 @@ def _call(name: str, value: object) -> str:
     """How a method is called: its arguments with their defaults, without their types."""
     if not callable(getattr(value, "__func__", value)):
         return f"x.{name}"
-    owner = "Tensor" if isinstance(value, classmethod) else "x"
-    _, *given = inspect.signature(getattr(value, "__func__", value)).parameters.values()
+    owner = "Tensor" if isinstance(value, (classmethod, staticmethod)) else "x"
+    given = list(inspect.signature(getattr(value, "__func__", value)).parameters.values())
+    # `x.concat(y)` has `x` as one of the arrays; other methods have the tensor, or its class, as a parameter of its own.
+    if not isinstance(value, staticmethod) and given[0].kind is not inspect.Parameter.VAR_POSITIONAL:
+        del given[0]
     shown = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in given]
     return f"{owner}.{name}{inspect.Signature(shown)}"
 

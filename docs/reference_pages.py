@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -83,7 +83,9 @@ def _distribution_page(distribution: Distribution) -> str:
     """The public modules of a distribution, and in each the names by the module that defines them."""
     lines = [f"# {distribution.name}", "", _get_summary(distribution, distribution.package)]
     if distribution.package == "svod_tensor":
-        lines += ["", "The methods of `Tensor` are on pages by theme: [the list](index.md)."]
+        text = "Operations, which are methods of `Tensor` and most of them functions too, are on pages by theme:"
+        lines += ["", f"{text} [the list](index.md)."]
+    elsewhere = {f"{OPERATIONS}.{theme}" for theme in _list_themes()}
     shown: set[tuple[str, str]] = set()
     for module in distribution.public_modules:
         homes: dict[str, list[str]] = {}
@@ -94,6 +96,7 @@ def _distribution_page(distribution: Distribution) -> str:
                 and found[1] is not None
                 and not isinstance(found[1], ast.Module)
                 and (found[0], name) not in shown
+                and found[0] not in elsewhere
             ):
                 shown.add((found[0], name))
                 homes.setdefault(found[0], []).append(name)
@@ -130,32 +133,50 @@ def _show_module(distribution: Distribution, module: str) -> Iterator[str]:
 
 
 def _theme_page(theme: str) -> str:
-    """The methods of a theme, which is a class of `svod_tensor.ops`."""
+    """The operations of a theme: functions of a module of `svod_tensor.ops`, or methods of its class."""
     node = _list_themes()[theme]
+    methods = list(_iter_operations(node))
     path = _get_distribution("tensor").modules[f"{OPERATIONS}.{theme}"].relative_to(ROOT)
     lines = [f"# Tensor: {theme}", "", _first_sentence(ast.get_docstring(node)), ""]
     lines += [f"Source: [{path}](../../../{path})", "", "| name | what |", "|---|---|"]
-    for method in iter_statements(node.body):
-        if isinstance(method, ast.FunctionDef) and not method.name.startswith("_"):
-            kinds = {ast.unparse(d).split(".")[-1] for d in method.decorator_list}
-            if not kinds & {"overload", "setter"}:
-                lines.append(f"| `{method.name}` | {_first_sentence(ast.get_docstring(method))} |")
+    for method in methods:
+        also = "".join(f", `{name}`" for name in _get_other_names(method))
+        lines.append(f"| `{method.name}`{also} | {_first_sentence(ast.get_docstring(method))} |")
+    is_class = isinstance(node, ast.ClassDef)
     lines += [
         "",
-        f"::: {OPERATIONS}.{theme}.{node.name}",
+        f"::: {OPERATIONS}.{theme}" + (f".{node.name}" if is_class else ""),
         "    options:",
+        *([] if is_class else [f"      members: [{', '.join(method.name for method in methods)}]"]),
         "      show_root_heading: false",
         "      show_root_toc_entry: false",
     ]
     return "\n".join(lines)
 
 
-def _list_themes() -> dict[str, ast.ClassDef]:
-    """The classes that `Tensor` is made of, by their modules, from the table of operations."""
+def _iter_operations(node: ast.ClassDef | ast.Module) -> Iterator[ast.FunctionDef]:
+    """The public methods of a class, or the functions of a module that are registered as operations."""
+    for one in iter_statements(node.body):
+        if isinstance(one, ast.FunctionDef) and not one.name.startswith("_"):
+            kinds = {ast.unparse(d).split("(")[0].split(".")[-1] for d in one.decorator_list}
+            is_registered = bool(kinds & {"operation", "static_operation"})
+            if is_registered if isinstance(node, ast.Module) else not kinds & {"overload", "setter"}:
+                yield one
+
+
+def _get_other_names(operation: ast.FunctionDef) -> list[str]:
+    """The other names of a registered operation, as its decorator lists them."""
+    keywords = [k for d in operation.decorator_list if isinstance(d, ast.Call) for k in d.keywords]
+    return [name for k in keywords if k.arg in ("aliases", "methods") for name in ast.literal_eval(k.value)]
+
+
+@cache
+def _list_themes() -> dict[str, ast.ClassDef | ast.Module]:
+    """The modules of registered operations, and the classes that have the other methods of `Tensor`, by theme."""
     distribution = _get_distribution("tensor")
     table = distribution.modules[f"{OPERATIONS}.table"].read_text()
-    names = dict.fromkeys(re.findall(r'Operation\("\w+", "(\w+)"', table))
-    found: dict[str, ast.ClassDef] = {}
+    names = dict.fromkeys(re.findall(r'Member\("\w+", "(\w+)"', table))
+    found: dict[str, ast.ClassDef | ast.Module] = {}
     for theme in names:
         module = f"{OPERATIONS}.{theme}"
         if module in distribution.modules:
@@ -165,7 +186,9 @@ def _list_themes() -> dict[str, ast.ClassDef]:
                 if isinstance(n, ast.ClassDef) and not n.name.startswith("_")
             ]
             found[theme] = max(classes, key=lambda node: len(node.body))
-    return found
+    modules = {name: read_tree(path) for name, path in distribution.modules.items() if name.startswith(OPERATIONS)}
+    registered = {name: tree for name, tree in modules.items() if any(_iter_operations(tree))}
+    return found | {name.rpartition(".")[2]: tree for name, tree in registered.items()}
 
 
 def _commands_page() -> str:

@@ -67,6 +67,33 @@ def test_each_public_name_stands_once_with_what_others_may_use_of_it(tools, tmp_
     ]
 
 
+def test_methods_of_a_stub_count_with_all_their_overloads_and_functions_by_the_name_that_is_public(
+    tools, tmp_path: Path
+) -> None:
+    shop = _make_shop(tools, tmp_path)
+    (shop.source / "_drawer.py").write_text("class Drawer:\n    __slots__ = ()\n")
+    (shop.source / "_drawer.pyi").write_text(
+        "class Drawer:\n    @overload\n    def open(self) -> None: ...\n    @overload\n    def open(self, key: int) -> int: ...\n"
+    )
+    (shop.source / "_till.py").write_text(
+        "from shop._drawer import Drawer\nclass Till(Drawer):\n    coins: int = 0\n"
+        '@operation(test="")\ndef pay(x: Till, /, tip: float = 0.0) -> Till: ...\n'
+    )
+    (shop.source / "goods.py").write_text('from shop._till import pay as settle\n__all__ = ["settle"]\n')
+    lines = tools["public_api"].describe(shop).splitlines()
+    assert lines[2:] == [
+        "shop",
+        "    class Till(Drawer)",
+        "        coins: int = ...",
+        "        overload def open(self) -> None",
+        "        overload def open(self, key: int) -> int",
+        "    def pay(x: Operand, /, tip: float=0.0) -> Till",
+        "",
+        "shop.goods",
+        "    def settle(x: Operand, /, tip: float=0.0) -> Till",
+    ]
+
+
 def test_a_changed_signature_changes_the_page_and_a_changed_body_does_not(tools, tmp_path: Path) -> None:
     page = [
         tools["public_api"].describe(_make_shop(tools, tmp_path / str(i) / "shop", till))

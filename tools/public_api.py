@@ -10,8 +10,9 @@ from __future__ import annotations
 import ast
 import difflib
 import sys
+from copy import deepcopy
 
-from surface import Distribution, get_bound_names, get_distributions, iter_statements, read_tree
+from surface import Distribution, get_bound_names, get_distributions, iter_statements
 
 _HEAD = "# What svod's versions promise of {name}. Written by tools/public_api.py; docs/versions.md says what a change asks for.\n"
 
@@ -68,8 +69,9 @@ def _describe_name(distribution: Distribution, module: str, name: str, known: di
     if isinstance(node, ast.ClassDef):
         return _describe_class(distribution, home, node)
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        overloads = [n for n in iter_statements(read_tree(distribution.modules[home]).body) if _is_overload(n, name)]
-        return [_describe_function(n) for n in overloads or [node]]
+        nodes = iter_statements(distribution.read_declarations(home).body)
+        overloads = [n for n in nodes if _is_overload(n, node.name)]
+        return [_describe_function(n, name) for n in overloads or [node]]
     if isinstance(node, ast.Module):
         return [f"module {name}"]
     return [_describe_value(node, name)]
@@ -84,17 +86,23 @@ def _describe_class(distribution: Distribution, module: str, node: ast.ClassDef)
 def _get_members(distribution: Distribution, module: str, node: ast.ClassDef) -> list[str]:
     """The public members of a class, with those that it inherits from private classes of its distribution."""
     found: dict[str, list[str]] = {}
-    for base in node.bases:
+    # From the last base to the first, whose members replace those of the others.
+    for base in reversed(node.bases):
         name = ast.unparse(base).split("[")[0]
         origin = distribution.find_definition(module, name) if name.isidentifier() else None
         if origin is not None and isinstance(origin[1], ast.ClassDef) and not _is_public(distribution, *origin):
-            for line in _get_members(distribution, origin[0], origin[1]):
-                found.setdefault(_name_of(line), [line])
-    own: dict[str, list[str]] = {}
-    for statement in iter_statements(node.body):
-        for line in _describe_member(statement, is_enum=_is_enum(node)):
-            own.setdefault(_name_of(line), []).append(line)
-    return [line for name in sorted(found | own) for line in (found | own)[name]]
+            found |= _group_by_name(_get_members(distribution, origin[0], origin[1]))
+    statements = iter_statements(node.body)
+    found |= _group_by_name([line for s in statements for line in _describe_member(s, is_enum=_is_enum(node))])
+    return [line for name in sorted(found) for line in found[name]]
+
+
+def _group_by_name(lines: list[str]) -> dict[str, list[str]]:
+    """The lines of each name: several of one with overloads, or with a setter."""
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        found.setdefault(_name_of(line), []).append(line)
+    return found
 
 
 def _is_public(distribution: Distribution, module: str, node: ast.AST | None) -> bool:
@@ -132,7 +140,8 @@ def _describe_attributes(init: ast.FunctionDef | ast.AsyncFunctionDef) -> list[s
     return list(found.values())
 
 
-def _describe_function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+def _describe_function(node: ast.FunctionDef | ast.AsyncFunctionDef, name: str = "") -> str:
+    """The signature of a function, under its own name or another one that it is imported as."""
     kinds = {ast.unparse(d).split("(")[0].split(".")[-1] for d in node.decorator_list}
     returns = "" if node.returns is None else ast.unparse(node.returns)
     if kinds & {"property", "cached_property"}:
@@ -140,7 +149,11 @@ def _describe_function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     if "setter" in kinds:
         return f"{node.name} = {ast.unparse(node.args.args[-1])}"
     kind = "".join(f"{k} " for k in ("staticmethod", "classmethod", "contextmanager", "overload") if k in kinds)
-    return f"{kind}def {node.name}({ast.unparse(node.args)})" + (f" -> {returns}" if returns else "")
+    arguments = deepcopy(node.args)
+    if "operation" in kinds:
+        # The decorator converts the first operand.
+        arguments.posonlyargs[0].annotation = ast.Name("Operand")
+    return f"{kind}def {name or node.name}({ast.unparse(arguments)})" + (f" -> {returns}" if returns else "")
 
 
 def _describe_value(node: ast.AST, name: str) -> str:

@@ -55,9 +55,14 @@ class Distribution:
                 return ast.literal_eval(node.value)  # type: ignore[union-attr]
         return []
 
+    def read_declarations(self, module: str) -> ast.Module:
+        """The tree of a module's stub; that of its source where it has none."""
+        stub = self.modules[module].with_suffix(".pyi")
+        return read_tree(stub if stub.exists() else self.modules[module])
+
     def find_definition(self, module: str, name: str) -> Definition | None:
         """Where a name that a module binds is defined, through any number of imports."""
-        for node in iter_statements(read_tree(self.modules[module]).body):
+        for node in iter_statements(self.read_declarations(module).body):
             if isinstance(node, ast.ImportFrom) and node.module is not None:
                 for alias in node.names:
                     if (alias.asname or alias.name) == name:

@@ -30,6 +30,7 @@ __all__ = [
     "permute_dims",
     "reshape",
     "squeeze",
+    "swapaxes",
     "transpose",
     "unflatten",
 ]

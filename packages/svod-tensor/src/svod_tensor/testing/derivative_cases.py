@@ -182,6 +182,7 @@ _ARRANGED: Final = (
     _case("unsqueeze", lambda x: x.unsqueeze(1), lambda t, x: x.unsqueeze(1), (3, 5)),
     _case("permute", lambda x: x.permute(2, 0, 1), lambda t, x: x.permute(2, 0, 1), (2, 3, 5)),
     _case("transpose", lambda x: x.transpose(0, 2), lambda t, x: x.transpose(0, 2), (2, 3, 5)),
+    _case("swapaxes", lambda x: x.swapaxes(0, 2), lambda t, x: x.swapaxes(0, 2), (2, 3, 5)),
     _case("matrix_transpose", lambda x: x.matrix_transpose(), lambda t, x: x.mT, (2, 3, 5)),
     _case("moveaxis", lambda x: x.moveaxis(0, 2), lambda t, x: x.moveaxis(0, 2), (2, 3, 5)),
     _case("T", lambda x: x.T, lambda t, x: x.T, (3, 5)),

@@ -86,7 +86,11 @@ def _iter_arrangement() -> Iterator[Drawable]:
     )  # fmt: skip
     yield Drawable(
         "swapaxes", "{0}.swapaxes({first}, {second})", lambda a, first, second: np.swapaxes(a, first, second), _same,
-        _draw_two_axes, weight=0.3,
+        _draw_two_axes, weight=0.15,
+    )  # fmt: skip
+    yield Drawable(
+        "transpose_two", "{0}.transpose({first}, {second})", lambda a, first, second: np.swapaxes(a, first, second), _same,
+        _draw_two_axes, weight=0.15,
     )  # fmt: skip
     yield Drawable(
         "matrix_transpose", "{0}.matrix_transpose()", lambda a: np.swapaxes(a, -1, -2), _same,
