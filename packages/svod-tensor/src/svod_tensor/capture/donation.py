@@ -132,7 +132,7 @@ def take_own(tensor: TensorBase, part: int) -> UOp:
                 node = find_base_of(tensor, part)
                 assert node is not None, tensor
                 return node
-        tensor = tensor.clone() if tensor.is_realized else tensor
+        tensor = tensor.from_uop(tensor.uop) if tensor.is_realized else tensor
         realize_tensors([tensor.content], resolve_config(None))
 
 
