@@ -300,7 +300,7 @@ def test_positions_that_some_value_puts_outside_are_an_error_of_the_call() -> No
 def test_what_needs_known_sizes_says_so_with_the_size() -> None:
     x = Tensor(np.zeros((9, 3), np.float32))[: N.bind(4)]
     for call, operation in (
-        (lambda: x.split(2), "split"), (lambda: x.chunk(2), "chunk"), (lambda: x.unbind(), "unbind"), (lambda: len(x), "len"),
+        (lambda: x.split(2), "split"), (lambda: x.chunk(2), "chunk"), (lambda: x.unbind(), "unstack"), (lambda: len(x), "len"),
     ):  # fmt: skip
         with pytest.raises(SymbolicShapeError, match=rf"{operation} needs concrete sizes, not \(n,\)"):
             call()
