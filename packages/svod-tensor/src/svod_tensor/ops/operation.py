@@ -185,7 +185,7 @@ def _make_public(
         try:
             if args and not is_static and not isinstance(args[0], TensorBase):
                 args = (_to_tensor(function, args, kwargs), *args[1:])
-            if is_variadic and len(args) != n_positional and kwargs.keys() <= by_name:
+            if is_variadic and len(args) != n_positional and (not kwargs or kwargs.keys() <= by_name):
                 args = (*args[: n_positional - 1], args[n_positional - 1 :])
             return function(*args, **kwargs)
         except Exception as error:
