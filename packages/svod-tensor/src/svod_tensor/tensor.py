@@ -40,7 +40,8 @@ attach_themes()
 
 @take_rules
 class Tensor(
-    Assignment, Differentiation, Distributions, Operators, Placing, Protocols, Random, Reading, Showing, Sources, ):  # fmt: skip
+    Assignment, Differentiation, Distributions, Operators, Placing, Protocols, Random, Reading, Showing, Sources
+):  # fmt: skip
     """An n-dimensional array whose values are computed when they are asked for.
 
     Operations build a graph. `realize`, or anything that reads values (`numpy`, `item`, `tolist`,

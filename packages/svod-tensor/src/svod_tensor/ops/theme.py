@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 from svod_ir import SInt
 from svod_tensor._data import Scalar
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from svod_tensor.ops.index_items import Index
 
 __all__ = ["INFINITY", "Theme", "is_elsewhere"]
-
-T = TypeVar("T", bound="Theme")
 
 INFINITY = float("inf")
 
