@@ -23,7 +23,7 @@ class Sequential(Module):
     """
 
     def __init__(self, *steps: Callable[..., Any]) -> None:
-        self._names = [str(number) for number in range(len(steps))]
+        self._names = tuple([str(number) for number in range(len(steps))])
         for name, step in zip(self._names, steps, strict=True):
             setattr(self, name, step)
 

@@ -6,15 +6,15 @@ serves calls as long as none of them has changed since the capture.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from keyword import iskeyword
 from operator import is_
-from types import CellType
 from typing import NamedTuple, TypeVar, cast
 
 from svod_tensor.capture.attribute_changes import changes, is_observed
 from svod_tensor.capture.keys import is_plain, key_of
-from svod_tensor.capture.outside_values import MISSING, Edge, get_entries, list_elements, read_cell
+from svod_tensor.capture.outside_values import MISSING, Edge, list_elements
 from svod_tensor.cells import registry
 
 __all__ = ["Dependency", "Guards", "depend_on", "find_changed"]
@@ -75,82 +75,36 @@ class Dependency(NamedTuple):
         return next((pair for pair in zip(elements, before, strict=True) if not _is_same(*pair)), None)
 
 
-class _Entries:
-    """Entries of a namespace, of a dict or of an object's attributes, looked up together."""
-
-    __slots__ = ("_get", "_keys", "_owner", "_owner_ref", "_values")
-
-    def __init__(self, edge: Edge) -> None:
-        # A program may give an object another `__dict__`.
-        self._get = None if edge.kind == "attribute" else cast("Mapping[object, object]", edge.owner).get
-        self._owner, self._owner_ref = edge.owner, edge.owner_ref
-        self._keys: list[object] = []
-        self._values: list[object] = []
-
-    def add(self, key: object, value: object) -> None:
-        self._keys.append(key)
-        self._values.append(value)
-
-    def hold(self) -> bool:
-        # None stands for a missing entry too: code that read None before raises where it is missing.
-        get = self._get
-        if get is None:
-            owner = self._owner if self._owner_ref is None else self._owner_ref()
-            get = cast("Callable[[object], object]", get_entries(owner).get)
-        if all(map(is_, map(get, self._keys), self._values)):
-            return True
-        now = list(map(get, self._keys))
-        if not all(map(_is_same, now, self._values)):
-            return False
-        # An equal number is another object: compare with that one from now on.
-        self._values = now
-        return True
-
-
 class Guards:
-    """Checks of all dependencies of a plan, in few steps: `hold` runs before each call.
+    """Checks of all dependencies of a plan: `hold` runs before each call.
 
-    Attributes of observed objects, such as networks, are checked only after some attribute was set. Lists and dicts of objects
-    that are equal only to themselves are compared as a whole, which Python does by identity first. Entries of one namespace or
-    object are looked up together.
+    The checks are one generated expression that compares each value by identity, as in
+    `g0["scale"] is v0 and o1.__dict__["w"] is v1 and list2 == copy2`. Where it is False or raises, the dependencies are compared one by
+    one. Attributes of observed objects, such as networks, are checked only after some attribute was set.
     """
 
-    __slots__ = ("_change_count", "_checks", "_container_copies", "_containers", "_observed")
+    __slots__ = ("_change_count", "_compared", "_holds_by_identity", "_observed", "_values")
 
     def __init__(self, edges: Iterable[Edge], reads: Sequence[Dependency]) -> None:
-        containers: list[object] = []
-        copies: list[object] = []
-        entries: dict[tuple[int, str], _Entries] = {}
-        absent: dict[int, tuple[Edge, set[object]]] = {}
         observed: list[Dependency] = []
-        checks: list[Callable[[], bool]] = []
+        compared: list[tuple[str, Dependency]] = []
+        values: dict[str, object] = {}
+        terms: list[str] = []
         for edge in edges:
-            kind, value = edge.kind, edge.value
-            owner = edge.find_owner()
-            type_of_owner: type = type(owner)
-            if kind in ("attribute", "static") and is_observed(owner):
-                observed.append(Dependency.on(edge))
-            elif kind == "attribute" and value is MISSING:
-                absent.setdefault(id(owner), (edge, set()))[1].add(edge.key)
-            elif value is not MISSING and (
-                kind in ("global", "attribute") or (kind == "item" and type_of_owner is dict)
-            ):
-                entries.setdefault((id(owner), kind), _Entries(edge)).add(edge.key, value)
-            elif kind == "elements" and type_of_owner in (list, dict) and _is_compared_by_identity(value):
-                containers.append(owner)
-                copies.append(cast("list[object]", owner).copy())
-            elif kind == "elements" and edge.owner_ref is None:
-                checks.append(_check_elements(owner, cast("tuple[object, ...]", value)))
-            elif kind == "nonlocal":
-                checks.append(partial(_holds_variable, cast("CellType", owner), value))
+            dependency = Dependency.on(edge)
+            if edge.kind in ("attribute", "static") and is_observed(edge.find_owner()):
+                observed.append(dependency)
             else:
-                checks.append(partial(_is_current, Dependency.on(edge)))
-        checks += [group.hold for group in entries.values()]
-        checks += [partial(_lacks, edge, frozenset(names)) for edge, names in absent.values()]
-        checks += [partial(_is_current, read) for read in reads]
-        self._checks = tuple(checks)
+                name = f"v{len(compared)}"
+                compared.append((name, dependency))
+                terms.append(_write_check(edge, name, values))
+        for read in reads:
+            name = f"v{len(compared)}"
+            compared.append((name, read))
+            terms.append(_write_call(partial(_is_current, read), name, values))
         self._observed = tuple(observed)
-        self._containers, self._container_copies = tuple(containers), tuple(copies)
+        self._compared, self._values = tuple(compared), values
+        self._holds_by_identity: Callable[[], bool] = eval(f"lambda: {' and '.join(terms) or 'True'}", values)
         # The values were read before the function ran, which may have set attributes.
         self._change_count = -1 if self._observed else changes.last
 
@@ -162,12 +116,67 @@ class Guards:
                 if find_changed(self._observed) is not None:
                     return False
                 self._change_count = count
-        if self._containers != self._container_copies:
-            return False
-        for check in self._checks:  # noqa: SIM110 (a generator takes longer than the checks)
-            if not check():
+        try:
+            if self._holds_by_identity():
+                return True
+        except (AttributeError, LookupError, ValueError):
+            # An entry, an attribute or a variable is missing, or its owner is gone.
+            pass
+        return self._hold_by_value()
+
+    def _hold_by_value(self) -> bool:
+        """Compare the dependencies one by one. Numbers that are equal are compared with their present objects from now on."""
+        for name, dependency in self._compared:
+            if not dependency.is_current:
                 return False
+            if name in self._values and not dependency.is_elements:
+                self._values[name] = dependency.read()
         return True
+
+
+def _write_check(edge: Edge, name: str, values: dict[str, object]) -> str:
+    """Return an expression that is true while the value of `edge` is the same object.
+
+    Args:
+        edge: the value.
+        name: name of the value in the expression, which is unique among all checks.
+        values: gets what the names in the expression stand for.
+    """
+    kind, key, value, owner = edge.kind, edge.key, edge.value, edge.find_owner()
+    type_of_owner: type = type(owner)
+    holder = f"owner_of_{name}"
+    values[holder] = owner if edge.owner_ref is None else edge.owner_ref
+    source = holder if edge.owner_ref is None else f"{holder}()"
+    is_attribute = kind == "attribute" and type_of_owner.__getattribute__ is object.__getattribute__
+    if value is MISSING:
+        return f"{key!r} not in {source}.__dict__" if is_attribute else _write_call(_make_check(edge), name, values)
+    if kind == "elements" and type_of_owner in (list, dict) and _is_compared_by_identity(value):
+        # Python compares elements by identity first.
+        values[f"copy_of_{name}"] = cast("list[object]", owner).copy()
+        return f"{source} == copy_of_{name}"
+    if kind == "nonlocal":
+        text = f"{source}.cell_contents"
+    elif is_attribute:
+        text = f"{source}.__dict__[{key!r}]"
+    elif kind == "static" and isinstance(key, str) and key.isidentifier() and not iskeyword(key):
+        text = f"{source}.{key}"
+    elif kind == "global" or (kind == "item" and type_of_owner in (dict, list) and type(key) in (str, int)):
+        text = f"{source}[{key!r}]"
+    else:
+        return _write_call(_make_check(edge), name, values)
+    values[name] = value
+    return f"{text} is {name}"
+
+
+def _write_call(check: Callable[[], bool], name: str, values: dict[str, object]) -> str:
+    values[f"check_of_{name}"] = check
+    return f"check_of_{name}()"
+
+
+def _make_check(edge: Edge) -> Callable[[], bool]:
+    if edge.kind == "elements" and edge.owner_ref is None:
+        return _check_elements(edge.owner, cast("tuple[object, ...]", edge.value))
+    return partial(_is_current, Dependency.on(edge))
 
 
 def depend_on(name: str, read: Callable[[], T]) -> T:
@@ -218,15 +227,6 @@ def _is_same(now: object, before: object) -> bool:
 
 def _is_current(dependency: Dependency) -> bool:
     return dependency.is_current
-
-
-def _lacks(edge: Edge, names: frozenset[object]) -> bool:
-    owner = edge.find_owner()
-    return get_entries(owner).keys().isdisjoint(names)
-
-
-def _holds_variable(cell: CellType, value: object) -> bool:
-    return _is_same(read_cell(cell), value)
 
 
 def _holds_elements(container: object, elements: tuple[object, ...]) -> bool:

@@ -323,7 +323,10 @@ class _Walk:
             case _:
                 names = function.__globals__
                 value = names.get(root.name, MISSING)
-                if value is not MISSING and not _is_layer_code(function.__module__ or ""):
+                if _is_layer_code(function.__module__ or ""):
+                    # Tables of layers are constants.
+                    return MISSING if type(value) in _CONTAINERS else value, root.name
+                if value is not MISSING:
                     self._add(Edge(f"the global `{root.name}`", "global", names, root.name, value))
                 return value, root.name
 
