@@ -111,7 +111,7 @@ def operator(
     Args:
         names: of operators; one function may stand for several, and ask its `node` which it is.
         since: the first version of the operator that the function is for; a later registration takes over from its own on.
-        domain: of the operators: "" is the default one, "com.microsoft" that of contributed ones.
+        domain: of the operators: "" is the default one, "com.microsoft" that of onnxruntime's own ones.
         is_host: whether the function computes when a program runs, and not while it is built: `Known` operands are then read.
         is_random: whether two calls with equal operands differ.
         arranges: whether the function computes things of weights alone by `Call.arrange`, which then are computed once.

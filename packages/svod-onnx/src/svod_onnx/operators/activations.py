@@ -9,22 +9,22 @@ from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
 __all__ = [
-    "activate",
+    "activation",
     "apply_celu",
     "apply_elu",
     "apply_gelu",
-    "apply_hardsigmoid",
-    "apply_hardswish",
+    "hard_sigmoid",
+    "hard_swish",
     "apply_leaky_relu",
-    "apply_prelu",
-    "apply_prelu_of_channels",
+    "prelu",
+    "prelu_since_1",
     "apply_selu",
     "apply_swish",
     "apply_thresholded_relu",
     "drop",
-    "drop_by_attributes",
-    "drop_unless_testing",
-    "drop_while_training",
+    "dropout_since_7",
+    "dropout_since_1",
+    "dropout",
     "shrink",
 ]
 
@@ -40,7 +40,7 @@ _PLAIN = {"Mish": "mish", "Relu": "relu", "Sigmoid": "sigmoid", "Softplus": "sof
 
 
 @operator(*_PLAIN)
-def activate(node: Call, x: Tensor, *, consumed_inputs: list[int] | None = None) -> Tensor:
+def activation(node: Call, x: Tensor, *, consumed_inputs: list[int] | None = None) -> Tensor:
     del consumed_inputs
     return getattr(x, _PLAIN[node.operator])()
 
@@ -52,18 +52,18 @@ def apply_leaky_relu(x: Tensor, *, alpha: float = 0.01, consumed_inputs: list[in
 
 
 @operator("PRelu", since=7)
-def apply_prelu(x: Tensor, slope: Tensor) -> Tensor:
+def prelu(x: Tensor, slope: Tensor) -> Tensor:
     """The slope broadcasts to the shape of `x`, never the other way round."""
     return x.lt(0).where(x.mul(slope.expand(x.shape)), x)
 
 
 @operator("PRelu")
-def apply_prelu_of_channels(x: Tensor, slope: Tensor, *, consumed_inputs: list[int] | None = None) -> Tensor:
+def prelu_since_1(x: Tensor, slope: Tensor, *, consumed_inputs: list[int] | None = None) -> Tensor:
     """A slope of one axis has a number for each channel, which are along axis 1."""
     del consumed_inputs
     if slope.ndim == 1 and slope.shape[0] != 1 and x.ndim > 1:
         slope = slope.reshape(-1, *(1,) * (x.ndim - 2))
-    return apply_prelu(x, slope)
+    return prelu(x, slope)
 
 
 @operator("Elu")
@@ -91,7 +91,7 @@ def apply_celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
 
 
 @operator("HardSigmoid")
-def apply_hardsigmoid(
+def hard_sigmoid(
     x: Tensor, *, alpha: float = 0.2, beta: float = 0.5, consumed_inputs: list[int] | None = None
 ) -> Tensor:
     del consumed_inputs
@@ -99,7 +99,7 @@ def apply_hardsigmoid(
 
 
 @operator("HardSwish", since=14)
-def apply_hardswish(x: Tensor) -> Tensor:
+def hard_swish(x: Tensor) -> Tensor:
     return x.hardswish()
 
 
@@ -119,20 +119,25 @@ def apply_swish(x: Tensor, *, alpha: float = 1.0) -> Tensor:
 
 
 @operator("Shrink", since=9)
-def shrink(x: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
-    """`x + bias` below `-lambd`, `x - bias` above `lambd`, and 0 between them, in the dtype of `x`."""
-    inner = x.gt(lambd).where(x.sub(bias), 0)
-    return x.lt(-lambd).where(x.add(bias), inner).cast(x.dtype)
+def shrink(input: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
+    """`x + bias` below `-lambd`, `x - bias` above `lambd`, and 0 between them, in the dtype of `input`."""
+    inner = input.gt(lambd).where(input.sub(bias), 0)
+    return input.lt(-lambd).where(input.add(bias), inner).cast(input.dtype)
 
 
 @operator("Dropout", since=12, is_random=True)
-def drop_while_training(
-    node: Call, x: Tensor, ratio: Tensor | None = None, training_mode: Known | None = None, *, seed: int | None = None
+def dropout(
+    node: Call,
+    data: Tensor,
+    ratio: Tensor | None = None,
+    training_mode: Known | None = None,
+    *,
+    seed: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Each element with probability 1 - `ratio`, scaled to keep the mean; and which are kept. All are unless `training_mode` is set."""
     if training_mode is None or not training_mode.any():
-        return x, _keep_all(x)
-    return drop(node, x, 0.5 if ratio is None else ratio.reshape(()), seed)
+        return data, _keep_all(data)
+    return drop(node, data, 0.5 if ratio is None else ratio.reshape(()), seed)
 
 
 def drop(node: Call, x: Tensor, ratio: Tensor | float, seed: int | None) -> tuple[Tensor, Tensor]:
@@ -148,19 +153,19 @@ def _keep_all(x: Tensor) -> Tensor:
 
 
 @operator("Dropout", since=7)
-def drop_by_attributes(node: Call, x: Tensor, *, ratio: float = 0.5) -> tuple[Tensor, Tensor]:
+def dropout_since_7(node: Call, data: Tensor, *, ratio: float = 0.5) -> tuple[Tensor, Tensor]:
     """Versions 7 and 10 are for inference alone. The mask is one of bools from version 10 on."""
     del ratio
-    mask = _keep_all(x)
-    return x, mask if node.version >= 10 else mask.cast(x.dtype)
+    mask = _keep_all(data)
+    return data, mask if node.version >= 10 else mask.cast(data.dtype)
 
 
 @operator("Dropout", is_random=True)
-def drop_unless_testing(
-    node: Call, x: Tensor, *, ratio: float = 0.5, is_test: int = 0, consumed_inputs: list[int] | None = None
+def dropout_since_1(
+    node: Call, data: Tensor, *, ratio: float = 0.5, is_test: int = 0, consumed_inputs: list[int] | None = None
 ) -> tuple[Tensor, Tensor]:
     del consumed_inputs
     if is_test:
-        return x, _keep_all(x).cast(x.dtype)
-    value, keep = drop(node, x, ratio, None)
-    return value, keep.cast(x.dtype)
+        return data, _keep_all(data).cast(data.dtype)
+    value, keep = drop(node, data, ratio, None)
+    return value, keep.cast(data.dtype)

@@ -12,17 +12,17 @@ from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
 __all__ = [
-    "combine",
-    "combine_along",
+    "binary",
+    "binary_since_1",
     "divide",
     "divide_along",
-    "fold_terms",
-    "map_elements",
-    "raise_to_power",
-    "raise_to_power_along",
-    "shift_bits",
-    "take_mean",
-    "take_remainder",
+    "variadic",
+    "unary",
+    "pow_",
+    "pow_since_1",
+    "bit_shift",
+    "mean",
+    "mod",
     "truncate_quotient",
 ]
 
@@ -33,17 +33,17 @@ _VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
 
 @operator("Add", "Sub", "Mul", since=7)
 @operator("BitwiseAnd", "BitwiseOr", "BitwiseXor", since=18)
-def combine(node: Call, a: Tensor, b: Tensor) -> Tensor:
+def binary(node: Call, a: Tensor, b: Tensor) -> Tensor:
     return getattr(a, (_BINARY | _BITWISE)[node.operator])(b)
 
 
 @operator("Add", "Sub", "Mul")
-def combine_along(
+def binary_since_1(
     node: Call, a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0,
     consumed_inputs: list[int] | None = None,
 ) -> Tensor:  # fmt: skip
     del broadcast, consumed_inputs
-    return combine(node, a, place_along(a, b, axis))
+    return binary(node, a, place_along(a, b, axis))
 
 
 @operator("Div", since=7)
@@ -69,18 +69,18 @@ def truncate_quotient(a: Tensor, b: Tensor) -> Tensor:
 
 
 @operator("Mod", since=10)
-def take_remainder(a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
+def mod(a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
     """With the sign of `a` where `fmod` is set, else with that of `b`."""
     return a.fmod(b) if fmod else a.remainder(b)
 
 
 @operator("Pow", since=7)
-def raise_to_power(node: Call, a: Tensor, exponent: Value) -> Tensor:
-    """In the dtype of `a`, whatever that of the exponent is. Small integers as constants make products."""
-    if isinstance(exponent, np.ndarray) and exponent.size == 1 and exponent.ndim <= a.ndim:
-        return _raise_to_constant(a, exponent.item())
-    (power,) = node.tensors(exponent)
-    return _raise_to_tensor(a, power)
+def pow_(node: Call, x: Tensor, y: Value) -> Tensor:
+    """In the dtype of `x`, whatever that of the exponent is. Small integers as constants make products."""
+    if isinstance(y, np.ndarray) and y.size == 1 and y.ndim <= x.ndim:
+        return _raise_to_constant(x, y.item())
+    (power,) = node.tensors(y)
+    return _raise_to_tensor(x, power)
 
 
 def _raise_to_constant(a: Tensor, exponent: float) -> Tensor:
@@ -103,35 +103,35 @@ def _raise_to_tensor(a: Tensor, exponent: Tensor) -> Tensor:
 
 
 @operator("Pow")
-def raise_to_power_along(a: Tensor, exponent: Tensor, *, axis: int | None = None, broadcast: int = 0) -> Tensor:
+def pow_since_1(x: Tensor, y: Tensor, *, axis: int | None = None, broadcast: int = 0) -> Tensor:
     del broadcast
-    return _raise_to_tensor(a, place_along(a, exponent, axis))
+    return _raise_to_tensor(x, place_along(x, y, axis))
 
 
 @operator("BitShift", since=11)
-def shift_bits(node: Call, x: Tensor, amount: Tensor, *, direction: str) -> Tensor:
+def bit_shift(node: Call, x: Tensor, y: Tensor, *, direction: str) -> Tensor:
     if direction not in ("LEFT", "RIGHT"):
         raise node.refuse(f"attribute 'direction' is {direction!r}, which is neither LEFT nor RIGHT")
-    return x.lshift(amount) if direction == "LEFT" else x.rshift(amount)
+    return x.lshift(y) if direction == "LEFT" else x.rshift(y)
 
 
 @operator("Max", "Min", "Sum")
-def fold_terms(node: Call, *terms: Tensor, consumed_inputs: list[int] | None = None) -> Tensor:
+def variadic(node: Call, *inputs: Tensor, consumed_inputs: list[int] | None = None) -> Tensor:
     del consumed_inputs
-    if not terms:
+    if not inputs:
         raise node.refuse("has no operands")
-    return reduce(getattr(Tensor, _VARIADIC[node.operator]), terms)
+    return reduce(getattr(Tensor, _VARIADIC[node.operator]), inputs)
 
 
 @operator("Mean")
-def take_mean(node: Call, *terms: Tensor, consumed_inputs: list[int] | None = None) -> Tensor:
+def mean(node: Call, *inputs: Tensor, consumed_inputs: list[int] | None = None) -> Tensor:
     """Of tensors, element by element; narrow floats are added in float32."""
     del consumed_inputs
-    if not terms:
+    if not inputs:
         raise node.refuse("has no operands")
-    kind = terms[0].dtype
-    wide = [term.cast("float32") if kind.itemsize < 4 else term for term in terms]
-    return reduce(Tensor.add, wide).div(len(terms)).cast(kind)
+    kind = inputs[0].dtype
+    wide = [term.cast("float32") if kind.itemsize < 4 else term for term in inputs]
+    return reduce(Tensor.add, wide).div(len(inputs)).cast(kind)
 
 
 _UNARY = {
@@ -143,7 +143,7 @@ _UNARY = {
 
 
 @operator(*_UNARY)
-def map_elements(node: Call, x: Tensor, *, consumed_inputs: list[int] | None = None) -> Tensor:
+def unary(node: Call, x: Tensor, *, consumed_inputs: list[int] | None = None) -> Tensor:
     """In the dtype of `x`: what Erf makes of integers is cut to integers."""
     del consumed_inputs
     value = getattr(x, _UNARY[node.operator])()

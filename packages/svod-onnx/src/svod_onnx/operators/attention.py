@@ -10,34 +10,34 @@ from svod_onnx._trace import Call
 from svod_onnx._types import find_carrier
 from svod_tensor import Tensor
 
-__all__ = ["attend", "rotate", "split_heads"]
+__all__ = ["attention", "rotary_embedding", "split_heads"]
 
 
 @operator("Attention")
-def attend(
-    node: Call, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, past_key: Tensor | None = None,
-    past_value: Tensor | None = None, lengths: Tensor | None = None, *, is_causal: int = 0, kv_num_heads: int | None = None,
+def attention(
+    node: Call, q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, past_key: Tensor | None = None,
+    past_value: Tensor | None = None, nonpad_kv_seqlen: Tensor | None = None, *, is_causal: int = 0, kv_num_heads: int | None = None,
     left_window_size: int = -1, q_num_heads: int | None = None, qk_matmul_output_mode: int = 0, right_window_size: int = -1,
     scale: float | None = None, softcap: float = 0.0, softmax_precision: int | None = None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Each query's mean of the values, weighted by how its key fits; a query that may see nothing gives zeros.
 
     Tensors have the shape (batch, heads, steps, size), or (batch, steps, heads * size) with the heads as attributes. Several heads of
-    queries may share one of keys and values. `lengths` says how many keys each row of the batch has.
+    queries may share one of keys and values. `nonpad_kv_seqlen` says how many keys each row of the batch has.
     """
-    is_flat = query.ndim == 3
+    is_flat = q.ndim == 3
     if is_flat:
         if q_num_heads is None or kv_num_heads is None:
             raise node.refuse("has inputs of three axes, and no 'q_num_heads' and 'kv_num_heads'")
-        query = split_heads(query, q_num_heads)
-        key, value = split_heads(key, kv_num_heads), split_heads(value, kv_num_heads)
-    keys = key if past_key is None else past_key.concat(key, axis=2)
-    values = value if past_value is None else past_value.concat(value, axis=2)
-    batch, n_heads, n_queries, size = query.shape
+        q = split_heads(q, q_num_heads)
+        k, v = split_heads(k, kv_num_heads), split_heads(v, kv_num_heads)
+    keys = k if past_key is None else past_key.concat(k, axis=2)
+    values = v if past_value is None else past_value.concat(v, axis=2)
+    batch, n_heads, n_queries, size = q.shape
     n_shared, n_keys = keys.shape[1], keys.shape[2]
     exact = find_carrier(softmax_precision) if softmax_precision else None
     factor = scale if scale is not None else _get_number(size) ** -0.5
-    grouped = query.reshape(batch, n_shared, -1, n_queries, size)
+    grouped = q.reshape(batch, n_shared, -1, n_queries, size)
     scores = (grouped @ keys.unsqueeze(2).transpose(-1, -2) * factor).reshape(batch, n_heads, n_queries, n_keys)
     shown = [scores]
     if softcap:
@@ -46,22 +46,22 @@ def attend(
     offset: Any = 0
     if past_key is not None:
         offset = past_key.shape[2]
-    elif lengths is not None:
-        offset = lengths.reshape(-1, 1, 1, 1).cast("int64") - n_queries
-    scores = _add_mask(scores, mask)
+    elif nonpad_kv_seqlen is not None:
+        offset = nonpad_kv_seqlen.reshape(-1, 1, 1, 1).cast("int64") - n_queries
+    scores = _add_mask(scores, attn_mask)
     allowed = _list_visible(n_queries, n_keys, offset, bool(is_causal), left_window_size, right_window_size)
-    if lengths is not None:
-        allowed.append(Tensor.arange(n_keys, dtype="int64") < lengths.reshape(-1, 1, 1, 1).cast("int64"))
+    if nonpad_kv_seqlen is not None:
+        allowed.append(Tensor.arange(n_keys, dtype="int64") < nonpad_kv_seqlen.reshape(-1, 1, 1, 1).cast("int64"))
     for one in allowed:
         scores = one.where(scores, float("-inf"))
     shown.append(scores)
-    weights = _normalize(scores if exact is None else scores.cast(exact)).cast(query.dtype)
+    weights = _normalize(scores if exact is None else scores.cast(exact)).cast(q.dtype)
     shown.append(weights)
     rows = weights.reshape(batch, n_shared, -1, n_queries, n_keys)
     result = (rows @ values.unsqueeze(2)).reshape(batch, n_heads, n_queries, values.shape[3])
     if is_flat:
         result = result.transpose(1, 2).reshape(batch, n_queries, -1)
-    return result.cast(query.dtype), keys, values, shown[qk_matmul_output_mode].cast(query.dtype)
+    return result.cast(q.dtype), keys, values, shown[qk_matmul_output_mode].cast(q.dtype)
 
 
 def split_heads(x: Tensor, n_heads: int) -> Tensor:
@@ -111,14 +111,14 @@ def _normalize(scores: Tensor) -> Tensor:
 
 
 @operator("RotaryEmbedding")
-def rotate(
-    node: Call, x: Tensor, cosines: Tensor, sines: Tensor, places: Tensor | None = None, *, interleaved: int = 0,
+def rotary_embedding(
+    node: Call, x: Tensor, cos_cache: Tensor, sin_cache: Tensor, position_ids: Tensor | None = None, *, interleaved: int = 0,
     num_heads: int = 0, rotary_embedding_dim: int = 0,
 ) -> Tensor:  # fmt: skip
     """Pairs of elements of each head turned by angles that grow with the place; the first `rotary_embedding_dim` of them.
 
     `x` has the shape (batch, heads, steps, size), or (batch, steps, heads * size) with the number of heads as an attribute. The tables
-    have a row for each place, which `places` chooses, or one for each step of the batch.
+    have a row for each place, which `position_ids` chooses, or one for each step of the batch.
     """
     is_flat = x.ndim == 3
     if is_flat and not num_heads:
@@ -127,8 +127,8 @@ def rotate(
     size: Any = rotary_embedding_dim or heads.shape[-1]
     turned, kept = heads[..., :size], heads[..., size:]
     cos, sin = (
-        (table if places is None else table.take(places, 0)).unsqueeze(2)[..., : size // 2]
-        for table in (cosines, sines)
+        (table if position_ids is None else table.take(position_ids, 0)).unsqueeze(2)[..., : size // 2]
+        for table in (cos_cache, sin_cache)
     )
     if interleaved:
         first, second = turned[..., 0::2], turned[..., 1::2]

@@ -14,7 +14,7 @@ from svod_onnx._types import HOST_TYPES, STRING, find_carrier, find_host_type, g
 from svod_onnx._values import is_opaque, to_tensor
 from svod_tensor import Tensor
 
-__all__ = ["cast", "cast_by_name", "cast_like", "convert", "reinterpret"]
+__all__ = ["cast", "cast_since_1", "cast_like", "convert", "bit_cast"]
 
 _T: Final = onnx.TensorProto
 
@@ -46,9 +46,9 @@ def convert(x: Tensor, kind: int, *, saturate: bool = True, round_mode: str = "u
     return x.cast(carrier)
 
 
-def _cast_on_host(node: Call, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
+def _cast_on_host(node: Call, input: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
     """To strings or from them: numbers as numpy writes and Python reads them."""
-    array = _read(node, x)
+    array = _read(node, input)
     if to == STRING:
         return array.astype(np.str_).astype(object)
     return convert(to_tensor(_read_numbers(array, to)), to, saturate=bool(saturate), round_mode=round_mode)
@@ -69,22 +69,22 @@ def _is_integer(text: str) -> bool:
 
 
 @operator("Cast", since=6, host=_cast_on_host)
-def cast(node: Call, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
-    if to == STRING or is_opaque(x):
+def cast(node: Call, input: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
+    if to == STRING or is_opaque(input):
         raise RunOnHostError
     node.set_element_type(to)
-    (tensor,) = node.tensors(x)
+    (tensor,) = node.tensors(input)
     return convert(tensor, to, saturate=bool(saturate), round_mode=round_mode)
 
 
-def _cast_by_name_on_host(node: Call, x: Value, *, to: str) -> Value:
-    return _cast_on_host(node, x, to=_T.DataType.Value(to))
+def _cast_since_1_on_host(node: Call, input: Value, *, to: str) -> Value:
+    return _cast_on_host(node, input, to=_T.DataType.Value(to))
 
 
-@operator("Cast", host=_cast_by_name_on_host)
-def cast_by_name(node: Call, x: Value, *, to: str) -> Value:
+@operator("Cast", host=_cast_since_1_on_host)
+def cast_since_1(node: Call, input: Value, *, to: str) -> Value:
     """Up to version 5 the type has a name."""
-    return cast(node, x, to=_T.DataType.Value(to))
+    return cast(node, input, to=_T.DataType.Value(to))
 
 
 def _get_kind_like(node: Call, like: Value) -> int:
@@ -93,33 +93,39 @@ def _get_kind_like(node: Call, like: Value) -> int:
     return node.trace.get_element_type(node.node.inputs[1])
 
 
-def _cast_like_on_host(node: Call, x: Value, like: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
-    return _cast_on_host(node, x, to=_get_kind_like(node, like), saturate=saturate, round_mode=round_mode)
+def _cast_like_on_host(
+    node: Call, input: Value, target_type: Value, *, saturate: int = 1, round_mode: str = "up"
+) -> Value:
+    return _cast_on_host(node, input, to=_get_kind_like(node, target_type), saturate=saturate, round_mode=round_mode)
 
 
 @operator("CastLike", host=_cast_like_on_host)
-def cast_like(node: Call, x: Value, like: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
-    return cast(node, x, to=_get_kind_like(node, like), saturate=saturate, round_mode=round_mode)
+def cast_like(node: Call, input: Value, target_type: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
+    return cast(node, input, to=_get_kind_like(node, target_type), saturate=saturate, round_mode=round_mode)
 
 
-def _reinterpret_on_host(node: Call, x: Value, *, to: int) -> Value:
+def _bit_cast_on_host(node: Call, input: Value, *, to: int) -> Value:
     """The bits of types that svod has no dtype for, of which a tensor has not the bits but the numbers."""
-    array, wanted = _read(node, x), find_host_type(to)
+    array, wanted = _read(node, input), find_host_type(to)
     if wanted is None or array.dtype.itemsize != wanted.itemsize:
         raise node.refuse(f"reads elements of type {array.dtype} as {get_type_name(to)}, which have not as many bits")
     return np.ascontiguousarray(array).view(wanted).reshape(array.shape)
 
 
-@operator("BitCast", host=_reinterpret_on_host)
-def reinterpret(node: Call, x: Value, *, to: int) -> Tensor:
+@operator("BitCast", host=_bit_cast_on_host)
+def bit_cast(node: Call, input: Value, *, to: int) -> Tensor:
     """The same bits, as elements of a type of as many bits."""
-    kind = get_element_type(x.dtype) if isinstance(x, np.ndarray) else node.trace.get_element_type(node.node.inputs[0])
+    kind = (
+        get_element_type(input.dtype)
+        if isinstance(input, np.ndarray)
+        else node.trace.get_element_type(node.node.inputs[0])
+    )
     carrier = find_carrier(to)
     if carrier is None or kind == STRING:
         raise node.refuse("reads strings as numbers, or numbers as strings")
     if kind in HOST_TYPES or to in HOST_TYPES:
         raise RunOnHostError
-    (tensor,) = node.tensors(x)
+    (tensor,) = node.tensors(input)
     if tensor.dtype.itemsize != carrier.itemsize:
         raise node.refuse(f"reads elements of type {tensor.dtype} as {carrier}, which have not as many bits")
     bits = tensor.cast("uint8") if tensor.dtype.is_bool else tensor  # one byte of 0 or 1

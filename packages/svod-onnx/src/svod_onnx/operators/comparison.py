@@ -11,16 +11,16 @@ from svod_onnx._values import is_opaque
 from svod_tensor import Tensor
 
 __all__ = [
-    "choose",
-    "choose_strings",
-    "compare",
-    "compare_along",
-    "detect_infinities",
-    "detect_nans",
+    "where",
+    "where_on_host",
+    "comparison",
+    "comparison_since_1",
+    "is_inf",
+    "is_nan",
     "identity",
-    "limit",
-    "limit_by_attributes",
-    "negate",
+    "clip",
+    "clip_since_1",
+    "not_",
 ]
 
 _COMPARISONS = {
@@ -31,28 +31,28 @@ _COMPARISONS = {
 
 @operator("Equal", "Greater", "Less", "And", "Or", "Xor", since=7)
 @operator("GreaterOrEqual", "LessOrEqual", since=12)
-def compare(node: Call, a: Tensor, b: Tensor) -> Tensor:
+def comparison(node: Call, a: Tensor, b: Tensor) -> Tensor:
     return getattr(a, _COMPARISONS[node.operator])(b)
 
 
 @operator("Equal", "Greater", "Less", "And", "Or", "Xor")
-def compare_along(node: Call, a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0) -> Tensor:
+def comparison_since_1(node: Call, a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0) -> Tensor:
     del broadcast
-    return compare(node, a, place_along(a, b, axis))
+    return comparison(node, a, place_along(a, b, axis))
 
 
 @operator("Not")
-def negate(x: Tensor) -> Tensor:
+def not_(x: Tensor) -> Tensor:
     return x.logical_not()
 
 
 @operator("IsNaN")
-def detect_nans(x: Tensor) -> Tensor:
+def is_nan(x: Tensor) -> Tensor:
     return x.isnan()
 
 
 @operator("IsInf")
-def detect_infinities(x: Tensor, *, detect_negative: int = 1, detect_positive: int = 1) -> Tensor:
+def is_inf(x: Tensor, *, detect_negative: int = 1, detect_positive: int = 1) -> Tensor:
     found = x.isinf()
     if not detect_negative:
         found = found.logical_and(x.gt(0))
@@ -60,34 +60,34 @@ def detect_infinities(x: Tensor, *, detect_negative: int = 1, detect_positive: i
 
 
 @operator("Clip", since=11)
-def limit(x: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
+def clip(input: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
     """NaN stays NaN, and where both limits contradict each other the upper one holds. Exporters write limits of shape (1,) too."""
     low, high = (None if bound is None else bound.reshape(()) for bound in (min, max))
-    return x.clip(low, high)
+    return input.clip(low, high)
 
 
 _LARGEST = float(np.finfo(np.float32).max)
 
 
 @operator("Clip")
-def limit_by_attributes(
-    node: Call, x: Tensor, *, min: float | None = None, max: float | None = None,
+def clip_since_1(
+    node: Call, input: Tensor, *, min: float | None = None, max: float | None = None,
     consumed_inputs: list[int] | None = None,
 ) -> Tensor:  # fmt: skip
     """From version 6 on infinities become the largest float32 by default."""
     del consumed_inputs
-    if node.version >= 6 and x.dtype.itemsize >= 4:
+    if node.version >= 6 and input.dtype.itemsize >= 4:
         min, max = -_LARGEST if min is None else min, _LARGEST if max is None else max
-    return x.clip(min, max)
+    return input.clip(min, max)
 
 
-def choose_strings(condition: Value, x: Value, y: Value) -> np.ndarray:
+def where_on_host(condition: Value, x: Value, y: Value) -> np.ndarray:
     mask = condition.numpy() if isinstance(condition, Tensor) else condition
     return np.where(np.asarray(mask), np.asarray(x, dtype=object), np.asarray(y, dtype=object))
 
 
-@operator("Where", host=choose_strings)
-def choose(node: Call, condition: Value, x: Value, y: Value) -> Tensor:
+@operator("Where", host=where_on_host)
+def where(node: Call, condition: Value, x: Value, y: Value) -> Tensor:
     if is_opaque(x) or is_opaque(y):
         raise RunOnHostError
     mask, left, right = node.tensors(condition, x, y)
@@ -95,5 +95,5 @@ def choose(node: Call, condition: Value, x: Value, y: Value) -> Tensor:
 
 
 @operator("Identity")
-def identity(x: Value) -> Value:
-    return x
+def identity(input: Value) -> Value:
+    return input

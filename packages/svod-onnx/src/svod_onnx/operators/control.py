@@ -16,42 +16,42 @@ from svod_onnx._registry import Known, RunOnHostError, Value, operator
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
-__all__ = ["choose_branch", "repeat_body", "scan_axes", "scan_batch"]
+__all__ = ["if_", "loop", "scan", "scan_since_8"]
 
 _N_UNROLLED: Final = 64
 """The iterations of a loop up to which they are written out."""
 
 
 @operator("If")
-def choose_branch(condition: Known, *, then_branch: Graph, else_branch: Graph) -> Value:
+def if_(cond: Known, *, then_branch: Graph, else_branch: Graph) -> Value:
     """The nodes of a branch, in the place of the node."""
-    raise Inline(then_branch if condition.item() else else_branch)
+    raise Inline(then_branch if cond.item() else else_branch)
 
 
-def _repeat_on_host(
-    node: Call, trips: Value = None, condition: Value = None, *carried: Value, body: Graph
+def _loop_on_host(
+    node: Call, max_trip_count: Value = None, cond: Value = None, *v_initial: Value, body: Graph
 ) -> tuple[Value, ...]:
-    return _repeat(node, _count_trips(_read(trips)), _read_condition(_read(condition)), carried, body, None)
+    return _repeat(node, _count_trips(_read(max_trip_count)), _read_condition(_read(cond)), v_initial, body, None)
 
 
 def _read(value: Value) -> Value:
     return value.numpy() if isinstance(value, Tensor) else value
 
 
-@operator("Loop", host=_repeat_on_host)
-def repeat_body(
-    node: Call, trips: Value = None, condition: Value = None, *carried: Value, body: Graph
+@operator("Loop", host=_loop_on_host)
+def loop(
+    node: Call, max_trip_count: Value = None, cond: Value = None, *v_initial: Value, body: Graph
 ) -> tuple[Value, ...]:
     """The iterations in one program, where their number is known while it is built: few one after the other, many as a loop; else on
     the host."""
-    if isinstance(trips, Tensor) or isinstance(condition, Tensor):
+    if isinstance(max_trip_count, Tensor) or isinstance(cond, Tensor):
         raise RunOnHostError
-    n_trips, goes_on = _count_trips(trips), _read_condition(condition)
-    counted = find_count(node, n_trips, carried, body) if goes_on else None
+    n_trips, goes_on = _count_trips(max_trip_count), _read_condition(cond)
+    counted = find_count(node, n_trips, v_initial, body) if goes_on else None
     if counted is not None and counted.n_iterations > _N_UNROLLED:
-        after, stacks = counted.scan(node, carried, body)
+        after, stacks = counted.scan(node, v_initial, body)
         return *after, *stacks
-    return _repeat(node, n_trips, goes_on, carried, body, _N_UNROLLED)
+    return _repeat(node, n_trips, goes_on, v_initial, body, _N_UNROLLED)
 
 
 def _count_trips(trips: Value) -> int | None:
@@ -102,15 +102,16 @@ def _stack(node: Call, values: Sequence[Value], info: Any) -> Value:
 
 
 @operator("Scan", since=9)
-def scan_axes(
-    node: Call, *operands: Value, body: Graph, num_scan_inputs: int, scan_input_axes: list[int] | None = None,
+def scan(
+    node: Call, *initial_state_and_scan_inputs: Value, body: Graph, num_scan_inputs: int, scan_input_axes: list[int] | None = None,
     scan_input_directions: list[int] | None = None, scan_output_axes: list[int] | None = None,
     scan_output_directions: list[int] | None = None,
 ) -> tuple[Value, ...]:  # fmt: skip
     """The body for each slice of the last operands; it carries the others."""
-    n_carried = len(operands) - num_scan_inputs
+    n_carried = len(initial_state_and_scan_inputs) - num_scan_inputs
     tensors = [
-        node.trace.get_tensor(node.node, name, value) for name, value in zip(node.node.inputs, operands, strict=True)
+        node.trace.get_tensor(node.node, name, value)
+        for name, value in zip(node.node.inputs, initial_state_and_scan_inputs, strict=True)
     ]
     slices = [
         _turn(x.moveaxis(axis, 0), direction)
@@ -142,20 +143,20 @@ def _scan(node: Call, carried: list[Tensor], slices: list[Tensor], body: Graph) 
 
 
 @operator("Scan")
-def scan_batch(
+def scan_since_8(
     node: Call,
-    lengths: Value = None,
-    *operands: Value,
+    sequence_lens: Value = None,
+    *initial_state_and_scan_inputs: Value,
     body: Graph,
     num_scan_inputs: int,
     directions: list[int] | None = None,
 ) -> tuple[Value, ...]:
     """Version 8 has a batch along the first axis of all operands, each row of which may end after steps of its own."""
-    if lengths is not None:
+    if sequence_lens is not None:
         raise node.refuse("of version 8 is done for sequences of equal lengths alone")
     tensors = [
         node.trace.get_tensor(node.node, name, value)
-        for name, value in zip(node.node.inputs[1:], operands, strict=True)
+        for name, value in zip(node.node.inputs[1:], initial_state_and_scan_inputs, strict=True)
     ]
     n_carried = len(tensors) - num_scan_inputs
     rows: list[list[Tensor]] = []

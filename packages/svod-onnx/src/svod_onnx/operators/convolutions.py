@@ -10,29 +10,29 @@ from svod_onnx._trace import Call
 from svod_onnx._window_places import list_pads, place_windows, split_pad, spread
 from svod_tensor import Tensor
 
-__all__ = ["convolve", "get_kernel", "transpose_convolution"]
+__all__ = ["conv", "get_kernel", "conv_transpose"]
 
 
 @operator("Conv")
-def convolve(
-    node: Call, x: Tensor, weight: Tensor, bias: Tensor | None = None, *, auto_pad: str = "NOTSET",
+def conv(
+    node: Call, x: Tensor, w: Tensor, b: Tensor | None = None, *, auto_pad: str = "NOTSET",
     dilations: list[int] | None = None, group: int = 1, kernel_shape: list[int] | None = None,
     pads: list[int] | None = None, strides: list[int] | None = None,
 ) -> Tensor:  # fmt: skip
-    kernel = get_kernel(node, weight, kernel_shape)
+    kernel = get_kernel(node, w, kernel_shape)
     places = place_windows(node, x, kernel, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad)
-    return x.conv2d(weight, bias, stride=places.stride, padding=places.padding, dilation=places.dilation, groups=group)
+    return x.conv2d(w, b, stride=places.stride, padding=places.padding, dilation=places.dilation, groups=group)
 
 
 @operator("ConvTranspose")
-def transpose_convolution(
-    node: Call, x: Tensor, weight: Tensor, bias: Tensor | None = None, *, auto_pad: str = "NOTSET",
+def conv_transpose(
+    node: Call, x: Tensor, w: Tensor, b: Tensor | None = None, *, auto_pad: str = "NOTSET",
     dilations: list[int] | None = None, group: int = 1, kernel_shape: list[int] | None = None,
     output_padding: list[int] | None = None, output_shape: list[int] | None = None, pads: list[int] | None = None,
     strides: list[int] | None = None,
 ) -> Tensor:  # fmt: skip
     """The wanted size of a result says what is cut off of it, as does `auto_pad`: `SAME_...` for `strides` times the size."""
-    kernel = get_kernel(node, weight, kernel_shape)
+    kernel = get_kernel(node, w, kernel_shape)
     n = len(kernel)
     stride, dilation = spread(node, "strides", strides, n), spread(node, "dilations", dilations, n)
     extra = spread(node, "output_padding", output_padding, n, default=0)
@@ -52,7 +52,7 @@ def transpose_convolution(
     # As much as is cut off before is cut off after too, unless more is added there.
     behind: list[int] = [more + begin - end for more, (begin, end) in zip(extra, cuts, strict=True)]
     total = x.conv_transpose2d(
-        weight, bias, stride=stride, padding=[begin for begin, _ in cuts],
+        w, b, stride=stride, padding=[begin for begin, _ in cuts],
         output_padding=[max(more, 0) for more in behind], dilation=dilation, groups=group,
     )  # fmt: skip
     ends: list[Any] = [(0, size + min(more, 0)) for size, more in zip(total.shape[2:], behind, strict=True)]

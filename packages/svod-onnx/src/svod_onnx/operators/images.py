@@ -10,13 +10,13 @@ import numpy as np
 from svod_onnx._registry import Known, operator
 from svod_onnx._trace import Call
 
-__all__ = ["decode_image"]
+__all__ = ["image_decoder"]
 
 _MODES: Final = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}
 
 
 @operator("ImageDecoder", is_host=True)
-def decode_image(node: Call, encoded_stream: Known, *, pixel_format: str = "RGB") -> np.ndarray:
+def image_decoder(node: Call, encoded_stream: Known, *, pixel_format: str = "RGB") -> np.ndarray:
     """The picture of shape (height, width, channels) in the bytes of a file, of any format that Pillow reads."""
     try:
         from PIL import Image, UnidentifiedImageError

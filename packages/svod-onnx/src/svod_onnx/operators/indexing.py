@@ -13,22 +13,22 @@ from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
 __all__ = [
-    "append_to_cache",
+    "tensor_scatter",
     "compress",
-    "encode_one_hot",
+    "one_hot",
     "gather",
     "gather_elements",
-    "gather_slices",
-    "list_nonzero",
-    "list_unique",
+    "gather_nd",
+    "nonzero",
+    "unique",
     "pad",
-    "pad_by_attribute",
-    "pad_by_old_attribute",
-    "reverse_sequences",
+    "pad_since_2",
+    "pad_since_1",
+    "reverse_sequence",
     "scatter_elements",
-    "scatter_slices",
-    "slice_by_attribute",
-    "take_slice",
+    "scatter_nd",
+    "slice_since_1",
+    "slice_",
 ]
 
 _REDUCTIONS: Final[dict[str, Literal["sum", "prod", "amax", "amin"]]] = {
@@ -37,60 +37,62 @@ _REDUCTIONS: Final[dict[str, Literal["sum", "prod", "amax", "amin"]]] = {
 
 
 @operator("Gather")
-def gather(node: Call, x: Tensor, indices: Value, *, axis: int = 0) -> Tensor:
+def gather(node: Call, data: Tensor, indices: Value, *, axis: int = 0) -> Tensor:
     if isinstance(indices, np.ndarray) and indices.size == 1:
         # A place that is known is a view, and no kernel.
         position = indices.item()
-        size = x.shape[axis]
+        size = data.shape[axis]
         if isinstance(size, int) and not -size <= position < size:
             raise node.refuse(f"reads element {position} along an axis of size {size}")
-        place = (slice(None),) * (axis % x.ndim)
-        taken = x[(*place, position)]
-        return taken.reshape(*x.shape[: len(place)], *indices.shape, *x.shape[len(place) + 1 :])
-    return x.take(node.trace.get_tensor(node.node, node.node.inputs[1], indices), axis)
+        place = (slice(None),) * (axis % data.ndim)
+        taken = data[(*place, position)]
+        return taken.reshape(*data.shape[: len(place)], *indices.shape, *data.shape[len(place) + 1 :])
+    return data.take(node.trace.get_tensor(node.node, node.node.inputs[1], indices), axis)
 
 
 @operator("GatherElements")
-def gather_elements(x: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
-    return x.gather(axis, indices)
+def gather_elements(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
+    return data.gather(axis, indices)
 
 
 @operator("GatherND")
-def gather_slices(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
-    """`indices` has along its last axis the positions in the first axes of `x` behind those of the batch."""
+def gather_nd(data: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
+    """`indices` has along its last axis the positions in the first axes of `data` behind those of the batch."""
     depth = _get_int(indices.shape[-1])
     batch = [
         Tensor.arange(size).reshape(*(-1 if other == axis else 1 for other in range(indices.ndim - 1)))
         for axis, size in enumerate(indices.shape[:batch_dims])
     ]
-    return x[(*batch, *(indices[..., number] for number in range(depth)))]
+    return data[(*batch, *(indices[..., number] for number in range(depth)))]
 
 
 @operator("Scatter", "ScatterElements")
-def scatter_elements(x: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none") -> Tensor:
+def scatter_elements(
+    data: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none"
+) -> Tensor:
     if reduction == "none":
-        return x.scatter(axis, indices, updates)
-    return x.scatter_reduce(axis, indices, updates, _get_reduction(reduction))
+        return data.scatter(axis, indices, updates)
+    return data.scatter_reduce(axis, indices, updates, _get_reduction(reduction))
 
 
 @operator("ScatterND")
-def scatter_slices(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
-    """`x` with `updates` at the positions in its first axes that `indices` has along its last axis."""
+def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
+    """`data` with `updates` at the positions in its first axes that `indices` has along its last axis."""
     depth = _get_int(indices.shape[-1])
-    if x.ndim == 0 or depth == 0:
-        return _combine_whole(x, updates, reduction)
-    sizes = x.shape[:depth]
+    if data.ndim == 0 or depth == 0:
+        return _combine_whole(data, updates, reduction)
+    sizes = data.shape[:depth]
     place: Any = None
     for number, size in enumerate(sizes):
         position = indices[..., number]
         position = (position < 0).where(position + size, position)
         place = position if place is None else place * size + position
-    rest = multiply_sizes(x.shape[depth:])
-    rows = x.reshape(multiply_sizes(sizes), rest)
+    rest = multiply_sizes(data.shape[depth:])
+    rows = data.reshape(multiply_sizes(sizes), rest)
     count = multiply_sizes(place.shape)
     # Each element of a slice has the place of the slice.
     places = place.reshape(count, 1).broadcast_to(count, rest)
-    return scatter_elements(rows, places, updates.reshape(count, rest), reduction=reduction).reshape(x.shape)
+    return scatter_elements(rows, places, updates.reshape(count, rest), reduction=reduction).reshape(data.shape)
 
 
 def _combine_whole(x: Tensor, updates: Tensor, reduction: str) -> Tensor:
@@ -125,30 +127,30 @@ def _get_int(size: Any) -> int:
 
 
 @operator("TensorScatter")
-def append_to_cache(
-    cache: Tensor, update: Tensor, write_indices: Tensor | None = None, *, axis: int = -2, mode: str = "linear"
+def tensor_scatter(
+    past_cache: Tensor, update: Tensor, write_indices: Tensor | None = None, *, axis: int = -2, mode: str = "linear"
 ) -> Tensor:
-    """`cache` with `update` along `axis` from a place of each row of the batch on; it goes round where it is circular."""
-    axis = axis % cache.ndim
-    size, length = cache.shape[axis], update.shape[axis]
+    """`past_cache` with `update` along `axis` from a place of each row of the batch on; it goes round where it is circular."""
+    axis = axis % past_cache.ndim
+    size, length = past_cache.shape[axis], update.shape[axis]
     steps = Tensor.arange(length)
     if write_indices is None:
-        write_indices = Tensor.zeros(cache.shape[0], dtype="int64")
+        write_indices = Tensor.zeros(past_cache.shape[0], dtype="int64")
     places = write_indices.reshape(-1, 1) + steps
     if mode == "circular":
         places = places % size
-    shape = [cache.shape[0]] + [length if number == axis else 1 for number in range(1, cache.ndim)]
-    return cache.scatter(axis, places.reshape(shape).broadcast_to(update.shape), update)
+    shape = [past_cache.shape[0]] + [length if number == axis else 1 for number in range(1, past_cache.ndim)]
+    return past_cache.scatter(axis, places.reshape(shape).broadcast_to(update.shape), update)
 
 
 @operator("Slice", since=10)
-def take_slice(x: Tensor, starts: Ints, ends: Ints, axes: Ints | None = None, steps: Ints | None = None) -> Tensor:
+def slice_(data: Tensor, starts: Ints, ends: Ints, axes: Ints | None = None, steps: Ints | None = None) -> Tensor:
     """Positions beyond the ends are cut off, as in Python."""
-    wanted = [slice(None)] * x.ndim
+    wanted = [slice(None)] * data.ndim
     for number, axis in enumerate(range(len(starts)) if axes is None else axes):
         step = 1 if steps is None else steps[number]
         wanted[axis] = slice(_bound(starts[number]), _bound(ends[number]), step)
-    return x[tuple(wanted)]
+    return data[tuple(wanted)]
 
 
 _FAR: Final = 1 << 31
@@ -161,37 +163,37 @@ def _bound(place: Any) -> Any:
 
 
 @operator("Slice")
-def slice_by_attribute(x: Tensor, *, starts: list[int], ends: list[int], axes: list[int] | None = None) -> Tensor:
-    return take_slice(x, starts, ends, axes)
+def slice_since_1(data: Tensor, *, starts: list[int], ends: list[int], axes: list[int] | None = None) -> Tensor:
+    return slice_(data, starts, ends, axes)
 
 
 @operator("Pad", since=11)
 def pad(
-    x: Tensor, pads: Ints, constant_value: Known | None = None, axes: Ints | None = None, *, mode: str = "constant"
+    data: Tensor, pads: Ints, constant_value: Known | None = None, axes: Ints | None = None, *, mode: str = "constant"
 ) -> Tensor:
     """All amounts before come first, then all behind; negative ones cut off."""
-    padding = [(0, 0)] * x.ndim
+    padding = [(0, 0)] * data.ndim
     half = len(pads) // 2
     for number, axis in enumerate(range(half) if axes is None else axes):
         padding[axis] = (pads[number], pads[number + half])
     if mode == "constant":
         value = 0 if constant_value is None or constant_value.size == 0 else constant_value.item()
-        return x.pad(padding, constant_values=value)
-    return x.pad(padding, mode=cast("Any", mode))
+        return data.pad(padding, constant_values=value)
+    return data.pad(padding, mode=cast("Any", mode))
 
 
 @operator("Pad", since=2)
-def pad_by_attribute(x: Tensor, *, pads: list[int], mode: str = "constant", value: float = 0.0) -> Tensor:
-    return pad(x, pads, np.array(value), mode=mode)
+def pad_since_2(data: Tensor, *, pads: list[int], mode: str = "constant", value: float = 0.0) -> Tensor:
+    return pad(data, pads, np.array(value), mode=mode)
 
 
 @operator("Pad")
-def pad_by_old_attribute(x: Tensor, *, paddings: list[int], mode: str = "constant", value: float = 0.0) -> Tensor:
-    return pad(x, paddings, np.array(value), mode=mode)
+def pad_since_1(data: Tensor, *, paddings: list[int], mode: str = "constant", value: float = 0.0) -> Tensor:
+    return pad(data, paddings, np.array(value), mode=mode)
 
 
 @operator("OneHot")
-def encode_one_hot(indices: Tensor, depth: Ints, values: Tensor, *, axis: int = -1) -> Tensor:
+def one_hot(indices: Tensor, depth: Ints, values: Tensor, *, axis: int = -1) -> Tensor:
     """The second of `values` at each index, and the first elsewhere; negative indices count from the end."""
     size = depth[0]
     axis = axis % (indices.ndim + 1)
@@ -205,32 +207,32 @@ def encode_one_hot(indices: Tensor, depth: Ints, values: Tensor, *, axis: int = 
 
 
 @operator("ReverseSequence")
-def reverse_sequences(x: Tensor, lengths: Tensor, *, batch_axis: int = 1, time_axis: int = 0) -> Tensor:
+def reverse_sequence(input: Tensor, sequence_lens: Tensor, *, batch_axis: int = 1, time_axis: int = 0) -> Tensor:
     """The first steps of each sequence in the opposite order."""
-    steps = Tensor.arange(x.shape[time_axis], dtype="int64")
+    steps = Tensor.arange(input.shape[time_axis], dtype="int64")
     time = steps.reshape(*(-1 if axis == time_axis else 1 for axis in range(2)))
-    length = lengths.cast("int64").reshape(*(-1 if axis == batch_axis else 1 for axis in range(2)))
+    length = sequence_lens.cast("int64").reshape(*(-1 if axis == batch_axis else 1 for axis in range(2)))
     places = (time < length).where(length - 1 - time, time)
-    places = places.reshape(*places.shape, *(1,) * (x.ndim - 2)).broadcast_to(x.shape)
-    return x.take_along_axis(places, time_axis)
+    places = places.reshape(*places.shape, *(1,) * (input.ndim - 2)).broadcast_to(input.shape)
+    return input.take_along_axis(places, time_axis)
 
 
 @operator("NonZero", is_host=True)
-def list_nonzero(x: Known) -> Value:
+def nonzero(x: Known) -> Value:
     """The positions of elements that are not zero: a row for each axis."""
     return np.array(np.nonzero(np.atleast_1d(x)), np.int64)[: max(x.ndim, 0)]
 
 
 @operator("Compress", is_host=True)
-def compress(x: Known, condition: Known, *, axis: int | None = None) -> Value:
+def compress(input: Known, condition: Known, *, axis: int | None = None) -> Value:
     """What `condition` marks along an axis, or among all elements; behind its end nothing is marked."""
-    source = x.ravel() if axis is None else x
+    source = input.ravel() if axis is None else input
     places = np.flatnonzero(condition.astype(bool))
     return np.take(source, places, 0 if axis is None else axis)
 
 
 @operator("Unique", is_host=True)
-def list_unique(x: Known, *, axis: int | None = None, sorted: int = 1) -> tuple[Value, ...]:
+def unique(x: Known, *, axis: int | None = None, sorted: int = 1) -> tuple[Value, ...]:
     """Each element once, where it was first, which it is of each place, and how often; in order, or as they came."""
     found, first, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
     inverse = inverse.ravel()

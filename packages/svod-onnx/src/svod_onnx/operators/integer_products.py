@@ -10,7 +10,7 @@ from svod_onnx._registry import Value, operator
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
-__all__ = ["Zero", "is_whole", "multiply_integers", "multiply_whole", "to_zero"]
+__all__ = ["Zero", "is_whole", "matmul_integer", "multiply_whole", "to_zero"]
 
 Zero = int | Tensor
 """A zero point: a number where it is known and the same for all, a tensor otherwise."""
@@ -76,7 +76,5 @@ def _sum_rows(x: Tensor) -> Tensor:
 
 
 @operator("MatMulInteger", arranges=True)
-def multiply_integers(
-    node: Call, a: Tensor, b: Tensor, a_zero_point: Value = None, b_zero_point: Value = None
-) -> Tensor:
+def matmul_integer(node: Call, a: Tensor, b: Tensor, a_zero_point: Value = None, b_zero_point: Value = None) -> Tensor:
     return multiply_whole(node, a, b, to_zero(node, a_zero_point), to_zero(node, b_zero_point))

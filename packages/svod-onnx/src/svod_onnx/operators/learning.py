@@ -14,34 +14,34 @@ from svod_onnx._trace import Call
 from svod_tensor import Tensor, asarray
 
 __all__ = [
-    "classify_linearly",
-    "encode_labels",
-    "encode_one_hot",
-    "impute",
-    "join_features",
-    "normalize",
-    "pick_features",
-    "regress_linearly",
-    "scale",
-    "threshold",
+    "linear_classifier",
+    "label_encoder",
+    "one_hot_encoder",
+    "imputer",
+    "feature_vectorizer",
+    "normalizer",
+    "array_feature_extractor",
+    "linear_regressor",
+    "scaler",
+    "binarizer",
 ]
 
 
 @operator("ArrayFeatureExtractor", domain=LEARNING)
-def pick_features(x: Tensor, places: Tensor) -> Tensor:
-    """The elements of the last axis at `places`; a single row gets an axis before it."""
-    picked = x.take(places.reshape(-1), axis=-1)
+def array_feature_extractor(x: Tensor, y: Tensor) -> Tensor:
+    """The elements of the last axis at `y`; a single row gets an axis before it."""
+    picked = x.take(y.reshape(-1), axis=-1)
     return picked.reshape(1, -1) if x.ndim == 1 else picked
 
 
 @operator("Binarizer", domain=LEARNING)
-def threshold(x: Tensor, *, threshold: float = 0.0) -> Tensor:
+def binarizer(x: Tensor, *, threshold: float = 0.0) -> Tensor:
     """1 where `x` is greater, and 0 elsewhere."""
     return (x > threshold).cast(x.dtype)
 
 
 @operator("Scaler", domain=LEARNING)
-def scale(node: Call, x: Tensor, *, offset: list[float] | None = None, scale: list[float] | None = None) -> Tensor:
+def scaler(node: Call, x: Tensor, *, offset: list[float] | None = None, scale: list[float] | None = None) -> Tensor:
     """`(x - offset) * scale`, in float32, with one offset and scale for all columns or one for each."""
     return (x.cast("float32") - _make_row(node, offset or [0.0], x)) * _make_row(node, scale or [1.0], x)
 
@@ -53,7 +53,7 @@ def _make_row(node: Call, values: Sequence[float], x: Tensor) -> Tensor:
 
 
 @operator("Imputer", domain=LEARNING)
-def impute(
+def imputer(
     node: Call, x: Tensor, *, imputed_value_floats: list[float] | None = None, imputed_value_int64s: list[int] | None = None,
     replaced_value_float: float = 0.0, replaced_value_int64: int = 0,
 ) -> Tensor:  # fmt: skip
@@ -69,9 +69,9 @@ def impute(
 
 
 @operator("FeatureVectorizer", domain=LEARNING)
-def join_features(*parts: Tensor, inputdimensions: list[int] | None = None) -> Tensor:
+def feature_vectorizer(*x: Tensor, inputdimensions: list[int] | None = None) -> Tensor:
     """The columns of all parts, of each as many as is said, in float32."""
-    rows = [part.cast("float32").reshape(1, -1) if part.ndim == 1 else part.cast("float32") for part in parts]
+    rows = [part.cast("float32").reshape(1, -1) if part.ndim == 1 else part.cast("float32") for part in x]
     if inputdimensions:
         rows = [
             row[:, :size].pad([(0, 0), (0, max(size - cast("int", row.shape[1]), 0))])
@@ -81,7 +81,7 @@ def join_features(*parts: Tensor, inputdimensions: list[int] | None = None) -> T
 
 
 @operator("Normalizer", domain=LEARNING)
-def normalize(node: Call, x: Tensor, *, norm: str = "MAX") -> Tensor:
+def normalizer(node: Call, x: Tensor, *, norm: str = "MAX") -> Tensor:
     """Each row divided by its norm; rows of norm 0 stay."""
     rows = x.cast("float32")
     match norm:
@@ -114,7 +114,7 @@ def _multiply(
 
 
 @operator("LinearRegressor", domain=LEARNING)
-def regress_linearly(
+def linear_regressor(
     node: Call, x: Tensor, *, coefficients: list[float] | None = None, intercepts: list[float] | None = None,
     post_transform: str = "NONE", targets: int = 1,
 ) -> Tensor:  # fmt: skip
@@ -122,7 +122,7 @@ def regress_linearly(
 
 
 @operator("LinearClassifier", domain=LEARNING)
-def classify_linearly(
+def linear_classifier(
     node: Call, x: Tensor, *, coefficients: list[float], classlabels_ints: list[int] | None = None,
     classlabels_strings: list[str] | None = None, intercepts: list[float] | None = None, multi_class: int = 0,
     post_transform: str = "NONE",
@@ -140,7 +140,7 @@ def classify_linearly(
 
 
 @operator("OneHotEncoder", domain=LEARNING)
-def encode_one_hot(
+def one_hot_encoder(
     node: Call, x: Value, *, cats_int64s: list[int] | None = None, cats_strings: list[str] | None = None, zeros: int = 1
 ) -> Value:
     """1 in the place of an element's category, along a new last axis, in float32; zeros for what has none.
@@ -155,7 +155,7 @@ def encode_one_hot(
     return (numbers.cast("int64").unsqueeze(-1) == categories).cast("float32")
 
 
-def encode_labels(
+def label_encoder(
     node: Call, x: Value, *, keys_tensor: np.ndarray | None = None, values_tensor: np.ndarray | None = None,
     keys_int64s: list[int] | None = None, keys_floats: list[float] | None = None, keys_strings: list[str] | None = None,
     values_int64s: list[int] | None = None, values_floats: list[float] | None = None, values_strings: list[str] | None = None,
@@ -183,7 +183,7 @@ def encode_labels(
 
 
 # Strings are looked up on the host, by the same function.
-operator("LabelEncoder", domain=LEARNING, host=encode_labels)(encode_labels)
+operator("LabelEncoder", domain=LEARNING, host=label_encoder)(label_encoder)
 
 
 def _array(values: np.ndarray | Sequence[object]) -> np.ndarray:

@@ -11,31 +11,31 @@ from svod_onnx._types import find_carrier
 from svod_tensor import Tensor
 
 __all__ = [
-    "normalize_batch",
-    "normalize_batch_or_measure",
-    "normalize_by_norm",
-    "normalize_groups",
-    "normalize_instances",
-    "normalize_layer",
-    "normalize_mean_and_variance",
-    "normalize_neighbours",
-    "normalize_root_mean_square",
-    "normalize_whole_groups",
+    "batch_normalization",
+    "batch_normalization_since_1",
+    "lp_normalization",
+    "group_normalization",
+    "instance_normalization",
+    "layer_normalization",
+    "mean_variance_normalization",
+    "lrn",
+    "rms_normalization",
+    "group_normalization_since_18",
 ]
 
 
 @operator("BatchNormalization", since=14)
-def normalize_batch(
-    x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, *, epsilon: float = 1e-5,
+def batch_normalization(
+    x: Tensor, scale: Tensor, b: Tensor, input_mean: Tensor, input_var: Tensor, *, epsilon: float = 1e-5,
     momentum: float = 0.9, training_mode: int = 0,
 ) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
     """With given statistics, or with those of the batch, which then move the given ones. One axis is that of the batch."""
     column = x.unsqueeze(1) if x.ndim == 1 else x
     if not training_mode:
-        return column.batchnorm(mean, variance, weight, bias, epsilon).reshape(x.shape).cast(x.dtype)
-    found, spread = _measure_batch(column, mean)
-    value = column.batchnorm(found, spread, weight, bias, epsilon).reshape(x.shape).cast(x.dtype)
-    return value, _move(mean, found, momentum), _move(variance, spread, momentum)
+        return column.batchnorm(input_mean, input_var, scale, b, epsilon).reshape(x.shape).cast(x.dtype)
+    found, spread = _measure_batch(column, input_mean)
+    value = column.batchnorm(found, spread, scale, b, epsilon).reshape(x.shape).cast(x.dtype)
+    return value, _move(input_mean, found, momentum), _move(input_var, spread, momentum)
 
 
 def _measure_batch(x: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -51,41 +51,41 @@ def _move(old: Tensor, new: Tensor, momentum: float) -> Tensor:
 
 
 @operator("BatchNormalization")
-def normalize_batch_or_measure(
-    node: Call, x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, *, epsilon: float = 1e-5,
+def batch_normalization_since_1(
+    node: Call, x: Tensor, weight: Tensor, b: Tensor, input_mean: Tensor, input_var: Tensor, *, epsilon: float = 1e-5,
     momentum: float = 0.9, is_test: int = 0, spatial: int = 1, consumed_inputs: list[int] | None = None,
 ) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
     """Versions up to 9: whoever reads the statistics wants those of the batch, and without `spatial` each place has its own."""
     del consumed_inputs
     channels = x.unsqueeze(1) if x.ndim == 1 else x if spatial else x.flatten(1)
     scale, shift, old, older = (
-        operand if spatial else operand.reshape(-1) for operand in (weight, bias, mean, variance)
+        operand if spatial else operand.reshape(-1) for operand in (weight, b, input_mean, input_var)
     )
     if is_test or node.n_outputs == 1:
         return channels.batchnorm(old, older, scale, shift, epsilon).reshape(x.shape)
     found, spread = _measure_batch(channels, old)
     value = channels.batchnorm(found, spread, scale, shift, epsilon).cast(x.dtype)
     statistics = (_move(old, found, momentum), _move(older, spread, momentum), found, spread)
-    return value.reshape(x.shape), *(each.reshape(mean.shape) for each in statistics)
+    return value.reshape(x.shape), *(each.reshape(input_mean.shape) for each in statistics)
 
 
 @operator("InstanceNormalization")
-def normalize_instances(
-    x: Tensor, weight: Tensor, bias: Tensor, *, epsilon: float = 1e-5, consumed_inputs: list[int] | None = None
+def instance_normalization(
+    input: Tensor, scale: Tensor, b: Tensor, *, epsilon: float = 1e-5, consumed_inputs: list[int] | None = None
 ) -> Tensor:
     del consumed_inputs
-    column = (-1, *(1,) * (x.ndim - 2))
-    return x.layernorm(tuple(range(2, x.ndim)), epsilon, weight.reshape(column), bias.reshape(column))
+    column = (-1, *(1,) * (input.ndim - 2))
+    return input.layernorm(tuple(range(2, input.ndim)), epsilon, scale.reshape(column), b.reshape(column))
 
 
 @operator("LayerNormalization")
-def normalize_layer(
-    node: Call, x: Tensor, weight: Tensor, bias: Tensor | None = None, *, axis: int = -1, epsilon: float = 1e-5,
+def layer_normalization(
+    node: Call, x: Tensor, scale: Tensor, b: Tensor | None = None, *, axis: int = -1, epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
     """The normalised elements, and where they are wanted the means and the reciprocals of the deviations, as `stash_type`."""
     axes = _list_last(node, x, axis)
-    value = x.layernorm(axes, epsilon, weight, bias).cast(x.dtype)
+    value = x.layernorm(axes, epsilon, scale, b).cast(x.dtype)
     if not (node.wants(1) or node.wants(2)):
         return value
     kind = find_carrier(stash_type)
@@ -105,45 +105,45 @@ def _list_last(node: Call, x: Tensor, axis: int) -> tuple[int, ...]:
 
 
 @operator("RMSNormalization")
-def normalize_root_mean_square(
-    node: Call, x: Tensor, weight: Tensor, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+def rms_normalization(
+    node: Call, x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Tensor:
     """In the dtype of the weight. `stash_type` is that which narrow floats are computed in: float32, always."""
     del stash_type
-    wide = x.cast(weight.dtype) if weight.dtype.itemsize > x.dtype.itemsize else x
-    return wide.rms_norm(_list_last(node, x, axis), epsilon, weight).cast(weight.dtype)
+    wide = x.cast(scale.dtype) if scale.dtype.itemsize > x.dtype.itemsize else x
+    return wide.rms_norm(_list_last(node, x, axis), epsilon, scale).cast(scale.dtype)
 
 
 @operator("GroupNormalization", since=21)
-def normalize_groups(
-    x: Tensor, weight: Tensor, bias: Tensor, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
+def group_normalization(
+    x: Tensor, scale: Tensor, bias: Tensor, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Tensor:
     """`stash_type` is that which narrow floats are computed in: float32, always."""
     del stash_type
-    return x.group_norm(num_groups, epsilon, weight, bias)
+    return x.group_norm(num_groups, epsilon, scale, bias)
 
 
 @operator("GroupNormalization", since=18)
-def normalize_whole_groups(
-    node: Call, x: Tensor, weight: Tensor, bias: Tensor, *, num_groups: int, epsilon: float = 1e-5
+def group_normalization_since_18(
+    node: Call, x: Tensor, scale: Tensor, bias: Tensor, *, num_groups: int, epsilon: float = 1e-5
 ) -> Tensor:
     """Version 18: a weight and a bias for each group."""
     channels: Any = x.shape[1] if x.ndim > 1 else 0
     if num_groups < 1 or not channels or channels % num_groups:
         raise node.refuse(f"has {num_groups} groups of the channels of a tensor of shape {x.shape}")
     each = channels // num_groups
-    return x.group_norm(num_groups, epsilon, weight.repeat(each, 0), bias.repeat(each, 0))
+    return x.group_norm(num_groups, epsilon, scale.repeat(each, 0), bias.repeat(each, 0))
 
 
 @operator("LpNormalization")
-def normalize_by_norm(x: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
+def lp_normalization(input: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
     """Zeros stay zeros."""
-    size = x.norm(axis, ord=p, keepdims=True)
-    return x.div(size.eq(0).where(1, size))
+    size = input.norm(axis, ord=p, keepdims=True)
+    return input.div(size.eq(0).where(1, size))
 
 
 @operator("MeanVarianceNormalization")
-def normalize_mean_and_variance(x: Tensor, *, axes: Sequence[int] = (0, 2, 3)) -> Tensor:
+def mean_variance_normalization(x: Tensor, *, axes: Sequence[int] = (0, 2, 3)) -> Tensor:
     """By the deviation and 1e-9, as the operator's function has it."""
     places = tuple(axes)
     wide = x if x.dtype.itemsize > 2 else x.cast("float32")
@@ -152,7 +152,7 @@ def normalize_mean_and_variance(x: Tensor, *, axes: Sequence[int] = (0, 2, 3)) -
 
 
 @operator("LRN")
-def normalize_neighbours(x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Tensor:
+def lrn(x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Tensor:
     """By the squares of `size` channels around each."""
     wide = x if x.dtype.itemsize > 2 else x.cast("float32")
     squares = wide.square().moveaxis(1, -1)

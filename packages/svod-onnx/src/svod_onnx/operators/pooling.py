@@ -11,11 +11,19 @@ from svod_onnx._trace import Call
 from svod_onnx._window_places import list_pads, place_windows, spread
 from svod_tensor import Tensor, arange
 
-__all__ = ["average_all", "measure_all", "pool_averages", "pool_largest", "pool_norms", "put_back", "take_largest"]
+__all__ = [
+    "global_average_pool",
+    "global_lp_pool",
+    "average_pool",
+    "max_pool",
+    "lp_pool",
+    "max_unpool",
+    "global_max_pool",
+]
 
 
 @operator("AveragePool")
-def pool_averages(
+def average_pool(
     node: Call, x: Tensor, *, kernel_shape: list[int], auto_pad: str = "NOTSET", ceil_mode: int = 0,
     count_include_pad: int = 0, dilations: list[int] | None = None, pads: list[int] | None = None,
     strides: list[int] | None = None,
@@ -30,7 +38,7 @@ def pool_averages(
 
 
 @operator("MaxPool")
-def pool_largest(
+def max_pool(
     node: Call, x: Tensor, *, kernel_shape: list[int], auto_pad: str = "NOTSET", ceil_mode: int = 0,
     dilations: list[int] | None = None, pads: list[int] | None = None, storage_order: int = 0,
     strides: list[int] | None = None,
@@ -61,7 +69,7 @@ def _turn_order(number: Tensor, sizes: Sequence[Any]) -> Tensor:
 
 
 @operator("LpPool")
-def pool_norms(
+def lp_pool(
     node: Call, x: Tensor, *, kernel_shape: list[int], auto_pad: str = "NOTSET", ceil_mode: int = 0,
     dilations: list[int] | None = None, p: float = 2, pads: list[int] | None = None, strides: list[int] | None = None,
 ) -> Tensor:  # fmt: skip
@@ -80,22 +88,22 @@ def _list_spatial(x: Tensor) -> tuple[int, ...]:
 
 
 @operator("GlobalAveragePool")
-def average_all(x: Tensor) -> Tensor:
+def global_average_pool(x: Tensor) -> Tensor:
     return x.mean(_list_spatial(x), keepdims=True)
 
 
 @operator("GlobalMaxPool")
-def take_largest(x: Tensor) -> Tensor:
+def global_max_pool(x: Tensor) -> Tensor:
     return x.max(_list_spatial(x), keepdims=True)
 
 
 @operator("GlobalLpPool")
-def measure_all(x: Tensor, *, p: float = 2) -> Tensor:
+def global_lp_pool(x: Tensor, *, p: float = 2) -> Tensor:
     return x.norm(_list_spatial(x), ord=p, keepdims=True)
 
 
 @operator("MaxUnpool")
-def put_back(
+def max_unpool(
     node: Call, x: Tensor, indices: Tensor, output_shape: Ints | None = None, *, kernel_shape: list[int],
     pads: list[int] | None = None, strides: list[int] | None = None,
 ) -> Tensor:  # fmt: skip

@@ -6,23 +6,26 @@ from svod_onnx._preparation import PREPARED
 from svod_onnx._registry import Value, operator
 from svod_onnx._trace import Call
 from svod_onnx.operators.integer_products import is_whole, multiply_whole, to_zero
-from svod_onnx.operators.quantization import dequantize
+from svod_onnx.operators.quantization import dequantize_linear
 from svod_tensor import Tensor
 
-__all__ = ["multiply_dequantized", "multiply_dequantized_and_add"]
+__all__ = ["dequantized_matmul", "dequantized_gemm"]
 
 
 @operator("MatMul", domain=PREPARED, arranges=True)
-def multiply_dequantized(
-    node: Call, a: Tensor, a_scale: Tensor, a_zero: Value | None, b: Tensor, b_scale: Tensor, b_zero: Value = None, *,
+def dequantized_matmul(
+    node: Call, a: Tensor, a_scale: Tensor, a_zero_point: Value | None, b: Tensor, b_scale: Tensor, b_zero_point: Value = None, *,
     a_axis: int = 1, b_axis: int = 1,
 ) -> Tensor:  # fmt: skip
     """The product of what stands for floats: of the integers where they have 8 bits, with the scales behind it."""
     by_column = b_scale.size == 1 or (b.ndim > 1 and b_axis % b.ndim == b.ndim - 1)
     if not (is_whole(a, b) and a_scale.size == 1 and by_column):
-        left, right = _dequantize(node, a, a_scale, a_zero, a_axis), _dequantize(node, b, b_scale, b_zero, b_axis)
+        left, right = (
+            _dequantize(node, a, a_scale, a_zero_point, a_axis),
+            _dequantize(node, b, b_scale, b_zero_point, b_axis),
+        )
         return left.matmul(right).cast(a_scale.dtype)
-    total = multiply_whole(node, a, b, to_zero(node, a_zero), to_zero(node, b_zero))
+    total = multiply_whole(node, a, b, to_zero(node, a_zero_point), to_zero(node, b_zero_point))
     factor = a_scale.cast("float32").reshape(()) * (b_scale.reshape(()) if b_scale.size == 1 else b_scale).cast(
         "float32"
     )
@@ -30,18 +33,20 @@ def multiply_dequantized(
 
 
 @operator("Gemm", domain=PREPARED, arranges=True)
-def multiply_dequantized_and_add(
-    node: Call, a: Tensor, a_scale: Tensor, a_zero: Value | None, b: Tensor, b_scale: Tensor, b_zero: Value | None,
+def dequantized_gemm(
+    node: Call, a: Tensor, a_scale: Tensor, a_zero_point: Value | None, b: Tensor, b_scale: Tensor, b_zero_point: Value | None,
     c: Tensor | None = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0, a_axis: int = 1,
     b_axis: int = 1,
 ) -> Tensor:  # fmt: skip
     """`alpha * A @ B + beta * C`, as `multiply_dequantized`."""
     left, right = (a.transpose(0, 1) if transA else a), (b.transpose(0, 1) if transB else b)
     axes = (1 - a_axis % 2 if transA else a_axis % 2), (1 - b_axis % 2 if transB else b_axis % 2)
-    product = multiply_dequantized(node, left, a_scale, a_zero, right, b_scale, b_zero, a_axis=axes[0], b_axis=axes[1])
+    product = dequantized_matmul(
+        node, left, a_scale, a_zero_point, right, b_scale, b_zero_point, a_axis=axes[0], b_axis=axes[1]
+    )
     product = product if alpha == 1 else product * alpha
     return product if c is None or beta == 0 else (product + (c if beta == 1 else c * beta)).cast(a_scale.dtype)
 
 
 def _dequantize(node: Call, x: Tensor, scale: Tensor, zero_point: Value, axis: int) -> Tensor:
-    return dequantize(x, scale, None if zero_point is None else node.tensors(zero_point)[0], axis=axis)
+    return dequantize_linear(x, scale, None if zero_point is None else node.tensors(zero_point)[0], axis=axis)

@@ -7,22 +7,22 @@ from svod_onnx._registry import Ints, operator
 from svod_tensor import Tensor
 
 __all__ = [
-    "add_columns",
+    "col2im",
     "measure_determinant",
-    "multiply",
-    "multiply_and_add",
-    "multiply_and_add_in_place",
-    "sum_products",
+    "matmul",
+    "gemm",
+    "gemm_since_1",
+    "einsum",
 ]
 
 
 @operator("MatMul")
-def multiply(a: Tensor, b: Tensor) -> Tensor:
+def matmul(a: Tensor, b: Tensor) -> Tensor:
     return a.matmul(b).cast(a.dtype)
 
 
 @operator("Gemm", since=7)
-def multiply_and_add(
+def gemm(
     a: Tensor, b: Tensor, c: Tensor | None = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0,
     transB: int = 0,
 ) -> Tensor:  # fmt: skip
@@ -37,20 +37,20 @@ def _scale(x: Tensor, factor: float) -> Tensor:
 
 
 @operator("Gemm")
-def multiply_and_add_in_place(
+def gemm_since_1(
     a: Tensor, b: Tensor, c: Tensor, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0,
     broadcast: int = 0,
 ) -> Tensor:  # fmt: skip
     """Up to version 6 `C` is broadcast where an attribute allows it."""
-    result = multiply_and_add(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    result = gemm(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
     if not broadcast and c.shape != result.shape:
         raise ValueError(f"C of shape {c.shape} has not the shape {result.shape} of the product, and broadcast is 0")
     return result
 
 
 @operator("Einsum")
-def sum_products(*operands: Tensor, equation: str) -> Tensor:
-    return Tensor.einsum(equation.replace(" ", ""), *operands).cast(operands[0].dtype)
+def einsum(*inputs: Tensor, equation: str) -> Tensor:
+    return Tensor.einsum(equation.replace(" ", ""), *inputs).cast(inputs[0].dtype)
 
 
 @operator("Det")
@@ -59,12 +59,12 @@ def measure_determinant(x: Tensor) -> Tensor:
 
 
 @operator("Col2Im")
-def add_columns(
-    columns: Tensor, image_shape: Ints, block_shape: Ints, *, dilations: list[int] | None = None,
+def col2im(
+    input: Tensor, image_shape: Ints, block_shape: Ints, *, dilations: list[int] | None = None,
     pads: list[int] | None = None, strides: list[int] | None = None,
 ) -> Tensor:  # fmt: skip
     """Images of shape (batch, channels, *image_shape) of what overlapping blocks add to them."""
     n_axes = len(image_shape)
     amounts = pads or [0] * 2 * n_axes
     padding = [(amounts[axis], amounts[axis + n_axes]) for axis in range(n_axes)]
-    return columns.fold(image_shape, block_shape, stride=strides or 1, padding=padding, dilation=dilations or 1)
+    return input.fold(image_shape, block_shape, stride=strides or 1, padding=padding, dilation=dilations or 1)

@@ -12,19 +12,19 @@ from svod_onnx._trace import Call
 from svod_onnx._types import find_carrier
 from svod_onnx._window_places import place_windows
 from svod_onnx.operators.casting import convert
-from svod_onnx.operators.convolutions import convolve, get_kernel
+from svod_onnx.operators.convolutions import conv, get_kernel
 from svod_onnx.operators.integer_convolutions import can_convolve_whole, convolve_whole
 from svod_onnx.operators.integer_products import is_whole, multiply_whole, to_zero
 from svod_tensor import Tensor
 
 __all__ = [
-    "convolve_integers",
-    "convolve_quantized",
-    "dequantize",
+    "conv_integer",
+    "qlinear_conv",
+    "dequantize_linear",
     "fit",
-    "multiply_quantized",
-    "quantize",
-    "quantize_by_range",
+    "qlinear_matmul",
+    "quantize_linear",
+    "dynamic_quantize_linear",
 ]
 
 _T: Final = onnx.TensorProto
@@ -52,21 +52,21 @@ def fit(x: Tensor, kind: int) -> Tensor:
 
 
 @operator("QuantizeLinear")
-def quantize(
-    node: Call, x: Tensor, scale: Tensor, zero_point: Tensor | None = None, *, axis: int = 1, block_size: int = 0,
+def quantize_linear(
+    node: Call, x: Tensor, y_scale: Tensor, y_zero_point: Tensor | None = None, *, axis: int = 1, block_size: int = 0,
     output_dtype: int = 0, precision: int = 0, saturate: int = 1,
 ) -> Tensor:  # fmt: skip
     """`round(x / scale) + zero_point`, of two equally near integers the even one, within the limits of the type."""
-    kind = output_dtype or (_T.UINT8 if zero_point is None else node.trace.get_element_type(node.node.inputs[2]))
+    kind = output_dtype or (_T.UINT8 if y_zero_point is None else node.trace.get_element_type(node.node.inputs[2]))
     exact = find_carrier(precision) if precision else None
     if exact is None:
-        exact = "float64" if "float64" in (str(x.dtype), str(scale.dtype)) else "float32"
-    steps = x.cast(exact) / _place(scale, x, axis, block_size).cast(exact)
+        exact = "float64" if "float64" in (str(x.dtype), str(y_scale.dtype)) else "float32"
+    steps = x.cast(exact) / _place(y_scale, x, axis, block_size).cast(exact)
     if kind not in NARROW_INTEGERS and not _is_integer(kind):
         return convert(steps, kind, saturate=bool(saturate))
     rounded = steps.round()
-    if zero_point is not None:
-        rounded = rounded + _place(zero_point, x, axis, block_size).cast(exact)
+    if y_zero_point is not None:
+        rounded = rounded + _place(y_zero_point, x, axis, block_size).cast(exact)
     return fit(rounded, kind)
 
 
@@ -76,26 +76,26 @@ def _is_integer(kind: int) -> bool:
 
 
 @operator("DequantizeLinear")
-def dequantize(
+def dequantize_linear(
     x: Tensor,
-    scale: Tensor,
-    zero_point: Tensor | None = None,
+    x_scale: Tensor,
+    x_zero_point: Tensor | None = None,
     *,
     axis: int = 1,
     block_size: int = 0,
     output_dtype: int = 0,
 ) -> Tensor:
     """`(x - zero_point) * scale`, in the dtype of the scale or the one that is asked for."""
-    dtype = (find_carrier(output_dtype) if output_dtype else None) or scale.dtype
-    exact = "float64" if str(scale.dtype) == "float64" else "float32"
+    dtype = (find_carrier(output_dtype) if output_dtype else None) or x_scale.dtype
+    exact = "float64" if str(x_scale.dtype) == "float64" else "float32"
     values = x.cast(exact)
-    if zero_point is not None and x.dtype.is_int:
-        values = (x.cast("int32") - _place(zero_point, x, axis, block_size).cast("int32")).cast(exact)
-    return (values * _place(scale, x, axis, block_size).cast(exact)).cast(dtype)
+    if x_zero_point is not None and x.dtype.is_int:
+        values = (x.cast("int32") - _place(x_zero_point, x, axis, block_size).cast("int32")).cast(exact)
+    return (values * _place(x_scale, x, axis, block_size).cast(exact)).cast(dtype)
 
 
 @operator("DynamicQuantizeLinear")
-def quantize_by_range(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """As uint8, by the range of the elements and zero; the scale and the zero point are found with it."""
     least, greatest = x.min().minimum(0), x.max().maximum(0)
     scale = (greatest - least) / 255
@@ -105,61 +105,63 @@ def quantize_by_range(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @operator("QLinearMatMul", arranges=True)
-def multiply_quantized(
-    node: Call, a: Tensor, a_scale: Tensor, a_zero: Value, b: Tensor, b_scale: Tensor, b_zero: Value, y_scale: Tensor,
-    y_zero: Tensor,
+def qlinear_matmul(
+    node: Call, a: Tensor, a_scale: Tensor, a_zero_point: Value, b: Tensor, b_scale: Tensor, b_zero_point: Value, y_scale: Tensor,
+    y_zero_point: Tensor,
 ) -> Tensor:  # fmt: skip
     kind = node.trace.get_element_type(node.node.inputs[7])
     if not (a.dtype.is_int and b.dtype.is_int):
-        product = dequantize(a, a_scale).matmul(dequantize(b, b_scale)).cast("float32")
+        product = dequantize_linear(a, a_scale).matmul(dequantize_linear(b, b_scale)).cast("float32")
         return convert(product / y_scale.cast("float32"), kind)
-    total = multiply_whole(node, a, b, to_zero(node, a_zero), to_zero(node, b_zero))
+    total = multiply_whole(node, a, b, to_zero(node, a_zero_point), to_zero(node, b_zero_point))
     rows = a_scale.unsqueeze(-1) if a_scale.ndim == 1 and a_scale.size != 1 else a_scale
     factor = rows.cast("float32") * b_scale.cast("float32") / y_scale.cast("float32")
-    return fit((total.cast("float32") * factor).round() + y_zero.cast("float32"), kind)
+    return fit((total.cast("float32") * factor).round() + y_zero_point.cast("float32"), kind)
 
 
 @operator("ConvInteger", arranges=True)
-def convolve_integers(
-    node: Call, x: Tensor, weight: Tensor, x_zero_point: Value = None, weight_zero_point: Value = None, *,
+def conv_integer(
+    node: Call, x: Tensor, w: Tensor, x_zero_point: Value = None, w_zero_point: Value = None, *,
     auto_pad: str = "NOTSET", dilations: list[int] | None = None, group: int = 1, kernel_shape: list[int] | None = None,
     pads: list[int] | None = None, strides: list[int] | None = None,
 ) -> Tensor:  # fmt: skip
     """In int32; what is padded stands for zero."""
-    x_zero, weight_zero = to_zero(node, x_zero_point), to_zero(node, weight_zero_point)
-    if is_whole(x, weight) and can_convolve_whole(x, weight, group):
+    x_zero, weight_zero = to_zero(node, x_zero_point), to_zero(node, w_zero_point)
+    if is_whole(x, w) and can_convolve_whole(x, w, group):
         places = place_windows(
             node,
             x,
-            get_kernel(node, weight, kernel_shape),
+            get_kernel(node, w, kernel_shape),
             strides=strides,
             pads=pads,
             dilations=dilations,
             auto_pad=auto_pad,
         )
-        return convolve_whole(node, x, weight, x_zero, weight_zero, places)
-    by_filter = weight_zero if isinstance(weight_zero, int) else _place(weight_zero, weight, 0, 0)
-    image, filters = x.cast("int32") - x_zero, weight.cast("int32") - by_filter
-    return convolve(
+        return convolve_whole(node, x, w, x_zero, weight_zero, places)
+    by_filter = weight_zero if isinstance(weight_zero, int) else _place(weight_zero, w, 0, 0)
+    image, filters = x.cast("int32") - x_zero, w.cast("int32") - by_filter
+    return conv(
         node, image, filters, auto_pad=auto_pad, dilations=dilations, group=group, kernel_shape=kernel_shape, pads=pads,
         strides=strides,
     )  # fmt: skip
 
 
 @operator("QLinearConv", arranges=True)
-def convolve_quantized(
-    node: Call, x: Tensor, x_scale: Tensor, x_zero: Value, weight: Tensor, weight_scale: Tensor, weight_zero: Value,
-    y_scale: Tensor, y_zero: Tensor, bias: Tensor | None = None, *, auto_pad: str = "NOTSET",
+def qlinear_conv(
+    node: Call, x: Tensor, x_scale: Tensor, x_zero_point: Value, w: Tensor, w_scale: Tensor, w_zero_point: Value,
+    y_scale: Tensor, y_zero_point: Tensor, b: Tensor | None = None, *, auto_pad: str = "NOTSET",
     dilations: list[int] | None = None, group: int = 1, kernel_shape: list[int] | None = None,
     pads: list[int] | None = None, strides: list[int] | None = None,
 ) -> Tensor:  # fmt: skip
     """The bias has the scale of the products."""
     kind = node.trace.get_element_type(node.node.inputs[7])
-    total = convolve_integers(
-        node, x, weight, x_zero, weight_zero, auto_pad=auto_pad, dilations=dilations, group=group,
+    total = conv_integer(
+        node, x, w, x_zero_point, w_zero_point, auto_pad=auto_pad, dilations=dilations, group=group,
         kernel_shape=kernel_shape, pads=pads, strides=strides,
     )  # fmt: skip
-    if bias is not None:
-        total = total + _place(bias, total, 1, 0)
-    factor = x_scale.cast("float32") * weight_scale.cast("float32") / y_scale.cast("float32")
-    return fit((total.cast("float32") * _place(factor, total, 1, 0)).round() + y_zero.cast("float32").reshape(()), kind)
+    if b is not None:
+        total = total + _place(b, total, 1, 0)
+    factor = x_scale.cast("float32") * w_scale.cast("float32") / y_scale.cast("float32")
+    return fit(
+        (total.cast("float32") * _place(factor, total, 1, 0)).round() + y_zero_point.cast("float32").reshape(()), kind
+    )

@@ -11,7 +11,7 @@ from svod_onnx._trace import Call
 from svod_onnx.operators.casting import convert
 from svod_tensor import Tensor
 
-__all__ = ["choose_classes", "draw_like", "draw_of_shape", "draw_truth"]
+__all__ = ["multinomial", "random_like", "random_of_shape", "bernoulli"]
 
 
 def _get_seed(seed: float | None) -> int | None:
@@ -26,7 +26,7 @@ def _draw(name: str, shape: Any, seed: float | None, a: float, b: float) -> Tens
 
 
 @operator("RandomNormal", "RandomUniform", is_random=True)
-def draw_of_shape(
+def random_of_shape(
     node: Call, *, shape: list[int], dtype: int = 1, seed: float | None = None, mean: float = 0.0, scale: float = 1.0,
     low: float = 0.0, high: float = 1.0,
 ) -> Value:  # fmt: skip
@@ -35,28 +35,28 @@ def draw_of_shape(
 
 
 @operator("RandomNormalLike", "RandomUniformLike", is_random=True)
-def draw_like(
-    node: Call, x: Tensor, *, dtype: int | None = None, seed: float | None = None, mean: float = 0.0, scale: float = 1.0,
+def random_like(
+    node: Call, input: Tensor, *, dtype: int | None = None, seed: float | None = None, mean: float = 0.0, scale: float = 1.0,
     low: float = 0.0, high: float = 1.0,
 ) -> Value:  # fmt: skip
-    """In the shape of `x`, and in its dtype where none is named."""
+    """In the shape of `input`, and in its dtype where none is named."""
     a, b = (mean, scale) if node.operator == "RandomNormalLike" else (low, high)
-    drawn = _draw(node.operator, x.shape, seed, a, b)
-    return drawn.cast(x.dtype) if dtype is None else convert(drawn, dtype)
+    drawn = _draw(node.operator, input.shape, seed, a, b)
+    return drawn.cast(input.dtype) if dtype is None else convert(drawn, dtype)
 
 
 @operator("Bernoulli", is_random=True)
-def draw_truth(x: Tensor, *, dtype: int | None = None, seed: float | None = None) -> Value:
-    """1 with the probability that an element of `x` is, else 0."""
-    drawn = Tensor.rand(*x.shape, seed=_get_seed(seed)) < x
-    return drawn.cast(x.dtype) if dtype is None else convert(drawn, dtype)
+def bernoulli(input: Tensor, *, dtype: int | None = None, seed: float | None = None) -> Value:
+    """1 with the probability that an element of `input` is, else 0."""
+    drawn = Tensor.rand(*input.shape, seed=_get_seed(seed)) < input
+    return drawn.cast(input.dtype) if dtype is None else convert(drawn, dtype)
 
 
 @operator("Multinomial", is_random=True)
-def choose_classes(x: Tensor, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None) -> Value:
+def multinomial(input: Tensor, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None) -> Value:
     """Classes of shape (batch, sample_size), by logarithms of shares that need not add up to one: (batch, classes)."""
-    ends = x.softmax(-1).cumsum(-1)
-    drawn = Tensor.rand(x.shape[0], sample_size, 1, seed=_get_seed(seed))
+    ends = input.softmax(-1).cumsum(-1)
+    drawn = Tensor.rand(input.shape[0], sample_size, 1, seed=_get_seed(seed))
     n_passed = (ends.unsqueeze(1) <= drawn).cast("int32").sum(-1)
     # Rounding may leave the last end below 1.
-    return convert(n_passed.minimum(x.shape[1] - 1), dtype)
+    return convert(n_passed.minimum(input.shape[1] - 1), dtype)

@@ -18,10 +18,10 @@ __all__ = [
     "RecurrentLayer",
     "finish_layer",
     "make_layer",
-    "run_gated_units",
+    "gru",
     "run_memory_steps",
-    "run_recurrent_units",
-    "run_short_term_memory",
+    "rnn",
+    "lstm",
 ]
 
 Product = Callable[[Tensor, int], Tensor]
@@ -243,9 +243,9 @@ def _iter_gates(x: Tensor, n_gates: int) -> Iterator[Tensor]:
 
 
 @operator("RNN", arranges=True)
-def run_recurrent_units(
-    node: Call, x: Tensor, weights: Tensor, recurrence: Tensor, biases: Tensor | None = None,
-    lengths: Tensor | None = None, initial_h: Tensor | None = None, *, activations: list[str] | None = None,
+def rnn(
+    node: Call, x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None,
+    sequence_lens: Tensor | None = None, initial_h: Tensor | None = None, *, activations: list[str] | None = None,
     activation_alpha: list[float] | None = None, activation_beta: list[float] | None = None, clip: float | None = None,
     direction: str = "forward", hidden_size: int = 0, layout: int = 0, output_sequence: int = 0,
 ) -> tuple[Tensor, ...]:  # fmt: skip
@@ -253,7 +253,7 @@ def run_recurrent_units(
     del hidden_size, output_sequence
     names = (activations or ["Tanh", "Tanh"])[: _count_directions(direction)]
     layer = make_layer(
-        node, x, weights, recurrence, biases, lengths, [initial_h], names, activation_alpha, activation_beta, clip,
+        node, x, w, r, b, sequence_lens, [initial_h], names, activation_alpha, activation_beta, clip,
         direction, layout,
     )  # fmt: skip
     for nonlinearity in ("tanh", "relu"):
@@ -271,9 +271,9 @@ def run_recurrent_units(
 
 
 @operator("GRU", arranges=True)
-def run_gated_units(
-    node: Call, x: Tensor, weights: Tensor, recurrence: Tensor, biases: Tensor | None = None,
-    lengths: Tensor | None = None, initial_h: Tensor | None = None, *, activations: list[str] | None = None,
+def gru(
+    node: Call, x: Tensor, w: Tensor, recurrence: Tensor, b: Tensor | None = None,
+    sequence_lens: Tensor | None = None, initial_h: Tensor | None = None, *, activations: list[str] | None = None,
     activation_alpha: list[float] | None = None, activation_beta: list[float] | None = None, clip: float | None = None,
     direction: str = "forward", hidden_size: int = 0, layout: int = 0, linear_before_reset: int = 0,
     output_sequence: int = 0,
@@ -281,7 +281,7 @@ def run_gated_units(
     """Gates z, r, h: `h = (1 - z) * g(...) + z * h`, where r applies to the state, or to its product with the weights."""
     del hidden_size, output_sequence
     layer = make_layer(
-        node, x, weights, recurrence, biases, lengths, [initial_h],
+        node, x, w, recurrence, b, sequence_lens, [initial_h],
         activations or ["Sigmoid", "Tanh"] * _count_directions(direction), activation_alpha, activation_beta, clip, direction, layout,
     )  # fmt: skip
     if linear_before_reset and layer.is_plain("sigmoid", "tanh"):
@@ -306,25 +306,25 @@ def run_gated_units(
 
 
 @operator("LSTM", arranges=True)
-def run_short_term_memory(
-    node: Call, x: Tensor, weights: Tensor, recurrence: Tensor, biases: Tensor | None = None,
-    lengths: Tensor | None = None, initial_h: Tensor | None = None, initial_c: Tensor | None = None,
-    peepholes: Tensor | None = None, *, activations: list[str] | None = None,
+def lstm(
+    node: Call, x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None,
+    sequence_lens: Tensor | None = None, initial_h: Tensor | None = None, initial_c: Tensor | None = None,
+    p: Tensor | None = None, *, activations: list[str] | None = None,
     activation_alpha: list[float] | None = None, activation_beta: list[float] | None = None, clip: float | None = None,
     direction: str = "forward", hidden_size: int = 0, input_forget: int = 0, layout: int = 0, output_sequence: int = 0,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Gates i, o, f, c; with peepholes the first three look at the cell, and coupled ones forget as much as they let in."""
     del hidden_size, output_sequence
     layer = make_layer(
-        node, x, weights, recurrence, biases, lengths, [initial_h, initial_c],
+        node, x, w, r, b, sequence_lens, [initial_h, initial_c],
         activations or ["Sigmoid", "Tanh", "Tanh"] * _count_directions(direction), activation_alpha, activation_beta, clip, direction,
         layout,
     )  # fmt: skip
     # Of the cells, the fused layer gives those after the last step alone.
-    is_cell_known = lengths is None or not node.wants(2)
-    if peepholes is None and not input_forget and is_cell_known and layer.is_plain("sigmoid", "tanh", "tanh"):
+    is_cell_known = sequence_lens is None or not node.wants(2)
+    if p is None and not input_forget and is_cell_known and layer.is_plain("sigmoid", "tanh", "tanh"):
         return finish_layer(layer, *_run_fused(node, layer, sv.lstm, [0, 2, 3, 1]), layout)
-    return finish_layer(layer, *run_memory_steps(layer, peepholes, couples=bool(input_forget)), layout)
+    return finish_layer(layer, *run_memory_steps(layer, p, couples=bool(input_forget)), layout)
 
 
 def run_memory_steps(layer: RecurrentLayer, peepholes: Tensor | None, *, couples: bool) -> tuple[Tensor, list[Tensor]]:

@@ -11,16 +11,16 @@ from svod_onnx._trace import Call
 from svod_tensor import DType, Tensor
 
 __all__ = [
-    "accumulate",
-    "harden",
-    "harden_rows",
-    "locate_extreme",
-    "normalize_exponents",
-    "normalize_exponents_of_rows",
-    "reduce_axes",
-    "reduce_axes_of_attribute",
-    "select_greatest",
-    "select_greatest_of_attribute",
+    "cumulative",
+    "hardmax",
+    "hardmax_since_1",
+    "arg_max_or_min",
+    "softmax",
+    "softmax_since_1",
+    "reduce",
+    "reduce_since_1",
+    "topk",
+    "topk_since_1",
 ]
 
 _Axes = tuple[int, ...] | None
@@ -52,17 +52,17 @@ _LIMITED: Final = frozenset({"ReduceMax", "ReduceMin", "ReduceLogSumExp"})
 
 @operator(*_REDUCTIONS, since=18)
 @operator("ReduceSum", since=13)
-def reduce_axes(
-    node: Call, x: Tensor, axes: Ints | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+def reduce(
+    node: Call, data: Tensor, axes: Ints | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Tensor:
     """Over all axes where none are given, or over none where that is to do nothing."""
     chosen: _Axes = tuple(axes) if axes else () if noop_with_empty_axes else None
-    return _reduce(node.operator, x, chosen, bool(keepdims))
+    return _reduce(node.operator, data, chosen, bool(keepdims))
 
 
 @operator(*_REDUCTIONS)
-def reduce_axes_of_attribute(node: Call, x: Tensor, *, axes: list[int] | None = None, keepdims: int = 1) -> Tensor:
-    return _reduce(node.operator, x, tuple(axes) if axes else None, bool(keepdims))
+def reduce_since_1(node: Call, data: Tensor, *, axes: list[int] | None = None, keepdims: int = 1) -> Tensor:
+    return _reduce(node.operator, data, tuple(axes) if axes else None, bool(keepdims))
 
 
 def _reduce(name: str, x: Tensor, axes: _Axes, keepdims: bool) -> Tensor:
@@ -89,18 +89,18 @@ def _get_limit(name: str, dtype: DType) -> Any:
 
 
 @operator("ArgMax", "ArgMin")
-def locate_extreme(node: Call, x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
+def arg_max_or_min(node: Call, data: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
     """The first or last position of the greatest or least element along an axis, as int64."""
     find = Tensor.argmax if node.operator == "ArgMax" else Tensor.argmin
     if select_last_index:
-        found = x.shape[axis] - 1 - find(x.flip(axis), axis, keepdims=bool(keepdims))
+        found = data.shape[axis] - 1 - find(data.flip(axis), axis, keepdims=bool(keepdims))
     else:
-        found = find(x, axis, keepdims=bool(keepdims))
+        found = find(data, axis, keepdims=bool(keepdims))
     return found.cast("int64")
 
 
 @operator("CumSum", "CumProd")
-def accumulate(node: Call, x: Tensor, axis: Ints, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
+def cumulative(node: Call, x: Tensor, axis: Ints, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
     """What the elements up to each give, with it or without, from the beginning or from the end."""
     place = axis[0] % x.ndim
     values = x.flip(place) if reverse else x
@@ -112,7 +112,7 @@ def accumulate(node: Call, x: Tensor, axis: Ints, *, exclusive: int = 0, reverse
 
 
 @operator("TopK", since=10)
-def select_greatest(x: Tensor, k: Ints, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Tensor, Tensor]:
+def topk(x: Tensor, k: Ints, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Tensor, Tensor]:
     """The greatest or least elements along an axis, in order whether or not that is asked for, and their positions."""
     del sorted
     values, places = x.topk(k[0], axis, largest=bool(largest))
@@ -120,20 +120,20 @@ def select_greatest(x: Tensor, k: Ints, *, axis: int = -1, largest: int = 1, sor
 
 
 @operator("TopK")
-def select_greatest_of_attribute(x: Tensor, *, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
-    return select_greatest(x, [k], axis=axis)
+def topk_since_1(x: Tensor, *, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
+    return topk(x, [k], axis=axis)
 
 
 @operator("Softmax", "LogSoftmax", since=13)
-def normalize_exponents(node: Call, x: Tensor, *, axis: int = -1) -> Tensor:
-    return x.softmax(axis) if node.operator == "Softmax" else x.log_softmax(axis)
+def softmax(node: Call, input: Tensor, *, axis: int = -1) -> Tensor:
+    return input.softmax(axis) if node.operator == "Softmax" else input.log_softmax(axis)
 
 
 @operator("Softmax", "LogSoftmax")
-def normalize_exponents_of_rows(node: Call, x: Tensor, *, axis: int = 1) -> Tensor:
+def softmax_since_1(node: Call, input: Tensor, *, axis: int = 1) -> Tensor:
     """Up to version 12 the axes from `axis` on are one."""
-    rows = _flatten_from(x, axis)
-    return (rows.softmax(-1) if node.operator == "Softmax" else rows.log_softmax(-1)).reshape(x.shape)
+    rows = _flatten_from(input, axis)
+    return (rows.softmax(-1) if node.operator == "Softmax" else rows.log_softmax(-1)).reshape(input.shape)
 
 
 def _flatten_from(x: Tensor, axis: int) -> Tensor:
@@ -142,13 +142,13 @@ def _flatten_from(x: Tensor, axis: int) -> Tensor:
 
 
 @operator("Hardmax", since=13)
-def harden(x: Tensor, *, axis: int = -1) -> Tensor:
+def hardmax(input: Tensor, *, axis: int = -1) -> Tensor:
     """1 at the first greatest element along an axis, 0 elsewhere."""
-    size = x.shape[axis]
-    shape = [size if number == axis % x.ndim else 1 for number in range(x.ndim)]
-    return (Tensor.arange(size).reshape(shape) == x.argmax(axis, keepdims=True)).cast(x.dtype)
+    size = input.shape[axis]
+    shape = [size if number == axis % input.ndim else 1 for number in range(input.ndim)]
+    return (Tensor.arange(size).reshape(shape) == input.argmax(axis, keepdims=True)).cast(input.dtype)
 
 
 @operator("Hardmax")
-def harden_rows(x: Tensor, *, axis: int = 1) -> Tensor:
-    return harden(_flatten_from(x, axis)).reshape(x.shape)
+def hardmax_since_1(input: Tensor, *, axis: int = 1) -> Tensor:
+    return hardmax(_flatten_from(input, axis)).reshape(input.shape)

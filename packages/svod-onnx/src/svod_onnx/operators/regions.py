@@ -9,7 +9,7 @@ from svod_onnx._registry import operator
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
-__all__ = ["align_corner_regions", "align_regions", "pool_regions"]
+__all__ = ["roi_align_since_10", "roi_align", "max_roi_pool"]
 
 
 class _Samples(NamedTuple):
@@ -27,7 +27,7 @@ class _Samples(NamedTuple):
 
 
 @operator("RoiAlign", since=16)
-def align_regions(
+def roi_align(
     node: Call, x: Tensor, rois: Tensor, batch_indices: Tensor, *, coordinate_transformation_mode: str = "half_pixel",
     mode: str = "avg", output_height: int = 1, output_width: int = 1, sampling_ratio: int = 0,
     spatial_scale: float = 1.0,
@@ -65,12 +65,12 @@ def align_regions(
 
 
 @operator("RoiAlign", since=10)
-def align_corner_regions(
+def roi_align_since_10(
     node: Call, x: Tensor, rois: Tensor, batch_indices: Tensor, *, mode: str = "avg", output_height: int = 1,
     output_width: int = 1, sampling_ratio: int = 0, spatial_scale: float = 1.0,
 ) -> Tensor:  # fmt: skip
     """Version 10: an element is where it begins."""
-    return align_regions(
+    return roi_align(
         node, x, rois, batch_indices, coordinate_transformation_mode="output_half_pixel", mode=mode,
         output_height=output_height, output_width=output_width, sampling_ratio=sampling_ratio,
         spatial_scale=spatial_scale,
@@ -127,7 +127,7 @@ def _look_up(x: Tensor, batch_indices: Tensor, rows: Tensor, columns: Tensor) ->
 
 
 @operator("MaxRoiPool")
-def pool_regions(node: Call, x: Tensor, rois: Tensor, *, pooled_shape: list[int], spatial_scale: float = 1.0) -> Tensor:
+def max_roi_pool(node: Call, x: Tensor, rois: Tensor, *, pooled_shape: list[int], spatial_scale: float = 1.0) -> Tensor:
     """The largest element of each part of a region, whose ends are rounded to elements; 0 of a part that has none."""
     places = rois[:, 1:].cast("float32").mul(spatial_scale)
     # Halves are rounded away from 0.

@@ -12,7 +12,7 @@ from svod_onnx._resizing import Axis, Filter, Mixture, Pattern, find_pattern, ma
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
-__all__ = ["resize", "resize_by_scales", "upsample", "upsample_image"]
+__all__ = ["resize", "resize_since_10", "upsample", "upsample_image"]
 
 _STAND_IN: Final = 12
 """A size by which it is seen what becomes of an axis whose size is not known yet."""
@@ -234,7 +234,7 @@ def _make_simple_filter(mode: str) -> Filter:
 
 @operator("Upsample", since=9)
 @operator("Resize", since=10)
-def resize_by_scales(node: Call, x: Tensor, scales: Known, *, mode: str = "nearest") -> Tensor:
+def resize_since_10(node: Call, x: Tensor, scales: Known, *, mode: str = "nearest") -> Tensor:
     return upsample(node, x, scales=[float(scale) for scale in scales], mode=mode)
 
 

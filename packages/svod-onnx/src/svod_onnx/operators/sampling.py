@@ -12,7 +12,7 @@ from svod_onnx._window_places import list_pads, spread
 from svod_onnx.operators.convolutions import get_kernel
 from svod_tensor import Tensor
 
-__all__ = ["convolve_deformed", "make_affine_grid", "sample_grid"]
+__all__ = ["deform_conv", "make_affine_grid", "grid_sample"]
 
 _MODES: Final[dict[str, Literal["bilinear", "nearest", "bicubic"]]] = {
     "linear": "bilinear", "bilinear": "bilinear", "cubic": "bicubic", "bicubic": "bicubic", "nearest": "nearest",
@@ -20,7 +20,7 @@ _MODES: Final[dict[str, Literal["bilinear", "nearest", "bicubic"]]] = {
 
 
 @operator("GridSample")
-def sample_grid(
+def grid_sample(
     node: Call, x: Tensor, grid: Tensor, *, align_corners: int = 0, mode: str = "linear",
     padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
 ) -> Tensor:  # fmt: skip
@@ -36,19 +36,19 @@ def make_affine_grid(theta: Tensor, size: Ints, *, align_corners: int = 0) -> Te
 
 
 @operator("DeformConv")
-def convolve_deformed(
-    node: Call, x: Tensor, weight: Tensor, offset: Tensor, bias: Tensor | None = None, mask: Tensor | None = None, *,
+def deform_conv(
+    node: Call, x: Tensor, w: Tensor, offset: Tensor, b: Tensor | None = None, mask: Tensor | None = None, *,
     dilations: list[int] | None = None, group: int = 1, kernel_shape: list[int] | None = None, offset_group: int = 1,
     pads: list[int] | None = None, strides: list[int] | None = None,
 ) -> Tensor:  # fmt: skip
     """A convolution whose windows look between the elements, where `offset` moves their places to."""
-    kernel = get_kernel(node, weight, kernel_shape)
+    kernel = get_kernel(node, w, kernel_shape)
     n, count = len(kernel), math.prod(kernel)
     batch, channels, *sizes = x.shape
     outputs: list[Any] = list(offset.shape[2:])
     if n < 1 or x.ndim != n + 2 or offset.shape[1] != offset_group * count * n:
-        raise node.refuse(f"has offsets of shape {offset.shape} for filters of shape {weight.shape}")
-    if group < 1 or offset_group < 1 or channels != weight.shape[1] * group or channels % offset_group:  # pyright: ignore[reportOperatorIssue]
+        raise node.refuse(f"has offsets of shape {offset.shape} for filters of shape {w.shape}")
+    if group < 1 or offset_group < 1 or channels != w.shape[1] * group or channels % offset_group:  # pyright: ignore[reportOperatorIssue]
         raise node.refuse(f"has {channels} channels in {group} groups, and {offset_group} groups of offsets")
     wide = "float32" if x.dtype.itemsize < 4 else x.dtype
     moves = offset.cast(wide).reshape(batch, offset_group, count, n, *outputs)
@@ -69,10 +69,10 @@ def convolve_deformed(
     sampled = found.reshape(batch, offset_group, images.shape[1], count, *outputs)
     if mask is not None:
         sampled = sampled.mul(mask.cast(wide).reshape(batch, offset_group, 1, count, *outputs))
-    columns = sampled.reshape(batch, group, weight.shape[1] * count, math.prod(outputs))
-    filters = weight.cast(wide).reshape(1, group, weight.shape[0] // group, weight.shape[1] * count)
-    total = filters.matmul(columns).reshape(batch, weight.shape[0], *outputs)
-    shifted = total if bias is None else total.add(bias.cast(wide).reshape(-1, *(1,) * n))
+    columns = sampled.reshape(batch, group, w.shape[1] * count, math.prod(outputs))
+    filters = w.cast(wide).reshape(1, group, w.shape[0] // group, w.shape[1] * count)
+    total = filters.matmul(columns).reshape(batch, w.shape[0], *outputs)
+    shifted = total if b is None else total.add(b.cast(wide).reshape(-1, *(1,) * n))
     return shifted.cast(x.dtype)
 
 

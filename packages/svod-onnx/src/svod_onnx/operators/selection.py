@@ -6,12 +6,12 @@ import numpy as np
 
 from svod_onnx._registry import Known, Value, operator
 
-__all__ = ["suppress_boxes"]
+__all__ = ["non_max_suppression"]
 
 
 @operator("NonMaxSuppression", is_host=True)
-def suppress_boxes(
-    boxes: Known, scores: Known, limit: Known | None = None, overlap: Known | None = None, least: Known | None = None, *,
+def non_max_suppression(
+    boxes: Known, scores: Known, max_output_boxes_per_class: Known | None = None, iou_threshold: Known | None = None, score_threshold: Known | None = None, *,
     center_point_box: int = 0,
 ) -> Value:  # fmt: skip
     """Rows of batch, class and box, the best first: each box overlaps those before it in its class by no more than is allowed.
@@ -19,21 +19,25 @@ def suppress_boxes(
     Args:
         boxes: (batch, boxes, 4): two corners as y, x, y, x; or the centre and the size as x, y, width, height.
         scores: (batch, classes, boxes).
-        limit: how many boxes of a class there may be; none by default.
-        overlap: the share of two boxes' union that both may cover; 0 by default.
-        least: only scores above it count.
+        max_output_boxes_per_class: how many boxes of a class there may be; none by default.
+        iou_threshold: the share of two boxes' union that both may cover; 0 by default.
+        score_threshold: only scores above it count.
         center_point_box: whether boxes have centres.
     """
-    n_boxes = 0 if limit is None or limit.size == 0 else int(limit.item())
-    share = 0.0 if overlap is None or overlap.size == 0 else float(overlap.item())
+    n_boxes = (
+        0
+        if max_output_boxes_per_class is None or max_output_boxes_per_class.size == 0
+        else int(max_output_boxes_per_class.item())
+    )
+    share = 0.0 if iou_threshold is None or iou_threshold.size == 0 else float(iou_threshold.item())
     rows: list[tuple[int, int, int]] = []
     for batch in range(scores.shape[0]):
         low, high = _order_corners(boxes[batch].astype(np.float64), is_centred=bool(center_point_box))
         for kind in range(scores.shape[1]):
             own = scores[batch, kind]
             order = np.argsort(-own, kind="stable")
-            if least is not None and least.size:
-                order = order[own[order] > least.item()]
+            if score_threshold is not None and score_threshold.size:
+                order = order[own[order] > score_threshold.item()]
             rows += [(batch, kind, int(place)) for place in _select(low, high, order, share, n_boxes)]
     return np.array(rows, np.int64).reshape(-1, 3)
 

@@ -12,17 +12,17 @@ from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
 __all__ = [
-    "concatenate_sequence",
-    "erase_element",
-    "get_element",
-    "get_optional",
-    "has_optional",
-    "insert_element",
-    "make_empty_sequence",
-    "make_optional",
-    "make_sequence",
-    "map_sequence",
-    "measure_length",
+    "concat_from_sequence",
+    "sequence_erase",
+    "sequence_at",
+    "optional_get_element",
+    "optional_has_element",
+    "sequence_insert",
+    "sequence_empty",
+    "optional",
+    "sequence_construct",
+    "sequence_map",
+    "sequence_length",
     "split_to_sequence",
 ]
 
@@ -34,48 +34,52 @@ def _get_list(sequence: Value) -> list[Value]:
 
 
 @operator("SequenceConstruct")
-def make_sequence(*elements: Value) -> Value:
-    return list(elements)
+def sequence_construct(*inputs: Value) -> Value:
+    return list(inputs)
 
 
 @operator("SequenceEmpty")
-def make_empty_sequence(*, dtype: int = 1) -> Value:
+def sequence_empty(*, dtype: int = 1) -> Value:
     del dtype
     return []
 
 
 @operator("SequenceAt")
-def get_element(sequence: Value, position: Ints) -> Value:
-    return _get_list(sequence)[position[0]]
+def sequence_at(input_sequence: Value, position: Ints) -> Value:
+    return _get_list(input_sequence)[position[0]]
 
 
 @operator("SequenceInsert")
-def insert_element(sequence: Value, element: Value, position: Ints | None = None) -> Value:
+def sequence_insert(input_sequence: Value, tensor: Value, position: Ints | None = None) -> Value:
     """At a position, or at the end."""
-    elements = list(_get_list(sequence))
-    elements.insert(len(elements) if not position else position[0], element)
+    elements = list(_get_list(input_sequence))
+    elements.insert(len(elements) if not position else position[0], tensor)
     return elements
 
 
 @operator("SequenceErase")
-def erase_element(sequence: Value, position: Ints | None = None) -> Value:
+def sequence_erase(input_sequence: Value, position: Ints | None = None) -> Value:
     """The one at a position, or the last one."""
-    elements = list(_get_list(sequence))
+    elements = list(_get_list(input_sequence))
     del elements[-1 if not position else position[0]]
     return elements
 
 
 @operator("SequenceLength")
-def measure_length(sequence: Value) -> Value:
-    return np.array(len(_get_list(sequence)), np.int64)
+def sequence_length(input_sequence: Value) -> Value:
+    return np.array(len(_get_list(input_sequence)), np.int64)
 
 
 @operator("SequenceMap")
-def map_sequence(node: Call, sequence: Value, *others: Value, body: Graph) -> Value | tuple[Value, ...]:
+def sequence_map(
+    node: Call, input_sequence: Value, *additional_inputs: Value, body: Graph
+) -> Value | tuple[Value, ...]:
     """The body for each element; other operands are sequences as long, or the same for all."""
-    elements = _get_list(sequence)
+    elements = _get_list(input_sequence)
     rows = [
-        node.trace.run_graph(body, [element, *(one[place] if isinstance(one, list) else one for one in others)])
+        node.trace.run_graph(
+            body, [element, *(one[place] if isinstance(one, list) else one for one in additional_inputs)]
+        )
         for place, element in enumerate(elements)
     ]
     columns = tuple([row[number] for row in rows] for number in range(len(body.outputs)))
@@ -84,35 +88,35 @@ def map_sequence(node: Call, sequence: Value, *others: Value, body: Graph) -> Va
 
 
 @operator("SplitToSequence")
-def split_to_sequence(x: Tensor, split: Known | None = None, *, axis: int = 0, keepdims: int = 1) -> Value:
+def split_to_sequence(input: Tensor, split: Known | None = None, *, axis: int = 0, keepdims: int = 1) -> Value:
     """Parts of given sizes, of one size of which the last may be smaller, or single elements, with their axis or without."""
-    size: Any = x.shape[axis]
+    size: Any = input.shape[axis]
     if split is None:
-        return [part if keepdims else part.squeeze(axis) for part in x.split(1, axis)]
+        return [part if keepdims else part.squeeze(axis) for part in input.split(1, axis)]
     if split.ndim:
-        return list(x.split([int(part) for part in split], axis))
+        return list(input.split([int(part) for part in split], axis))
     part = int(split)
-    return list(x.split([min(part, size - start) for start in range(0, size, part)], axis))
+    return list(input.split([min(part, size - start) for start in range(0, size, part)], axis))
 
 
 @operator("ConcatFromSequence")
-def concatenate_sequence(sequence: list[Tensor], *, axis: int, new_axis: int = 0) -> Tensor:
-    return Tensor.stack(sequence, axis=axis) if new_axis else Tensor.concat(sequence, axis=axis)
+def concat_from_sequence(input_sequence: list[Tensor], *, axis: int, new_axis: int = 0) -> Tensor:
+    return Tensor.stack(input_sequence, axis=axis) if new_axis else Tensor.concat(input_sequence, axis=axis)
 
 
 @operator("Optional")
-def make_optional(value: Value = None, *, type: Any = None) -> Value:
+def optional(input: Value = None, *, type: Any = None) -> Value:
     del type
-    return value
+    return input
 
 
 @operator("OptionalGetElement")
-def get_optional(value: Value = None) -> Value:
-    if value is None:
+def optional_get_element(input: Value = None) -> Value:
+    if input is None:
         raise ValueError("reads an optional value that is missing")
-    return value
+    return input
 
 
 @operator("OptionalHasElement")
-def has_optional(value: Value = None) -> Value:
-    return np.array(value is not None)
+def optional_has_element(input: Value = None) -> Value:
+    return np.array(input is not None)

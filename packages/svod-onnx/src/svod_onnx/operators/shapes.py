@@ -16,36 +16,36 @@ from svod_onnx._values import to_tensor
 from svod_tensor import Tensor
 
 __all__ = [
-    "concatenate",
-    "crop_or_pad_center",
+    "concat",
+    "center_crop_pad",
     "depth_to_space",
     "expand",
     "flatten",
-    "make_constant",
-    "make_constant_of_shape",
-    "make_identity_matrix",
-    "make_range",
-    "measure_shape",
-    "measure_size",
-    "repeat_axis",
-    "repeat_tiles",
+    "constant",
+    "constant_of_shape",
+    "eye_like",
+    "range_",
+    "shape",
+    "size",
+    "tile_since_1",
+    "tile",
     "reshape",
-    "reshape_by_attribute",
+    "reshape_since_1",
     "space_to_depth",
-    "split_by_attribute",
-    "split_by_operand",
-    "split_evenly",
+    "split_since_1",
+    "split_since_13",
+    "split",
     "squeeze",
-    "squeeze_by_attribute",
-    "take_triangle",
+    "squeeze_since_1",
+    "trilu",
     "transpose",
     "unsqueeze",
-    "unsqueeze_by_attribute",
+    "unsqueeze_since_1",
 ]
 
 
 @operator("Constant")
-def make_constant(
+def constant(
     *,
     value: Any = None,
     sparse_value: Any = None,
@@ -69,129 +69,131 @@ def make_constant(
 
 
 @operator("Reshape", since=5)
-def reshape(x: Tensor, shape: Ints, *, allowzero: int = 0) -> Tensor:
-    """A size of 0 stands for that of `x`, unless zeros are meant; -1 for what is left."""
-    sizes = [x.shape[axis] if size == 0 and not allowzero else size for axis, size in enumerate(shape)]
-    return x.reshape(sizes)
+def reshape(data: Tensor, shape: Ints, *, allowzero: int = 0) -> Tensor:
+    """A size of 0 stands for that of `data`, unless zeros are meant; -1 for what is left."""
+    sizes = [data.shape[axis] if size == 0 and not allowzero else size for axis, size in enumerate(shape)]
+    return data.reshape(sizes)
 
 
 @operator("Reshape")
-def reshape_by_attribute(x: Tensor, *, shape: list[int], consumed_inputs: list[int] | None = None) -> Tensor:
+def reshape_since_1(data: Tensor, *, shape: list[int], consumed_inputs: list[int] | None = None) -> Tensor:
     del consumed_inputs
-    return reshape(x, shape)
+    return reshape(data, shape)
 
 
 @operator("Transpose")
-def transpose(x: Tensor, *, perm: list[int] | None = None) -> Tensor:
-    return x.permute(*(reversed(range(x.ndim)) if perm is None else perm))
+def transpose(data: Tensor, *, perm: list[int] | None = None) -> Tensor:
+    return data.permute(*(reversed(range(data.ndim)) if perm is None else perm))
 
 
 @operator("Flatten")
-def flatten(x: Tensor, *, axis: int = 1) -> Tensor:
+def flatten(input: Tensor, *, axis: int = 1) -> Tensor:
     """The axes before `axis` as one, and the others as one."""
-    axis = axis + x.ndim if axis < 0 else axis
-    return x.reshape(multiply_sizes(x.shape[:axis]), multiply_sizes(x.shape[axis:]))
+    axis = axis + input.ndim if axis < 0 else axis
+    return input.reshape(multiply_sizes(input.shape[:axis]), multiply_sizes(input.shape[axis:]))
 
 
 @operator("Squeeze", since=13)
-def squeeze(x: Tensor, axes: Ints | None = None) -> Tensor:
-    return x.squeeze(tuple(axis for axis, size in enumerate(x.shape) if size == 1) if axes is None else tuple(axes))
+def squeeze(data: Tensor, axes: Ints | None = None) -> Tensor:
+    return data.squeeze(
+        tuple(axis for axis, size in enumerate(data.shape) if size == 1) if axes is None else tuple(axes)
+    )
 
 
 @operator("Squeeze")
-def squeeze_by_attribute(x: Tensor, *, axes: list[int] | None = None) -> Tensor:
-    return squeeze(x, axes)
+def squeeze_since_1(data: Tensor, *, axes: list[int] | None = None) -> Tensor:
+    return squeeze(data, axes)
 
 
 @operator("Unsqueeze", since=13)
-def unsqueeze(x: Tensor, axes: Ints) -> Tensor:
+def unsqueeze(data: Tensor, axes: Ints) -> Tensor:
     """Axes of size 1, at places that are counted in the result."""
-    n_axes = x.ndim + len(axes)
+    n_axes = data.ndim + len(axes)
     places = sorted(axis + n_axes if axis < 0 else axis for axis in axes)
     for place in places:
-        x = x.unsqueeze(place)
-    return x
+        data = data.unsqueeze(place)
+    return data
 
 
 @operator("Unsqueeze")
-def unsqueeze_by_attribute(x: Tensor, *, axes: list[int]) -> Tensor:
-    return unsqueeze(x, axes)
+def unsqueeze_since_1(data: Tensor, *, axes: list[int]) -> Tensor:
+    return unsqueeze(data, axes)
 
 
 @operator("Concat")
-def concatenate(*parts: Tensor, axis: int = 1) -> Tensor:
-    first, *others = parts
+def concat(*inputs: Tensor, axis: int = 1) -> Tensor:
+    first, *others = inputs
     return first.concat(*others, axis=axis) if others else first
 
 
 @operator("Split", since=18)
-def split_evenly(
-    node: Call, x: Tensor, split: Ints | None = None, *, axis: int = 0, num_outputs: int | None = None
+def split(
+    node: Call, input: Tensor, split: Ints | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> tuple[Tensor, ...]:
     """Parts of given sizes, or of equal ones, of which the last may be smaller."""
     if split is not None:
-        return x.split(split, axis)
-    size, n = x.shape[axis], num_outputs or node.n_outputs
+        return input.split(split, axis)
+    size, n = input.shape[axis], num_outputs or node.n_outputs
     if not isinstance(size, int):
         part = size // n
         if part * n != size:
             raise ValueError(f"{size} elements are not known to be {n} equal parts")
-        place = (slice(None),) * (axis % x.ndim)
-        return tuple(x[(*place, slice(part * number, part * (number + 1)))] for number in range(n))
+        place = (slice(None),) * (axis % input.ndim)
+        return tuple(input[(*place, slice(part * number, part * (number + 1)))] for number in range(n))
     part = -(-size // n)
-    return x.split([max(min(part, size - number * part), 0) for number in range(n)], axis)
+    return input.split([max(min(part, size - number * part), 0) for number in range(n)], axis)
 
 
 @operator("Split", since=13)
-def split_by_operand(node: Call, x: Tensor, split: Ints | None = None, *, axis: int = 0) -> tuple[Tensor, ...]:
-    return split_evenly(node, x, split, axis=axis)
+def split_since_13(node: Call, input: Tensor, split: Ints | None = None, *, axis: int = 0) -> tuple[Tensor, ...]:
+    return split(node, input, split, axis=axis)
 
 
 @operator("Split")
-def split_by_attribute(
-    node: Call, x: Tensor, sizes: Ints | None = None, *, axis: int = 0, split: list[int] | None = None
+def split_since_1(
+    node: Call, input: Tensor, sizes: Ints | None = None, *, axis: int = 0, split: list[int] | None = None
 ) -> tuple[Tensor, ...]:
     """Version 1 takes the sizes as an operand or as an attribute."""
-    return split_evenly(node, x, split if sizes is None else sizes, axis=axis)
+    return split(node, input, split if sizes is None else sizes, axis=axis)
 
 
 @operator("Expand")
-def expand(x: Tensor, shape: Ints) -> Tensor:
+def expand(input: Tensor, shape: Ints) -> Tensor:
     """Broadcast with a shape: sizes of 1 on either side give way."""
-    n_axes = max(x.ndim, len(shape))
-    own = [1] * (n_axes - x.ndim) + list(x.shape)
+    n_axes = max(input.ndim, len(shape))
+    own = [1] * (n_axes - input.ndim) + list(input.shape)
     wanted = [1] * (n_axes - len(shape)) + list(shape)
-    return x.broadcast_to([a if b == 1 else b for a, b in zip(own, wanted, strict=True)])
+    return input.broadcast_to([a if b == 1 else b for a, b in zip(own, wanted, strict=True)])
 
 
 @operator("Tile", since=6)
-def repeat_tiles(x: Tensor, repeats: Ints) -> Tensor:
-    return x.tile(repeats)
+def tile(input: Tensor, repeats: Ints) -> Tensor:
+    return input.tile(repeats)
 
 
 @operator("Tile")
-def repeat_axis(x: Tensor, tiles: Ints, axis: Ints) -> Tensor:
+def tile_since_1(input: Tensor, tiles: Ints, axis: Ints) -> Tensor:
     """Version 1 repeats along one axis."""
-    return x.tile([tiles[0] if number == axis[0] % x.ndim else 1 for number in range(x.ndim)])
+    return input.tile([tiles[0] if number == axis[0] % input.ndim else 1 for number in range(input.ndim)])
 
 
 @operator("Shape")
-def measure_shape(x: Value, *, start: int = 0, end: int | None = None) -> Value:
+def shape(data: Value, *, start: int = 0, end: int | None = None) -> Value:
     """The sizes of the axes from `start` to `end`, counted and cut off as in a slice."""
-    assert x is not None
-    assert not isinstance(x, list)
-    return make_sizes(x.shape[start:end])
+    assert data is not None
+    assert not isinstance(data, list)
+    return make_sizes(data.shape[start:end])
 
 
 @operator("Size")
-def measure_size(x: Value) -> Value:
-    assert x is not None
-    assert not isinstance(x, list)
-    return make_sizes(multiply_sizes(x.shape))
+def size(data: Value) -> Value:
+    assert data is not None
+    assert not isinstance(data, list)
+    return make_sizes(multiply_sizes(data.shape))
 
 
 @operator("Range")
-def make_range(start: Known, limit: Known, delta: Known) -> Tensor:
+def range_(start: Known, limit: Known, delta: Known) -> Tensor:
     """Each element is `start` and a multiple of `delta`, rounded once; none reaches `limit`."""
     first, last, step = (array.item() for array in (start, limit, delta))
     if step == 0:
@@ -209,54 +211,54 @@ def _get_kind(array: np.ndarray) -> int:
 
 
 @operator("ConstantOfShape")
-def make_constant_of_shape(shape: Ints, *, value: Any = None) -> Tensor:
+def constant_of_shape(input: Ints, *, value: Any = None) -> Tensor:
     found = np.zeros(1, np.float32) if value is None else value
-    return to_tensor(np.reshape(found, ()), is_constant=True).broadcast_to(shape)
+    return to_tensor(np.reshape(found, ()), is_constant=True).broadcast_to(input)
 
 
 @operator("EyeLike")
-def make_identity_matrix(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
-    wanted = x.dtype if dtype is None else find_carrier(dtype)
+def eye_like(input: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
+    wanted = input.dtype if dtype is None else find_carrier(dtype)
     if wanted is None:
         raise ValueError(f"no tensor has elements of type {dtype}")
-    return Tensor.eye(x.shape[0], x.shape[1], k=k, dtype=wanted)
+    return Tensor.eye(input.shape[0], input.shape[1], k=k, dtype=wanted)
 
 
 @operator("Trilu")
-def take_triangle(x: Tensor, k: Ints | None = None, *, upper: int = 1) -> Tensor:
+def trilu(input: Tensor, k: Ints | None = None, *, upper: int = 1) -> Tensor:
     diagonal = k[0] if k else 0
-    return x.triu(diagonal) if upper else x.tril(diagonal)
+    return input.triu(diagonal) if upper else input.tril(diagonal)
 
 
 @operator("DepthToSpace")
-def depth_to_space(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
+def depth_to_space(input: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
     """Channels become blocks of pixels: the block is the outer part of the channels (DCR), or the inner one (CRD)."""
-    n, c, height, width = x.shape
+    n, c, height, width = input.shape
     if mode == "DCR":
-        blocks = x.reshape(n, blocksize, blocksize, c // blocksize**2, height, width).permute(0, 3, 4, 1, 5, 2)
+        blocks = input.reshape(n, blocksize, blocksize, c // blocksize**2, height, width).permute(0, 3, 4, 1, 5, 2)
     else:
-        blocks = x.reshape(n, c // blocksize**2, blocksize, blocksize, height, width).permute(0, 1, 4, 2, 5, 3)
+        blocks = input.reshape(n, c // blocksize**2, blocksize, blocksize, height, width).permute(0, 1, 4, 2, 5, 3)
     return blocks.reshape(n, c // blocksize**2, height * blocksize, width * blocksize)
 
 
 @operator("SpaceToDepth")
-def space_to_depth(x: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
+def space_to_depth(input: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
     """Blocks of pixels become channels: the opposite of `depth_to_space`."""
-    n, c, height, width = x.shape
-    blocks = x.reshape(n, c, height // blocksize, blocksize, width // blocksize, blocksize)
+    n, c, height, width = input.shape
+    blocks = input.reshape(n, c, height // blocksize, blocksize, width // blocksize, blocksize)
     order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
     return blocks.permute(order).reshape(n, c * blocksize**2, height // blocksize, width // blocksize)
 
 
 @operator("CenterCropPad")
-def crop_or_pad_center(x: Tensor, shape: Ints, *, axes: list[int] | None = None) -> Tensor:
+def center_crop_pad(input_data: Tensor, shape: Ints, *, axes: list[int] | None = None) -> Tensor:
     """The middle of each axis, or the axis in the middle of zeros."""
-    padding = [(0, 0)] * x.ndim
-    for axis, wanted in zip(range(x.ndim) if axes is None else axes, shape, strict=True):
-        size: Any = x.shape[axis]
+    padding = [(0, 0)] * input_data.ndim
+    for axis, wanted in zip(range(input_data.ndim) if axes is None else axes, shape, strict=True):
+        size: Any = input_data.shape[axis]
         if wanted >= size:
             before = (wanted - size) // 2
         else:
             before = -((size - wanted) // 2)
         padding[axis] = (before, wanted - size - before)
-    return x.pad(padding)
+    return input_data.pad(padding)

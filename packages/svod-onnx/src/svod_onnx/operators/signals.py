@@ -12,7 +12,7 @@ from svod_onnx._trace import Call
 from svod_onnx.operators.casting import convert
 from svod_tensor import Tensor, fft
 
-__all__ = ["make_mel_weights", "make_window", "transform", "transform_along", "transform_frames"]
+__all__ = ["mel_weight_matrix", "window", "dft", "dft_since_17", "stft"]
 
 _FLOAT: Final = onnx.TensorProto.FLOAT
 
@@ -25,28 +25,28 @@ _WINDOWS: Final = {
 
 
 @operator("DFT", since=20)
-def transform(
-    x: Tensor, dft_length: Ints | None = None, axis: Ints | None = None, *, inverse: int = 0, onesided: int = 0
+def dft(
+    input: Tensor, dft_length: Ints | None = None, axis: Ints | None = None, *, inverse: int = 0, onesided: int = 0
 ) -> Tensor:
     """The real and imaginary parts lie along the last axis, which has size 1 where there are real ones only."""
     place = -2 if axis is None else axis[0]
-    if not -x.ndim <= place < x.ndim or place % x.ndim == x.ndim - 1:
-        raise ValueError(f"transforms along axis {place} of {x.ndim}, which is none of signals")
-    place %= x.ndim
+    if not -input.ndim <= place < input.ndim or place % input.ndim == input.ndim - 1:
+        raise ValueError(f"transforms along axis {place} of {input.ndim}, which is none of signals")
+    place %= input.ndim
     size = None if dft_length is None else dft_length[0]
-    signal = _join_parts(x)
+    signal = _join_parts(input)
     if inverse and onesided:
-        return fft.irfft(signal, n=size, axis=place).unsqueeze(-1).cast(x.dtype)
+        return fft.irfft(signal, n=size, axis=place).unsqueeze(-1).cast(input.dtype)
     if inverse:
-        return fft.ifft(signal, n=size, axis=place).as_real().cast(x.dtype)
-    return _transform_forward(signal, size, place, onesided=bool(onesided)).as_real().cast(x.dtype)
+        return fft.ifft(signal, n=size, axis=place).as_real().cast(input.dtype)
+    return _transform_forward(signal, size, place, onesided=bool(onesided)).as_real().cast(input.dtype)
 
 
 @operator("DFT")
-def transform_along(
-    x: Tensor, dft_length: Ints | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
+def dft_since_17(
+    input: Tensor, dft_length: Ints | None = None, *, axis: int = 1, inverse: int = 0, onesided: int = 0
 ) -> Tensor:
-    return transform(x, dft_length, [axis], inverse=inverse, onesided=onesided)
+    return dft(input, dft_length, [axis], inverse=inverse, onesided=onesided)
 
 
 def _join_parts(x: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ def _transform_forward(signal: Tensor, size: int | None, axis: int, *, onesided:
 
 
 @operator("STFT")
-def transform_frames(
+def stft(
     signal: Tensor,
     frame_step: Ints,
     window: Tensor | None = None,
@@ -92,7 +92,7 @@ def transform_frames(
 
 
 @operator("BlackmanWindow", "HammingWindow", "HannWindow")
-def make_window(node: Call, size: Ints, *, output_datatype: int = _FLOAT, periodic: int = 1) -> Tensor:
+def window(node: Call, size: Ints, *, output_datatype: int = _FLOAT, periodic: int = 1) -> Tensor:
     """A sum of cosines; one that is not periodic ends as it begins, and is 1 where it has one element."""
     factors = _WINDOWS[node.operator]
     node.set_element_type(output_datatype)
@@ -107,7 +107,7 @@ def make_window(node: Call, size: Ints, *, output_datatype: int = _FLOAT, period
 
 
 @operator("MelWeightMatrix")
-def make_mel_weights(
+def mel_weight_matrix(
     node: Call, num_mel_bins: Ints, dft_length: Ints, sample_rate: Ints, lower_edge_hertz: Known, upper_edge_hertz: Known,
     *, output_datatype: int = _FLOAT,
 ) -> Tensor:  # fmt: skip

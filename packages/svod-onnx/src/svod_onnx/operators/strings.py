@@ -9,7 +9,7 @@ from svod_onnx._folding import compute_on_host
 from svod_onnx._registry import Known, Value, operator
 from svod_onnx._trace import Call
 
-__all__ = ["combine_strings", "count_grams", "match_strings", "normalize_strings", "split_strings"]
+__all__ = ["string_concat", "tf_idf_vectorizer", "regex_full_match", "string_normalizer", "string_split"]
 
 
 def _compute(node: Call, *operands: Known) -> tuple[Value, ...]:
@@ -17,12 +17,12 @@ def _compute(node: Call, *operands: Known) -> tuple[Value, ...]:
 
 
 @operator("StringConcat", is_host=True)
-def combine_strings(node: Call, first: Known, second: Known) -> tuple[Value, ...]:
-    return _compute(node, first, second)
+def string_concat(node: Call, x: Known, y: Known) -> tuple[Value, ...]:
+    return _compute(node, x, y)
 
 
 @operator("StringSplit", is_host=True)
-def split_strings(
+def string_split(
     node: Call, x: Known, *, delimiter: str | None = None, maxsplit: int | None = None
 ) -> tuple[Value, ...]:
     del delimiter, maxsplit
@@ -30,7 +30,7 @@ def split_strings(
 
 
 @operator("StringNormalizer", is_host=True)
-def normalize_strings(
+def string_normalizer(
     node: Call, x: Known, *, case_change_action: str = "NONE", is_case_sensitive: int = 0, locale: str | None = None,
     stopwords: Sequence[str] = (),
 ) -> tuple[Value, ...]:  # fmt: skip
@@ -39,13 +39,13 @@ def normalize_strings(
 
 
 @operator("RegexFullMatch", is_host=True)
-def match_strings(node: Call, x: Known, *, pattern: str | None = None) -> tuple[Value, ...]:
+def regex_full_match(node: Call, x: Known, *, pattern: str | None = None) -> tuple[Value, ...]:
     del pattern
     return _compute(node, x)
 
 
 @operator("TfIdfVectorizer", is_host=True)
-def count_grams(
+def tf_idf_vectorizer(
     node: Call, x: Known, *, max_gram_length: int, max_skip_count: int, min_gram_length: int, mode: str,
     ngram_counts: Sequence[int], ngram_indexes: Sequence[int], pool_int64s: Sequence[int] = (),
     pool_strings: Sequence[str] = (), weights: Sequence[float] = (),

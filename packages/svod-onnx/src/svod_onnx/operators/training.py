@@ -9,7 +9,7 @@ from typing import Final
 from svod_onnx._registry import operator
 from svod_tensor import Tensor
 
-__all__ = ["step_adagrad", "step_adam", "step_momentum"]
+__all__ = ["adagrad", "adam", "momentum"]
 
 _DOMAIN: Final = "ai.onnx.preview.training"
 
@@ -35,22 +35,22 @@ def _step_each(
 
 
 @operator("Adagrad", domain=_DOMAIN)
-def step_adagrad(
-    rate: Tensor, count: Tensor, *states: Tensor, norm_coefficient: float = 0.0, decay_factor: float = 0.0,
+def adagrad(
+    r: Tensor, t: Tensor, *inputs: Tensor, norm_coefficient: float = 0.0, decay_factor: float = 0.0,
     epsilon: float = 1e-6,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     def step(x: Tensor, gradient: Tensor, squares: Tensor) -> tuple[Tensor, Tensor]:
         whole = x * norm_coefficient + gradient
         total = squares + whole * whole
-        decayed = rate.cast(x.dtype) / (count.cast(x.dtype) * decay_factor + 1)
+        decayed = r.cast(x.dtype) / (t.cast(x.dtype) * decay_factor + 1)
         return x - decayed * whole / (total.sqrt() + epsilon), total
 
-    return _step_each(step, states, 3)
+    return _step_each(step, inputs, 3)
 
 
 @operator("Adam", domain=_DOMAIN)
-def step_adam(
-    rate: Tensor, count: Tensor, *states: Tensor, alpha: float = 0.9, beta: float = 0.999, epsilon: float = 1e-6,
+def adam(
+    r: Tensor, t: Tensor, *inputs: Tensor, alpha: float = 0.9, beta: float = 0.999, epsilon: float = 1e-6,
     norm_coefficient: float = 0.0, norm_coefficient_post: float = 0.0,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     def step(x: Tensor, gradient: Tensor, mean: Tensor, squares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -58,13 +58,13 @@ def step_adam(
         new_mean = mean * alpha + whole * (1 - alpha)
         new_squares = squares * beta + whole * whole * (1 - beta)
         # In float64, since 1 - beta^count is small while counts are.
-        number = count.cast("float64")
+        number = t.cast("float64")
         scale = _raise(beta, number).neg().add(1).sqrt() / _raise(alpha, number).neg().add(1)
-        corrected = rate.cast(x.dtype) * (count > 0).where(scale, 1.0).cast(x.dtype)
+        corrected = r.cast(x.dtype) * (t > 0).where(scale, 1.0).cast(x.dtype)
         moved = x - corrected * new_mean / (new_squares.sqrt() + epsilon)
         return moved * (1 - norm_coefficient_post), new_mean, new_squares
 
-    return _step_each(step, states, 4)
+    return _step_each(step, inputs, 4)
 
 
 def _raise(base: float, exponent: Tensor) -> Tensor:
@@ -72,17 +72,17 @@ def _raise(base: float, exponent: Tensor) -> Tensor:
 
 
 @operator("Momentum", domain=_DOMAIN)
-def step_momentum(
-    rate: Tensor, count: Tensor, *states: Tensor, alpha: float, beta: float, mode: str, norm_coefficient: float
+def momentum(
+    r: Tensor, t: Tensor, *inputs: Tensor, alpha: float, beta: float, mode: str, norm_coefficient: float
 ) -> tuple[Tensor, ...]:
     if mode not in ("standard", "nesterov"):
         raise ValueError(f"attribute 'mode' is {mode!r}, which is neither standard nor nesterov")
 
     def step(x: Tensor, gradient: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor]:
         whole = x * norm_coefficient + gradient
-        factor = (count > 0).where(beta, 1.0).cast(x.dtype)
+        factor = (t > 0).where(beta, 1.0).cast(x.dtype)
         new = momentum * alpha + whole * factor
         way = new if mode == "standard" else whole + new * alpha
-        return x - rate.cast(x.dtype) * way, new
+        return x - r.cast(x.dtype) * way, new
 
-    return _step_each(step, states, 3)
+    return _step_each(step, inputs, 3)

@@ -13,7 +13,7 @@ from svod_onnx._scores import LEARNING, choose_class, finish_scores, make_table
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
-__all__ = ["classify_by_trees", "run_trees", "run_trees_by_nodes"]
+__all__ = ["tree_ensemble_classifier", "tree_ensemble", "tree_ensemble_regressor"]
 
 _MODES: Final = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
 _LEAF: Final = "LEAF"
@@ -139,7 +139,7 @@ def _make_weights(
 
 
 @operator("TreeEnsemble", since=5, domain=LEARNING)
-def run_trees(
+def tree_ensemble(
     node: Call, x: Tensor, *, nodes_splits: np.ndarray, nodes_featureids: list[int], nodes_modes: np.ndarray,
     nodes_truenodeids: list[int], nodes_falsenodeids: list[int], nodes_trueleafs: list[int], nodes_falseleafs: list[int],
     leaf_targetids: list[int], leaf_weights: np.ndarray, tree_roots: list[int], n_targets: int = 1, aggregate_function: int = 1,
@@ -243,7 +243,7 @@ def _pick(floats: list[float] | None, tensor: np.ndarray | None) -> np.ndarray:
 
 
 @operator("TreeEnsembleRegressor", domain=LEARNING)
-def run_trees_by_nodes(
+def tree_ensemble_regressor(
     node: Call, x: Tensor, *, nodes_treeids: list[int], nodes_nodeids: list[int], nodes_featureids: list[int],
     nodes_modes: list[str], nodes_truenodeids: list[int], nodes_falsenodeids: list[int], target_treeids: list[int],
     target_nodeids: list[int], target_ids: list[int], n_targets: int = 1, nodes_values: list[float] | None = None,
@@ -271,7 +271,7 @@ def run_trees_by_nodes(
 
 
 @operator("TreeEnsembleClassifier", domain=LEARNING)
-def classify_by_trees(
+def tree_ensemble_classifier(
     node: Call, x: Tensor, *, nodes_treeids: list[int], nodes_nodeids: list[int], nodes_featureids: list[int],
     nodes_modes: list[str], nodes_truenodeids: list[int], nodes_falsenodeids: list[int], class_treeids: list[int],
     class_nodeids: list[int], class_ids: list[int], nodes_values: list[float] | None = None,

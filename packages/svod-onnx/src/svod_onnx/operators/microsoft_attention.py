@@ -8,29 +8,29 @@ import onnx
 
 from svod_onnx._registry import Ints, operator
 from svod_onnx._trace import Call
-from svod_onnx.operators.attention import attend, rotate, split_heads
-from svod_onnx.operators.contributed import CONTRIBUTED
-from svod_onnx.operators.normalizations import normalize_root_mean_square
+from svod_onnx.operators.attention import attention, rotary_embedding, split_heads
+from svod_onnx.operators.microsoft import MICROSOFT
+from svod_onnx.operators.normalizations import rms_normalization
 from svod_tensor import Tensor, concat, stack
 
 __all__ = [
-    "attend_in_groups",
-    "attend_to_heads",
-    "attend_to_itself",
-    "embed_and_normalize",
-    "normalize_simplified",
-    "rotate_contributed",
+    "group_query_attention",
+    "multi_head_attention",
+    "microsoft_attention",
+    "embed_layer_normalization",
+    "simplified_layer_normalization",
+    "microsoft_rotary_embedding",
 ]
 
 _FLOAT: Final = onnx.TensorProto.FLOAT
 
 
 @operator("SimplifiedLayerNormalization")
-def normalize_simplified(
+def simplified_layer_normalization(
     node: Call, x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
 ) -> Tensor | tuple[Tensor, Tensor]:
     """RMSNormalization, and the reciprocal of the root of the mean square."""
-    value = normalize_root_mean_square(node, x, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
+    value = rms_normalization(node, x, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
     if not node.wants(1):
         return value
     wide = x if x.dtype.itemsize > 2 else x.cast("float32")
@@ -38,28 +38,28 @@ def normalize_simplified(
     return value, wide.square().mean(axes, keepdims=True).add(epsilon).rsqrt()
 
 
-@operator("EmbedLayerNormalization", domain=CONTRIBUTED)
-def embed_and_normalize(
-    words: Tensor, segments: Tensor | None, word_table: Tensor, position_table: Tensor, segment_table: Tensor | None,
-    gamma: Tensor, beta: Tensor, mask: Tensor | None = None, positions: Tensor | None = None, *, epsilon: float = 1e-12,
+@operator("EmbedLayerNormalization", domain=MICROSOFT)
+def embed_layer_normalization(
+    input_ids: Tensor, segment_ids: Tensor | None, word_embedding: Tensor, position_embedding: Tensor, segment_embedding: Tensor | None,
+    gamma: Tensor, beta: Tensor, mask: Tensor | None = None, position_ids: Tensor | None = None, *, epsilon: float = 1e-12,
     mask_index_type: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """The normalised sum of the rows for words, positions and segments; how many words the mask keeps; and the sum.
 
-    `words`, `segments` and `mask` have the shape (batch, steps), `positions` that or (1, steps).
+    `input_ids`, `segment_ids` and `mask` have the shape (batch, steps), `position_ids` that or (1, steps).
     """
     del mask_index_type
-    places = Tensor.arange(words.shape[1], dtype="int64").unsqueeze(0) if positions is None else positions
-    total = word_table.take(words, 0) + position_table.take(places, 0)
-    if segments is not None and segment_table is not None:
-        total = total + segment_table.take(segments, 0)
-    n_kept = words.zeros_like(dtype="int32").sum(1) if mask is None else mask.eq(1).cast("int32").sum(1)
+    places = Tensor.arange(input_ids.shape[1], dtype="int64").unsqueeze(0) if position_ids is None else position_ids
+    total = word_embedding.take(input_ids, 0) + position_embedding.take(places, 0)
+    if segment_ids is not None and segment_embedding is not None:
+        total = total + segment_embedding.take(segment_ids, 0)
+    n_kept = input_ids.zeros_like(dtype="int32").sum(1) if mask is None else mask.eq(1).cast("int32").sum(1)
     return total.layernorm(-1, epsilon, gamma, beta).cast(total.dtype), n_kept.cast("int32"), total
 
 
-@operator("RotaryEmbedding", domain=CONTRIBUTED)
-def rotate_contributed(
-    node: Call, x: Tensor, places: Tensor, cosines: Tensor, sines: Tensor, *, interleaved: int = 0,
+@operator("RotaryEmbedding", domain=MICROSOFT)
+def microsoft_rotary_embedding(
+    node: Call, input: Tensor, position_ids: Tensor, cos_cache: Tensor, sin_cache: Tensor, *, interleaved: int = 0,
     is_packed_batching: int = 0, num_heads: int = 0, rotary_embedding_dim: int = 0, scale: float = 1.0,
 ) -> Tensor:  # fmt: skip
     """As `RotaryEmbedding`, where one place is that of the first step.
@@ -68,51 +68,53 @@ def rotate_contributed(
     computed, and onnxruntime does not look at the scale.
     """
     del is_packed_batching, scale
-    is_flat = x.ndim == 3
-    steps: Any = x.shape[1 if is_flat else 2]
+    is_flat = input.ndim == 3
+    steps: Any = input.shape[1 if is_flat else 2]
     n_heads: Any = num_heads
     if is_flat and not (num_heads and rotary_embedding_dim):
-        n_heads = x.shape[2] // (2 * cosines.shape[1])
-    if places.ndim < 2:
-        places = (places.reshape(1, 1).cast("int64") + Tensor.arange(steps, dtype="int64")).expand(x.shape[0], steps)
-    return rotate(
-        node, x, cosines, sines, places, interleaved=interleaved, num_heads=n_heads,
+        n_heads = input.shape[2] // (2 * cos_cache.shape[1])
+    if position_ids.ndim < 2:
+        position_ids = (position_ids.reshape(1, 1).cast("int64") + Tensor.arange(steps, dtype="int64")).expand(
+            input.shape[0], steps
+        )
+    return rotary_embedding(
+        node, input, cos_cache, sin_cache, position_ids, interleaved=interleaved, num_heads=n_heads,
         rotary_embedding_dim=rotary_embedding_dim,
     )  # fmt: skip
 
 
-@operator("Attention", domain=CONTRIBUTED)
-def attend_to_itself(
-    node: Call, x: Tensor, weights: Tensor, bias: Tensor | None = None, mask: Tensor | None = None,
-    past: Tensor | None = None, attention_bias: Tensor | None = None, past_length: Tensor | None = None, *, num_heads: int,
+@operator("Attention", domain=MICROSOFT)
+def microsoft_attention(
+    node: Call, input: Tensor, weights: Tensor, bias: Tensor | None = None, mask_index: Tensor | None = None,
+    past: Tensor | None = None, attention_bias: Tensor | None = None, past_sequence_length: Tensor | None = None, *, num_heads: int,
     do_rotary: int = 0, mask_filter_value: float = -10000.0, past_present_share_buffer: int = 0,
     qkv_hidden_sizes: list[int] | None = None, rotary_embedding_dim: int = 0, scale: float | None = None,
     unidirectional: int = 0,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Attention of `x`, of shape (batch, steps, inputs), to itself; and the keys and values, (2, batch, heads, keys, size).
+    """Attention of `input`, of shape (batch, steps, inputs), to itself; and the keys and values, (2, batch, heads, keys, size).
 
-    `weights` make queries, keys and values side by side. `mask` is one of those that `_place_mask` takes.
+    `weights` make queries, keys and values side by side. `mask_index` is one of those that `_place_mask` takes.
     """
     del rotary_embedding_dim
     if do_rotary:
         raise node.refuse("has 'do_rotary', and no tables of angles; RotaryEmbedding takes them")
-    made = x.matmul(weights) if bias is None else x.matmul(weights) + bias
+    made = input.matmul(weights) if bias is None else input.matmul(weights) + bias
     sizes: list[Any] = qkv_hidden_sizes or [weights.shape[1] // 3] * 3
     query, key, value = (split_heads(part, num_heads) for part in made.split(sizes, -1))
     old_key, old_value = (None, None) if past is None else (past[0], past[1])
-    length = past_length if past_present_share_buffer else None
+    length = past_sequence_length if past_present_share_buffer else None
     result, keys, values, _ = _attend_with_cache(
-        node, query, key, value, old_key, old_value, length, mask, attention_bias, mask_filter_value, bool(unidirectional),
+        node, query, key, value, old_key, old_value, length, mask_index, attention_bias, mask_filter_value, bool(unidirectional),
         scale,
     )  # fmt: skip
     return result, (stack([keys, values]) if node.wants(1) else keys)
 
 
-@operator("MultiHeadAttention", domain=CONTRIBUTED)
-def attend_to_heads(
+@operator("MultiHeadAttention", domain=MICROSOFT)
+def multi_head_attention(
     node: Call, query: Tensor, key: Tensor | None = None, value: Tensor | None = None, bias: Tensor | None = None,
-    mask: Tensor | None = None, attention_bias: Tensor | None = None, past_key: Tensor | None = None,
-    past_value: Tensor | None = None, past_length: Tensor | None = None, beams: Tensor | None = None, *, num_heads: int,
+    key_padding_mask: Tensor | None = None, attention_bias: Tensor | None = None, past_key: Tensor | None = None,
+    past_value: Tensor | None = None, past_sequence_length: Tensor | None = None, cache_indirection: Tensor | None = None, *, num_heads: int,
     mask_filter_value: float = -10000.0, scale: float | None = None, unidirectional: int = 0,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Attention; the keys; the values; and the scores.
@@ -120,7 +122,7 @@ def attend_to_heads(
     Queries have the shape (batch, steps, heads * size), or with keys and values (batch, steps, heads, 3, size); keys have that of
     the queries, or with values (batch, keys, heads, 2, size), or (batch, heads, keys, size), where the bias is for the queries alone.
     """
-    if beams is not None:
+    if cache_indirection is not None:
         raise node.refuse("has a cache of several beams, and svod-onnx takes one of a single one")
     is_apart = key is not None and key.ndim == 4
     if query.ndim == 5:
@@ -140,7 +142,7 @@ def attend_to_heads(
         added = [part.reshape(1, num_heads, 1, -1) for part in bias.split(sizes, 0)]
         parts = [x if is_apart and number else x + added[number] for number, x in enumerate(parts)]
     return _attend_with_cache(
-        node, parts[0], parts[1], parts[2], past_key, past_value, past_length, mask, attention_bias, mask_filter_value,
+        node, parts[0], parts[1], parts[2], past_key, past_value, past_sequence_length, key_padding_mask, attention_bias, mask_filter_value,
         bool(unidirectional), scale,
     )  # fmt: skip
 
@@ -186,7 +188,7 @@ def _attend(
     Args:
         shown: 1 for the scores as the last result, 2 for the weights.
     """
-    result, keys, values, scores = attend(
+    result, keys, values, scores = attention(
         node, query, keys, values, None if added is None else added.cast(query.dtype), scale=scale or None,
         softcap=softcap, qk_matmul_output_mode=shown + 1, softmax_precision=_FLOAT if query.dtype.itemsize < 4 else None,
     )  # fmt: skip
@@ -249,12 +251,12 @@ def _place_mask(node: Call, mask: Tensor, n_batch: Any, n_steps: Any, n_keys: An
     raise node.refuse(f"has a mask of {mask.ndim} axes")
 
 
-@operator("GroupQueryAttention", domain=CONTRIBUTED)
-def attend_in_groups(
+@operator("GroupQueryAttention", domain=MICROSOFT)
+def group_query_attention(
     node: Call, query: Tensor, key: Tensor | None, value: Tensor | None, past_key: Tensor | None,
-    past_value: Tensor | None, last_places: Tensor, total_length: Ints, cosines: Tensor | None = None,
-    sines: Tensor | None = None, places: Tensor | None = None, attention_bias: Tensor | None = None,
-    sink: Tensor | None = None, key_scale: Tensor | None = None, value_scale: Tensor | None = None,
+    past_value: Tensor | None, seqlens_k: Tensor, total_sequence_length: Ints, cos_cache: Tensor | None = None,
+    sin_cache: Tensor | None = None, position_ids: Tensor | None = None, attention_bias: Tensor | None = None,
+    head_sink: Tensor | None = None, k_scale: Tensor | None = None, v_scale: Tensor | None = None,
     query_weight: Tensor | None = None, key_weight: Tensor | None = None, query_lengths: Tensor | None = None, *,
     num_heads: int, kv_num_heads: int, causal: int = 1, do_rotary: int = 0, k_norm_epsilon: float | None = None,
     k_quant_type: str = "NONE", kv_cache_bit_width: int = 0, local_window_size: int = -1, q_norm_epsilon: float | None = None,
@@ -267,12 +269,12 @@ def attend_in_groups(
 
     Args:
         query: of shape (batch, steps, heads * size), or with keys and values side by side.
-        past_key: of shape (batch, shared heads, rows, size); the result has room for `total_length` rows at least.
-        last_places: for each of the batch the number of its last key.
-        sink: for each head a score of nothing, whose weight is lost.
+        past_key: of shape (batch, shared heads, rows, size); the result has room for `total_sequence_length` rows at least.
+        seqlens_k: for each of the batch the number of its last key.
+        head_sink: for each head a score of nothing, whose weight is lost.
         query_lengths: for each of the batch how many of the steps there are; the others are unspecified.
     """
-    del key_scale, value_scale, kv_cache_bit_width
+    del k_scale, v_scale, kv_cache_bit_width
     if {k_quant_type, v_quant_type} != {"NONE"}:
         raise node.refuse("has a quantised cache, and svod-onnx takes one of floats")
     if sliding_window_cache:
@@ -285,36 +287,42 @@ def attend_in_groups(
         parts[0] = parts[0].rms_norm(-1, epsilons[0], query_weight).cast(query.dtype)
         parts[1] = parts[1].rms_norm(-1, epsilons[1], key_weight).cast(query.dtype)
     n_steps: Any = query.shape[1]
-    total = last_places.reshape(-1).cast("int64") + 1
+    total = seqlens_k.reshape(-1).cast("int64") + 1
     lengths = total.minimum(n_steps) if query_lengths is None else query_lengths.reshape(-1).cast("int64")
     n_past = total - lengths
     if do_rotary:
-        if cosines is None or sines is None:
+        if cos_cache is None or sin_cache is None:
             raise node.refuse("has 'do_rotary', and no tables of angles")
-        if places is None:
+        if position_ids is None:
             steps = n_past.reshape(-1, 1) + Tensor.arange(n_steps, dtype="int64")
-            places = steps.minimum(cosines.shape[0] - 1)
-        size: Any = 2 * cosines.shape[1]
+            position_ids = steps.minimum(cos_cache.shape[0] - 1)
+        size: Any = 2 * cos_cache.shape[1]
         for number in range(2):
-            parts[number] = rotate(
-                node, parts[number], cosines, sines, places, interleaved=rotary_interleaved, rotary_embedding_dim=size
+            parts[number] = rotary_embedding(
+                node,
+                parts[number],
+                cos_cache,
+                sin_cache,
+                position_ids,
+                interleaved=rotary_interleaved,
+                rotary_embedding_dim=size,
             )
     keys, values = (
-        _write(_make_room(past, new, total_length[0]), new, n_past, lengths)
+        _write(_make_room(past, new, total_sequence_length[0]), new, n_past, lengths)
         for past, new in ((past_key, parts[1]), (past_value, parts[2]))
     )
     n_keys: Any = keys.shape[2]
     added: Any = 0.0 if attention_bias is None else _extend(attention_bias, n_keys)
     added = _see(n_steps, n_keys, n_past, total, bool(causal), local_window_size).where(added, float("-inf"))
     seen_keys, seen_values = keys, values
-    if smooth_softmax or sink is not None:
+    if smooth_softmax or head_sink is not None:
         # A key of zeros has the score 0 before the sink is added, and its value of zeros takes no part in the mean.
         seen_keys, seen_values = (x.pad(None, None, (0, 1), None) for x in (keys, values))
-        column = Tensor.zeros(1, dtype="float32") if sink is None else sink.cast("float32")
+        column = Tensor.zeros(1, dtype="float32") if head_sink is None else head_sink.cast("float32")
         column = column.reshape(1, -1, 1, 1).expand(query.shape[0], num_heads, n_steps, 1)
         added = concat([added.expand(query.shape[0], num_heads, n_steps, n_keys), column], axis=-1)
     result, _, _, shown = _attend(node, parts[0], seen_keys, seen_values, added, scale, max(qk_output, 1), softcap)
-    return result, keys, values, shown[..., : total_length[0]]
+    return result, keys, values, shown[..., : total_sequence_length[0]]
 
 
 def _split_packed(

@@ -8,17 +8,17 @@ from typing import Any, Final
 from svod_onnx._named_activations import NAMED_ACTIVATIONS
 from svod_onnx._registry import operator
 from svod_onnx._trace import Call
-from svod_onnx.operators.contributed import CONTRIBUTED
-from svod_onnx.operators.convolutions import convolve
-from svod_onnx.operators.products import multiply_and_add
+from svod_onnx.operators.convolutions import conv
+from svod_onnx.operators.microsoft import MICROSOFT
+from svod_onnx.operators.products import gemm
 from svod_tensor import Tensor, stack
 
-__all__ = ["convolve_and_activate", "multiply_and_activate", "multiply_few_bits"]
+__all__ = ["fused_conv", "fused_gemm", "matmul_nbits"]
 
 
-@operator("MatMulNBits", domain=CONTRIBUTED)
-def multiply_few_bits(
-    node: Call, a: Tensor, b: Tensor, scales: Tensor, zero_points: Tensor | None = None, groups: Tensor | None = None,
+@operator("MatMulNBits", domain=MICROSOFT)
+def matmul_nbits(
+    node: Call, a: Tensor, b: Tensor, scales: Tensor, zero_points: Tensor | None = None, g_idx: Tensor | None = None,
     bias: Tensor | None = None, *, K: int, N: int, block_size: int, accuracy_level: int = 0, bits: int = 4,
     weight_prepacked: int = 0,
 ) -> Tensor:  # fmt: skip
@@ -28,7 +28,7 @@ def multiply_few_bits(
         b: of shape (N, blocks, block_size * bits / 8), the first integer of each byte in its low bits. Weights without elements give zeros.
         scales: of shape (N, blocks).
         zero_points: packed as `b` is, of shape (N, bytes), or of shape (N, blocks) and the dtype of the scales; None for the middle.
-        groups: for each of the K columns the block whose scale and zero point it has.
+        g_idx: for each of the K columns the block whose scale and zero point it has.
         accuracy_level: how exactly onnxruntime computes at least; here it is in float32 or the dtype of `a`.
     """
     del accuracy_level
@@ -49,8 +49,8 @@ def multiply_few_bits(
             zeros = zero_points.reshape(N, -1).cast("float32")
 
         def spread(parameter: Tensor) -> Tensor:
-            if groups is not None:
-                return parameter.take(groups, 1)
+            if g_idx is not None:
+                return parameter.take(g_idx, 1)
             return parameter.unsqueeze(-1).expand(N, n_blocks, block_size).reshape(N, -1)[:, :K]
 
         centred = steps - (float(1 << (bits - 1)) if zeros is None else spread(zeros))
@@ -85,28 +85,28 @@ def _activate(node: Call, x: Tensor, name: str, given: Sequence[float | None]) -
     return function.make(function.alpha if alpha is None else alpha, function.beta if beta is None else beta)(x)
 
 
-@operator("FusedConv", domain=CONTRIBUTED)
-def convolve_and_activate(
-    node: Call, x: Tensor, weight: Tensor, bias: Tensor | None = None, added: Tensor | None = None, *,
+@operator("FusedConv", domain=MICROSOFT)
+def fused_conv(
+    node: Call, x: Tensor, w: Tensor, b: Tensor | None = None, z: Tensor | None = None, *,
     activation: str = "", activation_params: list[float] | None = None, auto_pad: str = "NOTSET",
     dilations: list[int] | None = None, group: int = 1, kernel_shape: list[int] | None = None,
     pads: list[int] | None = None, strides: list[int] | None = None,
 ) -> Tensor:  # fmt: skip
     """The activation of a convolution and what is added to it."""
-    result = convolve(
-        node, x, weight, bias, auto_pad=auto_pad, dilations=dilations, group=group, kernel_shape=kernel_shape, pads=pads,
+    result = conv(
+        node, x, w, b, auto_pad=auto_pad, dilations=dilations, group=group, kernel_shape=kernel_shape, pads=pads,
         strides=strides,
     )  # fmt: skip
-    return _activate(node, result if added is None else result + added, activation, activation_params or ())
+    return _activate(node, result if z is None else result + z, activation, activation_params or ())
 
 
-@operator("FusedGemm", domain=CONTRIBUTED)
-def multiply_and_activate(
+@operator("FusedGemm", domain=MICROSOFT)
+def fused_gemm(
     node: Call, a: Tensor, b: Tensor, c: Tensor | None = None, *, activation: str = "",
     activation_alpha: float | None = None, activation_beta: float | None = None, activation_gamma: float | None = None,
     alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0,
 ) -> Tensor:  # fmt: skip
     """The activation of `alpha * A @ B + beta * C`."""
     numbers: list[Any] = [activation_alpha, activation_beta, activation_gamma]
-    result = multiply_and_add(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
+    result = gemm(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
     return _activate(node, result, activation, numbers)

@@ -1,0 +1,72 @@
+"""Operators of "com.microsoft" on quantised elements: floats are computed with, and rounded to the integers of the result."""
+
+from __future__ import annotations
+
+from svod_onnx._registry import operator
+from svod_onnx._trace import Call
+from svod_onnx.operators.microsoft import MICROSOFT
+from svod_onnx.operators.quantization import dequantize_linear, quantize_linear
+from svod_tensor import Tensor, concat
+
+__all__ = ["qlinear_sigmoid", "qlinear_global_average_pool", "qlinear_binary", "qlinear_concat", "qlinear_leaky_relu"]
+
+
+def _quantize(node: Call, x: Tensor, scale: Tensor, zero_point: Tensor | None, operand: int) -> Tensor:
+    """Floats as integers of the type that an operand of the node has."""
+    kind = node.trace.get_element_type(node.node.inputs[operand])
+    return quantize_linear(node, x, scale, zero_point, output_dtype=kind)
+
+
+@operator("QLinearAdd", "QLinearMul", domain=MICROSOFT)
+def qlinear_binary(
+    node: Call, a: Tensor, a_scale: Tensor, a_zero_point: Tensor | None, b: Tensor, b_scale: Tensor, b_zero_point: Tensor | None,
+    c_scale: Tensor, c_zero_point: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    left, right = dequantize_linear(a, a_scale, a_zero_point), dequantize_linear(b, b_scale, b_zero_point)
+    return _quantize(node, left + right if node.operator == "QLinearAdd" else left * right, c_scale, c_zero_point, 0)
+
+
+@operator("QLinearSigmoid", domain=MICROSOFT)
+def qlinear_sigmoid(
+    node: Call,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor | None,
+    y_scale: Tensor,
+    y_zero_point: Tensor | None = None,
+) -> Tensor:
+    return _quantize(node, dequantize_linear(x, x_scale, x_zero_point).sigmoid(), y_scale, y_zero_point, 0)
+
+
+@operator("QLinearLeakyRelu", domain=MICROSOFT)
+def qlinear_leaky_relu(
+    node: Call, x: Tensor, x_scale: Tensor, x_zero_point: Tensor | None, y_scale: Tensor, y_zero_point: Tensor | None = None, *,
+    alpha: float = 0.01,
+) -> Tensor:  # fmt: skip
+    return _quantize(node, dequantize_linear(x, x_scale, x_zero_point).leaky_relu(alpha), y_scale, y_zero_point, 0)
+
+
+@operator("QLinearConcat", domain=MICROSOFT)
+def qlinear_concat(node: Call, y_scale: Tensor, y_zero_point: Tensor, *inputs: Tensor, axis: int) -> Tensor:
+    """Operands are a tensor, its scale and its zero point, and the next three."""
+    if not inputs or len(inputs) % 3:
+        raise node.refuse(f"has {len(inputs)} operands, and takes three for each tensor")
+    parts = [dequantize_linear(*inputs[number : number + 3]) for number in range(0, len(inputs), 3)]
+    return _quantize(node, concat(parts, axis=axis), y_scale, y_zero_point, 1)
+
+
+@operator("QLinearGlobalAveragePool", domain=MICROSOFT)
+def qlinear_global_average_pool(
+    node: Call,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor,
+    *,
+    channels_last: int = 0,
+) -> Tensor:
+    axes = tuple(range(1, x.ndim - 1)) if channels_last else tuple(range(2, x.ndim))
+    return _quantize(
+        node, dequantize_linear(x, x_scale, x_zero_point).mean(axes, keepdims=True), y_scale, y_zero_point, 0
+    )
