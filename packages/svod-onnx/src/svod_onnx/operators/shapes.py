@@ -131,22 +131,12 @@ def split(
     node: Call, input: Tensor, split: Ints | None = None, *, axis: int = 0, num_outputs: int | None = None
 ) -> tuple[Tensor, ...]:
     """Parts of given sizes, or of equal ones, of which the last may be smaller."""
-    if split is not None:
-        return input.split(split, axis)
-    size, n = input.shape[axis], num_outputs or node.n_outputs
-    if not isinstance(size, int):
-        part = size // n
-        if part * n != size:
-            raise ValueError(f"{size} elements are not known to be {n} equal parts")
-        place = (slice(None),) * (axis % input.ndim)
-        return tuple(input[(*place, slice(part * number, part * (number + 1)))] for number in range(n))
-    part = -(-size // n)
-    return input.split([max(min(part, size - number * part), 0) for number in range(n)], axis)
+    return _split(node, input, split, axis, num_outputs)
 
 
 @operator("Split", since=13)
 def split_since_13(node: Call, input: Tensor, split: Ints | None = None, *, axis: int = 0) -> tuple[Tensor, ...]:
-    return split(node, input, split, axis=axis)
+    return _split(node, input, split, axis)
 
 
 @operator("Split")
@@ -154,7 +144,23 @@ def split_since_1(
     node: Call, input: Tensor, sizes: Ints | None = None, *, axis: int = 0, split: list[int] | None = None
 ) -> tuple[Tensor, ...]:
     """Version 1 takes the sizes as an operand or as an attribute."""
-    return split(node, input, split if sizes is None else sizes, axis=axis)
+    return _split(node, input, split if sizes is None else sizes, axis)
+
+
+def _split(
+    node: Call, x: Tensor, sizes: Sequence[int] | None, axis: int, n_parts: int | None = None
+) -> tuple[Tensor, ...]:
+    if sizes is not None:
+        return x.split(sizes, axis)
+    length, n = x.shape[axis], n_parts or node.n_outputs
+    if not isinstance(length, int):
+        size = length // n
+        if size * n != length:
+            raise ValueError(f"{length} elements are not known to be {n} equal parts")
+        leading = (slice(None),) * (axis % x.ndim)
+        return tuple(x[(*leading, slice(size * index, size * (index + 1)))] for index in range(n))
+    size = -(-length // n)
+    return x.split([max(min(size, length - index * size), 0) for index in range(n)], axis)
 
 
 @operator("Expand")
