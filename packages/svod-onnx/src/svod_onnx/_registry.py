@@ -4,7 +4,8 @@
     def gemm(a: Tensor, b: Tensor, c: Tensor | None = None, *, alpha: float = 1.0, transA: int = 0) -> Tensor: ...
 
 Parameters by position are the operands in ONNX's order, with a default or `| None` where they may be left out; those by name are the
-attributes. An annotation says in which form an operand is wanted:
+attributes. Where there are many, they are fields of a dataclass, which is the type of one parameter, `attributes`. An annotation says
+in which form an operand is wanted:
 
 - `Tensor`: a tensor, which may be lazy;
 - `Known`, or `np.ndarray`: a numpy array; where the numbers depend on inputs, the node waits for a later stage, which knows them;
@@ -19,8 +20,8 @@ from __future__ import annotations
 
 import inspect
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
 from types import UnionType
 from typing import Any, Final, TypeVar, get_args
 
@@ -72,6 +73,9 @@ class Operator:
         since: the first version that the function is for; it holds until the next registered one.
         function: makes tensors of tensors while a program is built; None where only `host` can compute it.
         host: computes while a program runs, on values that are there: strings, and what has sizes that depend on values.
+        attributes: names of all attributes.
+        attributes_type: dataclass of the attributes, which is the type of the parameter `attributes`; None where each attribute is a
+            parameter.
         is_random: whether two calls with equal operands differ.
         arranges: whether it asks for `Call.arrange`.
     """
@@ -83,9 +87,16 @@ class Operator:
     host: Callable[..., object] | None
     operands: tuple[Operand, ...]
     attributes: frozenset[str]
+    attributes_type: type | None
     takes_node: bool
     is_random: bool
     arranges: bool
+
+    def bind_attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the attributes of a node as arguments by name."""
+        if self.attributes_type is None:
+            return dict(attributes)
+        return {_ATTRIBUTES: self.attributes_type(**attributes)}
 
     def iter_operands(self) -> Iterator[Operand]:
         """The parameters by position, the last one again and again where it takes any number."""
@@ -121,7 +132,7 @@ def operator(
     def register(function: F) -> F:
         for name in names:
             rows = _operators.setdefault((domain, name), [])
-            operands, attributes, takes_node = _read_signature(function)
+            operands, attributes, attributes_type, takes_node = _read_signature(function)
             graph_function, host_function = (None, function) if is_host else (function, host)
             row = Operator(
                 name,
@@ -131,6 +142,7 @@ def operator(
                 host_function,
                 operands,
                 attributes,
+                attributes_type,
                 takes_node,
                 is_random,
                 arranges,
@@ -153,16 +165,25 @@ def iter_operators() -> list[Operator]:
     return [row for key in sorted(_operators) for row in _operators[key]]
 
 
+_ATTRIBUTES: Final = "attributes"
+"""Name of the parameter that gets all attributes of a node."""
+
 _FORMS: Final = ("Tensor", "Known", "Ints", "list[Tensor]", "Value")
 _ALIASES: Final = {"np.ndarray": "Known", "numpy.ndarray": "Known", "list[int]": "Ints"}
 
 
-def _read_signature(function: Callable[..., object]) -> tuple[tuple[Operand, ...], frozenset[str], bool]:
+def _read_signature(
+    function: Callable[..., object],
+) -> tuple[tuple[Operand, ...], frozenset[str], type | None, bool]:
     operands: list[Operand] = []
     attributes: set[str] = set()
+    attributes_type: type | None = None
     takes_node = False
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY:
+        if parameter.kind is parameter.KEYWORD_ONLY and parameter.name == _ATTRIBUTES:
+            attributes_type = _find_type(function, parameter.annotation)
+            attributes.update(field.name for field in fields(attributes_type))
+        elif parameter.kind is parameter.KEYWORD_ONLY:
             attributes.add(parameter.name)
         elif parameter.name == "node":
             takes_node = True
@@ -176,7 +197,14 @@ def _read_signature(function: Callable[..., object]) -> tuple[tuple[Operand, ...
             # One that may be left out before one that may not has no default in Python: its annotation says it.
             is_optional = is_variadic or may_be_none or parameter.default is not parameter.empty
             operands.append(Operand(parameter.name, form, is_optional, is_variadic))
-    return tuple(operands), frozenset(attributes), takes_node
+    return tuple(operands), frozenset(attributes), attributes_type, takes_node
+
+
+def _find_type(function: Callable[..., object], annotation: object) -> type:
+    """Return the class that an annotation names."""
+    found: object = function.__globals__[annotation] if isinstance(annotation, str) else annotation
+    assert isinstance(found, type), annotation
+    return found
 
 
 def _read_annotation(annotation: object) -> tuple[str, bool]:

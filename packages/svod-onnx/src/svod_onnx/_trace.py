@@ -316,12 +316,13 @@ class Trace:
         assert function is not None
         arguments = [*([call] if found.takes_node else []), *self.bind(node, found, operands)]
         try:
+            attributes = found.bind_attributes(node.attributes)
             try:
-                results = function(*arguments, **node.attributes)
+                results = function(*arguments, **attributes)
             except RunOnHostError:
                 if not self.can_read or found.host is None:
                     raise
-                results = found.host(*arguments, **node.attributes)
+                results = found.host(*arguments, **attributes)
         except (ValueNeededError, RunOnHostError, Inline, NodeError):
             raise
         except (UserError, TypeError, ValueError, IndexError, KeyError, ArithmeticError, NotImplementedError) as error:

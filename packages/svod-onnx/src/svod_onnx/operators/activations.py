@@ -74,9 +74,13 @@ def apply_elu(x: Tensor, *, alpha: float = 1.0, consumed_inputs: list[int] | Non
 
 @operator("Selu")
 def apply_selu(
-    node: Call, x: Tensor, *, alpha: float | None = None, gamma: float | None = None,
+    node: Call,
+    x: Tensor,
+    *,
+    alpha: float | None = None,
+    gamma: float | None = None,
     consumed_inputs: list[int] | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The constants have more digits from version 6 on."""
     del consumed_inputs
     slope, scale = (1.6732, 1.0507) if node.version < 6 else (1.6732632423543772, 1.0507009873554805)

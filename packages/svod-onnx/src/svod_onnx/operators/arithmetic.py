@@ -39,9 +39,14 @@ def binary(node: Call, a: Tensor, b: Tensor) -> Tensor:
 
 @operator("Add", "Sub", "Mul")
 def binary_since_1(
-    node: Call, a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0,
+    node: Call,
+    a: Tensor,
+    b: Tensor,
+    *,
+    axis: int | None = None,
+    broadcast: int = 0,
     consumed_inputs: list[int] | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     del broadcast, consumed_inputs
     return binary(node, a, place_along(a, b, axis))
 
@@ -135,11 +140,31 @@ def mean(node: Call, *inputs: Tensor, consumed_inputs: list[int] | None = None) 
 
 
 _UNARY = {
-    "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
-    "BitwiseNot": "bitwise_not", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Exp": "exp", "Floor": "floor",
-    "Log": "log", "Neg": "neg", "Reciprocal": "reciprocal", "Round": "round", "Sign": "sign", "Sin": "sin", "Sinh": "sinh",
-    "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh",
-}  # fmt: skip
+    "Abs": "abs",
+    "Acos": "acos",
+    "Acosh": "acosh",
+    "Asin": "asin",
+    "Asinh": "asinh",
+    "Atan": "atan",
+    "Atanh": "atanh",
+    "BitwiseNot": "bitwise_not",
+    "Ceil": "ceil",
+    "Cos": "cos",
+    "Cosh": "cosh",
+    "Erf": "erf",
+    "Exp": "exp",
+    "Floor": "floor",
+    "Log": "log",
+    "Neg": "neg",
+    "Reciprocal": "reciprocal",
+    "Round": "round",
+    "Sign": "sign",
+    "Sin": "sin",
+    "Sinh": "sinh",
+    "Sqrt": "sqrt",
+    "Tan": "tan",
+    "Tanh": "tanh",
+}
 
 
 @operator(*_UNARY)

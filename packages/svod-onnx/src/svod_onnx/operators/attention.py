@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import svod_tensor as sv
@@ -13,13 +14,34 @@ from svod_tensor import Tensor
 __all__ = ["attention", "rotary_embedding", "split_heads"]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionAttributes:
+    """Attributes of Attention."""
+
+    is_causal: int = 0
+    kv_num_heads: int | None = None
+    left_window_size: int = -1
+    q_num_heads: int | None = None
+    qk_matmul_output_mode: int = 0
+    right_window_size: int = -1
+    scale: float | None = None
+    softcap: float = 0.0
+    softmax_precision: int | None = None
+
+
 @operator("Attention")
 def attention(
-    node: Call, q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, past_key: Tensor | None = None,
-    past_value: Tensor | None = None, nonpad_kv_seqlen: Tensor | None = None, *, is_causal: int = 0, kv_num_heads: int | None = None,
-    left_window_size: int = -1, q_num_heads: int | None = None, qk_matmul_output_mode: int = 0, right_window_size: int = -1,
-    scale: float | None = None, softcap: float = 0.0, softmax_precision: int | None = None,
-) -> tuple[Tensor, ...]:  # fmt: skip
+    node: Call,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    attn_mask: Tensor | None = None,
+    past_key: Tensor | None = None,
+    past_value: Tensor | None = None,
+    nonpad_kv_seqlen: Tensor | None = None,
+    *,
+    attributes: AttentionAttributes,
+) -> tuple[Tensor, ...]:
     """Each query's mean of the values, weighted by how its key fits; a query that may see nothing gives zeros.
 
     Tensors have the shape (batch, heads, steps, size), or (batch, steps, heads * size) with the heads as attributes. Several heads of
@@ -27,21 +49,21 @@ def attention(
     """
     is_flat = q.ndim == 3
     if is_flat:
-        if q_num_heads is None or kv_num_heads is None:
+        if attributes.q_num_heads is None or attributes.kv_num_heads is None:
             raise node.refuse("has inputs of three axes, and no 'q_num_heads' and 'kv_num_heads'")
-        q = split_heads(q, q_num_heads)
-        k, v = split_heads(k, kv_num_heads), split_heads(v, kv_num_heads)
+        q = split_heads(q, attributes.q_num_heads)
+        k, v = split_heads(k, attributes.kv_num_heads), split_heads(v, attributes.kv_num_heads)
     keys = k if past_key is None else past_key.concat(k, axis=2)
     values = v if past_value is None else past_value.concat(v, axis=2)
     batch, n_heads, n_queries, size = q.shape
     n_shared, n_keys = keys.shape[1], keys.shape[2]
-    exact = find_carrier(softmax_precision) if softmax_precision else None
-    factor = scale if scale is not None else _get_number(size) ** -0.5
+    exact = find_carrier(attributes.softmax_precision) if attributes.softmax_precision else None
+    factor = attributes.scale if attributes.scale is not None else _get_number(size) ** -0.5
     grouped = q.reshape(batch, n_shared, -1, n_queries, size)
     scores = (grouped @ keys.unsqueeze(2).transpose(-1, -2) * factor).reshape(batch, n_heads, n_queries, n_keys)
     shown = [scores]
-    if softcap:
-        scores = (scores / softcap).tanh() * softcap
+    if attributes.softcap:
+        scores = (scores / attributes.softcap).tanh() * attributes.softcap
     shown.append(scores)
     offset: Any = 0
     if past_key is not None:
@@ -49,7 +71,9 @@ def attention(
     elif nonpad_kv_seqlen is not None:
         offset = nonpad_kv_seqlen.reshape(-1, 1, 1, 1).cast("int64") - n_queries
     scores = _add_mask(scores, attn_mask)
-    allowed = _list_visible(n_queries, n_keys, offset, bool(is_causal), left_window_size, right_window_size)
+    allowed = _list_visible(
+        n_queries, n_keys, offset, bool(attributes.is_causal), attributes.left_window_size, attributes.right_window_size
+    )
     if nonpad_kv_seqlen is not None:
         allowed.append(Tensor.arange(n_keys, dtype="int64") < nonpad_kv_seqlen.reshape(-1, 1, 1, 1).cast("int64"))
     for one in allowed:
@@ -61,7 +85,7 @@ def attention(
     result = (rows @ values.unsqueeze(2)).reshape(batch, n_heads, n_queries, values.shape[3])
     if is_flat:
         result = result.transpose(1, 2).reshape(batch, n_queries, -1)
-    return result.cast(q.dtype), keys, values, shown[qk_matmul_output_mode].cast(q.dtype)
+    return result.cast(q.dtype), keys, values, shown[attributes.qk_matmul_output_mode].cast(q.dtype)
 
 
 def split_heads(x: Tensor, n_heads: int) -> Tensor:
@@ -112,9 +136,16 @@ def _normalize(scores: Tensor) -> Tensor:
 
 @operator("RotaryEmbedding")
 def rotary_embedding(
-    node: Call, x: Tensor, cos_cache: Tensor, sin_cache: Tensor, position_ids: Tensor | None = None, *, interleaved: int = 0,
-    num_heads: int = 0, rotary_embedding_dim: int = 0,
-) -> Tensor:  # fmt: skip
+    node: Call,
+    x: Tensor,
+    cos_cache: Tensor,
+    sin_cache: Tensor,
+    position_ids: Tensor | None = None,
+    *,
+    interleaved: int = 0,
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+) -> Tensor:
     """Pairs of elements of each head turned by angles that grow with the place; the first `rotary_embedding_dim` of them.
 
     `x` has the shape (batch, heads, steps, size), or (batch, steps, heads * size) with the number of heads as an attribute. The tables

@@ -24,9 +24,15 @@ __all__ = [
 ]
 
 _COMPARISONS = {
-    "Equal": "eq", "Greater": "gt", "GreaterOrEqual": "ge", "Less": "lt", "LessOrEqual": "le",
-    "And": "logical_and", "Or": "logical_or", "Xor": "logical_xor",
-}  # fmt: skip
+    "Equal": "eq",
+    "Greater": "gt",
+    "GreaterOrEqual": "ge",
+    "Less": "lt",
+    "LessOrEqual": "le",
+    "And": "logical_and",
+    "Or": "logical_or",
+    "Xor": "logical_xor",
+}
 
 
 @operator("Equal", "Greater", "Less", "And", "Or", "Xor", since=7)
@@ -71,9 +77,13 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @operator("Clip")
 def clip_since_1(
-    node: Call, input: Tensor, *, min: float | None = None, max: float | None = None,
+    node: Call,
+    input: Tensor,
+    *,
+    min: float | None = None,
+    max: float | None = None,
     consumed_inputs: list[int] | None = None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """From version 6 on infinities become the largest float32 by default."""
     del consumed_inputs
     if node.version >= 6 and input.dtype.itemsize >= 4:

@@ -103,10 +103,15 @@ def _stack(node: Call, values: Sequence[Value], info: Any) -> Value:
 
 @operator("Scan", since=9)
 def scan(
-    node: Call, *initial_state_and_scan_inputs: Value, body: Graph, num_scan_inputs: int, scan_input_axes: list[int] | None = None,
-    scan_input_directions: list[int] | None = None, scan_output_axes: list[int] | None = None,
+    node: Call,
+    *initial_state_and_scan_inputs: Value,
+    body: Graph,
+    num_scan_inputs: int,
+    scan_input_axes: list[int] | None = None,
+    scan_input_directions: list[int] | None = None,
+    scan_output_axes: list[int] | None = None,
     scan_output_directions: list[int] | None = None,
-) -> tuple[Value, ...]:  # fmt: skip
+) -> tuple[Value, ...]:
     """The body for each slice of the last operands; it carries the others."""
     n_carried = len(initial_state_and_scan_inputs) - num_scan_inputs
     tensors = [
@@ -116,10 +121,12 @@ def scan(
     slices = [
         _turn(x.moveaxis(axis, 0), direction)
         for x, axis, direction in zip(
-            tensors[n_carried:], scan_input_axes or [0] * num_scan_inputs, scan_input_directions or [0] * num_scan_inputs,
+            tensors[n_carried:],
+            scan_input_axes or [0] * num_scan_inputs,
+            scan_input_directions or [0] * num_scan_inputs,
             strict=True,
         )
-    ]  # fmt: skip
+    ]
     carried, stacked = _scan(node, tensors[:n_carried], slices, body)
     axes, directions = scan_output_axes or [0] * len(stacked), scan_output_directions or [0] * len(stacked)
     turned = [

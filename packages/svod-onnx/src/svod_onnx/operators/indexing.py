@@ -32,8 +32,11 @@ __all__ = [
 ]
 
 _REDUCTIONS: Final[dict[str, Literal["sum", "prod", "amax", "amin"]]] = {
-    "add": "sum", "mul": "prod", "max": "amax", "min": "amin",
-}  # fmt: skip
+    "add": "sum",
+    "mul": "prod",
+    "max": "amax",
+    "min": "amin",
+}
 
 
 @operator("Gather")

@@ -6,7 +6,7 @@ from math import prod
 from typing import Final, cast
 
 from svod_onnx._trace import Call
-from svod_onnx._window_places import Places
+from svod_onnx._windows import Windows
 from svod_onnx.operators.integer_products import Zero, multiply_whole
 from svod_tensor import Tensor
 
@@ -22,7 +22,7 @@ def can_convolve_whole(x: Tensor, weight: Tensor, group: int) -> bool:
     return group == 1 and all(isinstance(size, int) and size > 0 for size in sizes) and x.shape[1] == weight.shape[1]
 
 
-def convolve_whole(node: Call, x: Tensor, weight: Tensor, x_zero: Zero, weight_zero: Zero, places: Places) -> Tensor:
+def convolve_whole(node: Call, x: Tensor, weight: Tensor, x_zero: Zero, weight_zero: Zero, windows: Windows) -> Tensor:
     """What integers with zero points give, where padding stands for zero.
 
     Args:
@@ -31,23 +31,23 @@ def convolve_whole(node: Call, x: Tensor, weight: Tensor, x_zero: Zero, weight_z
         weight: likewise (filters, channels, ...).
         x_zero: one number.
         weight_zero: one number, or one for each filter.
-        places: of the windows.
+        windows: of the windows.
     """
     kernel, image = (cast("list[int]", list(tensor.shape[2:])) for tensor in (weight, x))
     n_filters = weight.shape[0]
-    spans = [d * (k - 1) + 1 for d, k in zip(places.dilation, kernel, strict=True)]
+    spans = [d * (k - 1) + 1 for d, k in zip(windows.dilation, kernel, strict=True)]
     sizes = [
         (size + sum(pad) - span) // step + 1
-        for size, pad, span, step in zip(image, places.padding, spans, places.stride, strict=True)
+        for size, pad, span, step in zip(image, windows.padding, spans, windows.stride, strict=True)
     ]
     rows = weight.reshape(n_filters, -1)
-    if prod(kernel) == 1 and places.stride == [1] * len(kernel) and not any(map(sum, places.padding)):
+    if prod(kernel) == 1 and windows.stride == [1] * len(kernel) and not any(map(sum, windows.padding)):
         total = multiply_whole(node, rows, x.reshape(*x.shape[:2], -1), weight_zero, x_zero)
         return total.reshape(x.shape[0], n_filters, *image)
     wide = [*sizes[:-1], -(-sizes[-1] // _LANES) * _LANES]
-    extra = (wide[-1] - 1) * places.stride[-1] + spans[-1] - image[-1] - sum(places.padding[-1])
-    padding = [*places.padding[:-1], (places.padding[-1][0], places.padding[-1][1] + max(extra, 0))]
-    columns = _pad(x, padding, x_zero).contiguous().unfold(kernel, stride=places.stride, dilation=places.dilation)
+    extra = (wide[-1] - 1) * windows.stride[-1] + spans[-1] - image[-1] - sum(windows.padding[-1])
+    padding = [*windows.padding[:-1], (windows.padding[-1][0], windows.padding[-1][1] + max(extra, 0))]
+    columns = _pad(x, padding, x_zero).contiguous().unfold(kernel, stride=windows.stride, dilation=windows.dilation)
     # Stored by their axes: the copy of each row is one of vectors.
     columns = columns.reshape(*x.shape[:2], *kernel, *wide).contiguous().reshape(x.shape[0], rows.shape[1], -1)
     total = multiply_whole(node, rows, columns, weight_zero, x_zero)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -54,9 +55,14 @@ def _make_row(node: Call, values: Sequence[float], x: Tensor) -> Tensor:
 
 @operator("Imputer", domain=LEARNING)
 def imputer(
-    node: Call, x: Tensor, *, imputed_value_floats: list[float] | None = None, imputed_value_int64s: list[int] | None = None,
-    replaced_value_float: float = 0.0, replaced_value_int64: int = 0,
-) -> Tensor:  # fmt: skip
+    node: Call,
+    x: Tensor,
+    *,
+    imputed_value_floats: list[float] | None = None,
+    imputed_value_int64s: list[int] | None = None,
+    replaced_value_float: float = 0.0,
+    replaced_value_int64: int = 0,
+) -> Tensor:
     """`x` with another value in the place of one, by which missing ones are marked: NaN among others."""
     values: Any = imputed_value_floats if x.dtype.is_float else imputed_value_int64s
     if not values or len(values) not in (1, x.shape[-1]):
@@ -115,18 +121,29 @@ def _multiply(
 
 @operator("LinearRegressor", domain=LEARNING)
 def linear_regressor(
-    node: Call, x: Tensor, *, coefficients: list[float] | None = None, intercepts: list[float] | None = None,
-    post_transform: str = "NONE", targets: int = 1,
-) -> Tensor:  # fmt: skip
+    node: Call,
+    x: Tensor,
+    *,
+    coefficients: list[float] | None = None,
+    intercepts: list[float] | None = None,
+    post_transform: str = "NONE",
+    targets: int = 1,
+) -> Tensor:
     return finish_scores(node, _multiply(node, x, coefficients, intercepts, targets), post_transform)
 
 
 @operator("LinearClassifier", domain=LEARNING)
 def linear_classifier(
-    node: Call, x: Tensor, *, coefficients: list[float], classlabels_ints: list[int] | None = None,
-    classlabels_strings: list[str] | None = None, intercepts: list[float] | None = None, multi_class: int = 0,
+    node: Call,
+    x: Tensor,
+    *,
+    coefficients: list[float],
+    classlabels_ints: list[int] | None = None,
+    classlabels_strings: list[str] | None = None,
+    intercepts: list[float] | None = None,
+    multi_class: int = 0,
     post_transform: str = "NONE",
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor]:
     """The class of each row, and the scores, of shape (rows, classes)."""
     del multi_class
     if classlabels_strings:
@@ -155,30 +172,63 @@ def one_hot_encoder(
     return (numbers.cast("int64").unsqueeze(-1) == categories).cast("float32")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelEncoderAttributes:
+    """Attributes of LabelEncoder."""
+
+    keys_tensor: np.ndarray | None = None
+    values_tensor: np.ndarray | None = None
+    keys_int64s: list[int] | None = None
+    keys_floats: list[float] | None = None
+    keys_strings: list[str] | None = None
+    values_int64s: list[int] | None = None
+    values_floats: list[float] | None = None
+    values_strings: list[str] | None = None
+    default_tensor: np.ndarray | None = None
+    default_int64: int = -1
+    default_float: float = -0.0
+    default_string: str = "_Unused"
+    classes_strings: list[str] | None = None
+
+
 def label_encoder(
-    node: Call, x: Value, *, keys_tensor: np.ndarray | None = None, values_tensor: np.ndarray | None = None,
-    keys_int64s: list[int] | None = None, keys_floats: list[float] | None = None, keys_strings: list[str] | None = None,
-    values_int64s: list[int] | None = None, values_floats: list[float] | None = None, values_strings: list[str] | None = None,
-    default_tensor: np.ndarray | None = None, default_int64: int = -1, default_float: float = -0.0,
-    default_string: str = "_Unused", classes_strings: list[str] | None = None,
-) -> Value:  # fmt: skip
+    node: Call,
+    x: Value,
+    *,
+    attributes: LabelEncoderAttributes,
+) -> Value:
     """For each element the value of its key, or the default. Of the first version: classes, and their places."""
-    if classes_strings is not None:
+    if attributes.classes_strings is not None:
         is_text = isinstance(x, np.ndarray) and x.dtype.kind in "OUST"
-        names, places = _array(classes_strings), np.arange(len(classes_strings))
+        names, places = _array(attributes.classes_strings), np.arange(len(attributes.classes_strings))
         pair = (names, places) if is_text else (places, names)
-        return _look_up(node, x, *pair, default_int64 if is_text else default_string)
-    keys = next((_array(k) for k in (keys_tensor, keys_int64s, keys_floats, keys_strings) if k is not None), _array([]))
+        return _look_up(node, x, *pair, attributes.default_int64 if is_text else attributes.default_string)
+    keys = next(
+        (
+            _array(k)
+            for k in (attributes.keys_tensor, attributes.keys_int64s, attributes.keys_floats, attributes.keys_strings)
+            if k is not None
+        ),
+        _array([]),
+    )
     choices = (
-        (values_tensor, default_tensor), (values_int64s, default_int64), (values_floats, default_float),
-        (values_strings, default_string),
-    )  # fmt: skip
+        (attributes.values_tensor, attributes.default_tensor),
+        (attributes.values_int64s, attributes.default_int64),
+        (attributes.values_floats, attributes.default_float),
+        (attributes.values_strings, attributes.default_string),
+    )
     values, default = next(((v, d) for v, d in choices if v is not None), (None, None))
     if values is None or len(_array(values)) != len(keys):
         raise node.refuse(f"has {len(keys)} keys, and not as many values")
-    if values_tensor is not None and default is None:
-        kind = values_tensor.dtype.kind
-        default = default_string if kind in "OUST" else default_float if kind == "f" else default_int64
+    if attributes.values_tensor is not None and default is None:
+        kind = attributes.values_tensor.dtype.kind
+        default = (
+            attributes.default_string
+            if kind in "OUST"
+            else attributes.default_float
+            if kind == "f"
+            else attributes.default_int64
+        )
     return _look_up(node, x, keys, _array(values), np.ravel(default)[0] if isinstance(default, np.ndarray) else default)
 
 

@@ -10,9 +10,13 @@ __all__ = ["softmax_cross_entropy_loss", "negative_log_likelihood_loss"]
 
 @operator("NegativeLogLikelihoodLoss")
 def negative_log_likelihood_loss(
-    input: Tensor, target: Tensor, weights: Tensor | None = None, *, ignore_index: int | None = None,
+    input: Tensor,
+    target: Tensor,
+    weights: Tensor | None = None,
+    *,
+    ignore_index: int | None = None,
     reduction: str = "mean",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The negative logarithms at the labels, along the second axis; those of `ignore_index` do not count.
 
     The mean is weighted.
@@ -38,9 +42,13 @@ def negative_log_likelihood_loss(
 
 @operator("SoftmaxCrossEntropyLoss")
 def softmax_cross_entropy_loss(
-    scores: Tensor, labels: Tensor, weights: Tensor | None = None, *, ignore_index: int | None = None,
+    scores: Tensor,
+    labels: Tensor,
+    weights: Tensor | None = None,
+    *,
+    ignore_index: int | None = None,
     reduction: str = "mean",
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor]:
     """The loss, and the logarithms of the probabilities."""
     logarithms = scores.log_softmax(1)
     return negative_log_likelihood_loss(

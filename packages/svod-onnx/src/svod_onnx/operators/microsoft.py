@@ -10,8 +10,13 @@ from svod_onnx._registry import Value, operator
 from svod_onnx._trace import Call
 from svod_onnx.operators.activations import apply_gelu
 from svod_onnx.operators.integer_products import Zero, multiply_whole, to_zero
-from svod_onnx.operators.quantization import dequantize_linear, dynamic_quantize_linear, quantize_linear
-from svod_onnx.operators.recurrence import finish_layer, make_layer, run_memory_steps
+from svod_onnx.operators.quantization import (
+    QuantizeLinearAttributes,
+    dequantize_linear,
+    dynamic_quantize_linear,
+    quantize_linear,
+)
+from svod_onnx.operators.recurrence import LstmAttributes, finish_layer, make_layer, run_memory_steps
 from svod_tensor import Tensor
 
 __all__ = [
@@ -56,16 +61,23 @@ def _drop_one(parameter: Tensor) -> Tensor:
 
 @operator("DynamicQuantizeLSTM", domain=MICROSOFT, arranges=True)
 def dynamic_quantize_lstm(
-    node: Call, x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None,
-    sequence_lens: Tensor | None = None, initial_h: Tensor | None = None, initial_c: Tensor | None = None,
-    p: Tensor | None = None, w_scale: Tensor | None = None, w_zero_point: Value = None,
-    r_scale: Tensor | None = None, r_zero_point: Value = None, *,
-    activations: list[str] | None = None, activation_alpha: list[float] | None = None,
-    activation_beta: list[float] | None = None, clip: float | None = None, direction: str = "forward",
-    hidden_size: int = 0, input_forget: int = 0,
-) -> tuple[Tensor, ...]:  # fmt: skip
+    node: Call,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    initial_c: Tensor | None = None,
+    p: Tensor | None = None,
+    w_scale: Tensor | None = None,
+    w_zero_point: Value = None,
+    r_scale: Tensor | None = None,
+    r_zero_point: Value = None,
+    *,
+    attributes: LstmAttributes,
+) -> tuple[Tensor, ...]:
     """An LSTM with weights of 8 bits, of shape (directions, inputs, 4 * width); inputs and each state are quantised by their ranges."""
-    del hidden_size
     if w_scale is None or r_scale is None:
         raise node.refuse("has no scales of its weights")
 
@@ -84,11 +96,14 @@ def dynamic_quantize_lstm(
         return _multiply_by_range(node, h, weight, r_scale[number], zero)
 
     layer = make_layer(
-        node, x, w.transpose(1, 2), r.transpose(1, 2), b, sequence_lens, [initial_h, initial_c],
-        activations or ["Sigmoid", "Tanh", "Tanh"] * (2 if direction == "bidirectional" else 1), activation_alpha, activation_beta, clip,
-        direction, 0, (multiply_inputs, multiply_state),
-    )  # fmt: skip
-    return finish_layer(layer, *run_memory_steps(layer, p, couples=bool(input_forget)), 0)
+        node,
+        (x, w.transpose(1, 2), r.transpose(1, 2), b, sequence_lens),
+        [initial_h, initial_c],
+        ["Sigmoid", "Tanh", "Tanh"],
+        attributes,
+        (multiply_inputs, multiply_state),
+    )
+    return finish_layer(layer, *run_memory_steps(layer, p, couples=bool(attributes.input_forget)))
 
 
 def _pick(parameter: Value, number: int) -> Value:
@@ -106,9 +121,15 @@ def dynamic_quantize_matmul(
 
 @operator("MatMulIntegerToFloat", domain=MICROSOFT, arranges=True)
 def matmul_integer_to_float(
-    node: Call, a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, a_zero_point: Value = None,
-    b_zero_point: Value = None, bias: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    node: Call,
+    a: Tensor,
+    b: Tensor,
+    a_scale: Tensor,
+    b_scale: Tensor,
+    a_zero_point: Value = None,
+    b_zero_point: Value = None,
+    bias: Tensor | None = None,
+) -> Tensor:
     """A product of 8-bit integers, in the dtype of the scales."""
     total = multiply_whole(node, a, b, to_zero(node, a_zero_point), to_zero(node, b_zero_point))
     factor = a_scale.cast("float32").reshape(()) * _drop_one(b_scale.cast("float32"))
@@ -120,7 +141,8 @@ def matmul_integer_to_float(
 def microsoft_quantize_linear(
     node: Call, x: Tensor, y_scale: Tensor, y_zero_point: Tensor | None = None, *, axis: int = 1, block_size: int = 0
 ) -> Tensor:
-    return quantize_linear(node, x, y_scale, y_zero_point, axis=axis, block_size=block_size)
+    attributes = QuantizeLinearAttributes(axis=axis, block_size=block_size)
+    return quantize_linear(node, x, y_scale, y_zero_point, attributes=attributes)
 
 
 @operator("DequantizeLinear", domain=MICROSOFT)
@@ -132,9 +154,15 @@ def microsoft_dequantize_linear(
 
 @operator("FusedMatMul", "TransposeMatMul", domain=MICROSOFT)
 def fused_matmul(
-    a: Tensor, b: Tensor, *, alpha: float = 1.0, transA: int = 0, transB: int = 0, transBatchA: int = 0,
+    a: Tensor,
+    b: Tensor,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+    transBatchA: int = 0,
     transBatchB: int = 0,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`alpha * A @ B`; `transBatch` says that the first axis is to be the last but one."""
     left, right = _arrange(a, transA, transBatchA), _arrange(b, transB, transBatchB)
     return (left.matmul(right) * alpha).cast(a.dtype)
@@ -170,9 +198,15 @@ def quick_gelu(x: Tensor, *, alpha: float = 1.702) -> Tensor:
 
 @operator("SkipLayerNormalization", domain=MICROSOFT)
 def skip_layer_normalization(
-    node: Call, input: Tensor, skip: Tensor, gamma: Tensor, beta: Tensor | None = None, bias: Tensor | None = None, *,
+    node: Call,
+    input: Tensor,
+    skip: Tensor,
+    gamma: Tensor,
+    beta: Tensor | None = None,
+    bias: Tensor | None = None,
+    *,
     epsilon: float = 1e-12,
-) -> tuple[Tensor, ...]:  # fmt: skip
+) -> tuple[Tensor, ...]:
     """The normalised sum of `input`, `skip` and a bias; and the mean, the reciprocal of the deviation, and the sum."""
     total, wide = _add_skip(input, skip, bias)
     value = total.layernorm(-1, epsilon, gamma, beta).cast(input.dtype)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 import onnx
 
 from svod_onnx._registry import Ints, operator
 from svod_onnx._trace import Call
-from svod_onnx.operators.attention import attention, rotary_embedding, split_heads
+from svod_onnx.operators.attention import AttentionAttributes, attention, rotary_embedding, split_heads
 from svod_onnx.operators.microsoft import MICROSOFT
 from svod_onnx.operators.normalizations import rms_normalization
 from svod_tensor import Tensor, concat, stack
@@ -40,10 +41,19 @@ def simplified_layer_normalization(
 
 @operator("EmbedLayerNormalization", domain=MICROSOFT)
 def embed_layer_normalization(
-    input_ids: Tensor, segment_ids: Tensor | None, word_embedding: Tensor, position_embedding: Tensor, segment_embedding: Tensor | None,
-    gamma: Tensor, beta: Tensor, mask: Tensor | None = None, position_ids: Tensor | None = None, *, epsilon: float = 1e-12,
+    input_ids: Tensor,
+    segment_ids: Tensor | None,
+    word_embedding: Tensor,
+    position_embedding: Tensor,
+    segment_embedding: Tensor | None,
+    gamma: Tensor,
+    beta: Tensor,
+    mask: Tensor | None = None,
+    position_ids: Tensor | None = None,
+    *,
+    epsilon: float = 1e-12,
     mask_index_type: int = 0,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor, Tensor]:
     """The normalised sum of the rows for words, positions and segments; how many words the mask keeps; and the sum.
 
     `input_ids`, `segment_ids` and `mask` have the shape (batch, steps), `position_ids` that or (1, steps).
@@ -57,66 +67,134 @@ def embed_layer_normalization(
     return total.layernorm(-1, epsilon, gamma, beta).cast(total.dtype), n_kept.cast("int32"), total
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicrosoftRotaryEmbeddingAttributes:
+    """Attributes of RotaryEmbedding."""
+
+    interleaved: int = 0
+    is_packed_batching: int = 0
+    num_heads: int = 0
+    rotary_embedding_dim: int = 0
+    scale: float = 1.0
+
+
 @operator("RotaryEmbedding", domain=MICROSOFT)
 def microsoft_rotary_embedding(
-    node: Call, input: Tensor, position_ids: Tensor, cos_cache: Tensor, sin_cache: Tensor, *, interleaved: int = 0,
-    is_packed_batching: int = 0, num_heads: int = 0, rotary_embedding_dim: int = 0, scale: float = 1.0,
-) -> Tensor:  # fmt: skip
+    node: Call,
+    input: Tensor,
+    position_ids: Tensor,
+    cos_cache: Tensor,
+    sin_cache: Tensor,
+    *,
+    attributes: MicrosoftRotaryEmbeddingAttributes,
+) -> Tensor:
     """As `RotaryEmbedding`, where one place is that of the first step.
 
     Without a number of heads each has twice as many elements as a row of the tables. Packed batches differ in nothing that is
     computed, and onnxruntime does not look at the scale.
     """
-    del is_packed_batching, scale
     is_flat = input.ndim == 3
     steps: Any = input.shape[1 if is_flat else 2]
-    n_heads: Any = num_heads
-    if is_flat and not (num_heads and rotary_embedding_dim):
+    n_heads: Any = attributes.num_heads
+    if is_flat and not (attributes.num_heads and attributes.rotary_embedding_dim):
         n_heads = input.shape[2] // (2 * cos_cache.shape[1])
     if position_ids.ndim < 2:
         position_ids = (position_ids.reshape(1, 1).cast("int64") + Tensor.arange(steps, dtype="int64")).expand(
             input.shape[0], steps
         )
     return rotary_embedding(
-        node, input, cos_cache, sin_cache, position_ids, interleaved=interleaved, num_heads=n_heads,
-        rotary_embedding_dim=rotary_embedding_dim,
-    )  # fmt: skip
+        node,
+        input,
+        cos_cache,
+        sin_cache,
+        position_ids,
+        interleaved=attributes.interleaved,
+        num_heads=n_heads,
+        rotary_embedding_dim=attributes.rotary_embedding_dim,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicrosoftAttentionAttributes:
+    """Attributes of Attention."""
+
+    num_heads: int
+    do_rotary: int = 0
+    mask_filter_value: float = -10000.0
+    past_present_share_buffer: int = 0
+    qkv_hidden_sizes: list[int] | None = None
+    rotary_embedding_dim: int = 0
+    scale: float | None = None
+    unidirectional: int = 0
 
 
 @operator("Attention", domain=MICROSOFT)
 def microsoft_attention(
-    node: Call, input: Tensor, weights: Tensor, bias: Tensor | None = None, mask_index: Tensor | None = None,
-    past: Tensor | None = None, attention_bias: Tensor | None = None, past_sequence_length: Tensor | None = None, *, num_heads: int,
-    do_rotary: int = 0, mask_filter_value: float = -10000.0, past_present_share_buffer: int = 0,
-    qkv_hidden_sizes: list[int] | None = None, rotary_embedding_dim: int = 0, scale: float | None = None,
-    unidirectional: int = 0,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    node: Call,
+    input: Tensor,
+    weights: Tensor,
+    bias: Tensor | None = None,
+    mask_index: Tensor | None = None,
+    past: Tensor | None = None,
+    attention_bias: Tensor | None = None,
+    past_sequence_length: Tensor | None = None,
+    *,
+    attributes: MicrosoftAttentionAttributes,
+) -> tuple[Tensor, Tensor]:
     """Attention of `input`, of shape (batch, steps, inputs), to itself; and the keys and values, (2, batch, heads, keys, size).
 
     `weights` make queries, keys and values side by side. `mask_index` is one of those that `_place_mask` takes.
     """
-    del rotary_embedding_dim
-    if do_rotary:
+    if attributes.do_rotary:
         raise node.refuse("has 'do_rotary', and no tables of angles; RotaryEmbedding takes them")
     made = input.matmul(weights) if bias is None else input.matmul(weights) + bias
-    sizes: list[Any] = qkv_hidden_sizes or [weights.shape[1] // 3] * 3
-    query, key, value = (split_heads(part, num_heads) for part in made.split(sizes, -1))
+    sizes: list[Any] = attributes.qkv_hidden_sizes or [weights.shape[1] // 3] * 3
+    query, key, value = (split_heads(part, attributes.num_heads) for part in made.split(sizes, -1))
     old_key, old_value = (None, None) if past is None else (past[0], past[1])
-    length = past_sequence_length if past_present_share_buffer else None
+    length = past_sequence_length if attributes.past_present_share_buffer else None
     result, keys, values, _ = _attend_with_cache(
-        node, query, key, value, old_key, old_value, length, mask_index, attention_bias, mask_filter_value, bool(unidirectional),
-        scale,
-    )  # fmt: skip
+        node,
+        query,
+        key,
+        value,
+        old_key,
+        old_value,
+        length,
+        mask_index,
+        attention_bias,
+        attributes.mask_filter_value,
+        bool(attributes.unidirectional),
+        attributes.scale,
+    )
     return result, (stack([keys, values]) if node.wants(1) else keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MultiHeadAttentionAttributes:
+    """Attributes of MultiHeadAttention."""
+
+    num_heads: int
+    mask_filter_value: float = -10000.0
+    scale: float | None = None
+    unidirectional: int = 0
 
 
 @operator("MultiHeadAttention", domain=MICROSOFT)
 def multi_head_attention(
-    node: Call, query: Tensor, key: Tensor | None = None, value: Tensor | None = None, bias: Tensor | None = None,
-    key_padding_mask: Tensor | None = None, attention_bias: Tensor | None = None, past_key: Tensor | None = None,
-    past_value: Tensor | None = None, past_sequence_length: Tensor | None = None, cache_indirection: Tensor | None = None, *, num_heads: int,
-    mask_filter_value: float = -10000.0, scale: float | None = None, unidirectional: int = 0,
-) -> tuple[Tensor, ...]:  # fmt: skip
+    node: Call,
+    query: Tensor,
+    key: Tensor | None = None,
+    value: Tensor | None = None,
+    bias: Tensor | None = None,
+    key_padding_mask: Tensor | None = None,
+    attention_bias: Tensor | None = None,
+    past_key: Tensor | None = None,
+    past_value: Tensor | None = None,
+    past_sequence_length: Tensor | None = None,
+    cache_indirection: Tensor | None = None,
+    *,
+    attributes: MultiHeadAttentionAttributes,
+) -> tuple[Tensor, ...]:
     """Attention; the keys; the values; and the scores.
 
     Queries have the shape (batch, steps, heads * size), or with keys and values (batch, steps, heads, 3, size); keys have that of
@@ -130,29 +208,51 @@ def multi_head_attention(
     elif key is None:
         raise node.refuse("has no keys, and queries without them")
     elif key.ndim == 5:
-        parts = [split_heads(query, num_heads), *(key[:, :, :, number].transpose(1, 2) for number in range(2))]
+        parts = [
+            split_heads(query, attributes.num_heads),
+            *(key[:, :, :, number].transpose(1, 2) for number in range(2)),
+        ]
     elif value is None:
         raise node.refuse("has keys, and no values")
     else:
-        parts = [split_heads(x, num_heads) if x.ndim == 3 else x for x in (query, key, value)]
+        parts = [split_heads(x, attributes.num_heads) if x.ndim == 3 else x for x in (query, key, value)]
     if bias is not None:
-        sizes: list[Any] = [num_heads * part.shape[3] for part in parts]
+        sizes: list[Any] = [attributes.num_heads * part.shape[3] for part in parts]
         if is_apart and bias.shape[0] == sizes[0]:
             sizes = sizes[:1]
-        added = [part.reshape(1, num_heads, 1, -1) for part in bias.split(sizes, 0)]
+        added = [part.reshape(1, attributes.num_heads, 1, -1) for part in bias.split(sizes, 0)]
         parts = [x if is_apart and number else x + added[number] for number, x in enumerate(parts)]
     return _attend_with_cache(
-        node, parts[0], parts[1], parts[2], past_key, past_value, past_sequence_length, key_padding_mask, attention_bias, mask_filter_value,
-        bool(unidirectional), scale,
-    )  # fmt: skip
+        node,
+        parts[0],
+        parts[1],
+        parts[2],
+        past_key,
+        past_value,
+        past_sequence_length,
+        key_padding_mask,
+        attention_bias,
+        attributes.mask_filter_value,
+        bool(attributes.unidirectional),
+        attributes.scale,
+    )
 
 
 def _attend_with_cache(
-    node: Call, query: Tensor, key: Tensor, value: Tensor, past_key: Tensor | None, past_value: Tensor | None,
-    past_length: Tensor | None, mask: Tensor | None, attention_bias: Tensor | None, masked: float, is_causal: bool,
+    node: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    past_key: Tensor | None,
+    past_value: Tensor | None,
+    past_length: Tensor | None,
+    mask: Tensor | None,
+    attention_bias: Tensor | None,
+    masked: float,
+    is_causal: bool,
     scale: float | None,
-) -> tuple[Tensor, ...]:  # fmt: skip
-    """What `attend` returns, with the heads of the result side by side.
+) -> tuple[Tensor, ...]:
+    """What `attention` returns, with the heads of the result side by side.
 
     Args:
         past_length: how many rows of the past ones are filled, which then have room for the new ones too; None for all, where the
@@ -180,18 +280,33 @@ def _attend_with_cache(
 
 
 def _attend(
-    node: Call, query: Tensor, keys: Tensor, values: Tensor, added: Tensor | None, scale: float | None, shown: int,
+    node: Call,
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    added: Tensor | None,
+    scale: float | None,
+    shown: int,
     softcap: float = 0.0,
-) -> tuple[Tensor, ...]:  # fmt: skip
-    """`attend`, with what is added to scores; the scores are after that, and the result is (batch, steps, heads * size).
+) -> tuple[Tensor, ...]:
+    """`attention`, with what is added to scores; the scores are after that, and the result is (batch, steps, heads * size).
 
     Args:
         shown: 1 for the scores as the last result, 2 for the weights.
     """
     result, keys, values, scores = attention(
-        node, query, keys, values, None if added is None else added.cast(query.dtype), scale=scale or None,
-        softcap=softcap, qk_matmul_output_mode=shown + 1, softmax_precision=_FLOAT if query.dtype.itemsize < 4 else None,
-    )  # fmt: skip
+        node,
+        query,
+        keys,
+        values,
+        None if added is None else added.cast(query.dtype),
+        attributes=AttentionAttributes(
+            scale=scale or None,
+            softcap=softcap,
+            qk_matmul_output_mode=shown + 1,
+            softmax_precision=_FLOAT if query.dtype.itemsize < 4 else None,
+        ),
+    )
     return result.transpose(1, 2).reshape(query.shape[0], query.shape[2], -1), keys, values, scores
 
 
@@ -251,18 +366,52 @@ def _place_mask(node: Call, mask: Tensor, n_batch: Any, n_steps: Any, n_keys: An
     raise node.refuse(f"has a mask of {mask.ndim} axes")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupQueryAttentionAttributes:
+    """Attributes of GroupQueryAttention."""
+
+    num_heads: int
+    kv_num_heads: int
+    causal: int = 1
+    do_rotary: int = 0
+    k_norm_epsilon: float | None = None
+    k_quant_type: str = "NONE"
+    kv_cache_bit_width: int = 0
+    local_window_size: int = -1
+    q_norm_epsilon: float | None = None
+    qk_norm_epsilon: float = 1e-06
+    qk_output: int = 0
+    rotary_interleaved: int = 0
+    scale: float | None = None
+    sliding_window_cache: int = 0
+    smooth_softmax: int = 0
+    softcap: float = 0.0
+    v_quant_type: str = "NONE"
+
+
 @operator("GroupQueryAttention", domain=MICROSOFT)
 def group_query_attention(
-    node: Call, query: Tensor, key: Tensor | None, value: Tensor | None, past_key: Tensor | None,
-    past_value: Tensor | None, seqlens_k: Tensor, total_sequence_length: Ints, cos_cache: Tensor | None = None,
-    sin_cache: Tensor | None = None, position_ids: Tensor | None = None, attention_bias: Tensor | None = None,
-    head_sink: Tensor | None = None, k_scale: Tensor | None = None, v_scale: Tensor | None = None,
-    query_weight: Tensor | None = None, key_weight: Tensor | None = None, query_lengths: Tensor | None = None, *,
-    num_heads: int, kv_num_heads: int, causal: int = 1, do_rotary: int = 0, k_norm_epsilon: float | None = None,
-    k_quant_type: str = "NONE", kv_cache_bit_width: int = 0, local_window_size: int = -1, q_norm_epsilon: float | None = None,
-    qk_norm_epsilon: float = 1e-6, qk_output: int = 0, rotary_interleaved: int = 0, scale: float | None = None,
-    sliding_window_cache: int = 0, smooth_softmax: int = 0, softcap: float = 0.0, v_quant_type: str = "NONE",
-) -> tuple[Tensor, ...]:  # fmt: skip
+    node: Call,
+    query: Tensor,
+    key: Tensor | None,
+    value: Tensor | None,
+    past_key: Tensor | None,
+    past_value: Tensor | None,
+    seqlens_k: Tensor,
+    total_sequence_length: Ints,
+    cos_cache: Tensor | None = None,
+    sin_cache: Tensor | None = None,
+    position_ids: Tensor | None = None,
+    attention_bias: Tensor | None = None,
+    head_sink: Tensor | None = None,
+    k_scale: Tensor | None = None,
+    v_scale: Tensor | None = None,
+    query_weight: Tensor | None = None,
+    key_weight: Tensor | None = None,
+    query_lengths: Tensor | None = None,
+    *,
+    attributes: GroupQueryAttentionAttributes,
+) -> tuple[Tensor, ...]:
     """Attention where several heads of queries share one of keys and values; the keys, the values, and the scores or weights.
 
     Scores are -inf where a step may not see a key.
@@ -274,23 +423,26 @@ def group_query_attention(
         head_sink: for each head a score of nothing, whose weight is lost.
         query_lengths: for each of the batch how many of the steps there are; the others are unspecified.
     """
-    del k_scale, v_scale, kv_cache_bit_width
-    if {k_quant_type, v_quant_type} != {"NONE"}:
+    del k_scale, v_scale
+    if {attributes.k_quant_type, attributes.v_quant_type} != {"NONE"}:
         raise node.refuse("has a quantised cache, and svod-onnx takes one of floats")
-    if sliding_window_cache:
+    if attributes.sliding_window_cache:
         raise node.refuse(
             "has a cache that drops old rows ('sliding_window_cache'), and svod-onnx takes one that keeps them"
         )
-    parts = _split_packed(node, query, key, value, num_heads, kv_num_heads)
+    parts = _split_packed(node, query, key, value, attributes.num_heads, attributes.kv_num_heads)
     if query_weight is not None and key_weight is not None:
-        epsilons = [qk_norm_epsilon if given is None else given for given in (q_norm_epsilon, k_norm_epsilon)]
+        epsilons = [
+            attributes.qk_norm_epsilon if given is None else given
+            for given in (attributes.q_norm_epsilon, attributes.k_norm_epsilon)
+        ]
         parts[0] = parts[0].rms_norm(-1, epsilons[0], query_weight).cast(query.dtype)
         parts[1] = parts[1].rms_norm(-1, epsilons[1], key_weight).cast(query.dtype)
     n_steps: Any = query.shape[1]
     total = seqlens_k.reshape(-1).cast("int64") + 1
     lengths = total.minimum(n_steps) if query_lengths is None else query_lengths.reshape(-1).cast("int64")
     n_past = total - lengths
-    if do_rotary:
+    if attributes.do_rotary:
         if cos_cache is None or sin_cache is None:
             raise node.refuse("has 'do_rotary', and no tables of angles")
         if position_ids is None:
@@ -304,7 +456,7 @@ def group_query_attention(
                 cos_cache,
                 sin_cache,
                 position_ids,
-                interleaved=rotary_interleaved,
+                interleaved=attributes.rotary_interleaved,
                 rotary_embedding_dim=size,
             )
     keys, values = (
@@ -313,15 +465,26 @@ def group_query_attention(
     )
     n_keys: Any = keys.shape[2]
     added: Any = 0.0 if attention_bias is None else _extend(attention_bias, n_keys)
-    added = _see(n_steps, n_keys, n_past, total, bool(causal), local_window_size).where(added, float("-inf"))
+    added = _see(n_steps, n_keys, n_past, total, bool(attributes.causal), attributes.local_window_size).where(
+        added, float("-inf")
+    )
     seen_keys, seen_values = keys, values
-    if smooth_softmax or head_sink is not None:
+    if attributes.smooth_softmax or head_sink is not None:
         # A key of zeros has the score 0 before the sink is added, and its value of zeros takes no part in the mean.
         seen_keys, seen_values = (x.pad(None, None, (0, 1), None) for x in (keys, values))
         column = Tensor.zeros(1, dtype="float32") if head_sink is None else head_sink.cast("float32")
-        column = column.reshape(1, -1, 1, 1).expand(query.shape[0], num_heads, n_steps, 1)
-        added = concat([added.expand(query.shape[0], num_heads, n_steps, n_keys), column], axis=-1)
-    result, _, _, shown = _attend(node, parts[0], seen_keys, seen_values, added, scale, max(qk_output, 1), softcap)
+        column = column.reshape(1, -1, 1, 1).expand(query.shape[0], attributes.num_heads, n_steps, 1)
+        added = concat([added.expand(query.shape[0], attributes.num_heads, n_steps, n_keys), column], axis=-1)
+    result, _, _, shown = _attend(
+        node,
+        parts[0],
+        seen_keys,
+        seen_values,
+        added,
+        attributes.scale,
+        max(attributes.qk_output, 1),
+        attributes.softcap,
+    )
     return result, keys, values, shown[..., : total_sequence_length[0]]
 
 

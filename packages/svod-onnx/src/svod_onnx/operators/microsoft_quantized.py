@@ -5,7 +5,7 @@ from __future__ import annotations
 from svod_onnx._registry import operator
 from svod_onnx._trace import Call
 from svod_onnx.operators.microsoft import MICROSOFT
-from svod_onnx.operators.quantization import dequantize_linear, quantize_linear
+from svod_onnx.operators.quantization import QuantizeLinearAttributes, dequantize_linear, quantize_linear
 from svod_tensor import Tensor, concat
 
 __all__ = ["qlinear_sigmoid", "qlinear_global_average_pool", "qlinear_binary", "qlinear_concat", "qlinear_leaky_relu"]
@@ -14,14 +14,21 @@ __all__ = ["qlinear_sigmoid", "qlinear_global_average_pool", "qlinear_binary", "
 def _quantize(node: Call, x: Tensor, scale: Tensor, zero_point: Tensor | None, operand: int) -> Tensor:
     """Floats as integers of the type that an operand of the node has."""
     kind = node.trace.get_element_type(node.node.inputs[operand])
-    return quantize_linear(node, x, scale, zero_point, output_dtype=kind)
+    return quantize_linear(node, x, scale, zero_point, attributes=QuantizeLinearAttributes(output_dtype=kind))
 
 
 @operator("QLinearAdd", "QLinearMul", domain=MICROSOFT)
 def qlinear_binary(
-    node: Call, a: Tensor, a_scale: Tensor, a_zero_point: Tensor | None, b: Tensor, b_scale: Tensor, b_zero_point: Tensor | None,
-    c_scale: Tensor, c_zero_point: Tensor | None = None,
-) -> Tensor:  # fmt: skip
+    node: Call,
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero_point: Tensor | None,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero_point: Tensor | None,
+    c_scale: Tensor,
+    c_zero_point: Tensor | None = None,
+) -> Tensor:
     left, right = dequantize_linear(a, a_scale, a_zero_point), dequantize_linear(b, b_scale, b_zero_point)
     return _quantize(node, left + right if node.operator == "QLinearAdd" else left * right, c_scale, c_zero_point, 0)
 
@@ -40,9 +47,15 @@ def qlinear_sigmoid(
 
 @operator("QLinearLeakyRelu", domain=MICROSOFT)
 def qlinear_leaky_relu(
-    node: Call, x: Tensor, x_scale: Tensor, x_zero_point: Tensor | None, y_scale: Tensor, y_zero_point: Tensor | None = None, *,
+    node: Call,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor | None,
+    y_scale: Tensor,
+    y_zero_point: Tensor | None = None,
+    *,
     alpha: float = 0.01,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     return _quantize(node, dequantize_linear(x, x_scale, x_zero_point).leaky_relu(alpha), y_scale, y_zero_point, 0)
 
 

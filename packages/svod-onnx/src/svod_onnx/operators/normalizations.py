@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from svod_onnx._registry import operator
@@ -26,9 +27,16 @@ __all__ = [
 
 @operator("BatchNormalization", since=14)
 def batch_normalization(
-    x: Tensor, scale: Tensor, b: Tensor, input_mean: Tensor, input_var: Tensor, *, epsilon: float = 1e-5,
-    momentum: float = 0.9, training_mode: int = 0,
-) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
+    x: Tensor,
+    scale: Tensor,
+    b: Tensor,
+    input_mean: Tensor,
+    input_var: Tensor,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    training_mode: int = 0,
+) -> Tensor | tuple[Tensor, ...]:
     """With given statistics, or with those of the batch, which then move the given ones. One axis is that of the batch."""
     column = x.unsqueeze(1) if x.ndim == 1 else x
     if not training_mode:
@@ -50,22 +58,38 @@ def _move(old: Tensor, new: Tensor, momentum: float) -> Tensor:
     return old.mul(momentum).add(new.mul(1 - momentum)).cast(old.dtype)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchNormalizationSince1Attributes:
+    """Attributes of BatchNormalization, version 1."""
+
+    epsilon: float = 1e-05
+    momentum: float = 0.9
+    is_test: int = 0
+    spatial: int = 1
+    consumed_inputs: list[int] | None = None
+
+
 @operator("BatchNormalization")
 def batch_normalization_since_1(
-    node: Call, x: Tensor, weight: Tensor, b: Tensor, input_mean: Tensor, input_var: Tensor, *, epsilon: float = 1e-5,
-    momentum: float = 0.9, is_test: int = 0, spatial: int = 1, consumed_inputs: list[int] | None = None,
-) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
+    node: Call,
+    x: Tensor,
+    weight: Tensor,
+    b: Tensor,
+    input_mean: Tensor,
+    input_var: Tensor,
+    *,
+    attributes: BatchNormalizationSince1Attributes,
+) -> Tensor | tuple[Tensor, ...]:
     """Versions up to 9: whoever reads the statistics wants those of the batch, and without `spatial` each place has its own."""
-    del consumed_inputs
-    channels = x.unsqueeze(1) if x.ndim == 1 else x if spatial else x.flatten(1)
+    channels = x.unsqueeze(1) if x.ndim == 1 else x if attributes.spatial else x.flatten(1)
     scale, shift, old, older = (
-        operand if spatial else operand.reshape(-1) for operand in (weight, b, input_mean, input_var)
+        operand if attributes.spatial else operand.reshape(-1) for operand in (weight, b, input_mean, input_var)
     )
-    if is_test or node.n_outputs == 1:
-        return channels.batchnorm(old, older, scale, shift, epsilon).reshape(x.shape)
+    if attributes.is_test or node.n_outputs == 1:
+        return channels.batchnorm(old, older, scale, shift, attributes.epsilon).reshape(x.shape)
     found, spread = _measure_batch(channels, old)
-    value = channels.batchnorm(found, spread, scale, shift, epsilon).cast(x.dtype)
-    statistics = (_move(old, found, momentum), _move(older, spread, momentum), found, spread)
+    value = channels.batchnorm(found, spread, scale, shift, attributes.epsilon).cast(x.dtype)
+    statistics = (_move(old, found, attributes.momentum), _move(older, spread, attributes.momentum), found, spread)
     return value.reshape(x.shape), *(each.reshape(input_mean.shape) for each in statistics)
 
 
@@ -80,9 +104,15 @@ def instance_normalization(
 
 @operator("LayerNormalization")
 def layer_normalization(
-    node: Call, x: Tensor, scale: Tensor, b: Tensor | None = None, *, axis: int = -1, epsilon: float = 1e-5,
+    node: Call,
+    x: Tensor,
+    scale: Tensor,
+    b: Tensor | None = None,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
     stash_type: int = 1,
-) -> Tensor | tuple[Tensor, ...]:  # fmt: skip
+) -> Tensor | tuple[Tensor, ...]:
     """The normalised elements, and where they are wanted the means and the reciprocals of the deviations, as `stash_type`."""
     axes = _list_last(node, x, axis)
     value = x.layernorm(axes, epsilon, scale, b).cast(x.dtype)

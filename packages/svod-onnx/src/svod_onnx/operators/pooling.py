@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from svod_onnx._registry import Ints, operator
 from svod_onnx._trace import Call
-from svod_onnx._window_places import list_pads, place_windows, spread
+from svod_onnx._windows import PoolAttributes, list_pads, make_windows, spread
 from svod_tensor import Tensor, arange
 
 __all__ = [
@@ -22,39 +23,64 @@ __all__ = [
 ]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AveragePoolAttributes(PoolAttributes):
+    """Attributes of AveragePool."""
+
+    count_include_pad: int = 0
+
+
 @operator("AveragePool")
 def average_pool(
-    node: Call, x: Tensor, *, kernel_shape: list[int], auto_pad: str = "NOTSET", ceil_mode: int = 0,
-    count_include_pad: int = 0, dilations: list[int] | None = None, pads: list[int] | None = None,
-    strides: list[int] | None = None,
-) -> Tensor:  # fmt: skip
-    places = place_windows(
-        node, x, kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, ceil_mode=ceil_mode
-    )
+    node: Call,
+    x: Tensor,
+    *,
+    attributes: AveragePoolAttributes,
+) -> Tensor:
+    windows = make_windows(node, x, attributes.kernel_shape, attributes, ceil_mode=attributes.ceil_mode)
     return x.avg_pool2d(
-        kernel_shape, stride=places.stride, padding=places.padding, dilation=places.dilation,
-        count_include_pad=bool(count_include_pad), ceil_mode=places.is_open,
-    )  # fmt: skip
+        attributes.kernel_shape,
+        stride=windows.stride,
+        padding=windows.padding,
+        dilation=windows.dilation,
+        count_include_pad=bool(attributes.count_include_pad),
+        ceil_mode=windows.is_open,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaxPoolAttributes(PoolAttributes):
+    """Attributes of MaxPool."""
+
+    storage_order: int = 0
 
 
 @operator("MaxPool")
 def max_pool(
-    node: Call, x: Tensor, *, kernel_shape: list[int], auto_pad: str = "NOTSET", ceil_mode: int = 0,
-    dilations: list[int] | None = None, pads: list[int] | None = None, storage_order: int = 0,
-    strides: list[int] | None = None,
-) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
+    node: Call,
+    x: Tensor,
+    *,
+    attributes: MaxPoolAttributes,
+) -> Tensor | tuple[Tensor, Tensor]:
     """The largest elements; and where they are, counted over the whole tensor, with columns first for `storage_order` 1."""
-    stride, padding, dilation, is_open = place_windows(
-        node, x, kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, ceil_mode=ceil_mode
+    stride, padding, dilation, is_open = make_windows(
+        node, x, attributes.kernel_shape, attributes, ceil_mode=attributes.ceil_mode
     )
     if not node.wants(1):
-        return x.max_pool2d(kernel_shape, stride=stride, padding=padding, dilation=dilation, ceil_mode=is_open)
+        return x.max_pool2d(
+            attributes.kernel_shape, stride=stride, padding=padding, dilation=dilation, ceil_mode=is_open
+        )
     value, found = x.max_pool2d(
-        kernel_shape, stride=stride, padding=padding, dilation=dilation, ceil_mode=is_open, return_indices=True
+        attributes.kernel_shape,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        ceil_mode=is_open,
+        return_indices=True,
     )
     sizes: tuple[Any, ...] = x.shape[2:]
     plane = math.prod(sizes)
-    number = _turn_order(found, sizes) if storage_order else found
+    number = _turn_order(found, sizes) if attributes.storage_order else found
     planes = arange(x.shape[0] * x.shape[1], dtype="int64").mul(plane)
     return value, planes.reshape(*x.shape[:2], *(1,) * len(sizes)).add(number)
 
@@ -68,18 +94,29 @@ def _turn_order(number: Tensor, sizes: Sequence[Any]) -> Tensor:
     return total
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LpPoolAttributes(PoolAttributes):
+    """Attributes of LpPool."""
+
+    p: float = 2
+
+
 @operator("LpPool")
 def lp_pool(
-    node: Call, x: Tensor, *, kernel_shape: list[int], auto_pad: str = "NOTSET", ceil_mode: int = 0,
-    dilations: list[int] | None = None, p: float = 2, pads: list[int] | None = None, strides: list[int] | None = None,
-) -> Tensor:  # fmt: skip
-    places = place_windows(
-        node, x, kernel_shape, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad, ceil_mode=ceil_mode
-    )
+    node: Call,
+    x: Tensor,
+    *,
+    attributes: LpPoolAttributes,
+) -> Tensor:
+    windows = make_windows(node, x, attributes.kernel_shape, attributes, ceil_mode=attributes.ceil_mode)
     return x.lp_pool2d(
-        p, kernel_shape, stride=places.stride, padding=places.padding, dilation=places.dilation,
-        ceil_mode=places.is_open,
-    )  # fmt: skip
+        attributes.p,
+        attributes.kernel_shape,
+        stride=windows.stride,
+        padding=windows.padding,
+        dilation=windows.dilation,
+        ceil_mode=windows.is_open,
+    )
 
 
 def _list_spatial(x: Tensor) -> tuple[int, ...]:
@@ -104,9 +141,15 @@ def global_lp_pool(x: Tensor, *, p: float = 2) -> Tensor:
 
 @operator("MaxUnpool")
 def max_unpool(
-    node: Call, x: Tensor, indices: Tensor, output_shape: Ints | None = None, *, kernel_shape: list[int],
-    pads: list[int] | None = None, strides: list[int] | None = None,
-) -> Tensor:  # fmt: skip
+    node: Call,
+    x: Tensor,
+    indices: Tensor,
+    output_shape: Ints | None = None,
+    *,
+    kernel_shape: list[int],
+    pads: list[int] | None = None,
+    strides: list[int] | None = None,
+) -> Tensor:
     """The elements where a MaxPool with these attributes found them, in a tensor of the size that it was given, whose end is
     filled with zeros up to the wanted shape."""
     n = len(kernel_shape)

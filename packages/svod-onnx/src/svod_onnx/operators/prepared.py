@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from svod_onnx._preparation import PREPARED
 from svod_onnx._registry import Value, operator
 from svod_onnx._trace import Call
@@ -14,9 +16,17 @@ __all__ = ["dequantized_matmul", "dequantized_gemm"]
 
 @operator("MatMul", domain=PREPARED, arranges=True)
 def dequantized_matmul(
-    node: Call, a: Tensor, a_scale: Tensor, a_zero_point: Value | None, b: Tensor, b_scale: Tensor, b_zero_point: Value = None, *,
-    a_axis: int = 1, b_axis: int = 1,
-) -> Tensor:  # fmt: skip
+    node: Call,
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero_point: Value | None,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero_point: Value = None,
+    *,
+    a_axis: int = 1,
+    b_axis: int = 1,
+) -> Tensor:
     """The product of what stands for floats: of the integers where they have 8 bits, with the scales behind it."""
     by_column = b_scale.size == 1 or (b.ndim > 1 and b_axis % b.ndim == b.ndim - 1)
     if not (is_whole(a, b) and a_scale.size == 1 and by_column):
@@ -32,20 +42,46 @@ def dequantized_matmul(
     return (total.cast("float32") * factor).cast(a_scale.dtype)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DequantizedGemmAttributes:
+    """Attributes of DequantizedGemm."""
+
+    alpha: float = 1.0
+    beta: float = 1.0
+    transA: int = 0
+    transB: int = 0
+    a_axis: int = 1
+    b_axis: int = 1
+
+
 @operator("Gemm", domain=PREPARED, arranges=True)
 def dequantized_gemm(
-    node: Call, a: Tensor, a_scale: Tensor, a_zero_point: Value | None, b: Tensor, b_scale: Tensor, b_zero_point: Value | None,
-    c: Tensor | None = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0, a_axis: int = 1,
-    b_axis: int = 1,
-) -> Tensor:  # fmt: skip
+    node: Call,
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero_point: Value | None,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero_point: Value | None,
+    c: Tensor | None = None,
+    *,
+    attributes: DequantizedGemmAttributes,
+) -> Tensor:
     """`alpha * A @ B + beta * C`, as `multiply_dequantized`."""
-    left, right = (a.transpose(0, 1) if transA else a), (b.transpose(0, 1) if transB else b)
-    axes = (1 - a_axis % 2 if transA else a_axis % 2), (1 - b_axis % 2 if transB else b_axis % 2)
+    left, right = (a.transpose(0, 1) if attributes.transA else a), (b.transpose(0, 1) if attributes.transB else b)
+    axes = (
+        (1 - attributes.a_axis % 2 if attributes.transA else attributes.a_axis % 2),
+        (1 - attributes.b_axis % 2 if attributes.transB else attributes.b_axis % 2),
+    )
     product = dequantized_matmul(
         node, left, a_scale, a_zero_point, right, b_scale, b_zero_point, a_axis=axes[0], b_axis=axes[1]
     )
-    product = product if alpha == 1 else product * alpha
-    return product if c is None or beta == 0 else (product + (c if beta == 1 else c * beta)).cast(a_scale.dtype)
+    product = product if attributes.alpha == 1 else product * attributes.alpha
+    return (
+        product
+        if c is None or attributes.beta == 0
+        else (product + (c if attributes.beta == 1 else c * attributes.beta)).cast(a_scale.dtype)
+    )
 
 
 def _dequantize(node: Call, x: Tensor, scale: Tensor, zero_point: Value, axis: int) -> Tensor:

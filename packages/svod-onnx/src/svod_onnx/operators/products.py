@@ -23,9 +23,15 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
 @operator("Gemm", since=7)
 def gemm(
-    a: Tensor, b: Tensor, c: Tensor | None = None, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0,
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
     transB: int = 0,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`alpha * A @ B + beta * C`, in the dtype of A; the factors of integers are rounded down."""
     left, right = (a.transpose(0, 1) if transA else a), (b.transpose(0, 1) if transB else b)
     product = _scale(left.matmul(right), alpha)
@@ -38,9 +44,16 @@ def _scale(x: Tensor, factor: float) -> Tensor:
 
 @operator("Gemm")
 def gemm_since_1(
-    a: Tensor, b: Tensor, c: Tensor, *, alpha: float = 1.0, beta: float = 1.0, transA: int = 0, transB: int = 0,
+    a: Tensor,
+    b: Tensor,
+    c: Tensor,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
     broadcast: int = 0,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Up to version 6 `C` is broadcast where an attribute allows it."""
     result = gemm(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
     if not broadcast and c.shape != result.shape:
@@ -60,9 +73,14 @@ def measure_determinant(x: Tensor) -> Tensor:
 
 @operator("Col2Im")
 def col2im(
-    input: Tensor, image_shape: Ints, block_shape: Ints, *, dilations: list[int] | None = None,
-    pads: list[int] | None = None, strides: list[int] | None = None,
-) -> Tensor:  # fmt: skip
+    input: Tensor,
+    image_shape: Ints,
+    block_shape: Ints,
+    *,
+    dilations: list[int] | None = None,
+    pads: list[int] | None = None,
+    strides: list[int] | None = None,
+) -> Tensor:
     """Images of shape (batch, channels, *image_shape) of what overlapping blocks add to them."""
     n_axes = len(image_shape)
     amounts = pads or [0] * 2 * n_axes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import onnx
@@ -10,7 +11,7 @@ from svod_onnx._narrow_types import NARROW_INTEGERS
 from svod_onnx._registry import Value, operator
 from svod_onnx._trace import Call
 from svod_onnx._types import find_carrier
-from svod_onnx._window_places import place_windows
+from svod_onnx._windows import ConvAttributes, make_windows
 from svod_onnx.operators.casting import convert
 from svod_onnx.operators.convolutions import conv, get_kernel
 from svod_onnx.operators.integer_convolutions import can_convolve_whole, convolve_whole
@@ -51,22 +52,39 @@ def fit(x: Tensor, kind: int) -> Tensor:
     return x.maximum(low).minimum(high).cast(carrier)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuantizeLinearAttributes:
+    """Attributes of QuantizeLinear."""
+
+    axis: int = 1
+    block_size: int = 0
+    output_dtype: int = 0
+    precision: int = 0
+    saturate: int = 1
+
+
 @operator("QuantizeLinear")
 def quantize_linear(
-    node: Call, x: Tensor, y_scale: Tensor, y_zero_point: Tensor | None = None, *, axis: int = 1, block_size: int = 0,
-    output_dtype: int = 0, precision: int = 0, saturate: int = 1,
-) -> Tensor:  # fmt: skip
+    node: Call,
+    x: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor | None = None,
+    *,
+    attributes: QuantizeLinearAttributes,
+) -> Tensor:
     """`round(x / scale) + zero_point`, of two equally near integers the even one, within the limits of the type."""
-    kind = output_dtype or (_T.UINT8 if y_zero_point is None else node.trace.get_element_type(node.node.inputs[2]))
-    exact = find_carrier(precision) if precision else None
+    kind = attributes.output_dtype or (
+        _T.UINT8 if y_zero_point is None else node.trace.get_element_type(node.node.inputs[2])
+    )
+    exact = find_carrier(attributes.precision) if attributes.precision else None
     if exact is None:
         exact = "float64" if "float64" in (str(x.dtype), str(y_scale.dtype)) else "float32"
-    steps = x.cast(exact) / _place(y_scale, x, axis, block_size).cast(exact)
+    steps = x.cast(exact) / _place(y_scale, x, attributes.axis, attributes.block_size).cast(exact)
     if kind not in NARROW_INTEGERS and not _is_integer(kind):
-        return convert(steps, kind, saturate=bool(saturate))
+        return convert(steps, kind, saturate=bool(attributes.saturate))
     rounded = steps.round()
     if y_zero_point is not None:
-        rounded = rounded + _place(y_zero_point, x, axis, block_size).cast(exact)
+        rounded = rounded + _place(y_zero_point, x, attributes.axis, attributes.block_size).cast(exact)
     return fit(rounded, kind)
 
 
@@ -106,9 +124,16 @@ def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 @operator("QLinearMatMul", arranges=True)
 def qlinear_matmul(
-    node: Call, a: Tensor, a_scale: Tensor, a_zero_point: Value, b: Tensor, b_scale: Tensor, b_zero_point: Value, y_scale: Tensor,
+    node: Call,
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero_point: Value,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero_point: Value,
+    y_scale: Tensor,
     y_zero_point: Tensor,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     kind = node.trace.get_element_type(node.node.inputs[7])
     if not (a.dtype.is_int and b.dtype.is_int):
         product = dequantize_linear(a, a_scale).matmul(dequantize_linear(b, b_scale)).cast("float32")
@@ -121,44 +146,54 @@ def qlinear_matmul(
 
 @operator("ConvInteger", arranges=True)
 def conv_integer(
-    node: Call, x: Tensor, w: Tensor, x_zero_point: Value = None, w_zero_point: Value = None, *,
-    auto_pad: str = "NOTSET", dilations: list[int] | None = None, group: int = 1, kernel_shape: list[int] | None = None,
-    pads: list[int] | None = None, strides: list[int] | None = None,
-) -> Tensor:  # fmt: skip
+    node: Call,
+    x: Tensor,
+    w: Tensor,
+    x_zero_point: Value = None,
+    w_zero_point: Value = None,
+    *,
+    attributes: ConvAttributes,
+) -> Tensor:
     """In int32; what is padded stands for zero."""
     x_zero, weight_zero = to_zero(node, x_zero_point), to_zero(node, w_zero_point)
-    if is_whole(x, w) and can_convolve_whole(x, w, group):
-        places = place_windows(
-            node,
-            x,
-            get_kernel(node, w, kernel_shape),
-            strides=strides,
-            pads=pads,
-            dilations=dilations,
-            auto_pad=auto_pad,
-        )
+    if is_whole(x, w) and can_convolve_whole(x, w, attributes.group):
+        places = make_windows(node, x, get_kernel(node, w, attributes.kernel_shape), attributes)
         return convolve_whole(node, x, w, x_zero, weight_zero, places)
     by_filter = weight_zero if isinstance(weight_zero, int) else _place(weight_zero, w, 0, 0)
     image, filters = x.cast("int32") - x_zero, w.cast("int32") - by_filter
     return conv(
-        node, image, filters, auto_pad=auto_pad, dilations=dilations, group=group, kernel_shape=kernel_shape, pads=pads,
-        strides=strides,
-    )  # fmt: skip
+        node,
+        image,
+        filters,
+        attributes=attributes,
+    )
 
 
 @operator("QLinearConv", arranges=True)
 def qlinear_conv(
-    node: Call, x: Tensor, x_scale: Tensor, x_zero_point: Value, w: Tensor, w_scale: Tensor, w_zero_point: Value,
-    y_scale: Tensor, y_zero_point: Tensor, b: Tensor | None = None, *, auto_pad: str = "NOTSET",
-    dilations: list[int] | None = None, group: int = 1, kernel_shape: list[int] | None = None,
-    pads: list[int] | None = None, strides: list[int] | None = None,
-) -> Tensor:  # fmt: skip
+    node: Call,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Value,
+    w: Tensor,
+    w_scale: Tensor,
+    w_zero_point: Value,
+    y_scale: Tensor,
+    y_zero_point: Tensor,
+    b: Tensor | None = None,
+    *,
+    attributes: ConvAttributes,
+) -> Tensor:
     """The bias has the scale of the products."""
     kind = node.trace.get_element_type(node.node.inputs[7])
     total = conv_integer(
-        node, x, w, x_zero_point, w_zero_point, auto_pad=auto_pad, dilations=dilations, group=group,
-        kernel_shape=kernel_shape, pads=pads, strides=strides,
-    )  # fmt: skip
+        node,
+        x,
+        w,
+        x_zero_point,
+        w_zero_point,
+        attributes=attributes,
+    )
     if b is not None:
         total = total + _place(b, total, 1, 0)
     factor = x_scale.cast("float32") * w_scale.cast("float32") / y_scale.cast("float32")

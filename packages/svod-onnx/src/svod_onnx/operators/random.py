@@ -27,18 +27,32 @@ def _draw(name: str, shape: Any, seed: float | None, a: float, b: float) -> Tens
 
 @operator("RandomNormal", "RandomUniform", is_random=True)
 def random_of_shape(
-    node: Call, *, shape: list[int], dtype: int = 1, seed: float | None = None, mean: float = 0.0, scale: float = 1.0,
-    low: float = 0.0, high: float = 1.0,
-) -> Value:  # fmt: skip
+    node: Call,
+    *,
+    shape: list[int],
+    dtype: int = 1,
+    seed: float | None = None,
+    mean: float = 0.0,
+    scale: float = 1.0,
+    low: float = 0.0,
+    high: float = 1.0,
+) -> Value:
     a, b = (mean, scale) if node.operator == "RandomNormal" else (low, high)
     return convert(_draw(node.operator, shape, seed, a, b), dtype)
 
 
 @operator("RandomNormalLike", "RandomUniformLike", is_random=True)
 def random_like(
-    node: Call, input: Tensor, *, dtype: int | None = None, seed: float | None = None, mean: float = 0.0, scale: float = 1.0,
-    low: float = 0.0, high: float = 1.0,
-) -> Value:  # fmt: skip
+    node: Call,
+    input: Tensor,
+    *,
+    dtype: int | None = None,
+    seed: float | None = None,
+    mean: float = 0.0,
+    scale: float = 1.0,
+    low: float = 0.0,
+    high: float = 1.0,
+) -> Value:
     """In the shape of `input`, and in its dtype where none is named."""
     a, b = (mean, scale) if node.operator == "RandomNormalLike" else (low, high)
     drawn = _draw(node.operator, input.shape, seed, a, b)

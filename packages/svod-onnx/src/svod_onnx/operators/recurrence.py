@@ -28,21 +28,42 @@ Product = Callable[[Tensor, int], Tensor]
 """Of a tensor and the number of a direction, the product with the weights of that direction, of shape (..., gates * width)."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecurrentAttributes:
+    """Attributes of recurrent operators. Activations and their parameters are listed direction by direction."""
+
+    activations: list[str] | None = None
+    activation_alpha: list[float] | None = None
+    activation_beta: list[float] | None = None
+    clip: float | None = None
+    direction: str = "forward"
+    hidden_size: int = 0
+    layout: int = 0
+    output_sequence: int = 0
+
+    @property
+    def n_directions(self) -> int:
+        return 2 if self.direction == "bidirectional" else 1
+
+    @property
+    def is_reverse(self) -> bool:
+        return self.direction == "reverse"
+
+
 @dataclass(frozen=True, slots=True)
 class RecurrentLayer:
-    """What the three kinds of layers have in common.
+    """Operands and attributes of an RNN, a GRU or an LSTM, with the steps as the leading axis.
 
     Attributes:
         x: of shape (steps, batch, inputs).
-        weights: for each direction, of shape (directions, gates * width, inputs).
-        recurrence: likewise (directions, gates * width, width).
-        biases: (directions, 2 * gates * width), those of the inputs first; or None.
-        lengths: how many steps each row of the batch has, or None where all have all.
-        states: what is carried at the beginning, each of shape (directions, batch, width).
-        activations: for each direction, one after the other.
-        clip: how far from zero what goes into an activation may be, or None.
-        direction: "forward", "reverse" or "bidirectional".
-        products: what multiplies inputs, and what multiplies states, with the weights of a direction; None for the plain products.
+        weights: of the inputs, of shape (directions, gates * width, inputs).
+        recurrence: weights of the state, of shape (directions, gates * width, width).
+        biases: of shape (directions, 2 * gates * width), those of the inputs first; or None.
+        lengths: number of steps of each row of the batch; None where every row has all steps.
+        states: initial states, each of shape (directions, batch, width).
+        activations: names of the activations of each direction, concatenated.
+        attributes: of the node.
+        products: functions that multiply the inputs, and a state, by the weights of a direction; None for plain products.
     """
 
     x: Tensor
@@ -52,10 +73,7 @@ class RecurrentLayer:
     lengths: Tensor | None
     states: tuple[Tensor, ...]
     activations: tuple[str, ...]
-    alphas: Sequence[float]
-    betas: Sequence[float]
-    clip: float | None
-    direction: str
+    attributes: RecurrentAttributes
     products: tuple[Product, Product] | None = None
 
     def multiply_inputs(self, number: int) -> Tensor:
@@ -68,16 +86,16 @@ class RecurrentLayer:
 
     @property
     def n_directions(self) -> int:
-        return _count_directions(self.direction)
+        return self.attributes.n_directions
 
     def is_plain(self, *names: str) -> bool:
         """Whether its activations have these names in each direction, and nothing else is unusual."""
         found = tuple(name.lower() for name in self.activations)
-        return found == names * self.n_directions and self.clip is None
+        return found == names * self.n_directions and not self.attributes.clip
 
     def list_activations(self) -> list[Activation]:
         """The activations; those that have parameters take the next ones that are given."""
-        alphas, betas = iter(self.alphas), iter(self.betas)
+        alphas, betas = iter(self.attributes.activation_alpha or ()), iter(self.attributes.activation_beta or ())
         made: list[Activation] = []
         for name in self.activations:
             function = NAMED_ACTIVATIONS.get(name.lower())
@@ -89,11 +107,8 @@ class RecurrentLayer:
         return made
 
     def limit(self, x: Tensor) -> Tensor:
-        return x if self.clip is None else x.maximum(-self.clip).minimum(self.clip)
-
-
-def _count_directions(direction: str) -> int:
-    return 2 if direction == "bidirectional" else 1
+        clip = self.attributes.clip
+        return x.maximum(-clip).minimum(clip) if clip else x
 
 
 _Step = Callable[[int, tuple[Tensor, ...], Tensor], tuple[Tensor, ...]]
@@ -101,26 +116,46 @@ _Step = Callable[[int, tuple[Tensor, ...], Tensor], tuple[Tensor, ...]]
 
 
 def make_layer(
-    node: Call, x: Tensor, weights: Tensor, recurrence: Tensor, biases: Tensor | None, lengths: Tensor | None,
-    states: Sequence[Tensor | None], activations: Sequence[str], alphas: Sequence[float] | None,
-    betas: Sequence[float] | None, clip: float | None, direction: str, layout: int, products: tuple[Product, Product] | None = None,
-) -> RecurrentLayer:  # fmt: skip
-    n_directions = _count_directions(direction)
+    node: Call,
+    operands: tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None],
+    states: Sequence[Tensor | None],
+    activations: Sequence[str],
+    attributes: RecurrentAttributes,
+    products: tuple[Product, Product] | None = None,
+) -> RecurrentLayer:
+    """Return the layer of a node.
+
+    Args:
+        node: the node.
+        operands: `x`, `w`, `r`, `b` and `sequence_lens` of the operator.
+        states: initial states; None stands for zeros.
+        activations: names of the default activations of one direction.
+        attributes: of the node.
+        products: as in `RecurrentLayer`.
+    """
+    x, weights, recurrence, biases, lengths = operands
+    n_directions = attributes.n_directions
     if weights.shape[0] != n_directions:
-        raise node.refuse(f"is {direction}, and has weights of {weights.shape[0]} directions")
-    steps = x.transpose(0, 1) if layout else x
+        raise node.refuse(f"is {attributes.direction}, and has weights of {weights.shape[0]} directions")
+    steps = x.transpose(0, 1) if attributes.layout else x
     zeros = Tensor.zeros(n_directions, steps.shape[1], recurrence.shape[2], dtype=x.dtype)
-    begin = tuple(zeros if state is None else state.transpose(0, 1) if layout else state for state in states)
-    return RecurrentLayer(
-        steps, weights, recurrence, biases, lengths, begin, tuple(activations), alphas or (), betas or (), clip or None,
-        "forward" if direction == "foward" else direction, products,
-    )  # fmt: skip
+    initial = tuple(
+        zeros if state is None else state.transpose(0, 1) if attributes.layout else state for state in states
+    )
+    names = tuple(attributes.activations or (*activations,) * n_directions)
+    return RecurrentLayer(steps, weights, recurrence, biases, lengths, initial, names, attributes, products)
 
 
-def finish_layer(layer: RecurrentLayer, outputs: Tensor, ends: Sequence[Tensor], layout: int) -> tuple[Tensor, ...]:
-    """The outputs (steps, directions, batch, width) and the last states (directions, batch, width), or with the batch first."""
+def finish_layer(layer: RecurrentLayer, outputs: Tensor, ends: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Return the results of the node: outputs and last states, with the batch as the leading axis for `layout` 1.
+
+    Args:
+        layer: the layer.
+        outputs: of shape (steps, directions, batch, width).
+        ends: last states, each of shape (directions, batch, width).
+    """
     dtype = layer.x.dtype
-    if layout:
+    if layer.attributes.layout:
         outputs, ends = outputs.permute(2, 0, 1, 3), [end.transpose(0, 1) for end in ends]
     return outputs.cast(dtype), *(end.cast(dtype) for end in ends)
 
@@ -163,7 +198,7 @@ def _run_fused(node: Call, layer: RecurrentLayer, run: _Run, order: Sequence[int
             for number in range(len(weights))
         ]
         return Tensor.stack([outputs for outputs, _ in rows], axis=1), [Tensor.stack([end for _, end in rows])]
-    is_reverse = layer.direction == "reverse"
+    is_reverse = layer.attributes.is_reverse
     x = layer.x.flip(0) if is_reverse else layer.x
     outputs, ends = run(x, [*chain(*weights)], _join_states(layer.states), bidirectional=layer.n_directions == 2)
     steps, batch, width = outputs.shape
@@ -179,7 +214,7 @@ def _run_to_lengths(
     layer: RecurrentLayer, lengths: Tensor, run: _Run, number: int, weights: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor]:
     """The outputs of one direction and the state at the end of each row: what is computed behind the end is left out afterwards."""
-    is_reverse = layer.direction == "reverse" or number == 1
+    is_reverse = layer.attributes.is_reverse or number == 1
     x = _reverse(layer.x, lengths) if is_reverse else layer.x
     states = [state[number : number + 1] for state in layer.states]
     outputs, _ = run(x, weights, _join_states(states), bidirectional=False)
@@ -198,7 +233,7 @@ def _run_steps(layer: RecurrentLayer, step: _Step) -> tuple[Tensor, list[Tensor]
 
 
 def _run_direction(layer: RecurrentLayer, number: int, step: _Step) -> tuple[Tensor, tuple[Tensor, ...]]:
-    is_reverse = layer.direction == "reverse" or number == 1
+    is_reverse = layer.attributes.is_reverse or number == 1
     n_steps = layer.x.shape[0]
     x = layer.multiply_inputs(number)
     if is_reverse:
@@ -244,22 +279,22 @@ def _iter_gates(x: Tensor, n_gates: int) -> Iterator[Tensor]:
 
 @operator("RNN", arranges=True)
 def rnn(
-    node: Call, x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None,
-    sequence_lens: Tensor | None = None, initial_h: Tensor | None = None, *, activations: list[str] | None = None,
-    activation_alpha: list[float] | None = None, activation_beta: list[float] | None = None, clip: float | None = None,
-    direction: str = "forward", hidden_size: int = 0, layout: int = 0, output_sequence: int = 0,
-) -> tuple[Tensor, ...]:  # fmt: skip
+    node: Call,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    *,
+    attributes: RecurrentAttributes,
+) -> tuple[Tensor, ...]:
     """`h = f(x @ W.T + h @ R.T + b)`."""
-    del hidden_size, output_sequence
-    names = (activations or ["Tanh", "Tanh"])[: _count_directions(direction)]
-    layer = make_layer(
-        node, x, w, r, b, sequence_lens, [initial_h], names, activation_alpha, activation_beta, clip,
-        direction, layout,
-    )  # fmt: skip
+    layer = make_layer(node, (x, w, r, b, sequence_lens), [initial_h], ["Tanh"], attributes)
     for nonlinearity in ("tanh", "relu"):
         if layer.is_plain(nonlinearity):
             run = partial(sv.rnn, nonlinearity=nonlinearity)
-            return finish_layer(layer, *_run_fused(node, layer, run, [0]), layout)
+            return finish_layer(layer, *_run_fused(node, layer, run, [0]))
     functions = layer.list_activations()
 
     def step(number: int, states: tuple[Tensor, ...], inputs: Tensor) -> tuple[Tensor, ...]:
@@ -267,25 +302,32 @@ def rnn(
         total = inputs + states[0].linear(layer.recurrence[number]) + of_inputs + of_states
         return (functions[number](layer.limit(total)),)
 
-    return finish_layer(layer, *_run_steps(layer, step), layout)
+    return finish_layer(layer, *_run_steps(layer, step))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GruAttributes(RecurrentAttributes):
+    """Attributes of GRU."""
+
+    linear_before_reset: int = 0
 
 
 @operator("GRU", arranges=True)
 def gru(
-    node: Call, x: Tensor, w: Tensor, recurrence: Tensor, b: Tensor | None = None,
-    sequence_lens: Tensor | None = None, initial_h: Tensor | None = None, *, activations: list[str] | None = None,
-    activation_alpha: list[float] | None = None, activation_beta: list[float] | None = None, clip: float | None = None,
-    direction: str = "forward", hidden_size: int = 0, layout: int = 0, linear_before_reset: int = 0,
-    output_sequence: int = 0,
-) -> tuple[Tensor, ...]:  # fmt: skip
+    node: Call,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    *,
+    attributes: GruAttributes,
+) -> tuple[Tensor, ...]:
     """Gates z, r, h: `h = (1 - z) * g(...) + z * h`, where r applies to the state, or to its product with the weights."""
-    del hidden_size, output_sequence
-    layer = make_layer(
-        node, x, w, recurrence, b, sequence_lens, [initial_h],
-        activations or ["Sigmoid", "Tanh"] * _count_directions(direction), activation_alpha, activation_beta, clip, direction, layout,
-    )  # fmt: skip
-    if linear_before_reset and layer.is_plain("sigmoid", "tanh"):
-        return finish_layer(layer, *_run_fused(node, layer, sv.gru, [1, 0, 2]), layout)
+    layer = make_layer(node, (x, w, r, b, sequence_lens), [initial_h], ["Sigmoid", "Tanh"], attributes)
+    if attributes.linear_before_reset and layer.is_plain("sigmoid", "tanh"):
+        return finish_layer(layer, *_run_fused(node, layer, sv.gru, [1, 0, 2]))
     functions = layer.list_activations()
 
     def step(number: int, states: tuple[Tensor, ...], inputs: Tensor) -> tuple[Tensor, ...]:
@@ -294,37 +336,48 @@ def gru(
         (h,) = states
         update, reset, new = _iter_gates(inputs, 3)
         rows = layer.recurrence[number].reshape(3, -1, *h.shape[-1:]).unbind(0)
-        z = f(layer.limit(update + h.linear(rows[0]) + of_inputs[0] + of_states[0]))
-        r = f(layer.limit(reset + h.linear(rows[1]) + of_inputs[1] + of_states[1]))
+        update_gate = f(layer.limit(update + h.linear(rows[0]) + of_inputs[0] + of_states[0]))
+        reset_gate = f(layer.limit(reset + h.linear(rows[1]) + of_inputs[1] + of_states[1]))
         behind = (
-            r * (h.linear(rows[2]) + of_states[2]) if linear_before_reset else (r * h).linear(rows[2]) + of_states[2]
+            reset_gate * (h.linear(rows[2]) + of_states[2])
+            if attributes.linear_before_reset
+            else (reset_gate * h).linear(rows[2]) + of_states[2]
         )
         n = g(layer.limit(new + of_inputs[2] + behind))
-        return ((1 - z) * n + z * h,)
+        return ((1 - update_gate) * n + update_gate * h,)
 
-    return finish_layer(layer, *_run_steps(layer, step), layout)
+    return finish_layer(layer, *_run_steps(layer, step))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LstmAttributes(RecurrentAttributes):
+    """Attributes of LSTM."""
+
+    input_forget: int = 0
 
 
 @operator("LSTM", arranges=True)
 def lstm(
-    node: Call, x: Tensor, w: Tensor, r: Tensor, b: Tensor | None = None,
-    sequence_lens: Tensor | None = None, initial_h: Tensor | None = None, initial_c: Tensor | None = None,
-    p: Tensor | None = None, *, activations: list[str] | None = None,
-    activation_alpha: list[float] | None = None, activation_beta: list[float] | None = None, clip: float | None = None,
-    direction: str = "forward", hidden_size: int = 0, input_forget: int = 0, layout: int = 0, output_sequence: int = 0,
-) -> tuple[Tensor, ...]:  # fmt: skip
+    node: Call,
+    x: Tensor,
+    w: Tensor,
+    r: Tensor,
+    b: Tensor | None = None,
+    sequence_lens: Tensor | None = None,
+    initial_h: Tensor | None = None,
+    initial_c: Tensor | None = None,
+    p: Tensor | None = None,
+    *,
+    attributes: LstmAttributes,
+) -> tuple[Tensor, ...]:
     """Gates i, o, f, c; with peepholes the first three look at the cell, and coupled ones forget as much as they let in."""
-    del hidden_size, output_sequence
-    layer = make_layer(
-        node, x, w, r, b, sequence_lens, [initial_h, initial_c],
-        activations or ["Sigmoid", "Tanh", "Tanh"] * _count_directions(direction), activation_alpha, activation_beta, clip, direction,
-        layout,
-    )  # fmt: skip
+    states = [initial_h, initial_c]
+    layer = make_layer(node, (x, w, r, b, sequence_lens), states, ["Sigmoid", "Tanh", "Tanh"], attributes)
     # Of the cells, the fused layer gives those after the last step alone.
     is_cell_known = sequence_lens is None or not node.wants(2)
-    if p is None and not input_forget and is_cell_known and layer.is_plain("sigmoid", "tanh", "tanh"):
-        return finish_layer(layer, *_run_fused(node, layer, sv.lstm, [0, 2, 3, 1]), layout)
-    return finish_layer(layer, *run_memory_steps(layer, p, couples=bool(input_forget)), layout)
+    if p is None and not attributes.input_forget and is_cell_known and layer.is_plain("sigmoid", "tanh", "tanh"):
+        return finish_layer(layer, *_run_fused(node, layer, sv.lstm, [0, 2, 3, 1]))
+    return finish_layer(layer, *run_memory_steps(layer, p, couples=bool(attributes.input_forget)))
 
 
 def run_memory_steps(layer: RecurrentLayer, peepholes: Tensor | None, *, couples: bool) -> tuple[Tensor, list[Tensor]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from svod_onnx._registry import operator
@@ -26,27 +27,52 @@ class _Samples(NamedTuple):
     is_counted: Tensor
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoiAlignSince10Attributes:
+    """Attributes of RoiAlign, version 10."""
+
+    mode: str = "avg"
+    output_height: int = 1
+    output_width: int = 1
+    sampling_ratio: int = 0
+    spatial_scale: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoiAlignAttributes(RoiAlignSince10Attributes):
+    """Attributes of RoiAlign."""
+
+    coordinate_transformation_mode: str = "half_pixel"
+
+
 @operator("RoiAlign", since=16)
 def roi_align(
-    node: Call, x: Tensor, rois: Tensor, batch_indices: Tensor, *, coordinate_transformation_mode: str = "half_pixel",
-    mode: str = "avg", output_height: int = 1, output_width: int = 1, sampling_ratio: int = 0,
-    spatial_scale: float = 1.0,
-) -> Tensor:  # fmt: skip
+    node: Call,
+    x: Tensor,
+    rois: Tensor,
+    batch_indices: Tensor,
+    *,
+    attributes: RoiAlignAttributes,
+) -> Tensor:
     """The mean, or the largest part, of samples between elements: `sampling_ratio` of them along each axis of a part of a
     region, or one for each element that it is long."""
-    if mode.lower() not in ("avg", "max"):
-        raise node.refuse(f"attribute 'mode' is {mode!r}")
-    is_shifted = coordinate_transformation_mode.lower() == "half_pixel"
+    if attributes.mode.lower() not in ("avg", "max"):
+        raise node.refuse(f"attribute 'mode' is {attributes.mode!r}")
+    is_shifted = attributes.coordinate_transformation_mode.lower() == "half_pixel"
     wide = x.cast("float32") if x.dtype.itemsize < 4 else x
-    corners = rois.cast(wide.dtype).mul(spatial_scale).sub(0.5 if is_shifted else 0.0)
+    corners = rois.cast(wide.dtype).mul(attributes.spatial_scale).sub(0.5 if is_shifted else 0.0)
     sizes = corners[:, 2:].sub(corners[:, :2])
     sizes = sizes if is_shifted else sizes.maximum(1.0)
     axes: list[_Samples] = []
     counts: list[Tensor] = []
-    for axis, (n_parts, place) in enumerate(((output_height, 1), (output_width, 0))):
+    for axis, (n_parts, place) in enumerate(((attributes.output_height, 1), (attributes.output_width, 0))):
         each = sizes[:, place].div(n_parts)
-        count = each.full_like(sampling_ratio) if sampling_ratio > 0 else each.ceil().maximum(0)
-        most = sampling_ratio if sampling_ratio > 0 else _know_most(node, f"samples along axis {axis}", count)
+        count = each.full_like(attributes.sampling_ratio) if attributes.sampling_ratio > 0 else each.ceil().maximum(0)
+        most = (
+            attributes.sampling_ratio
+            if attributes.sampling_ratio > 0
+            else _know_most(node, f"samples along axis {axis}", count)
+        )
         counts.append(count)
         axes.append(_sample_axis(corners[:, place], each, count, n_parts, most, x.shape[2 + axis]))  # pyright: ignore[reportArgumentType]
     rows, columns = axes
@@ -55,7 +81,7 @@ def roi_align(
     weights = rows.weights.unsqueeze(-1).unsqueeze(-1).mul(columns.weights.unsqueeze(1).unsqueeze(1))
     total = counts[0].mul(counts[1]).reshape(-1, 1, 1, 1)
     counted = rows.is_counted.unsqueeze(-1).unsqueeze(-1).logical_and(columns.is_counted.unsqueeze(1).unsqueeze(1))
-    if mode.lower() == "avg":
+    if attributes.mode.lower() == "avg":
         shares = counted.where(weights, 0.0).contiguous().unsqueeze(-1)
         value = found.mul(shares).sum((2, 4)).div(total.maximum(1))
     else:
@@ -66,15 +92,16 @@ def roi_align(
 
 @operator("RoiAlign", since=10)
 def roi_align_since_10(
-    node: Call, x: Tensor, rois: Tensor, batch_indices: Tensor, *, mode: str = "avg", output_height: int = 1,
-    output_width: int = 1, sampling_ratio: int = 0, spatial_scale: float = 1.0,
-) -> Tensor:  # fmt: skip
+    node: Call,
+    x: Tensor,
+    rois: Tensor,
+    batch_indices: Tensor,
+    *,
+    attributes: RoiAlignSince10Attributes,
+) -> Tensor:
     """Version 10: an element is where it begins."""
-    return roi_align(
-        node, x, rois, batch_indices, coordinate_transformation_mode="output_half_pixel", mode=mode,
-        output_height=output_height, output_width=output_width, sampling_ratio=sampling_ratio,
-        spatial_scale=spatial_scale,
-    )  # fmt: skip
+    shifted = RoiAlignAttributes(**asdict(attributes), coordinate_transformation_mode="output_half_pixel")
+    return roi_align(node, x, rois, batch_indices, attributes=shifted)
 
 
 def _know_most(node: Call, label: str, counts: Tensor) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -20,19 +21,42 @@ _STAND_IN: Final = 12
 _POLICIES: Final = {"not_larger": min, "not_smaller": max}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResizeAttributes:
+    """Attributes of Resize."""
+
+    antialias: int = 0
+    axes: list[int] | None = None
+    coordinate_transformation_mode: str = "half_pixel"
+    cubic_coeff_a: float = -0.75
+    exclude_outside: int = 0
+    extrapolation_value: float = 0.0
+    keep_aspect_ratio_policy: str = "stretch"
+    mode: str = "nearest"
+    nearest_mode: str = "round_prefer_floor"
+
+
 @operator("Resize", since=11)
 def resize(
-    node: Call, x: Tensor, roi: Known | None = None, scales: Known | None = None, sizes: Known | None = None, *,
-    antialias: int = 0, axes: list[int] | None = None, coordinate_transformation_mode: str = "half_pixel",
-    cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0,
-    keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest", nearest_mode: str = "round_prefer_floor",
-) -> Tensor:  # fmt: skip
-    numbers = list(range(x.ndim)) if axes is None else [axis % x.ndim for axis in axes]
+    node: Call,
+    x: Tensor,
+    roi: Known | None = None,
+    scales: Known | None = None,
+    sizes: Known | None = None,
+    *,
+    attributes: ResizeAttributes,
+) -> Tensor:
+    numbers = list(range(x.ndim)) if attributes.axes is None else [axis % x.ndim for axis in attributes.axes]
     how = Filter(
-        mode, coordinate_transformation_mode, nearest_mode, cubic_coeff_a, bool(exclude_outside), bool(antialias),
+        attributes.mode,
+        attributes.coordinate_transformation_mode,
+        attributes.nearest_mode,
+        attributes.cubic_coeff_a,
+        bool(attributes.exclude_outside),
+        bool(attributes.antialias),
         keeps_fraction=node.version >= 19,
-    )  # fmt: skip
-    if antialias and mode == "nearest":
+    )
+    if attributes.antialias and attributes.mode == "nearest":
         raise node.refuse("has attribute 'antialias', and takes the nearest elements")
     has_scales, has_sizes = scales is not None and scales.size > 0, sizes is not None and sizes.size > 0
     if has_scales == has_sizes:
@@ -44,8 +68,8 @@ def resize(
     if has_scales:
         plan = _plan_scales(x, numbers, given)
     else:
-        plan = _plan_sizes(node, x, numbers, [int(size) for size in given], keep_aspect_ratio_policy)
-    if coordinate_transformation_mode == "tf_crop_and_resize":
+        plan = _plan_sizes(node, x, numbers, [int(size) for size in given], attributes.keep_aspect_ratio_policy)
+    if attributes.coordinate_transformation_mode == "tf_crop_and_resize":
         if roi is None or roi.size != 2 * len(numbers):
             raise node.refuse(f"wants a region of {2 * len(numbers)} numbers")
         bounds = zip(roi[: len(numbers)], roi[len(numbers) :], strict=True)
@@ -53,7 +77,7 @@ def resize(
             number: Axis(axis.before, axis.after, axis.scale, float(begin), float(end))
             for (number, axis), (begin, end) in zip(plan.items(), bounds, strict=True)
         }
-    return _resize_axes(node, x, plan, how, extrapolation_value)
+    return _resize_axes(node, x, plan, how, attributes.extrapolation_value)
 
 
 def _plan_scales(x: Tensor, axes: Sequence[int], scales: np.ndarray) -> dict[int, Axis]:

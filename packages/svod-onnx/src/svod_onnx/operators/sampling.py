@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final, Literal
 
 from svod_onnx._registry import Ints, operator
 from svod_onnx._trace import Call
-from svod_onnx._window_places import list_pads, spread
+from svod_onnx._windows import list_pads, spread
 from svod_onnx.operators.convolutions import get_kernel
 from svod_tensor import Tensor
 
 __all__ = ["deform_conv", "make_affine_grid", "grid_sample"]
 
 _MODES: Final[dict[str, Literal["bilinear", "nearest", "bicubic"]]] = {
-    "linear": "bilinear", "bilinear": "bilinear", "cubic": "bicubic", "bicubic": "bicubic", "nearest": "nearest",
-}  # fmt: skip
+    "linear": "bilinear",
+    "bilinear": "bilinear",
+    "cubic": "bicubic",
+    "bicubic": "bicubic",
+    "nearest": "nearest",
+}
 
 
 @operator("GridSample")
 def grid_sample(
-    node: Call, x: Tensor, grid: Tensor, *, align_corners: int = 0, mode: str = "linear",
+    node: Call,
+    x: Tensor,
+    grid: Tensor,
+    *,
+    align_corners: int = 0,
+    mode: str = "linear",
     padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     if mode not in _MODES:
         raise node.refuse(f"attribute 'mode' is {mode!r}")
     found = x.grid_sample(grid, mode=_MODES[mode], padding_mode=padding_mode, align_corners=bool(align_corners))
@@ -35,27 +45,51 @@ def make_affine_grid(theta: Tensor, size: Ints, *, align_corners: int = 0) -> Te
     return theta.affine_grid(size, bool(align_corners))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeformConvAttributes:
+    """Attributes of DeformConv."""
+
+    dilations: list[int] | None = None
+    group: int = 1
+    kernel_shape: list[int] | None = None
+    offset_group: int = 1
+    pads: list[int] | None = None
+    strides: list[int] | None = None
+
+
 @operator("DeformConv")
 def deform_conv(
-    node: Call, x: Tensor, w: Tensor, offset: Tensor, b: Tensor | None = None, mask: Tensor | None = None, *,
-    dilations: list[int] | None = None, group: int = 1, kernel_shape: list[int] | None = None, offset_group: int = 1,
-    pads: list[int] | None = None, strides: list[int] | None = None,
-) -> Tensor:  # fmt: skip
+    node: Call,
+    x: Tensor,
+    w: Tensor,
+    offset: Tensor,
+    b: Tensor | None = None,
+    mask: Tensor | None = None,
+    *,
+    attributes: DeformConvAttributes,
+) -> Tensor:
     """A convolution whose windows look between the elements, where `offset` moves their places to."""
-    kernel = get_kernel(node, w, kernel_shape)
+    kernel = get_kernel(node, w, attributes.kernel_shape)
     n, count = len(kernel), math.prod(kernel)
     batch, channels, *sizes = x.shape
     outputs: list[Any] = list(offset.shape[2:])
-    if n < 1 or x.ndim != n + 2 or offset.shape[1] != offset_group * count * n:
+    if n < 1 or x.ndim != n + 2 or offset.shape[1] != attributes.offset_group * count * n:
         raise node.refuse(f"has offsets of shape {offset.shape} for filters of shape {w.shape}")
-    if group < 1 or offset_group < 1 or channels != w.shape[1] * group or channels % offset_group:  # pyright: ignore[reportOperatorIssue]
-        raise node.refuse(f"has {channels} channels in {group} groups, and {offset_group} groups of offsets")
+    if (
+        attributes.group < 1
+        or attributes.offset_group < 1
+        or channels != w.shape[1] * attributes.group
+        or channels % attributes.offset_group
+    ):  # pyright: ignore[reportOperatorIssue]
+        raise node.refuse(
+            f"has {channels} channels in {attributes.group} groups, and {attributes.offset_group} groups of offsets"
+        )
     wide = "float32" if x.dtype.itemsize < 4 else x.dtype
-    moves = offset.cast(wide).reshape(batch, offset_group, count, n, *outputs)
+    moves = offset.cast(wide).reshape(batch, attributes.offset_group, count, n, *outputs)
     steps = zip(
-        spread(node, "strides", strides, n),
-        list_pads(node, pads, n),
-        spread(node, "dilations", dilations, n),
+        spread(node, "strides", attributes.strides, n),
+        list_pads(node, attributes.pads, n),
+        spread(node, "dilations", attributes.dilations, n),
         strict=True,
     )
     places: list[Tensor] = []
@@ -64,13 +98,15 @@ def deform_conv(
         inside = Tensor.arange(kernel[axis], dtype=wide, device=str(x.device)).mul(dilation)
         numbers = inside.reshape(*(-1 if a == axis else 1 for a in range(n))).expand(*kernel).reshape(count, *(1,) * n)
         places.append(moves[:, :, :, axis].add(line.reshape(-1, *(1,) * (n - 1 - axis))).add(numbers))
-    images = x.cast(wide).reshape(batch * offset_group, channels // offset_group, math.prod(sizes))  # pyright: ignore[reportOperatorIssue,reportArgumentType]
+    images = x.cast(wide).reshape(
+        batch * attributes.offset_group, channels // attributes.offset_group, math.prod(sizes)
+    )  # pyright: ignore[reportOperatorIssue,reportArgumentType]
     found = _interpolate(images, [place.flatten(2).flatten(0, 1) for place in places], sizes)
-    sampled = found.reshape(batch, offset_group, images.shape[1], count, *outputs)
+    sampled = found.reshape(batch, attributes.offset_group, images.shape[1], count, *outputs)
     if mask is not None:
-        sampled = sampled.mul(mask.cast(wide).reshape(batch, offset_group, 1, count, *outputs))
-    columns = sampled.reshape(batch, group, w.shape[1] * count, math.prod(outputs))
-    filters = w.cast(wide).reshape(1, group, w.shape[0] // group, w.shape[1] * count)
+        sampled = sampled.mul(mask.cast(wide).reshape(batch, attributes.offset_group, 1, count, *outputs))
+    columns = sampled.reshape(batch, attributes.group, w.shape[1] * count, math.prod(outputs))
+    filters = w.cast(wide).reshape(1, attributes.group, w.shape[0] // attributes.group, w.shape[1] * count)
     total = filters.matmul(columns).reshape(batch, w.shape[0], *outputs)
     shifted = total if b is None else total.add(b.cast(wide).reshape(-1, *(1,) * n))
     return shifted.cast(x.dtype)

@@ -11,9 +11,14 @@ __all__ = ["non_max_suppression"]
 
 @operator("NonMaxSuppression", is_host=True)
 def non_max_suppression(
-    boxes: Known, scores: Known, max_output_boxes_per_class: Known | None = None, iou_threshold: Known | None = None, score_threshold: Known | None = None, *,
+    boxes: Known,
+    scores: Known,
+    max_output_boxes_per_class: Known | None = None,
+    iou_threshold: Known | None = None,
+    score_threshold: Known | None = None,
+    *,
     center_point_box: int = 0,
-) -> Value:  # fmt: skip
+) -> Value:
     """Rows of batch, class and box, the best first: each box overlaps those before it in its class by no more than is allowed.
 
     Args:

@@ -108,9 +108,15 @@ def window(node: Call, size: Ints, *, output_datatype: int = _FLOAT, periodic: i
 
 @operator("MelWeightMatrix")
 def mel_weight_matrix(
-    node: Call, num_mel_bins: Ints, dft_length: Ints, sample_rate: Ints, lower_edge_hertz: Known, upper_edge_hertz: Known,
-    *, output_datatype: int = _FLOAT,
-) -> Tensor:  # fmt: skip
+    node: Call,
+    num_mel_bins: Ints,
+    dft_length: Ints,
+    sample_rate: Ints,
+    lower_edge_hertz: Known,
+    upper_edge_hertz: Known,
+    *,
+    output_datatype: int = _FLOAT,
+) -> Tensor:
     """Triangles of height 1 over frequencies, equally far apart on the mel scale: shape (dft_length // 2 + 1, num_mel_bins)."""
     node.set_element_type(output_datatype)
     (n_bands,), (length,), (rate,) = num_mel_bins, dft_length, sample_rate

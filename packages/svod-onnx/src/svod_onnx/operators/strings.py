@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from svod_onnx._folding import compute_on_host
@@ -31,9 +32,14 @@ def string_split(
 
 @operator("StringNormalizer", is_host=True)
 def string_normalizer(
-    node: Call, x: Known, *, case_change_action: str = "NONE", is_case_sensitive: int = 0, locale: str | None = None,
+    node: Call,
+    x: Known,
+    *,
+    case_change_action: str = "NONE",
+    is_case_sensitive: int = 0,
+    locale: str | None = None,
     stopwords: Sequence[str] = (),
-) -> tuple[Value, ...]:  # fmt: skip
+) -> tuple[Value, ...]:
     del case_change_action, is_case_sensitive, locale, stopwords
     return _compute(node, x)
 
@@ -44,12 +50,26 @@ def regex_full_match(node: Call, x: Known, *, pattern: str | None = None) -> tup
     return _compute(node, x)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TfIdfVectorizerAttributes:
+    """Attributes of TfIdfVectorizer."""
+
+    max_gram_length: int
+    max_skip_count: int
+    min_gram_length: int
+    mode: str
+    ngram_counts: Sequence[int]
+    ngram_indexes: Sequence[int]
+    pool_int64s: Sequence[int] = ()
+    pool_strings: Sequence[str] = ()
+    weights: Sequence[float] = ()
+
+
 @operator("TfIdfVectorizer", is_host=True)
 def tf_idf_vectorizer(
-    node: Call, x: Known, *, max_gram_length: int, max_skip_count: int, min_gram_length: int, mode: str,
-    ngram_counts: Sequence[int], ngram_indexes: Sequence[int], pool_int64s: Sequence[int] = (),
-    pool_strings: Sequence[str] = (), weights: Sequence[float] = (),
-) -> tuple[Value, ...]:  # fmt: skip
-    del max_gram_length, max_skip_count, min_gram_length, mode, ngram_counts, ngram_indexes
-    del pool_int64s, pool_strings, weights
+    node: Call,
+    x: Known,
+    *,
+    attributes: TfIdfVectorizerAttributes,
+) -> tuple[Value, ...]:
     return _compute(node, x)

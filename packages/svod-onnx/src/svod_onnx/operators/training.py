@@ -36,9 +36,13 @@ def _step_each(
 
 @operator("Adagrad", domain=_DOMAIN)
 def adagrad(
-    r: Tensor, t: Tensor, *inputs: Tensor, norm_coefficient: float = 0.0, decay_factor: float = 0.0,
+    r: Tensor,
+    t: Tensor,
+    *inputs: Tensor,
+    norm_coefficient: float = 0.0,
+    decay_factor: float = 0.0,
     epsilon: float = 1e-6,
-) -> tuple[Tensor, ...]:  # fmt: skip
+) -> tuple[Tensor, ...]:
     def step(x: Tensor, gradient: Tensor, squares: Tensor) -> tuple[Tensor, Tensor]:
         whole = x * norm_coefficient + gradient
         total = squares + whole * whole
@@ -50,9 +54,15 @@ def adagrad(
 
 @operator("Adam", domain=_DOMAIN)
 def adam(
-    r: Tensor, t: Tensor, *inputs: Tensor, alpha: float = 0.9, beta: float = 0.999, epsilon: float = 1e-6,
-    norm_coefficient: float = 0.0, norm_coefficient_post: float = 0.0,
-) -> tuple[Tensor, ...]:  # fmt: skip
+    r: Tensor,
+    t: Tensor,
+    *inputs: Tensor,
+    alpha: float = 0.9,
+    beta: float = 0.999,
+    epsilon: float = 1e-6,
+    norm_coefficient: float = 0.0,
+    norm_coefficient_post: float = 0.0,
+) -> tuple[Tensor, ...]:
     def step(x: Tensor, gradient: Tensor, mean: Tensor, squares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         whole = x * norm_coefficient + gradient
         new_mean = mean * alpha + whole * (1 - alpha)

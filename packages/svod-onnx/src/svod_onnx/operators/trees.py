@@ -138,20 +138,45 @@ def _make_weights(
     return table, is_weighted
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeEnsembleAttributes:
+    """Attributes of TreeEnsemble."""
+
+    nodes_splits: np.ndarray
+    nodes_featureids: list[int]
+    nodes_modes: np.ndarray
+    nodes_truenodeids: list[int]
+    nodes_falsenodeids: list[int]
+    nodes_trueleafs: list[int]
+    nodes_falseleafs: list[int]
+    leaf_targetids: list[int]
+    leaf_weights: np.ndarray
+    tree_roots: list[int]
+    n_targets: int = 1
+    aggregate_function: int = 1
+    post_transform: int = 0
+    membership_values: np.ndarray | None = None
+    nodes_missing_value_tracks_true: list[int] | None = None
+    nodes_hitrates: np.ndarray | None = None
+
+
 @operator("TreeEnsemble", since=5, domain=LEARNING)
 def tree_ensemble(
-    node: Call, x: Tensor, *, nodes_splits: np.ndarray, nodes_featureids: list[int], nodes_modes: np.ndarray,
-    nodes_truenodeids: list[int], nodes_falsenodeids: list[int], nodes_trueleafs: list[int], nodes_falseleafs: list[int],
-    leaf_targetids: list[int], leaf_weights: np.ndarray, tree_roots: list[int], n_targets: int = 1, aggregate_function: int = 1,
-    post_transform: int = 0, membership_values: np.ndarray | None = None, nodes_missing_value_tracks_true: list[int] | None = None,
-    nodes_hitrates: np.ndarray | None = None,
-) -> Tensor:  # fmt: skip
+    node: Call,
+    x: Tensor,
+    *,
+    attributes: TreeEnsembleAttributes,
+) -> Tensor:
     """What trees say of rows, of shape (rows, targets). The list of a forest has the inner nodes first, then the leaves."""
-    del nodes_hitrates
-    n_inner, n_leaves = len(nodes_featureids), len(leaf_targetids)
+    n_inner, n_leaves = len(attributes.nodes_featureids), len(attributes.leaf_targetids)
     leaves = np.arange(n_leaves) + n_inner
-    modes = np.asarray(nodes_modes).astype(np.int64)
-    branches = (nodes_truenodeids, nodes_falsenodeids, nodes_trueleafs, nodes_falseleafs)
+    modes = np.asarray(attributes.nodes_modes).astype(np.int64)
+    branches = (
+        attributes.nodes_truenodeids,
+        attributes.nodes_falsenodeids,
+        attributes.nodes_trueleafs,
+        attributes.nodes_falseleafs,
+    )
     if {n_inner, len(modes), *map(len, branches)} != {n_inner}:
         raise node.refuse("has attributes of nodes that have different lengths")
     if modes.size and not (modes.min() >= 0 and modes.max() < len(_MODES)):
@@ -163,19 +188,31 @@ def tree_ensemble(
     def fill(values: np.ndarray) -> np.ndarray:
         return np.concatenate([values, np.zeros(n_leaves, values.dtype)])
 
-    missing = np.asarray(nodes_missing_value_tracks_true or [0] * n_inner, bool)
+    missing = np.asarray(attributes.nodes_missing_value_tracks_true or [0] * n_inner, bool)
     weights, is_weighted = _make_weights(
-        node, n_inner + n_leaves, n_targets, leaves, np.asarray(leaf_targetids, np.int64), np.asarray(leaf_weights)
+        node,
+        n_inner + n_leaves,
+        attributes.n_targets,
+        leaves,
+        np.asarray(attributes.leaf_targetids, np.int64),
+        np.asarray(attributes.leaf_weights),
     )
     forest = _Forest(
-        np.asarray(tree_roots, np.int64), fill(np.asarray(nodes_featureids, np.int64)), fill(np.asarray(nodes_splits)), fill(modes),
-        lead(nodes_truenodeids, nodes_trueleafs), lead(nodes_falsenodeids, nodes_falseleafs), fill(missing), weights, is_weighted,
-        _list_members(node, modes, n_leaves, membership_values),
-    )  # fmt: skip
-    if not (0 <= aggregate_function < len(_AGGREGATES) and 0 <= post_transform < len(_POSTS)):
+        np.asarray(attributes.tree_roots, np.int64),
+        fill(np.asarray(attributes.nodes_featureids, np.int64)),
+        fill(np.asarray(attributes.nodes_splits)),
+        fill(modes),
+        lead(attributes.nodes_truenodeids, attributes.nodes_trueleafs),
+        lead(attributes.nodes_falsenodeids, attributes.nodes_falseleafs),
+        fill(missing),
+        weights,
+        is_weighted,
+        _list_members(node, modes, n_leaves, attributes.membership_values),
+    )
+    if not (0 <= attributes.aggregate_function < len(_AGGREGATES) and 0 <= attributes.post_transform < len(_POSTS)):
         raise node.refuse("has an aggregate function or a transform that there is not")
-    scores = forest.score(node, x, _AGGREGATES[aggregate_function])
-    return finish_scores(node, scores, _POSTS[post_transform]).cast(x.dtype)
+    scores = forest.score(node, x, _AGGREGATES[attributes.aggregate_function])
+    return finish_scores(node, scores, _POSTS[attributes.post_transform]).cast(x.dtype)
 
 
 def _list_members(node: Call, modes: np.ndarray, n_leaves: int, values: np.ndarray | None) -> np.ndarray | None:
@@ -203,10 +240,19 @@ def _number_nodes(node: Call, trees: Sequence[int], numbers: Sequence[int]) -> d
 
 
 def _read_forest(
-    node: Call, n_targets: int, *, nodes_treeids: list[int], nodes_nodeids: list[int], nodes_featureids: list[int],
-    nodes_modes: list[str], nodes_truenodeids: list[int], nodes_falsenodeids: list[int],
-    nodes_values: np.ndarray, missing: list[int] | None, weighted: tuple[list[int], list[int], list[int], np.ndarray],
-) -> _Forest:  # fmt: skip
+    node: Call,
+    n_targets: int,
+    *,
+    nodes_treeids: list[int],
+    nodes_nodeids: list[int],
+    nodes_featureids: list[int],
+    nodes_modes: list[str],
+    nodes_truenodeids: list[int],
+    nodes_falsenodeids: list[int],
+    nodes_values: np.ndarray,
+    missing: list[int] | None,
+    weighted: tuple[list[int], list[int], list[int], np.ndarray],
+) -> _Forest:
     """The trees of the older operators, whose nodes have a number within their tree, and leaves are nodes with a mode of their own."""
     places = _number_nodes(node, nodes_treeids, nodes_nodeids)
     n_nodes = len(places)
@@ -232,9 +278,16 @@ def _read_forest(
         [0 if leaf else _MODES.index(mode) for mode, leaf in zip(nodes_modes, is_leaf, strict=True)], np.int64
     )
     return _Forest(
-        np.array(sorted(roots), np.int64), np.asarray(nodes_featureids, np.int64), nodes_values, modes, on_true, on_false,
-        np.asarray(missing or [0] * n_nodes, bool), table, is_weighted,
-    )  # fmt: skip
+        np.array(sorted(roots), np.int64),
+        np.asarray(nodes_featureids, np.int64),
+        nodes_values,
+        modes,
+        on_true,
+        on_false,
+        np.asarray(missing or [0] * n_nodes, bool),
+        table,
+        is_weighted,
+    )
 
 
 def _pick(floats: list[float] | None, tensor: np.ndarray | None) -> np.ndarray:
@@ -242,65 +295,128 @@ def _pick(floats: list[float] | None, tensor: np.ndarray | None) -> np.ndarray:
     return np.asarray(tensor) if tensor is not None else np.asarray(floats or [], np.float32)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeEnsembleRegressorAttributes:
+    """Attributes of TreeEnsembleRegressor."""
+
+    nodes_treeids: list[int]
+    nodes_nodeids: list[int]
+    nodes_featureids: list[int]
+    nodes_modes: list[str]
+    nodes_truenodeids: list[int]
+    nodes_falsenodeids: list[int]
+    target_treeids: list[int]
+    target_nodeids: list[int]
+    target_ids: list[int]
+    n_targets: int = 1
+    nodes_values: list[float] | None = None
+    nodes_values_as_tensor: np.ndarray | None = None
+    target_weights: list[float] | None = None
+    target_weights_as_tensor: np.ndarray | None = None
+    base_values: list[float] | None = None
+    base_values_as_tensor: np.ndarray | None = None
+    nodes_missing_value_tracks_true: list[int] | None = None
+    nodes_hitrates: list[float] | None = None
+    nodes_hitrates_as_tensor: np.ndarray | None = None
+    aggregate_function: str = "SUM"
+    post_transform: str = "NONE"
+
+
 @operator("TreeEnsembleRegressor", domain=LEARNING)
 def tree_ensemble_regressor(
-    node: Call, x: Tensor, *, nodes_treeids: list[int], nodes_nodeids: list[int], nodes_featureids: list[int],
-    nodes_modes: list[str], nodes_truenodeids: list[int], nodes_falsenodeids: list[int], target_treeids: list[int],
-    target_nodeids: list[int], target_ids: list[int], n_targets: int = 1, nodes_values: list[float] | None = None,
-    nodes_values_as_tensor: np.ndarray | None = None, target_weights: list[float] | None = None,
-    target_weights_as_tensor: np.ndarray | None = None, base_values: list[float] | None = None,
-    base_values_as_tensor: np.ndarray | None = None, nodes_missing_value_tracks_true: list[int] | None = None,
-    nodes_hitrates: list[float] | None = None, nodes_hitrates_as_tensor: np.ndarray | None = None,
-    aggregate_function: str = "SUM", post_transform: str = "NONE",
-) -> Tensor:  # fmt: skip
+    node: Call,
+    x: Tensor,
+    *,
+    attributes: TreeEnsembleRegressorAttributes,
+) -> Tensor:
     """What trees say of rows, of shape (rows, targets), in float32."""
-    del nodes_hitrates, nodes_hitrates_as_tensor
     forest = _read_forest(
-        node, n_targets, nodes_treeids=nodes_treeids, nodes_nodeids=nodes_nodeids, nodes_featureids=nodes_featureids,
-        nodes_modes=nodes_modes, nodes_truenodeids=nodes_truenodeids, nodes_falsenodeids=nodes_falsenodeids,
-        nodes_values=_pick(nodes_values, nodes_values_as_tensor), missing=nodes_missing_value_tracks_true,
-        weighted=(target_treeids, target_nodeids, target_ids, _pick(target_weights, target_weights_as_tensor)),
-    )  # fmt: skip
-    if aggregate_function not in _AGGREGATES:
-        raise node.refuse(f"has no aggregate function {aggregate_function!r}")
-    scores = forest.score(node, _widen(x), aggregate_function)
-    base = _pick(base_values, base_values_as_tensor)
+        node,
+        attributes.n_targets,
+        nodes_treeids=attributes.nodes_treeids,
+        nodes_nodeids=attributes.nodes_nodeids,
+        nodes_featureids=attributes.nodes_featureids,
+        nodes_modes=attributes.nodes_modes,
+        nodes_truenodeids=attributes.nodes_truenodeids,
+        nodes_falsenodeids=attributes.nodes_falsenodeids,
+        nodes_values=_pick(attributes.nodes_values, attributes.nodes_values_as_tensor),
+        missing=attributes.nodes_missing_value_tracks_true,
+        weighted=(
+            attributes.target_treeids,
+            attributes.target_nodeids,
+            attributes.target_ids,
+            _pick(attributes.target_weights, attributes.target_weights_as_tensor),
+        ),
+    )
+    if attributes.aggregate_function not in _AGGREGATES:
+        raise node.refuse(f"has no aggregate function {attributes.aggregate_function!r}")
+    scores = forest.score(node, _widen(x), attributes.aggregate_function)
+    base = _pick(attributes.base_values, attributes.base_values_as_tensor)
     if base.size:
         scores = scores + make_table(base, x)
-    return finish_scores(node, scores, post_transform).cast("float32")
+    return finish_scores(node, scores, attributes.post_transform).cast("float32")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeEnsembleClassifierAttributes:
+    """Attributes of TreeEnsembleClassifier."""
+
+    nodes_treeids: list[int]
+    nodes_nodeids: list[int]
+    nodes_featureids: list[int]
+    nodes_modes: list[str]
+    nodes_truenodeids: list[int]
+    nodes_falsenodeids: list[int]
+    class_treeids: list[int]
+    class_nodeids: list[int]
+    class_ids: list[int]
+    nodes_values: list[float] | None = None
+    nodes_values_as_tensor: np.ndarray | None = None
+    class_weights: list[float] | None = None
+    class_weights_as_tensor: np.ndarray | None = None
+    base_values: list[float] | None = None
+    base_values_as_tensor: np.ndarray | None = None
+    nodes_missing_value_tracks_true: list[int] | None = None
+    nodes_hitrates: list[float] | None = None
+    nodes_hitrates_as_tensor: np.ndarray | None = None
+    classlabels_int64s: list[int] | None = None
+    classlabels_strings: list[str] | None = None
+    post_transform: str = "NONE"
 
 
 @operator("TreeEnsembleClassifier", domain=LEARNING)
 def tree_ensemble_classifier(
-    node: Call, x: Tensor, *, nodes_treeids: list[int], nodes_nodeids: list[int], nodes_featureids: list[int],
-    nodes_modes: list[str], nodes_truenodeids: list[int], nodes_falsenodeids: list[int], class_treeids: list[int],
-    class_nodeids: list[int], class_ids: list[int], nodes_values: list[float] | None = None,
-    nodes_values_as_tensor: np.ndarray | None = None, class_weights: list[float] | None = None,
-    class_weights_as_tensor: np.ndarray | None = None, base_values: list[float] | None = None,
-    base_values_as_tensor: np.ndarray | None = None, nodes_missing_value_tracks_true: list[int] | None = None,
-    nodes_hitrates: list[float] | None = None, nodes_hitrates_as_tensor: np.ndarray | None = None,
-    classlabels_int64s: list[int] | None = None, classlabels_strings: list[str] | None = None, post_transform: str = "NONE",
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+    node: Call,
+    x: Tensor,
+    *,
+    attributes: TreeEnsembleClassifierAttributes,
+) -> tuple[Tensor, Tensor]:
     """The class of each row, and its scores, of shape (rows, classes)."""
-    del nodes_hitrates, nodes_hitrates_as_tensor
-    if classlabels_strings:
+    if attributes.classlabels_strings:
         raise node.refuse("has classes that are named by strings, which svod-onnx does not give: name them by numbers")
-    labels = classlabels_int64s or []
-    weights = _pick(class_weights, class_weights_as_tensor)
+    labels = attributes.classlabels_int64s or []
+    weights = _pick(attributes.class_weights, attributes.class_weights_as_tensor)
     forest = _read_forest(
-        node, max(len(labels), 1), nodes_treeids=nodes_treeids, nodes_nodeids=nodes_nodeids,
-        nodes_featureids=nodes_featureids, nodes_modes=nodes_modes, nodes_truenodeids=nodes_truenodeids,
-        nodes_falsenodeids=nodes_falsenodeids, nodes_values=_pick(nodes_values, nodes_values_as_tensor),
-        missing=nodes_missing_value_tracks_true, weighted=(class_treeids, class_nodeids, class_ids, weights),
-    )  # fmt: skip
+        node,
+        max(len(labels), 1),
+        nodes_treeids=attributes.nodes_treeids,
+        nodes_nodeids=attributes.nodes_nodeids,
+        nodes_featureids=attributes.nodes_featureids,
+        nodes_modes=attributes.nodes_modes,
+        nodes_truenodeids=attributes.nodes_truenodeids,
+        nodes_falsenodeids=attributes.nodes_falsenodeids,
+        nodes_values=_pick(attributes.nodes_values, attributes.nodes_values_as_tensor),
+        missing=attributes.nodes_missing_value_tracks_true,
+        weighted=(attributes.class_treeids, attributes.class_nodeids, attributes.class_ids, weights),
+    )
     scores = forest.score(node, _widen(x), "SUM")
-    base = _pick(base_values, base_values_as_tensor)
-    is_binary = len(labels) == 2 and len(set(class_ids)) == 1
+    base = _pick(attributes.base_values, attributes.base_values_as_tensor)
+    is_binary = len(labels) == 2 and len(set(attributes.class_ids)) == 1
     if is_binary:
-        only = scores[:, class_ids[0] : class_ids[0] + 1]
+        only = scores[:, attributes.class_ids[0] : attributes.class_ids[0] + 1]
         only = only + float(base[0]) if base.size == 1 else only
-        return choose_class(node, only, labels, post_transform, is_positive=bool((weights >= 0).all()))
-    return choose_class(node, scores + make_table(base, x) if base.size else scores, labels, post_transform)
+        return choose_class(node, only, labels, attributes.post_transform, is_positive=bool((weights >= 0).all()))
+    return choose_class(node, scores + make_table(base, x) if base.size else scores, labels, attributes.post_transform)
 
 
 def _widen(x: Tensor) -> Tensor:

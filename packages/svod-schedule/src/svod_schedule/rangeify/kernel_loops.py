@@ -52,7 +52,8 @@ class KernelLoops:
         ranges = self._reduced.get((node, indices))
         if ranges is None:
             sizes = node.source.shape
-            ranges = {axis: self.make(sizes[axis], AxisType.REDUCE) for axis in node.arg.axes}
+            axes: tuple[int, ...] = node.arg.axes
+            ranges = {axis: self.make(sizes[axis], AxisType.REDUCE) for axis in axes}
             self._reduced[(node, indices)] = ranges
         return ranges
 

@@ -1,26 +1,62 @@
-"""How the windows of convolutions and pools lie, as their nodes say it: padding by numbers, or by what the result is to have."""
+"""Strides, padding and dilations of convolutions and pools, from the attributes of their nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
-__all__ = ["Places", "list_pads", "place_windows", "split_pad", "spread"]
+__all__ = [
+    "ConvAttributes",
+    "PoolAttributes",
+    "WindowAttributes",
+    "Windows",
+    "list_pads",
+    "make_windows",
+    "split_pad",
+    "spread",
+]
 
 Pads = list[tuple[int, int]]
 
 
-class Places(NamedTuple):
-    """How windows lie, for each spatial axis.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowAttributes:
+    """Attributes of all operators with windows."""
+
+    auto_pad: str = "NOTSET"
+    dilations: list[int] | None = None
+    pads: list[int] | None = None
+    strides: list[int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvAttributes(WindowAttributes):
+    """Attributes of convolutions."""
+
+    group: int = 1
+    kernel_shape: list[int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolAttributes(WindowAttributes):
+    """Attributes of pools."""
+
+    kernel_shape: list[int]
+    ceil_mode: int = 0
+
+
+class Windows(NamedTuple):
+    """Windows over the spatial axes of a tensor, with one value for each axis.
 
     Attributes:
-        stride: how far a window moves.
-        padding: what is added before and after it.
-        dilation: the distance of a window's elements.
-        is_open: whether the last window may end behind the padding.
+        stride: distance between the starts of adjacent windows.
+        padding: number of elements added before and after the axis.
+        dilation: distance between the elements of a window.
+        is_open: whether the last window may end in the trailing padding.
     """
 
     stride: list[int]
@@ -45,11 +81,10 @@ def list_pads(node: Call, pads: Sequence[int] | None, n: int) -> Pads:
     return list(zip(values[:n], values[n:], strict=True))
 
 
-def place_windows(
-    node: Call, x: Tensor, kernel: Sequence[int], *, strides: Sequence[int] | None, pads: Sequence[int] | None,
-    dilations: Sequence[int] | None, auto_pad: str, ceil_mode: int = 0,
-) -> Places:  # fmt: skip
-    """Where the windows of the size `kernel` lie over the axes of `x` behind the first two, by a node's attributes.
+def make_windows(
+    node: Call, x: Tensor, kernel: Sequence[int], attributes: WindowAttributes, *, ceil_mode: int = 0
+) -> Windows:
+    """Return the windows of size `kernel` over the spatial axes of `x`, which follow the first two.
 
     Raises:
         NodeError: if they do not fit the tensor, or each other.
@@ -57,19 +92,20 @@ def place_windows(
     n = x.ndim - 2
     if n < 1 or len(kernel) != n:
         raise node.refuse(f"has windows of {len(kernel)} axes over a tensor of shape {x.shape}")
-    stride, dilation = spread(node, "strides", strides, n), spread(node, "dilations", dilations, n)
+    stride = spread(node, "strides", attributes.strides, n)
+    dilation = spread(node, "dilations", attributes.dilations, n)
     if min(*stride, *dilation, *kernel) < 1:
         raise node.refuse(f"has windows of size {list(kernel)}, strides {stride} and dilations {dilation}")
-    match auto_pad:
+    match attributes.auto_pad:
         case "NOTSET" | "":
-            return Places(stride, list_pads(node, pads, n), dilation, bool(ceil_mode))
+            return Windows(stride, list_pads(node, attributes.pads, n), dilation, bool(ceil_mode))
         case "VALID":
-            return Places(stride, [(0, 0)] * n, dilation)
+            return Windows(stride, [(0, 0)] * n, dilation)
         case "SAME_UPPER" | "SAME_LOWER":
             missing = [_count_missing(node, *axis) for axis in zip(x.shape[2:], kernel, stride, dilation, strict=True)]
-            return Places(stride, [split_pad(total, auto_pad) for total in missing], dilation)
+            return Windows(stride, [split_pad(total, attributes.auto_pad) for total in missing], dilation)
         case _:
-            raise node.refuse(f"attribute 'auto_pad' is {auto_pad!r}")
+            raise node.refuse(f"attribute 'auto_pad' is {attributes.auto_pad!r}")
 
 
 def split_pad(total: int, auto_pad: str) -> tuple[int, int]:
