@@ -12,7 +12,7 @@ import pytest
 from svod_codegen.launcher import CpuBatchLauncher
 from svod_device import BatchItem, Repeat
 from svod_ir.testing import count_examples
-from svod_tensor.testing.loop_programs import (
+from svod_testing.loop_programs import (
     Expected,
     LoopProgram,
     LoopStep,
@@ -25,9 +25,9 @@ from svod_tensor.testing.loop_programs import (
     run_program,
     shrink,
 )
-from svod_tensor.testing.programs import run_programs
+from svod_testing.programs import run_programs
 
-LANGUAGE = "svod_tensor.testing.loop_programs"
+LANGUAGE = "svod_testing.loop_programs"
 N_PARTS = 4
 N_PROGRAMS = count_examples(200)
 
