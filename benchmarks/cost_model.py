@@ -68,7 +68,7 @@ def measure_workload(workload: Workload, n_candidates: int, random: Random) -> d
     from svod_ir import Op, UOp
     from svod_tensor import PrepareConfig, Tensor
     from svod_tensor.engine.schedule import is_kernel
-    from svod_tensor.testing.schedules import make_schedule
+    from svod_tensor.engine.uncached import make_schedule
 
     result = workload.svod(*map(Tensor, workload.inputs))
     sink = UOp.sink(UOp(Op.CONTIGUOUS, result.dtype, (result.uop,)))
@@ -143,7 +143,7 @@ def _measure(schedule: Any, opts: Any, seconds: float = 0.03) -> float:
     """The least time of a kernel with these opts, over some batches of at least 0.2 ms."""
     from svod_tensor import PrepareConfig
     from svod_tensor.engine.caches import KERNELS
-    from svod_tensor.testing.schedules import plan_schedule
+    from svod_tensor.engine.uncached import plan_schedule
 
     plan = plan_schedule(schedule, PrepareConfig(opts=opts, memory_planner="disabled"))
     KERNELS.clear()

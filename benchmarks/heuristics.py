@@ -133,7 +133,7 @@ def _find_body(result: Any) -> Any:
     from svod_ir import Op, UOp
     from svod_tensor import PrepareConfig
     from svod_tensor.engine.schedule import is_kernel
-    from svod_tensor.testing.schedules import make_schedule
+    from svod_tensor.engine.uncached import make_schedule
 
     sink = UOp.sink(UOp(Op.CONTIGUOUS, result.dtype, (result.uop,)))
     (body,) = {item.ast for item in make_schedule(sink, PrepareConfig()).items if is_kernel(item.ast)}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from svod_onnx._registry import Operator
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("dtype", "ir", "schedule", "device", "runtime", "codegen", "tensor", "nn", "onnx")
+LAYERS = ("dtype", "ir", "schedule", "device", "runtime", "codegen", "tensor", "nn", "onnx", "testing")
 VARIABLE = re.compile(r"((?:SVOD|BEAM)_[A-Z0-9_<>]+)(?:=\w+)?")
 CONTRACT_PARTS = {
     "R": "Realization", "S": "Schedule", "E": "Execution", "O": "Optimizer and lowering", "D": "Devices",

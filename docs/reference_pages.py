@@ -29,11 +29,11 @@ COMMANDS = (
     "svod_device",
     "svod_schedule.pipeline",
     "svod_schedule.prove",
-    "svod_tensor.testing.programs",
-    "svod_tensor.testing.loop_programs",
+    "svod_testing.programs",
+    "svod_testing.loop_programs",
 )
 OPERATIONS = "svod_tensor.ops"
-LAYERS = ("tensor", "nn", "onnx", "dtype", "ir", "schedule", "device", "runtime", "codegen")
+LAYERS = ("tensor", "nn", "onnx", "dtype", "ir", "schedule", "device", "runtime", "codegen", "testing")
 """What most people use first."""
 
 

@@ -11,7 +11,7 @@ from svod_ir import UOp
 from svod_ir.evaluate import evaluate
 from svod_ir.testing import assert_close, count_examples, graphs, random_inputs, tolerance
 from svod_tensor import PrepareConfig
-from svod_tensor.testing import place_graph
+from svod_testing import place_graph
 
 CONFIGS = {
     "heuristics": PrepareConfig(),

@@ -16,7 +16,7 @@ from svod_device.testing import (
     BufferConformance,
     RegistryConformance,
 )
-from svod_tensor.testing import OperatorConformance
+from svod_testing import OperatorConformance
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from svod_device.testing import DeviceConformance
-from svod_tensor.testing import OperatorConformance
+from svod_testing import OperatorConformance
 
 pytest.importorskip("svod_toy", reason="the plugin of examples/svod-toy is not installed")
 

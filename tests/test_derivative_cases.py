@@ -11,8 +11,8 @@ from svod_ir import Op, UOp
 from svod_ir.evaluate import evaluate
 from svod_tensor import Tensor, grad, jvp, vjp
 from svod_tensor.ops.table import TABLE
-from svod_tensor.testing.derivative_cases import CASES, NO_DERIVATIVE, Case, draw
-from svod_tensor.testing.derivative_programs import draw_derivative_program
+from svod_testing.derivatives.cases import CASES, NO_DERIVATIVE, Case, draw
+from svod_testing.derivatives.programs import draw_derivative_program
 
 STEP = 1e-6
 

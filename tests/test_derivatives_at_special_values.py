@@ -12,8 +12,8 @@ from svod_ir.args import GradientRule
 from svod_ir.derivatives import make_gradient
 from svod_tensor import Tensor
 from svod_tensor.ops.composed import elementwise_rule, gradient_rule, with_rule
-from svod_tensor.testing.derivative_cases import CASES, Case
-from svod_tensor.testing.derivative_points import (
+from svod_testing.derivatives.cases import CASES, Case
+from svod_testing.derivatives.points import (
     FILLS,
     differentiate,
     differentiate_elementwise,

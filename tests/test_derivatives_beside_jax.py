@@ -11,7 +11,7 @@ import pytest
 from svod_ir import Op, UOp
 from svod_ir.evaluate import evaluate
 from svod_tensor import Tensor, grad
-from svod_tensor.testing.derivative_programs import FUNCTIONS, DerivativeProgram, draw_derivative_program
+from svod_testing.derivatives.programs import FUNCTIONS, DerivativeProgram, draw_derivative_program
 
 # JAX compiles each program for one call.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")

@@ -11,7 +11,7 @@ import pytest
 from svod_dtype import to_dtype
 from svod_ir import OperandError
 from svod_tensor import Tensor, grad, jvp, vjp
-from svod_tensor.testing.derivative_cases import CASES, Case, draw
+from svod_testing.derivatives.cases import CASES, Case, draw
 
 torch = pytest.importorskip("torch", reason="torch is not installed", exc_type=ImportError)
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")

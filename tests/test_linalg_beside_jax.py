@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from svod_tensor import Tensor, vjp
-from svod_tensor.testing.linalg_cases import CASES, MatrixCase, draw
+from svod_testing.derivatives.linalg_cases import CASES, MatrixCase, draw
 
 jax = pytest.importorskip("jax", reason="jax is not installed", exc_type=ImportError)
 PRECISION = {"float64": 1e-9, "float32": 2e-3, "complex128": 1e-9}

@@ -12,13 +12,13 @@ from svod_ir.derivatives import loops
 from svod_ir.derivatives.rule import make_zeros
 from svod_ir.evaluate import evaluate
 from svod_tensor import Tensor, grad, jvp
-from svod_tensor.testing.derivative_loop_libraries import SvodLoops, run_loop_derivative_program
-from svod_tensor.testing.derivative_loop_programs import (
+from svod_testing.derivatives.loop_libraries import SvodLoops, run_loop_derivative_program
+from svod_testing.derivatives.loop_programs import (
     LOOP_STEPS,
     LoopDerivativeProgram,
     draw_loop_derivative_program,
 )
-from svod_tensor.testing.derivative_loop_shrinking import shrink_loop_derivative_program
+from svod_testing.derivatives.loop_shrinking import shrink_loop_derivative_program
 
 STEP = 1e-6
 SEEDS = (1, 4, 5, 7, 9, 11)

@@ -16,9 +16,9 @@ from svod_ir.loops import COUNTER_PREFIX
 from svod_ir.testing import count_examples
 from svod_tensor import Tensor, grad, jit, jvp
 from svod_tensor.loops import repeat
-from svod_tensor.testing.derivative_loop_libraries import JaxLoops, SvodLoops, run_loop_derivative_program
-from svod_tensor.testing.derivative_loop_programs import ORDERS, LoopDerivativeProgram, draw_loop_derivative_program
-from svod_tensor.testing.derivative_loop_shrinking import shrink_loop_derivative_program
+from svod_testing.derivatives.loop_libraries import JaxLoops, SvodLoops, run_loop_derivative_program
+from svod_testing.derivatives.loop_programs import ORDERS, LoopDerivativeProgram, draw_loop_derivative_program
+from svod_testing.derivatives.loop_shrinking import shrink_loop_derivative_program
 
 # JAX compiles each program for one call.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")

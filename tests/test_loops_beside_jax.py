@@ -1,6 +1,6 @@
 """Random programs with loops mean what they mean in `jax.lax`: a second oracle, where jax is installed (`tox run -e loops-jax`).
 
-The meaning that svod is compared with (`svod_tensor.testing.loop_programs`) is Python's loops over numpy. Here the same
+The meaning that svod is compared with (`svod_testing.loop_programs`) is Python's loops over numpy. Here the same
 programs run with the loops of jax, so that a misreading of them would show.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from svod_ir.testing import count_examples
-from svod_tensor.testing.loop_programs import (
+from svod_testing.loop_programs import (
     OPERATIONS,
     Kind,
     LoopProgram,

@@ -26,7 +26,7 @@ from svod_tensor.engine.arguments import iter_arguments
 from svod_tensor.engine.caches import KERNELS, SCHEDULES
 from svod_tensor.engine.prepare import prepare
 from svod_tensor.engine.schedule import Schedule, ScheduleItem, place_of
-from svod_tensor.testing.schedules import make_schedule
+from svod_tensor.engine.uncached import make_schedule
 
 MODES: tuple[PlannerMode, ...] = ("arena", "remap")
 

@@ -17,7 +17,7 @@ from svod_ir.testing import assert_close, count_examples, graphs, random_inputs,
 from svod_schedule.optimize import constants
 from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.engine.caches import KERNELS
-from svod_tensor.testing import place_graph
+from svod_testing import place_graph
 
 N_PARTS = 5
 N_BATCHES = 10

@@ -44,6 +44,20 @@ def test_what_others_require_is_uploaded_first(policy: ModuleType) -> None:
     ]
 
 
+def test_what_tests_require_may_be_uploaded_later(policy: ModuleType) -> None:
+    till = make(policy, "svod-till", required_by_tests={"svod-checks": (0, 1, 0)})
+    checks = make(policy, "svod-checks", requires={"svod-till": (0, 1, 0)})
+    assert [one.name for one in policy.order([checks, till])] == ["svod-till", "svod-checks"]
+    assert policy.find_problems([checks, till]) == []
+    (problem,) = policy.find_problems([replace(checks, version=(0, 2, 0), changelog="\n## 0.2.0\n"), till])
+    assert "svod-till requires svod-checks~=0.1.0, which leaves out 0.2.0" in problem
+
+
+def test_the_distributions_of_this_clone_have_an_order(policy: ModuleType) -> None:
+    names = [one.name for one in policy.read_candidates(TOOLS.parent)]
+    assert names.index("svod-tensor") < names.index("svod-testing")
+
+
 @pytest.mark.parametrize(
     ("released", "before", "now", "is_changed", "needed"),
     [

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from svod_tensor import Tensor, grad, logcumsumexp, vjp
-from svod_tensor.testing.derivative_cases import CASES, Case
-from svod_tensor.testing.derivative_points import FILLS, differentiate, differentiate_elementwise, fill, make_grid
+from svod_testing.derivatives.cases import CASES, Case
+from svod_testing.derivatives.points import FILLS, differentiate, differentiate_elementwise, fill, make_grid
 
 torch = pytest.importorskip("torch", reason="torch is not installed", exc_type=ImportError)
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")

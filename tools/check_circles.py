@@ -20,6 +20,7 @@ CLEAN = (
     "svod_tensor",
     "svod_nn",
     "svod_onnx",
+    "svod_testing",
 )
 """The distributions that have no circle."""
 

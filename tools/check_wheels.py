@@ -1,4 +1,4 @@
-"""Build the nine wheels and their third-party dependencies, install svod-nn and svod-onnx from them alone, and use them."""
+"""Build the ten wheels and their third-party dependencies, install svod-nn and svod-onnx from them alone, and use them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ print("svod_nn", svod_nn.__file__)
 import svod_onnx
 assert callable(svod_onnx.load)
 print("svod_onnx", svod_onnx.__file__)
+from importlib.util import find_spec
+assert find_spec("svod_testing") is None, "users install no tests"
 """
 
 

@@ -6,8 +6,9 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
+from itertools import chain
 from pathlib import Path
 
 __all__ = ["Candidate", "find_needed", "find_problems", "order", "read_candidates"]
@@ -24,6 +25,7 @@ class Candidate:
         name: as in `pip install`.
         version: that of its pyproject.toml.
         requires: the versions from which on it takes its siblings.
+        required_by_tests: the same, of siblings that its extra `test` alone names: they may be uploaded later.
         changelog: the whole text.
         api: the lines of its `api.txt`.
         released: the version of its last tag; None where there is none.
@@ -39,6 +41,7 @@ class Candidate:
     released: Version | None = None
     released_api: frozenset[str] = frozenset()
     is_changed: bool = True
+    required_by_tests: Mapping[str, Version] = field(default_factory=dict[str, Version])
 
 
 def read_candidates(root: Path) -> list[Candidate]:
@@ -79,7 +82,7 @@ def find_problems(candidates: Iterable[Candidate]) -> list[str]:
             problems.append(f"{one.name}: CHANGELOG.md has no section {to_text(one.version)}")
         if one.is_changed and _get_section(one.changelog, "Unreleased"):
             problems.append(f"{one.name}: CHANGELOG.md has lines under Unreleased that belong to a version")
-        for name, least in one.requires.items():
+        for name, least in [*one.requires.items(), *one.required_by_tests.items()]:
             if name in named and not is_compatible(named[name].version, least):
                 have = to_text(named[name].version)
                 problems.append(f"{one.name} requires {name}~={to_text(least)}, which leaves out {have}")
@@ -97,9 +100,10 @@ def to_text(version: Version) -> str:
 
 def _read_candidate(root: Path, folder: Path) -> Candidate:
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-    extras = [text for texts in project.get("optional-dependencies", {}).values() for text in texts]
-    matches = filter(None, map(REQUIREMENT.match, [*project["dependencies"], *extras]))
-    requires = {match[1]: (int(match[2]), int(match[3]), int(match[4])) for match in matches}
+    extras = dict(project.get("optional-dependencies", {}))
+    tests = _read_requirements(extras.pop("test", []))
+    requires = _read_requirements(chain(project["dependencies"], *extras.values()))
+    required_by_tests = {sibling: least for sibling, least in tests.items() if requires.get(sibling) != least}
     name, place = project["name"], folder.relative_to(root)
     one = Candidate(
         name,
@@ -107,6 +111,7 @@ def _read_candidate(root: Path, folder: Path) -> Candidate:
         requires,
         (folder / "CHANGELOG.md").read_text(),
         _read_lines((folder / "api.txt").read_text()),
+        required_by_tests=required_by_tests,
     )
     tags = [_parse(tag.removeprefix(f"{name}-")) for tag in _git(root, "tag", "--list", f"{name}-*").split()]
     if not tags:
@@ -115,7 +120,13 @@ def _read_candidate(root: Path, folder: Path) -> Candidate:
     tag = f"{name}-{to_text(released)}"
     api = _read_lines(_git(root, "show", f"{tag}:{place}/api.txt"))
     changed = _git(root, "diff", "--name-only", tag, "--", f"{place}/src", f"{place}/pyproject.toml")
-    return Candidate(name, one.version, requires, one.changelog, one.api, released, api, bool(changed))
+    return replace(one, released=released, released_api=api, is_changed=bool(changed))
+
+
+def _read_requirements(texts: Iterable[str]) -> dict[str, Version]:
+    """The siblings among requirements, each with its least version."""
+    matches = filter(None, map(REQUIREMENT.match, texts))
+    return {match[1]: (int(match[2]), int(match[3]), int(match[4])) for match in matches}
 
 
 def _read_lines(text: str) -> frozenset[str]:

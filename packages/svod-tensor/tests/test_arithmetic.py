@@ -10,7 +10,7 @@ from svod_dtype import promote_types, to_dtype
 from svod_ir import BroadcastError, DeviceMismatchError, OperandError
 from svod_tensor import Tensor
 from svod_tensor.errors import IntegerOverflowError
-from svod_tensor.testing import SHAPES, check, make_array
+from svod_testing import SHAPES, check, make_array
 
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 FLOATS = ["float16", "float32", "float64"]

@@ -12,7 +12,7 @@ from svod_tensor import Tensor, Variable
 from svod_tensor.engine import memory_nodes, states
 from svod_tensor.engine.caches import SCHEDULES
 from svod_tensor.errors import AssignmentDtypeError
-from svod_tensor.testing import check
+from svod_testing import check
 
 _S = np.s_
 OVERLAPPING = [

@@ -8,7 +8,7 @@ import pytest
 
 from svod_ir import AxisError, OperandError, ShapeError
 from svod_tensor import Tensor, Variable, associative_scan, jit
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 SIZES = [0, 1, 2, 3, 4, 5, 7, 8, 13, 64, 100]
 

@@ -29,12 +29,12 @@ from svod_tensor import (
     switch,
     while_loop,
 )
-from svod_tensor.testing import check
 from svod_tensor.tuning import bench as bench_module
 from svod_tensor.tuning.bench import make_bench
 from svod_tensor.tuning.contents import describe_contents
 from svod_tensor.tuning.time_box import TimeBox
 from svod_tensor.tuning.workers import LocalCompilers
+from svod_testing import check
 
 LAUNCH_S = 0.005
 A = np.arange(12, dtype=np.float32).reshape(3, 4)

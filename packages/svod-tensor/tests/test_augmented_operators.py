@@ -14,7 +14,7 @@ from svod_device import ReadOnlyError
 from svod_ir import OperandError, ShapeError
 from svod_tensor import Tensor, jit
 from svod_tensor.errors import DerivativeError, IntegerOverflowError, RepeatedWriteError, ResultDtypeError, ShardError
-from svod_tensor.testing import check
+from svod_testing import check
 
 INTEGER_OPERATORS = [
     operator.iadd, operator.isub, operator.imul, operator.ifloordiv, operator.imod, operator.ipow, operator.iand, operator.ior,

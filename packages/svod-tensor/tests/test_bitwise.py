@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from svod_tensor import Tensor
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64"])

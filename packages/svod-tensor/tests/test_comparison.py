@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from svod_tensor import Tensor
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 FLOATS = ["float16", "float32", "float64"]
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, -2.5, 7.0, 1e-4, -1e4]

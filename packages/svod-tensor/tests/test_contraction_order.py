@@ -12,7 +12,7 @@ from hypothesis import given, settings, strategies as st
 from svod_ir.testing import count_examples
 from svod_tensor import Tensor, Variable
 from svod_tensor._contraction_order import order_pairs
-from svod_tensor.testing import check
+from svod_testing import check
 
 LETTERS = "abcdef"
 

@@ -8,7 +8,7 @@ import pytest
 from svod_ir import OperandError
 from svod_tensor import Tensor
 from svod_tensor.errors import NonFiniteCastError
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 
 @pytest.mark.parametrize("source", ["bool", "int8", "uint8", "int32", "int64", "float16", "float32", "float64"])

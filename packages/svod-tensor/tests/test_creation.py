@@ -12,7 +12,7 @@ from svod_dtype import ALL_DTYPES, DeviceNameError, UnknownDTypeError, float32, 
 from svod_ir import OperandError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.errors import DataError, IntegerOverflowError, MissingFileError, RaggedDataError
-from svod_tensor.testing import SHAPES, check, make_array
+from svod_testing import SHAPES, check, make_array
 
 
 def test_python_data_gets_the_smallest_default_dtype_that_holds_it():

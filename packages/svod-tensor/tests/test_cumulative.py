@@ -5,7 +5,7 @@ import pytest
 
 from svod_ir import ShapeError
 from svod_tensor import Tensor, logcumsumexp
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bool", "uint8"])

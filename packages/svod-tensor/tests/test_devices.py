@@ -14,7 +14,7 @@ from svod_device import get_allocator, get_device
 from svod_ir import DeviceMismatchError, Op
 from svod_tensor import PrepareConfig, Tensor, Variable, caches, clear_caches
 from svod_tensor.engine.build import normalize_graph
-from svod_tensor.testing.schedules import make_schedule
+from svod_tensor.engine.uncached import make_schedule
 
 FAR = "CPU:1"
 

@@ -10,7 +10,7 @@ from svod_ir.derivatives import make_traced
 from svod_runtime import DonatedBufferError
 from svod_tensor import PrepareConfig, Tensor, Variable, jit
 from svod_tensor.errors import DonatedTensorError, DonationError
-from svod_tensor.testing import check
+from svod_testing import check
 
 LARGE = 1 << 18
 

@@ -7,7 +7,7 @@ import pytest
 
 from svod_ir import OperandError
 from svod_tensor import PrepareConfig, Tensor
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 FLOATS = ["float16", "float32", "float64"]
 

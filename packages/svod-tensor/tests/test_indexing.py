@@ -11,7 +11,7 @@ from svod_tensor import Tensor
 from svod_tensor._variable import Variable
 from svod_tensor.engine.caches import SCHEDULES
 from svod_tensor.errors import IndexKindError, IndexOutOfRangeError
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from svod_ir.testing import run_in_child
 from svod_runtime import clear_custom_functions
 from svod_tensor import Tensor, custom_function, jit, register_custom_function
 from svod_tensor.cells import registry
-from svod_tensor.testing import check
+from svod_testing import check
 
 START = np.arange(4, dtype=np.float32)
 

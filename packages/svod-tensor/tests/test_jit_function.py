@@ -17,7 +17,7 @@ from svod_tensor import Generator, Tensor, Variable, custom_function, jit, regis
 from svod_tensor.capture.function import MAX_CAPTURES
 from svod_tensor.cells.cell import get_form
 from svod_tensor.errors import CaptureError
-from svod_tensor.testing import check
+from svod_testing import check
 
 
 class Pair(NamedTuple):

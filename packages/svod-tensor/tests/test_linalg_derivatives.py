@@ -13,7 +13,7 @@ import svod_tensor as sv
 from svod_ir import NotDifferentiableError
 from svod_tensor import Tensor, grad, jit, jvp, scan, value_and_grad, vjp
 from svod_tensor.errors import MatrixError
-from svod_tensor.testing.linalg_cases import CASES, MatrixCase, draw
+from svod_testing.derivatives.linalg_cases import CASES, MatrixCase, draw
 
 ALL = [pytest.param(case, id=case.name) for case in CASES]
 STEP = 1e-5

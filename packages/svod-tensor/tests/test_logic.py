@@ -7,7 +7,7 @@ from svod_dtype import to_dtype
 from svod_ir import OperandError
 from svod_tensor import Tensor
 from svod_tensor.errors import AmbiguousTruthError
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 
 def test_where_selects_and_promotes(rng):

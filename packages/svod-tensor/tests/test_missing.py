@@ -5,7 +5,7 @@ import pytest
 
 from svod_ir import OperandError
 from svod_tensor import Tensor
-from svod_tensor.testing import check
+from svod_testing import check
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import svod_tensor as sv
 from svod_ir import AxisError, OperandError, ShapeError
 from svod_tensor import Tensor, Variable
 from svod_tensor.errors import SymbolicShapeError
-from svod_tensor.testing import SHAPES, check, make_array
+from svod_testing import SHAPES, check, make_array
 
 
 @pytest.fixture

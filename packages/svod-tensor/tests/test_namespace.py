@@ -13,7 +13,7 @@ from svod_dtype import ALL_DTYPES, DType
 from svod_ir import OperandError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.errors import ApiVersionError, CopyRequiredError
-from svod_tensor.testing import check
+from svod_testing import check
 
 # ml_dtypes enters its own among numpy's names.
 NUMPY = [d for d in ALL_DTYPES if d.numpy.isbuiltin == 1]

@@ -7,7 +7,7 @@ import pytest
 
 from svod_ir import AxisError, OperandError, ShapeError
 from svod_tensor import Tensor
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 
 @pytest.fixture

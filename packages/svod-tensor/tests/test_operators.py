@@ -9,7 +9,7 @@ import pytest
 
 from svod_tensor import Tensor
 from svod_tensor.errors import DataError
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 
 def test_numpy_operands_mix_with_tensors_on_both_sides(rng):

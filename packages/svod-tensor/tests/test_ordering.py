@@ -5,7 +5,7 @@ import pytest
 
 from svod_runtime import PreparedKernel
 from svod_tensor import Tensor, Variable, grad, jit, jvp
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 DTYPES = ["float32", "float64", "float16", "int8", "int32", "int64", "uint8", "uint32", "uint64", "bool"]
 

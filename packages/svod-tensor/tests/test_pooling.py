@@ -8,7 +8,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from svod_ir import OperandError, ShapeError
 from svod_tensor import Tensor, Variable
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 
 def test_pooling_agrees_with_its_definition(rng):

@@ -26,8 +26,8 @@ from svod_tensor.engine.instantiate import instantiate_schedule
 from svod_tensor.engine.prepare import prepare
 from svod_tensor.engine.preschedule import create_pre_schedule
 from svod_tensor.engine.schedule import Schedule, ScheduleItem, effect_of
+from svod_tensor.engine.uncached import plan_schedule
 from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ProgramMetadataError, ViewBoundsError
-from svod_tensor.testing.schedules import plan_schedule
 
 
 def node(number, size=4, device="CPU", dtype=float32):

@@ -6,7 +6,7 @@ import pytest
 from svod_ir import AxisError, BroadcastError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.errors import EinsumError
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 SHAPES = [
     ((1, 1), (1, 1)),

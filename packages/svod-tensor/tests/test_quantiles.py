@@ -9,7 +9,7 @@ from svod_ir import AxisError, OperandError
 from svod_tensor import Tensor, jit
 from svod_tensor.errors import EmptyReductionError
 from svod_tensor.ops.quantiles import QuantileMethod
-from svod_tensor.testing import check
+from svod_testing import check
 
 
 @pytest.mark.parametrize("method", get_args(QuantileMethod))

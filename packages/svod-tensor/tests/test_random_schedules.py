@@ -16,7 +16,7 @@ from svod_runtime import ExecutionPlan
 from svod_tensor import PrepareConfig
 from svod_tensor.engine.instantiate import instantiate_schedule
 from svod_tensor.engine.preschedule import create_pre_schedule
-from svod_tensor.testing.schedules import plan_schedule
+from svod_tensor.engine.uncached import plan_schedule
 
 SIZE = 8
 

@@ -8,7 +8,7 @@ import pytest
 from svod_ir import AxisError, OperandError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.errors import EmptyReductionError
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 AXES = [None, 0, 1, -1, (0, 2), (0, 1, 2), ()]
 REDUCTIONS = ["sum", "prod", "max", "min", "mean", "var", "std", "any", "all"]

@@ -5,7 +5,7 @@ import pytest
 
 from svod_ir import Op, OperandError, ShapeError
 from svod_tensor import Tensor
-from svod_tensor.testing import check
+from svod_testing import check
 
 
 def stretch(a: np.ndarray, axis: int, size: int, align_corners: bool) -> np.ndarray:

@@ -13,7 +13,7 @@ from svod_device import Buffer, get_allocator
 from svod_dtype import uint8
 from svod_tensor import Tensor, jit
 from svod_tensor.errors import DonationError
-from svod_tensor.testing import check
+from svod_testing import check
 
 N_PROGRAMS = 40
 SHAPE = (4, 6)

@@ -10,7 +10,7 @@ from safetensors import safe_open
 from svod_tensor import Tensor, load_safetensors, read_safetensors_metadata, save_safetensors
 from svod_tensor._safetensors import read_header
 from svod_tensor.errors import MissingFileError, SafetensorsError
-from svod_tensor.testing import check
+from svod_testing import check
 
 
 @pytest.fixture

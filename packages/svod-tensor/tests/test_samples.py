@@ -5,7 +5,7 @@ import pytest
 
 from svod_ir import OperandError, ShapeError
 from svod_tensor import Tensor
-from svod_tensor.testing import check
+from svod_testing import check
 
 
 def test_covariances_agree_with_numpy(rng):

@@ -8,7 +8,7 @@ import pytest
 
 from svod_ir import OperandError, ShapeError
 from svod_tensor import Tensor
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 
 def fold_back(place, size, padding_mode, align_corners):

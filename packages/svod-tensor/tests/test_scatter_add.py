@@ -8,7 +8,7 @@ import pytest
 from svod_dtype import ALL_DTYPES, DType
 from svod_ir import make_gather, make_scatter_add
 from svod_tensor import Tensor, Variable, jit, scan
-from svod_tensor.testing import check
+from svod_testing import check
 
 TWO = ("CPU:1", "CPU:2")
 

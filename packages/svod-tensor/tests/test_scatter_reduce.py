@@ -1,4 +1,4 @@
-"""What several values at one place become; derivatives are in testing/derivative_image_cases.py."""
+"""What several values at one place become; derivatives are in svod_testing/derivatives/image_cases.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from svod_ir import OperandError, ShapeError
 from svod_tensor import Tensor, grad, jit, jvp
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 COMBINE = {"sum": np.sum, "prod": np.prod, "amax": np.max, "amin": np.min}
 

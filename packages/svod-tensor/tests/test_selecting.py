@@ -9,7 +9,7 @@ import svod_tensor as sv
 from svod_ir import OperandError, ShapeError
 from svod_tensor import Tensor, grad, jit
 from svod_tensor.errors import DataDependentShapeError, IndexKindError
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 DTYPES = ["bool", "int8", "uint64", "int64", "float16", "float32", "float64"]
 

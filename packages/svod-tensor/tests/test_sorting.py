@@ -7,7 +7,7 @@ from svod_ir import AxisError, ShapeError
 from svod_runtime import PreparedKernel, clear_custom_functions
 from svod_tensor import Tensor, Variable
 from svod_tensor.ops.ordering import MAX_PASSES
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 
 @pytest.mark.parametrize(

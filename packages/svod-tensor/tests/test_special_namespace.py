@@ -10,7 +10,7 @@ from scipy import special
 
 import svod_tensor as sv
 from svod_tensor import Tensor, grad
-from svod_tensor.testing import check
+from svod_testing import check
 
 OF_TWO = {"beta": 1.0, "kl_div": 0.0, "rel_entr": 0.0, "xlog1py": -1.0, "xlogy": 0.0, "zeta": 1.5}
 """Functions of two arguments, and from where on they are tested."""

@@ -11,7 +11,7 @@ from svod_ir.rewrite import clear_remembered
 from svod_ir.testing import run_in_threads
 from svod_tensor import Tensor, jit, scope, track_origins
 from svod_tensor.engine.caches import KERNELS, SCHEDULES
-from svod_tensor.testing import check
+from svod_testing import check
 
 N_THREADS = 8
 

@@ -16,8 +16,8 @@ from svod_schedule import OptimizerConfig
 from svod_schedule.optimize.candidates import Candidate, Dropped, DropReason, Outcome, Timed
 from svod_schedule.pipeline import Context, run_pipeline
 from svod_tensor import Tensor
+from svod_tensor.engine.uncached import make_schedule
 from svod_tensor.options import PrepareConfig
-from svod_tensor.testing.schedules import make_schedule
 from svod_tensor.tuning.bench import describe_difference, fit_grid, middle_values
 from svod_tensor.tuning.contents import Content, describe_contents, estimate_tolerance, make_array
 from svod_tensor.tuning.measure import Measurer

@@ -25,7 +25,7 @@ from svod_schedule.optimize.candidates import Candidate, Dropped, DropReason, Ou
 from svod_schedule.optimize.result import SearchResult, StopReason
 from svod_tensor import PrepareConfig, Tensor, caches, clear_caches
 from svod_tensor.engine.kernels import make_context
-from svod_tensor.testing.schedules import make_schedule
+from svod_tensor.engine.uncached import make_schedule
 from svod_tensor.tuning import choose, tuned
 from svod_tensor.tuning.choose import Subject, Tuned, is_finished, limit_searches, observe, search_all, search_at_end
 from svod_tensor.tuning.measure import Measurer

@@ -13,7 +13,7 @@ from svod_tensor.errors import (
     NonFiniteCastError,
     PositionError,
 )
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 _S = np.s_
 INDICES = [

@@ -14,7 +14,7 @@ from svod_tensor.errors import (
     VariableConflictError,
     VariableNameError,
 )
-from svod_tensor.testing import check
+from svod_testing import check
 
 SMALL, LARGE = Variable("n", 1, 8), Variable("n", 1, 16)
 ROWS = np.arange(16, dtype=np.float32)

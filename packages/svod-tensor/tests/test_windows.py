@@ -6,7 +6,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from svod_ir import OperandError, ShapeError
 from svod_tensor import Tensor, Variable, vjp
-from svod_tensor.testing import check, make_array
+from svod_testing import check, make_array
 
 
 def conv(x, w, stride=1, padding=0, dilation=1, groups=1):

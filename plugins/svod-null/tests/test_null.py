@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from svod_device.testing import DeviceConformance
 from svod_null import NullAllocator
-from svod_tensor.testing import OperatorConformance
+from svod_testing import OperatorConformance
 
 
 class TestNull(DeviceConformance):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from svod_device.testing import DeviceConformance
-from svod_tensor.testing import OperatorConformance
+from svod_testing import OperatorConformance
 
 
 class TestDevice(DeviceConformance):

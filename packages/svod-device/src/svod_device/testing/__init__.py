@@ -9,7 +9,7 @@ Everything that `svod_device._protocols` promises is tested: memory, buffers, co
 `iter_kernels` rendering, compiling, loading and running against the reference evaluation. The parts can be inherited from one
 by one. What the device cannot do is named with a reason in `expected_failures`, and must fail.
 
-Tensor programs have a suite of their own, `svod_tensor.testing`.
+Tensor programs have a suite of their own, `svod_testing`.
 
 Example:
     The parts, each with tests of its own:

@@ -1,0 +1,275 @@
+"""Making a failing program with loops as short as possible."""
+
+# Trees are nested lists, tuples and dicts of positions.
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from svod_testing.loop_programs.meaning import evaluate_program
+from svod_testing.loop_programs.program import Block, LoopProgram, LoopStep
+from svod_testing.programs.oracle import UnstableError
+
+__all__ = ["shrink"]
+
+_LOOPS: Final = ("scan", "fori", "while")
+_INVALID: Final = (UnstableError, ArithmeticError, LookupError, TypeError, ValueError, AssertionError)
+
+
+def shrink(program: LoopProgram, fails: Callable[[LoopProgram], bool], *, max_tries: int = 400) -> LoopProgram:
+    """The shortest program that is found for which `fails` holds; it holds for the one given."""
+    tries, is_shorter = 0, True
+    while is_shorter:
+        is_shorter = False
+        for find in (
+            _fewer_roots,
+            _without_steps,
+            _bypassed,
+            _fewer_leaves,
+            _taken_branches,
+            _fewer_iterations,
+            _plain,
+        ):
+            skipped = 0
+            while True:
+                for number, candidate in enumerate(find(program)):
+                    if number < skipped:
+                        continue
+                    skipped = number
+                    if tries >= max_tries:
+                        return program
+                    if not _is_valid(candidate):
+                        continue
+                    tries += 1
+                    if fails(candidate):
+                        program, is_shorter = candidate, True
+                        break
+                else:
+                    break
+    return program
+
+
+def _is_valid(program: LoopProgram) -> bool:
+    if not program.roots:
+        return False
+    try:
+        evaluate_program(program)
+        evaluate_program(program, 1)
+    except _INVALID:
+        return False
+    return True
+
+
+def _fewer_roots(program: LoopProgram) -> Iterator[LoopProgram]:
+    if len(program.roots) > 1:
+        for root in program.roots:
+            yield replace(program, roots=(root,)).without_dead_steps()
+        for root in program.roots:
+            yield replace(program, roots=tuple(r for r in program.roots if r != root)).without_dead_steps()
+
+
+Change = Callable[[LoopStep], "Sequence[LoopStep] | None"]
+"""What stands in the place of a step; None leaves it as it is."""
+
+
+def _with_steps(program: LoopProgram, change: Change) -> LoopProgram:
+    return replace(program, steps=_change_steps(program.steps, change)).without_dead_steps()
+
+
+def _change_steps(steps: Sequence[LoopStep], change: Change) -> tuple[LoopStep, ...]:
+    made: list[LoopStep] = []
+    for step in steps:
+        changed = change(step)
+        if changed is not None:
+            made += changed
+            continue
+        blocks = tuple(replace(b, steps=_change_steps(b.steps, change)) for b in step.blocks)
+        made.append(replace(step, blocks=blocks))
+    return tuple(made)
+
+
+def _in_place_of(old: LoopStep, new: Sequence[LoopStep]) -> Change:
+    return lambda step: new if step is old else None
+
+
+def _constant(program: LoopProgram, result: int) -> LoopStep:
+    kind = program.kinds[result]
+    fill: Any = True if kind.dtype == "bool" else 0.5 if kind.is_float else 1
+    return LoopStep("full", (), (result,), {"shape": kind.shape, "k": fill, "dtype": kind.dtype})
+
+
+def _without_steps(program: LoopProgram) -> Iterator[LoopProgram]:
+    """Constants, or inputs, in the place of what a step makes."""
+    outer = [id(step) for step in program.steps]
+    for step in reversed(list(program.iter_steps())):
+        if step.operation in ("input", "full"):
+            continue
+        if step.operation.startswith("write"):
+            yield _with_steps(program, _in_place_of(step, ()))
+            continue
+        yield _with_steps(program, _in_place_of(step, [_constant(program, v) for v in step.results]))
+        if id(step) in outer:
+            inputs = [LoopStep("input", (), (v,), {"seed": 1}) for v in step.results]
+            yield _with_steps(program, _in_place_of(step, inputs))
+
+
+def _bypassed(program: LoopProgram) -> Iterator[LoopProgram]:
+    """An operand of the same kind in the place of what a step makes."""
+    for step in reversed(list(program.iter_steps())):
+        for operand in step.operands:
+            if len(step.results) == 1 and program.kinds[operand] == program.kinds[step.results[0]]:
+                yield _renamed(_with_steps(program, _in_place_of(step, ())), step.results[0], operand)
+
+
+def _renamed(program: LoopProgram, old: int, new: int) -> LoopProgram:
+    def rename(numbers: Sequence[int]) -> tuple[int, ...]:
+        return tuple(new if v == old else v for v in numbers)
+
+    def change(steps: Sequence[LoopStep]) -> tuple[LoopStep, ...]:
+        return tuple(
+            replace(
+                step, operands=rename(step.operands),
+                blocks=tuple(Block(b.params, change(b.steps), rename(b.results)) for b in step.blocks),
+            )
+            for step in steps
+        )  # fmt: skip
+
+    return replace(program, steps=change(program.steps), roots=rename(program.roots)).without_dead_steps()
+
+
+def _fewer_leaves(program: LoopProgram) -> Iterator[LoopProgram]:
+    """A carried, sliced or stacked value less; constants stand for it."""
+    for step in program.iter_steps():
+        if step.operation not in _LOOPS:
+            continue
+        n_carried = step.args.get("n_carried", len(step.operands))
+        first = 1 if step.operation == "while" else 0
+        for place in range(first, n_carried):
+            if n_carried > 1 or step.operation == "scan":
+                yield _with_steps(program, _in_place_of(step, _drop_carried(program, step, place, n_carried)))
+        if step.operation == "scan":
+            for place in range(n_carried, len(step.operands)):
+                yield _with_steps(program, _in_place_of(step, _drop_sliced(program, step, place, n_carried)))
+            for place in range(n_carried, len(step.results)):
+                yield _with_steps(program, _in_place_of(step, _drop_stacked(program, step, place, n_carried)))
+
+
+def _without(values: Sequence[Any], place: int) -> tuple[Any, ...]:
+    return (*values[:place], *values[place + 1 :])
+
+
+def _drop_carried(program: LoopProgram, step: LoopStep, place: int, n_carried: int) -> list[LoopStep]:
+    blocks: list[Block] = []
+    for number, block in enumerate(step.blocks):
+        param = place + 1 if step.operation == "fori" else place
+        is_condition = step.operation == "while" and number == 0
+        results = block.results if is_condition else _without(block.results, place)
+        steps = (_constant(program, block.params[param]), *block.steps)
+        blocks.append(Block(_without(block.params, param), steps, results))
+    args = {**step.args, "carried": _flat(n_carried - 1)}
+    if "n_carried" in args:
+        args["n_carried"] = n_carried - 1
+    if step.operation == "scan" and args["length"] is None and not step.operands[n_carried:]:
+        return [step]
+    changed = LoopStep(
+        step.operation, _without(step.operands, place), _without(step.results, place), args, tuple(blocks)
+    )
+    return [changed, _constant(program, step.results[place])]
+
+
+def _drop_sliced(program: LoopProgram, step: LoopStep, place: int, n_carried: int) -> list[LoopStep]:
+    (block,) = step.blocks
+    steps = (_constant(program, block.params[place]), *block.steps)
+    n_sliced = len(step.operands) - n_carried - 1
+    args = {**step.args, "sliced": _flat(n_sliced) if n_sliced else None}
+    args["length"] = program.kinds[step.operands[place]].shape[0]
+    inner = Block(_without(block.params, place), steps, block.results)
+    return [LoopStep("scan", _without(step.operands, place), step.results, args, (inner,))]
+
+
+def _drop_stacked(program: LoopProgram, step: LoopStep, place: int, n_carried: int) -> list[LoopStep]:
+    (block,) = step.blocks
+    n_stacked = len(step.results) - n_carried - 1
+    args = {**step.args, "stacked": _flat(n_stacked) if n_stacked else None}
+    inner = replace(block, results=_without(block.results, place))
+    changed = LoopStep("scan", step.operands, _without(step.results, place), args, (inner,))
+    return [changed, _constant(program, step.results[place])]
+
+
+def _flat(n_leaves: int) -> Any:
+    return 0 if n_leaves == 1 else list(range(n_leaves))
+
+
+def _taken_branches(program: LoopProgram) -> Iterator[LoopProgram]:
+    """The steps of a branch, or of one iteration, in the place of it."""
+    for step in program.iter_steps():
+        if step.operation in ("input", *_LOOPS) or not step.blocks:
+            continue
+        for block in step.blocks:
+            kept = _with_steps(program, _in_place_of(step, block.steps))
+            for param, operand in zip(block.params, step.operands[1:], strict=True):
+                kept = _renamed(kept, param, operand)
+            for result, made in zip(step.results, block.results, strict=True):
+                operands = dict(zip(block.params, step.operands[1:], strict=True))
+                kept = _renamed(kept, result, operands.get(made, made))
+            yield kept
+
+
+def _fewer_iterations(program: LoopProgram) -> Iterator[LoopProgram]:
+    for step in program.iter_steps():
+        args = step.args
+        if step.operation == "fori":
+            if not isinstance(args["upper"], int):
+                operands = step.operands[: args["n_carried"]]
+                yield _with_steps(
+                    program, _in_place_of(step, [replace(step, operands=operands, args={**args, "upper": 3})])
+                )
+            elif args["lower"]:
+                changed = {**args, "lower": 0, "upper": args["upper"] - args["lower"]}
+                yield _with_steps(program, _in_place_of(step, [replace(step, args=changed)]))
+            else:
+                for count in (1, 2, 3):
+                    if count < args["upper"]:
+                        changed = {**args, "upper": count}
+                        yield _with_steps(program, _in_place_of(step, [replace(step, args=changed)]))
+        elif step.operation == "scan":
+            yield from _shorter_scans(program, step)
+    for name, (low, high, first, second) in program.variables.items():
+        for values in ((1, 2), (2, 3), (2, 2)):
+            if values < (first, second):
+                yield replace(program, variables={**program.variables, name: (low, high, *values)})
+
+
+def _shorter_scans(program: LoopProgram, step: LoopStep) -> Iterator[LoopProgram]:
+    if step.args["reverse"]:
+        yield _with_steps(program, _in_place_of(step, [replace(step, args={**step.args, "reverse": False})]))
+    n_carried, length = step.args["n_carried"], step.args["length"]
+    if len(step.operands) == n_carried and len(step.results) == n_carried and isinstance(length, int):
+        for count in (1, 2, 3):
+            if count < length:
+                yield _with_steps(program, _in_place_of(step, [replace(step, args={**step.args, "length": count})]))
+
+
+def _plain(program: LoopProgram) -> Iterator[LoopProgram]:
+    """Structures that are lists, and inputs that are smaller."""
+    for step in program.iter_steps():
+        for name in ("carried", "sliced", "stacked", "made"):
+            tree = step.args.get(name)
+            n_leaves = _count_leaves(tree)
+            if n_leaves and tree != _flat(n_leaves):
+                changed = replace(step, args={**step.args, name: _flat(n_leaves)})
+                yield _with_steps(program, _in_place_of(step, [changed]))
+    for step in program.inputs:
+        if step.args["seed"] != 1:
+            yield _with_steps(program, _in_place_of(step, [replace(step, args={"seed": 1})]))
+
+
+def _count_leaves(tree: Any) -> int:
+    if isinstance(tree, dict):
+        return sum(map(_count_leaves, tree.values()))
+    if isinstance(tree, (list, tuple)):
+        return sum(map(_count_leaves, tree))
+    return 0 if tree is None else 1
