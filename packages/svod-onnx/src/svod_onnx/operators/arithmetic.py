@@ -14,16 +14,16 @@ from svod_tensor import Tensor
 __all__ = [
     "binary",
     "binary_since_1",
+    "bit_shift",
     "divide",
     "divide_along",
-    "variadic",
-    "unary",
-    "pow_",
-    "pow_since_1",
-    "bit_shift",
     "mean",
     "mod",
+    "pow_",
+    "pow_since_1",
     "truncate_quotient",
+    "unary",
+    "variadic",
 ]
 
 _BINARY = {"Add": "add", "Sub": "sub", "Mul": "mul"}

@@ -14,7 +14,7 @@ from svod_onnx._types import HOST_TYPES, STRING, find_carrier, find_host_type, g
 from svod_onnx._values import is_opaque, to_tensor
 from svod_tensor import Tensor
 
-__all__ = ["cast", "cast_since_1", "cast_like", "convert", "bit_cast"]
+__all__ = ["bit_cast", "cast", "cast_like", "cast_since_1", "convert"]
 
 _T: Final = onnx.TensorProto
 

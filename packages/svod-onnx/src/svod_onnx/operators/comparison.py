@@ -11,16 +11,16 @@ from svod_onnx._values import is_opaque
 from svod_tensor import Tensor
 
 __all__ = [
-    "where",
-    "where_on_host",
-    "comparison",
-    "comparison_since_1",
-    "is_inf",
-    "is_nan",
-    "identity",
     "clip",
     "clip_since_1",
+    "comparison",
+    "comparison_since_1",
+    "identity",
+    "is_inf",
+    "is_nan",
     "not_",
+    "where",
+    "where_on_host",
 ]
 
 _COMPARISONS = {

@@ -13,22 +13,22 @@ from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
 __all__ = [
-    "tensor_scatter",
     "compress",
-    "one_hot",
     "gather",
     "gather_elements",
     "gather_nd",
     "nonzero",
-    "unique",
+    "one_hot",
     "pad",
-    "pad_since_2",
     "pad_since_1",
+    "pad_since_2",
     "reverse_sequence",
     "scatter_elements",
     "scatter_nd",
-    "slice_since_1",
     "slice_",
+    "slice_since_1",
+    "tensor_scatter",
+    "unique",
 ]
 
 _REDUCTIONS: Final[dict[str, Literal["sum", "prod", "amax", "amin"]]] = {

@@ -15,16 +15,16 @@ from svod_onnx._trace import Call
 from svod_tensor import Tensor, asarray
 
 __all__ = [
-    "linear_classifier",
-    "label_encoder",
-    "one_hot_encoder",
-    "imputer",
-    "feature_vectorizer",
-    "normalizer",
     "array_feature_extractor",
-    "linear_regressor",
-    "scaler",
     "binarizer",
+    "feature_vectorizer",
+    "imputer",
+    "label_encoder",
+    "linear_classifier",
+    "linear_regressor",
+    "normalizer",
+    "one_hot_encoder",
+    "scaler",
 ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from svod_onnx._registry import operator
 from svod_tensor import Tensor
 
-__all__ = ["softmax_cross_entropy_loss", "negative_log_likelihood_loss"]
+__all__ = ["negative_log_likelihood_loss", "softmax_cross_entropy_loss"]
 
 
 @operator("NegativeLogLikelihoodLoss")

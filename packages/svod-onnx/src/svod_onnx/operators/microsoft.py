@@ -22,17 +22,17 @@ from svod_tensor import Tensor
 __all__ = [
     "MICROSOFT",
     "bias_gelu",
-    "fast_gelu",
-    "microsoft_gelu",
-    "quick_gelu",
-    "microsoft_dequantize_linear",
+    "dynamic_quantize_lstm",
     "dynamic_quantize_matmul",
-    "matmul_integer_to_float",
+    "fast_gelu",
     "fused_matmul",
+    "matmul_integer_to_float",
+    "microsoft_dequantize_linear",
+    "microsoft_gelu",
+    "microsoft_quantize_linear",
+    "quick_gelu",
     "skip_layer_normalization",
     "skip_simplified_layer_normalization",
-    "microsoft_quantize_linear",
-    "dynamic_quantize_lstm",
 ]
 
 MICROSOFT: Final = "com.microsoft"

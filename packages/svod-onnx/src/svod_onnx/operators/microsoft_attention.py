@@ -15,12 +15,12 @@ from svod_onnx.operators.normalizations import rms_normalization
 from svod_tensor import Tensor, concat, stack
 
 __all__ = [
-    "group_query_attention",
-    "multi_head_attention",
-    "microsoft_attention",
     "embed_layer_normalization",
-    "simplified_layer_normalization",
+    "group_query_attention",
+    "microsoft_attention",
     "microsoft_rotary_embedding",
+    "multi_head_attention",
+    "simplified_layer_normalization",
 ]
 
 _FLOAT: Final = onnx.TensorProto.FLOAT

@@ -8,7 +8,7 @@ from svod_onnx.operators.microsoft import MICROSOFT
 from svod_onnx.operators.quantization import QuantizeLinearAttributes, dequantize_linear, quantize_linear
 from svod_tensor import Tensor, concat
 
-__all__ = ["qlinear_sigmoid", "qlinear_global_average_pool", "qlinear_binary", "qlinear_concat", "qlinear_leaky_relu"]
+__all__ = ["qlinear_binary", "qlinear_concat", "qlinear_global_average_pool", "qlinear_leaky_relu", "qlinear_sigmoid"]
 
 
 def _quantize(node: Call, x: Tensor, scale: Tensor, zero_point: Tensor | None, operand: int) -> Tensor:

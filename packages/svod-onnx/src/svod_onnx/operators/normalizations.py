@@ -14,14 +14,14 @@ from svod_tensor import Tensor
 __all__ = [
     "batch_normalization",
     "batch_normalization_since_1",
-    "lp_normalization",
     "group_normalization",
+    "group_normalization_since_18",
     "instance_normalization",
     "layer_normalization",
-    "mean_variance_normalization",
+    "lp_normalization",
     "lrn",
+    "mean_variance_normalization",
     "rms_normalization",
-    "group_normalization_since_18",
 ]
 
 

@@ -13,13 +13,13 @@ from svod_onnx._windows import PoolAttributes, list_pads, make_windows, spread
 from svod_tensor import Tensor, arange
 
 __all__ = [
+    "average_pool",
     "global_average_pool",
     "global_lp_pool",
-    "average_pool",
-    "max_pool",
-    "lp_pool",
-    "max_unpool",
     "global_max_pool",
+    "lp_pool",
+    "max_pool",
+    "max_unpool",
 ]
 
 

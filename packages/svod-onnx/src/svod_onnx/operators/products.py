@@ -8,11 +8,11 @@ from svod_tensor import Tensor
 
 __all__ = [
     "col2im",
-    "measure_determinant",
-    "matmul",
+    "einsum",
     "gemm",
     "gemm_since_1",
-    "einsum",
+    "matmul",
+    "measure_determinant",
 ]
 
 

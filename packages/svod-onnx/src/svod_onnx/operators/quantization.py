@@ -20,12 +20,12 @@ from svod_tensor import Tensor
 
 __all__ = [
     "conv_integer",
-    "qlinear_conv",
     "dequantize_linear",
+    "dynamic_quantize_linear",
     "fit",
+    "qlinear_conv",
     "qlinear_matmul",
     "quantize_linear",
-    "dynamic_quantize_linear",
 ]
 
 _T: Final = onnx.TensorProto

@@ -11,7 +11,7 @@ from svod_onnx._trace import Call
 from svod_onnx.operators.casting import convert
 from svod_tensor import Tensor
 
-__all__ = ["multinomial", "random_like", "random_of_shape", "bernoulli"]
+__all__ = ["bernoulli", "multinomial", "random_like", "random_of_shape"]
 
 
 def _get_seed(seed: float | None) -> int | None:

@@ -17,11 +17,11 @@ from svod_tensor import Tensor
 __all__ = [
     "RecurrentLayer",
     "finish_layer",
-    "make_layer",
     "gru",
-    "run_memory_steps",
-    "rnn",
     "lstm",
+    "make_layer",
+    "rnn",
+    "run_memory_steps",
 ]
 
 Product = Callable[[Tensor, int], Tensor]

@@ -11,14 +11,14 @@ from svod_onnx._trace import Call
 from svod_tensor import DType, Tensor
 
 __all__ = [
+    "arg_max_or_min",
     "cumulative",
     "hardmax",
     "hardmax_since_1",
-    "arg_max_or_min",
-    "softmax",
-    "softmax_since_1",
     "reduce",
     "reduce_since_1",
+    "softmax",
+    "softmax_since_1",
     "topk",
     "topk_since_1",
 ]

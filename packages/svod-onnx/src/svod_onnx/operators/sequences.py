@@ -13,16 +13,16 @@ from svod_tensor import Tensor
 
 __all__ = [
     "concat_from_sequence",
-    "sequence_erase",
-    "sequence_at",
+    "optional",
     "optional_get_element",
     "optional_has_element",
-    "sequence_insert",
-    "sequence_empty",
-    "optional",
+    "sequence_at",
     "sequence_construct",
-    "sequence_map",
+    "sequence_empty",
+    "sequence_erase",
+    "sequence_insert",
     "sequence_length",
+    "sequence_map",
     "split_to_sequence",
 ]
 

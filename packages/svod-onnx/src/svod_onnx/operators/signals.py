@@ -12,7 +12,7 @@ from svod_onnx._trace import Call
 from svod_onnx.operators.casting import convert
 from svod_tensor import Tensor, fft
 
-__all__ = ["mel_weight_matrix", "window", "dft", "dft_since_17", "stft"]
+__all__ = ["dft", "dft_since_17", "mel_weight_matrix", "stft", "window"]
 
 _FLOAT: Final = onnx.TensorProto.FLOAT
 
