@@ -181,7 +181,7 @@ def _read_signature(
     takes_node = False
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY and parameter.name == _ATTRIBUTES:
-            attributes_type = _find_type(function, parameter.annotation)
+            attributes_type = _get_type(function, parameter.annotation)
             attributes.update(field.name for field in fields(attributes_type))
         elif parameter.kind is parameter.KEYWORD_ONLY:
             attributes.add(parameter.name)
@@ -200,7 +200,7 @@ def _read_signature(
     return tuple(operands), frozenset(attributes), attributes_type, takes_node
 
 
-def _find_type(function: Callable[..., object], annotation: object) -> type:
+def _get_type(function: Callable[..., object], annotation: object) -> type:
     """Return the class that an annotation names."""
     found: object = function.__globals__[annotation] if isinstance(annotation, str) else annotation
     assert isinstance(found, type), annotation

@@ -11,7 +11,7 @@ from svod_onnx._trace import Call
 from svod_onnx._types import find_carrier
 from svod_tensor import Tensor
 
-__all__ = ["attention", "rotary_embedding", "split_heads"]
+__all__ = ["AttentionAttributes", "attention", "rotary_embedding", "split_heads"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

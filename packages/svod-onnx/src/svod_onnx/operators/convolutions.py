@@ -11,7 +11,7 @@ from svod_onnx._trace import Call
 from svod_onnx._windows import ConvAttributes, list_pads, make_windows, split_pad, spread
 from svod_tensor import Tensor
 
-__all__ = ["conv", "conv_transpose", "get_kernel"]
+__all__ = ["ConvTransposeAttributes", "conv", "conv_transpose", "get_kernel"]
 
 
 @operator("Conv")

@@ -15,6 +15,7 @@ from svod_onnx._trace import Call
 from svod_tensor import Tensor, asarray
 
 __all__ = [
+    "LabelEncoderAttributes",
     "array_feature_extractor",
     "binarizer",
     "feature_vectorizer",

@@ -15,6 +15,10 @@ from svod_onnx.operators.normalizations import rms_normalization
 from svod_tensor import Tensor, concat, stack
 
 __all__ = [
+    "GroupQueryAttentionAttributes",
+    "MicrosoftAttentionAttributes",
+    "MicrosoftRotaryEmbeddingAttributes",
+    "MultiHeadAttentionAttributes",
     "embed_layer_normalization",
     "group_query_attention",
     "microsoft_attention",

@@ -15,7 +15,14 @@ from svod_onnx.operators.microsoft import MICROSOFT
 from svod_onnx.operators.products import gemm
 from svod_tensor import Tensor, stack
 
-__all__ = ["fused_conv", "fused_gemm", "matmul_nbits"]
+__all__ = [
+    "FusedConvAttributes",
+    "FusedGemmAttributes",
+    "MatMulNBitsAttributes",
+    "fused_conv",
+    "fused_gemm",
+    "matmul_nbits",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

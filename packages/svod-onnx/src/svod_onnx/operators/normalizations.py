@@ -12,6 +12,7 @@ from svod_onnx._types import find_carrier
 from svod_tensor import Tensor
 
 __all__ = [
+    "BatchNormalizationSince1Attributes",
     "batch_normalization",
     "batch_normalization_since_1",
     "group_normalization",

@@ -13,6 +13,9 @@ from svod_onnx._windows import PoolAttributes, list_pads, make_windows, spread
 from svod_tensor import Tensor, arange
 
 __all__ = [
+    "AveragePoolAttributes",
+    "LpPoolAttributes",
+    "MaxPoolAttributes",
     "average_pool",
     "global_average_pool",
     "global_lp_pool",

@@ -11,7 +11,7 @@ from svod_onnx.operators.integer_products import is_whole, multiply_whole, to_ze
 from svod_onnx.operators.quantization import dequantize_linear
 from svod_tensor import Tensor
 
-__all__ = ["dequantized_gemm", "dequantized_matmul"]
+__all__ = ["DequantizedGemmAttributes", "dequantized_gemm", "dequantized_matmul"]
 
 
 @operator("MatMul", domain=PREPARED, arranges=True)

@@ -19,6 +19,7 @@ from svod_onnx.operators.integer_products import is_whole, multiply_whole, to_ze
 from svod_tensor import Tensor
 
 __all__ = [
+    "QuantizeLinearAttributes",
     "conv_integer",
     "dequantize_linear",
     "dynamic_quantize_linear",

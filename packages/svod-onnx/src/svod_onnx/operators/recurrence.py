@@ -15,6 +15,9 @@ from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
 __all__ = [
+    "GruAttributes",
+    "LstmAttributes",
+    "RecurrentAttributes",
     "RecurrentLayer",
     "finish_layer",
     "gru",

@@ -10,7 +10,7 @@ from svod_onnx._registry import operator
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
-__all__ = ["max_roi_pool", "roi_align", "roi_align_since_10"]
+__all__ = ["RoiAlignAttributes", "RoiAlignSince10Attributes", "max_roi_pool", "roi_align", "roi_align_since_10"]
 
 
 class _Samples(NamedTuple):

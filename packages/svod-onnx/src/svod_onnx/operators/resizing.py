@@ -13,7 +13,7 @@ from svod_onnx._resizing import Axis, Filter, Mixture, Pattern, find_pattern, ma
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
-__all__ = ["resize", "resize_since_10", "upsample", "upsample_image"]
+__all__ = ["ResizeAttributes", "resize", "resize_since_10", "upsample", "upsample_image"]
 
 _STAND_IN: Final = 12
 """A size by which it is seen what becomes of an axis whose size is not known yet."""

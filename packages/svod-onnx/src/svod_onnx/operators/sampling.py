@@ -13,7 +13,7 @@ from svod_onnx._windows import list_pads, spread
 from svod_onnx.operators.convolutions import get_kernel
 from svod_tensor import Tensor
 
-__all__ = ["deform_conv", "grid_sample", "make_affine_grid"]
+__all__ = ["DeformConvAttributes", "deform_conv", "grid_sample", "make_affine_grid"]
 
 _MODES: Final[dict[str, Literal["bilinear", "nearest", "bicubic"]]] = {
     "linear": "bilinear",

@@ -10,7 +10,14 @@ from svod_onnx._folding import compute_on_host
 from svod_onnx._registry import Known, Value, operator
 from svod_onnx._trace import Call
 
-__all__ = ["regex_full_match", "string_concat", "string_normalizer", "string_split", "tf_idf_vectorizer"]
+__all__ = [
+    "TfIdfVectorizerAttributes",
+    "regex_full_match",
+    "string_concat",
+    "string_normalizer",
+    "string_split",
+    "tf_idf_vectorizer",
+]
 
 
 def _compute(node: Call, *operands: Known) -> tuple[Value, ...]:

@@ -13,7 +13,14 @@ from svod_onnx._scores import LEARNING, choose_class, finish_scores, make_table
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
-__all__ = ["tree_ensemble", "tree_ensemble_classifier", "tree_ensemble_regressor"]
+__all__ = [
+    "TreeEnsembleAttributes",
+    "TreeEnsembleClassifierAttributes",
+    "TreeEnsembleRegressorAttributes",
+    "tree_ensemble",
+    "tree_ensemble_classifier",
+    "tree_ensemble_regressor",
+]
 
 _MODES: Final = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
 _LEAF: Final = "LEAF"
