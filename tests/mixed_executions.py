@@ -23,7 +23,8 @@ from svod_device import Buffer, get_allocator
 from svod_dtype import DType, bool_, int8, int32, int64, uint8, uint16
 from svod_ir import Op, UOp
 from svod_ir.testing import graphs, nodes, random_array, random_inputs
-from svod_runtime import ExecutionPlan, MemoryReport, _grouping as grouping
+from svod_runtime import ExecutionPlan, MemoryReport
+from svod_runtime.kernels import grouping
 from svod_schedule.optimize import constants
 from svod_tensor import PrepareConfig, Tensor, Variable
 from svod_tensor.engine import memory_nodes

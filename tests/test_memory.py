@@ -19,7 +19,8 @@ import pytest
 from svod_device import Launch, ProgramSpec
 from svod_ir import Op, UOp
 from svod_ir.testing.nodes import contiguous
-from svod_runtime import CachedKernel, ExecutionPlan, MemoryReport, PlannerMode, _grouping as grouping
+from svod_runtime import CachedKernel, ExecutionPlan, MemoryReport, PlannerMode
+from svod_runtime.kernels import grouping
 from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.engine import compute
 from svod_tensor.engine.arguments import iter_arguments

@@ -1,7 +1,7 @@
 """Change sources in small ways, one at a time, and show the changes that no test notices.
 
-    python tools/mutate.py packages/svod-runtime/src/svod_runtime/_plan.py --sample 40
-    python tools/mutate.py .../plan.py:120-140 --tests .../test_plan.py     # these lines alone, after a test was added
+    python tools/mutate.py packages/svod-runtime/src/svod_runtime/plan/execution_plan.py --sample 40
+    python tools/mutate.py .../execution_plan.py:120-140 --tests .../test_plan.py     # these lines alone, after a test was added
 
 The tests run once to find which of them run which lines. Then each mutant is put into a copy of the checkout, with an
 environment that imports from there, and the tests that run its line are run, then others of the same file, the quickest

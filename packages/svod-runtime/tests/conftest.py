@@ -41,7 +41,7 @@ from svod_runtime import (
     Slice,
     Whole,
 )
-from svod_runtime._custom_function import clear_custom_functions
+from svod_runtime.ops.custom_functions import clear_custom_functions
 
 Array = npt.NDArray[np.float32]
 Body = Callable[..., None]

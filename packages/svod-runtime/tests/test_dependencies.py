@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from svod_device import Buffer
 from svod_dtype import float32
 from svod_runtime import DependencyError, PreparedBufferView, PreparedCopy, PreparedCustomFunction, PreparedKernel
-from svod_runtime._dependencies import (
+from svod_runtime.ops.dependencies import (
     Access,
     Dependencies,
     HazardMap,

@@ -13,7 +13,7 @@ from svod_device import Buffer, HostAllocator
 from svod_dtype import float32
 from svod_ir.testing import count_examples, run_in_threads
 from svod_runtime import DonatedBufferError, ExecutionPlan, Lending, PreparedCopy
-from svod_runtime._sharing import Sharing
+from svod_runtime.plan.sharing import Sharing
 
 if TYPE_CHECKING:
     from conftest import Plans

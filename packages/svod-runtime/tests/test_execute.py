@@ -29,13 +29,13 @@ from svod_runtime import (
     ProfileError,
     UnsupportedError,
     VariableBoundsError,
-    _custom_function as custom_function,
+    clear_custom_functions,
     register_custom_function,
 )
-from svod_runtime._arrange import MAX_BATCH_WORK
-from svod_runtime._execute import _wait_for_all
-from svod_runtime._kernel_state import KernelState
-from svod_runtime._sharing import Sharing
+from svod_runtime.kernels.arrangement import MAX_BATCH_WORK
+from svod_runtime.kernels.kernel_state import KernelState
+from svod_runtime.plan.execute import _wait_for_all
+from svod_runtime.plan.sharing import Sharing
 
 if TYPE_CHECKING:
     from conftest import Array, Plans
@@ -636,14 +636,14 @@ def test_a_built_in_function_is_never_forgotten_but_another_takes_its_place(
 ) -> None:
     seen: list[str] = []
     # What is built in stays for the whole process, and so for the other tests.
-    monkeypatch.setattr(custom_function, "_built_in", {})
+    monkeypatch.setattr("svod_runtime.ops.custom_functions._built_in", {})
     register_custom_function("kind", lambda *_: seen.append("built in"), is_built_in=True)
     plans.op(PreparedCustomFunction(70, "kind", (plans.buffer(),)))
     plan = plans.build(0)
     plan.execute()
     register_custom_function("kind", lambda *_: seen.append("own"))
     plan.execute()
-    custom_function.clear_custom_functions()
+    clear_custom_functions()
     plan.execute()
     assert seen == ["built in", "own", "built in"]
 

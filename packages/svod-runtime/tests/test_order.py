@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from svod_runtime import ExecutionPlan
-from svod_runtime._grouping import Load, group_loads
+from svod_runtime.kernels.grouping import Load, group_loads
 from svod_runtime.memory.order import _Graph, _sort_by_growth
 
 if TYPE_CHECKING:

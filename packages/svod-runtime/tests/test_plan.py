@@ -19,7 +19,7 @@ from svod_runtime import (
     PreparedCustomFunction,
     PreparedKernel,
 )
-from svod_runtime._sharing import Sharing
+from svod_runtime.plan.sharing import Sharing
 
 if TYPE_CHECKING:
     from conftest import Plans

@@ -13,7 +13,7 @@ from svod_device import ProgramSpec
 from svod_ir import Rates, Target
 from svod_ir.origins import Origin
 from svod_runtime import CachedKernel, KernelProfile, Limits, ProfileReport
-from svod_runtime._report_table import align_rows
+from svod_runtime.profile.report_table import align_rows
 
 
 def kernel(name: str, *reasons: str) -> CachedKernel:
@@ -152,7 +152,7 @@ def test_without_rich_the_table_is_text(monkeypatch: pytest.MonkeyPatch) -> None
     def find_nothing(name: str) -> None:
         assert name == "rich"
 
-    monkeypatch.setattr("svod_runtime._report.find_spec", find_nothing)
+    monkeypatch.setattr("svod_runtime.profile.report.find_spec", find_nothing)
     out = io.StringIO()
     report = ProfileReport(TRACKED, {})
     report.show(out)

@@ -13,8 +13,8 @@ from svod_device import Buffer, HostAllocator
 from svod_dtype import float32
 from svod_ir.testing import count_examples
 from svod_runtime import ExecutionPlan, PreparedCopy
-from svod_runtime._plan_changes import MAX_PATTERNS
-from svod_runtime._sharing import Sharing
+from svod_runtime.plan.changes import MAX_PATTERNS
+from svod_runtime.plan.sharing import Sharing
 
 if TYPE_CHECKING:
     from conftest import Array, Plans

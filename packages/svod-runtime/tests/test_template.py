@@ -12,7 +12,7 @@ from svod_device import Buffer, HostAllocator, Variable
 from svod_dtype import float32, uint8
 from svod_ir import UOp
 from svod_runtime import DonatedBufferError, PlanError, PlanTemplate, VariableBoundsError, find_sharing
-from svod_runtime._prepared import PreparedBufferView
+from svod_runtime.ops.prepared import PreparedBufferView
 
 if TYPE_CHECKING:
     from conftest import Array, Plans

@@ -15,7 +15,7 @@ from svod_runtime import ExecutionPlan, NonFiniteError
 
 if TYPE_CHECKING:
     from conftest import Array, Plans
-    from svod_runtime._watch import Watched
+    from svod_runtime.plan.watch import Watched
 
 
 def build(plans: Plans, output: int, watched: Watched = "nan", *, line: Origin | None = None) -> ExecutionPlan:

@@ -17,8 +17,8 @@ from svod_ir.testing import count_examples
 from svod_tensor import Tensor, custom_function, fori_loop, jit, register_custom_function
 
 FILES = (
-    "/_realize.py", "/_plan.py", "/_plan_changes.py", "/_execute.py", "/svod_runtime/_interrupts.py", "/capture/calls.py",
-    "/cells/work.py", "/cells/overwriting.py",
+    "/_realize.py", "/plan/execution_plan.py", "/plan/changes.py", "/plan/execute.py", "/svod_runtime/plan/interrupts.py",
+    "/capture/calls.py", "/cells/work.py", "/cells/overwriting.py",
 )  # fmt: skip
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from svod_runtime import _grouping as grouping
+from svod_runtime.kernels import grouping
 from svod_tensor import PrepareConfig, Tensor
 
 

@@ -81,31 +81,6 @@ Example:
 
 from __future__ import annotations
 
-from svod_runtime._builder import ExecutionPlanBuilder
-from svod_runtime._custom_function import CustomFunction, clear_custom_functions, register_custom_function
-from svod_runtime._dependencies import get_hazards, list_accesses
-from svod_runtime._direct_plan import Lending
-from svod_runtime._interrupts import InterruptDelay
-from svod_runtime._limits import Limits
-from svod_runtime._loop_bindings import Binding, Carried, CarriedIn, CarriedOut, Slice, Whole
-from svod_runtime._memory_report import MemoryReport, PlannerMode
-from svod_runtime._plan import ExecutionPlan, Guard
-from svod_runtime._plan_form import find_sharing
-from svod_runtime._plan_view import PlannedKernel
-from svod_runtime._prepared import (
-    CachedKernel,
-    LoopBody,
-    PreparedBufferView,
-    PreparedCopy,
-    PreparedCustomFunction,
-    PreparedKernel,
-    PreparedLoop,
-    PreparedOp,
-    describe_op,
-)
-from svod_runtime._profile import KernelProfile
-from svod_runtime._report import KernelSummary, ProfileReport, ScopeSummary
-from svod_runtime._template import PlanTemplate
 from svod_runtime.errors import (
     DependencyError,
     DonatedBufferError,
@@ -117,6 +92,31 @@ from svod_runtime.errors import (
     VariableBoundsError,
 )
 from svod_runtime.memory.lives import is_fresh
+from svod_runtime.memory.memory_report import MemoryReport, PlannerMode
+from svod_runtime.ops.custom_functions import CustomFunction, clear_custom_functions, register_custom_function
+from svod_runtime.ops.dependencies import get_hazards, list_accesses
+from svod_runtime.ops.loop_bindings import Binding, Carried, CarriedIn, CarriedOut, Slice, Whole
+from svod_runtime.ops.prepared import (
+    CachedKernel,
+    LoopBody,
+    PreparedBufferView,
+    PreparedCopy,
+    PreparedCustomFunction,
+    PreparedKernel,
+    PreparedLoop,
+    PreparedOp,
+    describe_op,
+)
+from svod_runtime.plan.builder import ExecutionPlanBuilder
+from svod_runtime.plan.direct import Lending
+from svod_runtime.plan.execution_plan import ExecutionPlan, Guard
+from svod_runtime.plan.interrupts import InterruptDelay
+from svod_runtime.plan.plan_form import find_sharing
+from svod_runtime.plan.template import PlanTemplate
+from svod_runtime.plan.view import PlannedKernel
+from svod_runtime.profile.kernel_profile import KernelProfile
+from svod_runtime.profile.limits import Limits
+from svod_runtime.profile.report import KernelSummary, ProfileReport, ScopeSummary
 
 __all__ = [
     "Binding",

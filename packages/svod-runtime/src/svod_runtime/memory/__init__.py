@@ -1,1 +1,4 @@
-"""Memory planning: in which order ops run, how long each buffer is needed, and which of them share memory."""
+"""Memory planning: the order of ops, the live range of each buffer, and the buffers that share memory.
+
+Imports `ops`, `kernels` and `loops`.
+"""

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 
 from svod_device import Buffer
 from svod_dtype import uint8
-from svod_runtime._loop_bindings import Binding, Whole
-from svod_runtime._loop_order import BodyDependencies
-from svod_runtime._memory_report import PlannerMode
-from svod_runtime._prepared import PreparedLoop, PreparedOp
+from svod_runtime.loops.body_order import BodyDependencies
 from svod_runtime.memory.joining import join_initials
 from svod_runtime.memory.lives import list_lives
+from svod_runtime.memory.memory_report import PlannerMode
 from svod_runtime.memory.placing import date_lives, place_lives
+from svod_runtime.ops.loop_bindings import Binding, Whole
+from svod_runtime.ops.prepared import PreparedLoop, PreparedOp
 
 __all__ = ["Saved", "place_bodies"]
 

@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from svod_device import Buffer
-from svod_runtime._prepared import PreparedLoop, PreparedOp
 from svod_runtime.memory.lives import is_fresh, list_lives
+from svod_runtime.ops.prepared import PreparedLoop, PreparedOp
 
 __all__ = ["join_initials"]
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from svod_device import Buffer
 from svod_ir import UOp
-from svod_runtime._loop_bindings import CarriedOut, Slice, Whole
-from svod_runtime._loop_order import BodyDependencies
-from svod_runtime._prepared import PreparedKernel, PreparedLoop, PreparedOp, get_written, list_parts
+from svod_runtime.loops.body_order import BodyDependencies
+from svod_runtime.ops.loop_bindings import CarriedOut, Slice, Whole
+from svod_runtime.ops.prepared import PreparedKernel, PreparedLoop, PreparedOp, get_written, list_parts
 
 __all__ = ["Life", "is_fresh", "list_lives"]
 

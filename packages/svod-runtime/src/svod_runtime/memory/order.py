@@ -20,11 +20,11 @@ from itertools import count
 from svod_device import Buffer
 from svod_dtype import parse_device_name
 from svod_ir import sort_by_dependencies
-from svod_runtime._dependencies import make_levels
-from svod_runtime._grouping import find_load, group_loads
-from svod_runtime._prepared import PreparedOp
+from svod_runtime.kernels.grouping import find_load, group_loads
 from svod_runtime.memory.lives import Life
 from svod_runtime.memory.packing import Block, get_most_live
+from svod_runtime.ops.dependencies import make_levels
+from svod_runtime.ops.prepared import PreparedOp
 
 __all__ = ["declare_units", "order_in_units"]
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from svod_device import Buffer
 from svod_dtype import uint8
-from svod_runtime._memory_report import PlannerMode
 from svod_runtime.memory.lives import Life
+from svod_runtime.memory.memory_report import PlannerMode
 from svod_runtime.memory.packing import Block, pack
 
 __all__ = ["date_lives", "place_lives"]

@@ -13,16 +13,16 @@ from time import perf_counter
 
 from svod_device import Buffer
 from svod_ir import get_logger
-from svod_runtime._dependencies import Dependencies
-from svod_runtime._memory_report import MemoryReport, PlannerMode
-from svod_runtime._parts import PlanParts
-from svod_runtime._prepared import PreparedBufferView, PreparedKernel, PreparedOp
 from svod_runtime.memory.bodies import Saved
 from svod_runtime.memory.joining import join_initials
 from svod_runtime.memory.lives import Life, is_fresh, list_lives
+from svod_runtime.memory.memory_report import MemoryReport, PlannerMode
 from svod_runtime.memory.order import declare_units, order_in_units
 from svod_runtime.memory.packing import Block, get_most_live
 from svod_runtime.memory.placing import date_lives, place_lives
+from svod_runtime.memory.plan_parts import PlanParts
+from svod_runtime.ops.dependencies import Dependencies
+from svod_runtime.ops.prepared import PreparedBufferView, PreparedKernel, PreparedOp
 
 __all__ = ["plan_memory"]
 

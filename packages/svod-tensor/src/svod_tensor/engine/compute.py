@@ -12,8 +12,8 @@
     compile      ProgramSpec                      → CompiledSpec     the same
     load         CompiledSpec                     → CachedKernel     `svod_codegen/_loader.py`, or a device's own
     prepare      Schedule, CachedKernels          → builder          `engine/prepare.py`
-    plan         builder                          → ExecutionPlan    `svod_runtime/memory/`, `_template.py` and `_plan.py`
-    execute      ExecutionPlan                    → results          `svod_runtime/_execute.py`
+    plan         builder                          → ExecutionPlan    `svod_runtime/memory/` and `plan/`
+    execute      ExecutionPlan                    → results          `svod_runtime/plan/execute.py`
 
 `python -m svod_tensor.explain script.py lower` prints what a word made. An observer (`observe.py`) sees every artifact; while
 there is one, nothing comes from the caches (`caches.py`), which stand around the steps here and nowhere else. Nothing below

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from svod_device import BatchItem, Launch, LoopCarried, LoopSlice, Move, Repeat, Word
-from svod_runtime._arrange import CopyUnit, Group
-from svod_runtime._kernel_state import KernelState
-from svod_runtime._loop_bindings import Carried, CarriedIn, CarriedOut
-from svod_runtime._loop_state import LoopState
+from svod_runtime.kernels.arrangement import CopyUnit, Group
+from svod_runtime.kernels.kernel_state import KernelState
+from svod_runtime.loops.loop_state import LoopState
+from svod_runtime.ops.loop_bindings import Carried, CarriedIn, CarriedOut
 
 __all__ = ["make_launch", "make_repeat"]
 

@@ -10,7 +10,7 @@ from svod_ir.origins import format_origins
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from svod_runtime._summary import KernelSummary
+    from svod_runtime.profile.summary import KernelSummary
 
 
 __all__ = ["Summarized", "align_rows", "make_rich_table", "make_rows"]

@@ -7,16 +7,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from svod_device import CORE_ID, Buffer, get_allocator
-from svod_runtime._execute import Step, make_steps
-from svod_runtime._plan_view import PlanView
-from svod_runtime._sharing import Pattern, Sharing
 from svod_runtime.errors import PlanError, VariableBoundsError
+from svod_runtime.plan.execute import Step, make_steps
+from svod_runtime.plan.sharing import Pattern, Sharing
+from svod_runtime.plan.view import PlanView
 
 if TYPE_CHECKING:
     from array import array
 
     from svod_ir.origins import Origin
-    from svod_runtime._plan_form import PlanForm
+    from svod_runtime.plan.plan_form import PlanForm
 
 __all__ = ["LARGE", "MAX_PATTERNS", "ChangingPlan", "make_blank"]
 

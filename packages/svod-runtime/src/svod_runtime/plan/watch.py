@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from svod_runtime._kernel_state import KernelState
 from svod_runtime.errors import NonFiniteError
+from svod_runtime.kernels.kernel_state import KernelState
 
 if TYPE_CHECKING:
     import numpy as np

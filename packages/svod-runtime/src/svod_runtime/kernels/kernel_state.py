@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from svod_device import Buffer, DeviceLostError, Dims, LaunchSizeError, TimedProgram, is_constant
 from svod_ir import Op, UOp
-from svod_runtime._prepared import PreparedKernel, describe_op
-from svod_runtime._profile import KernelProfile
 from svod_runtime.errors import ExecutionError
+from svod_runtime.ops.prepared import PreparedKernel, describe_op
+from svod_runtime.profile.kernel_profile import KernelProfile
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin

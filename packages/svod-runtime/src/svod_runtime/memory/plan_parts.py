@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from svod_device import Buffer
-from svod_runtime._memory_report import MemoryReport
-from svod_runtime._prepared import PreparedOp
+from svod_runtime.memory.memory_report import MemoryReport
+from svod_runtime.ops.prepared import PreparedOp
 
 __all__ = ["PlanParts"]
 

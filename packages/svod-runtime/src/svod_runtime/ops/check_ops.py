@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from svod_device import Buffer, canonical_device
-from svod_runtime._check_loops import check_bindings, check_writes
-from svod_runtime._prepared import (
+from svod_runtime.errors import PlanError
+from svod_runtime.ops.check_loops import check_bindings, check_writes
+from svod_runtime.ops.prepared import (
     PreparedBufferView,
     PreparedCopy,
     PreparedCustomFunction,
@@ -15,7 +16,6 @@ from svod_runtime._prepared import (
     PreparedOp,
     describe_op,
 )
-from svod_runtime.errors import PlanError
 
 __all__ = ["check_indices", "check_op"]
 

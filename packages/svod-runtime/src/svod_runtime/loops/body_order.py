@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from svod_device import Buffer
-from svod_runtime._dependencies import Access, Dependencies, resolve_dependencies
-from svod_runtime._loop_bindings import Binding, CarriedIn, CarriedOut, Slice, Whole
-from svod_runtime._prepared import PreparedLoop, PreparedOp
+from svod_runtime.ops.dependencies import Access, Dependencies, resolve_dependencies
+from svod_runtime.ops.loop_bindings import Binding, CarriedIn, CarriedOut, Slice, Whole
+from svod_runtime.ops.prepared import PreparedLoop, PreparedOp
 
 __all__ = ["BodyDependencies"]
 

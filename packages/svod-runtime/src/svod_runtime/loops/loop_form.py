@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from svod_device import Buffer, LoopingLauncher
 from svod_ir import Op, UOp
-from svod_runtime._arrange import Arrangement, arrange
-from svod_runtime._kernel_state import KernelState, find_constant_sizes, has_varying_sizes
-from svod_runtime._loop_bindings import Binding, CarriedIn, CarriedOut, Slice, Whole
-from svod_runtime._loop_order import BodyDependencies
-from svod_runtime._prepared import PreparedCopy, PreparedCustomFunction, PreparedKernel, PreparedLoop, list_parts
+from svod_runtime.kernels.arrangement import Arrangement, arrange
+from svod_runtime.kernels.kernel_state import KernelState, find_constant_sizes, has_varying_sizes
+from svod_runtime.loops.body_order import BodyDependencies
+from svod_runtime.ops.loop_bindings import Binding, CarriedIn, CarriedOut, Slice, Whole
+from svod_runtime.ops.prepared import PreparedCopy, PreparedCustomFunction, PreparedKernel, PreparedLoop, list_parts
 
 __all__ = ["LoopForm", "User", "list_loop_forms"]
 

@@ -35,17 +35,17 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeAlias
 
 from svod_device import Buffer
-from svod_runtime._direct_plan import DirectPlan
-from svod_runtime._execute import check_view
-from svod_runtime._interrupts import InterruptDelay
-from svod_runtime._profile import KernelProfile
 from svod_runtime.errors import DonatedBufferError, ProfileError
+from svod_runtime.plan.direct import DirectPlan
+from svod_runtime.plan.execute import check_view
+from svod_runtime.plan.interrupts import InterruptDelay
+from svod_runtime.profile.kernel_profile import KernelProfile
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
-    from svod_runtime._plan_form import PlanForm
-    from svod_runtime._report import ProfileReport
-    from svod_runtime._watch import Watched
+    from svod_runtime.plan.plan_form import PlanForm
+    from svod_runtime.plan.watch import Watched
+    from svod_runtime.profile.report import ProfileReport
 
 __all__ = ["ExecutionPlan", "Guard"]
 
@@ -125,7 +125,7 @@ class ExecutionPlan(DirectPlan):
             self._run_watched(self._watched)
 
     def _run_watched(self, watched: Watched) -> None:
-        from svod_runtime._watch import run_watched
+        from svod_runtime.plan.watch import run_watched
 
         for step in self._steps:
             step.run_each(lambda state: run_watched(state, watched))
@@ -262,7 +262,7 @@ class ExecutionPlan(DirectPlan):
         Raises:
             ProfileError: if `n_runs` is less than 1.
         """
-        from svod_runtime._report import ProfileReport
+        from svod_runtime.profile.report import ProfileReport
 
         if n_runs < 1:
             raise ProfileError(n_runs=n_runs)

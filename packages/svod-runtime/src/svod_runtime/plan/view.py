@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from svod_device import Buffer, Dims
 from svod_ir.forks import make_lock
-from svod_runtime._execute import Step
-from svod_runtime._kernel_state import KernelState
-from svod_runtime._loop_state import LoopState
-from svod_runtime._prepared import CachedKernel, PreparedKernel, PreparedOp
+from svod_runtime.kernels.kernel_state import KernelState
+from svod_runtime.loops.loop_state import LoopState
+from svod_runtime.ops.prepared import CachedKernel, PreparedKernel, PreparedOp
+from svod_runtime.plan.execute import Step
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
-    from svod_runtime._memory_report import MemoryReport
-    from svod_runtime._plan_form import PlanForm
+    from svod_runtime.memory.memory_report import MemoryReport
+    from svod_runtime.plan.plan_form import PlanForm
 
 __all__ = ["PlanView", "PlannedKernel"]
 

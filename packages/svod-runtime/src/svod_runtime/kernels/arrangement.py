@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from svod_device import BatchLauncher
-from svod_runtime._grouping import Load, group_loads
-from svod_runtime._prepared import (
+from svod_runtime.kernels.grouping import Load, group_loads
+from svod_runtime.ops.prepared import (
     PreparedBufferView,
     PreparedCopy,
     PreparedCustomFunction,
@@ -24,7 +24,7 @@ from svod_runtime._prepared import (
 )
 
 if TYPE_CHECKING:
-    from svod_runtime._kernel_state import KernelState
+    from svod_runtime.kernels.kernel_state import KernelState
 
 __all__ = ["MAX_BATCH_WORK", "Arrangement", "CopyUnit", "Group", "LoopUnit", "arrange"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from svod_device import BatchLauncher, Buffer
-from svod_runtime._prepared import PreparedKernel, PreparedOp
+from svod_runtime.ops.prepared import PreparedKernel, PreparedOp
 
 __all__ = ["WORTH_A_THREAD", "Load", "find_load", "group_loads"]
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from svod_ir.origins import Origin
-from svod_runtime._limits import Limits, get_limits
-from svod_runtime._profile import KernelProfile
-from svod_runtime._report_table import align_rows, make_rich_table, make_rows
-from svod_runtime._summary import KernelSummary, ScopeSummary, get_scope
+from svod_runtime.profile.kernel_profile import KernelProfile
+from svod_runtime.profile.limits import Limits, get_limits
+from svod_runtime.profile.report_table import align_rows, make_rich_table, make_rows
+from svod_runtime.profile.summary import KernelSummary, ScopeSummary, get_scope
 
 if TYPE_CHECKING:
     from os import PathLike

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from svod_ir.origins import Origin, format_origins
-from svod_runtime._prepared import CachedKernel
+from svod_runtime.ops.prepared import CachedKernel
 
 __all__ = ["KernelProfile", "LaunchSums", "Measured"]
 

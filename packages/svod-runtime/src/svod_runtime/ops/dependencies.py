@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from svod_device import Buffer
 from svod_ir import sort_by_dependencies
-from svod_runtime._prepared import PreparedBufferView, PreparedCopy, PreparedKernel, PreparedLoop, PreparedOp
 from svod_runtime.errors import DependencyError
+from svod_runtime.ops.prepared import PreparedBufferView, PreparedCopy, PreparedKernel, PreparedLoop, PreparedOp
 
 __all__ = [
     "Access",

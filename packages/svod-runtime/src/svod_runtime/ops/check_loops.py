@@ -7,8 +7,9 @@ from itertools import combinations
 
 from svod_device import Buffer
 from svod_ir import UOp
-from svod_runtime._loop_bindings import Binding, CarriedIn, CarriedOut, Slice, Whole
-from svod_runtime._prepared import (
+from svod_runtime.errors import PlanError
+from svod_runtime.ops.loop_bindings import Binding, CarriedIn, CarriedOut, Slice, Whole
+from svod_runtime.ops.prepared import (
     LoopBody,
     PreparedBufferView,
     PreparedCustomFunction,
@@ -16,7 +17,6 @@ from svod_runtime._prepared import (
     get_written,
     list_parts,
 )
-from svod_runtime.errors import PlanError
 
 __all__ = ["check_bindings", "check_writes"]
 

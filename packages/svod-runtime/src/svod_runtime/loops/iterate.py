@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from svod_device import Buffer, copy_buffer
-from svod_runtime._loop_bindings import Carried, CarriedIn, CarriedOut
-from svod_runtime._loop_state import LoopState
+from svod_runtime.loops.loop_state import LoopState
+from svod_runtime.ops.loop_bindings import Carried, CarriedIn, CarriedOut
 
 __all__ = ["iterate"]
 

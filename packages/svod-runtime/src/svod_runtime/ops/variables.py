@@ -6,7 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from svod_device import CORE_ID, Variable
 from svod_ir import Op, UOp
-from svod_runtime._prepared import PreparedBufferView, PreparedCopy, PreparedCustomFunction, PreparedKernel, PreparedOp
+from svod_runtime.ops.prepared import (
+    PreparedBufferView,
+    PreparedCopy,
+    PreparedCustomFunction,
+    PreparedKernel,
+    PreparedOp,
+)
 
 __all__ = ["collect_bounds", "get_initial_values"]
 

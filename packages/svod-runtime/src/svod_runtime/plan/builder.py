@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from svod_device import Buffer, canonical_device
-from svod_runtime._check_ops import check_indices, check_op
-from svod_runtime._dependencies import Dependencies, resolve_dependencies
-from svod_runtime._parts import PlanParts
-from svod_runtime._prepared import PreparedOp
-from svod_runtime._template import PlanTemplate
 from svod_runtime.errors import PlanError
 from svod_runtime.memory.bodies import Saved, place_bodies
+from svod_runtime.memory.plan_parts import PlanParts
 from svod_runtime.memory.planner import plan_memory
+from svod_runtime.ops.check_ops import check_indices, check_op
+from svod_runtime.ops.dependencies import Dependencies, resolve_dependencies
+from svod_runtime.ops.prepared import PreparedOp
+from svod_runtime.plan.template import PlanTemplate
 
 if TYPE_CHECKING:
-    from svod_runtime._memory_report import PlannerMode
-    from svod_runtime._plan import ExecutionPlan
+    from svod_runtime.memory.memory_report import PlannerMode
+    from svod_runtime.plan.execution_plan import ExecutionPlan
 
 __all__ = ["ExecutionPlanBuilder"]
 

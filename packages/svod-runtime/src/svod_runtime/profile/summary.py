@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from svod_runtime._profile import Measured
+from svod_runtime.profile.kernel_profile import Measured
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from svod_device import BatchLauncher, Buffer, Program, ProgramSpec, Variable
 from svod_ir import UOp
-from svod_runtime._loop_bindings import Binding, Carried
+from svod_runtime.ops.loop_bindings import Binding, Carried
 
 __all__ = [
     "CachedKernel",

@@ -15,14 +15,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from svod_device import Buffer
-from svod_runtime._plan import ExecutionPlan, Guard
-from svod_runtime._plan_changes import LARGE
-from svod_runtime._plan_form import PlanForm
-from svod_runtime._prepared import PreparedCopy, PreparedKernel
+from svod_runtime.ops.prepared import PreparedCopy, PreparedKernel
+from svod_runtime.plan.changes import LARGE
+from svod_runtime.plan.execution_plan import ExecutionPlan, Guard
+from svod_runtime.plan.plan_form import PlanForm
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
-    from svod_runtime._watch import Watched
+    from svod_runtime.plan.watch import Watched
 
 __all__ = ["PlanTemplate"]
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from svod_device import Buffer
 from svod_dtype import DType, uint8
-from svod_runtime._arrange import Arrangement, arrange
-from svod_runtime._kernel_state import KernelState, find_constant_sizes
-from svod_runtime._loop_form import list_loop_forms
-from svod_runtime._op_variables import collect_bounds, get_initial_values
-from svod_runtime._parts import PlanParts
-from svod_runtime._prepared import PreparedBufferView, PreparedKernel, PreparedLoop, get_written
 from svod_runtime.errors import PlanError
+from svod_runtime.kernels.arrangement import Arrangement, arrange
+from svod_runtime.kernels.kernel_state import KernelState, find_constant_sizes
+from svod_runtime.loops.loop_form import list_loop_forms
+from svod_runtime.memory.plan_parts import PlanParts
+from svod_runtime.ops.prepared import PreparedBufferView, PreparedKernel, PreparedLoop, get_written
+from svod_runtime.ops.variables import collect_bounds, get_initial_values
 
 if TYPE_CHECKING:
-    from svod_runtime._dependencies import Dependencies
+    from svod_runtime.ops.dependencies import Dependencies
 
 __all__ = ["PlanForm", "find_sharing"]
 

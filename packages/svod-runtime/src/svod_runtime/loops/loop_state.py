@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 from svod_device import Buffer, LaunchSizeError, Word, evaluate_expression
 from svod_ir import UOp
-from svod_runtime._kernel_state import KernelState
-from svod_runtime._loop_bindings import Slice, Whole
-from svod_runtime._prepared import describe_op
 from svod_runtime.errors import ExecutionError
+from svod_runtime.kernels.kernel_state import KernelState
+from svod_runtime.ops.loop_bindings import Slice, Whole
+from svod_runtime.ops.prepared import describe_op
 
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
-    from svod_runtime._arrange import Arrangement
-    from svod_runtime._loop_form import LoopForm
+    from svod_runtime.kernels.arrangement import Arrangement
+    from svod_runtime.loops.loop_form import LoopForm
 
 __all__ = ["Arguments", "LoopState"]
 

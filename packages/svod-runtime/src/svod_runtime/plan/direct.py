@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from svod_runtime._plan_changes import ChangingPlan, make_blank
+from svod_runtime.plan.changes import ChangingPlan, make_blank
 
 if TYPE_CHECKING:
     from array import array

@@ -13,15 +13,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, cast
 
 from svod_device import BatchItem, BatchLauncher, Buffer, DeviceLostError, copy_buffer
-from svod_runtime._arrange import Arrangement, CopyUnit, LoopUnit
-from svod_runtime._custom_function import get_custom_function
-from svod_runtime._iterate import iterate
-from svod_runtime._kernel_state import KernelState
-from svod_runtime._loop_state import LoopState
-from svod_runtime._prepared import PreparedBufferView, PreparedCopy, PreparedCustomFunction, describe_op
-from svod_runtime._profile import KernelProfile, LaunchSums
-from svod_runtime._repeat import make_launch, make_repeat
 from svod_runtime.errors import ExecutionError, NonFiniteError, UnsupportedError
+from svod_runtime.kernels.arrangement import Arrangement, CopyUnit, LoopUnit
+from svod_runtime.kernels.kernel_state import KernelState
+from svod_runtime.loops.iterate import iterate
+from svod_runtime.loops.loop_state import LoopState
+from svod_runtime.loops.repeat import make_launch, make_repeat
+from svod_runtime.ops.custom_functions import get_custom_function
+from svod_runtime.ops.prepared import PreparedBufferView, PreparedCopy, PreparedCustomFunction, describe_op
+from svod_runtime.profile.kernel_profile import KernelProfile, LaunchSums
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
