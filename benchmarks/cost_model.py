@@ -91,7 +91,7 @@ def _iter_samples(schedule: Any, n_candidates: int, random: Random) -> Iterator[
     from svod_schedule import OptimizerConfig
     from svod_schedule.optimize import Scheduler, choose
     from svod_schedule.optimize.candidates import make_key
-    from svod_schedule.optimize.cost import estimate_cost
+    from svod_schedule.optimize.cost_model.expected_time import estimate_cost
     from svod_schedule.pipeline import run_pipeline
     from svod_tensor import PrepareConfig
     from svod_tensor.engine.kernels import make_context
@@ -127,7 +127,7 @@ def _count_uops(candidate: Any, context: Any) -> int:
 
 def _walk(start: Any, random: Random) -> Any:
     """`start` after some random opts, each kind of them as likely."""
-    from svod_schedule.optimize.actions import iter_actions
+    from svod_schedule.optimize.opts.actions import iter_actions
 
     scheduler = start.copy()
     for _ in range(random.randint(1, 3 if start.applied_opts else 6)):

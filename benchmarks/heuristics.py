@@ -51,7 +51,7 @@ class Row:
 def main() -> int:
     arguments = _parse_arguments()
     os.environ["SVOD_KERNEL_STORE"] = os.environ["SVOD_OBJECT_CACHE"] = os.environ["SVOD_TUNED"] = "0"
-    from svod_schedule.optimize import constants
+    from svod_schedule.optimize.heuristics import constants
 
     machine = describe_machine()
     print(format_machine(machine), flush=True)
@@ -79,8 +79,8 @@ def measure_kernel(
 ) -> Iterator[Row]:
     """A row for each constant on which the kernel's opts depend; what several have in common is measured once."""
     from svod_device import get_device
-    from svod_schedule.optimize import constants
-    from svod_schedule.optimize.cost import estimate_cost
+    from svod_schedule.optimize.cost_model.expected_time import estimate_cost
+    from svod_schedule.optimize.heuristics import constants
     from svod_schedule.pipeline import run_pipeline
     from svod_tensor import PrepareConfig
     from svod_tensor.engine.kernels import make_context
@@ -118,7 +118,7 @@ def _choose(kernel: Any, target: Any) -> Any:
 
 @contextmanager
 def _scaled(name: str, factor: float) -> Iterator[None]:
-    from svod_schedule.optimize import constants
+    from svod_schedule.optimize.heuristics import constants
 
     value = getattr(constants, name)
     setattr(constants, name, type(value)(value * factor))

@@ -25,7 +25,7 @@ from svod_ir import Op, UOp
 from svod_ir.testing import graphs, nodes, random_array, random_inputs
 from svod_runtime import ExecutionPlan, MemoryReport
 from svod_runtime.kernels import grouping
-from svod_schedule.optimize import constants
+from svod_schedule.optimize.heuristics import constants
 from svod_tensor import PrepareConfig, Tensor, Variable
 from svod_tensor.engine import memory_nodes
 from svod_tensor.engine.caches import KERNELS, SCHEDULES

@@ -36,8 +36,8 @@ from svod_ir.testing import count_examples
 from svod_ir.testing.programs import fit, gelu, layernorm, matmul, reduce, softmax, tensor
 from svod_schedule import OptError
 from svod_schedule.optimize import Scheduler
-from svod_schedule.optimize.actions import iter_actions
 from svod_schedule.optimize.candidates import Dropped
+from svod_schedule.optimize.opts.actions import iter_actions
 from svod_schedule.pipeline import Context, run_pipeline
 from svod_tensor.tuning.contents import describe_contents, estimate_tolerance
 from svod_tensor.tuning.time_box import TimeBox

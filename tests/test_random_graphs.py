@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from svod_ir import UOp, print_graph
 from svod_ir.evaluate import evaluate
 from svod_ir.testing import assert_close, count_examples, graphs, random_inputs, tolerance
-from svod_schedule.optimize import constants
+from svod_schedule.optimize.heuristics import constants
 from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.engine.caches import KERNELS
 from svod_testing import place_graph

@@ -12,7 +12,7 @@ from svod_dtype import ALL_DTYPES, DType, SvodError, bool_, void
 from svod_ir import AxisType, KernelInfo, Op, ParamArg, SInt, Target, UOp, make_alu
 from svod_ir.ops import ASSOCIATIVE, ELEMENTWISE, TABLE, TERNARY, UNARY
 from svod_schedule.estimate import Work, estimate_work
-from svod_schedule.optimize.cost import Cost, estimate_cost
+from svod_schedule.optimize.cost_model.expected_time import Cost, estimate_cost
 
 GENERIC = Target.generic()
 TARGETS = [

@@ -27,8 +27,8 @@ from svod_ir.evaluate import evaluate
 from svod_ir.ops import BINARY, COMPARISON, ELEMENTWISE, FUNCTIONS, UNARY, count_operands, takes
 from svod_ir.target import COMMON_OPS
 from svod_ir.testing.nodes import alu
+from svod_schedule.lower.arithmetic.division import get_magic
 from svod_schedule.lower.decompose import FUSE, make_decompositions
-from svod_schedule.lower.division import get_magic
 from svod_schedule.lower.transcendental import TRANSCENDENTAL
 
 GENERIC = Target.generic()

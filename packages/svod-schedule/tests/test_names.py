@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from importlib import import_module
-from importlib.util import find_spec
 from inspect import getdoc, getmodule, isfunction
 from pathlib import Path
 
@@ -15,6 +14,18 @@ from svod_schedule.pipeline import PIPELINES
 
 TESTS = Path(__file__).parent
 ROWS = [(pipeline, row.name) for pipeline, rows in PIPELINES.items() for row in rows]
+
+BESIDE_PASSES = {
+    # Public, so that their paths stay.
+    "optimize": {"beam", "candidates", "result"},
+    # `svod_tensor.testing` sets a limit of this step of simplify-loops by the path of the module.
+    "rangeify": {"write_out_loops"},
+}
+
+
+def get_folder(pipeline: str) -> Path:
+    (folder,) = import_module(f"svod_schedule.{pipeline}").__path__
+    return Path(folder)
 
 
 @pytest.mark.parametrize(("pipeline", "name"), ROWS, ids=map(":".join, ROWS))
@@ -43,9 +54,29 @@ def test_golden_files_are_called_as_the_passes() -> None:
 
 def test_tests_of_a_module_are_called_as_it() -> None:
     for pipeline, _ in PIPELINES.items():
+        modules = {path.stem for path in get_folder(pipeline).rglob("*.py")}
+        packages = {path.parent.name for path in get_folder(pipeline).glob("*/__init__.py")}
         for path in TESTS.glob(f"test_{pipeline}_*.py"):
-            module = path.stem.removeprefix(f"test_{pipeline}_")
-            assert find_spec(f"svod_schedule.{pipeline}.{module}") is not None, path.name
+            assert path.stem.removeprefix(f"test_{pipeline}_") in modules | packages, path.name
+
+
+@pytest.mark.parametrize("pipeline", [name for name, _ in PIPELINES.items()])
+def test_only_passes_and_public_modules_stand_beside_packages(pipeline: str) -> None:
+    passes = {name.replace("-", "_") for owner, name in ROWS if owner == pipeline}
+    modules = {path.stem for path in get_folder(pipeline).glob("*.py")} - {"__init__"}
+    assert modules - passes == BESIDE_PASSES.get(pipeline, set())
+
+
+@pytest.mark.parametrize("pipeline", [name for name, _ in PIPELINES.items()])
+def test_packages_beside_passes_say_what_belongs_there(pipeline: str) -> None:
+    for path in get_folder(pipeline).glob("*/__init__.py"):
+        assert getdoc(import_module(f"svod_schedule.{pipeline}.{path.parent.name}")), path
+
+
+def test_modules_beside_each_other_have_different_names() -> None:
+    names = Counter(path.stem for name, _ in PIPELINES.items() for path in get_folder(name).rglob("*.py"))
+    assert [name for name, n in names.items() if n > 1 and name != "__init__"] == []
+    assert [name for name in names if f"{name}s" in names] == []
 
 
 def test_passes_end_in_a_stage_of_the_ir() -> None:

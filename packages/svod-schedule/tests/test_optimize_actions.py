@@ -16,8 +16,8 @@ from svod_ir.testing.programs import matmul, reduce, tensor
 from svod_schedule.errors import OptError
 from svod_schedule.linearize import linearize
 from svod_schedule.optimize import Scheduler, apply_opts
-from svod_schedule.optimize.actions import iter_actions, iter_neighbours
-from svod_schedule.optimize.cost import estimate_cost
+from svod_schedule.optimize.cost_model.expected_time import estimate_cost
+from svod_schedule.optimize.opts.actions import iter_actions, iter_neighbours
 from svod_schedule.pipeline import Context, run_pipeline
 
 MakeKernel = Callable[[UOp], UOp]

@@ -15,10 +15,10 @@ from svod_ir import AxisType, KernelInfo, Op, Opt, OptOp, Target, UOp, format_op
 from svod_ir.testing import assert_same, count_examples
 from svod_ir.testing.programs import matmul, reduce, softmax, tensor
 from svod_schedule.linearize import linearize
-from svod_schedule.optimize.actions import iter_neighbours
 from svod_schedule.optimize.beam import Event, Tried, format_event, predict, search
 from svod_schedule.optimize.candidates import Candidate, Dropped, DropReason, Outcome, Timed, check_length, make_key
-from svod_schedule.optimize.cost import estimate_cost
+from svod_schedule.optimize.cost_model.expected_time import estimate_cost
+from svod_schedule.optimize.opts.actions import iter_neighbours
 from svod_schedule.optimize.result import Round, StopReason, find_result
 from svod_schedule.options import OptimizerConfig
 from svod_schedule.pipeline import Context, run_pipeline

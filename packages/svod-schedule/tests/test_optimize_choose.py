@@ -27,10 +27,11 @@ from svod_ir import (
 from svod_ir.testing import assert_same
 from svod_ir.testing.programs import linear, matmul, reduce, softmax, tensor
 from svod_schedule.linearize import linearize
-from svod_schedule.optimize import Chosen, Scheduler, apply_opts, choose, vectors
-from svod_schedule.optimize.choices import answer
-from svod_schedule.optimize.constants import MIN_THREADED_WORK
-from svod_schedule.optimize.facts import make_facts
+from svod_schedule.optimize import Chosen, Scheduler, apply_opts, choose
+from svod_schedule.optimize.heuristics import vectors
+from svod_schedule.optimize.heuristics.constants import MIN_THREADED_WORK
+from svod_schedule.optimize.heuristics.facts import make_facts
+from svod_schedule.optimize.heuristics.proposals import answer
 from svod_schedule.pipeline import Context, run_pipeline
 
 AVX2 = Target.generic(cores=4)

@@ -84,12 +84,12 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("symbolic.reductions", "_find_interval", "count_by_counter", "found.sign == 1 -> found.sign != 1"),
     ("symbolic.floats", "absolute_twice", "absolute_twice", "inner.op is Op.NEG -> inner.op is not Op.NEG"),
     (
-        "lower.division",
+        "lower.arithmetic.division",
         "_floor_by_positive",
         "divide_by_constant",
         "x + splat_like(x, steps * divisor) -> x - splat_like(x, steps * divisor)",
     ),
-    ("lower.division", "get_magic", "divide_by_constant", "hardest * excess -> hardest + excess"),
+    ("lower.arithmetic.division", "get_magic", "divide_by_constant", "hardest * excess -> hardest + excess"),
     ("lower.decompose", "fuse_shift_add", "fuse_shift_add", "(x << c) + z -> (x << c) - z"),
     ("lower.decompose", "sign", "sign", "x < 0 -> x <= 0"),
 ]

@@ -12,7 +12,7 @@ from svod_dtype import index, int32
 from svod_ir import AxisType, Op, UOp, format_expression, make_expand, make_flip, make_pad, make_permute, make_shrink
 from svod_ir.evaluate import evaluate
 from svod_ir.testing.programs import tensor
-from svod_schedule.rangeify.coordinates import Coordinates, flatten_index, move, move_reshape
+from svod_schedule.rangeify.analysis.coordinates import Coordinates, flatten_index, move, move_reshape
 
 ROW, COLUMN, DEPTH = (UOp.range(size, number, AxisType.LOOP) for number, size in enumerate((2, 3, 5)))
 ZERO = UOp.const(index, 0)

@@ -31,7 +31,7 @@ from svod_ir import (
 from svod_ir.testing import assert_same, take_share
 from svod_ir.testing.programs import fit, tensor
 from svod_schedule.pipeline import Context, compile_kernel, run_pipeline
-from svod_schedule.rangeify.fusion import find_rows, form_chain
+from svod_schedule.rangeify.analysis.fusion import find_rows, form_chain
 
 SHAPE: Final = (2, 2, 3)
 AXES: Final = [axes for n in (1, 2, 3) for axes in combinations(range(3), n)]

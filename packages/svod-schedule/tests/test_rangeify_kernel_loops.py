@@ -7,7 +7,7 @@ import weakref
 
 from svod_ir import AxisType, Op, make_reduce_axis
 from svod_ir.testing.programs import tensor
-from svod_schedule.rangeify.kernel_loops import KernelLoops
+from svod_schedule.rangeify.analysis.kernel_loops import KernelLoops
 
 
 def test_loops_of_a_body_are_numbered_on_and_its_reductions_have_their_own() -> None:

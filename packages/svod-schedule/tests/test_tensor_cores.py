@@ -33,8 +33,8 @@ from svod_ir.uop import to_node
 from svod_schedule.errors import OptError
 from svod_schedule.linearize import linearize
 from svod_schedule.optimize import Scheduler, apply_opts, choose
-from svod_schedule.optimize.actions import iter_actions, iter_neighbours
-from svod_schedule.optimize.cost import estimate_cost
+from svod_schedule.optimize.cost_model.expected_time import estimate_cost
+from svod_schedule.optimize.opts.actions import iter_actions, iter_neighbours
 from svod_schedule.pipeline import Context, run_pipeline
 
 BYTES = TensorCore((16, 1, 4), 4, (uint8, int8, int32), cycles=0.5)

@@ -17,7 +17,7 @@ from svod_schedule._linear_index import find_stride
 from svod_schedule.linearize import linearize
 from svod_schedule.lower.place_launch_axes import get_work_items
 from svod_schedule.optimize import Scheduler, choose
-from svod_schedule.optimize.workgroup_limits import describe_excess
+from svod_schedule.optimize.opts.workgroup_limits import describe_excess
 from svod_schedule.pipeline import Context, run_pipeline
 
 GPU = replace(

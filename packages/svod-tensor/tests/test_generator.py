@@ -15,7 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 from svod_ir import OperandError
 from svod_ir.testing import count_examples, run_in_child, run_in_threads, take_share
-from svod_schedule.optimize import constants
+from svod_schedule.optimize.heuristics import constants
 from svod_tensor import (
     Generator,
     PrepareConfig,

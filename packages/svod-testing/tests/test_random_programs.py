@@ -107,7 +107,7 @@ def merge_whatever(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def reverse_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last axis of what is reshaped runs backwards."""
-    module = import_module("svod_schedule.rangeify.coordinates")
+    module = import_module("svod_schedule.rangeify.analysis.coordinates")
     right: Callable[[Sequence[UOp], Sequence[Any]], UOp] = module.flatten_index
 
     def flatten(indices: Sequence[UOp], sizes: Sequence[Any]) -> UOp:

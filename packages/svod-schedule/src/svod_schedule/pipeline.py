@@ -50,8 +50,8 @@ from svod_schedule.lower.place_launch_axes import place_launch_axes
 from svod_schedule.lower.simplify_indices import simplify_indices
 from svod_schedule.lower.type_indices import type_indices
 from svod_schedule.optimize.apply_opts import apply_opts
-from svod_schedule.optimize.choices import Reason
 from svod_schedule.optimize.emulate import emulate
+from svod_schedule.optimize.heuristics.proposals import Reason
 from svod_schedule.optimize.merge_loops import merge_loops
 from svod_schedule.optimize.share_loops import share_loops
 from svod_schedule.optimize.simplify_kernel import simplify_kernel

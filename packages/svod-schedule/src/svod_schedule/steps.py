@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 from typing import NewType
 
 from svod_ir import UOp
-from svod_schedule.optimize.choices import Reason
+from svod_schedule.optimize.heuristics.proposals import Reason
 from svod_schedule.pipeline import Context, run_pipeline
 
 __all__ = [

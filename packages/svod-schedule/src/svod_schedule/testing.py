@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from svod_schedule.optimize import constants
+from svod_schedule.optimize.heuristics import constants
 
 __all__ = ["using_threads_from"]
 

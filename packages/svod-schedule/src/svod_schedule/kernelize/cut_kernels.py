@@ -22,9 +22,9 @@ from svod_ir.ops import MEMORY
 from svod_ir.origins import hand_on
 from svod_ir.sizes import max_size
 from svod_schedule.errors import UnsupportedGraphError
-from svod_schedule.kernelize.arguments import get_argument, is_read_later
-from svod_schedule.kernelize.repeated_calls import MakeBody, NewBuffers, fill_results
-from svod_schedule.rangeify.coordinates import flatten_index
+from svod_schedule.kernelize.bodies.arguments import get_argument, is_read_later
+from svod_schedule.kernelize.bodies.repeated_calls import MakeBody, NewBuffers, fill_results
+from svod_schedule.rangeify.analysis.coordinates import flatten_index
 from svod_schedule.rangeify.fuse_loops import fuse_loop
 
 __all__ = ["cut_kernels", "order_loops"]

@@ -23,7 +23,7 @@ from typing import TypeAlias
 from svod_dtype import void
 from svod_ir import Op, UOp
 from svod_ir.origins import hand_on
-from svod_schedule.kernelize.joined_body import Elementwise, find_elementwise, make_joined_body
+from svod_schedule.kernelize.bodies.joined_body import Elementwise, find_elementwise, make_joined_body
 
 __all__ = ["join_kernels"]
 

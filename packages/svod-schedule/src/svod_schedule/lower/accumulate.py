@@ -18,7 +18,7 @@ from __future__ import annotations
 from svod_dtype import index, void
 from svod_ir import FreshIds, Op, UOp
 from svod_schedule._loops import identity_of
-from svod_schedule.lower.tiles import add_to
+from svod_schedule.lower.vectors.tiles import add_to
 
 __all__ = ["accumulate"]
 

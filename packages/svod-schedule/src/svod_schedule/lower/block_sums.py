@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from svod_ir import FreshIds, Op, SInt, UOp, exact_trips, max_trips
-from svod_schedule.lower.tiles import is_tile
+from svod_schedule.lower.vectors.tiles import is_tile
 
 __all__ = ["LONG_RUN", "SHORT_RUN", "block_sums"]
 

@@ -18,8 +18,8 @@ from functools import lru_cache
 
 from svod_dtype import DType, float32, float64, index
 from svod_ir import AxisType, FreshIds, Op, Target, UOp
+from svod_schedule.lower.arithmetic.float_remainder import write_remainder
 from svod_schedule.lower.decompose import decompose
-from svod_schedule.lower.float_remainder import write_remainder
 from svod_schedule.lower.transcendental import RARE
 
 __all__ = ["branch_rare", "define_rare"]

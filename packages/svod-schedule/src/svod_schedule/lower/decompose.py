@@ -17,7 +17,7 @@ from typing import Final
 from svod_dtype import float16, float32, float64, uint8, uint16, uint32, uint64
 from svod_ir import Op, Rule, RuleSet, Target, UOp, graph_rewrite, rule
 from svod_ir.pattern import BOOL, FLOAT, INT, NUMBER, node, splat, splat_value, var
-from svod_schedule.lower.division import DIVISION, find_power_of_two, splat_like
+from svod_schedule.lower.arithmetic.division import DIVISION, find_power_of_two, splat_like
 
 __all__ = ["CHEAPER", "FOR_MISSING", "FUSE", "FUSE_INTEGERS", "SIMPLER", "decompose", "make_decompositions"]
 

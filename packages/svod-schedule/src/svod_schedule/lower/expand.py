@@ -25,8 +25,8 @@ from math import prod
 from svod_dtype import index, void
 from svod_ir import AxisType, FreshIds, Op, TensorCore, UOp, max_trips
 from svod_schedule._linear_index import access_cost, find_stride
-from svod_schedule.lower.tiles import add_to, is_tile, make_tiles
-from svod_schedule.lower.vector_access import merge_accesses
+from svod_schedule.lower.vectors.tiles import add_to, is_tile, make_tiles
+from svod_schedule.lower.vectors.vector_access import merge_accesses
 from svod_schedule.symbolic import simplify
 
 __all__ = ["choose_lane_axes", "expand", "widen"]

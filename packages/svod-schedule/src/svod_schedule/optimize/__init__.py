@@ -28,8 +28,8 @@ Example:
 from __future__ import annotations
 
 from svod_schedule.optimize.apply_opts import apply_opts
-from svod_schedule.optimize.choices import Reason
-from svod_schedule.optimize.choose import Chosen, choose
-from svod_schedule.optimize.scheduler import Scheduler
+from svod_schedule.optimize.heuristics.choose import Chosen, choose
+from svod_schedule.optimize.heuristics.proposals import Reason
+from svod_schedule.optimize.opts.scheduler import Scheduler
 
 __all__ = ["Chosen", "Reason", "Scheduler", "apply_opts", "choose"]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from svod_ir import Opt, Target, UOp
-from svod_schedule.optimize.choices import Reason
-from svod_schedule.optimize.choose import choose
-from svod_schedule.optimize.scheduler import Scheduler
+from svod_schedule.optimize.heuristics.choose import choose
+from svod_schedule.optimize.heuristics.proposals import Reason
+from svod_schedule.optimize.opts.scheduler import Scheduler
 
 __all__ = ["apply_opts"]
 

@@ -40,7 +40,6 @@ from typing import TypeAlias
 
 from svod_ir import AxisType, Opt, UOp, format_opts, max_trips
 from svod_schedule.errors import OptError
-from svod_schedule.optimize.actions import iter_neighbours
 from svod_schedule.optimize.candidates import (
     Candidate,
     Dropped,
@@ -53,10 +52,11 @@ from svod_schedule.optimize.candidates import (
     make_key,
     rank_candidates,
 )
-from svod_schedule.optimize.choose import choose
-from svod_schedule.optimize.cost import Cost, estimate_cost
+from svod_schedule.optimize.cost_model.expected_time import Cost, estimate_cost
+from svod_schedule.optimize.heuristics.choose import choose
+from svod_schedule.optimize.opts.actions import iter_neighbours
+from svod_schedule.optimize.opts.scheduler import Scheduler
 from svod_schedule.optimize.result import Round, SearchResult, StopReason
-from svod_schedule.optimize.scheduler import Scheduler
 from svod_schedule.options import OptimizerConfig
 from svod_schedule.pipeline import Context, run_pipeline
 

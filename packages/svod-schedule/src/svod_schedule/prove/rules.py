@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from svod_dtype import float32, float64
 from svod_ir import RuleSet, Target
+from svod_schedule.lower.arithmetic.division import DIVISION
 from svod_schedule.lower.decompose import CHEAPER, FOR_MISSING, FUSE, SIMPLER
-from svod_schedule.lower.division import DIVISION
 from svod_schedule.optimize.emulate import make_emulation
 from svod_schedule.symbolic import GUARDED, REDUCTIONS, SYMBOLIC
 

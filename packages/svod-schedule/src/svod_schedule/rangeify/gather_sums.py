@@ -38,11 +38,11 @@ from svod_ir import (
 from svod_ir.ops import ELEMENTWISE, MARKS, MOVEMENT
 from svod_ir.origins import make_images
 from svod_ir.polynomial import ONE
-from svod_schedule.rangeify.coordinates import Coordinates
-from svod_schedule.rangeify.kernel_loops import KernelLoops
-from svod_schedule.rangeify.pull import Puller
-from svod_schedule.rangeify.readers import count_readers
-from svod_schedule.rangeify.storage import Storage
+from svod_schedule.rangeify.analysis.coordinates import Coordinates
+from svod_schedule.rangeify.analysis.kernel_loops import KernelLoops
+from svod_schedule.rangeify.analysis.readers import count_readers
+from svod_schedule.rangeify.analysis.stored_nodes import Storage
+from svod_schedule.rangeify.expressions.pull_values import Puller
 from svod_schedule.symbolic import simplify
 from svod_schedule.symbolic.terms import to_terms
 

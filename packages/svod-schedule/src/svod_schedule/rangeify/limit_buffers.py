@@ -14,7 +14,7 @@ from svod_dtype import void
 from svod_ir import Op, UOp
 from svod_ir.ops import MEMORY, MOVEMENT
 from svod_ir.origins import make_images
-from svod_schedule.rangeify.place import is_always_stored
+from svod_schedule.rangeify.analysis.devices import is_always_stored
 
 __all__ = ["limit_buffers"]
 

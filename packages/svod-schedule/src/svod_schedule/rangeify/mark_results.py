@@ -24,7 +24,12 @@ from svod_ir import Op, UOp, make_reshape
 from svod_ir.ops import ELEMENTWISE, MARKS, MEMORY, MOVEMENT
 from svod_ir.origins import make_images
 from svod_ir.placement import is_file
-from svod_schedule.rangeify.place import get_read_whole, is_always_stored, is_transfer, list_positions_read_whole
+from svod_schedule.rangeify.analysis.devices import (
+    get_read_whole,
+    is_always_stored,
+    is_transfer,
+    list_positions_read_whole,
+)
 
 __all__ = ["mark_results"]
 

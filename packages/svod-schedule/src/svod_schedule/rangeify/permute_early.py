@@ -13,7 +13,7 @@ from __future__ import annotations
 from svod_ir import Op, UOp, make_permute, make_reshape
 from svod_ir.ops import ELEMENTWISE
 from svod_ir.origins import hand_on, make_images
-from svod_schedule.rangeify.readers import count_readers
+from svod_schedule.rangeify.analysis.readers import count_readers
 
 __all__ = ["permute_early"]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from svod_ir import UOp
-from svod_schedule.rangeify.place import place_nodes
-from svod_schedule.rangeify.pull import pull_values
-from svod_schedule.rangeify.storage import choose_stored
+from svod_schedule.rangeify.analysis.devices import place_nodes
+from svod_schedule.rangeify.analysis.stored_nodes import choose_stored
+from svod_schedule.rangeify.expressions.pull_values import pull_values
 
 __all__ = ["range_values"]
 

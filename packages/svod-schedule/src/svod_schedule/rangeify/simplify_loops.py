@@ -19,14 +19,14 @@ from svod_ir import Op, SInt, UOp, make_empty, make_expand, make_reshape
 from svod_ir.loops import get_bodies, iter_nodes, list_free_variables
 from svod_ir.ops import MARKS
 from svod_ir.origins import make_images
-from svod_schedule.rangeify.batch_slices import make_batch
-from svod_schedule.rangeify.functional_writes import find_written_slot, write_as_values
-from svod_schedule.rangeify.loop_costs import is_expensive, is_made_of_numbers
-from svod_schedule.rangeify.loop_draft import LoopDraft, bind_operands, list_slots, list_written_slots
-from svod_schedule.rangeify.merge_loops import merge_loops
-from svod_schedule.rangeify.share_stacks import add_shared, share_stacks
-from svod_schedule.rangeify.simplify_choice import simplify_choice
-from svod_schedule.rangeify.widen_slices import cut_results, widen_slices
+from svod_schedule.rangeify.loops.batch_slices import make_batch
+from svod_schedule.rangeify.loops.body_costs import is_expensive, is_made_of_numbers
+from svod_schedule.rangeify.loops.functional_writes import find_written_slot, write_as_values
+from svod_schedule.rangeify.loops.join_loops import join_loops
+from svod_schedule.rangeify.loops.loop_draft import LoopDraft, bind_operands, list_slots, list_written_slots
+from svod_schedule.rangeify.loops.share_stacks import add_shared, share_stacks
+from svod_schedule.rangeify.loops.simplify_choice import simplify_choice
+from svod_schedule.rangeify.loops.widen_slices import cut_results, widen_slices
 from svod_schedule.rangeify.write_out_loops import is_short, write_out
 
 __all__ = ["simplify_loops"]
@@ -46,7 +46,7 @@ def simplify_loops(sink: UOp) -> UOp:
 
 
 def _simplify(sink: UOp, scope: frozenset[str]) -> UOp:
-    sink = merge_loops(sink)
+    sink = join_loops(sink)
     order = sink.toposort()
     read: dict[UOp, set[int]] = {}
     for node in order:

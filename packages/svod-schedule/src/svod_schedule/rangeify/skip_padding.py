@@ -17,7 +17,7 @@ from collections.abc import Callable
 from svod_dtype import bool_, float32, float64
 from svod_ir import Op, UOp, make_expand, make_pad, make_reshape
 from svod_ir.origins import make_images
-from svod_schedule.rangeify.contraction import count_rows
+from svod_schedule.rangeify.analysis.contraction import count_rows
 
 __all__ = ["skip_padding"]
 

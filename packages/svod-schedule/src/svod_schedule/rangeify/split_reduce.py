@@ -17,7 +17,7 @@ from math import prod
 
 from svod_ir import Op, UOp, make_permute, make_reduce_axis, make_reshape, make_shrink
 from svod_ir.origins import make_images
-from svod_schedule.rangeify.contraction import count_rows
+from svod_schedule.rangeify.analysis.contraction import count_rows
 
 __all__ = ["split_reduce"]
 

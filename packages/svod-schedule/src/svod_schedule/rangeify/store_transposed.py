@@ -18,7 +18,7 @@ from svod_ir import AxisType, FreshIds, Op, UOp, make_permute, max_trips
 from svod_ir.ops import MOVEMENT
 from svod_ir.origins import make_images
 from svod_schedule._linear_index import find_stride
-from svod_schedule.rangeify.coordinates import Coordinates, flatten_index, move
+from svod_schedule.rangeify.analysis.coordinates import Coordinates, flatten_index, move
 
 __all__ = ["store_transposed"]
 

@@ -13,8 +13,8 @@ from svod_ir.loops import get_bodies, map_bodies
 from svod_ir.ops import MOVEMENT
 from svod_ir.origins import make_images
 from svod_ir.sizes import normalize_size
-from svod_schedule.rangeify.loop_costs import count_nodes
-from svod_schedule.rangeify.loop_draft import LoopDraft, bind_operands, can_bind, list_written_slots, slice_at
+from svod_schedule.rangeify.loops.body_costs import count_nodes
+from svod_schedule.rangeify.loops.loop_draft import LoopDraft, bind_operands, can_bind, list_written_slots, slice_at
 
 __all__ = ["MAX_JOINED", "MAX_UNROLLED_NODES", "is_short", "write_out"]
 

@@ -1,0 +1,4 @@
+"""Bodies of kernels and calls: arguments, joined stores, and kernel graphs that a call repeats.
+
+Imports no pass.
+"""

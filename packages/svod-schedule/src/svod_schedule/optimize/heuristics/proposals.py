@@ -1,0 +1,104 @@
+"""Questions about a kernel, and proposals of Opts that answer them.
+
+A choice looks at a kernel's facts and asks questions; a `Question` is a list of `Proposal`s, the preferred one first, each with
+its reason. What is taken is the first whose moves the kernel and the target all allow. Where the model of cost was measured to
+know better than a constant, it is asked which one comes first (`Weighed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from svod_ir import Opt, OptOp, UOp, format_opts
+from svod_schedule.optimize.heuristics import constants
+from svod_schedule.optimize.opts.scheduler import Scheduler
+
+__all__ = ["Move", "Proposal", "Question", "Reason", "Weighed", "answer"]
+
+_REDUCED = (OptOp.UNROLL, OptOp.GROUP, OptOp.GROUPTOP)
+
+
+class Move(NamedTuple):
+    """An Opt that names a loop, or what is left of it, and not its place; `other` is the second loop of a SWAP."""
+
+    op: OptOp
+    axis: UOp
+    amount: int | None = None
+    other: UOp | None = None
+
+    def find_opt(self, scheduler: Scheduler) -> Opt | None:
+        """This as an Opt on the kernel as it is now; None where a loop is gone."""
+        axes = [r.arg for r in (scheduler.reduced_axes if self.op in _REDUCED else scheduler.axes)]
+        if self.axis.arg not in axes or (self.other is not None and self.other.arg not in axes):
+            return None
+        return Opt(
+            self.op, axes.index(self.axis.arg), self.amount if self.other is None else axes.index(self.other.arg)
+        )
+
+
+class Proposal(NamedTuple):
+    """Moves that belong together, none where it is best to leave the kernel as it is, and why they may be good."""
+
+    reason: str
+    moves: tuple[Move | Opt, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """Proposals of which the first is taken unless the model of cost expects much less time of another one."""
+
+    proposals: Sequence[Proposal]
+
+    def __iter__(self) -> Iterator[Proposal]:
+        return iter(self.proposals)
+
+    def list_best_first(self, scheduler: Scheduler) -> list[Proposal]:
+        """Those that are allowed, the one to take in front."""
+        # Few kernels need it.
+        from svod_schedule.optimize.cost_model.expected_time import estimate_cost
+
+        trials = [(proposal, scheduler.copy()) for proposal in self.proposals]
+        allowed = [(c, trial) for c, trial in trials if _try_moves(trial, c.moves) is not None]
+        seconds = [estimate_cost(trial.sink, trial.target).seconds for _, trial in allowed]
+        found = [c for c, _ in allowed]
+        least = min(seconds, default=0.0)
+        if not seconds or least > seconds[0] * (1 - constants.MIN_EXPECTED_GAIN):
+            return found
+        best, saved = found[seconds.index(least)], 1 - least / seconds[0]
+        return [best._replace(reason=f"{best.reason}, which should save {saved:.0%} of the time"), *found]
+
+
+Question: TypeAlias = Iterable[Proposal]
+
+
+class Reason(NamedTuple):
+    """Why a kernel has some of its Opts, or, without any, why it has none of a kind."""
+
+    text: str
+    opts: tuple[Opt, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{format_opts(self.opts)}: {self.text}" if self.opts else self.text
+
+
+def answer(scheduler: Scheduler, questions: Iterable[Question]) -> Iterator[Reason]:
+    """Answer questions one by one: apply the first proposal of each that is allowed, and say why."""
+    for question in questions:
+        for proposal in question.list_best_first(scheduler) if isinstance(question, Weighed) else question:
+            opts = _try_moves(scheduler, proposal.moves)
+            if opts is not None:
+                yield Reason(proposal.reason, opts)
+                break
+
+
+def _try_moves(scheduler: Scheduler, moves: tuple[Move | Opt, ...]) -> tuple[Opt, ...] | None:
+    """Apply all moves and return them as Opts; None if one is not allowed, and then nothing has changed."""
+    before = scheduler.copy()
+    for move in moves:
+        opt = move.find_opt(scheduler) if isinstance(move, Move) else move
+        if opt is None or not scheduler.try_opt(opt):
+            scheduler.restore(before)
+            return None
+    return tuple(scheduler.applied_opts[len(before.applied_opts) :])

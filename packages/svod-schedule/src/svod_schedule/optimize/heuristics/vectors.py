@@ -1,0 +1,397 @@
+"""Opts for the vectors and threads of a processor, one choice after the other.
+
+Which operand of a product is copied panel by panel; which loop is outermost; which axis of the results becomes vector lanes;
+which reduced axis does where none of the results can; how many results share what they load (register tiles); which loop
+is split over threads; where a panel is packed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import NamedTuple
+
+from svod_ir import AxisType, Op, Opt, OptOp, UOp, exact_trips, max_trips
+from svod_ir.sizes import max_size
+from svod_schedule.optimize.heuristics import constants
+from svod_schedule.optimize.heuristics.facts import Access, KernelFacts, Nest
+from svod_schedule.optimize.heuristics.panel import Panel, count_accumulators, find_panel, is_short_and_deep
+from svod_schedule.optimize.heuristics.proposals import Move, Proposal, Question, Weighed
+from svod_schedule.optimize.heuristics.threads import take_threads
+from svod_schedule.optimize.opts.scheduler import Scheduler
+
+__all__ = ["iter_questions"]
+
+
+class _Plan(NamedTuple):
+    """What all choices go by: the axis that becomes lanes, the product whose results are taken in tiles, its panel."""
+
+    lane_axis: UOp | None
+    tiled: Nest | None
+    panel: Panel | None
+
+
+def iter_questions(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Question]:
+    """The choices in order; `scheduler` has the kernel as the answers so far left it."""
+    plan = _make_plan(facts)
+    yield from _order_loops(facts, plan, scheduler)
+    yield from _take_lanes(facts, plan)
+    yield from _fill_rows(facts, plan)
+    yield from _take_reduced_lanes(facts, plan)
+    yield from _take_tiles(facts, plan)
+    yield from take_threads(facts, scheduler)
+    yield from _pack_panel(facts, plan, scheduler)
+
+
+def _make_plan(facts: KernelFacts) -> _Plan:
+    lane_axis = _find_carried_axis(facts) if facts.carried else _find_lane_axis(facts, facts.results, facts.accesses)
+    tiled = next((r for r in facts.reductions if _list_tile_axes(facts, r, lane_axis)), None)
+    if (
+        lane_axis is not None
+        and max_trips(lane_axis) < facts.lanes
+        and tiled is not None
+        and is_short_and_deep(facts, tiled)
+    ):
+        # A few lanes along the results are less than whole vectors of what is reduced.
+        lane_axis = None
+    panel = find_panel(facts, tiled, lane_axis) if tiled is not None else None
+    return _Plan(lane_axis if panel is None else panel.axis, tiled, panel)
+
+
+def _find_lane_axis(facts: KernelFacts, axes: Iterable[UOp], accesses: Iterable[Access]) -> UOp | None:
+    """The axis along which all accesses that depend on it are near each other, with the most to gain."""
+    best: UOp | None = None
+    most = 0.0
+    for axis in axes:
+        moving = [a for a in accesses if a.depends_on(axis)]
+        costs = [a.cost(axis, facts.lanes) for a in moving]
+        gain = len(costs) - sum(costs)
+        if (
+            int(axis.vmax) > 0
+            and max(costs, default=2) <= 1
+            and gain >= most
+            and gain > 0
+            and all(_can_gather(facts, a) for a in moving if a.stride(axis) is None)
+        ):
+            best, most = axis, gain
+    return best
+
+
+def _find_carried_axis(facts: KernelFacts) -> UOp | None:
+    """The axis along which a loop over independent elements has the most to gain: what it computes counts as what it reads does."""
+    gains: dict[UOp, float] = {}
+    for axis in facts.results:
+        saved = [
+            max_trips(*a.node.ranges) * (1 - a.cost(axis, facts.lanes)) for a in facts.accesses if a.depends_on(axis)
+        ]
+        computed = sum(max_trips(*c.node.ranges) * c.instructions for c in facts.carried if axis in c.axes)
+        gains[axis] = sum(saved) + computed * (1 - 1 / facts.lanes) if int(axis.vmax) > 0 else 0.0
+    best = max(facts.results, key=lambda a: gains[a], default=None)
+    return best if best is not None and gains[best] > 0 else None
+
+
+def _can_gather(facts: KernelFacts, access: Access) -> bool:
+    return facts.target.has_gather and access.node.dtype.itemsize >= constants.MIN_GATHERED_BYTES
+
+
+# --- the order of loops
+
+
+def _order_loops(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Iterator[Question]:
+    if plan.tiled is None:
+        return
+    if plan.panel is not None:
+        yield from _put_outside(facts, plan.panel, scheduler)
+        return
+    # The smaller operand is the one to walk through again and again.
+    inside = [a for a in plan.tiled.results if not all(n.depends_on(a) for n in plan.tiled.accesses)]
+    if len(inside) > 1 and int(inside[-1].vmax) > int(inside[-2].vmax):
+        first, second = inside[-2:]
+        yield [Proposal(f"{facts.name(second)} is longer and goes outside", (Move(OptOp.SWAP, first, other=second),))]
+
+
+def _put_outside(facts: KernelFacts, panel: Panel, scheduler: Scheduler) -> Iterator[Question]:
+    """Swap the loops that choose a panel outwards, past those over the rows that use it."""
+    chosen = {r.arg for r in facts.axes if panel.operand.depends_on(r)}
+    asked: set[tuple[UOp, UOp]] = set()
+    n_asked = -1
+    while n_asked < len(asked):
+        n_asked = len(asked)
+        last = [r.arg for r in scheduler.axes].index(panel.axis.arg)
+        for place in range(last):
+            outer, inner = scheduler.axes[place : place + 2]
+            if outer.arg not in chosen and inner.arg in chosen and (outer, inner) not in asked:
+                asked.add((outer, inner))
+                reason = f"{facts.name(inner)} chooses a panel and goes outside of {facts.name(outer)}"
+                yield [Proposal(reason, (Move(OptOp.SWAP, outer, other=inner),))]
+
+
+# --- lanes
+
+
+def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
+    axis, panel = plan.lane_axis, plan.panel
+    rows = _take_short_rows(facts)
+    if rows is not None:
+        yield [rows]
+    elif axis is None:
+        if facts.reductions:
+            return
+        squares = _list_square(facts)
+        if not facts.results and facts.carried:
+            yield [
+                Proposal("no lanes: what the loop carries is one element, and each iteration waits for the last one")
+            ]
+            return
+        if not squares:
+            yield [Proposal("no lanes: along no axis do all accesses lie near each other")]
+        most = constants.TRANSPOSED_TILE
+        amount = next((n for n in (most, most // 2, most // 4) if n > 1 and all(_divides(a, n) for a in squares)), most)
+        for side in squares:
+            yield _take(facts, side, amount, "squares of a transposition use whole lines of both sides")
+    elif panel is not None:
+        why = f"panel along {facts.name(axis)}: {panel.n_vectors} vectors, read for {panel.n_rows} rows"
+        yield _take(facts, axis, facts.lanes * panel.n_vectors, why)
+    else:
+        n_vectors = constants.VECTORS_OF_TILES if plan.tiled is not None else _count_vectors(facts, axis)
+        why = f"lanes along {facts.name(axis)}, near each other in memory"
+        if facts.carried:
+            why = f"each element along {facts.name(axis)} goes through the loop by itself, {n_vectors} vectors so that none waits"
+        wide = facts.lanes * n_vectors
+        yield _take(facts, axis, wide if facts.carried or plan.tiled is not None else _fit(facts, axis, wide), why)
+
+
+def _take_short_rows(facts: KernelFacts) -> Proposal | None:
+    """Rows that are shorter than a vector and lie one behind the other, several of them at a time: what is read is put in its
+    places in registers, and written in whole vectors. Rows of an axis whose results share all that is read go along."""
+    if facts.reductions or facts.carried or facts.rows or facts.lanes < 2:
+        return None
+    stores = [a for a in facts.accesses if a.is_store]
+    row = next((a for a in facts.results if all(s.stride(a) == 1 for s in stores)), None)
+    size = row and exact_trips(row)
+    if row is None or not isinstance(size, int) or not 1 < size < facts.lanes or _is_chosen_by(facts, row):
+        return None
+    place = next((a for a in facts.results if all(s.stride(a) == size for s in stores)), None)
+    if place is None:
+        return None
+    amount = next((n for n in constants.SHORT_ROWS if _divides(place, n)), None)
+    kind = OptOp.UPCAST
+    if amount is None and size & (size - 1):
+        # By itself, a row that is no power of two would be taken in parts: rather take the last ones of an odd number twice.
+        kind, amount = OptOp.OVERLAP, next((n for n in constants.SHORT_ROWS if n <= int(place.stop.vmin)), None)
+    if amount is None or any(_is_far(a, place, size) or a.stride(row) is None for a in facts.accesses):
+        return None
+    moves = [Move(kind, place, amount), Move(OptOp.UPCAST, row, 0)]
+    reads = [a for a in facts.accesses if not a.is_store]
+    twin = next((a for a in facts.results if exact_trips(a) == 2 and not any(r.depends_on(a) for r in reads)), None)
+    if twin is not None and twin is not row and size == 2:
+        moves.insert(0, Move(OptOp.UPCAST, twin, 0))
+    return Proposal(f"rows along {facts.name(row)} are shorter than a vector: {amount} of them at a time", tuple(moves))
+
+
+def _is_chosen_by(facts: KernelFacts, axis: UOp) -> bool:
+    """Whether a condition on `axis` says what is computed."""
+    return any(node.op is Op.WHERE and axis in node.src[0].ranges for node in facts.kernel.toposort())
+
+
+def _is_far(access: Access, axis: UOp, size: int) -> bool:
+    """Whether neighbours along `axis` are further from each other than a row of this size is long."""
+    stride = access.stride(axis)
+    return stride is None or not 0 <= stride <= size
+
+
+def _count_vectors(facts: KernelFacts, axis: UOp) -> int:
+    """How many vectors of results to compute at a time, so that their latencies overlap."""
+    if any(axis in r.node.ranges for r in facts.reductions):
+        wide = 2 * constants.VECTORS_OF_SUMS
+        has_room = facts.target.vector_registers >= 2 * wide and not facts.n_slow
+        return wide if has_room and _divides(axis, wide * facts.lanes) else constants.VECTORS_OF_SUMS
+    most = constants.VECTORS_OF_RESULTS
+    if facts.carried:
+        return max(c.count_vectors(facts.target, 2 * most) for c in facts.carried)
+    return 1 if facts.n_slow > 2 else most // 2 if facts.n_slow else most
+
+
+def _fit(facts: KernelFacts, axis: UOp, amount: int) -> int:
+    """How many results to take at a time, at most `amount`, so that few are computed twice: the last tile overlaps its neighbour.
+
+    A tile costs its vectors, and a round of the loop that counts less where a result takes long.
+    """
+    size = exact_trips(axis)
+    if not isinstance(size, int):
+        return amount
+    amounts = [n for n in (amount >> k for k in range(amount.bit_length())) if facts.lanes <= n <= size]
+    is_long = facts.n_slow > 0 or any(axis in r.node.ranges for r in facts.reductions)
+    round_cost = constants.ROUND_COST / 2 if is_long else constants.ROUND_COST
+    return min(amounts, key=lambda n: -(-size // n) * (n / facts.lanes + round_cost), default=amount)
+
+
+def _list_square(facts: KernelFacts) -> tuple[UOp, ...]:
+    """The axes along which a transposition reads and writes."""
+    written = next((a for a in facts.results if facts.is_stored_along(a)), None)
+    others = (a for a in facts.results if a is not written and any(n.stride(a) == 1 for n in facts.accesses))
+    read = next(others, None)
+    return () if written is None or read is None else (read, written)
+
+
+def _take(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
+    """Take `amount` results along `axis` at a time, or as many (a power of two) as it has."""
+    shortest = max(int(axis.stop.vmin), 1)
+    if shortest < facts.lanes and not isinstance(exact_trips(axis), int):
+        yield from _take_masked(facts, axis, amount, why)
+    while amount > shortest:
+        amount //= 2
+    while amount > 1:
+        for op in (OptOp.UPCAST, OptOp.OVERLAP):
+            yield Proposal(f"{why}, {amount} at a time", (Move(op, axis, amount),))
+        if amount == facts.lanes:
+            # A kernel that reads what it writes computes nothing twice.
+            yield from _mask(facts, axis, amount, why)
+        amount //= 2
+    yield Proposal(f"one at a time along {facts.name(axis)}: nothing else is allowed")
+
+
+def _divides(axis: UOp, amount: int) -> bool:
+    size = exact_trips(axis)
+    return isinstance(size, int) and size % amount == 0
+
+
+def _take_masked(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
+    """Take `amount` results at a time along an axis that may be shorter than a vector; the last ones are masked."""
+    while amount > facts.lanes and amount * 4 > max_trips(axis):
+        amount //= 2
+    if amount <= max_trips(axis):
+        yield from _mask(facts, axis, amount, why)
+
+
+def _mask(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
+    if facts.target.has_masked_access:
+        moves = (Move(OptOp.PADTO, axis, amount), Move(OptOp.UPCAST, axis, amount))
+        yield Proposal(f"{why}, {amount} at a time, the last ones masked", moves)
+
+
+def _fill_rows(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
+    """Fill a thread's own memory in vectors, where its rows do not lie along the lanes."""
+    for nest in facts.rows:
+        axis = _find_lane_axis(facts, nest.loops, nest.accesses)
+        if axis is not None and plan.lane_axis not in nest.node.ranges:
+            why = f"lanes along {facts.name(axis)} fill a row"
+            yield _take(facts, axis, facts.lanes * _count_vectors(facts, axis), why)
+
+
+def _take_reduced_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
+    done: set[UOp] = set()
+    for reduction in facts.reductions:
+        if plan.lane_axis in reduction.node.ranges:
+            continue
+        loops = [r for r in reduction.loops if r.arg.kind is AxisType.REDUCE and r not in done]
+        axis = _find_lane_axis(facts, loops, reduction.accesses)
+        if axis is None:
+            yield [Proposal("no lanes for a reduction: what it reads does not lie near each other")]
+            continue
+        done.add(axis)
+        # The results of a tile keep as many sums in registers, also in the reductions after the first.
+        is_tiled = bool(_list_tile_axes(facts, reduction, plan.lane_axis))
+        n_vectors = 1 if is_tiled else max(constants.VECTORS_OF_TERMS // (2 if facts.n_slow else 1), 1)
+        amount = facts.lanes * n_vectors
+        # Two rounds at least, so that what is left over is no longer than what is taken; one vector if need be.
+        while amount > facts.lanes and amount * 2 > max_trips(axis):
+            amount //= 2
+        while amount > max_trips(axis):
+            amount //= 2
+        if amount > 1:
+            yield _take_reduced(facts, axis, amount)
+
+
+def _take_reduced(facts: KernelFacts, axis: UOp, amount: int) -> Question:
+    why = f"lanes along {facts.name(axis)}, since along no axis of the results"
+    size = exact_trips(axis)
+    is_even = not isinstance(size, int) or size % amount == 0
+    # What is left over is added up one by one: fewer vectors at a time may leave less.
+    amounts = [n for n in (amount, amount // 2, amount // 4) if n == amount or (n >= facts.lanes and not is_even)]
+    candidates = [Proposal(f"{why}, {n} at a time", (Move(OptOp.UNROLL, axis, n),)) for n in amounts]
+    return Weighed(candidates) if len(candidates) > 1 else candidates
+
+
+# --- register tiles
+
+
+def _list_tile_axes(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> list[UOp]:
+    """Axes of results along which some load of the reduction is the same: taking several shares that load."""
+    operands = reduction.operands
+    if len(operands) < 2:
+        return []
+    shared = [
+        a
+        for a in reduction.results
+        if a is not lane_axis and not all(n.depends_on(a) for n in operands) and not reduction.is_chosen_by(a)
+    ]
+    # First the axis along which results are stored consecutively: its tile can become lanes after the reduction.
+    # Then those whose tile shares a load in vectors rather than one of a single element.
+    vectors = [n for n in operands if lane_axis is not None and n.depends_on(lane_axis)]
+    return sorted(
+        shared, key=lambda a: (not facts.is_stored_along(a), any(n.depends_on(a) for n in vectors), -int(a.vmax))
+    )[:2]
+
+
+def _take_tiles(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
+    if plan.tiled is None:
+        return
+    n_accumulators = count_accumulators(facts.target)
+    axes = _list_tile_axes(facts, plan.tiled, plan.lane_axis)
+    if plan.lane_axis is not None and plan.lane_axis in plan.tiled.node.ranges:
+        n_vectors = constants.VECTORS_OF_TILES if plan.panel is None else plan.panel.n_vectors
+        n_free = n_accumulators // n_vectors
+        wanted = [n_free, _count_more(axes, n_free)]
+    else:
+        wanted = [
+            constants.FEW_RESULTS,
+            max(n_accumulators // constants.FEW_RESULTS, _count_more(axes, n_accumulators)),
+        ]
+    for axis, amount in zip(axes, wanted, strict=False):
+        if amount > 1:
+            yield _take_tile(facts, axis, amount)
+
+
+def _count_more(axes: list[UOp], n_free: int) -> int:
+    """How many results to take along a second axis, where all along the first leave more than half of the registers free."""
+    size = exact_trips(axes[0]) if len(axes) > 1 else n_free
+    amount = n_free // size if isinstance(size, int) else 1
+    # Results that are computed twice are not worth it.
+    return next((n for n in range(amount, 1, -1) if max_trips(axes[1]) % n == 0 or max_trips(axes[1]) >= 8 * n), 1)
+
+
+def _take_tile(facts: KernelFacts, axis: UOp, amount: int) -> Question:
+    """Take `amount` results along `axis`, or the largest part of it that divides a short axis."""
+    size = exact_trips(axis)
+    why = f"results along {facts.name(axis)} share what is loaded"
+    whole = [Proposal(f"{why}, all of them are taken at once", (Move(OptOp.UPCAST, axis, 0),))]
+    # As few tiles as with `amount`, and no larger than these need be.
+    even = -(-size // -(-size // amount)) if isinstance(size, int) else amount
+    overlapping = [Proposal(f"{why}, {even} at a time, the last ones twice", (Move(OptOp.OVERLAP, axis, even),))]
+    if not isinstance(size, int):
+        return chain(overlapping, _mask(facts, axis, amount, why) if max_size(size) >= amount else ())
+    if size <= amount:
+        return whole
+    divisors = [n for n in range(amount, max(amount // 2, 2), -1) if size % n == 0]
+    exact = [Proposal(f"{why}, {n} at a time", (Move(OptOp.UPCAST, axis, n),)) for n in divisors[:1]]
+    # On a long axis, a few results computed twice cost less than a tile that fills fewer registers.
+    is_long = size >= constants.LONG_AXIS * amount and amount not in divisors
+    return [*overlapping, *exact] if is_long else [*exact, *overlapping]
+
+
+# --- panels
+
+
+def _pack_panel(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Iterator[Question]:
+    """Pack in the loop over the panels; where there is one panel for all, or for each thread, in the outermost loop."""
+    if plan.panel is None:
+        return
+    axes, axis = scheduler.axes, plan.panel.axis
+    loops = [r for r in axes if r.arg == axis.arg] or [
+        r for r in axes if r.arg.kind in (AxisType.THREAD, AxisType.LOOP)
+    ]
+    where = f"for each panel along {facts.name(axis)}" if loops and loops[0].arg == axis.arg else "once"
+    why = f"packed {where}, for {100 * plan.panel.cost:.1f} % of the product's work"
+    # A single panel is for all results: where no loop stands around those that use it, it is packed before all of them.
+    yield [*(Proposal(why, (Move(OptOp.PACK, r),)) for r in loops[:1]), Proposal(why, (Opt(OptOp.PACK, None),))]

@@ -1,0 +1,400 @@
+"""`Scheduler`: one kernel, and the transformations (`Opt`s) that may be applied to it.
+
+An `Opt` names an axis by its place in `Scheduler.axes` (UPCAST, LOCAL, THREAD, PADTO, OVERLAP, SWAP, SPLIT, PACK) or
+among the reduced axes (UNROLL, GROUP, GROUPTOP). An amount of 0 means the whole axis. An Opt whose
+precondition does not hold raises `OptError` and changes nothing; `applied_opts` replays to the same
+kernel.
+
+    UPCAST(a, n)    take n outputs along axis a at a time, as vector lanes or register copies
+    OVERLAP(a, n)   the same for an axis that n does not divide: the last tile starts early enough to
+                    end at the end, so a few outputs are computed twice
+    UNROLL(a, n)    take n reduced elements at a time; what is left over is reduced by itself
+    PACK(a), PACK() copy what one iteration of loop a, or the whole work of a thread, reads again and again in the loops
+                    inside to private memory, in the order in which a reduction takes it; where work-items take the
+                    results, copy what they read alike in one iteration of the reduced loop a to the memory that they share
+    SPLIT(a, n)     n iterations of loop a at a time, in a loop inside all others of its nest: what they share is used again at once
+    PADTO(a, n)     round the axis up to a multiple of n and mask what is beyond its end
+    THREAD(a, n)    n parts for the CPU's threads
+    LOCAL(a, n)     n work-items along axis a
+    GROUP(a, n), GROUPTOP(a, n)   n work-items share a reduction (inner or outer part of the axis)
+    SWAP(a, b)      exchange two loops
+    TC(a, n)        give a product to tensor core n of the target, its axes laid over the core's tile in the a-th of the
+                    ways that there are (`tensor_cores.py`), the best first
+    NOLOCALS        forbid workgroups from here on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from svod_ir import (
+    AxisType,
+    FreshIds,
+    KernelInfo,
+    Op,
+    Opt,
+    OptOp,
+    SInt,
+    Target,
+    TensorCore,
+    UOp,
+    exact_trips,
+    format_size,
+)
+from svod_ir.sizes import divide_size, max_size, normalize_size
+from svod_ir.uop import to_node
+from svod_schedule._loops import mask_accesses, replace_range
+from svod_schedule.errors import OptError
+from svod_schedule.lower.vectors.products import is_tiled
+from svod_schedule.optimize.opts.axes import exchange_loops, list_axes, split_off_rest
+from svod_schedule.optimize.opts.grid import spread_over_grid
+from svod_schedule.optimize.opts.pack import NO_NEST, pack_operands
+from svod_schedule.optimize.opts.shared_tiles import share_tiles
+from svod_schedule.optimize.opts.tensor_cores import Layout, get_layouts, take_depth, take_tile
+from svod_schedule.optimize.opts.workgroup_limits import describe_excess
+
+__all__ = ["Scheduler"]
+
+MAX_UNROLL = 256
+MAX_TURNS = 1 << 20
+
+_OUTPUT = (AxisType.GLOBAL, AxisType.LOOP, AxisType.LOCAL)
+_REDUCED = (AxisType.REDUCE, AxisType.GROUP_REDUCE)
+
+
+class Scheduler:
+    """A kernel under optimisation: `sink`, the `target`, and the `applied_opts` so far."""
+
+    def __init__(self, sink: UOp, target: Target) -> None:
+        self.sink = sink
+        self.target = target
+        self.applied_opts: list[Opt] = []
+        self.has_locals_forbidden = False
+        self._known: tuple[UOp, list[UOp], list[UOp]] = sink, [], []
+
+    def copy(self) -> Scheduler:
+        """An independent scheduler in the same state (graphs are shared)."""
+        other = Scheduler(self.sink, self.target)
+        other.applied_opts = list(self.applied_opts)
+        other.has_locals_forbidden, other._known = self.has_locals_forbidden, self._known
+        return other
+
+    def restore(self, earlier: Scheduler) -> None:
+        """Go back to the state of an earlier copy."""
+        self.sink, self.applied_opts = earlier.sink, list(earlier.applied_opts)
+        self.has_locals_forbidden = earlier.has_locals_forbidden
+
+    @property
+    def axes(self) -> list[UOp]:
+        """All RANGEs: by rank of their type, then from outer to inner loop."""
+        return self._know()[2]
+
+    @property
+    def _order(self) -> list[UOp]:
+        """All nodes, operands first."""
+        return self._know()[1]
+
+    def _know(self) -> tuple[UOp, list[UOp], list[UOp]]:
+        if self._known[0] is not self.sink or not self._known[1]:
+            order = self.sink.toposort()
+            self._known = self.sink, order, list_axes(order)
+        return self._known
+
+    @property
+    def reduced_axes(self) -> list[UOp]:
+        return [r for r in self.axes if r.arg.kind in _REDUCED]
+
+    @property
+    def shape(self) -> list[SInt]:
+        """The trip count of each axis, symbolic ones as nodes."""
+        return [exact_trips(r) for r in self.axes]
+
+    def kernel_name(self) -> str:
+        """`r_` for a reduction or `E_`, then a letter and the size of each axis (`v` where it varies)."""
+        prefix = (
+            "r"
+            if any(r.arg.kind in (*_REDUCED, AxisType.UNROLL, AxisType.TILE_K, AxisType.SCAN) for r in self.axes)
+            else "E"
+        )
+        parts = [f"{r.arg.kind.letter}{size if isinstance(size := exact_trips(r), int) else 'v'}" for r in self.axes]
+        return "_".join([prefix, *parts])
+
+    def finish(self) -> UOp:
+        """The kernel, spread over the target's grid if it has one, its SINK carrying name and opts."""
+        spread = self.copy()
+        spread.sink = spread_over_grid(self.sink, self.target)
+        return spread.sink.with_arg(KernelInfo(spread.kernel_name(), tuple(self.applied_opts)))
+
+    def apply_opt(self, opt: Opt) -> None:
+        """Transform the kernel.
+
+        Raises:
+            OptError: if the kernel or the target does not allow it; nothing has changed then.
+        """
+        apply = self._table()[opt.op]
+        sink = apply(opt)
+        excess = describe_excess(sink, self.target) if self.target.has_local else ""
+        if excess:
+            raise OptError(opt=opt, reason=excess)
+        self.sink = sink
+        self.applied_opts.append(opt)
+
+    def try_opt(self, opt: Opt) -> bool:
+        """Apply `opt` if it is allowed; say whether it was."""
+        try:
+            self.apply_opt(opt)
+        except OptError:
+            return False
+        return True
+
+    def _table(self) -> dict[OptOp, Callable[[Opt], UOp]]:
+        return {
+            OptOp.UPCAST: self._upcast,
+            OptOp.OVERLAP: self._overlap,
+            OptOp.UNROLL: self._unroll,
+            OptOp.PACK: self._pack,
+            OptOp.SPLIT: self._split_loop,
+            OptOp.PADTO: self._pad_to,
+            OptOp.THREAD: self._thread,
+            OptOp.LOCAL: self._local,
+            OptOp.GROUP: lambda opt: self._group(opt, is_top=False),
+            OptOp.GROUPTOP: lambda opt: self._group(opt, is_top=True),
+            OptOp.SWAP: self._swap,
+            OptOp.TC: self._tensor_core,
+            OptOp.NOLOCALS: self._forbid_locals,
+        }
+
+    def _axis(self, opt: Opt, axes: list[UOp], kinds: Iterable[AxisType], number: int | None = None) -> UOp:
+        """The axis that `opt` names, or the one with this `number`."""
+        place = opt.axis if number is None else number
+        if place is None or not 0 <= place < len(axes):
+            raise OptError(opt=opt, reason=f"the kernel has {len(axes)} such axes")
+        axis = axes[place]
+        if axis.arg.kind not in kinds:
+            raise OptError(opt=opt, reason=f"axis {place} is a {axis.arg.kind.name} axis")
+        return axis
+
+    def _amount(self, opt: Opt, axis: UOp, limit: int) -> int:
+        size = exact_trips(axis)
+        amount = size if opt.amount == 0 else opt.amount
+        if not isinstance(amount, int):
+            raise OptError(opt=opt, reason="it needs an amount, since the axis has no constant size")
+        if not 1 < amount <= limit:
+            raise OptError(opt=opt, reason=f"the amount {amount} is not between 2 and {limit}")
+        return amount
+
+    def _divided(self, opt: Opt, axis: UOp, limit: int) -> int:
+        amount, size = self._amount(opt, axis, limit), exact_trips(axis)
+        if divide_size(size, amount) is None:
+            raise OptError(opt=opt, reason=f"{amount} does not divide the axis of {format_size(size)}")
+        return amount
+
+    def _upcast(self, opt: Opt) -> UOp:
+        axis = self._axis(opt, self.axes, _OUTPUT)
+        amount = self._divided(opt, axis, self.target.max_upcast)
+        self._check_no_row(opt, axis)
+        return self._split(axis, amount, AxisType.UPCAST)
+
+    def _overlap(self, opt: Opt) -> UOp:
+        axis = self._axis(opt, self.axes, _OUTPUT)
+        amount = self._amount(opt, axis, self.target.max_upcast)
+        self._check_repeatable(opt)
+        self._check_no_row(opt, axis)
+        if int(axis.stop.vmin) < amount:
+            raise OptError(opt=opt, reason=f"the axis may be shorter than {amount}")
+        if exact_trips(axis) == amount:
+            return self._split(axis, amount, AxisType.UPCAST)
+        return self._tile_with_overlap(axis, amount, AxisType.UPCAST)
+
+    def _check_no_row(self, opt: Opt, axis: UOp) -> None:
+        """Memory of a thread or a workgroup is filled for one row or tile, and read before the next."""
+        filled = {n.source.op for n in self._order if n.op is Op.AFTER and axis in n.ranges}
+        if Op.DEFINE_REG in filled:
+            raise OptError(opt=opt, reason="the thread's own memory holds one row at a time")
+        if Op.DEFINE_LOCAL in filled:
+            raise OptError(opt=opt, reason="shared memory holds one tile at a time")
+
+    def _check_repeatable(self, opt: Opt, *, by_rows: bool = False) -> None:
+        """Computing an output twice is right unless the kernel reads what it writes."""
+        if self._reads_own_results(by_rows=by_rows):
+            raise OptError(opt=opt, reason="the kernel reads what it writes")
+
+    def _reads_own_results(self, *, by_rows: bool = False) -> bool:
+        """Whether the kernel reads memory that it writes; `by_rows` not that which it fills anew for each row."""
+        written = {n.location.memory for n in self._order if n.op is Op.STORE}
+        if by_rows:
+            written = {memory for memory in written if memory.op is not Op.DEFINE_REG}
+        return any(
+            n.op is Op.INDEX and n.memory.unordered in written
+            for node in self._order
+            for n in (node.src[1:] if node.op is Op.STORE else node.src)
+        )
+
+    def _tile_with_overlap(self, axis: UOp, amount: int, kind: AxisType) -> UOp:
+        size = axis.stop
+        outer = axis.with_src(((size + (amount - 1)) // amount,))
+        inner = FreshIds(self.sink).make_range(amount, kind)
+        start = (outer * amount).minimum(size - amount)
+        return replace_range(self.sink, axis, start + inner, (outer, inner))
+
+    def _unroll(self, opt: Opt) -> UOp:
+        axis = self._axis(opt, self.reduced_axes, _REDUCED)
+        self._check_no_row(opt, axis)
+        amount, size = self._amount(opt, axis, MAX_UNROLL), exact_trips(axis)
+        if max_size(size) < amount:
+            raise OptError(opt=opt, reason=f"the axis of {format_size(size)} is shorter than {amount}")
+        rounds, rest = normalize_size(size // amount), normalize_size(size % amount)
+        sink = self.sink
+        if not (isinstance(rest, int) and rest == 0):
+            sink, axis = split_off_rest(sink, axis, normalize_size(rounds * amount), rest)
+        inner = FreshIds(sink).make_range(amount, AxisType.UNROLL)
+        if isinstance(rounds, int) and rounds == 1:
+            return replace_range(sink, axis, inner, (inner,))
+        outer = axis.with_src((to_node(rounds),))
+        return replace_range(sink, axis, outer * amount + inner, (outer, inner))
+
+    def _split_loop(self, opt: Opt) -> UOp:
+        axis = self._axis(opt, self.axes, (AxisType.LOOP,))
+        self._check_result_loop(opt, axis)
+        self._check_no_row(opt, axis)
+        amount, size = self._amount(opt, axis, MAX_TURNS), axis.stop
+        is_even = divide_size(exact_trips(axis), amount) is not None
+        if not is_even:
+            self._check_repeatable(opt)
+        if int(size.vmin) <= amount:
+            raise OptError(opt=opt, reason=f"the axis may be no longer than {amount}")
+        outer = axis.with_src(((size + (amount - 1)) // amount,))
+        inner = FreshIds(self.sink).make_range(amount, AxisType.LOOP)
+        start = outer * amount if is_even else (outer * amount).minimum(size - amount)
+        sink = replace_range(self.sink, axis, start + inner, (outer,))
+        # A scan goes on from iteration to iteration, so it stays inside.
+        nests = (n for n in sink.src if n.op is Op.END and outer in n.loops)
+        ends = {n: (n.body, *sorted((*n.loops, inner), key=lambda r: r.arg.kind is AxisType.SCAN)) for n in nests}
+        return sink.substitute({n: n.with_src(src) for n, src in ends.items()})
+
+    def _pad_to(self, opt: Opt) -> UOp:
+        axis = self._axis(opt, self.axes, (*_OUTPUT, *_REDUCED))
+        amount = opt.amount
+        if amount is None or amount < 2:
+            raise OptError(opt=opt, reason="the amount is not at least 2")
+        if any(axis in n.loops and is_tiled(n) for n in self.sink.iter_ops(Op.REDUCE)):
+            raise OptError(opt=opt, reason="a tensor core takes the axis in whole steps")
+        size = axis.stop
+        padded = axis.with_src(((size + (amount - 1)) // amount * amount,))
+        return mask_accesses(replace_range(self.sink, axis, padded, (padded,)), padded, padded < size)
+
+    def _pack(self, opt: Opt) -> UOp:
+        kinds = (AxisType.LOOP, AxisType.THREAD, AxisType.REDUCE)
+        axis = None if opt.axis is None else self._axis(opt, self.axes, kinds)
+        if axis is not None and axis.arg.kind is AxisType.REDUCE:
+            packed = share_tiles(self.sink, axis, self.target)
+        elif self.target.has_local:
+            packed = NO_NEST
+        else:
+            packed = pack_operands(self.sink, axis, self.target.tensor_cores)
+        if isinstance(packed, str):
+            raise OptError(opt=opt, reason=packed)
+        return packed
+
+    def _thread(self, opt: Opt) -> UOp:
+        axis = self._axis(opt, self.axes, (AxisType.LOOP,))
+        if self.target.has_local or self.target.cores < 2:
+            raise OptError(opt=opt, reason="the target has no threads of this kind")
+        self._check_result_loop(opt, axis)
+        if any(r.arg.kind is AxisType.THREAD for r in self.axes):
+            raise OptError(opt=opt, reason="the kernel has a THREAD axis already")
+        amount, size = self._amount(opt, axis, self.target.cores), exact_trips(axis)
+        if isinstance(size, int) and size % amount == 0:
+            return self._split(axis, amount, AxisType.THREAD, is_top=True)
+        self._check_repeatable(opt, by_rows=True)
+        if int(axis.stop.vmin) < amount:
+            raise OptError(opt=opt, reason=f"the axis may be shorter than {amount}")
+        part = (axis.stop + (amount - 1)) // amount
+        outer = FreshIds(self.sink).make_range(amount, AxisType.THREAD)
+        inner = axis.with_src((part,))
+        return replace_range(self.sink, axis, (outer * part).minimum(axis.stop - part) + inner, (outer, inner))
+
+    def _local(self, opt: Opt) -> UOp:
+        axis = self._axis(opt, self.axes, (AxisType.GLOBAL, AxisType.LOOP))
+        self._check_locals(opt)
+        self._check_result_loop(opt, axis)
+        amount = self._divided(opt, axis, self.target.max_local)
+        return self._split(axis, amount, AxisType.LOCAL)
+
+    def _group(self, opt: Opt, *, is_top: bool) -> UOp:
+        axis = self._axis(opt, self.reduced_axes, (AxisType.REDUCE,))
+        self._check_locals(opt)
+        if not self.target.has_shared:
+            raise OptError(opt=opt, reason="the target has no shared memory")
+        if any(o.op is OptOp.TC for o in self.applied_opts):
+            raise OptError(opt=opt, reason="it does not follow TC")
+        amount = self._divided(opt, axis, self.target.max_local)
+        reduce = next(n for n in self.sink.iter_ops(Op.REDUCE) if axis in n.loops)
+        if any(n.op is Op.REDUCE for n in reduce.source.toposort()):
+            raise OptError(opt=opt, reason="the reduction holds another one")
+        return self._split(axis, amount, AxisType.GROUP_REDUCE, is_top=is_top)
+
+    def _check_result_loop(self, opt: Opt, axis: UOp) -> None:
+        """A loop that fills the thread's own memory is done by each thread as a whole."""
+        if not any(axis in n.loops for n in self.sink.src):
+            raise OptError(opt=opt, reason=f"axis {opt.axis} is not a loop over the results")
+
+    def _check_locals(self, opt: Opt) -> None:
+        if not self.target.has_local:
+            raise OptError(opt=opt, reason="the target has no workgroups")
+        if self.has_locals_forbidden:
+            raise OptError(opt=opt, reason="NOLOCALS was applied")
+        if any(True for _ in self.sink.iter_ops(Op.DEFINE_LOCAL)):
+            raise OptError(opt=opt, reason="PACK has shared out the tiles already")
+
+    def _swap(self, opt: Opt) -> UOp:
+        axes = self.axes
+        first = self._axis(opt, axes, (AxisType.LOOP, AxisType.GLOBAL, AxisType.REDUCE))
+        second = self._axis(opt, axes, (first.arg.kind,), opt.amount)
+        if first is second:
+            raise OptError(opt=opt, reason="it names one axis twice")
+        sink = exchange_loops(self.sink, first, second)
+        if sink is self.sink:
+            raise OptError(opt=opt, reason="the two axes are not loops of one nest")
+        return sink
+
+    def _tensor_core(self, opt: Opt) -> UOp:
+        cores = self.target.tensor_cores
+        if self.applied_opts:
+            raise OptError(opt=opt, reason="it must come first")
+        number = opt.amount or 0
+        if not 0 <= number < len(cores):
+            raise OptError(opt=opt, reason=f"the target has {len(cores)} tensor cores")
+        layouts = get_layouts(self.sink, cores[number])
+        if isinstance(layouts, str):
+            raise OptError(opt=opt, reason=layouts)
+        if opt.axis is None or not 0 <= opt.axis < len(layouts):
+            raise OptError(opt=opt, reason=f"there are {len(layouts)} ways to lay the product over the core")
+        return self._lay_over(opt, layouts[opt.axis], cores[number])
+
+    def _lay_over(self, opt: Opt, way: Layout, core: TensorCore) -> UOp:
+        n, m, _ = core.dims
+        tiles = [(way.columns, n, AxisType.TILE_N), *([(way.rows, m, AxisType.TILE_M)] if way.rows is not None else [])]
+        for axis, _, _ in tiles:
+            self._check_no_row(opt, axis)
+        sink = take_depth(self.sink, way, core)
+        for axis, amount, kind in tiles:
+            sink = take_tile(sink, axis, amount, kind, is_repeatable=not self._reads_own_results())
+        return sink
+
+    def _forbid_locals(self, opt: Opt) -> UOp:
+        if any(r.arg.kind in (AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE) for r in self.axes):
+            raise OptError(opt=opt, reason="the kernel uses workgroups already")
+        self.has_locals_forbidden = True
+        return self.sink
+
+    def _split(self, axis: UOp, amount: int, kind: AxisType, *, is_top: bool = False) -> UOp:
+        part = divide_size(exact_trips(axis), amount)
+        assert part is not None, axis
+        inner = FreshIds(self.sink).make_range(amount, kind)
+        if part == 1:
+            return replace_range(self.sink, axis, inner, (inner,))
+        outer = axis.with_src((to_node(part),))
+        if is_top:
+            return replace_range(self.sink, axis, inner * to_node(part) + outer, (inner, outer))
+        return replace_range(self.sink, axis, outer * amount + inner, (outer, inner))

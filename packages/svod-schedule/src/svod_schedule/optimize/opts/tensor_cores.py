@@ -1,0 +1,157 @@
+"""TC: the axes of a product as tiles of a tensor core.
+
+before → after, for a core that multiplies 1 x 4 by 4 x 16:
+
+    out[m * 32 + n] = REDUCE(CAST(x[m * 64 + k]) * CAST(w[k * 32 + n]), k; ADD)
+
+    out[m * 32 + n' * 16 + c] = REDUCE(CAST(x[m * 64 + k' * 4 + j]) * CAST(w[(k' * 4 + j) * 32 + n' * 16 + c]), k', j; ADD)
+
+where c is a TILE_N and j a TILE_K axis. The graph means the same as before: only `lower/vectors/tiles.py` makes
+a WMMA of the reduction. So all that is done to the other axes works as ever: register tiles, threads,
+and PACK, which lays the operands out as the core reads them.
+
+Where the core's tile does not divide an axis of results, the last tile overlaps its neighbour, or is masked if
+the axis may be shorter than a tile. Reduced elements beyond the end are read as zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from svod_dtype import index
+from svod_ir import AxisType, FreshIds, Op, TensorCore, UOp, exact_trips, max_trips
+from svod_ir.sizes import divide_size, normalize_size
+from svod_ir.uop import to_node
+from svod_schedule._linear_index import find_stride
+from svod_schedule._loops import mask_accesses, replace_range
+from svod_schedule.lower.vectors.products import find_operands, fits, get_locations
+
+__all__ = ["Layout", "gate_operand", "get_layouts", "is_along", "take_depth", "take_tile"]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """One way to give a product to a core: `a` and `b` are its operands, locations or integer expressions.
+
+    `columns` is an axis of the results on which only `b` depends, `rows` one on which only `a` does (None where the core
+    has one row), `depth` a reduced axis of both.
+    """
+
+    reduce: UOp
+    a: UOp
+    b: UOp
+    columns: UOp
+    rows: UOp | None
+    depth: UOp
+
+
+def get_layouts(sink: UOp, core: TensorCore) -> list[Layout] | str:
+    """All ways to give `core` a product of a kernel, the best first, or the reason why there is none."""
+    found: list[Layout] = []
+    reason = "the kernel adds up nothing"
+    stored = [n.location for n in sink.iter_ops(Op.STORE)]
+    nests = [[r for r in end.loops if r.arg.kind is AxisType.LOOP] for end in sink.iter_ops(Op.END)]
+    for reduce in sink.iter_ops(Op.REDUCE):
+        operands = find_operands(reduce)
+        if operands is None:
+            reason = "the kernel adds up no products of two loads"
+        elif reduce.dtype is not core.dtypes[2]:
+            reason = f"the products are added up in {reduce.dtype}, not in {core.dtypes[2]}"
+        else:
+            ways = [(a, b) for a, b in (operands, operands[::-1]) if _are_taken(a, b, core)]
+            reason = "no axis of the results belongs to one operand alone" if ways else _name_operands(operands, core)
+            for a, b in ways:
+                found.extend(_iter_layouts(reduce, a, b, core, nests))
+    return sorted(found, key=lambda way: _rank(way, stored)) or reason
+
+
+def _are_taken(a: UOp, b: UOp, core: TensorCore) -> bool:
+    return fits(a, core.dtypes[0]) and fits(b, core.dtypes[1])
+
+
+def _name_operands(operands: tuple[UOp, UOp], core: TensorCore) -> str:
+    given, taken = (" and ".join(map(str, d)) for d in ([n.dtype for n in operands], core.dtypes[:2]))
+    return f"the operands are {given}, where the core takes {taken}"
+
+
+def _iter_layouts(reduce: UOp, a: UOp, b: UOp, core: TensorCore, nests: list[list[UOp]]) -> Iterator[Layout]:
+    depths = [r for r in reduce.loops if r.arg.kind is AxisType.REDUCE and r in a.ranges and r in b.ranges]
+    found: dict[tuple[UOp, UOp | None], None] = {}
+    for nest in nests:
+        results = [r for r in nest if r in reduce.ranges]
+        columns = [r for r in results if r in b.ranges and r not in a.ranges]
+        rows: list[UOp | None] = [r for r in results if r in a.ranges and r not in b.ranges]
+        found.update(((c, r), None) for c in columns for r in ([None] if core.dims[1] == 1 else rows))
+    for (column, row), depth in product(found, depths):
+        yield Layout(reduce, a, b, column, row, depth)
+
+
+def _rank(way: Layout, stored: list[UOp]) -> tuple[bool, ...]:
+    """Elements of a that are needed together lie together, and results are stored along the columns."""
+    return (
+        not is_along(way.a, way.depth),
+        not any(find_stride(n.position, way.columns) == 1 for n in stored),
+        not is_along(way.b, way.depth) and not is_along(way.b, way.columns),
+    )
+
+
+def is_along(operand: UOp, axis: UOp) -> bool:
+    """Whether the elements of an operand along `axis` lie together."""
+    return all(find_stride(n.position, axis) in ((0, 1) if operand is not n else (1,)) for n in get_locations(operand))
+
+
+def take_depth(sink: UOp, way: Layout, core: TensorCore) -> UOp:
+    """`sink` with steps of the core's depth in the reduction, and zeros beyond its end."""
+    _, _, k = core.dims
+    size, depth = exact_trips(way.depth), way.depth
+    rounds = divide_size(size, k)
+    is_padded = rounds is None
+    steps = normalize_size((to_node(size) + (k - 1)) // k) if rounds is None else rounds
+    fresh = FreshIds(sink)
+    steps_of_groups = [fresh.make_range(n, AxisType.TILE_K) for n in (k // core.group, core.group)]
+    inner = [r for r in steps_of_groups if max_trips(r) > 1]
+    position: UOp = UOp.const(index, 0)
+    for r in inner:
+        position = position * exact_trips(r) + r
+    outer: list[UOp] = []
+    if not (isinstance(steps, int) and steps == 1):
+        outer = [fresh.make_range(steps, AxisType.REDUCE)]
+        position = outer[0] * k + position
+    value = way.reduce.source.substitute({depth: position})
+    if is_padded:
+        inside = position < to_node(size)
+        ends = [n.substitute({depth: position}) for n in (way.a, way.b)]
+        value = value.substitute({n: gate_operand(n, inside) for n in ends})
+    ranges = [n for r in way.reduce.loops for n in ([*outer, *inner] if r is depth else [r])]
+    return sink.substitute({way.reduce: way.reduce.with_src((value, *ranges))})
+
+
+def gate_operand(operand: UOp, inside: UOp) -> UOp:
+    """`operand` where `inside` holds, and 0 elsewhere."""
+    if operand.op is not Op.INDEX:
+        return inside.where(
+            operand.substitute({n: gate_operand(n, inside) for n in get_locations(operand)}),
+            UOp.const(operand.dtype, 0),
+        )
+    location, gate = operand, operand.gate
+    return UOp(Op.INDEX, location.dtype, (*location.src[:2], inside if gate is None else gate & inside))
+
+
+def take_tile(sink: UOp, axis: UOp, amount: int, kind: AxisType, *, is_repeatable: bool) -> UOp:
+    """`sink` with `amount` results along `axis` taken at a time, and the last ones twice, or masked."""
+    size = axis.stop
+    inner = FreshIds(sink).make_range(amount, kind)
+    n_tiles = divide_size(exact_trips(axis), amount)
+    if n_tiles is not None and n_tiles == 1:
+        return replace_range(sink, axis, inner, (inner,))
+    end = (size + (amount - 1)) // amount if n_tiles is None else to_node(n_tiles)
+    outer = axis.with_src((end,))
+    start = outer * amount
+    if n_tiles is not None:
+        return replace_range(sink, axis, start + inner, (outer, inner))
+    if is_repeatable and int(size.vmin) >= amount:
+        return replace_range(sink, axis, start.minimum(size - amount) + inner, (outer, inner))
+    sink = replace_range(sink, axis, start + inner, (outer, inner))
+    return mask_accesses(sink, inner, start + inner < size)

@@ -1,0 +1,85 @@
+"""Devices: the one that computes each node, and the nodes that are always stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from svod_dtype import void
+from svod_ir import Op, UOp
+from svod_ir.custom_function import read_signature
+from svod_ir.loops import find_count
+from svod_ir.placement import is_file
+
+__all__ = ["get_read_whole", "is_always_stored", "is_transfer", "list_positions_read_whole", "place_nodes"]
+
+_TRANSFERS = frozenset({Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION, Op.RESULT})
+_VARIABLES = frozenset({Op.BIND, Op.DEFINE_VAR})
+_ALWAYS_STORED = frozenset({Op.CONTIGUOUS, Op.SCAN_AXIS, Op.SCATTER_ADD, Op.ASSIGN})
+
+
+def is_always_stored(node: UOp) -> bool:
+    """Whether a node is computed once, into memory, wherever it stands."""
+    return node.op in _ALWAYS_STORED or is_transfer(node)
+
+
+def is_transfer(node: UOp) -> bool:
+    """Whether a node fills memory without a kernel: a COPY or a view of memory, a custom function, or a loop.
+
+    A COPY of what is on no device only says where that is computed.
+    """
+    if node.op not in _TRANSFERS:
+        return False
+    if node.op is Op.COPY:
+        return node.source.placement is not None
+    return node.op is not Op.CUSTOM_FUNCTION or node.dtype is not void
+
+
+def get_read_whole(node: UOp) -> tuple[UOp, ...]:
+    """The operands of a transfer that it takes as memory; of the result of a loop, those of the loop."""
+    match node.op:
+        case Op.CUSTOM_FUNCTION:
+            return read_signature(node).read
+        case Op.RESULT:
+            return _get_repeat_read(node.source)
+        case _:
+            return node.src[:1]
+
+
+def list_positions_read_whole(node: UOp) -> range | tuple[int, ...]:
+    """Return the positions of the operands that a transfer, a loop or a switch takes as memory."""
+    match node.op:
+        case Op.CUSTOM_FUNCTION if node.dtype is not void:
+            signature = read_signature(node)
+            end = len(node.src) - len(signature.numbers)
+            return range(end - len(signature.read), end)
+        case Op.LOOP | Op.SWITCH:
+            read = set(_get_repeat_read(node))
+            first = 0 if _is_count_read(node) else 1
+            return tuple(i for i, operand in enumerate(node.src) if i >= first and operand in read)
+        case Op.COPY | Op.BUFFER_VIEW if is_transfer(node):
+            return (0,)
+        case _:
+            return ()
+
+
+def _is_count_read(loop: UOp) -> bool:
+    return loop.op is Op.SWITCH or find_count(loop) is None
+
+
+def _get_repeat_read(loop: UOp) -> tuple[UOp, ...]:
+    count, *operands = loop.src
+    # A variable stands for itself.
+    return tuple(s for s in ((count, *operands) if _is_count_read(loop) else operands) if s.op not in _VARIABLES)
+
+
+def place_nodes(order: Sequence[UOp], default_device: str) -> dict[UOp, str]:
+    """The device that computes each node: its own, else that of the first node which reads it, else `default_device`."""
+    devices: dict[UOp, str] = {}
+    for node in reversed(order):
+        own = node.placement
+        device = own if isinstance(own, str) and not is_file(own) else devices.get(node, default_device)
+        devices[node] = device
+        for operand in node.src:
+            if operand.placement is None:
+                devices.setdefault(operand, device)
+    return devices

@@ -1,0 +1,4 @@
+"""Stored nodes as expressions over the loops of a kernel.
+
+Imports `analysis`.
+"""

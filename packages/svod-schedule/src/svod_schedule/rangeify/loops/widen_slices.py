@@ -1,0 +1,63 @@
+"""Slices whose size a variable says take the place of the largest ones, since what repeats a body finds each at a fixed distance.
+
+before → after, for a loop that stacks values of n elements, n at most 8:
+
+    RESULT[0](LOOP(4), its body SINK(x))     SHRINK(RESULT[0](LOOP(4), its body SINK(PAD(x, (0, 8 - n)))), (0, 4), (0, n))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from svod_ir import Op, SInt, UOp, make_pad, make_reshape, make_shrink
+from svod_ir.sizes import max_size
+from svod_schedule.rangeify.loops.loop_draft import LoopDraft
+
+__all__ = ["cut_results", "widen_slices"]
+
+
+def widen_slices(draft: LoopDraft) -> Mapping[int, tuple[SInt, ...]]:
+    """Give what is sliced and stacked known sizes; gives the shapes of the results that have more elements now."""
+    for slot in list(draft.sliced):
+        parameter = draft.parameter(slot)
+        if _is_known(parameter.shape):
+            continue
+        wide = draft.add_operand(_pad(draft.operands[slot], 1), is_sliced=True)
+        _replace_slice(draft, slot, parameter, make_shrink(wide, [(0, size) for size in parameter.shape]))
+    draft.drop_operands()
+    shapes: dict[int, tuple[SInt, ...]] = {}
+    for position, value in draft.values.items():
+        if position not in draft.carried and not _is_known(value.shape):
+            shapes[position] = UOp(Op.RESULT, value.dtype, (draft.loop,), position).shape
+            draft.values[position] = _pad(value, 0)
+    return shapes
+
+
+def cut_results(results: Mapping[int, UOp], shapes: Mapping[int, tuple[SInt, ...]]) -> dict[int, UOp]:
+    """`results` in the shapes that they had."""
+    return {p: make_shrink(r, [(0, size) for size in shapes[p]]) if p in shapes else r for p, r in results.items()}
+
+
+def _replace_slice(draft: LoopDraft, slot: int, parameter: UOp, value: UOp) -> None:
+    """Put `value` in the place of a slice, in whatever shape the body reads that."""
+    elements = parameter
+    while elements.op is Op.RESHAPE:
+        elements = elements.source
+    row = make_reshape(value, elements.shape)
+    body = draft.body.substitute({elements: row})
+    # What is left reads a part of the memory behind the slice.
+    left = [param for param in body.iter_ops(Op.PARAM) if param.arg.slot == slot]
+    draft.set_body(body.substitute({param: _pad_to(row, param.arg.size) for param in left}))
+
+
+def _pad_to(row: UOp, size: int) -> UOp:
+    return make_pad(row, [(0, size - row.shape[0])])
+
+
+def _pad(x: UOp, first: int) -> UOp:
+    """`x` with as many elements along each axis from `first` on as there can be."""
+    return make_pad(x, [(0, 0 if i < first else max_size(size) - size) for i, size in enumerate(x.shape)])
+
+
+def _is_known(shape: tuple[SInt, ...]) -> bool:
+    return all(isinstance(size, int) for size in shape)
