@@ -1,4 +1,4 @@
-"""Which independent kernels run at the same time: the one rule for those who run a plan and those who order it."""
+"""Groups of independent kernels that run at the same time: one rule for execution and for ordering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes about a plan's kernels between executions: addresses, values of variables, launch sizes."""
+"""State of a kernel in a plan between executions: addresses, values of variables, launch sizes."""
 
 from __future__ import annotations
 

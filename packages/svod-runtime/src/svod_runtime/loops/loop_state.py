@@ -1,4 +1,4 @@
-"""What changes about a loop of a plan: the memory of its operands, the number of its iterations, where its body is at."""
+"""State of a loop in a plan: memory of its operands, trip count, and position in its body."""
 
 from __future__ import annotations
 

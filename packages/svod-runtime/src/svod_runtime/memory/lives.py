@@ -1,4 +1,4 @@
-"""How long each intermediate of a plan is needed.
+"""Live range of each intermediate of a plan.
 
 Ops of one level may run at the same time, so that a life is counted in levels and not in positions: two
 buffers may share memory only if every op that touches the first is on an earlier level than every op that

@@ -1,4 +1,4 @@
-"""How much memory the intermediates of a plan take, as its planner left them."""
+"""Bytes that the intermediates of a plan take, as its planner left them."""
 
 from __future__ import annotations
 

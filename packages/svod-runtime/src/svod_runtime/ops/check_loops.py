@@ -1,4 +1,4 @@
-"""What is checked about loops: bindings that name what there is, as many bytes as they need, and nothing written twice."""
+"""Checks of loops: bindings name existing buffers of sufficient size, and nothing is written twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is checked about the ops of a plan when it is built, so that executing checks nothing."""
+"""Checks of the ops of a plan when it is built, so that executing checks nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an execution plan is made of: kernels, copies, views, custom functions and loops, ready to run.
+"""Prepared ops of an execution plan: kernels, copies, views, custom functions and loops, ready to run.
 
 Prepared ops refer to buffers by index into the plan's buffers, and to each other by `id`. They hold
 no tensor, no schedule and no renderer.

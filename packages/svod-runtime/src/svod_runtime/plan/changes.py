@@ -1,4 +1,4 @@
-"""What may change about a plan between executions: its buffers and its variables."""
+"""Changes of a plan between executions: its buffers and its variables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which buffers of a plan share bytes: of all that a replaced buffer changes, what levels and batches depend on.
+"""Buffers of a plan that share bytes: of all that a replaced buffer changes, the part that levels and batches depend on.
 
 Two ops keep their order if both touch a byte that one of them writes. Whether they do follows from which of the buffers that they
 take overlap, wherever these lie. So what was arranged for a pattern of overlaps is right whenever the pattern comes again, and

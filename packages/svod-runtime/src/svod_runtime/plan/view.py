@@ -1,4 +1,4 @@
-"""What a plan is made of, for those who look at it: outputs, buffers by name, levels and kernels."""
+"""Inspection of a plan: outputs, buffers by name, levels and kernels."""
 
 from __future__ import annotations
 

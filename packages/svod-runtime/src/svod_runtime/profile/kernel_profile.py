@@ -1,4 +1,4 @@
-"""What profiled execution measures."""
+"""Measurements of one launch in a profiled execution."""
 
 from __future__ import annotations
 

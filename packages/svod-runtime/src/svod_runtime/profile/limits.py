@@ -1,4 +1,4 @@
-"""How fast a device could be at best: what measured rates are compared with."""
+"""Peak rates of a device, which measured rates are compared with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kernels read: memory of the ranged graph as an argument of a CALL.
+"""Arguments of a CALL: the memory of the ranged graph that a kernel reads.
 
 AFTER(BUFFERIZE x, BUFFERIZE y)     AFTER(AFTER(BUFFER -1, CALL), AFTER(BUFFER -2, CALL))
 """

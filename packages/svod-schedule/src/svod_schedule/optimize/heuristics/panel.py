@@ -1,4 +1,4 @@
-"""Whether one operand of a product is copied panel by panel, and along which axis.
+"""Choice of the operand of a product that is copied panel by panel, and of the axis of the panels.
 
 A panel is read in order, again for each tile of the other operand's rows, so that neither the strides of the operand nor its size
 matter any more. The more rows read a panel, the less its copy costs beside them; results that do not lie along the panel are stored one by

@@ -1,4 +1,4 @@
-"""Which loop over results is split over the threads of a processor."""
+"""Choice of the loop over results that is split over the threads of a processor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a workgroup may have at most: work-items, work-items in each dimension of a launch, and shared memory."""
+"""Limits of a workgroup: work-items, work-items in each dimension of a launch, and shared memory."""
 
 from __future__ import annotations
 

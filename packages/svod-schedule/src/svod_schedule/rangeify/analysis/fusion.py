@@ -1,4 +1,4 @@
-"""When a value may be computed inside the kernel that reads it, in loops of its own: the one condition for reductions and kept rows.
+"""Condition for computing a value inside the kernel that reads it, in loops of its own: one for reductions and for kept rows.
 
 A kernel runs the loops over its result one inside the other. A value with loops of its own, a *nest* (a reduction,
 or a row that a thread keeps), is computed in one place between them:

@@ -1,4 +1,4 @@
-"""How many nodes read each node."""
+"""Number of readers of each node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the bodies in one kernel share: its loops, its numbers, and the axes that are written out."""
+"""State that the bodies in one kernel share: its loops, its numbers, and the axes that are written out."""
 
 from __future__ import annotations
 
