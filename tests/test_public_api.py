@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import sys
 from pathlib import Path
@@ -120,6 +121,36 @@ def test_a_changed_signature_changes_the_page_and_a_changed_body_does_not(tools,
 )
 def test_only_public_names_of_public_modules_cross_a_border(tools, tmp_path: Path, module, name, problem) -> None:
     assert tools["check_borders"].find_problem(_make_shop(tools, tmp_path), module, name) == problem
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("value = node.src[0]", [1]),
+        ("\nvalue = node.source.src[-1].dtype", [2]),
+        ("first, second = node.src[0], node.src[1]", [1, 1]),
+        ("rest = node.src[1:]", []),
+        ("value = node.src[position]", []),
+        ("value = sources[0]", []),
+    ],
+)
+def test_an_operand_that_is_taken_by_its_index_is_found(tools, source: str, lines: list[int]) -> None:
+    assert [*tools["check_borders"].iter_indexed_operands(ast.parse(source))] == lines
+
+
+@pytest.mark.parametrize(("package", "is_allowed"), [("shop", False), ("svod_ir", True)])
+def test_operands_are_taken_by_index_in_svod_ir_only(
+    tools, tmp_path: Path, monkeypatch, capsys, package, is_allowed
+) -> None:
+    folder = tmp_path / "packages" / package
+    check = tools["check_borders"]
+    shop = _make_shop(tools, folder)
+    (shop.source / "_till.py").write_text(TILL + "def first(node): return node.src[0]\n")
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    monkeypatch.setattr(check, "get_distributions", dict)
+    monkeypatch.setattr(check, "iter_files", lambda _: [(path, package) for path in shop.modules.values()])
+    assert check.main([]) == (0 if is_allowed else 1)
+    assert ("_till.py:10: an operand is taken by its index" in capsys.readouterr().out) is not is_allowed
 
 
 def test_a_module_is_declared_or_private_by_its_name(tools, tmp_path: Path) -> None:

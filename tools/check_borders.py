@@ -4,6 +4,7 @@
   named begins with an underscore; one inside a package belongs to that package, and is private unless it is named.
 - Other distributions, plugins and examples import public names of public modules alone, and what the package itself
   exports from the package.
+- The operands of a node have names: outside of svod-ir none is taken by its index, as in `node.src[0]`.
 """
 
 from __future__ import annotations
@@ -21,22 +22,41 @@ OUTSIDE = ("plugins/*/src/*", "plugins/*/tests", "examples")
 EXCEPTIONS: dict[str, tuple[str, ...]] = {}
 """Imports that break the rule, by file; to be empty."""
 
+INDEXED_OPERANDS = (
+    "packages/svod-tensor/src/svod_tensor/_checks.py",
+    "packages/svod-tensor/src/svod_tensor/_memory_views.py",
+    "packages/svod-tensor/src/svod_tensor/explain.py",
+    "packages/svod-tensor/src/svod_tensor/ops/index_items.py",
+    "packages/svod-tensor/src/svod_tensor/ops/showing.py",
+    "packages/svod-tensor/src/svod_tensor/tuning/serve.py",
+)
+"""Files that take an operand by its index; to be empty."""
+
 
 def main(arguments: list[str]) -> int:
     distributions = get_distributions()
     problems = [problem for one in distributions.values() for problem in iter_declared(one)]
     n_imports, n_deep = 0, 0
     for path, package in iter_files(distributions):
+        name = str(path.relative_to(ROOT))
+        if package != "svod_ir":
+            lines = [*iter_indexed_operands(read_tree(path))]
+            if name in INDEXED_OPERANDS and not lines:
+                problems.append(f"{name}: no operand is taken by its index any more; remove it from INDEXED_OPERANDS")
+            elif name not in INDEXED_OPERANDS:
+                problems += [
+                    f"{name}:{line}: an operand is taken by its index; `UOp` has a name for it" for line in lines
+                ]
         for node in ast.walk(read_tree(path)):
-            for line, module, name in iter_imports(node):
+            for line, module, imported in iter_imports(node):
                 owner = distributions.get(module.split(".")[0])
                 if owner is None or owner.package == package:
                     continue
                 n_imports += 1
                 n_deep += "." in module
-                problem = find_problem(owner, module, name)
-                if problem is not None and problem not in EXCEPTIONS.get(str(path.relative_to(ROOT)), ()):
-                    problems.append(f"{path.relative_to(ROOT)}:{line}: {problem}")
+                problem = find_problem(owner, module, imported)
+                if problem is not None and problem not in EXCEPTIONS.get(name, ()):
+                    problems.append(f"{name}:{line}: {problem}")
     print(*problems, sep="\n", end="\n" if problems else "")
     print(f"{n_imports} names cross the borders, {n_deep} of them not from a package itself, {len(problems)} problems")
     return 1 if problems else 0
@@ -78,6 +98,15 @@ def iter_imports(node: ast.AST) -> Iterator[tuple[int, str, str | None]]:
     elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
         for alias in node.names:
             yield node.lineno, node.module, alias.name
+
+
+def iter_indexed_operands(tree: ast.AST) -> Iterator[int]:
+    """The lines with `.src[0]` or another index; slices, which take any number of operands, are none of these."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "src":
+            index = node.slice.operand if isinstance(node.slice, ast.UnaryOp) else node.slice
+            if isinstance(index, ast.Constant) and isinstance(index.value, int):
+                yield node.lineno
 
 
 def find_problem(owner: Distribution, module: str, name: str | None) -> str | None:

@@ -87,6 +87,24 @@ def test_an_operand_has_the_name_that_the_table_gives_it(op: Op) -> None:
             assert getattr(node, name.rstrip("?*")) == (operands[place:] if name.endswith("s*") else operands[place])
 
 
+def test_strip_goes_down_first_operands_to_another_op() -> None:
+    x = UOp.variable("x", 0, 9)
+    node = (-x + 1).cast(float32)
+    assert node.strip({Op.CAST, Op.ADD}) is -x
+    assert node.strip({Op.CAST, Op.ADD, Op.NEG}) is x
+    assert node.strip({Op.NEG}) is node
+
+
+def test_a_loop_gets_other_operands_and_keeps_its_count() -> None:
+    count, first, second = (UOp.const(int32, n) for n in range(3))
+    loop = UOp(Op.LOOP, void, (count, first), "names").with_operands((second, first))
+    assert (loop.count, loop.operands) == (count, (second, first))
+
+
+def test_a_comparison_tells_the_dtype_of_its_operands() -> None:
+    assert UOp.variable("x", 0, 9).cast(int8).alu(Op.LT, 3).operand_dtype is int8
+
+
 def test_constants_are_wrapped_or_rounded_to_their_dtype() -> None:
     assert UOp.const(int8, 300).arg == 44
     assert UOp.const(float32, 0.1).arg == struct.unpack("f", struct.pack("f", 0.1))[0]

@@ -112,7 +112,7 @@ def run_compiled(
 ) -> np.ndarray:
     device = get_device("OPENCL")
     context = Context(target=target, device="OPENCL", opts=opts)
-    body = next(kernelize(rangeify(UOp.sink(tensor), context), context).iter_ops(Op.CALL)).src[0]
+    body = next(kernelize(rangeify(UOp.sink(tensor), context), context).iter_ops(Op.CALL)).body
     spec = render(linearize(lower(optimize(body, context), context), device.name), device.renderer)
     dims = spec.launch_dims({})
     assert all(n <= limit for n, limit in zip(dims.global_size, target.max_global, strict=False))
@@ -156,7 +156,7 @@ def test_random_opts_do_not_change_a_sum(wishes: list[Opt], shape: tuple[int, in
     target = get_device("OPENCL").target
     context = Context(target=target, device="OPENCL")
     sink = UOp.sink(make_reduce_axis(x, Op.ADD, (1,)))
-    body = next(kernelize(rangeify(sink, context), context).iter_ops(Op.CALL)).src[0]
+    body = next(kernelize(rangeify(sink, context), context).iter_ops(Op.CALL)).body
     scheduler = Scheduler(body, target)
     for wish in wishes:
         scheduler.try_opt(wish)

@@ -61,7 +61,7 @@ def render_for_gpu(node: UOp) -> str:
 def render_with(node: UOp, opts: tuple[Opt, ...] | None, target: Target) -> str:
     context = Context(target=target, device="OPENCL", opts=opts)
     ranged = run_pipeline("rangeify", UOp.sink(node), context)
-    body = next(run_pipeline("kernelize", ranged, context).iter_ops(Op.CALL)).src[0]
+    body = next(run_pipeline("kernelize", ranged, context).iter_ops(Op.CALL)).body
     return OpenCLRenderer(target, vector_bytes=32).render(compile_kernel(body, context)[1], "kernel_name")
 
 

@@ -25,6 +25,4 @@ def location_of(access: UOp) -> UOp:
 
 def memory_of(node: UOp) -> UOp:
     """The memory object that a location or an AFTER of it is in."""
-    while node.op in _INSIDE:
-        node = node.src[0]
-    return node
+    return node.strip(_INSIDE)

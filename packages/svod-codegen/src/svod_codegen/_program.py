@@ -44,7 +44,7 @@ def linearize_program(program: UOp) -> UOp:
     """`program` with its LINEAR: the nodes in the order in which they run."""
     if _count_stages(program) >= 2:
         return program
-    return _fill(program, UOp(Op.LINEAR, void, linearize(program.src[0])))
+    return _fill(program, UOp(Op.LINEAR, void, linearize(program.kernel)))
 
 
 def render_program(program: UOp, renderer: Renderer) -> UOp:
@@ -79,7 +79,7 @@ def load_program(program: UOp, loader: Loader) -> Program:
         ProgramStageError: if the program is not compiled.
     """
     _count_stages(program, at_least=4)
-    spec, binary = ProgramSpec.from_program(program), program.src[3].arg
+    spec, binary = ProgramSpec.from_program(program), program.binary.arg
     return loader(CompiledSpec.from_bytes(spec, binary) if binary else CompiledSpec.from_source(spec))
 
 

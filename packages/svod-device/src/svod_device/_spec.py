@@ -181,7 +181,7 @@ def _check_stages(program: UOp) -> tuple[UOp, UOp, UOp]:
             raise ProgramStageError(stage=expected.name, expected=expected.name, found=program.src[position].op.name)
     if len(program.src) > len(stages):
         raise ProgramStageError(stage="end", expected="nothing", found=program.src[len(stages)].op.name)
-    return program.src[0], program.src[1], program.src[2]
+    return program.kernel, program.linear, program.text
 
 
 @dataclass(slots=True)
@@ -252,6 +252,5 @@ def _read_slots(nodes: Iterable[UOp]) -> set[int]:
 
 
 def _get_slots(location: UOp) -> set[int]:
-    while location.op in _ALIASES:
-        location = location.src[0]
+    location = location.strip(_ALIASES)
     return {location.arg.slot} if location.op is Op.PARAM and location.arg.device is None else set()

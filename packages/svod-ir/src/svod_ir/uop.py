@@ -27,7 +27,7 @@ from __future__ import annotations
 import struct
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import _remove_dead_weakref  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue, reportUnknownVariableType]
@@ -118,6 +118,10 @@ class UOp:
             if images[operand] is not operand:
                 return UOp(self.op, self.dtype, tuple([images[s] for s in src]), self.arg)
         return self
+
+    def with_operands(self, operands: tuple[UOp, ...]) -> UOp:
+        """This LOOP or SWITCH with the same count or choice, and other operands."""
+        return self.with_src((self.src[0], *operands))
 
     def with_dtype(self, dtype: DType) -> UOp:
         """This node with another dtype."""
@@ -417,6 +421,81 @@ class UOp:
         return self.src[1:]
 
     @property
+    def dependency(self) -> UOp:
+        """The first effect that an AFTER waits for."""
+        return self.src[1]
+
+    @property
+    def condition(self) -> UOp:
+        """The condition of a WHERE or LEAVE."""
+        return self.src[0]
+
+    @property
+    def if_true(self) -> UOp:
+        """The value of a WHERE where its condition holds."""
+        return self.src[1]
+
+    @property
+    def if_false(self) -> UOp:
+        """The value of a WHERE where its condition does not hold."""
+        return self.src[2]
+
+    @property
+    def loop(self) -> UOp:
+        """The RANGE of a SCAN, or the loop that a LEAVE ends."""
+        return self.src[1]
+
+    @property
+    def count(self) -> UOp:
+        """The trip count of a LOOP."""
+        return self.src[0]
+
+    @property
+    def choice(self) -> UOp:
+        """The index of the branch that a SWITCH takes."""
+        return self.src[0]
+
+    @property
+    def operands(self) -> tuple[UOp, ...]:
+        """The operands that the bodies of a LOOP or SWITCH have PARAMs for."""
+        return self.src[1:]
+
+    @property
+    def initial(self) -> UOp:
+        """The value of a CARRY in the first iteration."""
+        return self.src[0]
+
+    @property
+    def accumulator(self) -> UOp:
+        """The value that a WMMA adds its product to."""
+        return self.src[2]
+
+    @property
+    def kernel(self) -> UOp:
+        """The lowered kernel of a PROGRAM."""
+        return self.src[0]
+
+    @property
+    def linear(self) -> UOp:
+        """The LINEAR of a PROGRAM."""
+        return self.src[1]
+
+    @property
+    def text(self) -> UOp:
+        """The SOURCE of a PROGRAM."""
+        return self.src[2]
+
+    @property
+    def binary(self) -> UOp:
+        """The PROGRAM_BINARY of a PROGRAM."""
+        return self.src[3]
+
+    @property
+    def operand_dtype(self) -> DType:
+        """The dtype of the values that an elementwise op takes, which a comparison or a cast does not have itself."""
+        return self.src[-1].dtype
+
+    @property
     def carried(self) -> tuple[UOp, ...]:
         """The CARRYs, as they are in an iteration, that an ADVANCE gives new values."""
         return self.src[: len(self.src) // 2]
@@ -431,6 +510,22 @@ class UOp:
         """This node, such as a location, below the AFTERs that order it."""
         node = self
         while node.op is _AFTER:
+            node = node.src[0]
+        return node
+
+    def strip(self, ops: Collection[Op]) -> UOp:
+        """The first node whose op is none of `ops`, of this node, its first operand, that one's first operand, and so on.
+
+        Example:
+            >>> from svod_dtype import float32
+            >>> from svod_ir.ops import Op
+            >>> from svod_ir.uop import UOp
+            >>> i = UOp.variable("i", 0, 9)
+            >>> (-i).cast(float32).strip({Op.CAST, Op.NEG}) is i
+            True
+        """
+        node = self
+        while node.op in ops:
             node = node.src[0]
         return node
 

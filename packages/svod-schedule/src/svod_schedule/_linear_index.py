@@ -19,7 +19,7 @@ def stride_cost(stride: int | None, access: UOp, axis: UOp, n_lanes: int, *, is_
     """`access_cost` of an access whose stride along `axis` is known."""
     if stride in (0, 1):
         return 1 if stride == 0 else 1 / n_lanes
-    is_gated = len(access.src) > 2 and axis in access.src[2].ranges
+    is_gated = (gate := access.gate) is not None and axis in gate.ranges
     if stride is None and is_read and not _is_even(access.position, axis):
         # A lookup: a gather takes as long as reading its elements one by one. Rows of a size that is not known are far apart.
         return 1

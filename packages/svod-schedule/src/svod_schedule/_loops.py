@@ -20,7 +20,7 @@ def replace_range(sink: UOp, r: UOp, expression: UOp, ranges: tuple[UOp, ...]) -
             continue
         if node.op in _LOOPED and r in node.loops:
             loops = tuple(n for s in node.loops for n in (ranges if s is r else (done[s],)))
-            done[node] = node.with_src((done[node.src[0]], *loops))
+            done[node] = node.with_src((done[node.source], *loops))
         else:
             done[node] = node.with_images(done)
     return done[sink]

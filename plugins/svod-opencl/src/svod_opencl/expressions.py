@@ -49,7 +49,7 @@ class Expressions:
         Raises:
             RenderError: if the op has no expression for the dtype.
         """
-        op, result, source = node.op, node.dtype.scalar, node.src[-1].dtype.scalar
+        op, result, source = node.op, node.dtype.scalar, node.operand_dtype.scalar
         if op is Op.WHERE:
             return self.choose(result, *operands)
         if op is Op.CAST:
@@ -215,7 +215,7 @@ class Expressions:
 
     def _shift(self, node: UOp, dtype: DType, x: str, amount: str) -> str:
         """OpenCL C takes the amount modulo the number of bits; ours shifts everything out."""
-        name, given, bits = self._name(dtype), node.src[1], 8 * dtype.itemsize
+        name, given, bits = self._name(dtype), node.right, 8 * dtype.itemsize
         sign = "<<" if node.op is Op.SHL else ">>"
         values = given.arg if given.op is Op.VCONST else (given.arg,) if given.op is Op.CONST else ()
         is_small = bool(values) and all(0 <= v < bits for v in values)

@@ -84,7 +84,7 @@ def scalar_expression(node: UOp, operands: list[str], type_name: TypeName) -> st
         RenderError: if the op has no C expression for the dtype.
     """
     op, result = node.op, node.dtype.scalar
-    source = node.src[-1].dtype.scalar
+    source = node.operand_dtype.scalar
     if op is Op.WHERE:
         return f"{operands[0]} ? {operands[1]} : {operands[2]}"
     if op is Op.BITCAST:

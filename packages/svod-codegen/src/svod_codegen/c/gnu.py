@@ -103,19 +103,19 @@ class GnuCRenderer(CRenderer):
 
     def vector_selection(self, node: UOp, value: Callable[[UOp], str]) -> str | None:
         dtype = node.dtype
-        x, y = node.src[1:]
         if not self._is_native(dtype) or dtype.is_bool or any(s.dtype.lanes != dtype.lanes for s in node.src):
             return None
-        masks = self._find_masks(node.src[0], dtype, value, MAX_CONDITION)
+        masks = self._find_masks(node.condition, dtype, value, MAX_CONDITION)
         if masks is None:
             return None
         part = self._split(dtype)[0]
-        split = zip(masks, self._parts_of(dtype, value(x)), self._parts_of(dtype, value(y)), strict=True)
+        sides = (self._parts_of(dtype, value(side)) for side in (node.if_true, node.if_false))
+        split = zip(masks, *sides, strict=True)
         return self._join(dtype, [self._select(part, *texts) for texts in split])
 
     def _find_masks(self, condition: UOp, dtype: DType, value: Callable[[UOp], str], depth: int) -> list[str] | None:
         """A condition for each part of a vector, as masks as wide as its elements; None where it is none of comparisons."""
-        if condition.op in _COMPARED and self._is_comparable(condition.src[0].dtype):
+        if condition.op in _COMPARED and self._is_comparable(condition.left.dtype):
             sides = [s for s in condition.src if s.dtype.itemsize == dtype.itemsize and s.dtype.lanes == dtype.lanes]
             if len(sides) < 2:
                 return None
@@ -151,7 +151,7 @@ class GnuCRenderer(CRenderer):
 
     def _native_operation(self, node: UOp, dtype: DType, operands: Sequence[str]) -> str | None:
         """An operation on one part of each operand; `dtype` is that of its result."""
-        source = node.src[-1].dtype
+        source = node.operand_dtype
         if node.op is Op.CAST:
             return self._convert(dtype, source, operands[0])
         if node.op is Op.BITCAST:

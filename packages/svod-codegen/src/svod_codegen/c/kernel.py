@@ -201,7 +201,7 @@ class KernelWriter:
         self.depth += 1
 
     def _leave_loop(self, node: UOp) -> None:
-        self.add(f"if ({self.value(node.src[0])}) break;")
+        self.add(f"if ({self.value(node.condition)}) break;")
 
     def _end_loop(self, node: UOp) -> None:
         if len(node.src) != 2:

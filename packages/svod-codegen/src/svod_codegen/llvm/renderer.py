@@ -223,8 +223,8 @@ def _start_loop(w: FunctionWriter, node: UOp) -> None:
 
 
 def _leave_loop(w: FunctionWriter, node: UOp) -> None:
-    label = w.value(node.src[1])[1:-2]
-    w.do(f"br i1 {w.value(node.src[0])}, label %{label}.done, label %{label}.again")
+    label = w.value(node.loop)[1:-2]
+    w.do(f"br i1 {w.value(node.condition)}, label %{label}.done, label %{label}.again")
     w.start_block(f"{label}.again")
 
 

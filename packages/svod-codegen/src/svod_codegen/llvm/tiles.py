@@ -118,7 +118,7 @@ class _Assignment:
             self.loops.remove(loop)
 
     def _multiply(self, node: UOp, position: int) -> None:
-        key = self._take(node, node.src[2])
+        key = self._take(node, node.accumulator)
         for factor in node.src[:2]:
             self._touch(factor, factor, position)
         self._touch(key, node, position)
@@ -194,7 +194,7 @@ def _number_lives(lives: dict[Accumulator | UOp, _Life]) -> dict[Accumulator | U
 def _first_value(product: UOp) -> UOp:
     """What a chain of products adds to."""
     while product.op is Op.WMMA:
-        product = product.src[2]
+        product = product.accumulator
     return product
 
 

@@ -58,7 +58,7 @@ def cut_kernels(sink: UOp, make_body: MakeBody, max_buffers: int | None = None) 
         if node.op is Op.BUFFERIZE:
             buffer = new.make(node.dtype, prod(max_size(s) for s in node.shape), node.arg.device)
         else:
-            memory = node.src[0]
+            memory = node.source
             buffer = filled.get(memory, memory)
         effects = [effect for reader in readers for effect in filled[reader].dependencies]
         call = _make_call(node, buffer.after(*effects), filled)
@@ -71,7 +71,7 @@ def _is_stored(node: UOp) -> bool:
     """Whether a node of the ranged graph is memory that a kernel fills: a BUFFERIZE, or memory after an assignment."""
     if node.op is Op.BUFFERIZE:
         return node.arg.space is AddressSpace.GLOBAL
-    return node.op is Op.AFTER and node.src[1].op in (Op.END, Op.STORE)
+    return node.op is Op.AFTER and node.dependency.op in (Op.END, Op.STORE)
 
 
 def _order_writes(stored: list[UOp]) -> list[tuple[UOp, tuple[UOp, ...]]]:
@@ -160,7 +160,7 @@ def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
     if node.op is Op.AFTER:
         # In-place: what the kernel reads of its target is the same argument.
         kernel.params[node.source] = kernel.params[buffer]
-        effect = node.src[1]
+        effect = node.dependency
         ranges = order_loops(effect.body, effect.loops, filled) if effect.op is Op.END else ()
         # Rows go to memory one after the other, the elements of each side by side.
         ranges = tuple(sorted(ranges, key=lambda r: r.arg.kind is not AxisType.SCAN))
@@ -168,7 +168,7 @@ def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
         return kernel.make_call(store, ranges)
     value = node.source
     if value.op in (Op.COPY, Op.BUFFER_VIEW):
-        body = value.with_src((kernel.param(value.src[0]),))
+        body = value.with_src((kernel.param(value.source if value.op is Op.COPY else value.memory),))
         return UOp(Op.CALL, void, (body, *kernel.arguments))
     if value.op is Op.CUSTOM_FUNCTION:
         read = read_signature(value).read
@@ -283,7 +283,7 @@ class _Numbering:
     def _unbind(self, node: UOp) -> UOp:
         if node not in self.bindings:
             self.bindings.append(node)
-        return node.src[0]
+        return node.symbol
 
     def _unbind_size(self, size: UOp) -> UOp:
         return size.substitute({n: self._unbind(n) for n in size.iter_ops(Op.BIND)})

@@ -37,7 +37,7 @@ def linearize(sink: UOp) -> tuple[UOp, ...]:
     for node in order:
         op = node.op
         if op is _END:
-            body.setdefault(loops.parent[node.src[1]], []).append(node)
+            body.setdefault(loops.parent[node.loops[0]], []).append(node)
         elif op is _RANGE:
             body.setdefault(node, [])
         elif op not in _SILENT:

@@ -46,7 +46,7 @@ def accumulate(sink: UOp) -> UOp:
             if node not in done:
                 done.update(_reduce_together(groups[node.loops], done, fresh))
         else:
-            done[node] = _scan(node, done, around[node.src[1]], fresh)
+            done[node] = _scan(node, done, around[node.loop], fresh)
     return done[sink]
 
 
@@ -129,7 +129,7 @@ def _take_in(op: Op, total: UOp, value: UOp) -> UOp:
 
 def _scan(node: UOp, done: dict[UOp, UOp], around: frozenset[UOp], fresh: FreshIds) -> UOp:
     """A scan begins anew in each iteration of the loops around its own, whether its value depends on them or not."""
-    value, loop = done[node.source], done[node.src[1]]
+    value, loop = done[node.source], done[node.loop]
     register = fresh.make_register(node.dtype)
     outer = sorted((value.ranges - {loop}) | {done.get(r, r) for r in around}, key=lambda r: r.arg.id)
     start = register.after(*outer).index(_ZERO).store(identity_of(node.arg, node.dtype))
@@ -159,7 +159,7 @@ class _Carried:
         return True
 
     def _fill(self, node: UOp) -> UOp:
-        register, initial = self.fresh.make_register(node.dtype), self.done[node.src[0]]
+        register, initial = self.fresh.make_register(node.dtype), self.done[node.initial]
         loops = node.ranges | self.around[self.loop[node]]
         outer = sorted({self.done.get(r, r) for r in loops}, key=lambda r: r.arg.id)
         self.start[node] = register.after(*outer).index(_ZERO).store(initial)

@@ -130,7 +130,10 @@ def _dependences(order: Sequence[UOp], axes: Sequence[UOp]) -> dict[UOp, int]:
 
 def _is_join(node: UOp) -> bool:
     """`VECTORIZE(x, inside, axis)`: the copies of x along the axis `inside` as the lanes of `axis`; exists only in this pass."""
-    return node.op is Op.VECTORIZE and len(node.src) == 3 and node.src[1].op is Op.RANGE
+    if node.op is not Op.VECTORIZE or len(node.src) != 3:
+        return False
+    _, inside, _ = node.src
+    return inside.op is Op.RANGE
 
 
 def _is_vector(node: UOp) -> bool:

@@ -52,7 +52,7 @@ def _lower(node: UOp, src: tuple[UOp, ...]) -> UOp:
     if op in MEMORY:
         return node.with_dtype(int64.vec(lanes))
     if op is Op.STORE:
-        value = src[1].cast(int64) if node.src[0].dtype.kind == "index" else src[1]
+        value = src[1].cast(int64) if node.location.dtype.kind == "index" else src[1]
         return node.with_src((src[0], value))
     if op is Op.LOAD and node.dtype.kind == "index":
         return UOp(Op.LOAD, src[0].dtype, (src[0], *(s.cast(int64) for s in src[1:])), node.arg)

@@ -150,7 +150,8 @@ class _Draw:
     # Tensors.
 
     def make_moved(self, pattern: Pattern, want: DType, op: Op) -> UOp:
-        operand = self._make(pattern.src[0] if pattern.src else Pattern(), want)
+        source, *_ = pattern.src or (Pattern(),)
+        operand = self._make(source, want)
         shape = tuple(s for s in operand.find_shape() or () if isinstance(s, int))
         if not shape:
             raise _Mismatch
@@ -166,7 +167,8 @@ class _Draw:
         if self.operands.chance(0.3):
             loops.append(UOp.const(loops[0].dtype, 0))
         options = [pattern.arg] if isinstance(pattern.arg, Op) else sorted(REDUCTIONS, key=lambda o: o.value)
-        body = self._make(pattern.src[0] if pattern.src else Pattern(), want)
+        source, *_ = pattern.src or (Pattern(),)
+        body = self._make(source, want)
         return UOp(Op.REDUCE, want, (body, *loops), self.operands.choose(options))
 
     def make_end(self, pattern: Pattern, want: DType) -> UOp:
@@ -193,7 +195,8 @@ class _Draw:
     def make_broadcast(self, pattern: Pattern, want: DType) -> UOp:
         if want.lanes == 1:
             raise _Mismatch
-        inner = self._make(pattern.src[0], want.scalar) if pattern.src else self.operands.variable(want.scalar)
+        source = next(iter(pattern.src or ()), None)
+        inner = self.operands.variable(want.scalar) if source is None else self._make(source, want.scalar)
         return UOp(Op.BROADCAST, want, (inner,))
 
 

@@ -196,7 +196,7 @@ class Operands:
             # The same left side again, with another limit: what chains of conditions are about.
             seen = [n for n in self.nodes if n.op is Op.LT and n.left.dtype is compared]
             if seen and self.chance(0.6):
-                x = self.choose(seen).src[0]
+                x = self.choose(seen).left
             made = UOp(self.choose((Op.LT, Op.LT, Op.LT, Op.EQ, Op.NE, Op.LE)), dtype, (x, y))
             self.nodes.append(made)
             return made

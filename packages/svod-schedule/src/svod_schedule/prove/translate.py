@@ -82,7 +82,7 @@ class Translation:
                 raise Untranslated(node)
 
     def _apply(self, node: UOp, operands: list[Lanes]) -> Lanes:
-        source, result = (node.src[1] if node.op is Op.WHERE else node.src[0]).dtype.scalar, node.dtype.scalar
+        source, result = node.operand_dtype.scalar, node.dtype.scalar
         if source.is_float or (node.op is Op.BITCAST and source.bits != result.bits):
             raise Untranslated(node)
         n_lanes = node.dtype.lanes

@@ -155,6 +155,4 @@ def _value_of(node: UOp) -> UOp:
 
 def _without(ops: frozenset[Op], node: UOp) -> UOp:
     """The first node below `node` whose op is none of `ops`."""
-    while node.op in ops:
-        node = node.src[0]
-    return node
+    return node.strip(ops)

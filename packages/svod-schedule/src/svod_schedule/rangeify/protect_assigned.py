@@ -31,6 +31,8 @@ from svod_ir.sizes import max_size, product
 __all__ = ["assigned_memory", "protect_assigned"]
 
 _STORED = frozenset({Op.CONTIGUOUS, Op.COPY, Op.RESULT})
+_PARTS = MOVEMENT | {Op.ASSIGN, Op.AFTER}
+_VIEWS = MOVEMENT | {Op.BUFFER_VIEW}
 
 
 def protect_assigned(sink: UOp) -> UOp:
@@ -52,9 +54,7 @@ def protect_assigned(sink: UOp) -> UOp:
 
 def assigned_memory(target: UOp) -> UOp:
     """The memory that a target is part of."""
-    while target.op in MOVEMENT or target.op in (Op.ASSIGN, Op.AFTER):
-        target = target.src[0]
-    return target
+    return target.strip(_PARTS)
 
 
 def _list_memories_below(order: Sequence[UOp]) -> dict[UOp, int]:
@@ -97,9 +97,7 @@ def _is_no_larger(node: UOp, other: UOp) -> bool:
 
 
 def _strip_movement(node: UOp) -> UOp:
-    while node.op in MOVEMENT:
-        node = node.src[0]
-    return node
+    return node.strip(MOVEMENT)
 
 
 def _iter_elsewhere(assign: UOp, below: Mapping[UOp, int]) -> Iterator[UOp]:
@@ -263,8 +261,7 @@ def _choose_copied(circle: Sequence[UOp], waits: Mapping[UOp, Sequence[UOp]], sa
 
 def _state_below(view: UOp) -> UOp | None:
     """The content of memory that a view shows: the memory as it was, or the last ASSIGN to it; None for other nodes."""
-    while view.op in MOVEMENT or view.op is Op.BUFFER_VIEW:
-        view = view.src[0]
+    view = view.strip(_VIEWS)
     if view.op is Op.AFTER and len(view.src) == 2:
-        view = view.src[1]
+        view = view.dependency
     return view if view.op is Op.ASSIGN or view.op in MEMORY else None

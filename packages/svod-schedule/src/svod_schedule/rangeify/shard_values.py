@@ -150,7 +150,8 @@ class _Writer:
                 sum(map(len, part)) for part in (operands[:n_carried], operands[n_carried:end_sliced])
             )
             written = written.with_arg(written.arg._replace(n_carried=n_carried, n_sliced=n_sliced))
-        return written.with_src((self._expand(node.src[0])[0], *(shard for part in operands for shard in part)))
+        control, *_ = self._expand(node.count if node.op is Op.LOOP else node.choice)
+        return written.with_src((control, *(shard for part in operands for shard in part)))
 
     def _place_operands(self, node: UOp) -> UOp:
         """A LOOP or SWITCH of shards in which every device has what comes from no memory."""
@@ -179,7 +180,7 @@ class _Writer:
                 memory = memory.source
             if all(isinstance(size, int) for size in form.shape):
                 forms.setdefault(memory, make_reshape(form, memory.shape))
-        return map_bodies(node, lambda body: _move_parameters(body, forms, shifts)).with_src((node.src[0], *operands))
+        return map_bodies(node, lambda body: _move_parameters(body, forms, shifts)).with_operands(tuple(operands))
 
     def _place(self, node: UOp, position: int, slot: int, devices: Sequence[str]) -> UOp:
         """An operand that is nowhere yet, where its PARAM or its result is, or on all devices."""

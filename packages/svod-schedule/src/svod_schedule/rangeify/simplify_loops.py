@@ -261,4 +261,7 @@ def _take_outside(draft: LoopDraft, node: UOp) -> UOp | None:
     if not slots.issubset(draft.constants):
         return None
     made = bind_operands(part, {slot: draft.parameter(slot) for slot in slots}, draft.operands)
-    return None if made is None else made.src[0]
+    if made is None:
+        return None
+    (value,) = made.src
+    return value

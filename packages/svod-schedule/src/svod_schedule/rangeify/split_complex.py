@@ -82,7 +82,7 @@ class _PairWriter:
 
     def _rewrite(self, node: UOp) -> UOp:
         """What a real node became."""
-        source = node.src[0] if node.src else None
+        source = next(iter(node.src), None)
         if source is None or not any(s.dtype.is_complex for s in node.src):
             new = node.with_images(self.real)
             return map_bodies(new, split_complex) if get_bodies(new) else new

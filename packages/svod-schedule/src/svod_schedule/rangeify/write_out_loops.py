@@ -80,7 +80,8 @@ def _with_number(body: UOp, counter: str, number: int) -> UOp:
 def _with_known_sizes(node: UOp) -> UOp:
     """A movement with its sizes in normal form, which are known where they were not."""
     if node.op is Op.IOTA and node.src:
-        return make_iota(normalize_size(node.src[0]), node.dtype)
+        (size,) = node.src
+        return make_iota(normalize_size(size), node.dtype)
     if node.op not in MOVEMENT or len(node.src) == 1:
         return node
     sizes: tuple[SInt, ...] = tuple(map(normalize_size, node.sizes))

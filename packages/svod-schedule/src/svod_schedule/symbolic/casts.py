@@ -55,7 +55,7 @@ def _is_exact(node: UOp) -> bool:
     """Whether a sum, product or choice of its operands' values cannot wrap."""
     if node.op is Op.MAX or node.op is Op.MIN:
         return True
-    (a, b), (c, d) = node.src[0].bounds, node.src[1].bounds
+    (a, b), (c, d) = node.left.bounds, node.right.bounds
     if node.op is Op.MUL:
         results = (a * c, a * d, b * c, b * d)
     else:

@@ -71,10 +71,11 @@ def collapse_single_value(n: UOp) -> UOp | None:
 @rule(node(frozenset({Op.REDUCE, Op.END}), name="n"))
 def drop_constant_counter(n: UOp) -> UOp | None:
     """reduce(x, r, 0) -> reduce(x, r), reduce(x, 0) -> x, end(e, 0) -> e: a counter that became constant has no loop."""
-    ranges = tuple(r for r in n.loops if r.op is not Op.CONST)
-    if len(ranges) == len(n.src) - 1:
+    body, *loops = n.src
+    ranges = tuple(r for r in loops if r.op is not Op.CONST)
+    if len(ranges) == len(loops):
         return None
-    return n.src[0] if not ranges and n.src[0].dtype is n.dtype else n.with_src((n.src[0], *ranges))
+    return body if not ranges and body.dtype is n.dtype else n.with_src((body, *ranges))
 
 
 FOLDING = RuleSet(

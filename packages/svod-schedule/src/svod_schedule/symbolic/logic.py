@@ -117,7 +117,7 @@ def _limit_key(operand: UOp) -> tuple[UOp, bool]:
 
 
 def _limit(operand: UOp) -> int:
-    return (operand.source if operand.op is Op.NOT else operand).src[1].arg
+    return (operand.source if operand.op is Op.NOT else operand).right.arg
 
 
 @rule(node(Op.WHERE, splat("c", BOOL), x, y))

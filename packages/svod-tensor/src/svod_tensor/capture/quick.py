@@ -122,7 +122,7 @@ class QuickCall:
                     return UNUSUAL
                 node = cell.node
                 while node.op is _RESHAPE or node.op is _AS_COMPLEX:
-                    node = node.src[0]
+                    node = node.source
                 memory = node.attached
                 if node.op is not _BUFFER or not isinstance(memory, Buffer):
                     return UNUSUAL

@@ -165,7 +165,7 @@ class Cell:
             return memory
         node = self.node
         while node.op is _RESHAPE or node.op is _AS_COMPLEX:
-            node = node.src[0]
+            node = node.source
         return memory_nodes.find_buffer(node) if node.op is _BUFFER else None
 
     def along(self, steps: Iterable[Step]) -> Cell | View:

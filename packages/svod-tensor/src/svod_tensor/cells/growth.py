@@ -164,7 +164,7 @@ def _sort_by_assignment(order: Sequence[UOp]) -> list[UOp]:
 
     The first iterations of all tensors that a loop updates come before its later ones, whether or not these tensors read one another.
     """
-    pending = sorted(filter(states.is_later_state, order), key=lambda state: state.src[2].arg)
+    pending = sorted(filter(states.is_later_state, order), key=lambda state: states.mark_of(state).arg)
     return [*UOp.sink(*pending, *order[-1].src).toposort()[:-1], order[-1]]
 
 

@@ -119,7 +119,7 @@ def settle(
     with registry.lock:
         done = {state: versions.get(memory, memory) for state, memory in written.items()}
         for state, memory in done.items():
-            state.src[2].attached = memory
+            states.mark_of(state).attached = memory
         replacements = {**done, **(values or {})}
         if versions:
             overwritten = {*versions, *_get_overwritten(written)}
@@ -165,10 +165,10 @@ def _rebase(replacements: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
         if node in replacements or not node.src:
             continue
         operands = tuple([done.get(operand, operand) for operand in node.src])
-        if states.is_later_state(node) and operands[1] is not node.src[1]:
+        if states.is_later_state(node) and operands[1] is not node.dependency:
             below = states.find_target_state(operands[1].target)
             if below is not None:
-                done[node] = rebased[node] = node.with_src((states.memory_of(below), operands[1], node.src[2]))
+                done[node] = rebased[node] = node.with_src((states.memory_of(below), operands[1], states.mark_of(node)))
                 continue
         done[node] = node.with_src(operands)
     return rebased
@@ -206,4 +206,4 @@ def catch_up() -> bool:
 
 def get_done(written: Iterable[UOp]) -> dict[UOp, UOp]:
     """The memory of those pending states that are settled: a cell was made of one just when another thread replaced it."""
-    return {state: memory for state in written if isinstance(memory := state.src[2].attached, UOp)}
+    return {state: memory for state in written if isinstance(memory := states.mark_of(state).attached, UOp)}

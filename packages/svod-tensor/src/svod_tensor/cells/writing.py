@@ -137,7 +137,7 @@ def _overwrite(node: UOp, path: Path, value: UOp) -> UOp:
         values = spread(whole, placement)
         # What other shards are assigned may be made from the old state.
         written = [_assign(s, s, v) for s, v in zip(shards, values, strict=True)]
-        return node.with_src((node.src[0].with_src(tuple(written)),))
+        return node.with_src((node.source.with_src(tuple(written)),))
     target = make_target(path, node)
     if states.find_target_state(target) is None:
         # Every n-th element where n does not divide the size is no plain view.

@@ -150,7 +150,8 @@ def _is_elementwise(ast: UOp, written: int, read: int) -> bool:
     """Whether each element of one argument depends on no element of the other but that in its place, and nothing needs that later."""
     if len(ast.src) != 1:
         return False
-    loops, effect = (ast.src[0].loops, ast.src[0].body) if ast.src[0].op is Op.END else ((), ast.src[0])
+    (effect,) = ast.src
+    loops, effect = (effect.loops, effect.body) if effect.op is Op.END else ((), effect)
     stores = effect.src if effect.op is Op.GROUP else (effect,)
     if any(
         s.op is not Op.STORE or s.location.op is not Op.INDEX or s.location.memory.op is not Op.PARAM for s in stores

@@ -103,7 +103,7 @@ def get_memory(source: UOp) -> UOp:
             position: int = node.arg
             node = node.source.src[position]
         elif node.op in ALIASES:
-            node = node.src[0]
+            node = node.source
         else:
             raise ScheduleError(
                 rule="an argument of a CALL is AFTER, BUFFER, PARAM, DEFINE_LOCAL, MSELECT, MSTACK or BIND", found=node

@@ -186,7 +186,7 @@ def _add_producers(source: UOp, found: set[UOp]) -> None:
                         rule="an argument of a CALL is AFTER, BUFFER, PARAM, DEFINE_LOCAL, MSELECT, MSTACK or BIND",
                         found=node,
                     )
-                stack.append(node.src[0])
+                stack.append(node.source)
 
 
 def _split_after(after: UOp) -> tuple[list[UOp], list[UOp]]:

@@ -14,7 +14,7 @@ overwritten is then computed together with it, and the scheduler lets it read fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from threading import get_ident
 
 from svod_ir import Op, UOp
@@ -24,7 +24,8 @@ from svod_tensor.options import DEFAULT_DEVICE
 
 __all__ = [
     "copy_of", "effect_of_state", "find_state", "find_target_state", "find_whole_state", "get_written",
-    "is_later_state", "is_memory", "is_own", "iter_memories", "list_states", "memory_of",
+    "is_later_state", "is_memory", "is_own", "iter_memories", "list_states", "mark_of",
+    "memory_of",
 ]  # fmt: skip
 
 _TARGET_VIEWS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.SHRINK, Op.FLIP, Op.AS_COMPLEX})
@@ -82,12 +83,12 @@ def find_whole_state(node: UOp) -> UOp | None:
 
 def is_later_state(node: UOp) -> bool:
     """Whether `node` is the content of memory after an assignment that is not done yet."""
-    return node.op is _AFTER and node.src[1].op is _ASSIGN
+    return node.op is _AFTER and node.dependency.op is _ASSIGN
 
 
 def effect_of_state(state: UOp) -> UOp:
     """The ASSIGN that leads to a state that is not the first."""
-    return state.src[1]
+    return state.dependency
 
 
 def memory_of(state: UOp) -> UOp:
@@ -110,12 +111,17 @@ def get_written(*roots: UOp) -> dict[UOp, UOp]:
     return {node: node.source for node in root.toposort() if is_later_state(node)}
 
 
+def mark_of(state: UOp) -> UOp:
+    """The NOOP with the number of the assignment that leads to a pending state."""
+    _, mark = state.dependencies
+    return mark
+
+
 def is_own(state: UOp) -> bool:
     """Whether a pending state is one that this thread assigned."""
-    return state.src[2].attached == get_ident()
+    return mark_of(state).attached == get_ident()
 
 
-def _below(node: UOp, views: Iterable[Op]) -> UOp | None:
-    while node.op in views:
-        node = node.src[0]
+def _below(node: UOp, views: Collection[Op]) -> UOp | None:
+    node = node.strip(views)
     return node if node.op is Op.BUFFER or is_later_state(node) else None

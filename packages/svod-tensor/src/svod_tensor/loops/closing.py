@@ -203,10 +203,7 @@ def _is_view(node: UOp) -> bool:
     """Whether a node shows what it is of in another order or shape, or a part of what is stored."""
     if node.op in _SEEN_THROUGH:
         return True
-    base = node
-    while base.op in MOVEMENT:
-        base = base.src[0]
-    return node.op in _PARTS and base.op in _STORED
+    return node.op in _PARTS and node.strip(MOVEMENT).op in _STORED
 
 
 def _rebuild(body: Open, slots: Sequence[int], images: Mapping[UOp, UOp], device: str | None) -> UOp:
@@ -229,7 +226,7 @@ def _rebuild(body: Open, slots: Sequence[int], images: Mapping[UOp, UOp], device
             done[node] = make_empty(node.dtype, node.shape)
         elif states.is_later_state(node):
             # Equal bodies are one: the number of an assignment is left out.
-            done[node] = UOp(node.op, node.dtype, (done[node.src[0]], done[node.src[1]]), node.arg)
+            done[node] = UOp(node.op, node.dtype, (done[node.source], done[node.dependency]), node.arg)
         elif get_bodies(node):
             bare = _drop_binds(node)
             done[node] = bare.with_src(tuple([done[s] for s in bare.src]))
@@ -256,4 +253,4 @@ def _drop_binds(node: UOp) -> UOp:
         params = (p for p in body.iter_ops(Op.PARAM) if moved[p.arg.slot] != p.arg.slot)
         return body.substitute({p: p.with_arg(p.arg._replace(slot=moved[p.arg.slot])) for p in params})
 
-    return map_bodies(node, renumber).with_src((node.src[0], *(operands[n] for n in kept)))
+    return map_bodies(node, renumber).with_operands(tuple([operands[n] for n in kept]))

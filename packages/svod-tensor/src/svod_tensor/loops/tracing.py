@@ -170,10 +170,7 @@ def list_known() -> set[UOp]:
             cells += [one.node for one in capture.iter_made()]
             capture = capture.outer
     for node in cells:
-        base = node
-        while base.op in MOVEMENT:
-            base = base.src[0]
-        found.add(base)
+        found.add(node.strip(MOVEMENT))
     return found
 
 

@@ -54,7 +54,7 @@ def find_elementwise(call: UOp) -> Elementwise | None:
     body = call.body
     if call.arg is not None or body.op is not Op.SINK or body.arg != KernelInfo() or len(body.src) != 1:
         return None
-    effect = body.src[0]
+    (effect,) = body.src
     loops, store = (effect.loops, effect.body) if effect.op is Op.END else ((), effect)
     memory = tuple(argument.unordered for argument in call.arguments)
     if store.op is not Op.STORE or any(m.op not in MEMORY for m in memory):

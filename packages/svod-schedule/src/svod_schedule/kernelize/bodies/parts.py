@@ -80,8 +80,8 @@ def _take(store: UOp, done: dict[UOp, UOp]) -> UOp:
         new = node.with_images(done)
         if new.op is Op.INDEX:
             new = _read(new)
-        elif new.op is Op.WHERE and (condition := simplify(new.src[0])).op is Op.CONST:
-            new = new.src[1 if condition.arg else 2]
+        elif new.op is Op.WHERE and (condition := simplify(new.condition)).op is Op.CONST:
+            new = new.if_true if condition.arg else new.if_false
         done[node] = new
     return done[store]
 

@@ -62,14 +62,14 @@ def fill_results(
 
 def _make_result(source: UOp) -> UOp:
     state = _find_state(source)
-    return UOp(Op.CONTIGUOUS, source.dtype, (source,)) if state is None else state.src[1]
+    return UOp(Op.CONTIGUOUS, source.dtype, (source,)) if state is None else state.dependency
 
 
 def _find_state(node: UOp) -> UOp | None:
     """The state after an assignment that `node` is all of, in order, or None."""
     while node.op is Op.RESHAPE or (node.op is Op.SHRINK and node.arg == (0, None)):
         node = node.source
-    return node if node.op is Op.AFTER and node.src[1].op is Op.ASSIGN else None
+    return node if node.op is Op.AFTER and node.dependency.op is Op.ASSIGN else None
 
 
 class _Repeat:

@@ -33,9 +33,7 @@ def _find_operand(value: UOp) -> UOp | None:
     if value.dtype.kind in ("int", "uint"):
         return value if _is_expression(value) else None
     # What the target computes in float32 is decoded by integer operations.
-    source = value
-    while source.op in (Op.BITCAST, Op.SHL, Op.CAST):
-        source = source.src[0]
+    source = value.strip((Op.BITCAST, Op.SHL, Op.CAST))
     return source if source.op is Op.INDEX and source.dtype.is_float and decode(source) is value else None
 
 

@@ -54,7 +54,7 @@ def add_to(total: UOp, value: UOp) -> UOp:
     chain: list[UOp] = []
     while value.op is Op.WMMA:
         chain.append(value)
-        value = value.src[2]
+        value = value.accumulator
     for link in reversed(chain):
         total = link.with_src((*link.src[:2], total))
     return total

@@ -1,4 +1,4 @@
-"""What one iteration of a loop that carries values takes: its instructions, and the longest chain that waits for the last one."""
+"""Cost of one iteration of a loop that carries values: its instructions, and the longest chain that waits for the last one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _make_loop(node: UOp, order: list[UOp], target: Target) -> CarriedLoop:
             instructions += own if n not in products else 0.0
         if before is not None:
             is_free = not own or n in products
-            latency = target.rates.add_latency if n.src[-1].dtype.is_float else 1.0
+            latency = target.rates.add_latency if n.operand_dtype.is_float else 1.0
             waited[n] = before + (0.0 if is_free else latency * max(own / 2, 1.0))
     chain = max((waited.get(v, 0.0) for v in node.next_values), default=0.0)
     return CarriedLoop(loop, node, node.ranges - {loop}, instructions, chain)

@@ -63,7 +63,7 @@ class Nest:
     def is_chosen_by(self, axis: UOp) -> bool:
         """Whether a condition on `axis` says which terms are added up: one result at a time has loops of these alone."""
         value = self.node.source
-        return self.node.op is Op.REDUCE and value.op is Op.WHERE and axis in value.src[0].ranges
+        return self.node.op is Op.REDUCE and value.op is Op.WHERE and axis in value.condition.ranges
 
     def reuse(self, operand: Access) -> int:
         """For how many results each element of an operand is read."""

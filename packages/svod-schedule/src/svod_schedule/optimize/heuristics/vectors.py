@@ -191,7 +191,7 @@ def _take_short_rows(facts: KernelFacts) -> Proposal | None:
 
 def _is_chosen_by(facts: KernelFacts, axis: UOp) -> bool:
     """Whether a condition on `axis` says what is computed."""
-    return any(node.op is Op.WHERE and axis in node.src[0].ranges for node in facts.kernel.toposort())
+    return any(node.op is Op.WHERE and axis in node.condition.ranges for node in facts.kernel.toposort())
 
 
 def _is_far(access: Access, axis: UOp, size: int) -> bool:

@@ -31,7 +31,7 @@ def exchange_loops(sink: UOp, first: UOp, second: UOp) -> UOp:
     for node in sink.toposort():
         new = node.with_images(done)
         if node.op in (Op.END, Op.REDUCE) and first in node.loops and second in node.loops:
-            new = new.with_src((new.src[0], *(swapped.get(r, r) for r in new.loops)))
+            new = new.with_src((new.source, *(swapped.get(r, r) for r in new.loops)))
         done[node] = new
     return done[sink]
 

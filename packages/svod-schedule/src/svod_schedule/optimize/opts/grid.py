@@ -22,7 +22,7 @@ def spread_over_grid(sink: UOp, target: Target) -> UOp:
     if not target.has_local:
         return sink
     # What several effects share would have to be the same loop; a kernel has one effect.
-    nest = sink.src[0].loops if len(sink.src) == 1 and sink.src[0].op is Op.END else ()
+    nest = _list_loops(sink) if len(sink.src) == 1 else ()
     loops = [r for r in nest if r.arg.kind is AxisType.LOOP]
     sink = sink.substitute({r: r.with_arg(r.arg._replace(kind=AxisType.GLOBAL)) for r in loops})
     while (group := _find_too_large(sink, target)) is not None:
@@ -30,9 +30,14 @@ def spread_over_grid(sink: UOp, target: Target) -> UOp:
     return sink
 
 
+def _list_loops(sink: UOp) -> tuple[UOp, ...]:
+    """Loops of the first effect of a kernel."""
+    effect = next(iter(sink.src), None)
+    return effect.loops if effect is not None and effect.op is Op.END else ()
+
+
 def _find_too_large(sink: UOp, target: Target) -> AxisGroup | None:
-    nest = sink.src[0].loops if sink.src and sink.src[0].op is Op.END else ()
-    axes = [r for r in nest if r.arg.kind is AxisType.GLOBAL]
+    axes = [r for r in _list_loops(sink) if r.arg.kind is AxisType.GLOBAL]
     return next((g for g in arrange_axes(axes, target.max_global) if g.is_over), None)
 
 

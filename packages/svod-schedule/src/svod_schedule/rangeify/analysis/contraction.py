@@ -1,4 +1,4 @@
-"""Which reductions are products of two operands over different axes, as matrix products and convolutions are."""
+"""Reductions of products of two operands over different axes, as in matrix products and convolutions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _own_axes(node: UOp) -> tuple[set[int], set[int]]:
     """The output axes that only the left factor of a sum of products depends on, and those of the right one."""
     product = node.source
     while product.op is Op.CAST or _is_gated(product):
-        product = product.src[1] if product.op is Op.WHERE else product.source
+        product = product.if_true if product.op is Op.WHERE else product.source
     if node.arg.op is not Op.ADD or product.op is not Op.MUL:
         return set(), set()
     kept = [a for a, s in enumerate(product.shape) if a not in node.arg.axes and s != 1]
@@ -36,7 +36,7 @@ def _own_axes(node: UOp) -> tuple[set[int], set[int]]:
 
 def _is_gated(node: UOp) -> bool:
     """Whether a node is its second operand or 0, as products with the padding of a convolution are."""
-    return node.op is Op.WHERE and node.src[2].op is Op.CONST and node.src[2].arg == 0
+    return node.op is Op.WHERE and node.if_false.op is Op.CONST and node.if_false.arg == 0
 
 
 def _broadcast_axes(node: UOp, axes: list[int]) -> set[int]:

@@ -149,7 +149,7 @@ class Puller:
         while view.op in MOVEMENT or view.op is Op.ASSIGN:
             if view.op is Op.ASSIGN:
                 return self.bufferized[view], self._locate(view.target, at)[1]
-            view, at = view.src[0], move(view, at)
+            view, at = view.source, move(view, at)
         if view.op is Op.AFTER:
             return self._after(view), at
         if view.op is Op.LATER:
@@ -165,7 +165,7 @@ class Puller:
     def _after(self, node: UOp) -> UOp:
         if len(node.src) == 2:
             # The memory as this assignment leaves it, on top of earlier ones.
-            return self.bufferized[node.src[1]]
+            return self.bufferized[node.dependency]
         effects = tuple(e for s in node.dependencies for e in self.bufferized[s].src[1:])
         return node.source.after(*effects)
 

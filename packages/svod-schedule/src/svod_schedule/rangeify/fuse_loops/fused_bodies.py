@@ -95,7 +95,7 @@ class _Frame(Puller):
         """All branches of a SWITCH, of which each element takes one."""
         switch, position = node.source, int(node.arg)
         bodies = get_bodies(switch)
-        number = self.pull(switch.src[0], Coordinates(()))
+        number = self.pull(switch.choice, Coordinates(()))
         values: list[UOp] = []
         for i, body in enumerate(bodies):
             frame = self.choices.get((switch, i))
@@ -204,7 +204,7 @@ class LoopFrame(_Frame):
     def place(self, node: UOp) -> UOp:
         """`node` with the number of the iteration, and what no iteration changes, in place of their names."""
         names = {n: self.loop for n in node.iter_ops(Op.DEFINE_VAR) if n.arg.name == self.arg.counter}
-        same = {self.read(c): c.src[0] for c, value in self.next.items() if value is self.read(c)}
+        same = {self.read(c): c.initial for c, value in self.next.items() if value is self.read(c)}
         return self.kernel.substitute(node, names | same)
 
     def read(self, cell: UOp) -> UOp:
@@ -213,12 +213,12 @@ class LoopFrame(_Frame):
 
     def begin(self, node: UOp) -> UOp:
         """`node` as it is in the first iteration."""
-        return self.kernel.substitute(node, {self.read(c): c.src[0] for c in self.next})
+        return self.kernel.substitute(node, {self.read(c): c.initial for c in self.next})
 
     def get_final(self, cell: UOp, end: UOp | None) -> UOp:
         """What is carried after the last iteration."""
         if self.next[cell] is self.read(cell) or self.size == 0:
-            return cell.src[0]
+            return cell.initial
         if self.size == 1:
             return self.begin(self.place(self.next[cell]))
         return cell if end is None else cell.after(end)
@@ -240,10 +240,10 @@ class _InnerLoop(LoopFrame):
     """A LOOP inside another one."""
 
     def __init__(self, loop: UOp, kernel: FusedKernel, around: _Frame) -> None:
-        operands = loop.src[1:]
+        operands = loop.operands
         super().__init__(loop, kernel, around, {slot for slot, o in enumerate(operands) if o in around.varying})
         self.node, self.outside = loop, around
-        stop = clip_count(around.pull(loop.src[0], Coordinates(()))) if self.size is None else self.size
+        stop = clip_count(around.pull(loop.count, Coordinates(()))) if self.size is None else self.size
         self.loop = kernel.loops.make(stop, AxisType.SCAN)
         self.end: UOp | None = None
 

@@ -88,9 +88,9 @@ class _Batch:
         if node.op is Op.SCATTER_ADD:
             return self._scatter(node)
         make = _RULES.get(node.op)
-        if make is None or node.src[0] not in self.reads or any(s in self.reads for s in node.src[1:]):
+        if make is None or node.source not in self.reads or any(s in self.reads for s in node.src[1:]):
             return None
-        return make(node, self.done[node.src[0]], self.size)
+        return make(node, self.done[node.source], self.size)
 
     def _fit(self, operand: UOp, shape: tuple[SInt, ...]) -> UOp | None:
         """An operand of an elementwise op: with the axis of slices, or a number."""

@@ -38,15 +38,16 @@ class LoopDraft:
 
     def __init__(self, loop: UOp, read: Iterable[int], scope: frozenset[str]) -> None:
         arg: LoopArg = loop.arg
-        self.loop, self.count, self.size, self.counter = loop, loop.src[0], find_count(loop), arg.counter
-        self.operands = dict(enumerate(loop.src[1:]))
+        self.loop, self.count, self.size, self.counter = loop, loop.count, find_count(loop), arg.counter
+        self.operands = dict(enumerate(loop.operands))
         end_sliced = arg.n_carried + arg.n_sliced
         self.carried = list(range(arg.n_carried))
         self.sliced = list(range(arg.n_carried, end_sliced))
         self.constants = list(range(end_sliced, len(self.operands)))
         (body,) = get_bodies(loop)
         self.values = dict(enumerate(body.src[: count_results(loop)]))
-        self.go_on = body.src[-1] if arg.is_conditional else None
+        *_, last = body.src
+        self.go_on = last if arg.is_conditional else None
         self.read, self.scope = set(read), scope
         self.results: dict[int, UOp] = {}
 
@@ -58,7 +59,7 @@ class LoopDraft:
     def set_body(self, body: UOp) -> None:
         """Change all that the body gives."""
         if self.go_on is not None:
-            self.go_on = body.src[-1]
+            *_, self.go_on = body.src
         self.values = dict(zip(self.values, body.src, strict=False))
 
     def parameter(self, slot: int) -> UOp:
@@ -175,7 +176,7 @@ def can_bind(body: UOp, parameters: Mapping[int, UOp]) -> bool:
     below: set[UOp] = set()
     for node in symbolic.values():
         while node.src:
-            node = node.src[0]
+            node = node.source
             below.add(node)
     views = below.union(symbolic.values())
     return all(n in views or below.isdisjoint(n.src) for n in body.toposort())
@@ -210,6 +211,6 @@ def list_written_slots(body: UOp) -> set[int]:
     for node in body.iter_ops(Op.ASSIGN):
         memory = node.target
         while memory.src:
-            memory = memory.src[0]
+            memory = memory.source
         found.add(memory.arg.slot)
     return found

@@ -37,9 +37,9 @@ MAX_SELECTED_NODES: Final = 8
 
 def simplify_choice(switch: UOp, read: Sequence[int], bodies: list[UOp]) -> Mapping[int, UOp]:
     """What stands for the results of a SWITCH that are `read`; its `bodies` give these alone."""
-    operands = dict(enumerate(switch.src[1:]))
+    operands = dict(enumerate(switch.operands))
     parameters = {slot: make_parameter(operand, slot) for slot, operand in operands.items()}
-    low, high = (min(max(int(bound), 0), len(bodies) - 1) for bound in switch.src[0].bounds)
+    low, high = (min(max(int(bound), 0), len(bodies) - 1) for bound in switch.choice.bounds)
     if low == high:
         bodies = [write_as_values(bodies[low], list_written_slots(bodies[low]))]
     results: dict[int, UOp] = {}
@@ -50,18 +50,18 @@ def simplify_choice(switch: UOp, read: Sequence[int], bodies: list[UOp]) -> Mapp
         if all(body.src[k] is same for body in bodies) and not list_written_slots(UOp.sink(same)):
             made = bind_operands(UOp.sink(same), parameters, operands)
         if made is not None:
-            results[position] = made.src[0]
+            (results[position],) = made.src
         elif 0 in same.shape:
             results[position] = make_empty(same.dtype, same.shape)
     left = {position: k for k, position in enumerate(read) if position not in results}
     bodies = [UOp.sink(*(body.src[k] for k in left.values())) for body in bodies]
-    if left and _is_selected(switch.src[0], bodies) and can_bind(UOp.sink(*bodies), parameters):
-        return {**results, **dict(zip(left, _select(switch.src[0], bodies, parameters, operands), strict=True))}
+    if left and _is_selected(switch.choice, bodies) and can_bind(UOp.sink(*bodies), parameters):
+        return {**results, **dict(zip(left, _select(switch.choice, bodies, parameters, operands), strict=True))}
     for slot, operand in operands.items():
         written = set[int]().union(*map(list_written_slots, bodies))
         if slot not in written and (is_made_of_numbers(operand) or 0 in operand.shape):
             bodies = [replace_parameter(body, parameters[slot], slot, operand) for body in bodies]
-    return {**results, **_make_switch(switch.src[0], bodies, operands, list(left))}
+    return {**results, **_make_switch(switch.choice, bodies, operands, list(left))}
 
 
 def _is_selected(choice: UOp, bodies: Sequence[UOp]) -> bool:
