@@ -1,7 +1,6 @@
 """Report circles of imports among the modules of a distribution: `python tools/check_circles.py [distribution ...]`.
 
 An import inside a function counts, since it is how a circle is hidden, and one for the type checker, since readers follow it too.
-Only classes that are composed of what is annotated with them do not count there (`COMPOSED`).
 """
 
 from __future__ import annotations
@@ -24,9 +23,6 @@ CLEAN = (
 )
 """The distributions that have no circle."""
 
-COMPOSED = {"svod_tensor": "svod_tensor.tensor"}
-"""The module of a class whose methods are functions of modules below it: their annotations name the class."""
-
 
 def main(names: list[str]) -> int:
     circles = [circle for name in names or CLEAN for circle in find_circles(name)]
@@ -38,12 +34,6 @@ def main(names: list[str]) -> int:
 def find_circles(name: str) -> list[list[str]]:
     """The largest sets of modules each of which imports all others, in one step or several."""
     graph = grimp.build_graph(name, exclude_type_checking_imports=False, cache_dir=None)
-    composed = COMPOSED.get(name)
-    if composed is not None:
-        at_run_time = grimp.build_graph(name, exclude_type_checking_imports=True, cache_dir=None)
-        for module in graph.find_modules_that_directly_import(composed):
-            if not at_run_time.direct_import_exists(importer=module, imported=composed):
-                graph.remove_import(importer=module, imported=composed)
     reached = {module: _find_reached(graph, module) for module in graph.modules}
     circles = {frozenset(m for m in reached[module] if module in reached[m]) for module in graph.modules}
     return sorted(sorted(circle) for circle in circles if circle)

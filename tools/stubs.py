@@ -13,18 +13,26 @@ import inspect
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import get_overloads
 
 from svod_tensor.ops.methods import Methods
-from svod_tensor.ops.operation import OPERATIONS, Operation
+from svod_tensor.ops.operation import OPERATIONS, SPECIAL_METHODS, Operation
 
 __all__ = ["describe_all", "main"]
 
 _FOLDER = Path(inspect.getfile(Methods)).parent
 _WIDTH = 120
+_MODULES = {"np": "import numpy as np", "os": "import os"}
+"""Modules that annotations name, and their imports."""
+
+_HASH = '''    def __hash__(self) -> int:
+        """The identity of the tensor: `==` compares elements."""
+'''
+"""A class that declares `__eq__` alone counts as one without hashes."""
+
 _HEAD = '''"""Methods of `Tensor` that are registered operations."""
 
 # Written by tools/stubs.py from svod_tensor.ops: change the functions there.
@@ -108,11 +116,16 @@ def _describe_methods() -> str:
         text, used = _describe(one)
         methods.append(text)
         names |= {(_find_module(one.function.__module__, name), name) for name in used}
+    for function in SPECIAL_METHODS.values():
+        text, used = _describe_special(function)
+        methods.append(text)
+        names |= {(_find_module(function.__module__, name), name) for name in used}
     imports: dict[str, list[str]] = {}
     for module, name in names | {("typing", "Self"), ("svod_tensor.ops.base", "TensorBase")}:
         imports.setdefault(module, []).append(name)
-    lines = [f"from {module} import {', '.join(sorted(imports[module]))}\n" for module in sorted(imports)]
-    return _HEAD + "".join(lines) + "\nclass Methods(TensorBase):\n" + "".join(methods)
+    lines = [f"{_MODULES[name]}\n" for name in sorted(imports.get("", ()))]
+    lines += [f"from {module} import {', '.join(sorted(imports[module]))}\n" for module in sorted(imports) if module]
+    return _HEAD + "".join(lines) + "\nclass Methods(TensorBase):\n" + "".join(methods) + _HASH
 
 
 def _describe(one: Operation) -> tuple[str, set[str]]:
@@ -132,21 +145,32 @@ def _describe(one: Operation) -> tuple[str, set[str]]:
     return text, used
 
 
-def _declare_function(name: str, signature: inspect.Signature, one: Operation) -> tuple[str, set[str]]:
+def _describe_special(function: Callable[..., object]) -> tuple[str, set[str]]:
+    """The declaration of a special method, and the names in its annotations."""
+    head, names = _declare_function(function.__name__, inspect.signature(function))
+    if function.__name__ in ("__eq__", "__ne__"):
+        head += "  # pyright: ignore[reportIncompatibleMethodOverride]"
+    summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
+    shown = textwrap.fill(f'"""{summary}"""', _WIDTH - 8, initial_indent=" " * 8, subsequent_indent=" " * 8)
+    return f"    {head}\n{shown if summary else '        ...'}\n", names
+
+
+def _declare_function(name: str, signature: inspect.Signature, one: Operation | None = None) -> tuple[str, set[str]]:
     parameters = list(signature.parameters.values())
-    parameters = parameters if one.is_static else parameters[1:]
-    returns = _clean(signature.return_annotation, one)
-    if one.is_variadic:
+    is_static = one is not None and one.is_static
+    parameters = parameters if is_static else parameters[1:]
+    returns = _clean(signature.return_annotation, is_static=is_static)
+    if one is not None and one.is_variadic:
         parameters[0] = parameters[0].replace(kind=inspect.Parameter.VAR_POSITIONAL, default=inspect.Parameter.empty)
         parameters[1:] = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters[1:]]
-    parts = [_declare(p, _clean(p.annotation, one)) for p in parameters]
+    parts = [_declare(p, _clean(p.annotation, is_static=is_static)) for p in parameters]
     kinds = [p.kind for p in parameters]
     if inspect.Parameter.POSITIONAL_ONLY in kinds:
         parts.insert(kinds.count(inspect.Parameter.POSITIONAL_ONLY), "/")
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
         parts.insert(len(parts) - kinds.count(inspect.Parameter.KEYWORD_ONLY), "*")
-    parts = parts if one.is_static else ["self", *parts]
-    annotations = [returns, *(_clean(p.annotation, one) for p in parameters)]
+    parts = parts if is_static else ["self", *parts]
+    annotations = [returns, *(_clean(p.annotation, is_static=is_static) for p in parameters)]
     names = {n.id for a in annotations for n in ast.walk(ast.parse(a)) if isinstance(n, ast.Name)}
     return f"def {name}({', '.join(parts)}) -> {returns}:", {
         n for n in names if not hasattr(builtins, n) and n != "Self"
@@ -155,14 +179,16 @@ def _declare_function(name: str, signature: inspect.Signature, one: Operation) -
 
 def _declare(parameter: inspect.Parameter, annotation: str) -> str:
     star = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
-    default = "" if parameter.default is inspect.Parameter.empty else f" = {parameter.default!r}"
+    value = parameter.default
+    shown = value.__name__ if isinstance(value, type) else repr(value)
+    default = "" if value is inspect.Parameter.empty else f" = {shown}"
     return f"{star}{parameter.name}: {annotation}{default}"
 
 
-def _clean(annotation: object, one: Operation) -> str:
+def _clean(annotation: object, *, is_static: bool) -> str:
     """An annotation in the stub: the class of the tensor that has the method stands for Tensor."""
     text = str(annotation).replace("'", '"')
-    return text if one.is_static else re.sub(r"\bTensor\b", "Self", text)
+    return text if is_static else re.sub(r"\bTensor\b", "Self", text)
 
 
 @cache
@@ -188,7 +214,7 @@ def _list_imports(module: str) -> dict[str, str]:
 
 
 def _find_module(module: str, name: str) -> str:
-    return _list_imports(module)[name]
+    return "" if name in _MODULES else _list_imports(module)[name]
 
 
 if __name__ == "__main__":

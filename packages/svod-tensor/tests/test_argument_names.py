@@ -21,7 +21,7 @@ IMAGE = Tensor.ones(1, 2, 6, 6)
 def takes(row):
     function = inspect.getattr_static(Tensor, row.name)
     function = getattr(function, "__func__", function)
-    if isinstance(function, property) or row.theme in ("base", "reading", "tensor"):
+    if isinstance(function, property) or row.theme in ("base", "tensor"):
         return None
     is_static = row.name in REGISTRY and REGISTRY[row.name].is_static
     return list(inspect.signature(function).parameters.values())[0 if is_static else 1 :]
@@ -49,8 +49,10 @@ OPERATIONS = list(ROW_OF)
         (lambda: ROWS.permute(dims=(1, 0)), "permute_dims() takes axes, not dims", "x.permute_dims(axes=(1, 0))"),
         (lambda: ROWS.relu(inplace=True), "relu() takes no arguments, not inplace", "x.assign(...) of the result"),
         (lambda: ROWS.sum(0, True), "sum() takes keepdims by name alone", "x.sum(0, keepdims=True)"),
-        (lambda: svod_tensor.sum(ROWS, 0, True), "sum() takes keepdims by name alone", "sv.sum(..., 0, keepdims=True)"),
-        (lambda: svod_tensor.sum(ROWS, dim=0), "sum() takes axis, not dim", "sv.sum(..., axis=0)"),
+        (lambda: svod_tensor.sum(ROWS, 0, True), "sum() takes keepdims by name alone", "x.sum(0, keepdims=True)"),
+        (lambda: svod_tensor.sum(ROWS, dim=0), "sum() takes axis, not dim", "x.sum(axis=0)"),
+        (lambda: svod_tensor.sum([1, 2], dim=0), "sum() takes axis, not dim", "sv.sum([...], axis=0)"),
+        (lambda: Tensor.rand(size=(2, 3)), "rand() takes shape, not size", "Tensor.rand(shape=(2, 3))"),
         (lambda: ROWS.sum(colour=3), "sum() takes axis, keepdims, dtype, not colour", None),
     ],
 )  # fmt: skip

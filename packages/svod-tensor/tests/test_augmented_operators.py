@@ -140,8 +140,8 @@ def test_dtype_and_shape_stay() -> None:
     ("target", "augment", "other", "message"),
     [
         ("int32", operator.iadd, 0.5, "add: cannot cast the result from float32 to int32 with casting rule 'same_kind'"),
-        ("int32", operator.itruediv, 2, "div: cannot cast the result from float32 to int32"),
-        ("float32", operator.imul, 1j, "mul: cannot cast the result from complex64 to float32"),
+        ("int32", operator.itruediv, 2, "divide: cannot cast the result from float32 to int32"),
+        ("float32", operator.imul, 1j, "multiply: cannot cast the result from complex64 to float32"),
         ("uint8", operator.iadd, Tensor([1], dtype="int8"), "add: cannot cast the result from int16 to uint8"),
         ("bool", operator.iadd, 1, "add: cannot cast the result from int32 to bool"),
     ],

@@ -48,13 +48,19 @@ def test_functions_of_elements_agree_with_numpy(name):
         operands = tuple(x / 8 for x in operands)
     if name == "matmul":
         operands = operands[0], operands[1].T
+    if name == "ldexp":
+        operands = A, J
     operands = operands[: function.nin]
     expected = function(*operands)
+    if function.nout == 2:
+        for found, array in zip(function(*map(Tensor, operands)), expected, strict=True):
+            check(found, array)
+        return
     check(function(*map(Tensor, operands)), expected)
     if function.nin == 2:
         check(function(operands[0], Tensor(operands[1])), expected)
         check(function(Tensor(operands[0]), operands[1]), expected)
-        if name not in ("matmul", "vecdot"):
+        if name not in ("matmul", "vecdot", "ldexp"):
             check(function(3, Tensor(operands[1])), function(operands[0].dtype.type(3), operands[1]))
             check(function(Tensor(operands[0]), 2), function(operands[0], operands[0].dtype.type(2)))
 

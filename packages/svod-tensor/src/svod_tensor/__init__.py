@@ -39,13 +39,16 @@ from svod_dtype import (
 )  # fmt: skip
 from svod_tensor._variable import Variable
 from svod_tensor.ops.operation import FUNCTIONS
+from svod_tensor.ops.themes import attach_themes
 from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from svod_tensor import fft, linalg, special
+    from svod_tensor._data_types import broadcast_shapes, can_cast, finfo, iinfo, isdtype, result_type
     from svod_tensor._deferred_values import defer_values, is_deferred, realize_deferred
     from svod_tensor._generator import Generator, default_generator, manual_seed
+    from svod_tensor._namespace_info import __array_namespace_info__
     from svod_tensor._origins import is_tracking_origins, scope, track_origins
     from svod_tensor._safetensors import load_safetensors, read_safetensors_metadata, save_safetensors
     from svod_tensor.capture.attribute_changes import observe_attributes
@@ -53,10 +56,6 @@ if TYPE_CHECKING:
     from svod_tensor.capture.function import jit
     from svod_tensor.capture.nested import register_pytree_node
     from svod_tensor.engine.caches import caches, clear_caches
-    from svod_tensor.functions.data_types import broadcast_shapes, can_cast, finfo, iinfo, isdtype, result_type
-    from svod_tensor.functions.information import __array_namespace_info__
-    from svod_tensor.functions.making import asarray, from_dlpack
-    from svod_tensor.functions.sets import intersect1d, setdiff1d, setxor1d, union1d
     from svod_tensor.gradients.functions import grad, jvp, value_and_grad, vjp
     from svod_tensor.gradients.given import custom_gradient
     from svod_tensor.gradients.matrices import hessian, jacobian
@@ -232,7 +231,9 @@ if TYPE_CHECKING:
     from svod_tensor.ops.samples import convolve, corrcoef, correlate, cov, digitize, histogram
     from svod_tensor.ops.sampling import affine_grid, grid_sample
     from svod_tensor.ops.selecting import argwhere, nonzero, unique_all, unique_counts, unique_inverse, unique_values
+    from svod_tensor.ops.sets import intersect1d, setdiff1d, setxor1d, union1d
     from svod_tensor.ops.sorting import argsort, isin, searchsorted, sort, topk
+    from svod_tensor.ops.sources import asarray, from_dlpack
     from svod_tensor.ops.special import (
         beta,
         digamma,
@@ -331,6 +332,8 @@ __all__ = [
     "var", "vecdot", "vjp", "where", "while_loop", "xlogy", "zeros", "zeros_like", "zeta",
 ]  # fmt: skip
 
+attach_themes()
+
 # Constants of the standard, and its name of the dtype.
 bool: Final = bool_
 e: Final = 2.718281828459045
@@ -342,19 +345,13 @@ __array_api_version__: Final = "2025.12"
 
 # These need modules that building graphs does not.
 _LAZY = {
-    "broadcast_shapes": "functions.data_types",
-    "can_cast": "functions.data_types",
-    "finfo": "functions.data_types",
-    "iinfo": "functions.data_types",
-    "isdtype": "functions.data_types",
-    "result_type": "functions.data_types",
-    "__array_namespace_info__": "functions.information",
-    "asarray": "functions.making",
-    "from_dlpack": "functions.making",
-    "intersect1d": "functions.sets",
-    "setdiff1d": "functions.sets",
-    "setxor1d": "functions.sets",
-    "union1d": "functions.sets",
+    "broadcast_shapes": "_data_types",
+    "can_cast": "_data_types",
+    "finfo": "_data_types",
+    "iinfo": "_data_types",
+    "isdtype": "_data_types",
+    "result_type": "_data_types",
+    "__array_namespace_info__": "_namespace_info",
     "Generator": "_generator",
     "associative_scan": "loops.associative",
     "logcumsumexp": "loops.cumulative",

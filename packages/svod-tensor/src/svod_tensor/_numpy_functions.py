@@ -10,14 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from inspect import signature
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from svod_dtype import to_dtype
 from svod_ir import OperandError
 from svod_tensor._numpy_libraries import LIBRARIES
 from svod_tensor._numpy_samples import SAMPLES
 from svod_tensor.ops.operands import as_tensor, is_scalar, promote, promote_to_float, to_float
-from svod_tensor.ops.theme import Theme
+from svod_tensor.ops.operation import OPERATIONS
+from svod_tensor.ops.reading import host_array
+from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,28 +27,23 @@ if TYPE_CHECKING:
 
 __all__ = ["FUNCTIONS", "UFUNCS", "call_function", "call_ufunc"]
 
-T = TypeVar("T", bound=Theme)
 Axis: TypeAlias = "int | tuple[int, ...] | None"
 
-UFUNCS: Final[Mapping[str, str]] = {
-    **{name: name for name in (
-        "add", "floor_divide", "remainder", "fmod", "square", "reciprocal", "positive", "sign", "floor", "ceil", "trunc", "cbrt",
-        "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_count", "logical_and", "logical_or", "logical_xor", "logical_not",
-        "isfinite", "isinf",
-        "isnan", "signbit", "copysign", "nextafter", "maximum", "minimum", "fmax", "fmin", "heaviside", "hypot", "exp", "exp2", "expm1",
-        "log", "log2", "log10", "log1p", "logaddexp", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "matmul", "vecdot",
-        "gcd", "lcm",
-    )},
-    "subtract": "sub", "multiply": "mul", "divide": "div", "power": "pow", "negative": "neg", "absolute": "abs", "conjugate": "conj",
-    "fabs": "abs", "rint": "round",
-    "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
-    "invert": "bitwise_not", "left_shift": "lshift", "right_shift": "rshift",
-    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-    "deg2rad": "deg2rad", "radians": "deg2rad", "rad2deg": "rad2deg", "degrees": "rad2deg",
-}  # fmt: skip
-"""A function of numpy on elements, and the method that computes it."""
 
-_OF_TWO_RESULTS: Final = frozenset({"divmod", "modf", "frexp"})
+def _is_ufunc(name: str) -> bool:
+    import numpy as np
+
+    # numpy's aliases are left out: `numpy.acos` is called `arccos`.
+    function = getattr(np, name, None)
+    return isinstance(function, np.ufunc) and function.__name__ == name
+
+
+UFUNCS: Final[Mapping[str, str]] = {
+    name: name for one in OPERATIONS.values() if one.is_function for name in (one.name, *one.aliases) if _is_ufunc(name)
+} | {"absolute": "abs", "fabs": "abs"}
+"""A function of numpy on elements, and the method that computes it: the operation of its name."""
+
+_OF_TWO_RESULTS: Final = frozenset({"divmod", "modf"})
 _COMPUTED_BY_NUMPY: Final = ("where", "initial")
 """Arguments that methods of tensors do not take."""
 
@@ -58,7 +55,7 @@ _OF_FLOATS: Final = frozenset({"div", "atan2", "copysign", "hypot", "logaddexp",
 """Methods that take integers as floats, so that a number beside these need not fit them."""
 
 
-def call_ufunc(owner: Theme, ufunc: np.ufunc, how: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
+def call_ufunc(owner: Tensor, ufunc: np.ufunc, how: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
     """The result of `__array_ufunc__`: an array of numpy, or several, where there is no counterpart, which reads values.
 
     Args:
@@ -85,8 +82,8 @@ def call_ufunc(owner: Theme, ufunc: np.ufunc, how: str, inputs: Sequence[Any], k
 
 
 def _compute(
-    owner: Theme, name: str, how: str, inputs: Sequence[Any], given: dict[str, Any]
-) -> Theme | tuple[Theme, ...]:
+    owner: Tensor, name: str, how: str, inputs: Sequence[Any], given: dict[str, Any]
+) -> Tensor | tuple[Tensor, ...]:
     method = UFUNCS.get(name)
     if how == "reduce" and name in _REDUCTIONS:
         axis = given.pop("axis", 0)
@@ -100,8 +97,6 @@ def _compute(
         return _call(_bind(owner, "floor_divide", inputs), (), given), _bind(owner, "remainder", inputs)()
     if name == "modf":
         return _split(_wrap(owner, inputs[0]))
-    if name == "frexp":
-        return cast("Any", _wrap(owner, inputs[0])).frexp()
     assert method is not None
     return _call(_bind(owner, method, inputs), (), given)
 
@@ -127,26 +122,26 @@ def _compute_arrays(
     """What numpy computes of the values; tensors that it should write to are assigned to."""
     if how == "at":
         target, *others = inputs
-        array = _read(target).copy() if isinstance(target, Theme) else target
+        array = _read(target).copy() if isinstance(target, Tensor) else target
         ufunc.at(array, *(cast("Any", _to_array(value)) for value in others))
-        if isinstance(target, Theme):
+        if isinstance(target, Tensor):
             cast("Any", target)[...] = array
         return None
     named = {name: _to_array(value) for name, value in given.items()}
     if any(out is not None for out in outs):
-        named["out"] = tuple(_read(out).copy() if isinstance(out, Theme) else out for out in outs)
+        named["out"] = tuple(_read(out).copy() if isinstance(out, Tensor) else out for out in outs)
     result = getattr(ufunc, how)(*map(_to_array, inputs), **named)
-    if not any(isinstance(out, Theme) for out in outs):
+    if not any(isinstance(out, Tensor) for out in outs):
         return result
     results = cast("tuple[object, ...]", result if isinstance(result, tuple) else (result,))
     for out, array in zip(outs, results, strict=True):
-        if isinstance(out, Theme):
+        if isinstance(out, Tensor):
             cast("Any", out)[...] = array
     filled = tuple(array if out is None else out for out, array in zip(outs, results, strict=True))
     return filled if isinstance(result, tuple) else filled[0]
 
 
-def _split(x: Theme) -> tuple[Theme, Theme]:
+def _split(x: Tensor) -> tuple[Tensor, Tensor]:
     """Fractions and integers of `modf`, both with the sign of `x`."""
     x = to_float(x)
     whole = cast("Any", x).trunc()
@@ -154,10 +149,10 @@ def _split(x: Theme) -> tuple[Theme, Theme]:
     return fraction, whole
 
 
-def _bind(owner: Theme, method: str, inputs: Sequence[Any]) -> Callable[..., Theme]:
+def _bind(owner: Tensor, method: str, inputs: Sequence[Any]) -> Callable[..., Tensor]:
     """The method of the first operand, with the others."""
     first, *others = inputs
-    if not isinstance(first, Theme):
+    if not isinstance(first, Tensor):
         if is_scalar(first) and method != "matmul":
             # Numbers are weak on either side.
             other = _wrap(owner, others[0])
@@ -168,7 +163,7 @@ def _bind(owner: Theme, method: str, inputs: Sequence[Any]) -> Callable[..., The
     return partial(getattr(first, method), *others)
 
 
-def _call(function: Callable[..., Theme], args: Sequence[Any], given: Mapping[str, Any]) -> Theme:
+def _call(function: Callable[..., Tensor], args: Sequence[Any], given: Mapping[str, Any]) -> Tensor:
     # These say how numpy makes its array.
     ignored = {"casting", "order", "subok", "signature", "copy"}
     kwargs = {name: value for name, value in given.items() if name not in ignored and not _is_default(name, value)}
@@ -193,18 +188,18 @@ def _has_its_own(value: object) -> bool:
     import numpy as np
 
     own = getattr(type(value), "__array_ufunc__", np.ndarray.__array_ufunc__)
-    return not isinstance(value, Theme) and own is not np.ndarray.__array_ufunc__ and not isinstance(value, np.generic)
+    return not isinstance(value, Tensor) and own is not np.ndarray.__array_ufunc__ and not isinstance(value, np.generic)
 
 
-def _wrap(owner: T, value: Any) -> T:
+def _wrap(owner: Tensor, value: Any) -> Tensor:
     return as_tensor(value, owner)
 
 
-def _read(x: Theme) -> NDArray[np.generic]:
-    return x._host_array()  # pyright: ignore[reportPrivateUsage]
+def _read(x: Tensor) -> NDArray[np.generic]:
+    return host_array(x)
 
 
-def _fill(out: object, result: Theme) -> object:
+def _fill(out: object, result: Tensor) -> object:
     """Write a result where the caller wants it."""
     import numpy as np
 
@@ -216,7 +211,7 @@ def _fill(out: object, result: Theme) -> object:
 
 
 def call_function(
-    owner: Theme, function: Callable[..., Any], types: Iterable[type], args: Sequence[Any], kwargs: Mapping[str, Any]
+    owner: Tensor, function: Callable[..., Any], types: Iterable[type], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> object:
     """What `__array_function__` gives: an array of numpy where the function has no counterpart, which reads values.
 
@@ -232,7 +227,7 @@ def call_function(
     """
     import numpy as np
 
-    if not all(issubclass(kind, (Theme, np.ndarray)) for kind in types):
+    if not all(issubclass(kind, (Tensor, np.ndarray)) for kind in types):
         return NotImplemented
     name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
     counterpart = FUNCTIONS.get(name)
@@ -256,7 +251,7 @@ def call_function(
 
 def _to_array(value: Any) -> object:
     """The arrays that numpy takes where tensors stand, in lists and dicts too."""
-    if isinstance(value, Theme):
+    if isinstance(value, Tensor):
         return _read(value)
     if isinstance(value, (list, tuple)):
         made = map(_to_array, cast("Sequence[object]", value))
@@ -266,25 +261,25 @@ def _to_array(value: Any) -> object:
     return cast("object", value)
 
 
-def _reduce(method: str) -> Callable[..., Theme]:
-    def reduce(owner: Theme, a: Any, axis: Axis = None, *, keepdims: bool = False) -> Theme:
+def _reduce(method: str) -> Callable[..., Tensor]:
+    def reduce(owner: Tensor, a: Any, axis: Axis = None, *, keepdims: bool = False) -> Tensor:
         return getattr(_wrap(owner, a), method)(axis, keepdims=keepdims)
 
     return reduce
 
 
-def _sum_up(method: str) -> Callable[..., Theme]:
-    def reduce(owner: Theme, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Theme:
+def _sum_up(method: str) -> Callable[..., Tensor]:
+    def reduce(owner: Tensor, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
         return getattr(_wrap(owner, a), method)(axis, keepdims=keepdims, dtype=dtype)
 
     return reduce
 
 
-def _average(method: str) -> Callable[..., Theme]:
+def _average(method: str) -> Callable[..., Tensor]:
     def reduce(
-        owner: Theme, a: Any, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, correction: float | None = None,
+        owner: Tensor, a: Any, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, correction: float | None = None,
         keepdims: bool = False,
-    ) -> Theme:  # fmt: skip
+    ) -> Tensor:  # fmt: skip
         x = _wrap(owner, a)
         x = x if dtype is None else x.cast(dtype)
         extra = {} if method in ("mean", "nanmean") else {"correction": ddof if correction is None else correction}
@@ -293,8 +288,8 @@ def _average(method: str) -> Callable[..., Theme]:
     return reduce
 
 
-def _scan(method: str) -> Callable[..., Theme]:
-    def scan(owner: Theme, a: Any, axis: int | None = None, dtype: Any = None) -> Theme:
+def _scan(method: str) -> Callable[..., Tensor]:
+    def scan(owner: Tensor, a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
         return getattr(_wrap(owner, a), method)(axis, dtype=dtype)
 
     return scan
@@ -303,7 +298,7 @@ def _scan(method: str) -> Callable[..., Theme]:
 def _on(method: str) -> Callable[..., Any]:
     """A method whose arguments behind the tensor are those of numpy's function."""
 
-    def call(owner: Theme, a: Any, *args: Any, **kwargs: Any) -> object:
+    def call(owner: Tensor, a: Any, *args: Any, **kwargs: Any) -> object:
         return getattr(_wrap(owner, a), method)(*args, **kwargs)
 
     return call
@@ -312,7 +307,7 @@ def _on(method: str) -> Callable[..., Any]:
 def _ask(name: str) -> Callable[..., object]:
     """A property."""
 
-    def ask(owner: Theme, a: Any) -> object:
+    def ask(owner: Tensor, a: Any) -> object:
         return getattr(_wrap(owner, a), name)
 
     return ask
@@ -321,33 +316,33 @@ def _ask(name: str) -> Callable[..., object]:
 def _of_two(method: str) -> Callable[..., Any]:
     """A method of a tensor and another one."""
 
-    def call(owner: Theme, a: Any, b: Any, *args: Any, **kwargs: Any) -> object:
+    def call(owner: Tensor, a: Any, b: Any, *args: Any, **kwargs: Any) -> object:
         return getattr(_wrap(owner, a), method)(_wrap(owner, b), *args, **kwargs)
 
     return call
 
 
-def _concatenate(owner: Theme, arrays: Iterable[Any], /, axis: int | None = 0, *, dtype: Any = None) -> Theme:
+def _concatenate(owner: Tensor, arrays: Iterable[Any], /, axis: int | None = 0, *, dtype: Any = None) -> Tensor:
     joined = type(owner).concat([_wrap(owner, a) for a in arrays], axis=axis)
     return joined if dtype is None else joined.cast(dtype)
 
 
-def _stack(owner: Theme, arrays: Iterable[Any], axis: int = 0, *, dtype: Any = None) -> Theme:
+def _stack(owner: Tensor, arrays: Iterable[Any], axis: int = 0, *, dtype: Any = None) -> Tensor:
     joined = type(owner).stack([_wrap(owner, a) for a in arrays], axis=axis)
     return joined if dtype is None else joined.cast(dtype)
 
 
-def _where(owner: Theme, condition: Any, x: Any, y: Any, /) -> Theme:
+def _where(owner: Tensor, condition: Any, x: Any, y: Any, /) -> Tensor:
     chosen = _wrap(owner, condition)
     return (chosen if chosen.dtype.is_bool else chosen.ne(0)).where(x, y)
 
 
-def _transpose(owner: Theme, a: Any, axes: Sequence[int] | None = None) -> Theme:
+def _transpose(owner: Tensor, a: Any, axes: Sequence[int] | None = None) -> Tensor:
     x = _wrap(owner, a)
     return x.permute(tuple(range(x.ndim))[::-1] if axes is None else tuple(axes))
 
 
-def _dot(owner: Theme, a: Any, b: Any) -> Theme:
+def _dot(owner: Tensor, a: Any, b: Any) -> Tensor:
     x, y = _wrap(owner, a), _wrap(owner, b)
     if x.ndim == 0 or y.ndim == 0:
         return x.mul(y)
@@ -355,30 +350,26 @@ def _dot(owner: Theme, a: Any, b: Any) -> Theme:
     return cast("Any", x).tensordot(y, ((-1,), (-1 if y.ndim == 1 else -2,)))
 
 
-def _outer(owner: Theme, a: Any, b: Any) -> Theme:
+def _outer(owner: Tensor, a: Any, b: Any) -> Tensor:
     return cast("Any", _wrap(owner, a).flatten()).outer(_wrap(owner, b).flatten())
 
 
-def _sort(owner: Theme, a: Any, axis: int | None = -1) -> Theme:
+def _sort(owner: Tensor, a: Any, axis: int | None = -1) -> Tensor:
     x = _wrap(owner, a)
     x, axis = (x.flatten(), -1) if axis is None else (x, axis)
     return x.take_along_axis(x.argsort(axis), axis)
 
 
-def _argsort(owner: Theme, a: Any, axis: int | None = -1) -> Theme:
+def _argsort(owner: Tensor, a: Any, axis: int | None = -1) -> Tensor:
     x = _wrap(owner, a)
     return x.flatten().argsort() if axis is None else x.argsort(axis)
 
 
-def _reshape(owner: Theme, a: Any, /, shape: Any) -> Theme:
+def _reshape(owner: Tensor, a: Any, /, shape: Any) -> Tensor:
     return _wrap(owner, a).reshape(shape)
 
 
-def _broadcast_to(owner: Theme, array: Any, shape: Any) -> Theme:
-    return _wrap(owner, array).broadcast_to(shape)
-
-
-def _pad(owner: Theme, array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> object:
+def _pad(owner: Tensor, array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> object:
     import numpy as np
 
     x = _wrap(owner, array)
@@ -390,22 +381,22 @@ def _pad(owner: Theme, array: Any, pad_width: Any, mode: str = "constant", **opt
     return cast("Any", x).pad(pairs, mode=mode, constant_values=filling)
 
 
-def _clip(owner: Theme, a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Theme:
+def _clip(owner: Tensor, a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Tensor:
     return _wrap(owner, a).clip(a_min if min is None else min, a_max if max is None else max)
 
 
-def _like(value: bool | int | float) -> Callable[..., Theme]:
-    def make(owner: Theme, a: Any, dtype: Any = None) -> Theme:
+def _like(value: bool | int | float) -> Callable[..., Tensor]:
+    def make(owner: Tensor, a: Any, dtype: Any = None) -> Tensor:
         return _wrap(owner, a).full_like(value, dtype=dtype)
 
     return make
 
 
-def _full_like(owner: Theme, a: Any, fill_value: bool | int | float, dtype: Any = None) -> Theme:
+def _full_like(owner: Tensor, a: Any, fill_value: bool | int | float, dtype: Any = None) -> Tensor:
     return _wrap(owner, a).full_like(fill_value, dtype=dtype)
 
 
-def _norm(owner: Theme, x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Theme:
+def _norm(owner: Tensor, x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Tensor:
     one = cast("Any", _wrap(owner, x))
     if ord is None:
         # Of all elements, however many axes they have.
@@ -414,47 +405,49 @@ def _norm(owner: Theme, x: Any, ord: Any = None, axis: Axis = None, keepdims: bo
     return one.norm(axes, ord=ord, keepdims=keepdims)
 
 
-def _einsum(owner: Theme, formula: str, *operands: Any) -> Theme:
+def _einsum(owner: Tensor, formula: str, *operands: Any) -> Tensor:
     return cast("Any", type(owner)).einsum(formula, *(_wrap(owner, o) for o in operands))
 
 
-def _result_type(_owner: Theme, *values: Any) -> np.dtype:
+def _result_type(_owner: Tensor, *values: Any) -> np.dtype:
     import numpy as np
 
-    return np.result_type(*(to_dtype(v.dtype).numpy if isinstance(v, Theme) else v for v in values))
+    return np.result_type(*(to_dtype(v.dtype).numpy if isinstance(v, Tensor) else v for v in values))
 
 
 def _is_all(method: str) -> Callable[..., bool]:
-    def call(owner: Theme, a: Any, b: Any, *args: Any, **kwargs: Any) -> bool:
+    def call(owner: Tensor, a: Any, b: Any, *args: Any, **kwargs: Any) -> bool:
         return bool(getattr(_wrap(owner, a), method)(b, *args, **kwargs).all().item())
 
     return call
 
 
-def _array_equal(owner: Theme, a1: Any, a2: Any) -> bool:
+def _array_equal(owner: Tensor, a1: Any, a2: Any) -> bool:
     x, y = _wrap(owner, a1), _wrap(owner, a2)
     return x.shape == y.shape and bool(cast("Any", x.eq(y)).all().item())
 
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
-    **{name: _reduce(method) for name, method in {
-        "max": "max", "min": "min", "amax": "max", "amin": "min", "any": "any", "all": "all", "argmax": "argmax", "argmin": "argmin",
-        "count_nonzero": "count_nonzero", "nanmax": "nanmax", "nanmin": "nanmin",
-    }.items()},
-    "sum": _sum_up("sum"), "prod": _sum_up("prod"), "nansum": _reduce("nansum"), "nanprod": _reduce("nanprod"),
-    "mean": _average("mean"), "std": _average("std"), "var": _average("var"), "nanmean": _average("nanmean"),
-    "nanvar": _average("nanvar"), "nanstd": _average("nanstd"), **LIBRARIES, **SAMPLES,
-    "cumsum": _scan("cumsum"), "cumprod": _scan("cumprod"),
+    **{name: _reduce(name) for name in (
+        "max", "min", "amax", "amin", "any", "all", "argmax", "argmin", "count_nonzero", "nanmax", "nanmin", "nansum", "nanprod",
+    )},
+    **{name: _sum_up(name) for name in ("sum", "prod")}, **{name: _scan(name) for name in ("cumsum", "cumprod")},
+    **{name: _average(name) for name in ("mean", "std", "var", "nanmean", "nanvar", "nanstd")},
+    **{name: _on(name) for name in (
+        "moveaxis", "squeeze", "flip", "roll", "tril", "triu", "take", "tile", "diff", "round", "isclose", "copy", "expand_dims", "ravel",
+        "repeat", "broadcast_to",
+    )},
+    **{name: _of_two(name) for name in ("take_along_axis", "searchsorted", "isin", "tensordot")}, **LIBRARIES, **SAMPLES,
     "concatenate": _concatenate, "stack": _stack, "where": _where,
-    "transpose": _transpose, "permute_dims": _transpose, "swapaxes": _on("transpose"), "moveaxis": _on("moveaxis"), "reshape": _reshape,
-    "ravel": _on("flatten"), "squeeze": _on("squeeze"), "expand_dims": _on("unsqueeze"), "flip": _on("flip"), "roll": _on("roll"),
-    "broadcast_to": _broadcast_to, "tril": _on("tril"), "triu": _on("triu"), "pad": _pad,
-    "take": _on("take"), "take_along_axis": _of_two("take_along_axis"), "repeat": _on("repeat_interleave"), "tile": _on("tile"),
-    "sort": _sort, "argsort": _argsort, "searchsorted": _of_two("searchsorted"), "isin": _of_two("isin"), "diff": _on("diff"),
-    "clip": _clip, "round": _on("round"), "around": _on("round"), "isclose": _on("isclose"),
+    "transpose": _transpose, "permute_dims": _transpose, "swapaxes": _on("transpose"), "reshape": _reshape,
+
+    "pad": _pad,
+
+    "sort": _sort, "argsort": _argsort,
+    "clip": _clip, "around": _on("round"),
     "dot": _dot, "outer": _outer,
-    "tensordot": _of_two("tensordot"), "einsum": _einsum, "linalg.norm": _norm, "linalg.matmul": _of_two("matmul"),
-    "zeros_like": _like(0), "ones_like": _like(1), "full_like": _full_like, "empty_like": _like(0), "copy": _on("clone"),
+    "einsum": _einsum, "linalg.norm": _norm, "linalg.matmul": _of_two("matmul"),
+    "zeros_like": _like(0), "ones_like": _like(1), "full_like": _full_like, "empty_like": _like(0),
     "shape": _ask("shape"), "ndim": _ask("ndim"), "size": _ask("size"),
     "result_type": _result_type, "allclose": _is_all("isclose"), "array_equal": _array_equal,
 }  # fmt: skip

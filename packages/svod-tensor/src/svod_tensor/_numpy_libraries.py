@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from svod_tensor.ops.operands import as_tensor
-from svod_tensor.ops.theme import Theme
+from svod_tensor.tensor import Tensor
 
 __all__ = ["LIBRARIES"]
 
@@ -15,19 +15,19 @@ __all__ = ["LIBRARIES"]
 def _of_matrices(name: str, n_operands: int) -> Callable[..., Any]:
     if n_operands == 2:
 
-        def call_two(owner: Theme, a: Any, b: Any) -> Any:
+        def call_two(owner: Tensor, a: Any, b: Any) -> Any:
             return _get("linalg", name)(as_tensor(a, owner), as_tensor(b, owner))
 
         return call_two
 
-    def call_one(owner: Theme, a: Any) -> Any:
+    def call_one(owner: Tensor, a: Any) -> Any:
         return _get("linalg", name)(as_tensor(a, owner))
 
     return call_one
 
 
 def _of_axis(name: str) -> Callable[..., Any]:
-    def call(owner: Theme, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    def call(owner: Tensor, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
         return _get("fft", name)(as_tensor(a, owner), n=n, axis=axis, norm=norm or "backward")
 
     return call

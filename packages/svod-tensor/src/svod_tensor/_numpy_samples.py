@@ -6,31 +6,31 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from svod_tensor.ops.operands import as_tensor
-from svod_tensor.ops.theme import Theme
+from svod_tensor.tensor import Tensor
 
 __all__ = ["SAMPLES"]
 
 Axis: TypeAlias = "int | tuple[int, ...] | None"
 
 
-def _wrap(owner: Theme, value: Any) -> Any:
+def _wrap(owner: Tensor, value: Any) -> Any:
     return as_tensor(value, owner)
 
 
-def _call_quantile(name: str) -> Callable[..., Theme]:
+def _call_quantile(name: str) -> Callable[..., Tensor]:
     def compute(
-        owner: Theme, a: Any, q: Any, axis: Axis = None, *, overwrite_input: bool = False, method: str = "linear",
+        owner: Tensor, a: Any, q: Any, axis: Axis = None, *, overwrite_input: bool = False, method: str = "linear",
         keepdims: bool = False,
-    ) -> Theme:  # fmt: skip
+    ) -> Tensor:  # fmt: skip
         return getattr(_wrap(owner, a), name)(q, axis, method=method, keepdims=keepdims)
 
     return compute
 
 
-def _call_middle(name: str) -> Callable[..., Theme]:
+def _call_middle(name: str) -> Callable[..., Tensor]:
     def compute(
-        owner: Theme, a: Any, axis: Axis = None, *, overwrite_input: bool = False, keepdims: bool = False
-    ) -> Theme:
+        owner: Tensor, a: Any, axis: Axis = None, *, overwrite_input: bool = False, keepdims: bool = False
+    ) -> Tensor:
         return getattr(_wrap(owner, a), name)(axis, keepdims=keepdims)
 
     return compute
@@ -39,27 +39,27 @@ def _call_middle(name: str) -> Callable[..., Theme]:
 def _call(name: str) -> Callable[..., Any]:
     """A method whose arguments behind the tensor are those of numpy's function."""
 
-    def call(owner: Theme, a: Any, *args: Any, **kwargs: Any) -> object:
+    def call(owner: Tensor, a: Any, *args: Any, **kwargs: Any) -> object:
         return getattr(_wrap(owner, a), name)(*args, **kwargs)
 
     return call
 
 
 def _cov(
-    owner: Theme, m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: float | None = None,
+    owner: Tensor, m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: float | None = None,
     fweights: Any = None, aweights: Any = None,
-) -> Theme:  # fmt: skip
+) -> Tensor:  # fmt: skip
     correction = (0 if bias else 1) if ddof is None else ddof
     return _wrap(owner, m).cov(y, rowvar=bool(rowvar), correction=correction, fweights=fweights, aweights=aweights)
 
 
-def _corrcoef(owner: Theme, x: Any, y: Any = None, rowvar: bool = True) -> Theme:
+def _corrcoef(owner: Tensor, x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
     return _wrap(owner, x).corrcoef(y, rowvar=bool(rowvar))
 
 
 def _histogram(
-    owner: Theme, a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
-) -> tuple[Theme, Theme]:
+    owner: Tensor, a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+) -> tuple[Tensor, Tensor]:
     return _wrap(owner, a).histogram(bins, range, weights=weights, density=bool(density))
 
 

@@ -1,47 +1,21 @@
-"""`Tensor`: the operations of `svod_tensor.ops`, and computing their results."""
+"""`Tensor`: computing the results of operations, which `svod_tensor.ops` attaches to its base as methods."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
-from operator import index
-from pickle import PickleBuffer
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Self
 
-from svod_dtype import to_dtype
-from svod_tensor.engine import memory_nodes
-from svod_tensor.ops.assignment import Assignment
-from svod_tensor.ops.composed import take_rules
-from svod_tensor.ops.differentiation import Differentiation
-from svod_tensor.ops.distributions import Distributions
-from svod_tensor.ops.operators import Operators
-from svod_tensor.ops.placing import Placing
-from svod_tensor.ops.protocols import Protocols
-from svod_tensor.ops.random import Random
-from svod_tensor.ops.reading import Reading
-from svod_tensor.ops.showing import Showing
-from svod_tensor.ops.sources import Sources
-from svod_tensor.ops.themes import attach_themes
+from svod_tensor.ops.methods import Methods
 
 if TYPE_CHECKING:
-    from typing import SupportsIndex
-
     from svod_runtime import ExecutionPlan
     from svod_tensor.options import AnyConfig, PrepareConfig
 
 __all__ = ["Tensor"]
 
-_OUT_OF_BAND: Final = 5
-"""The protocol of pickle from which on the bytes of a tensor may travel beside the pickle."""
 
-
-attach_themes()
-
-
-@take_rules
-class Tensor(
-    Assignment, Differentiation, Distributions, Operators, Placing, Protocols, Random, Reading, Showing, Sources
-):  # fmt: skip
+class Tensor(Methods):
     """An n-dimensional array whose values are computed when they are asked for.
 
     Operations build a graph. `realize`, or anything that reads values (`numpy`, `item`, `tolist`,
@@ -205,36 +179,6 @@ class Tensor(
         from svod_tensor.capture.donation import prepare_donating
 
         return prepare_donating(tuple(tensors), config, donated)
-
-    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[object, ...]:
-        sharding = self.sharding
-        place = str(self.device) if sharding is None else (sharding.devices, sharding.axis)
-        array = self._host_array()
-        if index(protocol) >= _OUT_OF_BAND:
-            import numpy as np
-
-            # As bytes, since buffers know nothing of the narrow floats.
-            elements = PickleBuffer(np.ascontiguousarray(array).reshape(-1).view("uint8").data)
-        else:
-            elements = array.tobytes()
-        return _restore, (type(self), elements, self.dtype.name, array.shape, place)
-
-
-def _restore(
-    kind: type[Tensor], elements: bytes | memoryview, dtype: str, shape: tuple[int, ...], place: str | tuple[tuple[str, ...], int | None]
-) -> Tensor:  # fmt: skip
-    """The tensor that was pickled. Elements that came out of band are read where they are, as those of a shared array."""
-    import numpy as np
-
-    from svod_tensor._data import make_array_node
-
-    found = to_dtype(dtype)
-    array = np.frombuffer(elements, found.numpy).reshape(shape)
-    node = make_array_node(array, may_share=not isinstance(elements, bytes), dtype=found)
-    tensor = kind.from_uop(node, owns=memory_nodes.is_buffer_identity(node))
-    if tensor.device == place:
-        return tensor
-    return tensor.to(place) if isinstance(place, str) else tensor.shard(*place)
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from svod_ir import Op, UOp
 from svod_ir.derivatives import make_cotangents
@@ -12,16 +12,15 @@ from svod_tensor.errors import DerivativeError
 from svod_tensor.gradients.floats import check_float
 
 if TYPE_CHECKING:
-    from svod_tensor.ops.theme import Theme
+    from svod_tensor.tensor import Tensor
 
 __all__ = ["make_gradients"]
 
-T = TypeVar("T", bound="Theme")
 
 _ONE_TO_ONE = frozenset({Op.RESHAPE, Op.PERMUTE, Op.FLIP, Op.SHRINK, Op.DETACH})
 
 
-def make_gradients(output: T, sources: Sequence[T], cotangent: T | None) -> tuple[T, ...]:
+def make_gradients(output: Tensor, sources: Sequence[Tensor], cotangent: Tensor | None) -> tuple[Tensor, ...]:
     """The gradients of `output` by the elements of `sources`.
 
     Raises:
@@ -39,7 +38,7 @@ def make_gradients(output: T, sources: Sequence[T], cotangent: T | None) -> tupl
     start = UOp.const(output.dtype, 1) if cotangent is None else _check_cotangent(output, cotangent).uop
     chains = [_list_views(source.uop) for source in sources]
     found = make_cotangents([output.uop], [start], [chain[-1] for chain in chains])
-    made: list[T] = []
+    made: list[Tensor] = []
     for number, (part, chain, source) in enumerate(zip(found, chains, sources, strict=True)):
         if part is None:
             raise DerivativeError(
@@ -52,7 +51,7 @@ def make_gradients(output: T, sources: Sequence[T], cotangent: T | None) -> tupl
     return tuple(made)
 
 
-def _check_cotangent(output: T, cotangent: T) -> T:
+def _check_cotangent(output: Tensor, cotangent: Tensor) -> Tensor:
     if cotangent.shape != output.shape or cotangent.dtype != output.dtype:
         raise DerivativeError(
             operation="gradient",

@@ -12,17 +12,14 @@ derivatives of every order are there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from svod_ir import UOp
 from svod_ir.args import GradientRule
 from svod_ir.derivatives import list_operands, list_values, make_gradients, split_parts
 from svod_tensor._scopes import leave_scope
-from svod_tensor.ops.composed import get_tensor_kind
 from svod_tensor.ops.operands import cast_to
-
-if TYPE_CHECKING:
-    from svod_tensor.tensor import Tensor
+from svod_tensor.tensor import Tensor
 
 __all__ = ["adjoint", "conjugate", "diagonal_matrix", "is_diagonal", "matrix_rule", "scale_columns", "with_matrix_rule"]
 
@@ -39,7 +36,7 @@ def matrix_rule(name: str) -> Callable[[Backward], GradientRule]:
 
     def make(function: Backward) -> GradientRule:
         def backward(node: UOp, cotangent: UOp, wanted: tuple[bool, ...]) -> tuple[UOp | None, ...]:
-            make_tensor = get_tensor_kind().from_uop
+            make_tensor = Tensor.from_uop
             given = split_parts(node, cotangent)
             cotangents = [None if part is None else conjugate(make_tensor(part)) for part in given]
             values, operands = list(map(make_tensor, list_values(node))), list(map(make_tensor, list_operands(node)))

@@ -30,6 +30,7 @@ def explain_failure(
     owner: str | None = None,
     *,
     is_static: bool = False,
+    keeps_names: bool = False,
 ) -> Exception | None:
     """The error to raise in place of `error`, which a call of an operation has raised; None for a bug of svod.
 
@@ -43,12 +44,14 @@ def explain_failure(
         kwargs: the keyword arguments of the call.
         owner: the module's name where the call is one of a function and not of a method.
         is_static: whether the function has no parameter for a tensor.
+        keeps_names: whether a `UserError` keeps its name, unless an argument of this call is wrong.
     """
     if isinstance(error, SvodError):
         if not isinstance(error, UserError):
             return None
-        error.name_operation(name)
-        return error
+        if not keeps_names:
+            error.name_operation(name)
+            return error
     known = find_wrong_argument(function, name, args, kwargs, owner, is_static=is_static)
     if known is None:
         mismatch = _find_mismatch(function, args, kwargs)

@@ -21,7 +21,6 @@ from svod_tensor.ops.operands import apply_binary, apply_op, apply_unary, promot
 from svod_tensor.ops.operation import operation
 from svod_tensor.ops.partials import FMOD, REMAINDER
 from svod_tensor.ops.rounding import rounds_once
-from svod_tensor.ops.theme import INFINITY
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
@@ -172,9 +171,9 @@ def _float_divmod(x: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
     # Nothing is left of a quotient that has more digits than the dtype.
     rest = rest.lt(0).logical_or(rest.ge(step)).where(0.0, rest)
     # An infinite divisor leaves a finite dividend whole; an infinite dividend has no last multiple.
-    is_whole = step.eq(INFINITY).logical_and(size.lt(INFINITY))
+    is_whole = step.eq(math.inf).logical_and(size.lt(math.inf))
     quotient, rest = is_whole.where(0.0, quotient), is_whole.where(size, rest)
-    quotient = size.eq(INFINITY).logical_and(y.ne(0)).where(math.nan, quotient)
+    quotient = size.eq(math.inf).logical_and(y.ne(0)).where(math.nan, quotient)
     # Between operands of different signs one more step leads below the quotient, unless nothing is left.
     differs = x.lt(0).ne(y.lt(0))
     is_stepped = differs.logical_and(rest.gt(0))

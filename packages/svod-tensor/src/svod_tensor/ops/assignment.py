@@ -6,7 +6,7 @@ is written in place, and a prepared plan writes again each time it is executed; 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING
 
 from svod_tensor._shapes import broadcast_node
 from svod_tensor.cells import writing
@@ -15,9 +15,8 @@ from svod_tensor.errors import AssignmentDtypeError, RepeatedWriteError, ShardEr
 from svod_tensor.ops.base import TensorBase
 from svod_tensor.ops.index_items import expand_index, find_single_mask, is_array_index
 from svod_tensor.ops.indexing import view_items
-from svod_tensor.ops.naming import operations
-from svod_tensor.ops.operands import as_value
-from svod_tensor.ops.theme import Theme
+from svod_tensor.ops.operands import as_value, make_result
+from svod_tensor.ops.operation import operation, special_method
 from svod_tensor.ops.update import check_value
 
 if TYPE_CHECKING:
@@ -25,87 +24,92 @@ if TYPE_CHECKING:
     from svod_tensor.ops.index_items import Index
     from svod_tensor.tensor import Tensor
 
-__all__ = ["Assignment"]
+__all__ = ["assign", "write"]
 
 
-@operations
-class Assignment(Theme):
-    """Writing to memory."""
+@operation(test="test_assignment.py::test_assigning_replaces_the_elements_and_returns_the_tensor", is_function=False)
+def assign(x: Tensor, /, value: Operand) -> Tensor:
+    """Write the elements of `value`, which broadcasts to its shape, to this tensor, and return it.
 
-    __slots__ = ()
+    Views of the same elements (slices, reshapes, transposes, flips, expansions) see the new ones, and what this
+    tensor is a view of has them. Results that were built on the old elements keep them. Nothing is computed before
+    something that reads the new elements is realized or prepared; a plan that was prepared from such results writes
+    at each execution.
 
-    def assign(self, value: Operand) -> Self:
-        """Write the elements of `value`, which broadcasts to its shape, to this tensor, and return it.
+    Memory that is shared with a numpy array is never written: the tensor gets a copy of its own first.
 
-        Views of the same elements (slices, reshapes, transposes, flips, expansions) see the new ones, and what this
-        tensor is a view of has them. Results that were built on the old elements keep them. Nothing is computed before
-        something that reads the new elements is realized or prepared; a plan that was prepared from such results writes
-        at each execution.
+    Raises:
+        AssignmentDtypeError: if `value` is a tensor of another dtype.
+        ShapeError: if it does not broadcast to this shape.
+        DeviceMismatchError: if it is on another device.
+        ShardError: if this tensor is one of the shards of another one.
+        RepeatedWriteError: if this tensor repeats elements, as `expand` does.
+        ReadOnlyError: if this tensor is a file on DISK.
 
-        Memory that is shared with a numpy array is never written: the tensor gets a copy of its own first.
+    Example:
+        >>> x = Tensor([1, 2, 3, 4])
+        >>> y = x.reshape(2, 2)
+        >>> x.assign(x * 10).tolist(), y.tolist()
+        ([10, 20, 30, 40], [[10, 20], [30, 40]])
+    """
+    if isinstance(value, TensorBase) and value.dtype is not x.dtype:
+        raise AssignmentDtypeError(target=x.dtype, value=value.dtype)
+    write(x, as_value(value, x))
+    return x
 
-        Raises:
-            AssignmentDtypeError: if `value` is a tensor of another dtype.
-            ShapeError: if it does not broadcast to this shape.
-            DeviceMismatchError: if it is on another device.
-            ShardError: if this tensor is one of the shards of another one.
-            RepeatedWriteError: if this tensor repeats elements, as `expand` does.
-            ReadOnlyError: if this tensor is a file on DISK.
 
-        Example:
-            >>> x = Tensor([1, 2, 3, 4])
-            >>> y = x.reshape(2, 2)
-            >>> x.assign(x * 10).tolist(), y.tolist()
-            ([10, 20, 30, 40], [[10, 20], [30, 40]])
-        """
-        if isinstance(value, TensorBase) and value.dtype is not self.dtype:
-            raise AssignmentDtypeError(target=self.dtype, value=value.dtype)
-        self._write(as_value(value, self))
-        return self
+@special_method("assignment")
+def __setitem__(x: Tensor, index: Index, value: Operand, /) -> None:
+    """Let the elements at `index` be those of `value`, as `assign` does; of several values for one place, the last
+    stays.
 
-    def __setitem__(self, index: Index, value: Operand, /) -> None:
-        """Let the elements at `index` be those of `value`, as `assign` does; of several values for one place, the last
-        stays.
+    Args:
+        index: as for reading, and masks that are tensors.
+        value: broadcasts to the shape of `x[index]`, and gets the dtype of this tensor.
 
-        Args:
-            index: as for reading, and masks that are tensors.
-            value: broadcasts to the shape of `x[index]`, and gets the dtype of this tensor.
+    Raises:
+        DataDependentShapeError: in a function that is captured, if several values are given for a mask that is a
+            tensor.
+        BroadcastError: if the value does not broadcast.
+        RepeatedWriteError: if this tensor repeats elements, as `expand` does.
 
-        Raises:
-            DataDependentShapeError: in a function that is captured, if several values are given for a mask that is a
-                tensor.
-            BroadcastError: if the value does not broadcast.
-            RepeatedWriteError: if this tensor repeats elements, as `expand` does.
+    Example:
+        >>> x = Tensor([1, 2, 3, 4])
+        >>> x[1:3] = 0
+        >>> x.tolist()
+        [1, 0, 0, 4]
+    """
+    new = as_value(value, x)
+    if _has_arrays(x, index):
+        write(x, x.with_items(index, new))
+    else:
+        write(view_items(x, index), new)
 
-        Example:
-            >>> x = Tensor([1, 2, 3, 4])
-            >>> x[1:3] = 0
-            >>> x.tolist()
-            [1, 0, 0, 4]
-        """
-        new = as_value(value, self)
-        if self._has_arrays(index):
-            self._write(self.with_items(index, new))
-        else:
-            view_items(cast("Tensor", self), index)._write(new)
 
-    def _write(self, value: TensorBase) -> None:
-        if is_shard(self.content.path):
-            raise ShardError(
-                devices=(str(self.device),), operation="assign", problem="a shard is a part of another tensor",
-                hint="assign to that one, as in x[index] = value",
-            )  # fmt: skip
-        if not is_writable(self.content.path):
-            raise RepeatedWriteError(shape=self.shape)
-        if value.uop is self.uop:
-            # `x[1:] += y` has written to the view already when Python puts it back.
-            return
-        check_value("a tensor", value.shape, self.shape)
-        # Checks the devices too.
-        wide = self._make(broadcast_node(value.uop, self.shape), value)
-        writing.write(self.content.cell, self.content.path, wide.uop)
+def write(x: Tensor, value: TensorBase) -> None:
+    """Write `value`, which has the dtype of `x` and broadcasts to its shape.
 
-    def _has_arrays(self, index: Index) -> bool:
-        if (isinstance(index, TensorBase) and index.ndim) or find_single_mask(index) is not None:
-            return True
-        return any(map(is_array_index, expand_index(index if isinstance(index, tuple) else (index,), self.shape)))
+    Raises:
+        ShardError: if `x` is one of the shards of another tensor.
+        RepeatedWriteError: if `x` repeats elements.
+    """
+    if is_shard(x.content.path):
+        raise ShardError(
+            devices=(str(x.device),), operation="assign", problem="a shard is a part of another tensor",
+            hint="assign to that one, as in x[index] = value",
+        )  # fmt: skip
+    if not is_writable(x.content.path):
+        raise RepeatedWriteError(shape=x.shape)
+    if value.uop is x.uop:
+        # `x[1:] += y` has written to the view already when Python puts it back.
+        return
+    check_value("a tensor", value.shape, x.shape)
+    # Checks the devices too.
+    wide = make_result(broadcast_node(value.uop, x.shape), x, value)
+    writing.write(x.content.cell, x.content.path, wide.uop)
+
+
+def _has_arrays(x: Tensor, index: Index) -> bool:
+    if (isinstance(index, TensorBase) and index.ndim) or find_single_mask(index) is not None:
+        return True
+    return any(map(is_array_index, expand_index(index if isinstance(index, tuple) else (index,), x.shape)))

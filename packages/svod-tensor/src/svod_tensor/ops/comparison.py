@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from svod_dtype import bool_, int8, int16, int32, int64
@@ -10,7 +11,6 @@ from svod_tensor._shapes import broadcast_node
 from svod_tensor.ops.operands import apply_binary, apply_op, promote, promote_to_float
 from svod_tensor.ops.operation import operation
 from svod_tensor.ops.rounding import rounds_once
-from svod_tensor.ops.theme import INFINITY
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
@@ -170,7 +170,7 @@ def isinf(x: Tensor, /) -> Tensor:
     """
     if x.dtype.is_complex:
         return x.real.isinf().logical_or(x.imag.isinf())
-    return x.abs().eq(INFINITY) if x.dtype.max == INFINITY else _all_equal_to(x, False)
+    return x.abs().eq(math.inf) if x.dtype.max == math.inf else _all_equal_to(x, False)
 
 
 @operation(test="test_comparison.py::test_nan_infinities_and_signed_zeros_follow_ieee", standard=True)
@@ -184,8 +184,8 @@ def isfinite(x: Tensor, /) -> Tensor:
     """
     if x.dtype.is_complex:
         return x.real.isfinite().logical_and(x.imag.isfinite())
-    if x.dtype.max == INFINITY:
-        return x.abs().lt(INFINITY)
+    if x.dtype.max == math.inf:
+        return x.abs().lt(math.inf)
     # float8_e4m3 has NaNs alone.
     return x.isnan().logical_not() if x.dtype.is_float else _all_equal_to(x, True)
 

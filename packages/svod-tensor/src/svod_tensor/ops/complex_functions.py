@@ -18,7 +18,6 @@ from svod_ir.sizes import product
 from svod_tensor._data import make_constant
 from svod_tensor._shapes import concrete_shape
 from svod_tensor.ops.composed import elementwise_rule, with_rule
-from svod_tensor.ops.theme import INFINITY
 
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
@@ -70,9 +69,9 @@ def _exp(x: Tensor, y: Tensor) -> Pair:
     real, imag = size.mul(cos), size.mul(sin)
     more = math.exp(_LARGE)
     real, imag = is_large.where(real.mul(more), real), is_large.where(imag.mul(more), imag)
-    is_nothing = is_lost.logical_and(x.eq(-INFINITY))
-    is_infinite = is_lost.logical_and(x.eq(INFINITY))
-    real = is_nothing.where(0.0, is_infinite.where(INFINITY, real))
+    is_nothing = is_lost.logical_and(x.eq(-math.inf))
+    is_infinite = is_lost.logical_and(x.eq(math.inf))
+    real = is_nothing.where(0.0, is_infinite.where(math.inf, real))
     imag = is_nothing.where(0.0, imag)
     is_real = y.eq(0)
     return is_real.where(x.exp(), real), is_real.where(y, imag)
@@ -165,11 +164,11 @@ def _sqrt(x: Tensor, y: Tensor) -> Pair:
     other = b.div(root.eq(0).where(1.0, root)).mul(0.5)
     is_left = x.signbit()
     real, imag = is_left.where(other, root), is_left.where(root, other)
-    is_wide = b.eq(INFINITY)
-    is_low = x.eq(-INFINITY).logical_and(is_wide.logical_not())
-    is_high = x.eq(INFINITY).logical_and(is_wide.logical_not())
-    real = is_wide.where(INFINITY, is_low.where(y.isnan().where(y, 0.0), is_high.where(INFINITY, real)))
-    imag = is_wide.where(INFINITY, is_low.where(INFINITY, is_high.where(y.isnan().where(y, 0.0), imag)))
+    is_wide = b.eq(math.inf)
+    is_low = x.eq(-math.inf).logical_and(is_wide.logical_not())
+    is_high = x.eq(math.inf).logical_and(is_wide.logical_not())
+    real = is_wide.where(math.inf, is_low.where(y.isnan().where(y, 0.0), is_high.where(math.inf, real)))
+    imag = is_wide.where(math.inf, is_low.where(math.inf, is_high.where(y.isnan().where(y, 0.0), imag)))
     return real, imag.copysign(y)
 
 
@@ -198,7 +197,7 @@ def _sinh(x: Tensor, y: Tensor) -> Pair:
     real, imag = sinh.mul(cos).mul(factor), cosh.mul(sin).mul(factor)
     is_lost = y.isfinite().logical_not()
     # 0 and infinities are kept where the angle is none.
-    keeps = is_lost.logical_and(x.eq(0).logical_or(x.abs().eq(INFINITY)))
+    keeps = is_lost.logical_and(x.eq(0).logical_or(x.abs().eq(math.inf)))
     is_real = y.eq(0)
     return keeps.where(x, is_real.where(x.sinh(), real)), is_real.where(y, imag)
 
@@ -208,7 +207,7 @@ def _cosh(x: Tensor, y: Tensor) -> Pair:
     cos, sin = _direction(y)
     real, imag = cosh.mul(cos).mul(factor), sinh.mul(sin).mul(factor)
     is_lost = y.isfinite().logical_not()
-    real = is_lost.logical_and(x.abs().eq(INFINITY)).where(INFINITY, real)
+    real = is_lost.logical_and(x.abs().eq(math.inf)).where(math.inf, real)
     is_zero = y.eq(0).logical_or(is_lost.logical_and(x.eq(0)))
     sign = _choose(x.signbit().ne(y.signbit()), -1.0, 1.0)
     return y.eq(0).where(x.cosh(), real), is_zero.where(sign.mul(0.0), imag)
@@ -226,7 +225,7 @@ def _tanh(x: Tensor, y: Tensor) -> Pair:
     real, imag = beta.mul(rho).mul(sinh).div(bottom), tangent.div(bottom)
     cos, sin = _direction(y)
     small = x.abs().mul(-2.0).exp().mul(cos).mul(sin).mul(4.0)
-    is_endless = x.abs().eq(INFINITY)
+    is_endless = x.abs().eq(math.inf)
     small = is_endless.where(y.isfinite().where(sin.mul(cos).mul(0.0), y.isfinite().where(y, 0.0).copysign(y)), small)
     one = x.full_like(1.0).copysign(x)
     one = y.isfinite().logical_or(is_endless).where(one, math.nan)
@@ -265,19 +264,19 @@ def _asin(x: Tensor, y: Tensor) -> Pair:
 
 def _at_the_end(x: Tensor, y: Tensor, real: Tensor, imag: Tensor) -> Pair:
     """asin where something is infinite or NaN: a size of infinity, and the angle that is left."""
-    is_endless = x.abs().eq(INFINITY).logical_or(y.abs().eq(INFINITY))
+    is_endless = x.abs().eq(math.inf).logical_or(y.abs().eq(math.inf))
     real = is_endless.where(_signed(x.abs().atan2(y.abs()), x), x.eq(0).where(x, real))
-    return real, is_endless.where(y.full_like(INFINITY), imag.abs()).copysign(y)
+    return real, is_endless.where(y.full_like(math.inf), imag.abs()).copysign(y)
 
 
 def _acos(x: Tensor, y: Tensor) -> Pair:
     (a, b), (c, d) = _roots(x, y)
     real = a.atan2(c).mul(2.0)
     imag = c.mul(b).sub(d.mul(a)).asinh()
-    is_endless = x.abs().eq(INFINITY).logical_or(y.abs().eq(INFINITY))
+    is_endless = x.abs().eq(math.inf).logical_or(y.abs().eq(math.inf))
     is_plain = x.eq(0).logical_and(y.isnan())
     real = is_endless.where(y.abs().atan2(x), is_plain.where(_HALF_PI, real))
-    return real, is_endless.where(x.full_like(INFINITY), imag.abs()).copysign(y.neg())
+    return real, is_endless.where(x.full_like(math.inf), imag.abs()).copysign(y.neg())
 
 
 def _acosh(x: Tensor, y: Tensor) -> Pair:
@@ -299,14 +298,14 @@ def _atanh(x: Tensor, y: Tensor) -> Pair:
     square = rest.mul(rest).add(v.mul(v))
     near = u.mul(4.0).div(at_pole.where(1.0, square)).log1p().mul(0.25)
     # log(2 / v) / 2, where the square of v is lost.
-    real = at_pole.where(v.eq(0).where(INFINITY, v.log().neg().add(math.log(2.0)).mul(0.5)), near)
+    real = at_pole.where(v.eq(0).where(math.inf, v.log().neg().add(math.log(2.0)).mul(0.5)), near)
     imag = v.mul(2.0).atan2(rest.mul(u.add(1.0)).sub(v.mul(v))).mul(0.5)
     # Far out it is 1 / z, whose real part is x / (x^2 + y^2).
     slope = a.div(b)
     far = a.gt(b).where(a.reciprocal().div(b.div(a).square().add(1.0)), slope.div(b).div(slope.square().add(1.0)))
-    is_endless = a.eq(INFINITY).logical_or(b.eq(INFINITY))
+    is_endless = a.eq(math.inf).logical_or(b.eq(math.inf))
     real = is_far.where(is_endless.where(0.0, far), real)
-    is_lost = a.isnan().logical_or(b.isnan()).logical_and(b.ne(INFINITY))
+    is_lost = a.isnan().logical_or(b.isnan()).logical_and(b.ne(math.inf))
     imag = is_far.where(_choose(is_lost, math.nan, _HALF_PI), imag)
     real = x.eq(0).where(0.0, real)
     return real.copysign(x), imag.copysign(y)

@@ -23,38 +23,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Final, TypeVar
 
 from svod_ir import Op, UOp, make_alu
 from svod_ir.args import GradientRule
 from svod_ir.derivatives import make_gradient, scale_guarded
 from svod_tensor._scopes import leave_scope
 from svod_tensor._shapes import Shape, broadcast_node
+from svod_tensor.tensor import Tensor
 
-if TYPE_CHECKING:
-    from svod_tensor.ops.theme import Theme
-    from svod_tensor.tensor import Tensor
+__all__ = ["collapse", "elementwise_rule", "gradient_rule", "with_rule"]
 
-__all__ = ["collapse", "elementwise_rule", "get_tensor_kind", "gradient_rule", "take_rules", "with_rule"]
-
-T = TypeVar("T", bound="Theme")
-C = TypeVar("C", bound=type)
 Backward = Callable[..., "Sequence[Tensor | None]"]
 Forward = Callable[..., "Tensor"]
 Partials = Callable[..., "Sequence[Tensor | None]"]
-
-_kinds: Final[list[type[Tensor]]] = []
-
-
-def take_rules(cls: C) -> C:
-    """Let rules compute with tensors of this class."""
-    _kinds.append(cls)  # pyright: ignore[reportArgumentType]
-    return cls
-
-
-def get_tensor_kind() -> type[Tensor]:
-    """The class of tensors that rules compute with."""
-    return _kinds[0]
 
 
 def gradient_rule(
@@ -132,7 +113,7 @@ def elementwise_rule(name: str) -> Callable[[Partials], GradientRule]:
 
 def _read(node: UOp) -> tuple[Tensor, tuple[Tensor, ...]]:
     """The value and the operands of a GRADIENT, as tensors."""
-    make_tensor = _kinds[0].from_uop
+    make_tensor = Tensor.from_uop
     return make_tensor(node), tuple(map(make_tensor, node.src[1:]))
 
 
@@ -145,7 +126,7 @@ def _add(x: UOp, y: UOp) -> UOp:
     return make_alu(Op.ADD, x, y)
 
 
-def collapse(cotangent: T, shape: Shape) -> T:
+def collapse(cotangent: Tensor, shape: Shape) -> Tensor:
     """The cotangent of an operand from those of all elements that it was broadcast to."""
     if cotangent.shape == shape:
         return cotangent
@@ -154,7 +135,7 @@ def collapse(cotangent: T, shape: Shape) -> T:
     return cotangent.sum((*range(lead), *spread), keepdims=True).reshape(shape)
 
 
-def with_rule(rule: GradientRule, value: T, operands: Sequence[T], *parameters: object) -> T:
+def with_rule(rule: GradientRule, value: Tensor, operands: Sequence[Tensor], *parameters: object) -> Tensor:
     """`value`, whose derivatives by `operands` the rule gives; `parameters` have a text form."""
     if not value.dtype.is_inexact:
         return value

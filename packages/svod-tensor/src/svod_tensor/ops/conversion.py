@@ -15,7 +15,6 @@ from svod_tensor.cells.views import Detach
 from svod_tensor.engine import memory_nodes
 from svod_tensor.ops.base import DTypeLike
 from svod_tensor.ops.operation import operation
-from svod_tensor.ops.theme import is_elsewhere
 
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
@@ -27,6 +26,7 @@ __all__ = [
     "contiguous",
     "copy",
     "detach",
+    "is_elsewhere",
 ]
 
 
@@ -154,3 +154,10 @@ def detach(x: Tensor, /) -> Tensor:
         [1.0, 2.0]
     """
     return x.along(Detach())
+
+
+def is_elsewhere(x: Tensor, device: str) -> bool:
+    """True if the tensor is on another device than `device`."""
+    from svod_tensor._storage import check_device
+
+    return x.device != check_device(device)

@@ -16,14 +16,13 @@ from svod_tensor._shapes import Shape, broadcast_shapes, to_shape
 from svod_tensor._shards import place_like
 from svod_tensor.engine import memory_nodes
 from svod_tensor.ops.base import DTypeLike
-from svod_tensor.ops.composed import get_tensor_kind
 from svod_tensor.ops.operands import to_tensor
 from svod_tensor.ops.operation import operation, static_operation
 from svod_tensor.options import DEFAULT_DEVICE
+from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
-    from svod_tensor.tensor import Tensor
 
 __all__ = [
     "arange", "check_sizes", "empty", "empty_like", "eye", "full", "full_like", "linspace", "meshgrid", "ones",
@@ -128,7 +127,7 @@ def empty(shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, devic
     inner = kind.part
     capacity = math.prod(max_size(s) for s in sizes) * (kind.itemsize // inner.itemsize)
     node = memory_nodes.make_memory(inner, capacity, name, storage.allocate(name, inner, capacity))
-    return get_tensor_kind().from_uop(view_prefix(node, sizes, kind), owns=True)
+    return Tensor.from_uop(view_prefix(node, sizes, kind), owns=True)
 
 
 @operation(test="test_creation.py::test_empty_has_memory_that_can_be_filled", standard=True)
@@ -278,7 +277,7 @@ def linspace(
     """
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
     kind = to_dtype((complex if is_complex else float) if dtype is None else dtype)
-    make = get_tensor_kind().from_uop
+    make = Tensor.from_uop
     if is_complex:
         if not kind.is_complex:
             raise OperandError(operation="linspace", found=kind, expected="a complex dtype between complex numbers")
@@ -294,7 +293,7 @@ def linspace(
     if isinstance(steps, int):
         result = position.mul((stop - start) / steps if steps else 0.0).add(start)
     else:
-        distance = get_tensor_kind()(stop - start, dtype=float64).div(make(steps.maximum(1).cast(float64)))
+        distance = Tensor(stop - start, dtype=float64).div(make(steps.maximum(1).cast(float64)))
         result = position.mul(distance).add(start)
     if endpoint and isinstance(last, UOp):
         # Of one number, the first is the last, and is `start`.
@@ -329,7 +328,7 @@ def eye(
         >>> sv.eye(2, 3, k=1).tolist()
         [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
-    make = get_tensor_kind().from_uop
+    make = Tensor.from_uop
     n_rows, n_cols = check_sizes("eye", to_shape("eye", (n_rows, n_rows if n_cols is None else n_cols)))
     row = make(make_iota(n_rows, int64)).unsqueeze(1)
     column = make(make_iota(n_cols, int64)).unsqueeze(0)
@@ -364,7 +363,7 @@ def meshgrid(*arrays: Operand, indexing: str = "xy") -> tuple[Tensor, ...]:
 
 
 def _place(node: UOp, device: str | None) -> Tensor:
-    return get_tensor_kind().from_uop(node if device is None else copy_to_device(node, device))
+    return Tensor.from_uop(node if device is None else copy_to_device(node, device))
 
 
 def check_sizes(operation: str, shape: Shape) -> Shape:

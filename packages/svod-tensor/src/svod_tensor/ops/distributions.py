@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from svod_dtype import DType, bool_, float32, float64, int64, uint64
 from svod_ir import Op, OperandError, ShapeError, SInt, UOp, make_alu, make_cast
@@ -15,281 +15,308 @@ from svod_ir.sizes import max_size
 from svod_tensor._shapes import normalize_axis
 from svod_tensor.cells.registry import find_capture
 from svod_tensor.ops.base import DTypeLike
-from svod_tensor.ops.naming import operations
 from svod_tensor.ops.operands import as_value
-from svod_tensor.ops.random import draw, draw_like, float_dtype, uniform_of
+from svod_tensor.ops.operation import operation, static_operation
+from svod_tensor.ops.random import draw, draw_like, float_dtype, randn, uniform_of
 from svod_tensor.ops.rounding import accumulation_dtype
-from svod_tensor.ops.theme import Theme
 from svod_tensor.options import HOST_DEVICE
+from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from svod_tensor._generator import Generator, Seed
     from svod_tensor.ops.base import Operand
 
-__all__ = ["Distributions"]
-
-T = TypeVar("T", bound=Theme)
-
-
-@operations
-class Distributions(Theme):
-    """Random numbers of several distributions, and random choices."""
-
-    __slots__ = ()
-
-    @classmethod
-    def uniform(
-        cls, *shape: SInt | Sequence[SInt], low: Operand = 0.0, high: Operand = 1.0, seed: Seed | None = None,
-        generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
-    ) -> Self:  # fmt: skip
-        """Uniformly distributed numbers from `low` up to but excluding `high`, which rounding to `dtype` may reach.
-
-        Args:
-            shape: sizes, or one sequence of them.
-            low: a number, or a tensor that broadcasts to the shape.
-            high: a number, or a tensor that broadcasts to the shape.
-            seed: fixes the numbers.
-            generator: what they are drawn from; by default the one that `manual_seed` seeds.
-            dtype: of floats.
-            device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
-
-        Raises:
-            OperandError: if `dtype` is none of floats.
-
-        Example:
-            >>> x = Tensor.uniform(2, 3, low=-1.0, high=1.0, seed=1)
-            >>> x.shape, bool((x.abs() <= 1).all())
-            ((2, 3), True)
-        """
-        kind, wide = _dtypes("uniform", dtype)
-        x = uniform_of(draw(cls, "uniform", shape, seed, generator, device), wide)
-        first, last = as_value(low, x), as_value(high, x)
-        span = last.sub(first)
-        scaled = x.mul(span).add(first)
-        is_narrow = all(isinstance(bound, (int, float)) and abs(bound) <= wide.finfo_max / 2 for bound in (low, high))
-        if not is_narrow:
-            # A range wider than the largest float has no size.
-            scaled = span.isinf().where(x.mul(last).add(x.neg().add(1).mul(first)), scaled)
-        return scaled.cast(kind)
-
-    @classmethod
-    def normal(
-        cls, *shape: SInt | Sequence[SInt], mean: Operand = 0.0, std: Operand = 1.0, seed: Seed | None = None,
-        generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
-    ) -> Self:  # fmt: skip
-        """Normally distributed numbers.
-
-        Args:
-            shape: sizes, or one sequence of them.
-            mean: of the numbers; a tensor of means broadcasts to the shape.
-            std: their standard deviation, a number or such a tensor.
-            seed: fixes the numbers.
-            generator: what they are drawn from; by default the one that `manual_seed` seeds.
-            dtype: of floats.
-            device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
-
-        Raises:
-            OperandError: if `dtype` is none of floats.
-
-        Example:
-            >>> x = Tensor.normal(1000, mean=5.0, std=0.1, seed=1)
-            >>> x.shape, bool((x.mean() - 5).abs() < 0.05)
-            ((1000,), True)
-        """
-        kind, wide = _dtypes("normal", dtype)
-        x = cls.randn(*shape, seed=seed, generator=generator, dtype=wide, device=device)
-        return x.mul(as_value(std, x)).add(as_value(mean, x)).cast(kind)
-
-    @classmethod
-    def exponential(
-        cls, *shape: SInt | Sequence[SInt], scale: Operand = 1.0, seed: Seed | None = None,
-        generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
-    ) -> Self:  # fmt: skip
-        """Exponentially distributed numbers with mean `scale`: from 2^-64 to 44.4 times that.
-
-        Args:
-            shape: sizes, or one sequence of them.
-            scale: a number, or a tensor that broadcasts to the shape.
-            seed: fixes the numbers.
-            generator: what they are drawn from; by default the one that `manual_seed` seeds.
-            dtype: of floats.
-            device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
-
-        Raises:
-            OperandError: if `dtype` is none of floats.
-
-        Source: Devroye, Non-Uniform Random Variate Generation (1986), section II.2.1: -log(1 - u).
-
-        Example:
-            >>> x = Tensor.exponential(2, 3, seed=1)
-            >>> x.shape, bool((x > 0).all())
-            ((2, 3), True)
-        """
-        kind, wide = _dtypes("exponential", dtype)
-        x = _exponential_of(draw(cls, "exponential", shape, seed, generator, device), wide)
-        return x.mul(as_value(scale, x)).cast(kind)
-
-    @classmethod
-    def truncated_normal(
-        cls, *shape: SInt | Sequence[SInt], low: float = -2.0, high: float = 2.0, mean: float = 0.0, std: float = 1.0,
-        seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
-    ) -> Self:  # fmt: skip
-        """Normally distributed numbers, restricted to the range from `low` to `high`.
-
-        Computed in float64, by the inverse of the distribution function.
-
-        Args:
-            shape: sizes, or one sequence of them.
-            low: the lower bound, a value and no multiple of `std`; minus infinity is none.
-            high: the upper bound; infinity is none.
-            mean: of the distribution without bounds.
-            std: its standard deviation.
-            seed: fixes the numbers.
-            generator: what they are drawn from; by default the one that `manual_seed` seeds.
-            dtype: of floats.
-            device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
-
-        Raises:
-            OperandError: if the interval is empty, or more than 37 `std` away from `mean`, or `dtype` none of floats.
-
-        Source: Devroye, Non-Uniform Random Variate Generation (1986), section II.2.1.
-
-        Example:
-            >>> x = Tensor.truncated_normal(100, low=0.0, high=1.0, seed=1)
-            >>> bool(((x >= 0) & (x <= 1)).all())
-            True
-        """
-        kind = float_dtype("truncated_normal", dtype)
-        first, last = _standardize(low, high, mean, std)
-        # Where both bounds are above the mean, their mirror images have probabilities that do not cancel.
-        is_mirrored = first > 0
-        near, far = (-last, -first) if is_mirrored else (first, last)
-        begin, end = _normal_probability(near), _normal_probability(far)
-        # An odd multiple of 2^-53 is neither 0 nor 1; nor may what it is scaled to be.
-        u = uniform_of(draw(cls, "truncated_normal", shape, seed, generator, device).bitwise_or(1 << 11), float64)
-        x = _normal_quantile(u.mul(end - begin).add(begin).clip(2.0**-1022, 1 - 2.0**-53))
-        x = x.neg() if is_mirrored else x
-        # In `dtype` a bound may be beyond itself, as 0.1 is in float32.
-        return x.clip(first, last).mul(std).add(mean).clip(low, high).cast(kind)
-
-    def bernoulli(
-        self, *, seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = bool_
-    ) -> Self:
-        """For each probability in this tensor, True with that probability, up to 2^-24 (2^-53 where they are float64).
-
-        Args:
-            seed: fixes the numbers.
-            generator: what they are drawn from; by default the one that `manual_seed` seeds.
-            dtype: of the result: 0 and 1 where it is not bool.
-
-        Example:
-            >>> Tensor([0.0, 1.0]).bernoulli().tolist()
-            [False, True]
-        """
-        wide = _wide_dtype(self)
-        return uniform_of(draw_like(self, "bernoulli", seed, generator), wide).lt(self.cast(wide)).cast(dtype)
-
-    def categorical(self, axis: int = -1, *, seed: Seed | None = None, generator: Generator | None = None) -> Self:
-        """For each row of logits along an axis, a random position, with probabilities `softmax(logits)`.
-
-        The result (int64) has the shape without `axis`.
-
-        Args:
-            axis: of the weights. A weight of 0 is a logarithm of -infinity.
-            seed: fixes the numbers.
-            generator: what they are drawn from; by default the one that `manual_seed` seeds.
-
-        Source: Maddison et al., A* Sampling (2014), section 2: the position of the largest `logit + Gumbel noise`.
-
-        Example:
-            >>> Tensor([[0.0, -np.inf], [-np.inf, 0.0]]).categorical().tolist()
-            [0, 1]
-        """
-        axis = normalize_axis("categorical", axis, self.ndim)
-        return self._add_gumbel(draw_like(self, "categorical", seed, generator)).argmax(axis)
-
-    def multinomial(
-        self, n: int, *, replacement: bool = False, seed: Seed | None = None, generator: Generator | None = None
-    ) -> Self:
-        """For each row of weights along the last axis, `n` positions, with probabilities in proportion to their weights.
-
-        The result (int64) has the shape (..., n). A weight of 0 is never chosen. Weights that are computed already, in the
-        host's memory, are checked at once, outside of captured functions. Else a weight that is negative or NaN counts as 0,
-        and for what a row has too few weights, the result is the number of weights, an index that no element has.
-
-        Args:
-            n: how many positions.
-            replacement: whether a position may come again: `n` numbers are searched among the sums of the weights. Without,
-                each is chosen among those that are left, so that there must be `n` weights that are not 0.
-            seed: fixes the numbers.
-            generator: what they are drawn from; by default the one that `manual_seed` seeds.
-
-        Raises:
-            ShapeError: if there are fewer positions than `n`.
-            OperandError: if known weights are negative, infinite or NaN, or too few are not 0.
-
-        Source: Kool et al., Stochastic Beams and Where to Find Them (2019), section 2.3: the largest `logit + Gumbel
-        noise`, without replacement.
-
-        Example:
-            >>> sorted(Tensor([1.0, 0.0, 3.0]).multinomial(2).tolist())
-            [0, 2]
-        """
-        if not self.ndim:
-            raise ShapeError(operation="multinomial", shape=self.shape, problem="has no axis of weights")
-        if self.is_realized and self.device == HOST_DEVICE and find_capture() is None:
-            _check_weights(self, min(n, 1) if replacement else n)
-        weights = self.gt(0).where(self.cast(_wide_dtype(self)), 0.0)
-        if replacement:
-            bits = draw_like(self, "multinomial", seed, generator, (*self.shape[:-1], n))
-            return _search_weights(weights, bits)
-        noisy = weights.log()._add_gumbel(draw_like(weights, "multinomial", seed, generator))
-        largest, positions = noisy.topk(n)
-        return largest.eq(-math.inf).where(_size_of(self), positions)
-
-    @classmethod
-    def permutation(
-        cls, n: SInt, *, seed: Seed | None = None, generator: Generator | None = None, device: str | None = None
-    ) -> Self:
-        """The numbers (int64) from 0 up to but excluding `n` in random order.
-
-        They are sorted by 64 random bits, which are different for each: so no order is preferred.
-
-        Args:
-            n: how many.
-            seed: fixes the order.
-            generator: what the bits are drawn from; by default the one that `manual_seed` seeds.
-            device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
-
-        Example:
-            >>> sorted(Tensor.permutation(4).tolist())
-            [0, 1, 2, 3]
-        """
-        return draw(cls, "permutation", (n,), seed, generator, device).argsort()
-
-    def shuffle(self, axis: int = 0, *, seed: Seed | None = None, generator: Generator | None = None) -> Self:
-        """The parts of this tensor along an axis in random order.
-
-        Args:
-            axis: along which.
-            seed: fixes the order.
-            generator: what it is drawn from; by default the one that `manual_seed` seeds.
-
-        Example:
-            >>> x = Tensor([[1, 1], [2, 2], [3, 3]]).shuffle()
-            >>> sorted(x.tolist())
-            [[1, 1], [2, 2], [3, 3]]
-        """
-        axis = normalize_axis("shuffle", axis, self.ndim)
-        return self.take(draw_like(self, "shuffle", seed, generator, self.shape[axis : axis + 1]).argsort(), axis)
-
-    def _add_gumbel(self, bits: Self) -> Self:
-        """This tensor plus -log(E), where E is exponentially distributed: never 0, and exact where it is small, for the largest sums."""
-        wide = _wide_dtype(self)
-        return self.cast(wide).sub(_exponential_of(bits, wide).log())
+__all__ = [
+    "bernoulli",
+    "categorical",
+    "exponential",
+    "multinomial",
+    "normal",
+    "permutation",
+    "shuffle",
+    "truncated_normal",
+    "uniform",
+]
 
 
-def _check_weights(weights: Theme, n_needed: int) -> None:
+@static_operation(
+    test="test_distributions.py::test_numbers_have_their_distribution", is_function=False, is_variadic=True
+)
+def uniform(
+    shape: SInt | Sequence[SInt], *, low: Operand = 0.0, high: Operand = 1.0, seed: Seed | None = None,
+    generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Uniformly distributed numbers from `low` up to but excluding `high`, which rounding to `dtype` may reach.
+
+    Args:
+        shape: a size or several.
+        low: a number, or a tensor that broadcasts to the shape.
+        high: a number, or a tensor that broadcasts to the shape.
+        seed: fixes the numbers.
+        generator: what they are drawn from; by default the one that `manual_seed` seeds.
+        dtype: of floats.
+        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+    Raises:
+        OperandError: if `dtype` is none of floats.
+
+    Example:
+        >>> x = Tensor.uniform(2, 3, low=-1.0, high=1.0, seed=1)
+        >>> x.shape, bool((x.abs() <= 1).all())
+        ((2, 3), True)
+    """
+    kind, wide = _dtypes("uniform", dtype)
+    x = uniform_of(draw("uniform", shape, seed, generator, device), wide)
+    first, last = as_value(low, x), as_value(high, x)
+    span = last.sub(first)
+    scaled = x.mul(span).add(first)
+    is_narrow = all(isinstance(bound, (int, float)) and abs(bound) <= wide.finfo_max / 2 for bound in (low, high))
+    if not is_narrow:
+        # A range wider than the largest float has no size.
+        scaled = span.isinf().where(x.mul(last).add(x.neg().add(1).mul(first)), scaled)
+    return scaled.cast(kind)
+
+
+@static_operation(
+    test="test_distributions.py::test_numbers_have_their_distribution", is_function=False, is_variadic=True
+)
+def normal(
+    shape: SInt | Sequence[SInt], *, mean: Operand = 0.0, std: Operand = 1.0, seed: Seed | None = None,
+    generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Normally distributed numbers.
+
+    Args:
+        shape: a size or several.
+        mean: of the numbers; a tensor of means broadcasts to the shape.
+        std: their standard deviation, a number or such a tensor.
+        seed: fixes the numbers.
+        generator: what they are drawn from; by default the one that `manual_seed` seeds.
+        dtype: of floats.
+        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+    Raises:
+        OperandError: if `dtype` is none of floats.
+
+    Example:
+        >>> x = Tensor.normal(1000, mean=5.0, std=0.1, seed=1)
+        >>> x.shape, bool((x.mean() - 5).abs() < 0.05)
+        ((1000,), True)
+    """
+    kind, wide = _dtypes("normal", dtype)
+    x = randn(shape, seed=seed, generator=generator, dtype=wide, device=device)
+    return x.mul(as_value(std, x)).add(as_value(mean, x)).cast(kind)
+
+
+@static_operation(
+    test="test_distributions.py::test_numbers_have_their_distribution", is_function=False, is_variadic=True
+)
+def exponential(
+    shape: SInt | Sequence[SInt], *, scale: Operand = 1.0, seed: Seed | None = None,
+    generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Exponentially distributed numbers with mean `scale`: from 2^-64 to 44.4 times that.
+
+    Args:
+        shape: a size or several.
+        scale: a number, or a tensor that broadcasts to the shape.
+        seed: fixes the numbers.
+        generator: what they are drawn from; by default the one that `manual_seed` seeds.
+        dtype: of floats.
+        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+    Raises:
+        OperandError: if `dtype` is none of floats.
+
+    Source: Devroye, Non-Uniform Random Variate Generation (1986), section II.2.1: -log(1 - u).
+
+    Example:
+        >>> x = Tensor.exponential(2, 3, seed=1)
+        >>> x.shape, bool((x > 0).all())
+        ((2, 3), True)
+    """
+    kind, wide = _dtypes("exponential", dtype)
+    x = _exponential_of(draw("exponential", shape, seed, generator, device), wide)
+    return x.mul(as_value(scale, x)).cast(kind)
+
+
+@static_operation(
+    test="test_distributions.py::test_numbers_have_their_distribution", is_function=False, is_variadic=True
+)
+def truncated_normal(
+    shape: SInt | Sequence[SInt], *, low: float = -2.0, high: float = 2.0, mean: float = 0.0, std: float = 1.0,
+    seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Normally distributed numbers, restricted to the range from `low` to `high`.
+
+    Computed in float64, by the inverse of the distribution function.
+
+    Args:
+        shape: a size or several.
+        low: the lower bound, a value and no multiple of `std`; minus infinity is none.
+        high: the upper bound; infinity is none.
+        mean: of the distribution without bounds.
+        std: its standard deviation.
+        seed: fixes the numbers.
+        generator: what they are drawn from; by default the one that `manual_seed` seeds.
+        dtype: of floats.
+        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+    Raises:
+        OperandError: if the interval is empty, or more than 37 `std` away from `mean`, or `dtype` none of floats.
+
+    Source: Devroye, Non-Uniform Random Variate Generation (1986), section II.2.1.
+
+    Example:
+        >>> x = Tensor.truncated_normal(100, low=0.0, high=1.0, seed=1)
+        >>> bool(((x >= 0) & (x <= 1)).all())
+        True
+    """
+    kind = float_dtype("truncated_normal", dtype)
+    first, last = _standardize(low, high, mean, std)
+    # Where both bounds are above the mean, their mirror images have probabilities that do not cancel.
+    is_mirrored = first > 0
+    near, far = (-last, -first) if is_mirrored else (first, last)
+    begin, end = _normal_probability(near), _normal_probability(far)
+    # An odd multiple of 2^-53 is neither 0 nor 1; nor may what it is scaled to be.
+    u = uniform_of(draw("truncated_normal", shape, seed, generator, device).bitwise_or(1 << 11), float64)
+    x = _normal_quantile(u.mul(end - begin).add(begin).clip(2.0**-1022, 1 - 2.0**-53))
+    x = x.neg() if is_mirrored else x
+    # In `dtype` a bound may be beyond itself, as 0.1 is in float32.
+    return x.clip(first, last).mul(std).add(mean).clip(low, high).cast(kind)
+
+
+@operation(test="test_distributions.py::test_events_have_their_probability", is_function=False)
+def bernoulli(
+    x: Tensor, /, *, seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = bool_
+) -> Tensor:
+    """For each probability in this tensor, True with that probability, up to 2^-24 (2^-53 where they are float64).
+
+    Args:
+        seed: fixes the numbers.
+        generator: what they are drawn from; by default the one that `manual_seed` seeds.
+        dtype: of the result: 0 and 1 where it is not bool.
+
+    Example:
+        >>> Tensor([0.0, 1.0]).bernoulli().tolist()
+        [False, True]
+    """
+    wide = _wide_dtype(x)
+    return uniform_of(draw_like(x, "bernoulli", seed, generator), wide).lt(x.cast(wide)).cast(dtype)
+
+
+@operation(
+    test="test_distributions.py::test_categories_have_probabilities_in_proportion_to_their_weights", is_function=False
+)
+def categorical(
+    x: Tensor, /, axis: int = -1, *, seed: Seed | None = None, generator: Generator | None = None
+) -> Tensor:
+    """For each row of logits along an axis, a random position, with probabilities `softmax(logits)`.
+
+    The result (int64) has the shape without `axis`.
+
+    Args:
+        axis: of the weights. A weight of 0 is a logarithm of -infinity.
+        seed: fixes the numbers.
+        generator: what they are drawn from; by default the one that `manual_seed` seeds.
+
+    Source: Maddison et al., A* Sampling (2014), section 2: the position of the largest `logit + Gumbel noise`.
+
+    Example:
+        >>> Tensor([[0.0, -np.inf], [-np.inf, 0.0]]).categorical().tolist()
+        [0, 1]
+    """
+    axis = normalize_axis("categorical", axis, x.ndim)
+    return _add_gumbel(x, draw_like(x, "categorical", seed, generator)).argmax(axis)
+
+
+@operation(test="test_distributions.py::test_without_replacement_each_choice_is_among_those_left", is_function=False)
+def multinomial(
+    x: Tensor, /, n: int, *, replacement: bool = False, seed: Seed | None = None, generator: Generator | None = None
+) -> Tensor:
+    """For each row of weights along the last axis, `n` positions, with probabilities in proportion to their weights.
+
+    The result (int64) has the shape (..., n). A weight of 0 is never chosen. Weights that are computed already, in the
+    host's memory, are checked at once, outside of captured functions. Else a weight that is negative or NaN counts as 0,
+    and for what a row has too few weights, the result is the number of weights, an index that no element has.
+
+    Args:
+        n: how many positions.
+        replacement: whether a position may come again: `n` numbers are searched among the sums of the weights. Without,
+            each is chosen among those that are left, so that there must be `n` weights that are not 0.
+        seed: fixes the numbers.
+        generator: what they are drawn from; by default the one that `manual_seed` seeds.
+
+    Raises:
+        ShapeError: if there are fewer positions than `n`.
+        OperandError: if known weights are negative, infinite or NaN, or too few are not 0.
+
+    Source: Kool et al., Stochastic Beams and Where to Find Them (2019), section 2.3: the largest `logit + Gumbel
+    noise`, without replacement.
+
+    Example:
+        >>> sorted(Tensor([1.0, 0.0, 3.0]).multinomial(2).tolist())
+        [0, 2]
+    """
+    if not x.ndim:
+        raise ShapeError(operation="multinomial", shape=x.shape, problem="has no axis of weights")
+    if x.is_realized and x.device == HOST_DEVICE and find_capture() is None:
+        _check_weights(x, min(n, 1) if replacement else n)
+    weights = x.gt(0).where(x.cast(_wide_dtype(x)), 0.0)
+    if replacement:
+        bits = draw_like(x, "multinomial", seed, generator, (*x.shape[:-1], n))
+        return _search_weights(weights, bits)
+    noisy = _add_gumbel(weights.log(), draw_like(weights, "multinomial", seed, generator))
+    largest, positions = noisy.topk(n)
+    return largest.eq(-math.inf).where(_size_of(x), positions)
+
+
+@static_operation(test="test_distributions.py::test_every_order_is_as_likely", is_function=False)
+def permutation(
+    n: SInt, *, seed: Seed | None = None, generator: Generator | None = None, device: str | None = None
+) -> Tensor:
+    """The numbers (int64) from 0 up to but excluding `n` in random order.
+
+    They are sorted by 64 random bits, which are different for each: so no order is preferred.
+
+    Args:
+        n: how many.
+        seed: fixes the order.
+        generator: what the bits are drawn from; by default the one that `manual_seed` seeds.
+        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+    Example:
+        >>> sorted(Tensor.permutation(4).tolist())
+        [0, 1, 2, 3]
+    """
+    return draw("permutation", (n,), seed, generator, device).argsort()
+
+
+@operation(test="test_distributions.py::test_shuffling_moves_whole_parts_along_an_axis", is_function=False)
+def shuffle(x: Tensor, /, axis: int = 0, *, seed: Seed | None = None, generator: Generator | None = None) -> Tensor:
+    """The parts of this tensor along an axis in random order.
+
+    Args:
+        axis: along which.
+        seed: fixes the order.
+        generator: what it is drawn from; by default the one that `manual_seed` seeds.
+
+    Example:
+        >>> x = Tensor([[1, 1], [2, 2], [3, 3]]).shuffle()
+        >>> sorted(x.tolist())
+        [[1, 1], [2, 2], [3, 3]]
+    """
+    axis = normalize_axis("shuffle", axis, x.ndim)
+    return x.take(draw_like(x, "shuffle", seed, generator, x.shape[axis : axis + 1]).argsort(), axis)
+
+
+def _add_gumbel(x: Tensor, /, bits: Tensor) -> Tensor:
+    """This tensor plus -log(E), where E is exponentially distributed: never 0, and exact where it is small, for the largest sums."""
+    wide = _wide_dtype(x)
+    return x.cast(wide).sub(_exponential_of(bits, wide).log())
+
+
+def _check_weights(weights: Tensor, n_needed: int) -> None:
     if not n_needed or not weights.size or n_needed > max_size(weights.shape[-1]):
         return
     is_wrong = weights.ge(0).logical_and(weights.lt(math.inf)).logical_not()
@@ -304,12 +331,12 @@ def _check_weights(weights: Theme, n_needed: int) -> None:
     raise OperandError(operation="multinomial", found=found, expected=expected)
 
 
-def _size_of(weights: T) -> T | int:
+def _size_of(weights: Tensor) -> Tensor | int:
     size = weights.shape[-1]
     return size if isinstance(size, int) else weights.from_uop(size.cast(int64))
 
 
-def _search_weights(weights: T, bits: T) -> T:
+def _search_weights(weights: Tensor, bits: Tensor) -> Tensor:
     """For each random number, the position whose sum of weights is the first above it.
 
     The sums are added up in order, so that where the weight is 0 the sum is exactly that before, and never the first.
@@ -334,17 +361,17 @@ def _dtypes(operation: str, dtype: DTypeLike) -> tuple[DType, DType]:
     return kind, accumulation_dtype(kind)
 
 
-def _wide_dtype(x: Theme) -> DType:
+def _wide_dtype(x: Tensor) -> DType:
     return float64 if x.dtype is float64 else float32
 
 
-def _exponential_of(bits: T, kind: DType) -> T:
+def _exponential_of(bits: Tensor, kind: DType) -> Tensor:
     """-log(1 - u), where u is 64 random bits after the point: with all digits of u near 0, and of 1 - u near 1."""
     node = bits.uop
     half = UOp.const(uint64, 1 << 63)
     is_low = make_alu(Op.LT, node, half)
 
-    def scale(word: UOp) -> T:
+    def scale(word: UOp) -> Tensor:
         return bits.from_uop(make_alu(Op.MUL, make_cast(word, kind), UOp.const(kind, 2.0**-64)))
 
     near_zero = scale(make_alu(Op.OR, make_alu(Op.WHERE, is_low, node, half), UOp.const(uint64, 1)))
@@ -378,7 +405,7 @@ def _normal_probability(x: float) -> float:
     return math.erfc(-x / math.sqrt(2)) / 2
 
 
-def _normal_quantile(p: T) -> T:
+def _normal_quantile(p: Tensor) -> Tensor:
     """Below which number a normally distributed one is with probability `p`, with a relative error of about 1e-16.
 
     Source: Wichura, Algorithm AS 241: The Percentage Points of the Normal Distribution (1988), PPND16.
@@ -390,12 +417,12 @@ def _normal_quantile(p: T) -> T:
     return q.abs().le(0.425).where(central, q.lt(0).where(outer.neg(), outer))
 
 
-def _ratio(x: T, polynomials: tuple[Sequence[float], Sequence[float]]) -> T:
+def _ratio(x: Tensor, polynomials: tuple[Sequence[float], Sequence[float]]) -> Tensor:
     above, below = (_evaluate(x, coefficients) for coefficients in polynomials)
     return above.div(below)
 
 
-def _evaluate(x: T, coefficients: Sequence[float]) -> T:
+def _evaluate(x: Tensor, coefficients: Sequence[float]) -> Tensor:
     """A polynomial, its constant coefficient first."""
     *rest, last = coefficients
     result = x.full_like(last)

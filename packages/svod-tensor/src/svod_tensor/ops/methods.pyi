@@ -2,20 +2,27 @@
 
 # Written by tools/stubs.py from svod_tensor.ops: change the functions there.
 
-from collections.abc import Iterable, Sequence
+import numpy as np
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from numpy.typing import NDArray
+from svod_device import Buffer
 from svod_ir import SInt
+from svod_tensor._data import Scalar
+from svod_tensor._generator import Generator, Seed
 from svod_tensor._shapes import Axes
 from svod_tensor.ops.base import Amounts, DTypeLike, Operand, TensorBase
 from svod_tensor.ops.cutting import PadMode
 from svod_tensor.ops.index_items import Index, IndexItem
 from svod_tensor.ops.quantiles import QuantileMethod
+from svod_tensor.ops.reading import Nested
 from svod_tensor.ops.reductions_at import ReductionAt
 from svod_tensor.ops.resizing import ResizingMode
 from svod_tensor.ops.sampling import SamplingMode, SamplingPadding
 from svod_tensor.ops.selecting import UniqueAllResult, UniqueCountsResult, UniqueInverseResult
 from svod_tensor.ops.window_options import Numbers, Padding
 from svod_tensor.tensor import Tensor
-from typing import Literal, Self, overload
+from typing import Any, Literal, Self, SupportsIndex, overload
 
 class Methods(TensorBase):
     @property
@@ -63,6 +70,10 @@ class Methods(TensorBase):
         tensor."""
     def as_real(self) -> Self:
         """The parts of complex numbers along a last axis of size 2, the real one first, as a new tensor."""
+    @staticmethod
+    def asarray(obj: object, /, *, dtype: DTypeLike | None = None, device: str | None = None, copy: bool | None = None) -> Tensor:
+        """A tensor with the elements of `obj`: that itself if it is a tensor, else a copy that later writes to
+        `obj` do not change."""
     def asin(self) -> Self:
         """The angle from -pi/2 to pi/2 with this sine; NaN outside -1 to 1. Integers become float32."""
     def arcsin(self) -> Self:
@@ -71,6 +82,8 @@ class Methods(TensorBase):
         """The number with this hyperbolic sine. Integers become float32."""
     def arcsinh(self) -> Self:
         """The number with this hyperbolic sine. Integers become float32."""
+    def assign(self, value: Operand) -> Self:
+        """Write the elements of `value`, which broadcasts to its shape, to this tensor, and return it."""
     def astype(self, dtype: DTypeLike, *, copy: bool = True, device: str | None = None) -> Self:
         """Each element converted to `dtype` by the rules of `cast`."""
     def atan(self) -> Self:
@@ -92,6 +105,9 @@ class Methods(TensorBase):
     def batchnorm(self, mean: Self, variance: Self, weight: Self | None = None, bias: Self | None = None, eps: float = 1e-05) -> Self:
         """Normalisation with given statistics for each channel, for a tensor of shape (batch, channels,
         ...)."""
+    def bernoulli(self, *, seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = bool) -> Self:
+        """For each probability in this tensor, True with that probability, up to 2^-24 (2^-53 where they are
+        float64)."""
     def beta(self, x2: Operand, /) -> Self:
         """`gamma(x1) * gamma(x2) / gamma(x1 + x2)` of positive numbers. Shapes broadcast and dtypes promote;
         integers become float32."""
@@ -136,8 +152,12 @@ class Methods(TensorBase):
     def broadcast_to(self, *shape: SInt | Sequence[SInt]) -> Self:
         """`x`, repeated to `shape` by the rules of broadcasting: a view, which cannot be assigned to where
         elements are repeated."""
+    def buffer(self) -> Buffer:
+        """The buffer of this tensor, which is computed first if need be; of a view of a larger one, a copy."""
     def cast(self, dtype: DTypeLike) -> Self:
         """Each element converted to `dtype`, as a new tensor."""
+    def categorical(self, axis: int = -1, *, seed: Seed | None = None, generator: Generator | None = None) -> Self:
+        """For each row of logits along an axis, a random position, with probabilities `softmax(logits)`."""
     def cbrt(self) -> Self:
         """The cube root, of negative numbers too. Integers become float32."""
     def ceil(self) -> Self:
@@ -242,6 +262,8 @@ class Methods(TensorBase):
         """The quotient by `x2`; integers are divided as float32. Shapes broadcast and dtypes promote."""
     def div(self, x2: Operand, /) -> Self:
         """The quotient by `x2`; integers are divided as float32. Shapes broadcast and dtypes promote."""
+    def dropout(self, p: float = 0.5, *, seed: Seed | None = None, generator: Generator | None = None) -> Self:
+        """Each element with probability 1 - `p`, scaled to keep the mean, and 0 otherwise."""
     @staticmethod
     def einsum(formula: str, *operands: Operand) -> Tensor:
         """A sum of products by Einstein's convention. Dtypes promote, and narrow floats are multiplied and
@@ -282,6 +304,9 @@ class Methods(TensorBase):
     def expm1(self) -> Self:
         """`exp(x) - 1`, accurate near 0. Integers become float32."""
     @staticmethod
+    def exponential(*shape: SInt | Sequence[SInt], scale: Operand = 1.0, seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None) -> Tensor:
+        """Exponentially distributed numbers with mean `scale`: from 2^-64 to 44.4 times that."""
+    @staticmethod
     def eye(n_rows: SInt, n_cols: SInt | None = None, /, *, k: int = 0, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
         """A matrix with ones on diagonal `k`, above the main one where it is positive, and zeros elsewhere."""
     def flatten(self, start_axis: int = 0, end_axis: int = -1) -> Self:
@@ -311,6 +336,17 @@ class Methods(TensorBase):
         """Mantissas from 1/2 to below 1 and exponents (int32): `x = mantissa * 2 ** exponent`. Integers become
         float32."""
     @staticmethod
+    def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
+        """A tensor with the values of another library's array, whose memory it shares where kernels can read it
+        there."""
+    @staticmethod
+    def from_file(path: str | os.PathLike[str]) -> Tensor:
+        """The bytes of the file at `path` as a uint8 tensor of one axis on its DISK device: nothing is read
+        until it is used."""
+    @staticmethod
+    def from_numpy(array: NDArray[np.generic], *, copy: bool | None = None) -> Tensor:
+        """A tensor with the elements of `array`, in its shape and dtype."""
+    @staticmethod
     def full(shape: SInt | Sequence[SInt], fill_value: complex, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
         """A tensor with `fill_value` at every element; it takes no memory until it is realized."""
     def full_like(self, fill_value: complex, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
@@ -328,6 +364,9 @@ class Methods(TensorBase):
     def glu(self, axis: int = -1) -> Self:
         """The first half of `axis`, gated by the sigmoid of the second: half as long on that axis. Integers
         become float32."""
+    def gradient(self, *sources: Self, cotangent: Self | None = None) -> tuple[Self, ...]:
+        """The gradients of this tensor by each of `sources`, which it was built of: tensors of their shapes and
+        dtypes."""
     def greater(self, x2: Operand, /) -> Self:
         """Whether each element is above that of `x2`, as bools; False where one is NaN. Shapes broadcast."""
     def gt(self, x2: Operand, /) -> Self:
@@ -374,6 +413,8 @@ class Methods(TensorBase):
     def interpolate(self, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None, *, mode: ResizingMode = 'nearest', align_corners: bool = False, antialias: bool = False) -> Self:
         """`x`, resized along its spatial axes, all but the first two. Integers become float32 unless the mode
         copies elements."""
+    def intersect1d(self, x2: Operand, /) -> Self:
+        """The different elements that `x1` and `x2` have in common, in order. Both are computed."""
     def isclose(self, x2: Operand, /, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Self:
         """Whether `abs(x1 - x2) <= atol + rtol * abs(x2)`, or both are equal, as bools. Shapes broadcast."""
     def isfinite(self) -> Self:
@@ -384,6 +425,8 @@ class Methods(TensorBase):
         """Whether each element is infinite, as bools."""
     def isnan(self) -> Self:
         """Whether each element is NaN, as bools."""
+    def item(self) -> Scalar:
+        """The value of a tensor with one element, as a Python number."""
     def j0(self) -> Self:
         """The Bessel function of the first kind and order 0. Integers become float32."""
     def j1(self) -> Self:
@@ -502,6 +545,9 @@ class Methods(TensorBase):
     def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
         """`x` with axis `source`, or each of several, at index `destination`; the others keep their order: a
         view."""
+    def multinomial(self, n: int, *, replacement: bool = False, seed: Seed | None = None, generator: Generator | None = None) -> Self:
+        """For each row of weights along the last axis, `n` positions, with probabilities in proportion to their
+        weights."""
     def multiply(self, x2: Operand, /) -> Self:
         """The product with `x2`; of bools it is the logical and. Shapes broadcast and dtypes promote."""
     def mul(self, x2: Operand, /) -> Self:
@@ -560,12 +606,17 @@ class Methods(TensorBase):
     def vector_norm(self, axis: Axes = None, *, ord: float | Literal["fro"] = 2, keepdims: bool = False) -> Self:
         """The norm of the elements along `axis` as one vector: `sum(abs(x) ** ord) ** (1 / ord)`. Integers
         become float32."""
+    @staticmethod
+    def normal(*shape: SInt | Sequence[SInt], mean: Operand = 0.0, std: Operand = 1.0, seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None) -> Tensor:
+        """Normally distributed numbers."""
     def not_equal(self, x2: Operand, /) -> Self:
         """Whether each element differs from that of `x2`, as bools; NaN differs from everything. Shapes
         broadcast."""
     def ne(self, x2: Operand, /) -> Self:
         """Whether each element differs from that of `x2`, as bools; NaN differs from everything. Shapes
         broadcast."""
+    def numpy(self, *, copy: bool = False) -> NDArray[np.generic]:
+        """The values as a numpy array, computed first if need be."""
     def one_hot(self, n_classes: int, *, dtype: DTypeLike | None = None) -> Self:
         """1 at the position that each element names along a new last axis, 0 elsewhere; only 0 where that is
         out of range."""
@@ -583,6 +634,9 @@ class Methods(TensorBase):
         it."""
     def percentile(self, q: Operand, axis: Axes = None, *, method: QuantileMethod = 'linear', keepdims: bool = False) -> Self:
         """`quantile` of `q` in percent."""
+    @staticmethod
+    def permutation(n: SInt, *, seed: Seed | None = None, generator: Generator | None = None, device: str | None = None) -> Tensor:
+        """The numbers (int64) from 0 up to but excluding `n` in random order."""
     def permute_dims(self, *axes: int | Sequence[int]) -> Self:
         """`x` with its axes in another order: a view. Axis i of the result is axis `axes[i]` of `x`."""
     def permute(self, *axes: int | Sequence[int]) -> Self:
@@ -609,6 +663,17 @@ class Methods(TensorBase):
         """Radians as degrees. Integers become float32."""
     def degrees(self) -> Self:
         """Radians as degrees. Integers become float32."""
+    @staticmethod
+    def rand(*shape: SInt | Sequence[SInt], seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None) -> Tensor:
+        """Numbers from 0 up to but excluding 1, uniformly distributed: multiples of 2^-p, where p is the
+        precision of `dtype` in bits."""
+    @staticmethod
+    def randint(*shape: SInt | Sequence[SInt], low: int = 0, high: int, seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+        """Integers from `low` up to but excluding `high`, each with the same probability up to one part in
+        2^32."""
+    @staticmethod
+    def randn(*shape: SInt | Sequence[SInt], seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None) -> Tensor:
+        """Normally distributed numbers with mean 0 and variance 1, at most 5.8 from 0, or 8.6 in float64."""
     @property
     def real(self) -> Self:
         """The real part of each element, as a new tensor; of a real tensor, its elements."""
@@ -660,8 +725,19 @@ class Methods(TensorBase):
         """Where in this sorted tensor of one axis values can be inserted (int64), in the shape of `x2`."""
     def selu(self) -> Self:
         """`elu` with the scale and the slope that keep mean 0 and variance 1. Integers become float32."""
+    def setdiff1d(self, x2: Operand, /) -> Self:
+        """The different elements of `x1` that are not in `x2`, in order. Both are computed."""
+    def setxor1d(self, x2: Operand, /) -> Self:
+        """The different elements that are in one of `x1` and `x2` alone, in order. Both are computed."""
+    def shard(self, devices: Sequence[str], axis: int | None = None) -> Self:
+        """This tensor spread over several devices, each of which computes its part of the results."""
+    def shards(self) -> tuple[Self, ...]:
+        """The part of this tensor on each of its devices, as views of one device; the tensor itself if it has
+        one."""
     def shrink(self, *bounds: tuple[SInt, SInt] | None) -> Self:
         """The part from `begin` up to but excluding `end` of each axis: a view."""
+    def shuffle(self, axis: int = 0, *, seed: Seed | None = None, generator: Generator | None = None) -> Self:
+        """The parts of this tensor along an axis in random order."""
     def sigmoid(self) -> Self:
         """`1 / (1 + exp(-x))`. Integers become float32."""
     def sign(self) -> Self:
@@ -720,6 +796,13 @@ class Methods(TensorBase):
         then of `x2`."""
     def tile(self, *repetitions: SInt | Sequence[SInt]) -> Self:
         """The whole tensor again and again: `repetitions[i]` times along axis i."""
+    def to(self, device: str) -> Self:
+        """The values of this tensor on `device`, as a new tensor. The shards of a sharded one are joined
+        there."""
+    def to_device(self, device: str, /, *, stream: object = None) -> Self:
+        """`to`, as the array API standard calls it: a tensor of its own, also where this one is on `device`."""
+    def tolist(self) -> Nested:
+        """The values as nested lists of Python numbers; of a 0-d tensor, the number."""
     def topk(self, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Self, Self]:
         """The `k` largest elements in order, and their positions (int64); of equal ones the first come
         first."""
@@ -736,11 +819,20 @@ class Methods(TensorBase):
         """The elements on and above diagonal `k` of the last two axes, zero below it."""
     def trunc(self) -> Self:
         """Each element without its fraction, in the dtype of `x`."""
+    @staticmethod
+    def truncated_normal(*shape: SInt | Sequence[SInt], low: float = -2.0, high: float = 2.0, mean: float = 0.0, std: float = 1.0, seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None) -> Tensor:
+        """Normally distributed numbers, restricted to the range from `low` to `high`."""
     def unflatten(self, axis: int, sizes: Sequence[int]) -> Self:
         """This tensor with `axis` split into axes of `sizes`, one of which may be -1 and is then inferred."""
     def unfold(self, kernel: Numbers, *, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1) -> Self:
         """The windows over the spatial axes as columns: shape (batch, channels * elements of a window,
         windows), in row-major order, as PyTorch's `nn.functional.unfold` has them, for any number of axes."""
+    @staticmethod
+    def uniform(*shape: SInt | Sequence[SInt], low: Operand = 0.0, high: Operand = 1.0, seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None) -> Tensor:
+        """Uniformly distributed numbers from `low` up to but excluding `high`, which rounding to `dtype` may
+        reach."""
+    def union1d(self, x2: Operand, /) -> Self:
+        """The different elements of `x1` and `x2`, in order. Both are computed."""
     def unique_all(self) -> UniqueAllResult:
         """The distinct elements in order, the position of the first of each, the index of each element among
         them, and their counts."""
@@ -780,3 +872,156 @@ class Methods(TensorBase):
     def zeta(self, q: Operand = 1) -> Self:
         """The sum of `(k + q) ** -x` for k from 0, Riemann's by default: infinite at 1, NaN below. Integers
         become float32."""
+    def __setitem__(self, index: Index, value: Operand, /) -> None:
+        """Let the elements at `index` be those of `value`, as `assign` does; of several values for one place,
+        the last stays."""
+    def __add__(self, other: Operand, /) -> Self:
+        """Return `add(x, other)`."""
+    def __radd__(self, other: Operand, /) -> Self:
+        """Return `add(other, x)`."""
+    def __iadd__(self, other: Operand, /) -> Self:
+        """Write `add(x, other)` to this tensor, and return it."""
+    def __sub__(self, other: Operand, /) -> Self:
+        """Return `subtract(x, other)`."""
+    def __rsub__(self, other: Operand, /) -> Self:
+        """Return `subtract(other, x)`."""
+    def __isub__(self, other: Operand, /) -> Self:
+        """Write `subtract(x, other)` to this tensor, and return it."""
+    def __mul__(self, other: Operand, /) -> Self:
+        """Return `multiply(x, other)`."""
+    def __rmul__(self, other: Operand, /) -> Self:
+        """Return `multiply(other, x)`."""
+    def __imul__(self, other: Operand, /) -> Self:
+        """Write `multiply(x, other)` to this tensor, and return it."""
+    def __truediv__(self, other: Operand, /) -> Self:
+        """Return `divide(x, other)`."""
+    def __rtruediv__(self, other: Operand, /) -> Self:
+        """Return `divide(other, x)`."""
+    def __itruediv__(self, other: Operand, /) -> Self:
+        """Write `divide(x, other)` to this tensor, and return it."""
+    def __floordiv__(self, other: Operand, /) -> Self:
+        """Return `floor_divide(x, other)`."""
+    def __rfloordiv__(self, other: Operand, /) -> Self:
+        """Return `floor_divide(other, x)`."""
+    def __ifloordiv__(self, other: Operand, /) -> Self:
+        """Write `floor_divide(x, other)` to this tensor, and return it."""
+    def __mod__(self, other: Operand, /) -> Self:
+        """Return `remainder(x, other)`."""
+    def __rmod__(self, other: Operand, /) -> Self:
+        """Return `remainder(other, x)`."""
+    def __imod__(self, other: Operand, /) -> Self:
+        """Write `remainder(x, other)` to this tensor, and return it."""
+    def __pow__(self, other: Operand, /) -> Self:
+        """Return `pow(x, other)`."""
+    def __rpow__(self, other: Operand, /) -> Self:
+        """Return `pow(other, x)`."""
+    def __ipow__(self, other: Operand, /) -> Self:
+        """Write `pow(x, other)` to this tensor, and return it."""
+    def __matmul__(self, other: Operand, /) -> Self:
+        """Return `matmul(x, other)`."""
+    def __rmatmul__(self, other: Operand, /) -> Self:
+        """Return `matmul(other, x)`."""
+    def __imatmul__(self, other: Operand, /) -> Self:
+        """Write `matmul(x, other)` to this tensor, and return it."""
+    def __and__(self, other: Operand, /) -> Self:
+        """Return `bitwise_and(x, other)`."""
+    def __rand__(self, other: Operand, /) -> Self:
+        """Return `bitwise_and(other, x)`."""
+    def __iand__(self, other: Operand, /) -> Self:
+        """Write `bitwise_and(x, other)` to this tensor, and return it."""
+    def __or__(self, other: Operand, /) -> Self:
+        """Return `bitwise_or(x, other)`."""
+    def __ror__(self, other: Operand, /) -> Self:
+        """Return `bitwise_or(other, x)`."""
+    def __ior__(self, other: Operand, /) -> Self:
+        """Write `bitwise_or(x, other)` to this tensor, and return it."""
+    def __xor__(self, other: Operand, /) -> Self:
+        """Return `bitwise_xor(x, other)`."""
+    def __rxor__(self, other: Operand, /) -> Self:
+        """Return `bitwise_xor(other, x)`."""
+    def __ixor__(self, other: Operand, /) -> Self:
+        """Write `bitwise_xor(x, other)` to this tensor, and return it."""
+    def __lshift__(self, other: Operand, /) -> Self:
+        """Return `bitwise_left_shift(x, other)`."""
+    def __rlshift__(self, other: Operand, /) -> Self:
+        """Return `bitwise_left_shift(other, x)`."""
+    def __ilshift__(self, other: Operand, /) -> Self:
+        """Write `bitwise_left_shift(x, other)` to this tensor, and return it."""
+    def __rshift__(self, other: Operand, /) -> Self:
+        """Return `bitwise_right_shift(x, other)`."""
+    def __rrshift__(self, other: Operand, /) -> Self:
+        """Return `bitwise_right_shift(other, x)`."""
+    def __irshift__(self, other: Operand, /) -> Self:
+        """Write `bitwise_right_shift(x, other)` to this tensor, and return it."""
+    def __eq__(self, other: object, /) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return `equal(x, other)`."""
+    def __ne__(self, other: object, /) -> Self:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Return `not_equal(x, other)`."""
+    def __lt__(self, other: Operand, /) -> Self:
+        """Return `less(x, other)`."""
+    def __le__(self, other: Operand, /) -> Self:
+        """Return `less_equal(x, other)`."""
+    def __gt__(self, other: Operand, /) -> Self:
+        """Return `greater(x, other)`."""
+    def __ge__(self, other: Operand, /) -> Self:
+        """Return `greater_equal(x, other)`."""
+    def __divmod__(self, other: Operand, /) -> tuple[Self, Self]:
+        """Return `floor_divide(x, other)` and `remainder(x, other)`."""
+    def __neg__(self) -> Self:
+        ...
+    def __pos__(self) -> Self:
+        ...
+    def __abs__(self) -> Self:
+        ...
+    def __invert__(self) -> Self:
+        ...
+    def __round__(self, ndigits: int | None = None) -> Self:
+        ...
+    def __trunc__(self) -> int:
+        ...
+    def __contains__(self, value: Operand) -> bool:
+        ...
+    def __getitem__(self, index: Index, /) -> Self:
+        """The elements at an index, by numpy's rules: a view of basic indices, else values of their own."""
+    def __len__(self) -> int:
+        """The size of the first axis."""
+    def __iter__(self) -> Iterator[Self]:
+        """The slices along the first axis: views, or of a tensor of one axis the values of its elements."""
+    def __array__(self, dtype: np.dtype | None = None, copy: bool | None = None) -> NDArray[np.generic]:
+        """The elements as numpy asks for them: an array that may be written, and shares the memory of this
+        tensor, or a copy."""
+    def __dlpack__(self, *, stream: object = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object:
+        """The tensor's elements in memory of the host by the DLPack protocol; the consumer shares them and must
+        not write."""
+    def __dlpack_device__(self) -> tuple[int, int]:
+        ...
+    def __bytes__(self) -> bytes:
+        ...
+    def __buffer__(self, flags: int, /) -> memoryview:
+        """The tensor's memory as Python's buffer protocol gives it, from Python 3.12 on; it is read-only."""
+    def __bool__(self) -> bool:
+        ...
+    def __complex__(self) -> complex:
+        ...
+    def __int__(self) -> int:
+        ...
+    def __index__(self) -> int:
+        ...
+    def __float__(self) -> float:
+        ...
+    def __copy__(self) -> Self:
+        ...
+    def __deepcopy__(self, memo: object) -> Self:
+        ...
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> tuple[object, ...]:
+        ...
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> object:
+        ...
+    def __array_function__(self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
+        ...
+    def __repr__(self) -> str:
+        ...
+    def __format__(self, format_spec: str) -> str:
+        ...
+    def __hash__(self) -> int:
+        """The identity of the tensor: `==` compares elements."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import TYPE_CHECKING, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from svod_dtype import DType, default_float, float64, promote_types, promote_with_scalar
 from svod_ir import Op, OperandError, SInt, UOp, make_alu
@@ -19,14 +19,12 @@ from svod_tensor._shapes import broadcast_node, broadcast_shapes
 from svod_tensor._shards import bring_to
 from svod_tensor.cells.views import Shrink
 from svod_tensor.ops.base import TensorBase
-from svod_tensor.ops.composed import get_tensor_kind
+from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     from svod_tensor.ops.base import Operand
-    from svod_tensor.ops.theme import Theme
-    from svod_tensor.tensor import Tensor
 
 __all__ = [
     "apply_binary", "apply_op", "apply_unary", "as_tensor", "as_value", "cast_to", "first_operand", "is_operand", "is_scalar",
@@ -34,14 +32,12 @@ __all__ = [
     "promote", "promote_to_float", "slice_axis", "through_float64", "to_float", "to_tensor", "to_tensors",
 ]  # fmt: skip
 
-T = TypeVar("T", bound="Theme")
-
 _OPERANDS: Final = (TensorBase, bool, int, float, complex, list, tuple, range, bytes, UOp)
 
 
 def to_tensor(value: Operand) -> Tensor:
     """`value` itself if it is a tensor, else a tensor of its elements."""
-    return cast("Tensor", value if isinstance(value, TensorBase) else get_tensor_kind()(value))
+    return cast("Tensor", value if isinstance(value, TensorBase) else Tensor(value))
 
 
 def to_tensors(*operands: Operand) -> list[Tensor]:
@@ -67,7 +63,7 @@ def first_operand(x1: Operand, *others: Operand | None) -> Tensor:
     return to_tensors(x1, *(x for x in others if x is not None and not is_scalar(x)))[0]
 
 
-def _keep_digits(tensor: T, value: object, dtype: DType) -> T:
+def _keep_digits(tensor: Tensor, value: object, dtype: DType) -> Tensor:
     """`tensor` of `value`, or one of float64 where Python floats stand beside an operand of `dtype`, which has those digits."""
     is_rounded = tensor.dtype.is_inexact and tensor.dtype.part is not float64 and not hasattr(value, "dtype")
     if not is_rounded or not dtype.is_inexact or dtype.part is not float64:
@@ -75,7 +71,7 @@ def _keep_digits(tensor: T, value: object, dtype: DType) -> T:
     return type(tensor)(value, dtype=promote_types(tensor.dtype, float64))  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
-def as_tensor(value: Operand, like: T) -> T:
+def as_tensor(value: Operand, like: Tensor) -> Tensor:
     """`value` as a tensor of the class of `like`; Python data and arrays go to the device of `like`."""
     kind = type(like)
     if isinstance(value, kind):
@@ -85,14 +81,14 @@ def as_tensor(value: Operand, like: T) -> T:
     return tensor if isinstance(value, (TensorBase, UOp)) else like.from_uop(bring_to(tensor.uop, like.uop))
 
 
-def as_value(value: Operand, target: T) -> T:
+def as_value(value: Operand, target: Tensor) -> Tensor:
     """`value` as elements that can be written to `target`: in its dtype and, unless it is a tensor, on its device."""
     if isinstance(value, TensorBase):
         return as_tensor(value, target).cast(target.dtype)
     return target.from_uop(bring_to(type(target)(value, dtype=target.dtype).uop, target.uop))
 
 
-def promote(x: T, other: Operand, *, refused: tuple[DType, ...] = ()) -> tuple[T, T]:
+def promote(x: Tensor, other: Operand, *, refused: tuple[DType, ...] = ()) -> tuple[Tensor, Tensor]:
     """Both operands with the dtype that they promote to.
 
     Raises:
@@ -107,13 +103,13 @@ def promote(x: T, other: Operand, *, refused: tuple[DType, ...] = ()) -> tuple[T
     return cast_to(x, dtype), cast_to(right, dtype)
 
 
-def _promote_with_scalar(x: T, other: Scalar, refused: tuple[DType, ...]) -> tuple[T, UOp]:
+def _promote_with_scalar(x: Tensor, other: Scalar, refused: tuple[DType, ...]) -> tuple[Tensor, UOp]:
     dtype = promote_with_scalar(x.dtype, other)
     _check_dtype(refused, dtype, x.dtype if isinstance(other, bool) else dtype)
     return cast_to(x, dtype), make_constant(other, dtype)
 
 
-def promote_to_float(x: T, other: Operand) -> tuple[T, T]:
+def promote_to_float(x: Tensor, other: Operand) -> tuple[Tensor, Tensor]:
     """Both operands with one inexact dtype; a number need not fit the dtype of an integer tensor."""
     x, y = promote(to_float(x) if is_scalar(other) else x, other)
     x, y = to_float(x), to_float(y)
@@ -121,28 +117,28 @@ def promote_to_float(x: T, other: Operand) -> tuple[T, T]:
     return cast_to(x, dtype), cast_to(y, dtype)
 
 
-def cast_to(x: T, dtype: DType) -> T:
+def cast_to(x: Tensor, dtype: DType) -> Tensor:
     """`x` itself if it has the dtype, as operands nearly always do, else a cast."""
     return x if x.uop.dtype is dtype else x.cast(dtype)
 
 
-def to_float(x: T) -> T:
+def to_float(x: Tensor) -> Tensor:
     """`x` with integers and bools as the default float dtype."""
     return x if x.dtype.is_inexact else x.cast(default_float())
 
 
-def through_float64(function: Callable[[T], T], x: T) -> T:
+def through_float64(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """`function` computed in float64 and rounded once to the float dtype of `x`."""
     x = to_float(x)
     return function(x) if x.dtype is float64 else function(x.cast(float64)).cast(x.dtype)
 
 
-def apply_unary(op: Op, x: T) -> T:
+def apply_unary(op: Op, x: Tensor) -> Tensor:
     """The op on every element."""
     return x._make_alike(make_alu(op, x.uop))  # pyright: ignore[reportPrivateUsage]
 
 
-def apply_binary(op: Op, x: T, other: Operand, *, refused: tuple[DType, ...] = ()) -> T:
+def apply_binary(op: Op, x: Tensor, other: Operand, *, refused: tuple[DType, ...] = ()) -> Tensor:
     """The op on operands that promote and broadcast.
 
     Raises:
@@ -162,7 +158,7 @@ def apply_binary(op: Op, x: T, other: Operand, *, refused: tuple[DType, ...] = (
     return apply_op(op, x, y)
 
 
-def apply_op(op: Op, x: T, y: T, node: UOp | None = None) -> T:
+def apply_op(op: Op, x: Tensor, y: Tensor, node: UOp | None = None) -> Tensor:
     """The op on operands of one dtype, which broadcast; `node` stands for `y` in the graph where it is given.
 
     Raises:
@@ -171,7 +167,7 @@ def apply_op(op: Op, x: T, y: T, node: UOp | None = None) -> T:
     return make_result(_make_broadcast(op, x.uop, y.uop if node is None else node), x, y)
 
 
-def make_result(node: UOp, x: T, *operands: TensorBase) -> T:
+def make_result(node: UOp, x: Tensor, *operands: TensorBase) -> Tensor:
     """The tensor of `node`, which was computed from `x` and `operands`, even where it does not read all of them.
 
     Raises:
@@ -189,7 +185,7 @@ def _make_broadcast(op: Op, x: UOp, y: UOp) -> UOp:
     return make_alu(op, x, y)
 
 
-def slice_axis(x: T, axis: int, begin: SInt, end: SInt) -> T:
+def slice_axis(x: Tensor, axis: int, begin: SInt, end: SInt) -> Tensor:
     """The elements from `begin` to `end` along one axis, as a view."""
     bounds = tuple((begin, end) if a == axis else (0, size) for a, size in enumerate(x.shape))
     return x.along(Shrink(x.shape, bounds))

@@ -10,6 +10,8 @@ The decorator states what the function cannot. From its registry, `OPERATIONS`, 
 takes numbers, lists and arrays too), the methods of `Tensor` (`methods.py`), the stub for type checkers (`methods.pyi`) and
 `docs/operations.md`.
 
+`special_method` registers what Python and numpy call: operators, indexing and protocols.
+
 A call that fails is explained by `argument_checks.py`, under the name of the outermost operation.
 """
 
@@ -18,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 from svod_tensor._origins import wrap
 from svod_tensor.ops.base import TensorBase
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
     from svod_tensor.ops.base import Operand
     from svod_tensor.tensor import Tensor
 
-__all__ = ["FUNCTIONS", "OPERATIONS", "Operation", "attach_methods", "operation", "static_operation"]
+__all__ = [
+    "FUNCTIONS", "OPERATIONS", "SPECIAL_METHODS", "Operation", "attach_methods", "operation", "special_method", "static_operation",
+]  # fmt: skip
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,7 +44,7 @@ class Operation:
 
     Attributes:
         function: its definition, without conversion of the first operand.
-        public: the function of the package.
+        public: the function of the package, and the method.
         test: the test that shows its values: a file of packages/svod-tensor/tests, and a function of it.
         standard: its name in the array API standard, version 2025.12; empty where that has none.
         aliases: its other names in the package and as a method.
@@ -89,6 +93,9 @@ OPERATIONS: Final[dict[str, Operation]] = {}
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}
 """The functions of the package that are operations, by each of their names."""
 
+SPECIAL_METHODS: Final[dict[str, Callable[..., Any]]] = {}
+"""Methods that Python and numpy call, such as `__getitem__`, by name, in the order of their definition."""
+
 
 def operation(
     *,
@@ -99,6 +106,7 @@ def operation(
     is_function: bool = True,
     is_property: bool = False,
     is_variadic: bool = False,
+    computes: bool = False,
 ) -> Callable[[Callable[Concatenate[Tensor, P], R]], Callable[Concatenate[Operand, P], R]]:
     """Register the decorated function as an operation, and return the function of the package.
 
@@ -113,10 +121,15 @@ def operation(
         is_function: whether the package has its name and aliases; otherwise it is only a method.
         is_property: whether it is a property of tensors, and not a method.
         is_variadic: whether the items of the second parameter may be given one by one: `x.reshape(2, 3)`.
+        computes: whether it computes values, so that an error may be about any operation of the graph and keeps its name.
     """
 
     def register(function: Callable[Concatenate[Tensor, P], R]) -> Callable[Concatenate[Operand, P], R]:
-        public = _make_public(function, "sv", is_variadic=is_variadic)
+        # The first operand is converted, so that it may be anything that makes a tensor.
+        public = cast(
+            "Callable[Concatenate[Operand, P], R]",
+            _make_public(function, is_variadic=is_variadic, keeps_names=computes),
+        )
         one = Operation(function, public, test, _spell(standard, function), aliases, methods)
         _add(replace(one, is_function=is_function, is_property=is_property, is_variadic=is_variadic))
         return public
@@ -129,6 +142,7 @@ def static_operation(
     test: str,
     standard: bool | str = False,
     methods: tuple[str, ...] = (),
+    is_function: bool = True,
     is_variadic: bool = False,
     binds: bool = False,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -138,15 +152,33 @@ def static_operation(
         test: as `operation` takes it.
         standard: as `operation` takes it.
         methods: names that only its method has.
+        is_function: as `operation` takes it.
         is_variadic: whether the items of the first parameter may be given one by one: `Tensor.zeros(2, 3)`.
         binds: whether the method of a tensor has it as its first argument: `x.concat(y)` is `concat(x, y)`.
     """
 
     def register(function: Callable[P, R]) -> Callable[P, R]:
-        public = _make_public(function, "sv", is_variadic=is_variadic, is_static=True)
+        public = _make_public(
+            function, is_variadic=is_variadic, is_static=True, static_owner="sv" if is_function else "Tensor"
+        )
         one = Operation(function, public, test, _spell(standard, function), (), methods)
-        _add(replace(one, is_variadic=is_variadic, is_static=True, binds=binds))
+        _add(replace(one, is_function=is_function, is_variadic=is_variadic, is_static=True, binds=binds))
         return public
+
+    return register
+
+
+def special_method(operation: str | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Register a function as the method of its name that Python or numpy calls, such as `__getitem__`.
+
+    Args:
+        operation: its name in errors; None where an operation that it calls names them.
+    """
+
+    def register(function: Callable[P, R]) -> Callable[P, R]:
+        method = function if operation is None else _make_public(function, name=operation)
+        SPECIAL_METHODS[function.__name__] = method
+        return method
 
     return register
 
@@ -162,40 +194,67 @@ def _add(one: Operation) -> None:
 
 
 def attach_methods(cls: type) -> None:
-    """Give a class the methods of all registered operations, under all their names."""
+    """Give a class the methods of all registered operations, under all their names, and the special methods."""
     for one in OPERATIONS.values():
-        member: Any = one.public if one.is_static else _make_public(one.function, None, is_variadic=one.is_variadic)
+        member: Any = one.public
         if one.is_property:
             member = property(member, doc=one.function.__doc__)
         elif one.is_static and not one.binds:
             member = staticmethod(member)
         for name in one.names:
             setattr(cls, name, member)
+    for name, method in SPECIAL_METHODS.items():
+        setattr(cls, name, method)
 
 
 def _make_public(
-    function: Callable[..., R], owner: str | None, *, is_variadic: bool = False, is_static: bool = False
-) -> Callable[..., R]:
-    """`function` with conversion of its first operand, and errors about calls of `owner`, or of a method if that is None."""
+    function: Callable[P, R],
+    *,
+    name: str | None = None,
+    is_variadic: bool = False,
+    is_static: bool = False,
+    static_owner: str | None = None,
+    keeps_names: bool = False,
+) -> Callable[P, R]:
+    """`function` with conversion of its first operand, and errors about its calls. It is a function of the package and a method.
+
+    Args:
+        function: the definition of an operation.
+        name: its name in errors, by default that of the function.
+        is_variadic: as `operation` takes it.
+        is_static: whether it has no first operand.
+        static_owner: of a static one, what its name follows in hints: `sv.zeros`, `Tensor.rand`.
+        keeps_names: whether errors of operations inside of it keep their names.
+    """
     # Items given one by one, none of them for the shape (), are those of the last positional parameter.
     n_positional = 1 if is_static else 2
     by_name = set(tuple(signature(function).parameters)[n_positional:]) if is_variadic else set[str]()
 
     def call(*args: Any, **kwargs: Any) -> R:
         try:
-            if args and not is_static and not isinstance(args[0], TensorBase):
-                args = (_to_tensor(function, args, kwargs), *args[1:])
             if is_variadic and len(args) != n_positional and (not kwargs or kwargs.keys() <= by_name):
                 args = (*args[: n_positional - 1], args[n_positional - 1 :])
-            return function(*args, **kwargs)
+            if is_static or not args or isinstance(args[0], TensorBase):
+                return function(*args, **kwargs)
+            return cast("Callable[..., R]", function)(_to_tensor(function, args, kwargs), *args[1:], **kwargs)
         except Exception as error:
             from svod_tensor.ops.argument_checks import explain_failure
 
-            name = function.__name__
-            known = explain_failure(error, function, name, args, kwargs, owner, is_static=is_static)
+            # Hints write a call on a tensor as one of the method.
+            owner = static_owner if is_static or (args and isinstance(args[0], TensorBase)) else "sv"
+            known = explain_failure(
+                error,
+                function,
+                name or function.__name__,
+                args,
+                kwargs,
+                owner,
+                is_static=is_static,
+                keeps_names=keeps_names,
+            )
             if known is None:
                 raise
-        # Raised here, the error keeps neither the first one nor frames with half-built tensors alive: one frame of svod is enough
+        # Raised here, the error keeps neither the first one nor frames with half-built tensors alive. One frame of svod is enough
         # to see which call was wrong.
         try:
             raise known.with_traceback(None)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from svod_tensor.ops.composed import elementwise_rule, with_rule
 from svod_tensor.ops.normal import make_normal_tail
-from svod_tensor.ops.theme import INFINITY
 
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
@@ -78,7 +77,7 @@ def ATAN2(_: Tensor, operands: tuple[Tensor, Tensor], __: object) -> tuple[Tenso
     scale = size.eq(0).where(1.0, size)
     a, b = up.div(scale), right.div(scale)
     square = a.square().add(b.square())
-    has_none = size.eq(0).logical_or(size.eq(INFINITY))
+    has_none = size.eq(0).logical_or(size.eq(math.inf))
     a, b = has_none.where(0.0, a), has_none.where(0.0, b)
     divisor = has_none.where(1.0, square.mul(scale))
     return b.div(divisor), a.neg().div(divisor)
@@ -130,7 +129,7 @@ def HYPOT(
     value: Tensor, operands: tuple[Tensor, Tensor], wanted: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
     """0 at the origin, which is the middle of all subgradients, and so is the second derivative."""
-    divisor = value.eq(0).where(INFINITY, value)
+    divisor = value.eq(0).where(math.inf, value)
     x, y = (operand.div(divisor) if is_wanted else None for operand, is_wanted in zip(operands, wanted, strict=True))
     return x, y
 
@@ -214,7 +213,7 @@ def GELU(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
     # The side of -|x| comes from its tail, the other one is its complement.
     is_left = x.lt(0)
     # The product of an infinity and an exponential that is 0 has the limit 0.
-    density = x.abs().eq(INFINITY).where(0.0, x).mul(1 / math.sqrt(2 * math.pi))
+    density = x.abs().eq(math.inf).where(0.0, x).mul(1 / math.sqrt(2 * math.pi))
     left = ratio.add(density).mul(power)
     return (with_rule(_gelu_curvature, is_left.where(left, power.mul(density.sub(ratio)).add(1)), (x,)),)
 

@@ -8,9 +8,11 @@ from svod_ir.ops import MARKS
 from svod_tensor._text import describe_shape, format_array, format_elements
 from svod_tensor.cells.registry import find_capture
 from svod_tensor.errors import DonatedTensorError
-from svod_tensor.ops.theme import Theme
+from svod_tensor.ops.operation import special_method
+from svod_tensor.ops.reading import find_values, host_array
+from svod_tensor.tensor import Tensor
 
-__all__ = ["Showing"]
+__all__: list[str] = []
 
 
 def _name_root(node: UOp) -> str:
@@ -22,27 +24,25 @@ def _name_root(node: UOp) -> str:
     return node.op.name
 
 
-class Showing(Theme):
-    """What `print`, `repr` and `format` show."""
+@special_method()
+def __repr__(x: Tensor, /) -> str:
+    kind = type(x).__name__
+    try:
+        # A function that is captured sees no values.
+        array = None if find_capture() is not None else find_values(x)
+        facts = f"shape={describe_shape(x.shape)}", f"dtype={x.dtype}", f"device={x.device}"
+        if array is not None:
+            return format_array(kind, array, ", ".join(facts))
+        state = "realized" if x.is_realized else f"lazy {_name_root(x.uop)}"
+        return f"<{' '.join((kind, *facts, state))}>"
+    except DonatedTensorError as error:
+        return f"<{kind} given away to {error.taker} as {error.argument}>"
 
-    __slots__ = ()
 
-    def __repr__(self) -> str:
-        kind = type(self).__name__
-        try:
-            # A function that is captured sees no values.
-            array = None if find_capture() is not None else self._find_values()
-            facts = f"shape={describe_shape(self.shape)}", f"dtype={self.dtype}", f"device={self.device}"
-            if array is not None:
-                return format_array(kind, array, ", ".join(facts))
-            state = "realized" if self.is_realized else f"lazy {_name_root(self.uop)}"
-            return f"<{' '.join((kind, *facts, state))}>"
-        except DonatedTensorError as error:
-            return f"<{kind} given away to {error.taker} as {error.argument}>"
-
-    def __format__(self, format_spec: str) -> str:
-        # What a specification is for is a number, and so are tensors of one in the text of a program.
-        is_number = self.ndim == 0 and find_capture() is None
-        if not format_spec:
-            return str(self._host_array()[()]) if is_number else str(self)
-        return format(self.item(), format_spec) if self.size == 1 else format_elements(self._host_array(), format_spec)
+@special_method()
+def __format__(x: Tensor, /, format_spec: str) -> str:
+    # What a specification is for is a number, and so are tensors of one in the text of a program.
+    is_number = x.ndim == 0 and find_capture() is None
+    if not format_spec:
+        return str(host_array(x)[()]) if is_number else str(x)
+    return format(x.item(), format_spec) if x.size == 1 else format_elements(host_array(x), format_spec)

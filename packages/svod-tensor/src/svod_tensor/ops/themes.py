@@ -7,6 +7,7 @@ from typing import Final
 from svod_tensor.ops import (
     activation,
     arithmetic,
+    assignment,
     bitwise,
     comparison,
     complexes,
@@ -15,6 +16,8 @@ from svod_tensor.ops import (
     cumulative,
     curves,
     cutting,
+    differentiation,
+    distributions,
     divisors,
     exponential,
     indexing,
@@ -23,16 +26,24 @@ from svod_tensor.ops import (
     missing,
     movement,
     neural,
+    operators,
+    placing,
     pooling,
     products,
+    protocols,
     quantiles,
+    random,
+    reading,
     reduction,
     representation,
     resizing,
     samples,
     sampling,
     selecting,
+    sets,
+    showing,
     sorting,
+    sources,
     special,
     statistics,
     trigonometry,
@@ -42,11 +53,12 @@ from svod_tensor.ops import (
 from svod_tensor.ops.methods import Methods
 from svod_tensor.ops.operation import attach_methods
 
-__all__ = ["THEMES", "attach_themes"]
+__all__ = ["SYNTAX", "THEMES", "attach_themes"]
 
 THEMES: Final = (
     activation,
     arithmetic,
+    assignment,
     bitwise,
     comparison,
     complexes,
@@ -55,6 +67,8 @@ THEMES: Final = (
     cumulative,
     curves,
     cutting,
+    differentiation,
+    distributions,
     divisors,
     exponential,
     indexing,
@@ -63,16 +77,21 @@ THEMES: Final = (
     missing,
     movement,
     neural,
+    placing,
     pooling,
     products,
     quantiles,
+    random,
+    reading,
     reduction,
     representation,
     resizing,
     samples,
     sampling,
     selecting,
+    sets,
     sorting,
+    sources,
     special,
     statistics,
     trigonometry,
@@ -80,6 +99,9 @@ THEMES: Final = (
     windows,
 )
 """Each module states in its docstring what its operations have in common."""
+
+SYNTAX: Final = (operators, protocols, showing)
+"""Modules of special methods alone."""
 
 
 def attach_themes() -> None:

@@ -400,7 +400,7 @@ NO_DERIVATIVE: Final[dict[str, tuple[str, ...]]] = {
             "eye",
         ),
         *("rand", "randn", "randint", "uniform", "normal", "exponential", "truncated_normal", "permutation"),
-        *("from_numpy", "from_file", "from_dlpack"),
+        *("from_numpy", "from_file", "from_dlpack", "asarray"),
     ),
     "it says something of the tensor": (
         *(
@@ -422,6 +422,7 @@ NO_DERIVATIVE: Final[dict[str, tuple[str, ...]]] = {
         *("realize_with", "realize_batch", "realize_batch_with"),
         *("prepare", "prepare_with", "prepare_batch", "prepare_batch_with"),
     ),
+    "the shape of the result depends on values": ("intersect1d", "setdiff1d", "setxor1d", "union1d"),
     "bits have no derivative": ("bitcast", "nextafter", "frexp"),
 }
 """Operations that have none, by the reason."""

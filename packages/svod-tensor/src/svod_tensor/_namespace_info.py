@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from svod_device import get_allocator, get_registry
 from svod_dtype import DType, SvodError, find_dtype, to_dtype
+from svod_tensor._data_types import Kinds, isdtype
 from svod_tensor._storage import check_device
-from svod_tensor.functions.data_types import Kinds, isdtype
 from svod_tensor.options import DEFAULT_DEVICE
 
 __all__ = ["NamespaceInfo", "__array_namespace_info__"]

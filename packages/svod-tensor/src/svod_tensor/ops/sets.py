@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from svod_dtype import promote_types
 from svod_tensor.ops.operands import to_tensors
+from svod_tensor.ops.operation import operation
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["intersect1d", "setdiff1d", "setxor1d", "union1d"]
 
 
-def intersect1d(x1: Operand, x2: Operand, /) -> Tensor:
+@operation(test="test_selecting.py::test_sets_agree_with_numpy")
+def intersect1d(x1: Tensor, x2: Operand, /) -> Tensor:
     """The different elements that `x1` and `x2` have in common, in order. Both are computed.
 
     Raises:
@@ -30,7 +32,8 @@ def intersect1d(x1: Operand, x2: Operand, /) -> Tensor:
     return values.masked_select(values.isin(y))
 
 
-def setdiff1d(x1: Operand, x2: Operand, /) -> Tensor:
+@operation(test="test_selecting.py::test_sets_agree_with_numpy")
+def setdiff1d(x1: Tensor, x2: Operand, /) -> Tensor:
     """The different elements of `x1` that are not in `x2`, in order. Both are computed.
 
     Raises:
@@ -46,7 +49,8 @@ def setdiff1d(x1: Operand, x2: Operand, /) -> Tensor:
     return values.masked_select(values.isin(y, invert=True))
 
 
-def setxor1d(x1: Operand, x2: Operand, /) -> Tensor:
+@operation(test="test_selecting.py::test_sets_agree_with_numpy")
+def setxor1d(x1: Tensor, x2: Operand, /) -> Tensor:
     """The different elements that are in one of `x1` and `x2` alone, in order. Both are computed.
 
     Raises:
@@ -58,10 +62,11 @@ def setxor1d(x1: Operand, x2: Operand, /) -> Tensor:
         [2, 3, 5]
     """
     x, y = _promote(x1, x2)
-    return Tensor.concat([setdiff1d(x, y), setdiff1d(y, x)]).sort()
+    return Tensor.concat([x.setdiff1d(y), y.setdiff1d(x)]).sort()
 
 
-def union1d(x1: Operand, x2: Operand, /) -> Tensor:
+@operation(test="test_selecting.py::test_sets_agree_with_numpy")
+def union1d(x1: Tensor, x2: Operand, /) -> Tensor:
     """The different elements of `x1` and `x2`, in order. Both are computed.
 
     Raises:
@@ -75,7 +80,7 @@ def union1d(x1: Operand, x2: Operand, /) -> Tensor:
     return Tensor.concat(list(_promote(x1, x2))).unique_values()
 
 
-def _promote(x1: Operand, x2: Operand) -> tuple[Tensor, Tensor]:
+def _promote(x1: Tensor, x2: Operand) -> tuple[Tensor, Tensor]:
     """Both with one axis and one dtype."""
     x, y = (x.flatten() for x in to_tensors(x1, x2))
     dtype = promote_types(x.dtype, y.dtype)
