@@ -122,8 +122,13 @@ def normalize_axes(operation: str, axes: Axes, ndim: int) -> tuple[int, ...]:
 
 def to_shape(operation: str, sizes: Sequence[SInt | Sequence[SInt]]) -> Shape:
     """The shape given either as separate sizes or as one sequence of them."""
-    given: Sequence[object] = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
-    return tuple(_to_size(operation, size) for size in given)
+    given: Sequence[object] = sizes
+    if len(sizes) == 1:
+        (first,) = sizes
+        # Asking an abstract class costs more than the rest.
+        if type(first) is tuple or isinstance(first, Sequence):
+            given = first
+    return tuple([_to_size(operation, size) for size in given])
 
 
 def _to_size(operation: str, size: object) -> SInt:

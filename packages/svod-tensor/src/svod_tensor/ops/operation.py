@@ -18,7 +18,7 @@ A call that fails is explained by `argument_checks.py`, under the name of the ou
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
@@ -130,8 +130,8 @@ def operation(
             "Callable[Concatenate[Operand, P], R]",
             _make_public(function, is_variadic=is_variadic, keeps_names=computes),
         )
-        one = Operation(function, public, test, _spell(standard, function), aliases, methods)
-        _add(replace(one, is_function=is_function, is_property=is_property, is_variadic=is_variadic))
+        name = _spell(standard, function)
+        _add(Operation(function, public, test, name, aliases, methods, is_function, is_property, is_variadic))
         return public
 
     return register
@@ -161,8 +161,12 @@ def static_operation(
         public = _make_public(
             function, is_variadic=is_variadic, is_static=True, static_owner="sv" if is_function else "Tensor"
         )
-        one = Operation(function, public, test, _spell(standard, function), (), methods)
-        _add(replace(one, is_function=is_function, is_variadic=is_variadic, is_static=True, binds=binds))
+        name = _spell(standard, function)
+        _add(
+            Operation(
+                function, public, test, name, (), methods, is_function, False, is_variadic, is_static=True, binds=binds
+            )
+        )
         return public
 
     return register
