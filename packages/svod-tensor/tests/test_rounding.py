@@ -220,6 +220,7 @@ OTHER = {
     "swapaxes", "take", "take_along_axis", "transpose", "tril", "triu", "unbind", "unflatten", "unsqueeze", "windows", "with_items",
     "argsort",
     "isin", "argwhere", "compress", "nonzero", "tile", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+    "intersect1d", "setdiff1d", "setxor1d", "union1d", "asarray",
     "one_hot", "nextafter", "bitcast", "cast", "astype", "clone",
     # Parts of complex numbers, which are never narrow.
     "angle", "as_complex", "as_real", "complex", "conj", "conjugate", "imag", "real",
