@@ -107,6 +107,9 @@ def test_a_dtype_in_the_place_of_a_device_is_a_cast(dtype: object):
 def test_names_of_modules_say_what_to_write():
     with pytest.raises(MissingNameError, match="leave it out"), svod_tensor.no_grad():
         pass
+    for name in ("rand", "from_numpy", "from_uop"):
+        with pytest.raises(MissingNameError, match=rf"Tensor\.{name}\(|Tensor\(array\)"):
+            getattr(svod_tensor, name)
     with pytest.raises(MissingNameError, match=r"a method, or an attribute, of tensors: x.tolist"):
         svod_tensor.tolist(Tensor([1.0]))
     with pytest.raises(MissingNameError, match=r"write Tensor.from_uop\(...\)"):

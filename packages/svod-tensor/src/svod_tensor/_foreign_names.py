@@ -104,7 +104,8 @@ def find_foreign_name(tensor: type, name: str) -> MissingNameError | None:
     """
     hint = _NAMES.get(name)
     if hint is None and not name.startswith("_") and hasattr(tensor, name):
-        is_made = isinstance(vars(next(c for c in tensor.__mro__ if name in vars(c)))[name], classmethod)
+        member = vars(next(c for c in tensor.__mro__ if name in vars(c)))[name]
+        is_made = isinstance(member, (classmethod, staticmethod))
         hint = f"write Tensor.{name}(...)" if is_made else f"it is a method, or an attribute, of tensors: x.{name}"
     if hint is None and (close := _find_close(import_module("svod_tensor"), name)) is not None:
         hint = f"it may be meant: svod_tensor.{close}"
