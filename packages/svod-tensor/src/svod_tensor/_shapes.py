@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from typing import NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias, cast
 
 from svod_dtype import DType, find_dtype
 from svod_ir import AxisError, BroadcastError, OperandError, ShapeError, SInt, UOp, make_expand, make_reshape
@@ -123,11 +123,9 @@ def normalize_axes(operation: str, axes: Axes, ndim: int) -> tuple[int, ...]:
 def to_shape(operation: str, sizes: Sequence[SInt | Sequence[SInt]]) -> Shape:
     """The shape given either as separate sizes or as one sequence of them."""
     given: Sequence[object] = sizes
-    if len(sizes) == 1:
-        (first,) = sizes
-        # Asking an abstract class costs more than the rest.
-        if type(first) is tuple or isinstance(first, Sequence):
-            given = first
+    # A tuple is asked for first, since an abstract class takes longer to answer.
+    if len(sizes) == 1 and isinstance(sizes[0], (tuple, Sequence)):
+        given = cast("Sequence[object]", sizes[0])
     return tuple([_to_size(operation, size) for size in given])
 
 
