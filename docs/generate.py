@@ -56,8 +56,8 @@ def ops_page() -> str:
 def operations_page() -> str:
     """Every public name of `Tensor`, theme by theme."""
     from svod_tensor import Tensor
-    from svod_tensor.ops.table import TABLE
-    from svod_tensor.ops.themes import THEMES
+    from svod_tensor.ops.core.table import TABLE
+    from svod_tensor.ops.core.themes import THEMES
 
     lines = [
         "# Operations",
@@ -66,8 +66,8 @@ def operations_page() -> str:
         "`help(Tensor.softmax)` says more. The last column is the name in the array API standard (2025.12).",
     ]
     themes = list(dict.fromkeys(row.theme for row in TABLE))
-    owners: dict[str, object] = {owner.__module__.rpartition(".")[2]: owner for owner in Tensor.__mro__}
-    owners |= {module.__name__.rpartition(".")[2]: module for module in THEMES}
+    owners: dict[str, object] = {_get_theme(owner.__module__): owner for owner in Tensor.__mro__}
+    owners |= {_get_theme(module.__name__): module for module in THEMES}
     for theme in themes:
         lines += [
             "",
@@ -85,6 +85,10 @@ def operations_page() -> str:
                 standard = f"`{row.standard}`" if row.standard else ""
                 lines.append(f"| `{_call(row.name, value)}`{also} | {_cell(_first_line(value.__doc__))} | {standard} |")
     return "\n".join(lines)
+
+
+def _get_theme(module: str) -> str:
+    return module.removeprefix("svod_tensor.").removeprefix("ops.")
 
 
 def _call(name: str, value: object) -> str:

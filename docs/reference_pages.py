@@ -174,8 +174,8 @@ def _get_other_names(operation: ast.FunctionDef) -> list[str]:
 def _list_themes() -> dict[str, ast.ClassDef | ast.Module]:
     """The modules of registered operations, and the classes that have the other methods of `Tensor`, by theme."""
     distribution = _get_distribution("tensor")
-    table = distribution.modules[f"{OPERATIONS}.table"].read_text()
-    names = dict.fromkeys(re.findall(r'Member\("\w+", "(\w+)"', table))
+    table = distribution.modules[f"{OPERATIONS}.core.table"].read_text()
+    names = dict.fromkeys(re.findall(r'Member\("\w+", "([\w.]+)"', table))
     found: dict[str, ast.ClassDef | ast.Module] = {}
     for theme in names:
         module = f"{OPERATIONS}.{theme}"
@@ -188,7 +188,7 @@ def _list_themes() -> dict[str, ast.ClassDef | ast.Module]:
             found[theme] = max(classes, key=lambda node: len(node.body))
     modules = {name: read_tree(path) for name, path in distribution.modules.items() if name.startswith(OPERATIONS)}
     registered = {name: tree for name, tree in modules.items() if any(_iter_operations(tree))}
-    return found | {name.rpartition(".")[2]: tree for name, tree in registered.items()}
+    return found | {name.removeprefix(f"{OPERATIONS}."): tree for name, tree in registered.items()}
 
 
 def _commands_page() -> str:

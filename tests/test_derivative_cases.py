@@ -10,7 +10,7 @@ import pytest
 from svod_ir import Op, UOp
 from svod_ir.evaluate import evaluate
 from svod_tensor import Tensor, grad, jvp, vjp
-from svod_tensor.ops.table import TABLE
+from svod_tensor.ops.core.table import TABLE
 from svod_testing.derivatives.cases import CASES, NO_DERIVATIVE, Case, draw
 from svod_testing.derivatives.programs import draw_derivative_program
 

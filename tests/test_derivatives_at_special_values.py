@@ -11,7 +11,7 @@ from svod_ir import Op, make_alu
 from svod_ir.args import GradientRule
 from svod_ir.derivatives import make_gradient
 from svod_tensor import Tensor
-from svod_tensor.ops.composed import elementwise_rule, gradient_rule, with_rule
+from svod_tensor.ops.core.gradient_rules import elementwise_rule, gradient_rule, with_rule
 from svod_testing.derivatives.cases import CASES, Case
 from svod_testing.derivatives.points import (
     FILLS,

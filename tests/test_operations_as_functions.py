@@ -7,7 +7,7 @@ from pathlib import Path
 
 import svod_tensor
 from svod_tensor import Tensor
-from svod_tensor.ops.operation import FUNCTIONS, OPERATIONS
+from svod_tensor.ops.core.operation import FUNCTIONS, OPERATIONS
 
 TOOL = Path(__file__).resolve().parent.parent / "tools/stubs.py"
 

@@ -26,8 +26,8 @@ INDEXED_OPERANDS = (
     "packages/svod-tensor/src/svod_tensor/_checks.py",
     "packages/svod-tensor/src/svod_tensor/_memory_views.py",
     "packages/svod-tensor/src/svod_tensor/explain.py",
-    "packages/svod-tensor/src/svod_tensor/ops/index_items.py",
-    "packages/svod-tensor/src/svod_tensor/ops/showing.py",
+    "packages/svod-tensor/src/svod_tensor/ops/indexing/index_items.py",
+    "packages/svod-tensor/src/svod_tensor/ops/interface/formatting.py",
     "packages/svod-tensor/src/svod_tensor/tuning/serve.py",
 )
 """Files that take an operand by its index; to be empty."""

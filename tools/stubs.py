@@ -1,6 +1,6 @@
 """Write the declarations of registered operations: `python tools/stubs.py --write` makes them, without it stale files are listed.
 
-`svod_tensor/ops/methods.pyi` declares the methods of `Tensor` for type checkers and editors; the imports under TYPE_CHECKING and
+`svod_tensor/ops/core/methods.pyi` declares the methods of `Tensor` for type checkers and editors; the imports under TYPE_CHECKING and
 `__all__` in `svod_tensor/__init__.py` declare the functions of the package.
 """
 
@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import get_overloads
 
-from svod_tensor.ops.methods import Methods
-from svod_tensor.ops.operation import OPERATIONS, SPECIAL_METHODS, Operation
+from svod_tensor.ops.core.methods import Methods
+from svod_tensor.ops.core.operation import OPERATIONS, SPECIAL_METHODS, Operation
 
 __all__ = ["describe_all", "main"]
 
@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
 
 def describe_all() -> dict[Path, str]:
     """The text of each file that is written."""
-    front = _FOLDER.parent / "__init__.py"
+    front = _FOLDER.parent.parent / "__init__.py"
     return {_FOLDER / "methods.pyi": _describe_methods(), front: _export(front.read_text())}
 
 
@@ -121,7 +121,7 @@ def _describe_methods() -> str:
         methods.append(text)
         names |= {(_find_module(function.__module__, name), name) for name in used}
     imports: dict[str, list[str]] = {}
-    for module, name in names | {("typing", "Self"), ("svod_tensor.ops.base", "TensorBase")}:
+    for module, name in names | {("typing", "Self"), ("svod_tensor.ops.core.base", "TensorBase")}:
         imports.setdefault(module, []).append(name)
     lines = [f"{_MODULES[name]}\n" for name in sorted(imports.get("", ()))]
     lines += [f"from {module} import {', '.join(sorted(imports[module]))}\n" for module in sorted(imports) if module]

@@ -10,9 +10,9 @@ import pytest
 import svod_tensor
 from svod_tensor import Tensor
 from svod_tensor.errors import ArgumentNameError
-from svod_tensor.ops.argument_names import SPELLINGS
-from svod_tensor.ops.operation import OPERATIONS as REGISTRY
-from svod_tensor.ops.table import TABLE
+from svod_tensor.ops.core.argument_names import SPELLINGS
+from svod_tensor.ops.core.operation import OPERATIONS as REGISTRY
+from svod_tensor.ops.core.table import TABLE
 
 ROWS = Tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
 IMAGE = Tensor.ones(1, 2, 6, 6)
@@ -21,7 +21,7 @@ IMAGE = Tensor.ones(1, 2, 6, 6)
 def takes(row):
     function = inspect.getattr_static(Tensor, row.name)
     function = getattr(function, "__func__", function)
-    if isinstance(function, property) or row.theme in ("base", "tensor"):
+    if isinstance(function, property) or row.theme in ("core.base", "tensor"):
         return None
     is_static = row.name in REGISTRY and REGISTRY[row.name].is_static
     return list(inspect.signature(function).parameters.values())[0 if is_static else 1 :]

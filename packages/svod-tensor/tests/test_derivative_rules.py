@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from svod_tensor import Tensor, grad, hessian, jvp, logcumsumexp, vjp
-from svod_tensor.ops.composed import elementwise_rule, gradient_rule, with_rule
+from svod_tensor.ops.core.gradient_rules import elementwise_rule, gradient_rule, with_rule
 from svod_testing.derivatives.points import differentiate_elementwise, find_difference
 
 INF = math.inf

@@ -15,7 +15,7 @@ import svod_tensor as sv
 from svod_dtype import void
 from svod_ir import OperandError, ShapeError
 from svod_tensor import Generator, Tensor
-from svod_tensor.ops import distributions
+from svod_tensor.ops.random import distributions
 
 N = 40_000
 LEAST = 1e-3

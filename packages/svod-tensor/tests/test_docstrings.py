@@ -12,7 +12,7 @@ import pytest
 
 import svod_tensor
 from svod_tensor import Tensor
-from svod_tensor.ops.table import TABLE
+from svod_tensor.ops.core.table import TABLE
 
 PUBLIC = [
     name

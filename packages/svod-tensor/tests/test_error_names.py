@@ -13,7 +13,7 @@ from svod_dtype import UserError
 from svod_ir import AxisError, BroadcastError, OperandError, ShapeError
 from svod_tensor import Tensor
 from svod_tensor.errors import IntegerOverflowError
-from svod_tensor.ops.operation import OPERATIONS as REGISTRY
+from svod_tensor.ops.core.operation import OPERATIONS as REGISTRY
 
 OPERATORS = {
     "__getitem__": "indexing", "__setitem__": "assignment", "__len__": "len", "__rsub__": "subtract", "__rpow__": "pow",

@@ -13,7 +13,7 @@ import pytest
 import svod_tensor as sv
 from svod_ir import AxisError, OperandError, ShapeError
 from svod_tensor import Tensor, Variable, grad, jit, jvp
-from svod_tensor.python_functions import libraries, transforms
+from svod_tensor.host_functions import libraries, transforms
 
 ONE = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]
 SEVERAL = ["fftn", "ifftn", "rfftn", "irfftn"]

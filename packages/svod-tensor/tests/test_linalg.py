@@ -15,7 +15,8 @@ import svod_tensor as sv
 from svod_ir import AxisError, OperandError, ShapeError
 from svod_tensor import Tensor, Variable, jit, scan
 from svod_tensor.errors import MatrixError
-from svod_tensor.python_functions import libraries, matrices
+from svod_tensor.host_functions import libraries
+from svod_tensor.linalg.lapack import host
 
 Call = Callable[..., Any]
 
@@ -339,7 +340,7 @@ def test_nothing_is_computed_before_it_is_needed_and_one_call_gives_all_factors(
 
 def test_functions_of_the_host_have_their_names() -> None:
     names = {kind.removeprefix(libraries.LINALG) for kind in libraries.FUNCTIONS if kind.startswith(libraries.LINALG)}
-    assert names == set(matrices.FUNCTIONS)
+    assert names == set(host.FUNCTIONS)
 
 
 @pytest.mark.parametrize("name", [n for n in sv.linalg.__all__ if n[0].islower()])

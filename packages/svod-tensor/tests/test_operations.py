@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from svod_tensor import Tensor
-from svod_tensor.ops.methods import Methods
-from svod_tensor.ops.table import TABLE
+from svod_tensor.ops.core.methods import Methods
+from svod_tensor.ops.core.table import TABLE
 
 HERE = Path(__file__).parent
 RNG = np.random.default_rng(7)
@@ -29,7 +29,7 @@ def test_the_table_has_every_public_name_of_a_tensor_once():
 def test_an_operation_is_defined_by_its_theme_under_all_its_names():
     for row in TABLE:
         (place,) = (place for place in Tensor.__mro__ if row.name in vars(place))
-        assert place is Methods or place.__module__.rpartition(".")[2] == row.theme, row
+        assert place is Methods or place.__module__.removeprefix("svod_tensor.").removeprefix("ops.") == row.theme, row
         assert {id(vars(place)[name]) for name in row.also} <= {id(vars(place)[row.name])}, row
 
 

@@ -8,7 +8,7 @@ import pytest
 from svod_ir import AxisError, OperandError
 from svod_tensor import Tensor, jit
 from svod_tensor.errors import EmptyReductionError
-from svod_tensor.ops.quantiles import QuantileMethod
+from svod_tensor.ops.statistics.quantiles import QuantileMethod
 from svod_testing import check
 
 

@@ -8,7 +8,7 @@ from svod_ir import OperandError, ShapeError
 from svod_ir.evaluate import evaluate
 from svod_tensor import Tensor
 from svod_tensor.errors import IntegerOverflowError
-from svod_tensor.ops.random import draw_words
+from svod_tensor.ops.random.bits import draw_words
 
 
 def test_a_seed_fixes_the_numbers_whenever_they_are_computed():

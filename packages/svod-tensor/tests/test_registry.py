@@ -9,7 +9,7 @@ from svod_tensor import Tensor
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import Cell
 from svod_tensor.engine import memory_nodes
-from svod_tensor.ops import base
+from svod_tensor.ops.core import base
 
 
 def make_node():

@@ -118,7 +118,7 @@ def test_functions_that_are_captured_or_differentiated_may_print(capsys):
 
 def test_text_of_large_memory_elsewhere_does_not_copy_it(monkeypatch):
     x = (Tensor([1, 2, 3, 4]) + 1).shard(("CPU", "CPU:1"), axis=0).realize()
-    monkeypatch.setattr("svod_tensor.ops.reading._MOST_COPIED", 8)
+    monkeypatch.setattr("svod_tensor.ops.interface.reading._MOST_COPIED", 8)
     assert repr(x) == "<Tensor shape=(4,) dtype=int32 device=('CPU', 'CPU:1') realized>"
 
 

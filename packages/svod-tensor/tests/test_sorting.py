@@ -6,7 +6,7 @@ import pytest
 from svod_ir import AxisError, ShapeError
 from svod_runtime import PreparedKernel, clear_custom_functions
 from svod_tensor import Tensor, Variable
-from svod_tensor.ops.ordering import MAX_PASSES
+from svod_tensor.ops.indexing.sorting_kernels import MAX_PASSES
 from svod_testing import check, make_array
 
 

@@ -7,10 +7,10 @@ import inspect
 from collections import defaultdict
 
 from svod_tensor import Tensor, tensor
-from svod_tensor.ops.base import TensorBase
-from svod_tensor.ops.methods import Methods
-from svod_tensor.ops.operation import OPERATIONS, SPECIAL_METHODS
-from svod_tensor.ops.themes import SYNTAX, THEMES
+from svod_tensor.ops.core.base import TensorBase
+from svod_tensor.ops.core.methods import Methods
+from svod_tensor.ops.core.operation import OPERATIONS, SPECIAL_METHODS
+from svod_tensor.ops.core.themes import SYNTAX, THEMES
 
 
 def test_a_tensor_is_its_core_with_operations_in_one_class():
@@ -28,10 +28,10 @@ def test_no_name_is_defined_twice():
 
 
 def test_each_module_of_operations_is_listed_in_alphabetical_order():
-    names = [module.__name__.rpartition(".")[2] for module in THEMES]
+    names = [module.__name__.removeprefix("svod_tensor.ops.") for module in THEMES]
     assert names == sorted({one.theme for one in OPERATIONS.values()})
-    of_special_methods = {method.__module__.rpartition(".")[2] for method in SPECIAL_METHODS.values()}
-    assert {module.__name__.rpartition(".")[2] for module in SYNTAX} == of_special_methods - set(names)
+    of_special_methods = {method.__module__.removeprefix("svod_tensor.ops.") for method in SPECIAL_METHODS.values()}
+    assert {module.__name__.removeprefix("svod_tensor.ops.") for module in SYNTAX} == of_special_methods - set(names)
 
 
 def test_the_class_of_tensors_imports_no_operations():
@@ -40,7 +40,7 @@ def test_the_class_of_tensors_imports_no_operations():
         for node in ast.walk(ast.parse(inspect.getsource(tensor)))
         if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith("svod_tensor.ops")
     }
-    assert imported == {"svod_tensor.ops.methods"}
+    assert imported == {"svod_tensor.ops.core.methods"}
 
 
 def test_an_operation_is_one_object_as_a_function_and_as_a_method():

@@ -38,8 +38,8 @@ from svod_dtype import (
     uint64,
 )  # fmt: skip
 from svod_tensor._variable import Variable
-from svod_tensor.ops.operation import FUNCTIONS
-from svod_tensor.ops.themes import attach_themes
+from svod_tensor.ops.core.operation import FUNCTIONS
+from svod_tensor.ops.core.themes import attach_themes
 from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor
 
@@ -56,35 +56,33 @@ if TYPE_CHECKING:
     from svod_tensor.capture.function import jit
     from svod_tensor.capture.nested import register_pytree_node
     from svod_tensor.engine.caches import caches, clear_caches
+    from svod_tensor.gradients.checkpoint import checkpoint
+    from svod_tensor.gradients.custom_gradient import custom_gradient
     from svod_tensor.gradients.functions import grad, jvp, value_and_grad, vjp
-    from svod_tensor.gradients.given import custom_gradient
-    from svod_tensor.gradients.matrices import hessian, jacobian
-    from svod_tensor.gradients.recomputing import checkpoint
+    from svod_tensor.gradients.jacobian import hessian, jacobian
+    from svod_tensor.host_functions.call import custom_function
+    from svod_tensor.host_functions.register import register_custom_function
     from svod_tensor.loops.associative import associative_scan
     from svod_tensor.loops.choose import cond, switch
     from svod_tensor.loops.cumulative import logcumsumexp
     from svod_tensor.loops.fori import fori_loop, while_loop
     from svod_tensor.loops.recurrent import gru, lstm, rnn
     from svod_tensor.loops.scan import scan
-    from svod_tensor.ops.activation import (
-        elu,
-        gelu,
-        glu,
-        hardsigmoid,
-        hardswish,
-        leaky_relu,
-        log_softmax,
-        mish,
-        relu,
-        relu6,
-        selu,
-        silu,
-        silu as swish,
-        softmax,
-        softplus,
-        softsign,
+    from svod_tensor.ops.creation import (
+        arange,
+        empty,
+        empty_like,
+        eye,
+        full,
+        full_like,
+        linspace,
+        meshgrid,
+        ones,
+        ones_like,
+        zeros,
+        zeros_like,
     )
-    from svod_tensor.ops.arithmetic import (
+    from svod_tensor.ops.elementwise.arithmetic import (
         abs,
         add,
         ceil,
@@ -109,7 +107,7 @@ if TYPE_CHECKING:
         subtract,
         trunc,
     )
-    from svod_tensor.ops.bitwise import (
+    from svod_tensor.ops.elementwise.bitwise import (
         bitwise_and,
         bitwise_invert,
         bitwise_invert as bitwise_not,
@@ -121,7 +119,7 @@ if TYPE_CHECKING:
         bitwise_right_shift as right_shift,
         bitwise_xor,
     )
-    from svod_tensor.ops.comparison import (
+    from svod_tensor.ops.elementwise.comparison import (
         clip,
         copysign,
         equal,
@@ -141,37 +139,18 @@ if TYPE_CHECKING:
         not_equal,
         signbit,
     )
-    from svod_tensor.ops.complexes import angle, as_complex, as_real, conj, conj as conjugate, imag, real
-    from svod_tensor.ops.conversion import astype, copy
-    from svod_tensor.ops.creation import (
-        arange,
-        empty,
-        empty_like,
-        eye,
-        full,
-        full_like,
-        linspace,
-        meshgrid,
-        ones,
-        ones_like,
-        zeros,
-        zeros_like,
+    from svod_tensor.ops.elementwise.complex_parts import (
+        angle,
+        as_complex,
+        as_real,
+        conj,
+        conj as conjugate,
+        imag,
+        real,
     )
-    from svod_tensor.ops.cumulative import (
-        cumargmax,
-        cumargmin,
-        cummax,
-        cummin,
-        cumprod,
-        cumsum,
-        cumulative_prod,
-        cumulative_sum,
-        diff,
-    )
-    from svod_tensor.ops.curves import central_differences, interp, polyval, trapezoid
-    from svod_tensor.ops.cutting import diag, diagonal, pad, roll, tril, triu
-    from svod_tensor.ops.divisors import gcd, lcm
-    from svod_tensor.ops.exponential import (
+    from svod_tensor.ops.elementwise.conversion import astype, copy
+    from svod_tensor.ops.elementwise.divisors import gcd, lcm
+    from svod_tensor.ops.elementwise.exponential import (
         cbrt,
         erf,
         exp,
@@ -187,77 +166,9 @@ if TYPE_CHECKING:
         sigmoid,
         sqrt,
     )
-    from svod_tensor.ops.indexing import embedding, gather, masked_fill, masked_select, one_hot, take, take_along_axis
-    from svod_tensor.ops.joining import concat, repeat, repeat as repeat_interleave, split, stack, tile, unstack
-    from svod_tensor.ops.logic import heaviside, logical_and, logical_not, logical_or, logical_xor, where
-    from svod_tensor.ops.missing import nan_to_num, nanargmax, nanargmin, nancumprod, nancumsum, nanstd, nanvar
-    from svod_tensor.ops.movement import (
-        broadcast_arrays,
-        broadcast_to,
-        expand_dims,
-        flatten,
-        flatten as ravel,
-        flip,
-        matrix_transpose,
-        moveaxis,
-        permute_dims,
-        reshape,
-        squeeze,
-        swapaxes,
-        transpose,
-    )
-    from svod_tensor.ops.pooling import avg_pool2d, max_pool2d
-    from svod_tensor.ops.products import einsum, kron, matmul, matmul as dot, outer, tensordot, trace, vecdot
-    from svod_tensor.ops.quantiles import median, nanmedian, nanpercentile, nanquantile, percentile, quantile
-    from svod_tensor.ops.reduction import (
-        all,
-        any,
-        argmax,
-        argmin,
-        count_nonzero,
-        max,
-        max as amax,
-        min,
-        min as amin,
-        nanmax,
-        nanmin,
-        nanprod,
-        nansum,
-        prod,
-        sum,
-    )
-    from svod_tensor.ops.representation import bitwise_count, frexp, ldexp
-    from svod_tensor.ops.resizing import interpolate
-    from svod_tensor.ops.samples import convolve, corrcoef, correlate, cov, digitize, histogram
-    from svod_tensor.ops.sampling import affine_grid, grid_sample
-    from svod_tensor.ops.selecting import argwhere, nonzero, unique_all, unique_counts, unique_inverse, unique_values
-    from svod_tensor.ops.sets import intersect1d, setdiff1d, setxor1d, union1d
-    from svod_tensor.ops.sorting import argsort, isin, searchsorted, sort, topk
-    from svod_tensor.ops.sources import asarray, from_dlpack
-    from svod_tensor.ops.special import (
-        beta,
-        digamma,
-        erfc,
-        erfcx,
-        erfinv,
-        gamma,
-        i0,
-        i0e,
-        i1,
-        i1e,
-        j0,
-        j1,
-        lgamma,
-        log_ndtr,
-        logit,
-        ndtr,
-        ndtri,
-        sinc,
-        xlogy,
-        zeta,
-    )
-    from svod_tensor.ops.statistics import logsumexp, mean, nanmean, std, var
-    from svod_tensor.ops.trigonometry import (
+    from svod_tensor.ops.elementwise.logic import heaviside, logical_and, logical_not, logical_or, logical_xor, where
+    from svod_tensor.ops.elementwise.representation import bitwise_count, frexp, ldexp
+    from svod_tensor.ops.elementwise.trigonometry import (
         acos,
         acos as arccos,
         acosh,
@@ -283,10 +194,145 @@ if TYPE_CHECKING:
         tan,
         tanh,
     )
-    from svod_tensor.ops.update import bincount, index_add, scatter, scatter_add, scatter_reduce
-    from svod_tensor.ops.windows import conv2d, conv_transpose2d, fold, unfold
-    from svod_tensor.python_functions.call import custom_function
-    from svod_tensor.python_functions.register import register_custom_function
+    from svod_tensor.ops.indexing.data_dependent import (
+        argwhere,
+        nonzero,
+        unique_all,
+        unique_counts,
+        unique_inverse,
+        unique_values,
+    )
+    from svod_tensor.ops.indexing.gathering import (
+        embedding,
+        gather,
+        masked_fill,
+        masked_select,
+        one_hot,
+        take,
+        take_along_axis,
+    )
+    from svod_tensor.ops.indexing.sets import intersect1d, setdiff1d, setxor1d, union1d
+    from svod_tensor.ops.indexing.sorting import argsort, isin, searchsorted, sort, topk
+    from svod_tensor.ops.indexing.updates import bincount, index_add, scatter, scatter_add, scatter_reduce
+    from svod_tensor.ops.interface.sources import asarray, from_dlpack
+    from svod_tensor.ops.movement.joining import (
+        concat,
+        repeat,
+        repeat as repeat_interleave,
+        split,
+        stack,
+        tile,
+        unstack,
+    )
+    from svod_tensor.ops.movement.reshaping import (
+        broadcast_arrays,
+        broadcast_to,
+        expand_dims,
+        flatten,
+        flatten as ravel,
+        flip,
+        matrix_transpose,
+        moveaxis,
+        permute_dims,
+        reshape,
+        squeeze,
+        swapaxes,
+        transpose,
+    )
+    from svod_tensor.ops.movement.slicing_and_padding import diag, diagonal, pad, roll, tril, triu
+    from svod_tensor.ops.neural.activation import (
+        elu,
+        gelu,
+        glu,
+        hardsigmoid,
+        hardswish,
+        leaky_relu,
+        log_softmax,
+        mish,
+        relu,
+        relu6,
+        selu,
+        silu,
+        silu as swish,
+        softmax,
+        softplus,
+        softsign,
+    )
+    from svod_tensor.ops.neural.grid_sampling import affine_grid, grid_sample
+    from svod_tensor.ops.neural.pooling import avg_pool2d, max_pool2d
+    from svod_tensor.ops.neural.resizing import interpolate
+    from svod_tensor.ops.neural.windows import conv2d, conv_transpose2d, fold, unfold
+    from svod_tensor.ops.products.matmul import einsum, kron, matmul, matmul as dot, outer, tensordot, trace, vecdot
+    from svod_tensor.ops.reductions.cumulative import (
+        cumargmax,
+        cumargmin,
+        cummax,
+        cummin,
+        cumprod,
+        cumsum,
+        cumulative_prod,
+        cumulative_sum,
+        diff,
+    )
+    from svod_tensor.ops.reductions.ignoring_nan import (
+        nan_to_num,
+        nanargmax,
+        nanargmin,
+        nancumprod,
+        nancumsum,
+        nanstd,
+        nanvar,
+    )
+    from svod_tensor.ops.reductions.sums_and_extrema import (
+        all,
+        any,
+        argmax,
+        argmin,
+        count_nonzero,
+        max,
+        max as amax,
+        min,
+        min as amin,
+        nanmax,
+        nanmin,
+        nanprod,
+        nansum,
+        prod,
+        sum,
+    )
+    from svod_tensor.ops.special.functions import (
+        beta,
+        digamma,
+        erfc,
+        erfcx,
+        erfinv,
+        gamma,
+        i0,
+        i0e,
+        i1,
+        i1e,
+        j0,
+        j1,
+        lgamma,
+        log_ndtr,
+        logit,
+        ndtr,
+        ndtri,
+        sinc,
+        xlogy,
+        zeta,
+    )
+    from svod_tensor.ops.statistics.covariance_and_histograms import (
+        convolve,
+        corrcoef,
+        correlate,
+        cov,
+        digitize,
+        histogram,
+    )
+    from svod_tensor.ops.statistics.curves import central_differences, interp, polyval, trapezoid
+    from svod_tensor.ops.statistics.moments import logsumexp, mean, nanmean, std, var
+    from svod_tensor.ops.statistics.quantiles import median, nanmedian, nanpercentile, nanquantile, percentile, quantile
 
 __all__ = [
     "DType", "Generator", "PrepareConfig", "Tensor", "Variable", "__array_api_version__",
@@ -358,8 +404,8 @@ _LAZY = {
     "caches": "engine.caches",
     "clear_caches": "engine.caches",
     "cond": "loops.choose",
-    "custom_gradient": "gradients.given",
-    "custom_function": "python_functions.call",
+    "custom_gradient": "gradients.custom_gradient",
+    "custom_function": "host_functions.call",
     "default_generator": "_generator",
     "defer_values": "_deferred_values",
     "is_deferred": "_deferred_values",
@@ -368,11 +414,11 @@ _LAZY = {
     "observe_attributes": "capture.attribute_changes",
     "register_pytree_node": "capture.nested",
     "fori_loop": "loops.fori",
-    "checkpoint": "gradients.recomputing",
+    "checkpoint": "gradients.checkpoint",
     "grad": "gradients.functions",
     "gru": "loops.recurrent",
-    "hessian": "gradients.matrices",
-    "jacobian": "gradients.matrices",
+    "hessian": "gradients.jacobian",
+    "jacobian": "gradients.jacobian",
     "jit": "capture.function",
     "is_tracking_origins": "_origins",
     "jvp": "gradients.functions",
@@ -380,7 +426,7 @@ _LAZY = {
     "lstm": "loops.recurrent",
     "manual_seed": "_generator",
     "read_safetensors_metadata": "_safetensors",
-    "register_custom_function": "python_functions.register",
+    "register_custom_function": "host_functions.register",
     "rnn": "loops.recurrent",
     "save_safetensors": "_safetensors",
     "scan": "loops.scan",

@@ -12,11 +12,11 @@ from svod_dtype import DType, float64, promote_types, promote_with_scalar, resul
 from svod_ir import OperandError
 from svod_tensor import _shapes
 from svod_tensor._shapes import Shape
-from svod_tensor.ops.operands import is_scalar
+from svod_tensor.ops.core.operands import is_scalar
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from svod_tensor.ops.base import DTypeLike
+    from svod_tensor.ops.core.base import DTypeLike
 
 __all__ = [
     "FloatInfo",

@@ -31,7 +31,7 @@ from svod_tensor.cells.cell import Cell
 from svod_tensor.cells.registry import check_not_capturing
 from svod_tensor.cells.writing import make_own
 from svod_tensor.engine.memory_nodes import find_base, find_buffer
-from svod_tensor.ops.base import TensorBase
+from svod_tensor.ops.core.base import TensorBase
 from svod_tensor.options import HOST_DEVICE
 
 __all__ = ["Generator", "Seed", "default_generator", "draw_ahead", "get_key", "manual_seed"]

@@ -16,9 +16,9 @@ from svod_dtype import to_dtype
 from svod_ir import OperandError
 from svod_tensor._numpy_libraries import LIBRARIES
 from svod_tensor._numpy_samples import SAMPLES
-from svod_tensor.ops.operands import as_tensor, is_scalar, promote, promote_to_float, to_float
-from svod_tensor.ops.operation import OPERATIONS
-from svod_tensor.ops.reading import host_array
+from svod_tensor.ops.core.operands import as_tensor, is_scalar, promote, promote_to_float, to_float
+from svod_tensor.ops.core.operation import OPERATIONS
+from svod_tensor.ops.interface.reading import host_array
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Final
 
-from svod_tensor.ops.operands import as_tensor
+from svod_tensor.ops.core.operands import as_tensor
 from svod_tensor.tensor import Tensor
 
 __all__ = ["LIBRARIES"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from svod_tensor.ops.operands import as_tensor
+from svod_tensor.ops.core.operands import as_tensor
 from svod_tensor.tensor import Tensor
 
 __all__ = ["SAMPLES"]

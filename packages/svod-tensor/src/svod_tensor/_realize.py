@@ -32,8 +32,8 @@ from svod_tensor.engine import states
 from svod_tensor.engine.bindings import bind_to_plan
 from svod_tensor.engine.compute import execute, make_plan
 from svod_tensor.engine.known_plans import keep_known_plan
+from svod_tensor.host_functions.register import register_built_in
 from svod_tensor.options import PrepareConfig
-from svod_tensor.python_functions.register import register_built_in
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan

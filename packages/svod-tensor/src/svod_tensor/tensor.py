@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Self
 
-from svod_tensor.ops.methods import Methods
+from svod_tensor.ops.core.methods import Methods
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan

@@ -22,7 +22,7 @@ from svod_tensor.errors import DonationError
 if TYPE_CHECKING:
     from svod_device import Buffer
     from svod_runtime import ExecutionPlan
-    from svod_tensor.ops.base import TensorBase
+    from svod_tensor.ops.core.base import TensorBase
     from svod_tensor.options import PrepareConfig
 
 __all__ = [

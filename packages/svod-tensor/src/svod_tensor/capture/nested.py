@@ -16,7 +16,7 @@ from svod_dtype import DType
 from svod_ir import UOp
 from svod_tensor.capture.attribute_changes import is_observed_class
 from svod_tensor.capture.keys import Identity, is_array, is_plain, key_of
-from svod_tensor.ops.base import TensorBase
+from svod_tensor.ops.core.base import TensorBase
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs

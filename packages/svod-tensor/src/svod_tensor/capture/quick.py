@@ -21,7 +21,7 @@ from svod_tensor.capture.keys import Identity, is_array, is_plain, key_of
 from svod_tensor.capture.nested import Objects, list_items
 from svod_tensor.cells import tables
 from svod_tensor.cells.cell import Cell
-from svod_tensor.ops.base import set_content
+from svod_tensor.ops.core.base import set_content
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:

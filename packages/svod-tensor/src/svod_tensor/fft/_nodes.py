@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from svod_dtype import complex64, complex128, default_float, float64, promote_types
 from svod_ir import OperandError, ShapeError, SInt
 from svod_ir.sizes import bounds_of_size, is_known_at_most
-from svod_tensor.matrices.call import call_host
-from svod_tensor.matrices.rules import matrix_rule, with_matrix_rule
-from svod_tensor.ops.operands import slice_axis
-from svod_tensor.python_functions.libraries import FFT
+from svod_tensor.host_functions.derivatives import matrix_rule, with_matrix_rule
+from svod_tensor.host_functions.libraries import FFT
+from svod_tensor.host_functions.nodes import call_host
+from svod_tensor.ops.core.operands import slice_axis
 
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor

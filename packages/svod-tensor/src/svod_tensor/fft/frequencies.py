@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from svod_dtype import default_float, to_dtype
 from svod_ir import OperandError
 from svod_tensor._shapes import concrete_shape, normalize_axes
-from svod_tensor.ops.operands import to_tensor
+from svod_tensor.ops.core.operands import to_tensor
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from svod_tensor._shapes import Axes
-    from svod_tensor.ops.base import DTypeLike, Operand
+    from svod_tensor.ops.core.base import DTypeLike, Operand
 
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 

@@ -9,13 +9,13 @@ from svod_ir import OperandError
 from svod_ir.sizes import normalize_size
 from svod_tensor._shapes import normalize_axis
 from svod_tensor.fft._nodes import Norm, from_real, get_scale, resize, to_complex, to_real, transform
-from svod_tensor.ops.operands import to_tensor
-from svod_tensor.ops.rounding import accumulation_dtype
+from svod_tensor.ops.core.operands import to_tensor
+from svod_tensor.ops.core.rounding import accumulation_dtype
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from svod_ir import SInt
-    from svod_tensor.ops.base import Operand
+    from svod_tensor.ops.core.base import Operand
 
 __all__ = ["fft", "hfft", "ifft", "ihfft", "irfft", "rfft", "to_floats"]
 

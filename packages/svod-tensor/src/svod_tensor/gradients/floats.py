@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from svod_tensor.errors import DerivativeError
-from svod_tensor.ops.base import TensorBase
+from svod_tensor.ops.core.base import TensorBase
 
 __all__ = ["check_float"]
 

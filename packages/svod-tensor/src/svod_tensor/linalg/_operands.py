@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from svod_dtype import DType, default_float, promote_types
 from svod_ir import AxisError, ShapeError
-from svod_tensor.ops.operands import to_tensors
-from svod_tensor.ops.rounding import accumulation_dtype
+from svod_tensor.ops.core.operands import to_tensors
+from svod_tensor.ops.core.rounding import accumulation_dtype
 
 if TYPE_CHECKING:
-    from svod_tensor.ops.base import Operand
+    from svod_tensor.ops.core.base import Operand
     from svod_tensor.tensor import Tensor
 
 __all__ = ["check_matrices", "check_square", "read_floats", "round_to"]

@@ -16,13 +16,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from svod_ir import OperandError
+from svod_tensor.host_functions.derivatives import adjoint
 from svod_tensor.linalg._operands import check_matrices, check_square, read_floats, round_to
-from svod_tensor.matrices import factors
-from svod_tensor.matrices.rules import adjoint
+from svod_tensor.linalg.lapack import factors
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from svod_tensor.ops.base import Operand
+    from svod_tensor.ops.core.base import Operand
 
 __all__ = [
     "EigResult",

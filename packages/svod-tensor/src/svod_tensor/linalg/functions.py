@@ -12,15 +12,15 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, NamedTuple
 
+from svod_tensor.host_functions.derivatives import is_diagonal
 from svod_tensor.linalg._operands import check_square, read_floats, round_to
-from svod_tensor.matrices import determinants, systems
-from svod_tensor.matrices.rules import is_diagonal
-from svod_tensor.ops.operands import to_tensor
-from svod_tensor.ops.rounding import accumulation_dtype
+from svod_tensor.linalg.lapack import determinants, systems
+from svod_tensor.ops.core.operands import to_tensor
+from svod_tensor.ops.core.rounding import accumulation_dtype
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from svod_tensor.ops.base import Operand
+    from svod_tensor.ops.core.base import Operand
 
 __all__ = ["SlogdetResult", "det", "expm", "matrix_power", "slogdet"]
 

@@ -10,13 +10,13 @@ from svod_ir import OperandError
 from svod_ir.sizes import max_size
 from svod_tensor._shapes import normalize_axes
 from svod_tensor.linalg._operands import check_matrices, check_square, read_floats, round_to
-from svod_tensor.matrices import factors, systems
-from svod_tensor.ops.operands import to_tensor
+from svod_tensor.linalg.lapack import factors, systems
+from svod_tensor.ops.core.operands import to_tensor
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from svod_tensor._shapes import Axes
-    from svod_tensor.ops.base import Operand
+    from svod_tensor.ops.core.base import Operand
 
 __all__ = ["MatrixOrder", "cond", "matrix_norm", "matrix_rank", "norm", "vector_norm"]
 

@@ -10,12 +10,12 @@ from svod_ir import ShapeError
 from svod_ir.sizes import max_size
 from svod_tensor._shapes import normalize_axis
 from svod_tensor.linalg._operands import round_to
-from svod_tensor.ops.operands import first_operand, to_tensor, to_tensors
-from svod_tensor.ops.rounding import accumulation_dtype
+from svod_tensor.ops.core.operands import first_operand, to_tensor, to_tensors
+from svod_tensor.ops.core.rounding import accumulation_dtype
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from svod_tensor.ops.base import DTypeLike, Operand
+    from svod_tensor.ops.core.base import DTypeLike, Operand
 
 __all__ = [
     "cross", "diagonal", "matmul", "matrix_transpose", "multi_dot", "outer", "tensordot", "trace", "vecdot",

@@ -9,13 +9,13 @@ from svod_ir import ShapeError
 from svod_ir.sizes import product
 from svod_tensor._shapes import normalize_axes
 from svod_tensor.linalg._operands import check_matrices, check_square, read_floats, round_to
+from svod_tensor.linalg.lapack import factors, systems
 from svod_tensor.linalg.norms import matrix_rank
-from svod_tensor.matrices import factors, systems
-from svod_tensor.ops.operands import to_tensor, to_tensors
+from svod_tensor.ops.core.operands import to_tensor, to_tensors
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from svod_tensor.ops.base import Operand
+    from svod_tensor.ops.core.base import Operand
 
 __all__ = ["LstsqResult", "inv", "lstsq", "pinv", "solve", "solve_triangular", "tensorinv", "tensorsolve"]
 

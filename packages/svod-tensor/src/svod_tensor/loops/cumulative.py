@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from svod_tensor._shapes import normalize_axis
 from svod_tensor.loops.associative import associative_scan
-from svod_tensor.ops.rounding import rounds_once
+from svod_tensor.ops.core.rounding import rounds_once
 from svod_tensor.tensor import Tensor
 
 __all__ = ["logcumsumexp"]

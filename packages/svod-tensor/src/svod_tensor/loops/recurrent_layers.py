@@ -10,8 +10,8 @@ from svod_dtype import DType, float32, promote_types
 from svod_ir import OperandError, ShapeError, SInt, format_shape
 from svod_tensor.errors import SymbolicShapeError
 from svod_tensor.loops.scan import scan
-from svod_tensor.ops.composed import collapse, gradient_rule, with_rule
-from svod_tensor.ops.rounding import accumulation_dtype
+from svod_tensor.ops.core.gradient_rules import collapse, gradient_rule, with_rule
+from svod_tensor.ops.core.rounding import accumulation_dtype
 from svod_tensor.tensor import Tensor
 
 __all__ = ["CellKind", "State", "Weights", "run_layers"]

@@ -15,14 +15,14 @@ from svod_tensor._memory_views import view_prefix
 from svod_tensor._shapes import Shape, broadcast_shapes, to_shape
 from svod_tensor._shards import place_like
 from svod_tensor.engine import memory_nodes
-from svod_tensor.ops.base import DTypeLike
-from svod_tensor.ops.operands import to_tensor
-from svod_tensor.ops.operation import operation, static_operation
+from svod_tensor.ops.core.base import DTypeLike
+from svod_tensor.ops.core.operands import to_tensor
+from svod_tensor.ops.core.operation import operation, static_operation
 from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
-    from svod_tensor.ops.base import Operand
+    from svod_tensor.ops.core.base import Operand
 
 __all__ = [
     "arange", "check_sizes", "empty", "empty_like", "eye", "full", "full_like", "linspace", "meshgrid", "ones",

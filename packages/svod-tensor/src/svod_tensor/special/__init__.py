@@ -13,9 +13,9 @@ Example:
 
 from __future__ import annotations
 
-from svod_tensor.ops.activation import log_softmax, softmax
-from svod_tensor.ops.exponential import cbrt, erf, exp2, expm1, log1p, sigmoid as expit
-from svod_tensor.ops.special import (
+from svod_tensor.ops.elementwise.exponential import cbrt, erf, exp2, expm1, log1p, sigmoid as expit
+from svod_tensor.ops.neural.activation import log_softmax, softmax
+from svod_tensor.ops.special.functions import (
     beta,
     digamma as psi,
     erfc,
@@ -37,7 +37,7 @@ from svod_tensor.ops.special import (
     xlogy,
     zeta,
 )
-from svod_tensor.ops.statistics import logsumexp
+from svod_tensor.ops.statistics.moments import logsumexp
 from svod_tensor.special.entropies import entr, kl_div, log_expit, rel_entr, xlog1py
 
 __all__ = [

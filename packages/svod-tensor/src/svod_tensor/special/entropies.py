@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from svod_tensor.ops.operands import first_operand, promote_to_float, to_tensor
-from svod_tensor.ops.rounding import rounds_once
+from svod_tensor.ops.core.operands import first_operand, promote_to_float, to_tensor
+from svod_tensor.ops.core.rounding import rounds_once
 
 if TYPE_CHECKING:
-    from svod_tensor.ops.base import Operand
+    from svod_tensor.ops.core.base import Operand
     from svod_tensor.tensor import Tensor
 
 __all__ = ["entr", "kl_div", "log_expit", "rel_entr", "xlog1py"]

@@ -1,0 +1,85 @@
+"""Custom functions: Python functions on arrays that take their place in a graph between kernels.
+
+A function is registered under a kind and called with tensors; nothing runs before a result is computed. It is part of
+plans, of `jit` and of profiles like any kernel, and runs at each execution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias, overload
+
+from svod_dtype import bool_, float64, int64, to_dtype
+from svod_ir import OperandError, ShapeError, SInt, UOp
+from svod_ir.custom_function import ArraySpec, make_custom_function
+from svod_ir.sizes import max_size
+from svod_tensor._shapes import to_shape
+from svod_tensor.host_functions.outputs import list_outputs
+from svod_tensor.ops.core.base import DTypeLike
+from svod_tensor.tensor import Tensor
+
+__all__ = ["custom_function"]
+
+Output: TypeAlias = tuple[SInt | Sequence[SInt], DTypeLike]
+Number: TypeAlias = bool | int | float | UOp
+
+
+@overload
+def custom_function(kind: str, *inputs: Tensor, outputs: Output, numbers: Sequence[Number] = ()) -> Tensor: ...
+@overload
+def custom_function(
+    kind: str, *inputs: Tensor, outputs: list[Output], numbers: Sequence[Number] = ()
+) -> tuple[Tensor, ...]: ...
+def custom_function(
+    kind: str, *inputs: Tensor, outputs: Output | list[Output], numbers: Sequence[Number] = ()
+) -> Tensor | tuple[Tensor, ...]:
+    """The tensors that the function registered for `kind` makes of `inputs`.
+
+    The results depend on nothing but the inputs and numbers: equal calls in one graph are made once. The function gets complex
+    inputs and results as arrays of floats with a last axis of 2, the real parts first; `array.view("complex64")[..., 0]` shows the numbers.
+
+    Args:
+        kind: which function; it may be registered later, before the results are computed.
+        inputs: tensors on one device, computed before the function is called.
+        outputs: the shape and dtype of the result; a list of them gives a tuple of results.
+        numbers: further arguments, numbers or bound variables, which come as numbers.
+
+    Example:
+        >>> import numpy as np
+        >>> from svod_tensor import Tensor, custom_function, register_custom_function
+        >>> register_custom_function("sinc", lambda out, x: np.copyto(out, np.sinc(x)))
+        >>> x = Tensor([0.0, 0.5])
+        >>> (custom_function("sinc", x, outputs=(x.shape, x.dtype)) * 2).numpy().round(3).tolist()
+        [2.0, 1.2730000019073486]
+
+    Raises:
+        ShapeError: if an input or output has no elements.
+        OperandError: if an input is spread over several devices.
+        UnsupportedError: when the result is computed, if nothing is registered for `kind`.
+    """
+    wanted = outputs if isinstance(outputs, list) else [outputs]
+    dtypes = [to_dtype(dtype) for _, dtype in wanted]
+    shapes = [to_shape(kind, (shape,)) for shape, _ in wanted]
+    specs = [
+        ArraySpec(dtype.part, (*shape, 2) if dtype.is_complex else shape)
+        for dtype, shape in zip(dtypes, shapes, strict=True)
+    ]
+    for shape in (*(s.shape for s in specs), *(x.shape for x in inputs)):
+        if not all(map(max_size, shape)):
+            raise ShapeError(operation=f"custom function {kind!r}", shape=shape, problem="has no elements")
+    for x in inputs:
+        if x.sharding is not None:
+            raise OperandError(
+                operation=f"custom function {kind!r}", found=f"shards on {x.device}", expected="tensors on one device"
+            )
+    read = [(x.as_real() if x.dtype.is_complex else x).contiguous().uop for x in inputs]
+    node = make_custom_function(kind, specs, read, list(map(_to_node, numbers)))
+    made = map(Tensor.from_uop, list_outputs(node) if isinstance(outputs, list) else [node])
+    results = [result.as_complex() if dtype.is_complex else result for result, dtype in zip(made, dtypes, strict=True)]
+    return tuple(results) if isinstance(outputs, list) else results[0]
+
+
+def _to_node(number: Number) -> UOp:
+    if isinstance(number, UOp):
+        return number
+    return UOp.const(bool_ if isinstance(number, bool) else int64 if isinstance(number, int) else float64, number)

@@ -1,0 +1,94 @@
+"""How the runtime calls a Python function that is written for arrays."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from svod_device import Buffer, evaluate_expression
+from svod_dtype import int64, void
+from svod_ir import Op, UOp
+from svod_ir.custom_function import ArraySpec, CustomSignature, read_signature
+from svod_runtime import CustomFunction, register_custom_function as register_on_buffers
+from svod_tensor.host_functions.libraries import FUNCTIONS
+from svod_tensor.host_functions.scatter import INVERT, invert_places
+from svod_tensor.host_functions.sort_rows import SORT, sort_rows
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["register_built_in", "register_custom_function"]
+
+_BUILT_IN: Final[Mapping[str, Callable[..., None]]] = {SORT: sort_rows, INVERT: invert_places, **FUNCTIONS}
+
+
+def register_custom_function(kind: str, function: Callable[..., None]) -> None:
+    """Let custom functions of this kind call `function(*outputs, *inputs, *numbers)` from now on.
+
+    Args:
+        kind: a name; one that was registered before gets the new function.
+        function: fills the outputs, which are numpy arrays, and must not write to the inputs. On the CPU all of them
+            are the memory itself. It is called at each execution, in whichever thread executes the plan.
+
+    Example:
+        >>> from svod_dtype import float32
+        >>> from svod_ir.custom_function import ArraySpec, make_custom_function
+        >>> from svod_tensor import register_custom_function
+        >>> register_custom_function("reverse", lambda out, x: np.copyto(out, x[::-1]))
+        >>> x = Tensor([1.0, 2.0, 3.0]).realize()
+        >>> Tensor.from_uop(make_custom_function("reverse", [ArraySpec(float32, (3,))], [x.uop])).tolist()
+        [3.0, 2.0, 1.0]
+    """
+    register_on_buffers(kind, _on_buffers(kind, function))
+
+
+def register_built_in() -> None:
+    """Register the functions that operations of tensors call."""
+    for kind, function in _BUILT_IN.items():
+        register_on_buffers(kind, _on_buffers(kind, function), is_built_in=True)
+
+
+def _on_buffers(kind: str, function: Callable[..., None]) -> CustomFunction:
+    def run(buffers: Sequence[Buffer], variables: Mapping[str, int], operands: Sequence[UOp]) -> None:
+        signature = _read_signature(kind, tuple(operands))
+        memory, *read = buffers
+        content = _writable_bytes(memory)
+        outputs = [
+            _to_array(content[begin : begin + spec.nbytes], spec, variables)
+            for begin, spec in zip(signature.offsets, signature.outputs, strict=True)
+        ]
+        inputs = [
+            _to_array(b.as_memoryview() if b.is_host_addressable else memoryview(b.to_bytes()), spec, variables)
+            for b, spec in zip(read, signature.inputs, strict=True)
+        ]
+        for array in inputs:
+            array.flags.writeable = False
+        function(*outputs, *inputs, *(_to_number(n, variables) for n in signature.numbers))
+        if not memory.is_host_addressable:
+            memory.copyin(content)
+
+    return run
+
+
+@lru_cache(maxsize=256)
+def _read_signature(kind: str, operands: tuple[UOp, ...]) -> CustomSignature:
+    return read_signature(UOp(Op.CUSTOM_FUNCTION, void, operands, kind))
+
+
+def _writable_bytes(memory: Buffer) -> memoryview:
+    return memory.as_memoryview() if memory.is_host_addressable else memoryview(bytearray(memory.nbytes))
+
+
+def _to_array(content: memoryview, spec: ArraySpec, variables: Mapping[str, int]) -> NDArray[np.generic]:
+    import numpy as np
+
+    shape = tuple(s if isinstance(s, int) else evaluate_expression(s, variables) for s in spec.shape)
+    flat = np.frombuffer(content, spec.dtype.numpy)
+    return flat[: math.prod(shape)].reshape(shape)
+
+
+def _to_number(node: UOp, variables: Mapping[str, int]) -> bool | int | float:
+    return node.arg if node.op is Op.CONST else evaluate_expression(node.cast(int64), variables)

@@ -1,0 +1,1 @@
+"""LAPACK calls as nodes of the graph, with their derivatives."""

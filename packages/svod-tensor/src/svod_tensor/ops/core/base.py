@@ -1,0 +1,336 @@
+"""The core of a tensor: its content, what node that is, and its device."""
+
+from __future__ import annotations
+
+import math
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
+
+from svod_dtype import DType, to_dtype
+from svod_ir import Sharding, SInt, UOp
+from svod_ir.placement import check_devices
+from svod_ir.sizes import max_size, product
+from svod_tensor._origins import add_line
+from svod_tensor._scopes import current_scope
+from svod_tensor._shapes import ElementCount, Shape
+from svod_tensor.cells.cell import Cell, Form, View, find_result_form
+from svod_tensor.cells.registry import note_read
+from svod_tensor.cells.tables import captured
+from svod_tensor.cells.views import Step
+from svod_tensor.engine import memory_nodes
+from svod_tensor.errors import ApiVersionError
+from svod_tensor.ops.core.argument_names import explain_arguments
+from svod_tensor.options import DEFAULT_DEVICE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    NestedData: TypeAlias = Sequence["bool | int | float | complex | NestedData"]
+    TensorData: TypeAlias = (
+        "TensorBase | NDArray[np.generic] | np.generic | NestedData | bool | int | float | complex | bytes | UOp"
+    )
+    Operand: TypeAlias = TensorData
+    """What an operation takes beside a tensor."""
+
+    Amounts: TypeAlias = "SInt | Sequence[SInt] | None"
+    """How much is added to one axis: on both sides alike, before and after it, or nothing."""
+
+__all__ = ["DTypeLike", "TensorBase", "set_content"]
+
+DTypeLike: TypeAlias = DType | str | type
+
+_API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+"""Those of the array API standard that the newest one includes."""
+
+
+class TensorBase:
+    """The properties of every tensor, apart from operations.
+
+    Attributes:
+        content: the cell that it is, or the view of one.
+    """
+
+    __slots__ = ("__weakref__", "content")
+
+    content: Cell | View
+
+    @explain_arguments("Tensor")
+    def __init__(self, data: TensorData, dtype: DTypeLike | None = None, device: str | None = None) -> None:
+        """Make a tensor from numbers, a numpy array, a tensor, or nested lists of these.
+
+        Python floats give float32; integers give int32, or int64 (uint64) where they do not fit. Beside tensors in a
+        list they are weak, as in arithmetic. A numpy array keeps its dtype, and is copied; `Tensor.from_numpy` can
+        share its memory.
+
+        Args:
+            data: the elements.
+            dtype: the dtype of the tensor; by default that of the data.
+            device: where the tensor lives; by default where its data is if that is a tensor, else on the device that
+                `SVOD_DEVICE` names, the CPU if it names none.
+
+        Raises:
+            RaggedDataError: if nested lists have no common shape.
+            IntegerOverflowError: if an integer does not fit `dtype`, or any dtype.
+            NonFiniteCastError: if NaN or an infinity should become an integer.
+            DataError: if `data` is no tensor data.
+
+        Example:
+            >>> Tensor([[1, 2], [3, 4]]).shape, Tensor(1.5).dtype
+            ((2, 2), float32)
+        """
+        from svod_tensor._data import copy_to_device, make_node, place_by_default
+
+        wanted = None if dtype is None else to_dtype(dtype)
+        is_given = isinstance(data, (TensorBase, UOp))
+        if isinstance(data, TensorBase):
+            node = data.uop if wanted is None else data.uop.cast(wanted)
+        else:
+            node = make_node(data, wanted)
+        if device is not None:
+            node = copy_to_device(node, device)
+        elif not is_given:
+            node = place_by_default(node)
+        set_content(self, Cell(node, owns=not is_given and memory_nodes.is_buffer_identity(node)))
+        if current_scope.get() is not None:
+            add_line(node)
+
+    @classmethod
+    def from_uop(cls, uop: UOp, form: Form | None = None, *, owns: bool = False) -> Self:
+        """The tensor that stands for `uop`, a node of the graph stage with a shape.
+
+        Args:
+            uop: the node.
+            form: its form, where that is known.
+            owns: whether it is memory that was made for this tensor, so that writing may change it.
+
+        Raises:
+            DeviceMismatchError: if what the node is computed from is on different devices.
+
+        Example:
+            >>> x = Tensor([1.0, 2.0])
+            >>> Tensor.from_uop(x.uop + x.uop).tolist()
+            [2.0, 4.0]
+        """
+        self = object.__new__(cls)
+        set_content(self, Cell(uop, form, owns=owns))
+        if form is None:
+            # A mistake about devices is raised by the call that makes it.
+            _ = uop.placement
+        if current_scope.get() is not None:
+            add_line(uop)
+        return self
+
+    def _make(self, uop: UOp, *operands: TensorBase) -> Self:
+        """The tensor of `uop`, which was computed from this tensor and `operands`.
+
+        Raises:
+            DeviceMismatchError: if they are on different devices.
+        """
+        # An operand of which only the shape is used, or no element, is not in the graph.
+        placement = self.uop.placement
+        for operand in operands:
+            if operand.uop.placement != placement:
+                check_devices(self.uop, *[o.uop for o in operands])
+                break
+        return self.from_uop(uop)
+
+    def _make_alike(self, uop: UOp) -> Self:
+        """The tensor of `uop`, which was computed from what is on the device of this tensor alone."""
+        return self.from_content(Cell(uop))
+
+    def along(self, *steps: Step) -> Self:
+        """What is seen along further `steps`: a view of the same elements, unless numpy would copy them for a reshape.
+
+        Args:
+            steps: of `svod_tensor.cells.views`, such as `Flip((True,))`.
+
+        Example:
+            >>> from svod_tensor.cells.views import Flip
+            >>> Tensor([1, 2, 3]).along(Flip((True,))).tolist()
+            [3, 2, 1]
+        """
+        content = self.content
+        if captured:
+            note_read(content)
+        return self.from_content(content.along(steps))
+
+    @classmethod
+    def from_content(cls, content: Cell | View) -> Self:
+        """A tensor that is `content`: a cell, or a view of one.
+
+        Example:
+            >>> x = Tensor([1, 2, 3])
+            >>> y = Tensor.from_content(x[1:].content)
+            >>> x.assign(0).tolist(), y.tolist()
+            ([0, 0, 0], [0, 0])
+        """
+        self = object.__new__(cls)
+        set_content(self, content)
+        if current_scope.get() is not None:
+            add_line(content.node)
+        return self
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
+        """The module with the functions of the array API standard: `svod_tensor`.
+
+        Args:
+            api_version: of the standard, the newest one by default.
+
+        Raises:
+            ApiVersionError: if it does not follow that version.
+        """
+        if api_version not in (None, *_API_VERSIONS):
+            raise ApiVersionError(given=api_version, known=_API_VERSIONS)
+        return import_module("svod_tensor")
+
+    @property
+    def uop(self) -> UOp:
+        """The node of the graph that this tensor stands for, now: an assignment changes it.
+
+        Example:
+            >>> (Tensor([1]) + 1).uop.op.name
+            'ADD'
+        """
+        content = self.content
+        if captured:
+            note_read(content)
+        return content.node
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the elements.
+
+        Example:
+            >>> Tensor([1.5]).dtype
+            float32
+        """
+        form = None if captured else find_result_form(self.content)
+        return self.uop.dtype if form is None else form[1]
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of each axis: ints, or index-typed nodes where they depend on a `Variable`.
+
+        Example:
+            >>> Tensor([[1, 2, 3]]).shape
+            (1, 3)
+        """
+        form = None if captured else find_result_form(self.content)
+        return self.uop.shape if form is None else form[0]
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes.
+
+        Example:
+            >>> Tensor([[1, 2, 3]]).ndim
+            2
+        """
+        return len(self.uop.shape)
+
+    @property
+    def size(self) -> SInt:
+        """The number of elements: an int, or an index-typed node where it depends on a `Variable`.
+
+        Example:
+            >>> Tensor([[1, 2, 3]]).size
+            3
+        """
+        size = product(self.uop.shape)
+        return ElementCount(size) if isinstance(size, int) else size
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element.
+
+        Example:
+            >>> Tensor([1.5]).itemsize
+            4
+        """
+        return self.uop.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements, at the largest values of the variables in the shape.
+
+        Example:
+            >>> Tensor([1.5, 2.5]).nbytes
+            8
+        """
+        return math.prod(max_size(s) for s in self.uop.shape) * self.itemsize
+
+    @property
+    def device(self) -> str | tuple[str, ...]:
+        """The name of the device that the tensor is or will be on; of a sharded one, the names of all its devices.
+
+        Example:
+            >>> Tensor([1], device="CPU").device
+            'CPU'
+        """
+        return self.uop.device or DEFAULT_DEVICE
+
+    @property
+    def sharding(self) -> Sharding | None:
+        """How this tensor is split over devices; None if it is on one.
+
+        Example:
+            >>> x = Tensor([1, 2, 3, 4]).shard(("CPU", "CPU:1"), axis=0)
+            >>> x.sharding.devices, x.sharding.axis
+            (('CPU', 'CPU:1'), 0)
+        """
+        placement = self.uop.placement
+        return placement if isinstance(placement, Sharding) else None
+
+    @property
+    def form(self) -> Form:
+        """What is known without memory and without the values of variables; equal for tensors that one plan serves.
+
+        Example:
+            >>> Tensor([1, 2]).form == Tensor([3, 4]).form
+            True
+        """
+        return self.content.form
+
+    @property
+    def is_realized(self) -> bool:
+        """Whether the tensor is in memory of its own, or a view of one that is, so that reading it computes nothing.
+
+        Example:
+            >>> x = Tensor([1, 2]) * 2
+            >>> x.is_realized, x.realize().is_realized
+            (False, True)
+        """
+        return self.content.is_realized
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            # Comes here for what is not there.
+            from svod_tensor._foreign_names import find_foreign_attribute
+
+            # numpy asks for several protocols by such names, which is much of the cost of `np.asarray(x)`.
+            if not name.startswith("__") and (foreign := find_foreign_attribute(type(self), name)) is not None:
+                raise foreign
+            # Says what is missing; in a property, what was missing there.
+            return object.__getattribute__(self, name)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            try:
+                object.__setattr__(self, name, value)
+            except AttributeError:
+                from svod_tensor._foreign_names import find_foreign_attribute
+
+                if (foreign := find_foreign_attribute(type(self), name)) is None:
+                    raise
+                raise foreign from None
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+# What every new tensor does, without asking whether its attribute has a name of another library.
+set_content: Final = TensorBase.__dict__["content"].__set__

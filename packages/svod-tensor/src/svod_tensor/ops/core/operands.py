@@ -1,0 +1,214 @@
+"""Operands of operations: conversion to tensors, promotion to one dtype, and the IR's elementwise ops on the result.
+
+    x, y = promote(x1, x2)
+    return apply_op(Op.FMOD, x, y)
+
+Python numbers are weak: beside a tensor they take its dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import TYPE_CHECKING, Final, cast
+
+from svod_dtype import DType, default_float, float64, promote_types, promote_with_scalar
+from svod_ir import Op, OperandError, SInt, UOp, make_alu
+from svod_tensor._data import Scalar, make_constant
+from svod_tensor._shapes import broadcast_node, broadcast_shapes
+from svod_tensor._shards import bring_to
+from svod_tensor.cells.views import Shrink
+from svod_tensor.ops.core.base import TensorBase
+from svod_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+    from svod_tensor.ops.core.base import Operand
+
+__all__ = [
+    "apply_binary", "apply_op", "apply_unary", "as_tensor", "as_value", "cast_to", "first_operand", "is_operand", "is_scalar",
+    "make_result",
+    "promote", "promote_to_float", "slice_axis", "through_float64", "to_float", "to_tensor", "to_tensors",
+]  # fmt: skip
+
+_OPERANDS: Final = (TensorBase, bool, int, float, complex, list, tuple, range, bytes, UOp)
+
+
+def to_tensor(value: Operand) -> Tensor:
+    """`value` itself if it is a tensor, else a tensor of its elements."""
+    return cast("Tensor", value if isinstance(value, TensorBase) else Tensor(value))
+
+
+def to_tensors(*operands: Operand) -> list[Tensor]:
+    """The operands as tensors; Python floats have as many digits as the other operands."""
+    tensors = [to_tensor(x) for x in operands]
+    if all(tensor is x for tensor, x in zip(tensors, operands, strict=True)):
+        return tensors
+    dtype = reduce(promote_types, (tensor.dtype for tensor in tensors))
+    return [_keep_digits(tensor, x, dtype) for tensor, x in zip(tensors, operands, strict=True)]
+
+
+def first_operand(x1: Operand, *others: Operand | None) -> Tensor:
+    """`x1` as a tensor; numbers beside a tensor are weak, as they are on the other side.
+
+    Raises:
+        IntegerOverflowError: if the dtype of the tensor does not hold the number.
+    """
+    if isinstance(x1, TensorBase):
+        return cast("Tensor", x1)
+    if is_scalar(x1) and len(others) == 1 and isinstance(others[0], TensorBase):
+        number = make_constant(x1, promote_with_scalar(others[0].dtype, x1))
+        return cast("Tensor", others[0].from_uop(bring_to(number, others[0].uop)))
+    return to_tensors(x1, *(x for x in others if x is not None and not is_scalar(x)))[0]
+
+
+def _keep_digits(tensor: Tensor, value: object, dtype: DType) -> Tensor:
+    """`tensor` of `value`, or one of float64 where Python floats stand beside an operand of `dtype`, which has those digits."""
+    is_rounded = tensor.dtype.is_inexact and tensor.dtype.part is not float64 and not hasattr(value, "dtype")
+    if not is_rounded or not dtype.is_inexact or dtype.part is not float64:
+        return tensor
+    return type(tensor)(value, dtype=promote_types(tensor.dtype, float64))  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+def as_tensor(value: Operand, like: Tensor) -> Tensor:
+    """`value` as a tensor of the class of `like`; Python data and arrays go to the device of `like`."""
+    kind = type(like)
+    if isinstance(value, kind):
+        return value
+    tensor = _keep_digits(kind(value), value, like.dtype)  # pyright: ignore[reportArgumentType]
+    # A tensor stays where it was put.
+    return tensor if isinstance(value, (TensorBase, UOp)) else like.from_uop(bring_to(tensor.uop, like.uop))
+
+
+def as_value(value: Operand, target: Tensor) -> Tensor:
+    """`value` as elements that can be written to `target`: in its dtype and, unless it is a tensor, on its device."""
+    if isinstance(value, TensorBase):
+        return as_tensor(value, target).cast(target.dtype)
+    return target.from_uop(bring_to(type(target)(value, dtype=target.dtype).uop, target.uop))
+
+
+def promote(x: Tensor, other: Operand, *, refused: tuple[DType, ...] = ()) -> tuple[Tensor, Tensor]:
+    """Both operands with the dtype that they promote to.
+
+    Raises:
+        OperandError: if that dtype is one of `refused`.
+    """
+    if is_scalar(other):
+        x, number = _promote_with_scalar(x, other, refused)
+        return x, x._make(number)  # pyright: ignore[reportPrivateUsage]
+    right = as_tensor(other, x)
+    dtype = promote_types(x.dtype, right.dtype)
+    _check_dtype(refused, dtype, dtype)
+    return cast_to(x, dtype), cast_to(right, dtype)
+
+
+def _promote_with_scalar(x: Tensor, other: Scalar, refused: tuple[DType, ...]) -> tuple[Tensor, UOp]:
+    dtype = promote_with_scalar(x.dtype, other)
+    _check_dtype(refused, dtype, x.dtype if isinstance(other, bool) else dtype)
+    return cast_to(x, dtype), make_constant(other, dtype)
+
+
+def promote_to_float(x: Tensor, other: Operand) -> tuple[Tensor, Tensor]:
+    """Both operands with one inexact dtype; a number need not fit the dtype of an integer tensor."""
+    x, y = promote(to_float(x) if is_scalar(other) else x, other)
+    x, y = to_float(x), to_float(y)
+    dtype = promote_types(x.dtype, y.dtype)
+    return cast_to(x, dtype), cast_to(y, dtype)
+
+
+def cast_to(x: Tensor, dtype: DType) -> Tensor:
+    """`x` itself if it has the dtype, as operands nearly always do, else a cast."""
+    return x if x.uop.dtype is dtype else x.cast(dtype)
+
+
+def to_float(x: Tensor) -> Tensor:
+    """`x` with integers and bools as the default float dtype."""
+    return x if x.dtype.is_inexact else x.cast(default_float())
+
+
+def through_float64(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """`function` computed in float64 and rounded once to the float dtype of `x`."""
+    x = to_float(x)
+    return function(x) if x.dtype is float64 else function(x.cast(float64)).cast(x.dtype)
+
+
+def apply_unary(op: Op, x: Tensor) -> Tensor:
+    """The op on every element."""
+    return x._make_alike(make_alu(op, x.uop))  # pyright: ignore[reportPrivateUsage]
+
+
+def apply_binary(op: Op, x: Tensor, other: Operand, *, refused: tuple[DType, ...] = ()) -> Tensor:
+    """The op on operands that promote and broadcast.
+
+    Raises:
+        OperandError: if the promoted dtype is one of `refused`.
+    """
+    if isinstance(other, type(x)):
+        left, right = x.uop, other.uop
+        is_alike = left.dtype is right.dtype and left.shape == right.shape and left.placement == right.placement
+        if is_alike and left.dtype not in refused:
+            # The common case: nothing is promoted, broadcast or on another device.
+            return x._make_alike(make_alu(op, left, right))  # pyright: ignore[reportPrivateUsage]
+    if is_scalar(other):
+        x, number = _promote_with_scalar(x, other, refused)
+        # A 0-d node stands for all elements, and a constant is on no device.
+        return x._make_alike(make_alu(op, x.uop, number))  # pyright: ignore[reportPrivateUsage]
+    x, y = promote(x, other, refused=refused)
+    return apply_op(op, x, y)
+
+
+def apply_op(op: Op, x: Tensor, y: Tensor, node: UOp | None = None) -> Tensor:
+    """The op on operands of one dtype, which broadcast; `node` stands for `y` in the graph where it is given.
+
+    Raises:
+        DeviceMismatchError: if the operands are on different devices.
+    """
+    return make_result(_make_broadcast(op, x.uop, y.uop if node is None else node), x, y)
+
+
+def make_result(node: UOp, x: Tensor, *operands: TensorBase) -> Tensor:
+    """The tensor of `node`, which was computed from `x` and `operands`, even where it does not read all of them.
+
+    Raises:
+        DeviceMismatchError: if they are on different devices.
+    """
+    return x._make(node, *operands)  # pyright: ignore[reportPrivateUsage]
+
+
+def _make_broadcast(op: Op, x: UOp, y: UOp) -> UOp:
+    left, right = x.shape, y.shape
+    # A 0-d node stands for all elements as it is.
+    if left != right and left and right:
+        shape = broadcast_shapes(left, right)
+        x, y = broadcast_node(x, shape), broadcast_node(y, shape)
+    return make_alu(op, x, y)
+
+
+def slice_axis(x: Tensor, axis: int, begin: SInt, end: SInt) -> Tensor:
+    """The elements from `begin` to `end` along one axis, as a view."""
+    bounds = tuple((begin, end) if a == axis else (0, size) for a, size in enumerate(x.shape))
+    return x.along(Shrink(x.shape, bounds))
+
+
+def is_scalar(value: object) -> TypeIs[Scalar]:
+    """True for a Python number."""
+    return isinstance(value, (bool, int, float, complex))
+
+
+def is_operand(value: object) -> bool:
+    """True if an operator takes `value` beside a tensor: a tensor, a number, an array, a list of these, or bytes."""
+    if isinstance(value, _OPERANDS):
+        return True
+    kind = type(value)
+    # A class that sets `__array_ufunc__` to None asks arrays to leave their operators to it (NEP 13).
+    return (hasattr(kind, "__array__") or hasattr(value, "__array_interface__")) and (
+        getattr(kind, "__array_ufunc__", True) is not None
+    )
+
+
+def _check_dtype(refused: tuple[DType, ...], dtype: DType, found: DType) -> None:
+    if dtype in refused:
+        raise OperandError(
+            operation="arithmetic", found=found, expected="numbers", hint="cast with x.cast(int32), or use logical_xor"
+        )

@@ -1,0 +1,463 @@
+"""Arithmetic, with broadcasting and promotion.
+
+Dtypes promote as the array API standard says, with Python scalars weak: `x + 1.5` keeps the dtype
+of a floating-point `x` and gives float32 for integers. A Python integer that does not fit the
+tensor's dtype is an error. Integer arithmetic wraps; `//` and `%` round toward negative infinity,
+and an integer divided by zero gives 0, or an error in a plan that checks its operands.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import TYPE_CHECKING, Final
+
+from svod_dtype import DType, bool_, float64
+from svod_ir import Op, OperandError, UOp, make_check
+from svod_tensor._shapes import broadcast_node, broadcast_shapes
+from svod_tensor.ops.core.gradient_rules import with_rule
+from svod_tensor.ops.core.operands import apply_binary, apply_op, apply_unary, promote, promote_to_float, to_float
+from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.rounding import rounds_once
+from svod_tensor.ops.elementwise.complex_functions import raise_power
+from svod_tensor.ops.elementwise.partials import FMOD, REMAINDER
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.core.base import Operand
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "abs",
+    "add",
+    "ceil",
+    "divide",
+    "floor",
+    "floor_divide",
+    "fmod",
+    "lerp",
+    "multiply",
+    "negative",
+    "positive",
+    "pow",
+    "reciprocal",
+    "remainder",
+    "round",
+    "sign",
+    "square",
+    "subtract",
+    "trunc",
+]
+
+_MOST_MULTIPLIED: Final = 100
+"""The largest power of complex numbers that is a product, as in numpy; others are exponentials."""
+
+
+@operation(test="test_arithmetic.py::test_arithmetic_agrees_with_numpy_on_every_shape", standard=True)
+def add(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The sum with `x2`; of bools it is the logical or. Shapes broadcast and dtypes promote.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.add(Tensor([1, 2]), Tensor([[10], [20]])).tolist()
+        [[11, 12], [21, 22]]
+    """
+    return apply_binary(Op.ADD, x1, x2)
+
+
+@operation(test="test_arithmetic.py::test_arithmetic_agrees_with_numpy_on_every_shape", standard=True, methods=("sub",))
+def subtract(x1: Tensor, x2: Operand, /) -> Tensor:
+    """`x1` minus `x2`. Shapes broadcast and dtypes promote.
+
+    Raises:
+        OperandError: if both are bools, as in numpy.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.subtract(Tensor([1, 2]), 0.5).tolist()
+        [0.5, 1.5]
+    """
+    return apply_binary(Op.SUB, x1, x2, refused=(bool_,))
+
+
+@operation(test="test_arithmetic.py::test_arithmetic_agrees_with_numpy_on_every_shape", standard=True, methods=("mul",))
+def multiply(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The product with `x2`; of bools it is the logical and. Shapes broadcast and dtypes promote.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.multiply(Tensor([1, 2]), [3, 4]).tolist()
+        [3, 8]
+    """
+    return apply_binary(Op.MUL, x1, x2)
+
+
+@operation(
+    test="test_arithmetic.py::test_true_division_of_integers_is_float32",
+    standard=True,
+    aliases=("true_divide",),
+    methods=("div",),
+)
+def divide(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The quotient by `x2`; integers are divided as float32. Shapes broadcast and dtypes promote.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.divide(Tensor([1, 2]), 4).tolist()
+        [0.25, 0.5]
+    """
+    x, y = promote_to_float(x1, x2)
+    return apply_op(Op.FDIV, x, y)
+
+
+@operation(test="test_arithmetic.py::test_quotients_and_remainders_of_all_magnitudes_agree_with_numpy", standard=True)
+def floor_divide(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The quotient by `x2`, rounded toward negative infinity. Shapes broadcast and dtypes promote.
+
+    An integer divided by zero gives 0, or an error in a plan that checks its operands.
+
+    Raises:
+        OperandError: if both are bools.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.floor_divide(Tensor([-7, 7, 7]), Tensor([2, 2, 0])).tolist()
+        [-4, 3, 0]
+    """
+    x, y = promote(x1, x2, refused=(bool_,))
+    return _float_divmod(x, y)[0] if x.dtype.is_float else _integer_division(x, "floor_divide", Op.IDIV, y)
+
+
+@operation(
+    test="test_arithmetic.py::test_float_floor_division_and_remainder_agree_with_numpy", standard=True, aliases=("mod",)
+)
+def remainder(x1: Tensor, x2: Operand, /) -> Tensor:
+    """`x1 - (x1 // x2) * x2`: it has the sign of `x2`. Shapes broadcast and dtypes promote.
+
+    An integer divided by zero leaves 0, or is an error in a plan that checks its operands. The remainder of floats
+    is exact, however large the quotient is, before `x2` is added where the signs differ.
+
+    Raises:
+        OperandError: if both are bools.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.remainder(Tensor([-7, 7, 7]), Tensor([3, -3, 0])).tolist()
+        [2, -2, 0]
+    """
+    x, y = promote(x1, x2, refused=(bool_,))
+    if not x.dtype.is_float:
+        return _integer_division(x, "remainder", Op.MOD, y)
+    rest = apply_op(Op.FMOD, x, y)
+    is_stepped = rest.ne(0).logical_and(rest.lt(0).ne(y.lt(0)))
+    rest = is_stepped.where(rest.add(y), rest)
+    return with_rule(REMAINDER, rest.eq(0).where(rest.zeros_like().copysign(y), rest), (x, y))
+
+
+def _integer_division(x: Tensor, operation: str, op: Op, divisor: Tensor) -> Tensor:
+    return apply_op(op, x, divisor, make_check(divisor.uop, operation))
+
+
+def _float_divmod(x: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
+    # Quotients of narrower floats are computed in float64, where they fall on the right side of an integer.
+    dtype = x.dtype
+    x, y = (x.cast(float64), divisor.cast(float64)) if dtype.itemsize < 8 else (x, divisor)
+    # Of the sizes first: where the signs differ, a tiny quotient would be lost in the step to -1.
+    size, step = x.abs(), y.abs()
+    quotient = size.div(step).floor()
+    rest = size.sub(quotient.mul(step))
+    is_short, is_long = rest.lt(0), rest.ge(step)
+    quotient = is_short.where(quotient.sub(1), is_long.where(quotient.add(1), quotient))
+    rest = is_short.where(rest.add(step), is_long.where(rest.sub(step), rest))
+    # Nothing is left of a quotient that has more digits than the dtype.
+    rest = rest.lt(0).logical_or(rest.ge(step)).where(0.0, rest)
+    # An infinite divisor leaves a finite dividend whole; an infinite dividend has no last multiple.
+    is_whole = step.eq(math.inf).logical_and(size.lt(math.inf))
+    quotient, rest = is_whole.where(0.0, quotient), is_whole.where(size, rest)
+    quotient = size.eq(math.inf).logical_and(y.ne(0)).where(math.nan, quotient)
+    # Between operands of different signs one more step leads below the quotient, unless nothing is left.
+    differs = x.lt(0).ne(y.lt(0))
+    is_stepped = differs.logical_and(rest.gt(0))
+    quotient = is_stepped.where(quotient.add(1), quotient)
+    rest = is_stepped.where(step.sub(rest), rest)
+    quotient = x.signbit().ne(y.signbit()).where(quotient.neg(), quotient)
+    return quotient.cast(dtype), y.lt(0).where(rest.neg(), rest).cast(dtype)
+
+
+@operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
+def fmod(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The remainder of division by `x2`, truncated toward zero: it has the sign of `x1`. Shapes broadcast and
+    dtypes promote.
+
+    An integer divided by zero leaves 0, or is an error in a plan that checks its operands.
+
+    Raises:
+        OperandError: if both are bools.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.fmod(Tensor([-7, 7]), 3).tolist()
+        [-1, 1]
+    """
+    x, y = promote(x1, x2)
+    if x.dtype.is_float:
+        return with_rule(FMOD, apply_op(Op.FMOD, x, y), (x, y))
+    # The size of the smallest integer is none of the dtype.
+    rest = x.remainder(y)
+    return rest.ne(0).logical_and(rest.lt(0).ne(x.lt(0))).where(rest.sub(y), rest) if x.dtype.is_signed else rest
+
+
+@operation(test="test_arithmetic.py::test_powers_agree_with_numpy", standard=True, aliases=("power",))
+@rounds_once
+def pow(x1: Tensor, x2: Operand, /) -> Tensor:
+    """`x1` to the power of `x2`. Shapes broadcast and dtypes promote.
+
+    Integer powers wrap; a negative integer exponent gives the integer part of the true value, which is 0 unless the
+    base is 1 or -1.
+
+    Raises:
+        OperandError: if both are bools.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.pow(Tensor([2.0, 9.0]), 0.5).round(4).numpy()
+        array([1.4142, 3.    ], dtype=float32)
+    """
+    if isinstance(x2, (int, float)) and not isinstance(x2, bool) and x1.dtype.is_inexact:
+        power = _constant_power(x1, x2)
+        if power is not None:
+            return power
+    x, y = promote(x1, x2, refused=(bool_,))
+    if x.dtype.is_complex:
+        if isinstance(x2, int) and builtins.abs(x2) <= _MOST_MULTIPLIED:
+            return _multiply_power(x, x2)
+        return raise_power(x, y)
+    if x.dtype.is_float:
+        return apply_op(Op.POW, x, y)
+    return _integer_power(x, y, x2 if isinstance(x2, int) else None)
+
+
+def _constant_power(x: Tensor, exponent: int | float) -> Tensor | None:
+    match exponent:
+        case 0:
+            return x.from_uop(broadcast_node(UOp.const(x.dtype, 1.0), x.shape))
+        case 1:
+            return x.clone()
+        case 2:
+            return x.mul(x)
+        case 3:
+            return x.mul(x).mul(x)
+        case -1:
+            return x.reciprocal()
+        case _:
+            return None
+
+
+def _multiply_power(x: Tensor, exponent: int) -> Tensor:
+    """An integer power, as products of squares."""
+    power, square, left = x.ones_like(), x, builtins.abs(exponent)
+    while left:
+        power = power.mul(square) if left & 1 else power
+        left >>= 1
+        square = square.mul(square) if left else square
+    return power if exponent >= 0 else power.reciprocal()
+
+
+def _integer_power(x: Tensor, exponent: Tensor, constant: int | None) -> Tensor:
+    bits = exponent.dtype.bits - exponent.dtype.is_signed
+    if constant is not None:
+        bits = max(constant, 0).bit_length()
+    one = UOp.const(x.dtype, 1)
+    result = x.from_uop(broadcast_node(one, broadcast_shapes(x.shape, exponent.shape)))
+    square = x
+    for bit in range(bits):
+        if constant is None:
+            is_set = exponent.rshift(bit).bitwise_and(1).ne(0)
+            result = is_set.where(result.mul(square), result)
+        elif constant >> bit & 1:
+            result = result.mul(square)
+        square = square.mul(square) if bit + 1 < bits else square
+    if not exponent.dtype.is_signed or (constant is not None and constant >= 0):
+        return result
+    # 1 / x, in integers: x itself where x is 1 or -1, to an odd or even power, and 0 for every other base.
+    sign = exponent.bitwise_and(1).eq(0).where(x.mul(x), x)
+    inverse = x.abs().eq(1).where(sign, 0)
+    return exponent.lt(0).where(inverse, result)
+
+
+@operation(test="test_operations.py::test_signs_and_squares_agree_with_numpy", standard=True)
+def square(x: Tensor, /) -> Tensor:
+    """Each element times itself, in the dtype of `x`.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.square(Tensor([-3, 2])).tolist()
+        [9, 4]
+    """
+    return x.mul(x)
+
+
+@operation(test="test_functions.py::test_rsqrt_and_reciprocal", standard=True)
+def reciprocal(x: Tensor, /) -> Tensor:
+    """`1 / x`. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.reciprocal(Tensor([4.0, -0.5, 0.0])).tolist()
+        [0.25, -2.0, inf]
+    """
+    return apply_unary(Op.RECIPROCAL, to_float(x))
+
+
+@operation(test="test_operations.py::test_signs_and_squares_agree_with_numpy", standard=True, methods=("neg",))
+def negative(x: Tensor, /) -> Tensor:
+    """The negative, in the dtype of `x`; unsigned integers wrap.
+
+    Raises:
+        OperandError: if the tensor is of bools, as in numpy.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.negative(Tensor([1, -2])).tolist()
+        [-1, 2]
+    """
+    return apply_unary(Op.NEG, _refuse(x, "negative", bool_))
+
+
+@operation(test="test_operations.py::test_signs_and_squares_agree_with_numpy", standard=True)
+def positive(x: Tensor, /) -> Tensor:
+    """The same values as a new tensor.
+
+    Raises:
+        OperandError: if the tensor is of bools, as in numpy.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.positive(Tensor([1, -2])).tolist()
+        [1, -2]
+    """
+    return _refuse(x, "positive", bool_).clone()
+
+
+def _refuse(x: Tensor, operation: str, dtype: DType) -> Tensor:
+    if x.dtype is dtype:
+        raise OperandError(
+            operation=operation, found=dtype, expected="numbers", hint="use logical_not or cast with x.cast(int32)"
+        )
+    return x
+
+
+@operation(test="test_arithmetic.py::test_rounding_agrees_with_numpy", standard=True)
+def abs(x: Tensor, /) -> Tensor:
+    """The absolute value, in the dtype of `x`; that of the smallest signed integer wraps to itself.
+
+    That of complex numbers is a float: the square root of the sum of the squares of both parts.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.abs(Tensor([1.5, -2.0])).tolist()
+        [1.5, 2.0]
+    """
+    if x.dtype.is_complex:
+        return x.real.hypot(x.imag)
+    return x.clone() if x.dtype.kind in ("bool", "uint") else apply_unary(Op.ABS, x)
+
+
+@operation(test="test_arithmetic.py::test_rounding_agrees_with_numpy", standard=True)
+def sign(x: Tensor, /) -> Tensor:
+    """-1, 0 or 1 in the dtype of `x`, and NaN for NaN; of a complex number, `x / abs(x)`, and 0 for 0.
+
+    A complex number with one infinite part has the direction of that part, and with two the sign is NaN, as in numpy.
+
+    Raises:
+        OperandError: if the tensor is of bools.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.sign(Tensor([-3.0, 0.0, 0.5])).tolist()
+        [-1.0, 0.0, 1.0]
+    """
+    if x.dtype.is_complex:
+        size = x.abs()
+        direction = x.div(size.eq(0).where(1.0, size))
+        infinite = x.real.isinf().where(x.real.sign(), 0.0).complex(x.imag.isinf().where(x.imag.sign(), 0.0))
+        is_one = x.real.isinf().ne(x.imag.isinf()).logical_and(x.isnan().logical_not())
+        return x.eq(0).where(0.0, is_one.where(infinite, direction))
+    return apply_unary(Op.SIGN, _refuse(x, "sign", bool_))
+
+
+@operation(test="test_arithmetic.py::test_rounding_agrees_with_numpy", standard=True)
+def floor(x: Tensor, /) -> Tensor:
+    """The largest integer that is not above each element, in the dtype of `x`.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.floor(Tensor([-1.5, 1.5])).tolist()
+        [-2.0, 1.0]
+    """
+    return _rounded(x, Op.FLOOR)
+
+
+@operation(test="test_arithmetic.py::test_rounding_agrees_with_numpy", standard=True)
+def ceil(x: Tensor, /) -> Tensor:
+    """The smallest integer that is not below each element, in the dtype of `x`.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.ceil(Tensor([-1.5, 1.5])).tolist()
+        [-1.0, 2.0]
+    """
+    return _rounded(x, Op.CEIL)
+
+
+@operation(test="test_arithmetic.py::test_rounding_agrees_with_numpy", standard=True)
+def trunc(x: Tensor, /) -> Tensor:
+    """Each element without its fraction, in the dtype of `x`.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.trunc(Tensor([-1.5, 1.5])).tolist()
+        [-1.0, 1.0]
+    """
+    return _rounded(x, Op.TRUNC)
+
+
+@operation(test="test_arithmetic.py::test_rounding_agrees_with_numpy", standard=True, aliases=("rint",))
+@rounds_once
+def round(x: Tensor, /, decimals: int = 0) -> Tensor:
+    """The nearest integer, in the dtype of `x`; halves go to the even one. Of complex numbers, each part is rounded.
+
+    Args:
+        decimals: number of decimal digits that are kept; with -1, multiples of 10.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.round(Tensor([0.5, 1.5, 2.5])).tolist()
+        [0.0, 2.0, 2.0]
+        >>> sv.round(Tensor([0.125]), 2).numpy()
+        array([0.12], dtype=float32)
+    """
+    if x.dtype.is_complex:
+        return x.real.round(decimals).complex(x.imag.round(decimals))
+    if not decimals or not x.dtype.is_float:
+        return _rounded(x, Op.ROUND)
+    scale = 10.0 ** builtins.abs(decimals)
+    return x.mul(scale).round().div(scale) if decimals > 0 else x.div(scale).round().mul(scale)
+
+
+def _rounded(x: Tensor, op: Op) -> Tensor:
+    return apply_unary(op, x) if x.dtype.is_inexact else x.clone()
+
+
+@operation(test="test_arithmetic.py::test_isclose_and_lerp")
+@rounds_once
+def lerp(x: Tensor, /, end: Operand, weight: Operand) -> Tensor:
+    """`x + (end - x) * weight`: `x` where `weight` is 0, `end` where it is 1. Shapes broadcast and dtypes
+    promote.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.lerp(Tensor([0.0, 10.0]), 20.0, 0.25).tolist()
+        [5.0, 12.5]
+    """
+    x, last = promote(x, end)
+    return x.add(last.sub(x).mul(weight))

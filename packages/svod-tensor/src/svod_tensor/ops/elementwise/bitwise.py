@@ -1,0 +1,161 @@
+"""Operations on the bits of integers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from svod_dtype import bool_
+from svod_ir import Op, OperandError
+from svod_tensor.ops.core.operands import apply_op, apply_unary, promote
+from svod_tensor.ops.core.operation import operation
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.core.base import Operand
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "bitwise_and",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+]
+
+
+@operation(test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy", standard=True)
+def bitwise_and(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The bits that both `x1` and `x2` have. Shapes broadcast and dtypes promote.
+
+    Raises:
+        OperandError: if an operand is of floats.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.bitwise_and(Tensor([12, 10]), 6).tolist()
+        [4, 2]
+    """
+    return _integer_binary(x1, "bitwise_and", Op.AND, x2)
+
+
+@operation(test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy", standard=True)
+def bitwise_or(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The bits that `x1` or `x2` has. Shapes broadcast and dtypes promote.
+
+    Raises:
+        OperandError: if an operand is of floats.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.bitwise_or(Tensor([12, 10]), 6).tolist()
+        [14, 14]
+    """
+    return _integer_binary(x1, "bitwise_or", Op.OR, x2)
+
+
+@operation(test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy", standard=True)
+def bitwise_xor(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The bits that one of `x1` and `x2` has. Shapes broadcast and dtypes promote.
+
+    Raises:
+        OperandError: if an operand is of floats.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.bitwise_xor(Tensor([12, 10]), 6).tolist()
+        [10, 12]
+    """
+    return _integer_binary(x1, "bitwise_xor", Op.XOR, x2)
+
+
+@operation(
+    test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy",
+    standard=True,
+    aliases=("bitwise_not", "invert"),
+)
+def bitwise_invert(x: Tensor, /) -> Tensor:
+    """All bits inverted; of bools, the logical not.
+
+    Raises:
+        OperandError: if the tensor is of floats.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.bitwise_invert(Tensor([0, 5])).tolist()
+        [-1, -6]
+    """
+    return apply_unary(Op.NOT, _need_integers(x, "bitwise_invert"))
+
+
+@operation(
+    test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy",
+    standard=True,
+    aliases=("left_shift",),
+    methods=("lshift",),
+)
+def bitwise_left_shift(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The bits moved to the left by `x2`; one that is not from 0 to bits - 1 gives 0. Shapes broadcast and dtypes
+    promote.
+
+    Raises:
+        OperandError: if an operand is of floats, or both are bools.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.bitwise_left_shift(Tensor([1, 3]), Tensor([4, 32])).tolist()
+        [16, 0]
+    """
+    return _shift(x1, "bitwise_left_shift", Op.SHL, x2)
+
+
+@operation(
+    test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy",
+    standard=True,
+    aliases=("right_shift",),
+    methods=("rshift",),
+)
+def bitwise_right_shift(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The bits moved to the right by `x2`, keeping the sign. Shapes broadcast and dtypes promote.
+
+    An amount that is not from 0 to bits - 1 moves all bits out: 0 is left, or -1 of what is negative.
+
+    Raises:
+        OperandError: if an operand is of floats, or both are bools.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.bitwise_right_shift(Tensor([16, -16, -16]), Tensor([2, 2, 32])).tolist()
+        [4, -4, -1]
+    """
+    return _shift(x1, "bitwise_right_shift", Op.SHR, x2)
+
+
+def _shift(x: Tensor, operation: str, op: Op, amount: Operand) -> Tensor:
+    x, y = promote(_need_integers(x, operation), amount, refused=(bool_,))
+    _need_integers(y, operation)
+    last = x.dtype.bits - 1
+    # Where there is no sign, not even that is left.
+    keeps_sign = op is Op.SHR and x.dtype.is_signed
+    # A negative amount, read as unsigned, is above the last bit too.
+    if y.uop.op is Op.CONST:
+        is_inside = 0 <= y.uop.arg <= last
+        if is_inside:
+            return apply_op(op, x, y)
+        return _shift(x, operation, Op.SHR, last) if keeps_sign else x.mul(0)
+    inside = y.ge(0).logical_and(y.le(last)) if y.dtype.is_signed else y.le(last)
+    shifted = apply_op(op, x, y, inside.where(y, last).uop)
+    return shifted if keeps_sign else inside.where(shifted, 0)
+
+
+def _integer_binary(x: Tensor, operation: str, op: Op, other: Operand) -> Tensor:
+    x, y = promote(x, other)
+    _need_integers(x, operation)
+    return apply_op(op, x, y)
+
+
+def _need_integers(x: Tensor, operation: str) -> Tensor:
+    if x.dtype.is_float:
+        raise OperandError(
+            operation=operation, found=x.dtype, expected="bool or integers", hint="cast with x.cast(int32)"
+        )
+    return x

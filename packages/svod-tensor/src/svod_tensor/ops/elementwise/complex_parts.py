@@ -1,0 +1,131 @@
+"""Complex numbers and their parts. Of a real tensor the real part is it itself, and the imaginary one 0."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from svod_dtype import float64
+from svod_ir import Op, OperandError, make_alu, make_as_complex, make_as_real, make_complex, make_imag, make_real
+from svod_tensor._shapes import broadcast_node, broadcast_shapes
+from svod_tensor.ops.core.operands import make_result, promote_to_float, to_float
+from svod_tensor.ops.core.operation import operation
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.core.base import Operand
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "angle",
+    "as_complex",
+    "as_real",
+    "complex",
+    "conj",
+    "imag",
+    "real",
+]
+
+
+@operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together", standard=True, is_property=True)
+def real(x: Tensor, /) -> Tensor:
+    """The real part of each element, as a new tensor; of a real tensor, its elements.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.real(Tensor([1 + 2j, 3])).tolist()
+        [1.0, 3.0]
+    """
+    return x.from_uop(make_real(x.uop))
+
+
+@operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together", standard=True, is_property=True)
+def imag(x: Tensor, /) -> Tensor:
+    """The imaginary part of each element, as a new tensor; of a real tensor, zeros.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.imag(Tensor([1 + 2j, 3])).tolist()
+        [2.0, 0.0]
+    """
+    return x.from_uop(make_imag(x.uop)) if x.dtype.is_complex else x.zeros_like()
+
+
+@operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together", standard=True, aliases=("conjugate",))
+def conj(x: Tensor, /) -> Tensor:
+    """Each element with its imaginary part negated; of a real tensor, its elements.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.conj(Tensor([1 + 2j, 3 - 1j])).tolist()
+        [(1-2j), (3+1j)]
+    """
+    if not x.dtype.is_complex:
+        return x.clone()
+    return x.from_uop(make_complex(make_real(x.uop), make_alu(Op.NEG, make_imag(x.uop))))
+
+
+@operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together")
+def angle(x: Tensor, /) -> Tensor:
+    """The angle of each element in radians, from -pi to pi: 0 or pi of a real number. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.angle(Tensor([1j, -1, 1 - 1j])).round(4).numpy()
+        array([ 1.5708,  3.1416, -0.7854], dtype=float32)
+    """
+    x = to_float(x)
+    return x.imag.atan2(x.real)
+
+
+@operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together", is_function=False)
+def complex(x: Tensor, /, imag: Operand) -> Tensor:
+    """Complex numbers with these elements as their real parts. Shapes broadcast, dtypes promote, and all but float64 become float32.
+
+    Args:
+        imag: the imaginary parts.
+
+    Raises:
+        OperandError: if a part is complex itself.
+
+    Example:
+        >>> Tensor([1.0, 2.0]).complex([3.0, -1.0]).tolist()
+        [(1+3j), (2-1j)]
+    """
+    x, y = promote_to_float(x, imag)
+    if x.dtype.is_complex:
+        raise OperandError(operation="complex", found=x.dtype, expected="real numbers", hint="write x + 1j * y")
+    dtype = float64 if x.dtype is float64 else x.cast("float32").dtype
+    parts, shape = (x.cast(dtype).uop, y.cast(dtype).uop), broadcast_shapes(x.shape, y.shape)
+    return make_result(make_complex(*[broadcast_node(part, shape) for part in parts]), x, y)
+
+
+@operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together")
+def as_real(x: Tensor, /) -> Tensor:
+    """The parts of complex numbers along a last axis of size 2, the real one first, as a new tensor.
+
+    Raises:
+        OperandError: if the tensor is not complex.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.as_real(Tensor([1 + 2j, 3])).tolist()
+        [[1.0, 2.0], [3.0, 0.0]]
+    """
+    if not x.dtype.is_complex:
+        raise OperandError(operation="as_real", found=x.dtype, expected="complex numbers")
+    return x.from_uop(make_as_real(x.uop))
+
+
+@operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together")
+def as_complex(x: Tensor, /) -> Tensor:
+    """The complex numbers whose parts lie along the last axis, of size 2, the real one first, as a new tensor.
+
+    Raises:
+        OperandError: if the dtype is neither float32 nor float64.
+        ShapeError: if the last axis has another size.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.as_complex(Tensor([[1.0, 2.0], [3.0, 0.0]])).tolist()
+        [(1+2j), (3+0j)]
+    """
+    return x.from_uop(make_as_complex(x.uop))

@@ -1,0 +1,238 @@
+"""Exponentials, logarithms and roots. Integers and bools are computed as float32."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from svod_dtype import float64
+from svod_ir import Op
+from svod_tensor.ops.core.gradient_rules import gradient_rule, with_rule
+from svod_tensor.ops.core.operands import apply_unary, promote_to_float, through_float64, to_float
+from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.rounding import rounds_once
+from svod_tensor.ops.elementwise.complex_functions import apply_function, compute_function
+from svod_tensor.ops.elementwise.partials import CBRT, HYPOT, LOGADDEXP
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.core.base import Operand
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "cbrt",
+    "erf",
+    "exp",
+    "exp2",
+    "expm1",
+    "hypot",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logaddexp",
+    "rsqrt",
+    "sigmoid",
+    "sqrt",
+]
+
+
+@gradient_rule("sigmoid", is_symmetric=True)
+def _sigmoid_gradient(cotangent: Tensor, value: Tensor, _: object, __: object) -> tuple[Tensor]:
+    """From the value alone, which does not overflow."""
+    return (cotangent.mul(value.mul(value.neg().add(1))),)
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+def exp(x: Tensor, /) -> Tensor:
+    """e to the power of each element. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.exp(Tensor([0.0, 1.0])).round(4).numpy()
+        array([1.    , 2.7183], dtype=float32)
+    """
+    return apply_function(Op.EXP, to_float(x))
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy")
+def exp2(x: Tensor, /) -> Tensor:
+    """2 to the power of each element. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.exp2(Tensor([0.0, 3.0, -1.0])).tolist()
+        [1.0, 8.0, 0.5]
+    """
+    return apply_function(Op.EXP2, to_float(x))
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+def expm1(x: Tensor, /) -> Tensor:
+    """`exp(x) - 1`, accurate near 0. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.expm1(Tensor([1e-10], dtype="float64")).tolist()
+        [1.00000000005e-10]
+    """
+    return apply_function(Op.EXPM1, to_float(x))
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+def log(x: Tensor, /) -> Tensor:
+    """The natural logarithm; NaN of negative numbers. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.log(Tensor([1.0, 10.0, 0.0])).round(4).numpy()
+        array([0.    , 2.3026,   -inf], dtype=float32)
+    """
+    return apply_function(Op.LOG, to_float(x))
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+def log2(x: Tensor, /) -> Tensor:
+    """The logarithm to base 2; NaN of negative numbers. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.log2(Tensor([1.0, 8.0])).tolist()
+        [0.0, 3.0]
+    """
+    return apply_function(Op.LOG2, to_float(x))
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+def log10(x: Tensor, /) -> Tensor:
+    """The logarithm to base 10; NaN of negative numbers. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.log10(Tensor([1.0, 1000.0])).tolist()
+        [0.0, 3.0]
+    """
+    if x.dtype.is_complex:
+        return compute_function("log10", x)
+    return through_float64(lambda x: x.log().mul(1.0 / math.log(10.0)), x)
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+def log1p(x: Tensor, /) -> Tensor:
+    """`log(1 + x)`, accurate near 0. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.log1p(Tensor([1e-10], dtype="float64")).tolist()
+        [9.999999999500001e-11]
+    """
+    return apply_function(Op.LOG1P, to_float(x))
+
+
+@operation(test="test_functions.py::test_two_argument_functions_agree_with_numpy", standard=True)
+@rounds_once
+def logaddexp(x1: Tensor, x2: Operand, /) -> Tensor:
+    """`log(exp(x1) + exp(x2))` without overflow. Shapes broadcast and dtypes promote; integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.logaddexp(Tensor([1000.0]), 1000.0).round(4).numpy()
+        array([1000.6932], dtype=float32)
+    """
+    x, y = promote_to_float(x1, x2)
+    high, low = x.maximum(y), x.minimum(y)
+    difference = low.sub(high)
+    value = high.eq(low).where(high.add(math.log(2.0)), high.add(difference.exp().log1p()))
+    return with_rule(LOGADDEXP, value, (x, y))
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+def sqrt(x: Tensor, /) -> Tensor:
+    """The square root; NaN of negative numbers. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.sqrt(Tensor([4, 9])).tolist()
+        [2.0, 3.0]
+    """
+    return apply_function(Op.SQRT, to_float(x))
+
+
+@operation(test="test_functions.py::test_rsqrt_and_reciprocal")
+def rsqrt(x: Tensor, /) -> Tensor:
+    """`1 / sqrt(x)`. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.rsqrt(Tensor([4.0, 0.25])).tolist()
+        [0.5, 2.0]
+    """
+    return apply_function(Op.RSQRT, to_float(x))
+
+
+@operation(test="test_functions.py::test_cube_roots_are_within_two_units_in_the_last_place")
+def cbrt(x: Tensor, /) -> Tensor:
+    """The cube root, of negative numbers too. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cbrt(Tensor([-8.0, 27.0])).tolist()
+        [-2.0, 3.0]
+    """
+    x = to_float(x)
+    wide = x.cast(float64)
+    size = wide.abs()
+    # Scaled by a cube, so that the cube of the root is a normal number.
+    is_small = size.lt(2.0**-960)
+    size = is_small.where(size.mul(2.0**99), size)
+    root = size.pow(1.0 / 3.0)
+    root = root.sub(root.mul(root).mul(root).sub(size).div(root.mul(root).mul(3.0)))
+    root = is_small.where(root.mul(2.0**-33), root)
+    has_none = wide.eq(0).logical_or(wide.isfinite().logical_not())
+    value = has_none.where(wide, wide.lt(0).where(root.neg(), root))
+    return with_rule(CBRT, value, (wide,)).cast(x.dtype)
+
+
+@operation(test="test_functions.py::test_two_argument_functions_agree_with_numpy", standard=True)
+def hypot(x1: Tensor, x2: Operand, /) -> Tensor:
+    """`sqrt(x1^2 + x2^2)` without overflow. Shapes broadcast and dtypes promote; integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.hypot(Tensor([3.0, 5.0]), [4.0, 12.0]).tolist()
+        [5.0, 13.0]
+    """
+    x, y = promote_to_float(x1, x2)
+    dtype = x.dtype
+    wide = x.cast(float64), y.cast(float64)
+    x, y = wide[0].abs(), wide[1].abs()
+    large, small = x.maximum(y), x.minimum(y)
+    ratio = small.div(large.eq(0).where(1.0, large))
+    result = ratio.square().add(1).sqrt().mul(large)
+    infinite = x.isinf().logical_or(y.isinf())
+    return with_rule(HYPOT, infinite.where(math.inf, result), wide).cast(dtype)
+
+
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@rounds_once
+def sigmoid(x: Tensor, /) -> Tensor:
+    """`1 / (1 + exp(-x))`. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.sigmoid(Tensor([0.0, 2.0])).round(4).numpy()
+        array([0.5   , 0.8808], dtype=float32)
+    """
+    x = to_float(x)
+    return with_rule(_sigmoid_gradient, x.neg().exp().add(1).reciprocal(), (x,))
+
+
+@operation(test="test_functions.py::test_erf_and_sigmoid")
+def erf(x: Tensor, /) -> Tensor:
+    """The error function. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.erf(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 0.8427], dtype=float32)
+    """
+    return apply_unary(Op.ERF, to_float(x))

@@ -1,0 +1,110 @@
+"""How numbers are written: the bits that are set, and floats as a fraction and a power of two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from svod_dtype import float64, int32, int64, uint8, uint64
+from svod_ir import OperandError
+from svod_tensor.ops.core.gradient_rules import elementwise_rule, with_rule
+from svod_tensor.ops.core.operands import as_tensor, to_float
+from svod_tensor.ops.core.operation import operation
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.core.base import Operand
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "bitwise_count",
+    "frexp",
+    "ldexp",
+]
+
+
+_EXPONENT = 0x7FF << 52
+"""The bits of a float64 that hold its exponent."""
+
+
+@elementwise_rule("ldexp")
+def _ldexp_slope(_: Tensor, operands: tuple[Tensor, Tensor], __: object) -> tuple[Tensor, None]:
+    x, power = operands
+    return _scale(x.ones_like(), power), None
+
+
+@operation(test="test_representation.py::test_bits_are_counted")
+def bitwise_count(x: Tensor, /) -> Tensor:
+    """The number of bits set in the absolute value of each element, in uint8.
+
+    Raises:
+        OperandError: if `x` is not of integers.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.bitwise_count(Tensor([7, -8, 0])).tolist()
+        [3, 1, 0]
+    """
+    if not x.dtype.is_int:
+        raise OperandError(operation="bitwise_count", found=x.dtype, expected="integers")
+    # The size of the smallest integer is itself, which has one bit too many where it is widened.
+    wide = x.abs().cast(uint64)
+    bits = wide.bitwise_and((1 << x.dtype.bits) - 1)
+    bits = bits.sub(bits.rshift(1).bitwise_and(0x5555555555555555))
+    bits = bits.bitwise_and(0x3333333333333333).add(bits.rshift(2).bitwise_and(0x3333333333333333))
+    bits = bits.add(bits.rshift(4)).bitwise_and(0x0F0F0F0F0F0F0F0F)
+    return bits.mul(0x0101010101010101).rshift(56).cast(uint8)
+
+
+@operation(test="test_representation.py::test_fractions_and_exponents_agree_with_numpy")
+def frexp(x: Tensor, /) -> tuple[Tensor, Tensor]:
+    """Mantissas from 1/2 to below 1 and exponents (int32): `x = mantissa * 2 ** exponent`. Integers become
+    float32.
+
+    What is 0, infinite or NaN is its own fraction, with the exponent 0.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> fractions, exponents = sv.frexp(Tensor([8.0, 0.75]))
+        >>> (fractions.tolist(), exponents.tolist())
+        ([0.5, 0.75], [4, 0])
+    """
+    x = to_float(x)
+    wide = x.cast(float64)
+    is_small = wide.abs().lt(2.0**-1022)
+    bits = is_small.where(wide.mul(2.0**54), wide).bitcast(int64)
+    exponent = bits.rshift(52).bitwise_and(0x7FF).sub(1022).sub(is_small.where(54, 0))
+    fraction = bits.bitwise_and(~_EXPONENT).bitwise_or(1022 << 52).bitcast(float64)
+    is_whole = wide.eq(0).logical_or(wide.isfinite().logical_not())
+    return is_whole.where(wide, fraction).cast(x.dtype), is_whole.where(0, exponent).cast(int32)
+
+
+@operation(test="test_representation.py::test_products_with_powers_of_two_round_once")
+def ldexp(x1: Tensor, x2: Operand, /) -> Tensor:
+    """`x1 * 2 ** x2`, rounded once. Shapes broadcast; integers become float32.
+
+    Args:
+        x2: integers.
+
+    Raises:
+        OperandError: if the exponents are no integers.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.ldexp(Tensor([0.5, 3.0]), [4, -1]).tolist()
+        [8.0, 1.5]
+    """
+    x, power = to_float(x1), as_tensor(x2, x1)
+    if not power.dtype.is_int:
+        raise OperandError(operation="ldexp", found=power.dtype, expected="integers as exponents")
+    wide, power = x.cast(float64), power.maximum(-4000 if power.dtype.min < -4000 else power.dtype.min)
+    power = power.minimum(min(4000, power.dtype.max)).cast(int64)
+    return with_rule(_ldexp_slope, _scale(wide, power), (wide, power)).cast(x.dtype)
+
+
+def _scale(x: Tensor, power: Tensor) -> Tensor:
+    """`x` times a power of two. Far below 1 it stays above the smallest numbers until the last product, which rounds."""
+    for _ in range(2):
+        is_high, is_low = power.gt(1023), power.lt(-1022)
+        x = is_high.where(x.mul(2.0**1023), is_low.where(x.mul(2.0**-969), x))
+        power = is_high.where(power.sub(1023), is_low.where(power.add(969), power))
+    power = power.maximum(-1022).minimum(1023)
+    return x.mul(power.add(1023).lshift(52).bitcast(float64))

@@ -1,0 +1,318 @@
+"""Trigonometric and hyperbolic functions, and angles. Integers and bools are computed as float32.
+
+The IR has sin, cos, tan, sinh, cosh and tanh; the others are built from them and from exponentials here. For dtypes narrower
+than float64 these run in float64, so that cancellation inside a formula stays below the last bit of the result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from svod_dtype import float64
+from svod_ir import Op
+from svod_tensor._data import make_constant
+from svod_tensor.ops.core.gradient_rules import with_rule
+from svod_tensor.ops.core.operands import promote_to_float, through_float64, to_float
+from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.rounding import rounds_once
+from svod_tensor.ops.elementwise.complex_functions import apply_function, compute_function
+from svod_tensor.ops.elementwise.partials import ACOS, ACOSH, ASIN, ASINH, ATAN, ATAN2, ATANH
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.core.base import Operand
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cos",
+    "cosh",
+    "deg2rad",
+    "rad2deg",
+    "sin",
+    "sinh",
+    "tan",
+    "tanh",
+]
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+def sin(x: Tensor, /) -> Tensor:
+    """The sine of angles in radians. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.sin(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 0.8415], dtype=float32)
+    """
+    return apply_function(Op.SIN, to_float(x))
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+def cos(x: Tensor, /) -> Tensor:
+    """The cosine of angles in radians. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cos(Tensor([0.0, 1.0])).round(4).numpy()
+        array([1.    , 0.5403], dtype=float32)
+    """
+    return apply_function(Op.COS, to_float(x))
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+def tan(x: Tensor, /) -> Tensor:
+    """The tangent of angles in radians. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.tan(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 1.5574], dtype=float32)
+    """
+    return apply_function(Op.TAN, to_float(x))
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True, aliases=("arcsin",))
+def asin(x: Tensor, /) -> Tensor:
+    """The angle from -pi/2 to pi/2 with this sine; NaN outside -1 to 1. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.asin(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 1.5708], dtype=float32)
+    """
+    if x.dtype.is_complex:
+        return compute_function("asin", x)
+    return through_float64(lambda x: with_rule(ASIN, _asin(x), (x,)), x)
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True, aliases=("arccos",))
+def acos(x: Tensor, /) -> Tensor:
+    """The angle from 0 to pi with this cosine; NaN outside -1 to 1. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.acos(Tensor([0.0, 1.0])).round(4).numpy()
+        array([1.5708, 0.    ], dtype=float32)
+    """
+    if x.dtype.is_complex:
+        return compute_function("acos", x)
+    return through_float64(lambda x: with_rule(ACOS, _acos(x), (x,)), x)
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True, aliases=("arctan",))
+def atan(x: Tensor, /) -> Tensor:
+    """The angle from -pi/2 to pi/2 with this tangent. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.atan(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 0.7854], dtype=float32)
+    """
+    if x.dtype.is_complex:
+        return compute_function("atan", x)
+    return through_float64(lambda x: with_rule(ATAN, _odd(x, _atan_of_positive), (x,)), x)
+
+
+@operation(
+    test="test_functions.py::test_atan2_agrees_with_numpy_in_every_quadrant", standard=True, aliases=("arctan2",)
+)
+def atan2(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The angle of the point (`x2`, this), from -pi to pi, with the signs of zeros respected. Shapes broadcast and
+    dtypes promote.
+
+    Source: C11, F.10.1.4.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.atan2(Tensor([1.0, 0.0]), [0.0, -1.0]).round(4).numpy()
+        array([1.5708, 3.1416], dtype=float32)
+    """
+    up, right = promote_to_float(x1, x2)
+    wide = up.cast(float64), right.cast(float64)
+    return with_rule(ATAN2, _atan2(*wide), wide).cast(up.dtype)
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+def sinh(x: Tensor, /) -> Tensor:
+    """The hyperbolic sine. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.sinh(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 1.1752], dtype=float32)
+    """
+    return apply_function(Op.SINH, to_float(x))
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+def cosh(x: Tensor, /) -> Tensor:
+    """The hyperbolic cosine. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cosh(Tensor([0.0, 1.0])).round(4).numpy()
+        array([1.    , 1.5431], dtype=float32)
+    """
+    return apply_function(Op.COSH, to_float(x))
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+def tanh(x: Tensor, /) -> Tensor:
+    """The hyperbolic tangent. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.tanh(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 0.7616], dtype=float32)
+    """
+    return apply_function(Op.TANH, to_float(x))
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True, aliases=("arcsinh",))
+def asinh(x: Tensor, /) -> Tensor:
+    """The number with this hyperbolic sine. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.asinh(Tensor([0.0, 1.0])).round(4).numpy()
+        array([0.    , 0.8814], dtype=float32)
+    """
+    if x.dtype.is_complex:
+        return compute_function("asinh", x)
+    return through_float64(lambda x: with_rule(ASINH, _odd(x, _asinh_of_positive), (x,)), x)
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True, aliases=("arccosh",))
+def acosh(x: Tensor, /) -> Tensor:
+    """The number, not negative, with this hyperbolic cosine; NaN below 1. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.acosh(Tensor([1.0, 2.0])).round(4).numpy()
+        array([0.   , 1.317], dtype=float32)
+    """
+    if x.dtype.is_complex:
+        return compute_function("acosh", x)
+    return through_float64(lambda x: with_rule(ACOSH, _acosh(x), (x,)), x)
+
+
+@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True, aliases=("arctanh",))
+def atanh(x: Tensor, /) -> Tensor:
+    """The number with this hyperbolic tangent; NaN outside -1 to 1. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.atanh(Tensor([0.0, 0.5])).round(4).numpy()
+        array([0.    , 0.5493], dtype=float32)
+    """
+    if x.dtype.is_complex:
+        return compute_function("atanh", x)
+    return through_float64(lambda x: with_rule(ATANH, _odd(x, _atanh_of_positive), (x,)), x)
+
+
+@operation(test="test_functions.py::test_degrees_and_radians", aliases=("radians",))
+@rounds_once
+def deg2rad(x: Tensor, /) -> Tensor:
+    """Degrees as radians. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.deg2rad(Tensor([180.0])).round(4).numpy()
+        array([3.1416], dtype=float32)
+    """
+    return to_float(x).mul(math.pi / 180.0)
+
+
+@operation(test="test_functions.py::test_degrees_and_radians", aliases=("degrees",))
+@rounds_once
+def rad2deg(x: Tensor, /) -> Tensor:
+    """Radians as degrees. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.rad2deg(Tensor([1.0])).round(4).numpy()
+        array([57.2958], dtype=float32)
+    """
+    return to_float(x).mul(180.0 / math.pi)
+
+
+def _odd(x: Tensor, positive: Callable[[Tensor], Tensor]) -> Tensor:
+    """The odd function that is `positive` for x >= 0; -0.0 gives -0.0."""
+    result = positive(x.abs())
+    return x.eq(0).where(x, x.lt(0).where(result.neg(), result))
+
+
+def _asinh_of_positive(a: Tensor) -> Tensor:
+    squared = a.mul(a)
+    small = a.add(squared.div(squared.add(1).sqrt().add(1))).log1p()
+    return a.lt(2.0**28).where(small, a.log().add(math.log(2.0)))
+
+
+def _atanh_of_positive(a: Tensor) -> Tensor:
+    return a.mul(2).div(a.neg().add(1)).log1p().mul(0.5)
+
+
+def _acosh(x: Tensor) -> Tensor:
+    above = x.sub(1)
+    small = above.add(above.mul(2).add(above.mul(above)).sqrt()).log1p()
+    # Less than 1 has none; -1 + 1 might be what is left of a large negative number.
+    result = x.lt(2.0**28).where(small, x.log().add(math.log(2.0)))
+    return x.lt(1.0).where(math.nan, result)
+
+
+_ATAN = (
+    -0.3333333333333022, 0.19999999999104784, -0.14285714196535948, 0.11111106703916425, -0.09090783536571995,
+    0.07690083462408763, -0.0664124715511082, 0.05693169444550421, -0.04360838557183534, 0.021280300976936225,
+)  # fmt: skip
+"""Coefficients of P in atan(t) = t + t^3 P(t^2) for |t| <= tan(pi / 8), minimax (Remez) with relative error 3.5e-17."""
+
+
+_HALF_PI, _HALF_PI_REST = math.pi / 2, 6.123233995736766e-17
+"""pi / 2 as a float64, and what it lacks."""
+
+
+def _atan_of_positive(a: Tensor) -> Tensor:
+    """tan(pi / 8) and tan(3 pi / 8) part the axis: below x itself is reduced, above -1 / x, between (x - 1) / (x + 1)."""
+    is_small, is_large = a.le(math.tan(math.pi / 8)), a.gt(math.tan(3 * math.pi / 8))
+    t = is_small.where(a, is_large.where(a.reciprocal().neg(), a.sub(1).div(a.add(1))))
+    z = t.mul(t)
+    p = z.mul(_ATAN[-1])
+    for coefficient in reversed(_ATAN[1:-1]):
+        p = p.add(coefficient).mul(z)
+    half_pi, rest_of_half_pi = (a.from_uop(make_constant(part, a.dtype)) for part in (_HALF_PI, _HALF_PI_REST))
+    rest = is_small.where(0.0, is_large.where(rest_of_half_pi, _HALF_PI_REST / 2))
+    base = is_small.where(0.0, is_large.where(half_pi, _HALF_PI / 2))
+    return base.add(t.add(t.mul(z).mul(p.add(_ATAN[0])).add(rest)))
+
+
+def _other_leg(a: Tensor) -> Tensor:
+    """sqrt(1 - a^2), without cancellation."""
+    return a.neg().add(1).mul(a.add(1)).sqrt()
+
+
+def _asin(x: Tensor) -> Tensor:
+    return _odd(x, lambda a: _atan_of_positive(a.div(_other_leg(a))))
+
+
+def _acos(x: Tensor) -> Tensor:
+    # Near 1 the angle is found from its sine, near -1 from the angle of -x.
+    angle = _atan_of_positive(_other_leg(x).div(x.abs()))
+    return x.lt(0).where(angle.neg().add(_HALF_PI_REST * 2).add(math.pi), angle)
+
+
+def _atan2(up: Tensor, right: Tensor) -> Tensor:
+    """Source: C11, F.10.1.4."""
+    a, b = up.abs(), right.abs()
+    both_infinite = a.isinf().logical_and(b.isinf())
+    ratio = a.eq(0).where(right.isnan().where(right, 0.0), both_infinite.where(1.0, a.div(b)))
+    angle = _atan_of_positive(ratio)
+    angle = right.signbit().where(angle.neg().add(_HALF_PI_REST * 2).add(math.pi), angle)
+    return up.signbit().where(angle.neg(), angle)

@@ -1,0 +1,1 @@
+"""Indexing, gather and scatter, selection by values, sorting, and sets."""

@@ -1,0 +1,499 @@
+"""Indexing and the operations that look elements up by position.
+
+The rules are numpy's: basic indices (ints, slices, `...`, None) and integer arrays, of which several
+broadcast together and share one place in the result. What is known when the index is written (ints,
+lists, numpy arrays) is checked then; a position from a tensor that is out of range reads as 0 and
+never touches memory outside, unless the plan checks its operands: then it is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
+
+from svod_dtype import DType, int64
+from svod_ir import (
+    Op,
+    OperandError,
+    ShapeError,
+    SInt,
+    UOp,
+    index_dtype_for,
+    make_alu,
+    make_check,
+    make_gather,
+    make_permute,
+    make_positions,
+    make_reshape,
+    make_shrink,
+)
+from svod_ir.placement import check_devices
+from svod_ir.sizes import normalize_size, product
+from svod_ir.uop import to_node
+from svod_tensor._shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape, item_count, normalize_axis
+from svod_tensor._shards import bring_to
+from svod_tensor.cells.cell import Element, View
+from svod_tensor.cells.registry import note_read
+from svod_tensor.cells.tables import captured
+from svod_tensor.cells.views import Every, Flip, Reshape, Shrink, Step
+from svod_tensor.errors import IndexKindError
+from svod_tensor.ops.core.base import DTypeLike, TensorBase
+from svod_tensor.ops.core.gradient_rules import gradient_rule, with_rule
+from svod_tensor.ops.core.operands import as_tensor, make_result
+from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.indexing.index_items import (
+    Selected,
+    check_positions,
+    expand_index,
+    find_single_mask,
+    is_array_index,
+    read_values,
+    resolve_item,
+    resolve_position,
+    wrap_negative,
+)
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.core.base import Operand
+    from svod_tensor.ops.indexing.index_items import Index, IndexItem
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "embedding",
+    "gather",
+    "get_items",
+    "look_up",
+    "masked_fill",
+    "masked_select",
+    "one_hot",
+    "take",
+    "take_along_axis",
+    "view_items",
+]
+
+
+class _Array(NamedTuple):
+    """An integer-array index on one axis: non-negative positions, as a node."""
+
+    positions: UOp
+    is_checked: bool
+
+
+def _find_path_to_element(index: object, shape: Shape) -> list[Step] | None:
+    """The path to the one element that plain numbers lead to; None for any other index, also for one out of range."""
+    positions = cast("tuple[object, ...]", index) if type(index) is tuple else (index,)
+    if len(positions) != len(shape):
+        return None
+    bounds: list[tuple[SInt, SInt]] = []
+    for position, size in zip(positions, shape, strict=True):
+        if type(position) is not int or type(size) is not int or not -size <= position < size:
+            return None
+        begin = position % size
+        bounds.append((begin, begin + 1))
+    ones = (1,) * len(shape)
+    path: list[Step] = [] if shape == ones else [Shrink(shape, tuple(bounds))]
+    return [*path, Reshape(ones, ())]
+
+
+def _has_ellipsis(index: object) -> bool:
+    return any(item is ... for item in (cast("tuple[object, ...]", index) if isinstance(index, tuple) else (index,)))
+
+
+def _take_one_tangent(
+    tangents: tuple[Tensor | None, Tensor | None], _: Tensor, operands: tuple[Tensor, Tensor], axis: int
+) -> Tensor:
+    tangent = tangents[0]
+    assert tangent is not None
+    return tangent.from_uop(look_up(tangent.uop, operands[1].uop, axis))
+
+
+@gradient_rule("take_one_along_axis", forward=_take_one_tangent)
+def _take_one_gradient(
+    cotangent: Tensor, _: Tensor, operands: tuple[Tensor, Tensor], __: object, axis: int
+) -> tuple[Tensor, None]:
+    # A comparison goes into the kernel that uses it, which adding to memory of zeros does not.
+    x, positions = operands
+    places = x.from_uop(make_positions(x.shape, axis))
+    return places.eq(positions).where(cotangent, 0.0), None
+
+
+def get_items(x: Tensor, index: Index) -> Tensor:
+    """`x[index]`: a view for basic indices, except that a single element is a value."""
+    path = _find_path_to_element(index, x.shape)
+    if path is not None:
+        return _element(x, *path)
+    items = _select(x, index)
+    is_element = isinstance(items.content, View) and not items.ndim and not _has_ellipsis(index)
+    return _element(items) if is_element else items
+
+
+def _element(x: Tensor, *steps: Step) -> Tensor:
+    """The one element that `steps` lead to, as a value."""
+    content = x.content
+    if captured:
+        note_read(content)
+    return x.from_content(Element(content, steps))
+
+
+def view_items(x: Tensor, index: Index) -> Tensor:
+    """`x[index]`, as a view for a single element too."""
+    path = _find_path_to_element(index, x.shape)
+    return _select(x, index) if path is None else x.along(*path)
+
+
+def _select(x: Tensor, index: Index) -> Tensor:
+    mask = find_single_mask(index)
+    if mask is not None:
+        # As numpy's: the tensor itself along a new axis, once or not at all.
+        return x.unsqueeze(0)[read_values(mask, "indexing with a bool tensor").reshape(1)]
+    items = expand_index(index if isinstance(index, tuple) else (index,), x.shape)
+    has_arrays = any(is_array_index(item) for item in items)
+    view, arrays = _apply_basic(x, items, keep_ints=has_arrays)
+    return _apply_arrays(view, arrays) if arrays else view
+
+
+@operation(test="test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy", standard=True)
+def take(
+    x: Tensor, /, indices: IndexItem, axis: int | None = None, *, mode: Literal["raise", "wrap", "clip"] = "raise"
+) -> Tensor:
+    """The elements at `indices` along an axis: the axis becomes the axes of `indices`.
+
+    Args:
+        indices: integers, negative ones counted from the end. Known ones (ints, lists, arrays) are checked; a
+            position of a tensor that is out of range reads as 0, or is an error in a plan that checks its operands.
+        axis: along which; None flattens first.
+        mode: `"wrap"` takes indices out of range modulo the size, `"clip"` the nearest one in range.
+
+    Raises:
+        IndexOutOfRangeError: if a known position is out of range.
+        IndexKindError: if the positions are no integers.
+        OperandError: if the mode is not known.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.take(Tensor([[1, 2, 3], [4, 5, 6]]), [2, 0], axis=1).tolist()
+        [[3, 1], [6, 4]]
+    """
+    if axis is None:
+        return x.flatten().take(indices, 0, mode=mode)
+    axis = normalize_axis("take", axis, x.ndim)
+    if mode != "raise":
+        indices = _bring_inside(as_tensor(cast("Operand", indices), x), x.shape[axis], axis, mode)
+    return _take(x, indices, axis, "take")
+
+
+def _take(x: Tensor, indices: IndexItem, axis: int, operation: str) -> Tensor:
+    array, operand = _to_array(x, indices, axis, operation)
+    return make_result(make_gather(x.uop, array.positions, axis), x, *operand)
+
+
+@operation(test="test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy", standard=True)
+def take_along_axis(x: Tensor, /, indices: TensorBase, axis: int = -1) -> Tensor:
+    """The elements at `indices` along `axis`, as numpy and the array API standard take them. Other axes broadcast.
+
+    Args:
+        indices: integers, negative ones counted from the end, of any size along `axis`. An index out of range reads
+            as 0, or is an error in a plan that checks its operands.
+        axis: along which.
+
+    Raises:
+        OperandError: if the indices are no integers.
+        ShapeError: if `indices` has another number of axes.
+        BroadcastError: if the sizes of another axis differ and neither is 1.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> x = Tensor([[3, 1, 2], [6, 5, 4]])
+        >>> sv.take_along_axis(x, x.argsort(1), axis=1).tolist()
+        [[1, 2, 3], [4, 5, 6]]
+    """
+    axis = normalize_axis("take_along_axis", axis, x.ndim)
+    _check_lookup("take_along_axis", x, indices, axis)
+    beside = [(*t.shape[:axis], 1, *t.shape[axis + 1 :]) for t in (x, indices)]
+    if beside[0] != beside[1]:
+        common = broadcast_shapes(*beside)
+        source, indices = (
+            as_tensor(t, x).broadcast_to((*common[:axis], t.shape[axis], *common[axis + 1 :])) for t in (x, indices)
+        )
+        return _look_up_along(source, "take_along_axis", indices, axis)
+    return _look_up_along(x, "take_along_axis", indices, axis)
+
+
+def _look_up_along(x: Tensor, operation: str, indices: TensorBase, axis: int) -> Tensor:
+    size = x.shape[axis]
+    positions = wrap_negative(make_check(indices.uop, operation, axis, size), size)
+    found = make_result(look_up(x.uop, positions, axis), x, indices)
+    if indices.shape == (*x.shape[:axis], 1, *x.shape[axis + 1 :]):
+        return with_rule(_take_one_gradient, found, (x, x.from_uop(positions)), axis)
+    return found
+
+
+@operation(test="test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy")
+def gather(x: Tensor, /, axis: int, indices: TensorBase) -> Tensor:
+    """The elements at `indices` along `axis`, as PyTorch takes them. Other axes may be shorter than those of `x`.
+
+    Args:
+        axis: along which.
+        indices: as `take_along_axis` takes them, but nothing broadcasts: of a shorter axis, the first slices are read.
+
+    Raises:
+        OperandError: if the indices are no integers.
+        ShapeError: if `indices` has another number of axes, or is longer on another one.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.gather(Tensor([[1, 2], [3, 4]]), 1, Tensor([[0, 0], [1, 0]])).tolist()
+        [[1, 1], [4, 3]]
+        >>> sv.gather(Tensor([[1, 2], [3, 4]]), 1, Tensor([[1]])).tolist()
+        [[2]]
+    """
+    axis = normalize_axis("gather", axis, x.ndim)
+    _check_lookup("gather", x, indices, axis)
+    for a, (n, limit) in enumerate(zip(indices.shape, x.shape, strict=True)):
+        if a != axis and isinstance(n, int) and isinstance(limit, int) and n > limit:
+            raise ShapeError(operation="gather", shape=indices.shape, problem=f"is larger than {x.shape} on axis {a}")
+    return _look_up_along(x, "gather", indices, axis)
+
+
+@operation(test="test_indexing.py::test_one_hot_and_embedding")
+def embedding(x: Tensor, /, weight: Tensor) -> Tensor:
+    """The rows of `weight` at the positions in `x`, in the shape of `x` and a row.
+
+    A position out of range reads as zeros, or is an error in a plan that checks its operands.
+
+    Raises:
+        OperandError: if `x` is not of integers.
+        ShapeError: if `weight` has no axes.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.embedding(Tensor([1, 0, 1]), Tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
+        [[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]
+    """
+    if not x.dtype.is_int:
+        raise OperandError(operation="embedding", found=x.dtype, expected="integer positions")
+    if not weight.ndim:
+        raise ShapeError(operation="embedding", shape=weight.shape, problem="has no rows")
+    return _take(weight, x, 0, "embedding")
+
+
+@operation(test="test_indexing.py::test_one_hot_and_embedding")
+def one_hot(x: Tensor, /, n_classes: int, *, dtype: DTypeLike | None = None) -> Tensor:
+    """1 at the position that each element names along a new last axis, 0 elsewhere; only 0 where that is out of range.
+
+    Args:
+        n_classes: the size of the new axis.
+        dtype: of the result; by default int64.
+
+    Raises:
+        OperandError: if `x` is not of integers.
+        ShapeError: if `n_classes` is negative.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.one_hot(Tensor([0, 2]), 3).tolist()
+        [[1, 0, 0], [0, 0, 1]]
+    """
+    if not x.dtype.is_int:
+        raise OperandError(operation="one_hot", found=x.dtype, expected="integer classes")
+    if n_classes < 0:
+        raise ShapeError(operation="one_hot", shape=(n_classes,), problem="has a negative size")
+    classes = x.arange(n_classes, dtype=x.dtype if n_classes <= x.dtype.max else int64)
+    return x.unsqueeze(-1).eq(classes).cast(int64 if dtype is None else dtype)
+
+
+@operation(test="test_operations.py::test_elements_are_filled_where_a_mask_holds")
+def masked_fill(x: Tensor, /, mask: TensorBase, value: bool | int | float | Tensor) -> Tensor:
+    """`value` where `mask` holds, the elements of `x` elsewhere. All shapes broadcast, and the dtypes promote.
+
+    Raises:
+        OperandError: if the mask is not of bools.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> x = Tensor([1, -2, 3])
+        >>> sv.masked_fill(x, x < 0, 0).tolist()
+        [1, 0, 3]
+    """
+    return as_tensor(mask, x).where(value, x)  # pyright: ignore[reportArgumentType]
+
+
+@operation(test="test_indexing.py::test_masks_of_known_values_select")
+def masked_select(x: Tensor, /, mask: object) -> Tensor:
+    """The elements where `mask` holds, as a tensor of one axis for those of the mask; a mask that is a tensor is
+    computed.
+
+    Raises:
+        DataDependentShapeError: in a function that is captured, if the mask is a tensor.
+        OperandError: if it is no mask.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.masked_select(Tensor([1, 2, 3]), [True, False, True]).tolist()
+        [1, 3]
+    """
+    import numpy as np
+
+    try:
+        known = read_values(mask, "masked_select")
+    except ValueError:
+        # Nested lists without a common shape: indexing says so.
+        return x[mask]  # pyright: ignore[reportArgumentType]
+    if known.dtype != np.bool_ or not known.ndim:
+        raise OperandError(
+            operation="masked_select", found=f"{known.dtype} of shape {known.shape}", expected="an array of bools"
+        )
+    return x[known]
+
+
+def _apply_basic(x: Tensor, items: Sequence[IndexItem], *, keep_ints: bool) -> tuple[Tensor, dict[int, _Array]]:
+    """Slice and insert axes; ints drop their axis, or become 0-d arrays where other arrays are present."""
+    bounds: list[tuple[SInt, SInt]] = []
+    steps: list[int] = []
+    flips: list[bool] = []
+    for axis, item in enumerate(i for i in items if i is not None):
+        begin, end, step = resolve_item(item, x.shape[axis], axis)
+        bounds.append((begin, end))
+        steps.append(abs(step))
+        flips.append(step < 0)
+    return _arrange(x, *_trace_steps(x, bounds, flips, steps), items, keep_ints)
+
+
+def _trace_steps(
+    x: Tensor, bounds: Sequence[tuple[SInt, SInt]], flips: Sequence[bool], steps: Sequence[int]
+) -> tuple[list[Step], Shape]:
+    """The path to a part of each axis, in reverse order and with gaps where that is asked for, and its shape."""
+    path: list[Step] = []
+    part = tuple(normalize_size(end - begin) for begin, end in bounds)
+    if part != x.shape:
+        path.append(Shrink(x.shape, tuple(bounds)))
+    if any(flips):
+        path.append(Flip(tuple(flips)))
+    for axis, step in enumerate(steps):
+        size = part[axis]
+        if step != 1 and not (isinstance(size, int) and size <= 1):
+            path.append(Every(part, axis, step))
+            part = (*part[:axis], item_count(0, size, step), *part[axis + 1 :])
+    return path, part
+
+
+def _arrange(
+    x: Tensor, path: list[Step], before: Shape, items: Sequence[IndexItem], keep_ints: bool
+) -> tuple[Tensor, dict[int, _Array]]:
+    """Drop axes of ints, insert axes for None, and find the axis of each array in the result."""
+    shape: list[SInt] = []
+    arrays: dict[int, _Array] = {}
+    operands: list[TensorBase] = []
+    source_axis = 0
+    for item in items:
+        if item is None:
+            shape.append(1)
+            continue
+        if is_array_index(item):
+            array, operand = _to_array(x, item, source_axis, "indexing")
+            arrays[len(shape)] = array
+            operands.extend(operand)
+            shape.append(before[source_axis])
+        elif isinstance(item, int) and keep_ints:
+            arrays[len(shape)] = _Array(UOp.const(int64, 0), True)
+            shape.append(1)
+        elif not isinstance(item, (int, UOp)):
+            shape.append(before[source_axis])
+        source_axis += 1
+    check_devices(x.uop, *[o.uop for o in operands])
+    if tuple(shape) != before:
+        path.append(Reshape(before, tuple(shape)))
+    return x.along(*path), arrays
+
+
+def _apply_arrays(x: Tensor, arrays: dict[int, _Array]) -> Tensor:
+    axes = list(arrays)
+    if len(axes) == 1:
+        return x.from_uop(make_gather(x.uop, arrays[axes[0]].positions, axes[0]))
+    shape = broadcast_shapes(*(a.positions.shape for a in arrays.values()))
+    # Arrays side by side put their axes where they stand, others put them first, as in numpy.
+    is_adjacent = axes == list(range(axes[0], axes[-1] + 1))
+    rest = [a for a in range(x.ndim) if a not in arrays]
+    place = axes[0] if is_adjacent else 0
+    node = make_permute(x.uop, (*rest[:place], *axes, *rest[place:]))
+    sizes = tuple(x.shape[a] for a in axes)
+    merged = (*node.shape[:place], product(sizes), *node.shape[place + len(axes) :])
+    positions = [broadcast_node(arrays[a].positions, shape) for a in axes]
+    linear = _linear_position(positions, sizes, checked=[arrays[a].is_checked for a in axes])
+    return x.from_uop(make_gather(make_reshape(node, merged), linear, place))
+
+
+def _to_array(x: Tensor, item: object, axis: int, operation: str) -> tuple[_Array, tuple[TensorBase, ...]]:
+    """Positions on `axis`, negative ones counted from the end; and the tensor that they come from."""
+    size = x.shape[axis]
+    if isinstance(item, TensorBase):
+        if not item.dtype.is_int:
+            raise IndexKindError(found=item, problem=f"positions are integers, not {item.dtype}")
+        return _Array(wrap_negative(make_check(item.uop, operation, axis, size), size), False), (item,)
+    if isinstance(item, UOp):
+        position = to_node(resolve_position(item, size, axis))
+        return _Array(position.cast(int64), True), ()
+    if isinstance(item, Selected):
+        if item.size != size:
+            raise IndexKindError(found="a mask", problem=f"it has size {item.size} where the tensor has {size}")
+        item = item.positions
+    return _Array(bring_to(check_positions(item, size, axis), x.uop), True), ()
+
+
+def look_up(source: UOp, positions: UOp, axis: int) -> UOp:
+    """What `take_along_axis` gives for `positions`, which are counted from the front."""
+    ndim = len(source.shape)
+    coordinates = [positions if a == axis else make_positions(positions.shape, a) for a in range(ndim)]
+    outer = tuple(s if a != axis else source.shape[axis] for a, s in enumerate(positions.shape))
+    part = make_shrink(source, tuple((0, s) for s in outer))
+    linear = _linear_position(coordinates, part.shape, checked=[a != axis for a in range(ndim)])
+    return make_gather(make_reshape(part, (product(part.shape),)), linear, 0)
+
+
+def _bring_inside(positions: Tensor, size: SInt, axis: int, mode: str) -> Tensor:
+    """Positions of the other end, or the nearest ones, in place of those that are out of range."""
+    if mode not in ("wrap", "clip"):
+        raise OperandError(operation="take", found=f"{mode!r} as mode", expected='"raise", "wrap" or "clip"')
+    if not positions.dtype.is_int:
+        raise IndexKindError(found=positions, problem=f"positions are integers, not {positions.dtype}")
+    (known,) = concrete_shape("take", (size,))
+    if not known:
+        raise ShapeError(operation="take", shape=(0,), problem=f"has nothing to take on axis {axis}")
+    wide = positions.cast(int64)
+    return wide.remainder(known) if mode == "wrap" else wide.clip(0, known - 1)
+
+
+def _linear_position(coordinates: Sequence[UOp], sizes: Sequence[SInt], checked: Sequence[bool]) -> UOp:
+    """Row-major positions among `sizes`; -1 where a coordinate that nobody checked is out of range."""
+    dtype = index_dtype_for(product(sizes))
+    linear: UOp | None = None
+    valid: UOp | None = None
+    for coordinate, size, is_checked in zip(coordinates, sizes, checked, strict=True):
+        # Compared in a dtype that holds every position, before a narrower one could wrap it into range.
+        if not is_checked:
+            inside = _is_inside(coordinate, size)
+            valid = inside if valid is None else make_alu(Op.AND, valid, inside)
+        length = _to_dtype(size, dtype)
+        place = coordinate.cast(dtype)
+        linear = place if linear is None else make_alu(Op.ADD, make_alu(Op.MUL, linear, length), place)
+    assert linear is not None
+    return linear if valid is None else make_alu(Op.WHERE, valid, linear, UOp.const(dtype, -1))
+
+
+def _is_inside(coordinate: UOp, size: SInt) -> UOp:
+    dtype = coordinate.dtype
+    if isinstance(size, int) and size > dtype.max:
+        coordinate, dtype = coordinate.cast(int64), int64
+    below = make_alu(Op.LT, coordinate, _to_dtype(size, dtype))
+    return make_alu(Op.AND, make_alu(Op.LE, UOp.const(dtype, 0), coordinate), below) if dtype.is_signed else below
+
+
+def _to_dtype(size: SInt, dtype: DType) -> UOp:
+    return size.cast(dtype) if isinstance(size, UOp) else UOp.const(dtype, size)
+
+
+def _check_lookup(operation: str, source: TensorBase, indices: TensorBase, axis: int) -> None:
+    if not indices.dtype.is_int:
+        raise OperandError(operation=operation, found=indices.dtype, expected="integer positions")
+    if indices.ndim != source.ndim:
+        raise ShapeError(operation=operation, shape=indices.shape, problem=f"has not the axes of {source.shape}")

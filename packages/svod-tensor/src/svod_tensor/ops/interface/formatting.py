@@ -1,0 +1,48 @@
+"""The text of a tensor: for people, in formatted strings, and where a program is looked at."""
+
+from __future__ import annotations
+
+from svod_ir import UOp
+from svod_ir.args import GradientArg
+from svod_ir.ops import MARKS
+from svod_tensor._text import describe_shape, format_array, format_elements
+from svod_tensor.cells.registry import find_capture
+from svod_tensor.errors import DonatedTensorError
+from svod_tensor.ops.core.operation import special_method
+from svod_tensor.ops.interface.reading import find_values, host_array
+from svod_tensor.tensor import Tensor
+
+__all__: list[str] = []
+
+
+def _name_root(node: UOp) -> str:
+    """What computes a node last: an op, or an operation of several ops that has a derivative of its own."""
+    while node.op in MARKS:
+        if isinstance(node.arg, GradientArg):
+            return node.arg.rule.name
+        node = node.src[0]
+    return node.op.name
+
+
+@special_method()
+def __repr__(x: Tensor, /) -> str:
+    kind = type(x).__name__
+    try:
+        # A function that is captured sees no values.
+        array = None if find_capture() is not None else find_values(x)
+        facts = f"shape={describe_shape(x.shape)}", f"dtype={x.dtype}", f"device={x.device}"
+        if array is not None:
+            return format_array(kind, array, ", ".join(facts))
+        state = "realized" if x.is_realized else f"lazy {_name_root(x.uop)}"
+        return f"<{' '.join((kind, *facts, state))}>"
+    except DonatedTensorError as error:
+        return f"<{kind} given away to {error.taker} as {error.argument}>"
+
+
+@special_method()
+def __format__(x: Tensor, /, format_spec: str) -> str:
+    # What a specification is for is a number, and so are tensors of one in the text of a program.
+    is_number = x.ndim == 0 and find_capture() is None
+    if not format_spec:
+        return str(host_array(x)[()]) if is_number else str(x)
+    return format(x.item(), format_spec) if x.size == 1 else format_elements(host_array(x), format_spec)

@@ -1,0 +1,1 @@
+"""Shapes and order of elements: views, joining, slicing, padding."""

@@ -1,0 +1,260 @@
+"""Joining tensors, taking one apart, and repeating."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, cast
+
+from svod_dtype import promote_types
+from svod_ir import (
+    OperandError,
+    ShapeError,
+    SInt,
+    UOp,
+    format_shape,
+    make_concat,
+    make_empty,
+    make_expand,
+    make_reshape,
+)
+from svod_ir.placement import check_devices
+from svod_ir.sizes import bounds_of_size
+from svod_tensor._shapes import Shape, concrete_shape, normalize_axis, to_shape
+from svod_tensor.ops.core.base import TensorBase
+from svod_tensor.ops.core.operands import slice_axis, to_tensors
+from svod_tensor.ops.core.operation import operation, static_operation
+from svod_tensor.ops.indexing.data_dependent import repeat_each
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.core.base import Operand
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "chunk",
+    "concat",
+    "repeat",
+    "split",
+    "stack",
+    "tile",
+    "unstack",
+]
+
+
+@static_operation(test="test_movement.py::test_joining_agrees_with_numpy", standard=True, methods=("cat",), binds=True)
+def concat(*arrays: Operand | Iterable[Operand] | None, axis: int | None = 0) -> Tensor:
+    """The arrays joined along an axis, in the dtype that all promote to.
+
+    Args:
+        arrays: tensors, one by one or as a sequence, with equal sizes on every other axis; the axis may follow them:
+            `sv.concat([x, y], axis=1)`, `Tensor.concat([x, y], 1)`, `x.concat(y)`.
+        axis: along which; None flattens them first.
+
+    Raises:
+        ShapeError: if there are no tensors, or their shapes differ on another axis.
+        OperandError: if one is no tensor.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.concat([Tensor([1, 2]), Tensor([3])]).tolist()
+        [1, 2, 3]
+    """
+    parts, axis = _take_operands("concat", arrays, axis)
+    if axis is None:
+        parts, axis = [t.flatten() for t in parts], 0
+    axis = normalize_axis("concat", axis, parts[0].ndim)
+    _check_alike("concat", parts, axis)
+    return parts[0].from_uop(_join(parts, axis))
+
+
+@static_operation(test="test_movement.py::test_joining_agrees_with_numpy", standard=True, binds=True)
+def stack(*arrays: Operand | Iterable[Operand], axis: int = 0) -> Tensor:
+    """The arrays, all of one shape, joined along a new axis, in the dtype that all promote to.
+
+    Args:
+        arrays: tensors, given as for `concat`.
+        axis: index of the new axis in the result.
+
+    Raises:
+        ShapeError: if there are no tensors, or their shapes differ.
+        OperandError: if one is no tensor.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.stack([Tensor([1, 2]), Tensor([3, 4])], axis=1).tolist()
+        [[1, 3], [2, 4]]
+    """
+    parts, new_axis = _take_operands("stack", arrays, axis)
+    new_axis = normalize_axis("stack", 0 if new_axis is None else new_axis, parts[0].ndim + 1)
+    _check_alike("stack", parts, None)
+    return parts[0].from_uop(_join([t.unsqueeze(new_axis) for t in parts], new_axis))
+
+
+@operation(test="test_movement.py::test_splitting_agrees_with_numpy")
+def split(x: Tensor, /, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
+    """Parts of the given sizes along an axis: views.
+
+    Args:
+        sizes: of the parts; an int gives parts of that size, the last one possibly smaller.
+        axis: along which.
+
+    Raises:
+        ShapeError: if the sizes do not add up to that of the axis.
+        SymbolicShapeError: if the size of the axis is symbolic.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> [part.tolist() for part in sv.split(Tensor([1, 2, 3, 4, 5]), 2)]
+        [[1, 2], [3, 4], [5]]
+    """
+    axis = normalize_axis("split", axis, x.ndim)
+    (total,) = concrete_shape("split", (x.shape[axis],))
+    if isinstance(sizes, int):
+        if sizes < 1:
+            raise ShapeError(operation="split", shape=x.shape, problem=f"cannot be split into parts of size {sizes}")
+        sizes = [min(sizes, total - i) for i in range(0, max(total, 1), sizes)]
+    if sum(sizes) != total:
+        raise ShapeError(
+            operation="split",
+            shape=x.shape,
+            problem=f"has size {total} on axis {axis}, but {list(sizes)} add up to {sum(sizes)}",
+        )
+    ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+    return tuple(slice_axis(x, axis, end - size, end) for size, end in zip(sizes, ends, strict=True))
+
+
+@operation(test="test_movement.py::test_splitting_agrees_with_numpy", is_function=False)
+def chunk(x: Tensor, /, n_parts: int, axis: int = 0) -> tuple[Tensor, ...]:
+    """At most `n_parts` parts of equal size along `axis`, the last one possibly smaller: views.
+
+    Raises:
+        ShapeError: if `n_parts` is less than 1.
+        SymbolicShapeError: if the size of the axis is symbolic.
+
+    Example:
+        >>> [part.tolist() for part in Tensor([1, 2, 3, 4, 5]).chunk(2)]
+        [[1, 2, 3], [4, 5]]
+    """
+    axis = normalize_axis("chunk", axis, x.ndim)
+    (total,) = concrete_shape("chunk", (x.shape[axis],))
+    if n_parts < 1:
+        raise ShapeError(operation="chunk", shape=x.shape, problem=f"cannot be cut into {n_parts} parts")
+    return x.split(max(1, math.ceil(total / n_parts)), axis)
+
+
+@operation(test="test_movement.py::test_splitting_agrees_with_numpy", standard=True, methods=("unbind",))
+def unstack(x: Tensor, /, axis: int = 0) -> tuple[Tensor, ...]:
+    """The slices along `axis`, each without it: views.
+
+    Raises:
+        SymbolicShapeError: if the size of the axis is symbolic.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> [row.tolist() for row in sv.unstack(Tensor([[1, 2], [3, 4]]))]
+        [[1, 2], [3, 4]]
+    """
+    axis = normalize_axis("unbind", axis, x.ndim)
+    (total,) = concrete_shape("unbind", (x.shape[axis],))
+    return tuple(slice_axis(x, axis, i, i + 1).squeeze(axis) for i in range(total))
+
+
+@operation(test="test_movement.py::test_repetition_agrees_with_numpy", standard=True, is_variadic=True)
+def tile(x: Tensor, /, repetitions: SInt | Sequence[SInt]) -> Tensor:
+    """The whole tensor again and again: `repetitions[i]` times along axis i.
+
+    Args:
+        repetitions: one for each axis, or for more, which are then added in front; one by one or as a sequence.
+
+    Raises:
+        ShapeError: if a count is negative.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.tile(Tensor([1, 2]), (2, 2)).tolist()
+        [[1, 2, 1, 2], [1, 2, 1, 2]]
+    """
+    times = to_shape("tile", (repetitions,))
+    if any(bounds_of_size(n)[0] < 0 for n in times):
+        raise ShapeError(operation="tile", shape=times, problem="has a negative count")
+    shape: Shape = (1,) * (len(times) - x.ndim) + x.shape
+    times = (1,) * (len(shape) - len(times)) + times
+    node = make_reshape(x.uop, tuple(n for s in shape for n in (1, s)))
+    if any(isinstance(n, int) and n == 0 for n in times):
+        return x.from_uop(make_empty(x.dtype, tuple(n * s for n, s in zip(times, shape, strict=True))))
+    node = make_expand(node, tuple(m for n, s in zip(times, shape, strict=True) for m in (n, s)))
+    return x.from_uop(make_reshape(node, tuple(s * n for n, s in zip(times, shape, strict=True))))
+
+
+@operation(test="test_movement.py::test_repetition_agrees_with_numpy", standard=True, aliases=("repeat_interleave",))
+def repeat(x: Tensor, /, repeats: int | Sequence[int] | TensorBase, axis: int | None = None) -> Tensor:
+    """Each element several times in a row; `tile` repeats the whole tensor.
+
+    Args:
+        repeats: how often, or how often each slice along the axis; a tensor is computed.
+        axis: along which; None flattens first.
+
+    Raises:
+        ShapeError: if there are not as many numbers as slices, or one is negative.
+        DataDependentShapeError: in a function that is captured, if the numbers are a tensor.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.repeat(Tensor([1, 2]), 2).tolist()
+        [1, 1, 2, 2]
+    """
+    if axis is None:
+        return x.flatten().repeat(repeats, 0)
+    axis = normalize_axis("repeat", axis, x.ndim)
+    if not isinstance(repeats, int):
+        return repeat_each(x, repeats, axis)
+    shape = x.shape
+    wide = x.unsqueeze(axis + 1)
+    repeated = (
+        wide.expand(*shape[: axis + 1], repeats, *shape[axis + 1 :]) if repeats else slice_axis(wide, axis + 1, 0, 0)
+    )
+    return repeated.reshape(*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :]).clone()
+
+
+def _take_operands(
+    operation: str, arrays: Sequence[Operand | Iterable[Operand] | None], axis: int | None
+) -> tuple[list[Tensor], int | None]:
+    """The tensors, given one by one or in sequences, and the axis, which may follow them."""
+    if len(arrays) > 1 and (arrays[-1] is None or isinstance(arrays[-1], int)):
+        arrays, axis = arrays[:-1], arrays[-1]
+    operands: list[object] = []
+    for item in arrays:
+        operands.extend(item if isinstance(item, Iterable) and not _is_array(item) else (item,))
+    refused = next((x for x in operands if not _is_array(x) and not isinstance(x, (list, tuple))), None)
+    if refused is not None:
+        raise OperandError(
+            operation=operation, found=type(refused).__name__, expected="tensors, one by one or as a sequence"
+        )
+    if not operands:
+        raise ShapeError(operation=operation, shape=(), problem="is missing: no tensors were given")
+    return to_tensors(*cast("list[Operand]", operands)), axis
+
+
+def _is_array(value: object) -> bool:
+    return isinstance(value, TensorBase) or hasattr(value, "__array__")
+
+
+def _join(tensors: Sequence[Tensor], axis: int) -> UOp:
+    """The tensors along an axis on which alone they may differ."""
+    check_devices(*(t.uop for t in tensors))
+    dtype = reduce(promote_types, (t.dtype for t in tensors))
+    parts = [t.uop.cast(dtype) for t in tensors if t.shape[axis] != 0]
+    return make_concat(parts, axis) if parts else tensors[0].uop.cast(dtype)
+
+
+def _check_alike(operation: str, tensors: Sequence[Tensor], axis: int | None) -> None:
+    first = tensors[0]
+    for other in tensors[1:]:
+        if other.ndim != first.ndim or any(
+            a != b for i, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)) if i != axis
+        ):
+            where = "" if axis is None else f" on an axis other than {axis}"
+            raise ShapeError(
+                operation=operation, shape=other.shape, problem=f"differs from {format_shape(first.shape)}{where}"
+            )

@@ -1,0 +1,382 @@
+"""Views: the same elements in another shape or order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from svod_ir import AxisError, ShapeError, SInt, format_shape, format_size
+from svod_ir.sizes import divide_size, product
+from svod_tensor._shapes import Axes, Shape, broadcast_shapes, normalize_axes, normalize_axis, to_shape
+from svod_tensor.cells.views import Expand, Flip, Permute, Reshape, Step
+from svod_tensor.ops.core.operands import to_tensor
+from svod_tensor.ops.core.operation import operation, static_operation
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.core.base import Operand
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "T",
+    "broadcast_arrays",
+    "broadcast_to",
+    "expand",
+    "expand_dims",
+    "flatten",
+    "flip",
+    "mT",
+    "matrix_transpose",
+    "moveaxis",
+    "permute_dims",
+    "reshape",
+    "squeeze",
+    "swapaxes",
+    "transpose",
+    "unflatten",
+]
+
+
+@operation(
+    test="test_movement.py::test_reshape_keeps_row_major_order", standard=True, methods=("view",), is_variadic=True
+)
+def reshape(x: Tensor, /, shape: SInt | Sequence[SInt], *, copy: bool | None = None) -> Tensor:
+    """The same elements in row-major order as a tensor of `shape`: a view where numpy makes one, else a copy.
+
+    Args:
+        shape: a size or several; one may be -1 and is then inferred.
+        copy: True gives values of their own, False an error where there is no view.
+
+    Raises:
+        ShapeError: if the shape holds another number of elements, or no view has it and `copy` is False.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.reshape(Tensor([1, 2, 3, 4]), (2, -1)).tolist()
+        [[1, 2], [3, 4]]
+    """
+    wanted = _infer_size(x.shape, to_shape("reshape", (shape,)))
+    found = x.along(Reshape(x.shape, wanted))
+    if copy:
+        return found.clone()
+    if copy is False and found.content.cell is not x.content.cell:
+        raise ShapeError(
+            operation="reshape", shape=x.shape, problem=f"has no view of shape {format_shape(wanted)}",
+            hint="leave copy out",
+        )  # fmt: skip
+    return found
+
+
+@operation(test="test_movement.py::test_reshape_keeps_row_major_order", aliases=("ravel",))
+def flatten(x: Tensor, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
+    """The axes from `start_axis` to `end_axis`, both included, as one.
+
+    Raises:
+        AxisError: if there is no such axis.
+        ShapeError: if the end is before the start.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.flatten(Tensor([[1, 2], [3, 4]])).tolist()
+        [1, 2, 3, 4]
+    """
+    if x.ndim == 0:
+        return x.reshape(1)
+    start, end = (normalize_axis("flatten", a, x.ndim) for a in (start_axis, end_axis))
+    if start > end:
+        raise ShapeError(operation="flatten", shape=x.shape, problem=f"has no axes from {start} to {end}")
+    return x.reshape(*x.shape[:start], product(x.shape[start : end + 1]), *x.shape[end + 1 :])
+
+
+@operation(test="test_movement.py::test_reshape_keeps_row_major_order", is_function=False)
+def unflatten(x: Tensor, /, axis: int, sizes: Sequence[int]) -> Tensor:
+    """This tensor with `axis` split into axes of `sizes`, one of which may be -1 and is then inferred.
+
+    Raises:
+        ShapeError: if the sizes hold another number of elements.
+
+    Example:
+        >>> Tensor([1, 2, 3, 4]).unflatten(0, (2, 2)).tolist()
+        [[1, 2], [3, 4]]
+    """
+    axis = normalize_axis("unflatten", axis, x.ndim)
+    inner = _infer_size((x.shape[axis],), to_shape("unflatten", sizes))
+    return x.reshape(*x.shape[:axis], *inner, *x.shape[axis + 1 :])
+
+
+@operation(test="test_movement.py::test_axes_of_size_one_come_and_go", standard=True)
+def squeeze(x: Tensor, /, axis: Axes = None) -> Tensor:
+    """`x` without axes of size 1: a view. `axis` is one axis, several, or None for all that have size 1.
+
+    Raises:
+        ShapeError: if a named axis has another size.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.squeeze(Tensor([[[1], [2]]]), 0).shape
+        (2, 1)
+    """
+    axes = normalize_axes("squeeze", axis, x.ndim)
+    for a in axes:
+        if axis is not None and x.shape[a] != 1:
+            raise ShapeError(operation="squeeze", shape=x.shape, problem=f"has size {x.shape[a]} on axis {a}, not 1")
+    return x.reshape(tuple(s for i, s in enumerate(x.shape) if not (i in axes and s == 1)))
+
+
+@operation(test="test_movement.py::test_axes_of_size_one_come_and_go", standard=True, methods=("unsqueeze",))
+def expand_dims(x: Tensor, /, axis: int | Sequence[int]) -> Tensor:
+    """`x` with an axis of size 1 at `axis`, or at each of several: a view.
+
+    Args:
+        axis: where the result has the new axes.
+
+    Raises:
+        AxisError: if the result has no such axis.
+        ShapeError: if an axis is named twice.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.expand_dims(Tensor([1, 2]), 1).tolist()
+        [[1], [2]]
+    """
+    several = tuple(axis) if isinstance(axis, Sequence) else (axis,)
+    ndim = x.ndim + len(several)
+    new, sizes = normalize_axes("expand_dims", several, ndim), iter(x.shape)
+    return x.reshape(tuple(1 if number in new else next(sizes) for number in range(ndim)))
+
+
+@operation(
+    test="test_movement.py::test_axes_are_reordered_as_in_numpy", standard=True, methods=("permute",), is_variadic=True
+)
+def permute_dims(x: Tensor, /, axes: int | Sequence[int]) -> Tensor:
+    """`x` with its axes in another order: a view. Axis i of the result is axis `axes[i]` of `x`.
+
+    Raises:
+        AxisError: if there is no such axis.
+        ShapeError: if not each axis is named once.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.permute_dims(Tensor.zeros(2, 3, 4), (2, 0, 1)).shape
+        (4, 2, 3)
+    """
+    order = axes if isinstance(axes, Sequence) else (axes,)
+    return x.along(Permute(tuple(normalize_axis("permute_dims", a, x.ndim) for a in order)))
+
+
+@operation(test="test_movement.py::test_axes_are_reordered_as_in_numpy")
+def transpose(x: Tensor, /, axes: int | Sequence[int] | None = None, axis1: int | None = None) -> Tensor:
+    """`x` with its axes in reverse order, in the order `axes`, or with two of them swapped: a view.
+
+    Args:
+        axes: all axes in their new order; or the first of two that are swapped.
+        axis1: the second of two that are swapped.
+
+    Raises:
+        AxisError: if there is no such axis.
+        ShapeError: if one axis is named alone.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.transpose(Tensor([[1, 2], [3, 4]])).tolist()
+        [[1, 3], [2, 4]]
+        >>> Tensor.zeros(2, 3, 4).transpose(0, 1).shape
+        (3, 2, 4)
+    """
+    if axes is None and axis1 is None:
+        return x.T
+    if isinstance(axes, Sequence) and axis1 is None:
+        return x.permute(axes)
+    if not isinstance(axes, int) or axis1 is None:
+        problem = "is not transposed along one axis: name two, or all in their new order"
+        raise ShapeError(operation="transpose", shape=x.shape, problem=problem)
+    return x.swapaxes(axes, axis1)
+
+
+@operation(test="test_movement.py::test_axes_are_reordered_as_in_numpy")
+def swapaxes(x: Tensor, /, axis1: int, axis2: int) -> Tensor:
+    """`x` with `axis1` and `axis2` swapped: a view.
+
+    Raises:
+        AxisError: if there is no such axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.swapaxes(Tensor.zeros(2, 3, 4), axis1=0, axis2=2).shape
+        (4, 3, 2)
+    """
+    first, second = (normalize_axis("swapaxes", a, x.ndim) for a in (axis1, axis2))
+    axes = list(range(x.ndim))
+    axes[first], axes[second] = axes[second], axes[first]
+    return x.along(Permute(tuple(axes)))
+
+
+@operation(test="test_products.py::test_traces_and_transposes", standard=True)
+def matrix_transpose(x: Tensor, /) -> Tensor:
+    """`x` with the last two axes swapped: a view.
+
+    Raises:
+        AxisError: if there are less than two axes.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.matrix_transpose(Tensor.zeros(2, 3, 4)).shape
+        (2, 4, 3)
+    """
+    return x.swapaxes(-1, -2)
+
+
+@operation(test="test_movement.py::test_axes_are_reordered_as_in_numpy", standard=True)
+def moveaxis(x: Tensor, /, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    """`x` with axis `source`, or each of several, at index `destination`; the others keep their order: a view.
+
+    Raises:
+        AxisError: if there is no such axis.
+        ShapeError: if `source` and `destination` differ in length, or name an axis twice.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.moveaxis(Tensor.zeros(2, 3, 4), 0, -1).shape
+        (3, 4, 2)
+    """
+    axes_from, axes_to = (
+        [normalize_axis("moveaxis", a, x.ndim) for a in ((ends,) if isinstance(ends, int) else ends)]
+        for ends in (source, destination)
+    )
+    if len(axes_from) != len(axes_to) or len(set(axes_from)) < len(axes_from) or len(set(axes_to)) < len(axes_to):
+        problem = f"cannot move axes {source} to {destination}: name each once"
+        raise ShapeError(operation="moveaxis", shape=x.shape, problem=problem)
+    axes = [a for a in range(x.ndim) if a not in axes_from]
+    for index, axis in sorted(zip(axes_to, axes_from, strict=True)):
+        axes.insert(index, axis)
+    return x.along(Permute(tuple(axes)))
+
+
+@operation(
+    test="test_movement.py::test_axes_are_reordered_as_in_numpy", standard=True, is_function=False, is_property=True
+)
+def T(x: Tensor, /) -> Tensor:
+    """This tensor with its axes in reverse order: a view.
+
+    Example:
+        >>> Tensor([[1, 2], [3, 4]]).T.tolist()
+        [[1, 3], [2, 4]]
+    """
+    return x.along(Permute(tuple(reversed(range(x.ndim)))))
+
+
+@operation(
+    test="test_movement.py::test_axes_are_reordered_as_in_numpy", standard=True, is_function=False, is_property=True
+)
+def mT(x: Tensor, /) -> Tensor:
+    """This tensor with its last two axes swapped: a view.
+
+    Raises:
+        AxisError: if there are less than two axes.
+
+    Example:
+        >>> Tensor.zeros(2, 3, 4).mT.shape
+        (2, 4, 3)
+    """
+    if x.ndim < 2:
+        raise AxisError(operation="mT", axis=-2, ndim=x.ndim)
+    return x.transpose(-2, -1)
+
+
+@operation(test="test_movement.py::test_axes_are_reordered_as_in_numpy", standard=True)
+def flip(x: Tensor, /, axis: Axes = None) -> Tensor:
+    """`x` with the elements along an axis in reverse order: a view. `axis` is one axis, several, or None for
+    all.
+
+    Raises:
+        AxisError: if there is no such axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.flip(Tensor([[1, 2], [3, 4]]), axis=0).tolist()
+        [[3, 4], [1, 2]]
+    """
+    axes = normalize_axes("flip", axis, x.ndim)
+    return x.along(Flip(tuple(a in axes for a in range(x.ndim))))
+
+
+@operation(
+    test="test_movement.py::test_expand_and_broadcast_repeat_axes_of_size_one", is_function=False, is_variadic=True
+)
+def expand(x: Tensor, /, shape: SInt | Sequence[SInt]) -> Tensor:
+    """This tensor with axes of size 1 repeated, and axes added in front: a view, which cannot be assigned to.
+
+    Args:
+        shape: of the result; -1 keeps a size.
+
+    Raises:
+        ShapeError: if an axis that is not of size 1 would get another one.
+
+    Example:
+        >>> Tensor([[1], [2]]).expand(-1, 3).tolist()
+        [[1, 1, 1], [2, 2, 2]]
+    """
+    sizes = to_shape("expand", (shape,))
+    offset = len(sizes) - x.ndim
+    if offset < 0:
+        raise ShapeError(operation="expand", shape=x.shape, problem=f"has more axes than {sizes}")
+    wanted = tuple(
+        x.shape[i - offset] if isinstance(s, int) and s == -1 and i >= offset else s for i, s in enumerate(sizes)
+    )
+    return _expand(x, wanted)
+
+
+def _expand(x: Tensor, shape: Shape) -> Tensor:
+    before = (1,) * (len(shape) - x.ndim) + x.shape
+    steps: list[Step] = [] if before == x.shape else [Reshape(x.shape, before)]
+    return x.along(*steps, Expand(before, shape)) if shape != before else x.along(*steps)
+
+
+@operation(test="test_movement.py::test_expand_and_broadcast_repeat_axes_of_size_one", standard=True, is_variadic=True)
+def broadcast_to(x: Tensor, /, shape: SInt | Sequence[SInt]) -> Tensor:
+    """`x`, repeated to `shape` by the rules of broadcasting: a view, which cannot be assigned to where
+    elements are repeated.
+
+    Raises:
+        BroadcastError: if it does not broadcast to that shape.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.broadcast_to(Tensor([1, 2]), (2, 2)).tolist()
+        [[1, 2], [1, 2]]
+    """
+    sizes = to_shape("broadcast_to", (shape,))
+    if broadcast_shapes(x.shape, sizes) != sizes:
+        raise ShapeError(operation="broadcast_to", shape=x.shape, problem=f"does not broadcast to {sizes}")
+    return _expand(x, sizes)
+
+
+@static_operation(test="test_movement.py::test_tensors_get_the_shape_that_they_broadcast_to", standard=True)
+def broadcast_arrays(*arrays: Operand) -> tuple[Tensor, ...]:
+    """All of `arrays` with the shape that they broadcast to: views.
+
+    Raises:
+        BroadcastError: if they do not broadcast.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> x, y = sv.broadcast_arrays(Tensor([1, 2]), Tensor([[5], [6]]))
+        >>> x.tolist(), y.tolist()
+        ([[1, 2], [1, 2]], [[5, 5], [6, 6]])
+    """
+    tensors = [to_tensor(array) for array in arrays]
+    shape = broadcast_shapes(*(t.shape for t in tensors))
+    return tuple(t.broadcast_to(shape) for t in tensors)
+
+
+def _infer_size(old: Shape, new: Shape) -> Shape:
+    if not any(isinstance(s, int) and s == -1 for s in new):
+        return new
+    holes = [i for i, s in enumerate(new) if isinstance(s, int) and s == -1]
+    if len(holes) > 1:
+        raise ShapeError(operation="reshape", shape=new, problem="has more than one -1")
+    known = product(tuple(s for s in new if not (isinstance(s, int) and s == -1)))
+    missing = divide_size(product(old), known)
+    if missing is None:
+        problem = f"holds {format_size(product(old))} elements, which {format_shape(new)} does not divide"
+        raise ShapeError(operation="reshape", shape=old, problem=problem)
+    return (*new[: holes[0]], missing, *new[holes[0] + 1 :])

@@ -1,0 +1,324 @@
+"""Slicing, padding, rolling, and triangles of matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from svod_dtype import bool_, int64
+from svod_ir import AxisError, Op, OperandError, ShapeError, SInt, UOp, make_alu, make_pad, make_positions
+from svod_ir.sizes import normalize_size
+from svod_ir.uop import to_node
+from svod_tensor._data import make_constant
+from svod_tensor._shapes import Axes, Shape, broadcast_node, check_within, concrete_shape, normalize_axes, to_shape
+from svod_tensor.cells.views import Shrink
+from svod_tensor.ops.core.operands import slice_axis
+from svod_tensor.ops.core.operation import operation
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+    from svod_tensor.ops.core.base import Amounts
+    from svod_tensor.tensor import Tensor
+
+
+__all__ = [
+    "PadMode",
+    "diag",
+    "diagonal",
+    "pad",
+    "roll",
+    "shrink",
+    "tril",
+    "triu",
+]
+
+
+PadMode: TypeAlias = Literal["constant", "edge", "replicate", "reflect", "symmetric", "wrap", "circular"]
+"""What padding consists of."""
+
+_PAD_MODES: Final[dict[str, Literal["edge", "reflect", "symmetric", "wrap"]]] = {
+    "edge": "edge", "replicate": "edge", "reflect": "reflect", "symmetric": "symmetric", "wrap": "wrap", "circular": "wrap",
+}  # fmt: skip
+
+
+@operation(test="test_operations.py::test_a_part_of_each_axis_is_that_of_numpy", is_function=False)
+def shrink(x: Tensor, /, *bounds: tuple[SInt, SInt] | None) -> Tensor:
+    """The part from `begin` up to but excluding `end` of each axis: a view.
+
+    Args:
+        bounds: a pair `(begin, end)` for each axis; None keeps an axis whole.
+
+    Raises:
+        ShapeError: if there are not as many pairs as axes, or a pair is not within its axis.
+        SymbolicBoundsError: if some values of the variables put a bound outside.
+
+    Example:
+        >>> Tensor([[1, 2, 3], [4, 5, 6]]).shrink(None, (1, 3)).tolist()
+        [[2, 3], [5, 6]]
+    """
+    if len(bounds) != x.ndim:
+        raise ShapeError(operation="shrink", shape=x.shape, problem=f"needs {x.ndim} pairs, not {len(bounds)}")
+    pairs = tuple((0, s) if b is None else b for s, b in zip(x.shape, bounds, strict=True))
+    for axis, (size, (begin, end)) in enumerate(zip(x.shape, pairs, strict=True)):
+        if not all(isinstance(n, int) for n in (size, begin, end)):
+            check_within("shrink", axis, begin, 0, end)
+            check_within("shrink", axis, end, begin, size)
+    return x.along(Shrink(x.shape, pairs))
+
+
+@operation(test="test_movement.py::test_padding_takes_any_value")
+def pad(
+    x: Tensor, /, *padding: Amounts | Sequence[Amounts], mode: PadMode = "constant", constant_values: complex = 0
+) -> Tensor:
+    """`x` with `constant_values`, or elements of its own, before and after each axis; negative amounts crop it.
+
+    Args:
+        padding: a pair `(before, after)` for each axis, one by one or as a sequence; one pair alone is that of all
+            axes, and a number stands for a pair of it, as in numpy. None leaves an axis as it is.
+        mode: `"constant"`; `"edge"` (or `"replicate"`) for the last element again, `"reflect"` for those before it
+            in reverse, `"symmetric"` for the same with the last one, `"wrap"` (or `"circular"`) for those of the
+            other end.
+        constant_values: what is added, in the dtype of `x`.
+
+    Raises:
+        ShapeError: if there are not as many pairs as axes, or there is nothing to repeat.
+        OperandError: if the mode is not known.
+        IntegerOverflowError: if the dtype does not hold what is added.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.pad(Tensor([[1, 2]]), ((0, 1), (1, 0)), constant_values=9).tolist()
+        [[9, 1, 2], [9, 9, 9]]
+    """
+    pairs = _to_pairs(padding, x.shape)
+    cropped = _crop(x, pairs)
+    if not isinstance(mode, str) or mode != "constant":  # pyright: ignore[reportUnnecessaryIsInstance]
+        return _repeat_around(cropped, pairs, mode)
+    pairs = tuple((_positive_part(i, b), _positive_part(i, a)) for i, (b, a) in enumerate(pairs))
+    return x.from_uop(_pad_node(cropped.uop, pairs, make_constant(constant_values, x.dtype)))
+
+
+def _crop(x: Tensor, pairs: Sequence[tuple[SInt, SInt]]) -> Tensor:
+    if not any(isinstance(n, int) and n < 0 for pair in pairs for n in pair):
+        return x
+    bounds: list[tuple[SInt, SInt]] = []
+    for size, (before, after) in zip(x.shape, pairs, strict=True):
+        begin = -before if isinstance(before, int) and before < 0 else 0
+        bounds.append((begin, size + after if isinstance(after, int) and after < 0 else size))
+    return x.shrink(*bounds)
+
+
+@operation(test="test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy", standard=True)
+def roll(x: Tensor, /, shift: int | Sequence[int], axis: Axes = None) -> Tensor:
+    """The elements, moved by `shift` along an axis; those that leave at the end come back at the start.
+
+    Args:
+        shift: how far, or how far on each of several axes.
+        axis: along which; None rolls the elements in row-major order.
+
+    Raises:
+        ShapeError: if there are not as many shifts as axes.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.roll(Tensor([1, 2, 3, 4]), 1).tolist()
+        [4, 1, 2, 3]
+    """
+    if axis is None:
+        return x.flatten().roll(shift, 0).reshape(x.shape) if x.ndim else x.clone()
+    axes = normalize_axes("roll", axis, x.ndim)
+    shifts = (shift,) * len(axes) if isinstance(shift, int) else tuple(shift)
+    if len(shifts) != len(axes):
+        raise ShapeError(operation="roll", shape=shifts, problem=f"does not match the axes {axes}")
+    result = x.clone()
+    for amount, a in zip(shifts, axes, strict=True):
+        size = x.shape[a]
+        cut = normalize_size(-amount % _at_least_one(size))
+        if not isinstance(cut, int) or cut:
+            result = slice_axis(result, a, cut, size).concat(slice_axis(result, a, 0, cut), axis=a)
+    return result
+
+
+@operation(test="test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy", standard="linalg.diagonal")
+def diagonal(x: Tensor, /, offset: int = 0) -> Tensor:
+    """The elements `[..., i, i + offset]` of the last two axes, as a new tensor of shape (..., n).
+
+    Args:
+        offset: which diagonal, above the main one where it is positive.
+
+    Raises:
+        AxisError: if there are less than two axes.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.diagonal(Tensor([[1, 2, 3], [4, 5, 6]])).tolist()
+        [1, 5]
+    """
+    if x.ndim < 2:
+        raise AxisError(operation="diagonal", axis=-2, ndim=x.ndim)
+    if offset:
+        axis = x.ndim - (1 if offset > 0 else 2)
+        size = x.shape[axis]
+        begin = abs(offset) if isinstance(size, UOp) else min(abs(offset), size)
+        return slice_axis(x, axis, begin, size).diagonal()
+    rows, columns = x.shape[-2:]
+    n = normalize_size(to_node(rows).minimum(columns))
+    batch = x.shape[:-2]
+    square = x.shrink(*(None,) * len(batch), (0, n), (0, n)).reshape(*batch, n * n)
+    padded = square.pad(*((0, 0),) * len(batch), (0, n)).reshape(*batch, n, n + 1)
+    return slice_axis(padded, len(batch) + 1, 0, 1).squeeze(-1).clone()
+
+
+@operation(test="test_movement.py::test_diagonals_become_matrices")
+def diag(x: Tensor, /, k: int = 0) -> Tensor:
+    """The matrix with these elements on diagonal `k` and 0 elsewhere, of one axis; of two, that diagonal.
+
+    Args:
+        k: which one, above the main one where it is positive.
+
+    Raises:
+        ShapeError: if there is another number of axes.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.diag(Tensor([1, 2])).tolist()
+        [[1, 0], [0, 2]]
+    """
+    if x.ndim == 2:
+        return x.diagonal(k)
+    if x.ndim != 1:
+        raise ShapeError(operation="diag", shape=x.shape, problem="is no diagonal and no matrix")
+    rows = x.pad((max(-k, 0), max(k, 0)))
+    place = x.arange(rows.shape[0])
+    # An integer beside bools would promote them.
+    zero = False if x.dtype.is_bool else 0
+    return place.unsqueeze(1).add(k).eq(place).where(rows.unsqueeze(1), zero)
+
+
+@operation(test="test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy", standard=True)
+def triu(x: Tensor, /, k: int = 0) -> Tensor:
+    """The elements on and above diagonal `k` of the last two axes, zero below it.
+
+    The main diagonal is 0, those above it are positive.
+
+    Raises:
+        AxisError: if there are less than two axes.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.triu(Tensor([[1, 2], [3, 4]])).tolist()
+        [[1, 2], [0, 4]]
+    """
+    return _triangle(x, "triu", k, is_upper=True)
+
+
+@operation(test="test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy", standard=True)
+def tril(x: Tensor, /, k: int = 0) -> Tensor:
+    """The elements on and below diagonal `k` of the last two axes, zero above it.
+
+    The main diagonal is 0, those above it are positive.
+
+    Raises:
+        AxisError: if there are less than two axes.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.tril(Tensor([[1, 2], [3, 4]]), k=-1).tolist()
+        [[0, 0], [3, 0]]
+    """
+    return _triangle(x, "tril", k, is_upper=False)
+
+
+def _triangle(x: Tensor, operation: str, k: int, *, is_upper: bool) -> Tensor:
+    if x.ndim < 2:
+        raise AxisError(operation=operation, axis=-2, ndim=x.ndim)
+    rows, columns = x.shape[-2:]
+    row = make_positions((rows, columns), 0, int64) + UOp.const(int64, k)
+    column = make_positions((rows, columns), 1, int64)
+    keep = make_alu(Op.LE, row, column) if is_upper else make_alu(Op.LE, column, row)
+    mask = broadcast_node(keep, x.shape)
+    return x.from_uop(make_alu(Op.WHERE, mask, x.uop, make_constant(0, x.dtype)))
+
+
+def _repeat_around(x: Tensor, pairs: Sequence[tuple[SInt, SInt]], mode: str) -> Tensor:
+    """`x` with elements of its own around it."""
+    import numpy as np
+
+    known = _PAD_MODES.get(mode) if isinstance(mode, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
+    if known is None:
+        raise OperandError(operation="pad", found=f"{mode!r} as mode", expected=", ".join(("constant", *_PAD_MODES)))
+    for axis, pair in enumerate(pairs):
+        before, after = (max(n, 0) for n in concrete_shape("pad", pair))
+        if not (before or after):
+            continue
+        (size,) = concrete_shape("pad", (x.shape[axis],))
+        if not size:
+            raise ShapeError(operation="pad", shape=x.shape, problem=f"has nothing to repeat on axis {axis}")
+        x = x.take(np.pad(np.arange(size), (before, after), known), axis)
+    return x
+
+
+def _to_pairs(padding: Sequence[Amounts | Sequence[Amounts]], shape: Shape) -> tuple[tuple[SInt, SInt], ...]:
+    """How much is added before and after each axis."""
+    given: Sequence[object] = padding
+    if len(padding) == 1 and _is_sequence(padding[0]) and any(p is None or _is_sequence(p) for p in padding[0]):
+        given = padding[0]
+    if len(given) > 1 and any(isinstance(p, (int, UOp)) for p in given):
+        raise OperandError(
+            operation="pad", found=given, expected="a pair (before, after) for each axis", hint=_explain_numbers(given)
+        )
+    pairs = tuple(_to_pair(p) for p in given)
+    pairs = pairs * len(shape) if len(pairs) == 1 else pairs
+    if len(pairs) != len(shape):
+        raise ShapeError(operation="pad", shape=shape, problem=f"needs {len(shape)} pairs, not {len(pairs)}")
+    return pairs
+
+
+def _explain_numbers(given: Sequence[object]) -> str | None:
+    """What to write instead of numbers one by one, which may stand for two things."""
+    if not all(isinstance(p, int) for p in given):
+        return None
+    each = ", ".join(f"({p}, {p})" for p in given)
+    every = f"x.pad({tuple(given)}) adds so much before and after every axis, " if len(given) == 2 else ""
+    return f"{every}x.pad({each}) so much on both sides of each"
+
+
+def _to_pair(amounts: object) -> tuple[SInt, SInt]:
+    values = to_shape("pad", tuple(amounts) if _is_sequence(amounts) else (0 if amounts is None else amounts,))  # pyright: ignore[reportArgumentType]
+    if len(values) not in (1, 2):
+        raise OperandError(operation="pad", found=amounts, expected="a pair (before, after) for each axis")
+    return values[0], values[-1]
+
+
+def _is_sequence(value: object) -> TypeIs[Sequence[object]]:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _positive_part(axis: int, amount: SInt) -> SInt:
+    if isinstance(amount, int):
+        return max(amount, 0)
+    check_within("pad", axis, amount, 0, None)
+    return amount
+
+
+def _at_least_one(size: SInt) -> SInt:
+    """`size`, or 1 where it is 0, to divide by."""
+    return max(size, 1) if isinstance(size, int) else size.maximum(1)
+
+
+def _pad_node(node: UOp, pairs: Sequence[tuple[SInt, SInt]], value: UOp) -> UOp:
+    if any(isinstance(s, int) and s == 0 for s in node.shape):
+        # Nothing of the tensor shows in the result, which may yet have elements.
+        shape = tuple(s + b + a for s, (b, a) in zip(node.shape, pairs, strict=True))
+        return broadcast_node(value, shape)
+    padded = make_pad(node, pairs)
+    if padded is node or _is_positive_zero(value):
+        return padded
+    inside = make_pad(broadcast_node(UOp.const(bool_, True), node.shape), pairs)
+    return make_alu(Op.WHERE, inside, padded, value)
+
+
+def _is_positive_zero(value: UOp) -> bool:
+    return value.arg == 0 and not (isinstance(value.arg, float) and math.copysign(1.0, value.arg) < 0)

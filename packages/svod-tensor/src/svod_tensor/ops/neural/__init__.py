@@ -1,0 +1,1 @@
+"""Operations of neural networks: activations, normalization, attention, convolution, pooling, interpolation of images."""

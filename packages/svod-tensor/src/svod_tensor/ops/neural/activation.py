@@ -1,0 +1,336 @@
+"""Activations of neural networks.
+
+Narrow floats (float16, bfloat16, float8) are computed in float32 and rounded once; results keep
+the dtype of the input.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from svod_ir import OperandError, ShapeError
+from svod_tensor._shapes import concrete_shape, normalize_axis
+from svod_tensor.ops.core.gradient_rules import gradient_rule, with_rule
+from svod_tensor.ops.core.operands import to_float
+from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.rounding import rounds_once
+from svod_tensor.ops.elementwise.partials import ELU, GELU, GELU_TANH, HARD_SIGMOID, HARD_SWISH, RELU6, SILU, SOFTPLUS
+from svod_tensor.ops.special.normal_distribution import make_normal_tail
+
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "elu",
+    "gelu",
+    "glu",
+    "hardsigmoid",
+    "hardswish",
+    "leaky_relu",
+    "log_softmax",
+    "mish",
+    "relu",
+    "relu6",
+    "selu",
+    "silu",
+    "softmax",
+    "softmax_rule",
+    "softplus",
+    "softsign",
+]
+
+
+_FAR = 64.0
+"""Phi(-x) is 0 in every type from here on."""
+
+
+_SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
+
+
+@gradient_rule("relu", is_symmetric=True)
+def _relu_gradient(cotangent: Tensor, _: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
+    """0 at 0."""
+    return (operands[0].gt(0).where(cotangent, 0),)
+
+
+@gradient_rule("softmax", is_symmetric=True)
+def _softmax_gradient(cotangent: Tensor, value: Tensor, _: object, __: object, axis: int) -> tuple[Tensor]:
+    """From the value alone: the input need not be kept."""
+    return (value.mul(cotangent.sub(cotangent.mul(value).sum(axis, keepdims=True))),)
+
+
+@gradient_rule("log_softmax")
+def _log_softmax_gradient(cotangent: Tensor, value: Tensor, _: object, __: object, axis: int) -> tuple[Tensor]:
+    return (cotangent.sub(value.exp().mul(cotangent.sum(axis, keepdims=True))),)
+
+
+def softmax_rule(weights: Tensor, scores: Tensor, axis: int) -> Tensor:
+    """Softmaxes, however they were computed, with their derivative by the scores."""
+    return with_rule(_softmax_gradient, weights, (scores,), axis)
+
+
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+def relu(x: Tensor, /) -> Tensor:
+    """`max(x, 0)`, in the dtype of `x`; NaN stays NaN.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.relu(Tensor([-1.0, 0.0, 2.0])).tolist()
+        [0.0, 0.0, 2.0]
+    """
+    return with_rule(_relu_gradient, x.maximum(0), (x,))
+
+
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+def relu6(x: Tensor, /) -> Tensor:
+    """`min(max(x, 0), 6)`, in the dtype of `x`.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.relu6(Tensor([-1.0, 3.0, 9.0])).tolist()
+        [0.0, 3.0, 6.0]
+    """
+    return with_rule(RELU6, x.clip(0, 6), (x,))
+
+
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@rounds_once
+def leaky_relu(x: Tensor, /, slope: float = 0.01) -> Tensor:
+    """The element where it is not negative, else `slope` times it. Integers become float32.
+
+    Source: Maas et al., Rectifier Nonlinearities Improve Neural Network Acoustic Models (2013), section 2.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.leaky_relu(Tensor([-4.0, 2.0]), 0.5).tolist()
+        [-2.0, 2.0]
+    """
+    return x.lt(0).where(x.mul(slope), x)
+
+
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@rounds_once
+def elu(x: Tensor, /, alpha: float = 1.0) -> Tensor:
+    """The element where it is positive, else `alpha * (exp(x) - 1)`. Integers become float32.
+
+    Source: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear Units (2015), equation 15.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.elu(Tensor([-1.0, 2.0]), alpha=2.0).round(4).numpy()
+        array([-1.2642,  2.    ], dtype=float32)
+    """
+    x = to_float(x)
+    return with_rule(ELU, x.gt(0).where(x, x.minimum(0.0).expm1().mul(alpha)), (x,), float(alpha))
+
+
+@operation(test="test_operations.py::test_selu_agrees_with_its_formula")
+@rounds_once
+def selu(x: Tensor, /) -> Tensor:
+    """`elu` with the scale and the slope that keep mean 0 and variance 1. Integers become float32.
+
+    Source: Klambauer et al., Self-Normalizing Neural Networks (2017), equation 2.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.selu(Tensor([-1.0, 2.0])).round(4).numpy()
+        array([-1.1113,  2.1014], dtype=float32)
+    """
+    return x.elu(1.6732632423543772).mul(1.0507009873554805)
+
+
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas", aliases=("swish",))
+@rounds_once
+def silu(x: Tensor, /) -> Tensor:
+    """`x * sigmoid(x)`. Integers become float32.
+
+    Source: Elfwing et al., Sigmoid-Weighted Linear Units for Neural Network Function Approximation (2017), equation
+    1.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.silu(Tensor([-1.0, 0.0, 2.0])).round(4).numpy()
+        array([-0.2689,  0.    ,  1.7616], dtype=float32)
+    """
+    x = to_float(x)
+    return with_rule(SILU, x.mul(x.sigmoid()), (x,))
+
+
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@rounds_once
+def gelu(x: Tensor, /, approximate: str = "none") -> Tensor:
+    """`x * Phi(x)`, where Phi is the distribution function of normal numbers. Integers become float32.
+
+    Args:
+        approximate: `"none"` computes Phi so that its far tail keeps its digits; `"tanh"` computes
+            `x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 *
+            x^3))) / 2`.
+
+    Raises:
+        OperandError: if `approximate` is something else.
+
+    Source: Hendrycks and Gimpel, Gaussian Error Linear Units (2016), section 2.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.gelu(Tensor([-1.0, 0.0, 2.0])).round(4).numpy()
+        array([-0.1587,  0.    ,  1.9545], dtype=float32)
+    """
+    x = to_float(x)
+    if approximate == "none":
+        ratio, power = make_normal_tail(x)
+        # x Phi(x) of a positive number is x - x Phi(-x); a product of infinity and 0 is 0 here.
+        tail = ratio.mul(x.abs().minimum(_FAR)).mul(power)
+        return with_rule(GELU, x.maximum(0.0).sub(tail), (x,))
+    if approximate == "tanh":
+        # (1 + tanh(a)) / 2 is sigmoid(2 a), in which nothing cancels.
+        gate = x.add(x.mul(x).mul(x).mul(0.044715)).mul(2 * _SQRT_2_OVER_PI).sigmoid()
+        return with_rule(GELU_TANH, x.mul(gate), (x,))
+    raise OperandError(operation="gelu", found=repr(approximate), expected='"none" or "tanh"')
+
+
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@rounds_once
+def softplus(x: Tensor, /, beta: float = 1.0) -> Tensor:
+    """`log(1 + exp(beta * x)) / beta` without overflow. Integers become float32.
+
+    Source: Dugas et al., Incorporating Second-Order Functional Knowledge for Better Option Pricing (2001), section
+    3.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.softplus(Tensor([-1.0, 0.0, 200.0])).round(4).numpy()
+        array([  0.3133,   0.6931, 200.    ], dtype=float32)
+    """
+    given = to_float(x)
+    x = given.mul(beta)
+    value = x.maximum(0.0).add(x.abs().neg().exp().log1p()).div(beta)
+    return with_rule(SOFTPLUS, value, (given,), float(beta))
+
+
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@rounds_once
+def mish(x: Tensor, /) -> Tensor:
+    """`x * tanh(softplus(x))`. Integers become float32.
+
+    Source: Misra, Mish: A Self Regularized Non-Monotonic Activation Function (2019), equation 1.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.mish(Tensor([-1.0, 0.0, 2.0])).round(4).numpy()
+        array([-0.3034,  0.    ,  1.944 ], dtype=float32)
+    """
+    return to_float(x).mul(x.softplus().tanh())
+
+
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@rounds_once
+def hardsigmoid(x: Tensor, /) -> Tensor:
+    """`min(max(x + 3, 0), 6) / 6`. Integers become float32.
+
+    Source: Howard et al., Searching for MobileNetV3 (2019), section 5.2.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.hardsigmoid(Tensor([-4.0, 0.0, 1.5])).tolist()
+        [0.0, 0.5, 0.75]
+    """
+    x = to_float(x)
+    return with_rule(HARD_SIGMOID, x.add(3).clip(0, 6).div(6), (x,))
+
+
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@rounds_once
+def hardswish(x: Tensor, /) -> Tensor:
+    """`x * hardsigmoid(x)`. Integers become float32.
+
+    Source: Howard et al., Searching for MobileNetV3 (2019), section 5.2.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.hardswish(Tensor([-4.0, 0.0, 1.5])).tolist()
+        [-0.0, 0.0, 1.125]
+    """
+    x = to_float(x)
+    return with_rule(HARD_SWISH, x.mul(x.hardsigmoid()), (x,))
+
+
+@operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@rounds_once
+def softsign(x: Tensor, /) -> Tensor:
+    """`x / (1 + abs(x))`. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.softsign(Tensor([-1.0, 0.0, 3.0])).tolist()
+        [-0.5, 0.0, 0.75]
+    """
+    x = to_float(x)
+    return x.div(x.abs().add(1))
+
+
+@operation(test="test_neural.py::test_glu_halves_an_axis")
+@rounds_once
+def glu(x: Tensor, /, axis: int = -1) -> Tensor:
+    """The first half of `axis`, gated by the sigmoid of the second: half as long on that axis. Integers become
+    float32.
+
+    Raises:
+        ShapeError: if the axis has an odd size.
+
+    Source: Dauphin et al., Language Modeling with Gated Convolutional Networks (2016), equation 1.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.glu(Tensor([4.0, 6.0, 0.0, 0.0])).tolist()
+        [2.0, 3.0]
+    """
+    axis = normalize_axis("glu", axis, x.ndim)
+    (size,) = concrete_shape("glu", (x.shape[axis],))
+    if size % 2:
+        raise ShapeError(operation="glu", shape=x.shape, problem=f"has the odd size {size} on axis {axis}")
+    left, right = x.chunk(2, axis)
+    return left.mul(right.sigmoid())
+
+
+@operation(test="test_neural.py::test_softmax_sums_to_one_and_does_not_overflow")
+@rounds_once
+def softmax(x: Tensor, /, axis: int = -1) -> Tensor:
+    """`exp(x)`, scaled to a sum of 1 along `axis`, without overflow. Integers become float32.
+
+    Raises:
+        AxisError: if there is no such axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.softmax(Tensor([[0.0, 0.0], [1000.0, 0.0]])).tolist()
+        [[0.5, 0.5], [1.0, 0.0]]
+    """
+    x = to_float(x)
+    if x.shape[normalize_axis("softmax", axis, x.ndim)] == 0:
+        return x.clone()
+    power = x.sub(x.max(axis, keepdims=True)).exp()
+    value = power.div(power.sum(axis, keepdims=True))
+    return softmax_rule(value, x, axis)
+
+
+@operation(test="test_neural.py::test_softmax_sums_to_one_and_does_not_overflow")
+@rounds_once
+def log_softmax(x: Tensor, /, axis: int = -1) -> Tensor:
+    """`log(softmax(x))` along `axis`, accurate where the softmax is near 0. Integers become float32.
+
+    Raises:
+        AxisError: if there is no such axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.log_softmax(Tensor([0.0, 1000.0])).tolist()
+        [-1000.0, 0.0]
+    """
+    x = to_float(x)
+    if x.shape[normalize_axis("log_softmax", axis, x.ndim)] == 0:
+        return x.clone()
+    shifted = x.sub(x.max(axis, keepdims=True))
+    value = shifted.sub(shifted.exp().sum(axis, keepdims=True).log())
+    return with_rule(_log_softmax_gradient, value, (x,), axis)

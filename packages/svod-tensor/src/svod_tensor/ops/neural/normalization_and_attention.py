@@ -1,0 +1,261 @@
+"""Normalizations and attention.
+
+Narrow floats (float16, bfloat16, float8) are computed in float32 and rounded once; results keep
+the dtype of the input.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from svod_dtype import float32, promote_types
+from svod_ir import ShapeError
+from svod_ir.sizes import normalize_size, product
+from svod_tensor._shapes import Axes, concrete_shape, normalize_axes
+from svod_tensor.ops.core.gradient_rules import gradient_rule, with_rule
+from svod_tensor.ops.core.operands import to_float
+from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.rounding import accumulation_dtype, rounds_once
+from svod_tensor.ops.neural.activation import softmax_rule
+from svod_tensor.ops.statistics.moments import center, count_elements
+
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "batchnorm",
+    "group_norm",
+    "layernorm",
+    "rms_norm",
+    "scaled_dot_product_attention",
+]
+
+
+def _make_scale(x: Tensor, axis: Axes, eps: float) -> Tensor:
+    """What makes the mean square 1."""
+    return x.square().mean(axis, keepdims=True).add(eps).rsqrt()
+
+
+def _standardize(x: Tensor, axis: Axes, eps: float) -> tuple[Tensor, Tensor]:
+    """`x` with mean 0 and variance 1, and the factor that made the variance 1."""
+    difference, error, squares = center(x, axis)
+    scale = squares.div(count_elements(x, axis, x.dtype)).add(eps).rsqrt()
+    # One fma an element.
+    return difference.mul(scale).sub(error.mul(scale)), scale
+
+
+@gradient_rule("layernorm", is_symmetric=True)
+def _layernorm_gradient(
+    cotangent: Tensor, value: Tensor, operands: tuple[Tensor], _: object, axis: Axes, eps: float
+) -> tuple[Tensor]:
+    """Component of the cotangent orthogonal to the value and to constants, scaled like the value."""
+    _, scale = _standardize(operands[0], axis, eps)
+    along = cotangent.mul(value).mean(axis, keepdims=True)
+    return (cotangent.sub(cotangent.mean(axis, keepdims=True)).sub(value.mul(along)).mul(scale),)
+
+
+@gradient_rule("rms-norm", is_symmetric=True)
+def _rms_norm_gradient(
+    cotangent: Tensor, value: Tensor, operands: tuple[Tensor], _: object, axis: Axes, eps: float
+) -> tuple[Tensor]:
+    """What of the cotangent is not along the value, scaled as the value is."""
+    along = cotangent.mul(value).mean(axis, keepdims=True)
+    return (cotangent.sub(value.mul(along)).mul(_make_scale(operands[0], axis, eps)),)
+
+
+@operation(test="test_neural.py::test_normalisations_agree_with_their_formulas", is_function=False)
+@rounds_once
+def layernorm(
+    x: Tensor, /, axis: Axes = -1, eps: float = 1e-5, weight: Tensor | None = None, bias: Tensor | None = None
+) -> Tensor:
+    """Mean 0 and variance 1 over `axis`, then times `weight` and plus `bias`. Integers become float32.
+
+    Args:
+        axis: one axis or several.
+        eps: added to the variance.
+        weight: broadcasts to this shape.
+        bias: broadcasts to this shape.
+
+    Source: Ba et al., Layer Normalization (2016), equation 4.
+
+    Example:
+        >>> Tensor([[1.0, 2.0, 3.0]]).layernorm().round(4).numpy()
+        array([[-1.2247,  0.    ,  1.2247]], dtype=float32)
+    """
+    x = to_float(x)
+    value, _ = _standardize(x, axis, eps)
+    axes = normalize_axes("layernorm", axis, x.ndim)
+    return _affine(with_rule(_layernorm_gradient, value, (x,), axes, float(eps)), weight, bias)
+
+
+@operation(test="test_neural.py::test_normalisations_agree_with_their_formulas", is_function=False)
+@rounds_once
+def rms_norm(x: Tensor, /, axis: Axes = -1, eps: float = 1e-6, weight: Tensor | None = None) -> Tensor:
+    """Mean square 1 over `axis`, then times `weight`. Integers become float32.
+
+    Args:
+        axis: one axis or several.
+        eps: added to the mean square.
+        weight: broadcasts to this shape.
+
+    Source: Zhang and Sennrich, Root Mean Square Layer Normalization (2019), equation 4.
+
+    Example:
+        >>> Tensor([[3.0, 4.0]]).rms_norm().round(4).numpy()
+        array([[0.8485, 1.1314]], dtype=float32)
+    """
+    x = to_float(x)
+    value = x.mul(_make_scale(x, axis, eps))
+    return _affine(
+        with_rule(_rms_norm_gradient, value, (x,), normalize_axes("rms_norm", axis, x.ndim), float(eps)),
+        weight,
+        None,
+    )
+
+
+@operation(test="test_neural.py::test_normalisations_agree_with_their_formulas", is_function=False)
+@rounds_once
+def group_norm(
+    x: Tensor, /, n_groups: int, eps: float = 1e-5, weight: Tensor | None = None, bias: Tensor | None = None
+) -> Tensor:
+    """`layernorm` over each group of channels, for a tensor of shape (batch, channels, ...). Integers become float32.
+
+    Args:
+        n_groups: into how many groups the channels fall.
+        eps: added to the variance.
+        weight: of shape (channels,).
+        bias: of shape (channels,).
+
+    Raises:
+        ShapeError: if the groups do not divide the channels.
+
+    Source: Wu and He, Group Normalization (2018), section 3.1.
+
+    Example:
+        >>> Tensor([[[1.0], [3.0], [5.0], [5.0]]]).group_norm(2).round(3).numpy()
+        array([[[-1.],
+                [ 1.],
+                [ 0.],
+                [ 0.]]], dtype=float32)
+    """
+    if x.ndim < 2:
+        raise ShapeError(operation="group_norm", shape=x.shape, problem="has no axes of a batch and of channels")
+    (channels,) = concrete_shape("group_norm", x.shape[1:2])
+    if n_groups < 1 or channels % n_groups:
+        raise ShapeError(
+            operation="group_norm",
+            shape=x.shape,
+            problem=f"has {channels} channels, which {n_groups} groups do not divide",
+        )
+    each = normalize_size(channels // n_groups * product(x.shape[2:]))
+    normal = x.reshape(x.shape[0], n_groups, each).layernorm(-1, eps).reshape(x.shape)
+    aligned = [p if p is None else p.reshape(1, channels, *(1,) * (x.ndim - 2)) for p in (weight, bias)]
+    return _affine(normal, *aligned)
+
+
+@operation(test="test_neural.py::test_normalisations_agree_with_their_formulas", is_function=False)
+@rounds_once
+def batchnorm(
+    x: Tensor,
+    /,
+    mean: Tensor,
+    variance: Tensor,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Normalisation with given statistics for each channel, for a tensor of shape (batch, channels, ...).
+
+    Args:
+        mean: of shape (channels,).
+        variance: of shape (channels,).
+        weight: of shape (channels,).
+        bias: of shape (channels,).
+        eps: added to the variance.
+
+    Raises:
+        ShapeError: if there are less than two axes.
+
+    Source: Ioffe and Szegedy, Batch Normalization (2015), algorithm 2.
+
+    Example:
+        >>> Tensor([[1.0, 8.0]]).batchnorm(Tensor([0.0, 4.0]), Tensor([1.0, 4.0]), eps=0.0).tolist()
+        [[1.0, 2.0]]
+    """
+    if x.ndim < 2:
+        raise ShapeError(operation="batchnorm", shape=x.shape, problem="has no axes of a batch and of channels")
+    shape = (1, -1, *(1,) * (x.ndim - 2))
+    scale = variance.add(eps).rsqrt()
+    scale = scale if weight is None else scale.mul(weight)
+    shifted = x.sub(mean.reshape(shape)).mul(scale.reshape(shape))
+    return shifted if bias is None else shifted.add(bias.reshape(shape))
+
+
+@operation(test="test_neural.py::test_attention_agrees_with_its_formula", is_function=False)
+def scaled_dot_product_attention(
+    x: Tensor,
+    /,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> Tensor:
+    """`softmax(q @ k.T * scale + mask) @ v`, with `x` as the queries of shape (..., n, d): shape (..., n, e).
+
+    A query that may look at no key gives zeros. Of float16 and bfloat16 the weights are rounded once more: they are
+    an operand of the second product, and matrix units take such alone.
+
+    Args:
+        key: of shape (..., m, d).
+        value: of shape (..., m, e).
+        mask: bool, True where a query may look at a key, or numbers that are added; of shape (..., n, m).
+        is_causal: whether query i sees only keys 0 to i.
+        scale: by default `1 / sqrt(d)`.
+
+    Raises:
+        ShapeError: if an operand has less than two axes, or the sizes do not fit.
+
+    Source: Vaswani et al., Attention Is All You Need (2017), equation 1.
+
+    Example:
+        >>> q, v = Tensor([[1.0, 0.0]]), Tensor([[1.0], [3.0]])
+        >>> q.scaled_dot_product_attention(Tensor([[0.0, 1.0], [0.0, 2.0]]), v).tolist()
+        [[2.0]]
+    """
+    for operand in (x, key, value):
+        if operand.ndim < 2:
+            raise ShapeError(
+                operation="scaled_dot_product_attention", shape=operand.shape,
+                problem="has no axes of positions and of features",
+            )  # fmt: skip
+    (depth,) = concrete_shape("scaled_dot_product_attention", x.shape[-1:])
+    factor = 1.0 / math.sqrt(depth) if scale is None else scale
+    kind = promote_types(promote_types(x.dtype, key.dtype), value.dtype)
+    kind = kind if kind.is_float else float32
+    scores = x.matmul(key.transpose(-2, -1), dtype=accumulation_dtype(kind)).mul(factor)
+    allowed = mask if mask is not None and mask.dtype.is_bool else None
+    if is_causal:
+        causal = x.ones(*scores.shape[-2:], dtype="bool").tril()
+        allowed = causal if allowed is None else allowed.logical_and(causal)
+    if mask is not None and not mask.dtype.is_bool:
+        scores = scores.add(mask)
+    if allowed is not None:
+        scores = allowed.where(scores, -math.inf)
+    if mask is not None or allowed is not None:
+        # A row without any allowed key would be NaN; it weighs nothing instead.
+        peak = scores.max(-1, keepdims=True)
+        power = scores.sub(peak.isfinite().where(peak, 0.0)).exp()
+        total = power.sum(-1, keepdims=True)
+        weights = softmax_rule(power.div(total.eq(0).where(1.0, total)), scores, -1)
+    else:
+        weights = scores.softmax(-1)
+    operand = weights.cast(kind) if kind.itemsize > 1 else weights
+    return operand.matmul(value, dtype=accumulation_dtype(kind)).cast(kind)
+
+
+def _affine(normal: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    scaled = normal if weight is None else normal.mul(weight)
+    return scaled if bias is None else scaled.add(bias)

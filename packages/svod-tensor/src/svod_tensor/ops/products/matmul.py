@@ -1,0 +1,235 @@
+"""Sums of products: matmul, einsum, linear.
+
+A product is a multiplication of broadcast operands and a sum over one or more axes; the optimizer,
+not this module, recognises it. float16, bfloat16 and float8 are multiplied and added in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from svod_dtype import promote_types, to_dtype
+from svod_ir import ShapeError, SInt, format_shape
+from svod_ir.sizes import normalize_size, product
+from svod_tensor._shapes import Shape, normalize_axes, normalize_axis
+from svod_tensor.ops.core.base import DTypeLike
+from svod_tensor.ops.core.operands import as_tensor, promote, to_tensor
+from svod_tensor.ops.core.operation import operation, static_operation
+from svod_tensor.ops.core.rounding import accumulation_dtype, rounds_once
+from svod_tensor.ops.products.einsum import contract
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.core.base import Operand
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "einsum",
+    "kron",
+    "linear",
+    "matmul",
+    "outer",
+    "tensordot",
+    "trace",
+    "vecdot",
+]
+
+
+@operation(test="test_products.py::test_matmul_agrees_with_numpy", standard=True, aliases=("dot",))
+def matmul(x1: Tensor, x2: Operand, /, *, dtype: DTypeLike | None = None) -> Tensor:
+    """The matrix product by numpy's rules: 1-d operands are a row (left) or column (right), leading axes broadcast.
+
+    Args:
+        x2: the right operand.
+        dtype: of the result; by default the dtype that both promote to.
+
+    Raises:
+        ShapeError: if an operand is 0-d or the contracted sizes differ.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.matmul(Tensor([[1, 2], [3, 4]]), Tensor([1, 10])).tolist()
+        [21, 43]
+    """
+    right = as_tensor(x2, x1)
+    _check_contracted(x1.shape, right.shape)
+    kind = promote_types(x1.dtype, right.dtype) if dtype is None else to_dtype(dtype)
+    inner = accumulation_dtype(kind)
+    # (..., m, 1, k) * (..., 1, n, k), summed over k.
+    x = x1.cast(inner) if x1.ndim > 1 else x1.cast(inner).unsqueeze(0)
+    y = right.cast(inner).transpose(-2, -1) if right.ndim > 1 else right.cast(inner).unsqueeze(0)
+    total = x.unsqueeze(-2).mul(y.unsqueeze(-3)).sum(-1, dtype=inner).cast(kind)
+    if right.ndim == 1:
+        total = total.squeeze(-1)
+    return total.squeeze(-1 if right.ndim == 1 else -2) if x1.ndim == 1 else total
+
+
+@operation(test="test_products.py::test_linear_outer_and_vecdot", is_function=False)
+@rounds_once
+def linear(x: Tensor, /, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`x @ weight.T + bias`: shape (..., outputs) of a tensor of shape (..., inputs).
+
+    Args:
+        weight: of shape (outputs, inputs).
+        bias: of shape (outputs,).
+
+    Raises:
+        ShapeError: if the sizes do not fit.
+
+    Example:
+        >>> Tensor([1.0, 2.0]).linear(Tensor([[1.0, 1.0], [0.0, 3.0]]), Tensor([0.5, 0.0])).tolist()
+        [3.5, 6.0]
+    """
+    result = x.matmul(weight.transpose(0, 1) if weight.ndim == 2 else weight)
+    return result if bias is None else result.add(bias)
+
+
+@operation(test="test_products.py::test_linear_outer_and_vecdot", standard="linalg.outer")
+def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
+    """The product of each element with each element of `x2`, both flattened: shape (n, m). Dtypes promote.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.outer(Tensor([1, 2]), Tensor([3, 4, 5])).tolist()
+        [[3, 4, 5], [6, 8, 10]]
+    """
+    return x1.flatten().unsqueeze(1).mul(x2.flatten().unsqueeze(0))
+
+
+@operation(test="test_products.py::test_linear_outer_and_vecdot", standard=True)
+def vecdot(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
+    """The dot products with `x2` along one axis; the others broadcast. Dtypes promote, and narrow floats are added
+    in float32. Of complex numbers, those of `x1` are conjugated.
+
+    Args:
+        x2: the other operand.
+        axis: along which; it has the same size in both tensors.
+
+    Raises:
+        ShapeError: if the sizes differ.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.vecdot(Tensor([[1, 2], [3, 4]]), Tensor([1, 10])).tolist()
+        [21, 43]
+    """
+    ndim = max(x1.ndim, x2.ndim)
+    axis = normalize_axis("vecdot", axis, ndim) - ndim
+    if -axis > min(x1.ndim, x2.ndim) or x1.shape[axis] != x2.shape[axis]:
+        raise ShapeError(
+            operation="vecdot", shape=x1.shape,
+            problem=f"and {format_shape(x2.shape)} have no axis {axis} of one size",
+        )  # fmt: skip
+    kind = promote_types(x1.dtype, x2.dtype)
+    inner = accumulation_dtype(kind)
+    left = x1.conj() if x1.dtype.is_complex else x1
+    return left.cast(inner).mul(x2.cast(inner)).sum(axis, dtype=inner).cast(kind)
+
+
+@operation(test="test_products.py::test_products_are_summed_over_shared_axes", standard=True)
+def tensordot(x1: Tensor, x2: Tensor, /, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
+    """The sum of products with `x2` over axes of both: the shape is that of the other axes, first of `x1`,
+    then of `x2`.
+
+    Args:
+        x2: the other operand.
+        axes: how many, the last ones of `x1` and the first of `x2`; or those of two lists.
+
+    Raises:
+        ShapeError: if the sizes differ.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> x = Tensor([[1, 2], [3, 4]])
+        >>> sv.tensordot(x, x, axes=([0], [1])).tolist()
+        [[7, 15], [10, 22]]
+    """
+    if isinstance(axes, int):
+        if not 0 <= axes <= min(x1.ndim, x2.ndim):
+            raise ShapeError(operation="tensordot", shape=x1.shape, problem=f"has no {axes} axes to share")
+        axes = tuple(range(x1.ndim - axes, x1.ndim)), tuple(range(axes))
+    left, right = normalize_axes("tensordot", axes[0], x1.ndim), normalize_axes("tensordot", axes[1], x2.ndim)
+    rows, columns = ([a for a in range(t.ndim) if a not in used] for t, used in ((x1, left), (x2, right)))
+    shape = (*(x1.shape[a] for a in rows), *(x2.shape[a] for a in columns))
+    if tuple(x1.shape[a] for a in left) != tuple(x2.shape[a] for a in right):
+        raise ShapeError(operation="tensordot", shape=x1.shape, problem=f"does not fit {x2.shape} along {axes}")
+    x = x1.permute(*rows, *left).reshape(_count(x1, rows), _count(x1, left))
+    y = x2.permute(*right, *columns).reshape(_count(x2, right), _count(x2, columns))
+    return x.matmul(y).reshape(shape)
+
+
+@static_operation(test="test_products.py::test_einsum_agrees_with_numpy")
+def einsum(formula: str, *operands: Operand) -> Tensor:
+    """A sum of products by Einstein's convention. Dtypes promote, and narrow floats are multiplied and added in
+    float32. Of three and more operands, two at a time are multiplied, in the order that takes the fewest multiplications.
+
+    Args:
+        formula: the axes of each operand as letters, and of the result: `"ij,jk->ik"`; `...` and repeated letters
+            as in numpy.
+        operands: one tensor for each term.
+
+    Raises:
+        EinsumError: if the formula does not fit the operands.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.einsum("ij,j->i", Tensor([[1, 2], [3, 4]]), Tensor([1, 10])).tolist()
+        [21, 43]
+    """
+    tensors = [to_tensor(operand) for operand in operands]
+    kind = reduce(promote_types, (tensor.dtype for tensor in tensors))
+    inner = accumulation_dtype(kind)
+    return contract(formula, [tensor.cast(inner) for tensor in tensors], inner).cast(kind)
+
+
+@operation(test="test_products.py::test_kronecker_products_agree_with_numpy")
+def kron(x1: Tensor, x2: Operand, /) -> Tensor:
+    """The Kronecker product: each element times the whole `x2`, side by side. Dtypes promote.
+
+    Args:
+        x2: the one with fewer axes gets axes of size 1 before its own.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.kron(Tensor([1, 10]), [1, 2]).tolist()
+        [1, 2, 10, 20]
+    """
+    x, y = promote(x1, x2)
+    n = max(x.ndim, y.ndim)
+    left, right = ((1,) * (n - z.ndim) + z.shape for z in (x, y))
+    wide = x.reshape([s for size in left for s in (size, 1)]).mul(y.reshape([s for size in right for s in (1, size)]))
+    return wide.reshape([normalize_size(a * b) for a, b in zip(left, right, strict=True)])
+
+
+@operation(test="test_products.py::test_traces_and_transposes", standard="linalg.trace")
+def trace(x: Tensor, /, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
+    """The sum of the diagonal of the last two axes that is `offset` above the main one; `dtype` is that of the result,
+    by default as for `sum`.
+
+    Raises:
+        AxisError: if there are less than two axes.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.trace(Tensor([[1, 2], [3, 4]])).item()
+        5
+    """
+    return x.diagonal(offset).sum(-1, dtype=dtype)
+
+
+def _check_contracted(left: Shape, right: Shape) -> None:
+    if not left or not right:
+        raise ShapeError(operation="matmul", shape=(), problem="has no axes", hint="multiply with * instead")
+    axis = max(len(right) - 2, 0)
+    inner = right[axis]
+    if left[-1] != inner:
+        raise ShapeError(
+            operation="matmul", shape=left,
+            problem=f"ends in {left[-1]}, but {right} needs {inner}, its size on axis {axis}",
+            hint="the last axes are as long as each other: write x @ y.mT" if len(right) > 1 and left[-1] == right[-1] else None,
+        )  # fmt: skip
+
+
+def _count(x: Tensor, axes: Sequence[int]) -> SInt:
+    return product(tuple(x.shape[a] for a in axes))

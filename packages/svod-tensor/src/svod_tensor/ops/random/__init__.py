@@ -1,0 +1,1 @@
+"""Random bits from keys, and distributions of them."""

@@ -1,0 +1,263 @@
+"""Random tensors: functions of a key of 64 bits alone, not of when they are computed, nor on what.
+
+Word w of element i is threefry(i + w * 2^56, key). The key is that of the next draw of a generator (`svod_tensor._generator`), or a
+seed, which is the key of the first draw of a generator with that seed.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from svod_dtype import DType, float32, float64, int64, to_dtype, uint32, uint64
+from svod_ir import Op, OperandError, ShapeError, SInt, UOp, make_alu, make_cast, make_empty, make_iota, make_reshape
+from svod_ir.sizes import product
+from svod_tensor._data import copy_to_device, default_int_dtype, place_by_default
+from svod_tensor._shapes import Shape, to_shape
+from svod_tensor._shards import bring_to
+from svod_tensor.errors import IntegerOverflowError
+from svod_tensor.ops.core.base import DTypeLike
+from svod_tensor.ops.core.operation import operation, static_operation
+from svod_tensor.ops.core.rounding import rounds_once
+from svod_tensor.ops.creation import check_sizes
+from svod_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from svod_tensor._generator import Generator, Seed
+
+__all__ = ["draw", "draw_like", "draw_words", "dropout", "float_dtype", "rand", "randint", "randn", "uniform_of"]
+
+_WORDS: Final = 1 << 56
+"""Between the counters of one word of an element and those of the next."""
+
+
+@static_operation(test="test_random.py::test_uniform_numbers_are_uniform", is_function=False, is_variadic=True)
+def rand(
+    shape: SInt | Sequence[SInt], *, seed: Seed | None = None, generator: Generator | None = None,
+    dtype: DTypeLike = float, device: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Numbers from 0 up to but excluding 1, uniformly distributed: multiples of 2^-p, where p is the precision of
+    `dtype` in bits.
+
+    Args:
+        shape: a size or several.
+        seed: fixes the numbers.
+        generator: what they are drawn from; by default the one that `manual_seed` seeds.
+        dtype: of floats.
+        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+    Raises:
+        OperandError: if `dtype` is none of floats.
+        ShapeError: if a size is negative.
+
+    Example:
+        >>> from svod_tensor import Generator
+        >>> x = Tensor.rand(2, 3, generator=Generator(1))
+        >>> x.shape, bool(((x >= 0) & (x < 1)).all())
+        ((2, 3), True)
+    """
+    kind = float_dtype("rand", dtype)
+    return uniform_of(draw("rand", shape, seed, generator, device), kind)
+
+
+@static_operation(test="test_random.py::test_normal_numbers_are_normal", is_function=False, is_variadic=True)
+def randn(
+    shape: SInt | Sequence[SInt], *, seed: Seed | None = None, generator: Generator | None = None,
+    dtype: DTypeLike = float, device: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Normally distributed numbers with mean 0 and variance 1, at most 5.8 from 0, or 8.6 in float64.
+
+    Args:
+        shape: a size or several.
+        seed: fixes the numbers.
+        generator: what they are drawn from; by default the one that `manual_seed` seeds.
+        dtype: of floats, or complex: the variances of both parts are 1/2 then.
+        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+    Raises:
+        OperandError: if `dtype` is none of floats or complex numbers.
+        ShapeError: if a size is negative.
+
+    Source: Box and Muller, A Note on the Generation of Random Normal Deviates (1958).
+
+    Example:
+        >>> x = Tensor.randn(1000, seed=1)
+        >>> bool(x.mean().abs() < 0.1), bool((x.std() - 1).abs() < 0.1)
+        (True, True)
+    """
+    if to_dtype(dtype).is_complex:
+        part = to_dtype(dtype).part
+        pairs = randn((*to_shape("randn", (shape,)), 2), seed=seed, generator=generator, dtype=part, device=device)
+        return pairs.mul(math.sqrt(0.5)).as_complex()
+    kind = float_dtype("randn", dtype)
+    if kind is float64:
+        bits, more = draw_words("randn", shape, seed, generator, device, n_words=2)
+        first, second = uniform_of(bits, kind), uniform_of(more, kind)
+    else:
+        bits = draw("randn", shape, seed, generator, device)
+        first, second = uniform_of(bits.lshift(32), float32), uniform_of(bits, float32)
+    radius = first.neg().add(1).log().mul(-2).sqrt()
+    return radius.mul(second.mul(2 * math.pi).cos()).cast(kind)
+
+
+@static_operation(
+    test="test_random.py::test_integers_are_uniform_between_any_bounds", is_function=False, is_variadic=True
+)
+def randint(
+    shape: SInt | Sequence[SInt], *, low: int = 0, high: int, seed: Seed | None = None,
+    generator: Generator | None = None, dtype: DTypeLike | None = None, device: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Integers from `low` up to but excluding `high`, each with the same probability up to one part in 2^32.
+
+    The probabilities differ since 2^64 numbers do not divide evenly: by a part of (high - low) / 2^64 at most, and
+    where `high - low` is more than 2^32, by one of 2^-64.
+
+    Args:
+        shape: a size or several.
+        low: the smallest one.
+        high: the first that is too large.
+        seed: fixes the numbers.
+        generator: what they are drawn from; by default the one that `manual_seed` seeds.
+        dtype: by default int32, or int64 or uint64 where they do not fit.
+        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+    Raises:
+        ShapeError: if there is no such integer, or a size is negative.
+        IntegerOverflowError: if `dtype` does not hold all of them.
+
+    Example:
+        >>> x = Tensor.randint(100, low=1, high=7, seed=1)
+        >>> bool(((x >= 1) & (x <= 6)).all())
+        True
+    """
+    low, high = operator.index(low), operator.index(high)
+    if low >= high:
+        raise ShapeError(operation="randint", shape=(low, high), problem="holds no integer")
+    kind = default_int_dtype(low, high - 1) if dtype is None else to_dtype(dtype)
+    for bound in (low, high - 1):
+        if kind.is_int and not kind.min <= bound <= kind.max:
+            raise IntegerOverflowError(value=bound, dtype=kind)
+    count = high - low
+    if count <= 1 << 32:
+        offset = draw("randint", shape, seed, generator, device).remainder(count)
+    else:
+        first, second = draw_words("randint", shape, seed, generator, device, n_words=2)
+        offset = _scale(first, second, count)
+    found = offset.add(low % (1 << 64))
+    return (found if low >= 0 else found.cast(int64)).cast(kind)
+
+
+@operation(test="test_random.py::test_dropout_keeps_the_mean", is_function=False)
+@rounds_once
+def dropout(x: Tensor, /, p: float = 0.5, *, seed: Seed | None = None, generator: Generator | None = None) -> Tensor:
+    """Each element with probability 1 - `p`, scaled to keep the mean, and 0 otherwise.
+
+    Args:
+        p: the probability of 0.
+        seed: fixes which elements are left.
+        generator: what decides; by default the one that `manual_seed` seeds.
+
+    Raises:
+        OperandError: if `p` is no probability.
+
+    Source: Srivastava et al., Dropout: A Simple Way to Prevent Neural Networks from Overfitting (2014).
+
+    Example:
+        >>> x = Tensor.ones(100).dropout(0.5, seed=1)
+        >>> sorted(set(x.tolist()))
+        [0.0, 2.0]
+    """
+    if not 0 <= p <= 1:
+        raise OperandError(operation="dropout", found=p, expected="a probability")
+    if p == 0:
+        return x.clone()
+    keep = uniform_of(draw_like(x, "dropout", seed, generator), float32).ge(p)
+    return keep.where(x.mul(1 / (1 - p)) if p < 1 else x.zeros_like(), 0)
+
+
+def draw(
+    operation: str, shape: SInt | Sequence[SInt], seed: Seed | None, generator: Generator | None,
+    device: str | None,
+) -> Tensor:  # fmt: skip
+    """64 random bits for each element."""
+    return draw_words(operation, shape, seed, generator, device)[0]
+
+
+def draw_words(
+    operation: str, shape: SInt | Sequence[SInt], seed: Seed | None, generator: Generator | None,
+    device: str | None, *, n_words: int = 1,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """For each element so many times 64 random bits."""
+    from svod_tensor._generator import get_key
+
+    sizes = check_sizes(operation, to_shape(operation, (shape,)))
+    key = get_key(operation, seed, generator)
+    key = place_by_default(key) if device is None else copy_to_device(key, device)
+    return tuple(Tensor.from_uop(_make_bits(key, sizes, word)) for word in range(n_words))
+
+
+def draw_like(
+    x: Tensor, operation: str, seed: Seed | None, generator: Generator | None, shape: Shape | None = None
+) -> Tensor:
+    """64 random bits for each element of `x`, or of a tensor with another shape, where `x` is."""
+    from svod_tensor._generator import get_key
+
+    key = bring_to(get_key(operation, seed, generator), x.uop)
+    return x.from_uop(_make_bits(key, x.shape if shape is None else shape, 0))
+
+
+def float_dtype(operation: str, dtype: DTypeLike) -> DType:
+    """The dtype that a distribution of real numbers is asked for.
+
+    Raises:
+        OperandError: if it is none of floats.
+    """
+    kind = to_dtype(dtype)
+    if not kind.is_float:
+        raise OperandError(operation=operation, found=kind, expected="a floating-point dtype")
+    return kind
+
+
+def uniform_of(bits: Tensor, kind: DType) -> Tensor:
+    """The highest of 64 random bits as a number of `kind` from 0 up to but excluding 1: as many as are exact."""
+    n_bits = kind.mantissa_bits + 1
+    # Nodes instead of tensors between: a small draw takes no longer to compute than to build.
+    word = make_alu(Op.SHR, bits.uop, UOp.const(uint64, 64 - n_bits))
+    wide = make_cast(word, float64) if kind is float64 else make_cast(make_cast(word, uint32), float32)
+    scaled = make_alu(Op.MUL, wide, UOp.const(wide.dtype, 2.0**-n_bits))
+    return bits.from_uop(make_cast(scaled, kind))
+
+
+def _scale(high: Tensor, low: Tensor, count: int) -> Tensor:
+    """A number of 128 bits, scaled from [0, 2^128) to [0, `count`) and rounded down: floor((high * 2^64 + low) * count / 2^128).
+
+    Source: Lemire, Fast Random Integer Generation in an Interval (2019), section 4, without rejection.
+    """
+    if count == 1 << 64:
+        return high
+    below, carried = high.mul(count), _high_product(low, count)
+    return _high_product(high, count).add(below.add(carried).lt(below).cast(uint64))
+
+
+def _high_product(x: Tensor, factor: int) -> Tensor:
+    """The upper 64 bits of the product of 128 bits, from those of halves.
+
+    Source: Knuth, The Art of Computer Programming, volume 2, section 4.3.1, algorithm M.
+    """
+    mask = (1 << 32) - 1
+    x0, x1, f0, f1 = x.bitwise_and(mask), x.rshift(32), factor & mask, factor >> 32
+    middle = x1.mul(f0).add(x0.mul(f0).rshift(32))
+    crossed = x0.mul(f1).add(middle.bitwise_and(mask))
+    return x1.mul(f1).add(middle.rshift(32)).add(crossed.rshift(32))
+
+
+def _make_bits(key: UOp, sizes: tuple[SInt, ...], word: int) -> UOp:
+    count = product(sizes)
+    if isinstance(count, int) and not count:
+        return make_empty(uint64, sizes)
+    counter = make_iota(count, uint64)
+    if word:
+        counter = make_alu(Op.ADD, counter, UOp.const(uint64, word * _WORDS))
+    return make_reshape(make_alu(Op.THREEFRY, counter, key), sizes)

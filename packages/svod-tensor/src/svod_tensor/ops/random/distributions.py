@@ -1,0 +1,455 @@
+"""Distributions: functions of uniform random bits, accurate in both tails, and choices by random order.
+
+Each takes `seed` and `generator` as `rand` does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from svod_dtype import DType, bool_, float32, float64, int64, uint64
+from svod_ir import Op, OperandError, ShapeError, SInt, UOp, make_alu, make_cast
+from svod_ir.sizes import max_size
+from svod_tensor._shapes import normalize_axis
+from svod_tensor.cells.registry import find_capture
+from svod_tensor.ops.core.base import DTypeLike
+from svod_tensor.ops.core.operands import as_value
+from svod_tensor.ops.core.operation import operation, static_operation
+from svod_tensor.ops.core.rounding import accumulation_dtype
+from svod_tensor.ops.random.bits import draw, draw_like, float_dtype, randn, uniform_of
+from svod_tensor.options import HOST_DEVICE
+from svod_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from svod_tensor._generator import Generator, Seed
+    from svod_tensor.ops.core.base import Operand
+
+__all__ = [
+    "bernoulli",
+    "categorical",
+    "exponential",
+    "multinomial",
+    "normal",
+    "permutation",
+    "shuffle",
+    "truncated_normal",
+    "uniform",
+]
+
+
+@static_operation(
+    test="test_distributions.py::test_numbers_have_their_distribution", is_function=False, is_variadic=True
+)
+def uniform(
+    shape: SInt | Sequence[SInt], *, low: Operand = 0.0, high: Operand = 1.0, seed: Seed | None = None,
+    generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Uniformly distributed numbers from `low` up to but excluding `high`, which rounding to `dtype` may reach.
+
+    Args:
+        shape: a size or several.
+        low: a number, or a tensor that broadcasts to the shape.
+        high: a number, or a tensor that broadcasts to the shape.
+        seed: fixes the numbers.
+        generator: what they are drawn from; by default the one that `manual_seed` seeds.
+        dtype: of floats.
+        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+    Raises:
+        OperandError: if `dtype` is none of floats.
+
+    Example:
+        >>> x = Tensor.uniform(2, 3, low=-1.0, high=1.0, seed=1)
+        >>> x.shape, bool((x.abs() <= 1).all())
+        ((2, 3), True)
+    """
+    kind, wide = _dtypes("uniform", dtype)
+    x = uniform_of(draw("uniform", shape, seed, generator, device), wide)
+    first, last = as_value(low, x), as_value(high, x)
+    span = last.sub(first)
+    scaled = x.mul(span).add(first)
+    is_narrow = all(isinstance(bound, (int, float)) and abs(bound) <= wide.finfo_max / 2 for bound in (low, high))
+    if not is_narrow:
+        # A range wider than the largest float has no size.
+        scaled = span.isinf().where(x.mul(last).add(x.neg().add(1).mul(first)), scaled)
+    return scaled.cast(kind)
+
+
+@static_operation(
+    test="test_distributions.py::test_numbers_have_their_distribution", is_function=False, is_variadic=True
+)
+def normal(
+    shape: SInt | Sequence[SInt], *, mean: Operand = 0.0, std: Operand = 1.0, seed: Seed | None = None,
+    generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Normally distributed numbers.
+
+    Args:
+        shape: a size or several.
+        mean: of the numbers; a tensor of means broadcasts to the shape.
+        std: their standard deviation, a number or such a tensor.
+        seed: fixes the numbers.
+        generator: what they are drawn from; by default the one that `manual_seed` seeds.
+        dtype: of floats.
+        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+    Raises:
+        OperandError: if `dtype` is none of floats.
+
+    Example:
+        >>> x = Tensor.normal(1000, mean=5.0, std=0.1, seed=1)
+        >>> x.shape, bool((x.mean() - 5).abs() < 0.05)
+        ((1000,), True)
+    """
+    kind, wide = _dtypes("normal", dtype)
+    x = randn(shape, seed=seed, generator=generator, dtype=wide, device=device)
+    return x.mul(as_value(std, x)).add(as_value(mean, x)).cast(kind)
+
+
+@static_operation(
+    test="test_distributions.py::test_numbers_have_their_distribution", is_function=False, is_variadic=True
+)
+def exponential(
+    shape: SInt | Sequence[SInt], *, scale: Operand = 1.0, seed: Seed | None = None,
+    generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Exponentially distributed numbers with mean `scale`: from 2^-64 to 44.4 times that.
+
+    Args:
+        shape: a size or several.
+        scale: a number, or a tensor that broadcasts to the shape.
+        seed: fixes the numbers.
+        generator: what they are drawn from; by default the one that `manual_seed` seeds.
+        dtype: of floats.
+        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+    Raises:
+        OperandError: if `dtype` is none of floats.
+
+    Source: Devroye, Non-Uniform Random Variate Generation (1986), section II.2.1: -log(1 - u).
+
+    Example:
+        >>> x = Tensor.exponential(2, 3, seed=1)
+        >>> x.shape, bool((x > 0).all())
+        ((2, 3), True)
+    """
+    kind, wide = _dtypes("exponential", dtype)
+    x = _exponential_of(draw("exponential", shape, seed, generator, device), wide)
+    return x.mul(as_value(scale, x)).cast(kind)
+
+
+@static_operation(
+    test="test_distributions.py::test_numbers_have_their_distribution", is_function=False, is_variadic=True
+)
+def truncated_normal(
+    shape: SInt | Sequence[SInt], *, low: float = -2.0, high: float = 2.0, mean: float = 0.0, std: float = 1.0,
+    seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
+) -> Tensor:  # fmt: skip
+    """Normally distributed numbers, restricted to the range from `low` to `high`.
+
+    Computed in float64, by the inverse of the distribution function.
+
+    Args:
+        shape: a size or several.
+        low: the lower bound, a value and no multiple of `std`; minus infinity is none.
+        high: the upper bound; infinity is none.
+        mean: of the distribution without bounds.
+        std: its standard deviation.
+        seed: fixes the numbers.
+        generator: what they are drawn from; by default the one that `manual_seed` seeds.
+        dtype: of floats.
+        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+    Raises:
+        OperandError: if the interval is empty, or more than 37 `std` away from `mean`, or `dtype` none of floats.
+
+    Source: Devroye, Non-Uniform Random Variate Generation (1986), section II.2.1.
+
+    Example:
+        >>> x = Tensor.truncated_normal(100, low=0.0, high=1.0, seed=1)
+        >>> bool(((x >= 0) & (x <= 1)).all())
+        True
+    """
+    kind = float_dtype("truncated_normal", dtype)
+    first, last = _standardize(low, high, mean, std)
+    # Where both bounds are above the mean, their mirror images have probabilities that do not cancel.
+    is_mirrored = first > 0
+    near, far = (-last, -first) if is_mirrored else (first, last)
+    begin, end = _normal_probability(near), _normal_probability(far)
+    # An odd multiple of 2^-53 is neither 0 nor 1; nor may what it is scaled to be.
+    u = uniform_of(draw("truncated_normal", shape, seed, generator, device).bitwise_or(1 << 11), float64)
+    x = _normal_quantile(u.mul(end - begin).add(begin).clip(2.0**-1022, 1 - 2.0**-53))
+    x = x.neg() if is_mirrored else x
+    # In `dtype` a bound may be beyond itself, as 0.1 is in float32.
+    return x.clip(first, last).mul(std).add(mean).clip(low, high).cast(kind)
+
+
+@operation(test="test_distributions.py::test_events_have_their_probability", is_function=False)
+def bernoulli(
+    x: Tensor, /, *, seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = bool_
+) -> Tensor:
+    """For each probability in this tensor, True with that probability, up to 2^-24 (2^-53 where they are float64).
+
+    Args:
+        seed: fixes the numbers.
+        generator: what they are drawn from; by default the one that `manual_seed` seeds.
+        dtype: of the result: 0 and 1 where it is not bool.
+
+    Example:
+        >>> Tensor([0.0, 1.0]).bernoulli().tolist()
+        [False, True]
+    """
+    wide = _wide_dtype(x)
+    return uniform_of(draw_like(x, "bernoulli", seed, generator), wide).lt(x.cast(wide)).cast(dtype)
+
+
+@operation(
+    test="test_distributions.py::test_categories_have_probabilities_in_proportion_to_their_weights", is_function=False
+)
+def categorical(
+    x: Tensor, /, axis: int = -1, *, seed: Seed | None = None, generator: Generator | None = None
+) -> Tensor:
+    """For each row of logits along an axis, a random position, with probabilities `softmax(logits)`.
+
+    The result (int64) has the shape without `axis`.
+
+    Args:
+        axis: of the weights. A weight of 0 is a logarithm of -infinity.
+        seed: fixes the numbers.
+        generator: what they are drawn from; by default the one that `manual_seed` seeds.
+
+    Source: Maddison et al., A* Sampling (2014), section 2: the position of the largest `logit + Gumbel noise`.
+
+    Example:
+        >>> Tensor([[0.0, -np.inf], [-np.inf, 0.0]]).categorical().tolist()
+        [0, 1]
+    """
+    axis = normalize_axis("categorical", axis, x.ndim)
+    return _add_gumbel(x, draw_like(x, "categorical", seed, generator)).argmax(axis)
+
+
+@operation(test="test_distributions.py::test_without_replacement_each_choice_is_among_those_left", is_function=False)
+def multinomial(
+    x: Tensor, /, n: int, *, replacement: bool = False, seed: Seed | None = None, generator: Generator | None = None
+) -> Tensor:
+    """For each row of weights along the last axis, `n` positions, with probabilities in proportion to their weights.
+
+    The result (int64) has the shape (..., n). A weight of 0 is never chosen. Weights that are computed already, in the
+    host's memory, are checked at once, outside of captured functions. Else a weight that is negative or NaN counts as 0,
+    and for what a row has too few weights, the result is the number of weights, an index that no element has.
+
+    Args:
+        n: how many positions.
+        replacement: whether a position may come again: `n` numbers are searched among the sums of the weights. Without,
+            each is chosen among those that are left, so that there must be `n` weights that are not 0.
+        seed: fixes the numbers.
+        generator: what they are drawn from; by default the one that `manual_seed` seeds.
+
+    Raises:
+        ShapeError: if there are fewer positions than `n`.
+        OperandError: if known weights are negative, infinite or NaN, or too few are not 0.
+
+    Source: Kool et al., Stochastic Beams and Where to Find Them (2019), section 2.3: the largest `logit + Gumbel
+    noise`, without replacement.
+
+    Example:
+        >>> sorted(Tensor([1.0, 0.0, 3.0]).multinomial(2).tolist())
+        [0, 2]
+    """
+    if not x.ndim:
+        raise ShapeError(operation="multinomial", shape=x.shape, problem="has no axis of weights")
+    if x.is_realized and x.device == HOST_DEVICE and find_capture() is None:
+        _check_weights(x, min(n, 1) if replacement else n)
+    weights = x.gt(0).where(x.cast(_wide_dtype(x)), 0.0)
+    if replacement:
+        bits = draw_like(x, "multinomial", seed, generator, (*x.shape[:-1], n))
+        return _search_weights(weights, bits)
+    noisy = _add_gumbel(weights.log(), draw_like(weights, "multinomial", seed, generator))
+    largest, positions = noisy.topk(n)
+    return largest.eq(-math.inf).where(_size_of(x), positions)
+
+
+@static_operation(test="test_distributions.py::test_every_order_is_as_likely", is_function=False)
+def permutation(
+    n: SInt, *, seed: Seed | None = None, generator: Generator | None = None, device: str | None = None
+) -> Tensor:
+    """The numbers (int64) from 0 up to but excluding `n` in random order.
+
+    They are sorted by 64 random bits, which are different for each: so no order is preferred.
+
+    Args:
+        n: how many.
+        seed: fixes the order.
+        generator: what the bits are drawn from; by default the one that `manual_seed` seeds.
+        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+
+    Example:
+        >>> sorted(Tensor.permutation(4).tolist())
+        [0, 1, 2, 3]
+    """
+    return draw("permutation", (n,), seed, generator, device).argsort()
+
+
+@operation(test="test_distributions.py::test_shuffling_moves_whole_parts_along_an_axis", is_function=False)
+def shuffle(x: Tensor, /, axis: int = 0, *, seed: Seed | None = None, generator: Generator | None = None) -> Tensor:
+    """The parts of this tensor along an axis in random order.
+
+    Args:
+        axis: along which.
+        seed: fixes the order.
+        generator: what it is drawn from; by default the one that `manual_seed` seeds.
+
+    Example:
+        >>> x = Tensor([[1, 1], [2, 2], [3, 3]]).shuffle()
+        >>> sorted(x.tolist())
+        [[1, 1], [2, 2], [3, 3]]
+    """
+    axis = normalize_axis("shuffle", axis, x.ndim)
+    return x.take(draw_like(x, "shuffle", seed, generator, x.shape[axis : axis + 1]).argsort(), axis)
+
+
+def _add_gumbel(x: Tensor, /, bits: Tensor) -> Tensor:
+    """This tensor plus -log(E), where E is exponentially distributed: never 0, and exact where it is small, for the largest sums."""
+    wide = _wide_dtype(x)
+    return x.cast(wide).sub(_exponential_of(bits, wide).log())
+
+
+def _check_weights(weights: Tensor, n_needed: int) -> None:
+    if not n_needed or not weights.size or n_needed > max_size(weights.shape[-1]):
+        return
+    is_wrong = weights.ge(0).logical_and(weights.lt(math.inf)).logical_not()
+    count = weights.gt(0).count_nonzero(-1)
+    if not is_wrong.any().logical_or(count.lt(n_needed).any()).item():
+        return
+    if is_wrong.any().item():
+        found = f"the weight {weights.flatten().take(is_wrong.flatten().cast(int64).argmax()).item()}"
+    else:
+        found = f"{count.min().item()} weights that are not 0"
+    expected = f"finite weights from 0 on, at least {n_needed} of which are not 0"
+    raise OperandError(operation="multinomial", found=found, expected=expected)
+
+
+def _size_of(weights: Tensor) -> Tensor | int:
+    size = weights.shape[-1]
+    return size if isinstance(size, int) else weights.from_uop(size.cast(int64))
+
+
+def _search_weights(weights: Tensor, bits: Tensor) -> Tensor:
+    """For each random number, the position whose sum of weights is the first above it.
+
+    The sums are added up in order, so that where the weight is 0 the sum is exactly that before, and never the first.
+    """
+    sums = weights.cast(float64).cumsum(-1)
+    size = _size_of(weights)
+    total = sums.gather(-1, sums.zeros_like(dtype=int64)[..., :1].add(size).sub(1))
+    # An even multiple of 2^-53 is at least 2^-52 below 1: its product with the total is below the total.
+    sought = uniform_of(bits.bitwise_and(~(1 << 11) & ((1 << 64) - 1)), float64).mul(total)
+    place = sought.zeros_like(dtype=int64)
+    step = 1 << max_size(weights.shape[-1]).bit_length()
+    while step := step // 2:
+        end = place.add(step)
+        is_before = sums.gather(-1, end.sub(1)).le(sought).logical_and(end.le(size))
+        place = is_before.where(end, place)
+    return place
+
+
+def _dtypes(operation: str, dtype: DTypeLike) -> tuple[DType, DType]:
+    """What is asked for, and what it is computed in."""
+    kind = float_dtype(operation, dtype)
+    return kind, accumulation_dtype(kind)
+
+
+def _wide_dtype(x: Tensor) -> DType:
+    return float64 if x.dtype is float64 else float32
+
+
+def _exponential_of(bits: Tensor, kind: DType) -> Tensor:
+    """-log(1 - u), where u is 64 random bits after the point: with all digits of u near 0, and of 1 - u near 1."""
+    node = bits.uop
+    half = UOp.const(uint64, 1 << 63)
+    is_low = make_alu(Op.LT, node, half)
+
+    def scale(word: UOp) -> Tensor:
+        return bits.from_uop(make_alu(Op.MUL, make_cast(word, kind), UOp.const(kind, 2.0**-64)))
+
+    near_zero = scale(make_alu(Op.OR, make_alu(Op.WHERE, is_low, node, half), UOp.const(uint64, 1)))
+    near_one = scale(make_alu(Op.WHERE, is_low, half, make_alu(Op.NEG, node)))
+    return bits.from_uop(is_low).where(near_zero.neg().log1p(), near_one.log()).neg()
+
+
+def _standardize(low: float, high: float, mean: float, std: float) -> tuple[float, float]:
+    """The bounds of an interval in units of `std` from `mean`."""
+    if not (low < high and std > 0 and math.isfinite(std) and math.isfinite(mean)):
+        raise OperandError(
+            operation="truncated_normal", found=f"low={low}, high={high}, mean={mean}, std={std}",
+            expected="finite mean and std > 0, and low < high",
+        )  # fmt: skip
+    first, last = (low - mean) / std, (high - mean) / std
+    if first > _FARTHEST or last < -_FARTHEST:
+        raise OperandError(
+            operation="truncated_normal",
+            found=f"numbers from {low} to {high}",
+            expected=f"some within {_FARTHEST} std of the mean",
+        )
+    return first, last
+
+
+_FARTHEST: Final = 37.0
+"""Beyond, probabilities are no float64 with all its digits."""
+
+
+def _normal_probability(x: float) -> float:
+    """That a normally distributed number is below `x`."""
+    return math.erfc(-x / math.sqrt(2)) / 2
+
+
+def _normal_quantile(p: Tensor) -> Tensor:
+    """Below which number a normally distributed one is with probability `p`, with a relative error of about 1e-16.
+
+    Source: Wichura, Algorithm AS 241: The Percentage Points of the Normal Distribution (1988), PPND16.
+    """
+    q = p.sub(0.5)
+    central = q.mul(_ratio(q.mul(q).neg().add(0.180625), _CENTRAL))
+    tail = q.lt(0).where(p, p.neg().add(1)).log().neg().sqrt()
+    outer = tail.le(5).where(_ratio(tail.sub(1.6), _NEAR), _ratio(tail.sub(5), _FAR))
+    return q.abs().le(0.425).where(central, q.lt(0).where(outer.neg(), outer))
+
+
+def _ratio(x: Tensor, polynomials: tuple[Sequence[float], Sequence[float]]) -> Tensor:
+    above, below = (_evaluate(x, coefficients) for coefficients in polynomials)
+    return above.div(below)
+
+
+def _evaluate(x: Tensor, coefficients: Sequence[float]) -> Tensor:
+    """A polynomial, its constant coefficient first."""
+    *rest, last = coefficients
+    result = x.full_like(last)
+    for coefficient in reversed(rest):
+        result = result.mul(x).add(coefficient)
+    return result
+
+
+_CENTRAL: Final = (
+    (3.3871328727963666080e0, 1.3314166789178437745e2, 1.9715909503065514427e3, 1.3731693765509461125e4,
+     4.5921953931549871457e4, 6.7265770927008700853e4, 3.3430575583588128105e4, 2.5090809287301226727e3),
+    (1.0, 4.2313330701600911252e1, 6.8718700749205790830e2, 5.3941960214247511077e3, 2.1213794301586595867e4,
+     3.9307895800092710610e4, 2.8729085735721942674e4, 5.2264952788528545610e3),
+)  # fmt: skip
+
+
+_NEAR: Final = (
+    (1.42343711074968357734e0, 4.63033784615654529590e0, 5.76949722146069140550e0, 3.64784832476320460504e0,
+     1.27045825245236838258e0, 2.41780725177450611770e-1, 2.27238449892691845833e-2, 7.74545014278341407640e-4),
+    (1.0, 2.05319162663775882187e0, 1.67638483018380384940e0, 6.89767334985100004550e-1, 1.48103976427480074590e-1,
+     1.51986665636164571966e-2, 5.47593808499534494600e-4, 1.05075007164441684324e-9),
+)  # fmt: skip
+
+
+_FAR: Final = (
+    (6.65790464350110377720e0, 5.46378491116411436990e0, 1.78482653991729133580e0, 2.96560571828504891230e-1,
+     2.65321895265761230930e-2, 1.24266094738807843860e-3, 2.71155556874348757815e-5, 2.01033439929228813265e-7),
+    (1.0, 5.99832206555887937690e-1, 1.36929880922735805310e-1, 1.48753612908506148525e-2, 7.86869131145613259100e-4,
+     1.84631831751005468180e-5, 1.42151175831644588870e-7, 2.04426310338993978564e-15),
+)  # fmt: skip

@@ -1,0 +1,233 @@
+"""Running sums, products and extrema along an axis, and differences of neighbours."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from svod_dtype import int64, to_dtype
+from svod_ir import Op, OperandError, ShapeError, make_scan_axis
+from svod_tensor._shapes import concrete_shape, normalize_axis
+from svod_tensor.ops.core.base import DTypeLike
+from svod_tensor.ops.core.operands import slice_axis
+from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.rounding import accumulation_dtype, rounds_once
+from svod_tensor.ops.elementwise.complex_functions import multiply_running
+from svod_tensor.ops.reductions.sums_and_extrema import sum_dtype
+
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "cumargmax",
+    "cumargmin",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
+]
+
+
+@operation(test="test_reduction.py::test_running_reductions_agree_with_numpy")
+def cumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
+    """The sums of the first 1, 2, ... elements along an axis, in the shape of `x`.
+
+    Args:
+        axis: along which; None flattens first.
+        dtype: of the result and the additions; by default as for `sum`.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cumsum(Tensor([[1, 2], [3, 4]]), 0).tolist()
+        [[1, 2], [4, 6]]
+    """
+    return _scan(x, "cumsum", Op.ADD, axis, dtype)
+
+
+@operation(test="test_reduction.py::test_running_reductions_agree_with_numpy")
+def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
+    """The products of the first 1, 2, ... elements along an axis, in the shape of `x`.
+
+    Args:
+        axis: along which; None flattens first.
+        dtype: of the result and the products; by default as for `prod`.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cumprod(Tensor([[1, 2], [3, 4]])).tolist()
+        [1, 2, 6, 24]
+    """
+    return _scan(x, "cumprod", Op.MUL, axis, dtype)
+
+
+@operation(test="test_operations.py::test_the_running_maximum_agrees_with_numpy")
+def cummax(x: Tensor, /, axis: int) -> Tensor:
+    """The largest of the first 1, 2, ... elements along `axis`, in the shape and dtype of `x`; a NaN stays the
+    largest.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cummax(Tensor([1, 3, 2]), 0).tolist()
+        [1, 3, 3]
+    """
+    return _scan(x, "cummax", Op.MAX, axis, x.dtype)
+
+
+@operation(test="test_reduction.py::test_running_reductions_agree_with_numpy")
+def cummin(x: Tensor, /, axis: int) -> Tensor:
+    """The smallest of the first 1, 2, ... elements along `axis`, in the shape and dtype of `x`; a NaN stays
+    the smallest.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cummin(Tensor([3, 1, 2]), 0).tolist()
+        [3, 1, 1]
+    """
+    return _scan(x, "cummin", Op.MIN, axis, x.dtype)
+
+
+@operation(test="test_cumulative.py::test_places_of_running_extrema_are_those_of_argmax_of_each_beginning")
+def cumargmax(x: Tensor, /, axis: int) -> Tensor:
+    """Where the largest of the first 1, 2, ... elements along `axis` is, in int64: the first of several, or the first NaN.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cumargmax(Tensor([1, 3, 2, 3, 4]), 0).tolist()
+        [0, 1, 1, 1, 4]
+    """
+    return _scan_extrema(x, x.cummax(axis), normalize_axis("cumargmax", axis, x.ndim))
+
+
+@operation(test="test_cumulative.py::test_places_of_running_extrema_are_those_of_argmax_of_each_beginning")
+def cumargmin(x: Tensor, /, axis: int) -> Tensor:
+    """Where the smallest of the first 1, 2, ... elements along `axis` is, in int64: the first of several, or the first NaN.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cumargmin(Tensor([3, 1, 2, 1]), 0).tolist()
+        [0, 1, 1, 1]
+    """
+    return _scan_extrema(x, x.cummin(axis), normalize_axis("cumargmin", axis, x.ndim))
+
+
+def _scan_extrema(x: Tensor, extrema: Tensor, axis: int) -> Tensor:
+    """Where each of the running extrema first stands: it is another than the one before, and the first NaN is one."""
+    n = x.shape[axis]
+    if x.size == 0 or n == 1:
+        return x.zeros_like(dtype=int64)
+    now, before = slice_axis(extrema, axis, 1, n), slice_axis(extrema, axis, 0, n - 1)
+    is_new = now.ne(before).logical_and(before.ne(before).logical_not())
+    column = (1,) * (x.ndim - 1 - axis)
+    places = type(x).arange(1, n, dtype=int64, device=str(x.device)).reshape(-1, *column)
+    first = (1, 0)
+    found = is_new.where(places, 0).pad(*(first if a == axis else (0, 0) for a in range(x.ndim)))
+    return found.cummax(axis)
+
+
+def _scan(x: Tensor, operation: str, op: Op, axis: int | None, dtype: DTypeLike | None) -> Tensor:
+    if axis is None:
+        return _scan(x.flatten(), operation, op, 0, dtype)
+    axis = normalize_axis(operation, axis, x.ndim)
+    result = sum_dtype(x.dtype) if dtype is None else to_dtype(dtype)
+    wide = x.cast(accumulation_dtype(result) if op in (Op.ADD, Op.MUL) else result)
+    if x.size == 0 or x.shape[axis] == 1:
+        return wide.cast(result)
+    if result.is_complex and op is Op.MUL:
+        return multiply_running(wide, axis)
+    return x.from_uop(make_scan_axis(wide.uop, op, axis).cast(result))
+
+
+@operation(test="test_cumulative.py::test_running_sums_may_begin_with_their_neutral_element", standard=True)
+def cumulative_sum(
+    x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False
+) -> Tensor:
+    """`cumsum` as the array API standard has it.
+
+    Args:
+        axis: along which; it may be left out where there is one axis.
+        dtype: of the result and the additions; by default as for `sum`.
+        include_initial: whether a 0 stands before the sums, so that the axis is longer by one.
+
+    Raises:
+        ShapeError: if the axis is left out where there are several.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cumulative_sum(Tensor([1, 2, 3]), include_initial=True).tolist()
+        [0, 1, 3, 6]
+    """
+    return _with_initial(x, x.cumsum(_only_axis(x, "cumulative_sum", axis), dtype=dtype), axis, 0, include_initial)
+
+
+@operation(test="test_cumulative.py::test_running_sums_may_begin_with_their_neutral_element", standard=True)
+def cumulative_prod(
+    x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False
+) -> Tensor:
+    """`cumprod` as the array API standard has it.
+
+    Args:
+        axis: along which; it may be left out where there is one axis.
+        dtype: of the result and the products; by default as for `prod`.
+        include_initial: whether a 1 stands before the products, so that the axis is longer by one.
+
+    Raises:
+        ShapeError: if the axis is left out where there are several.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cumulative_prod(Tensor([2, 3, 4]), include_initial=True).tolist()
+        [1, 2, 6, 24]
+    """
+    return _with_initial(x, x.cumprod(_only_axis(x, "cumulative_prod", axis), dtype=dtype), axis, 1, include_initial)
+
+
+def _only_axis(x: Tensor, operation: str, axis: int | None) -> int:
+    if axis is None and x.ndim != 1:
+        raise ShapeError(operation=operation, shape=x.shape, problem="has not one axis: say which one is meant")
+    return normalize_axis(operation, 0 if axis is None else axis, x.ndim)
+
+
+def _with_initial(owner: Tensor, x: Tensor, axis: int | None, value: int, is_wanted: bool) -> Tensor:
+    if not is_wanted:
+        return x
+    place = normalize_axis("cumulative", 0 if axis is None else axis, x.ndim)
+    return x.pad(*((1, 0) if a == place else (0, 0) for a in range(x.ndim)), constant_values=value)
+
+
+@operation(test="test_cumulative.py::test_differences_of_neighbours", standard=True)
+@rounds_once
+def diff(
+    x: Tensor, /, n: int = 1, axis: int = -1, *, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
+    """The differences of neighbours along an axis, which is shorter by `n` then; of bools, whether they differ.
+
+    Args:
+        n: the order of the differences.
+        axis: along which.
+        prepend: joined before the elements, along `axis`.
+        append: joined behind them.
+
+    Raises:
+        OperandError: if `n` is negative.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.diff(Tensor([1, 4, 9, 16])).tolist()
+        [3, 5, 7]
+        >>> sv.diff(Tensor([1, 4, 9, 16]), n=2).tolist()
+        [2, 2]
+    """
+    axis = normalize_axis("diff", axis, x.ndim)
+    if n < 0:
+        raise OperandError(operation="diff", found=n, expected="0 or more differences")
+    if n == 0:
+        return x.clone()
+    parts = [part for part in (prepend, x, append) if part is not None]
+    result = type(x).concat(parts, axis) if len(parts) > 1 else x
+    (size,) = concrete_shape("diff", (result.shape[axis],))
+    for length in range(size, max(size - n, 0), -1):
+        last, first = slice_axis(result, axis, 1, length), slice_axis(result, axis, 0, length - 1)
+        result = last.ne(first) if result.dtype.is_bool else last.sub(first)
+    return result.clone() if result is x else result

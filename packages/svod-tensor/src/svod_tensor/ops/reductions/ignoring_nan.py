@@ -1,0 +1,187 @@
+"""Elements that are missing: NaNs, which these operations leave out."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from svod_ir import OperandError
+from svod_tensor._shapes import Axes
+from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.rounding import rounds_once
+from svod_tensor.ops.statistics.moments import center, take_root
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.core.base import DTypeLike
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "nan_to_num",
+    "nanargmax",
+    "nanargmin",
+    "nancumprod",
+    "nancumsum",
+    "nanstd",
+    "nanvar",
+]
+
+
+@operation(test="test_missing.py::test_moments_without_nans_agree_with_numpy")
+@rounds_once
+def nanvar(x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Tensor:
+    """The variance of the elements that are not NaN; NaN where there are no more of them than `correction`.
+
+    Args:
+        axis: one axis, several, or None for all.
+        correction: what their number is reduced by.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.nanvar(Tensor([1.0, float("nan"), 3.0])).item()
+        1.0
+    """
+    _check_real("nanvar", x)
+    if not x.dtype.is_float:
+        return x.var(axis, correction=correction, keepdims=keepdims)
+    is_there = x.isnan().logical_not()
+    _, _, squares = center(is_there.where(x, 0.0), axis, is_there.cast(x.dtype))
+    free = is_there.count_nonzero(axis, keepdims=True).cast(x.dtype).sub(correction)
+    value = free.gt(0).where(squares.div(free), math.nan)
+    return value if keepdims else value.squeeze(axis)
+
+
+@operation(test="test_missing.py::test_moments_without_nans_agree_with_numpy")
+@rounds_once
+def nanstd(x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Tensor:
+    """The square root of `nanvar`.
+
+    Args:
+        axis: one axis, several, or None for all.
+        correction: what the number of elements is reduced by in the variance.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.nanstd(Tensor([1.0, float("nan"), 3.0])).item()
+        1.0
+    """
+    _check_real("nanstd", x)
+    if not x.dtype.is_float:
+        return x.std(axis, correction=correction, keepdims=keepdims)
+    return take_root(x.nanvar(axis, correction=correction, keepdims=keepdims))
+
+
+@operation(test="test_missing.py::test_places_of_extrema_without_nans")
+def nanargmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """The position (int64) of the largest element that is not NaN, the first of several; 0 where there is none.
+
+    Args:
+        axis: along which; None flattens first.
+        keepdims: whether the axis stays, with size 1.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.nanargmax(Tensor([float("nan"), 1.0, 3.0])).item()
+        2
+    """
+    return _get_extremum(x, axis, -math.inf, keepdims=keepdims)
+
+
+@operation(test="test_missing.py::test_places_of_extrema_without_nans")
+def nanargmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """The position (int64) of the smallest element that is not NaN, the first of several; 0 where there is none.
+
+    Args:
+        axis: along which; None flattens first.
+        keepdims: whether the axis stays, with size 1.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.nanargmin(Tensor([float("nan"), 1.0, 3.0])).item()
+        1
+    """
+    return _get_extremum(x, axis, math.inf, keepdims=keepdims)
+
+
+@operation(test="test_missing.py::test_running_sums_without_nans_agree_with_numpy")
+def nancumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
+    """`cumsum` in which NaNs count as 0.
+
+    Args:
+        axis: along which; None flattens first.
+        dtype: of the result and the additions; by default as for `sum`.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.nancumsum(Tensor([1.0, float("nan"), 3.0])).tolist()
+        [1.0, 1.0, 4.0]
+    """
+    return _without_nans(x, 0.0).cumsum(axis, dtype=dtype)
+
+
+@operation(test="test_missing.py::test_running_sums_without_nans_agree_with_numpy")
+def nancumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
+    """`cumprod` in which NaNs count as 1.
+
+    Args:
+        axis: along which; None flattens first.
+        dtype: of the result and the products; by default as for `prod`.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.nancumprod(Tensor([2.0, float("nan"), 3.0])).tolist()
+        [2.0, 2.0, 6.0]
+    """
+    return _without_nans(x, 1.0).cumprod(axis, dtype=dtype)
+
+
+@operation(test="test_missing.py::test_numbers_take_the_place_of_what_is_none")
+def nan_to_num(x: Tensor, /, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    """Numbers in place of NaN and the infinities, in the dtype of `x`.
+
+    Args:
+        nan: in place of NaN.
+        posinf: in place of infinity; by default the largest finite number.
+        neginf: in place of minus infinity; by default the smallest finite number.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.nan_to_num(Tensor([1.0, float("nan")]), 5.0).tolist()
+        [1.0, 5.0]
+    """
+    if x.dtype.is_complex:
+        return x.as_real().nan_to_num(nan, posinf, neginf).as_complex()
+    if not x.dtype.is_float:
+        return x.clone()
+    limit = x.dtype.finfo_max
+    high = x.eq(math.inf).where(limit if posinf is None else posinf, x)
+    low = x.eq(-math.inf).where(-limit if neginf is None else neginf, high)
+    return x.isnan().where(nan, low)
+
+
+def _check_real(name: str, x: Tensor) -> None:
+    if x.dtype.is_complex:
+        raise OperandError(
+            operation=name, found=x.dtype, expected="real numbers", hint="take x.real, x.imag or x.abs()"
+        )
+
+
+def _without_nans(x: Tensor, value: float) -> Tensor:
+    return x.isnan().where(value, x) if x.dtype.is_inexact else x
+
+
+def _get_extremum(x: Tensor, axis: int | None, worst: float, *, keepdims: bool) -> Tensor:
+    """Where the extremum stands; `worst` itself is one where all others are NaN."""
+    if not x.dtype.is_float:
+        return x.argmax(axis, keepdims=keepdims) if worst < 0 else x.argmin(axis, keepdims=keepdims)
+    is_there = x.isnan().logical_not()
+    filled = is_there.where(x if worst < 0 else x.neg(), -math.inf)
+    is_worst = filled.max(axis, keepdims=keepdims).eq(-math.inf)
+    return is_worst.where(is_there.argmax(axis, keepdims=keepdims), filled.argmax(axis, keepdims=keepdims))

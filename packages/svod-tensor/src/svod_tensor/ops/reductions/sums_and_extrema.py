@@ -1,0 +1,355 @@
+"""Sums, products, extrema and their positions.
+
+In every function `axis` is one axis, several, or None for all; `keepdims` keeps reduced axes with size 1.
+
+Sums and products of integers have the default dtype of integers, int32 (uint32 of unsigned ones), or int64 (uint64) where
+they have it already; `sum(dtype="int64")` adds in a wider one. float16, bfloat16 and float8 accumulate in float32 and are
+rounded once, at the end. Positions (argmax and argmin) are int64; they give the first occurrence, and a NaN counts as the
+extremum.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import TYPE_CHECKING, Literal
+
+from svod_dtype import DType, bool_, int32, int64, to_dtype, uint32
+from svod_ir import Op, UOp, make_alu, make_positions, make_reduce_axis
+from svod_tensor._shapes import Axes, broadcast_node, normalize_axes, normalize_axis
+from svod_tensor.errors import EmptyReductionError
+from svod_tensor.ops.core.base import DTypeLike
+from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.rounding import accumulation_dtype
+from svod_tensor.ops.elementwise.complex_functions import multiply_all
+
+if TYPE_CHECKING:
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "all",
+    "any",
+    "argmax",
+    "argmin",
+    "count_nonzero",
+    "max",
+    "min",
+    "nanmax",
+    "nanmin",
+    "nanprod",
+    "nansum",
+    "prod",
+    "sum",
+    "sum_dtype",
+]
+
+
+@operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
+def sum(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dtype: DTypeLike | None = None) -> Tensor:
+    """The sum, 0 over no elements. Narrow floats are added in float32 and rounded once.
+
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+        dtype: of the result and the additions; by default that of `x`, and of bools and narrow integers
+            int32 (uint32).
+
+    Raises:
+        AxisError: if there is no such axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.sum(Tensor([[1, 2], [3, 4]]), axis=0).tolist()
+        [4, 6]
+    """
+    return _accumulate(x, "sum", Op.ADD, axis, keepdims, dtype)
+
+
+@operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
+def prod(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dtype: DTypeLike | None = None) -> Tensor:
+    """The product, 1 over no elements. Narrow floats are multiplied in float32 and rounded once.
+
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+        dtype: of the result and the products; by default as for `sum`.
+
+    Raises:
+        AxisError: if there is no such axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.prod(Tensor([[1, 2], [3, 4]]), axis=1).tolist()
+        [2, 12]
+    """
+    return _accumulate(x, "prod", Op.MUL, axis, keepdims, dtype)
+
+
+@operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True, aliases=("amax",))
+def max(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """The largest element, in the dtype of `x`; NaN if there is a NaN.
+
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+        EmptyReductionError: if there are no elements.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.max(Tensor([[1, 5], [3, 4]]), axis=1).tolist()
+        [5, 4]
+    """
+    return _extremum(x, "max", Op.MAX, axis, keepdims)
+
+
+@operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True, aliases=("amin",))
+def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """The smallest element, in the dtype of `x`; NaN if there is a NaN.
+
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+        EmptyReductionError: if there are no elements.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.min(Tensor([[1, 5], [3, 4]]), axis=1, keepdims=True).tolist()
+        [[1], [3]]
+    """
+    return _extremum(x, "min", Op.MIN, axis, keepdims)
+
+
+@operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
+def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """Whether an element is not zero, as bools; False over no elements.
+
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.any(Tensor([[0, 1], [0, 0]]), axis=1).tolist()
+        [True, False]
+    """
+    return _reduce(x.cast(bool_), "any", Op.MAX, axis, keepdims, empty=False)
+
+
+@operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
+def all(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """Whether no element is zero, as bools; True over no elements.
+
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.all(Tensor([[2, 1], [0, 1]]), axis=1).tolist()
+        [True, False]
+    """
+    return _reduce(x.cast(bool_), "all", Op.MIN, axis, keepdims, empty=True)
+
+
+@operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
+def count_nonzero(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """How many elements are not zero (int64).
+
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.count_nonzero(Tensor([[0, 5], [3, 4]]), axis=1).tolist()
+        [1, 2]
+    """
+    return x.cast(bool_).sum(axis, keepdims=keepdims, dtype=int64)
+
+
+@operation(test="test_reduction.py::test_positions_are_those_of_the_first_occurrence", standard=True)
+def argmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """The position (int64) of the largest element; of several the first. A NaN counts as the largest.
+
+    Args:
+        axis: along which; None for the position among all elements in row-major order.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+        EmptyReductionError: if there are no elements.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.argmax(Tensor([[1, 5], [7, 4]]), axis=1).tolist()
+        [1, 0]
+    """
+    return _arg_extremum(x, "argmax", Op.MAX, axis, keepdims)
+
+
+@operation(test="test_reduction.py::test_positions_are_those_of_the_first_occurrence", standard=True)
+def argmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """The position (int64) of the smallest element; of several the first. A NaN counts as the smallest.
+
+    Args:
+        axis: along which; None for the position among all elements in row-major order.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+        EmptyReductionError: if there are no elements.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.argmin(Tensor([[1, 5], [7, 4]])).item()
+        0
+    """
+    return _arg_extremum(x, "argmin", Op.MIN, axis, keepdims)
+
+
+@operation(test="test_reduction.py::test_reductions_without_nans")
+def nansum(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """The sum without NaNs, in the dtype that `sum` has.
+
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.nansum(Tensor([1.0, float("nan"), 2.0])).item()
+        3.0
+    """
+    return x.isnan().where(0, x).sum(axis, keepdims=keepdims)
+
+
+@operation(test="test_reduction.py::test_reductions_without_nans")
+def nanprod(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """The product without NaNs, in the dtype that `prod` has.
+
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.nanprod(Tensor([3.0, float("nan"), 2.0])).item()
+        6.0
+    """
+    return x.isnan().where(1, x).prod(axis, keepdims=keepdims)
+
+
+@operation(test="test_reduction.py::test_reductions_without_nans")
+def nanmax(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """The largest element that is no NaN, in the dtype of `x`; NaN where there is none.
+
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+        EmptyReductionError: if there are no elements.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.nanmax(Tensor([1.0, float("nan"), 2.0])).item()
+        2.0
+    """
+    return _without_nans(x, "max", x.dtype.min, axis, keepdims)
+
+
+@operation(test="test_reduction.py::test_reductions_without_nans")
+def nanmin(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
+    """The smallest element that is no NaN, in the dtype of `x`; NaN where there is none.
+
+    Args:
+        axis: one axis, several, or None for all.
+        keepdims: whether the axes stay, with size 1.
+
+    Raises:
+        AxisError: if there is no such axis.
+        EmptyReductionError: if there are no elements.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.nanmin(Tensor([1.0, float("nan"), 2.0])).item()
+        1.0
+    """
+    return _without_nans(x, "min", x.dtype.max, axis, keepdims)
+
+
+def _without_nans(x: Tensor, operation: Literal["max", "min"], neutral: float, axis: Axes, keepdims: bool) -> Tensor:
+    if not x.dtype.is_float:
+        return getattr(x, operation)(axis, keepdims=keepdims)
+    found: Tensor = getattr(x.isnan().where(neutral, x), operation)(axis, keepdims=keepdims)
+    return x.isnan().all(axis, keepdims=keepdims).where(math.nan, found)
+
+
+def _accumulate(x: Tensor, operation: str, op: Op, axis: Axes, keepdims: bool, dtype: DTypeLike | None) -> Tensor:
+    result = sum_dtype(x.dtype) if dtype is None else to_dtype(dtype)
+    wide = x.cast(accumulation_dtype(result))
+    if result.is_complex and op is Op.MUL:
+        return multiply_all(wide, normalize_axes(operation, axis, x.ndim), keepdims)
+    return _reduce(wide, operation, op, axis, keepdims, empty=int(op is Op.MUL)).cast(result)
+
+
+def _extremum(x: Tensor, operation: str, op: Op, axis: Axes, keepdims: bool) -> Tensor:
+    for a in normalize_axes(operation, axis, x.ndim):
+        if x.shape[a] == 0:
+            raise EmptyReductionError(operation=operation, shape=x.shape, axis=a)
+    return _reduce(x, operation, op, axis, keepdims, empty=0)
+
+
+def _reduce(x: Tensor, operation: str, op: Op, axis: Axes, keepdims: bool, *, empty: int) -> Tensor:
+    axes = normalize_axes(operation, axis, x.ndim)
+    kept = tuple(1 if a in axes else s for a, s in enumerate(x.shape))
+    if builtins.any(isinstance(s, int) and s == 0 for s in x.shape):
+        reduced = x.from_uop(broadcast_node(UOp.const(x.dtype, empty), kept))
+    else:
+        reduced = x.from_uop(make_reduce_axis(x.uop, op, axes))
+    return reduced if keepdims else reduced.squeeze(axis)
+
+
+def _arg_extremum(x: Tensor, operation: str, op: Op, axis: int | None, keepdims: bool) -> Tensor:
+    if axis is None:
+        result = _arg_extremum(x.flatten(), operation, op, 0, False)
+        return result.reshape((1,) * x.ndim) if keepdims else result
+    axis = normalize_axis(operation, axis, x.ndim)
+    peak = _extremum(x, operation, op, axis, True)
+    size = x.shape[axis]
+    # If there is a NaN the peak is NaN, and equals nothing; otherwise no element is NaN.
+    found = x.eq(peak).logical_or(x.isnan()) if x.dtype.is_float else x.eq(peak)
+    position = make_positions(x.shape, axis)
+    last = (size - 1).cast(position.dtype) if isinstance(size, UOp) else UOp.const(position.dtype, size - 1)
+    first = make_reduce_axis(make_alu(Op.WHERE, found.uop, position, last), Op.MIN, (axis,))
+    result = x.from_uop(first.cast(int64))
+    return result if keepdims else result.squeeze(axis)
+
+
+def sum_dtype(dtype: DType) -> DType:
+    """Source: the array API standard, `sum`."""
+    if dtype.is_inexact or dtype.itemsize == 8:
+        return dtype
+    return uint32 if dtype.is_unsigned else int32

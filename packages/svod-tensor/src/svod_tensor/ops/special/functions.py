@@ -1,0 +1,385 @@
+"""Special functions: gamma and its relatives, error functions, and Bessel functions.
+
+Each is computed in float64, by polynomials and without a branch, and rounded once: float32 and narrower floats are exact to
+half a unit in the last place nearly everywhere. `docs/accuracy.md` has the errors.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from svod_dtype import float64
+from svod_ir import OperandError
+from svod_tensor.ops.core.gradient_rules import elementwise_rule, with_rule
+from svod_tensor.ops.core.operands import promote_to_float, through_float64
+from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.special.bessel import compute_i0, compute_i0e, compute_i1, compute_i1e, compute_j0, compute_j1
+from svod_tensor.ops.special.error_functions import (
+    compute_erfc,
+    compute_erfcx,
+    compute_erfinv,
+    compute_log_ndtr,
+    compute_ndtr,
+    compute_ndtri,
+)
+from svod_tensor.ops.special.gamma import (
+    compute_digamma,
+    compute_gamma,
+    compute_lgamma,
+    compute_polygamma,
+    compute_zeta,
+    sine_of_pi,
+)
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.core.base import Operand
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "beta",
+    "digamma",
+    "erfc",
+    "erfcx",
+    "erfinv",
+    "gamma",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
+    "j0",
+    "j1",
+    "lgamma",
+    "log_ndtr",
+    "logit",
+    "ndtr",
+    "ndtri",
+    "polygamma",
+    "sinc",
+    "xlogy",
+    "zeta",
+]
+
+
+@elementwise_rule("beta")
+def _beta_slopes(value: Tensor, operands: tuple[Tensor, Tensor], __: object) -> tuple[Tensor, Tensor]:
+    x, y = operands
+    both = compute_digamma(x.add(y))
+    return value.mul(compute_digamma(x).sub(both)), value.mul(compute_digamma(y).sub(both))
+
+
+@elementwise_rule("xlogy")
+def _xlogy_slopes(_: Tensor, operands: tuple[Tensor, Tensor], __: object) -> tuple[Tensor, Tensor]:
+    """Those of the product; where it is 0 by definition, the logarithm by `x` all the same."""
+    x, y = operands
+    return y.log(), x.eq(0).logical_and(y.eq(0)).where(0.0, x.div(y))
+
+
+@elementwise_rule("sinc")
+def _sinc_slope(value: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
+    (x,) = operands
+    angle = x.sub(x.round()).mul(math.pi)
+    cosine = x.round().remainder(2).eq(0).where(angle.cos(), angle.cos().neg())
+    square = x.mul(math.pi).square()
+    # Near 0 the difference cancels.
+    near = square.mul(-1 / 45360).add(1 / 840).mul(square).sub(1 / 30).mul(square).add(1 / 3).mul(x).mul(-(math.pi**2))
+    is_near = x.abs().lt(0.05)
+    return (is_near.where(near, cosine.sub(value).div(is_near.where(1.0, x))),)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def gamma(x: Tensor, /) -> Tensor:
+    """The gamma function, `(x - 1)!` of whole numbers; NaN at negative ones. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.gamma(Tensor([0.5, 5.0])).round(4).numpy()
+        array([ 1.7725, 24.    ], dtype=float32)
+    """
+    return through_float64(compute_gamma, x)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def lgamma(x: Tensor, /) -> Tensor:
+    """The logarithm of `abs(gamma(x))`. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.lgamma(Tensor([0.5, 100.0])).round(4).numpy()
+        array([  0.5724, 359.1342], dtype=float32)
+    """
+    return through_float64(compute_lgamma, x)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def digamma(x: Tensor, /) -> Tensor:
+    """The derivative of `lgamma`; NaN at negative whole numbers. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.digamma(Tensor([1.0, 10.0])).round(4).numpy()
+        array([-0.5772,  2.2518], dtype=float32)
+    """
+    return through_float64(compute_digamma, x)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def erfc(x: Tensor, /) -> Tensor:
+    """`1 - erf(x)`, exact where that is tiny. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.erfc(Tensor([0.0, 5.0], dtype="float64")).tolist()
+        [1.0, 1.5374597944280347e-12]
+    """
+    return through_float64(compute_erfc, x)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def erfcx(x: Tensor, /) -> Tensor:
+    """`exp(x ** 2) * erfc(x)`, which is finite where its factors are not. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.erfcx(Tensor([0.0, 100.0])).round(4).numpy()
+        array([1.    , 0.0056], dtype=float32)
+    """
+    return through_float64(compute_erfcx, x)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def erfinv(x: Tensor, /) -> Tensor:
+    """The number whose `erf` is `x`: infinite at 1 and -1, NaN beyond. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.erfinv(Tensor([0.0, 0.5])).round(4).numpy()
+        array([0.    , 0.4769], dtype=float32)
+    """
+    return through_float64(compute_erfinv, x)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def ndtr(x: Tensor, /) -> Tensor:
+    """The probability that a normal number is below `x`. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.ndtr(Tensor([0.0, -1.0])).round(4).numpy()
+        array([0.5   , 0.1587], dtype=float32)
+    """
+    return through_float64(compute_ndtr, x)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def log_ndtr(x: Tensor, /) -> Tensor:
+    """The logarithm of `ndtr`, finite far below 0 too. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.log_ndtr(Tensor([0.0, -50.0])).numpy()
+        array([-6.9314718e-01, -1.2548314e+03], dtype=float32)
+    """
+    return through_float64(compute_log_ndtr, x)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def ndtri(x: Tensor, /) -> Tensor:
+    """The inverse of `ndtr`: below which a normal number is with probability `x`. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.ndtri(Tensor([0.5, 0.975])).round(4).numpy()
+        array([0.  , 1.96], dtype=float32)
+    """
+    return through_float64(compute_ndtri, x)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def i0(x: Tensor, /) -> Tensor:
+    """The modified Bessel function of the first kind and order 0. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.i0(Tensor([0.0, 2.0])).round(4).numpy()
+        array([1.    , 2.2796], dtype=float32)
+    """
+    return through_float64(compute_i0, x)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def i0e(x: Tensor, /) -> Tensor:
+    """`exp(-abs(x)) * i0(x)`, which does not overflow. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.i0e(Tensor([0.0, 2.0])).round(4).numpy()
+        array([1.    , 0.3085], dtype=float32)
+    """
+    return through_float64(compute_i0e, x)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def i1(x: Tensor, /) -> Tensor:
+    """The modified Bessel function of the first kind and order 1. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.i1(Tensor([0.0, 2.0])).round(4).numpy()
+        array([0.    , 1.5906], dtype=float32)
+    """
+    return through_float64(compute_i1, x)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def i1e(x: Tensor, /) -> Tensor:
+    """`exp(-abs(x)) * i1(x)`, which does not overflow. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.i1e(Tensor([0.0, 2.0])).round(4).numpy()
+        array([0.    , 0.2153], dtype=float32)
+    """
+    return through_float64(compute_i1e, x)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def j0(x: Tensor, /) -> Tensor:
+    """The Bessel function of the first kind and order 0. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.j0(Tensor([0.0, 2.0])).round(4).numpy()
+        array([1.    , 0.2239], dtype=float32)
+    """
+    return through_float64(compute_j0, x)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def j1(x: Tensor, /) -> Tensor:
+    """The Bessel function of the first kind and order 1. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.j1(Tensor([0.0, 2.0])).round(4).numpy()
+        array([0.    , 0.5767], dtype=float32)
+    """
+    return through_float64(compute_j1, x)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy", is_function=False)
+def polygamma(x: Tensor, /, n: int) -> Tensor:
+    """The derivative of order `n` of `digamma`, which is that of order 0. Integers become float32.
+
+    Infinite at 0 and at negative integers.
+
+    Args:
+        n: the order.
+
+    Raises:
+        OperandError: if the order is negative.
+
+    Example:
+        >>> Tensor([1.0, 2.0]).polygamma(1).round(4).numpy()
+        array([1.6449, 0.6449], dtype=float32)
+    """
+    if n < 0:
+        raise OperandError(operation="polygamma", found=n, expected="an order of 0 or more")
+    return through_float64(lambda x: compute_polygamma(x, n), x)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def zeta(x: Tensor, /, q: Operand = 1) -> Tensor:
+    """The sum of `(k + q) ** -x` for k from 0, Riemann's by default: infinite at 1, NaN below. Integers become float32.
+
+    Args:
+        q: of 0 or more; NaN where it is negative.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.zeta(Tensor([2.0, 4.0])).round(4).numpy()
+        array([1.6449, 1.0823], dtype=float32)
+    """
+    x, y = promote_to_float(x, q)
+    return compute_zeta(x.cast(float64), y.cast(float64)).cast(x.dtype)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def beta(x1: Tensor, x2: Operand, /) -> Tensor:
+    """`gamma(x1) * gamma(x2) / gamma(x1 + x2)` of positive numbers. Shapes broadcast and dtypes promote; integers become
+    float32.
+
+    It is computed from logarithms, whose size is lost from the digits of float64.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.beta(Tensor([1.0, 2.0]), 3.0).round(4).numpy()
+        array([0.3333, 0.0833], dtype=float32)
+    """
+    x, y = promote_to_float(x1, x2)
+    wide = x.cast(float64), y.cast(float64)
+    logarithm = compute_lgamma(wide[0]).add(compute_lgamma(wide[1])).sub(compute_lgamma(wide[0].add(wide[1])))
+    return with_rule(_beta_slopes, logarithm.exp(), wide).cast(x.dtype)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def xlogy(x1: Tensor, x2: Operand, /) -> Tensor:
+    """`x1 * log(x2)`, and 0 where `x1` is 0 unless `x2` is NaN. Shapes broadcast and dtypes promote; integers
+    become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.xlogy(Tensor([0.0, 2.0]), [0.0, 1.0]).tolist()
+        [0.0, 0.0]
+    """
+    x, y = promote_to_float(x1, x2)
+    wide = x.cast(float64), y.cast(float64)
+    is_none = wide[0].eq(0).logical_and(wide[1].isnan().logical_not())
+    return with_rule(_xlogy_slopes, is_none.where(0.0, wide[0].mul(wide[1].log())), wide).cast(x.dtype)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def logit(x: Tensor, /) -> Tensor:
+    """`log(x / (1 - x))`, the inverse of `sigmoid`: infinite at 0 and 1, NaN outside. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.logit(Tensor([0.5, 0.75])).round(4).numpy()
+        array([0.    , 1.0986], dtype=float32)
+    """
+    return through_float64(_compute_logit, x)
+
+
+@operation(test="test_special.py::test_special_functions_agree_with_scipy")
+def sinc(x: Tensor, /) -> Tensor:
+    """`sin(pi * x) / (pi * x)`, 1 at 0. Integers become float32.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.sinc(Tensor([0.0, 0.5, 1.5])).round(4).numpy()
+        array([ 1.    ,  0.6366, -0.2122], dtype=float32)
+    """
+    return through_float64(_compute_sinc, x)
+
+
+@elementwise_rule("logit")
+def _logit_slope(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
+    """1 / (x (1 - x)) as a sum, whose derivative is not NaN at 0 and 1; NaN outside, as the value."""
+    (x,) = operands
+    is_inside = x.ge(0).logical_and(x.le(1))
+    return (is_inside.where(x.reciprocal().add(x.neg().add(1).reciprocal()), math.nan),)
+
+
+def _compute_logit(x: Tensor) -> Tensor:
+    # Near one half, where the quotient is nearly 1, from how far it is from there.
+    away = x.mul(2).sub(1)
+    near = away.log1p().sub(away.neg().log1p())
+    value = away.abs().lt(0.5).where(near, x.log().sub(x.neg().log1p()))
+    return with_rule(_logit_slope, value, (x,))
+
+
+def _compute_sinc(x: Tensor) -> Tensor:
+    is_zero = x.eq(0)
+    value = sine_of_pi(x).div(is_zero.where(1.0, x).mul(math.pi))
+    value = x.isinf().where(0.0, is_zero.where(1.0, value))
+    return with_rule(_sinc_slope, value, (x,))

@@ -1,0 +1,1 @@
+"""Moments, quantiles, covariance, histograms, and numerical integrals."""

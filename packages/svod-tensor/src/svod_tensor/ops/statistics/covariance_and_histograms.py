@@ -1,0 +1,297 @@
+"""Samples: how they vary together, how many fall into which bin, and their convolutions."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+from svod_dtype import float64, promote_types
+from svod_ir import OperandError, ShapeError
+from svod_tensor._shapes import concrete_shape
+from svod_tensor.ops.core.operands import as_tensor, promote, slice_axis, to_float
+from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.rounding import rounds_once
+from svod_tensor.ops.neural.convolution import Geometry, convolve as convolve_windows
+from svod_tensor.ops.statistics.moments import center, count_elements
+
+if TYPE_CHECKING:
+    from svod_tensor.ops.core.base import Operand
+    from svod_tensor.tensor import Tensor
+
+__all__ = [
+    "convolve",
+    "corrcoef",
+    "correlate",
+    "cov",
+    "digitize",
+    "histogram",
+]
+
+
+@operation(test="test_samples.py::test_covariances_agree_with_numpy")
+@rounds_once
+def cov(
+    x: Tensor,
+    /,
+    y: Operand | None = None,
+    *,
+    rowvar: bool = True,
+    correction: float = 1,
+    fweights: Operand | None = None,
+    aweights: Operand | None = None,
+) -> Tensor:
+    """The covariances of the rows, as numpy has them: shape (rows, rows), of one axis a single variance. Integers become
+    float32.
+
+    Args:
+        y: more rows of as many observations.
+        rowvar: whether each row is a variable and each column an observation, or the other way round.
+        correction: what the number of observations is reduced by.
+        fweights: how often each observation counts.
+        aweights: how much each of them weighs.
+
+    Raises:
+        ShapeError: if there are more than two axes, the observations are not equally many, or weights are not one for
+            each observation.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.cov(Tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])).tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
+    """
+    kind = to_float(x).dtype
+    x = _to_rows("cov", x, rowvar=rowvar)
+    if y is not None:
+        others = as_tensor(y, x)
+        kind = promote_types(kind, to_float(others).dtype)
+        x = type(x).concat([x, _to_rows("cov", others, rowvar=rowvar)], 0)
+    for given in (fweights, aweights):
+        _check_weights(given if given is None else as_tensor(given, x), x)
+    weights = _multiply(*(None if w is None else as_tensor(w, x).cast(x.dtype) for w in (fweights, aweights)))
+    if weights is None:
+        divisor = count_elements(x, 1, x.dtype).sub(correction)
+    else:
+        total = weights.sum()
+        spread = total if aweights is None else weights.mul(as_tensor(aweights, x).cast(x.dtype)).sum().div(total)
+        divisor = total.sub(correction if aweights is None else spread.mul(correction))
+    difference, error, _ = center(x, 1, None if weights is None else weights.unsqueeze(0))
+    centred = difference.sub(error)
+    weighted = centred if weights is None else centred.mul(weights)
+    value = centred.matmul(weighted.transpose(0, 1)).div(divisor.maximum(0.0))
+    return value.squeeze().cast(kind) if value.shape == (1, 1) else value.cast(kind)
+
+
+@operation(test="test_samples.py::test_covariances_agree_with_numpy")
+@rounds_once
+def corrcoef(x: Tensor, /, y: Operand | None = None, *, rowvar: bool = True) -> Tensor:
+    """The correlation coefficients of the rows, from -1 to 1: `cov` divided by both deviations.
+
+    Args:
+        y: more rows of as many observations.
+        rowvar: whether each row is a variable and each column an observation, or the other way round.
+
+    Raises:
+        ShapeError: if there are more than two axes, or the observations are not equally many.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.corrcoef(Tensor([[0.0, 1.0, 2.0], [4.0, 2.0, 0.0]])).tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
+    """
+    found = x.cov(y, rowvar=rowvar)
+    if not found.ndim:
+        return found.div(found)
+    deviation = found.diagonal().sqrt()
+    return found.div(deviation.unsqueeze(1)).div(deviation).clip(-1.0, 1.0)
+
+
+@operation(test="test_samples.py::test_histograms_agree_with_numpy")
+def histogram(
+    x: Tensor,
+    /,
+    bins: int | Operand = 10,
+    range: tuple[float, float] | None = None,
+    *,
+    weights: Operand | None = None,
+    density: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """How many elements fall into each bin, and the edges of the bins, in order: shapes (bins,) and (bins + 1,).
+
+    A bin has its lower edge, and the last one both. What is outside, and NaN, is not counted.
+
+    Args:
+        bins: how many of one width, or their edges in order.
+        range: from where to where the bins are; by default from the smallest element to the largest.
+        weights: what each element counts; in the shape of `x`. Counts are int64, sums have its dtype.
+        density: whether the result is a density, whose integral is 1: float32, or the dtype of floats.
+
+    Raises:
+        OperandError: if there are no bins, or the range is none.
+        ShapeError: if the edges have not one axis with two or more of them.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> counts, edges = sv.histogram(Tensor([1.0, 2.0, 2.5, 4.0]), 3)
+        >>> (counts.tolist(), edges.tolist())
+        ([1, 2, 1], [1.0, 2.0, 3.0, 4.0])
+    """
+    kind = to_float(x).dtype
+    elements = x.flatten() if x.dtype.is_float else x.flatten().cast(float64)
+    edges = _list_edges(elements, bins, range) if isinstance(bins, int) else as_tensor(bins, x)
+    if edges.ndim != 1 or concrete_shape("histogram", edges.shape)[0] < 2:
+        raise ShapeError(operation="histogram", shape=edges.shape, problem="are no edges of bins")
+    n_bins = concrete_shape("histogram", edges.shape)[0] - 1
+    first, last = edges[0], edges[n_bins]
+    index = edges.searchsorted(elements, "right").sub(1)
+    index = elements.eq(last).where(n_bins - 1, index)
+    index = elements.ge(first).logical_and(elements.le(last)).where(index, -1)
+    taken = None if weights is None else as_tensor(weights, x).broadcast_to(x.shape).flatten()
+    counts = index.bincount(taken, n_bins=n_bins)
+    if density:
+        counts = counts.cast(kind)
+        counts = counts.div(slice_axis(edges, 0, 1, n_bins + 1).sub(slice_axis(edges, 0, 0, n_bins))).div(counts.sum())
+        counts = counts.cast(kind)
+    return counts, edges if edges.dtype is not float64 or not isinstance(bins, int) else edges.cast(kind)
+
+
+@operation(test="test_samples.py::test_bins_are_found_among_rising_and_falling_edges")
+def digitize(x: Tensor, /, bins: Operand, right: bool = False) -> Tensor:
+    """The number of the bin (int64) that each element falls into: `i` where `bins[i - 1] <= x < bins[i]`.
+
+    Args:
+        bins: the edges, in rising or in falling order.
+        right: whether a bin has its upper edge in place of the lower one.
+
+    Raises:
+        ShapeError: if the edges have not one axis.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.digitize(Tensor([0.5, 1.0, 3.0]), [1.0, 2.0]).tolist()
+        [0, 1, 2]
+    """
+    edges = as_tensor(bins, x)
+    if edges.ndim != 1:
+        raise ShapeError(operation="digitize", shape=edges.shape, problem="are no edges of bins")
+    (size,) = concrete_shape("digitize", edges.shape)
+    side = "left" if right else "right"
+    rising = edges.searchsorted(x, side)
+    if size < 2:
+        return rising
+    falling = edges.flip(0).searchsorted(x, side).neg().add(size)
+    return edges[0].le(edges[size - 1]).where(rising, falling)
+
+
+@operation(test="test_samples.py::test_convolutions_of_every_length_agree_with_numpy")
+@rounds_once
+def convolve(x: Tensor, /, v: Operand, mode: Literal["full", "same", "valid"] = "full") -> Tensor:
+    """The discrete convolution of two tensors of one axis: `sum(x[k] * v[i - k])`. Dtypes promote.
+
+    Args:
+        v: the other one.
+        mode: `"full"` for every overlap, `"same"` for as many as the longer one has elements, `"valid"` for those
+            without an edge.
+
+    Raises:
+        ShapeError: if one has not one axis, or no elements.
+        OperandError: if the mode is not known.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.convolve(Tensor([1, 2, 3]), [0, 1]).tolist()
+        [0, 1, 2, 3]
+    """
+    x, y = _check_lines("convolve", *promote(x, v), mode)
+    (n,), (m,) = concrete_shape("convolve", x.shape), concrete_shape("convolve", y.shape)
+    if m > n:
+        x, y, n, m = y, x, m, n
+    return _slide(x, y.flip(0), n, m, {"full": (m - 1, m - 1), "same": (m // 2, (m - 1) // 2), "valid": (0, 0)}[mode])
+
+
+@operation(test="test_samples.py::test_convolutions_of_every_length_agree_with_numpy")
+@rounds_once
+def correlate(x: Tensor, /, v: Operand, mode: Literal["full", "same", "valid"] = "valid") -> Tensor:
+    """The cross-correlation of two tensors of one axis: `sum(x[i + k] * v[k])`. Dtypes promote.
+
+    Args:
+        v: the other one.
+        mode: as `convolve` takes it.
+
+    Raises:
+        ShapeError: if one has not one axis, or no elements.
+        OperandError: if the mode is not known.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> sv.correlate(Tensor([1, 2, 3]), [0, 1]).tolist()
+        [2, 3]
+    """
+    x, y = _check_lines("correlate", *promote(x, v), mode)
+    (n,), (m,) = concrete_shape("correlate", x.shape), concrete_shape("correlate", y.shape)
+    short = min(n, m)
+    pads = {"full": (short - 1, short - 1), "same": (short // 2, (short - 1) // 2), "valid": (0, 0)}[mode]
+    return _slide(x, y, n, m, pads) if n >= m else _slide(y, x, m, n, pads).flip(0)
+
+
+def _to_rows(name: str, x: Tensor, *, rowvar: bool) -> Tensor:
+    if x.ndim > 2:
+        raise ShapeError(operation=name, shape=x.shape, problem="has more than two axes")
+    wide = x if x.dtype.is_float else x.cast(float64)
+    rows = wide.reshape(1, -1) if wide.ndim < 2 else wide
+    return rows if rowvar or x.ndim < 2 else rows.transpose(0, 1)
+
+
+def _check_weights(weights: Tensor | None, rows: Tensor) -> None:
+    if weights is not None and weights.shape != rows.shape[1:]:
+        problem = f"is not ({rows.shape[1]},), a weight for each of the observations"
+        raise ShapeError(operation="cov", shape=weights.shape, problem=problem)
+
+
+def _multiply(x: Tensor | None, y: Tensor | None) -> Tensor | None:
+    if x is None or y is None:
+        return y if x is None else x
+    return x.mul(y)
+
+
+def _list_edges(x: Tensor, bins: int, range: tuple[float, float] | None) -> Tensor:
+    """The edges of bins of one width, in the dtype of `x`."""
+    if bins < 1:
+        raise OperandError(operation="histogram", found=bins, expected="at least one bin")
+    place = x.arange(bins + 1)
+    if range is not None:
+        low, high = (float(r) for r in range)
+        if not (low <= high and math.isfinite(high - low)):
+            raise OperandError(
+                operation="histogram", found=range, expected="a pair of finite numbers (lowest, highest)"
+            )
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+        edges = place.cast(float64).mul((high - low) / bins).add(low)
+    elif x.size == 0:
+        low, high = 0.0, 1.0
+        edges = place.cast(float64).div(bins)
+    else:
+        low, high = x.min().cast(float64), x.max().cast(float64)
+        is_one = low.eq(high)
+        low, high = is_one.where(low.sub(0.5), low), is_one.where(high.add(0.5), high)
+        edges = place.cast(float64).mul(high.sub(low).div(bins)).add(low)
+    return place.eq(bins).where(high, edges).cast(x.dtype)
+
+
+def _check_lines(name: str, x: Tensor, y: Tensor, mode: str) -> tuple[Tensor, Tensor]:
+    if mode not in ("full", "same", "valid"):
+        raise OperandError(operation=name, found=f"{mode!r} as mode", expected='"full", "same" or "valid"')
+    for one in (x, y):
+        if one.ndim != 1 or one.shape == (0,):
+            raise ShapeError(operation=name, shape=one.shape, problem="has not one axis with elements")
+    return x, y
+
+
+def _slide(x: Tensor, y: Tensor, n: int, m: int, pads: tuple[int, int]) -> Tensor:
+    """The products of `y` with what it lies on as it is moved along `x`."""
+    if x.dtype.is_bool:
+        windows = x.pad(pads).windows((m,), (1,), (1,))
+        return windows.logical_and(y).any(-1)
+    return convolve_windows(
+        x.pad(pads).reshape(1, 1, n + sum(pads)), y.reshape(1, 1, m), Geometry((1,), (0,), (1,))
+    ).flatten()
