@@ -1,4 +1,4 @@
-"""Sorting: short rows and a few of the largest elements by kernels (`ordering`), the rest by the array library of the host.
+"""Sorting: short rows and a few of the largest elements by kernels (`sorting_kernels`), the rest by the array library of the host.
 
 There an element becomes the 64-bit integer `key << 32 | position`, whose key orders like the element: so
 sorting integers in any way sorts the elements stably, and carries their positions along. Making the

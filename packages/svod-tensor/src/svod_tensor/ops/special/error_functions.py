@@ -1,6 +1,6 @@
 """The distribution function of normal numbers, its logarithm and its inverse, and the error functions, of float64.
 
-Source: M. J. Wichura, Algorithm AS 241, Applied Statistics 37 (1988), for the inverse; `normal.py` for the tail.
+Source: M. J. Wichura, Algorithm AS 241, Applied Statistics 37 (1988), for the inverse; `normal_distribution.py` for the tail.
 """
 
 from __future__ import annotations
