@@ -1,9 +1,11 @@
-"""What all suites share: how many random examples they draw, and the option and fixture of golden tests.
+"""What all suites share: how many random examples they draw, and the option and fixture of golden
+tests.
 
-The profile `quick` draws few, the same in each run of the same test, so that a run says something of the change and nothing
-of chance. `HYPOTHESIS_PROFILE=thorough`, or `--hypothesis-profile=thorough`, draws all, and others in every run. Any
-profile whose `max_examples` is not hypothesis's 100 scales the numbers of all tests (`svod_ir.testing.count_examples`).
-"""
+The profile `quick` draws few, the same in each run of the same test, so that a run says something
+of the change and nothing of chance. `HYPOTHESIS_PROFILE=thorough`, or
+`--hypothesis-profile=thorough`, draws all, and others in every run. Any profile whose
+`max_examples` is not hypothesis's 100 scales the numbers of all tests
+(`svod_ir.testing.count_examples`)."""
 
 from __future__ import annotations
 
@@ -21,8 +23,12 @@ os.environ.setdefault("SVOD_KERNEL_STORE", "0")
 if find_spec("hypothesis"):
     from hypothesis import settings
 
-    settings.register_profile("quick", max_examples=25, deadline=None, derandomize=True, print_blob=True)
-    settings.register_profile("thorough", settings.get_profile("quick"), max_examples=100, derandomize=False)
+    settings.register_profile(
+        "quick", max_examples=25, deadline=None, derandomize=True, print_blob=True
+    )
+    settings.register_profile(
+        "thorough", settings.get_profile("quick"), max_examples=100, derandomize=False
+    )
     settings.register_profile("many", settings.get_profile("thorough"), max_examples=1000)
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
@@ -31,14 +37,20 @@ pytest_plugins = ["svod_ir.testing.pytest_plugin"] if find_spec("svod_ir") else 
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Where all tests are asked to run with the C compiler of the system, and it has none, there is nothing to run."""
+    """Where all tests are asked to run with the C compiler of the system, and it has none, there is
+    nothing to run.
+    """
     names = ("cc", "gcc", "clang")
-    if os.environ.get("SVOD_CPU_BACKEND") == "c" and not ("SVOD_CC" in os.environ or any(map(shutil.which, names))):
+    if os.environ.get("SVOD_CPU_BACKEND") == "c" and not (
+        "SVOD_CC" in os.environ or any(map(shutil.which, names))
+    ):
         for item in items:
             item.add_marker(pytest.mark.skip(reason="no C compiler here: install gcc or clang"))
 
 
 def pytest_collection_finish() -> None:
-    """What modules hold stays until the end: collections, of which tests ask for many, need not look at it each time."""
+    """What modules hold stays until the end: collections, of which tests ask for many, need not
+    look at it each time.
+    """
     gc.collect()
     gc.freeze()

@@ -1,4 +1,5 @@
-"""Rounding errors of elementwise functions and of sums, in each dtype, beside NumPy and PyTorch: docs/accuracy.md.
+"""Rounding errors of elementwise functions and of sums, in each dtype, beside NumPy and PyTorch:
+docs/accuracy.md.
 
     python benchmarks/accuracy.py            # print the table
     python benchmarks/accuracy.py --write    # write the page
@@ -23,7 +24,8 @@ from svod_tensor import Tensor
 PAGE = Path(__file__).resolve().parent.parent / "docs/accuracy.md"
 N_POINTS = 600
 SEED = 3
-# Mantissa bits without the leading one, and the exponents of the smallest normal and the largest number.
+# Mantissa bits without the leading one, and the exponents of the smallest normal and the largest
+# number.
 DTYPES = {
     "float64": (52, -1022, 1023),
     "float32": (23, -126, 127),
@@ -71,7 +73,16 @@ Transcendental functions keep their own fma instructions.
 
 
 COLUMNS = (
-    *("function", "range", "svod float64", "float32", "float16", "bfloat16", "NumPy float64", "float32"),
+    *(
+        "function",
+        "range",
+        "svod float64",
+        "float32",
+        "float16",
+        "bfloat16",
+        "NumPy float64",
+        "float32",
+    ),
     *("PyTorch float64", "float32", "float16", "bfloat16"),
 )
 
@@ -215,22 +226,34 @@ def iter_figures(row: Row, torch: Any) -> Iterator[str]:
     ours = find(np, row.numpy, row.name)
     for dtype in ("float64", "float32"):
         with np.errstate(all="ignore"):
-            yield "–" if ours is None else tell(ours(points[dtype].astype(dtype)).astype(np.float64), dtype)
+            yield (
+                "–"
+                if ours is None
+                else tell(ours(points[dtype].astype(dtype)).astype(np.float64), dtype)
+            )
     theirs = find(torch, row.torch, row.name)
     for dtype, x in points.items():
         try:
-            made = None if theirs is None else theirs(torch.tensor(x).to(getattr(torch, dtype))).double().numpy()
+            made = (
+                None
+                if theirs is None
+                else theirs(torch.tensor(x).to(getattr(torch, dtype))).double().numpy()
+            )
         except (RuntimeError, NotImplementedError):
             made = None
         yield "–" if made is None else tell(made, dtype)
 
 
 def describe(torch: Any) -> str:
-    lines = [HEAD.format(n=N_POINTS, numpy=np.__version__, torch=torch.__version__.partition("+")[0])]
+    lines = [
+        HEAD.format(n=N_POINTS, numpy=np.__version__, torch=torch.__version__.partition("+")[0])
+    ]
     lines += [f"| {' | '.join(COLUMNS)} |\n", "|---" * len(COLUMNS) + "|\n"]
     for row in ROWS:
         ends = [f"{e:g}".replace("inf", "∞") for e in (row.low, row.high)]
-        lines.append(f"| `{row.name}` | {ends[0]} to {ends[1]} | {' | '.join(iter_figures(row, torch))} |\n")
+        lines.append(
+            f"| `{row.name}` | {ends[0]} to {ends[1]} | {' | '.join(iter_figures(row, torch))} |\n"
+        )
     return "".join([*lines, *iter_sums(torch), CONTRACTION])
 
 

@@ -1,4 +1,6 @@
-"""Where the time of compiling a tensor goes: by step and by pass, with no cache and one kernel after the other."""
+"""Where the time of compiling a tensor goes: by step and by pass, with no cache and one kernel
+after the other.
+"""
 
 from __future__ import annotations
 

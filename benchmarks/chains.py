@@ -1,13 +1,15 @@
-"""Show what a step of a chain costs, in which each call gets the results of the last one: svod beside numpy and jax.
+"""Show what a step of a chain costs, in which each call gets the results of the last one: svod
+beside numpy and jax.
 
     python benchmarks/chains.py
     python benchmarks/chains.py --seconds 1     # per table; the least time of many counts
 
-A step runs 13 kernels over tensors of 16 elements, spread over 1 or 8 tensors, on one thread, all in turns in one run. `same` calls
-the captured function with the same tensors each time, `chain` with the results of the last call; `donated` gives these
-away, and `in place` assigns to the arguments. `plan` runs the kernels alone, on buffers that stay. numpy makes two calls for
-each; an optimization barrier keeps jax's operations apart (XLA may drop it on the CPU). jax is left out where it is not installed.
-"""
+A step runs 13 kernels over tensors of 16 elements, spread over 1 or 8 tensors, on one thread, all
+in turns in one run. `same` calls the captured function with the same tensors each time, `chain`
+with the results of the last call; `donated` gives these away, and `in place` assigns to the
+arguments. `plan` runs the kernels alone, on buffers that stay. numpy makes two calls for each; an
+optimization barrier keeps jax's operations apart (XLA may drop it on the CPU). jax is left out
+where it is not installed."""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ N_ELEMENTS = 16
 N_KERNELS = 13
 N_TENSORS = (1, 8)
 ALONE = {
-    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "SVOD_THREADS"), "1"),
+    **dict.fromkeys(
+        ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "SVOD_THREADS"), "1"
+    ),
     "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
 }
 
@@ -119,7 +123,11 @@ def _make_svod_calls(n: int) -> Calls:
 def _make_numpy_calls(n: int) -> Calls:
     arrays, array = _make_inputs(n)
     half = np.float32(0.5)
-    return {"numpy": Chain(lambda state, y: take_step(state, y, lambda a, b: a * half + b), tuple(arrays), array)}
+    return {
+        "numpy": Chain(
+            lambda state, y: take_step(state, y, lambda a, b: a * half + b), tuple(arrays), array
+        )
+    }
 
 
 def _make_jax_calls(n: int) -> Calls:
@@ -153,12 +161,16 @@ def _make_jax_calls(n: int) -> Calls:
 
 def _format(name: str, times: Mapping[str, float]) -> str:
     same = times["svod jit, same"]
-    rows = [[call, format_time(seconds), f"{seconds / same:.2f}"] for call, seconds in times.items()]
+    rows = [
+        [call, format_time(seconds), f"{seconds / same:.2f}"] for call, seconds in times.items()
+    ]
     return format_table([name, "time of a step", "/ svod jit, same"], rows)
 
 
 def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=2.0, help="time for each table")
     return parser.parse_args()
 

@@ -6,13 +6,13 @@
     python benchmarks/compile_growth.py --all               # every unary operation in turn, chains alone
     python benchmarks/compile_growth.py --nodes 10000       # the largest graph, 2,000 by default
 
-Shapes of graphs of n operations: `chain` applies them sequentially, `fan` applies each to the same input and adds the
-results, `grid` is rows of operations on the sums of two neighbours, `stack` joins n pieces along an axis, `sums` feeds
-the sum of all elements back, and `rows` subtracts the mean of each row repeatedly. `forward` compiles the value, `backward`
-the gradient of its sum. Every time is a cold one: no cache holds a graph or a kernel of it. The exponent is
-the slope of log(time) over log(n), fitted to the larger half of the sizes, where the fixed cost of a compilation counts
-little. jax, where it is installed, compiles the same chains.
-"""
+Shapes of graphs of n operations: `chain` applies them sequentially, `fan` applies each to the same
+input and adds the results, `grid` is rows of operations on the sums of two neighbours, `stack`
+joins n pieces along an axis, `sums` feeds the sum of all elements back, and `rows` subtracts the
+mean of each row repeatedly. `forward` compiles the value, `backward` the gradient of its sum. Every
+time is a cold one: no cache holds a graph or a kernel of it. The exponent is the slope of log(time)
+over log(n), fitted to the larger half of the sizes, where the fixed cost of a compilation counts
+little. jax, where it is installed, compiles the same chains."""
 
 from __future__ import annotations
 
@@ -29,8 +29,36 @@ from report import describe_machine, format_machine, format_table, format_time, 
 
 OPS = ("sin", "exp", "tanh", "gelu", "sqrt")
 UNARY = (
-    *("sin", "cos", "tan", "exp", "exp2", "expm1", "log", "log2", "log1p", "sqrt", "rsqrt", "abs", "neg", "square"),
-    *("reciprocal", "tanh", "sinh", "cosh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "sigmoid", "silu"),
+    *(
+        "sin",
+        "cos",
+        "tan",
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log1p",
+        "sqrt",
+        "rsqrt",
+        "abs",
+        "neg",
+        "square",
+    ),
+    *(
+        "reciprocal",
+        "tanh",
+        "sinh",
+        "cosh",
+        "asin",
+        "acos",
+        "atan",
+        "asinh",
+        "acosh",
+        "atanh",
+        "sigmoid",
+        "silu",
+    ),
     *("gelu", "mish", "softplus", "relu", "erf", "floor", "round", "sign"),
 )
 N_ELEMENTS = 120
@@ -49,7 +77,11 @@ class Series(NamedTuple):
 
     @property
     def exponent(self) -> float:
-        sizes = sorted(self.seconds)[len(self.seconds) // 2 - 1 :] if len(self.seconds) > 2 else sorted(self.seconds)
+        sizes = (
+            sorted(self.seconds)[len(self.seconds) // 2 - 1 :]
+            if len(self.seconds) > 2
+            else sorted(self.seconds)
+        )
         return float(np.polyfit(np.log(sizes), np.log([self.seconds[n] for n in sizes]), 1)[0])
 
 
@@ -71,7 +103,11 @@ def main() -> int:
     print(format_table(head, (_format_row(s, sizes) for s in series)))
     print(
         write_json(
-            "compile_growth", {"machine": machine, "series": [s._asdict() | {"exponent": s.exponent} for s in series]}
+            "compile_growth",
+            {
+                "machine": machine,
+                "series": [s._asdict() | {"exponent": s.exponent} for s in series],
+            },
         )
     )
     return 0
@@ -196,8 +232,13 @@ def _rows(op: str, n: int) -> Graph:
 
 
 SHAPES: dict[str, Callable[[str, int], Graph]] = {
-    "chain": _chain, "fan": _fan, "grid": _grid, "stack": _stack, "sums": _sums, "rows": _rows,
-}  # fmt: skip
+    "chain": _chain,
+    "fan": _fan,
+    "grid": _grid,
+    "stack": _stack,
+    "sums": _sums,
+    "rows": _rows,
+}
 
 
 def _warm_up() -> None:
@@ -219,8 +260,12 @@ def _format_row(series: Series, sizes: list[int]) -> tuple[str, ...]:
 
 
 def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=f"of {', '.join(SHAPES)}; all by default")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "shapes", nargs="*", metavar="SHAPE", help=f"of {', '.join(SHAPES)}; all by default"
+    )
     parser.add_argument("--ops", default=",".join(OPS), help="operations of chains, fans and grids")
     parser.add_argument("--all", action="store_true", help="every unary operation, in chains")
     parser.add_argument("--nodes", type=int, default=2000, help="operations of the largest graph")

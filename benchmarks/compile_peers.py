@@ -1,15 +1,16 @@
-"""Measure how much processor time programs take to compile in svod and in jax, each in a process of its own without any cache.
+"""Measure how much processor time programs take to compile in svod and in jax, each in a process of
+its own without any cache.
 
     python benchmarks/compile_peers.py                 # every case
     python benchmarks/compile_peers.py sin concat      # cases whose names begin so
     python benchmarks/compile_peers.py --without jax   # svod only
 
-`sin 100` is the gradient of the sum of 100 chained sines; `gelu` and `tanh` are such chains as well. `sums 100` feeds the sum of
-all elements back 100 times, and `concat 1000` joins 1,000 pieces of a vector. `transformer` and `resnet18` are steps of
-training, those of `training.py`. The time is that of all threads: libraries compile kernels on several cores, and other programs
-take some. It is the first call, less a later one, which runs the same work without compiling. Imports and the first compilation
-of a process, of another small program, do not count.
-"""
+`sin 100` is the gradient of the sum of 100 chained sines; `gelu` and `tanh` are such chains as
+well. `sums 100` feeds the sum of all elements back 100 times, and `concat 1000` joins 1,000 pieces
+of a vector. `transformer` and `resnet18` are steps of training, those of `training.py`. The time is
+that of all threads: libraries compile kernels on several cores, and other programs take some. It is
+the first call, less a later one, which runs the same work without compiling. Imports and the first
+compilation of a process, of another small program, do not count."""
 
 from __future__ import annotations
 
@@ -98,9 +99,19 @@ class _Jax:
         import jax
         from jax import numpy as jnp
 
-        self.jit, self.grad, self.concat, self.wait = jax.jit, jax.grad, jnp.concatenate, jax.block_until_ready
+        self.jit, self.grad, self.concat, self.wait = (
+            jax.jit,
+            jax.grad,
+            jnp.concatenate,
+            jax.block_until_ready,
+        )
         # Its default is the approximation by tanh too.
-        self.sin, self.tanh, self.gelu, self.make_vector = jnp.sin, jnp.tanh, jax.nn.gelu, jnp.asarray
+        self.sin, self.tanh, self.gelu, self.make_vector = (
+            jnp.sin,
+            jnp.tanh,
+            jax.nn.gelu,
+            jnp.asarray,
+        )
 
 
 def main() -> int:
@@ -110,7 +121,11 @@ def main() -> int:
         return 0
     machine = describe_machine()
     print(format_machine(machine), flush=True)
-    names = [n for n in (*CASES, *NETWORKS) if not arguments.names or any(map(n.startswith, arguments.names))]
+    names = [
+        n
+        for n in (*CASES, *NETWORKS)
+        if not arguments.names or any(map(n.startswith, arguments.names))
+    ]
     sides = [side for side in SIDES if side not in arguments.without]
     rows: list[dict[str, Any]] = []
     for name in names:
@@ -129,7 +144,9 @@ def _measure_apart(side: str, name: str) -> float:
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "SVOD_CACHE_DIR": cache, "JAX_PLATFORMS": "cpu"}
         command = [sys.executable, __file__, "--child", side, name]
-        output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+        output = subprocess.run(
+            command, env=environment, check=True, capture_output=True, text=True
+        ).stdout
     return json.loads(output.splitlines()[-1])
 
 
@@ -140,7 +157,11 @@ def _measure(side_name: str, name: str) -> float:
     side: Any = _Svod() if side_name == "svod" else _Jax()
     x = side.make_vector(np.linspace(0.1, 0.9, N_ELEMENTS, dtype=np.float32))
     side.wait(side.jit(lambda x: (x * x).sum())(x))
-    call = _make_training_step(side_name, name) if name in NETWORKS else _make_call(side, CASES[name], x)
+    call = (
+        _make_training_step(side_name, name)
+        if name in NETWORKS
+        else _make_call(side, CASES[name], x)
+    )
     first, *later = [_time(call) for _ in range(1 + N_LATER_CALLS)]
     return first - min(later)
 
@@ -182,10 +203,16 @@ def _format_rows(rows: Sequence[dict[str, Any]], sides: Sequence[str]) -> str:
 
 
 def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help="how the names of cases begin; all by default")
-    parser.add_argument("--without", nargs="*", choices=SIDES, default=(), help="libraries that are left out")
-    parser.add_argument("--repeats", type=int, default=1, help="processes for each, of which the least time counts")
+    parser.add_argument(
+        "--without", nargs="*", choices=SIDES, default=(), help="libraries that are left out"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=1, help="processes for each, of which the least time counts"
+    )
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     return parser.parse_args()
 

@@ -4,12 +4,12 @@
     python benchmarks/compile_time.py add16 demo   # some
     python benchmarks/compile_time.py --passes 12  # show more passes
 
-Every measurement is a new process. `import` is `import svod_tensor`. `total` is that, `build`ing the graph, `prepare` and
-the first `execute`, without making the inputs; add16, whose input is a list, imports numpy while it builds. Cold is with
-an empty cache directory, warm with what the cold process left. Python's compiled modules are there, as in an installed
-package: they are written to a temporary directory by runs that are not measured. The breakdown compiles without any cache,
-one kernel after the other, while `prepare` compiles several at once.
-"""
+Every measurement is a new process. `import` is `import svod_tensor`. `total` is that, `build`ing
+the graph, `prepare` and the first `execute`, without making the inputs; add16, whose input is a
+list, imports numpy while it builds. Cold is with an empty cache directory, warm with what the cold
+process left. Python's compiled modules are there, as in an installed package: they are written to a
+temporary directory by runs that are not measured. The breakdown compiles without any cache, one
+kernel after the other, while `prepare` compiles several at once."""
 
 from __future__ import annotations
 
@@ -48,20 +48,32 @@ def main() -> int:
     print(f"import svod_tensor: {format_time(imported)}\n")
     print(_format_programs(programs), "", _format_steps(breakdowns), "", sep="\n")
     print(_format_passes(breakdowns, arguments.passes), "", sep="\n")
-    print(write_json("compile", {
-        "machine": machine, "import": imported, "programs": programs, "breakdowns": breakdowns,
-    }))  # fmt: skip
+    print(
+        write_json(
+            "compile",
+            {
+                "machine": machine,
+                "import": imported,
+                "programs": programs,
+                "breakdowns": breakdowns,
+            },
+        )
+    )
     return 0
 
 
 class Runner:
-    """Runs children with a cache directory of their own and Python's compiled modules in `folder`."""
+    """Runs children with a cache directory of their own and Python's compiled modules in
+    `folder`.
+    """
 
     def __init__(self, folder: Path, n_repeats: int) -> None:
         self.folder, self.n_repeats, self.n_caches = folder, n_repeats, 0
 
     def measure(self, name: str) -> dict[str, dict[str, float]] | None:
-        """The seconds of each phase, cold and warm, each the least of several; None where the program cannot be made."""
+        """The seconds of each phase, cold and warm, each the least of several; None where the
+        program cannot be made.
+        """
         found: dict[str, dict[str, float]] = {}
         if not self._run("program", name, self._make_cache()):
             return None
@@ -77,15 +89,24 @@ class Runner:
         return self._run("breakdown", name, self._make_cache())
 
     def measure_import(self) -> float:
-        return min(self._run("import", "svod_tensor", self._make_cache())["import"] for _ in range(self.n_repeats))
+        return min(
+            self._run("import", "svod_tensor", self._make_cache())["import"]
+            for _ in range(self.n_repeats)
+        )
 
     def _run(self, task: str, name: str, cache: Path) -> dict[str, Any]:
-        environment = {**os.environ, "SVOD_CACHE_DIR": str(cache), "PYTHONPYCACHEPREFIX": str(self.folder / "modules")}
+        environment = {
+            **os.environ,
+            "SVOD_CACHE_DIR": str(cache),
+            "PYTHONPYCACHEPREFIX": str(self.folder / "modules"),
+        }
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         if task == "breakdown":
             environment["SVOD_OBJECT_CACHE"] = "0"
         command = [sys.executable, str(FOLDER / "compile_time.py"), "--child", f"{task}:{name}"]
-        output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+        output = subprocess.run(
+            command, env=environment, check=True, capture_output=True, text=True
+        ).stdout
         return json.loads(output.splitlines()[-1])
 
     def _make_cache(self) -> Path:
@@ -101,7 +122,9 @@ def _run_child(task: str, name: str) -> dict[str, Any]:
     from breakdown import break_down
     from programs import PROGRAMS, make_chain
 
-    break_down(make_chain("sum of tensors", 3))  # What is imported and made at first use counts for nothing.
+    break_down(
+        make_chain("sum of tensors", 3)
+    )  # What is imported and made at first use counts for nothing.
     build = PROGRAMS[name]()
     return {} if build is None else break_down(build()).to_json()
 
@@ -147,8 +170,13 @@ def _format_programs(programs: Mapping[str, Mapping[str, Mapping[str, float]]]) 
 
 def _format_steps(breakdowns: Mapping[str, Mapping[str, Any]]) -> str:
     steps = list(dict.fromkeys(step for found in breakdowns.values() for step in found["steps"]))
-    rows = [[step, *(format_time(found["steps"][step]) for found in breakdowns.values())] for step in steps]
-    rows.append(["sum", *(format_time(sum(found["steps"].values())) for found in breakdowns.values())])
+    rows = [
+        [step, *(format_time(found["steps"][step]) for found in breakdowns.values())]
+        for step in steps
+    ]
+    rows.append(
+        ["sum", *(format_time(sum(found["steps"].values())) for found in breakdowns.values())]
+    )
     rows.append(["kernels", *(str(found["kernels"]) for found in breakdowns.values())])
     return format_table(["step", *breakdowns], rows)
 
@@ -159,15 +187,22 @@ def _format_passes(breakdowns: Mapping[str, Mapping[str, Any]], n: int) -> str:
         return ""
     last = list(breakdowns.values())[-1]["passes"]
     slowest = sorted(last, key=last.__getitem__, reverse=True)[:n]
-    rows = [[name, *(format_time(found["passes"].get(name)) for found in breakdowns.values())] for name in slowest]
+    rows = [
+        [name, *(format_time(found["passes"].get(name)) for found in breakdowns.values())]
+        for name in slowest
+    ]
     return format_table([f"slowest {len(rows)} passes", *breakdowns], rows)
 
 
 def _parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help="programs to compile; all by default")
     parser.add_argument("--repeats", type=int, default=3, help="processes for each measurement")
-    parser.add_argument("--passes", type=int, default=10, help="how many passes to show; the file has all")
+    parser.add_argument(
+        "--passes", type=int, default=10, help="how many passes to show; the file has all"
+    )
     parser.add_argument("--child", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 

@@ -1,13 +1,14 @@
-"""Compare what the cost model predicts with what is measured, on random opts for the kernels of the workloads.
+"""Compare what the cost model predicts with what is measured, on random opts for the kernels of the
+workloads.
 
     python benchmarks/cost_model.py                   # all workloads at an eighth of their size, some minutes
     python benchmarks/cost_model.py softmax linear    # some
     python benchmarks/cost_model.py --candidates 60 --seed 3
 
-Candidates are random walks through the legal opts, from no opts and from the heuristics' choice. `rank` is Spearman's
-correlation of predicted and measured times: 1 where the model orders all candidates right, 0 where it says nothing. `pick` is
-the measured time of the candidate that the model likes best, over the best measured time; `ratio` the median of predicted over
-measured times.
+Candidates are random walks through the legal opts, from no opts and from the heuristics' choice.
+`rank` is Spearman's correlation of predicted and measured times: 1 where the model orders all
+candidates right, 0 where it says nothing. `pick` is the measured time of the candidate that the
+model likes best, over the best measured time; `ratio` the median of predicted over measured times.
 """
 
 from __future__ import annotations
@@ -56,14 +57,25 @@ def main() -> int:
     print(format_table(HEAD, [_format_row(name, found) for name, found in samples.items()]))
     ranks = [_rank(found) for found in samples.values()]
     every = [sample for found in samples.values() for sample in found]
-    print(f"mean of {len(ranks)} kernels {sum(ranks) / len(ranks):.2f}, all {len(every)} candidates {_rank(every):.2f}")
-    print(write_json("cost_model", {
-        "machine": machine, "samples": {name: [vars(s) for s in found] for name, found in samples.items()},
-    }))  # fmt: skip
+    print(
+        f"mean of {len(ranks)} kernels {sum(ranks) / len(ranks):.2f}, all {len(every)} candidates"
+        f" {_rank(every):.2f}"
+    )
+    print(
+        write_json(
+            "cost_model",
+            {
+                "machine": machine,
+                "samples": {name: [vars(s) for s in found] for name, found in samples.items()},
+            },
+        )
+    )
     return 0
 
 
-def measure_workload(workload: Workload, n_candidates: int, random: Random) -> dict[str, list[Sample]]:
+def measure_workload(
+    workload: Workload, n_candidates: int, random: Random
+) -> dict[str, list[Sample]]:
     """Random candidates of each kernel of a workload, by the kernel's name."""
     from svod_ir import Op, UOp
     from svod_tensor import PrepareConfig, Tensor
@@ -163,7 +175,10 @@ def _measure(schedule: Any, opts: Any, seconds: float = 0.03) -> float:
 
 def _rank(samples: Sequence[Sample]) -> float:
     """Spearman's rank correlation of predicted and measured times."""
-    predicted, measured = _order([s.predicted for s in samples]), _order([s.measured for s in samples])
+    predicted, measured = (
+        _order([s.predicted for s in samples]),
+        _order([s.measured for s in samples]),
+    )
     middle = (len(samples) - 1) / 2
     covariance = sum((p - middle) * (m - middle) for p, m in zip(predicted, measured, strict=True))
     spread = [sum((x - middle) ** 2 for x in ranks) ** 0.5 for ranks in (predicted, measured)]
@@ -180,7 +195,15 @@ def _format_row(name: str, samples: Sequence[Sample]) -> tuple[str, ...]:
     pick = min(samples, key=lambda s: s.predicted).measured / best
     ratio = median(s.predicted / s.measured for s in samples)
     rank = f"{_rank(samples):.2f}"
-    return name, str(len(samples)), format_time(best), format_time(worst), rank, f"{pick:.2f}", f"{ratio:.2f}"
+    return (
+        name,
+        str(len(samples)),
+        format_time(best),
+        format_time(worst),
+        rank,
+        f"{pick:.2f}",
+        f"{ratio:.2f}",
+    )
 
 
 def _parse_arguments() -> argparse.Namespace:

@@ -1,14 +1,15 @@
-"""Measure a decoder that computes one token at a time: how near does it come to reading its weights once for each?
+"""Measure a decoder that computes one token at a time: how near does it come to reading its weights
+once for each?
 
     python benchmarks/decoder.py                          # 1.1 billion parameters in bfloat16: 2.2 GB
     python benchmarks/decoder.py --layers 4 --prompt 500  # other sizes
     python benchmarks/decoder.py --quick                  # tiny: does it still run and agree?
 
-The decoder is one like Llama: rotated queries and keys, several heads of queries for one of keys, a gated network, and a cache for
-keys and values whose length is a `Variable`. Its weights are drawn; svod and torch (eager, bfloat16) read them where they are. The first
-logits of both are compared with those of numpy in float32, and the script fails where they are far away. What the machine can read is
-measured in the same turns: sums over all weights. The least time counts.
-"""
+The decoder is one like Llama: rotated queries and keys, several heads of queries for one of keys, a
+gated network, and a cache for keys and values whose length is a `Variable`. Its weights are drawn;
+svod and torch (eager, bfloat16) read them where they are. The first logits of both are compared
+with those of numpy in float32, and the script fails where they are far away. What the machine can
+read is measured in the same turns: sums over all weights. The least time counts."""
 
 from __future__ import annotations
 
@@ -53,12 +54,21 @@ class Sizes(NamedTuple):
         return self.width // self.heads
 
     def list_shapes(self) -> list[tuple[int, ...]]:
-        """Of all weights, in order: the embedding, those of each layer, the last norm, and the head."""
+        """Of all weights, in order: the embedding, those of each layer, the last norm, and the
+        head.
+        """
         width, keys = self.width, self.key_heads * self.head_size
         layer = [
-            (width,), (width, width), (keys, width), (keys, width), (width, width),
-            (width,), (self.inner, width), (self.inner, width), (width, self.inner),
-        ]  # fmt: skip
+            (width,),
+            (width, width),
+            (keys, width),
+            (keys, width),
+            (width, width),
+            (width,),
+            (self.inner, width),
+            (self.inner, width),
+            (width, self.inner),
+        ]
         return [(self.words, width), *layer * self.layers, (width,), (self.words, width)]
 
 
@@ -88,7 +98,9 @@ class Weights(NamedTuple):
 
 
 def draw_weights(sizes: Sizes, seed: int = 0) -> Weights:
-    """Weights for which activations keep their size: signs and mantissas are drawn, and the exponent is that of the size."""
+    """Weights for which activations keep their size: signs and mantissas are drawn, and the
+    exponent is that of the size.
+    """
     rng = np.random.Generator(np.random.SFC64(seed))
     shapes = sizes.list_shapes()
     step = ALIGNMENT // 2
@@ -97,9 +109,16 @@ def draw_weights(sizes: Sizes, seed: int = 0) -> Weights:
     chunk = 1 << 24
     for start in range(0, bits.size, chunk):
         bits[start : start + chunk] = _draw_bits(rng, min(chunk, bits.size - start))
-    parts = [bits[start:][: math.prod(shape)].reshape(shape) for start, shape in zip(starts, shapes, strict=False)]
+    parts = [
+        bits[start:][: math.prod(shape)].reshape(shape)
+        for start, shape in zip(starts, shapes, strict=False)
+    ]
     for part in parts:
-        _set_sizes(part, is_signed=part.ndim > 1, scale=1 / math.sqrt(part.shape[-1]) if part.ndim > 1 else 1.0)
+        _set_sizes(
+            part,
+            is_signed=part.ndim > 1,
+            scale=1 / math.sqrt(part.shape[-1]) if part.ndim > 1 else 1.0,
+        )
     # A row of the embedding is an activation.
     _set_sizes(parts[0], is_signed=True, scale=1.0)
     shape = (1, sizes.key_heads, sizes.prompt, sizes.head_size)
@@ -114,7 +133,9 @@ def _draw_bits(rng: np.random.Generator, n: int) -> Array:
 
 
 def _set_sizes(bits: Array, *, is_signed: bool, scale: float) -> None:
-    """Let numbers be from `scale` to twice that, nearly: the power of two for which their root mean square fits."""
+    """Let numbers be from `scale` to twice that, nearly: the power of two for which their root mean
+    square fits.
+    """
     exponent = round(math.log2(scale / math.sqrt(7 / 3))) + 127
     bits &= np.uint16(0x807F if is_signed else 0x007F)
     bits |= np.uint16(exponent << 7)
@@ -148,16 +169,26 @@ class Words(NamedTuple):
 
 
 def decode(
-    words: Words, sizes: Sizes, weights: Sequence[Any], turns: tuple[Any, Any], token: Any, position: Any
+    words: Words,
+    sizes: Sizes,
+    weights: Sequence[Any],
+    turns: tuple[Any, Any],
+    token: Any,
+    position: Any,
 ) -> Any:
-    """The logits of the token after `token`, which stands at `position`; `turns` are cosines and sines of all positions."""
+    """The logits of the token after `token`, which stands at `position`; `turns` are cosines and
+    sines of all positions.
+    """
     embedding, *layers, last_norm, head = weights
     cos, sin = (table[position] for table in turns)
     x = embedding[token].reshape(1, sizes.width)
     for number, layer in enumerate(_iter_layers(layers)):
         norm, query, key, value, out, inner_norm, gate, up, down = layer
         h = words.normalize(x, norm)
-        q, k, v = (words.linear(h, weight).reshape(1, -1, 1, sizes.head_size) for weight in (query, key, value))
+        q, k, v = (
+            words.linear(h, weight).reshape(1, -1, 1, sizes.head_size)
+            for weight in (query, key, value)
+        )
         q, k = (_rotate(words, rows, cos, sin) for rows in (q, k))
         keys, values = words.extend(number, k, v, position)
         # All heads of queries for one of keys are rows of one product.
@@ -216,10 +247,14 @@ def _make_svod(sizes: Sizes, weights: Weights) -> Decoder:
         tuple(Tensor(table).realize() for table in _make_turns(sizes)),
     )
     words = Words(
-        linear=lambda x, w: x.linear(w), normalize=lambda x, w: x.rms_norm(-1, EPSILON, w), silu=lambda x: x.silu(),
-        attend=lambda q, k, v: q.scaled_dot_product_attention(k, v), concat=lambda x, y: x.concat(y, axis=-1),
-        narrow=lambda x: x.cast("bfloat16"), extend=lambda number, k, v, position: caches[number].extend(k, v, position),
-    )  # fmt: skip
+        linear=lambda x, w: x.linear(w),
+        normalize=lambda x, w: x.rms_norm(-1, EPSILON, w),
+        silu=lambda x: x.silu(),
+        attend=lambda q, k, v: q.scaled_dot_product_attention(k, v),
+        concat=lambda x, y: x.concat(y, axis=-1),
+        narrow=lambda x: x.cast("bfloat16"),
+        extend=lambda number, k, v, position: caches[number].extend(k, v, position),
+    )
 
     @jit
     def step(token: Tensor, position: Any) -> tuple[Tensor, Tensor]:
@@ -228,9 +263,10 @@ def _make_svod(sizes: Sizes, weights: Weights) -> Decoder:
 
     place = Variable("position", 0, sizes.room - 1)
     return Decoder(
-        step=lambda token, position: step(token, place.bind(position)), first=Tensor([1]).realize(),
+        step=lambda token, position: step(token, place.bind(position)),
+        first=Tensor([1]).realize(),
         read=lambda logits: logits.cast("float32").numpy(),
-    )  # fmt: skip
+    )
 
 
 def _make_torch(sizes: Sizes, weights: Weights) -> Decoder:
@@ -241,7 +277,9 @@ def _make_torch(sizes: Sizes, weights: Weights) -> Decoder:
         return torch.from_numpy(bits.view(np.int16)).view(torch.bfloat16)
 
     shape = (1, sizes.key_heads, sizes.room, sizes.head_size)
-    caches = [[torch.zeros(shape, dtype=torch.bfloat16) for _ in range(2)] for _ in range(sizes.layers)]
+    caches = [
+        [torch.zeros(shape, dtype=torch.bfloat16) for _ in range(2)] for _ in range(sizes.layers)
+    ]
     for pair, *prompt in zip(caches, weights.keys, weights.values, strict=True):
         for cache, bits in zip(pair, prompt, strict=True):
             cache[:, :, : sizes.prompt] = share(bits)
@@ -256,10 +294,14 @@ def _make_torch(sizes: Sizes, weights: Weights) -> Decoder:
         tuple(torch.from_numpy(table) for table in _make_turns(sizes)),
     )
     words = Words(
-        linear=functional.linear, normalize=lambda x, w: functional.rms_norm(x, x.shape[-1:], w, EPSILON), silu=functional.silu,
-        attend=functional.scaled_dot_product_attention, concat=lambda x, y: torch.cat((x, y), -1),
-        narrow=lambda x: x.to(torch.bfloat16), extend=extend,
-    )  # fmt: skip
+        linear=functional.linear,
+        normalize=lambda x, w: functional.rms_norm(x, x.shape[-1:], w, EPSILON),
+        silu=functional.silu,
+        attend=functional.scaled_dot_product_attention,
+        concat=lambda x, y: torch.cat((x, y), -1),
+        narrow=lambda x: x.to(torch.bfloat16),
+        extend=extend,
+    )
 
     def step(token: Any, position: int) -> tuple[Any, Any]:
         logits = decode(words, sizes, parts, turns, token, position)
@@ -281,12 +323,19 @@ def _compute_expected(sizes: Sizes, weights: Weights) -> Array:
 
     def extend(number: int, *rows: Any) -> Any:
         before = (weights.keys[number], weights.values[number])
-        return [np.concatenate((_widen(bits), new), 2) for bits, new in zip(before, rows, strict=False)]
+        return [
+            np.concatenate((_widen(bits), new), 2) for bits, new in zip(before, rows, strict=False)
+        ]
 
     words = Words(
-        linear=lambda x, w: x @ _widen(w).T, normalize=normalize, silu=lambda x: x / (1 + np.exp(-x)), attend=attend,
-        concat=lambda x, y: np.concatenate((x, y), -1), narrow=lambda x: x, extend=extend,
-    )  # fmt: skip
+        linear=lambda x, w: x @ _widen(w).T,
+        normalize=normalize,
+        silu=lambda x: x / (1 + np.exp(-x)),
+        attend=attend,
+        concat=lambda x, y: np.concatenate((x, y), -1),
+        narrow=lambda x: x,
+        extend=extend,
+    )
     parts = [_widen(weights.parts[0][1:2]), *weights.parts[1:]]
     return decode(words, sizes, parts, _make_turns(sizes), 0, sizes.prompt)
 
@@ -295,9 +344,10 @@ def measure_decoder(sizes: Sizes, seconds: float, *, is_alone: bool = False) -> 
     """Decode with svod and, unless it shall be alone, with torch where it is installed.
 
     Returns:
-        `parameters`; `read_bytes` of a token; `distance` of each library's first logits from those in float32, relative to
-        their root mean square; `seconds` of a token; `bandwidth`, the bytes of a second in which weights are summed; and `share`,
-        what reading them so takes over what a token takes.
+        `parameters`; `read_bytes` of a token; `distance` of each library's first logits from those
+        in float32, relative to their root mean square; `seconds` of a token; `bandwidth`, the bytes
+        of a second in which weights are summed; and `share`, what reading them so takes over what a
+        token takes.
     """
     weights = draw_weights(sizes)
     decoders = {"svod": _make_svod(sizes, weights)}
@@ -318,7 +368,9 @@ def measure_decoder(sizes: Sizes, seconds: float, *, is_alone: bool = False) -> 
         times = measure_long(calls, seconds)
     n_tokens = _count_tokens(sizes)
     spent = {name: times[name] / n_tokens for name in decoders}
-    bandwidth = max(weights.bits.nbytes / spent for name, spent in times.items() if name.startswith("read"))
+    bandwidth = max(
+        weights.bits.nbytes / spent for name, spent in times.items() if name.startswith("read")
+    )
     return {
         "sizes": sizes._asdict(),
         "parameters": sum(part.size for part in weights.parts),
@@ -366,14 +418,19 @@ def main() -> int:
     restart_with_threads(arguments.threads)
     machine = describe_machine()
     print(f"{format_machine(machine)}\n{arguments.threads} threads", flush=True)
-    chosen = {name: value for name in Sizes._fields if (value := getattr(arguments, name)) is not None}
+    chosen = {
+        name: value for name in Sizes._fields if (value := getattr(arguments, name)) is not None
+    }
     sizes = (QUICK if arguments.quick else Sizes())._replace(**chosen)
     found = measure_decoder(sizes, arguments.seconds, is_alone=arguments.alone)
     print(_format(found))
     print(write_json("decoder", {"machine": machine, "threads": arguments.threads, **found}))
     wrong = [name for name, away in found["distance"].items() if not away <= TOLERANCE]
     for name in wrong:
-        print(f"WRONG: the logits of {name} are {found['distance'][name]:.2g} away from those in float32")
+        print(
+            f"WRONG: the logits of {name} are {found['distance'][name]:.2g} away from those in"
+            " float32"
+        )
     return 1 if wrong else 0
 
 
@@ -390,21 +447,31 @@ def _format(found: dict[str, Any]) -> str:
     ]
     ratio = found["seconds"].get("torch", math.nan) / found["seconds"]["svod"]
     return (
-        f"{found['parameters'] / 1e9:.3g} billion parameters, of which a token reads {found['read_bytes'] / 1e9:.3g} GB; "
-        f"the machine reads {found['bandwidth'] / 1e9:.1f} GB/s: {found['bandwidth'] / found['read_bytes']:.1f} tokens a second\n"
-        + format_table(["", "a token", "tokens a second", "share of reading", "away from float32"], lines)
+        f"{found['parameters'] / 1e9:.3g} billion parameters, of which a token reads"
+        f" {found['read_bytes'] / 1e9:.3g} GB; the machine reads {found['bandwidth'] / 1e9:.1f}"
+        f" GB/s: {found['bandwidth'] / found['read_bytes']:.1f} tokens a second\n"
+        + format_table(
+            ["", "a token", "tokens a second", "share of reading", "away from float32"], lines
+        )
         + (f"\ntorch / svod: {ratio:.2f}" if math.isfinite(ratio) else "")
     )
 
 
 def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name, value in Sizes()._asdict().items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, help=f"(default: {value})")
-    parser.add_argument("--quick", action="store_true", help="a tiny decoder, and a short measurement")
+    parser.add_argument(
+        "--quick", action="store_true", help="a tiny decoder, and a short measurement"
+    )
     parser.add_argument("--alone", action="store_true", help="svod without torch")
     parser.add_argument(
-        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="of every library; all cores by default"
+        "--threads",
+        type=int,
+        default=len(os.sched_getaffinity(0)),
+        help="of every library; all cores by default",
     )
     parser.add_argument("--seconds", type=float, default=10.0, help="of measuring (default: 10)")
     arguments = parser.parse_args()

@@ -15,13 +15,21 @@ __all__ = ["find_demo_encoder", "make_demo_inputs", "make_numpy_forward", "make_
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 ROLES = (
-    "attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
-    "attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm",
-)  # fmt: skip
+    "attention.self.query",
+    "attention.self.key",
+    "attention.self.value",
+    "attention.output.dense",
+    "attention.output.LayerNorm",
+    "intermediate.dense",
+    "output.dense",
+    "output.LayerNorm",
+)
 
 
 def find_demo_encoder() -> Any | None:
-    """The example's SentenceEncoder, or None where the package with its weights is not installed."""
+    """The example's SentenceEncoder, or None where the package with its weights is not
+    installed.
+    """
     sys.path.insert(0, str(EXAMPLES))
     try:
         import sentence_embedding
@@ -48,17 +56,27 @@ def make_numpy_forward(encoder: Any) -> Callable[[Array, Array], Array]:
     def forward(ids: Array, mask: Array) -> Array:
         x = _embed(ids, weights)
         centred = x - x.mean(-1, keepdims=True)
-        x = centred / np.sqrt((centred * centred).mean(-1, keepdims=True) + np.float32(encoder.config.eps))
+        x = centred / np.sqrt(
+            (centred * centred).mean(-1, keepdims=True) + np.float32(encoder.config.eps)
+        )
         x = x * weights["embeddings.LayerNorm.weight"] + weights["embeddings.LayerNorm.bias"]
         for number in range(encoder.config.n_layers):
-            x = numpy_layer(x, _layer(weights, number), encoder.config.n_heads, mask[:, None, None], encoder.config.eps)
+            x = numpy_layer(
+                x,
+                _layer(weights, number),
+                encoder.config.n_heads,
+                mask[:, None, None],
+                encoder.config.eps,
+            )
         return _pool(x, mask[..., None].astype(np.float32))
 
     return forward
 
 
 def make_torch_forward(encoder: Any) -> Callable[[Any, Any], Any]:
-    """The same on torch's tensors; torch is imported, and gets its copy of the weights, at the first call."""
+    """The same on torch's tensors; torch is imported, and gets its copy of the weights, at the
+    first call.
+    """
     weights: dict[str, Any] = {}
 
     def forward(ids: Any, mask: Any) -> Any:
@@ -66,12 +84,20 @@ def make_torch_forward(encoder: Any) -> Callable[[Any, Any], Any]:
         from torch.nn import functional
 
         if not weights:
-            weights.update({name: torch.tensor(tensor.numpy()) for name, tensor in encoder.weights.items()})
+            weights.update(
+                {name: torch.tensor(tensor.numpy()) for name, tensor in encoder.weights.items()}
+            )
         x = _embed(ids, weights)
         norm, bias = weights["embeddings.LayerNorm.weight"], weights["embeddings.LayerNorm.bias"]
         x = functional.layer_norm(x, x.shape[-1:], norm, bias, encoder.config.eps)
         for number in range(encoder.config.n_layers):
-            x = torch_layer(x, _layer(weights, number), encoder.config.n_heads, mask[:, None, None], encoder.config.eps)
+            x = torch_layer(
+                x,
+                _layer(weights, number),
+                encoder.config.n_heads,
+                mask[:, None, None],
+                encoder.config.eps,
+            )
         return _pool(x, mask[..., None].to(torch.float32))
 
     return forward
@@ -84,7 +110,9 @@ def _embed(ids: Any, weights: Mapping[str, Any]) -> Any:
 
 
 def _layer(weights: Mapping[str, Any], number: int) -> Layer:
-    names = (f"encoder.layer.{number}.{role}.{part}" for role in ROLES for part in ("weight", "bias"))
+    names = (
+        f"encoder.layer.{number}.{role}.{part}" for role in ROLES for part in ("weight", "bias")
+    )
     return Layer(*(weights[name] for name in names))
 
 

@@ -1,20 +1,23 @@
-"""Show what a call costs when there is next to nothing to compute: svod beside numpy, torch and jax, on one thread.
+"""Show what a call costs when there is next to nothing to compute: svod beside numpy, torch and
+jax, on one thread.
 
     python benchmarks/dispatch.py
     python benchmarks/dispatch.py --seconds 1     # per table; the least time of many counts
 
-Every call adds tensors of 16 elements; all are measured in turns, in one run. A peer that is not installed
-is left out. `one add` is a call. `100 adds` are 100 additions, each on the result of the one before: svod's plan and jit run
-100 kernels, numpy and eager torch make 100 calls; torch.compile and jax.jit fuse them into one kernel. `100 adds, unfused` keeps
-them apart: an optimization barrier after each in jax, a custom operator that torch.compile cannot look into, eager jax.
+Every call adds tensors of 16 elements; all are measured in turns, in one run. A peer that is not
+installed is left out. `one add` is a call. `100 adds` are 100 additions, each on the result of the
+one before: svod's plan and jit run 100 kernels, numpy and eager torch make 100 calls; torch.compile
+and jax.jit fuse them into one kernel. `100 adds, unfused` keeps them apart: an optimization barrier
+after each in jax, a custom operator that torch.compile cannot look into, eager jax.
 
-`a new length` is one computation on tensors of a length that did not come before, of 3,000 lengths between 300 and 10,000 in random
-order: `x + y * 2`, and `(x - mean) / (max - min)`. The medians are of as many lengths as fit the time; svod computes all of them, and says
-how many kernels it compiled. `known sizes` is what it does with SVOD_VARY_SIZES=0. Kernels and objects on disk are not used.
+`a new length` is one computation on tensors of a length that did not come before, of 3,000 lengths
+between 300 and 10,000 in random order: `x + y * 2`, and `(x - mean) / (max - min)`. The medians are
+of as many lengths as fit the time; svod computes all of them, and says how many kernels it
+compiled. `known sizes` is what it does with SVOD_VARY_SIZES=0. Kernels and objects on disk are not
+used.
 
-Then what it costs to wake the threads for a kernel with parts, after nothing ran for a while, and how much processor
-time an idle process takes when a kernel ran on several threads before.
-"""
+Then what it costs to wake the threads for a kernel with parts, after nothing ran for a while, and
+how much processor time an idle process takes when a kernel ran on several threads before."""
 
 from __future__ import annotations
 
@@ -53,7 +56,9 @@ def main() -> int:
     report: dict[str, Mapping[str, float]] = {}
     tables = [maker() for maker in makers]
     for workload in ("one add", "100 adds", "100 adds, unfused"):
-        calls: Calls = {name: call for table in tables for name, call in table.get(workload, {}).items()}
+        calls: Calls = {
+            name: call for table in tables for name, call in table.get(workload, {}).items()
+        }
         report[workload] = measure_in_turns(calls, arguments.seconds)
         print(f"\n{_format_calls(workload, report[workload])}", flush=True)
     for name, compute in NEW_LENGTHS.items():
@@ -62,14 +67,23 @@ def main() -> int:
     report["wake"] = measure_waking()
     print(f"\n{_format_waking(report['wake'])}")
     report["idle"] = {"processor seconds in a second": measure_idle()}
-    print(f"\nidle: {report['idle']['processor seconds in a second'] * 1e3:.2f} ms of processor time in a second")
+    print(
+        f"\nidle: {report['idle']['processor seconds in a second'] * 1e3:.2f} ms of processor time"
+        " in a second"
+    )
     print(write_json("dispatch", {"machine": machine, "seconds": report}))
     return 0
 
 
 def _restart_on_one_thread() -> None:
-    """Libraries read how many threads they may have when they are loaded; svod's second thread is for `wake` alone."""
-    wanted = {**dict.fromkeys(THREADS, "1"), "SVOD_THREADS": "2", "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false"}
+    """Libraries read how many threads they may have when they are loaded; svod's second thread is
+    for `wake` alone.
+    """
+    wanted = {
+        **dict.fromkeys(THREADS, "1"),
+        "SVOD_THREADS": "2",
+        "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+    }
     if any(os.environ.get(name) != value for name, value in wanted.items()):
         wanted["SVOD_CACHE_DIR"] = tempfile.mkdtemp(prefix="svod-dispatch-")
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
@@ -106,7 +120,11 @@ def _make_svod_calls() -> dict[str, Calls]:
 def _make_numpy_calls() -> dict[str, Calls]:
     a, b = _make_inputs()
     many: Calls = {"numpy": partial(_repeat, np.add, a, b)}
-    return {"one add": {"numpy": partial(np.add, a, b)}, "100 adds": many, "100 adds, unfused": many}
+    return {
+        "one add": {"numpy": partial(np.add, a, b)},
+        "100 adds": many,
+        "100 adds, unfused": many,
+    }
 
 
 def _make_torch_calls() -> dict[str, Calls]:
@@ -118,7 +136,9 @@ def _make_torch_calls() -> dict[str, Calls]:
     torch.set_num_threads(1)
     a, b = (torch.from_numpy(array) for array in _make_inputs())
 
-    @torch.library.custom_op("svod_benchmark::add", mutates_args=(), schema="(Tensor x, Tensor y) -> Tensor")
+    @torch.library.custom_op(
+        "svod_benchmark::add", mutates_args=(), schema="(Tensor x, Tensor y) -> Tensor"
+    )
     def opaque_add(x: Any, y: Any) -> Any:
         return x + y
 
@@ -185,18 +205,25 @@ def _scale(x: Any, _: Any) -> Any:
     return (x - x.mean()) / (x.max() - x.min())
 
 
-NEW_LENGTHS: Mapping[str, Callable[[Any, Any], Any]] = {"x + y * 2": _add, "(x - mean) / (max - min)": _scale}
+NEW_LENGTHS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "x + y * 2": _add,
+    "(x - mean) / (max - min)": _scale,
+}
 
 
 def measure_new_lengths(compute: Callable[[Any, Any], Any], seconds: float) -> dict[str, float]:
-    """The median seconds of a computation on a length that is new, by library; and how many kernels svod compiled for them."""
+    """The median seconds of a computation on a length that is new, by library; and how many kernels
+    svod compiled for them.
+    """
     from svod_tensor import PrepareConfig, caches, clear_caches, jit
 
     lengths = random.Random(1).sample(LENGTHS, N_LENGTHS)
     found: dict[str, float] = {}
     clear_caches(disk=True)
     config = PrepareConfig(vary_sizes=True)
-    found["svod realize"] = _time_lengths(lambda x, y: compute(x, y).realize_with(config), _make_svod_pair, lengths)
+    found["svod realize"] = _time_lengths(
+        lambda x, y: compute(x, y).realize_with(config), _make_svod_pair, lengths
+    )
     found["kernels"] = caches()["kernel"].entries
     clear_caches(disk=True)
     known = PrepareConfig(vary_sizes=False)
@@ -220,16 +247,23 @@ def measure_new_lengths(compute: Callable[[Any, Any], Any], seconds: float) -> d
         import jax
 
         pair = lambda n: tuple(map(jax.numpy.asarray, _make_arrays(n)))  # noqa: E731
-        found["jax"] = _time_lengths(lambda x, y: compute(x, y).block_until_ready(), pair, lengths, seconds)
+        found["jax"] = _time_lengths(
+            lambda x, y: compute(x, y).block_until_ready(), pair, lengths, seconds
+        )
         traced = jax.jit(compute)
-        found["jax.jit"] = _time_lengths(lambda x, y: traced(x, y).block_until_ready(), pair, lengths, seconds)
+        found["jax.jit"] = _time_lengths(
+            lambda x, y: traced(x, y).block_until_ready(), pair, lengths, seconds
+        )
     except ImportError:
         pass
     return found
 
 
 def _time_lengths(
-    compute: Callable[[Any, Any], Any], make: Callable[[int], Any], lengths: list[int], seconds: float = float("inf")
+    compute: Callable[[Any, Any], Any],
+    make: Callable[[int], Any],
+    lengths: list[int],
+    seconds: float = float("inf"),
 ) -> float:
     times: list[float] = []
     end = time.perf_counter() + seconds
@@ -254,7 +288,8 @@ def _make_svod_pair(n: int) -> tuple[Any, ...]:
 
 
 def measure_waking(n: int = 15) -> dict[str, float]:
-    """The median seconds of a kernel with one part and with two, after gaps in which nothing runs, and their difference.
+    """The median seconds of a kernel with one part and with two, after gaps in which nothing runs,
+    and their difference.
 
     The parts do next to nothing, so that the difference is what the second thread costs.
     """
@@ -278,7 +313,9 @@ def measure_waking(n: int = 15) -> dict[str, float]:
 
 
 def _find_launch(plan: Any) -> Callable[[int], None]:
-    """Runs the plan's only kernel in a number of parts; each part computes everything, with equal results."""
+    """Runs the plan's only kernel in a number of parts; each part computes everything, with equal
+    results.
+    """
     from array import array
 
     (kernel,) = plan.kernels()
@@ -303,13 +340,19 @@ def measure_idle() -> float:
 
 
 def _format_calls(workload: str, times: Mapping[str, float]) -> str:
-    rows = [[name, format_time(seconds), f"{seconds / times['svod plan']:.1f}"] for name, seconds in times.items()]
+    rows = [
+        [name, format_time(seconds), f"{seconds / times['svod plan']:.1f}"]
+        for name, seconds in times.items()
+    ]
     return format_table([workload, "time", "/ svod plan"], rows)
 
 
 def _format_new_lengths(name: str, found: Mapping[str, float]) -> str:
     times = {who: seconds for who, seconds in found.items() if who != "kernels"}
-    rows = [[who, format_time(seconds), f"{seconds / times['svod realize']:.2f}"] for who, seconds in times.items()]
+    rows = [
+        [who, format_time(seconds), f"{seconds / times['svod realize']:.2f}"]
+        for who, seconds in times.items()
+    ]
     table = format_table([f"a new length: {name}", "time", "/ svod realize"], rows)
     return f"{table}\n{found['kernels']:.0f} kernels for {N_LENGTHS} lengths"
 
@@ -318,7 +361,10 @@ def _format_waking(times: Mapping[str, float]) -> str:
     rows = [
         [
             f"{gap * 1e3:g} ms",
-            *(format_time(times[f"{gap * 1e3:g} ms: {what}"]) for what in ("one part", "two parts", "waking")),
+            *(
+                format_time(times[f"{gap * 1e3:g} ms: {what}"])
+                for what in ("one part", "two parts", "waking")
+            ),
         ]
         for gap in (0.0, *GAPS)
     ]
@@ -326,7 +372,9 @@ def _format_waking(times: Mapping[str, float]) -> str:
 
 
 def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=2.0, help="time for each table")
     return parser.parse_args()
 

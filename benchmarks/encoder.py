@@ -8,7 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Layer", "erf", "iter_layers", "make_weights", "numpy_layer", "svod_layer", "torch_layer"]
+__all__ = [
+    "Layer",
+    "erf",
+    "iter_layers",
+    "make_weights",
+    "numpy_layer",
+    "svod_layer",
+    "torch_layer",
+]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -58,7 +66,9 @@ def iter_layers(weights: tuple[Any, ...]) -> Iterator[Layer]:
 
 def svod_layer(x: Any, w: Layer, n_heads: int, mask: Any = None, eps: float = 1e-5) -> Any:
     query, key, value = _split_heads(x, w, n_heads, lambda x, weight, bias: x.linear(weight, bias))
-    attended = query.scaled_dot_product_attention(key, value, mask).transpose(1, 2).reshape(*x.shape)
+    attended = (
+        query.scaled_dot_product_attention(key, value, mask).transpose(1, 2).reshape(*x.shape)
+    )
     x = (attended.linear(w.attended, w.attended_bias) + x).layernorm(-1, eps, w.norm1, w.norm1_bias)
     inner = x.linear(w.inner, w.inner_bias).gelu()
     return (inner.linear(w.outer, w.outer_bias) + x).layernorm(-1, eps, w.norm2, w.norm2_bias)
@@ -72,15 +82,24 @@ def torch_layer(x: Any, w: Layer, n_heads: int, mask: Any = None, eps: float = 1
     attended = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
     attended = attended.transpose(1, 2).reshape(x.shape)
     x = functional.layer_norm(
-        functional.linear(attended, w.attended, w.attended_bias) + x, size, w.norm1, w.norm1_bias, eps
+        functional.linear(attended, w.attended, w.attended_bias) + x,
+        size,
+        w.norm1,
+        w.norm1_bias,
+        eps,
     )
     inner = functional.gelu(functional.linear(x, w.inner, w.inner_bias))
-    return functional.layer_norm(functional.linear(inner, w.outer, w.outer_bias) + x, size, w.norm2, w.norm2_bias, eps)
+    return functional.layer_norm(
+        functional.linear(inner, w.outer, w.outer_bias) + x, size, w.norm2, w.norm2_bias, eps
+    )
 
 
-def numpy_layer(x: Array, w: Layer, n_heads: int, mask: Array | None = None, eps: float = 1e-5) -> Array:
+def numpy_layer(
+    x: Array, w: Layer, n_heads: int, mask: Array | None = None, eps: float = 1e-5
+) -> Array:
     query, key, value = (
-        part.swapaxes(1, 2) for part in _project(x, w, n_heads, lambda x, weight, bias: x @ weight.T + bias)
+        part.swapaxes(1, 2)
+        for part in _project(x, w, n_heads, lambda x, weight, bias: x @ weight.T + bias)
     )
     scores = query @ key.swapaxes(-1, -2) * np.float32(query.shape[-1] ** -0.5)
     if mask is not None:
@@ -106,16 +125,23 @@ def erf(x: Array) -> Array:
     return np.copysign(1 - total * np.exp(-x * x), x)
 
 
-def _project(x: Any, w: Layer, n_heads: int, linear: Callable[[Any, Any, Any], Any]) -> Iterator[Any]:
+def _project(
+    x: Any, w: Layer, n_heads: int, linear: Callable[[Any, Any, Any], Any]
+) -> Iterator[Any]:
     batch, length, width = x.shape
     for weight, bias in ((w.query, w.query_bias), (w.key, w.key_bias), (w.value, w.value_bias)):
         yield linear(x, weight, bias).reshape(batch, length, n_heads, width // n_heads)
 
 
-def _split_heads(x: Any, w: Layer, n_heads: int, linear: Callable[[Any, Any, Any], Any]) -> Iterator[Any]:
+def _split_heads(
+    x: Any, w: Layer, n_heads: int, linear: Callable[[Any, Any, Any], Any]
+) -> Iterator[Any]:
     return (part.transpose(1, 2) for part in _project(x, w, n_heads, linear))
 
 
 def _normalize(x: Array, weight: Array, bias: Array, eps: float) -> Array:
     centred = x - x.mean(-1, keepdims=True)
-    return centred / np.sqrt((centred * centred).mean(-1, keepdims=True) + np.float32(eps)) * weight + bias
+    return (
+        centred / np.sqrt((centred * centred).mean(-1, keepdims=True) + np.float32(eps)) * weight
+        + bias
+    )

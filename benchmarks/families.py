@@ -1,4 +1,5 @@
-"""Measure families of workloads whose sizes are drawn: what does a shape take that nobody tuned for?
+"""Measure families of workloads whose sizes are drawn: what does a shape take that nobody tuned
+for?
 
     python benchmarks/families.py                            # fresh sizes, six of each family
     python benchmarks/families.py --seed 7                   # the sizes of a run before
@@ -6,11 +7,12 @@
     python benchmarks/families.py --rows 20 movement         # more of a family
     python benchmarks/families.py --quick                    # small sizes: do all of them still run and agree?
 
-`plan` is one execution of a prepared plan, which has its memory, and `jit` a call of what `jit` makes of the same function;
-torch runs eagerly, jax what `jax.jit` makes, and onnxruntime a model of one node where there is one; each makes its result. Each
-time is the least of several, measured in turns; rows below 0.9 are measured once more. Each result is compared with that of numpy
-in float64, and the script fails where one is wrong. A ratio is the time of the best peer over that of ours: above 1, svod is faster.
-"""
+`plan` is one execution of a prepared plan, which has its memory, and `jit` a call of what `jit`
+makes of the same function; torch runs eagerly, jax what `jax.jit` makes, and onnxruntime a model of
+one node where there is one; each makes its result. Each time is the least of several, measured in
+turns; rows below 0.9 are measured once more. Each result is compared with that of numpy in float64,
+and the script fails where one is wrong. A ratio is the time of the best peer over that of ours:
+above 1, svod is faster."""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ from report import describe_machine, format_machine, format_table, format_time, 
 
 __all__ = ["FAMILIES", "iter_family", "measure_workload", "summarize"]
 
-FAMILIES: Mapping[str, Sequence[Maker]] = {**PRODUCT_FAMILIES, **ELEMENT_FAMILIES, **POSITION_FAMILIES}
+FAMILIES: Mapping[str, Sequence[Maker]] = {
+    **PRODUCT_FAMILIES,
+    **ELEMENT_FAMILIES,
+    **POSITION_FAMILIES,
+}
 OURS, PEERS = ("plan", "jit"), ("torch", "jax", "onnxruntime")
 TOLERANCES = {"float64": 1e-12, "float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 SLOW, CLIFF = 0.9, 0.75
@@ -51,24 +57,40 @@ def main() -> int:
     arguments = _parse_arguments()
     restart_with_threads(arguments.threads)
     machine = describe_machine()
-    print(f"{format_machine(machine)}\nseed {arguments.seed}, {arguments.threads} threads", flush=True)
+    print(
+        f"{format_machine(machine)}\nseed {arguments.seed}, {arguments.threads} threads", flush=True
+    )
     rows: list[Row] = []
     for family in arguments.names or FAMILIES:
         n_rows = arguments.rows or len(FAMILIES[family])
-        for workload in iter_family(family, arguments.seed, n_rows, QUICK_SCALE if arguments.quick else 1):
+        for workload in iter_family(
+            family, arguments.seed, n_rows, QUICK_SCALE if arguments.quick else 1
+        ):
             print(f"{family}: {workload.name}", file=sys.stderr, flush=True)
-            rows.append({"family": family, **measure_workload(workload, arguments.seconds, arguments.without)})
+            rows.append(
+                {
+                    "family": family,
+                    **measure_workload(workload, arguments.seconds, arguments.without),
+                }
+            )
     summaries = summarize(rows)
     print(f"\n{_format_rows(rows)}\n\n{_format_summaries(summaries)}\n\n{_format_worst(rows)}")
-    settings = {key: getattr(arguments, key) for key in ("seed", "threads", "quick", "seconds", "without")}
-    print(write_json("families", {"machine": machine, **settings, "rows": rows, "summaries": summaries}))
+    settings = {
+        key: getattr(arguments, key) for key in ("seed", "threads", "quick", "seconds", "without")
+    }
+    print(
+        write_json(
+            "families", {"machine": machine, **settings, "rows": rows, "summaries": summaries}
+        )
+    )
     wrong = [f"WRONG: {row['name']}: {line}" for row in rows for line in row["wrong"]]
     print(*wrong, sep="\n", end="\n" if wrong else "")
     return 1 if wrong else 0
 
 
 def iter_family(family: str, seed: int, n_rows: int, scale: int = 1) -> Iterator[DrawnWorkload]:
-    """Workloads of a family, made when their turn comes. A row depends on the seed, the family and its number alone.
+    """Workloads of a family, made when their turn comes. A row depends on the seed, the family and
+    its number alone.
 
     Args:
         family: a name of `FAMILIES`, whose makers take turns in a drawn order.
@@ -87,9 +109,9 @@ def iter_family(family: str, seed: int, n_rows: int, scale: int = 1) -> Iterator
 def measure_workload(workload: DrawnWorkload, seconds: float, without: Sequence[str] = ()) -> Row:
     """Run one workload everywhere; the row of the report.
 
-    Keys: `name`, the seconds of each side that there is, `peer`, which is the fastest of the others, `ratio_plan` and `ratio_jit`,
-    and `wrong`, which says of each side whose result does not agree with numpy's how far it is away.
-    """
+    Keys: `name`, the seconds of each side that there is, `peer`, which is the fastest of the
+    others, `ratio_plan` and `ratio_jit`, and `wrong`, which says of each side whose result does not
+    agree with numpy's how far it is away."""
     expected = _as_tuple(workload.numpy(*(_widen(array) for array in workload.inputs)))
     wrong: list[str] = []
     calls, found = _start_svod(workload)
@@ -98,7 +120,10 @@ def measure_workload(workload: DrawnWorkload, seconds: float, without: Sequence[
             try:
                 found[side] = call()
             except Exception as error:  # a peer may lack a dtype or a size
-                print(f"without {side}: {type(error).__name__}: {str(error).splitlines()[0]}", file=sys.stderr)
+                print(
+                    f"without {side}: {type(error).__name__}: {str(error).splitlines()[0]}",
+                    file=sys.stderr,
+                )
                 continue
             calls[side] = call
         for side, results in found.items():
@@ -106,14 +131,19 @@ def measure_workload(workload: DrawnWorkload, seconds: float, without: Sequence[
             if not away <= TOLERANCES[workload.dtype]:
                 wrong.append(f"{side} is {away:.2g} away from float64")
         times = measure_in_turns(calls, seconds)
-        if _compare(times).get("ratio_plan", 1.0) < SLOW or _compare(times).get("ratio_jit", 1.0) < SLOW:
+        if (
+            _compare(times).get("ratio_plan", 1.0) < SLOW
+            or _compare(times).get("ratio_jit", 1.0) < SLOW
+        ):
             again = measure_in_turns(calls, seconds)
             times = {side: min(spent, again[side]) for side, spent in times.items()}
     return {"name": workload.name, **times, **_compare(times), "wrong": wrong}
 
 
 def _start_svod(workload: DrawnWorkload) -> tuple[Calls, dict[str, Any]]:
-    """A plan and a captured function, and what they give at first; each has inputs of its own, which it may write to."""
+    """A plan and a captured function, and what they give at first; each has inputs of its own,
+    which it may write to.
+    """
     from svod_tensor import Tensor, jit
 
     def make_inputs() -> list[Any]:
@@ -125,7 +155,10 @@ def _start_svod(workload: DrawnWorkload) -> tuple[Calls, dict[str, Any]]:
     plan = Tensor.prepare_batch(planned)
     plan.execute()
     captured, inputs = jit(workload.svod), make_inputs()
-    found = {"plan": [_read(x) for x in planned], "jit": [_read(x) for x in _as_tuple(captured(*inputs))]}
+    found = {
+        "plan": [_read(x) for x in planned],
+        "jit": [_read(x) for x in _as_tuple(captured(*inputs))],
+    }
     return {"plan": plan.execute, "jit": lambda: captured(*inputs)}, found
 
 
@@ -161,7 +194,9 @@ def _read(value: Any) -> Array:
 
 
 def _measure_distance(results: Any, expected: Sequence[Any]) -> float:
-    """How far results are from those in float64: the largest difference relative to the largest number, of integers any difference."""
+    """How far results are from those in float64: the largest difference relative to the largest
+    number, of integers any difference.
+    """
     worst = 0.0
     for found, exact in zip(map(_read, _as_tuple(results)), map(np.asarray, expected), strict=True):
         if found.shape != exact.shape:
@@ -182,13 +217,19 @@ def _compare(times: Mapping[str, float]) -> Row:
 
 
 def summarize(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """A line for each family and one for all: how many rows, and of both ratios the geometric mean and the shares of slow rows."""
+    """A line for each family and one for all: how many rows, and of both ratios the geometric mean
+    and the shares of slow rows.
+    """
     families = list(dict.fromkeys(row["family"] for row in rows))
     found: list[Row] = []
     for family in [*families, "all"]:
         line: Row = {"family": family}
         for side in OURS:
-            ratios = [row[f"ratio_{side}"] for row in rows if family in (row["family"], "all") and "peer" in row]
+            ratios = [
+                row[f"ratio_{side}"]
+                for row in rows
+                if family in (row["family"], "all") and "peer" in row
+            ]
             if ratios:
                 line |= {
                     "rows": len(ratios),
@@ -222,7 +263,10 @@ def _format_summaries(summaries: Sequence[Mapping[str, Any]]) -> str:
         cells = [line["family"], str(line.get("rows", 0))]
         for side in OURS:
             shares = (line.get(f"{kind}_{side}") for kind in ("slow", "cliffs"))
-            cells += [_format_number(line.get(f"mean_{side}")), *("-" if s is None else f"{s:.0%}" for s in shares)]
+            cells += [
+                _format_number(line.get(f"mean_{side}")),
+                *("-" if s is None else f"{s:.0%}" for s in shares),
+            ]
         lines.append(cells)
     return format_table(head, lines)
 
@@ -230,7 +274,11 @@ def _format_summaries(summaries: Sequence[Mapping[str, Any]]) -> str:
 def _format_worst(rows: Sequence[Mapping[str, Any]]) -> str:
     compared = sorted((row for row in rows if "peer" in row), key=lambda row: row["ratio_plan"])
     lines = [
-        [f"{row['family']}: {row['name']}", row["peer"], *(_format_number(row[f"ratio_{side}"]) for side in OURS)]
+        [
+            f"{row['family']}: {row['name']}",
+            row["peer"],
+            *(_format_number(row[f"ratio_{side}"]) for side in OURS),
+        ]
         for row in compared[:N_WORST]
     ]
     return format_table(["the worst", "best peer", "/ plan", "/ jit"], lines)
@@ -241,18 +289,33 @@ def _format_number(number: float | None) -> str:
 
 
 def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help=f"families; all by default: {', '.join(FAMILIES)}")
-    parser.add_argument("--seed", type=int, help="what sizes are drawn from; another one each time by default")
-    parser.add_argument("--rows", type=int, help="of each family; 6 by default, 0 for one of each of its kinds")
     parser.add_argument(
-        "--quick", action="store_true", help="small sizes and short measurements, two rows of each family"
+        "--seed", type=int, help="what sizes are drawn from; another one each time by default"
     )
-    parser.add_argument("--without", nargs="*", choices=PEERS, default=[], help="peers to leave out")
     parser.add_argument(
-        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="of every library; all cores by default"
+        "--rows", type=int, help="of each family; 6 by default, 0 for one of each of its kinds"
     )
-    parser.add_argument("--seconds", type=float, default=0.8, help="for each row, for all sides together")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="small sizes and short measurements, two rows of each family",
+    )
+    parser.add_argument(
+        "--without", nargs="*", choices=PEERS, default=[], help="peers to leave out"
+    )
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=len(os.sched_getaffinity(0)),
+        help="of every library; all cores by default",
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=0.8, help="for each row, for all sides together"
+    )
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in FAMILIES]
     if unknown:

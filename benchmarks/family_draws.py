@@ -1,4 +1,6 @@
-"""What the families of workloads are made of: sizes and numbers that are drawn, and a computation with its counterparts."""
+"""What the families of workloads are made of: sizes and numbers that are drawn, and a computation
+with its counterparts.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from workloads import Workload
 __all__ = ["Draw", "DrawnWorkload", "Maker", "OnnxNode", "alike", "format_sizes"]
 
 OnnxNode: TypeAlias = tuple[str, str, Mapping[str, Any]]
-"""An operator, the names of its inputs, `x0`, `x1`, ... or `y` for the node before, and its attributes."""
+"""An operator, the names of its inputs, `x0`, `x1`, ... or `y` for the node before, and its
+attributes.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +71,9 @@ class Draw:
         drawn = self.rng.standard_normal(shape, dtype=np.float32)
         if dtype == "float16":
             return drawn.astype(np.float16).astype(np.float32)
-        return (drawn.view(np.uint32) & 0xFFFF0000).view(np.float32) if dtype == "bfloat16" else drawn
+        return (
+            (drawn.view(np.uint32) & 0xFFFF0000).view(np.float32) if dtype == "bfloat16" else drawn
+        )
 
     def distinct(self, n_rows: int, n: int) -> Array:
         """Rows of n numbers, no two of which are equal, so that their order has one answer."""
@@ -79,8 +85,12 @@ class Draw:
         return self.rng.integers(0, n, shape, dtype=dtype)
 
 
-def alike(name: str, inputs: tuple[Array, ...], run: Callable[..., Any], **rest: Any) -> DrawnWorkload:
-    """A workload whose `run`, of a library and its inputs, is the same in all; `rest` says what is not."""
+def alike(
+    name: str, inputs: tuple[Array, ...], run: Callable[..., Any], **rest: Any
+) -> DrawnWorkload:
+    """A workload whose `run`, of a library and its inputs, is the same in all; `rest` says what is
+    not.
+    """
 
     def run_svod(*values: Any) -> Any:
         import svod_tensor
@@ -100,7 +110,12 @@ def alike(name: str, inputs: tuple[Array, ...], run: Callable[..., Any], **rest:
     def run_numpy(*values: Any) -> Any:
         return run(np, *values)
 
-    calls: dict[str, Any] = {"numpy": run_numpy, "svod": run_svod, "torch": run_torch, "jax": run_jax}
+    calls: dict[str, Any] = {
+        "numpy": run_numpy,
+        "svod": run_svod,
+        "torch": run_torch,
+        "jax": run_jax,
+    }
     return DrawnWorkload(name=name, inputs=inputs, **(calls | rest))
 
 

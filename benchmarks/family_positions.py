@@ -1,4 +1,6 @@
-"""Families of what goes by positions: reads and sums at them, orders, messages in graphs; and steps of an optimizer."""
+"""Families of what goes by positions: reads and sums at them, orders, messages in graphs; and steps
+of an optimizer.
+"""
 
 from __future__ import annotations
 
@@ -33,9 +35,13 @@ def _gather(draw: Draw) -> DrawnWorkload:
         return x.gather(1, ids)
 
     return alike(
-        f"gather {format_sizes(shape, ids.shape)}", (draw.normal(*shape), ids), lambda library, x, ids: library.take_along_axis(x, ids, 1),
-        svod=lambda x, ids: x.gather(1, ids), torch=run_torch, onnx=[("GatherElements", "x0 x1", {"axis": 1})],
-    )  # fmt: skip
+        f"gather {format_sizes(shape, ids.shape)}",
+        (draw.normal(*shape), ids),
+        lambda library, x, ids: library.take_along_axis(x, ids, 1),
+        svod=lambda x, ids: x.gather(1, ids),
+        torch=run_torch,
+        onnx=[("GatherElements", "x0 x1", {"axis": 1})],
+    )
 
 
 def _scatter_add(draw: Draw) -> DrawnWorkload:
@@ -52,9 +58,13 @@ def _scatter_add(draw: Draw) -> DrawnWorkload:
         return x.at[np.arange(shape[0])[:, None], ids].add(values)
 
     return DrawnWorkload(
-        name=f"scatter-add {format_sizes(shape, ids.shape)}", inputs=inputs, numpy=run_numpy, jax=run_jax,
-        svod=lambda x, ids, values: x.scatter_add(1, ids, values), torch=lambda x, ids, values: x.scatter_add(1, ids, values),
-    )  # fmt: skip
+        name=f"scatter-add {format_sizes(shape, ids.shape)}",
+        inputs=inputs,
+        numpy=run_numpy,
+        jax=run_jax,
+        svod=lambda x, ids, values: x.scatter_add(1, ids, values),
+        torch=lambda x, ids, values: x.scatter_add(1, ids, values),
+    )
 
 
 def _index_add(draw: Draw) -> DrawnWorkload:
@@ -67,10 +77,13 @@ def _index_add(draw: Draw) -> DrawnWorkload:
         return out
 
     return DrawnWorkload(
-        name=f"index_add {format_sizes((n_rows, width), (n, width))}", inputs=inputs, numpy=run_numpy,
-        svod=lambda x, ids, values: x.index_add(0, ids, values), torch=lambda x, ids, values: x.index_add(0, ids, values),
+        name=f"index_add {format_sizes((n_rows, width), (n, width))}",
+        inputs=inputs,
+        numpy=run_numpy,
+        svod=lambda x, ids, values: x.index_add(0, ids, values),
+        torch=lambda x, ids, values: x.index_add(0, ids, values),
         jax=lambda x, ids, values: x.at[ids].add(values),
-    )  # fmt: skip
+    )
 
 
 def _bincount(draw: Draw) -> DrawnWorkload:
@@ -83,9 +96,13 @@ def _bincount(draw: Draw) -> DrawnWorkload:
         return jax.numpy.bincount(x, length=n_bins)
 
     return DrawnWorkload(
-        name=f"bincount {n_bins} of {x.size}", inputs=(x,), numpy=lambda x: np.bincount(x, minlength=n_bins), jax=run_jax,
-        svod=lambda x: x.bincount(n_bins=n_bins), torch=lambda x: x.bincount(minlength=n_bins),
-    )  # fmt: skip
+        name=f"bincount {n_bins} of {x.size}",
+        inputs=(x,),
+        numpy=lambda x: np.bincount(x, minlength=n_bins),
+        jax=run_jax,
+        svod=lambda x: x.bincount(n_bins=n_bins),
+        torch=lambda x: x.bincount(minlength=n_bins),
+    )
 
 
 def _histogram(draw: Draw) -> DrawnWorkload:
@@ -93,9 +110,12 @@ def _histogram(draw: Draw) -> DrawnWorkload:
     n_bins = draw.size(5, 300)
     x = (draw.integers(n_bins, draw.size(10_000, 500_000)) + 0.5).astype(np.float32)
     return alike(
-        f"histogram {n_bins} of {x.size}", (x,), lambda library, x: library.histogram(x, n_bins, (0, n_bins))[0],
-        torch=lambda x: x.histc(n_bins, 0, n_bins), svod=lambda x: x.histogram(n_bins, (0, n_bins))[0],
-    )  # fmt: skip
+        f"histogram {n_bins} of {x.size}",
+        (x,),
+        lambda library, x: library.histogram(x, n_bins, (0, n_bins))[0],
+        torch=lambda x: x.histc(n_bins, 0, n_bins),
+        svod=lambda x: x.histogram(n_bins, (0, n_bins))[0],
+    )
 
 
 def _write_rows(draw: Draw) -> DrawnWorkload:
@@ -109,14 +129,18 @@ def _write_rows(draw: Draw) -> DrawnWorkload:
 
     # What is not written in place copies all rows, which says nothing about the writing.
     return alike(
-        f"write rows {format_sizes((n_rows, width), (len(ids), width))}", (draw.normal(n_rows, width), ids, draw.normal(len(ids), width)),
-        write, jax=None,
-    )  # fmt: skip
+        f"write rows {format_sizes((n_rows, width), (len(ids), width))}",
+        (draw.normal(n_rows, width), ids, draw.normal(len(ids), width)),
+        write,
+        jax=None,
+    )
 
 
 def _topk(draw: Draw) -> DrawnWorkload:
     """The largest of few long rows, or of many short ones."""
-    n_rows, n = draw.pick((draw.size(1, 32), draw.size(3000, 60000)), (draw.size(100, 2000), draw.size(20, 500)))
+    n_rows, n = draw.pick(
+        (draw.size(1, 32), draw.size(3000, 60000)), (draw.size(100, 2000), draw.size(20, 500))
+    )
     x = draw.distinct(n_rows, n)
     k = min(n, int(draw.pick(1, 3, 8, 20, 50)))
 
@@ -130,13 +154,19 @@ def _topk(draw: Draw) -> DrawnWorkload:
         return jax.lax.top_k(x, k)
 
     return DrawnWorkload(
-        name=f"topk {k} of {format_sizes(x.shape)}", inputs=(x,), numpy=run_numpy, svod=lambda x: x.topk(k),
-        torch=lambda x: tuple(x.topk(k)), jax=run_jax,
-    )  # fmt: skip
+        name=f"topk {k} of {format_sizes(x.shape)}",
+        inputs=(x,),
+        numpy=run_numpy,
+        svod=lambda x: x.topk(k),
+        torch=lambda x: tuple(x.topk(k)),
+        jax=run_jax,
+    )
 
 
 def _sort(draw: Draw) -> DrawnWorkload:
-    n_rows, n = draw.pick((draw.size(200, 4000), draw.size(4, 130)), (draw.size(1, 8), draw.size(1000, 50000)))
+    n_rows, n = draw.pick(
+        (draw.size(200, 4000), draw.size(4, 130)), (draw.size(1, 8), draw.size(1000, 50000))
+    )
     x = draw.distinct(n_rows, n)
 
     def run_jax(x: Any) -> Any:
@@ -146,9 +176,13 @@ def _sort(draw: Draw) -> DrawnWorkload:
         return jax.numpy.take_along_axis(x, order, -1), order
 
     return DrawnWorkload(
-        name=f"sort {format_sizes(x.shape)}", inputs=(x,), numpy=lambda x: (np.sort(x, -1), np.argsort(x, -1)),
-        svod=lambda x: (x.sort(), x.argsort()), torch=lambda x: tuple(x.sort(stable=True)), jax=run_jax,
-    )  # fmt: skip
+        name=f"sort {format_sizes(x.shape)}",
+        inputs=(x,),
+        numpy=lambda x: (np.sort(x, -1), np.argsort(x, -1)),
+        svod=lambda x: (x.sort(), x.argsort()),
+        torch=lambda x: tuple(x.sort(stable=True)),
+        jax=run_jax,
+    )
 
 
 def _message_passing(draw: Draw) -> DrawnWorkload:
@@ -181,9 +215,13 @@ def _message_passing(draw: Draw) -> DrawnWorkload:
         return finish(x, (x * 0).at[targets].add((x @ w)[sources]))
 
     return DrawnWorkload(
-        name=f"messages {n_edges} between {format_sizes((n_nodes, width))}", inputs=inputs, numpy=run_numpy, svod=run_svod,
-        torch=run_torch, jax=run_jax,
-    )  # fmt: skip
+        name=f"messages {n_edges} between {format_sizes((n_nodes, width))}",
+        inputs=inputs,
+        numpy=run_numpy,
+        svod=run_svod,
+        torch=run_torch,
+        jax=run_jax,
+    )
 
 
 _RATE, _FIRST, _SECOND, _EPSILON = 1e-3, 0.9, 0.999, 1e-8
@@ -195,7 +233,12 @@ def _adam(draw: Draw) -> DrawnWorkload:
     shapes = [(rows, columns), (columns,)]
     inputs: list[Array] = []
     for shape in shapes:
-        inputs += [draw.normal(*shape), draw.normal(*shape), np.zeros(shape, np.float32), np.zeros(shape, np.float32)]
+        inputs += [
+            draw.normal(*shape),
+            draw.normal(*shape),
+            np.zeros(shape, np.float32),
+            np.zeros(shape, np.float32),
+        ]
 
     def advance(p: Any, g: Any, m: Any, v: Any) -> Any:
         m = _FIRST * m + (1 - _FIRST) * g
@@ -209,7 +252,9 @@ def _adam(draw: Draw) -> DrawnWorkload:
         found: list[Any] = []
         for i in range(0, len(values), 4):
             p, g, m, v = values[i : i + 4]
-            found += [old.assign(new) for old, new in zip((p, m, v), advance(p, g, m, v), strict=True)]
+            found += [
+                old.assign(new) for old, new in zip((p, m, v), advance(p, g, m, v), strict=True)
+            ]
         return tuple(found)
 
     def run_torch(*values: Any) -> Any:
@@ -218,16 +263,41 @@ def _adam(draw: Draw) -> DrawnWorkload:
 
         p, g, m, v = (list(values[i::4]) for i in range(4))
         adam(
-            p, g, m, v, [], [torch.zeros(()) for _ in p], fused=True, amsgrad=False, beta1=_FIRST, beta2=_SECOND, lr=_RATE,
-            weight_decay=0.0, eps=_EPSILON, maximize=False, foreach=False, capturable=False, differentiable=False,
-        )  # fmt: skip
+            p,
+            g,
+            m,
+            v,
+            [],
+            [torch.zeros(()) for _ in p],
+            fused=True,
+            amsgrad=False,
+            beta1=_FIRST,
+            beta2=_SECOND,
+            lr=_RATE,
+            weight_decay=0.0,
+            eps=_EPSILON,
+            maximize=False,
+            foreach=False,
+            capturable=False,
+            differentiable=False,
+        )
         return tuple(x for row in zip(p, m, v, strict=True) for x in row)
 
-    return alike(f"Adam {format_sizes(*shapes)}", tuple(inputs), run, svod=run_svod, torch=run_torch)
+    return alike(
+        f"Adam {format_sizes(*shapes)}", tuple(inputs), run, svod=run_svod, torch=run_torch
+    )
 
 
 POSITION_FAMILIES: Mapping[str, list[Maker]] = {
-    "positions": [_embedding, _gather, _scatter_add, _index_add, _bincount, _histogram, _write_rows],
+    "positions": [
+        _embedding,
+        _gather,
+        _scatter_add,
+        _index_add,
+        _bincount,
+        _histogram,
+        _write_rows,
+    ],
     "order": [_topk, _sort],
     "graphs": [_message_passing],
     "optimizers": [_adam],

@@ -1,4 +1,6 @@
-"""Families of products: of two matrices, of batches, of three operands, convolutions, and attention."""
+"""Families of products: of two matrices, of batches, of three operands, convolutions, and
+attention.
+"""
 
 from __future__ import annotations
 
@@ -26,10 +28,13 @@ def _thin_product(draw: Draw) -> DrawnWorkload:
     return _make_product(draw, draw.pick("float32", "bfloat16", "float16"), (m, k), (k, n))
 
 
-def _make_product(draw: Draw, dtype: str, left: tuple[int, ...], right: tuple[int, ...]) -> DrawnWorkload:
+def _make_product(
+    draw: Draw, dtype: str, left: tuple[int, ...], right: tuple[int, ...]
+) -> DrawnWorkload:
     flips = draw.pick((False, False), (False, True), (True, False), (True, True))
     shapes = [
-        (*shape[:-2], *shape[:-3:-1]) if flip else shape for shape, flip in zip((left, right), flips, strict=True)
+        (*shape[:-2], *shape[:-3:-1]) if flip else shape
+        for shape, flip in zip((left, right), flips, strict=True)
     ]
     nodes: list[OnnxNode] = []
     # onnxruntime has no product of transposed batches that it would not copy first.
@@ -43,9 +48,12 @@ def _make_product(draw: Draw, dtype: str, left: tuple[int, ...], right: tuple[in
 
     letters = "".join("T" if flip else "N" for flip in flips)
     return alike(
-        f"{dtype} {letters} {format_sizes(left, right)}", tuple(draw.normal(*s, dtype=dtype) for s in shapes), run,
-        dtype=dtype, onnx=nodes,
-    )  # fmt: skip
+        f"{dtype} {letters} {format_sizes(left, right)}",
+        tuple(draw.normal(*s, dtype=dtype) for s in shapes),
+        run,
+        dtype=dtype,
+        onnx=nodes,
+    )
 
 
 def _bytes_product(draw: Draw) -> DrawnWorkload:
@@ -64,9 +72,14 @@ def _bytes_product(draw: Draw) -> DrawnWorkload:
         return torch._int_mm(x, y)
 
     return DrawnWorkload(
-        name=f"int8 NN {format_sizes(x.shape, y.shape)}", inputs=(x, y), numpy=lambda x, y: x.astype(np.float64) @ y.astype(np.float64),
-        svod=lambda x, y: x.matmul(y, dtype="int32"), torch=run_torch, jax=run_jax, onnx=[("MatMulInteger", "x0 x1", {})],
-    )  # fmt: skip
+        name=f"int8 NN {format_sizes(x.shape, y.shape)}",
+        inputs=(x, y),
+        numpy=lambda x, y: x.astype(np.float64) @ y.astype(np.float64),
+        svod=lambda x, y: x.matmul(y, dtype="int32"),
+        torch=run_torch,
+        jax=run_jax,
+        onnx=[("MatMulInteger", "x0 x1", {})],
+    )
 
 
 def _batched(draw: Draw, dtype: str = "float32") -> DrawnWorkload:
@@ -82,7 +95,14 @@ def _shared_batched(draw: Draw) -> DrawnWorkload:
     return _make_product(draw, "float32", left, right)
 
 
-_FORMULAS = ("ij,jk,kl->il", "bi,ijk,bj->bk", "bij,bjk,bkl->bil", "ij,ik,il->jkl", "abc,cd,bde->ae", "i,ij,j->")
+_FORMULAS = (
+    "ij,jk,kl->il",
+    "bi,ijk,bj->bk",
+    "bij,bjk,bkl->bil",
+    "ij,ik,il->jkl",
+    "abc,cd,bde->ae",
+    "i,ij,j->",
+)
 
 
 def _einsum(draw: Draw) -> DrawnWorkload:
@@ -101,10 +121,13 @@ def _einsum(draw: Draw) -> DrawnWorkload:
         return Tensor.einsum(formula, *values)
 
     return alike(
-        f"{formula} {format_sizes(*(x.shape for x in inputs))}", inputs, run, svod=run_svod,
+        f"{formula} {format_sizes(*(x.shape for x in inputs))}",
+        inputs,
+        run,
+        svod=run_svod,
         numpy=lambda *values: np.einsum(formula, *values, optimize=True),
         onnx=[("Einsum", "x0 x1 x2", {"equation": formula})],
-    )  # fmt: skip
+    )
 
 
 def _conv(draw: Draw, kind: str = "plain") -> DrawnWorkload:
@@ -117,23 +140,41 @@ def _conv(draw: Draw, kind: str = "plain") -> DrawnWorkload:
         channels = filters = groups = draw.size(16, 200)
         stride = draw.pick(1, 2)
     elif kind == "deep":
-        channels, filters, size, kernel = draw.size(100, 500), draw.size(100, 500), draw.size(5, 16), draw.pick(1, 3)
+        channels, filters, size, kernel = (
+            draw.size(100, 500),
+            draw.size(100, 500),
+            draw.size(5, 16),
+            draw.pick(1, 3),
+        )
     elif kind == "stem":
         channels, size, kernel, stride = draw.pick(1, 3), draw.size(60, 230), draw.pick(3, 7), 2
     padding = dilation * (kernel // 2)
-    options: dict[str, Any] = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    options: dict[str, Any] = {
+        "stride": stride,
+        "padding": padding,
+        "dilation": dilation,
+        "groups": groups,
+    }
     x, w = (
         draw.normal(n, channels, size, size + draw.pick(0, 1, 3)),
         draw.normal(filters, channels // groups, kernel, kernel),
     )
     attributes = {
-        "pads": [padding] * 4, "strides": [stride] * 2, "dilations": [dilation] * 2, "group": groups, "kernel_shape": [kernel] * 2,
-    }  # fmt: skip
+        "pads": [padding] * 4,
+        "strides": [stride] * 2,
+        "dilations": [dilation] * 2,
+        "group": groups,
+        "kernel_shape": [kernel] * 2,
+    }
     return DrawnWorkload(
-        name=f"{kind} {format_sizes(x.shape, w.shape)}/{stride}", inputs=(x, w), numpy=partial(_conv_numpy, **options),
-        svod=lambda x, w: x.conv2d(w, **options), torch=partial(_call_functional, "conv2d", **options),
-        jax=partial(_conv_jax, **options), onnx=[("Conv", "x0 x1", attributes)],
-    )  # fmt: skip
+        name=f"{kind} {format_sizes(x.shape, w.shape)}/{stride}",
+        inputs=(x, w),
+        numpy=partial(_conv_numpy, **options),
+        svod=lambda x, w: x.conv2d(w, **options),
+        torch=partial(_call_functional, "conv2d", **options),
+        jax=partial(_conv_jax, **options),
+        onnx=[("Conv", "x0 x1", attributes)],
+    )
 
 
 def _call_functional(name: str, *values: Any, **options: Any) -> Any:
@@ -142,7 +183,9 @@ def _call_functional(name: str, *values: Any, **options: Any) -> Any:
     return getattr(functional, name)(*values, **options)
 
 
-def _conv_numpy(x: Array, w: Array, *, stride: int, padding: int, dilation: int, groups: int) -> Array:
+def _conv_numpy(
+    x: Array, w: Array, *, stride: int, padding: int, dilation: int, groups: int
+) -> Array:
     """The sum over the positions of the kernel."""
     padded = np.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
     extent = dilation * (w.shape[-1] - 1)
@@ -152,7 +195,10 @@ def _conv_numpy(x: Array, w: Array, *, stride: int, padding: int, dilation: int,
     for i, j in np.ndindex(*w.shape[2:]):
         top, left = i * dilation, j * dilation
         window = padded[
-            :, :, top : top + stride * (rows - 1) + 1 : stride, left : left + stride * (columns - 1) + 1 : stride
+            :,
+            :,
+            top : top + stride * (rows - 1) + 1 : stride,
+            left : left + stride * (columns - 1) + 1 : stride,
         ]
         parts = window.reshape(x.shape[0], groups, -1, rows * columns)
         total = total + np.matmul(grouped[None, ..., i, j], parts)
@@ -169,7 +215,12 @@ def _conv_jax(x: Any, w: Any, *, stride: int, padding: int, dilation: int, group
 
 
 def _transposed_conv(draw: Draw) -> DrawnWorkload:
-    n, channels, filters, size = draw.pick(1, 2), draw.size(8, 100), draw.size(4, 64), draw.size(6, 40)
+    n, channels, filters, size = (
+        draw.pick(1, 2),
+        draw.size(8, 100),
+        draw.size(4, 64),
+        draw.size(6, 40),
+    )
     kernel, stride = draw.pick((2, 2), (3, 2), (4, 2), (3, 1))
     x, w = draw.normal(n, channels, size, size + 1), draw.normal(channels, filters, kernel, kernel)
 
@@ -178,7 +229,10 @@ def _transposed_conv(draw: Draw) -> DrawnWorkload:
         out = np.zeros((n, filters, rows, columns))
         for i, j in np.ndindex(kernel, kernel):
             out[
-                :, :, i : i + stride * (x.shape[2] - 1) + 1 : stride, j : j + stride * (x.shape[3] - 1) + 1 : stride
+                :,
+                :,
+                i : i + stride * (x.shape[2] - 1) + 1 : stride,
+                j : j + stride * (x.shape[3] - 1) + 1 : stride,
             ] += np.einsum("ncyx,cf->nfyx", x, w[:, :, i, j], optimize=True)
         return out
 
@@ -186,14 +240,23 @@ def _transposed_conv(draw: Draw) -> DrawnWorkload:
         import jax
 
         return jax.lax.conv_transpose(
-            x, w, (stride, stride), "VALID", dimension_numbers=("NCHW", "OIHW", "NCHW"), transpose_kernel=True
+            x,
+            w,
+            (stride, stride),
+            "VALID",
+            dimension_numbers=("NCHW", "OIHW", "NCHW"),
+            transpose_kernel=True,
         )
 
     return DrawnWorkload(
-        name=f"transposed {format_sizes(x.shape, w.shape)}/{stride}", inputs=(x, w), numpy=run_numpy,
-        svod=lambda x, w: x.conv_transpose2d(w, stride=stride), torch=partial(_call_functional, "conv_transpose2d", stride=stride),
-        jax=run_jax, onnx=[("ConvTranspose", "x0 x1", {"strides": [stride] * 2})],
-    )  # fmt: skip
+        name=f"transposed {format_sizes(x.shape, w.shape)}/{stride}",
+        inputs=(x, w),
+        numpy=run_numpy,
+        svod=lambda x, w: x.conv_transpose2d(w, stride=stride),
+        torch=partial(_call_functional, "conv_transpose2d", stride=stride),
+        jax=run_jax,
+        onnx=[("ConvTranspose", "x0 x1", {"strides": [stride] * 2})],
+    )
 
 
 def _pooling(draw: Draw) -> DrawnWorkload:
@@ -205,8 +268,12 @@ def _pooling(draw: Draw) -> DrawnWorkload:
     fill = -np.inf if kind == "max" else 0.0
 
     def run_numpy(x: Array) -> Array:
-        padded = np.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding)), constant_values=fill)
-        windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), (2, 3))[:, :, ::stride, ::stride]
+        padded = np.pad(
+            x, ((0, 0), (0, 0), (padding, padding), (padding, padding)), constant_values=fill
+        )
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel, kernel), (2, 3))[
+            :, :, ::stride, ::stride
+        ]
         return windows.max((-1, -2)) if kind == "max" else windows.mean((-1, -2))
 
     def run_jax(x: Any) -> Any:
@@ -214,18 +281,30 @@ def _pooling(draw: Draw) -> DrawnWorkload:
 
         reduction = jax.lax.max if kind == "max" else jax.lax.add
         pads = ((0, 0), (0, 0), (padding, padding), (padding, padding))
-        found = jax.lax.reduce_window(x, fill, reduction, (1, 1, kernel, kernel), (1, 1, stride, stride), pads)
+        found = jax.lax.reduce_window(
+            x, fill, reduction, (1, 1, kernel, kernel), (1, 1, stride, stride), pads
+        )
         return found if kind == "max" else found / (kernel * kernel)
 
-    attributes: dict[str, Any] = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": [padding] * 4}
+    attributes: dict[str, Any] = {
+        "kernel_shape": [kernel] * 2,
+        "strides": [stride] * 2,
+        "pads": [padding] * 4,
+    }
     node = (
-        ("MaxPool", "x0", attributes) if kind == "max" else ("AveragePool", "x0", attributes | {"count_include_pad": 1})
+        ("MaxPool", "x0", attributes)
+        if kind == "max"
+        else ("AveragePool", "x0", attributes | {"count_include_pad": 1})
     )
     return DrawnWorkload(
-        name=f"{kind}-pool {kernel}/{stride} {format_sizes(x.shape)}", inputs=(x,), numpy=run_numpy,
+        name=f"{kind}-pool {kernel}/{stride} {format_sizes(x.shape)}",
+        inputs=(x,),
+        numpy=run_numpy,
         svod=lambda x: getattr(x, f"{kind}_pool2d")(kernel, **options),
-        torch=lambda x: _call_functional(f"{kind}_pool2d", x, kernel, **options), jax=run_jax, onnx=[node],
-    )  # fmt: skip
+        torch=lambda x: _call_functional(f"{kind}_pool2d", x, kernel, **options),
+        jax=run_jax,
+        onnx=[node],
+    )
 
 
 def _attention(draw: Draw, kind: str = "plain") -> DrawnWorkload:
@@ -245,16 +324,26 @@ def _attention(draw: Draw, kind: str = "plain") -> DrawnWorkload:
     def run_jax(q: Any, k: Any, v: Any) -> Any:
         import jax
 
-        return run(q, k, v, jax.numpy.exp, lambda s: jax.numpy.where(past, s, -jax.numpy.inf) if is_causal else s)
+        return run(
+            q,
+            k,
+            v,
+            jax.numpy.exp,
+            lambda s: jax.numpy.where(past, s, -jax.numpy.inf) if is_causal else s,
+        )
 
     past = np.tri(n_queries, length, dtype=bool)
     options: Mapping[str, Any] = {"is_causal": is_causal}
     return DrawnWorkload(
-        name=f"{kind} {format_sizes(q.shape, k.shape)}", inputs=(q, k, v),
-        numpy=lambda q, k, v: run(q, k, v, np.exp, lambda s: np.where(past, s, -np.inf) if is_causal else s),
+        name=f"{kind} {format_sizes(q.shape, k.shape)}",
+        inputs=(q, k, v),
+        numpy=lambda q, k, v: run(
+            q, k, v, np.exp, lambda s: np.where(past, s, -np.inf) if is_causal else s
+        ),
         svod=lambda q, k, v: q.scaled_dot_product_attention(k, v, **options),
-        torch=lambda *values: _call_functional("scaled_dot_product_attention", *values, **options), jax=run_jax,
-    )  # fmt: skip
+        torch=lambda *values: _call_functional("scaled_dot_product_attention", *values, **options),
+        jax=run_jax,
+    )
 
 
 def _vary(maker: Callable[..., DrawnWorkload], *options: str) -> list[Maker]:
@@ -262,8 +351,16 @@ def _vary(maker: Callable[..., DrawnWorkload], *options: str) -> list[Maker]:
 
 
 PRODUCT_FAMILIES: Mapping[str, list[Maker]] = {
-    "products": [*_vary(_product, "float32", "float32", "bfloat16", "float16"), _bytes_product, _thin_product],
-    "batched products": [*_vary(_batched, "float32", "float32", "bfloat16"), _shared_batched, _shared_batched],
+    "products": [
+        *_vary(_product, "float32", "float32", "bfloat16", "float16"),
+        _bytes_product,
+        _thin_product,
+    ],
+    "batched products": [
+        *_vary(_batched, "float32", "float32", "bfloat16"),
+        _shared_batched,
+        _shared_batched,
+    ],
     "einsum": [_einsum],
     "convolutions": [
         *_vary(_conv, "plain", "dilated", "depthwise", "deep", "stem"),

@@ -1,11 +1,12 @@
-"""Measure single kernels on a device with its own memory, beside torch with CUDA where that is installed.
+"""Measure single kernels on a device with its own memory, beside torch with CUDA where that is
+installed.
 
     python benchmarks/gpu.py                             on OPENCL
     python benchmarks/gpu.py --search 20                 kernels are searched, for so many seconds each
 
-Times are the device's own, the least of several runs; every result is compared with numpy in float64. `of peer` is torch's time over
-svod's. The rates are those of the operations and of the bytes that must be moved.
-"""
+Times are the device's own, the least of several runs; every result is compared with numpy in
+float64. `of peer` is torch's time over svod's. The rates are those of the operations and of the
+bytes that must be moved."""
 
 from __future__ import annotations
 
@@ -50,8 +51,13 @@ def _transpose(x: Any) -> Any:
 
 
 CASES = (
-    *(Case(f"product {n}", ((n, n), (n, n)), _multiply, 2 * n**3, 12 * n * n) for n in (512, 1024, 2048, 4096)),
-    Case("product 2048, float16", ((2048, 2048),) * 2, _multiply, 2 * 2048**3, 6 * 2048**2, "float16"),
+    *(
+        Case(f"product {n}", ((n, n), (n, n)), _multiply, 2 * n**3, 12 * n * n)
+        for n in (512, 1024, 2048, 4096)
+    ),
+    Case(
+        "product 2048, float16", ((2048, 2048),) * 2, _multiply, 2 * 2048**3, 6 * 2048**2, "float16"
+    ),
     Case("matrix by vector 4096", ((4096, 4096), (4096,)), _multiply, 2 * 4096**2, 4 * 4096**2),
     Case("sum of two, 16 M", ((1 << 24,),) * 2, lambda x, y: x + y, 1 << 24, 12 << 24),
     Case("sums of rows 8192 x 4096", ((8192, 4096),), lambda x: x.sum(1), 1 << 25, 4 << 25),
@@ -73,10 +79,15 @@ class Found(NamedTuple):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--device", default="OPENCL", help="svod's name of it (default: OPENCL)")
     parser.add_argument(
-        "--search", type=float, default=0.0, help="seconds for the search of each kernel (default: none)"
+        "--search",
+        type=float,
+        default=0.0,
+        help="seconds for the search of each kernel (default: none)",
     )
     parser.add_argument("--only", default="", help="cases with this in their name")
     arguments = parser.parse_args()
@@ -85,14 +96,27 @@ def main() -> None:
     optimizer = OptimizerConfig()
     if arguments.search:
         optimizer = OptimizerConfig(strategy="beam", kernel_seconds=arguments.search)
-    found = [_measure(case, arguments.device, optimizer) for case in CASES if arguments.only in case.name]
+    found = [
+        _measure(case, arguments.device, optimizer) for case in CASES if arguments.only in case.name
+    ]
     print(format_table(HEAD, [_format(one) for one in found]))
-    print(write_json("gpu", {"machine": machine, "arguments": vars(arguments), "rows": [f._asdict() for f in found]}))
+    print(
+        write_json(
+            "gpu",
+            {
+                "machine": machine,
+                "arguments": vars(arguments),
+                "rows": [f._asdict() for f in found],
+            },
+        )
+    )
 
 
 def _measure(case: Case, device: str, optimizer: OptimizerConfig) -> Found:
     rng = np.random.default_rng(0)
-    arrays = [rng.standard_normal(shape, dtype=np.float32).astype(case.dtype) for shape in case.shapes]
+    arrays = [
+        rng.standard_normal(shape, dtype=np.float32).astype(case.dtype) for shape in case.shapes
+    ]
     y = case.compute(*(Tensor(a, device=device) for a in arrays))
     plan = y.prepare_with(PrepareConfig(optimizer=optimizer))
     plan.execute()
@@ -103,7 +127,9 @@ def _measure(case: Case, device: str, optimizer: OptimizerConfig) -> Found:
     error = float(np.abs(found - right).max() / np.abs(right).max())
     torch_seconds = _measure_torch(case, arrays)
     rates = case.n_operations / seconds / 1e9, case.n_bytes / seconds / 1e9
-    return Found(case.name, seconds, torch_seconds, *rates, error, [kernel.name for kernel in runs[0]])
+    return Found(
+        case.name, seconds, torch_seconds, *rates, error, [kernel.name for kernel in runs[0]]
+    )
 
 
 def _measure_torch(case: Case, arrays: list[np.ndarray]) -> float | None:
@@ -130,9 +156,14 @@ def _format(found: Found) -> tuple[str, ...]:
     peer = "" if found.torch is None else f"{found.torch / found.svod:.2f}"
     rates = f"{found.gflops:.0f}", f"{found.gigabytes:.0f}"
     return (
-        found.name, format_time(found.svod), format_time(found.torch), peer, *rates, f"{found.error:.0e}",
+        found.name,
+        format_time(found.svod),
+        format_time(found.torch),
+        peer,
+        *rates,
+        f"{found.error:.0e}",
         " ".join(found.kernels),
-    )  # fmt: skip
+    )
 
 
 if __name__ == "__main__":

@@ -5,10 +5,10 @@
     python benchmarks/growing.py --without        # also with the rules of `svod_tensor.cells.growth` switched off
     python benchmarks/growing.py relaxation adam  # loops whose names begin so
 
-Each loop runs once in each way, in a new process without kernels on disk, so that its compilations count. The figures are
-seconds of the processor in that process and its children, as other programs disturb them least. The ratio says what svod's
-choice of the moment to compute costs, where 1 is the loop that a user would write who knows of graphs.
-"""
+Each loop runs once in each way, in a new process without kernels on disk, so that its compilations
+count. The figures are seconds of the processor in that process and its children, as other programs
+disturb them least. The ratio says what svod's choice of the moment to compute costs, where 1 is the
+loop that a user would write who knows of graphs."""
 
 from __future__ import annotations
 
@@ -40,17 +40,30 @@ def main() -> int:
             continue
         n = steps // 10 if arguments.quick else steps
         written, reading = (_measure(name, n, kind) for kind in ("written", "reads"))
-        row = report[name] = {"steps": n, "written": written, "reads": reading, "ratio": written / reading}
+        row = report[name] = {
+            "steps": n,
+            "written": written,
+            "reads": reading,
+            "ratio": written / reading,
+        }
         if arguments.without:
             n = min(n, n_without)
             row |= {"steps_without": n, "without": _measure(name, n, "without")}
     rows = [
         [
-            name, str(row["steps"]), format_time(row["written"]), format_time(row["reads"]), f"{row['ratio']:.2f}",
-            *([f"{format_time(row['without'])} ({row['steps_without']} steps)"] if "without" in row else []),
+            name,
+            str(row["steps"]),
+            format_time(row["written"]),
+            format_time(row["reads"]),
+            f"{row['ratio']:.2f}",
+            *(
+                [f"{format_time(row['without'])} ({row['steps_without']} steps)"]
+                if "without" in row
+                else []
+            ),
         ]
         for name, row in report.items()
-    ]  # fmt: skip
+    ]
     head = ["loop", "steps", "as written", "with a read in each step", "ratio"]
     print(format_table([*head, "without the rules"] if arguments.without else head, rows))
     print(write_json("growing", {"machine": machine, "loops": report}))
@@ -75,7 +88,9 @@ def _measure(name: str, steps: int, kind: str) -> float:
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, __file__, "--one", name, str(steps), kind]
         environment = {**os.environ, "SVOD_CACHE_DIR": folder}
-        output = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
+        output = subprocess.run(
+            command, env=environment, check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
     return float(output)
 
 
@@ -150,7 +165,9 @@ LOOPS: dict[str, tuple[Loop, int, int]] = {
     "recurrent": (run_cell, 100, 100),
     "adam": (train, 200, 25),
 }
-"""By name: the loop, its number of steps, and the largest number of them that ends soon without the rules."""
+"""By name: the loop, its number of steps, and the largest number of them that ends soon without the
+rules.
+"""
 
 
 def _parse_arguments() -> argparse.Namespace:
@@ -158,7 +175,9 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", help="loops whose names begin so")
     parser.add_argument("--quick", action="store_true", help="a tenth of the steps")
     parser.add_argument("--without", action="store_true", help="also with the rules switched off")
-    parser.add_argument("--one", nargs=3, metavar=("LOOP", "STEPS", "KIND"), help="one loop, in this process")
+    parser.add_argument(
+        "--one", nargs=3, metavar=("LOOP", "STEPS", "KIND"), help="one loop, in this process"
+    )
     return parser.parse_args()
 
 

@@ -1,13 +1,14 @@
-"""Measure the numbers that the heuristics choose with: kernels with half of each constant, the constant, and twice as much.
+"""Measure the numbers that the heuristics choose with: kernels with half of each constant, the
+constant, and twice as much.
 
     SVOD_THREADS=1 python benchmarks/heuristics.py            # all that do not need threads, some minutes
     python benchmarks/heuristics.py MIN_THREADED_WORK         # some
 
-A row is a kernel whose opts differ in the neighbourhood of a constant: the times with half and with double over the time with
-the constant, so that what is below 1 would be better. `model` is the same for the opts that the cost model expects to be
-fastest among the three: the constant is as good as the model where that is not below 1. Constants that change no kernel here
-are named at the end; those of workgroups want a device that has some (`--device OPENCL`).
-"""
+A row is a kernel whose opts differ in the neighbourhood of a constant: the times with half and with
+double over the time with the constant, so that what is below 1 would be better. `model` is the same
+for the opts that the cost model expects to be fastest among the three: the constant is as good as
+the model where that is not below 1. Constants that change no kernel here are named at the end;
+those of workgroups want a device that has some (`--device OPENCL`)."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ FACTORS = {"half": 0.5, "same": 1.0, "double": 2.0}
 
 @dataclass(frozen=True)
 class Row:
-    """The seconds of a kernel with half, the same and double of a constant, and those that are predicted."""
+    """The seconds of a kernel with half, the same and double of a constant, and those that are
+    predicted.
+    """
 
     constant: str
     value: float
@@ -50,7 +53,9 @@ class Row:
 
 def main() -> int:
     arguments = _parse_arguments()
-    os.environ["SVOD_KERNEL_STORE"] = os.environ["SVOD_OBJECT_CACHE"] = os.environ["SVOD_TUNED"] = "0"
+    os.environ["SVOD_KERNEL_STORE"] = os.environ["SVOD_OBJECT_CACHE"] = os.environ["SVOD_TUNED"] = (
+        "0"
+    )
     from svod_schedule.optimize.heuristics import constants
 
     machine = describe_machine()
@@ -67,8 +72,14 @@ def main() -> int:
     for name in names:
         found = [row for row in rows if row.constant == name]
         if found:
-            means = [_mean([r.ratio("half") for r in found]), _mean([r.ratio("double") for r in found])]
-            print(f"{name}: half {means[0]:.2f}, double {means[1]:.2f}, model {_mean([r.model for r in found]):.2f}")
+            means = [
+                _mean([r.ratio("half") for r in found]),
+                _mean([r.ratio("double") for r in found]),
+            ]
+            print(
+                f"{name}: half {means[0]:.2f}, double {means[1]:.2f}, model"
+                f" {_mean([r.model for r in found]):.2f}"
+            )
     print("no kernel differs:", ", ".join(n for n in names if all(r.constant != n for r in rows)))
     print(write_json("heuristics", {"machine": machine, "rows": [vars(row) for row in order]}))
     return 0
@@ -77,7 +88,9 @@ def main() -> int:
 def measure_kernel(
     title: str, make: Callable[[], Any], names: list[str], seconds: float, device_name: str
 ) -> Iterator[Row]:
-    """A row for each constant on which the kernel's opts depend; what several have in common is measured once."""
+    """A row for each constant on which the kernel's opts depend; what several have in common is
+    measured once.
+    """
     from svod_device import get_device
     from svod_schedule.optimize.cost_model.expected_time import estimate_cost
     from svod_schedule.optimize.heuristics import constants
@@ -101,13 +114,18 @@ def measure_kernel(
         if len(set(opts.values())) > 1:
             found[name] = opts
     plans = {opts: make().prepare_with(PrepareConfig(opts=opts)) for opts in sinks} if found else {}
-    times = measure_in_turns({str(opts): plan.execute for opts, plan in plans.items()}, seconds * len(plans))
+    times = measure_in_turns(
+        {str(opts): plan.execute for opts, plan in plans.items()}, seconds * len(plans)
+    )
     predicted = {opts: estimate_cost(sink, target).seconds for opts, sink in sinks.items()}
     for name, opts in found.items():
         yield Row(
-            name, getattr(constants, name), title,
-            {f: times[str(opts[f])] for f in FACTORS}, {f: predicted[opts[f]] for f in FACTORS},
-        )  # fmt: skip
+            name,
+            getattr(constants, name),
+            title,
+            {f: times[str(opts[f])] for f in FACTORS},
+            {f: predicted[opts[f]] for f in FACTORS},
+        )
 
 
 def _choose(kernel: Any, target: Any) -> Any:
@@ -136,16 +154,22 @@ def _find_body(result: Any) -> Any:
     from svod_tensor.engine.uncached import make_schedule
 
     sink = UOp.sink(UOp(Op.CONTIGUOUS, result.dtype, (result.uop,)))
-    (body,) = {item.ast for item in make_schedule(sink, PrepareConfig()).items if is_kernel(item.ast)}
+    (body,) = {
+        item.ast for item in make_schedule(sink, PrepareConfig()).items if is_kernel(item.ast)
+    }
     return body
 
 
 def _iter_kernels() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Tensors of one kernel each: some that every program has, and some near the borders of the choices."""
+    """Tensors of one kernel each: some that every program has, and some near the borders of the
+    choices.
+    """
     from svod_tensor import Tensor
 
     def draw(*shape: int) -> Tensor:
-        return Tensor(np.random.default_rng(sum(shape)).standard_normal(shape, dtype=np.float32)).realize()
+        return Tensor(
+            np.random.default_rng(sum(shape)).standard_normal(shape, dtype=np.float32)
+        ).realize()
 
     for n in (1 << 13, 1 << 14, 1 << 15, 1 << 16, 1 << 18):
         yield f"add {n}", partial(lambda x: x + 1.0, draw(n))
@@ -177,8 +201,18 @@ def _iter_kernels() -> Iterator[tuple[str, Callable[[], Any]]]:
         yield f"{rows} x 512 @ (768 x 512).T", partial(lambda a: a @ weights.T, draw(rows, 512))
     for rows, depth in ((8, 128), (8, 256), (24, 128), (24, 256), (48, 256)):
         deep = draw(768, depth)
-        yield f"{rows} x {depth} @ (768 x {depth}).T", partial(lambda a, b: a @ b.T, draw(rows, depth), deep)
-    for m, k, n in ((24, 128, 384), (96, 96, 96), (200, 64, 1000), (512, 512, 512), (100, 70, 130), (9, 2048, 256)):
+        yield (
+            f"{rows} x {depth} @ (768 x {depth}).T",
+            partial(lambda a, b: a @ b.T, draw(rows, depth), deep),
+        )
+    for m, k, n in (
+        (24, 128, 384),
+        (96, 96, 96),
+        (200, 64, 1000),
+        (512, 512, 512),
+        (100, 70, 130),
+        (9, 2048, 256),
+    ):
         yield f"{m} x {k} @ {k} x {n}", partial(lambda a, b: a @ b, draw(m, k), draw(k, n))
     short = draw(100, 96)
     for depth in (32, 64, 96):

@@ -66,7 +66,9 @@ class Numpy(Library):
         """Memory that the function may write to."""
         return np.array(x)
 
-    def scan(self, f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = None) -> Any:
+    def scan(
+        self, f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = None
+    ) -> Any:
         made: list[Any] = []
         for number in range(len(xs) if length is None else length):
             init, y = f(init, None if xs is None else xs[number])
@@ -92,7 +94,12 @@ class Jax(Library):
 
         self._jax = jax
         np_of_jax, lax = jax.numpy, jax.lax
-        self.exp, self.tanh, self.where, self.stack = np_of_jax.exp, np_of_jax.tanh, np_of_jax.where, np_of_jax.stack
+        self.exp, self.tanh, self.where, self.stack = (
+            np_of_jax.exp,
+            np_of_jax.tanh,
+            np_of_jax.where,
+            np_of_jax.stack,
+        )
         self.maximum, self.argmax, self.iota = np_of_jax.maximum, np_of_jax.argmax, np_of_jax.arange
         self.sigmoid, self.keep = jax.nn.sigmoid, lax.optimization_barrier
         self.scan, self.fori_loop, self.while_loop = lax.scan, lax.fori_loop, lax.while_loop
@@ -121,7 +128,11 @@ class Svod(Library):
         import svod_tensor
 
         self._svod = svod_tensor
-        self.scan, self.fori_loop, self.while_loop = svod_tensor.scan, svod_tensor.fori_loop, svod_tensor.while_loop
+        self.scan, self.fori_loop, self.while_loop = (
+            svod_tensor.scan,
+            svod_tensor.fori_loop,
+            svod_tensor.while_loop,
+        )
 
     def array(self, value: Any) -> Any:
         return self._svod.Tensor(value).realize()

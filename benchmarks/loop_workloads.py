@@ -1,7 +1,8 @@
-"""What is repeated in `loops.py`: recurrences, simulations, searches and a decoder, each written once for all libraries.
+"""What is repeated in `loops.py`: recurrences, simulations, searches and a decoder, each written
+once for all libraries.
 
-Each workload is a function of a library (`loop_libraries.py`) and inputs. In float64, numpy gives the expected results.
-"""
+Each workload is a function of a library (`loop_libraries.py`) and inputs. In float64, numpy gives
+the expected results."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ class Workload:
 
 
 def run_tiny(n_steps: int, *, is_mixing: bool = False) -> Callable[..., Any]:
-    """Ten operations of 16 elements in each iteration, kept apart; if mixing, each second one reads another element."""
+    """Ten operations of 16 elements in each iteration, kept apart; if mixing, each second one reads
+    another element.
+    """
 
     def run(lib: Any, x: Any, y: Any) -> Any:
         def step(_: Any, x: Any) -> Any:
@@ -87,7 +90,9 @@ def run_lorenz(n_steps: int, dt: float = 1e-3) -> Callable[..., Any]:
 
 
 def run_ode(lib: Any, x: Any, a: Any, ts: Any) -> Any:
-    """The same method for one system of three equations with a matrix, and every state of it as a result."""
+    """The same method for one system of three equations with a matrix, and every state of it as a
+    result.
+    """
     dt = 1e-2
 
     def derive(x: Any, t: Any) -> Any:
@@ -127,7 +132,9 @@ def run_jacobi(n_steps: int) -> Callable[..., Any]:
 
     def run(lib: Any, u: Any) -> Any:
         def step(_: Any, u: Any) -> Any:
-            return lib.set(u, inner, (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]) * 0.25)
+            return lib.set(
+                u, inner, (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]) * 0.25
+            )
 
         return lib.fori_loop(0, n_steps, step, lib.own(u))
 
@@ -137,7 +144,9 @@ def run_jacobi(n_steps: int) -> Callable[..., Any]:
 def run_lstm(lib: Any, xs: Any, h: Any, c: Any, enter: Any, stay: Any, bias: Any) -> Any:
     """A recurrent layer; what depends on the inputs alone is one product before the loop."""
     n_steps, batch, width = xs.shape[0], xs.shape[1], stay.shape[0]
-    entered = (xs.reshape(n_steps * batch, xs.shape[2]) @ enter + bias).reshape(n_steps, batch, 4 * width)
+    entered = (xs.reshape(n_steps * batch, xs.shape[2]) @ enter + bias).reshape(
+        n_steps, batch, 4 * width
+    )
 
     def step(carry: Any, entered: Any) -> Any:
         h, c = carry
@@ -177,7 +186,9 @@ _HEADS = 4
 
 
 def run_decoder(n_tokens: int) -> Callable[..., Any]:
-    """Tokens one after the other, each the likeliest one, with keys and values of those before in memory."""
+    """Tokens one after the other, each the likeliest one, with keys and values of those before in
+    memory.
+    """
 
     def norm(x: Any) -> Any:
         return x / ((x * x).mean() + 1e-6) ** 0.5
@@ -193,7 +204,9 @@ def run_decoder(n_tokens: int) -> Callable[..., Any]:
             x, kept = embedding[token] + places[i], []
             for (qkv, out, up, down, _, _), (keys, values) in zip(layers, caches, strict=True):
                 projected = norm(x) @ qkv
-                q, k, v = (projected[n * width : (n + 1) * width].reshape(_HEADS, size) for n in range(3))
+                q, k, v = (
+                    projected[n * width : (n + 1) * width].reshape(_HEADS, size) for n in range(3)
+                )
                 keys, values = lib.set(keys, i, k), lib.set(values, i, v)
                 kept.append((keys, values))
                 scores = (keys * q).sum(2) * size**-0.5
@@ -223,9 +236,13 @@ def make_workloads(*, is_quick: bool = False) -> list[Workload]:
     def lstm(n_steps: int, batch: int, width: int) -> Workload:
         scale = np.float32(width**-0.5)
         inputs = (
-            normal(n_steps, batch, width), np.zeros((batch, width), np.float32), np.zeros((batch, width), np.float32),
-            normal(width, 4 * width) * scale, normal(width, 4 * width) * scale, normal(4 * width) * scale,
-        )  # fmt: skip
+            normal(n_steps, batch, width),
+            np.zeros((batch, width), np.float32),
+            np.zeros((batch, width), np.float32),
+            normal(width, 4 * width) * scale,
+            normal(width, 4 * width) * scale,
+            normal(4 * width) * scale,
+        )
         return Workload(f"lstm{n_steps}-{batch}x{width}", run_lstm, inputs, n_steps)
 
     small = 16 if is_quick else 1
@@ -236,10 +253,18 @@ def make_workloads(*, is_quick: bool = False) -> list[Workload]:
     u[0] = 1
     return [
         Workload(f"tiny10 x{n_tiny}", run_tiny(n_tiny), (normal(16), normal(16)), n_tiny),
-        Workload(f"mixing10 x{n_tiny}", run_tiny(n_tiny, is_mixing=True), (normal(16), normal(16)), n_tiny),
+        Workload(
+            f"mixing10 x{n_tiny}",
+            run_tiny(n_tiny, is_mixing=True),
+            (normal(16), normal(16)),
+            n_tiny,
+        ),
         make_kalman(500 // small, normal),
         Workload(
-            f"lorenz{systems} x{n_long}", run_lorenz(n_long), tuple(normal(systems) + 5 for _ in range(3)), n_long
+            f"lorenz{systems} x{n_long}",
+            run_lorenz(n_long),
+            tuple(normal(systems) + 5 for _ in range(3)),
+            n_long,
         ),
         Workload(
             f"mandelbrot{side} x50",
@@ -267,21 +292,27 @@ def make_kalman(n_steps: int, normal: Callable[..., Array]) -> Workload:
     return Workload(f"kalman x{n_steps}", run_kalman, inputs, n_steps)
 
 
-def make_kmeans(n_points: int, normal: Callable[..., Array], n_centres: int = 16, width: int = 8) -> Workload:
+def make_kmeans(
+    n_points: int, normal: Callable[..., Array], n_centres: int = 16, width: int = 8
+) -> Workload:
     means = normal(n_centres, width) * 2
     points = np.concatenate([m + normal(n_points // n_centres, width) for m in means])
     points = points[np.random.default_rng(1).permutation(len(points))]
     return Workload("kmeans", run_kmeans, (points, points[:n_centres].copy()), 0, tolerance=2e-2)
 
 
-def make_decoder(n_tokens: int, normal: Callable[..., Array], n_layers: int = 2, width: int = 256) -> Workload:
+def make_decoder(
+    n_tokens: int, normal: Callable[..., Array], n_layers: int = 2, width: int = 256
+) -> Workload:
     size, n_words = width // _HEADS, 1000
     inputs = [normal(n_words, width), normal(64, width)]
     for _ in range(n_layers):
         shapes = ((width, 3 * width), (width, width), (width, 4 * width), (4 * width, width))
         inputs += [normal(*shape) * np.float32(0.5 * shape[0] ** -0.5) for shape in shapes]
         inputs += [np.zeros((64, _HEADS, size), np.float32) for _ in range(2)]
-    return Workload(f"decoder x{n_tokens}", run_decoder(n_tokens), tuple(inputs), n_tokens, tolerance=0.0)
+    return Workload(
+        f"decoder x{n_tokens}", run_decoder(n_tokens), tuple(inputs), n_tokens, tolerance=0.0
+    )
 
 
 def make_ode(n_steps: int, normal: Callable[..., Array]) -> Workload:

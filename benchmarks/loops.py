@@ -1,14 +1,15 @@
-"""Measure programs that repeat: svod's loops beside numpy and jax.lax, each with its own number of threads.
+"""Measure programs that repeat: svod's loops beside numpy and jax.lax, each with its own number of
+threads.
 
     python benchmarks/loops.py                      # all workloads, then what compiling costs, then the ways of repeating
     python benchmarks/loops.py --quick              # small sizes: do all of them still run and agree?
     python benchmarks/loops.py kalman lstm          # workloads whose names begin so
     python benchmarks/loops.py --only repeat        # one of the tables: workloads, compile, repeat
 
-Every result is compared with that of numpy in float64, and the script fails where one is wrong. jax runs what `jax.jit`
-makes of `lax.scan`, `lax.fori_loop` and `lax.while_loop`, svod what `jit` makes of its own; a peer that is not installed
-is left out. All are measured in turns, in one process, and the least time counts.
-"""
+Every result is compared with that of numpy in float64, and the script fails where one is wrong. jax
+runs what `jax.jit` makes of `lax.scan`, `lax.fori_loop` and `lax.while_loop`, svod what `jit` makes
+of its own; a peer that is not installed is left out. All are measured in turns, in one process, and
+the least time counts."""
 
 from __future__ import annotations
 
@@ -57,7 +58,13 @@ def measure_workloads(
 ) -> list[dict[str, Any]]:
     names = [library.name for library in libraries]
     rows: list[dict[str, Any]] = []
-    head = ["workload", "first", *names, "of an iteration", *(f"{name} / svod" for name in names if name != "svod")]
+    head = [
+        "workload",
+        "first",
+        *names,
+        "of an iteration",
+        *(f"{name} / svod" for name in names if name != "svod"),
+    ]
     lines: list[list[str]] = []
     for workload in make_workloads(is_quick=arguments.quick):
         if arguments.names and not any(map(workload.name.startswith, arguments.names)):
@@ -66,12 +73,19 @@ def measure_workloads(
         rows.append(row)
         per_step = row["svod"] / workload.n_steps if workload.n_steps and "svod" in row else None
         ratios = [
-            row[name] / row["svod"] if "svod" in row and name in row else None for name in names if name != "svod"
+            row[name] / row["svod"] if "svod" in row and name in row else None
+            for name in names
+            if name != "svod"
         ]
-        lines.append([
-            workload.name, format_time(row.get("first")), *(format_time(row.get(name)) for name in names), format_time(per_step),
-            *("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios),
-        ])  # fmt: skip
+        lines.append(
+            [
+                workload.name,
+                format_time(row.get("first")),
+                *(format_time(row.get(name)) for name in names),
+                format_time(per_step),
+                *("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios),
+            ]
+        )
         print(format_table(head, lines[-1:]), flush=True)
     print(f"\n{format_table(head, lines)}\n")
     return rows
@@ -80,7 +94,9 @@ def measure_workloads(
 def measure_workload(
     workload: Workload, libraries: Sequence[Library], seconds: float, wrong: list[str]
 ) -> dict[str, Any]:
-    """Run one workload everywhere: its name, the seconds of the first call with svod, and those of each library."""
+    """Run one workload everywhere: its name, the seconds of the first call with svod, and those of
+    each library.
+    """
     expected = _as_tuple(workload.run(Numpy(), *(_widen(a) for a in workload.inputs)))
     calls: Calls = {}
     row: dict[str, Any] = {"name": workload.name, "n_steps": workload.n_steps}
@@ -101,14 +117,17 @@ def measure_workload(
             away = _measure_distance(value, exact, workload)
             if not away <= workload.tolerance:
                 wrong.append(
-                    f"{workload.name}: result {place} of {library.name} is {away:.2g} away from that in float64"
+                    f"{workload.name}: result {place} of {library.name} is {away:.2g} away from"
+                    " that in float64"
                 )
         calls[library.name] = call
     return row | measure_long(calls, seconds)
 
 
 def _measure_distance(found: Any, exact: Any, workload: Workload) -> float:
-    """How far a result is from that in float64: the largest difference, relative to the largest number."""
+    """How far a result is from that in float64: the largest difference, relative to the largest
+    number.
+    """
     if found.shape != exact.shape:
         return float("inf")
     if workload.name.startswith("mandelbrot"):
@@ -127,7 +146,9 @@ def _as_tuple(results: Any) -> tuple[Any, ...]:
 
 
 def measure_compiling(is_quick: bool) -> list[dict[str, Any]]:
-    """Seconds of the first call, nodes of the graph, and ops of the plan, for few iterations and for many."""
+    """Seconds of the first call, nodes of the graph, and ops of the plan, for few iterations and
+    for many.
+    """
     from svod_tensor import Tensor, jit
     from svod_tensor.engine.caches import KERNELS, SCHEDULES
 
@@ -156,11 +177,28 @@ def measure_compiling(is_quick: bool) -> list[dict[str, Any]]:
             step(*tensors)
             seconds = perf_counter() - start
             n_ops = len(step.plans()[0].prepared_ops)
-            rows.append({"name": name, "n_steps": n_steps, "seconds": seconds, "n_nodes": n_nodes, "n_ops": n_ops})
+            rows.append(
+                {
+                    "name": name,
+                    "n_steps": n_steps,
+                    "seconds": seconds,
+                    "n_nodes": n_nodes,
+                    "n_ops": n_ops,
+                }
+            )
     lines = [
-        [r["name"], str(r["n_steps"]), format_time(r["seconds"]), str(r["n_nodes"]), str(r["n_ops"])] for r in rows
+        [
+            r["name"],
+            str(r["n_steps"]),
+            format_time(r["seconds"]),
+            str(r["n_nodes"]),
+            str(r["n_ops"]),
+        ]
+        for r in rows
     ]
-    print(f"\n{format_table(['program', 'iterations', 'first call', 'nodes', 'ops of the plan'], lines)}\n")
+    print(
+        f"\n{format_table(['program', 'iterations', 'first call', 'nodes', 'ops of the plan'], lines)}\n"
+    )
     return rows
 
 
@@ -267,14 +305,26 @@ def _find_libraries() -> list[Library]:
 
 
 def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help="how the names of workloads begin; all by default")
-    parser.add_argument("--only", choices=("workloads", "compile", "repeat"), default="", help="one of the tables")
+    parser.add_argument(
+        "--only", choices=("workloads", "compile", "repeat"), default="", help="one of the tables"
+    )
     parser.add_argument("--quick", action="store_true", help="small sizes")
     parser.add_argument(
-        "--threads", type=int, default=os.cpu_count() or 1, help="threads for each library; all cores by default"
+        "--threads",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="threads for each library; all cores by default",
     )
-    parser.add_argument("--seconds", type=float, default=2.0, help="time for each workload, for all libraries together")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=2.0,
+        help="time for each workload, for all libraries together",
+    )
     return parser.parse_args()
 
 

@@ -18,7 +18,9 @@ LEAD_IN_SECONDS = 0.02
 
 
 def restart_with_threads(n: int) -> None:
-    """Give every library `n` threads: they read the environment when they are loaded, so the process starts again."""
+    """Give every library `n` threads: they read the environment when they are loaded, so the
+    process starts again.
+    """
     wanted = dict.fromkeys(THREADS, str(n))
     if n == 1:
         # jax takes a thread for each core, or one.
@@ -28,12 +30,12 @@ def restart_with_threads(n: int) -> None:
 
 
 def measure_in_turns(calls: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """The least seconds that each call took, over rounds in which each has its turn, for about `seconds` in all.
+    """The least seconds that each call took, over rounds in which each has its turn, for about
+    `seconds` in all.
 
-    A slow phase of the machine then hits all of them, and the least of many is what the call takes when nothing
-    disturbs it. Each turn opens with calls that are not timed: the threads of the library before spin for some
-    milliseconds, and the caches are full of its data.
-    """
+    A slow phase of the machine then hits all of them, and the least of many is what the call takes
+    when nothing disturbs it. Each turn opens with calls that are not timed: the threads of the
+    library before spin for some milliseconds, and the caches are full of its data."""
     n_calls = {name: _count_calls(call) for name, call in calls.items()}
     least = dict.fromkeys(calls, float("inf"))
     end = perf_counter() + seconds
@@ -48,7 +50,8 @@ def measure_in_turns(calls: Mapping[str, Callable[[], object]], seconds: float) 
 
 
 def measure_long(calls: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """The least seconds of each call, in turns for about so long in all; slow calls have two rounds at least.
+    """The least seconds of each call, in turns for about so long in all; slow calls have two rounds
+    at least.
 
     `measure_in_turns` would repeat calls of seconds ten times.
     """

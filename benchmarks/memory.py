@@ -1,13 +1,14 @@
-"""How much memory a forward pass takes: the same transformer in svod, torch and numpy, each in a process of its own.
+"""How much memory a forward pass takes: the same transformer in svod, torch and numpy, each in a
+process of its own.
 
     python benchmarks/memory.py                   12 layers of width 768, 12 heads, batch 8 of 128 positions
     python benchmarks/memory.py --quick           2 layers
 
-What is counted is resident memory as Linux reports it (VmRSS and its peak, VmHWM), in MiB: of the process with the library
-imported, of that with the weights, and at the peak of three forward passes, which is also shown as the growth over the
-weights. The weights are the same numpy arrays, which svod and torch use where they are. Cold is with nothing in
-svod's caches on disk, so that the growth holds LLVM and what it compiles; warm is the next process.
-"""
+What is counted is resident memory as Linux reports it (VmRSS and its peak, VmHWM), in MiB: of the
+process with the library imported, of that with the weights, and at the peak of three forward
+passes, which is also shown as the growth over the weights. The weights are the same numpy arrays,
+which svod and torch use where they are. Cold is with nothing in svod's caches on disk, so that the
+growth holds LLVM and what it compiles; warm is the next process."""
 
 from __future__ import annotations
 
@@ -134,8 +135,12 @@ def measure_apart(library: str, n_layers: int, cache: str) -> Result:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure every library that is installed and print a table."""
-    parser = argparse.ArgumentParser(description="Measure the memory of a transformer's forward pass.")
-    parser.add_argument("--layers", type=int, default=12, help="how many layers there are (default: 12)")
+    parser = argparse.ArgumentParser(
+        description="Measure the memory of a transformer's forward pass."
+    )
+    parser.add_argument(
+        "--layers", type=int, default=12, help="how many layers there are (default: 12)"
+    )
     parser.add_argument("--quick", action="store_true", help="two layers")
     parser.add_argument("--child", choices=LIBRARIES, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
@@ -156,7 +161,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(format_results(results))
     print(
         write_json(
-            "memory", {"machine": machine, "layers": n_layers, "results": {n: r._asdict() for n, r in results.items()}}
+            "memory",
+            {
+                "machine": machine,
+                "layers": n_layers,
+                "results": {n: r._asdict() for n, r in results.items()},
+            },
         )
     )
     return 0
@@ -166,7 +176,13 @@ def format_results(results: Mapping[str, Result]) -> str:
     rows = [["", "imported", "with weights", "peak", "growth", "intermediates"]]
     for name, r in results.items():
         sizes = [r.imported, r.loaded, r.peak, r.peak - r.loaded]
-        rows.append([name, *(f"{size / MIB:.1f}" for size in sizes), f"{r.planned / MIB:.1f}" if r.planned else ""])
+        rows.append(
+            [
+                name,
+                *(f"{size / MIB:.1f}" for size in sizes),
+                f"{r.planned / MIB:.1f}" if r.planned else "",
+            ]
+        )
     return format_table(rows[0], rows[1:])
 
 

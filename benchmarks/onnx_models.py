@@ -1,15 +1,16 @@
-"""Measure real ONNX models beside onnxruntime, with its default options: all of its graph optimisations.
+"""Measure real ONNX models beside onnxruntime, with its default options: all of its graph
+optimisations.
 
     python benchmarks/onnx_models.py                          every model of `onnx_catalogue.py`
     python benchmarks/onnx_models.py --model nudenet magika   some
     python benchmarks/onnx_models.py --compare                the differences alone
     python benchmarks/onnx_models.py --threads 1              one thread, measured by its CPU time: for a busy machine
 
-`svod` and `onnxruntime` are the medians of one run, from arrays of numpy to arrays of numpy, taken in turns in one process; `ratio`
-is the second over the first: above 1, svod is faster. `cold` is to import the library, load the model and run it once with empty
-caches, `warm` the same in the next process, and `theirs` the same with onnxruntime; the memory is the most that such a process held.
-`difference` is the largest one between the results, in parts of the largest of them.
-"""
+`svod` and `onnxruntime` are the medians of one run, from arrays of numpy to arrays of numpy, taken
+in turns in one process; `ratio` is the second over the first: above 1, svod is faster. `cold` is to
+import the library, load the model and run it once with empty caches, `warm` the same in the next
+process, and `theirs` the same with onnxruntime; the memory is the most that such a process held.
+`difference` is the largest one between the results, in parts of the largest of them."""
 
 from __future__ import annotations
 
@@ -33,7 +34,18 @@ from measure import lead_in
 from onnx_catalogue import FOLDER, Array, RealModel, fetch_model, get_models
 from report import describe_machine, format_machine, format_table, format_time, write_json
 
-HEAD = ("model", "svod", "onnxruntime", "ratio", "cold", "warm", "theirs", "memory", "theirs", "difference")
+HEAD = (
+    "model",
+    "svod",
+    "onnxruntime",
+    "ratio",
+    "cold",
+    "warm",
+    "theirs",
+    "memory",
+    "theirs",
+    "difference",
+)
 LEAST_ROUNDS = 5
 MIB = 2**20
 
@@ -53,23 +65,37 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     for model in get_models(arguments.model):
         rows.append({"model": model.name, "kind": model.kind, **_measure_apart(model, arguments)})
-        print(format_table(HEAD, [_format_row(rows[-1])]).splitlines()[1], flush=True, file=sys.stderr)
+        print(
+            format_table(HEAD, [_format_row(rows[-1])]).splitlines()[1], flush=True, file=sys.stderr
+        )
     print(format_table(HEAD, map(_format_row, rows)))
     ratios = [row["ratio"] for row in rows if "ratio" in row]
     if ratios:
         print(f"geometric mean of {len(ratios)} ratios: {statistics.geometric_mean(ratios):.2f}")
-    print(write_json("onnx-models", {"machine": machine, "threads": arguments.threads, "rows": rows}))
+    print(
+        write_json("onnx-models", {"machine": machine, "threads": arguments.threads, "rows": rows})
+    )
     return int(any("error" in row for row in rows))
 
 
 def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", nargs="*", help="names of models (default: all)")
     parser.add_argument("--threads", type=int, default=2, help="of each library (default: 2)")
-    parser.add_argument("--seconds", type=float, default=3.0, help="for the runs of each model (default: 3)")
-    parser.add_argument("--compare", action="store_true", help="compare the results, and measure nothing")
-    parser.add_argument("--no-start", action="store_true", help="leave out load, first run and memory")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help=f"of the wheels (default: {FOLDER})")
+    parser.add_argument(
+        "--seconds", type=float, default=3.0, help="for the runs of each model (default: 3)"
+    )
+    parser.add_argument(
+        "--compare", action="store_true", help="compare the results, and measure nothing"
+    )
+    parser.add_argument(
+        "--no-start", action="store_true", help="leave out load, first run and memory"
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=FOLDER, help=f"of the wheels (default: {FOLDER})"
+    )
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -79,7 +105,11 @@ def _measure_apart(model: RealModel, arguments: argparse.Namespace) -> dict[str,
     fetch_model(model, arguments.folder)
     found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as cache:
-        starts = () if arguments.no_start else (("cold", "svod"), ("warm", "svod"), ("theirs", "onnxruntime"))
+        starts = (
+            ()
+            if arguments.no_start
+            else (("cold", "svod"), ("warm", "svod"), ("theirs", "onnxruntime"))
+        )
         try:
             for state, library in starts:
                 found[state] = _run_child(f"start-{library}", model, arguments, cache)
@@ -90,10 +120,20 @@ def _measure_apart(model: RealModel, arguments: argparse.Namespace) -> dict[str,
 
 
 def _run_child(task: str, model: RealModel, arguments: argparse.Namespace, cache: str) -> Any:
-    command = [sys.executable, __file__, "--child", task, model.name, "--folder", str(arguments.folder)]
+    command = [
+        sys.executable,
+        __file__,
+        "--child",
+        task,
+        model.name,
+        "--folder",
+        str(arguments.folder),
+    ]
     command += ["--threads", str(arguments.threads), "--seconds", str(arguments.seconds)]
     environment = {**os.environ, "SVOD_CACHE_DIR": cache, "SVOD_THREADS": str(arguments.threads)}
-    output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+    output = subprocess.run(
+        command, env=environment, check=True, capture_output=True, text=True
+    ).stdout
     return json.loads(output.splitlines()[-1])
 
 
@@ -105,7 +145,10 @@ def _prepare_svod(path: Path, inputs: Mapping[str, Array], _n_threads: int) -> R
 
     def run() -> dict[str, Any]:
         results = model(**inputs)
-        return {name: value.numpy() if isinstance(value, Tensor) else value for name, value in results.items()}
+        return {
+            name: value.numpy() if isinstance(value, Tensor) else value
+            for name, value in results.items()
+        }
 
     return run
 
@@ -121,13 +164,18 @@ def _prepare_onnxruntime(path: Path, inputs: Mapping[str, Array], n_threads: int
     return lambda: dict(zip(names, session.run(None, dict(inputs)), strict=True))
 
 
-def _start(prepare: Callable[[Path, Mapping[str, Array], int], Run]) -> Callable[..., dict[str, float]]:
+def _start(
+    prepare: Callable[[Path, Mapping[str, Array], int], Run],
+) -> Callable[..., dict[str, float]]:
     def measure(model: RealModel, arguments: argparse.Namespace) -> dict[str, float]:
         path, inputs = fetch_model(model, arguments.folder), model.make_inputs()
         start = perf_counter()
         prepare(path, inputs, arguments.threads)()
         seconds = perf_counter() - start
-        return {"seconds": seconds, "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+        return {
+            "seconds": seconds,
+            "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        }
 
     return measure
 
@@ -139,13 +187,16 @@ def _measure_runs(model: RealModel, arguments: argparse.Namespace) -> dict[str, 
         "onnxruntime": _prepare_onnxruntime(path, inputs, arguments.threads),
     }
     difference = find_difference(sides["svod"](), sides["onnxruntime"]())
-    times = _time_in_turns(sides, arguments.seconds, time.thread_time if arguments.threads == 1 else perf_counter)
+    times = _time_in_turns(
+        sides, arguments.seconds, time.thread_time if arguments.threads == 1 else perf_counter
+    )
     ratio = times["onnxruntime"] / times["svod"]
     return {**times, "ratio": ratio, "difference": difference, "tolerance": model.tolerance}
 
 
 def find_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> float:
-    """The largest difference between two sets of results, in parts of the largest element; infinite where they are not alike.
+    """The largest difference between two sets of results, in parts of the largest element; infinite
+    where they are not alike.
 
     Integers that differ are counted as infinitely different.
     """
@@ -161,12 +212,16 @@ def find_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> floa
             if not np.array_equal(np.isfinite(one), np.isfinite(other)):
                 return float("inf")
             gap = np.abs(np.where(np.isfinite(one), one - other, 0)).max()
-            largest = max(largest, gap / max(np.abs(np.where(np.isfinite(other), other, 0)).max(), 1e-6))
+            largest = max(
+                largest, gap / max(np.abs(np.where(np.isfinite(other), other, 0)).max(), 1e-6)
+            )
     return float(largest)
 
 
 def _compare(model: RealModel, arguments: argparse.Namespace) -> int:
-    """Print how far the results are from onnxruntime's, or why there are none; 1 where that is too far."""
+    """Print how far the results are from onnxruntime's, or why there are none; 1 where that is too
+    far.
+    """
     path, inputs = fetch_model(model, arguments.folder), model.make_inputs()
     wanted = _prepare_onnxruntime(path, inputs, arguments.threads)()
     try:
@@ -176,15 +231,20 @@ def _compare(model: RealModel, arguments: argparse.Namespace) -> int:
         return 1
     difference = find_difference(found, wanted)
     is_wrong = not difference <= model.tolerance
-    print(f"{model.name}: {difference:.1e}{f' WRONG: above {model.tolerance:g}' if is_wrong else ''}", flush=True)
+    print(
+        f"{model.name}: {difference:.1e}{f' WRONG: above {model.tolerance:g}' if is_wrong else ''}",
+        flush=True,
+    )
     return int(is_wrong)
 
 
-def _time_in_turns(sides: Mapping[str, Run], seconds: float, clock: Callable[[], float]) -> dict[str, float]:
+def _time_in_turns(
+    sides: Mapping[str, Run], seconds: float, clock: Callable[[], float]
+) -> dict[str, float]:
     """The median seconds of each run.
 
-    Each turn is opened by runs that are not timed, since the other's data fill the caches and its threads may still spin.
-    """
+    Each turn is opened by runs that are not timed, since the other's data fill the caches and its
+    threads may still spin."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     end, n_rounds = perf_counter() + seconds, 0
     while n_rounds < LEAST_ROUNDS or perf_counter() < end:
@@ -211,7 +271,9 @@ def _format_row(row: Mapping[str, Any]) -> tuple[str, ...]:
     memory = [f"{start['peak_bytes'] / MIB:.0f} MiB" if start else "-" for start in starts[1:]]
     if "error" in row:
         return (row["model"], "-", "-", "-", *seconds, *memory, row["error"][:80])
-    difference = f"{row['difference']:.1e}" + (" WRONG" if row["difference"] > row["tolerance"] else "")
+    difference = f"{row['difference']:.1e}" + (
+        " WRONG" if row["difference"] > row["tolerance"] else ""
+    )
     runs = (format_time(row["svod"]), format_time(row["onnxruntime"]), f"{row['ratio']:.2f}")
     return (row["model"], *runs, *seconds, *memory, difference)
 

@@ -1,15 +1,16 @@
-"""Measure the steps of optimizers over all parameters of a network, beside torch and jax, and count their kernels.
+"""Measure the steps of optimizers over all parameters of a network, beside torch and jax, and count
+their kernels.
 
     python benchmarks/optimizers.py                 # every network and optimizer
     python benchmarks/optimizers.py --quick         # small networks: do all of them still run and agree?
     python benchmarks/optimizers.py transformer     # networks whose names begin so
 
-Gradients are given, so that nothing but the step is measured. torch runs its fused optimizer and the one of many tensors
-(`foreach`), jax the same formulas in one `jit` whose arguments are donated. All are measured in turns, in one process,
-and the least time counts. `GB/s` is for the bytes that a step has to move at least: parameters and what is kept for them
-are read and written, gradients read, once each. `first` is the first step of svod, with what is compiled for it, and
-`again` what capturing it once more takes when its kernels are known.
-"""
+Gradients are given, so that nothing but the step is measured. torch runs its fused optimizer and
+the one of many tensors (`foreach`), jax the same formulas in one `jit` whose arguments are donated.
+All are measured in turns, in one process, and the least time counts. `GB/s` is for the bytes that a
+step has to move at least: parameters and what is kept for them are read and written, gradients
+read, once each. `first` is the first step of svod, with what is compiled for it, and `again` what
+capturing it once more takes when its kernels are known."""
 
 from __future__ import annotations
 
@@ -42,11 +43,15 @@ def main() -> int:
         if arguments.names and not any(map(name.startswith, arguments.names)):
             continue
         for optimizer in ("adamw", "sgd"):
-            row = measure_optimizer(name, shapes, optimizer, 0.1 if arguments.quick else arguments.seconds, wrong)
+            row = measure_optimizer(
+                name, shapes, optimizer, 0.1 if arguments.quick else arguments.seconds, wrong
+            )
             rows.append(row)
             print(_format_rows([row]), flush=True)
     print(f"\n{_format_rows(rows)}\n")
-    print(write_json("optimizers", {"machine": machine, "threads": arguments.threads, "rows": rows}))
+    print(
+        write_json("optimizers", {"machine": machine, "threads": arguments.threads, "rows": rows})
+    )
     for line in wrong:
         print(f"WRONG: {line}")
     return 1 if wrong else 0
@@ -60,9 +65,19 @@ def iter_networks(*, is_quick: bool) -> list[tuple[str, Shapes]]:
 
 def _list_transformer(n_layers: int, width: int) -> Shapes:
     layer: Shapes = [
-        (width,), (width,), (3 * width, width), (3 * width,), (width, width), (width,),
-        (width,), (width,), (4 * width, width), (4 * width,), (width, 4 * width), (width,),
-    ]  # fmt: skip
+        (width,),
+        (width,),
+        (3 * width, width),
+        (3 * width,),
+        (width, width),
+        (width,),
+        (width,),
+        (width,),
+        (4 * width, width),
+        (4 * width,),
+        (width, 4 * width),
+        (width,),
+    ]
     return [(256, width), (128, width), *layer * n_layers, (width,), (width,)]
 
 
@@ -72,19 +87,32 @@ def _list_resnet(channels: int) -> Shapes:
     for stage in range(4):
         after = channels << stage
         for block in range(2):
-            found += [(after, before, 3, 3), (after,), (after,), (after, after, 3, 3), (after,), (after,)]
+            found += [
+                (after, before, 3, 3),
+                (after,),
+                (after,),
+                (after, after, 3, 3),
+                (after,),
+                (after,),
+            ]
             if block == 0 and stage > 0:
                 found += [(after, before, 1, 1), (after,), (after,)]
             before = after
     return [*found, (10, before), (10,)]
 
 
-def measure_optimizer(name: str, shapes: Shapes, optimizer: str, seconds: float, wrong: list[str]) -> dict[str, Any]:
-    """One row: kernels, the time of the first step, and the least seconds of each library's steps."""
+def measure_optimizer(
+    name: str, shapes: Shapes, optimizer: str, seconds: float, wrong: list[str]
+) -> dict[str, Any]:
+    """One row: kernels, the time of the first step, and the least seconds of each library's
+    steps.
+    """
     import numpy as np
 
     random = np.random.default_rng(0)
-    weights, gradients = ([random.standard_normal(s).astype(np.float32) for s in shapes] for _ in range(2))
+    weights, gradients = (
+        [random.standard_normal(s).astype(np.float32) for s in shapes] for _ in range(2)
+    )
     n_elements = sum(math.prod(s) for s in shapes)
     moved = 4 * n_elements * (7 if optimizer == "adamw" else 5)
     row: dict[str, Any] = {
@@ -127,7 +155,11 @@ def _make_svod(optimizer: str, weights: list[Any], gradients: list[Any]) -> Any:
 
     parameters = {str(n): Tensor(w).clone().realize() for n, w in enumerate(weights)}
     given = {str(n): Tensor(g).clone().realize() for n, g in enumerate(gradients)}
-    made = nn.AdamW(parameters, RATE) if optimizer == "adamw" else nn.SGD(parameters, RATE, momentum=0.9)
+    made = (
+        nn.AdamW(parameters, RATE)
+        if optimizer == "adamw"
+        else nn.SGD(parameters, RATE, momentum=0.9)
+    )
     step = jit(lambda gradients: made.update(gradients))
 
     def run() -> None:
@@ -138,7 +170,9 @@ def _make_svod(optimizer: str, weights: list[Any], gradients: list[Any]) -> Any:
 
 
 def _describe_plan(run: Any) -> dict[str, Any]:
-    """How many kernels run in a step, how many of them are compiled, and how long another capture takes."""
+    """How many kernels run in a step, how many of them are compiled, and how long another capture
+    takes.
+    """
     (plan,) = run.captured.plans()
     n_runs, n_compiled = len(plan.kernels()), len({kernel.kernel for kernel in plan.kernels()})
     run.captured.clear()
@@ -155,7 +189,9 @@ def _make_foreach(optimizer: str, weights: list[Any], gradients: list[Any]) -> A
     return _make_torch(optimizer, weights, gradients, {"foreach": True})
 
 
-def _make_torch(optimizer: str, weights: list[Any], gradients: list[Any], way: dict[str, bool]) -> Any:
+def _make_torch(
+    optimizer: str, weights: list[Any], gradients: list[Any], way: dict[str, bool]
+) -> Any:
     try:
         import torch
     except ImportError:
@@ -185,7 +221,10 @@ def _make_jax(optimizer: str, weights: list[Any], gradients: list[Any]) -> Any:
         m = [0.9 * a + 0.1 * g for a, g in zip(m, given, strict=True)]
         v = [0.999 * a + 0.001 * g * g for a, g in zip(v, given, strict=True)]
         rate, scale = RATE / (1 - 0.9**t), jax.lax.rsqrt(1 - 0.999**t)
-        p = [x * (1 - RATE * 0.01) - rate * a / (jnp.sqrt(b) * scale + 1e-8) for x, a, b in zip(p, m, v, strict=True)]
+        p = [
+            x * (1 - RATE * 0.01) - rate * a / (jnp.sqrt(b) * scale + 1e-8)
+            for x, a, b in zip(p, m, v, strict=True)
+        ]
         return p, m, v, t
 
     def sgd(state: Any, given: Any) -> Any:
@@ -211,24 +250,45 @@ def _make_jax(optimizer: str, weights: list[Any], gradients: list[Any]) -> Any:
 def _format_rows(rows: Sequence[dict[str, Any]]) -> str:
     peers = ("torch fused", "torch foreach", "jax")
     head = [
-        "network", "optimizer", "parameters", "elements", "runs", "kernels", "first", "again", "GB/s", "svod", *peers,
+        "network",
+        "optimizer",
+        "parameters",
+        "elements",
+        "runs",
+        "kernels",
+        "first",
+        "again",
+        "GB/s",
+        "svod",
+        *peers,
         *(f"{peer} / svod" for peer in peers),
-    ]  # fmt: skip
+    ]
     lines: list[list[str]] = []
     for row in rows:
         times: dict[str, float] = row["step"]
-        lines.append([
-            row["network"], row["optimizer"], str(row["n_parameters"]), f"{row['n_elements'] / 1e6:.1f} M", str(row["n_runs"]),
-            str(row["n_compiled"]), format_time(row["first"]["svod"]), format_time(row["again"]), f"{row['gbps']:.1f}",
-            *(format_time(times.get(name)) for name in ("svod", *peers)),
-            *(f"{times[peer] / times['svod']:.2f}" if peer in times else "-" for peer in peers),
-        ])  # fmt: skip
+        lines.append(
+            [
+                row["network"],
+                row["optimizer"],
+                str(row["n_parameters"]),
+                f"{row['n_elements'] / 1e6:.1f} M",
+                str(row["n_runs"]),
+                str(row["n_compiled"]),
+                format_time(row["first"]["svod"]),
+                format_time(row["again"]),
+                f"{row['gbps']:.1f}",
+                *(format_time(times.get(name)) for name in ("svod", *peers)),
+                *(f"{times[peer] / times['svod']:.2f}" if peer in times else "-" for peer in peers),
+            ]
+        )
     return format_table(head, lines)
 
 
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("names", nargs="*", help="the beginnings of names of networks; all without any")
+    parser.add_argument(
+        "names", nargs="*", help="the beginnings of names of networks; all without any"
+    )
     parser.add_argument("--quick", action="store_true", help="small networks")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long each row is measured")
     parser.add_argument("--threads", type=int, default=2)

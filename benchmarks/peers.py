@@ -48,12 +48,16 @@ def make_torch_calls(workload: Workload, expected: Array) -> Calls:
         tensors = [x.to(dtype) if x.is_floating_point() else x for x in tensors]
     calls: Calls = {"torch": partial(workload.torch, *tensors)}
     if workload.torch_out is not None:
-        calls["torch out"] = partial(workload.torch_out, torch.from_numpy(np.empty_like(expected)), *tensors)
+        calls["torch out"] = partial(
+            workload.torch_out, torch.from_numpy(np.empty_like(expected)), *tensors
+        )
     return calls
 
 
 def make_jax_calls(workload: DrawnWorkload) -> Calls:
-    """`jax`, a call of what `jax.jit` makes, until its results are there; nothing where there is no counterpart or no jax."""
+    """`jax`, a call of what `jax.jit` makes, until its results are there; nothing where there is no
+    counterpart or no jax.
+    """
     try:
         import jax
     except ImportError:
@@ -62,13 +66,18 @@ def make_jax_calls(workload: DrawnWorkload) -> Calls:
         return {}  # jax would make float32 of float64
     floats = [array.dtype.kind == "f" for array in workload.inputs]
     inputs = [jax.numpy.asarray(array) for array in workload.inputs]
-    inputs = [x.astype(workload.dtype) if is_float else x for x, is_float in zip(inputs, floats, strict=True)]
+    inputs = [
+        x.astype(workload.dtype) if is_float else x
+        for x, is_float in zip(inputs, floats, strict=True)
+    ]
     compiled = jax.jit(workload.jax)
     return {"jax": lambda: jax.block_until_ready(compiled(*inputs))}
 
 
 def make_onnxruntime_calls(workload: DrawnWorkload) -> Calls:
-    """`onnxruntime`, with as many threads as `OMP_NUM_THREADS` says; nothing where there is no counterpart, or no library."""
+    """`onnxruntime`, with as many threads as `OMP_NUM_THREADS` says; nothing where there is no
+    counterpart, or no library.
+    """
     try:
         import onnx
         import onnxruntime
@@ -79,17 +88,29 @@ def make_onnxruntime_calls(workload: DrawnWorkload) -> Calls:
     helper = onnx.helper
     feeds = {f"x{number}": array for number, array in enumerate(workload.inputs)}
     inputs = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+        )
         for name, array in feeds.items()
     ]
-    nodes = [helper.make_node(op, names.split(), ["y"], **attributes) for op, names, attributes in workload.onnx]
-    constants = [onnx.numpy_helper.from_array(array, name) for name, array in (workload.constants or {}).items()]
+    nodes = [
+        helper.make_node(op, names.split(), ["y"], **attributes)
+        for op, names, attributes in workload.onnx
+    ]
+    constants = [
+        onnx.numpy_helper.from_array(array, name)
+        for name, array in (workload.constants or {}).items()
+    ]
     result = helper.make_empty_tensor_value_info("y")
     graph = helper.make_graph(nodes, "workload", inputs, [result], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+    model = helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
+    )
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", "0"))
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     return {"onnxruntime": lambda: session.run(None, feeds)[0]}
 
 

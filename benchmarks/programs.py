@@ -1,4 +1,6 @@
-"""The programs whose compilation is measured: small ones, whole models, and chains of any length."""
+"""The programs whose compilation is measured: small ones, whole models, and chains of any
+length.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ PROGRAMS: dict[str, Callable[[], Callable[[], Any] | None]] = {
     "encoder4x32": _prepare_encoder,
     "demo": _prepare_demo,
 }
-"""Each makes its inputs, and returns what builds the graph on them; None where something is not installed."""
+"""Each makes its inputs, and returns what builds the graph on them; None where something is not
+installed.
+"""
 
 
 def _make_input(n_elements: int) -> Any:
@@ -95,6 +99,6 @@ CHAINS: dict[str, Callable[[Any, int], Any]] = {
 def make_chain(name: str, n: int) -> Any:
     """A tensor of some thousand elements that `n` elementwise operations make, one after the other.
 
-    The number of elements depends on `n`, so that no chain has a kernel in common with a shorter one.
-    """
+    The number of elements depends on `n`, so that no chain has a kernel in common with a shorter
+    one."""
     return CHAINS[name](_make_input(1024 + 64 * n), n)

@@ -10,7 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-__all__ = ["RESULTS", "describe_machine", "format_machine", "format_table", "format_time", "write_json"]
+__all__ = [
+    "RESULTS",
+    "describe_machine",
+    "format_machine",
+    "format_table",
+    "format_time",
+    "write_json",
+]
 
 RESULTS = Path(__file__).resolve().parent / "results"
 LIBRARIES = ("svod-tensor", "llvmlite", "numpy", "torch")
@@ -27,7 +34,9 @@ def describe_machine() -> dict[str, object]:
         "load_average": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
-        "versions": {name: version for name in LIBRARIES if (version := _find_version(name)) is not None},
+        "versions": {
+            name: version for name in LIBRARIES if (version := _find_version(name)) is not None
+        },
     }
 
 
@@ -35,8 +44,8 @@ def format_machine(machine: Mapping[str, object]) -> str:
     versions = machine["versions"]
     assert isinstance(versions, dict)
     return (
-        f"{machine['processor']}, {machine['cores']} cores, vectors of {machine['vector_bits']} bits, "
-        f"load {machine['load_average']}\nPython {machine['python']}, "
+        f"{machine['processor']}, {machine['cores']} cores, vectors of {machine['vector_bits']}"
+        f" bits, load {machine['load_average']}\nPython {machine['python']}, "
         + ", ".join(f"{name} {version}" for name, version in versions.items())
     )
 
@@ -46,7 +55,12 @@ def format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     return "\n".join(
-        "  ".join([line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))])
+        "  ".join(
+            [
+                line[0].ljust(widths[0]),
+                *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True)),
+            ]
+        )
         for line in lines
     )
 

@@ -1,7 +1,8 @@
-"""ResNet-18 (He et al., "Deep Residual Learning", 2015, table 1) for inference, with the same weights in numpy, svod and torch.
+"""ResNet-18 (He et al., "Deep Residual Learning", 2015, table 1) for inference, with the same
+weights in numpy, svod and torch.
 
-Batch normalisation is part of the convolutions' weights and biases, as it is in a network that is deployed.
-"""
+Batch normalisation is part of the convolutions' weights and biases, as it is in a network that is
+deployed."""
 
 from __future__ import annotations
 
@@ -38,10 +39,11 @@ class Operations(NamedTuple):
 
 
 def make_weights(width: int = 64, n_classes: int = 1000) -> list[Array]:
-    """Weights and bias of each convolution in the order in which they are used, then the classifier's weights.
+    """Weights and bias of each convolution in the order in which they are used, then the
+    classifier's weights.
 
-    `width` is the number of channels of the first stage; the other stages have 2, 4 and 8 times as many.
-    """
+    `width` is the number of channels of the first stage; the other stages have 2, 4 and 8 times as
+    many."""
     generator = np.random.default_rng(11)
 
     def make(*shape: int) -> Array:
@@ -53,7 +55,12 @@ def make_weights(width: int = 64, n_classes: int = 1000) -> list[Array]:
     for stride, wanted in _STAGES:
         outputs = wanted * width // 64
         for block in range(_BLOCKS):
-            weights += [make(outputs, channels, 3, 3), make(outputs), make(outputs, outputs, 3, 3), make(outputs)]
+            weights += [
+                make(outputs, channels, 3, 3),
+                make(outputs),
+                make(outputs, outputs, 3, 3),
+                make(outputs),
+            ]
             if block == 0 and stride > 1:
                 weights += [make(outputs, channels, 1, 1), make(outputs)]
             channels = outputs
@@ -91,7 +98,9 @@ def torch_operations() -> Operations:
     from torch.nn import functional
 
     return Operations(
-        conv=lambda x, w, b, stride: functional.conv2d(x, w, b, stride=stride, padding=w.shape[-1] // 2),
+        conv=lambda x, w, b, stride: functional.conv2d(
+            x, w, b, stride=stride, padding=w.shape[-1] // 2
+        ),
         relu=functional.relu,
         max_pool=lambda x: functional.max_pool2d(x, 3, 2, 1),
         mean=lambda x: x.mean((2, 3)),
@@ -101,7 +110,9 @@ def torch_operations() -> Operations:
 
 def numpy_operations() -> Operations:
     return Operations(
-        conv=lambda x, w, b, stride: conv2d_numpy(x, w, stride, w.shape[-1] // 2) + b[:, None, None],
+        conv=lambda x, w, b, stride: (
+            conv2d_numpy(x, w, stride, w.shape[-1] // 2) + b[:, None, None]
+        ),
         relu=lambda x: np.maximum(x, 0),
         max_pool=lambda x: _windows(x, 3, 2, 1, -np.inf).max((4, 5)),
         mean=lambda x: x.mean((2, 3)),
@@ -116,6 +127,8 @@ def conv2d_numpy(x: Array, weight: Array, stride: int, padding: int) -> Array:
 
 
 def _windows(x: Array, size: int, stride: int, padding: int, value: float) -> Array:
-    padded = np.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding)), constant_values=value)
+    padded = np.pad(
+        x, ((0, 0), (0, 0), (padding, padding), (padding, padding)), constant_values=value
+    )
     view = np.lib.stride_tricks.sliding_window_view(padded, (size, size), axis=(2, 3))
     return view[:, :, ::stride, ::stride]

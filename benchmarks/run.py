@@ -5,11 +5,11 @@
     python benchmarks/run.py --quick             # small sizes, a few seconds
     python benchmarks/run.py --threads 1         # everyone on one thread: what a busy machine can still measure
 
-`first` is building the graph, compiling and running once, with empty caches and the modules imported. `svod` is one execution of
-the prepared plan, which has its memory; `numpy` and `torch` are one call that makes its result, `out` writes it to memory
-that is there. Each time is the least of several, measured in turns; each result is compared with numpy's. The ratios are
-the peer's better time over svod's: above 1, svod is faster.
-"""
+`first` is building the graph, compiling and running once, with empty caches and the modules
+imported. `svod` is one execution of the prepared plan, which has its memory; `numpy` and `torch`
+are one call that makes its result, `out` writes it to memory that is there. Each time is the least
+of several, measured in turns; each result is compared with numpy's. The ratios are the peer's
+better time over svod's: above 1, svod is faster."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ def main() -> int:
     machine = describe_machine()
     print(format_machine(machine), flush=True)
     if float(machine["load_average"] or 0) > BUSY:
-        print("warning: the machine is busy; libraries that wait at barriers for all their threads look slow now")
+        print(
+            "warning: the machine is busy; libraries that wait at barriers for all their threads"
+            " look slow now"
+        )
     # A cache left by an earlier run would hide what compiling costs.
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SVOD_CACHE_DIR"] = folder
@@ -51,11 +54,21 @@ def main() -> int:
         for workload in iter_workloads(is_quick=arguments.quick):
             if not arguments.names or workload.name in arguments.names:
                 print(f"{workload.name} ...", end=" ", flush=True, file=sys.stderr)
-                rows.append(measure_workload(workload, 0.05 if arguments.quick else arguments.seconds))
+                rows.append(
+                    measure_workload(workload, 0.05 if arguments.quick else arguments.seconds)
+                )
     print(file=sys.stderr)
-    print(_format_ratios(rows) if arguments.markdown else format_table(HEAD, map(_format_row, rows)))
+    print(
+        _format_ratios(rows) if arguments.markdown else format_table(HEAD, map(_format_row, rows))
+    )
     path = write_json(
-        "run", {"machine": machine, "is_quick": arguments.quick, "threads": arguments.threads, "rows": rows}
+        "run",
+        {
+            "machine": machine,
+            "is_quick": arguments.quick,
+            "threads": arguments.threads,
+            "rows": rows,
+        },
     )
     print(path)
     _plot(rows, path.with_suffix(".png"))
@@ -65,21 +78,27 @@ def main() -> int:
 def measure_workload(workload: Workload, seconds: float) -> dict[str, Any]:
     """Run one workload everywhere; the row of the report.
 
-    Keys: `name`, `first`, the seconds of each side that there is, `ratio_numpy` and `ratio_torch`, `rate` with its unit, and
-    `wrong`, the sides whose result does not agree with numpy's.
-    """
+    Keys: `name`, `first`, the seconds of each side that there is, `ratio_numpy` and `ratio_torch`,
+    `rate` with its unit, and `wrong`, the sides whose result does not agree with numpy's."""
     expected = np.asarray(workload.numpy(*workload.inputs))
     first, plan, found = _start_svod(workload)
     calls: Calls = {"svod": plan.execute, **make_numpy_calls(workload, expected)}
     with inference_mode():
         calls |= make_torch_calls(workload, expected)
         wrong = [
-            name for name, call in calls.items() if name.startswith("torch") and not _agrees(workload, expected, call())
+            name
+            for name, call in calls.items()
+            if name.startswith("torch") and not _agrees(workload, expected, call())
         ]
         times = measure_in_turns(calls, seconds)
     if not _agrees(workload, expected, found):
         wrong.append("svod")
-    row: dict[str, Any] = {"name": workload.name, "first": first, **times, "kernels": plan.num_kernels}
+    row: dict[str, Any] = {
+        "name": workload.name,
+        "first": first,
+        **times,
+        "kernels": plan.num_kernels,
+    }
     for peer in ("numpy", "torch"):
         known = [time for name, time in times.items() if name.startswith(peer)]
         row[f"ratio_{peer}"] = min(known) / times["svod"] if known else None
@@ -109,7 +128,9 @@ def _agrees(workload: Workload, expected: Array, found: Any) -> bool:
     found = np.asarray(found)
     scale = float(np.abs(expected).max()) or 1.0
     limit = workload.tolerance
-    return expected.shape == found.shape and bool(np.allclose(expected, found, rtol=limit, atol=limit * scale))
+    return expected.shape == found.shape and bool(
+        np.allclose(expected, found, rtol=limit, atol=limit * scale)
+    )
 
 
 def _rate(workload: Workload, seconds: float) -> str:
@@ -121,7 +142,13 @@ def _rate(workload: Workload, seconds: float) -> str:
 def _format_row(row: Mapping[str, Any]) -> list[str]:
     ratios = [_format_ratio(row[f"ratio_{peer}"]) for peer in ("numpy", "torch")]
     verdict = f"WRONG: {', '.join(row['wrong'])}" if row["wrong"] else ""
-    return [row["name"], *(format_time(row.get(key)) for key in ("first", *SIDES)), *ratios, row["rate"], verdict]
+    return [
+        row["name"],
+        *(format_time(row.get(key)) for key in ("first", *SIDES)),
+        *ratios,
+        row["rate"],
+        verdict,
+    ]
 
 
 def _format_ratios(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -147,12 +174,20 @@ def _plot(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 
 def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help="workloads to run; all by default")
     parser.add_argument("--quick", action="store_true", help="small sizes and short measurements")
-    parser.add_argument("--markdown", action="store_true", help="print the ratios as a table for the README")
-    parser.add_argument("--threads", type=int, help="threads for each library; all cores by default")
-    parser.add_argument("--seconds", type=float, default=2.0, help="time for each workload, for all sides together")
+    parser.add_argument(
+        "--markdown", action="store_true", help="print the ratios as a table for the README"
+    )
+    parser.add_argument(
+        "--threads", type=int, help="threads for each library; all cores by default"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=2.0, help="time for each workload, for all sides together"
+    )
     return parser.parse_args()
 
 

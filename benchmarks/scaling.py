@@ -3,10 +3,10 @@
     python benchmarks/scaling.py
     python benchmarks/scaling.py sin --sizes 25 50 100
 
-`schedule` is rangeify to preschedule, `passes` is optimize to linearize, `llvm` is rendering, compiling and loading. The
-slope is that of the times on logarithmic axes over the larger sizes: 1 is linear, 2 is quadratic. A long chain may be cut
-into several kernels; equal ones are compiled once, and `kernels` counts those that differ.
-"""
+`schedule` is rangeify to preschedule, `passes` is optimize to linearize, `llvm` is rendering,
+compiling and loading. The slope is that of the times on logarithmic axes over the larger sizes: 1
+is linear, 2 is quadratic. A long chain may be cut into several kernels; equal ones are compiled
+once, and `kernels` counts those that differ."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def main() -> int:
     report: dict[str, object] = {}
     for name in arguments.names or CHAINS:
         times = {size: measure_parts(name, size) for size in sorted(arguments.sizes)}
-        slopes = {part: find_slope({size: parts[part] for size, parts in times.items()}) for part in (*PARTS, "total")}
+        slopes = {
+            part: find_slope({size: parts[part] for size, parts in times.items()})
+            for part in (*PARTS, "total")
+        }
         print(f"\n{_format_chain(name, times, slopes)}", flush=True)
         report[name] = {"seconds": times, "slopes": slopes}
     print(write_json("scaling", {"machine": machine, "chains": report}))
@@ -46,14 +49,18 @@ def main() -> int:
 
 
 def measure_parts(name: str, n: int) -> dict[str, float]:
-    """Seconds of each part of compiling a chain of `n` operations, and the number of kernels that differ."""
+    """Seconds of each part of compiling a chain of `n` operations, and the number of kernels that
+    differ.
+    """
     found = break_down(make_chain(name, n))
     parts = {part: sum(found.steps[step] for step in names) for part, names in PARTS.items()}
     return {**parts, "total": sum(parts.values()), "kernels": found.n_kernels}
 
 
 def find_slope(times: Mapping[int, float]) -> float:
-    """The exponent with which times grow: the least-squares slope on logarithmic axes, over the larger sizes."""
+    """The exponent with which times grow: the least-squares slope on logarithmic axes, over the
+    larger sizes.
+    """
     sizes = sorted(times)[len(times) // 2 - 1 if len(times) > 3 else 0 :]
     points = [(log(size), log(times[size])) for size in sizes]
     mean_x, mean_y = (sum(values) / len(points) for values in zip(*points, strict=True))
@@ -61,7 +68,9 @@ def find_slope(times: Mapping[int, float]) -> float:
     return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
 
 
-def _format_chain(name: str, times: Mapping[int, Mapping[str, float]], slopes: Mapping[str, float]) -> str:
+def _format_chain(
+    name: str, times: Mapping[int, Mapping[str, float]], slopes: Mapping[str, float]
+) -> str:
     rows: list[Sequence[str]] = [
         [
             str(size),
@@ -76,9 +85,13 @@ def _format_chain(name: str, times: Mapping[int, Mapping[str, float]], slopes: M
 
 
 def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help=f"chains: {', '.join(CHAINS)}; all by default")
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="operations in the chain")
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=SIZES, help="operations in the chain"
+    )
     return parser.parse_args()
 
 

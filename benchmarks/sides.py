@@ -1,4 +1,6 @@
-"""The program of a benchmark whose workloads are one call for each library: its arguments, its table and its report."""
+"""The program of a benchmark whose workloads are one call for each library: its arguments, its
+table and its report.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,16 @@ def run_benchmark(
     iter_workloads: Callable[[bool], Iterable[W]],
     make_calls: Callable[[W, list[str]], dict[str, Callable[[], object]]],
 ) -> int:
-    """Measure workloads, print their times, write them as JSON, and say by the exit status whether all results are right.
+    """Measure workloads, print their times, write them as JSON, and say by the exit status whether
+    all results are right.
 
     Args:
         name: of the report.
         description: for `--help`.
         seconds: for each workload, if `--seconds` does not say otherwise.
         iter_workloads: the workloads, small ones if its argument is true.
-        make_calls: the calls of a workload, `svod` and others; a line for each wrong result goes into its second argument.
+        make_calls: the calls of a workload, `svod` and others; a line for each wrong result goes
+            into its second argument.
     """
     arguments = _parse_arguments(description, seconds)
     restart_with_threads(arguments.threads)
@@ -65,14 +69,25 @@ def run_benchmark(
 def _format(name: str, times: dict[str, float]) -> list[str]:
     others = {side: spent for side, spent in times.items() if side != "svod"}
     listed = ", ".join(f"{side} {format_time(spent)}" for side, spent in others.items()) or "-"
-    return [name, format_time(times["svod"]), listed, f"{min(others.values()) / times['svod']:.2f}" if others else "-"]
+    return [
+        name,
+        format_time(times["svod"]),
+        listed,
+        f"{min(others.values()) / times['svod']:.2f}" if others else "-",
+    ]
 
 
 def _parse_arguments(description: str, seconds: float) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("names", nargs="*", help="the beginnings of names of workloads; all without any")
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see whether everything runs")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of every library")
+    parser.add_argument(
+        "names", nargs="*", help="the beginnings of names of workloads; all without any"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes, to see whether everything runs"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="of every library"
+    )
     parser.add_argument("--seconds", type=float, default=seconds, help="for each workload")
     arguments = parser.parse_args()
     if arguments.quick:

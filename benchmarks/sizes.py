@@ -1,12 +1,13 @@
-"""Measure products over a range of sizes, beside torch: is any size much slower for its work than its neighbours?
+"""Measure products over a range of sizes, beside torch: is any size much slower for its work than
+its neighbours?
 
     python benchmarks/sizes.py                           (m, 1024) by 1024 x 1024, m from 1 to 130
     python benchmarks/sizes.py --depth 4096 --columns 4096 --rows 8 16 24 32 33 48 64 65 96 128
     python benchmarks/sizes.py --batch 32 --depth 64 --columns 16
 
-`GFLOP/s` are of the fastest of many runs of a plan and of torch, in turns; `ratio` is torch's time over svod's, and `step` the time
-for each row over that of the faster of the two neighbours: much above 1 is a cliff. Every result is compared with float64.
-"""
+`GFLOP/s` are of the fastest of many runs of a plan and of torch, in turns; `ratio` is torch's time
+over svod's, and `step` the time for each row over that of the faster of the two neighbours: much
+above 1 is a cliff. Every result is compared with float64."""
 
 from __future__ import annotations
 
@@ -46,12 +47,20 @@ def main() -> None:
 
 
 def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, nargs="*", default=[*range(1, 131)], help="(default: 1 to 130)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--rows", type=int, nargs="*", default=[*range(1, 131)], help="(default: 1 to 130)"
+    )
     parser.add_argument("--depth", type=int, default=1024, help="(default: 1024)")
     parser.add_argument("--columns", type=int, default=1024, help="(default: 1024)")
-    parser.add_argument("--batch", type=int, default=1, help="so many products at once (default: 1)")
-    parser.add_argument("--seconds", type=float, default=0.2, help="for each number of rows (default: 0.2)")
+    parser.add_argument(
+        "--batch", type=int, default=1, help="so many products at once (default: 1)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=0.2, help="for each number of rows (default: 0.2)"
+    )
     parser.add_argument("--threads", type=int, default=2, help="of each library (default: 2)")
     return parser.parse_args()
 
@@ -65,7 +74,9 @@ def _measure(rows: int, arguments: argparse.Namespace) -> Measured:
     w = draw((arguments.batch, arguments.depth, arguments.columns), dtype=np.float32)
     product = jit(lambda x, w: x @ w)
     result = product(Tensor(x), Tensor(w)).numpy()
-    np.testing.assert_allclose(result, x.astype(np.float64) @ w, rtol=1e-4, atol=1e-6 * arguments.depth)
+    np.testing.assert_allclose(
+        result, x.astype(np.float64) @ w, rtol=1e-4, atol=1e-6 * arguments.depth
+    )
     # A plan keeps the memory of its inputs.
     plan, x_torch, w_torch = product.plans()[0], torch.from_numpy(x), torch.from_numpy(w)
     svod, theirs = _time_in_turns([plan.execute, lambda: x_torch @ w_torch], arguments.seconds)
@@ -96,8 +107,13 @@ def _compare_neighbours(found: Sequence[Measured]) -> list[float]:
 def _format(one: Measured, step: float) -> tuple[str, ...]:
     speeds = (f"{one.work / seconds / 1e9:.0f}" for seconds in (one.svod, one.torch))
     return (
-        str(one.rows), format_time(one.svod), format_time(one.torch), *speeds, f"{one.torch / one.svod:.2f}", f"{step:.2f}",
-    )  # fmt: skip
+        str(one.rows),
+        format_time(one.svod),
+        format_time(one.torch),
+        *speeds,
+        f"{one.torch / one.svod:.2f}",
+        f"{step:.2f}",
+    )
 
 
 if __name__ == "__main__":

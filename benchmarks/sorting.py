@@ -4,9 +4,9 @@
     python benchmarks/sorting.py --quick           # small sizes: do all of them still run and agree?
     python benchmarks/sorting.py topk              # workloads whose names begin so
 
-svod runs what `jit` makes of `sort` or `topk`; torch and numpy their own functions. Every result is compared with numpy's
-stable order, and the script fails where one is wrong. All are measured in turns, in one process, and the least time counts.
-"""
+svod runs what `jit` makes of `sort` or `topk`; torch and numpy their own functions. Every result is
+compared with numpy's stable order, and the script fails where one is wrong. All are measured in
+turns, in one process, and the least time counts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def _make_calls(workload: Workload, wrong: list[str]) -> dict[str, Callable[[], 
         print("without torch: it is not installed")
     else:
         tensor = torch.from_numpy(rows.copy()).to(getattr(torch, dtype))
-        calls["torch"] = partial(torch.sort, tensor) if k is None else partial(torch.topk, tensor, k)
+        calls["torch"] = (
+            partial(torch.sort, tensor) if k is None else partial(torch.topk, tensor, k)
+        )
         found["torch"] = calls["torch"]()[0].to(torch.float64).numpy()
     if dtype != "bfloat16":
         calls["numpy"] = partial(_run_numpy, rows.astype(dtype), k)
@@ -88,10 +90,18 @@ def _iter_workloads(is_quick: bool) -> Iterator[Workload]:
         for k in (1, 5, 8, 50):
             rows = rng.standard_normal(shape, dtype=np.float32)
             yield Workload(f"topk {k} of {'x'.join(map(str, shape))}", rows, "float32", k)
-    for shape in ((20, 10), (3, 50)) if is_quick else ((1000, 10), (4096, 32), (100, 100), (100_000, 7)):
+    for shape in (
+        ((20, 10), (3, 50)) if is_quick else ((1000, 10), (4096, 32), (100, 100), (100_000, 7))
+    ):
         for dtype in DTYPES:
             rows = rng.standard_normal(shape, dtype=np.float32)
-            rows = rows > 0 if dtype == "bool" else (1000 * rows).astype(np.int32) if dtype == "int32" else rows
+            rows = (
+                rows > 0
+                if dtype == "bool"
+                else (1000 * rows).astype(np.int32)
+                if dtype == "int32"
+                else rows
+            )
             yield Workload(f"sort {'x'.join(map(str, shape))} {dtype}", rows, dtype, None)
 
 

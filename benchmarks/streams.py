@@ -1,8 +1,8 @@
-"""What is computed again and again for the next piece of a stream: one chunk of sound, one token of text.
+"""What is computed again and again for the next piece of a stream: one chunk of sound, one token of
+text.
 
-Each is written once, on the operations of numpy, svod or torch. The weights of a step are far larger than its inputs, so
-that reading them, and starting kernels, is what takes the time.
-"""
+Each is written once, on the operations of numpy, svod or torch. The weights of a step are far
+larger than its inputs, so that reading them, and starting kernels, is what takes the time."""
 
 from __future__ import annotations
 
@@ -43,18 +43,35 @@ class Operations(NamedTuple):
 
 
 def make_detector_inputs(width: int = 128) -> tuple[Array, ...]:
-    """A chunk of 640 samples, the state, and the weights of a voice detector of 310,000 parameters (at width 128)."""
+    """A chunk of 640 samples, the state, and the weights of a voice detector of 310,000 parameters
+    (at width 128).
+    """
     make = _make_random(13)
     filters = make(2 * width + 2, 1, 256)
-    shapes = ((width, width + 1, 3), (width // 2, width, 3), (width // 2, width // 2, 3), (width, width // 2, 3))
+    shapes = (
+        (width, width + 1, 3),
+        (width // 2, width, 3),
+        (width // 2, width // 2, 3),
+        (width, width // 2, 3),
+    )
     return (
-        make(1, 1, 640), make(1, width), make(1, width), filters, *(make(*shape) for shape in shapes),
-        make(4 * width, width), make(4 * width, width), make(1, width),
-    )  # fmt: skip
+        make(1, 1, 640),
+        make(1, width),
+        make(1, width),
+        filters,
+        *(make(*shape) for shape in shapes),
+        make(4 * width, width),
+        make(4 * width, width),
+        make(1, width),
+    )
 
 
-def hear_chunk(ops: Operations, sound: Any, hidden: Any, cell: Any, filters: Any, *weights: Any) -> Any:
-    """The probability of speech: a spectrum, four convolutions, and one step of a recurrent layer."""
+def hear_chunk(
+    ops: Operations, sound: Any, hidden: Any, cell: Any, filters: Any, *weights: Any
+) -> Any:
+    """The probability of speech: a spectrum, four convolutions, and one step of a recurrent
+    layer.
+    """
     *convolutions, enter_weight, hidden_weight, score_weight = weights
     x = ops.conv(sound, filters, 128, 0)
     n = x.shape[1] // 2
@@ -68,8 +85,12 @@ def hear_chunk(ops: Operations, sound: Any, hidden: Any, cell: Any, filters: Any
     return ops.sigmoid(ops.linear(ops.relu(ops.sigmoid(leave) * ops.tanh(cell)), score_weight))
 
 
-def make_decoder_inputs(n_layers: int = 4, width: int = 512, n_cached: int = 255) -> tuple[Array, ...]:
-    """A token's vector, and for each layer its weights and the keys and values of the tokens before."""
+def make_decoder_inputs(
+    n_layers: int = 4, width: int = 512, n_cached: int = 255
+) -> tuple[Array, ...]:
+    """A token's vector, and for each layer its weights and the keys and values of the tokens
+    before.
+    """
     make = _make_random(17)
     inner = width * 11 // 4
     inputs = [make(1, width)]
@@ -81,7 +102,9 @@ def make_decoder_inputs(n_layers: int = 4, width: int = 512, n_cached: int = 255
 
 
 def decode_token(ops: Operations, x: Any, *weights: Any) -> Any:
-    """The token's vector after all layers: attention to itself and the tokens before, and a gated network."""
+    """The token's vector after all layers: attention to itself and the tokens before, and a gated
+    network.
+    """
     for layer in _iter_layers(weights):
         norm, query, key, value, attended, inner_norm, gate, up, down, keys, values = layer
         h = ops.normalize(x, norm)
@@ -148,7 +171,9 @@ def numpy_operations() -> Operations:
 
 def _conv1d_numpy(x: Array, weight: Array, stride: int, padding: int) -> Array:
     padded = np.pad(x, ((0, 0), (0, 0), (padding, padding)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, weight.shape[-1], axis=2)[:, :, ::stride]
+    windows = np.lib.stride_tricks.sliding_window_view(padded, weight.shape[-1], axis=2)[
+        :, :, ::stride
+    ]
     return np.tensordot(windows, weight, ((1, 3), (1, 2))).transpose(0, 2, 1)
 
 

@@ -1,15 +1,16 @@
-"""Measure steps of training: the loss, its gradient and the optimizer, in svod beside torch and jax.
+"""Measure steps of training: the loss, its gradient and the optimizer, in svod beside torch and
+jax.
 
     python benchmarks/training.py                   # every network
     python benchmarks/training.py --quick           # small sizes: do all of them still run and agree?
     python benchmarks/training.py mlp lstm          # networks whose names begin so
     python benchmarks/training.py --without torch.compile
 
-Every library starts from the same weights and trains on the same batch. The losses of the first steps must agree, and the
-script fails where they do not. torch runs eagerly and with `torch.compile`, both with its fused optimizers; jax runs what
-`jax.jit` makes of a whole step, and svod what its `jit` does. All are measured in turns, in one process, and the least
-time counts; `first` is the first step, with what is compiled for it.
-"""
+Every library starts from the same weights and trains on the same batch. The losses of the first
+steps must agree, and the script fails where they do not. torch runs eagerly and with
+`torch.compile`, both with its fused optimizers; jax runs what `jax.jit` makes of a whole step, and
+svod what its `jit` does. All are measured in turns, in one process, and the least time counts;
+`first` is the first step, with what is compiled for it."""
 
 from __future__ import annotations
 
@@ -41,7 +42,11 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     for network in iter_networks(is_quick=arguments.quick):
         if not arguments.names or any(map(network.name.startswith, arguments.names)):
-            rows.append(measure_network(network, libraries, 0.1 if arguments.quick else arguments.seconds, wrong))
+            rows.append(
+                measure_network(
+                    network, libraries, 0.1 if arguments.quick else arguments.seconds, wrong
+                )
+            )
             print(_format_rows(rows[-1:], libraries), flush=True)
     print(f"\n{_format_rows(rows, libraries)}\n")
     print(write_json("training", {"machine": machine, "threads": arguments.threads, "rows": rows}))
@@ -50,12 +55,13 @@ def main() -> int:
     return 1 if wrong else 0
 
 
-def measure_network(network: Network, libraries: Sequence[Library], seconds: float, wrong: list[str]) -> dict[str, Any]:
+def measure_network(
+    network: Network, libraries: Sequence[Library], seconds: float, wrong: list[str]
+) -> dict[str, Any]:
     """Train one network everywhere.
 
-    The row has the keys `name`, `flops`, and for each library the seconds of a step, those of the first, and the losses of
-    the first steps.
-    """
+    The row has the keys `name`, `flops`, and for each library the seconds of a step, those of the
+    first, and the losses of the first steps."""
     row: dict[str, Any] = {"name": network.name, "flops": network.flops, "first": {}, "losses": {}}
     steps: dict[str, Callable[[], Any]] = {}
     for library in libraries:
@@ -77,8 +83,8 @@ def measure_network(network: Network, libraries: Sequence[Library], seconds: flo
 def measure_steps(steps: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
     """The least seconds of each step, in turns for about so long in all, and three rounds at least.
 
-    Each turn opens with steps that are not timed, since the threads of the library before may still spin.
-    """
+    Each turn opens with steps that are not timed, since the threads of the library before may still
+    spin."""
     least = dict.fromkeys(steps, float("inf"))
     end, n_rounds = perf_counter() + seconds, 0
     while n_rounds < LEAST_ROUNDS or perf_counter() < end:
@@ -100,7 +106,10 @@ def _compare_losses(network: Network, losses: dict[str, list[float]], wrong: lis
             continue
         for n, (found, expected) in enumerate(zip(losses[name], losses[peers[0]], strict=True)):
             if not abs(found - expected) <= TOLERANCE * max(abs(expected), 0.1):
-                wrong.append(f"{network.name}: loss {n} is {found:.6f} with {name}, {expected:.6f} with {peers[0]}")
+                wrong.append(
+                    f"{network.name}: loss {n} is {found:.6f} with {name}, {expected:.6f} with"
+                    f" {peers[0]}"
+                )
                 break
 
 
@@ -117,25 +126,46 @@ def _format_rows(rows: Sequence[dict[str, Any]], libraries: Sequence[Library]) -
     lines: list[list[str]] = []
     for row in rows:
         times: dict[str, float] = row["step"]
-        ratios = [times[name] / times["svod"] if name in times and "svod" in times else None for name in peers]
+        ratios = [
+            times[name] / times["svod"] if name in times and "svod" in times else None
+            for name in peers
+        ]
         known = [ratio for ratio in ratios if ratio is not None]
-        lines.append([
-            row["name"], *(format_time(row["first"].get(name)) for name in names),
-            *(format_time(times.get(name)) for name in names),
-            *("-" if ratio is None else f"{ratio:.2f}" for ratio in [*ratios, min(known) if known else None]),
-        ])  # fmt: skip
+        lines.append(
+            [
+                row["name"],
+                *(format_time(row["first"].get(name)) for name in names),
+                *(format_time(times.get(name)) for name in names),
+                *(
+                    "-" if ratio is None else f"{ratio:.2f}"
+                    for ratio in [*ratios, min(known) if known else None]
+                ),
+            ]
+        )
     return format_table(head, lines)
 
 
 def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help="how the names of networks begin; all by default")
     parser.add_argument("--quick", action="store_true", help="small sizes and short measurements")
-    parser.add_argument("--without", nargs="*", choices=SIDES, default=(), help="libraries that are left out")
     parser.add_argument(
-        "--threads", type=int, default=os.cpu_count() or 1, help="threads for each library; all cores by default"
+        "--without", nargs="*", choices=SIDES, default=(), help="libraries that are left out"
     )
-    parser.add_argument("--seconds", type=float, default=10.0, help="time for each network, for all libraries together")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        default=os.cpu_count() or 1,
+        help="threads for each library; all cores by default",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=10.0,
+        help="time for each network, for all libraries together",
+    )
     return parser.parse_args()
 
 

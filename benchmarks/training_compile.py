@@ -1,13 +1,14 @@
-"""How long a step of training takes to compile: the networks of `training.py`, each measurement in a process of its own.
+"""How long a step of training takes to compile: the networks of `training.py`, each measurement in
+a process of its own.
 
     python benchmarks/training_compile.py                the transformer
     python benchmarks/training_compile.py mlp resnet18   other networks
 
-`loss` is the forward pass alone, `gradients` the loss with its gradients, and `step` also has the optimizer: its first call
-without the execution of the plan, which is written beside it (`first run`: pages of memory that the system gives then make it
-longer than later ones, `later run`). Cold is with empty caches on disk, warm the next process. `distinct` is how many kernels
-were compiled for those that the plan runs: equal layers share theirs.
-"""
+`loss` is the forward pass alone, `gradients` the loss with its gradients, and `step` also has the
+optimizer: its first call without the execution of the plan, which is written beside it (`first
+run`: pages of memory that the system gives then make it longer than later ones, `later run`). Cold
+is with empty caches on disk, warm the next process. `distinct` is how many kernels were compiled
+for those that the plan runs: equal layers share theirs."""
 
 from __future__ import annotations
 
@@ -29,9 +30,18 @@ N_LATER_STEPS = 3
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", default=["transformer"], help="networks (default: transformer)")
-    parser.add_argument("--repeats", type=int, default=3, help="measurements, of which the least counts (default: 3)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "names", nargs="*", default=["transformer"], help="networks (default: transformer)"
+    )
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        default=3,
+        help="measurements, of which the least counts (default: 3)",
+    )
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
@@ -42,14 +52,25 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     for network in arguments.names:
         rows += [
-            {"network": network, "part": part, **_measure_apart(part, network, arguments.repeats)} for part in PARTS
+            {"network": network, "part": part, **_measure_apart(part, network, arguments.repeats)}
+            for part in PARTS
         ]
     times = ("cold", "warm", "first run", "later run")
     counts = ("kernels", "distinct")
-    print(format_table(["network", "", *times, *counts], [
-        [row["network"], row["part"], *(format_time(row[t]) if t in row else "" for t in times), *(str(row[c]) for c in counts)]
-        for row in rows
-    ]))  # fmt: skip
+    print(
+        format_table(
+            ["network", "", *times, *counts],
+            [
+                [
+                    row["network"],
+                    row["part"],
+                    *(format_time(row[t]) if t in row else "" for t in times),
+                    *(str(row[c]) for c in counts),
+                ]
+                for row in rows
+            ],
+        )
+    )
     print(write_json("training-compile", {"machine": machine, "rows": rows}))
     return 0
 
@@ -61,10 +82,14 @@ def _measure_apart(part: str, network: str, n_repeats: int) -> dict[str, Any]:
             for state in ("cold", "warm"):
                 command = [sys.executable, __file__, "--child", part, network]
                 environment = {**os.environ, "SVOD_CACHE_DIR": cache}
-                output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+                output = subprocess.run(
+                    command, env=environment, check=True, capture_output=True, text=True
+                ).stdout
                 result = json.loads(output.splitlines()[-1])
                 times = {state: result.pop("seconds"), **result.pop("runs", {})}
-                found |= result | {name: min(seconds, found.get(name, seconds)) for name, seconds in times.items()}
+                found |= result | {
+                    name: min(seconds, found.get(name, seconds)) for name, seconds in times.items()
+                }
     return found
 
 
@@ -117,7 +142,10 @@ def _time_executions() -> list[float]:
 
 
 def _count_kernels(plan: Any) -> dict[str, int]:
-    return {"kernels": plan.num_kernels, "distinct": len({kernel.name for kernel in plan.kernels()})}
+    return {
+        "kernels": plan.num_kernels,
+        "distinct": len({kernel.name for kernel in plan.kernels()}),
+    }
 
 
 if __name__ == "__main__":

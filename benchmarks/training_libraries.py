@@ -1,4 +1,6 @@
-"""The words that networks for training are written in, and a step of training, in svod, torch and jax."""
+"""The words that networks for training are written in, and a step of training, in svod, torch and
+jax.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ class Library(ABC):
 
     @abstractmethod
     def make_step(self, network: Network) -> Step:
-        """A step from the network's first weights; each call goes on from the one before, and returns when it is done."""
+        """A step from the network's first weights; each call goes on from the one before, and
+        returns when it is done.
+        """
 
     @abstractmethod
     def recompute(self, function: Callable[[Any], Any], x: Any) -> Any:
@@ -64,7 +68,9 @@ class Library(ABC):
 
     @abstractmethod
     def lstm(self, x: Any, weights: Mapping[str, Any]) -> Any:
-        """The outputs after each step, from a state of zeros; `x` has the shape (steps, batch, inputs)."""
+        """The outputs after each step, from a state of zeros; `x` has the shape (steps, batch,
+        inputs).
+        """
 
     @abstractmethod
     def cross_entropy(self, scores: Any, labels: Any) -> Any:
@@ -74,8 +80,11 @@ class Library(ABC):
 def find_libraries(wanted: Sequence[str]) -> list[Library]:
     """Those of `wanted` that are installed."""
     makers: dict[str, Callable[[], Library]] = {
-        "svod": Svod, "torch": Torch, "torch.compile": lambda: Torch(is_compiled=True), "jax": Jax,
-    }  # fmt: skip
+        "svod": Svod,
+        "torch": Torch,
+        "torch.compile": lambda: Torch(is_compiled=True),
+        "jax": Jax,
+    }
     found: list[Library] = []
     for name in wanted:
         try:
@@ -98,7 +107,9 @@ class Svod(Library):
     def make_step(self, network: Network) -> Step:
         tensor, make_zeros = self._svod.Tensor, self._svod.Tensor.zeros
         weights = {name: tensor(value).realize() for name, value in network.weights.items()}
-        n_states = 2 if isinstance(network.optimizer, AdamW) else 1 if network.optimizer.momentum else 0
+        n_states = (
+            2 if isinstance(network.optimizer, AdamW) else 1 if network.optimizer.momentum else 0
+        )
         states = {
             name: tuple(make_zeros(*value.shape).clone().realize() for _ in range(n_states))
             for name, value in weights.items()
@@ -108,7 +119,9 @@ class Svod(Library):
 
         @self._svod.jit
         def step(*batch: Any) -> Any:
-            loss, gradients = self._svod.value_and_grad(lambda weights: network.loss(self, weights, *batch))(weights)
+            loss, gradients = self._svod.value_and_grad(
+                lambda weights: network.loss(self, weights, *batch)
+            )(weights)
             n = count + 1.0
             for name, weight in weights.items():
                 value, *kept = _update(network.optimizer, weight, gradients[name], states[name], n)
@@ -162,7 +175,9 @@ class Svod(Library):
 
 
 class Torch(Library):
-    """Eager, or with `torch.compile` of the loss, which compiles its gradient too; optimizers are torch's fused ones."""
+    """Eager, or with `torch.compile` of the loss, which compiles its gradient too; optimizers are
+    torch's fused ones.
+    """
 
     def __init__(self, *, is_compiled: bool = False) -> None:
         import torch
@@ -174,9 +189,13 @@ class Torch(Library):
 
     def make_step(self, network: Network) -> Step:
         torch = self._torch
-        weights = {name: torch.from_numpy(value.copy()).requires_grad_() for name, value in network.weights.items()}
+        weights = {
+            name: torch.from_numpy(value.copy()).requires_grad_()
+            for name, value in network.weights.items()
+        }
         batch = [
-            torch.from_numpy(value if value.dtype.kind == "f" else value.astype("int64")) for value in network.batch
+            torch.from_numpy(value if value.dtype.kind == "f" else value.astype("int64"))
+            for value in network.batch
         ]
         o = network.optimizer
         optimizer = (
@@ -234,7 +253,9 @@ class Torch(Library):
 
     def lstm(self, x: Any, weights: Mapping[str, Any]) -> Any:
         start = x.new_zeros(1, x.shape[1], weights["weight_hh_l0"].shape[1])
-        return self._torch.lstm(x, (start, start), list(weights.values()), True, 1, 0.0, True, False, False)[0]
+        return self._torch.lstm(
+            x, (start, start), list(weights.values()), True, 1, 0.0, True, False, False
+        )[0]
 
     def cross_entropy(self, scores: Any, labels: Any) -> Any:
         return self._functional.cross_entropy(scores, labels)
@@ -253,12 +274,19 @@ class Jax(Library):
     def make_step(self, network: Network) -> Step:
         jax, np = self._jax, self._numpy
         weights = {name: np.array(value) for name, value in network.weights.items()}
-        n_states = 2 if isinstance(network.optimizer, AdamW) else 1 if network.optimizer.momentum else 0
-        states = {name: tuple(np.zeros_like(value) for _ in range(n_states)) for name, value in weights.items()}
+        n_states = (
+            2 if isinstance(network.optimizer, AdamW) else 1 if network.optimizer.momentum else 0
+        )
+        states = {
+            name: tuple(np.zeros_like(value) for _ in range(n_states))
+            for name, value in weights.items()
+        }
         batch = [np.asarray(value) for value in network.batch]
 
         def advance(weights: Any, states: Any, n: Any, *batch: Any) -> Any:
-            loss, gradients = jax.value_and_grad(lambda weights: network.loss(self, weights, *batch))(weights)
+            loss, gradients = jax.value_and_grad(
+                lambda weights: network.loss(self, weights, *batch)
+            )(weights)
             n = n + 1.0
             changed = {
                 name: _update(network.optimizer, weight, gradients[name], states[name], n)
@@ -297,7 +325,9 @@ class Jax(Library):
 
     def conv2d(self, x: Any, weight: Any, stride: int) -> Any:
         padding = weight.shape[-1] // 2
-        return self._jax.lax.conv_general_dilated(x, weight, (stride, stride), [(padding, padding)] * 2)
+        return self._jax.lax.conv_general_dilated(
+            x, weight, (stride, stride), [(padding, padding)] * 2
+        )
 
     def batch_norm(self, x: Any, weight: Any, bias: Any) -> Any:
         mean, variance = x.mean((0, 2, 3)), x.var((0, 2, 3))
@@ -307,7 +337,12 @@ class Jax(Library):
 
     def layer_norm(self, x: Any, weight: Any, bias: Any) -> Any:
         centred = x - x.mean(-1, keepdims=True)
-        return centred * self._jax.lax.rsqrt((centred * centred).mean(-1, keepdims=True) + 1e-5) * weight + bias
+        return (
+            centred
+            * self._jax.lax.rsqrt((centred * centred).mean(-1, keepdims=True) + 1e-5)
+            * weight
+            + bias
+        )
 
     def attend_causally(self, query: Any, key: Any, value: Any) -> Any:
         scores = query @ key.swapaxes(-1, -2) * query.shape[-1] ** -0.5
@@ -336,8 +371,12 @@ class Jax(Library):
         return -self._numpy.take_along_axis(logs, labels[:, None], -1).mean()
 
 
-def _update(optimizer: Sgd | AdamW, weight: Any, gradient: Any, states: Sequence[Any], n: Any) -> tuple[Any, ...]:
-    """The weight and its states after step `n`, an array of one number; the same in svod and jax."""
+def _update(
+    optimizer: Sgd | AdamW, weight: Any, gradient: Any, states: Sequence[Any], n: Any
+) -> tuple[Any, ...]:
+    """The weight and its states after step `n`, an array of one number; the same in svod
+    and jax.
+    """
     if isinstance(optimizer, Sgd):
         if not optimizer.momentum:
             return (weight - gradient * optimizer.rate,)

@@ -1,13 +1,13 @@
-"""How much memory steps of training take: the networks of `training.py`, each library in a process of its own.
+"""How much memory steps of training take: the networks of `training.py`, each library in a process
+of its own.
 
     python benchmarks/training_memory.py                 the transformer, as it is and with its layers computed again
     python benchmarks/training_memory.py mlp resnet18    other networks
 
-What is counted is resident memory as Linux reports it, in MiB: of the process with the library imported, with the weights and
-the optimizer's state, at the peak of the first step (with what compiles it), and at the peak of the later steps, which is
-also shown as the growth over the library alone. svod runs twice: the first time with empty caches on disk, then with what
-that left.
-"""
+What is counted is resident memory as Linux reports it, in MiB: of the process with the library
+imported, with the weights and the optimizer's state, at the peak of the first step (with what
+compiles it), and at the peak of the later steps, which is also shown as the growth over the library
+alone. svod runs twice: the first time with empty caches on disk, then with what that left."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def measure(library_name: str, network_name: str) -> Result:
 
 
 def measure_apart(library: str, network: str, cache: str) -> Result | None:
-    """`measure` in a process of its own; None where that fails, as it does where the library is not installed."""
+    """`measure` in a process of its own; None where that fails, as it does where the library is not
+    installed.
+    """
     command = [sys.executable, __file__, "--child", library, network]
     environment = {**os.environ, "SVOD_CACHE_DIR": cache}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -86,7 +88,9 @@ def main() -> int:
         default=["transformer", "transformer, recomputed"],
         help="networks (default: the transformer, as it is and with its layers computed again)",
     )
-    parser.add_argument("--without", nargs="*", default=(), choices=MODULES, help="libraries that are left out")
+    parser.add_argument(
+        "--without", nargs="*", default=(), choices=MODULES, help="libraries that are left out"
+    )
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
@@ -97,7 +101,11 @@ def main() -> int:
     found: dict[str, dict[str, Result]] = {}
     for network in arguments.names:
         with tempfile.TemporaryDirectory() as cache:
-            sides = {"svod": "svod", "svod, warm": "svod", **{name: name for name in MODULES if name != "svod"}}
+            sides = {
+                "svod": "svod",
+                "svod, warm": "svod",
+                **{name: name for name in MODULES if name != "svod"},
+            }
             results = {
                 title: measure_apart(name, network, cache)
                 for title, name in sides.items()
@@ -105,16 +113,27 @@ def main() -> int:
             }
         found[network] = {title: result for title, result in results.items() if result is not None}
         print(f"\n{network}\n{format_results(found[network])}", flush=True)
-    report = {network: {title: r._asdict() for title, r in results.items()} for network, results in found.items()}
+    report = {
+        network: {title: r._asdict() for title, r in results.items()}
+        for network, results in found.items()
+    }
     print(write_json("training-memory", {"machine": machine, "results": report}))
     return 0
 
 
 def format_results(results: Mapping[str, Result]) -> str:
-    rows = [["", "imported", "with weights", "first step", "later steps", "growth", "intermediates"]]
+    rows = [
+        ["", "imported", "with weights", "first step", "later steps", "growth", "intermediates"]
+    ]
     for title, r in results.items():
         sizes = [r.imported, r.loaded, r.first, r.later, r.later - r.imported]
-        rows.append([title, *(f"{size / MIB:.1f}" for size in sizes), f"{r.planned / MIB:.1f}" if r.planned else ""])
+        rows.append(
+            [
+                title,
+                *(f"{size / MIB:.1f}" for size in sizes),
+                f"{r.planned / MIB:.1f}" if r.planned else "",
+            ]
+        )
     return format_table(rows[0], rows[1:])
 
 

@@ -1,4 +1,6 @@
-"""The networks whose training is measured: each written once, on the words of `training_libraries.py`."""
+"""The networks whose training is measured: each written once, on the words of
+`training_libraries.py`.
+"""
 
 from __future__ import annotations
 
@@ -68,15 +70,51 @@ def iter_networks(*, is_quick: bool = False) -> Iterator[Network]:
     yield _make_resnet(*((2, 8, 16) if is_quick else (32, 64, 32)))
     small = {"n_layers": 2, "width": 32, "n_heads": 2, "n_tokens": 64, "batch": 2, "length": 16}
     yield _make_transformer(
-        "transformer", **(small if is_quick else {"n_layers": 6, "width": 384, "n_heads": 6, "n_tokens": 256, "batch": 8, "length": 128})
-    )  # fmt: skip
+        "transformer",
+        **(
+            small
+            if is_quick
+            else {
+                "n_layers": 6,
+                "width": 384,
+                "n_heads": 6,
+                "n_tokens": 256,
+                "batch": 8,
+                "length": 128,
+            }
+        ),
+    )
     yield _make_transformer(
-        "transformer, recomputed", recomputes=True,
-        **(small if is_quick else {"n_layers": 6, "width": 384, "n_heads": 6, "n_tokens": 256, "batch": 8, "length": 128})
-    )  # fmt: skip
+        "transformer, recomputed",
+        recomputes=True,
+        **(
+            small
+            if is_quick
+            else {
+                "n_layers": 6,
+                "width": 384,
+                "n_heads": 6,
+                "n_tokens": 256,
+                "batch": 8,
+                "length": 128,
+            }
+        ),
+    )
     yield _make_transformer(
-        "gpt2", **(small if is_quick else {"n_layers": 12, "width": 768, "n_heads": 12, "n_tokens": 50257, "batch": 1, "length": 256})
-    )  # fmt: skip
+        "gpt2",
+        **(
+            small
+            if is_quick
+            else {
+                "n_layers": 12,
+                "width": 768,
+                "n_heads": 12,
+                "n_tokens": 50257,
+                "batch": 1,
+                "length": 256,
+            }
+        ),
+    )
     yield _make_lstm(*((8, 4, 32) if is_quick else (64, 32, 256)))
 
 
@@ -109,23 +147,33 @@ def _make_mlp(batch: int) -> Network:
     draws, widths = _Draws(1), (784, 512, 512, 10)
     weights: dict[str, Array] = {}
     for place, (inputs, outputs) in enumerate(pairwise(widths)):
-        weights |= {f"weight{place}": draws.scaled(outputs, inputs), f"bias{place}": _zeros(outputs)}
+        weights |= {
+            f"weight{place}": draws.scaled(outputs, inputs),
+            f"bias{place}": _zeros(outputs),
+        }
 
     def loss(library: Library, w: Weights, x: Any, labels: Any) -> Any:
         for place in range(len(widths) - 2):
             x = library.relu(library.linear(x, w[f"weight{place}"], w[f"bias{place}"]))
         last = len(widths) - 2
-        return library.cross_entropy(library.linear(x, w[f"weight{last}"], w[f"bias{last}"]), labels)
+        return library.cross_entropy(
+            library.linear(x, w[f"weight{last}"], w[f"bias{last}"]), labels
+        )
 
     n_products = sum(a * b for a, b in pairwise(widths))
     return Network(
-        name="mlp", weights=weights, batch=(draws.normal(batch, widths[0]), draws.integers(widths[-1], batch)),
-        loss=loss, optimizer=Sgd(0.01), flops=2.0 * batch * (3 * n_products - widths[0] * widths[1]),
-    )  # fmt: skip
+        name="mlp",
+        weights=weights,
+        batch=(draws.normal(batch, widths[0]), draws.integers(widths[-1], batch)),
+        loss=loss,
+        optimizer=Sgd(0.01),
+        flops=2.0 * batch * (3 * n_products - widths[0] * widths[1]),
+    )
 
 
 def _make_resnet(batch: int, width: int, size: int) -> Network:
-    """ResNet-18 for small images: a stem of 3x3 with stride 1 and no pooling, normalised over the batch.
+    """ResNet-18 for small images: a stem of 3x3 with stride 1 and no pooling, normalised over the
+    batch.
 
     Source: He et al., Deep Residual Learning for Image Recognition (2015), sections 3.3 and 4.2.
     """
@@ -135,7 +183,9 @@ def _make_resnet(batch: int, width: int, size: int) -> Network:
 
     def add(name: str, outputs: int, inputs: int, window: int, places: int) -> None:
         nonlocal n_products
-        weights[name] = draws.normal(outputs, inputs, window, window, scale=(2 / (inputs * window**2)) ** 0.5)
+        weights[name] = draws.normal(
+            outputs, inputs, window, window, scale=(2 / (inputs * window**2)) ** 0.5
+        )
         weights[f"{name}.weight"], weights[f"{name}.bias"] = _ones(outputs), _zeros(outputs)
         n_products += weights[name].size * places
 
@@ -151,15 +201,20 @@ def _make_resnet(batch: int, width: int, size: int) -> Network:
             channels = outputs
     weights |= {"head": draws.scaled(10, channels), "head.bias": _zeros(10)}
     return Network(
-        name="resnet18", weights=weights, batch=(draws.normal(batch, 3, size, size), draws.integers(10, batch)),
-        loss=_resnet_loss, optimizer=Sgd(0.01, 0.9),
+        name="resnet18",
+        weights=weights,
+        batch=(draws.normal(batch, 3, size, size), draws.integers(10, batch)),
+        loss=_resnet_loss,
+        optimizer=Sgd(0.01, 0.9),
         flops=2.0 * batch * (3 * n_products - weights["stem"].size * size**2),
-    )  # fmt: skip
+    )
 
 
 def _resnet_loss(library: Library, w: Weights, x: Any, labels: Any) -> Any:
     def conv(name: str, x: Any, stride: int = 1) -> Any:
-        return library.batch_norm(library.conv2d(x, w[name], stride), w[f"{name}.weight"], w[f"{name}.bias"])
+        return library.batch_norm(
+            library.conv2d(x, w[name], stride), w[f"{name}.weight"], w[f"{name}.bias"]
+        )
 
     x = library.relu(conv("stem", x))
     for stage in range(4):
@@ -167,8 +222,12 @@ def _resnet_loss(library: Library, w: Weights, x: Any, labels: Any) -> Any:
             stride = 2 if stage and not block else 1
             inner = library.relu(conv(f"{stage}.{block}.first", x, stride))
             inner = conv(f"{stage}.{block}.second", inner)
-            x = library.relu(inner + (conv(f"{stage}.{block}.short", x, stride) if stride > 1 else x))
-    return library.cross_entropy(library.linear(library.mean(x, (2, 3)), w["head"], w["head.bias"]), labels)
+            x = library.relu(
+                inner + (conv(f"{stage}.{block}.short", x, stride) if stride > 1 else x)
+            )
+    return library.cross_entropy(
+        library.linear(library.mean(x, (2, 3)), w["head"], w["head.bias"]), labels
+    )
 
 
 def _make_transformer(
@@ -182,7 +241,8 @@ def _make_transformer(
     length: int,
     recomputes: bool = False,
 ) -> Network:
-    """A decoder as GPT-2 is: normalised before each part, and the embeddings are the weights of the last layer, too.
+    """A decoder as GPT-2 is: normalised before each part, and the embeddings are the weights of the
+    last layer, too.
 
     With `recomputes`, gradients keep what goes into each layer alone, and compute the rest again.
 
@@ -190,12 +250,16 @@ def _make_transformer(
     """
     draws = _Draws(3)
     weights = {
-        "tokens": draws.normal(n_tokens, width, scale=0.02), "positions": draws.normal(length, width, scale=0.02),
-    }  # fmt: skip
+        "tokens": draws.normal(n_tokens, width, scale=0.02),
+        "positions": draws.normal(length, width, scale=0.02),
+    }
     for layer in range(n_layers):
         for part, outputs, inputs in (
-            ("qkv", 3 * width, width), ("attended", width, width), ("inner", 4 * width, width), ("outer", width, 4 * width)
-        ):  # fmt: skip
+            ("qkv", 3 * width, width),
+            ("attended", width, width),
+            ("inner", 4 * width, width),
+            ("outer", width, 4 * width),
+        ):
             weights[f"{layer}.{part}"] = draws.normal(outputs, inputs, scale=0.02)
             weights[f"{layer}.{part}.bias"] = _zeros(outputs)
         for norm in ("norm1", "norm2"):
@@ -204,14 +268,24 @@ def _make_transformer(
     tokens = draws.integers(n_tokens, batch, length + 1)
     per_layer = 12 * width**2 + 2 * length * width
     return Network(
-        name=name, weights=weights, batch=(tokens[:, :-1].copy(), tokens[:, 1:].copy()),
-        loss=partial(_transformer_loss, n_layers=n_layers, n_heads=n_heads, recomputes=recomputes), optimizer=AdamW(3e-4),
+        name=name,
+        weights=weights,
+        batch=(tokens[:, :-1].copy(), tokens[:, 1:].copy()),
+        loss=partial(_transformer_loss, n_layers=n_layers, n_heads=n_heads, recomputes=recomputes),
+        optimizer=AdamW(3e-4),
         flops=6.0 * batch * length * (n_layers * per_layer + n_tokens * width),
-    )  # fmt: skip
+    )
 
 
 def _transformer_loss(
-    library: Library, w: Weights, tokens: Any, targets: Any, *, n_layers: int, n_heads: int, recomputes: bool
+    library: Library,
+    w: Weights,
+    tokens: Any,
+    targets: Any,
+    *,
+    n_layers: int,
+    n_heads: int,
+    recomputes: bool,
 ) -> Any:
     batch, length = tokens.shape
     width = w["positions"].shape[-1]
@@ -223,11 +297,17 @@ def _transformer_loss(
         return library.layer_norm(x, w[name], w[f"{name}.bias"])
 
     def run_layer(layer: int, x: Any) -> Any:
-        parts = linear(f"{layer}.qkv", norm(f"{layer}.norm1", x)).reshape(batch, length, 3, n_heads, width // n_heads)
+        parts = linear(f"{layer}.qkv", norm(f"{layer}.norm1", x)).reshape(
+            batch, length, 3, n_heads, width // n_heads
+        )
         query, key, value = (library.swap(parts[:, :, part], 1, 2) for part in range(3))
-        attended = library.swap(library.attend_causally(query, key, value), 1, 2).reshape(batch, length, width)
+        attended = library.swap(library.attend_causally(query, key, value), 1, 2).reshape(
+            batch, length, width
+        )
         x = x + linear(f"{layer}.attended", attended)
-        return x + linear(f"{layer}.outer", library.gelu(linear(f"{layer}.inner", norm(f"{layer}.norm2", x))))
+        return x + linear(
+            f"{layer}.outer", library.gelu(linear(f"{layer}.inner", norm(f"{layer}.norm2", x)))
+        )
 
     x = library.embed(w["tokens"], tokens) + w["positions"]
     for layer in range(n_layers):
@@ -242,19 +322,28 @@ def _make_lstm(length: int, batch: int, width: int) -> Network:
     draws, n_tokens = _Draws(4), 256
     weights = {
         "tokens": draws.normal(n_tokens, width, scale=0.1),
-        "weight_ih_l0": draws.scaled(4 * width, width), "weight_hh_l0": draws.scaled(4 * width, width),
-        "bias_ih_l0": _zeros(4 * width), "bias_hh_l0": _zeros(4 * width),
-        "head": draws.scaled(n_tokens, width), "head.bias": _zeros(n_tokens),
-    }  # fmt: skip
+        "weight_ih_l0": draws.scaled(4 * width, width),
+        "weight_hh_l0": draws.scaled(4 * width, width),
+        "bias_ih_l0": _zeros(4 * width),
+        "bias_hh_l0": _zeros(4 * width),
+        "head": draws.scaled(n_tokens, width),
+        "head.bias": _zeros(n_tokens),
+    }
 
     def loss(library: Library, w: Weights, tokens: Any, targets: Any) -> Any:
         names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-        outputs = library.lstm(library.embed(w["tokens"], tokens), {name: w[name] for name in names})
+        outputs = library.lstm(
+            library.embed(w["tokens"], tokens), {name: w[name] for name in names}
+        )
         scores = library.linear(outputs.reshape(length * batch, width), w["head"], w["head.bias"])
         return library.cross_entropy(scores, targets.reshape(-1))
 
     tokens = draws.integers(n_tokens, length + 1, batch)
     return Network(
-        name="lstm", weights=weights, batch=(tokens[:-1].copy(), tokens[1:].copy()), loss=loss, optimizer=AdamW(1e-3),
+        name="lstm",
+        weights=weights,
+        batch=(tokens[:-1].copy(), tokens[1:].copy()),
+        loss=loss,
+        optimizer=AdamW(1e-3),
         flops=6.0 * length * batch * (8 * width**2 + n_tokens * width),
-    )  # fmt: skip
+    )

@@ -1,14 +1,15 @@
-"""Measure what a search gains: the kernels of the workloads with the heuristics' opts, and with those that were found.
+"""Measure what a search gains: the kernels of the workloads with the heuristics' opts, and with
+those that were found.
 
     python benchmarks/tune.py                      # all workloads, 20 s for each kernel: some ten minutes
     python benchmarks/tune.py matmul512 softmax    # some
     python benchmarks/tune.py --quick --seconds 5  # small sizes
 
-In the table of kernels both times are those of the last comparison of a search, side by side; kernels whose gain is less than
-2 percent keep the heuristics' opts. `tried` counts candidates that were looked at, `dropped` those among them that exceeded a limit,
-did not compile, or were given up. The table of workloads times the whole plans in turns afterwards, with numpy and torch beside them;
-its ratios are the time of the other over that of the searched plan.
-"""
+In the table of kernels both times are those of the last comparison of a search, side by side;
+kernels whose gain is less than 2 percent keep the heuristics' opts. `tried` counts candidates that
+were looked at, `dropped` those among them that exceeded a limit, did not compile, or were given up.
+The table of workloads times the whole plans in turns afterwards, with numpy and torch beside them;
+its ratios are the time of the other over that of the searched plan."""
 
 from __future__ import annotations
 
@@ -33,17 +34,38 @@ from svod_tensor.tuning.choose import Tuned, observe
 from svod_tensor.tuning.progress import Lines
 from workloads import Workload, iter_workloads
 
-SKIPPED = ("dispatch", "dispatch100", "demo", "encoder4x32", "encoder8x128", "resnet18", "vad-chunk", "decode")
+SKIPPED = (
+    "dispatch",
+    "dispatch100",
+    "demo",
+    "encoder4x32",
+    "encoder8x128",
+    "resnet18",
+    "vad-chunk",
+    "decode",
+)
 """Calls of next to nothing, and models: their kernels are mostly those of the others."""
 
 PLANS_HEAD = ("workload", "heuristics", "searched", "/heuristics", "/numpy", "/torch")
-HEAD = ("workload", "kernel", "heuristics", "searched", "gain", "tried", "dropped", "seconds", "opts")
+HEAD = (
+    "workload",
+    "kernel",
+    "heuristics",
+    "searched",
+    "gain",
+    "tried",
+    "dropped",
+    "seconds",
+    "opts",
+)
 
 
 def main() -> int:
     arguments = _parse_arguments()
     config = PrepareConfig(
-        optimizer=OptimizerConfig(strategy="beam", width=arguments.width, kernel_seconds=arguments.seconds),
+        optimizer=OptimizerConfig(
+            strategy="beam", width=arguments.width, kernel_seconds=arguments.seconds
+        ),
         disable_schedule_cache=True,
     )
     machine = describe_machine()
@@ -53,15 +75,25 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SVOD_CACHE_DIR"] = folder
         for workload in iter_workloads(is_quick=arguments.quick):
-            if workload.name in arguments.names if arguments.names else workload.name not in SKIPPED:
+            if (
+                workload.name in arguments.names
+                if arguments.names
+                else workload.name not in SKIPPED
+            ):
                 print(f"{workload.name} ...", flush=True, file=sys.stderr)
-                rows += [_make_row(workload.name, found) for found in search_workload(workload, config)]
+                rows += [
+                    _make_row(workload.name, found) for found in search_workload(workload, config)
+                ]
                 plans.append(compare_plans(workload, 0.1 if arguments.quick else 2.0))
     print(format_table(HEAD, map(_format_row, rows)))
     print(format_table(PLANS_HEAD, map(_format_plans, plans)))
-    gains = [row["heuristics"] / row["searched"] for row in rows if row["searched"] and row["heuristics"]]
+    gains = [
+        row["heuristics"] / row["searched"] for row in rows if row["searched"] and row["heuristics"]
+    ]
     if gains:
-        print(f"geometric mean of {len(gains)} kernels: {exp(sum(map(log, gains)) / len(gains)):.2f}")
+        print(
+            f"geometric mean of {len(gains)} kernels: {exp(sum(map(log, gains)) / len(gains)):.2f}"
+        )
     print(
         write_json(
             "tune",
@@ -87,12 +119,18 @@ def search_workload(workload: Workload, config: PrepareConfig) -> list[Tuned]:
 
 
 def compare_plans(workload: Workload, seconds: float) -> dict[str, Any]:
-    """The seconds of the workload's plan with the heuristics' opts and with those that were found, and of its peers."""
-    calls: Calls = {"heuristics": _prepare(workload, use_cache=False), "searched": _prepare(workload, use_cache=True)}
+    """The seconds of the workload's plan with the heuristics' opts and with those that were found,
+    and of its peers.
+    """
+    calls: Calls = {
+        "heuristics": _prepare(workload, use_cache=False),
+        "searched": _prepare(workload, use_cache=True),
+    }
     expected = np.asarray(workload.numpy(*workload.inputs))
     with inference_mode():
         times = measure_in_turns(
-            calls | make_numpy_calls(workload, expected) | make_torch_calls(workload, expected), seconds
+            calls | make_numpy_calls(workload, expected) | make_torch_calls(workload, expected),
+            seconds,
         )
     return {"name": workload.name, **times}
 
@@ -110,7 +148,9 @@ def _format_plans(row: dict[str, Any]) -> list[str]:
     searched = row["searched"]
     ratios = [row["heuristics"] / searched]
     for peer in ("numpy", "torch"):
-        ratios.append(min((t for name, t in row.items() if name.startswith(peer)), default=0) / searched)
+        ratios.append(
+            min((t for name, t in row.items() if name.startswith(peer)), default=0) / searched
+        )
     return [
         row["name"],
         *(format_time(row[k]) for k in ("heuristics", "searched")),
@@ -120,10 +160,17 @@ def _format_plans(row: dict[str, Any]) -> list[str]:
 
 def _make_row(workload: str, found: Tuned) -> dict[str, Any]:
     return {
-        "workload": workload, "kernel": found.name, "heuristics": found.heuristic_seconds, "searched": found.seconds,
-        "n_tried": found.n_tried, "n_dropped": found.n_dropped, "seconds": found.spent_seconds,
-        "heuristic_opts": format_opts(found.heuristic_opts), "opts": format_opts(found.opts), "wrong": len(found.wrong),
-    }  # fmt: skip
+        "workload": workload,
+        "kernel": found.name,
+        "heuristics": found.heuristic_seconds,
+        "searched": found.seconds,
+        "n_tried": found.n_tried,
+        "n_dropped": found.n_dropped,
+        "seconds": found.spent_seconds,
+        "heuristic_opts": format_opts(found.heuristic_opts),
+        "opts": format_opts(found.opts),
+        "wrong": len(found.wrong),
+    }
 
 
 def _format_row(row: dict[str, Any]) -> list[str]:
@@ -140,7 +187,9 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", help="workloads; by default all")
     parser.add_argument("--quick", action="store_true", help="small sizes")
     parser.add_argument("--seconds", type=float, default=20.0, help="for each kernel")
-    parser.add_argument("--width", type=int, default=4, help="how many kernels a round goes on from")
+    parser.add_argument(
+        "--width", type=int, default=4, help="how many kernels a round goes on from"
+    )
     return parser.parse_args()
 
 

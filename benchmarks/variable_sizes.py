@@ -1,11 +1,12 @@
-"""Measure kernels that take a size as a variable beside those that know it: how long do they take for one size?
+"""Measure kernels that take a size as a variable beside those that know it: how long do they take
+for one size?
 
     python benchmarks/variable_sizes.py
     python benchmarks/variable_sizes.py --sizes 100 1000 100000 --seconds 1
 
-`known` is the time of a plan, the least of many, and each other number the time of a plan with a variable over that. The variable has
-the bounds that `realize` gives it when a graph comes with a third size, and memory is laid out as there. Results are compared.
-"""
+`known` is the time of a plan, the least of many, and each other number the time of a plan with a
+variable over that. The variable has the bounds that `realize` gives it when a graph comes with a
+third size, and memory is laid out as there. Results are compared."""
 
 from __future__ import annotations
 
@@ -41,9 +42,13 @@ PROGRAMS = (
     Program("mean of rows, (64, n)", lambda n: (64, n), lambda x: x.mean(1)),
     Program("softmax of rows, (n, 64)", lambda n: (n, 64), lambda x: x.softmax(1)),
     Program("softmax of rows, (64, n)", lambda n: (64, n), lambda x: x.softmax(1)),
-    Program("layer norm, (n, 64)", lambda n: (n, 64), lambda x: (x - x.mean(1, keepdims=True)) / (x.std(1, keepdims=True) + 1)),
+    Program(
+        "layer norm, (n, 64)",
+        lambda n: (n, 64),
+        lambda x: (x - x.mean(1, keepdims=True)) / (x.std(1, keepdims=True) + 1),
+    ),
     Program("transpose, (n, 64)", lambda n: (n, 64), lambda x: x.permute(1, 0) + 1),
-)  # fmt: skip
+)
 
 
 def main() -> None:
@@ -55,15 +60,23 @@ def main() -> None:
         for n in arguments.sizes:
             if math.prod(program.make_shape(n)) <= MAX_ELEMENTS:
                 known, variable = _measure(program, n, arguments.seconds)
-                rows.append({"program": program.name, "size": n, "known": known, "variable": variable})
+                rows.append(
+                    {"program": program.name, "size": n, "known": known, "variable": variable}
+                )
     print(_format(rows, arguments.sizes))
     print(write_json("variable_sizes", {"machine": machine, "rows": rows}))
 
 
 def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=int, nargs="*", default=[17, 100, 301, 1000, 10_007, 100_003, 1_000_000])
-    parser.add_argument("--seconds", type=float, default=0.3, help="for each size of each program (default: 0.3)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--sizes", type=int, nargs="*", default=[17, 100, 301, 1000, 10_007, 100_003, 1_000_000]
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=0.3, help="for each size of each program (default: 0.3)"
+    )
     return parser.parse_args()
 
 
@@ -84,7 +97,9 @@ def _measure(program: Program, n: int, seconds: float) -> tuple[float, float]:
     for plan in plans:
         plan.execute()
     np.testing.assert_allclose(results[1].numpy(), results[0].numpy(), rtol=1e-4, atol=1e-5)
-    known, variable = measure_in_turns({"known": plans[0].execute, "variable": plans[1].execute}, seconds).values()
+    known, variable = measure_in_turns(
+        {"known": plans[0].execute, "variable": plans[1].execute}, seconds
+    ).values()
     return known, variable
 
 
@@ -93,7 +108,12 @@ def _format(rows: Sequence[dict[str, object]], sizes: Sequence[int]) -> str:
     lines: list[list[str]] = []
     for program in PROGRAMS:
         cells = [found.get((program.name, n)) for n in sizes]
-        lines.append([program.name, *("" if c is None else f"{format_time(c[0])}, {c[1] / c[0]:.2f}" for c in cells)])
+        lines.append(
+            [
+                program.name,
+                *("" if c is None else f"{format_time(c[0])}, {c[1] / c[0]:.2f}" for c in cells),
+            ]
+        )
     return format_table(["known, and variable over it", *map(str, sizes)], lines)
 
 

@@ -1,12 +1,13 @@
-"""Measure programs over rows of many widths: is any width much slower for each element than its neighbours?
+"""Measure programs over rows of many widths: is any width much slower for each element than its
+neighbours?
 
     python benchmarks/widths.py                      # widths from 16 to 130
     python benchmarks/widths.py --widths 64 65 68    # some
 
-The rows do not lie one behind the other in all that is read and written, so that each is taken by itself: in vectors, the last of
-which overlaps the one before. Each cell is picoseconds for an element of the result, the least of many executions of a plan, on one
-thread; `step` is the largest time for an element over that of the faster of the two neighbours.
-"""
+The rows do not lie one behind the other in all that is read and written, so that each is taken by
+itself: in vectors, the last of which overlaps the one before. Each cell is picoseconds for an
+element of the result, the least of many executions of a plan, on one thread; `step` is the largest
+time for an element over that of the faster of the two neighbours."""
 
 from __future__ import annotations
 
@@ -37,7 +38,9 @@ def main() -> None:
     machine = describe_machine()
     print(format_machine(machine), flush=True)
     rows = {name: _measure(name, arguments.widths, arguments.seconds) for name in PROGRAMS}
-    lines = [[str(n), *(f"{rows[name][n] * 1e12:.0f}" for name in PROGRAMS)] for n in arguments.widths]
+    lines = [
+        [str(n), *(f"{rows[name][n] * 1e12:.0f}" for name in PROGRAMS)] for n in arguments.widths
+    ]
     steps = ["step", *(f"{_find_step(list(found.values())):.2f}" for found in rows.values())]
     print(format_table(["width", *PROGRAMS], [*lines, steps]))
     print(write_json("widths", {"machine": machine, "rows": rows}))
@@ -50,7 +53,9 @@ def _measure(name: str, widths: list[int], seconds: float) -> dict[int, float]:
     sizes: dict[str, int] = {}
     for n in widths:
         draw = np.random.default_rng(n).standard_normal
-        result = compute(*(Tensor(draw(shape, dtype=np.float32)).realize() for shape in make_shapes(n)))
+        result = compute(
+            *(Tensor(draw(shape, dtype=np.float32)).realize() for shape in make_shapes(n))
+        )
         sizes[str(n)] = int(np.prod(result.shape))
         plans[str(n)] = result.prepare()
     times = measure_in_turns({n: plan.execute for n, plan in plans.items()}, seconds * len(widths))
@@ -58,16 +63,27 @@ def _measure(name: str, widths: list[int], seconds: float) -> dict[int, float]:
 
 
 def _find_step(times: list[float]) -> float:
-    steps = [time / min(times[max(i - 1, 0) : i] + times[i + 1 : i + 2], default=time) for i, time in enumerate(times)]
+    steps = [
+        time / min(times[max(i - 1, 0) : i] + times[i + 1 : i + 2], default=time)
+        for i, time in enumerate(times)
+    ]
     return max(steps)
 
 
 def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--widths", type=int, nargs="*", default=[*range(16, 131, 3)], help="(default: 16, 19, ... to 130)"
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=0.1, help="for each width of each program (default: 0.1)")
+    parser.add_argument(
+        "--widths",
+        type=int,
+        nargs="*",
+        default=[*range(16, 131, 3)],
+        help="(default: 16, 19, ... to 130)",
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=0.1, help="for each width of each program (default: 0.1)"
+    )
     return parser.parse_args()
 
 

@@ -27,10 +27,13 @@ class Workload:
         numpy: from arrays to an array; the result that the others must agree with.
         svod: the same on tensors of svod.
         torch: the same on tensors of torch.
-        numpy_out: the same with the array for the result as the first argument, where numpy has that.
-        torch_out: the same with the tensor for the result as the first argument, where torch has that.
+        numpy_out: the same with the array for the result as the first argument, where numpy has
+            that.
+        torch_out: the same with the tensor for the result as the first argument, where torch has
+            that.
         flops: floating-point operations, for workloads that are bound by arithmetic.
-        moved_bytes: the least that must be read and written, for workloads that are bound by memory.
+        moved_bytes: the least that must be read and written, for workloads that are bound by
+            memory.
         tolerance: how far results may differ, relative to the largest element.
     """
 
@@ -47,7 +50,9 @@ class Workload:
 
 
 def iter_workloads(*, is_quick: bool = False) -> Iterator[Workload]:
-    """Every workload, made when its turn comes; `is_quick` gives the large ones an eighth of their sizes."""
+    """Every workload, made when its turn comes; `is_quick` gives the large ones an eighth of their
+    sizes.
+    """
     scale = 8 if is_quick else 1
     for group in (_elementwise, _reductions, _rows, _products, _movements, _networks, _streams):
         yield from group(scale)
@@ -67,16 +72,21 @@ def _elementwise(scale: int) -> Iterator[Workload]:
     n = (1 << 24) // scale**2
     x = _random(n)
     yield _alike(
-        "add", (x, x[::-1].copy()), lambda a, b: a + b, numpy_out=lambda out, a, b: np.add(a, b, out=out),
-        torch_out=_torch_add, moved_bytes=3 * FLOAT * n,
-    )  # fmt: skip
+        "add",
+        (x, x[::-1].copy()),
+        lambda a, b: a + b,
+        numpy_out=lambda out, a, b: np.add(a, b, out=out),
+        torch_out=_torch_add,
+        moved_bytes=3 * FLOAT * n,
+    )
     yield Workload(
-        name="chain", inputs=(x,),
+        name="chain",
+        inputs=(x,),
         numpy=lambda x: np.sqrt(x * x + 1) * np.exp(-x) + np.tanh(x),
         svod=lambda x: (x * x + 1).sqrt() * (-x).exp() + x.tanh(),
         torch=lambda x: (x * x + 1).sqrt() * (-x).exp() + x.tanh(),
         moved_bytes=2 * FLOAT * n,
-    )  # fmt: skip
+    )
 
 
 def _torch_add(out: Any, a: Any, b: Any) -> Any:
@@ -94,21 +104,31 @@ def _reductions(scale: int) -> Iterator[Workload]:
     yield _alike("sum-axis1", (x,), lambda x: x.sum(1), moved_bytes=size)
     yield _alike("argmax", (x,), lambda x: x.argmax(1), moved_bytes=size)
     flat = _random(n * n // 4)
-    yield _alike("cumsum", (flat,), lambda x: x.cumsum(0), moved_bytes=2 * FLOAT * flat.size, tolerance=1e-2)
+    yield _alike(
+        "cumsum", (flat,), lambda x: x.cumsum(0), moved_bytes=2 * FLOAT * flat.size, tolerance=1e-2
+    )
 
 
 def _rows(scale: int) -> Iterator[Workload]:
     n, m = 4096 // scale, 1024 // scale
     x = _random(n, n)
     yield Workload(
-        name="softmax", inputs=(x,), numpy=_numpy_softmax, svod=lambda x: x.softmax(-1),
-        torch=lambda x: x.softmax(-1), torch_out=_torch_softmax, moved_bytes=2 * FLOAT * n * n,
-    )  # fmt: skip
+        name="softmax",
+        inputs=(x,),
+        numpy=_numpy_softmax,
+        svod=lambda x: x.softmax(-1),
+        torch=lambda x: x.softmax(-1),
+        torch_out=_torch_softmax,
+        moved_bytes=2 * FLOAT * n * n,
+    )
     yield Workload(
-        name="layernorm", inputs=(_random(n, m), _random(m), _random(m)), numpy=_numpy_layernorm,
-        svod=lambda x, weight, bias: x.layernorm(-1, 1e-5, weight, bias), torch=_torch_layernorm,
+        name="layernorm",
+        inputs=(_random(n, m), _random(m), _random(m)),
+        numpy=_numpy_layernorm,
+        svod=lambda x, weight, bias: x.layernorm(-1, 1e-5, weight, bias),
+        torch=_torch_layernorm,
         moved_bytes=2 * FLOAT * n * m,
-    )  # fmt: skip
+    )
 
 
 def _numpy_softmax(x: Array) -> Array:
@@ -124,7 +144,10 @@ def _torch_softmax(out: Any, x: Any) -> Any:
 
 def _numpy_layernorm(x: Array, weight: Array, bias: Array) -> Array:
     centred = x - x.mean(-1, keepdims=True)
-    return centred / np.sqrt((centred * centred).mean(-1, keepdims=True) + np.float32(1e-5)) * weight + bias
+    return (
+        centred / np.sqrt((centred * centred).mean(-1, keepdims=True) + np.float32(1e-5)) * weight
+        + bias
+    )
 
 
 def _torch_layernorm(x: Any, weight: Any, bias: Any) -> Any:
@@ -136,18 +159,27 @@ def _torch_layernorm(x: Any, weight: Any, bias: Any) -> Any:
 def _products(scale: int) -> Iterator[Workload]:
     for n in (512 // scale, 1024 // scale, 2048 // scale):
         yield _alike(
-            f"matmul{n}", (_random(n, n), _random(n, n)), lambda a, b: a @ b, numpy_out=_numpy_matmul,
-            torch_out=_torch_matmul, flops=2.0 * n**3,
-        )  # fmt: skip
+            f"matmul{n}",
+            (_random(n, n), _random(n, n)),
+            lambda a, b: a @ b,
+            numpy_out=_numpy_matmul,
+            torch_out=_torch_matmul,
+            flops=2.0 * n**3,
+        )
     yield _int8_product(1024 // scale)
     n = 4096 // scale
-    yield _alike("matvec", (_random(n, n), _random(n)), lambda a, b: a @ b, moved_bytes=FLOAT * n * n)
+    yield _alike(
+        "matvec", (_random(n, n), _random(n)), lambda a, b: a @ b, moved_bytes=FLOAT * n * n
+    )
     rows, inner, columns = 128, 384 // scale, 1536 // scale
     yield Workload(
-        name="linear", inputs=(_random(rows, inner), _random(columns, inner), _random(columns)),
-        numpy=lambda x, weight, bias: x @ weight.T + bias, svod=lambda x, weight, bias: x.linear(weight, bias),
-        torch=_torch_linear, flops=2.0 * rows * inner * columns,
-    )  # fmt: skip
+        name="linear",
+        inputs=(_random(rows, inner), _random(columns, inner), _random(columns)),
+        numpy=lambda x, weight, bias: x @ weight.T + bias,
+        svod=lambda x, weight, bias: x.linear(weight, bias),
+        torch=_torch_linear,
+        flops=2.0 * rows * inner * columns,
+    )
     yield from _convolutions(scale)
     yield _attention(scale)
 
@@ -155,11 +187,15 @@ def _products(scale: int) -> Iterator[Workload]:
 def _int8_product(n: int) -> Workload:
     numbers = np.random.default_rng(n).integers(-128, 128, (2, n, n), np.int8)
     return Workload(
-        name=f"matmul{n}-int8", inputs=(numbers[0], numbers[1]),
+        name=f"matmul{n}-int8",
+        inputs=(numbers[0], numbers[1]),
         # No integers have a fast product in numpy; float64 holds these exactly.
         numpy=lambda a, b: (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int32),
-        svod=lambda a, b: a.cast("int32") @ b.cast("int32"), torch=_torch_int8_matmul, flops=2.0 * n**3, tolerance=0,
-    )  # fmt: skip
+        svod=lambda a, b: a.cast("int32") @ b.cast("int32"),
+        torch=_torch_int8_matmul,
+        flops=2.0 * n**3,
+        tolerance=0,
+    )
 
 
 def _torch_int8_matmul(a: Any, b: Any) -> Any:
@@ -193,16 +229,23 @@ def _convolutions(scale: int) -> Iterator[Workload]:
     yield _convolution("conv-stride", 1, 2 * channels, 2 * channels, 56, 3, 2)
 
 
-def _convolution(name: str, batch: int, channels: int, outputs: int, size: int, window: int, stride: int) -> Workload:
-    """Images of `size` by `size` elements, padded so that the result has that size divided by the stride."""
+def _convolution(
+    name: str, batch: int, channels: int, outputs: int, size: int, window: int, stride: int
+) -> Workload:
+    """Images of `size` by `size` elements, padded so that the result has that size divided by the
+    stride.
+    """
     x, weight = _random(batch, channels, size, size), _random(outputs, channels, window, window)
     padding, n_places = window // 2, batch * (size // stride) ** 2
     return Workload(
-        name=name, inputs=(x, weight), numpy=lambda x, w: resnet.conv2d_numpy(x, w, stride, padding),
+        name=name,
+        inputs=(x, weight),
+        numpy=lambda x, w: resnet.conv2d_numpy(x, w, stride, padding),
         svod=lambda x, w: x.conv2d(w, stride=stride, padding=padding),
         torch=lambda x, w: _torch_conv2d(x, w, stride, padding),
-        flops=2.0 * n_places * weight.size, tolerance=1e-3,
-    )  # fmt: skip
+        flops=2.0 * n_places * weight.size,
+        tolerance=1e-3,
+    )
 
 
 def _torch_conv2d(x: Any, weight: Any, stride: int, padding: int) -> Any:
@@ -215,10 +258,14 @@ def _attention(scale: int) -> Workload:
     batch, heads, length, width = 4, 8 // min(scale, 4), 512 // scale, 64
     query, key, value = (_random(batch, heads, length, width + n)[..., n:] for n in range(3))
     return Workload(
-        name="attention", inputs=(query.copy(), key.copy(), value.copy()), numpy=_numpy_attention,
-        svod=lambda q, k, v: q.scaled_dot_product_attention(k, v), torch=_torch_attention,
-        flops=4.0 * batch * heads * length * length * width, tolerance=1e-3,
-    )  # fmt: skip
+        name="attention",
+        inputs=(query.copy(), key.copy(), value.copy()),
+        numpy=_numpy_attention,
+        svod=lambda q, k, v: q.scaled_dot_product_attention(k, v),
+        torch=_torch_attention,
+        flops=4.0 * batch * heads * length * length * width,
+        tolerance=1e-3,
+    )
 
 
 def _numpy_attention(q: Array, k: Array, v: Array) -> Array:
@@ -234,11 +281,15 @@ def _torch_attention(q: Any, k: Any, v: Any) -> Any:
 def _movements(scale: int) -> Iterator[Workload]:
     n = 4096 // scale
     yield Workload(
-        name="transpose", inputs=(_random(n, n),), numpy=lambda x: x.T.copy(),
-        svod=lambda x: x.transpose(0, 1).contiguous(), torch=lambda x: x.T.contiguous(),
-        numpy_out=lambda out, x: np.copyto(out, x.T), torch_out=lambda out, x: out.copy_(x.T),
+        name="transpose",
+        inputs=(_random(n, n),),
+        numpy=lambda x: x.T.copy(),
+        svod=lambda x: x.transpose(0, 1).contiguous(),
+        torch=lambda x: x.T.contiguous(),
+        numpy_out=lambda out, x: np.copyto(out, x.T),
+        torch_out=lambda out, x: out.copy_(x.T),
         moved_bytes=2 * FLOAT * n * n,
-    )  # fmt: skip
+    )
 
 
 def _networks(scale: int) -> Iterator[Workload]:
@@ -247,18 +298,24 @@ def _networks(scale: int) -> Iterator[Workload]:
         yield _encoder(batch, length, n_layers=6 if scale == 1 else 2)
     weights, size = (resnet.make_weights(), 224) if scale == 1 else (resnet.make_weights(8, 10), 64)
     yield Workload(
-        name="resnet18", inputs=(_random(1, 3, size, size), *weights),
+        name="resnet18",
+        inputs=(_random(1, 3, size, size), *weights),
         numpy=lambda *inputs: resnet.forward(resnet.numpy_operations(), *inputs),
         svod=lambda *inputs: resnet.forward(resnet.svod_operations(), *inputs),
         torch=lambda *inputs: resnet.forward(resnet.torch_operations(), *inputs),
-        flops=3.6e9 if scale == 1 else 0, tolerance=1e-3,
-    )  # fmt: skip
+        flops=3.6e9 if scale == 1 else 0,
+        tolerance=1e-3,
+    )
     demo = find_demo_encoder() if scale == 1 else None
     if demo is not None:
         yield Workload(
-            name="demo", inputs=make_demo_inputs(), numpy=make_numpy_forward(demo), svod=demo,
-            torch=make_torch_forward(demo), tolerance=1e-3,
-        )  # fmt: skip
+            name="demo",
+            inputs=make_demo_inputs(),
+            numpy=make_numpy_forward(demo),
+            svod=demo,
+            torch=make_torch_forward(demo),
+            tolerance=1e-3,
+        )
 
 
 def _encoder(
@@ -272,38 +329,61 @@ def _encoder(
 
         return forward
 
-    flops = 2.0 * n_layers * batch * length * (4 * width * width + 2 * width * inner + 2 * length * width)
+    flops = (
+        2.0
+        * n_layers
+        * batch
+        * length
+        * (4 * width * width + 2 * width * inner + 2 * length * width)
+    )
     return Workload(
-        name=f"encoder{batch}x{length}", inputs=(_random(batch, length, width), *make_weights(n_layers, width, inner)),
-        numpy=make(numpy_layer), svod=make(svod_layer), torch=make(torch_layer), flops=flops, tolerance=1e-3,
-    )  # fmt: skip
+        name=f"encoder{batch}x{length}",
+        inputs=(_random(batch, length, width), *make_weights(n_layers, width, inner)),
+        numpy=make(numpy_layer),
+        svod=make(svod_layer),
+        torch=make(torch_layer),
+        flops=flops,
+        tolerance=1e-3,
+    )
 
 
 def _streams(scale: int) -> Iterator[Workload]:
     yield _step("vad-chunk", streams.make_detector_inputs(128 // min(scale, 4)), streams.hear_chunk)
-    decoder = streams.make_decoder_inputs() if scale == 1 else streams.make_decoder_inputs(1, 128, 31)
+    decoder = (
+        streams.make_decoder_inputs() if scale == 1 else streams.make_decoder_inputs(1, 128, 31)
+    )
     yield _step("decode", decoder, streams.decode_token)
 
 
 def _step(name: str, inputs: tuple[Array, ...], step: Callable[..., Any]) -> Workload:
     """One step of a stream, which reads every weight once."""
     return Workload(
-        name=name, inputs=inputs, numpy=lambda *values: step(streams.numpy_operations(), *values),
+        name=name,
+        inputs=inputs,
+        numpy=lambda *values: step(streams.numpy_operations(), *values),
         svod=lambda *values: step(streams.svod_operations(), *values),
         torch=lambda *values: step(streams.torch_operations(), *values),
-        moved_bytes=sum(array.nbytes for array in inputs), tolerance=1e-3,
-    )  # fmt: skip
+        moved_bytes=sum(array.nbytes for array in inputs),
+        tolerance=1e-3,
+    )
 
 
 def _dispatches() -> Iterator[Workload]:
     a, b = _random(16), _random(16)[::-1].copy()
     yield _alike(
-        "dispatch", (a, b), lambda a, b: a + b, numpy_out=lambda out, a, b: np.add(a, b, out=out), torch_out=_torch_add
+        "dispatch",
+        (a, b),
+        lambda a, b: a + b,
+        numpy_out=lambda out, a, b: np.add(a, b, out=out),
+        torch_out=_torch_add,
     )
     yield Workload(
-        name="dispatch100", inputs=(a,), numpy=lambda x: _repeat(x, lambda x: x + 1), torch=lambda x: _repeat(x, lambda x: x + 1),
+        name="dispatch100",
+        inputs=(a,),
+        numpy=lambda x: _repeat(x, lambda x: x + 1),
+        torch=lambda x: _repeat(x, lambda x: x + 1),
         svod=lambda x: _repeat(x, lambda x: (x + 1).contiguous()),
-    )  # fmt: skip
+    )
 
 
 def _repeat(x: Any, step: Callable[[Any], Any]) -> Any:

@@ -22,12 +22,30 @@ if TYPE_CHECKING:
     from svod_onnx._registry import Operator
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("dtype", "ir", "schedule", "device", "runtime", "codegen", "tensor", "nn", "onnx", "testing")
+LAYERS = (
+    "dtype",
+    "ir",
+    "schedule",
+    "device",
+    "runtime",
+    "codegen",
+    "tensor",
+    "nn",
+    "onnx",
+    "testing",
+)
 VARIABLE = re.compile(r"((?:SVOD|BEAM)_[A-Z0-9_<>]+)(?:=\w+)?")
 CONTRACT_PARTS = {
-    "R": "Realization", "S": "Schedule", "E": "Execution", "O": "Optimizer and lowering", "D": "Devices",
-    "M": "Memory planner", "G": "Derivatives", "N": "Networks", "P": "Packaging",
-}  # fmt: skip
+    "R": "Realization",
+    "S": "Schedule",
+    "E": "Execution",
+    "O": "Optimizer and lowering",
+    "D": "Devices",
+    "M": "Memory planner",
+    "G": "Derivatives",
+    "N": "Networks",
+    "P": "Packaging",
+}
 NOTICE = "<!-- Written by docs/generate.py; change the sources instead. -->\n"
 
 
@@ -38,13 +56,17 @@ def ops_page() -> str:
     lines = [
         "# Ops",
         "",
-        f"The {len(ops.TABLE)} ops of the IR, from `svod_ir.ops.TABLE`. `?` marks an optional operand, `*` any number of them.",
+        (
+            f"The {len(ops.TABLE)} ops of the IR, from `svod_ir.ops.TABLE`. `?` marks an optional"
+            " operand, `*` any number of them."
+        ),
         "",
         "| op | operands | arg | dtype | stages |",
         "|---|---|---|---|---|",
     ]
     lines += [
-        f"| `{op.name}` | {_cell(row.operands)} | {_cell(row.arg_text)} | {_cell(row.dtype)} | {row.stages} |"
+        f"| `{op.name}` | {_cell(row.operands)} | {_cell(row.arg_text)} | {_cell(row.dtype)} |"
+        f" {row.stages} |"
         for op in ops.Op
         if (row := ops.TABLE.get(op)) is not None
     ]
@@ -63,7 +85,10 @@ def operations_page() -> str:
         "# Operations",
         "",
         "All operations of `Tensor`; each section is a module of `svod_tensor/ops/`.",
-        "`help(Tensor.softmax)` says more. The last column is the name in the array API standard (2025.12).",
+        (
+            "`help(Tensor.softmax)` says more. The last column is the name in the array API"
+            " standard (2025.12)."
+        ),
     ]
     themes = list(dict.fromkeys(row.theme for row in TABLE))
     owners: dict[str, object] = {_get_theme(owner.__module__): owner for owner in Tensor.__mro__}
@@ -83,7 +108,10 @@ def operations_page() -> str:
                 value = inspect.getattr_static(Tensor, row.name)
                 also = f"; also {', '.join(f'`{name}`' for name in row.also)}" if row.also else ""
                 standard = f"`{row.standard}`" if row.standard else ""
-                lines.append(f"| `{_call(row.name, value)}`{also} | {_cell(_first_line(value.__doc__))} | {standard} |")
+                lines.append(
+                    f"| `{_call(row.name, value)}`{also} | {_cell(_first_line(value.__doc__))} |"
+                    f" {standard} |"
+                )
     return "\n".join(lines)
 
 
@@ -97,8 +125,12 @@ def _call(name: str, value: object) -> str:
         return f"x.{name}"
     owner = "Tensor" if isinstance(value, (classmethod, staticmethod)) else "x"
     given = list(inspect.signature(getattr(value, "__func__", value)).parameters.values())
-    # `x.concat(y)` has `x` as one of the arrays; other methods have the tensor, or its class, as a parameter of its own.
-    if not isinstance(value, staticmethod) and given[0].kind is not inspect.Parameter.VAR_POSITIONAL:
+    # `x.concat(y)` has `x` as one of the arrays; other methods have the tensor, or its class, as a
+    # parameter of its own.
+    if (
+        not isinstance(value, staticmethod)
+        and given[0].kind is not inspect.Parameter.VAR_POSITIONAL
+    ):
         del given[0]
     shown = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in given]
     return f"{owner}.{name}{inspect.Signature(shown)}"
@@ -111,14 +143,27 @@ def pipeline_page() -> str:
     lines = [
         "# Passes",
         "",
-        "Every pass of the compiler, in execution order, from the table in `svod_schedule/pipeline.py`.",
-        "`stage` is the specification that the graph satisfies afterwards (see [ops.md](ops.md)); `after` names passes that must",
+        (
+            "Every pass of the compiler, in execution order, from the table in"
+            " `svod_schedule/pipeline.py`."
+        ),
+        (
+            "`stage` is the specification that the graph satisfies afterwards (see"
+            " [ops.md](ops.md)); `after` names passes that must"
+        ),
         "come earlier. `SVOD_DUMP=<pipeline>:<pass>` prints the graph after a pass.",
     ]
     for name, passes in PIPELINES.items():
-        lines += ["", f"## {name}", "", "| # | pass | does | stage | after |", "|---|---|---|---|---|"]
         lines += [
-            f"| {number} | `{row.name}` | {_cell(row.does)} | {row.stage} | {', '.join(row.after)} |"
+            "",
+            f"## {name}",
+            "",
+            "| # | pass | does | stage | after |",
+            "|---|---|---|---|---|",
+        ]
+        lines += [
+            f"| {number} | `{row.name}` | {_cell(row.does)} | {row.stage} |"
+            f" {', '.join(row.after)} |"
             for number, row in enumerate(passes, 1)
         ]
     return "\n".join(lines)
@@ -129,8 +174,14 @@ def errors_page() -> str:
     lines = [
         "# Errors",
         "",
-        "Every exception derives from `svod_dtype.SvodError`: a `UserError` is the caller's to fix, an `InternalError` is",
-        "a bug in svod or in a plugin. The values in a message are fields of the exception, and each class also derives",
+        (
+            "Every exception derives from `svod_dtype.SvodError`: a `UserError` is the caller's to"
+            " fix, an `InternalError` is"
+        ),
+        (
+            "a bug in svod or in a plugin. The values in a message are fields of the exception, and"
+            " each class also derives"
+        ),
         "from the builtin that a Python user would catch.",
     ]
     for layer in LAYERS:
@@ -139,29 +190,54 @@ def errors_page() -> str:
             continue
         lines += ["", f"## svod_{layer}"]
         for error in _iter_errors(path):
-            lines += ["", f"### {error.name}", "", f"`{error.name}({', '.join(error.bases)})`. {error.summary}"]
+            lines += [
+                "",
+                f"### {error.name}",
+                "",
+                f"`{error.name}({', '.join(error.bases)})`. {error.summary}",
+            ]
             lines += ["", *(f"    {line}" for line in error.message)] if error.message else []
     return "\n".join(lines)
 
 
 def onnx_operators_page() -> str:
-    """The operators of ONNX that svod-onnx has, by domain, and from which version on what computes each."""
+    """The operators of ONNX that svod-onnx has, by domain, and from which version on what computes
+    each.
+    """
     from svod_onnx import _registry
 
     lines = [
         "# Operators of svod-onnx",
         "",
-        "A version that is not listed is computed as the last listed version before it. An operator on the *host* is computed",
-        "with numpy while a model runs, since its result has strings, or a shape that depends on values; all others become",
-        "kernels. An operator that is not listed, but that the standard defines by other operators, runs as its definition:",
-        "SwiGLU, LinearAttention, CausalConvWithState and FlexAttention do. Loading a model that needs any other operator raises",
+        (
+            "A version that is not listed is computed as the last listed version before it. An"
+            " operator on the *host* is computed"
+        ),
+        (
+            "with numpy while a model runs, since its result has strings, or a shape that depends"
+            " on values; all others become"
+        ),
+        (
+            "kernels. An operator that is not listed, but that the standard defines by other"
+            " operators, runs as its definition:"
+        ),
+        (
+            "SwiGLU, LinearAttention, CausalConvWithState and FlexAttention do. Loading a model"
+            " that needs any other operator raises"
+        ),
         "an `UnsupportedOperatorsError` that names it.",
     ]
     rows: dict[str, dict[str, list[Operator]]] = {}
     for row in _registry.iter_operators():
         rows.setdefault(row.domain, {}).setdefault(row.name, []).append(row)
     for domain, operators in sorted(rows.items()):
-        lines += ["", f"## {domain or 'ai.onnx'}", "", "| operator | since version | computed by |", "|---|---|---|"]
+        lines += [
+            "",
+            f"## {domain or 'ai.onnx'}",
+            "",
+            "| operator | since version | computed by |",
+            "|---|---|---|",
+        ]
         for name, versions in sorted(operators.items()):
             lines += [f"| {name} | {row.since} | {_name_operator(row)} |" for row in versions]
     return "\n".join(lines)
@@ -179,7 +255,10 @@ def environment_page() -> str:
     lines = [
         "# Environment variables",
         "",
-        "Each distribution reads the environment in one module, `options.py`. A field of its options class that the caller sets",
+        (
+            "Each distribution reads the environment in one module, `options.py`. A field of its"
+            " options class that the caller sets"
+        ),
         "overrides the variable.",
     ]
     for layer in LAYERS:
@@ -188,9 +267,16 @@ def environment_page() -> str:
             continue
         rows = list(_iter_variables(path))
         if rows:
-            lines += ["", f"## svod_{layer}", "", "| variable | field | default | meaning |", "|---|---|---|---|"]
             lines += [
-                f"| `{row.variable}` | {_code(row.field)} | {row.default} | {_cell(row.meaning)} |" for row in rows
+                "",
+                f"## svod_{layer}",
+                "",
+                "| variable | field | default | meaning |",
+                "|---|---|---|---|",
+            ]
+            lines += [
+                f"| `{row.variable}` | {_code(row.field)} | {row.default} | {_cell(row.meaning)} |"
+                for row in rows
             ]
     return "\n".join(lines)
 
@@ -200,8 +286,14 @@ def contract_page() -> str:
     lines = [
         "# Behaviour",
         "",
-        "What svod does, row by row, with the tests that show each row, from `tests/contract.toml`. A check in",
-        "`tests/test_architecture.py` fails where a row has no test or names one that is not there.",
+        (
+            "What svod does, row by row, with the tests that show each row, from"
+            " `tests/contract.toml`. A check in"
+        ),
+        (
+            "`tests/test_architecture.py` fails where a row has no test or names one that is not"
+            " there."
+        ),
     ]
     rows = tomllib.loads((ROOT / "tests/contract.toml").read_text())
     for letter, title in CONTRACT_PARTS.items():
@@ -242,8 +334,14 @@ def _iter_errors(path: Path) -> Iterator[ErrorEntry]:
 def _message(node: ast.ClassDef) -> tuple[str, ...]:
     """The message that the constructor hands to its base class, with values in braces."""
     for call in ast.walk(node):
-        is_init = isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "__init__"
-        if not is_init or any(keyword.arg == "notes" and _is_name(keyword.value, "notes") for keyword in call.keywords):
+        is_init = (
+            isinstance(call, ast.Call)
+            and isinstance(call.func, ast.Attribute)
+            and call.func.attr == "__init__"
+        )
+        if not is_init or any(
+            keyword.arg == "notes" and _is_name(keyword.value, "notes") for keyword in call.keywords
+        ):
             continue
         positional = [argument for argument in call.args if not _is_name(argument, "self")]
         lines = [_template(argument) for argument in positional[:1]]
@@ -288,7 +386,9 @@ def _iter_variables(path: Path) -> Iterator[VariableEntry]:
             }
             for field, text in _iter_attributes(ast.get_docstring(node) or ""):
                 meaning, names = _split_variables(text)
-                rows += [VariableEntry(name, field, defaults.get(field, ""), meaning) for name in names]
+                rows += [
+                    VariableEntry(name, field, defaults.get(field, ""), meaning) for name in names
+                ]
         elif isinstance(node, ast.FunctionDef):
             meaning, names = _split_variables(_first_line(ast.get_docstring(node)))
             rows += [VariableEntry(name, "", "", meaning) for name in names]
@@ -296,7 +396,9 @@ def _iter_variables(path: Path) -> Iterator[VariableEntry]:
     read = {
         node.value
         for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and VARIABLE.fullmatch(node.value)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and VARIABLE.fullmatch(node.value)
     }
     if missing := read - documented:
         raise SystemExit(f"{path}: no attribute's text names {', '.join(sorted(missing))}")

@@ -1,4 +1,6 @@
-"""The page that follows one program through the fourteen steps, with the real artifact after each."""
+"""The page that follows one program through the fourteen steps, with the real artifact
+after each.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,14 @@ y.numpy()"""
 
 SAYS = {
     "build": "Each call adds nodes to a graph; nothing is computed.",
-    "rangeify": "The transpose is now index arithmetic. A value that must be stored is a BUFFERIZE.",
+    "rangeify": (
+        "The transpose is now index arithmetic. A value that must be stored is a BUFFERIZE."
+    ),
     "kernelize": "Each stored value has a buffer, and a CALL of the kernel that fills it.",
-    "preschedule": "Kernels in order, without buffers yet: equal programs share this through the schedule cache.",
+    "preschedule": (
+        "Kernels in order, without buffers yet: equal programs share this through the schedule"
+        " cache."
+    ),
     "instantiate": "The buffers and variables of this run; a kernel writes its first buffer.",
     "optimize": "The opts that the heuristics chose are applied, and recorded in the SINK.",
     "lower": "Vectors, accumulators in registers, explicit loads, and indices of 32 bits.",
@@ -42,7 +49,10 @@ def journey_page() -> str:
         "",
         *_block(PROGRAM, "python"),
         "",
-        "The graphs are in text form: `svod_ir.parse_graph` reads them back. The target is `Target.generic(cores=2)`, so",
+        (
+            "The graphs are in text form: `svod_ir.parse_graph` reads them back. The target is"
+            " `Target.generic(cores=2)`, so"
+        ),
         "that this page is the same on every machine; yours may use wider vectors.",
     ]
     for number, (word, says, artifact, language) in enumerate(_iter_steps(), 1):

@@ -1,8 +1,9 @@
-"""The pages of docs/reference: every public name, grouped by the module that defines it, and the commands.
+"""The pages of docs/reference: every public name, grouped by the module that defines it, and the
+commands.
 
-A page lists names with the first lines of their docstrings, read from the sources without importing them, and asks
-mkdocstrings (`:::`) to show signatures, docstrings and sources below. `tools/check_docstrings.py` looks at what these say.
-"""
+A page lists names with the first lines of their docstrings, read from the sources without importing
+them, and asks mkdocstrings (`:::`) to show signatures, docstrings and sources below.
+`tools/check_docstrings.py` looks at what these say."""
 
 from __future__ import annotations
 
@@ -33,7 +34,18 @@ COMMANDS = (
     "svod_testing.loop_programs",
 )
 OPERATIONS = "svod_tensor.ops"
-LAYERS = ("tensor", "nn", "onnx", "dtype", "ir", "schedule", "device", "runtime", "codegen", "testing")
+LAYERS = (
+    "tensor",
+    "nn",
+    "onnx",
+    "dtype",
+    "ir",
+    "schedule",
+    "device",
+    "runtime",
+    "codegen",
+    "testing",
+)
 """What most people use first."""
 
 
@@ -51,7 +63,10 @@ def _index_page() -> str:
     lines = [
         "# Reference",
         "",
-        "Every public name, with its signature, what its docstring says of it, an example, and its source. What is not here is",
+        (
+            "Every public name, with its signature, what its docstring says of it, an example, and"
+            " its source. What is not here is"
+        ),
         "private: [what a version promises](../versions.md) says what that means.",
         "",
         "| distribution | what |",
@@ -59,7 +74,10 @@ def _index_page() -> str:
     ]
     for layer in LAYERS:
         distribution = _get_distribution(layer)
-        lines.append(f"| [{distribution.name}]({layer}.md) | {_get_summary(distribution, distribution.package)} |")
+        lines.append(
+            f"| [{distribution.name}]({layer}.md) |"
+            f" {_get_summary(distribution, distribution.package)} |"
+        )
     lines += [
         "",
         "What a tensor does, by theme ([one table of all operations](../operations.md)):",
@@ -68,22 +86,38 @@ def _index_page() -> str:
         "|---|---|",
     ]
     for theme, node in _list_themes().items():
-        lines.append(f"| [{theme}](operations/{theme}.md) | {_first_sentence(ast.get_docstring(node))} |")
+        lines.append(
+            f"| [{theme}](operations/{theme}.md) | {_first_sentence(ast.get_docstring(node))} |"
+        )
     lines += [
         "",
         "Generated tables:",
-        "[commands](commands.md), [environment variables](../environment.md), [errors](../errors.md), [ops](../ops.md),",
-        "[passes](../pipeline.md), [operators of ONNX](../onnx-operators.md), [names of the array API standard](../array-api.md),",
-        "[accuracy in each dtype](../accuracy.md), [conventions of derivatives](../derivatives.md).",
+        (
+            "[commands](commands.md), [environment variables](../environment.md),"
+            " [errors](../errors.md), [ops](../ops.md),"
+        ),
+        (
+            "[passes](../pipeline.md), [operators of ONNX](../onnx-operators.md), [names of the"
+            " array API standard](../array-api.md),"
+        ),
+        (
+            "[accuracy in each dtype](../accuracy.md), [conventions of"
+            " derivatives](../derivatives.md)."
+        ),
     ]
     return "\n".join(lines)
 
 
 def _distribution_page(distribution: Distribution) -> str:
-    """The public modules of a distribution, and in each the names by the module that defines them."""
+    """The public modules of a distribution, and in each the names by the module that
+    defines them.
+    """
     lines = [f"# {distribution.name}", "", _get_summary(distribution, distribution.package)]
     if distribution.package == "svod_tensor":
-        text = "Operations, which are methods of `Tensor` and most of them functions too, are on pages by theme:"
+        text = (
+            "Operations, which are methods of `Tensor` and most of them functions too, are on pages"
+            " by theme:"
+        )
         lines += ["", f"{text} [the list](index.md)."]
     elsewhere = {f"{OPERATIONS}.{theme}" for theme in _list_themes()}
     shown: set[tuple[str, str]] = set()
@@ -107,7 +141,9 @@ def _distribution_page(distribution: Distribution) -> str:
     return "\n".join(lines)
 
 
-def _show_home(distribution: Distribution, module: str, home: str, names: list[str]) -> Iterator[str]:
+def _show_home(
+    distribution: Distribution, module: str, home: str, names: list[str]
+) -> Iterator[str]:
     path = distribution.modules[home].relative_to(ROOT)
     if home != module:
         yield f"### {home.removeprefix(distribution.package + '.').lstrip('_')}"
@@ -115,7 +151,11 @@ def _show_home(distribution: Distribution, module: str, home: str, names: list[s
     yield from ("", f"Source: [{path}](../../{path})", "", "| name | what |", "|---|---|")
     for name in names:
         found = distribution.find_definition(module, name)
-        text = ast.get_docstring(found[1]) if found and isinstance(found[1], (ast.FunctionDef, ast.ClassDef)) else ""
+        text = (
+            ast.get_docstring(found[1])
+            if found and isinstance(found[1], (ast.FunctionDef, ast.ClassDef))
+            else ""
+        )
         yield f"| `{name}` | {_first_sentence(text)} |"
     for name in names:
         yield from ("", f"::: {module}.{name}")
@@ -126,14 +166,21 @@ def _show_home(distribution: Distribution, module: str, home: str, names: list[s
 def _show_module(distribution: Distribution, module: str) -> Iterator[str]:
     """The first sentence of a module's docstring, or all of it where it has examples."""
     if ">>>" in (ast.get_docstring(read_tree(distribution.modules[module])) or ""):
-        yield from (f"::: {module}", "    options:", "      members: false", "      show_root_heading: false")
+        yield from (
+            f"::: {module}",
+            "    options:",
+            "      members: false",
+            "      show_root_heading: false",
+        )
         yield "      show_root_toc_entry: false"
     else:
         yield _get_summary(distribution, module)
 
 
 def _theme_page(theme: str) -> str:
-    """The operations of a theme: functions of a module of `svod_tensor.ops`, or methods of its class."""
+    """The operations of a theme: functions of a module of `svod_tensor.ops`, or methods of its
+    class.
+    """
     node = _list_themes()[theme]
     methods = list(_iter_operations(node))
     path = _get_distribution("tensor").modules[f"{OPERATIONS}.{theme}"].relative_to(ROOT)
@@ -155,24 +202,37 @@ def _theme_page(theme: str) -> str:
 
 
 def _iter_operations(node: ast.ClassDef | ast.Module) -> Iterator[ast.FunctionDef]:
-    """The public methods of a class, or the functions of a module that are registered as operations."""
+    """The public methods of a class, or the functions of a module that are registered as
+    operations.
+    """
     for one in iter_statements(node.body):
         if isinstance(one, ast.FunctionDef) and not one.name.startswith("_"):
             kinds = {ast.unparse(d).split("(")[0].split(".")[-1] for d in one.decorator_list}
             is_registered = bool(kinds & {"operation", "static_operation"})
-            if is_registered if isinstance(node, ast.Module) else not kinds & {"overload", "setter"}:
+            if (
+                is_registered
+                if isinstance(node, ast.Module)
+                else not kinds & {"overload", "setter"}
+            ):
                 yield one
 
 
 def _get_other_names(operation: ast.FunctionDef) -> list[str]:
     """The other names of a registered operation, as its decorator lists them."""
     keywords = [k for d in operation.decorator_list if isinstance(d, ast.Call) for k in d.keywords]
-    return [name for k in keywords if k.arg in ("aliases", "methods") for name in ast.literal_eval(k.value)]
+    return [
+        name
+        for k in keywords
+        if k.arg in ("aliases", "methods")
+        for name in ast.literal_eval(k.value)
+    ]
 
 
 @cache
 def _list_themes() -> dict[str, ast.ClassDef | ast.Module]:
-    """The modules of registered operations, and the classes that have the other methods of `Tensor`, by theme."""
+    """The modules of registered operations, and the classes that have the other methods of
+    `Tensor`, by theme.
+    """
     distribution = _get_distribution("tensor")
     table = distribution.modules[f"{OPERATIONS}.core.table"].read_text()
     names = dict.fromkeys(re.findall(r'Member\("\w+", "([\w.]+)"', table))
@@ -186,7 +246,11 @@ def _list_themes() -> dict[str, ast.ClassDef | ast.Module]:
                 if isinstance(n, ast.ClassDef) and not n.name.startswith("_")
             ]
             found[theme] = max(classes, key=lambda node: len(node.body))
-    modules = {name: read_tree(path) for name, path in distribution.modules.items() if name.startswith(OPERATIONS)}
+    modules = {
+        name: read_tree(path)
+        for name, path in distribution.modules.items()
+        if name.startswith(OPERATIONS)
+    }
     registered = {name: tree for name, tree in modules.items() if any(_iter_operations(tree))}
     return found | {name.removeprefix(f"{OPERATIONS}."): tree for name, tree in registered.items()}
 
@@ -196,11 +260,19 @@ def _commands_page() -> str:
     lines = [
         "# Commands",
         "",
-        "Each is a module that Python runs; a package that brings one brings no script of another name.",
+        (
+            "Each is a module that Python runs; a package that brings one brings no script of"
+            " another name."
+        ),
     ]
     for command in COMMANDS:
         distribution = get_distributions()[command.split(".")[0]]
-        lines += ["", f"## python -m {command}", "", f"From {distribution.name}. {_get_summary(distribution, command)}"]
+        lines += [
+            "",
+            f"## python -m {command}",
+            "",
+            f"From {distribution.name}. {_get_summary(distribution, command)}",
+        ]
         if command != "svod_schedule.pipeline":  # prints its table, and takes no arguments
             lines += ["", "```text", _get_help(command), "```"]
     return "\n".join(lines)

@@ -1,9 +1,10 @@
-"""What the site is made of besides the files of docs/: pages from other folders, and links that lead out of it.
+"""What the site is made of besides the files of docs/: pages from other folders, and links that
+lead out of it.
 
-A link in a page is written as it holds in a clone, relative to the file. On the site it leads to the page made of the file
-that it names; a file that is no page is looked up in the repository where `repo_url` says one, and is named otherwise.
-A file that is not there is a warning, which ends the build.
-"""
+A link in a page is written as it holds in a clone, relative to the file. On the site it leads to
+the page made of the file that it names; a file that is no page is looked up in the repository where
+`repo_url` says one, and is named otherwise. A file that is not there is a warning, which ends the
+build."""
 
 from __future__ import annotations
 

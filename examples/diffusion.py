@@ -3,12 +3,13 @@
     python examples/diffusion.py                    # some minutes; the picture shows ten of each digit
     python examples/diffusion.py --steps 50 --levels 20
 
-The network learns which noise was added to an image of scikit-learn's digits. To draw, it starts from noise alone and removes
-some of what it sees, level by level: a `fori_loop`, so that all levels are one execution plan.
+The network learns which noise was added to an image of scikit-learn's digits. To draw, it starts
+from noise alone and removes some of what it sees, level by level: a `fori_loop`, so that all levels
+are one execution plan.
 
-Source: Ho et al., Denoising Diffusion Probabilistic Models (2020), algorithm 1; Song et al., Denoising Diffusion Implicit Models
-(2021), equation 12; Nichol and Dhariwal, Improved Denoising Diffusion Probabilistic Models (2021), section 3.2 (the schedule).
-"""
+Source: Ho et al., Denoising Diffusion Probabilistic Models (2020), algorithm 1; Song et al.,
+Denoising Diffusion Implicit Models (2021), equation 12; Nichol and Dhariwal, Improved Denoising
+Diffusion Probabilistic Models (2021), section 3.2 (the schedule)."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ N_DIGITS = 10
 
 
 def make_levels(count: int) -> Tensor:
-    """How much of an image's variance is left at each level of noise, of shape (count,): from nearly all to nearly nothing."""
+    """How much of an image's variance is left at each level of noise, of shape (count,): from
+    nearly all to nearly nothing.
+    """
     angles = (np.arange(1, count + 1) / count * 0.99 + 0.008) / 1.008 * math.pi / 2
     return Tensor((np.cos(angles) ** 2).astype(np.float32))
 
@@ -42,7 +45,11 @@ class Denoiser(nn.Module):
         self.digit = nn.Embedding(N_DIGITS, width)
         self.level = nn.Linear(width, width)
         self.blocks = [
-            {"norm": nn.LayerNorm(width), "up": nn.Linear(width, 2 * width), "down": nn.Linear(2 * width, width)}
+            {
+                "norm": nn.LayerNorm(width),
+                "up": nn.Linear(width, 2 * width),
+                "down": nn.Linear(2 * width, width),
+            }
             for _ in range(n_blocks)
         ]
         self.leave = nn.Linear(width, N_PIXELS)
@@ -69,7 +76,9 @@ def read_digits() -> tuple[NDArray[np.float32], NDArray[np.int32]]:
     return (images / 8 - 1).astype(np.float32), labels.astype(np.int32)
 
 
-def train(model: Denoiser, kept: Tensor, generator: Generator, *, steps: int, batch: int) -> list[float]:
+def train(
+    model: Denoiser, kept: Tensor, generator: Generator, *, steps: int, batch: int
+) -> list[float]:
     """The loss of each step."""
     n_warm = max(steps // 20, 1)
     schedule = schedules.warm_up(schedules.cosine(2e-3, max(steps - n_warm, 1)), n_warm)
@@ -130,7 +139,9 @@ def plot(images: NDArray[np.float32], path: str) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--levels", type=int, default=100)
@@ -144,11 +155,17 @@ def main() -> None:
     model = Denoiser(given.width, given.blocks)
     started = perf_counter()
     losses = train(model, kept, generator, steps=given.steps, batch=given.batch)
-    print(f"{given.steps} steps in {perf_counter() - started:.1f} s, the loss is {np.mean(losses[-100:]):.4f}")
+    print(
+        f"{given.steps} steps in {perf_counter() - started:.1f} s, the loss is"
+        f" {np.mean(losses[-100:]):.4f}"
+    )
     started = perf_counter()
     digits = Tensor(np.repeat(np.arange(N_DIGITS), 10).astype(np.int32))
     images = jit(lambda digits: draw(model, kept, digits, generator))(digits).numpy()
-    print(f"100 images in {perf_counter() - started:.2f} s, with values from {images.min():.2f} to {images.max():.2f}")
+    print(
+        f"100 images in {perf_counter() - started:.2f} s, with values from {images.min():.2f} to"
+        f" {images.max():.2f}"
+    )
     plot(images, given.plot)
 
 

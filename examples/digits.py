@@ -3,9 +3,8 @@
     python examples/digits.py                       # at least 98.5 % of the held-out fifth, in less than a minute
     python examples/digits.py --epochs 2
 
-The images are the 1,797 of scikit-learn, of 8 x 8 pixels. A step of training is one execution plan. The weights are saved and
-loaded into a second network, whose predictions are the same.
-"""
+The images are the 1,797 of scikit-learn, of 8 x 8 pixels. A step of training is one execution plan.
+The weights are saved and loaded into a second network, whose predictions are the same."""
 
 from __future__ import annotations
 
@@ -40,7 +39,9 @@ def read_digits() -> tuple[Digits, Digits]:
     pixels = (images[order] / 16).astype(np.float32).reshape(-1, 1, 8, 8)
     known = labels[order].astype(np.int32)
     n_held_out = len(pixels) // 5
-    return Digits(pixels[n_held_out:], known[n_held_out:]), Digits(pixels[:n_held_out], known[:n_held_out])
+    return Digits(pixels[n_held_out:], known[n_held_out:]), Digits(
+        pixels[:n_held_out], known[:n_held_out]
+    )
 
 
 class Reader(nn.Module):
@@ -110,11 +111,17 @@ def plot(losses: list[float], digits: Digits, found: NDArray[np.int64], path: st
 
     wrong = np.flatnonzero(found != digits.labels)[:8]
     figure, axes = pyplot.subplots(
-        1, 1 + len(wrong), figsize=(4 + 1.2 * len(wrong), 3), width_ratios=[4, *[1] * len(wrong)], squeeze=False
+        1,
+        1 + len(wrong),
+        figsize=(4 + 1.2 * len(wrong), 3),
+        width_ratios=[4, *[1] * len(wrong)],
+        squeeze=False,
     )
     axes[0, 0].plot(losses)
     axes[0, 0].set(
-        xlabel="step", ylabel="loss", title=f"{np.mean(found == digits.labels):.1%} of {len(found)} are read right"
+        xlabel="step",
+        ylabel="loss",
+        title=f"{np.mean(found == digits.labels):.1%} of {len(found)} are read right",
     )
     for place, number in zip(axes[0, 1:], wrong, strict=True):
         place.imshow(digits.images[number, 0], cmap="gray_r")
@@ -124,11 +131,15 @@ def plot(losses: list[float], digits: Digits, found: NDArray[np.int64], path: st
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--weights", default="digits.safetensors", help="where the weights are saved")
+    parser.add_argument(
+        "--weights", default="digits.safetensors", help="where the weights are saved"
+    )
     parser.add_argument("--plot", default="digits.png", help="where the picture is saved")
     given = parser.parse_args()
     known, held_out = read_digits()
@@ -136,7 +147,10 @@ def main() -> None:
     manual_seed(given.seed)
     model = Reader()
     losses = train(model, known, epochs=given.epochs, batch=given.batch, seed=given.seed)
-    print(f"{len(losses)} steps in {perf_counter() - started:.1f} s, the last loss is {losses[-1]:.3f}")
+    print(
+        f"{len(losses)} steps in {perf_counter() - started:.1f} s, the last loss is"
+        f" {losses[-1]:.3f}"
+    )
     found = predict(model, held_out.images)
     print(f"{np.mean(found == held_out.labels):.2%} of {len(found)} held-out digits are read right")
     save_safetensors(model.state_dict(), given.weights)
@@ -144,7 +158,8 @@ def main() -> None:
     again.load_state_dict(load_safetensors(given.weights))
     same = predict(again, held_out.images)
     print(
-        f"the weights that were saved and loaded read {'the same' if np.array_equal(found, same) else 'something else'}"
+        "the weights that were saved and loaded read"
+        f" {'the same' if np.array_equal(found, same) else 'something else'}"
     )
     plot(losses, held_out, found, given.plot)
 

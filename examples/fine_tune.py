@@ -1,11 +1,12 @@
-"""Teach a pretrained sentence encoder to say which package of Python's standard library a sentence documents.
+"""Teach a pretrained sentence encoder to say which package of Python's standard library a sentence
+documents.
 
     python examples/fine_tune.py                    # some minutes
     python examples/fine_tune.py --steps 5 --sentences 32
 
-The encoder is that of `sentence_embedding.py`. The sentences are the first lines of docstrings of this Python's packages. At
-first the encoder is frozen, and only a linear layer on top of it learns; then its last layers learn too.
-"""
+The encoder is that of `sentence_embedding.py`. The sentences are the first lines of docstrings of
+this Python's packages. At first the encoder is frozen, and only a linear layer on top of it learns;
+then its last layers learn too."""
 
 from __future__ import annotations
 
@@ -25,13 +26,26 @@ from sentence_embedding import Config, SentenceEncoder, find_model, tokenize
 from svod_nn import schedules
 from svod_tensor import Generator, Tensor, jit, load_safetensors, manual_seed
 
-PACKAGES = ("asyncio", "email", "http", "idlelib", "logging", "multiprocessing", "tkinter", "unittest", "urllib", "xml")
+PACKAGES = (
+    "asyncio",
+    "email",
+    "http",
+    "idlelib",
+    "logging",
+    "multiprocessing",
+    "tkinter",
+    "unittest",
+    "urllib",
+    "xml",
+)
 LENGTH = 32
 """Tokens of a sentence."""
 
 
 class Sentences(NamedTuple):
-    """Token numbers and which of them are no padding, (n, LENGTH) each, and the number of the package (n,)."""
+    """Token numbers and which of them are no padding, (n, LENGTH) each, and the number of the
+    package (n,).
+    """
 
     ids: NDArray[np.int32]
     mask: NDArray[np.bool_]
@@ -47,7 +61,9 @@ def read_sentences() -> tuple[list[str], list[int]]:
             if "test" in path.parts:
                 continue
             for node in ast.walk(ast.parse(path.read_text(errors="replace"))):
-                if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+                if isinstance(
+                    node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+                ):
                     line = (ast.get_docstring(node) or "").strip().partition("\n")[0]
                     if 20 <= len(line) <= 120:
                         found.setdefault(line, label)
@@ -76,7 +92,8 @@ class Classifier(nn.Module):
     def __init__(self, folder: Path) -> None:
         # What is trained is in memory, not in the file.
         self.encoder = {
-            name: weight.to("CPU") for name, weight in load_safetensors(folder / "model.safetensors").items()
+            name: weight.to("CPU")
+            for name, weight in load_safetensors(folder / "model.safetensors").items()
         }
         self.config = Config.read(folder / "config.json")
         self.head = nn.Linear(384, len(PACKAGES))
@@ -91,7 +108,13 @@ def get_loss(model: Classifier, ids: Tensor, mask: Tensor, labels: Tensor) -> Te
 
 
 def train(
-    model: Classifier, sentences: Sentences, *, steps: int, batch: int, learning_rate: float, seed: int
+    model: Classifier,
+    sentences: Sentences,
+    *,
+    steps: int,
+    batch: int,
+    learning_rate: float,
+    seed: int,
 ) -> list[float]:
     """The loss of each step."""
     n_warm = max(steps // 10, 1)
@@ -141,16 +164,23 @@ def plot(losses: dict[str, list[float]], accuracies: dict[str, float], path: str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--sentences", type=int, default=None, help="how many are used; by default all")
+    parser.add_argument(
+        "--sentences", type=int, default=None, help="how many are used; by default all"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plot", default="fine_tune.png", help="where the picture is saved")
     given = parser.parse_args()
     folder = find_model()
     known, held_out = make_sentences(folder, *read_sentences(), given.sentences)
-    print(f"{len(known.labels)} sentences to learn from, {len(held_out.labels)} held out, {len(PACKAGES)} packages")
+    print(
+        f"{len(known.labels)} sentences to learn from, {len(held_out.labels)} held out,"
+        f" {len(PACKAGES)} packages"
+    )
     manual_seed(given.seed)
     model = Classifier(folder)
     model.freeze("encoder")
@@ -159,12 +189,20 @@ def main() -> None:
     for name, learning_rate in (("linear layer alone", 1e-2), ("and the last two layers", 2e-4)):
         started = perf_counter()
         losses[name] = train(
-            model, known, steps=given.steps, batch=given.batch, learning_rate=learning_rate, seed=given.seed
+            model,
+            known,
+            steps=given.steps,
+            batch=given.batch,
+            learning_rate=learning_rate,
+            seed=given.seed,
         )
         elapsed = perf_counter() - started
         accuracies[name] = measure(model, held_out, given.batch)
         n_trained = sum(parameter.size for parameter in model.trainable_parameters().values())
-        print(f"{name}: {n_trained:,} parameters, {elapsed:.1f} s, {accuracies[name]:.1%} of those held out are right")
+        print(
+            f"{name}: {n_trained:,} parameters, {elapsed:.1f} s, {accuracies[name]:.1%} of those"
+            " held out are right"
+        )
         model.unfreeze("encoder.encoder.layer.4", "encoder.encoder.layer.5")
     plot(losses, accuracies, given.plot)
 

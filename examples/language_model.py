@@ -3,9 +3,9 @@
     python examples/language_model.py                       # 4 layers of width 256, some minutes
     python examples/language_model.py --steps 20 --layers 1 --width 32 --context 32 --batch 4
 
-A step of training (forward, backward, clipping, AdamW) is one execution plan, and so is each byte that is written afterwards:
-keys and values of all bytes before are kept, and a variable says how many there are.
-"""
+A step of training (forward, backward, clipping, AdamW) is one execution plan, and so is each byte
+that is written afterwards: keys and values of all bytes before are kept, and a variable says how
+many there are."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, width, bias=False)
 
     def forward(
-        self, x: Tensor, cache: tuple[Tensor, Tensor] | None = None, position: Variable | None = None
+        self,
+        x: Tensor,
+        cache: tuple[Tensor, Tensor] | None = None,
+        position: Variable | None = None,
     ) -> Tensor:
         batch, length, width = x.shape
         heads = self.qkv(x).reshape(batch, length, 3, self.n_heads, width // self.n_heads)
@@ -45,7 +48,9 @@ class Attention(nn.Module):
             keys, values = cache
             keys[:, :, position : position + 1] = key
             values[:, :, position : position + 1] = value
-            mixed = query.scaled_dot_product_attention(keys[:, :, : position + 1], values[:, :, : position + 1])
+            mixed = query.scaled_dot_product_attention(
+                keys[:, :, : position + 1], values[:, :, : position + 1]
+            )
         return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
 
 
@@ -58,7 +63,10 @@ class Block(nn.Module):
         self.down = nn.Linear(4 * width, width)
 
     def forward(
-        self, x: Tensor, cache: tuple[Tensor, Tensor] | None = None, position: Variable | None = None
+        self,
+        x: Tensor,
+        cache: tuple[Tensor, Tensor] | None = None,
+        position: Variable | None = None,
     ) -> Tensor:
         x = x + self.attention(self.norm1(x), cache, position)
         return x + self.down(self.up(self.norm2(x)).gelu(approximate="tanh"))
@@ -85,7 +93,9 @@ class LanguageModel(nn.Module):
         return self.head(self.norm(x))
 
     def next(self, byte: Tensor, position: Variable, caches: list[tuple[Tensor, Tensor]]) -> Tensor:
-        """The scores after one byte more, of shape (1, 256); `caches` hold what is known of those before `position`."""
+        """The scores after one byte more, of shape (1, 256); `caches` hold what is known of those
+        before `position`.
+        """
         x = self.bytes(byte) + self.positions.weight[position : position + 1]
         for block, cache in zip(self.blocks, caches, strict=True):
             x = block(x, cache, position)
@@ -98,19 +108,29 @@ def read_corpus() -> NDArray[np.uint8]:
     return np.frombuffer(b"".join(path.read_bytes() for path in paths), np.uint8)
 
 
-def draw_windows(corpus: NDArray[np.uint8], count: int, length: int, seed: int) -> NDArray[np.int32]:
+def draw_windows(
+    corpus: NDArray[np.uint8], count: int, length: int, seed: int
+) -> NDArray[np.int32]:
     """Windows of `length` + 1 bytes from random places, of shape (count, length + 1)."""
     starts = np.random.default_rng(seed).integers(0, len(corpus) - length - 1, count)
     return corpus[starts[:, None] + np.arange(length + 1)].astype(np.int32)
 
 
 def get_loss(model: LanguageModel, windows: Tensor) -> Tensor:
-    """Nats for a byte, on average over (batch, length + 1) bytes of which each but the first is foretold."""
+    """Nats for a byte, on average over (batch, length + 1) bytes of which each but the first is
+    foretold.
+    """
     return nn.cross_entropy(model(windows[:, :-1]).reshape(-1, N_BYTES), windows[:, 1:].reshape(-1))
 
 
 def train(
-    model: LanguageModel, corpus: NDArray[np.uint8], *, steps: int, batch: int, learning_rate: float, seed: int
+    model: LanguageModel,
+    corpus: NDArray[np.uint8],
+    *,
+    steps: int,
+    batch: int,
+    learning_rate: float,
+    seed: int,
 ) -> list[float]:
     """The bits for a byte at each step."""
     n_warm = max(steps // 20, 1)
@@ -130,12 +150,19 @@ def train(
     for number, (given,) in enumerate(nn.progress(nn.batches((windows,), batch), steps)):
         found.append(step(given).item() / math.log(2))
         if number in (0, steps - 1) or number % 100 == 99:
-            print(f"step {number + 1}: {found[-1]:.3f} bits per byte, {perf_counter() - started:.1f} s")
+            print(
+                f"step {number + 1}: {found[-1]:.3f} bits per byte,"
+                f" {perf_counter() - started:.1f} s"
+            )
     return found
 
 
-def write(model: LanguageModel, prompt: bytes, count: int, *, temperature: float, seed: int) -> bytes:
-    """`prompt` and `count` bytes more, each drawn from what the model expects there; as many as fit its context in all."""
+def write(
+    model: LanguageModel, prompt: bytes, count: int, *, temperature: float, seed: int
+) -> bytes:
+    """`prompt` and `count` bytes more, each drawn from what the model expects there; as many as fit
+    its context in all.
+    """
     n_heads = model.blocks[0].attention.n_heads
     width = model.head.weight.shape[1]
     shape = 1, n_heads, model.context, width // n_heads
@@ -166,14 +193,19 @@ def plot(bits: list[float], path: str) -> None:
     figure, axes = pyplot.subplots(figsize=(6, 4))
     axes.plot(range(1, len(bits) + 1), bits)
     axes.set(
-        xlabel="step", ylabel="bits per byte", title="A transformer reads Python's standard library", ylim=(0, None)
+        xlabel="step",
+        ylabel="bits per byte",
+        title="A transformer reads Python's standard library",
+        ylim=(0, None),
     )
     figure.tight_layout()
     figure.savefig(path)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--context", type=int, default=128)
@@ -190,7 +222,12 @@ def main() -> None:
     corpus = read_corpus()
     print(f"{n_parameters:,} parameters, {len(corpus):,} bytes")
     bits = train(
-        model, corpus, steps=given.steps, batch=given.batch, learning_rate=given.learning_rate, seed=given.seed
+        model,
+        corpus,
+        steps=given.steps,
+        batch=given.batch,
+        learning_rate=given.learning_rate,
+        seed=given.seed,
     )
     plot(bits, given.plot)
     print(write(model, b"def ", 200, temperature=0.8, seed=given.seed).decode(errors="replace"))

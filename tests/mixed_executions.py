@@ -1,12 +1,13 @@
-"""Execute random plans in every mode that shares their kernels, and print a digest of what each execution gives.
+"""Execute random plans in every mode that shares their kernels, and print a digest of what each
+execution gives.
 
     python tests/mixed_executions.py SEED PLANS
 
-The first line says how many executions there were. Then comes one line for each plan: two digests of its results over
-all executions, of those that are exact and of those that were rounded. The modes differ in how
-memory is planned, what is donated and which caches are used; the script fails where one gives another bit than the first.
-What is the same for a whole process, threads and disk caches, comes from the environment.
-"""
+The first line says how many executions there were. Then comes one line for each plan: two digests
+of its results over all executions, of those that are exact and of those that were rounded. The
+modes differ in how memory is planned, what is donated and which caches are used; the script fails
+where one gives another bit than the first. What is the same for a whole process, threads and disk
+caches, comes from the environment."""
 
 from __future__ import annotations
 
@@ -16,7 +17,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, given, seed as hypothesis_seed, settings, strategies as st
+from hypothesis import (
+    HealthCheck,
+    Phase,
+    given,
+    seed as hypothesis_seed,
+    settings,
+    strategies as st,
+)
 from numpy.typing import NDArray
 
 from svod_device import Buffer, get_allocator
@@ -69,15 +77,20 @@ def draw_batches(seed: int, n_plans: int) -> list[tuple[list[UOp], list[UOp]]]:
     return [draw_last(st.tuples(exact, rounded), 100 * seed + number) for number in range(n_plans)]
 
 
-def draw_last(strategy: st.SearchStrategy[tuple[list[UOp], list[UOp]]], seed: int) -> tuple[list[UOp], list[UOp]]:
+def draw_last(
+    strategy: st.SearchStrategy[tuple[list[UOp], list[UOp]]], seed: int
+) -> tuple[list[UOp], list[UOp]]:
     """The last of some examples; the first ones are small."""
     found: list[tuple[list[UOp], list[UOp]]] = []
 
     @hypothesis_seed(seed)
     @settings(
-        max_examples=5, phases=[Phase.generate], deadline=None, database=None,
+        max_examples=5,
+        phases=[Phase.generate],
+        deadline=None,
+        database=None,
         suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    )
     @given(strategy)
     def collect(batch: tuple[list[UOp], list[UOp]]) -> None:
         found.append(batch)
@@ -86,19 +99,27 @@ def draw_last(strategy: st.SearchStrategy[tuple[list[UOp], list[UOp]]], seed: in
     return found[-1]
 
 
-def make_program(exact: Sequence[UOp], rounded: Sequence[UOp], arrays: Sequence[NDArray]) -> Program:
-    """The tensors of these graphs and some with variables, on memory of their own that holds `arrays`."""
+def make_program(
+    exact: Sequence[UOp], rounded: Sequence[UOp], arrays: Sequence[NDArray]
+) -> Program:
+    """The tensors of these graphs and some with variables, on memory of their own that holds
+    `arrays`.
+    """
     remaining = iter(arrays)
     inputs: list[Tensor] = []
 
     def make_input(node: UOp) -> UOp:
-        fresh = memory_nodes.make_memory(node.dtype, node.arg.size, "CPU", make_buffer(next(remaining), node.dtype))
+        fresh = memory_nodes.make_memory(
+            node.dtype, node.arg.size, "CPU", make_buffer(next(remaining), node.dtype)
+        )
         inputs.append(Tensor.from_uop(fresh, owns=True))
         return fresh
 
     program = Program([], inputs, [], [])
     for graph in (*exact, *rounded):
-        result = Tensor.from_uop(graph.substitute({node: make_input(node) for node in get_inputs(graph)}))
+        result = Tensor.from_uop(
+            graph.substitute({node: make_input(node) for node in get_inputs(graph)})
+        )
         if result.size and not result.is_realized:
             program.results.append(result)
             program.is_exact.append(graph in exact)
@@ -109,7 +130,11 @@ def make_program(exact: Sequence[UOp], rounded: Sequence[UOp], arrays: Sequence[
     for result, is_exact, size in (
         (head.cumsum(0), True, lambda n: 5 * n),
         (head.sum(0) + x[at], True, lambda n: 5),
-        ((head.cast("float32") / 7).softmax(0).contiguous() + x[at].cast("float32"), False, lambda n: 5 * n),
+        (
+            (head.cast("float32") / 7).softmax(0).contiguous() + x[at].cast("float32"),
+            False,
+            lambda n: 5 * n,
+        ),
     ):
         program.results.append(result)
         program.is_exact.append(is_exact)
@@ -141,27 +166,44 @@ def make_buffer(array: NDArray, dtype: DType) -> Buffer:
     return made
 
 
-def run_mode(batch: tuple[list[UOp], list[UOp]], mode: Mode) -> tuple[list[tuple[bytes, bytes]], MemoryReport]:
-    """What each execution of one plan gives, exact results and rounded ones; and how the plan shares memory."""
+def run_mode(
+    batch: tuple[list[UOp], list[UOp]], mode: Mode
+) -> tuple[list[tuple[bytes, bytes]], MemoryReport]:
+    """What each execution of one plan gives, exact results and rounded ones; and how the plan
+    shares memory.
+    """
     if mode.is_cleared:
         KERNELS.clear()
         SCHEDULES.clear()
     graphs_of = [*batch[0], *batch[1]]
     program = make_program(*batch, make_arrays(graphs_of, 0))
     ids = [t.uop.arg.id for t in program.inputs]
-    plan = Tensor.prepare_batch_with(program.results, mode.config, donate=program.inputs if mode.is_donated else ())
+    plan = Tensor.prepare_batch_with(
+        program.results, mode.config, donate=program.inputs if mode.is_donated else ()
+    )
     index_of = plan.ast_to_buffer
     found: list[tuple[bytes, bytes]] = []
     for number in range(N_EXECUTIONS):
         if number:
-            feed(plan, [index_of.get(i) for i in ids], make_arrays(graphs_of, number), is_copied=number % 3 == 1)
+            feed(
+                plan,
+                [index_of.get(i) for i in ids],
+                make_arrays(graphs_of, number),
+                is_copied=number % 3 == 1,
+            )
         n = 1 + number * 5 % ROWS
         plan.execute_with_vars({"n": n, "at": number * 7 % ROWS})
         found.append(read(plan, program, n))
     return found, plan.memory_report
 
 
-def feed(plan: ExecutionPlan, indices: Sequence[int | None], arrays: Sequence[NDArray], *, is_copied: bool) -> None:
+def feed(
+    plan: ExecutionPlan,
+    indices: Sequence[int | None],
+    arrays: Sequence[NDArray],
+    *,
+    is_copied: bool,
+) -> None:
     """New content for the inputs, in the memory that the plan has or in other memory."""
     buffers: dict[int, Buffer] = {}
     for index, array in zip(indices, arrays, strict=True):
@@ -178,7 +220,9 @@ def feed(plan: ExecutionPlan, indices: Sequence[int | None], arrays: Sequence[ND
 
 def read(plan: ExecutionPlan, program: Program, n: int) -> tuple[bytes, bytes]:
     exact, rounded = bytearray(), bytearray()
-    for buffer, is_exact, size in zip(plan.output_buffers, program.is_exact, program.sizes, strict=True):
+    for buffer, is_exact, size in zip(
+        plan.output_buffers, program.is_exact, program.sizes, strict=True
+    ):
         (exact if is_exact else rounded).extend(buffer.to_bytes()[: size(n) * buffer.dtype.nbytes])
     return bytes(exact), bytes(rounded)
 
@@ -200,7 +244,9 @@ def main(seed: int, n_plans: int) -> None:
             first = first or found
             assert found == first, f"plan {number} of seed {seed} gives other bits with {mode}"
         assert first is not None
-        digests = [hashlib.sha256(b"".join(part)).hexdigest()[:16] for part in zip(*first, strict=True)]
+        digests = [
+            hashlib.sha256(b"".join(part)).hexdigest()[:16] for part in zip(*first, strict=True)
+        ]
         lines.append(f"{digests[0]} {digests[1]}")
     assert n_donated > n_plans
     assert n_saved > 0

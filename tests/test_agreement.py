@@ -36,7 +36,9 @@ if any(map(shutil.which, ("cc", "gcc", "clang"))):
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_random_programs_agree_with_the_reference(name: str) -> None:
-    @settings(max_examples=count_examples(40), deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=count_examples(40), deadline=None, suppress_health_check=list(HealthCheck)
+    )
     @given(graphs())
     def run(graph: UOp) -> None:
         check(graph, CONFIGS[name])

@@ -15,11 +15,26 @@ from svod_device import INTERFACE_VERSION
 from svod_device.interface import GROUP, parse_interface
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = ("dtype", "ir", "schedule", "codegen", "device", "runtime", "tensor", "nn", "onnx", "testing")
+LAYERS = (
+    "dtype",
+    "ir",
+    "schedule",
+    "codegen",
+    "device",
+    "runtime",
+    "tensor",
+    "nn",
+    "onnx",
+    "testing",
+)
 RENAMED = {"_cffi_backend": "cffi"}
 SOURCES = sorted(ROOT.glob("packages/*/src/**/*.py"))
 SOURCES_OF_PLUGINS = sorted(ROOT.glob("plugins/*/src/**/*.py"))
-PLUGINS = sorted(path.parent for group in ("plugins", "examples") for path in ROOT.glob(f"{group}/*/pyproject.toml"))
+PLUGINS = sorted(
+    path.parent
+    for group in ("plugins", "examples")
+    for path in ROOT.glob(f"{group}/*/pyproject.toml")
+)
 
 
 pytestmark = pytest.mark.xdist_group("sources")
@@ -47,10 +62,16 @@ def test_a_module_lists_its_public_names() -> None:
         if listed is None and not defined - {"annotations"}:
             continue  # a folder's docstring
         assert listed is not None, f"{path} has no __all__"
-        lazy = any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body)
-        assert lazy or set(listed) <= defined, f"{path}: __all__ names what is not there: {set(listed) - defined}"
+        lazy = any(
+            isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body
+        )
+        assert lazy or set(listed) <= defined, (
+            f"{path}: __all__ names what is not there: {set(listed) - defined}"
+        )
         own = {name for name in _own_names(tree) if not name.startswith("_")}
-        assert own <= set(listed), f"{path}: public by name, but not in __all__: {sorted(own - set(listed))}"
+        assert own <= set(listed), (
+            f"{path}: public by name, but not in __all__: {sorted(own - set(listed))}"
+        )
 
 
 @pytest.mark.parametrize("layer", LAYERS)
@@ -65,10 +86,16 @@ def test_the_environment_is_read_by_options_alone() -> None:
         if path.name == "options.py":
             continue
         for node in _nodes(path):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.value, ast.Name)
+                and node.value.id == "os"
+            ):
                 assert node.attr not in ("environ", "getenv", "environb"), f"{path}:{node.lineno}"
             if isinstance(node, ast.ImportFrom) and node.module == "os":
-                assert not {alias.name for alias in node.names} & {"environ", "getenv"}, f"{path}:{node.lineno}"
+                assert not {alias.name for alias in node.names} & {"environ", "getenv"}, (
+                    f"{path}:{node.lineno}"
+                )
 
 
 def test_the_environment_is_written_by_no_module() -> None:
@@ -76,8 +103,16 @@ def test_the_environment_is_written_by_no_module() -> None:
         for node in _nodes(path):
             targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else []
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                targets = [node.func] if node.func.attr in ("update", "pop", "setdefault", "clear", "popitem") else []
-            written = {ast.unparse(t.value) for t in targets if isinstance(t, (ast.Subscript, ast.Attribute))}
+                targets = (
+                    [node.func]
+                    if node.func.attr in ("update", "pop", "setdefault", "clear", "popitem")
+                    else []
+                )
+            written = {
+                ast.unparse(t.value)
+                for t in targets
+                if isinstance(t, (ast.Subscript, ast.Attribute))
+            }
             assert not written & {"os.environ", "os.environb", "environ"}, f"{path}:{node.lineno}"
 
 
@@ -98,14 +133,21 @@ def test_no_two_classes_of_a_distribution_share_a_name(layer: str) -> None:
         if f"svod_{layer}" in path.parts:
             for node in _nodes(path):
                 if isinstance(node, ast.ClassDef):
-                    places.setdefault(node.name.lstrip("_"), []).append(f"{_name(path)}:{node.lineno}")
+                    places.setdefault(node.name.lstrip("_"), []).append(
+                        f"{_name(path)}:{node.lineno}"
+                    )
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_distribution_has_its_parts(layer: str) -> None:
     folder = ROOT / f"packages/svod-{layer}"
-    for part in ("README.md", "CHANGELOG.md", f"src/svod_{layer}/py.typed", f"src/svod_{layer}/__init__.py"):
+    for part in (
+        "README.md",
+        "CHANGELOG.md",
+        f"src/svod_{layer}/py.typed",
+        f"src/svod_{layer}/__init__.py",
+    ):
         assert (folder / part).is_file(), part
     assert list(folder.glob("tests/test_*.py")), "no test"
     assert (folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
@@ -117,9 +159,14 @@ def test_a_distribution_declares_what_it_imports_and_no_more(layer: str) -> None
     extras = _project(layer).get("optional-dependencies", {})
     declared, optional = (
         {Requirement(text).name.replace("-", "_") for text in texts}
-        for texts in (_project(layer)["dependencies"], [*extras.get("prove", []), *extras.get("testing", [])])
+        for texts in (
+            _project(layer)["dependencies"],
+            [*extras.get("prove", []), *extras.get("testing", [])],
+        )
     )
-    imported = {name for path in SOURCES if f"svod-{layer}/" in _name(path) for name in _imports(path)}
+    imported = {
+        name for path in SOURCES if f"svod-{layer}/" in _name(path) for name in _imports(path)
+    }
     imported = {RENAMED.get(name, name) for name in imported}
     known = {
         "cachetools",
@@ -138,13 +185,17 @@ def test_a_distribution_declares_what_it_imports_and_no_more(layer: str) -> None
 
 def test_code_is_generated_with_the_llvm_that_it_was_written_for() -> None:
     """Each release 0.x of llvmlite has another LLVM."""
-    (llvmlite,) = (r for r in map(Requirement, _project("codegen")["dependencies"]) if r.name == "llvmlite")
+    (llvmlite,) = (
+        r for r in map(Requirement, _project("codegen")["dependencies"]) if r.name == "llvmlite"
+    )
     assert llvmlite.specifier.contains("0.50.9")
     assert not llvmlite.specifier.contains("0.51.0")
 
 
 @pytest.mark.parametrize("folder", PLUGINS, ids=lambda folder: folder.name)
-def test_a_plugin_works_with_every_release_that_has_the_interface_which_it_declares(folder: Path) -> None:
+def test_a_plugin_works_with_every_release_that_has_the_interface_which_it_declares(
+    folder: Path,
+) -> None:
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     texts = [*project["dependencies"], *project.get("optional-dependencies", {}).get("test", [])]
     required = {r.name: r.specifier for r in map(Requirement, texts) if r.name.startswith("svod-")}
@@ -160,7 +211,11 @@ CONTRACT_ROWS = {"R": 12, "S": 7, "E": 10, "O": 7, "D": 6, "M": 3, "G": 6, "N": 
 
 
 def test_the_contract_has_every_row() -> None:
-    wanted = {f"{letter}{number}" for letter, count in CONTRACT_ROWS.items() for number in range(1, count + 1)}
+    wanted = {
+        f"{letter}{number}"
+        for letter, count in CONTRACT_ROWS.items()
+        for number in range(1, count + 1)
+    }
     assert set(CONTRACT) == wanted
 
 
@@ -168,18 +223,28 @@ def test_the_contract_has_every_row() -> None:
 def test_a_row_of_the_contract_names_tests_that_are_there(name: str) -> None:
     row = CONTRACT[name]
     assert set(row) <= {"does", "tests", "open"}
-    assert row["tests"] or row["open"], "nothing shows this row, and it does not say what is missing"
+    assert row["tests"] or row["open"], (
+        "nothing shows this row, and it does not say what is missing"
+    )
     for test in row["tests"]:
         folder, _, rest = test.partition("/")
         file, _, function = rest.partition("::")
-        path = ROOT / "tests" / file if folder == "tests" else ROOT / "packages" / folder / "tests" / file
+        path = (
+            ROOT / "tests" / file
+            if folder == "tests"
+            else ROOT / "packages" / folder / "tests" / file
+        )
         assert path.is_file(), test
         assert function in _find_functions(path), test
 
 
 @cache
 def _find_functions(path: Path) -> set[str]:
-    return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
+    return {
+        node.name
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    }
 
 
 def _project(layer: str) -> dict[str, object]:
@@ -199,7 +264,11 @@ def _imports(path: Path) -> set[str]:
 def _listed_names(tree: ast.Module) -> list[str] | None:
     for node in tree.body:
         targets = (
-            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+            node.targets
+            if isinstance(node, ast.Assign)
+            else [node.target]
+            if isinstance(node, ast.AnnAssign)
+            else []
         )
         if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
             return ast.literal_eval(node.value)
@@ -207,13 +276,23 @@ def _listed_names(tree: ast.Module) -> list[str] | None:
 
 
 def _own_names(tree: ast.Module) -> set[str]:
-    """The functions and classes that a module defines; rules are reached through their rule set, never by name."""
+    """The functions and classes that a module defines; rules are reached through their rule set,
+    never by name.
+    """
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return {node.name for node in tree.body if isinstance(node, kinds) and not any(map(_is_rule, node.decorator_list))}
+    return {
+        node.name
+        for node in tree.body
+        if isinstance(node, kinds) and not any(map(_is_rule, node.decorator_list))
+    }
 
 
 def _is_rule(decorator: ast.expr) -> bool:
-    return isinstance(decorator, ast.Call) and isinstance(decorator.func, ast.Name) and decorator.func.id == "rule"
+    return (
+        isinstance(decorator, ast.Call)
+        and isinstance(decorator.func, ast.Name)
+        and decorator.func.id == "rule"
+    )
 
 
 def _bound_names(path: Path) -> set[str]:

@@ -1,4 +1,6 @@
-"""The conformance suites on a device whose work is pending until somebody waits: a missing `synchronize` shows at once."""
+"""The conformance suites on a device whose work is pending until somebody waits: a missing
+`synchronize` shows at once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The benchmarks whose sizes are arguments, at small ones: each workload runs and gives what numpy does in float64."""
+"""The benchmarks whose sizes are arguments, at small ones: each workload runs and gives what numpy
+does in float64.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,19 @@ import pytest
 BENCHMARKS = Path(__file__).resolve().parents[1] / "benchmarks"
 PEERS = ("torch", "jax", "onnxruntime")
 FAMILIES = (
-    "products", "batched products", "einsum", "convolutions", "attention", "reductions", "elementwise", "movement", "positions",
-    "order", "graphs", "optimizers",
-)  # fmt: skip
+    "products",
+    "batched products",
+    "einsum",
+    "convolutions",
+    "attention",
+    "reductions",
+    "elementwise",
+    "movement",
+    "positions",
+    "order",
+    "graphs",
+    "optimizers",
+)
 
 
 @pytest.fixture
@@ -33,7 +45,9 @@ def test_families_are_those_of_the_benchmark(families: Any) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_kind_of_a_family_agrees_with_numpy(families: Any, family: str) -> None:
-    for workload in families.iter_family(family, seed=5, n_rows=len(families.FAMILIES[family]), scale=8):
+    for workload in families.iter_family(
+        family, seed=5, n_rows=len(families.FAMILIES[family]), scale=8
+    ):
         row = families.measure_workload(workload, seconds=0.0, without=PEERS)
         assert row["wrong"] == [], row["name"]
         assert row["plan"] > 0
@@ -42,7 +56,9 @@ def test_every_kind_of_a_family_agrees_with_numpy(families: Any, family: str) ->
 
 def test_a_row_depends_on_seed_and_number_alone(families: Any) -> None:
     def list_names(seed: int, n_rows: int) -> list[str]:
-        return [workload.name for workload in families.iter_family("products", seed, n_rows, scale=8)]
+        return [
+            workload.name for workload in families.iter_family("products", seed, n_rows, scale=8)
+        ]
 
     assert list_names(3, 2) == list_names(3, 4)[:2]
     assert list_names(3, 4) != list_names(4, 4)
@@ -82,7 +98,9 @@ def run_script(name: str, *arguments: str) -> tuple[str, Any]:
 
 
 def test_families_write_a_table_and_a_report() -> None:
-    printed, report = run_script("families.py", "--quick", "--seed", "9", "--threads", "1", "order", "graphs")
+    printed, report = run_script(
+        "families.py", "--quick", "--seed", "9", "--threads", "1", "order", "graphs"
+    )
     assert "seed 9" in printed
     assert {row["family"] for row in report["rows"]} == {"order", "graphs"}
     assert len(report["rows"]) == 4
@@ -97,7 +115,9 @@ def test_an_unknown_family_is_refused() -> None:
 
 
 def test_a_decoder_agrees_with_numpy_and_says_what_share_of_reading_it_takes() -> None:
-    printed, report = run_script("decoder.py", "--quick", "--alone", "--threads", "1", "--layers", "3")
+    printed, report = run_script(
+        "decoder.py", "--quick", "--alone", "--threads", "1", "--layers", "3"
+    )
     assert "tokens a second" in printed
     assert report["sizes"]["layers"] == 3
     assert report["distance"]["svod"] < 0.05
@@ -123,5 +143,7 @@ def test_drawn_weights_have_the_shapes_of_the_sizes_and_keep_the_size_of_activat
 
 def test_widths_are_measured_for_every_program() -> None:
     _, report = run_script("widths.py", "--widths", "16", "17", "--seconds", "0.001")
-    assert all(set(found) == {"16", "17"} and min(found.values()) > 0 for found in report["rows"].values())
+    assert all(
+        set(found) == {"16", "17"} and min(found.values()) > 0 for found in report["rows"].values()
+    )
     assert len(report["rows"]) == 5

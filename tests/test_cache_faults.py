@@ -1,4 +1,6 @@
-"""Whole programs over a cache that fails: the results are right, nothing raises, and at most one warning says so."""
+"""Whole programs over a cache that fails: the results are right, nothing raises, and at most one
+warning says so.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,22 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="mounts and file
 
 
 def make_environment(cache: Path, **changes: str) -> dict[str, str]:
-    return {**os.environ, "SVOD_CACHE_DIR": str(cache), "SVOD_KERNEL_STORE": "1", "SVOD_THREADS": "2", **changes}
+    return {
+        **os.environ,
+        "SVOD_CACHE_DIR": str(cache),
+        "SVOD_KERNEL_STORE": "1",
+        "SVOD_THREADS": "2",
+        **changes,
+    }
 
 
 def run(
-    cache: Path, program: str = CHECK, *, wrapper: tuple[str, ...] = (), n_warnings: int = 0, **changes: str
+    cache: Path,
+    program: str = CHECK,
+    *,
+    wrapper: tuple[str, ...] = (),
+    n_warnings: int = 0,
+    **changes: str,
 ) -> list[str]:
     """The words that a program printed, which must have ended well."""
     command = [*wrapper, sys.executable, "-W", "always::RuntimeWarning", "-c", program]
@@ -74,7 +87,10 @@ def on_disk_of_its_own(folder: Path, options: str, source: Path | None = None) -
     """Runs what follows with a small file system at `folder`, filled with a copy of `source`."""
     folder.mkdir()
     fill = "true" if source is None else f'cp -a "{source}" "{folder}/cache"'
-    script = f'mount -t tmpfs none "{folder}" && {fill} && mount -o remount,{options} "{folder}" && exec "$@"'
+    script = (
+        f'mount -t tmpfs none "{folder}" && {fill} && mount -o remount,{options} "{folder}" && exec'
+        ' "$@"'
+    )
     wrapper = ("unshare", "--mount", "sh", "-c", script, "sh")
     if (
         shutil.which("unshare") is None
@@ -86,9 +102,13 @@ def on_disk_of_its_own(folder: Path, options: str, source: Path | None = None) -
 
 @linux_only
 @pytest.mark.parametrize("options", ["size=8k", "nr_inodes=12", "ro"])
-def test_on_a_full_or_read_only_disk_a_program_is_right_and_warns_once(tmp_path: Path, options: str):
+def test_on_a_full_or_read_only_disk_a_program_is_right_and_warns_once(
+    tmp_path: Path, options: str
+):
     disk = tmp_path / "disk"
-    assert count_rendered(disk / "cache", wrapper=on_disk_of_its_own(disk, options), n_warnings=1) > 0
+    assert (
+        count_rendered(disk / "cache", wrapper=on_disk_of_its_own(disk, options), n_warnings=1) > 0
+    )
 
 
 @linux_only
@@ -137,7 +157,8 @@ def test_processes_that_compile_the_same_kernels_at_once_are_all_right(tmp_path:
     command = [sys.executable, "-W", "error::RuntimeWarning", "-c", CHECK]
     environment = make_environment(tmp_path / "cache")
     workers = [
-        subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(4)
+        subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        for _ in range(4)
     ]
     for worker in workers:
         _, problems = worker.communicate()
@@ -149,7 +170,8 @@ def test_processes_that_evict_each_others_kernels_are_all_right(tmp_path: Path):
     command = [sys.executable, "-W", "error::RuntimeWarning", "-c", CHECK]
     environment = make_environment(tmp_path / "cache", SVOD_OBJECT_CACHE_MAX_BYTES="12000")
     workers = [
-        subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(3)
+        subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+        for _ in range(3)
     ]
     for worker in workers:
         _, problems = worker.communicate()
@@ -180,7 +202,9 @@ print("never here")
 def test_a_program_killed_while_it_stores_leaves_a_cache_that_the_next_one_can_use(tmp_path: Path):
     command = [sys.executable, "-c", PROGRAM + DIE_IN_THE_STORE]
     for line in (3, 21, 33, 60):
-        killed = subprocess.run(command, env=make_environment(tmp_path, DIE_AT_LINE=str(line)), check=False)
+        killed = subprocess.run(
+            command, env=make_environment(tmp_path, DIE_AT_LINE=str(line)), check=False
+        )
         assert killed.returncode == -signal.SIGKILL
     assert count_rendered(tmp_path) > 0
     assert count_rendered(tmp_path) == 0

@@ -11,7 +11,9 @@ from svod_testing import OperatorConformance
 
 pytest.importorskip("svod_toy", reason="the plugin of examples/svod-toy is not installed")
 
-needs_compiler = pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler here")
+needs_compiler = pytest.mark.skipif(
+    not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler here"
+)
 
 
 class TestCpuOfLlvm(DeviceConformance):

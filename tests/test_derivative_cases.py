@@ -1,4 +1,6 @@
-"""Every operation of `Tensor` says whether it has a derivative; those that have one agree with differences, and in both modes."""
+"""Every operation of `Tensor` says whether it has a derivative; those that have one agree with
+differences, and in both modes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ STEP = 1e-6
 
 
 def test_every_operation_has_a_case_or_a_reason() -> None:
-    tried, refused = {case.operation for case in CASES}, {n for names in NO_DERIVATIVE.values() for n in names}
+    tried, refused = (
+        {case.operation for case in CASES},
+        {n for names in NO_DERIVATIVE.values() for n in names},
+    )
     assert not tried & refused
     operation_of = {name: row.name for row in TABLE for name in (row.name, *row.also)}
     assert {row.name for row in TABLE} == {operation_of[name] for name in tried | refused}
@@ -40,13 +45,16 @@ def test_derivatives_agree_with_differences_and_in_both_modes(number: int, case:
     same, pull = vjp(case.call, *args)
     parts = pull(cotangent)
     ahead, behind = (
-        case.call(*(Tensor(x + sign * STEP * v) for x, v in zip(given, along, strict=True))) for sign in (1, -1)
+        case.call(*(Tensor(x + sign * STEP * v) for x, v in zip(given, along, strict=True)))
+        for sign in (1, -1)
     )
     Tensor.realize_batch([value, same, tangent, cotangent, ahead, behind, *parts])
     np.testing.assert_array_equal(value.numpy(), same.numpy())
     back = sum((p.numpy() * v).sum() for p, v in zip(parts, along, strict=True))
     tolerance = 1e-6 if case.operation == "cast" else 1e-9
-    assert back == pytest.approx((tangent.numpy() * cotangent.numpy()).sum(), rel=tolerance, abs=tolerance)
+    assert back == pytest.approx(
+        (tangent.numpy() * cotangent.numpy()).sum(), rel=tolerance, abs=tolerance
+    )
     # A cast moves in steps, and what is detached counts as constant.
     if case.operation not in ("cast", "detach"):
         difference = (ahead.numpy() - behind.numpy()) / (2 * STEP)
@@ -56,8 +64,13 @@ def test_derivatives_agree_with_differences_and_in_both_modes(number: int, case:
 def evaluate_all(*tensors: Tensor) -> list[np.ndarray]:
     """The values by the reference meaning of graphs, which compiles nothing."""
     sink = UOp.sink(*(t.uop for t in tensors))
-    content = {node: Tensor.from_uop(node).numpy().reshape(-1).copy() for node in sink.iter_ops(Op.BUFFER)}
-    return [np.reshape(found, t.shape) for found, t in zip(evaluate(sink, content), tensors, strict=True)]
+    content = {
+        node: Tensor.from_uop(node).numpy().reshape(-1).copy() for node in sink.iter_ops(Op.BUFFER)
+    }
+    return [
+        np.reshape(found, t.shape)
+        for found, t in zip(evaluate(sink, content), tensors, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -69,11 +82,15 @@ def test_derivatives_of_random_programs_agree_with_differences_and_in_both_modes
     _, tangent = jvp(program.compute, args, tuple(map(Tensor, along)))
     parts = grad(program.compute, tuple(range(len(args))))(*args)
     ahead, behind = (
-        program.compute(*(Tensor(x + sign * STEP * v) for x, v in zip(program.inputs, along, strict=True)))
+        program.compute(
+            *(Tensor(x + sign * STEP * v) for x, v in zip(program.inputs, along, strict=True))
+        )
         for sign in (1, -1)
     )
     forth, after, before, *back = evaluate_all(tangent, ahead, behind, *parts)
-    assert sum((p * v).sum() for p, v in zip(back, along, strict=True)) == pytest.approx(forth, rel=1e-9, abs=1e-12)
+    assert sum((p * v).sum() for p, v in zip(back, along, strict=True)) == pytest.approx(
+        forth, rel=1e-9, abs=1e-12
+    )
     # What is detached counts as constant.
     if all(step.name != "detach" for step in program.steps):
         assert forth == pytest.approx((after - before) / (2 * STEP), rel=1e-6, abs=1e-7)

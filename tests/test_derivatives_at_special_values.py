@@ -1,4 +1,6 @@
-"""Both modes agree, in first and second derivatives, at zeros, kinks, ties, poles and large numbers."""
+"""Both modes agree, in first and second derivatives, at zeros, kinks, ties, poles and large
+numbers.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ OTHER_SHAPES = {"as_real"}
 POLES = {
     "zeta": "its terms are infinite, and there is no value below 0",
     "beta": "it is the product of an infinite value and an infinite slope",
-    "logit": "its case takes the size first, whose slope is 0 where that of the logarithm is infinite",
+    "logit": (
+        "its case takes the size first, whose slope is 0 where that of the logarithm is infinite"
+    ),
 }
 """Functions that are tried above 0 alone, and why."""
 STEPS = {"cast": "moves in steps", "astype": "rounds as `cast`"}
@@ -69,7 +73,12 @@ def test_narrow_floats_have_the_same_derivatives_in_both_modes(case: Case, dtype
     grid = _list_points(case)
     if case.operation in ("complex", "real", "imag", "conj", "angle") and dtype != "float32":
         pytest.skip("complex numbers have parts of float32 at least")
-    assert find_difference(differentiate_elementwise(case.call, grid, dtype=dtype, orders=1), 1e-2, 1e-6) is None
+    assert (
+        find_difference(
+            differentiate_elementwise(case.call, grid, dtype=dtype, orders=1), 1e-2, 1e-6
+        )
+        is None
+    )
 
 
 @pytest.mark.parametrize("name", FILLS)
@@ -87,7 +96,12 @@ def test_all_functions_have_the_same_derivatives_in_both_modes(case: Case, name:
         assert find_difference(numbers, 1e-6, 1e-7) is None
         assert all(np.isfinite(part).all() for part in parts["gradient"])
     else:
-        assert find_difference({mode: numbers[mode] for mode in ("reverse 0", "forward 0")}, 1e-6, 1e-7) is None
+        assert (
+            find_difference(
+                {mode: numbers[mode] for mode in ("reverse 0", "forward 0")}, 1e-6, 1e-7
+            )
+            is None
+        )
 
 
 @pytest.mark.parametrize(
@@ -103,7 +117,9 @@ def test_all_functions_have_the_same_derivatives_in_both_modes(case: Case, name:
         lambda x: x.elu() * x.mish(),
     ],
 )
-def test_second_derivatives_are_right_where_a_cotangent_is_zero(call: Callable[[Tensor], Tensor]) -> None:
+def test_second_derivatives_are_right_where_a_cotangent_is_zero(
+    call: Callable[[Tensor], Tensor],
+) -> None:
     points = [np.array([0.0, -0.0, 0.25, 1.0])]
     assert find_difference(differentiate_elementwise(call, points)) is None
     assert find_kink(call, points) is None
@@ -111,7 +127,9 @@ def test_second_derivatives_are_right_where_a_cotangent_is_zero(call: Callable[[
 
 @elementwise_rule("planted-kink")
 def _kinked(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
-    """The derivative of the sigmoid, right by itself, whose own derivative at 0 is wrong in both modes."""
+    """The derivative of the sigmoid, right by itself, whose own derivative at 0 is wrong in both
+    modes.
+    """
     power = operands[0].abs().neg().exp()
     inverse = (power + 1).reciprocal()
     return (operands[0].lt(0).where(power, 1.0) * inverse * inverse.maximum(power * inverse),)
@@ -132,8 +150,12 @@ def _plant_forward(x: Tensor) -> Tensor:
     """`relu` with 1 at 0 in forward mode alone."""
     rule = GradientRule(
         "planted-forward",
-        lambda node, cotangent, wanted: (Tensor.from_uop(node.src[1]).gt(0).where(Tensor.from_uop(cotangent), 0).uop,),
-        lambda node, tangents: Tensor.from_uop(node.src[1]).ge(0).where(Tensor.from_uop(tangents[0]), 0).uop,
+        lambda node, cotangent, wanted: (
+            Tensor.from_uop(node.src[1]).gt(0).where(Tensor.from_uop(cotangent), 0).uop,
+        ),
+        lambda node, tangents: (
+            Tensor.from_uop(node.src[1]).ge(0).where(Tensor.from_uop(tangents[0]), 0).uop
+        ),
     )
     return Tensor.from_uop(make_gradient(make_alu(Op.MAX, x.uop, (x * 0).uop), (x.uop,), rule))
 
@@ -141,7 +163,11 @@ def _plant_forward(x: Tensor) -> Tensor:
 def test_planted_faults_are_found() -> None:
     near = [x[np.abs(x) < 100] for x in make_grid(1)]
     grid = [axis.reshape(-1) for axis in np.meshgrid(near[0], near[0], indexing="ij")]
-    assert "forward 0" in str(find_difference(differentiate_elementwise(_plant_forward, near, orders=1)))
-    assert "reverse 1, reverse 0" in str(find_kink(lambda x, y: with_rule(_constant, x * y, (x, y)), grid))
+    assert "forward 0" in str(
+        find_difference(differentiate_elementwise(_plant_forward, near, orders=1))
+    )
+    assert "reverse 1, reverse 0" in str(
+        find_kink(lambda x, y: with_rule(_constant, x * y, (x, y)), grid)
+    )
     assert "reverse 0" in str(find_kink(lambda x: with_rule(_kinked, x.sigmoid(), (x,)), near))
     assert "reverse 0" in str(find_kink(lambda x: with_rule(_shared, x.relu(), (x,)), near))

@@ -1,4 +1,6 @@
-"""Derivatives of random programs are those of JAX, where it is installed (`tox run -e derivatives-jax`)."""
+"""Derivatives of random programs are those of JAX, where it is installed (`tox run -e
+derivatives-jax`).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from svod_tensor import Tensor, grad
 from svod_testing.derivatives.programs import FUNCTIONS, DerivativeProgram, draw_derivative_program
 
 # JAX compiles each program for one call.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+)
 jax = pytest.importorskip("jax", reason="jax is not installed", exc_type=ImportError)
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
@@ -29,30 +33,42 @@ def _in_float64() -> Iterator[None]:
 
 
 def differentiate(program: DerivativeProgram) -> list[Tensor]:
-    return list(grad(program.compute, tuple(range(len(program.inputs))))(*map(Tensor, program.inputs)))
+    return list(
+        grad(program.compute, tuple(range(len(program.inputs))))(*map(Tensor, program.inputs))
+    )
 
 
 def check(program: DerivativeProgram, found: Sequence[np.ndarray]) -> None:
-    """Check gradients beside those that JAX compiles, and where they differ beside those that it takes step by step.
+    """Check gradients beside those that JAX compiles, and where they differ beside those that it
+    takes step by step.
 
-    What JAX compiles may compute a value twice, round it in two ways, and so miss which element is the largest.
-    """
-    gradient = jax.grad(lambda *xs: program.compute_with_jax(jax, *xs), tuple(range(len(program.inputs))))
+    What JAX compiles may compute a value twice, round it in two ways, and so miss which element is
+    the largest."""
+    gradient = jax.grad(
+        lambda *xs: program.compute_with_jax(jax, *xs), tuple(range(len(program.inputs)))
+    )
     inputs = [jax.numpy.asarray(x) for x in program.inputs]
     shaped = [np.reshape(ours, x.shape) for ours, x in zip(found, inputs, strict=True)]
     compiled = jax.jit(gradient)(*inputs)
-    if all(np.allclose(ours, theirs, rtol=1e-6, atol=1e-8) for ours, theirs in zip(shaped, compiled, strict=True)):
+    if all(
+        np.allclose(ours, theirs, rtol=1e-6, atol=1e-8)
+        for ours, theirs in zip(shaped, compiled, strict=True)
+    ):
         return
     for ours, theirs in zip(shaped, gradient(*inputs), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-8)
 
 
 def evaluate_all(tensors: Sequence[Tensor]) -> Sequence[np.ndarray]:
-    """The values by the reference meaning of graphs, which compiles nothing; long rows are sorted by a function without one."""
+    """The values by the reference meaning of graphs, which compiles nothing; long rows are sorted
+    by a function without one.
+    """
     sink = UOp.sink(*(t.uop for t in tensors))
     if any(True for _ in sink.iter_ops(Op.CUSTOM_FUNCTION)):
         return [t.numpy() for t in tensors]
-    content = {node: Tensor.from_uop(node).numpy().reshape(-1).copy() for node in sink.iter_ops(Op.BUFFER)}
+    content = {
+        node: Tensor.from_uop(node).numpy().reshape(-1).copy() for node in sink.iter_ops(Op.BUFFER)
+    }
     return evaluate(sink, content)
 
 

@@ -29,22 +29,31 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(3)
 
 
-def differentiate(case: Case, arrays: Sequence[np.ndarray], cotangent: np.ndarray) -> list[np.ndarray]:
+def differentiate(
+    case: Case, arrays: Sequence[np.ndarray], cotangent: np.ndarray
+) -> list[np.ndarray]:
     """What torch gives in float64; zeros where it says that there is nothing."""
     args = [torch.tensor(np.asarray(a, "float64"), requires_grad=True) for a in arrays]
     value = case.peer(torch, *args)
     if not value.requires_grad:
         return [np.zeros(a.shape) for a in arrays]
     parts = torch.autograd.grad(value, args, torch.tensor(cotangent), allow_unused=True)
-    return [np.zeros(a.shape) if p is None else p.numpy(force=True) for a, p in zip(arrays, parts, strict=True)]
+    return [
+        np.zeros(a.shape) if p is None else p.numpy(force=True)
+        for a, p in zip(arrays, parts, strict=True)
+    ]
 
 
 def shape_of_value(case: Case, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
     return tuple(case.peer(torch, *(torch.tensor(np.asarray(a, "float64")) for a in arrays)).shape)
 
 
-def check(case: Case, tensors: Sequence[Tensor], rng: np.random.Generator, precision: float) -> None:
-    """Check reverse mode beside torch, and forward mode beside reverse mode, at elements that are read back from tensors."""
+def check(
+    case: Case, tensors: Sequence[Tensor], rng: np.random.Generator, precision: float
+) -> None:
+    """Check reverse mode beside torch, and forward mode beside reverse mode, at elements that are
+    read back from tensors.
+    """
     arrays = [t.cast("float64").numpy() for t in tensors]
     shape = shape_of_value(case, arrays)
     dtype = tensors[0].dtype
@@ -58,7 +67,9 @@ def check(case: Case, tensors: Sequence[Tensor], rng: np.random.Generator, preci
     for part, theirs in zip(parts, expected, strict=True):
         assert part.dtype is dtype
         scale = max(1.0, np.abs(theirs).max(initial=0))
-        np.testing.assert_allclose(part.cast("float64").numpy(), theirs, rtol=precision, atol=precision * scale)
+        np.testing.assert_allclose(
+            part.cast("float64").numpy(), theirs, rtol=precision, atol=precision * scale
+        )
     along = [Tensor(np.asarray(rng.normal(size=a.shape))).cast(dtype) for a in arrays]
     _, tangent = jvp(case.call, tuple(tensors), tuple(along))
     back = [(p * v.cast("float64").numpy()) for p, v in zip(expected, along, strict=True)]
@@ -79,7 +90,16 @@ def test_derivatives_of_every_dtype(rng: np.random.Generator, case: Case, dtype:
 
 
 @pytest.mark.parametrize(
-    "shapes", [((), ()), ((0, 3), (0, 3)), ((1,), (1,)), ((7,), (7,)), ((3, 1), (4,)), ((), (2, 3)), ((5,), (1,))]
+    "shapes",
+    [
+        ((), ()),
+        ((0, 3), (0, 3)),
+        ((1,), (1,)),
+        ((7,), (7,)),
+        ((3, 1), (4,)),
+        ((), (2, 3)),
+        ((5,), (1,)),
+    ],
 )
 @pytest.mark.parametrize("case", ELEMENTWISE)
 def test_derivatives_of_every_shape(rng: np.random.Generator, case: Case, shapes: Any) -> None:
@@ -90,7 +110,10 @@ def test_derivatives_of_every_shape(rng: np.random.Generator, case: Case, shapes
 @pytest.mark.parametrize("case", NO_CAST)
 def test_derivatives_at_views(rng: np.random.Generator, case: Case) -> None:
     backward = [np.ascontiguousarray(a.T[..., ::-1]) for a in draw(rng, case)]
-    tensors = [Tensor(a).flip(-1).permute(*reversed(range(a.ndim))) if a.ndim else Tensor(a) for a in backward]
+    tensors = [
+        Tensor(a).flip(-1).permute(*reversed(range(a.ndim))) if a.ndim else Tensor(a)
+        for a in backward
+    ]
     check(case, tensors, rng, 1e-9)
 
 
@@ -106,16 +129,26 @@ def test_second_derivatives(rng: np.random.Generator, case: Case) -> None:
         parts = torch.autograd.grad(
             value, args, torch.tensor(np.asarray(cotangent)), create_graph=True, allow_unused=True
         )
-        total = sum((p * torch.tensor(w)).sum() for p, w in zip(parts, weights, strict=True) if p is not None)
+        total = sum(
+            (p * torch.tensor(w)).sum()
+            for p, w in zip(parts, weights, strict=True)
+            if p is not None
+        )
         if total.requires_grad:
             found = torch.autograd.grad(total, args, allow_unused=True)
-            expected = [e if f is None else f.numpy(force=True) for e, f in zip(expected, found, strict=True)]
+            expected = [
+                e if f is None else f.numpy(force=True)
+                for e, f in zip(expected, found, strict=True)
+            ]
 
     def f(*xs: Tensor) -> Tensor:
         parts = vjp(case.call, *xs)[1](Tensor(np.asarray(cotangent)))
         return sum(
-            ((p * Tensor(w)).sum() for p, w in zip(parts, weights, strict=True)), start=Tensor(0.0, dtype="float64")
+            ((p * Tensor(w)).sum() for p, w in zip(parts, weights, strict=True)),
+            start=Tensor(0.0, dtype="float64"),
         )
 
-    for ours, theirs in zip(grad(f, tuple(range(len(arrays))))(*map(Tensor, arrays)), expected, strict=True):
+    for ours, theirs in zip(
+        grad(f, tuple(range(len(arrays))))(*map(Tensor, arrays)), expected, strict=True
+    ):
         np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-8, atol=1e-8)

@@ -1,4 +1,6 @@
-"""The examples in the docstrings of modules, and of what svod-ir to svod-codegen offer, are right; the reference shows them."""
+"""The examples in the docstrings of modules, and of what svod-ir to svod-codegen offer, are right;
+the reference shows them.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def iter_examples() -> list[tuple[str, str]]:
             for node in ast.walk(tree):
                 if isinstance(node, kinds) and ">>>" in (ast.get_docstring(node) or ""):
                     name = getattr(node, "name", "")
-                    place = re.sub(r"^packages/[^/]+/src/|(/__init__)?\.py$", "", str(path.relative_to(ROOT)))
+                    place = re.sub(
+                        r"^packages/[^/]+/src/|(/__init__)?\.py$", "", str(path.relative_to(ROOT))
+                    )
                     found.append((f"{place}:{name}", ast.get_docstring(node) or ""))
     return found
 
@@ -45,7 +49,9 @@ EXAMPLES = iter_examples()
 def test_the_examples_of_a_docstring_are_right(
     place: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SVOD_CACHE_DIR", str(tmp_path))  # one of them searches, and keeps what it finds
+    monkeypatch.setenv(
+        "SVOD_CACHE_DIR", str(tmp_path)
+    )  # one of them searches, and keeps what it finds
     if place.startswith("svod_schedule/prove"):
         pytest.importorskip("z3", reason="proofs need z3-solver")
     module = importlib.import_module(place.partition(":")[0].replace("/", "."))

@@ -1,4 +1,5 @@
-"""Kernels for CPUs that are not here: LLVM compiles what we render for each, and calls nothing that may be missing.
+"""Kernels for CPUs that are not here: LLVM compiles what we render for each, and calls nothing that
+may be missing.
 
 LLVM ends the process where it cannot select an instruction, so a child process does the work.
 """
@@ -72,7 +73,12 @@ CPUS = {
         f"{AVX512},avx512vnni,amx-tile,amx-bf16,amx-int8",
         "tdpbf16ps",
     ),
-    "znver4": ("x86_64", "x86_64-unknown-linux-gnu", f"{AVX512},avx512vnni,avx512bf16,sse4a", "vdpbf16ps"),
+    "znver4": (
+        "x86_64",
+        "x86_64-unknown-linux-gnu",
+        f"{AVX512},avx512vnni,avx512bf16,sse4a",
+        "vdpbf16ps",
+    ),
     "alderlake": ("x86_64", "x86_64-unknown-linux-gnu", "avx,avx2,fma,f16c,avxvnni", "vpdpbusd"),
     "skylake-avx512": ("x86_64", "x86_64-unknown-linux-gnu", AVX512, "zmm"),
     "haswell": ("x86_64", "x86_64-unknown-linux-gnu", "avx,avx2,fma,f16c", "ymm"),
@@ -81,9 +87,18 @@ CPUS = {
     "apple-m1": ("aarch64", "arm64-apple-macosx14.0", "neon", ".4s"),
 }
 PROVIDED = {
-    "fma", "fmaf", "fmod", "fmodf", "memcpy", "memset", "__truncsfhf2", "__truncdfhf2", "__truncsfbf2", "__truncdfbf2",
+    "fma",
+    "fmaf",
+    "fmod",
+    "fmodf",
+    "memcpy",
+    "memset",
+    "__truncsfhf2",
+    "__truncdfhf2",
+    "__truncsfbf2",
+    "__truncdfbf2",
     "__extendhfsf2",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CPUS)

@@ -1,4 +1,6 @@
-"""Complex numbers, `linalg` and `fft` agree with array-api-strict, on drawn arrays; `tox run -e interop` draws ten times as many."""
+"""Complex numbers, `linalg` and `fft` agree with array-api-strict, on drawn arrays; `tox run -e
+interop` draws ten times as many.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,18 @@ SHAPES = ((), (3,), (0,), (2, 3), (3, 1), (2, 0, 3))
 class Draw(drawn_calls.Draw):
     """With arrays of real and complex numbers, and matrices."""
 
-    def array(self, dtypes: tuple[str, ...] = COMPLEXES, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    def array(
+        self, dtypes: tuple[str, ...] = COMPLEXES, shape: tuple[int, ...] | None = None
+    ) -> np.ndarray:
         shape = self.one_of(*SHAPES) if shape is None else shape
         dtype = np.dtype(self.one_of(*dtypes))
         parts = self.mix((*shape, 2), PARTS, 0.3, 2)
         values = parts[..., 0] + 1j * parts[..., 1] if dtype.kind == "c" else parts[..., 0]
         return np.asarray(values.astype(dtype))
 
-    def matrices(self, n: int = 3, m: int | None = None, *, dtypes: tuple[str, ...] = FLOATS) -> np.ndarray:
+    def matrices(
+        self, n: int = 3, m: int | None = None, *, dtypes: tuple[str, ...] = FLOATS
+    ) -> np.ndarray:
         """Up to six matrices whose singular values are apart from each other and from 0."""
         m = n if m is None else m
         x = self.array(dtypes, (*self.one_of((), (2,), (0,), (2, 3)), n, m))
@@ -75,7 +81,9 @@ def running(d: Draw) -> Any:
 
 
 def product(d: Draw) -> Any:
-    left, right = d.one_of(((2, 3), (3, 4)), ((3,), (3,)), ((2, 2, 3), (3, 4)), ((2, 3), (3,)), ((2, 0), (0, 3)))
+    left, right = d.one_of(
+        ((2, 3), (3, 4)), ((3,), (3,)), ((2, 2, 3), (3, 4)), ((2, 3), (3,)), ((2, 0), (0, 3))
+    )
     x = d.array(shape=left)
     return (x, d.array((x.dtype.name,), right)), {}
 
@@ -90,25 +98,51 @@ def cast(d: Draw) -> Any:
 
 
 COMPLEX_CALLS = {
-    **dict.fromkeys(("abs", "conj", "cos", "cosh", "exp", "expm1", "imag", "isfinite", "isinf", "isnan", "negative"), one),
-    **dict.fromkeys(("positive", "real", "round", "sign", "sin", "sinh", "sqrt", "square", "tanh"), one),
+    **dict.fromkeys(
+        (
+            "abs",
+            "conj",
+            "cos",
+            "cosh",
+            "exp",
+            "expm1",
+            "imag",
+            "isfinite",
+            "isinf",
+            "isnan",
+            "negative",
+        ),
+        one,
+    ),
+    **dict.fromkeys(
+        ("positive", "real", "round", "sign", "sin", "sinh", "sqrt", "square", "tanh"), one
+    ),
     **dict.fromkeys(("acos", "acosh", "asin", "asinh", "atan", "atanh", "tan"), one),
     **dict.fromkeys(("log", "log10", "log1p", "log2", "reciprocal"), nonzero),
     **dict.fromkeys(("add", "equal", "multiply", "not_equal", "subtract"), two),
     "divide": lambda d: ((x := d.array(), np.asarray(np.exp(1j * x.real)).astype(x.dtype)), {}),
     "pow": lambda d: ((nonzero(d)[0][0], d.one_of(2, 0.5, 1 - 0.5j)), {}),
-    **dict.fromkeys(("all", "any", "count_nonzero", "prod", "sum"), reduction), "mean": mean,
+    **dict.fromkeys(("all", "any", "count_nonzero", "prod", "sum"), reduction),
+    "mean": mean,
     **dict.fromkeys(("cumulative_prod", "cumulative_sum"), running),
-    "matmul": product, "vecdot": rows, "astype": cast,
+    "matmul": product,
+    "vecdot": rows,
+    "astype": cast,
     "matrix_transpose": lambda d: ((d.array(shape=d.one_of((2, 3), (2, 1, 3))),), {}),
-    "concat": lambda d: (([x := d.array(shape=(2, 3)), d.array((x.dtype.name,), (1, 3))],), {"axis": 0}),
-    "where": lambda d: ((np.asarray(d.rng.random((2, 3)) < 0.5), x := d.array(shape=(2, 3)), x[0]), {}),
+    "concat": lambda d: (
+        ([x := d.array(shape=(2, 3)), d.array((x.dtype.name,), (1, 3))],),
+        {"axis": 0},
+    ),
+    "where": lambda d: (
+        (np.asarray(d.rng.random((2, 3)) < 0.5), x := d.array(shape=(2, 3)), x[0]),
+        {},
+    ),
     "take": lambda d: ((d.array(shape=(2, 3)), d.rng.integers(-2, 2, (4,))), {"axis": 1}),
     "tril": lambda d: ((d.array(shape=(2, 3)),), {"k": d.one_of(-1, 0, 1)}),
     "diff": lambda d: ((d.array(shape=(2, 3)),), {"axis": d.one_of(0, 1)}),
     "nonzero": lambda d: ((d.array(shape=d.one_of((3,), (2, 3))),), {}),
     "tensordot": lambda d: ((x := d.array(shape=(2, 3)), x.T), {"axes": 1}),
-}  # fmt: skip
+}
 
 
 def solved(d: Draw) -> Any:
@@ -124,12 +158,19 @@ def crossed(d: Draw) -> Any:
 def vectors(d: Draw) -> Any:
     x = d.array(FLOATS, d.one_of((3,), (2, 3), (2, 0, 3)))
     order = d.one_of(2, 1, np.inf, 3, 0.5) if x.size else 2
-    return (x,), {"axis": d.one_of(None, -1, *([(0, 1)] if x.ndim > 1 else [])), "keepdims": d.flip(), "ord": order}
+    return (x,), {
+        "axis": d.one_of(None, -1, *([(0, 1)] if x.ndim > 1 else [])),
+        "keepdims": d.flip(),
+        "ord": order,
+    }
 
 
 def norms(d: Draw) -> Any:
     x = d.matrices(2, 3)
-    return (x,), {"keepdims": d.flip(), "ord": d.one_of("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)}
+    return (x,), {
+        "keepdims": d.flip(),
+        "ord": d.one_of("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf),
+    }
 
 
 def on(make: Any) -> Any:
@@ -145,17 +186,30 @@ def oblong(d: Draw) -> np.ndarray:
 
 
 LINALG = {
-    "cholesky": lambda d: ((d.hermitian(),), {"upper": d.flip()}), "cross": crossed, "det": on(square),
+    "cholesky": lambda d: ((d.hermitian(),), {"upper": d.flip()}),
+    "cross": crossed,
+    "det": on(square),
     "diagonal": lambda d: ((oblong(d),), {"offset": d.one_of(-1, 0, 1)}),
     "trace": lambda d: ((oblong(d),), {"offset": d.one_of(-1, 0, 1)}),
-    "eigh": on(Draw.hermitian), "eigvalsh": on(Draw.hermitian), "inv": on(square), "slogdet": on(square), "solve": solved,
-    "matmul": product, "vecdot": rows, "tensordot": COMPLEX_CALLS["tensordot"], "matrix_transpose": on(oblong),
-    "matrix_norm": norms, "matrix_power": lambda d: ((square(d), d.one_of(-2, -1, 0, 1, 3)), {}),
-    "matrix_rank": on(oblong), "pinv": on(oblong), "svdvals": on(oblong),
+    "eigh": on(Draw.hermitian),
+    "eigvalsh": on(Draw.hermitian),
+    "inv": on(square),
+    "slogdet": on(square),
+    "solve": solved,
+    "matmul": product,
+    "vecdot": rows,
+    "tensordot": COMPLEX_CALLS["tensordot"],
+    "matrix_transpose": on(oblong),
+    "matrix_norm": norms,
+    "matrix_power": lambda d: ((square(d), d.one_of(-2, -1, 0, 1, 3)), {}),
+    "matrix_rank": on(oblong),
+    "pinv": on(oblong),
+    "svdvals": on(oblong),
     "outer": lambda d: ((x := d.array(FLOATS, (3,)), x[:2]), {}),
     "qr": lambda d: ((oblong(d),), {"mode": d.one_of("reduced", "complete")}),
-    "svd": lambda d: ((oblong(d),), {"full_matrices": d.flip()}), "vector_norm": vectors,
-}  # fmt: skip
+    "svd": lambda d: ((oblong(d),), {"full_matrices": d.flip()}),
+    "vector_norm": vectors,
+}
 
 
 def transform(dtypes: tuple[str, ...], *, several: bool = False) -> Any:
@@ -179,17 +233,28 @@ def shifted(d: Draw) -> Any:
 
 
 FFT = {
-    **dict.fromkeys(("fft", "ifft", "hfft"), transform(COMPLEXES)), **dict.fromkeys(("rfft", "ihfft"), transform(REALS)),
-    "irfft": transform(COMPLEXES), **dict.fromkeys(("fftn", "ifftn", "irfftn"), transform(COMPLEXES, several=True)),
-    "rfftn": transform(REALS, several=True), **dict.fromkeys(("fftshift", "ifftshift"), shifted),
-    **dict.fromkeys(("fftfreq", "rfftfreq"), lambda d: ((d.one_of(1, 4, 7),), {"d": d.one_of(1.0, 0.5)})),
-}  # fmt: skip
+    **dict.fromkeys(("fft", "ifft", "hfft"), transform(COMPLEXES)),
+    **dict.fromkeys(("rfft", "ihfft"), transform(REALS)),
+    "irfft": transform(COMPLEXES),
+    **dict.fromkeys(("fftn", "ifftn", "irfftn"), transform(COMPLEXES, several=True)),
+    "rfftn": transform(REALS, several=True),
+    **dict.fromkeys(("fftshift", "ifftshift"), shifted),
+    **dict.fromkeys(
+        ("fftfreq", "rfftfreq"), lambda d: ((d.one_of(1, 4, 7),), {"d": d.one_of(1.0, 0.5)})
+    ),
+}
 
 PRODUCTS = {
-    "eigh": lambda parts: (parts[1] * parts[0][..., None, :]) @ np.conj(np.swapaxes(parts[1], -1, -2)),
+    "eigh": lambda parts: (
+        (parts[1] * parts[0][..., None, :]) @ np.conj(np.swapaxes(parts[1], -1, -2))
+    ),
     "qr": lambda parts: parts[0] @ parts[1],
-    "svd": lambda parts: parts[0][..., : parts[1].shape[-1]] * parts[1][..., None, :] @ parts[2][..., : parts[1].shape[-1], :],
-}  # fmt: skip
+    "svd": lambda parts: (
+        parts[0][..., : parts[1].shape[-1]]
+        * parts[1][..., None, :]
+        @ parts[2][..., : parts[1].shape[-1], :]
+    ),
+}
 """What is unique of factors whose columns have any sign or phase."""
 DEFAULTS = {"fftfreq", "rfftfreq"}
 """Functions without arrays: their result has the library's default dtype of floats."""
@@ -211,7 +276,9 @@ def compare(name: str, found: Any, expected: Any) -> None:
                 assert a.shape == b.shape
                 assert a.numpy().dtype == np.asarray(b).dtype
             multiply = PRODUCTS[name]
-            ours, theirs = (multiply([np.asarray(part) for part in parts]) for parts in (found, expected))
+            ours, theirs = (
+                multiply([np.asarray(part) for part in parts]) for parts in (found, expected)
+            )
             np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
             return
         for a, b in zip(found, expected, strict=True):
@@ -219,7 +286,11 @@ def compare(name: str, found: Any, expected: Any) -> None:
         return
     ours, theirs = found.numpy(), np.asarray(expected)
     assert ours.shape == theirs.shape
-    assert ours.dtype == theirs.dtype or name in DEFAULTS | {"nonzero", "count_nonzero", "matrix_rank"}
+    assert ours.dtype == theirs.dtype or name in DEFAULTS | {
+        "nonzero",
+        "count_nonzero",
+        "matrix_rank",
+    }
     tolerance = 2e-5 if ours.dtype in (np.float32, np.complex64) else 1e-11
     largest = float(np.max(np.abs(theirs), initial=1.0))
     np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance * largest)
@@ -235,22 +306,29 @@ CASES = [
 def test_every_function_of_the_extensions_is_tried() -> None:
     for extension, calls in (("linalg", LINALG), ("fft", FFT)):
         names = getattr(xp, extension).__all__
-        assert {n for n in names if inspect.isfunction(getattr(getattr(xp, extension), n))} == set(calls)
+        assert {n for n in names if inspect.isfunction(getattr(getattr(xp, extension), n))} == set(
+            calls
+        )
 
 
 @pytest.mark.parametrize(
-    ("extension", "name"), [(e, n) for e, names in (("linalg", LINALG), ("fft", FFT)) for n in names]
+    ("extension", "name"),
+    [(e, n) for e, names in (("linalg", LINALG), ("fft", FFT)) for n in names],
 )
 def test_a_function_has_the_signature_of_the_standard(extension: str, name: str) -> None:
     def describe(namespace: Any) -> list[tuple[Any, ...]]:
         function = getattr(getattr(namespace, extension), name)
-        return [(p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()]
+        return [
+            (p.name, p.kind, p.default) for p in inspect.signature(function).parameters.values()
+        ]
 
     assert describe(sv) == describe(xp)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("extension", "name", "make"), CASES, ids=[f"{e or 'complex'}-{n}" for e, n, _ in CASES])
+@pytest.mark.parametrize(
+    ("extension", "name", "make"), CASES, ids=[f"{e or 'complex'}-{n}" for e, n, _ in CASES]
+)
 def test_a_function_agrees_with_the_oracle(extension: str | None, name: str, make: Any) -> None:
     @settings(max_examples=count_examples(4))
     @given(st.data())

@@ -1,4 +1,6 @@
-"""The language model of the examples trained by torch too, from the same weights and with the same batches."""
+"""The language model of the examples trained by torch too, from the same weights and with the same
+batches.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ class Model(torch.nn.Module):
     def __init__(self, n_layers: int, width: int, n_heads: int, context: int) -> None:
         super().__init__()
         self.n_heads = n_heads
-        self.bytes, self.positions = torch.nn.Embedding(256, width), torch.nn.Embedding(context, width)
+        self.bytes, self.positions = (
+            torch.nn.Embedding(256, width),
+            torch.nn.Embedding(context, width),
+        )
         self.blocks = torch.nn.ModuleList(self.make_block(width) for _ in range(n_layers))
         self.norm, self.head = torch.nn.LayerNorm(width), torch.nn.Linear(width, 256, bias=False)
 
@@ -31,21 +36,29 @@ class Model(torch.nn.Module):
             "qkv": torch.nn.Linear(width, 3 * width, bias=False),
             "out": torch.nn.Linear(width, width, bias=False),
         }
-        return torch.nn.ModuleDict({
-            "norm1": torch.nn.LayerNorm(width), "attention": torch.nn.ModuleDict(attention),
-            "norm2": torch.nn.LayerNorm(width), "up": torch.nn.Linear(width, 4 * width),
-            "down": torch.nn.Linear(4 * width, width),
-        })  # fmt: skip
+        return torch.nn.ModuleDict(
+            {
+                "norm1": torch.nn.LayerNorm(width),
+                "attention": torch.nn.ModuleDict(attention),
+                "norm2": torch.nn.LayerNorm(width),
+                "up": torch.nn.Linear(width, 4 * width),
+                "down": torch.nn.Linear(4 * width, width),
+            }
+        )
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         batch, length = ids.shape
         x = self.bytes(ids) + self.positions.weight[:length]
         for block in self.blocks:
-            heads = block["attention"]["qkv"](block["norm1"](x)).reshape(batch, length, 3, self.n_heads, -1)
+            heads = block["attention"]["qkv"](block["norm1"](x)).reshape(
+                batch, length, 3, self.n_heads, -1
+            )
             query, key, value = heads.permute(2, 0, 3, 1, 4)
             mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
             x = x + block["attention"]["out"](mixed.transpose(1, 2).reshape(batch, length, -1))
-            x = x + block["down"](functional.gelu(block["up"](block["norm2"](x)), approximate="tanh"))
+            x = x + block["down"](
+                functional.gelu(block["up"](block["norm2"](x)), approximate="tanh")
+            )
         return self.head(self.norm(x))
 
 
@@ -56,7 +69,9 @@ def test_the_bits_for_a_byte_are_those_of_torch(monkeypatch: pytest.MonkeyPatch)
     manual_seed(seed)
     model = example.LanguageModel(n_layers, width, n_heads, context)
     theirs = Model(n_layers, width, n_heads, context)
-    theirs.load_state_dict({name: torch.tensor(value.numpy()) for name, value in model.state_dict().items()})
+    theirs.load_state_dict(
+        {name: torch.tensor(value.numpy()) for name, value in model.state_dict().items()}
+    )
     corpus = example.read_corpus()
     found = example.train(model, corpus, steps=steps, batch=batch, learning_rate=rate, seed=seed)
 
@@ -64,14 +79,20 @@ def test_the_bits_for_a_byte_are_those_of_torch(monkeypatch: pytest.MonkeyPatch)
     n_warm = max(steps // 20, 1)
 
     def get_factor(step: int) -> float:
-        return step / n_warm if step < n_warm else 0.5 * (1 + math.cos(math.pi * (step - n_warm) / (steps - n_warm)))
+        return (
+            step / n_warm
+            if step < n_warm
+            else 0.5 * (1 + math.cos(math.pi * (step - n_warm) / (steps - n_warm)))
+        )
 
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, get_factor)
     windows = example.draw_windows(corpus, steps * batch, context, seed)
     expected: list[float] = []
     for number in range(steps):
         given = torch.tensor(windows[number * batch : (number + 1) * batch].astype(np.int64))
-        loss = functional.cross_entropy(theirs(given[:, :-1]).reshape(-1, 256), given[:, 1:].reshape(-1))
+        loss = functional.cross_entropy(
+            theirs(given[:, :-1]).reshape(-1, 256), given[:, 1:].reshape(-1)
+        )
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(theirs.parameters(), 1.0)

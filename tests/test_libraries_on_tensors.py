@@ -1,5 +1,5 @@
-"""Libraries that take arrays of many kinds take tensors: einops, opt_einsum, array-api-compat, matplotlib, pandas, Pillow, and
-torch and jax through DLPack, both ways."""
+"""Libraries that take arrays of many kinds take tensors: einops, opt_einsum, array-api-compat,
+matplotlib, pandas, Pillow, and torch and jax through DLPack, both ways."""
 
 from __future__ import annotations
 
@@ -15,21 +15,31 @@ IMAGE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 
 def test_einops_takes_tensors_through_the_standard() -> None:
-    einops = pytest.importorskip("einops.array_api", reason="einops is not installed: tox run -e interop")
+    einops = pytest.importorskip(
+        "einops.array_api", reason="einops is not installed: tox run -e interop"
+    )
     x = Tensor(IMAGE)
     for ours, theirs in (
         (einops.rearrange(x, "b h w -> (b h) w"), IMAGE.reshape(6, 4)),
-        (einops.rearrange(x, "b (h p) w -> b p (w h)", p=3), IMAGE.reshape(2, 1, 3, 4).transpose(0, 2, 3, 1).reshape(2, 3, 4)),
+        (
+            einops.rearrange(x, "b (h p) w -> b p (w h)", p=3),
+            IMAGE.reshape(2, 1, 3, 4).transpose(0, 2, 3, 1).reshape(2, 3, 4),
+        ),
         (einops.reduce(x, "b h w -> b h", "mean"), IMAGE.mean(-1)),
-        (einops.reduce(x, "b h (w p) -> h b w", "max", p=2), IMAGE.reshape(2, 3, 2, 2).max(-1).transpose(1, 0, 2)),
+        (
+            einops.reduce(x, "b h (w p) -> h b w", "max", p=2),
+            IMAGE.reshape(2, 3, 2, 2).max(-1).transpose(1, 0, 2),
+        ),
         (einops.repeat(x, "b h w -> b (h 2) w"), IMAGE.repeat(2, 1)),
-    ):  # fmt: skip
+    ):
         assert isinstance(ours, Tensor)
         np.testing.assert_allclose(ours.numpy(), theirs)
 
 
 def test_opt_einsum_contracts_tensors() -> None:
-    opt_einsum = pytest.importorskip("opt_einsum", reason="opt_einsum is not installed: tox run -e interop")
+    opt_einsum = pytest.importorskip(
+        "opt_einsum", reason="opt_einsum is not installed: tox run -e interop"
+    )
     arrays = [np.random.default_rng(i).standard_normal((5, 5)) for i in range(4)]
     path = opt_einsum.contract_path("ij,jk,kl,lm->im", *arrays)[0]
     found = opt_einsum.contract("ij,jk,kl,lm->im", *map(Tensor, arrays), optimize=path)
@@ -38,7 +48,9 @@ def test_opt_einsum_contracts_tensors() -> None:
 
 
 def test_array_api_compat_finds_the_namespace() -> None:
-    compat = pytest.importorskip("array_api_compat", reason="array-api-compat is not installed: tox run -e interop")
+    compat = pytest.importorskip(
+        "array_api_compat", reason="array-api-compat is not installed: tox run -e interop"
+    )
     x = Tensor(IMAGE)
     assert compat.is_array_api_obj(x)
     assert compat.array_namespace(x, x + 1) is sv
@@ -48,7 +60,9 @@ def test_array_api_compat_finds_the_namespace() -> None:
     assert compat.is_writeable_array(x)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64", "uint8", "bool", "complex64"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float64", "int32", "int64", "uint8", "bool", "complex64"]
+)
 def test_torch_and_tensors_share_memory_both_ways(dtype: str) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed: tox run -e interop")
     array = np.arange(6).reshape(2, 3).astype(dtype)
@@ -73,12 +87,16 @@ def test_narrow_floats_of_torch_become_tensors() -> None:
 def test_jax_and_tensors_share_memory_both_ways(dtype: str) -> None:
     jnp = pytest.importorskip("jax.numpy", reason="jax is not installed: tox run -e interop")
     array = np.arange(6).reshape(2, 3).astype(dtype)
-    np.testing.assert_array_equal(np.asarray(jnp.from_dlpack(Tensor(array).clone().realize())), array)
+    np.testing.assert_array_equal(
+        np.asarray(jnp.from_dlpack(Tensor(array).clone().realize())), array
+    )
     np.testing.assert_array_equal(sv.from_dlpack(jnp.asarray(array)).numpy(), array)
 
 
 def test_matplotlib_draws_tensors() -> None:
-    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed: tox run -e interop")
+    matplotlib = pytest.importorskip(
+        "matplotlib", reason="matplotlib is not installed: tox run -e interop"
+    )
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
@@ -119,4 +137,6 @@ def test_functions_of_numpy_in_a_captured_function_are_part_of_its_plan() -> Non
     compute = jit(lambda x: np.mean(np.sin(x) ** 2, axis=0))
     for seed in range(3):
         array = np.random.default_rng(seed).standard_normal((5, 3)).astype(np.float32)
-        np.testing.assert_allclose(compute(Tensor(array)).numpy(), (np.sin(array) ** 2).mean(0), rtol=1e-5)
+        np.testing.assert_allclose(
+            compute(Tensor(array)).numpy(), (np.sin(array) ** 2).mean(0), rtol=1e-5
+        )

@@ -1,4 +1,6 @@
-"""Values and derivatives of linear algebra are those of JAX, where it is installed (`tox run -e derivatives-jax`)."""
+"""Values and derivatives of linear algebra are those of JAX, where it is installed (`tox run -e
+derivatives-jax`).
+"""
 
 from __future__ import annotations
 
@@ -48,13 +50,19 @@ def test_values_and_cotangents_agree(case: MatrixCase, dtype: str) -> None:
     if dtype == "complex128":
         arrays, read = [part for a in arrays for part in (a.real, a.imag)], join
     value, pull = vjp(lambda *args: flatten(case.call(*read(args))), *map(Tensor, arrays))
-    theirs, their_pull = jax.vjp(lambda *args: flatten(case.peer(jax, *read(args))), *map(jax.numpy.asarray, arrays))
+    theirs, their_pull = jax.vjp(
+        lambda *args: flatten(case.peer(jax, *read(args))), *map(jax.numpy.asarray, arrays)
+    )
     tolerance = PRECISION[dtype]
     cotangents = []
     for ours, other in zip(value, theirs, strict=True):
-        np.testing.assert_allclose(ours.numpy(), other, rtol=tolerance, atol=tolerance * max(1, np.abs(other).max()))
+        np.testing.assert_allclose(
+            ours.numpy(), other, rtol=tolerance, atol=tolerance * max(1, np.abs(other).max())
+        )
         cotangents.append(np.asarray(rng.normal(size=other.shape)).astype(other.dtype))
     found = pull(tuple(map(Tensor, cotangents)))
     expected = their_pull(tuple(map(jax.numpy.asarray, cotangents)))
     for ours, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(ours.numpy(), other, rtol=tolerance, atol=tolerance * max(1, np.abs(other).max()))
+        np.testing.assert_allclose(
+            ours.numpy(), other, rtol=tolerance, atol=tolerance * max(1, np.abs(other).max())
+        )

@@ -1,4 +1,6 @@
-"""The suite for launchers that run loops: the CPU's passes, and one that gets a single thing wrong fails the case about it."""
+"""The suite for launchers that run loops: the CPU's passes, and one that gets a single thing wrong
+fails the case about it.
+"""
 
 from __future__ import annotations
 
@@ -32,17 +34,37 @@ def change_slices(loop: Repeat, change: Callable[[Any], Any]) -> Repeat:
 
 
 CASES: dict[str, tuple[Callable[[Repeat], Repeat], str, tuple[object, ...]]] = {
-    "goes forward": (lambda loop: replace(loop, is_reversed=False), "iterations_use_slices_and_numbers", (True,)),
-    "goes back": (lambda loop: replace(loop, is_reversed=True), "iterations_use_slices_and_numbers", (False,)),
-    "goes on": (lambda loop: replace(loop, go_on=None), "a_loop_ends_after_the_iteration_that_says_so", (2,)),
-    "counts nothing": (lambda loop: replace(loop, counters=()), "iterations_use_slices_and_numbers", (False,)),
+    "goes forward": (
+        lambda loop: replace(loop, is_reversed=False),
+        "iterations_use_slices_and_numbers",
+        (True,),
+    ),
+    "goes back": (
+        lambda loop: replace(loop, is_reversed=True),
+        "iterations_use_slices_and_numbers",
+        (False,),
+    ),
+    "goes on": (
+        lambda loop: replace(loop, go_on=None),
+        "a_loop_ends_after_the_iteration_that_says_so",
+        (2,),
+    ),
+    "counts nothing": (
+        lambda loop: replace(loop, counters=()),
+        "iterations_use_slices_and_numbers",
+        (False,),
+    ),
     "takes the base as it is": (
-        lambda loop: change_slices(loop, lambda part: part._replace(base=part.base._replace(offset=0))),
+        lambda loop: change_slices(
+            loop, lambda part: part._replace(base=part.base._replace(offset=0))
+        ),
         "iterations_use_slices_and_numbers",
         (False,),
     ),
     "takes words as they are": (
-        lambda loop: change_slices(loop, lambda p: p._replace(words=tuple(w._replace(offset=0) for w in p.words))),
+        lambda loop: change_slices(
+            loop, lambda p: p._replace(words=tuple(w._replace(offset=0) for w in p.words))
+        ),
         "iterations_use_slices_and_numbers",
         (False,),
     ),
@@ -57,7 +79,9 @@ CASES: dict[str, tuple[Callable[[Repeat], Repeat], str, tuple[object, ...]]] = {
         (True, False),
     ),
     "looks for buffers when the table is made": (
-        lambda loop: replace(loop, carried=tuple(v._replace(initial=stay(v.initial)) for v in loop.carried)),
+        lambda loop: replace(
+            loop, carried=tuple(v._replace(initial=stay(v.initial)) for v in loop.carried)
+        ),
         "words_are_read_at_each_run",
         (),
     ),
@@ -67,7 +91,9 @@ CASES: dict[str, tuple[Callable[[Repeat], Repeat], str, tuple[object, ...]]] = {
         (True, False),
     ),
     "copies nothing": (
-        lambda loop: replace(loop, body=tuple(item for item in loop.body if not isinstance(item, Move))),
+        lambda loop: replace(
+            loop, body=tuple(item for item in loop.body if not isinstance(item, Move))
+        ),
         "loops_in_loops_work_on_slices_of_slices",
         (),
     ),
@@ -99,7 +125,9 @@ def test_a_launcher_that_does_one_thing_wrong_fails(name: str) -> None:
     if case.startswith("a_loop_ends"):
         arguments = (device, *arguments)
     for launcher, is_right in ((Wrong(lambda loop: loop), True), (Wrong(change), False)):
-        given = (device.backend, launcher, rows) if case.startswith("a_loop_ends") else (launcher, rows)
+        given = (
+            (device.backend, launcher, rows) if case.startswith("a_loop_ends") else (launcher, rows)
+        )
         if is_right:
             test(*given, *arguments)
         else:

@@ -1,4 +1,6 @@
-"""Derivatives of random programs with loops and choices agree with differences and in both modes, and faults are found."""
+"""Derivatives of random programs with loops and choices agree with differences and in both modes,
+and faults are found.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,19 @@ def compute(program: LoopDerivativeProgram, *inputs: Tensor) -> Tensor:
 
 
 def evaluate_all(*tensors: Tensor) -> list[np.ndarray]:
-    """The values by the reference meaning of graphs, which compiles nothing; long rows are sorted by a function without one."""
+    """The values by the reference meaning of graphs, which compiles nothing; long rows are sorted
+    by a function without one.
+    """
     sink = UOp.sink(*(t.uop for t in tensors))
     if any(True for _ in sink.iter_ops(Op.CUSTOM_FUNCTION)):
         return [t.numpy() for t in tensors]
-    content = {node: Tensor.from_uop(node).numpy().reshape(-1).copy() for node in sink.iter_ops(Op.BUFFER)}
-    return [np.reshape(found, t.shape) for found, t in zip(evaluate(sink, content), tensors, strict=True)]
+    content = {
+        node: Tensor.from_uop(node).numpy().reshape(-1).copy() for node in sink.iter_ops(Op.BUFFER)
+    }
+    return [
+        np.reshape(found, t.shape)
+        for found, t in zip(evaluate(sink, content), tensors, strict=True)
+    ]
 
 
 def take_both(program: LoopDerivativeProgram, along: Sequence[np.ndarray]) -> tuple[float, float]:
@@ -62,7 +71,10 @@ def test_both_modes_agree_with_differences(seed: int) -> None:
     rng = np.random.default_rng(seed)
     along = [rng.normal(size=x.shape) for x in program.inputs]
     ahead, behind = (
-        compute(program, *(Tensor(x + sign * STEP * v) for x, v in zip(program.inputs, along, strict=True)))
+        compute(
+            program,
+            *(Tensor(x + sign * STEP * v) for x, v in zip(program.inputs, along, strict=True)),
+        )
         for sign in (1, -1)
     )
     after, before = evaluate_all(ahead, behind)
@@ -75,25 +87,37 @@ def test_both_modes_agree_with_differences(seed: int) -> None:
         assert back == pytest.approx(forth, rel=1e-9, abs=1e-12), str(program)
     # What is detached counts as constant.
     if all(step.name != "detach" for step in program.iter_steps()):
-        assert float(forth) == pytest.approx(float(after - before) / (2 * STEP), rel=1e-6, abs=1e-7), str(program)
+        assert float(forth) == pytest.approx(
+            float(after - before) / (2 * STEP), rel=1e-6, abs=1e-7
+        ), str(program)
 
 
 def test_every_step_is_drawn_and_loops_stand_in_loops() -> None:
     programs = [draw_loop_derivative_program(seed) for seed in range(30)]
     assert {step.name for program in programs for step in program.iter_steps()} >= {*LOOP_STEPS}
-    inner = {s.name for p in programs for step in p.iter_steps() for b in step.blocks for s in b.steps}
+    inner = {
+        s.name for p in programs for step in p.iter_steps() for b in step.blocks for s in b.steps
+    }
     assert {"scan", "fori", "cond", "switch", "checkpoint", "gradient"} <= inner
     assert str(programs[0]) == str(draw_loop_derivative_program(0))
 
 
-def test_a_fault_of_a_loop_is_found_and_its_program_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_a_loop_is_found_and_its_program_is_shrunk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """What each iteration adds to the cotangent of what all of them read is left out."""
     monkeypatch.setattr(
-        loops._Reverse, "_accumulate", lambda self, number, value: self.new.carry(make_zeros(self.operands[number]))
+        loops._Reverse,
+        "_accumulate",
+        lambda self, number, value: self.new.carry(make_zeros(self.operands[number])),
     )
     monkeypatch.setattr(loops.StackedSums, "take", lambda self, value: None)
-    programs = sorted((draw_loop_derivative_program(seed, 3) for seed in range(40)), key=count_steps)
-    failing = next(program for program in programs if not program.is_forward_only and differ(program))
+    programs = sorted(
+        (draw_loop_derivative_program(seed, 3) for seed in range(40)), key=count_steps
+    )
+    failing = next(
+        program for program in programs if not program.is_forward_only and differ(program)
+    )
     shrunk = shrink_loop_derivative_program(failing, differ)
     assert differ(shrunk)
     assert count_steps(shrunk) <= 5, str(shrunk)

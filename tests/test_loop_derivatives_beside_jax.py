@@ -1,4 +1,6 @@
-"""Derivatives of random programs with loops are those of JAX, where it is installed (`tox run -e derivatives-jax`)."""
+"""Derivatives of random programs with loops are those of JAX, where it is installed (`tox run -e
+derivatives-jax`).
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,17 @@ from svod_ir.testing import count_examples
 from svod_tensor import Tensor, grad, jit, jvp
 from svod_tensor.loops import repeat
 from svod_testing.derivatives.loop_libraries import JaxLoops, SvodLoops, run_loop_derivative_program
-from svod_testing.derivatives.loop_programs import ORDERS, LoopDerivativeProgram, draw_loop_derivative_program
+from svod_testing.derivatives.loop_programs import (
+    ORDERS,
+    LoopDerivativeProgram,
+    draw_loop_derivative_program,
+)
 from svod_testing.derivatives.loop_shrinking import shrink_loop_derivative_program
 
 # JAX compiles each program for one call.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true")
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
+)
 jax = pytest.importorskip("jax", reason="jax is not installed", exc_type=ImportError)
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
@@ -30,13 +38,17 @@ PROGRAMS, COMPILED = count_examples(1000), count_examples(100)
 """How many programs are drawn, and how many are also compiled."""
 
 TWICE = count_examples(60)
-"""How many programs are differentiated twice, in each order of the modes; a few of them three times."""
+"""How many programs are differentiated twice, in each order of the modes; a few of them three
+times.
+"""
 
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
 """Another number draws other programs."""
 
 MAX_COLUMNS = 8
-"""Programs are differentiated twice by the last input that has no more elements, else by the smallest."""
+"""Programs are differentiated twice by the last input that has no more elements, else by the
+smallest.
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -46,11 +58,15 @@ def _in_float64() -> Iterator[None]:
 
 
 def evaluate_all(tensors: Sequence[Tensor]) -> Sequence[np.ndarray]:
-    """The values by the reference meaning of graphs, which compiles nothing; long rows are sorted by a function without one."""
+    """The values by the reference meaning of graphs, which compiles nothing; long rows are sorted
+    by a function without one.
+    """
     sink = UOp.sink(*(t.uop for t in tensors))
     if any(True for _ in sink.iter_ops(Op.CUSTOM_FUNCTION)):
         return compile_all(tensors)
-    content = {node: Tensor.from_uop(node).numpy().reshape(-1).copy() for node in sink.iter_ops(Op.BUFFER)}
+    content = {
+        node: Tensor.from_uop(node).numpy().reshape(-1).copy() for node in sink.iter_ops(Op.BUFFER)
+    }
     return evaluate(sink, content)
 
 
@@ -64,7 +80,9 @@ def draw_direction(program: LoopDerivativeProgram) -> list[np.ndarray]:
 
 
 def differentiate(program: LoopDerivativeProgram) -> list[Tensor]:
-    """The value, its derivative along a direction, and the gradients where there is a reverse mode."""
+    """The value, its derivative along a direction, and the gradients where there is a
+    reverse mode.
+    """
 
     def f(*inputs: Tensor) -> Tensor:
         return run_loop_derivative_program(program, SvodLoops(), *inputs)
@@ -84,13 +102,21 @@ def differentiate_with_jax(program: LoopDerivativeProgram) -> Callable[..., list
         if program.is_forward_only:
             return [*jax.jvp(f, inputs, tuple(map(jax.numpy.asarray, along)))]
         value, gradients = jax.value_and_grad(f, numbers)(*inputs)
-        return [value, sum((g * v).sum() for g, v in zip(gradients, along, strict=True)), *gradients]
+        return [
+            value,
+            sum((g * v).sum() for g, v in zip(gradients, along, strict=True)),
+            *gradients,
+        ]
 
     return run
 
 
-def agrees(program: LoopDerivativeProgram, compute: Callable[[Sequence[Tensor]], Sequence[np.ndarray]]) -> bool:
-    """Whether all is what JAX compiles, or where that rounds a value in two ways what it takes step by step."""
+def agrees(
+    program: LoopDerivativeProgram, compute: Callable[[Sequence[Tensor]], Sequence[np.ndarray]]
+) -> bool:
+    """Whether all is what JAX compiles, or where that rounds a value in two ways what it takes step
+    by step.
+    """
     found, inputs = compute(differentiate(program)), [jax.numpy.asarray(x) for x in program.inputs]
     run = differentiate_with_jax(program)
     if _is_close(found, jax.jit(run)(*inputs)):
@@ -102,7 +128,9 @@ def agrees(program: LoopDerivativeProgram, compute: Callable[[Sequence[Tensor]],
 def _is_close(found: Sequence[np.ndarray], expected: Sequence[Any]) -> bool:
     size = max(1.0, *(float(np.max(np.abs(e))) for e in expected))
     return all(
-        np.allclose(np.reshape(ours, np.shape(theirs)), theirs, rtol=1e-6, atol=1e-8 * size, equal_nan=True)
+        np.allclose(
+            np.reshape(ours, np.shape(theirs)), theirs, rtol=1e-6, atol=1e-8 * size, equal_nan=True
+        )
         for ours, theirs in zip(found, expected, strict=True)
     )
 
@@ -138,7 +166,9 @@ def run_by_input(
     number, inputs = choose_input(program), [*map(to_array, program.inputs)]
 
     def f(x: Any) -> Any:
-        return run_loop_derivative_program(program, library, *inputs[:number], x, *inputs[number + 1 :])
+        return run_loop_derivative_program(
+            program, library, *inputs[:number], x, *inputs[number + 1 :]
+        )
 
     return f
 
@@ -154,7 +184,9 @@ def differentiate_twice(
     return [(jit(f) if is_captured else f)(Tensor(x))]
 
 
-def differentiate_twice_with_jax(program: LoopDerivativeProgram, *, is_third: bool) -> Callable[[Any], list[Any]]:
+def differentiate_twice_with_jax(
+    program: LoopDerivativeProgram, *, is_third: bool
+) -> Callable[[Any], list[Any]]:
     f = run_by_input(program, JaxLoops(jax), jax.numpy.asarray)
     matrix = jax.jacfwd(jax.jacfwd(f)) if program.is_forward_only else jax.hessian(f)
     along = np.cos(program.inputs[choose_input(program)])
@@ -168,7 +200,9 @@ def find_differing_order(program: LoopDerivativeProgram, seed: int) -> tuple[str
     run = differentiate_twice_with_jax(program, is_third=is_third)
     expected = jax.jit(run)(x)
     for order in (("forward", "forward"),) if program.is_forward_only else ORDERS:
-        found = compute(differentiate_twice(program, order, is_captured=seed % 4 == 2, is_third=is_third))
+        found = compute(
+            differentiate_twice(program, order, is_captured=seed % 4 == 2, is_third=is_third)
+        )
         if not _is_close(found, expected):
             with jax.disable_jit():
                 if not _is_close(found, run(x)):
@@ -186,13 +220,22 @@ def test_second_derivatives_of_random_programs_with_loops(number: int) -> None:
     program = draw_small_program(seed)
     order = find_differing_order(program, seed)
     if order is not None:
-        shrunk = shrink_loop_derivative_program(program, lambda p: find_differing_order(p, seed) is not None)
-        pytest.fail(f"seed {seed}, {' of '.join(order)}, by input {choose_input(program)}:\n{shrunk}\n{shrunk.inputs}")
+        shrunk = shrink_loop_derivative_program(
+            program, lambda p: find_differing_order(p, seed) is not None
+        )
+        pytest.fail(
+            f"seed {seed}, {' of '.join(order)}, by input"
+            f" {choose_input(program)}:\n{shrunk}\n{shrunk.inputs}"
+        )
 
 
 def test_a_counter_that_two_loops_share_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counters are named by the depth at which they are traced, and loops around them do not rename them."""
-    monkeypatch.setattr(repeat, "choose_counter", lambda body, first=0, scope=(): f"{COUNTER_PREFIX}{first}")
+    """Counters are named by the depth at which they are traced, and loops around them do not rename
+    them.
+    """
+    monkeypatch.setattr(
+        repeat, "choose_counter", lambda body, first=0, scope=(): f"{COUNTER_PREFIX}{first}"
+    )
     monkeypatch.setattr(ir_loops, "rename_inner_counters", lambda body, counter: body)
     monkeypatch.setattr(ir_loops, "list_bound_names", lambda graph: set())
 

@@ -18,6 +18,7 @@ def test_random_programs_agree_with_pythons_loops_over_numpy(part: int):
     report = run_programs(range(part * n, (part + 1) * n), n_drawn=1, language=LANGUAGE)
     assert report.n_programs == n
     assert not report.found, "\n\n".join(
-        f"{f.kind}: python -m {LANGUAGE} --programs 1 --seed {f.seed} --modes '{f.mode}'\n{f.program}\n{f.message}"
+        f"{f.kind}: python -m {LANGUAGE} --programs 1 --seed {f.seed} --modes"
+        f" '{f.mode}'\n{f.program}\n{f.message}"
         for f in report.found.values()
     )

@@ -1,8 +1,8 @@
-"""Random programs with loops mean what they mean in `jax.lax`: a second oracle, where jax is installed (`tox run -e loops-jax`).
+"""Random programs with loops mean what they mean in `jax.lax`: a second oracle, where jax is
+installed (`tox run -e loops-jax`).
 
-The meaning that svod is compared with (`svod_testing.loop_programs`) is Python's loops over numpy. Here the same
-programs run with the loops of jax, so that a misreading of them would show.
-"""
+The meaning that svod is compared with (`svod_testing.loop_programs`) is Python's loops over numpy.
+Here the same programs run with the loops of jax, so that a misreading of them would show."""
 
 from __future__ import annotations
 
@@ -38,7 +38,13 @@ class JaxLibrary:
     def __init__(self, variables: Mapping[str, int]) -> None:
         self._variables = variables
 
-    def apply(self, operation: str, operands: Sequence[Any], args: Mapping[str, Any], kinds: Sequence[Kind]) -> Any:
+    def apply(
+        self,
+        operation: str,
+        operands: Sequence[Any],
+        args: Mapping[str, Any],
+        kinds: Sequence[Kind],
+    ) -> Any:
         names = ("a", "b", "c")[: len(operands)] + tuple(args)
         found = compile_line(OPERATIONS[operation].numpy, names, _namespace)(*operands, **args)
         return found.astype(kinds[0].dtype)
@@ -49,7 +55,9 @@ class JaxLibrary:
     def to_counter(self, number: Any) -> Any:
         return jnp.asarray(number, jnp.int32)
 
-    def scan(self, f: Callable[..., Any], init: Any, xs: Any, *, length: Any, reverse: bool, made: Any) -> Any:
+    def scan(
+        self, f: Callable[..., Any], init: Any, xs: Any, *, length: Any, reverse: bool, made: Any
+    ) -> Any:
         return jax.lax.scan(f, init, xs, length, reverse)
 
     def fori_loop(self, lower: Any, upper: Any, f: Callable[..., Any], init: Any) -> Any:
@@ -97,8 +105,12 @@ def test_programs_give_what_jax_gives(part: int) -> None:
             if _writes(program):
                 continue
             for version in (0, 1):
-                for found, expected in zip(_compute(program, version), evaluate_program(program, version), strict=True):
+                for found, expected in zip(
+                    _compute(program, version), evaluate_program(program, version), strict=True
+                ):
                     difference = find_difference(found, expected)
-                    assert difference is None, f"seed {seed}: {difference}\n{write_program(program)}"
+                    assert difference is None, (
+                        f"seed {seed}: {difference}\n{write_program(program)}"
+                    )
             n_compared += 1
     assert n_compared > 0.5 * N_PROGRAMS / 10

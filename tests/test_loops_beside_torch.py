@@ -1,4 +1,6 @@
-"""Recurrent layers compute what those of PyTorch do, where it is installed (`tox run -e loops-torch`)."""
+"""Recurrent layers compute what those of PyTorch do, where it is installed (`tox run -e
+loops-torch`).
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,16 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(7)
 
 
-LAYERS = {"lstm": (torch.nn.LSTM, lstm, {}), "gru": (torch.nn.GRU, gru, {}), "rnn": (torch.nn.RNN, rnn, {})} | {
-    "relu": (torch.nn.RNN, rnn, {"nonlinearity": "relu"})
-}
+LAYERS = {
+    "lstm": (torch.nn.LSTM, lstm, {}),
+    "gru": (torch.nn.GRU, gru, {}),
+    "rnn": (torch.nn.RNN, rnn, {}),
+} | {"relu": (torch.nn.RNN, rnn, {"nonlinearity": "relu"})}
 
 
-def compute(kind: str, x: Any, states: Any, *, bias: bool = True, **options: Any) -> tuple[list[Any], list[Any]]:
+def compute(
+    kind: str, x: Any, states: Any, *, bias: bool = True, **options: Any
+) -> tuple[list[Any], list[Any]]:
     """What both make of an input and of states: the output, and the states after the last step."""
     layer, function, more = LAYERS[kind]
     torch.manual_seed(0)
@@ -34,7 +40,11 @@ def compute(kind: str, x: Any, states: Any, *, bias: bool = True, **options: Any
     weights = {name: Tensor(p.detach().numpy()) for name, p in module.named_parameters()}
     given = None if states is None else [Tensor(s) for s in states]
     output, ends = function(
-        Tensor(x), weights, given and (tuple(given) if kind == "lstm" else given[0]), **options, **more
+        Tensor(x),
+        weights,
+        given and (tuple(given) if kind == "lstm" else given[0]),
+        **options,
+        **more,
     )
     found = [output, *(ends if kind == "lstm" else (ends,))]
     return [t.numpy() for t in found], [t.numpy() for t in wanted]
@@ -51,7 +61,9 @@ def test_layers_are_those_of_torch(
     n = num_layers * (1 + bidirectional)
     states = [rng.standard_normal((n, 3, 5)).astype("float32") for _ in range(1 + (kind == "lstm"))]
     for hx in (None, states):
-        found, wanted = compute(kind, x, hx, num_layers=num_layers, bidirectional=bidirectional, bias=bias)
+        found, wanted = compute(
+            kind, x, hx, num_layers=num_layers, bidirectional=bidirectional, bias=bias
+        )
         for ours, theirs in zip(found, wanted, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
 
@@ -64,7 +76,9 @@ def test_shapes_are_those_of_torch(rng: np.random.Generator, kind: str) -> None:
         ((6, 4), {"batch_first": True}),
         ((1, 1, 1), {}),
     ):
-        found, wanted = compute(kind, rng.standard_normal(shape).astype("float32"), None, bidirectional=True, **options)
+        found, wanted = compute(
+            kind, rng.standard_normal(shape).astype("float32"), None, bidirectional=True, **options
+        )
         for ours, theirs in zip(found, wanted, strict=True):
             assert ours.shape == theirs.shape
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
@@ -76,4 +90,6 @@ def test_parameters_may_be_listed_in_the_order_of_torch(rng: np.random.Generator
     weights = [Tensor(p.detach().numpy()) for p in module.parameters()]
     output, _ = lstm(Tensor(x), weights, num_layers=2, bidirectional=True)
     with torch.no_grad():
-        np.testing.assert_allclose(output.numpy(), module(torch.from_numpy(x))[0].numpy(), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(
+            output.numpy(), module(torch.from_numpy(x))[0].numpy(), rtol=1e-5, atol=1e-5
+        )

@@ -32,21 +32,30 @@ def compare(
         wanted = other(*given, reduction=reduction, **_convert(options, torch.tensor))
         settings = _convert(options, Tensor)
         found = own(*map(Tensor, arrays), reduction=reduction, **settings)
-        np.testing.assert_allclose(found.numpy(), wanted.detach().numpy(), rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(
+            found.numpy(), wanted.detach().numpy(), rtol=tolerance, atol=tolerance
+        )
         factors = np.linspace(0.5, 1.5, wanted.numel(), dtype=arrays[0].dtype).reshape(wanted.shape)
 
-        def total(*tensors: Tensor, r: Any = reduction, f: Any = factors, s: Any = settings) -> Tensor:
+        def total(
+            *tensors: Tensor, r: Any = reduction, f: Any = factors, s: Any = settings
+        ) -> Tensor:
             return (own(*tensors, reduction=r, **s) * Tensor(f)).sum()
 
         derivatives = torch.autograd.grad((wanted * torch.tensor(factors)).sum(), given)
         for mine, theirs in zip(
-            grad(total, argnums=tuple(range(len(arrays))))(*map(Tensor, arrays)), derivatives, strict=True
+            grad(total, argnums=tuple(range(len(arrays))))(*map(Tensor, arrays)),
+            derivatives,
+            strict=True,
         ):
             np.testing.assert_allclose(mine.numpy(), theirs.numpy(), rtol=tolerance, atol=tolerance)
 
 
 def _convert(options: dict[str, Any], make: Callable[[Any], Any]) -> dict[str, Any]:
-    return {name: make(value) if isinstance(value, np.ndarray) else value for name, value in options.items()}
+    return {
+        name: make(value) if isinstance(value, np.ndarray) else value
+        for name, value in options.items()
+    }
 
 
 def draw(shape: tuple[int, ...], seed: int = 0) -> tuple[Any, Any, Any, Any]:
@@ -57,7 +66,12 @@ def draw(shape: tuple[int, ...], seed: int = 0) -> tuple[Any, Any, Any, Any]:
     if labels.size > 1:
         labels.flat[1] = -100
     p = np.moveaxis(rng.dirichlet(np.ones(shape[axis]), places), -1, axis).astype(np.float32)
-    return rng.normal(size=shape).astype(np.float32), labels, rng.uniform(0.1, 2, shape[axis]).astype(np.float32), p
+    return (
+        rng.normal(size=shape).astype(np.float32),
+        labels,
+        rng.uniform(0.1, 2, shape[axis]).astype(np.float32),
+        p,
+    )
 
 
 @pytest.mark.parametrize("size", [1, 100, 1e4])
@@ -66,7 +80,9 @@ def test_cross_entropy_agrees(shape: tuple[int, ...], size: float) -> None:
     logits, labels, weight, p = draw(shape)
     for used, smoothing in itertools.product((None, weight), (0.0, 0.2)):
         options = {"label_smoothing": smoothing} | ({} if used is None else {"weight": used})
-        compare(nn.cross_entropy, F.cross_entropy, [logits * np.float32(size)], target=labels, **options)
+        compare(
+            nn.cross_entropy, F.cross_entropy, [logits * np.float32(size)], target=labels, **options
+        )
         compare(nn.cross_entropy, F.cross_entropy, [logits * np.float32(size), p], **options)
     compare(nn.nll_loss, F.nll_loss, [logits], target=labels, weight=weight)
 
@@ -79,7 +95,10 @@ def test_labels_that_are_ignored_agree() -> None:
 PAIRS = {
     "mse": (nn.mse_loss, F.mse_loss, {}),
     "l1": (nn.l1_loss, F.l1_loss, {}),
-    **{f"smooth_l1 {b}": (nn.smooth_l1_loss, F.smooth_l1_loss, {"beta": b}) for b in (0.0, 0.5, 1.0)},
+    **{
+        f"smooth_l1 {b}": (nn.smooth_l1_loss, F.smooth_l1_loss, {"beta": b})
+        for b in (0.0, 0.5, 1.0)
+    },
     **{f"huber {d}": (nn.huber_loss, F.huber_loss, {"delta": d}) for d in (0.5, 1.0, 2.0)},
     "kl_log": (nn.kl_div, F.kl_div, {"log_target": True}),
 }
@@ -107,9 +126,12 @@ def test_losses_of_probabilities_agree() -> None:
     for size in (0, 1, 100, 1e4):
         logits = (rng.normal(size=(4, 6)) * size).astype(np.float32)
         compare(
-            nn.binary_cross_entropy_with_logits, F.binary_cross_entropy_with_logits, [logits, t],
-            weight=weight, pos_weight=weight + 1,
-        )  # fmt: skip
+            nn.binary_cross_entropy_with_logits,
+            F.binary_cross_entropy_with_logits,
+            [logits, t],
+            weight=weight,
+            pos_weight=weight + 1,
+        )
 
 
 def test_probabilities_of_zero_and_one_agree() -> None:
@@ -132,7 +154,9 @@ def test_losses_of_pairs_and_triples_agree() -> None:
     for p, swap in itertools.product((1.0, 2.0, 3.0), (False, True)):
         compare(nn.triplet_margin_loss, F.triplet_margin_loss, [x, y, z], 1e-4, p=p, swap=swap)
     for mine, theirs in zip(
-        grad(lambda a, b: nn.cosine_similarity(a, b).sum(), argnums=(0, 1))(Tensor(x[1:]), Tensor(y[1:])),
+        grad(lambda a, b: nn.cosine_similarity(a, b).sum(), argnums=(0, 1))(
+            Tensor(x[1:]), Tensor(y[1:])
+        ),
         torch.func.grad(lambda a, b: F.cosine_similarity(a, b).sum(), argnums=(0, 1))(
             torch.tensor(x[1:]), torch.tensor(y[1:])
         ),
@@ -152,7 +176,12 @@ def test_ctc_losses_agree(n_labels: int) -> None:
 
     def mine(x: Tensor, **options: Any) -> Tensor:
         return nn.ctc_loss(
-            x.log_softmax(-1), Tensor(targets), Tensor(steps), Tensor(counts), zero_infinity=True, **options
+            x.log_softmax(-1),
+            Tensor(targets),
+            Tensor(steps),
+            Tensor(counts),
+            zero_infinity=True,
+            **options,
         )
 
     def theirs(x: Any, **options: Any) -> Any:
@@ -166,7 +195,11 @@ def test_ctc_losses_agree(n_labels: int) -> None:
 def test_narrow_floats_are_as_close_as_those_of_torch(dtype: str) -> None:
     logits, labels, _, _ = draw((64, 100), 5)
     x = Tensor(logits * 10).cast(dtype)
-    wide = F.cross_entropy(torch.tensor(x.cast("float32").numpy(), dtype=torch.float64), torch.tensor(labels)).item()
+    wide = F.cross_entropy(
+        torch.tensor(x.cast("float32").numpy(), dtype=torch.float64), torch.tensor(labels)
+    ).item()
     found = nn.cross_entropy(x, Tensor(labels))
-    theirs = F.cross_entropy(torch.tensor(x.cast("float32").numpy()).to(getattr(torch, dtype)), torch.tensor(labels))
+    theirs = F.cross_entropy(
+        torch.tensor(x.cast("float32").numpy()).to(getattr(torch, dtype)), torch.tensor(labels)
+    )
     assert abs(found.item() - wide) <= abs(theirs.item() - wide) + 1e-6

@@ -1,4 +1,6 @@
-"""Programs with more reductions than one kernel fuses, in loops and for sizes that vary, against numpy in float64."""
+"""Programs with more reductions than one kernel fuses, in loops and for sizes that vary, against
+numpy in float64.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def test_results_of_any_number_of_rows_are_those_of_numpy(function: Any) -> None
     captured = jit(function)
     for n_rows in (1, 7, 12, 19, 33):
         rows = np.resize(ROWS, (n_rows, 30))
-        np.testing.assert_allclose(captured(Tensor(rows)).numpy(), function(rows), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(
+            captured(Tensor(rows)).numpy(), function(rows), rtol=1e-10, atol=1e-12
+        )
 
 
 def test_the_body_of_a_loop_stores_what_its_kernels_do_not_hold() -> None:

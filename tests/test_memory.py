@@ -1,8 +1,8 @@
-"""Intermediates take little more memory than the least that is possible, and sharing it is safe in parallel.
+"""Intermediates take little more memory than the least that is possible, and sharing it is safe in
+parallel.
 
-The least is the largest sum of the bytes that are needed in one level of a schedule: items of one level may run at the same
-time.
-"""
+The least is the largest sum of the bytes that are needed in one level of a schedule: items of one
+level may run at the same time."""
 
 from __future__ import annotations
 
@@ -46,9 +46,12 @@ def make_encoder() -> Tensor:
     width, heads, x = 96, 4, zeros(2, 32, 96)
     for _ in range(12):
         query, key, value = (
-            (x @ zeros(width, width) + zeros(width)).reshape(2, 32, heads, -1).transpose(1, 2) for _ in range(3)
+            (x @ zeros(width, width) + zeros(width)).reshape(2, 32, heads, -1).transpose(1, 2)
+            for _ in range(3)
         )
-        attended = query.scaled_dot_product_attention(key, value).transpose(1, 2).reshape(2, 32, width)
+        attended = (
+            query.scaled_dot_product_attention(key, value).transpose(1, 2).reshape(2, 32, width)
+        )
         x = (x + attended @ zeros(width, width)).layernorm(-1, 1e-5, zeros(width), zeros(width))
         inner = (x @ zeros(width, 4 * width) + zeros(4 * width)).gelu()
         x = (x + inner @ zeros(4 * width, width)).layernorm(-1, 1e-5, zeros(width), zeros(width))
@@ -56,7 +59,9 @@ def make_encoder() -> Tensor:
 
 
 def make_unet() -> Tensor:
-    """Convolutions with residual connections, down to a sixteenth and up again, where each size sees the one before it again."""
+    """Convolutions with residual connections, down to a sixteenth and up again, where each size
+    sees the one before it again.
+    """
 
     def block(x: Tensor, channels: int) -> Tensor:
         first = x.conv2d(zeros(channels, x.shape[1], 3, 3), padding=1).relu()
@@ -118,14 +123,21 @@ GRAPHS: dict[str, Callable[[], Tensor]] = {
 def report_memory(schedule: Schedule) -> MemoryReport:
     """What an arena makes of a schedule whose kernels each fill a core; they are not compiled."""
     kernels = {place_of(item): know_kernel(item) for item in schedule.items}
-    inputs = [b for item in schedule.items for n, b in zip(item.buffer_ids, item.buffers, strict=True) if n > 0]
+    inputs = [
+        b
+        for item in schedule.items
+        for n, b in zip(item.buffer_ids, item.buffers, strict=True)
+        if n > 0
+    ]
     return prepare(schedule, kernels).build_template(inputs, planner="arena").memory_report
 
 
 def know_kernel(item: ScheduleItem) -> CachedKernel:
     outs = tuple(argument.slot for argument in iter_arguments(item) if argument.is_written)
     slots = tuple(sorted({node.arg.slot for node in item.ast.iter_ops(Op.PARAM)}))
-    return CachedKernel(None, ProgramSpec("k", "", "CPU", globals=slots, outs=outs, ins=slots, n_operations=1 << 30))
+    return CachedKernel(
+        None, ProgramSpec("k", "", "CPU", globals=slots, outs=outs, ins=slots, n_operations=1 << 30)
+    )
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -142,12 +154,17 @@ def test_a_plan_reports_what_its_planner_gained() -> None:
         x = (x @ x).contiguous()
     report = x.prepare().memory_report
     assert (report.mode, report.n_buffers, report.ratio) == ("arena", 4, 1.0)
-    assert str(report) == "arena: 4 intermediates of 64.00 KiB in 32.00 KiB, 1.00 times the least possible"
+    assert (
+        str(report)
+        == "arena: 4 intermediates of 64.00 KiB in 32.00 KiB, 1.00 times the least possible"
+    )
     assert str((Tensor([1.0]) + 1).prepare().memory_report) == "arena: 0 intermediates of 0 bytes"
 
 
 class Shuffling:
-    """A launcher that runs the kernels of each group in random order, or interleaved on threads that a seed schedules."""
+    """A launcher that runs the kernels of each group in random order, or interleaved on threads
+    that a seed schedules.
+    """
 
     def __init__(self, seed: int, *, is_threaded: bool) -> None:
         self.random, self.is_threaded = random.Random(seed), is_threaded
@@ -168,7 +185,8 @@ class Shuffling:
                 for launch in order:
                     run_launch(launch)
                 continue
-            # Each thread waits for one that the seed picks, or for none: some overlap and some are late.
+            # Each thread waits for one that the seed picks, or for none: some overlap and some are
+            # late.
             done = [threading.Event() for _ in order]
             waits = [self.random.choice([None, *range(i)]) for i in range(len(order))]
             threads = [
@@ -185,7 +203,9 @@ def run_launch(launch: Launch) -> None:
     launch.program(launch.buffers, launch.values, launch.global_size, launch.local_size)
 
 
-def run_late(launch: Launch, done: Sequence[threading.Event], number: int, wait_for: int | None) -> None:
+def run_late(
+    launch: Launch, done: Sequence[threading.Event], number: int, wait_for: int | None
+) -> None:
     if wait_for is not None:
         done[wait_for].wait()
     run_launch(launch)
@@ -218,7 +238,10 @@ def clean_caches() -> Iterator[Callable[[], None]]:
 @pytest.mark.parametrize("is_threaded", [False, True], ids=["shuffled", "threaded"])
 @pytest.mark.parametrize("mode", MODES)
 def test_results_do_not_depend_on_the_order_within_a_level(
-    mode: PlannerMode, is_threaded: bool, monkeypatch: pytest.MonkeyPatch, clean_caches: Callable[[], None]
+    mode: PlannerMode,
+    is_threaded: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    clean_caches: Callable[[], None],
 ) -> None:
     load = compute.load
     launcher = Shuffling(1, is_threaded=is_threaded)

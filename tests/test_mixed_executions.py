@@ -1,13 +1,15 @@
 """Thousands of executions of random plans give the same bits, whatever else is going on.
 
-`mixed_executions.py` runs in one process for each setting of threads, optimizer and disk caches, and in each goes through
-the modes of the memory planner, donation, and the caches of schedules and kernels. What must agree:
+`mixed_executions.py` runs in one process for each setting of threads, optimizer and disk caches,
+and in each goes through the modes of the memory planner, donation, and the caches of schedules and
+kernels. What must agree:
 
-- In one process, and between processes that differ in caches only, every result, floats included: the kernels
-  are the same, and neither where memory is nor which thread runs a kernel has a part in a value.
-- Between processes with other threads or other `Opt`s, results of integers and booleans. Kernels differ there, and a sum
-  of floats is added up in another order, so that its last bits may differ; `test_agreement` and
-  `test_random_graphs` compare those within a tolerance.
+- In one process, and between processes that differ in caches only, every result, floats included:
+  the kernels are the same, and neither where memory is nor which thread runs a kernel has a part in
+  a value.
+- Between processes with other threads or other `Opt`s, results of integers and booleans. Kernels
+  differ there, and a sum of floats is added up in another order, so that its last bits may differ;
+  `test_agreement` and `test_random_graphs` compare those within a tolerance.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ SEED = 0 if settings().derandomize else random.randrange(10**6)
 N_PLANS = count_examples(12)
 """Nearly two thousand executions, or, where all are asked for, seven thousand."""
 
-pytestmark = pytest.mark.xdist_group("mixed executions")  # they share what a fixture takes long to compute
+pytestmark = pytest.mark.xdist_group(
+    "mixed executions"
+)  # they share what a fixture takes long to compute
 
 SETTINGS = {
     "all threads, cold caches": {"SVOD_KERNEL_STORE": "1"},
@@ -41,7 +45,9 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What the program prints with each of the settings, one after the other on one directory of caches."""
+    """What the program prints with each of the settings, one after the other on one directory of
+    caches.
+    """
     cache = str(tmp_path_factory.mktemp("cache"))
     return {name: run(cache, variables) for name, variables in SETTINGS.items()}
 

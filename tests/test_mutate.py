@@ -74,13 +74,20 @@ def test_mutants_that_no_test_notices_are_shown_as_diffs_and_counted(
     assert (checkout / "box.py").read_text() == SOURCE
 
 
-def test_a_test_is_known_to_run_what_its_processes_run(tool: ModuleType, checkout: Path, tmp_path: Path) -> None:
+def test_a_test_is_known_to_run_what_its_processes_run(
+    tool: ModuleType, checkout: Path, tmp_path: Path
+) -> None:
     copy = tool.Copy(checkout, tmp_path / "copy")
     record = copy.record(["test_box.py"], [Path("box.py")])
-    inside, outside = "test_box.py::test_what_is_in_the_box_stays", "test_box.py::test_what_is_not_is_put_there"
+    inside, outside = (
+        "test_box.py::test_what_is_in_the_box_stays",
+        "test_box.py::test_what_is_not_is_put_there",
+    )
     assert [record.find_near(Path("box.py"), range(n, n + 1)) for n in (8, 9, 10)] == [
-        {inside, outside}, {inside}, {outside},
-    ]  # fmt: skip
+        {inside, outside},
+        {inside},
+        {outside},
+    ]
     assert record.failed == {"test_box.py::test_that_fails"}
     assert record.choose(Path("box.py"), range(10, 11), 60.0) == [outside, inside]
     assert record.choose(Path("box.py"), range(10, 11), 0.0) == [outside]
@@ -94,7 +101,10 @@ def test_a_test_is_known_to_run_what_its_processes_run(tool: ModuleType, checkou
         ("key = a, b, c\n", ["key = (b, c)", "key = (a, c)", "key = (a, b)"]),
         ("f(x, y=[z])\n", ["pass", "f(x)"]),
         ("if x:\n    del y\n", ["if False:\n    del y", "if True:\n    del y", "if x:\n    pass"]),
-        ("x = [max(y) for y in z if w]\n", ["x = [max(y) for y in z if True]", "x = [min(y) for y in z if w]"]),
+        (
+            "x = [max(y) for y in z if w]\n",
+            ["x = [max(y) for y in z if True]", "x = [min(y) for y in z if w]"],
+        ),
         (
             "def f(x=1.5):\n    y[0] = x + 2\n    return y if x else z\n",
             [
@@ -123,7 +133,9 @@ def test_a_test_is_known_to_run_what_its_processes_run(tool: ModuleType, checkou
         ),
     ],
 )
-def test_each_kind_of_change_is_made_to_the_text(tool: ModuleType, source: str, mutants: list[str]) -> None:
+def test_each_kind_of_change_is_made_to_the_text(
+    tool: ModuleType, source: str, mutants: list[str]
+) -> None:
     found = {m.source.rstrip("\n") for m in tool.iter_mutants(source)}
     assert found == set(mutants)
 
@@ -149,10 +161,17 @@ def test_the_message_of_an_error_is_left_alone_but_not_the_error(tool: ModuleTyp
     assert [m.source for m in tool.iter_mutants("raise E(1 + 2, a=b)\n")] == ["pass\n"]
 
 
-def test_a_sample_is_the_same_each_time(tool: ModuleType, checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sample_is_the_same_each_time(
+    tool: ModuleType, checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     printed = []
     for seed in ("0", "0", "1"):
-        assert tool.main(["box.py", "--root", str(checkout), "--list", "--sample", "2", "--seed", seed]) == 0
+        assert (
+            tool.main(
+                ["box.py", "--root", str(checkout), "--list", "--sample", "2", "--seed", seed]
+            )
+            == 0
+        )
         printed.append(capsys.readouterr().out)
     assert printed[0] == printed[1] != printed[2]
     assert printed[0].count("box.py:") == 2

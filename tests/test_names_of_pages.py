@@ -1,8 +1,9 @@
-"""Every name that the column `svod` of a table says is there: a page that translates from another library must not invent any.
+"""Every name that the column `svod` of a table says is there: a page that translates from another
+library must not invent any.
 
-A cell is code between backquotes. `sv` and `nn` in it are the modules, `x`, `y`, `q` and `out` tensors, `model` and so on what
-their names say; any other name is one of `svod_tensor` or of Python. What does not parse, such as a command, is left out.
-"""
+A cell is code between backquotes. `sv` and `nn` in it are the modules, `x`, `y`, `q` and `out`
+tensors, `model` and so on what their names say; any other name is one of `svod_tensor` or of
+Python. What does not parse, such as a command, is left out."""
 
 from __future__ import annotations
 
@@ -28,10 +29,22 @@ CODE = re.compile(r"`([^`]+)`")
 OPTION = re.compile(r"(SVOD_\w+)=")
 ENVIRONMENT = (ROOT / "docs/environment.md").read_text()
 KINDS: dict[str, object] = {
-    "sv": svod_tensor, "svod_tensor": svod_tensor, "nn": svod_nn, "svod_nn": svod_nn, "svod_ir": svod_ir,
-    "svod_onnx": svod_onnx, "x": Tensor, "y": Tensor, "q": Tensor, "out": Tensor, "model": svod_nn.Module,
-    "optimizer": svod_nn.Optimizer, "plan": ExecutionPlan, "f": JitFunction, "generator": Generator,
-}  # fmt: skip
+    "sv": svod_tensor,
+    "svod_tensor": svod_tensor,
+    "nn": svod_nn,
+    "svod_nn": svod_nn,
+    "svod_ir": svod_ir,
+    "svod_onnx": svod_onnx,
+    "x": Tensor,
+    "y": Tensor,
+    "q": Tensor,
+    "out": Tensor,
+    "model": svod_nn.Module,
+    "optimizer": svod_nn.Optimizer,
+    "plan": ExecutionPlan,
+    "f": JitFunction,
+    "generator": Generator,
+}
 # Names of values, of which nothing is asked.
 VALUES = {
     "_",
@@ -89,7 +102,10 @@ def find_missing(code: str) -> list[str]:
             if owner is not None and not hasattr(owner, node.attr):
                 missing.append(ast.unparse(node))
         elif isinstance(node, ast.Name) and not (
-            node.id in KINDS or node.id in VALUES or hasattr(builtins, node.id) or hasattr(svod_tensor, node.id)
+            node.id in KINDS
+            or node.id in VALUES
+            or hasattr(builtins, node.id)
+            or hasattr(svod_tensor, node.id)
         ):
             missing.append(node.id)
     return missing
@@ -118,11 +134,21 @@ def test_every_name_of_svod_in_a_table_is_there(page: Path) -> None:
     assert {code: found for code in codes if (found := find_missing(code))} == {}
 
 
-@pytest.mark.parametrize(("code", "missing"), [
-    ("x.sum(axis=0).cat(1)", []), ("x.summ()", ["x.summ"]), ("x.T.nothing", []), ("(x > 0).wheer(x, 0)", ["(x > 0).wheer"]),
-    ("sv.linalg.invert(x)", ["sv.linalg.invert"]), ("svod_nn.Adm(model)", ["svod_nn.Adm"]), ("jitt(f)", ["jitt"]),
-    ("Tensor.rand(3).meen()", ["Tensor.rand(3).meen"]), ("python -m svod_device", []),
-    ("SVOD_BEAM=4", []), ("SVOD_BEEM=4", ["SVOD_BEEM"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("code", "missing"),
+    [
+        ("x.sum(axis=0).cat(1)", []),
+        ("x.summ()", ["x.summ"]),
+        ("x.T.nothing", []),
+        ("(x > 0).wheer(x, 0)", ["(x > 0).wheer"]),
+        ("sv.linalg.invert(x)", ["sv.linalg.invert"]),
+        ("svod_nn.Adm(model)", ["svod_nn.Adm"]),
+        ("jitt(f)", ["jitt"]),
+        ("Tensor.rand(3).meen()", ["Tensor.rand(3).meen"]),
+        ("python -m svod_device", []),
+        ("SVOD_BEAM=4", []),
+        ("SVOD_BEEM=4", ["SVOD_BEEM"]),
+    ],
+)
 def test_a_name_that_is_not_there_is_found(code: str, missing: list[str]) -> None:
     assert find_missing(code) == missing

@@ -1,4 +1,6 @@
-"""The functions of the namespace agree with array-api-strict, on drawn arrays; `tox run -e interop` draws ten times as many."""
+"""The functions of the namespace agree with array-api-strict, on drawn arrays; `tox run -e interop`
+draws ten times as many.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,17 @@ class Draw(drawn_calls.Draw):
     def shape(self, low: int = 0, high: int = 3) -> tuple[int, ...]:
         # Few sizes, so that few kernels are compiled; some axes are empty.
         return self.one_of(
-            *[s for s in ((), (3,), (1,), (0,), (2, 3), (3, 1), (2, 1, 3), (2, 0, 3)) if low <= len(s) <= high]
+            *[
+                s
+                for s in ((), (3,), (1,), (0,), (2, 3), (3, 1), (2, 1, 3), (2, 0, 3))
+                if low <= len(s) <= high
+            ]
         )
 
     def full_shape(self, low: int = 0, high: int = 3) -> tuple[int, ...]:
-        return self.one_of(*[s for s in ((), (3,), (1,), (2, 3), (3, 1), (2, 1, 3)) if low <= len(s) <= high])
+        return self.one_of(
+            *[s for s in ((), (3,), (1,), (2, 3), (3, 1), (2, 1, 3)) if low <= len(s) <= high]
+        )
 
     def array(self, dtypes: tuple[str, ...], shape: tuple[int, ...] | None = None) -> np.ndarray:
         shape = self.shape() if shape is None else shape
@@ -64,8 +72,12 @@ class Draw(drawn_calls.Draw):
         return self.one_of(*choices, *([(0, -1)] if array.ndim > 1 else []))
 
     def pair(self, dtypes: tuple[str, ...]) -> tuple[Any, Any]:
-        """Two arrays whose shapes broadcast and whose dtypes promote, or an array and a number, in either order."""
-        group = self.one_of(*[g for g in (("bool",), FLOATS, SIGNED, UNSIGNED) if set(g) <= set(dtypes)])
+        """Two arrays whose shapes broadcast and whose dtypes promote, or an array and a number, in
+        either order.
+        """
+        group = self.one_of(
+            *[g for g in (("bool",), FLOATS, SIGNED, UNSIGNED) if set(g) <= set(dtypes)]
+        )
         first = self.array(group)
         if self.data.draw(st.integers(0, 3)) == 0:
             number = {"b": True, "f": 1.5, "i": 2, "u": 3}[first.dtype.kind]
@@ -131,7 +143,9 @@ def power(d: Draw) -> Drawn:
 
 def product(d: Draw) -> Drawn:
     dtype = d.one_of("float32", "float64", "int32")
-    left, right = d.one_of(((2, 3), (3, 4)), ((3,), (3,)), ((2, 2, 3), (3, 4)), ((2, 3), (3,)), ((2, 0), (0, 3)))
+    left, right = d.one_of(
+        ((2, 3), (3, 4)), ((3,), (3,)), ((2, 2, 3), (3, 4)), ((2, 3), (3,)), ((2, 0), (0, 3))
+    )
     return (
         np.nan_to_num(d.array((dtype,), left), posinf=3, neginf=-3),
         np.nan_to_num(d.array((dtype,), right), posinf=3, neginf=-3),
@@ -168,8 +182,14 @@ def taken_along(d: Draw) -> Drawn:
 
 
 def differences(d: Draw) -> Drawn:
-    x = np.nan_to_num(d.array(("float32", "float64", "int32", "int64"), (2, 3)), posinf=3, neginf=-3)
-    return (x,), {"axis": d.axis(x), "n": d.one_of(1, 2), **d.one_of({}, {"prepend": x, "append": x})}
+    x = np.nan_to_num(
+        d.array(("float32", "float64", "int32", "int64"), (2, 3)), posinf=3, neginf=-3
+    )
+    return (x,), {
+        "axis": d.axis(x),
+        "n": d.one_of(1, 2),
+        **d.one_of({}, {"prepend": x, "append": x}),
+    }
 
 
 def sought(d: Draw) -> Drawn:
@@ -202,7 +222,9 @@ def made(*shapes: Any) -> Any:
 
 
 def reshaped(d: Draw) -> Drawn:
-    return (d.array(EVERY, (2, 3)), d.one_of((6,), (3, 2), (1, 6, 1), (-1, 2))), {"copy": d.one_of(None, True)}
+    return (d.array(EVERY, (2, 3)), d.one_of((6,), (3, 2), (1, 6, 1), (-1, 2))), {
+        "copy": d.one_of(None, True)
+    }
 
 
 def spread(d: Draw) -> Drawn:
@@ -212,7 +234,9 @@ def spread(d: Draw) -> Drawn:
 def contracted(d: Draw) -> Drawn:
     x = d.array(("int32",), (2, 3, 4))
     return d.one_of(
-        ((x, x), {"axes": 3}), ((x, x[0].T), {"axes": ((2, 1), (0, 1))}), ((x, x[0]), {"axes": ([1, 2], [0, 1])})
+        ((x, x), {"axes": 3}),
+        ((x, x[0].T), {"axes": ((2, 1), (0, 1))}),
+        ((x, x[0]), {"axes": ([1, 2], [0, 1])}),
     )
 
 
@@ -233,70 +257,155 @@ def several(d: Draw) -> Drawn:
 
 
 ONE_FLOAT = [
-    "acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "exp", "expm1", "log", "log10", "log1p", "log2",
-    "reciprocal", "signbit", "sin", "sinh", "sqrt", "tan", "tanh",
-]  # fmt: skip
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "cos",
+    "cosh",
+    "exp",
+    "expm1",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "reciprocal",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+]
 ONE_NUMBER = [
-    "abs", "ceil", "floor", "isfinite", "isinf", "isnan", "negative", "positive", "round", "sign", "square", "trunc",
-]  # fmt: skip
+    "abs",
+    "ceil",
+    "floor",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "negative",
+    "positive",
+    "round",
+    "sign",
+    "square",
+    "trunc",
+]
 TWO_FLOATS = ["atan2", "copysign", "divide", "hypot", "logaddexp"]
 TWO_NUMBERS = [
-    "add", "greater", "greater_equal", "less", "less_equal", "maximum", "minimum", "multiply", "subtract",
-]  # fmt: skip
+    "add",
+    "greater",
+    "greater_equal",
+    "less",
+    "less_equal",
+    "maximum",
+    "minimum",
+    "multiply",
+    "subtract",
+]
 CALLS = {
-    **dict.fromkeys(ONE_FLOAT, one(FLOATS)), **dict.fromkeys(ONE_NUMBER, one(NUMBERS)),
-    **dict.fromkeys(TWO_FLOATS, two(FLOATS)), **dict.fromkeys(TWO_NUMBERS, two(NUMBERS)),
-    **dict.fromkeys(("equal", "not_equal"), two(EVERY)), **dict.fromkeys(("floor_divide", "remainder"), quotient),
+    **dict.fromkeys(ONE_FLOAT, one(FLOATS)),
+    **dict.fromkeys(ONE_NUMBER, one(NUMBERS)),
+    **dict.fromkeys(TWO_FLOATS, two(FLOATS)),
+    **dict.fromkeys(TWO_NUMBERS, two(NUMBERS)),
+    **dict.fromkeys(("equal", "not_equal"), two(EVERY)),
+    **dict.fromkeys(("floor_divide", "remainder"), quotient),
     **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor"), two(("bool", *INTEGERS))),
     **dict.fromkeys(("bitwise_left_shift", "bitwise_right_shift"), shift),
     **dict.fromkeys(("logical_and", "logical_or", "logical_xor"), two(("bool",))),
-    **dict.fromkeys(("all", "any", "count_nonzero"), reduction(EVERY)), **dict.fromkeys(("argmax", "argmin"), position),
-    **dict.fromkeys(("max", "min"), reduction(NUMBERS, full=True)), **dict.fromkeys(("argsort", "sort"), order),
-    **dict.fromkeys(("cumulative_prod", "cumulative_sum"), running), **dict.fromkeys(("prod", "sum"), reduction(NUMBERS)),
+    **dict.fromkeys(("all", "any", "count_nonzero"), reduction(EVERY)),
+    **dict.fromkeys(("argmax", "argmin"), position),
+    **dict.fromkeys(("max", "min"), reduction(NUMBERS, full=True)),
+    **dict.fromkeys(("argsort", "sort"), order),
+    **dict.fromkeys(("cumulative_prod", "cumulative_sum"), running),
+    **dict.fromkeys(("prod", "sum"), reduction(NUMBERS)),
     **dict.fromkeys(("std", "var"), reduction(FLOATS, full=True, correction=(0.0, 0.5))),
     **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), repeated),
     "nonzero": lambda d: ((d.array(EVERY, d.shape(1)),), {}),
-    **dict.fromkeys(("tril", "triu"), lambda d: ((d.array(EVERY, d.shape(2)),), {"k": d.one_of(-1, 0, 2)})),
+    **dict.fromkeys(
+        ("tril", "triu"), lambda d: ((d.array(EVERY, d.shape(2)),), {"k": d.one_of(-1, 0, 2)})
+    ),
     **dict.fromkeys(("ones", "zeros", "empty"), made((3,), ((2, 3),), ((),), ((0, 2),))),
     **dict.fromkeys(("ones_like", "zeros_like", "empty_like"), like()),
     **dict.fromkeys(("concat", "stack"), several),
-    "arange": lambda d: (d.one_of((5,), (1, 7, 2), (3.0, -1.0, -0.5), (0,)), {"dtype": d.one_of(None, "float64")}),
+    "arange": lambda d: (
+        d.one_of((5,), (1, 7, 2), (3.0, -1.0, -0.5), (0,)),
+        {"dtype": d.one_of(None, "float64")},
+    ),
     "asarray": lambda d: ((d.one_of([[1.0, 2.0]], True, [], [[True], [False]], 2.5),), {}),
     "astype": lambda d: ((finite(d.array(EVERY)), d.one_of("bool", "float32", "int64")), {}),
-    "bitwise_invert": one(("bool", *INTEGERS)), "logical_not": one(("bool",)), "nextafter": two(FLOATS), "pow": power,
+    "bitwise_invert": one(("bool", *INTEGERS)),
+    "logical_not": one(("bool",)),
+    "nextafter": two(FLOATS),
+    "pow": power,
     "broadcast_arrays": lambda d: ((d.array(EVERY, (2, 1)), d.array(EVERY, (3,))), {}),
-    "broadcast_shapes": lambda d: (d.one_of(((2, 1), (3,)), ((), (1, 4)), ()), {}), "broadcast_to": spread,
-    "can_cast": lambda d: (d.one_of(("int8", "int16"), ("float64", "float32"), ("uint8", "int16"), ("int8", "uint8")), {}),
-    "clip": limits, "diff": differences,
+    "broadcast_shapes": lambda d: (d.one_of(((2, 1), (3,)), ((), (1, 4)), ()), {}),
+    "broadcast_to": spread,
+    "can_cast": lambda d: (
+        d.one_of(("int8", "int16"), ("float64", "float32"), ("uint8", "int16"), ("int8", "uint8")),
+        {},
+    ),
+    "clip": limits,
+    "diff": differences,
     "expand_dims": lambda d: ((d.array(EVERY, (2, 3)), d.one_of(-3, -1, 0, 1, 2)), {}),
-    "eye": lambda d: (d.one_of((3,), (2, 4)), {"k": d.one_of(-1, 0, 2), "dtype": d.one_of(None, "int32")}),
+    "eye": lambda d: (
+        d.one_of((3,), (2, 4)),
+        {"k": d.one_of(-1, 0, 2), "dtype": d.one_of(None, "int32")},
+    ),
     "flip": lambda d: ((x := d.array(EVERY, d.shape(1)),), {"axis": d.axes(x)}),
-    "full": lambda d: (d.one_of(((2, 3), 7.5), (3, True), ((), 2.0)), {}), "full_like": like(fill_value=1),
-    "isdtype": lambda d: ((d.one_of(*EVERY), d.one_of("bool", "integral", "numeric", ("real floating", "bool"))), {}),
-    "isin": members, "linspace": lambda d: ((0.5, 4.5, d.one_of(0, 1, 5)), {"endpoint": d.flip()}), "matmul": product,
-    "matrix_transpose": lambda d: ((d.array(EVERY, d.shape(2)),), {}), "mean": reduction(FLOATS, full=True),
+    "full": lambda d: (d.one_of(((2, 3), 7.5), (3, True), ((), 2.0)), {}),
+    "full_like": like(fill_value=1),
+    "isdtype": lambda d: (
+        (d.one_of(*EVERY), d.one_of("bool", "integral", "numeric", ("real floating", "bool"))),
+        {},
+    ),
+    "isin": members,
+    "linspace": lambda d: ((0.5, 4.5, d.one_of(0, 1, 5)), {"endpoint": d.flip()}),
+    "matmul": product,
+    "matrix_transpose": lambda d: ((d.array(EVERY, d.shape(2)),), {}),
+    "mean": reduction(FLOATS, full=True),
     "meshgrid": lambda d: ((x := d.array(EVERY, (3,)), x[:2]), {"indexing": d.one_of("xy", "ij")}),
-    "moveaxis": moved, "permute_dims": lambda d: ((d.array(EVERY, (2, 3, 4)), d.one_of((2, 0, 1), (0, -1, 1))), {}),
-    "repeat": with_axis(1), "reshape": reshaped,
-    "result_type": lambda d: (d.one_of(("int8", "uint8"), ("float32", "float64"), ("int32", 1)), {}),
-    "roll": rolled, "searchsorted": sought,
-    "squeeze": lambda d: ((d.array(EVERY, (1, 3, 1)), d.one_of(0, -1, (0, 2))), {}), "take": taken,
-    "take_along_axis": taken_along, "tensordot": contracted,
+    "moveaxis": moved,
+    "permute_dims": lambda d: ((d.array(EVERY, (2, 3, 4)), d.one_of((2, 0, 1), (0, -1, 1))), {}),
+    "repeat": with_axis(1),
+    "reshape": reshaped,
+    "result_type": lambda d: (
+        d.one_of(("int8", "uint8"), ("float32", "float64"), ("int32", 1)),
+        {},
+    ),
+    "roll": rolled,
+    "searchsorted": sought,
+    "squeeze": lambda d: ((d.array(EVERY, (1, 3, 1)), d.one_of(0, -1, (0, 2))), {}),
+    "take": taken,
+    "take_along_axis": taken_along,
+    "tensordot": contracted,
     "tile": lambda d: ((d.array(EVERY, (2, 3)), d.one_of((2,), (2, 1), (1, 2, 2), (0, 1))), {}),
     "unstack": with_axis(1),
-    "vecdot": lambda d: ((d.array(("int32", "int64"), (2, 3)), d.array(("int32",), (2, 3))), {"axis": d.one_of(-1, -2)}),
+    "vecdot": lambda d: (
+        (d.array(("int32", "int64"), (2, 3)), d.array(("int32",), (2, 3))),
+        {"axis": d.one_of(-1, -2)},
+    ),
     "where": chosen,
-}  # fmt: skip
-CALLS["repeat"] = lambda d: ((x := d.array(EVERY, d.shape(1)), d.one_of(0, 1, 3)), {"axis": d.one_of(None, d.axis(x))})
+}
+CALLS["repeat"] = lambda d: (
+    (x := d.array(EVERY, d.shape(1)), d.one_of(0, 1, 3)),
+    {"axis": d.one_of(None, d.axis(x))},
+)
 
 NAMED = {"from_dlpack", "finfo", "iinfo", "__array_namespace_info__"}
-"""What packages/svod-tensor/tests/test_namespace.py tries: it has nothing to draw, or is not of arrays."""
+"""What packages/svod-tensor/tests/test_namespace.py tries: it has nothing to draw, or is not of
+arrays.
+"""
 
 DTYPES = {"can_cast", "isdtype", "result_type"}
 """Functions whose strings are dtypes."""
 
 DEFAULTS = {"arange", "asarray", "empty", "eye", "full", "linspace", "ones", "zeros", "full_like"}
-"""Functions whose result has the library's default dtype of a kind where none is asked for: float32 and int32 here."""
+"""Functions whose result has the library's default dtype of a kind where none is asked for: float32
+and int32 here.
+"""
 ACCUMULATED = {"cumulative_prod", "cumulative_sum", "prod", "sum", "trace"}
 """Functions whose integers have at least the default dtype."""
 
@@ -333,7 +442,11 @@ def compare(name: str, found: Any, expected: Any) -> None:
             compare(name, a, b)
         return
     if not isinstance(expected, xp._array_object.Array):
-        assert found == expected if isinstance(expected, (bool, int)) else str(found) == str(expected).split(".")[-1]
+        assert (
+            found == expected
+            if isinstance(expected, (bool, int))
+            else str(found) == str(expected).split(".")[-1]
+        )
         return
     theirs = np.asarray(expected)
     ours = found.numpy()
@@ -361,20 +474,27 @@ def test_every_function_of_the_standard_is_tried() -> None:
 
 @pytest.mark.parametrize("name", STANDARD)
 def test_a_function_takes_every_call_of_the_standard(name: str) -> None:
-    """Ours may take more: arguments by position that the standard takes by name only, and others with defaults."""
+    """Ours may take more: arguments by position that the standard takes by name only, and others
+    with defaults.
+    """
     ours = inspect.signature(getattr(sv, name))
     theirs = list(inspect.signature(getattr(xp, name)).parameters.values())
     by_position = [p for p in theirs if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     needed = sum(p.default is p.empty for p in by_position)
     for count in range(needed, len(by_position) + 1):
         for named in (set[str](), {p.name for p in theirs if p.kind is p.KEYWORD_ONLY}):
-            bound = ours.bind(*(p.name for p in by_position[:count]), **dict.fromkeys(named, "named"))
+            bound = ours.bind(
+                *(p.name for p in by_position[:count]), **dict.fromkeys(named, "named")
+            )
             assert named <= bound.arguments.keys()
-    first_named = next((i for i, p in enumerate(by_position) if p.kind is p.POSITIONAL_OR_KEYWORD), len(by_position))
-    names = [p.name for p in by_position[first_named:]]
-    assert ours.bind(*(p.name for p in by_position[:first_named]), **{n: n for n in names}).arguments.keys() >= set(
-        names
+    first_named = next(
+        (i for i, p in enumerate(by_position) if p.kind is p.POSITIONAL_OR_KEYWORD),
+        len(by_position),
     )
+    names = [p.name for p in by_position[first_named:]]
+    assert ours.bind(
+        *(p.name for p in by_position[:first_named]), **{n: n for n in names}
+    ).arguments.keys() >= set(names)
     for parameter in theirs:
         is_undefined = parameter.default is parameter.empty or "Undef" in repr(parameter.default)
         if parameter.name in ours.parameters and not is_undefined:

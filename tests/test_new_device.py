@@ -18,7 +18,9 @@ pytest.importorskip("svod_null", reason="the plugin of plugins/svod-null is not 
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "new-device.md").read_text()
-PLUGIN = "\n".join(path.read_text() for path in sorted((ROOT / "plugins" / "svod-null").rglob("*.py")))
+PLUGIN = "\n".join(
+    path.read_text() for path in sorted((ROOT / "plugins" / "svod-null").rglob("*.py"))
+)
 
 
 def find_blocks(language: str) -> list[str]:
@@ -37,7 +39,10 @@ def run_page() -> dict[str, object]:
 def test_most_of_the_code_is_the_plugin_s() -> None:
     blocks = find_blocks("python")
     assert sum(block in PLUGIN for block in blocks) >= 6
-    assert all(block in (ROOT / "plugins/svod-null/pyproject.toml").read_text() for block in find_blocks("toml"))
+    assert all(
+        block in (ROOT / "plugins/svod-null/pyproject.toml").read_text()
+        for block in find_blocks("toml")
+    )
 
 
 def test_the_rest_of_the_code_runs() -> None:
@@ -59,7 +64,11 @@ def test_the_launcher_of_the_page_launches() -> None:
     memory = [device.allocator.allocate(64) for _ in range(2)]
     device.allocator.copy_in(memory[1].address, memoryview(array("i", range(13)).tobytes()))
     addresses = array("Q", [block.address for block in memory])
-    launcher.run(launcher.make_table([Launch(built.program, addresses, array("q", [3]), (1, 1, 1), (1, 1, 1), 0)]))
+    launcher.run(
+        launcher.make_table(
+            [Launch(built.program, addresses, array("q", [3]), (1, 1, 1), (1, 1, 1), 0)]
+        )
+    )
     found = bytearray(12)
     device.allocator.copy_out(memoryview(found), memory[0].address)
     assert array("i", bytes(found)).tolist() == [3, 4, 5]

@@ -1,4 +1,6 @@
-"""Layers beside those of torch: with a state of torch they give its outputs and its gradients, and begin as it begins."""
+"""Layers beside those of torch: with a state of torch they give its outputs and its gradients, and
+begin as it begins.
+"""
 
 from __future__ import annotations
 
@@ -63,11 +65,23 @@ CASES = [
     Case("BatchNorm1d", (4,), (X1,), {"momentum": None}),
     Case("BatchNorm2d", (4,), (X2,)),
     Case("BatchNorm2d", (4,), (X2,), is_trained=False),
-    Case("BatchNorm2d", (4,), (X2,), {"track_running_stats": False, "affine": False}, is_trained=False),
+    Case(
+        "BatchNorm2d",
+        (4,),
+        (X2,),
+        {"track_running_stats": False, "affine": False},
+        is_trained=False,
+    ),
     Case("BatchNorm3d", (4,), (X3,)),
     Case("InstanceNorm1d", (4,), (X1,)),
     Case("InstanceNorm2d", (4,), (X2,), {"affine": True, "track_running_stats": True}),
-    Case("InstanceNorm2d", (4,), (X2,), {"affine": True, "track_running_stats": True}, is_trained=False),
+    Case(
+        "InstanceNorm2d",
+        (4,),
+        (X2,),
+        {"affine": True, "track_running_stats": True},
+        is_trained=False,
+    ),
     Case("InstanceNorm3d", (4,), (X3,), {"affine": True}),
     Case("LayerNorm", (9,), (X1,)),
     Case("LayerNorm", ((7, 6),), (X2,), {"eps": 1e-2}),
@@ -99,8 +113,14 @@ CASES = [
     Case("Upsample", (), (X2,), {"size": (3, 4), "mode": "bilinear"}),
     Case("Upsample", (), (X1,), {"scale_factor": 3, "mode": "linear"}),
     Case("Upsample", (), (X3,), {"scale_factor": 2, "mode": "trilinear"}),
-    *(Case(name, (), (X1,)) for name in ("ReLU", "ReLU6", "SELU", "SiLU", "Mish", "Sigmoid", "Tanh", "Softsign")),
-    *(Case(name, (), (X1,)) for name in ("Hardsigmoid", "Hardswish", "LeakyReLU", "ELU", "GELU", "Softplus")),
+    *(
+        Case(name, (), (X1,))
+        for name in ("ReLU", "ReLU6", "SELU", "SiLU", "Mish", "Sigmoid", "Tanh", "Softsign")
+    ),
+    *(
+        Case(name, (), (X1,))
+        for name in ("Hardsigmoid", "Hardswish", "LeakyReLU", "ELU", "GELU", "Softplus")
+    ),
     Case("GELU", ("tanh",), (X1,)),
     Case("GLU", (1,), (X1,)),
     Case("Softmax", (1,), (X1,)),
@@ -114,9 +134,19 @@ CASES = [
     Case("LSTM", (3, 5), ((7, 3),), {"bias": False}),
     Case("LSTM", (3, 5, 3), ((7, 2, 3),), {"dropout": 0.5}, is_trained=False),
     Case("TransformerEncoderLayer", (8, 2, 16, 0.0), ((5, 2, 8),)),
-    Case("TransformerEncoderLayer", (8, 2, 16, 0.0, "gelu"), ((2, 5, 8),), {"batch_first": True, "norm_first": True}),
+    Case(
+        "TransformerEncoderLayer",
+        (8, 2, 16, 0.0, "gelu"),
+        ((2, 5, 8),),
+        {"batch_first": True, "norm_first": True},
+    ),
     Case("TransformerDecoderLayer", (8, 2, 16, 0.0), ((5, 2, 8), (7, 2, 8))),
-    Case("TransformerDecoderLayer", (8, 4, 16, 0.0), ((2, 5, 8), (2, 7, 8)), {"batch_first": True, "norm_first": True}),
+    Case(
+        "TransformerDecoderLayer",
+        (8, 4, 16, 0.0),
+        ((2, 5, 8), (2, 7, 8)),
+        {"batch_first": True, "norm_first": True},
+    ),
 ]
 
 
@@ -126,7 +156,9 @@ def make_id(case: Case) -> str:
 
 
 def copy_state(source: Any, target: nn.Module) -> None:
-    target.load_state_dict({name: Tensor(value.detach().numpy().copy()) for name, value in source.state_dict().items()})
+    target.load_state_dict(
+        {name: Tensor(value.detach().numpy().copy()) for name, value in source.state_dict().items()}
+    )
 
 
 def make_operands(case: Case) -> list[np.ndarray]:
@@ -172,7 +204,9 @@ def test_a_layer_gives_the_outputs_the_gradients_and_the_buffers_of_torch(case: 
     places = [k for k, x in enumerate(inputs) if x.requires_grad]
 
     def loss(parameters: dict[str, Tensor], chosen: list[Tensor]):
-        given = [chosen[places.index(k)] if k in places else Tensor(x) for k, x in enumerate(operands)]
+        given = [
+            chosen[places.index(k)] if k in places else Tensor(x) for k, x in enumerate(operands)
+        ]
         with ours.replaced(parameters):
             result = first(ours(*given))
         return (result * Tensor(slope)).sum(), result
@@ -209,7 +243,10 @@ def test_a_layer_gives_the_outputs_the_gradients_and_the_buffers_of_torch(case: 
 def test_a_variance_of_one_value_is_an_error_where_it_is_one_in_torch(
     name: str, args: tuple[Any, ...], shape: tuple[int, ...], is_trained: bool
 ):
-    theirs, ours = getattr(tnn, name)(*args).train(is_trained), getattr(nn, name)(*args).train(is_trained)
+    theirs, ours = (
+        getattr(tnn, name)(*args).train(is_trained),
+        getattr(nn, name)(*args).train(is_trained),
+    )
     message = None
     try:
         theirs(torch.ones(shape))
@@ -248,7 +285,10 @@ def test_attention_gives_the_results_the_weights_and_the_gradients_of_torch(opti
     rng = np.random.default_rng(2)
     n, m, batch = 5, 5 if kind == "self" else 7, 3
     sizes = [(n, 8), (m, options.get("kdim", 8)), (m, options.get("vdim", 8))]
-    arrays = [rng.standard_normal((batch, *s) if options.get("batch_first") else (s[0], batch, s[1])) for s in sizes]
+    arrays = [
+        rng.standard_normal((batch, *s) if options.get("batch_first") else (s[0], batch, s[1]))
+        for s in sizes
+    ]
     arrays = [arrays[0]] * 3 if kind == "self" else arrays
     masks: dict[str, np.ndarray] = {}
     if call.get("key_padding_mask"):
@@ -266,11 +306,15 @@ def test_attention_gives_the_results_the_weights_and_the_gradients_of_torch(opti
     if rest.get("is_causal"):
         # There it is a hint beside the mask.
         their_masks["attn_mask"] = torch.tensor(np.triu(np.ones((n, m), bool), 1))
-    result, weights = theirs(*(torch.tensor(x.astype(np.float32)) for x in arrays), **their_masks, **rest)
+    result, weights = theirs(
+        *(torch.tensor(x.astype(np.float32)) for x in arrays), **their_masks, **rest
+    )
     slope = torch.tensor(rng.standard_normal(tuple(result.shape)).astype(np.float32))
     (result * slope).sum().backward()
     given = (
-        [Tensor(arrays[0].astype(np.float32))] * 3 if kind == "self" else [Tensor(x.astype(np.float32)) for x in arrays]
+        [Tensor(arrays[0].astype(np.float32))] * 3
+        if kind == "self"
+        else [Tensor(x.astype(np.float32)) for x in arrays]
     )
 
     def loss(model: nn.MultiheadAttention):
@@ -325,7 +369,9 @@ def test_first_values_have_the_distributions_of_torch(name: str, args: tuple[int
         assert found.shape == wanted.shape, key
         np.testing.assert_allclose(found.std(), wanted.std(), rtol=0.2, err_msg=key)
         if wanted.std() and name != "Embedding":
-            np.testing.assert_allclose(np.abs(found).max(), np.abs(wanted).max(), rtol=0.05, err_msg=key)
+            np.testing.assert_allclose(
+                np.abs(found).max(), np.abs(wanted).max(), rtol=0.05, err_msg=key
+            )
 
 
 def _seed(name: str, number: int) -> dict[str, Generator]:
@@ -338,7 +384,9 @@ def test_states_and_parameters_of_torch_are_loaded_as_they_are(dtype: str):
     for state in (theirs.state_dict(), dict(theirs.named_parameters())):
         ours = nn.Linear(4, 3).load_state_dict(state)
         for name, parameter in theirs.named_parameters():
-            check_close(dict(ours.named_parameters())[name].numpy(), parameter.detach().float(), 0, name)
+            check_close(
+                dict(ours.named_parameters())[name].numpy(), parameter.detach().float(), 0, name
+            )
     found = Tensor(theirs.weight)
     assert str(found.dtype) == dtype
     with torch.no_grad():

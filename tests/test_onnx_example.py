@@ -1,4 +1,6 @@
-"""The example that runs an ONNX model: the notes that it finds in frames, and those that the model hears in a melody."""
+"""The example that runs an ONNX model: the notes that it finds in frames, and those that the model
+hears in a melody.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def test_windows_cover_a_sound_once(example: ModuleType) -> None:
         assert windows.shape[1:] == (example.WINDOW, 1)
         # What a model would say that repeats the first sample of each frame for all keys.
         frames = windows[:, : example.FRAMES * example.HOP : example.HOP]
-        frames = np.pad(frames, ((0, 0), (0, example.FRAMES - frames.shape[1]), (0, 0))).repeat(88, 2)
+        frames = np.pad(frames, ((0, 0), (0, example.FRAMES - frames.shape[1]), (0, 0))).repeat(
+            88, 2
+        )
         joined = example.join_frames(frames, n_samples)
         assert joined.shape == (n_samples // example.HOP, 88)
         assert joined[:, 0].tolist() == sound[:: example.HOP][: len(joined)].tolist()
@@ -39,11 +43,14 @@ def test_notes_end_where_they_sound_no_longer_or_start_again(example: ModuleType
     seconds = example.HOP / example.SAMPLE_RATE
     notes = example.list_notes(sounding, starting)
     assert [(note.name, note.start, note.end) for note in notes] == [
-        ("C4", 5 * seconds, 20 * seconds), ("C4", 20 * seconds, 45 * seconds),
-    ]  # fmt: skip
+        ("C4", 5 * seconds, 20 * seconds),
+        ("C4", 20 * seconds, 45 * seconds),
+    ]
 
 
-def test_the_model_hears_the_melody(example: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_model_hears_the_melody(
+    example: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     try:
         example.find_model()
     except ModuleNotFoundError:
@@ -58,5 +65,7 @@ def test_the_model_hears_the_melody(example: ModuleType, tmp_path: Path, capsys:
     _, notes = example.hear(model, example.play(example.MELODY))
     found = {(note.key, round(note.start, 1)) for note in notes}
     wanted = {(note.key, round(note.start, 1)) for note in example.MELODY}
-    near = {key for key, start in wanted if any(k == key and abs(s - start) < 0.11 for k, s in found)}
+    near = {
+        key for key, start in wanted if any(k == key and abs(s - start) < 0.11 for k, s in found)
+    }
     assert near == {key for key, _ in wanted}

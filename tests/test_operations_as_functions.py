@@ -1,4 +1,6 @@
-"""The declarations of operations are those of the registry, and the package has every function that is one."""
+"""The declarations of operations are those of the registry, and the package has every function that
+is one.
+"""
 
 from __future__ import annotations
 

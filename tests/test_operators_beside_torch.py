@@ -1,9 +1,10 @@
-"""Operators agree with those of PyTorch on the sample inputs of its operator database (`tox run -e operators-torch`).
+"""Operators agree with those of PyTorch on the sample inputs of its operator database (`tox run -e
+operators-torch`).
 
-Each entry of the database is in `operator_database/operators.py` with a counterpart, or in `operator_database/exceptions.toml`
-as an entry without one. A counterpart runs on all samples of an entry, in float32 and in a second dtype; in float64 its
-gradients are compared too. The table of exceptions has the number of samples that differ, so one that agrees must be removed.
-"""
+Each entry of the database is in `operator_database/operators.py` with a counterpart, or in
+`operator_database/exceptions.toml` as an entry without one. A counterpart runs on all samples of an
+entry, in float32 and in a second dtype; in float64 its gradients are compared too. The table of
+exceptions has the number of samples that differ, so one that agrees must be removed."""
 
 from __future__ import annotations
 
@@ -20,7 +21,13 @@ import numpy as np
 import pytest
 
 import svod_dtype
-from operator_database.operators import COUNTERPARTS, FIRST_RESULT, RANDOM, VECTORS, UnsupportedError
+from operator_database.operators import (
+    COUNTERPARTS,
+    FIRST_RESULT,
+    RANDOM,
+    VECTORS,
+    UnsupportedError,
+)
 from svod_tensor import Tensor, vjp
 
 torch = pytest.importorskip("torch", reason="torch is not installed", exc_type=ImportError)
@@ -30,11 +37,15 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 FOLDER = Path(__file__).with_name("operator_database")
 EXCEPTIONS = tomllib.loads((FOLDER / "exceptions.toml").read_text())
-# Units in the last place that a result may differ by; the elements of a sum or of a product of matrices round as its largest.
+# Units in the last place that a result may differ by; the elements of a sum or of a product of
+# matrices round as its largest.
 ULPS = 4
-# Pools have a thousand samples of every combination of arguments. All run in float32, and one in `STEP` in the other checks.
+# Pools have a thousand samples of every combination of arguments. All run in float32, and one in
+# `STEP` in the other checks.
 MANY, STEP = 400, 8
-DTYPES = {name: getattr(torch, name) for name in ("float32", "float64", "int64", "complex64", "bool")}
+DTYPES = {
+    name: getattr(torch, name) for name in ("float32", "float64", "int64", "complex64", "bool")
+}
 
 
 def load_database() -> dict[str, Any]:
@@ -54,7 +65,9 @@ LOOSE = {name: group["ulps"] for group in EXCEPTIONS["tolerance"] for name in gr
 
 
 def find_second_dtype(name: str) -> str | None:
-    """The dtype beside float32: complex64 for functions of one element and for matrices, otherwise integers first."""
+    """The dtype beside float32: complex64 for functions of one element and for matrices, otherwise
+    integers first.
+    """
     from torch.testing._internal.opinfo.core import UnaryUfuncInfo
 
     dtypes = DATABASE[name].dtypes
@@ -78,12 +91,17 @@ CALLS = list_calls()
 DIFFERENTIABLE = [
     name
     for name, entry in DATABASE.items()
-    if name in COUNTERPARTS and name not in RANDOM and entry.supports_autograd and torch.float64 in entry.dtypes
+    if name in COUNTERPARTS
+    and name not in RANDOM
+    and entry.supports_autograd
+    and torch.float64 in entry.dtypes
 ]
 
 
 def map_tensors(function: Callable[[Any], Any], value: Any) -> Any:
-    """`value` with `function` applied to its tensors and dtypes, inside of lists, tuples, slices and dicts."""
+    """`value` with `function` applied to its tensors and dtypes, inside of lists, tuples, slices
+    and dicts.
+    """
     if isinstance(value, dict):
         return {key: map_tensors(function, item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -121,7 +139,10 @@ def make_samples(name: str, dtype: str, *, requires_grad: bool = False) -> list[
 
 
 def call_torch(name: str, sample: Any, function: Callable[[Any], Any] = lambda x: x) -> Any:
-    args, kwargs = map_tensors(function, (sample.input, *sample.args)), map_tensors(function, sample.kwargs)
+    args, kwargs = (
+        map_tensors(function, (sample.input, *sample.args)),
+        map_tensors(function, sample.kwargs),
+    )
     return DATABASE[name].op(*args, **kwargs)
 
 
@@ -141,7 +162,11 @@ def call_svod(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 
 def flatten(value: Any) -> list[Any]:
     """The tensors and numbers of a result."""
-    return [part for item in value for part in flatten(item)] if isinstance(value, (list, tuple)) else [value]
+    return (
+        [part for item in value for part in flatten(item)]
+        if isinstance(value, (list, tuple))
+        else [value]
+    )
 
 
 @dataclasses.dataclass
@@ -169,13 +194,17 @@ def describe(sample: Any) -> str:
 
 
 def is_close(ours: np.ndarray, theirs: np.ndarray, ulps: float, *, by_largest: bool) -> bool:
-    """True if no element differs by more than `ulps` units in the last place, of itself or of the largest element."""
+    """True if no element differs by more than `ulps` units in the last place, of itself or of the
+    largest element.
+    """
     if theirs.dtype.kind not in "fc":
         return bool(np.array_equal(ours, theirs))
     # A component of a complex element rounds as the absolute value does.
     by_element = np.abs(theirs)
     finite = by_element[np.isfinite(by_element)]
-    scale = finite.max(initial=0) if by_largest else np.where(np.isfinite(by_element), by_element, 0)
+    scale = (
+        finite.max(initial=0) if by_largest else np.where(np.isfinite(by_element), by_element, 0)
+    )
     information = np.finfo(theirs.dtype)
     with np.errstate(all="ignore"):
         near = np.abs(ours - theirs) <= ulps * information.eps * scale + 4 * information.tiny
@@ -184,7 +213,9 @@ def is_close(ours: np.ndarray, theirs: np.ndarray, ulps: float, *, by_largest: b
 
 
 def measure(ours: np.ndarray, theirs: np.ndarray) -> str:
-    """The largest difference in units in the last place, of the element and of the largest element."""
+    """The largest difference in units in the last place, of the element and of the largest
+    element.
+    """
     if theirs.dtype.kind not in "fc":
         return ""
     with np.errstate(all="ignore"):
@@ -221,11 +252,15 @@ def compare(name: str, ours: Any, theirs: Any, widened: Callable[[], Any]) -> Ou
             if not is_close(cast, expected, ulps, by_largest=by_largest):
                 # PyTorch rounds too: what it gives in twice the width is as good.
                 wide = (
-                    to_array(flatten(widened())[position]) if y.dtype in (torch.float32, torch.complex64) else expected
+                    to_array(flatten(widened())[position])
+                    if y.dtype in (torch.float32, torch.complex64)
+                    else expected
                 )
                 wide = np.abs(wide) if position in VECTORS.get(name, ()) else wide
                 if not is_close(cast, wide.astype(expected.dtype), ulps, by_largest=by_largest):
-                    return Outcome("values", f"{measure(cast, expected)}{cast} instead of {expected}")
+                    return Outcome(
+                        "values", f"{measure(cast, expected)}{cast} instead of {expected}"
+                    )
         if x.dtype != to_svod(y.dtype):
             outcome = Outcome("dtype", f"{x.dtype} instead of {y.dtype}")
     return outcome
@@ -242,7 +277,9 @@ def widen(value: Any) -> Any:
 
 
 def widen_integers(value: Any) -> Any:
-    """The tensor or dtype in twice the width, and float64 for integers, whose functions are float32."""
+    """The tensor or dtype in twice the width, and float64 for integers, whose functions are
+    float32.
+    """
     if isinstance(value, torch.Tensor) and not value.is_floating_point() and not value.is_complex():
         return value.double()
     return widen(value)
@@ -254,11 +291,16 @@ def has_float_results(name: str, dtype: str) -> bool:
 
 
 def run_values(name: str, dtype: str) -> list[tuple[Any, Outcome]]:
-    """The outcome of each sample; all are computed together, which compiles their kernels together."""
+    """The outcome of each sample; all are computed together, which compiles their kernels
+    together.
+    """
     samples, results = make_samples(name, dtype), []
     for sample in samples:
         try:
-            args, kwargs = map_tensors(to_svod, (sample.input, *sample.args)), map_tensors(to_svod, sample.kwargs)
+            args, kwargs = (
+                map_tensors(to_svod, (sample.input, *sample.args)),
+                map_tensors(to_svod, sample.kwargs),
+            )
             results.append(call_svod(name, args, kwargs))
         except UnsupportedError as error:
             results.append(Outcome("unsupported", str(error)))
@@ -280,7 +322,9 @@ def run_values(name: str, dtype: str) -> list[tuple[Any, Outcome]]:
                         ours,
                         theirs,
                         lambda sample=sample: call_torch(
-                            name, sample, widen_integers if has_float_results(name, dtype) else widen
+                            name,
+                            sample,
+                            widen_integers if has_float_results(name, dtype) else widen,
                         ),
                     ),
                 )
@@ -322,14 +366,19 @@ def run_gradients(name: str) -> list[tuple[Any, Outcome]]:
         cotangents = [draw(rng, outputs[i]) for i in kept]
         samples.append(sample)
         try:
-            theirs = torch.autograd.grad([outputs[i] for i in kept], leaves, cotangents, allow_unused=True)
+            theirs = torch.autograd.grad(
+                [outputs[i] for i in kept], leaves, cotangents, allow_unused=True
+            )
         except RuntimeError as error:
             # Some gradients are not determined, and PyTorch says so.
             results.append(Outcome("undetermined", str(error)))
             expectations.append([])
             continue
         expectations.append(
-            [torch.zeros_like(x) if part is None else part for x, part in zip(leaves, theirs, strict=True)]
+            [
+                torch.zeros_like(x) if part is None else part
+                for x, part in zip(leaves, theirs, strict=True)
+            ]
         )
         try:
             results.append(differentiate(name, sample, leaves, kept, cotangents))
@@ -357,7 +406,9 @@ def draw(rng: np.random.Generator, output: Any) -> Any:
     return torch.tensor(np.asarray(value)).to(output.dtype)
 
 
-def differentiate(name: str, sample: Any, leaves: list[Any], kept: list[int], cotangents: list[Any]) -> list[Tensor]:
+def differentiate(
+    name: str, sample: Any, leaves: list[Any], kept: list[int], cotangents: list[Any]
+) -> list[Tensor]:
     """The gradients of the counterpart at the leaves, for cotangents of the outputs in `kept`."""
     positions = {id(leaf): position for position, leaf in enumerate(leaves)}
 
@@ -365,7 +416,10 @@ def differentiate(name: str, sample: Any, leaves: list[Any], kept: list[int], co
         def convert(value: Any) -> Any:
             return inputs[positions[id(value)]] if id(value) in positions else to_svod(value)
 
-        args, kwargs = map_tensors(convert, (sample.input, *sample.args)), map_tensors(convert, sample.kwargs)
+        args, kwargs = (
+            map_tensors(convert, (sample.input, *sample.args)),
+            map_tensors(convert, sample.kwargs),
+        )
         outputs = flatten(call_svod(name, args, kwargs))
         return tuple(outputs[i] for i in kept)
 
@@ -373,7 +427,9 @@ def differentiate(name: str, sample: Any, leaves: list[Any], kept: list[int], co
     # PyTorch's gradients of complex numbers are the conjugates of those here and in JAX.
     return [
         part.conj()
-        for part in pull(tuple(to_svod(c).conj().cast(v.dtype) for c, v in zip(cotangents, values, strict=True)))
+        for part in pull(
+            tuple(to_svod(c).conj().cast(v.dtype) for c, v in zip(cotangents, values, strict=True))
+        )
     ]
 
 
@@ -389,11 +445,18 @@ def compare_gradients(ours: list[Tensor], theirs: list[Any]) -> Outcome:
     return outcome
 
 
-def check(key: str, outcomes: list[tuple[Any, Outcome]], record: Callable[[str, object], None]) -> None:
+def check(
+    key: str, outcomes: list[tuple[Any, Outcome]], record: Callable[[str, object], None]
+) -> None:
     """Compare the numbers of samples that differ, by the kind of difference, with the table."""
     found = Counter(f"{key} {outcome.kind}" for _, outcome in outcomes if outcome.kind is not None)
-    expected = Counter({entry: count for entry, count in TABLE.items() if entry.rpartition(" ")[0] == key})
-    record("samples", [key.split()[-1], len(outcomes), sum(found.values()), found[f"{key} unsupported"]])
+    expected = Counter(
+        {entry: count for entry, count in TABLE.items() if entry.rpartition(" ")[0] == key}
+    )
+    record(
+        "samples",
+        [key.split()[-1], len(outcomes), sum(found.values()), found[f"{key} unsupported"]],
+    )
     if found != expected:
         lines = [
             f"{outcome.kind}: {describe(sample)}: {outcome.text}"
@@ -401,7 +464,15 @@ def check(key: str, outcomes: list[tuple[Any, Outcome]], record: Callable[[str, 
             if outcome.kind is not None
         ]
         pytest.fail(
-            "\n".join([f"of {len(outcomes)} samples differ {dict(found)}, in the table {dict(expected)}", *lines]),
+            "\n".join(
+                [
+                    (
+                        f"of {len(outcomes)} samples differ {dict(found)}, in the table"
+                        f" {dict(expected)}"
+                    ),
+                    *lines,
+                ]
+            ),
             pytrace=False,
         )
 
@@ -412,11 +483,15 @@ def test_every_entry_has_a_counterpart_or_a_reason_for_none() -> None:
 
 
 def test_every_exception_names_a_test() -> None:
-    keys = {f"{name} {dtype}" for name, dtype in CALLS} | {f"{name} gradients" for name in DIFFERENTIABLE}
+    keys = {f"{name} {dtype}" for name, dtype in CALLS} | {
+        f"{name} gradients" for name in DIFFERENTIABLE
+    }
     assert {entry.rpartition(" ")[0] for entry in TABLE} <= keys
 
 
-@pytest.mark.parametrize(("name", "dtype"), [pytest.param(*call, id=f"{call[0]}-{call[1]}") for call in CALLS])
+@pytest.mark.parametrize(
+    ("name", "dtype"), [pytest.param(*call, id=f"{call[0]}-{call[1]}") for call in CALLS]
+)
 def test_values(name: str, dtype: str, record_property: Callable[[str, object], None]) -> None:
     check(f"{name} {dtype}", run_values(name, dtype), record_property)
 

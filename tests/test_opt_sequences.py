@@ -1,8 +1,10 @@
-"""Whatever legal opts a kernel gets, in whatever order, its machine code computes what it computed without any.
+"""Whatever legal opts a kernel gets, in whatever order, its machine code computes what it computed
+without any.
 
 Any device of the registry can be held to this, with as many sequences as there is time for:
 
-    SVOD_TEST_OPTS_DEVICE=OPENCL SVOD_TEST_OPTS_SEQUENCES=2000 SVOD_OPENCL_BUILD_OPTIONS=-cl-opt-disable
+    SVOD_TEST_OPTS_DEVICE=OPENCL SVOD_TEST_OPTS_SEQUENCES=2000
+    SVOD_OPENCL_BUILD_OPTIONS=-cl-opt-disable
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ Opts: TypeAlias = tuple[Opt, ...]
 
 GRAPHS: dict[str, Callable[[], UOp]] = {
     "matmul": lambda: matmul(tensor(1, 12, 20), tensor(2, 20, 17)),
-    "matmul of doubles": lambda: matmul(tensor(1, 9, 8, dtype=float64), tensor(2, 8, 16, dtype=float64)),
+    "matmul of doubles": lambda: matmul(
+        tensor(1, 9, 8, dtype=float64), tensor(2, 8, 16, dtype=float64)
+    ),
     "product with a vector": lambda: matmul(tensor(1, 24, 33), tensor(2, 33, 1)),
     "softmax": lambda: softmax(tensor(1, 7, 24)),
     "layernorm": lambda: layernorm(tensor(1, 6, 20), tensor(2, 20), tensor(3, 20)),
@@ -69,12 +73,16 @@ GRAPHS: dict[str, Callable[[], UOp]] = {
     "sum of all": lambda: reduce(make_reshape(tensor(1, 6, 35), (210,)), 0),
     "transposed": lambda: make_permute(tensor(1, 14, 24), (1, 0)) + 1,
     "outer": lambda: make_expand(tensor(1, 9, 1), (9, 16)) * make_expand(tensor(2, 1, 16), (9, 16)),
-    "padded and cut": lambda: make_pad(make_shrink(tensor(1, 12, 20), ((1, 11), (3, 19))), ((2, 1), (0, 5))) * 2,
+    "padded and cut": lambda: (
+        make_pad(make_shrink(tensor(1, 12, 20), ((1, 11), (3, 19))), ((2, 1), (0, 5))) * 2
+    ),
     "integers": lambda: reduce(tensor(1, 11, 26, dtype=int32) * tensor(2, 11, 26, dtype=int32), 1),
     "bytes": lambda: tensor(1, 13, 40, dtype=uint8) + tensor(2, 13, 40, dtype=uint8),
     "half": lambda: reduce(tensor(1, 10, 24, dtype=float16) * tensor(2, 10, 24, dtype=float16), 1),
     "running sum": lambda: make_scan_axis(tensor(1, 6, 21), Op.ADD, 1),
-    "rows at positions": lambda: make_scatter_add(tensor(1, 12, 24), fit(tensor(2, 12, dtype=uint8), (12,)) % 7, 0, 5),
+    "rows at positions": lambda: make_scatter_add(
+        tensor(1, 12, 24), fit(tensor(2, 12, dtype=uint8), (12,)) % 7, 0, 5
+    ),
     "three axes": lambda: reduce(tensor(1, 4, 6, 10) * fit(tensor(2, 10), (4, 6, 10)), 1),
 }
 
@@ -88,10 +96,14 @@ class Machine:
         self.compilers = ProcessCompilers(self.device, MAX_UOPS, n_workers=2)
 
     def compile(self, kernel: UOp, sequences: Iterable[Opts]) -> list[bytes | Dropped]:
-        made = [run_pipeline("optimize", kernel, replace(self.context, opts=opts)) for opts in sequences]
+        made = [
+            run_pipeline("optimize", kernel, replace(self.context, opts=opts)) for opts in sequences
+        ]
         return self.compilers.compile(made, 60.0, TimeBox(600.0))
 
-    def check(self, kernel: UOp, sequences: list[Opts], reference: bytes, runner: ProcessRunner) -> None:
+    def check(
+        self, kernel: UOp, sequences: list[Opts], reference: bytes, runner: ProcessRunner
+    ) -> None:
         """The kernel with each of the sequences computes what it computes without."""
         # Some drivers lose files that several processes write at once, so each is compiled once.
         different = list(dict.fromkeys(sequences))
@@ -122,7 +134,9 @@ def make_body(graph: UOp, context: Context) -> UOp:
 def count_copies(scheduler: Scheduler) -> int:
     """How many times the body of the kernel will be written out."""
     return prod(
-        int(r.vmax) + 1 for r in scheduler.sink.iter_ops(Op.RANGE) if r.arg[1] in (AxisType.UPCAST, AxisType.UNROLL)
+        int(r.vmax) + 1
+        for r in scheduler.sink.iter_ops(Op.RANGE)
+        if r.arg[1] in (AxisType.UPCAST, AxisType.UNROLL)
     )
 
 
@@ -153,10 +167,14 @@ def try_action(scheduler: Scheduler, action: Opt) -> Scheduler | None:
 @pytest.mark.parametrize("name", GRAPHS)
 def test_any_legal_sequence_of_opts_computes_the_same(machine: Machine, name: str) -> None:
     kernel = make_body(GRAPHS[name](), machine.context)
-    start = Scheduler(run_pipeline("optimize", kernel, machine.context, until="apply-opts"), machine.device.target)
+    start = Scheduler(
+        run_pipeline("optimize", kernel, machine.context, until="apply-opts"), machine.device.target
+    )
     (reference,) = machine.compile(kernel, [()])
     assert isinstance(reference, bytes)
-    runner = ProcessRunner(machine.device, describe_contents(kernel, {}), estimate_tolerance(kernel), 60.0)
+    runner = ProcessRunner(
+        machine.device, describe_contents(kernel, {}), estimate_tolerance(kernel), 60.0
+    )
 
     @st.composite
     def batches(draw: st.DrawFn) -> list[Opts]:

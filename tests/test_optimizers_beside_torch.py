@@ -37,10 +37,16 @@ CASES = [
     ("RMSprop", {"alpha": 0.9, "momentum": 0.5, "weight_decay": 0.1}),
     ("RMSprop", {"centered": True, "eps": 1e-3, "momentum": 0.5}),
     ("Adagrad", {}),
-    ("Adagrad", {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.5}),
+    (
+        "Adagrad",
+        {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.5},
+    ),
     ("Adafactor", {}),
-    ("Adafactor", {"lr": 0.5, "beta2_decay": -0.5, "eps": (1e-4, 1e-2), "d": 1.5, "weight_decay": 0.1}),
-]  # fmt: skip
+    (
+        "Adafactor",
+        {"lr": 0.5, "beta2_decay": -0.5, "eps": (1e-4, 1e-2), "d": 1.5, "weight_decay": 0.1},
+    ),
+]
 
 
 def draw(seed: int, dtype: type = np.float64) -> dict[str, np.ndarray]:
@@ -68,12 +74,18 @@ def train(
             # Of the sum of the squares of what is left to 1.
             step({n: (p - 1) * 2 for n, p in ours.items()})
         torch_made.step()
-    return {n: p.numpy() for n, p in ours.items()}, {n: p.detach().numpy() for n, p in theirs.items()}
+    return {n: p.numpy() for n, p in ours.items()}, {
+        n: p.detach().numpy() for n, p in theirs.items()
+    }
 
 
 @pytest.mark.parametrize("gradients", ["random", "quadratic"])
-@pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{n}-{i}" for i, (n, _) in enumerate(CASES)])
-def test_twenty_steps_in_float64_are_those_of_torch(name: str, options: dict[str, object], gradients: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "options"), CASES, ids=[f"{n}-{i}" for i, (n, _) in enumerate(CASES)]
+)
+def test_twenty_steps_in_float64_are_those_of_torch(
+    name: str, options: dict[str, object], gradients: str
+) -> None:
     found, expected = train(name, options, gradients, np.float64)
     # The product that torch keeps for NAdam is in float32.
     rtol, atol = (1e-5, 1e-7) if name == "NAdam" else (1e-9, 1e-11)
@@ -88,7 +100,9 @@ def test_twenty_steps_in_float32_with_the_defaults_are_those_of_torch(name: str)
         np.testing.assert_allclose(found[n], array, rtol=2e-5, atol=2e-6, err_msg=n)
 
 
-@pytest.mark.parametrize("options", [{}, {"lr": 0.1, "nesterov": False, "adjust_lr_fn": "match_rms_adamw"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"lr": 0.1, "nesterov": False, "adjust_lr_fn": "match_rms_adamw"}]
+)
 def test_steps_of_muon_are_those_of_torch_but_for_its_bfloat16(options: dict[str, object]) -> None:
     start = {n: a for n, a in draw(0, np.float32).items() if a.ndim == 2}
     ours = {n: Tensor(a.copy()).realize() for n, a in start.items()}
@@ -102,7 +116,9 @@ def test_steps_of_muon_are_those_of_torch_but_for_its_bfloat16(options: dict[str
         torch_made.step()
     for n, p in theirs.items():
         moved = p.detach().numpy() - start[n]
-        np.testing.assert_allclose(ours[n].numpy() - start[n], moved, atol=0.03 * np.abs(moved).max(), err_msg=n)
+        np.testing.assert_allclose(
+            ours[n].numpy() - start[n], moved, atol=0.03 * np.abs(moved).max(), err_msg=n
+        )
 
 
 def test_a_state_has_torch_s_names() -> None:
@@ -117,7 +133,9 @@ def test_a_state_has_torch_s_names() -> None:
         for number, n in enumerate(SHAPES):
             known = torch_made.state_dict()["state"].get(number, {})
             kept = {
-                key: tuple(v.shape) for key, v in known.items() if v is not None and key not in ("step", "mu_product")
+                key: tuple(v.shape)
+                for key, v in known.items()
+                if v is not None and key not in ("step", "mu_product")
             }
             assert {key: t.shape for key, t in made.state["slots"].get(n, {}).items()} == kept
 
@@ -126,7 +144,9 @@ LAST = 12
 SCHEDULES = {
     "linear": (
         lambda: nn.schedules.linear(0.1, 0.7, 5),
-        lambda o: torch.optim.lr_scheduler.LinearLR(o, start_factor=0.1 / 0.7, end_factor=1.0, total_iters=5),
+        lambda o: torch.optim.lr_scheduler.LinearLR(
+            o, start_factor=0.1 / 0.7, end_factor=1.0, total_iters=5
+        ),
     ),
     "cosine": (
         lambda: nn.schedules.cosine(0.7, LAST, end=0.1),
@@ -142,23 +162,36 @@ SCHEDULES = {
     ),
     "one cycle": (
         lambda: nn.schedules.one_cycle(0.7, LAST + 1),
-        lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.7, total_steps=LAST + 1, cycle_momentum=False),
+        lambda o: torch.optim.lr_scheduler.OneCycleLR(
+            o, 0.7, total_steps=LAST + 1, cycle_momentum=False
+        ),
     ),
     "one linear cycle": (
         lambda: nn.schedules.one_cycle(0.7, LAST + 1, up=0.5, shape="linear", first=10, last=100),
         lambda o: torch.optim.lr_scheduler.OneCycleLR(
-            o, 0.7, total_steps=LAST + 1, pct_start=0.5, anneal_strategy="linear", div_factor=10, final_div_factor=100,
+            o,
+            0.7,
+            total_steps=LAST + 1,
+            pct_start=0.5,
+            anneal_strategy="linear",
+            div_factor=10,
+            final_div_factor=100,
             cycle_momentum=False,
         ),
     ),
     "exponential": (
-        lambda: nn.schedules.exponential(0.7, 0.8), lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.8),
+        lambda: nn.schedules.exponential(0.7, 0.8),
+        lambda o: torch.optim.lr_scheduler.ExponentialLR(o, 0.8),
     ),
-    "steps": (lambda: nn.schedules.step_decay(0.7, 0.5, 3), lambda o: torch.optim.lr_scheduler.StepLR(o, 3, 0.5)),
+    "steps": (
+        lambda: nn.schedules.step_decay(0.7, 0.5, 3),
+        lambda o: torch.optim.lr_scheduler.StepLR(o, 3, 0.5),
+    ),
     "places": (
-        lambda: nn.schedules.step_decay(0.7, 0.5, [2, 7]), lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [2, 7], 0.5),
+        lambda: nn.schedules.step_decay(0.7, 0.5, [2, 7]),
+        lambda o: torch.optim.lr_scheduler.MultiStepLR(o, [2, 7], 0.5),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
@@ -172,7 +205,11 @@ def test_rates_are_those_of_torch_s_schedulers(name: str) -> None:
         for n in range(LAST + 1):
             expected = made.param_groups[0]["lr"]
             np.testing.assert_allclose(
-                rate(Tensor(np.asarray(float(n)))).item(), expected, rtol=1e-9, atol=1e-12, err_msg=str(n)
+                rate(Tensor(np.asarray(float(n)))).item(),
+                expected,
+                rtol=1e-9,
+                atol=1e-12,
+                err_msg=str(n),
             )
             if n < LAST:
                 scheduler.step()

@@ -13,7 +13,13 @@ import pytest
 
 from svod_device import Buffer, get_allocator
 from svod_ir.testing import count_steps_beside, run_in_threads, run_script
-from svod_runtime import ExecutionPlan, ExecutionPlanBuilder, PreparedBufferView, PreparedCopy, PreparedKernel
+from svod_runtime import (
+    ExecutionPlan,
+    ExecutionPlanBuilder,
+    PreparedBufferView,
+    PreparedCopy,
+    PreparedKernel,
+)
 from svod_tensor import Tensor, Variable, jit
 
 N_RUNS = 20
@@ -30,7 +36,9 @@ def make_chain(n: int) -> tuple[Tensor, ExecutionPlan]:
 
 
 def replan(plan: ExecutionPlan, *, has_launcher: bool, cut: str) -> ExecutionPlan:
-    """A plan of the same kernels, perhaps each called by itself, and with a copy or a view in their midst."""
+    """A plan of the same kernels, perhaps each called by itself, and with a copy or a view in their
+    midst.
+    """
     builder = ExecutionPlanBuilder(plan.device)
     for number, buffer in enumerate(plan.buffers):
         builder.add_buffer(number, buffer)
@@ -40,7 +48,9 @@ def replan(plan: ExecutionPlan, *, has_launcher: bool, cut: str) -> ExecutionPla
         if position == len(ops) // 2 and cut != "nothing":
             source = plan.buffers[op.buffer_indices[0]]
             if cut == "copy":
-                other = builder.add_buffer(-1, Buffer(get_allocator("CPU"), source.dtype, source.size))
+                other = builder.add_buffer(
+                    -1, Buffer(get_allocator("CPU"), source.dtype, source.size)
+                )
                 builder.add_op(PreparedCopy(100_000, (other, op.buffer_indices[0])))
             else:
                 view = builder.add_buffer(-1, source.view(0, 16))
@@ -52,7 +62,9 @@ def replan(plan: ExecutionPlan, *, has_launcher: bool, cut: str) -> ExecutionPla
 
 
 def measure_allocation(run: Callable[[], None]) -> tuple[int, int]:
-    """Bytes on the Python heap that `run`, called again and again, leaves there, and takes at most meanwhile."""
+    """Bytes on the Python heap that `run`, called again and again, leaves there, and takes at most
+    meanwhile.
+    """
     for _ in range(3):
         run()
     tracemalloc.start()
@@ -79,12 +91,15 @@ def test_executing_a_plan_allocates_nothing_for_its_kernels(has_launcher: bool, 
         used[n] = [
             measure_allocation(plan.execute),
             measure_allocation(lambda plan=plan: plan.execute_with_vars({"n": 3})),
-            measure_allocation(lambda plan=plan, values=values: plan.execute_with_vars({"n": next(values) % 10})),
+            measure_allocation(
+                lambda plan=plan, values=values: plan.execute_with_vars({"n": next(values) % 10})
+            ),
         ]
         plan.execute_with_vars({"n": 2})
         assert plan.output_buffer.as_numpy().tolist() == [i + 2.0 * n for i in range(16)]
     for few, many in zip(used[10], used[1000], strict=True):
-        # Some bytes of slack, for a float or a frame that the interpreter keeps: 990 kernels would show as far more.
+        # Some bytes of slack, for a float or a frame that the interpreter keeps: 990 kernels would
+        # show as far more.
         assert many[0] <= few[0] + 200
         assert many[1] <= few[1] + 500
 
@@ -141,12 +156,17 @@ def test_threads_realize_and_execute_the_same_and_different_plans_at_once():
             i = (seed + turn) % len(arrays)
             shared[i].execute()
             np.testing.assert_allclose(
-                shared[i].output_buffer.as_numpy(), (arrays[i] * 2 + 1).sum(axis=1), rtol=1e-4, atol=1e-4
+                shared[i].output_buffer.as_numpy(),
+                (arrays[i] * 2 + 1).sum(axis=1),
+                rtol=1e-4,
+                atol=1e-4,
             )
             mine = own.standard_normal(arrays[i].shape).astype(np.float32)
             np.testing.assert_allclose((Tensor(mine) - arrays[i]).numpy(), mine - arrays[i])
             found = step(Tensor(mine), Tensor(arrays[i])).numpy()
-            np.testing.assert_allclose(found, (mine * arrays[i] + 1).sum(axis=0), rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(
+                found, (mine * arrays[i] + 1).sum(axis=0), rtol=1e-4, atol=1e-4
+            )
             # Large enough to be split over the pool's threads.
             assert (Tensor(big) + seed).numpy()[2, -1] == big[2, -1] + seed
         np.testing.assert_allclose(same.numpy(), np.exp(arrays[0]) * 3, rtol=1e-5)
@@ -173,9 +193,15 @@ check()
 """
 
 
-def run_in_process(body: str, *, head: str = SCRIPT_HEAD, n_threads: int = 3, is_cached: bool = True) -> list[str]:
-    """The words that a script prints; without `is_cached`, every kernel is compiled in the process itself."""
-    environment = {"SVOD_THREADS": str(n_threads)} | ({} if is_cached else {"SVOD_OBJECT_CACHE": "0"})
+def run_in_process(
+    body: str, *, head: str = SCRIPT_HEAD, n_threads: int = 3, is_cached: bool = True
+) -> list[str]:
+    """The words that a script prints; without `is_cached`, every kernel is compiled in the process
+    itself.
+    """
+    environment = {"SVOD_THREADS": str(n_threads)} | (
+        {} if is_cached else {"SVOD_OBJECT_CACHE": "0"}
+    )
     return run_script(head + body, environment=environment).split()
 
 

@@ -46,7 +46,10 @@ def test_a_plugin_computes(shape: tuple[int, ...]) -> None:
 
 def test_a_product_on_a_plugin_agrees_with_the_cpu() -> None:
     rng = np.random.default_rng(1)
-    a, b = rng.standard_normal((5, 7), dtype=np.float32), rng.standard_normal((7, 3), dtype=np.float32)
+    a, b = (
+        rng.standard_normal((5, 7), dtype=np.float32),
+        rng.standard_normal((7, 3), dtype=np.float32),
+    )
     on_cpu = (Tensor(a) @ Tensor(b)).numpy()
     on_toy = (Tensor(a).to("TOY") @ Tensor(b).to("TOY")).numpy()
     np.testing.assert_allclose(on_toy, on_cpu, rtol=1e-5)
@@ -61,7 +64,9 @@ def test_one_plan_runs_on_the_cpu_and_on_a_plugin() -> None:
     np.testing.assert_array_equal(y.numpy(), (values + 1) * 2 + values)
 
 
-def test_a_plugin_gets_copies_of_files_and_of_results_that_are_made_from_them(tmp_path: Path) -> None:
+def test_a_plugin_gets_copies_of_files_and_of_results_that_are_made_from_them(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "bytes"
     path.write_bytes(bytes(range(16)))
     file, there = Tensor.from_file(path), Tensor(np.ones(4, np.uint8)).to("TOY")

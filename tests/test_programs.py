@@ -1,4 +1,6 @@
-"""Random programs over all operations give what numpy gives, computed together and in another mode that is drawn for each."""
+"""Random programs over all operations give what numpy gives, computed together and in another mode
+that is drawn for each.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ def test_random_programs_agree_with_numpy(part: int) -> None:
     report = run_programs(range(seed, seed + N_PROGRAMS), n_drawn=1)
     assert report.n_programs == N_PROGRAMS
     assert not report.found, "\n\n".join(
-        f"{f.kind}: python -m svod_testing.programs --programs 1 --seed {f.seed} --modes '{f.mode}'\n"
-        f"{f.program}\n{f.message}"
+        f"{f.kind}: python -m svod_testing.programs --programs 1 --seed {f.seed} --modes"
+        f" '{f.mode}'\n{f.program}\n{f.message}"
         for f in report.found.values()
     )

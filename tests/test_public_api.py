@@ -1,4 +1,6 @@
-"""The tools that write down what is public, and check what crosses the borders, on a distribution of three modules."""
+"""The tools that write down what is public, and check what crosses the borders, on a distribution
+of three modules.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,12 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     return found
 
 
-def _make_shop(tools: dict[str, ModuleType], folder: Path, till: str = TILL, public: str = '"shop", "shop.goods"'):
+def _make_shop(
+    tools: dict[str, ModuleType],
+    folder: Path,
+    till: str = TILL,
+    public: str = '"shop", "shop.goods"',
+):
     source = folder / "src" / "shop"
     source.mkdir(parents=True)
     for name, text in {"__init__": FRONT, "_till": till, "goods": GOODS}.items():
@@ -74,13 +81,16 @@ def test_methods_of_a_stub_count_with_all_their_overloads_and_functions_by_the_n
     shop = _make_shop(tools, tmp_path)
     (shop.source / "_drawer.py").write_text("class Drawer:\n    __slots__ = ()\n")
     (shop.source / "_drawer.pyi").write_text(
-        "class Drawer:\n    @overload\n    def open(self) -> None: ...\n    @overload\n    def open(self, key: int) -> int: ...\n"
+        "class Drawer:\n    @overload\n    def open(self) -> None: ...\n    @overload\n    def"
+        " open(self, key: int) -> int: ...\n"
     )
     (shop.source / "_till.py").write_text(
         "from shop._drawer import Drawer\nclass Till(Drawer):\n    coins: int = 0\n"
         '@operation(test="")\ndef pay(x: Till, /, tip: float = 0.0) -> Till: ...\n'
     )
-    (shop.source / "goods.py").write_text('from shop._till import pay as settle\n__all__ = ["settle"]\n')
+    (shop.source / "goods.py").write_text(
+        'from shop._till import pay as settle\n__all__ = ["settle"]\n'
+    )
     lines = tools["public_api"].describe(shop).splitlines()
     assert lines[2:] == [
         "shop",
@@ -95,11 +105,17 @@ def test_methods_of_a_stub_count_with_all_their_overloads_and_functions_by_the_n
     ]
 
 
-def test_a_changed_signature_changes_the_page_and_a_changed_body_does_not(tools, tmp_path: Path) -> None:
+def test_a_changed_signature_changes_the_page_and_a_changed_body_does_not(
+    tools, tmp_path: Path
+) -> None:
     page = [
         tools["public_api"].describe(_make_shop(tools, tmp_path / str(i) / "shop", till))
         for i, till in enumerate(
-            (TILL, TILL.replace("tip: float", "tip: int"), TILL.replace("Till: ...", "Till: return 1"))
+            (
+                TILL,
+                TILL.replace("tip: float", "tip: int"),
+                TILL.replace("Till: ...", "Till: return 1"),
+            )
         )
     ]
     assert page[0] != page[1]
@@ -119,7 +135,9 @@ def test_a_changed_signature_changes_the_page_and_a_changed_body_does_not(tools,
         ("shop", "_till", "shop._till is private"),
     ],
 )
-def test_only_public_names_of_public_modules_cross_a_border(tools, tmp_path: Path, module, name, problem) -> None:
+def test_only_public_names_of_public_modules_cross_a_border(
+    tools, tmp_path: Path, module, name, problem
+) -> None:
     assert tools["check_borders"].find_problem(_make_shop(tools, tmp_path), module, name) == problem
 
 
@@ -134,7 +152,9 @@ def test_only_public_names_of_public_modules_cross_a_border(tools, tmp_path: Pat
         ("value = sources[0]", []),
     ],
 )
-def test_an_operand_that_is_taken_by_its_index_is_found(tools, source: str, lines: list[int]) -> None:
+def test_an_operand_that_is_taken_by_its_index_is_found(
+    tools, source: str, lines: list[int]
+) -> None:
     assert [*tools["check_borders"].iter_indexed_operands(ast.parse(source))] == lines
 
 
@@ -148,9 +168,13 @@ def test_operands_are_taken_by_index_in_svod_ir_only(
     (shop.source / "_till.py").write_text(TILL + "def first(node): return node.src[0]\n")
     monkeypatch.setattr(check, "ROOT", tmp_path)
     monkeypatch.setattr(check, "get_distributions", dict)
-    monkeypatch.setattr(check, "iter_files", lambda _: [(path, package) for path in shop.modules.values()])
+    monkeypatch.setattr(
+        check, "iter_files", lambda _: [(path, package) for path in shop.modules.values()]
+    )
     assert check.main([]) == (0 if is_allowed else 1)
-    assert ("_till.py:10: an operand is taken by its index" in capsys.readouterr().out) is not is_allowed
+    assert (
+        "_till.py:10: an operand is taken by its index" in capsys.readouterr().out
+    ) is not is_allowed
 
 
 def test_a_module_is_declared_or_private_by_its_name(tools, tmp_path: Path) -> None:

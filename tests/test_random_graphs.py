@@ -1,8 +1,7 @@
 """Random tensor programs, run on the CPU, give what the reference evaluation gives.
 
-`test_agreement` compares the configurations on a few programs; here are many (a thousand with the profile `thorough`), several in one
-computation, so that they share kernels, memory and plans.
-"""
+`test_agreement` compares the configurations on a few programs; here are many (a thousand with the
+profile `thorough`), several in one computation, so that they share kernels, memory and plans."""
 
 from __future__ import annotations
 
@@ -22,7 +21,9 @@ from svod_testing import place_graph
 N_PARTS = 5
 N_BATCHES = 10
 BATCH = st.lists(graphs(max_ops=8, max_elements=200), min_size=5, max_size=5)
-"""In each of the four modes, N_PARTS * N_BATCHES * 5 programs: a thousand in all, where all are asked for."""
+"""In each of the four modes, N_PARTS * N_BATCHES * 5 programs: a thousand in all, where all are
+asked for.
+"""
 
 MODES = {
     "no opts": (PrepareConfig(opts=()), 1 << 15),
@@ -34,7 +35,9 @@ MODES = {
 
 
 @pytest.fixture(params=MODES)
-def config(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[PrepareConfig]:
+def config(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[PrepareConfig]:
     found, least_work = MODES[request.param]
     monkeypatch.setattr(constants, "MIN_THREADED_WORK", least_work)
     KERNELS.clear()
@@ -50,12 +53,20 @@ def check(batch: Sequence[UOp], config: PrepareConfig) -> None:
         expected = evaluate(graph, {node: array.copy() for node, array in arrays.items()})
         found = tensor.numpy()
         assert found.shape == expected.shape, print_graph(graph)
-        assert_close(found, expected, loose=tolerance(graph), what=f"the value of\n{print_graph(graph)}")
+        assert_close(
+            found, expected, loose=tolerance(graph), what=f"the value of\n{print_graph(graph)}"
+        )
 
 
 @pytest.mark.parametrize("part", range(N_PARTS))
-def test_programs_computed_together_agree_with_the_reference(part: int, config: PrepareConfig) -> None:
-    @settings(max_examples=count_examples(N_BATCHES), deadline=None, suppress_health_check=list(HealthCheck))
+def test_programs_computed_together_agree_with_the_reference(
+    part: int, config: PrepareConfig
+) -> None:
+    @settings(
+        max_examples=count_examples(N_BATCHES),
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(BATCH)
     def run(batch: list[UOp]) -> None:
         check(batch, config)

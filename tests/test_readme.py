@@ -1,9 +1,9 @@
-"""The Python code in the READMEs and in all pages of docs/ runs as it stands, and gives what stands beside it.
+"""The Python code in the READMEs and in all pages of docs/ runs as it stands, and gives what stands
+beside it.
 
-The blocks of a page run one after the other, in one namespace and in a folder of their own. What follows `# -> ` behind a
-statement, and at the beginning of lines below it, is what the statement prints, or what its value looks like; white space
-does not count, and `...` stands for anything.
-"""
+The blocks of a page run one after the other, in one namespace and in a folder of their own. What
+follows `# -> ` behind a statement, and at the beginning of lines below it, is what the statement
+prints, or what its value looks like; white space does not count, and `...` stands for anything."""
 
 from __future__ import annotations
 
@@ -22,8 +22,12 @@ ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 OUTPUT = re.compile(r"# -> (.*)")
 # Pages of code that is no program of its own, and what runs it.
-RUN_ELSEWHERE = {ROOT / "docs/new-device.md": "tests/test_new_device.py", ROOT / "docs/journey.md": "docs/journey.py"}
-# What a page may ask for that svod does not: the rest of the page is left out without it (`tox run -e interop` has all).
+RUN_ELSEWHERE = {
+    ROOT / "docs/new-device.md": "tests/test_new_device.py",
+    ROOT / "docs/journey.md": "docs/journey.py",
+}
+# What a page may ask for that svod does not: the rest of the page is left out without it (`tox run
+# -e interop` has all).
 OPTIONAL = {"jax", "onnx", "safetensors", "scipy", "sklearn", "torch"}
 READMES = [
     ROOT / "README.md",
@@ -78,15 +82,23 @@ def _run(source: str, path: str, names: dict[str, object]) -> None:
                 exec(compile(ast.Module([statement], []), path, "exec"), names)
         given, wanted = " ".join(printed.getvalue().split()), " ".join(shown.split())
         pattern = ".*".join(re.escape(part) for part in wanted.split("..."))
-        assert re.fullmatch(pattern, given), f"{path}:{statement.lineno} gives\n{given}\nand not\n{wanted}"
+        assert re.fullmatch(pattern, given), (
+            f"{path}:{statement.lineno} gives\n{given}\nand not\n{wanted}"
+        )
 
 
 def _expected(lines: list[str], end: int) -> str | None:
-    """What follows `# -> ` on the last line of a statement, and on the lines below it that begin so."""
+    """What follows `# -> ` on the last line of a statement, and on the lines below it that begin
+    so.
+    """
     beside = OUTPUT.search(lines[end - 1])
     below: list[str] = []
     for line in lines[end:]:
         if (found := OUTPUT.match(line)) is None:
             break
         below.append(found[1])
-    return None if beside is None and not below else "\n".join([*([beside[1]] if beside else []), *below])
+    return (
+        None
+        if beside is None and not below
+        else "\n".join([*([beside[1]] if beside else []), *below])
+    )

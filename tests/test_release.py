@@ -1,4 +1,6 @@
-"""The release tool: the order of uploads, and what docs/versions.md asks of versions, changelogs and requirements."""
+"""The release tool: the order of uploads, and what docs/versions.md asks of versions, changelogs
+and requirements.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def test_what_tests_require_may_be_uploaded_later(policy: ModuleType) -> None:
     checks = make(policy, "svod-checks", requires={"svod-till": (0, 1, 0)})
     assert [one.name for one in policy.order([checks, till])] == ["svod-till", "svod-checks"]
     assert policy.find_problems([checks, till]) == []
-    (problem,) = policy.find_problems([replace(checks, version=(0, 2, 0), changelog="\n## 0.2.0\n"), till])
+    (problem,) = policy.find_problems(
+        [replace(checks, version=(0, 2, 0), changelog="\n## 0.2.0\n"), till]
+    )
     assert "svod-till requires svod-checks~=0.1.0, which leaves out 0.2.0" in problem
 
 
@@ -71,8 +75,16 @@ def test_the_distributions_of_this_clone_have_an_order(policy: ModuleType) -> No
         ((1, 1, 3), {"def pay(x)"}, {"def pay()"}, True, (2, 0, 0)),
     ],
 )
-def test_what_changed_asks_for_a_version(policy: ModuleType, released, before, now, is_changed, needed) -> None:
-    one = make(policy, api=frozenset(now), released=released, released_api=frozenset(before), is_changed=is_changed)
+def test_what_changed_asks_for_a_version(
+    policy: ModuleType, released, before, now, is_changed, needed
+) -> None:
+    one = make(
+        policy,
+        api=frozenset(now),
+        released=released,
+        released_api=frozenset(before),
+        is_changed=is_changed,
+    )
     assert policy.find_needed(one) == needed
     late = replace(one, version=needed, changelog=f"\n## {policy.to_text(needed)}\n")
     assert policy.find_problems([late]) == []
@@ -92,10 +104,15 @@ def test_a_changelog_has_the_version_and_nothing_that_waits(policy: ModuleType) 
 
 
 @pytest.mark.parametrize(
-    ("least", "is_taken"), [((0, 1, 0), True), ((0, 1, 2), False), ((0, 2, 0), False), ((1, 1, 0), False)]
+    ("least", "is_taken"),
+    [((0, 1, 0), True), ((0, 1, 2), False), ((0, 2, 0), False), ((1, 1, 0), False)],
 )
-def test_a_requirement_takes_what_is_released_with_it(policy: ModuleType, least, is_taken: bool) -> None:
-    problems = policy.find_problems([make(policy), make(policy, "svod-shop", requires={"svod-till": least})])
+def test_a_requirement_takes_what_is_released_with_it(
+    policy: ModuleType, least, is_taken: bool
+) -> None:
+    problems = policy.find_problems(
+        [make(policy), make(policy, "svod-shop", requires={"svod-till": least})]
+    )
     assert (problems == []) == is_taken
 
 
@@ -103,14 +120,17 @@ def test_a_clone_is_read_with_its_tags(policy: ModuleType, tmp_path: Path) -> No
     folder = tmp_path / "packages" / "svod-till"
     (folder / "src").mkdir(parents=True)
     (folder / "pyproject.toml").write_text(
-        '[project]\nname = "svod-till"\nversion = "0.1.0"\ndependencies = ["numpy>=2", "svod-goods[test]~=0.1.2"]\n'
+        '[project]\nname = "svod-till"\nversion = "0.1.0"\ndependencies = ["numpy>=2",'
+        ' "svod-goods[test]~=0.1.2"]\n'
     )
     (folder / "CHANGELOG.md").write_text("\n## 0.1.0\n")
     (folder / "api.txt").write_text("# Head\n\nsvod_till\n    class Till\n        def pay()\n")
 
     def git(*arguments: str) -> None:
         identity = ["-c", "user.name=Someone", "-c", "user.email=someone@example.org"]
-        subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True)
+        subprocess.run(
+            ["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True
+        )
 
     git("init")
     git("add", ".")
@@ -119,7 +139,11 @@ def test_a_clone_is_read_with_its_tags(policy: ModuleType, tmp_path: Path) -> No
     assert (first.released, first.requires) == (None, {"svod-goods": (0, 1, 2)})
     git("tag", "svod-till-0.1.0")
     (second,) = policy.read_candidates(tmp_path)
-    assert (second.released, second.is_changed, second.released_api) == ((0, 1, 0), False, first.api)
+    assert (second.released, second.is_changed, second.released_api) == (
+        (0, 1, 0),
+        False,
+        first.api,
+    )
     (folder / "api.txt").write_text("svod_till\n    class Drawer\n        def pay()\n")
     (folder / "src" / "till.py").write_text("")
     git("add", ".")

@@ -1,7 +1,8 @@
-"""scikit-learn computes on tensors, with `array_api_dispatch=True`, what it computes on numpy's arrays.
+"""scikit-learn computes on tensors, with `array_api_dispatch=True`, what it computes on numpy's
+arrays.
 
-Each estimator and metric gets the same numbers as both. What it gives back are tensors again where scikit-learn gives arrays.
-"""
+Each estimator and metric gets the same numbers as both. What it gives back are tensors again where
+scikit-learn gives arrays."""
 
 from __future__ import annotations
 
@@ -52,7 +53,9 @@ def measure(name: str, true: np.ndarray, found: np.ndarray) -> Case:
 
 
 def pair(name: str) -> Case:
-    return lambda convert: getattr(metrics.pairwise, name)(convert(np.abs(X)), convert(np.abs(X) + 1))
+    return lambda convert: getattr(metrics.pairwise, name)(
+        convert(np.abs(X)), convert(np.abs(X) + 1)
+    )
 
 
 CASES: dict[str, Case] = {
@@ -62,53 +65,107 @@ CASES: dict[str, Case] = {
     "Normalizer": fit(preprocessing.Normalizer, "transform"),
     "Binarizer": fit(preprocessing.Binarizer, "transform"),
     "PolynomialFeatures": fit(preprocessing.PolynomialFeatures, "transform"),
-    "KernelCenterer": lambda convert: preprocessing.KernelCenterer().fit_transform(convert(X @ X.T)),
+    "KernelCenterer": lambda convert: preprocessing.KernelCenterer().fit_transform(
+        convert(X @ X.T)
+    ),
     "PCA, full": fit(lambda: decomposition.PCA(2, svd_solver="full"), "transform"),
-    "PCA, covariances": fit(lambda: decomposition.PCA(2, svd_solver="covariance_eigh"), "transform"),
+    "PCA, covariances": fit(
+        lambda: decomposition.PCA(2, svd_solver="covariance_eigh"), "transform"
+    ),
     "PCA, randomized": fit(
-        lambda: decomposition.PCA(2, svd_solver="randomized", power_iteration_normalizer="QR", random_state=0), "transform"
+        lambda: decomposition.PCA(
+            2, svd_solver="randomized", power_iteration_normalizer="QR", random_state=0
+        ),
+        "transform",
     ),
     "Ridge": fit(lambda: linear_model.Ridge(solver="svd"), "predict", HEIGHTS),
     "RidgeCV": fit(linear_model.RidgeCV, "predict", HEIGHTS),
     "RidgeClassifier": fit(lambda: linear_model.RidgeClassifier(solver="svd"), "predict", CLASSES),
-    "LinearDiscriminantAnalysis": fit(discriminant_analysis.LinearDiscriminantAnalysis, "predict", CLASSES),
+    "LinearDiscriminantAnalysis": fit(
+        discriminant_analysis.LinearDiscriminantAnalysis, "predict", CLASSES
+    ),
     "LogisticRegression": fit(linear_model.LogisticRegression, "predict_proba", CLASSES),
-    "GaussianMixture": fit(lambda: mixture.GaussianMixture(2, init_params="random", random_state=0), "predict"),
+    "GaussianMixture": fit(
+        lambda: mixture.GaussianMixture(2, init_params="random", random_state=0), "predict"
+    ),
     "GaussianNB": fit(naive_bayes.GaussianNB, "predict", CLASSES),
-    "Nystroem": fit(lambda: kernel_approximation.Nystroem(n_components=5, random_state=0), "transform"),
+    "Nystroem": fit(
+        lambda: kernel_approximation.Nystroem(n_components=5, random_state=0), "transform"
+    ),
     "LabelEncoder": lambda convert: preprocessing.LabelEncoder().fit_transform(convert(CLASSES)),
-    "LabelBinarizer": lambda convert: preprocessing.LabelBinarizer().fit_transform(convert(CLASSES)),
-    "train_test_split": lambda convert: model_selection.train_test_split(convert(X), convert(CLASSES), random_state=0),
-    "cross_val_predict": lambda convert: model_selection.cross_val_predict(linear_model.Ridge(solver="svd"), convert(X), convert(HEIGHTS)),
+    "LabelBinarizer": lambda convert: preprocessing.LabelBinarizer().fit_transform(
+        convert(CLASSES)
+    ),
+    "train_test_split": lambda convert: model_selection.train_test_split(
+        convert(X), convert(CLASSES), random_state=0
+    ),
+    "cross_val_predict": lambda convert: model_selection.cross_val_predict(
+        linear_model.Ridge(solver="svd"), convert(X), convert(HEIGHTS)
+    ),
     **{
         name: measure(name, CLASSES, GUESSES)
         for name in (
-            "accuracy_score", "balanced_accuracy_score", "confusion_matrix", "cohen_kappa_score", "f1_score", "hamming_loss",
-            "jaccard_score", "multilabel_confusion_matrix", "precision_score", "recall_score", "zero_one_loss",
+            "accuracy_score",
+            "balanced_accuracy_score",
+            "confusion_matrix",
+            "cohen_kappa_score",
+            "f1_score",
+            "hamming_loss",
+            "jaccard_score",
+            "multilabel_confusion_matrix",
+            "precision_score",
+            "recall_score",
+            "zero_one_loss",
             "precision_recall_fscore_support",
         )
     },
     **{
         name: measure(name, CLASSES, SCORES)
-        for name in ("log_loss", "brier_score_loss", "precision_recall_curve", "det_curve", "average_precision_score")
+        for name in (
+            "log_loss",
+            "brier_score_loss",
+            "precision_recall_curve",
+            "det_curve",
+            "average_precision_score",
+        )
     },
     **{
         name: measure(name, np.abs(HEIGHTS) + 0.1, np.abs(HEIGHTS) + SCORES + 0.1)
         for name in (
-            "mean_absolute_error", "mean_squared_error", "root_mean_squared_error", "mean_squared_log_error",
-            "mean_absolute_percentage_error", "mean_pinball_loss", "mean_tweedie_deviance", "r2_score", "max_error",
-            "explained_variance_score", "d2_tweedie_score", "d2_absolute_error_score", "median_absolute_error",
+            "mean_absolute_error",
+            "mean_squared_error",
+            "root_mean_squared_error",
+            "mean_squared_log_error",
+            "mean_absolute_percentage_error",
+            "mean_pinball_loss",
+            "mean_tweedie_deviance",
+            "r2_score",
+            "max_error",
+            "explained_variance_score",
+            "d2_tweedie_score",
+            "d2_absolute_error_score",
+            "median_absolute_error",
         )
     },
     **{
         name: pair(name)
         for name in (
-            "cosine_similarity", "cosine_distances", "euclidean_distances", "linear_kernel", "rbf_kernel", "polynomial_kernel",
-            "sigmoid_kernel", "laplacian_kernel", "additive_chi2_kernel", "chi2_kernel", "paired_cosine_distances",
-            "paired_euclidean_distances", "pairwise_distances",
+            "cosine_similarity",
+            "cosine_distances",
+            "euclidean_distances",
+            "linear_kernel",
+            "rbf_kernel",
+            "polynomial_kernel",
+            "sigmoid_kernel",
+            "laplacian_kernel",
+            "additive_chi2_kernel",
+            "chi2_kernel",
+            "paired_cosine_distances",
+            "paired_euclidean_distances",
+            "pairwise_distances",
         )
     },
-}  # fmt: skip
+}
 
 ANY_SIGN = ("PCA",)
 """Vectors of these are those of others with another sign."""
@@ -124,7 +181,9 @@ def test_the_numbers_are_those_of_numpy(name: str) -> None:
             found = parts_of(case(Tensor))
     assert len(found) == len(expected)
     for ours, theirs in zip(found, expected, strict=True):
-        assert isinstance(ours, Tensor) or not theirs.ndim or name in ("confusion_matrix", "Binarizer"), type(ours)
+        assert (
+            isinstance(ours, Tensor) or not theirs.ndim or name in ("confusion_matrix", "Binarizer")
+        ), type(ours)
         values = np.asarray(ours)
         if theirs.dtype == object:
             assert values.tolist() == theirs.tolist()
@@ -135,4 +194,8 @@ def test_the_numbers_are_those_of_numpy(name: str) -> None:
 
 
 def parts_of(result: object) -> list[object]:
-    return [one for part in result for one in parts_of(part)] if isinstance(result, (tuple, list)) else [result]
+    return (
+        [one for part in result for one in parts_of(part)]
+        if isinstance(result, (tuple, list))
+        else [result]
+    )

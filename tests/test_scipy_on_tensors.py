@@ -21,7 +21,8 @@ signal = pytest.importorskip("scipy.signal")
 special = pytest.importorskip("scipy.special")
 
 pytestmark = pytest.mark.skipif(
-    os.environ.get("SCIPY_ARRAY_API") != "1", reason="SciPy takes arrays of others where SCIPY_ARRAY_API is 1"
+    os.environ.get("SCIPY_ARRAY_API") != "1",
+    reason="SciPy takes arrays of others where SCIPY_ARRAY_API is 1",
 )
 
 Convert = Callable[[np.ndarray], Any]
@@ -49,15 +50,17 @@ def apply(module: Any, names: str, *arrays: np.ndarray, **options: object) -> di
 CASES: dict[str, Case] = {
     **apply(
         stats,
-        "moment skew kurtosis skewtest kurtosistest normaltest jarque_bera describe zscore variation sem circmean circvar "
-        "circstd differential_entropy tmean tvar tstd tsem tmin tmax rankdata lmoment iqr sigmaclip",
+        "moment skew kurtosis skewtest kurtosistest normaltest jarque_bera describe zscore"
+        " variation sem circmean circvar circstd differential_entropy tmean tvar tstd tsem tmin"
+        " tmax rankdata lmoment iqr sigmaclip",
         X,
     ),
     **apply(stats, "gmean hmean entropy gzscore chisquare power_divergence gstd", POSITIVE),
     **apply(
         stats,
-        "zmap pearsonr ttest_ind ttest_rel f_oneway bartlett spearmanr wasserstein_distance linregress alexandergovern "
-        "chatterjeexi kruskal mannwhitneyu kendalltau levene fligner ansari mood ks_2samp wilcoxon",
+        "zmap pearsonr ttest_ind ttest_rel f_oneway bartlett spearmanr wasserstein_distance"
+        " linregress alexandergovern chatterjeexi kruskal mannwhitneyu kendalltau levene fligner"
+        " ansari mood ks_2samp wilcoxon",
         X,
         Y,
     ),
@@ -66,11 +69,13 @@ CASES: dict[str, Case] = {
     "stats.trim_mean": lambda convert: stats.trim_mean(convert(X), 0.1),
     "stats.boxcox_llf": lambda convert: stats.boxcox_llf(0.5, convert(POSITIVE)),
     "stats.yeojohnson_llf": lambda convert: stats.yeojohnson_llf(0.5, convert(POSITIVE)),
-    "stats.directional_stats": lambda convert: stats.directional_stats(convert(MATRIX)).mean_direction,
+    "stats.directional_stats": lambda convert: (
+        stats.directional_stats(convert(MATRIX)).mean_direction
+    ),
     **apply(
         special,
-        "log_ndtr ndtr ndtri erf erfc i0 i0e i1 i1e gammaln gamma digamma entr expit logit erfinv exp1 expm1 log1p sinc rgamma "
-        "exp2 exp10 cbrt",
+        "log_ndtr ndtr ndtri erf erfc i0 i0e i1 i1e gammaln gamma digamma entr expit logit erfinv"
+        " exp1 expm1 log1p sinc rgamma exp2 exp10 cbrt",
         INSIDE,
     ),
     **apply(
@@ -101,7 +106,9 @@ CASES: dict[str, Case] = {
     "cluster.whiten": lambda convert: cluster.vq.whiten(convert(MATRIX)),
     "cluster.vq": lambda convert: cluster.vq.vq(convert(MATRIX), convert(MATRIX[:4])),
     "cluster.kmeans": lambda convert: cluster.vq.kmeans(convert(MATRIX), convert(MATRIX[:3])),
-    "cluster.kmeans2": lambda convert: cluster.vq.kmeans2(convert(MATRIX), convert(MATRIX[:3]), minit="matrix"),
+    "cluster.kmeans2": lambda convert: cluster.vq.kmeans2(
+        convert(MATRIX), convert(MATRIX[:3]), minit="matrix"
+    ),
     "cluster.linkage": lambda convert: cluster.hierarchy.linkage(convert(MATRIX)),
     **apply(fft, "fft ifft rfft hfft fft2 fftn dct dst", SQUARE),
     **apply(ndimage, "sobel laplace", SQUARE),
@@ -118,7 +125,10 @@ def test_the_numbers_are_those_of_numpy(name: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = [np.asarray(part) for part in parts_of(case(lambda array: array))]
-        found = [np.asarray(part) for part in parts_of(case(lambda array: Tensor(np.ascontiguousarray(array))))]
+        found = [
+            np.asarray(part)
+            for part in parts_of(case(lambda array: Tensor(np.ascontiguousarray(array))))
+        ]
     assert len(found) == len(expected)
     for ours, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-9)

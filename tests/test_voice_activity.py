@@ -17,9 +17,13 @@ Array = NDArray[np.floating]
 Weights = Mapping[str, Array]
 
 SHAPES = {
-    "stft_conv": (258, 1, 256), "conv1": (128, 129, 3), "conv2": (64, 128, 3), "conv3": (64, 64, 3), "conv4": (128, 64, 3),
+    "stft_conv": (258, 1, 256),
+    "conv1": (128, 129, 3),
+    "conv2": (64, 128, 3),
+    "conv3": (64, 64, 3),
+    "conv4": (128, 64, 3),
     "final_conv": (1, 128, 1),
-}  # fmt: skip
+}
 
 
 def load_example() -> ModuleType:
@@ -36,7 +40,9 @@ def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
 
 
-def convolve(x: Array, weight: Array, bias: Array | None = None, stride: int = 1, padding: int = 0) -> Array:
+def convolve(
+    x: Array, weight: Array, bias: Array | None = None, stride: int = 1, padding: int = 0
+) -> Array:
     padded = np.pad(x, ((0, 0), (padding, padding)))
     places = range(0, padded.shape[1] - weight.shape[2] + 1, stride)
     columns = [(weight * padded[:, p : p + weight.shape[2]]).sum((1, 2)) for p in places]
@@ -52,7 +58,9 @@ def detect(weights: Weights, chunks: Array) -> list[float]:
         spectrum = convolve(sound[None], weights["stft_conv.weight"], stride=128)
         x = np.hypot(spectrum[:129], spectrum[129:])
         for name, stride in (("conv1", 1), ("conv2", 2), ("conv3", 2), ("conv4", 1)):
-            x = np.maximum(convolve(x, weights[f"{name}.weight"], weights[f"{name}.bias"], stride, 1), 0)
+            x = np.maximum(
+                convolve(x, weights[f"{name}.weight"], weights[f"{name}.bias"], stride, 1), 0
+            )
         gates = sum(
             weights[f"lstm_cell.weight_{n}"] @ y + weights[f"lstm_cell.bias_{n}"]
             for n, y in (("ih", x[:, 0]), ("hh", hidden))
@@ -60,7 +68,10 @@ def detect(weights: Weights, chunks: Array) -> list[float]:
         enter, keep, candidate, leave = np.split(gates, 4)
         cell = sigmoid(keep) * cell + sigmoid(enter) * np.tanh(candidate)
         hidden = sigmoid(leave) * np.tanh(cell)
-        score = weights["final_conv.weight"][0, :, 0] @ np.maximum(hidden, 0) + weights["final_conv.bias"][0]
+        score = (
+            weights["final_conv.weight"][0, :, 0] @ np.maximum(hidden, 0)
+            + weights["final_conv.bias"][0]
+        )
         found.append(float(sigmoid(score)))
         context = chunk[-64:]
     return found
@@ -69,7 +80,9 @@ def detect(weights: Weights, chunks: Array) -> list[float]:
 def check_stream(weights: Mapping[str, Tensor], chunks: Array) -> None:
     detector = load_example().VoiceDetector(weights)
     found = [float(detector.listen(chunk[None]).item()) for chunk in chunks]
-    expected = detect({name: tensor.numpy().astype(np.float64) for name, tensor in weights.items()}, chunks)
+    expected = detect(
+        {name: tensor.numpy().astype(np.float64) for name, tensor in weights.items()}, chunks
+    )
     np.testing.assert_allclose(found, expected, atol=1e-5)
     assert len(detector.listen.plans()) == 1
     assert np.ptp(expected) > 1e-3

@@ -1,10 +1,12 @@
 """Check what crosses the borders of the distributions: `python tools/check_borders.py`.
 
-- A module is public if `[tool.svod] public-modules` of its distribution names it. One that stands beside these and is not
-  named begins with an underscore; one inside a package belongs to that package, and is private unless it is named.
-- Other distributions, plugins and examples import public names of public modules alone, and what the package itself
-  exports from the package.
-- The operands of a node have names: outside of svod-ir none is taken by its index, as in `node.src[0]`.
+- A module is public if `[tool.svod] public-modules` of its distribution names it. One that stands
+  beside these and is not named begins with an underscore; one inside a package belongs to that
+  package, and is private unless it is named.
+- Other distributions, plugins and examples import public names of public modules alone, and what
+  the package itself exports from the package.
+- The operands of a node have names: outside of svod-ir none is taken by its index, as in
+  `node.src[0]`.
 """
 
 from __future__ import annotations
@@ -42,10 +44,14 @@ def main(arguments: list[str]) -> int:
         if package != "svod_ir":
             lines = [*iter_indexed_operands(read_tree(path))]
             if name in INDEXED_OPERANDS and not lines:
-                problems.append(f"{name}: no operand is taken by its index any more; remove it from INDEXED_OPERANDS")
+                problems.append(
+                    f"{name}: no operand is taken by its index any more; remove it from"
+                    " INDEXED_OPERANDS"
+                )
             elif name not in INDEXED_OPERANDS:
                 problems += [
-                    f"{name}:{line}: an operand is taken by its index; `UOp` has a name for it" for line in lines
+                    f"{name}:{line}: an operand is taken by its index; `UOp` has a name for it"
+                    for line in lines
                 ]
         for node in ast.walk(read_tree(path)):
             for line, module, imported in iter_imports(node):
@@ -58,12 +64,17 @@ def main(arguments: list[str]) -> int:
                 if problem is not None and problem not in EXCEPTIONS.get(name, ()):
                     problems.append(f"{name}:{line}: {problem}")
     print(*problems, sep="\n", end="\n" if problems else "")
-    print(f"{n_imports} names cross the borders, {n_deep} of them not from a package itself, {len(problems)} problems")
+    print(
+        f"{n_imports} names cross the borders, {n_deep} of them not from a package itself,"
+        f" {len(problems)} problems"
+    )
     return 1 if problems else 0
 
 
 def iter_declared(distribution: Distribution) -> Iterator[str]:
-    """What is wrong with the list of a distribution's public modules, and with the names of the others."""
+    """What is wrong with the list of a distribution's public modules, and with the names of the
+    others.
+    """
     listed = distribution.public_modules
     for module in listed:
         if module not in distribution.modules:
@@ -71,12 +82,24 @@ def iter_declared(distribution: Distribution) -> Iterator[str]:
         elif not distribution.get_public_names(module):
             yield f"{distribution.name}: {module} is declared public, and has no `__all__`"
         if any(part.startswith("_") for part in module.split(".")):
-            yield f"{distribution.name}: {module} is declared public, and its name says that it is private"
+            yield (
+                f"{distribution.name}: {module} is declared public, and its name says that it is"
+                " private"
+            )
     if listed[:1] != [distribution.package] or listed[1:] != sorted(set(listed[1:])):
-        yield f"{distribution.name}: public-modules is not the package and what else is public, sorted"
+        yield (
+            f"{distribution.name}: public-modules is not the package and what else is public,"
+            " sorted"
+        )
     for module, path in distribution.modules.items():
-        if path.parent == distribution.source and not path.stem.startswith("_") and module not in listed:
-            yield f"{distribution.name}: {module} is neither declared public nor private by its name"
+        if (
+            path.parent == distribution.source
+            and not path.stem.startswith("_")
+            and module not in listed
+        ):
+            yield (
+                f"{distribution.name}: {module} is neither declared public nor private by its name"
+            )
 
 
 def iter_files(distributions: dict[str, Distribution]) -> Iterator[tuple[Path, str]]:
@@ -101,9 +124,15 @@ def iter_imports(node: ast.AST) -> Iterator[tuple[int, str, str | None]]:
 
 
 def iter_indexed_operands(tree: ast.AST) -> Iterator[int]:
-    """The lines with `.src[0]` or another index; slices, which take any number of operands, are none of these."""
+    """The lines with `.src[0]` or another index; slices, which take any number of operands, are
+    none of these.
+    """
     for node in ast.walk(tree):
-        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "src":
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.value, ast.Attribute)
+            and node.value.attr == "src"
+        ):
             index = node.slice.operand if isinstance(node.slice, ast.UnaryOp) else node.slice
             if isinstance(index, ast.Constant) and isinstance(index.value, int):
                 yield node.lineno
@@ -111,7 +140,11 @@ def iter_indexed_operands(tree: ast.AST) -> Iterator[int]:
 
 def find_problem(owner: Distribution, module: str, name: str | None) -> str | None:
     """Why this import of another distribution breaks the rule, None if it does not."""
-    if name is not None and f"{module}.{name}" in owner.modules and name not in owner.get_public_names(module):
+    if (
+        name is not None
+        and f"{module}.{name}" in owner.modules
+        and name not in owner.get_public_names(module)
+    ):
         module, name = f"{module}.{name}", None
     if module not in owner.public_modules:
         return f"{module} is private{'' if name is None else f' ({name})'}"
@@ -120,7 +153,9 @@ def find_problem(owner: Distribution, module: str, name: str | None) -> str | No
     if name not in owner.get_public_names(module):
         return f"{name} is not in `{module}.__all__`"
     is_exported = module != owner.package and name in owner.get_public_names(owner.package)
-    if is_exported and owner.find_definition(module, name) == owner.find_definition(owner.package, name):
+    if is_exported and owner.find_definition(module, name) == owner.find_definition(
+        owner.package, name
+    ):
         return f"{name} comes from {owner.package} itself"
     return None
 

@@ -1,7 +1,8 @@
-"""Report circles of imports among the modules of a distribution: `python tools/check_circles.py [distribution ...]`.
+"""Report circles of imports among the modules of a distribution: `python tools/check_circles.py
+[distribution ...]`.
 
-An import inside a function counts, since it is how a circle is hidden, and one for the type checker, since readers follow it too.
-"""
+An import inside a function counts, since it is how a circle is hidden, and one for the type
+checker, since readers follow it too."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def find_circles(name: str) -> list[list[str]]:
     """The largest sets of modules each of which imports all others, in one step or several."""
     graph = grimp.build_graph(name, exclude_type_checking_imports=False, cache_dir=None)
     reached = {module: _find_reached(graph, module) for module in graph.modules}
-    circles = {frozenset(m for m in reached[module] if module in reached[m]) for module in graph.modules}
+    circles = {
+        frozenset(m for m in reached[module] if module in reached[m]) for module in graph.modules
+    }
     return sorted(sorted(circle) for circle in circles if circle)
 
 

@@ -1,10 +1,10 @@
-"""Count what the reference cannot show: public functions, classes and methods without a docstring or without an example.
+"""Count what the reference cannot show: public functions, classes and methods without a docstring
+or without an example.
 
 python tools/check_docstrings.py            # a line for each distribution, and the names; status 1 where something is missing
 
-A name is shown by the examples of its own docstring, of its class or of its module, or of the public module that has it.
-Classes of errors need none: docs/errors.md has the message of each.
-"""
+A name is shown by the examples of its own docstring, of its class or of its module, or of the
+public module that has it. Classes of errors need none: docs/errors.md has the message of each."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ def main() -> int:
         missing = list(find_missing(distribution))
         undocumented = [name for name, what in missing if what == "docstring"]
         n_examples = len(missing) - len(undocumented)
-        print(f"{distribution.name}: {len(undocumented)} without a docstring, {n_examples} without an example")
+        print(
+            f"{distribution.name}: {len(undocumented)} without a docstring, {n_examples} without an"
+            " example"
+        )
         if missing:
             print(*(f"    {name}: no {what}" for name, what in missing), sep="\n")
         status |= bool(missing)
@@ -55,8 +58,12 @@ def find_missing(distribution: Distribution) -> Iterator[Missing]:
             ):  # docs/reference/commands.md has those
                 continue
             places = dict.fromkeys((found[0], module))
-            around = "\n".join(get_examples(read_tree(distribution.modules[place])) for place in places)
-            yield from _look_at(f"{module}.{name}", node, around, needs_example=not _is_error(found[0], node))
+            around = "\n".join(
+                get_examples(read_tree(distribution.modules[place])) for place in places
+            )
+            yield from _look_at(
+                f"{module}.{name}", node, around, needs_example=not _is_error(found[0], node)
+            )
             if (
                 isinstance(node, ast.ClassDef)
                 and distribution.package in WITH_METHODS
@@ -73,14 +80,22 @@ def _get_last(distribution: Distribution, module: str, name: str) -> ast.AST | N
     return next((node for node in reversed(nodes) if name in get_bound_names(node)), None)
 
 
-def _list_methods(distribution: Distribution, module: str, node: ast.ClassDef) -> list[ast.FunctionDef]:
-    """What is called on an object, without what a base class explains; a module's `forward` is shown by calling the module."""
+def _list_methods(
+    distribution: Distribution, module: str, node: ast.ClassDef
+) -> list[ast.FunctionDef]:
+    """What is called on an object, without what a base class explains; a module's `forward` is
+    shown by calling the module.
+    """
     above = set(_iter_inherited(distribution, module, node)) | {"forward"}
-    methods = [method for method in iter_statements(node.body) if isinstance(method, ast.FunctionDef)]
+    methods = [
+        method for method in iter_statements(node.body) if isinstance(method, ast.FunctionDef)
+    ]
     return [
         method
         for method in methods
-        if not method.name.startswith(("_", "test_")) and method.name not in above and not _is_accessor(method)
+        if not method.name.startswith(("_", "test_"))
+        and method.name not in above
+        and not _is_accessor(method)
     ]
 
 
@@ -90,14 +105,22 @@ def _iter_inherited(distribution: Distribution, module: str, node: ast.ClassDef)
         name = ast.unparse(base).split("[")[0]
         found = distribution.find_definition(module, name) if name.isidentifier() else None
         if found is not None and isinstance(found[1], ast.ClassDef):
-            yield from (m.name for m in found[1].body if isinstance(m, ast.FunctionDef) and ast.get_docstring(m))
+            yield from (
+                m.name
+                for m in found[1].body
+                if isinstance(m, ast.FunctionDef) and ast.get_docstring(m)
+            )
             yield from _iter_inherited(distribution, found[0], found[1])
 
 
 def get_examples(node: ast.Module | ast.ClassDef | ast.FunctionDef) -> str:
-    """The code of a docstring's examples, without their results, and without imports, which show nothing."""
+    """The code of a docstring's examples, without their results, and without imports, which show
+    nothing.
+    """
     examples = doctest.DocTestParser().get_examples(ast.get_docstring(node) or "")
-    return "".join(one.source for one in examples if not one.source.startswith(("import ", "from ")))
+    return "".join(
+        one.source for one in examples if not one.source.startswith(("import ", "from "))
+    )
 
 
 def _look_at(
@@ -115,7 +138,9 @@ def _is_error(module: str, node: ast.AST) -> bool:
 
 
 def _is_accessor(method: ast.FunctionDef) -> bool:
-    """Properties are shown as what they are, by their types; a setter and an overload belong to another definition."""
+    """Properties are shown as what they are, by their types; a setter and an overload belong to
+    another definition.
+    """
     kinds = {ast.unparse(decorator).split(".")[-1] for decorator in method.decorator_list}
     return bool(kinds & {"property", "cached_property", "setter", "overload"})
 

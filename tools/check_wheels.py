@@ -1,4 +1,6 @@
-"""Build the ten wheels and their third-party dependencies, install svod-nn and svod-onnx from them alone, and use them."""
+"""Build the ten wheels and their third-party dependencies, install svod-nn and svod-onnx from them
+alone, and use them.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,17 @@ def main(arguments: list[str]) -> int:
     wheels = folder / "wheels"
     packages = sorted(str(path.parent) for path in ROOT.glob("packages/*/pyproject.toml"))
     # This environment has the build backend: pip would install it once more for each.
-    _run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--wheel-dir", str(wheels), *packages)
+    _run(
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-build-isolation",
+        "--wheel-dir",
+        str(wheels),
+        *packages,
+    )
     built = sorted(path.name for path in wheels.glob("svod_*.whl"))
     print(f"{len(built)} wheels: {', '.join(built)}")
     if len(built) != len(packages):

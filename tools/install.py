@@ -1,11 +1,14 @@
-"""Install what an environment of tox asks for, as `pip install` does, and build each distribution of this clone once.
+"""Install what an environment of tox asks for, as `pip install` does, and build each distribution
+of this clone once.
 
-pip makes an environment with the build backend for every editable distribution, in every environment anew: some seventy
-times two seconds. Here the backend is installed once, beside tox's environments, and the wheel of an editable
-distribution, which says no more than where the sources are, is kept until its `pyproject.toml` or README changes.
-Python compiles the modules that are imported, and not all that a package has.
+pip makes an environment with the build backend for every editable distribution, in every
+environment anew: some seventy times two seconds. Here the backend is installed once, beside tox's
+environments, and the wheel of an editable distribution, which says no more than where the sources
+are, is kept until its `pyproject.toml` or README changes. Python compiles the modules that are
+imported, and not all that a package has.
 
-    python tools/install.py FOLDER-OF-TOX pytest -e ./packages/svod-dtype -e ./packages/svod-ir[test]
+    python tools/install.py FOLDER-OF-TOX pytest -e ./packages/svod-dtype -e
+    ./packages/svod-ir[test]
 
 With `--oldest` every other package comes in the oldest version that the distributions allow.
 """
@@ -33,7 +36,9 @@ def main(arguments: list[str]) -> int:
         return _pip(*wanted)
     with tempfile.TemporaryDirectory() as temporary:
         constraints = Path(temporary) / "oldest.txt"
-        constraints.write_text("".join(f"{name}=={version}\n" for name, version in _read_lower_bounds().items()))
+        constraints.write_text(
+            "".join(f"{name}=={version}\n" for name, version in _read_lower_bounds().items())
+        )
         return _pip("--constraint", str(constraints), *wanted)
 
 
@@ -42,11 +47,15 @@ def _read_lower_bounds() -> dict[str, str]:
     found: dict[str, str] = {}
     for path in sorted(Path(__file__).resolve().parent.parent.glob("packages/*/pyproject.toml")):
         project = tomllib.loads(path.read_text())["project"]
-        for text in chain(project["dependencies"], *project.get("optional-dependencies", {}).values()):
+        for text in chain(
+            project["dependencies"], *project.get("optional-dependencies", {}).values()
+        ):
             name, version = re.fullmatch(r"([\w-]+)(?:\[.*\])?(?:[~>]=([\d.]+))?", text).groups()
             if version and not name.startswith("svod-"):
                 found[name] = max(
-                    found.get(name, ""), version, key=lambda v: [int(part) for part in v.split(".") if part]
+                    found.get(name, ""),
+                    version,
+                    key=lambda v: [int(part) for part in v.split(".") if part],
                 )
     return found
 
@@ -70,7 +79,12 @@ def _find_wheel(distribution: Path, folder: Path) -> Path:
     def build(target: Path) -> None:
         requires = tomllib.loads(described[0].read_text())["build-system"]["requires"]
         environment = os.environ | {"PYTHONPATH": str(_find_backend(requires, folder))}
-        subprocess.run([sys.executable, "-c", BUILD, str(target)], cwd=distribution, env=environment, check=True)
+        subprocess.run(
+            [sys.executable, "-c", BUILD, str(target)],
+            cwd=distribution,
+            env=environment,
+            check=True,
+        )
 
     (wheel,) = _make_once(place, build).glob("*.whl")
     return wheel
@@ -105,7 +119,9 @@ def _make_once(place: Path, make: Callable[[Path], None]) -> Path:
 
 
 def _pip(*arguments: str) -> int:
-    return subprocess.run([sys.executable, "-I", "-m", "pip", "install", "--no-compile", *arguments]).returncode
+    return subprocess.run(
+        [sys.executable, "-I", "-m", "pip", "install", "--no-compile", *arguments]
+    ).returncode
 
 
 if __name__ == "__main__":

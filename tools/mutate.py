@@ -3,11 +3,11 @@
     python tools/mutate.py packages/svod-runtime/src/svod_runtime/plan/execution_plan.py --sample 40
     python tools/mutate.py .../execution_plan.py:120-140 --tests .../test_plan.py     # these lines alone, after a test was added
 
-The tests run once to find which of them run which lines. Then each mutant is put into a copy of the checkout, with an
-environment that imports from there, and the tests that run its line are run, then others of the same file, the quickest
-first, until one fails or `--seconds` of tests have passed. What survives is a test that is missing, code that is not
-needed, or a change that makes no difference: which of these, people must judge.
-"""
+The tests run once to find which of them run which lines. Then each mutant is put into a copy of the
+checkout, with an environment that imports from there, and the tests that run its line are run, then
+others of the same file, the quickest first, until one fails or `--seconds` of tests have passed.
+What survives is a test that is missing, code that is not needed, or a change that makes no
+difference: which of these, people must judge."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ class Target:
         """The target of `path`, `path:line` or `path:first-last`."""
         path, _, lines = text.partition(":")
         first, _, last = lines.partition("-")
-        return Target(Path(path), range(int(first), int(last or first) + 1) if lines else range(sys.maxsize))
+        return Target(
+            Path(path), range(int(first), int(last or first) + 1) if lines else range(sys.maxsize)
+        )
 
     def find_tests(self) -> str:
         """The folder of tests of the distribution that the file belongs to."""
@@ -74,7 +76,9 @@ class Tally:
 
 @dataclass(slots=True)
 class Record:
-    """Which tests ran which lines of which files, how long each test took, and those that failed."""
+    """Which tests ran which lines of which files, how long each test took, and those that
+    failed.
+    """
 
     tests_of_line: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     tests_of_file: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
@@ -82,7 +86,9 @@ class Record:
     failed: set[str] = field(default_factory=set)
 
     def find_near(self, path: Path, lines: range) -> set[str]:
-        """The tests that run one of these lines; the empty name stands for what runs between tests, as imports do."""
+        """The tests that run one of these lines; the empty name stands for what runs between tests,
+        as imports do.
+        """
         return {test for line in lines for test in self.tests_of_line[str(path), line]}
 
     def choose(self, path: Path, lines: range, limit: float) -> list[str]:
@@ -99,7 +105,9 @@ class Record:
 
 
 class Copy:
-    """A copy of the checkout, and an environment of Python that imports from there, and all else as this one does."""
+    """A copy of the checkout, and an environment of Python that imports from there, and all else as
+    this one does.
+    """
 
     def __init__(self, root: Path, folder: Path) -> None:
         self._folder, self.root, self._cache = folder, folder / "checkout", folder / "cache"
@@ -110,7 +118,9 @@ class Copy:
         (site,) = (folder / "venv").glob("lib/python*/site-packages")
         sources = [*self.root.glob("packages/*/src"), *self.root.glob("plugins/*/src")]
         others = [path for path in sys.path if path.endswith("site-packages")]
-        (site / "mutate.pth").write_text("\n".join([*map(str, sources), *others, "import trace_lines"]))
+        (site / "mutate.pth").write_text(
+            "\n".join([*map(str, sources), *others, "import trace_lines"])
+        )
         shutil.copy(Path(__file__).with_name("trace_lines.py"), site)
 
     def record(self, tests: Sequence[str], paths: Sequence[Path]) -> Record:
@@ -118,11 +128,15 @@ class Copy:
         log = self._folder / "trace.jsonl"
         log.touch()
         trace = "\n".join(map(str, [log, *(self.root / path for path in paths)]))
-        self._run(["-p", "trace_lines", *tests], None, MUTATE_TRACE=trace, SVOD_CACHE_DIR=str(self._cache))
+        self._run(
+            ["-p", "trace_lines", *tests], None, MUTATE_TRACE=trace, SVOD_CACHE_DIR=str(self._cache)
+        )
         return _read_record(log, self.root)
 
     def is_noticed(self, path: Path, mutant: Mutant, tests: Sequence[str], seconds: float) -> bool:
-        """Whether one of these tests, which took `seconds` before, fails or does not end with the mutant in place."""
+        """Whether one of these tests, which took `seconds` before, fails or does not end with the
+        mutant in place.
+        """
         arguments = self._folder / "tests.txt"
         arguments.write_text("\n".join(tests))
         original = (self.root / path).read_text()
@@ -132,19 +146,29 @@ class Copy:
             try:
                 _replace(self.root / path, mutant.source)
                 status = self._run(
-                    ["-x", f"@{arguments}"], _STARTUP_SECONDS + _SLOWNESS * seconds, SVOD_CACHE_DIR=cache
+                    ["-x", f"@{arguments}"],
+                    _STARTUP_SECONDS + _SLOWNESS * seconds,
+                    SVOD_CACHE_DIR=cache,
                 )
             finally:
                 _replace(self.root / path, original)
         return status != 0
 
     def _run(self, arguments: Sequence[str], limit: float | None, **environment: str) -> int:
-        """The exit status of pytest, -1 where it did not end in time; the processes that it leaves behind are ended."""
+        """The exit status of pytest, -1 where it did not end in time; the processes that it leaves
+        behind are ended.
+        """
         process = subprocess.Popen(
             [str(self._python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
             cwd=self.root,
             # A PYTHONPATH would put this checkout before the copy.
-            env={**os.environ, "PYTHONPATH": "", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "", **environment},
+            env={
+                **os.environ,
+                "PYTHONPATH": "",
+                "PYTHONHASHSEED": "0",
+                "PYTHONDONTWRITEBYTECODE": "",
+                **environment,
+            },
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
@@ -186,7 +210,9 @@ def _read_record(log: Path, root: Path) -> Record:
     return record
 
 
-def _choose_mutants(source: str, target: Target, n_wanted: int | None, seed: int) -> tuple[list[Mutant], int]:
+def _choose_mutants(
+    source: str, target: Target, n_wanted: int | None, seed: int
+) -> tuple[list[Mutant], int]:
     """The mutants to try, and how many there are."""
     mutants = [mutant for mutant in iter_mutants(source) if mutant.line in target.lines]
     if n_wanted is None or len(mutants) <= n_wanted:
@@ -196,7 +222,9 @@ def _choose_mutants(source: str, target: Target, n_wanted: int | None, seed: int
 
 
 def _show(path: Path, source: str, mutant: Mutant, note: str = "") -> None:
-    changes = list(unified_diff(source.splitlines(), mutant.source.splitlines(), n=1, lineterm=""))[3:]
+    changes = list(unified_diff(source.splitlines(), mutant.source.splitlines(), n=1, lineterm=""))[
+        3:
+    ]
     print(f"{path}:{mutant.line}: {mutant.what}{note}", *changes, "", sep="\n", flush=True)
 
 
@@ -208,10 +236,17 @@ def _try_mutants(copy: Copy, target: Target, options: argparse.Namespace, record
     for mutant in mutants:
         tests = record.choose(path, mutant.lines, options.seconds)
         tally.n_tried += 1
-        if tests and copy.is_noticed(path, mutant, tests, sum(record.seconds[test] for test in tests)):
+        if tests and copy.is_noticed(
+            path, mutant, tests, sum(record.seconds[test] for test in tests)
+        ):
             tally.n_killed += 1
         else:
-            _show(path, source, mutant, "" if record.find_near(path, mutant.lines) else " (no test runs it)")
+            _show(
+                path,
+                source,
+                mutant,
+                "" if record.find_near(path, mutant.lines) else " (no test runs it)",
+            )
     return tally
 
 
@@ -223,19 +258,31 @@ def _list_mutants(options: argparse.Namespace) -> None:
 
 
 def _parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("targets", nargs="+", type=Target.parse, help="`path`, `path:line` or `path:first-last`")
-    parser.add_argument("--tests", nargs="+", help="files or folders (default: the tests of the distribution)")
-    parser.add_argument("--sample", type=int, help="so many mutants of each file, drawn at random (default: all)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "targets", nargs="+", type=Target.parse, help="`path`, `path:line` or `path:first-last`"
+    )
+    parser.add_argument(
+        "--tests", nargs="+", help="files or folders (default: the tests of the distribution)"
+    )
+    parser.add_argument(
+        "--sample", type=int, help="so many mutants of each file, drawn at random (default: all)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="another one draws others")
-    parser.add_argument("--seconds", type=float, default=20, help="of tests for each mutant (default: 20)")
+    parser.add_argument(
+        "--seconds", type=float, default=20, help="of tests for each mutant (default: 20)"
+    )
     parser.add_argument("--list", action="store_true", help="show the mutants and try none")
     parser.add_argument("--root", type=Path, default=ROOT, help="another checkout")
     return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print what survives and a table; the exit status is 1 where something did, 2 where there was nothing to run."""
+    """Print what survives and a table; the exit status is 1 where something did, 2 where there was
+    nothing to run.
+    """
     options = _parse_arguments(arguments)
     if options.list:
         _list_mutants(options)
@@ -249,10 +296,15 @@ def main(arguments: Sequence[str]) -> int:
             print("these fail as it is, and are left out:", *sorted(record.failed), sep="\n    ")
         if not record.seconds.keys() - record.failed:
             return 2
-        tallies = [(target.path, _try_mutants(copy, target, options, record)) for target in options.targets]
+        tallies = [
+            (target.path, _try_mutants(copy, target, options, record)) for target in options.targets
+        ]
     print(f"{'tried':>8} {'of':>8} {'killed':>8} {'survived':>8}")
     for path, tally in tallies:
-        print(f"{tally.n_tried:8} {tally.n_listed:8} {tally.n_killed:8} {tally.n_tried - tally.n_killed:8} {path}")
+        print(
+            f"{tally.n_tried:8} {tally.n_listed:8} {tally.n_killed:8}"
+            f" {tally.n_tried - tally.n_killed:8} {path}"
+        )
     return int(any(tally.n_killed < tally.n_tried for _, tally in tallies))
 
 

@@ -1,8 +1,8 @@
 """Small changes to a Python file that a test should notice: what `mutate.py` tries, one at a time.
 
-Every change is made to the text, so that what survives is shown as the line that it is. Left out are changes that no
-test has to notice: docstrings, messages of errors, annotations, decorators, `__all__`, logs and `__repr__`.
-"""
+Every change is made to the text, so that what survives is shown as the line that it is. Left out
+are changes that no test has to notice: docstrings, messages of errors, annotations, decorators,
+`__all__`, logs and `__repr__`."""
 
 from __future__ import annotations
 
@@ -16,15 +16,40 @@ __all__ = ["Mutant", "iter_mutants"]
 _Operator = TypeVar("_Operator", ast.cmpop, ast.operator)
 
 _COMPARISONS: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
-}  # fmt: skip
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
 _OPERATORS: Final[dict[type[ast.operator], type[ast.operator]]] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult, ast.Div: ast.Mult,
-    ast.Mod: ast.Mult, ast.BitOr: ast.BitAnd, ast.BitAnd: ast.BitOr, ast.LShift: ast.RShift, ast.RShift: ast.LShift,
-}  # fmt: skip
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.FloorDiv,
+    ast.FloorDiv: ast.Mult,
+    ast.Div: ast.Mult,
+    ast.Mod: ast.Mult,
+    ast.BitOr: ast.BitAnd,
+    ast.BitAnd: ast.BitOr,
+    ast.LShift: ast.RShift,
+    ast.RShift: ast.LShift,
+}
 _FUNCTIONS: Final = {"min": "max", "max": "min", "any": "all", "all": "any"}
-_BOUND: Final = (ast.Attribute, ast.Call, ast.Constant, ast.List, ast.Name, ast.Set, ast.Subscript, ast.Tuple)
+_BOUND: Final = (
+    ast.Attribute,
+    ast.Call,
+    ast.Constant,
+    ast.List,
+    ast.Name,
+    ast.Set,
+    ast.Subscript,
+    ast.Tuple,
+)
 """What needs no parentheses, wherever it stands."""
 _TYPES: Final = {"defaultdict", "dict", "frozenset", "list", "set", "tuple"}
 _UNTESTED: Final = {"__repr__", "__all__"}
@@ -58,7 +83,9 @@ class _Change:
 
 
 def iter_mutants(source: str) -> Iterator[Mutant]:
-    """Every mutant of a file, in the order of its lines; none is equal to the file or to another one."""
+    """Every mutant of a file, in the order of its lines; none is equal to the file or to another
+    one.
+    """
     lines = [line.encode() for line in source.splitlines(keepends=True)]
     seen = {ast.dump(ast.parse(source))}
     found: list[Mutant] = []
@@ -68,7 +95,14 @@ def iter_mutants(source: str) -> Iterator[Mutant]:
             dump = _find_dump(text)
             if dump is not None and dump not in seen:
                 seen.add(dump)
-                found.append(Mutant(statement.lineno, _lines_of(_statement_at(change) or statement), change.what, text))
+                found.append(
+                    Mutant(
+                        statement.lineno,
+                        _lines_of(_statement_at(change) or statement),
+                        change.what,
+                        text,
+                    )
+                )
     yield from sorted(found, key=lambda mutant: mutant.line)
 
 
@@ -84,11 +118,15 @@ def _iter_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 def _is_untested(statement: ast.stmt) -> bool:
     match statement:
-        case ast.FunctionDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]) if name in _UNTESTED:
+        case ast.FunctionDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]) if (
+            name in _UNTESTED
+        ):
             return True
         case ast.AnnAssign(annotation=ast.Name(id="TypeAlias")):
             return True
-        case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.Import() | ast.ImportFrom() | ast.Pass():
+        case (
+            ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.Import() | ast.ImportFrom() | ast.Pass()
+        ):
             return True
         case ast.Expr(value=ast.Constant()) | ast.Assert():
             return True
@@ -113,7 +151,9 @@ def _statement_at(change: _Change) -> ast.stmt | None:
 def _lines_of(statement: ast.stmt) -> range:
     bodies = _bodies_of(statement)
     end = statement.end_lineno or statement.lineno
-    return range(statement.lineno, max(statement.lineno, bodies[0][0].lineno - 1 if bodies else end) + 1)
+    return range(
+        statement.lineno, max(statement.lineno, bodies[0][0].lineno - 1 if bodies else end) + 1
+    )
 
 
 def _iter_changes(statement: ast.stmt) -> Iterator[_Change]:
@@ -125,8 +165,14 @@ def _iter_changes(statement: ast.stmt) -> Iterator[_Change]:
 
 def _iter_statement_changes(statement: ast.stmt) -> Iterator[_Change]:
     match statement:
-        case ast.FunctionDef(body=body) if len(body) > 1 or not isinstance(body[0], ast.Expr | ast.Return | ast.Pass):
-            rest = body[1:] if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant) else body
+        case ast.FunctionDef(body=body) if len(body) > 1 or not isinstance(
+            body[0], ast.Expr | ast.Return | ast.Pass
+        ):
+            rest = (
+                body[1:]
+                if isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
+                else body
+            )
             if rest:
                 yield _Change(rest, "early return", "return None")
         case ast.If(test=test) | ast.While(test=test):
@@ -137,7 +183,9 @@ def _iter_statement_changes(statement: ast.stmt) -> Iterator[_Change]:
             yield from (_Change(case.body, "branch removed", "pass") for case in cases)
         case ast.Try(handlers=handlers):
             yield from (_Change(handler.body, "branch removed", "raise") for handler in handlers)
-        case ast.Expr() | ast.AugAssign() | ast.Delete() | ast.Raise() | ast.Continue() | ast.Break():
+        case (
+            ast.Expr() | ast.AugAssign() | ast.Delete() | ast.Raise() | ast.Continue() | ast.Break()
+        ):
             yield _Change(statement, "statement removed", "pass")
         case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
             yield _Change(statement, "statement removed", "pass")
@@ -161,22 +209,32 @@ def _expressions_of(statement: ast.stmt) -> Iterator[ast.expr]:
         case ast.With(items=items):
             yield from (item.context_expr for item in items)
         case _:
-            yield from (child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr))
+            yield from (
+                child for child in ast.iter_child_nodes(statement) if isinstance(child, ast.expr)
+            )
 
 
 def _iter_expression_changes(expression: ast.expr) -> Iterator[_Change]:
     for node in _walk(expression):
         match node:
             case ast.Compare(ops=operators):
-                yield from _iter_swaps(node, operators, _COMPARISONS, "comparison swapped", _with_comparison)
+                yield from _iter_swaps(
+                    node, operators, _COMPARISONS, "comparison swapped", _with_comparison
+                )
             case ast.BinOp(op=operator):
-                yield from _iter_swaps(node, [operator], _OPERATORS, "operator swapped", _with_operator)
+                yield from _iter_swaps(
+                    node, [operator], _OPERATORS, "operator swapped", _with_operator
+                )
             case ast.BoolOp(op=operator, values=values):
                 other = ast.Or() if isinstance(operator, ast.And) else ast.And()
                 yield _change(node, "and/or swapped", ast.BoolOp(other, values))
                 for index in range(len(values)):
                     rest = values[:index] + values[index + 1 :]
-                    yield _change(node, "condition removed", ast.BoolOp(operator, rest) if len(rest) > 1 else rest[0])
+                    yield _change(
+                        node,
+                        "condition removed",
+                        ast.BoolOp(operator, rest) if len(rest) > 1 else rest[0],
+                    )
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 yield _change(node, "not removed", operand)
             case ast.IfExp(body=body, orelse=otherwise):
@@ -186,7 +244,9 @@ def _iter_expression_changes(expression: ast.expr) -> Iterator[_Change]:
                 yield _Change(node, "constant changed", str(not value))
             case ast.Constant(value=int(value) | float(value)):
                 yield _Change(node, "constant changed", repr(value + 1))
-            case ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Set(elts=elements) if len(elements) > 1:
+            case ast.Tuple(elts=elements) | ast.List(elts=elements) | ast.Set(elts=elements) if (
+                len(elements) > 1
+            ):
                 yield from _iter_removals(node, elements)
             case ast.Call():
                 yield from _iter_call_changes(node)
@@ -198,22 +258,33 @@ def _iter_expression_changes(expression: ast.expr) -> Iterator[_Change]:
 
 
 def _walk(expression: ast.expr) -> Iterator[ast.expr]:
-    """The expressions in one, but for those in a text or a type, and the `strict` of zip, which makes a bug an error."""
+    """The expressions in one, but for those in a text or a type, and the `strict` of zip, which
+    makes a bug an error.
+    """
     stack: list[ast.AST] = [expression]
     while stack:
         node = stack.pop()
-        if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.keyword) and node.arg == "strict"):
+        if isinstance(node, ast.JoinedStr) or (
+            isinstance(node, ast.keyword) and node.arg == "strict"
+        ):
             continue
         if isinstance(node, ast.expr):
             yield node
-        is_type = isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in _TYPES
+        is_type = (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in _TYPES
+        )
         stack.extend([] if is_type else ast.iter_child_nodes(node))
 
 
 def _iter_swaps(
-    node: ast.expr, operators: list[_Operator], table: dict[type[_Operator], type[_Operator]], what: str,
+    node: ast.expr,
+    operators: list[_Operator],
+    table: dict[type[_Operator], type[_Operator]],
+    what: str,
     replace: Callable[[ast.expr, int, _Operator], ast.expr],
-) -> Iterator[_Change]:  # fmt: skip
+) -> Iterator[_Change]:
     for index, operator in enumerate(operators):
         if (other := table.get(type(operator))) is not None:
             yield _change(node, what, replace(node, index, other()))
@@ -221,7 +292,9 @@ def _iter_swaps(
 
 def _with_comparison(node: ast.expr, index: int, operator: ast.cmpop) -> ast.expr:
     assert isinstance(node, ast.Compare)
-    return ast.Compare(node.left, [*node.ops[:index], operator, *node.ops[index + 1 :]], node.comparators)
+    return ast.Compare(
+        node.left, [*node.ops[:index], operator, *node.ops[index + 1 :]], node.comparators
+    )
 
 
 def _with_operator(node: ast.expr, _index: int, operator: ast.operator) -> ast.expr:
@@ -229,7 +302,9 @@ def _with_operator(node: ast.expr, _index: int, operator: ast.operator) -> ast.e
     return ast.BinOp(node.left, operator, node.right)
 
 
-def _iter_removals(node: ast.Tuple | ast.List | ast.Set, elements: list[ast.expr]) -> Iterator[_Change]:
+def _iter_removals(
+    node: ast.Tuple | ast.List | ast.Set, elements: list[ast.expr]
+) -> Iterator[_Change]:
     """One element less: of a key, that two things are no longer told apart."""
     if not isinstance(node, ast.Set) and not isinstance(node.ctx, ast.Load):
         return

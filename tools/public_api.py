@@ -1,9 +1,9 @@
-"""Write down what is public: `python tools/public_api.py --write` makes an `api.txt` of each distribution, `--check` compares.
+"""Write down what is public: `python tools/public_api.py --write` makes an `api.txt` of each
+distribution, `--check` compares.
 
-Each lists the distribution's public modules, and their names with signatures, fields and types. It is read from the
-sources, so that it is the same wherever it is made. A line that is gone or new is a change of what others may rely on, and
-docs/versions.md says which version it asks for.
-"""
+Each lists the distribution's public modules, and their names with signatures, fields and types. It
+is read from the sources, so that it is the same wherever it is made. A line that is gone or new is
+a change of what others may rely on, and docs/versions.md says which version it asks for."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from copy import deepcopy
 
 from surface import Distribution, get_bound_names, get_distributions, iter_statements
 
-_HEAD = "# What svod's versions promise of {name}. Written by tools/public_api.py; docs/versions.md says what a change asks for.\n"
+_HEAD = (
+    "# What svod's versions promise of {name}. Written by tools/public_api.py; docs/versions.md"
+    " says what a change asks for.\n"
+)
 
 
 def main(arguments: list[str]) -> int:
@@ -37,9 +40,15 @@ def main(arguments: list[str]) -> int:
             if gone
             else "a version that has more: the next patch before 1.0"
         )
-        print(f"{distribution.name}: {len(gone)} public lines are gone and {len(added)} new, which asks for {asks}")
+        print(
+            f"{distribution.name}: {len(gone)} public lines are gone and {len(added)} new, which"
+            f" asks for {asks}"
+        )
     if n_stale and not writes:
-        print("docs/versions.md says what a version may change; `python tools/public_api.py --write` writes it down")
+        print(
+            "docs/versions.md says what a version may change; `python tools/public_api.py --write`"
+            " writes it down"
+        )
     return 1 if n_stale and not writes else 0
 
 
@@ -55,7 +64,9 @@ def describe(distribution: Distribution) -> str:
     return "\n".join(lines)
 
 
-def _describe_name(distribution: Distribution, module: str, name: str, known: dict[tuple[str, str], str]) -> list[str]:
+def _describe_name(
+    distribution: Distribution, module: str, name: str, known: dict[tuple[str, str], str]
+) -> list[str]:
     """A definition stands once, in the first module that has it; another one points there."""
     found = distribution.find_definition(module, name)
     if found is None:
@@ -80,20 +91,31 @@ def _describe_name(distribution: Distribution, module: str, name: str, known: di
 def _describe_class(distribution: Distribution, module: str, node: ast.ClassDef) -> list[str]:
     bases = ", ".join(map(ast.unparse, [*node.bases, *(k.value for k in node.keywords)]))
     members = _get_members(distribution, module, node)
-    return [f"class {node.name}({bases})" if bases else f"class {node.name}", *(f"    {m}" for m in members)]
+    return [
+        f"class {node.name}({bases})" if bases else f"class {node.name}",
+        *(f"    {m}" for m in members),
+    ]
 
 
 def _get_members(distribution: Distribution, module: str, node: ast.ClassDef) -> list[str]:
-    """The public members of a class, with those that it inherits from private classes of its distribution."""
+    """The public members of a class, with those that it inherits from private classes of its
+    distribution.
+    """
     found: dict[str, list[str]] = {}
     # From the last base to the first, whose members replace those of the others.
     for base in reversed(node.bases):
         name = ast.unparse(base).split("[")[0]
         origin = distribution.find_definition(module, name) if name.isidentifier() else None
-        if origin is not None and isinstance(origin[1], ast.ClassDef) and not _is_public(distribution, *origin):
+        if (
+            origin is not None
+            and isinstance(origin[1], ast.ClassDef)
+            and not _is_public(distribution, *origin)
+        ):
             found |= _group_by_name(_get_members(distribution, origin[0], origin[1]))
     statements = iter_statements(node.body)
-    found |= _group_by_name([line for s in statements for line in _describe_member(s, is_enum=_is_enum(node))])
+    found |= _group_by_name(
+        [line for s in statements for line in _describe_member(s, is_enum=_is_enum(node))]
+    )
     return [line for name in sorted(found) for line in found[name]]
 
 
@@ -108,7 +130,8 @@ def _group_by_name(lines: list[str]) -> dict[str, list[str]]:
 def _is_public(distribution: Distribution, module: str, node: ast.AST | None) -> bool:
     name = getattr(node, "name", "")
     return any(
-        name in distribution.get_public_names(m) and distribution.find_definition(m, name) == (module, node)
+        name in distribution.get_public_names(m)
+        and distribution.find_definition(m, name) == (module, node)
         for m in distribution.public_modules
     )
 
@@ -118,7 +141,9 @@ def _describe_member(node: ast.stmt, *, is_enum: bool) -> list[str]:
         if node.name == "__init__":
             return [_describe_function(node), *_describe_attributes(node)]
         return [_describe_function(node)] if _is_public_name(node.name) else []
-    names = sorted(name for name in get_bound_names(node) if _is_public_name(name) and name != "__slots__")
+    names = sorted(
+        name for name in get_bound_names(node) if _is_public_name(name) and name != "__slots__"
+    )
     if is_enum:
         return [name for name in names if not name.startswith("__")]
     return [_describe_value(node, name) for name in names]
@@ -130,7 +155,9 @@ def _describe_attributes(init: ast.FunctionDef | ast.AsyncFunctionDef) -> list[s
     for node in ast.walk(init):
         targets = [*getattr(node, "targets", ()), getattr(node, "target", None)]
         typed = f": {ast.unparse(node.annotation)}" if isinstance(node, ast.AnnAssign) else ""
-        for target in (part for one in targets if isinstance(one, ast.expr) for part in ast.walk(one)):
+        for target in (
+            part for one in targets if isinstance(one, ast.expr) for part in ast.walk(one)
+        ):
             if (
                 isinstance(target, ast.Attribute)
                 and ast.unparse(target.value) == "self"
@@ -148,12 +175,16 @@ def _describe_function(node: ast.FunctionDef | ast.AsyncFunctionDef, name: str =
         return f"{node.name}: {returns}"
     if "setter" in kinds:
         return f"{node.name} = {ast.unparse(node.args.args[-1])}"
-    kind = "".join(f"{k} " for k in ("staticmethod", "classmethod", "contextmanager", "overload") if k in kinds)
+    kind = "".join(
+        f"{k} " for k in ("staticmethod", "classmethod", "contextmanager", "overload") if k in kinds
+    )
     arguments = deepcopy(node.args)
     if "operation" in kinds:
         # The decorator converts the first operand.
         arguments.posonlyargs[0].annotation = ast.Name("Operand")
-    return f"{kind}def {name or node.name}({ast.unparse(arguments)})" + (f" -> {returns}" if returns else "")
+    return f"{kind}def {name or node.name}({ast.unparse(arguments)})" + (
+        f" -> {returns}" if returns else ""
+    )
 
 
 def _describe_value(node: ast.AST, name: str) -> str:
@@ -162,15 +193,28 @@ def _describe_value(node: ast.AST, name: str) -> str:
     if isinstance(node, ast.AnnAssign):
         typed = ast.unparse(node.annotation)
         if typed == "TypeAlias" and value is not None:
-            return f"{name} = {ast.literal_eval(value) if isinstance(value, ast.Constant) else ast.unparse(value)}"
+            return (
+                f"{name} ="
+                f" {ast.literal_eval(value) if isinstance(value, ast.Constant) else ast.unparse(value)}"
+            )
         if typed not in ("Final", "ClassVar"):
-            typed = typed.removeprefix("Final[").removesuffix("]") if typed.startswith("Final[") else typed
-            return f"{name}: {typed}" + (" = ..." if value is not None and not typed.startswith("ClassVar") else "")
+            typed = (
+                typed.removeprefix("Final[").removesuffix("]")
+                if typed.startswith("Final[")
+                else typed
+            )
+            return f"{name}: {typed}" + (
+                " = ..." if value is not None and not typed.startswith("ClassVar") else ""
+            )
     if isinstance(value, ast.Constant):
         return f"{name}: {type(value.value).__name__}"
     if isinstance(value, ast.Call):
         called = ast.unparse(value.func)
-        return f"{name} = {ast.unparse(value)}" if called in ("NewType", "TypeVar") else f"{name} = {called}(...)"
+        return (
+            f"{name} = {ast.unparse(value)}"
+            if called in ("NewType", "TypeVar")
+            else f"{name} = {called}(...)"
+        )
     literals = {
         ast.Dict: "dict",
         ast.DictComp: "dict",
@@ -184,13 +228,16 @@ def _describe_value(node: ast.AST, name: str) -> str:
 
 def _is_overload(node: ast.stmt, name: str) -> bool:
     return (
-        isinstance(node, ast.FunctionDef) and node.name == name and "overload" in map(ast.unparse, node.decorator_list)
+        isinstance(node, ast.FunctionDef)
+        and node.name == name
+        and "overload" in map(ast.unparse, node.decorator_list)
     )
 
 
 def _is_enum(node: ast.ClassDef) -> bool:
     return any(
-        ast.unparse(base).split(".")[-1] in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag") for base in node.bases
+        ast.unparse(base).split(".")[-1] in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")
+        for base in node.bases
     )
 
 

@@ -1,4 +1,5 @@
-"""Make what a release uploads: `python tools/release.py` builds, checks and orders it in dist/, and uploads nothing.
+"""Make what a release uploads: `python tools/release.py` builds, checks and orders it in dist/, and
+uploads nothing.
 
 python tools/release.py                     # build and check what changed since the last tags
 python tools/release.py --check             # say what docs/versions.md asks for, and build nothing
@@ -26,10 +27,18 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Build, check and order what a release uploads.")
-    parser.add_argument("--check", action="store_true", help="look at versions and changelogs alone")
-    parser.add_argument("--draft", action="store_true", help="build although versions or changelogs are not ready")
     parser.add_argument(
-        "--tests", nargs="*", default=[], metavar="NAME", help="run the tests of these sdists, or of all"
+        "--check", action="store_true", help="look at versions and changelogs alone"
+    )
+    parser.add_argument(
+        "--draft", action="store_true", help="build although versions or changelogs are not ready"
+    )
+    parser.add_argument(
+        "--tests",
+        nargs="*",
+        default=[],
+        metavar="NAME",
+        help="run the tests of these sdists, or of all",
     )
     parser.add_argument("--folder", type=Path, default=ROOT / "dist")
     options = parser.parse_args(arguments)
@@ -37,7 +46,10 @@ def main(arguments: list[str]) -> int:
     released = [one for one in every if one.is_changed or one.released is None]
     for one in every:
         last = f"after {to_text(one.released)}" if one.released else "the first release"
-        print(f"{one.name} {to_text(one.version)}: {last if one in released else 'as it was released'}")
+        print(
+            f"{one.name} {to_text(one.version)}:"
+            f" {last if one in released else 'as it was released'}"
+        )
     problems = find_problems(every)
     print(*(f"problem: {problem}" for problem in problems), sep="\n" if problems else "")
     if options.check or (problems and not options.draft):
@@ -68,16 +80,37 @@ def build(candidates: Sequence[Candidate], folder: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         for one in candidates:
             source = ROOT / "packages" / one.name
-            _run(sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder), cwd=source)
+            _run(
+                sys.executable,
+                "-m",
+                "hatchling",
+                "build",
+                "-t",
+                "sdist",
+                "-d",
+                str(folder),
+                cwd=source,
+            )
             unpacked = unpack(one, folder, Path(scratch))
-            _run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder), cwd=unpacked)
+            _run(
+                sys.executable,
+                "-m",
+                "hatchling",
+                "build",
+                "-t",
+                "wheel",
+                "-d",
+                str(folder),
+                cwd=unpacked,
+            )
 
 
 def check_files(folder: Path) -> None:
     """What PyPI would refuse, and what does not belong into a wheel."""
     files = sorted(map(str, [*folder.glob("*.whl"), *folder.glob("*.tar.gz")]))
     _run(sys.executable, "-m", "twine", "check", "--strict", *files)
-    # W002: an empty `__init__.py` is the same in each package that has one. Each wheel has one package.
+    # W002: an empty `__init__.py` is the same in each package that has one. Each wheel has one
+    # package.
     wheels = [name for name in files if name.endswith(".whl")]
     _run(sys.executable, "-m", "check_wheel_contents", "--ignore", "W002", *wheels)
 
@@ -86,7 +119,18 @@ def fetch_others(folder: Path, candidates: Sequence[Candidate], others: Path) ->
     """The wheels of other projects that ours need, the tests' too."""
     names = [f"{one.name}[test]" if _has_test_extra(one) else one.name for one in candidates]
     links = ["--find-links", str(folder)]
-    _run(sys.executable, "-m", "pip", "wheel", "-q", "-w", str(others), *links, "pytest-xdist>=3.6", *names)
+    _run(
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "-q",
+        "-w",
+        str(others),
+        *links,
+        "pytest-xdist>=3.6",
+        *names,
+    )
     for path in others.glob("svod_*"):
         path.unlink()
 
@@ -95,7 +139,13 @@ def check_alone(one: Candidate, folder: Path, others: Path, place: Path) -> None
     """Install a distribution with what it declares and nothing else, and import it from there."""
     python = _make_environment(place, folder, others, one.name)
     package = one.name.replace("-", "_")
-    _run(python, "-I", "-c", f"import {package}; assert {str(place)!r} in {package}.__file__", cwd=place)
+    _run(
+        python,
+        "-I",
+        "-c",
+        f"import {package}; assert {str(place)!r} in {package}.__file__",
+        cwd=place,
+    )
     print(f"{one.name}: installs and imports alone")
 
 
@@ -136,16 +186,30 @@ def describe_upload(released: Sequence[Candidate], problems: Sequence[str]) -> s
     lines = [
         "# Upload",
         "",
-        "In this order, since each needs those before it. A name that was uploaded is used up for good.",
+        (
+            "In this order, since each needs those before it. A name that was uploaded is used up"
+            " for good."
+        ),
         "",
     ]
     if problems:
-        lines += ["**A draft, not to be uploaded:**", "", *(f"- {problem}" for problem in problems), ""]
+        lines += [
+            "**A draft, not to be uploaded:**",
+            "",
+            *(f"- {problem}" for problem in problems),
+            "",
+        ]
     lines += ["```console"]
     for one in released:
         stem = f"{one.name.replace('-', '_')}-{to_text(one.version)}"
         lines.append(f"$ twine upload {stem}.tar.gz {stem}-py3-none-any.whl")
-    lines += ["```", "", "Then tag what was uploaded, so that the next release knows what changed:", "", "```console"]
+    lines += [
+        "```",
+        "",
+        "Then tag what was uploaded, so that the next release knows what changed:",
+        "",
+        "```console",
+    ]
     lines += [f"$ git tag {one.name}-{to_text(one.version)}" for one in released]
     return "\n".join([*lines, "$ git push --tags", "```", ""])
 

@@ -1,8 +1,9 @@
-"""Write the declarations of registered operations: `python tools/stubs.py --write` makes them, without it stale files are listed.
+"""Write the declarations of registered operations: `python tools/stubs.py --write` makes them,
+without it stale files are listed.
 
-`svod_tensor/ops/core/methods.pyi` declares the methods of `Tensor` for type checkers and editors; the imports under TYPE_CHECKING and
-`__all__` in `svod_tensor/__init__.py` declare the functions of the package.
-"""
+`svod_tensor/ops/core/methods.pyi` declares the methods of `Tensor` for type checkers and editors;
+the imports under TYPE_CHECKING and `__all__` in `svod_tensor/__init__.py` declare the functions of
+the package."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from svod_tensor.ops.core.operation import OPERATIONS, SPECIAL_METHODS, Operatio
 __all__ = ["describe_all", "main"]
 
 _FOLDER = Path(inspect.getfile(Methods)).parent
-_WIDTH = 120
+_WIDTH = 100
 _MODULES = {"np": "import numpy as np", "os": "import os"}
 """Modules that annotations name, and their imports."""
 
@@ -59,7 +60,9 @@ def describe_all() -> dict[Path, str]:
 
 
 def _iter_functions() -> Iterator[tuple[str, str, str]]:
-    """Each function of the package that is an operation: its name there, its module, and its name in the module."""
+    """Each function of the package that is an operation: its name there, its module, and its name
+    in the module.
+    """
     for one in OPERATIONS.values():
         if one.is_function:
             for name in (one.name, *one.aliases):
@@ -70,20 +73,35 @@ def _export(text: str) -> str:
     """`svod_tensor/__init__.py` with all operations among its names."""
     places = {name: (module, own) for name, module, own in _iter_functions()}
     tree = ast.parse(text)
-    (block,) = (n for n in tree.body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
-    (listed,) = (n for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "__all__")
+    (block,) = (
+        n for n in tree.body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"
+    )
+    (listed,) = (
+        n for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "__all__"
+    )
     imports = [n for n in block.body if isinstance(n, ast.ImportFrom)]
     old = [n for n in imports if (n.module or "").startswith("svod_tensor.ops.")]
     lines = text.splitlines()
-    names = set(ast.literal_eval(listed.value)) - {a.asname or a.name for n in old for a in n.names} | set(places)
+    names = set(ast.literal_eval(listed.value)) - {
+        a.asname or a.name for n in old for a in n.names
+    } | set(places)
     whole = textwrap.fill(
-        ", ".join(f'"{name}"' for name in sorted(names, key=_exported)), _WIDTH - 10, initial_indent="    ",
+        ", ".join(f'"{name}"' for name in sorted(names, key=_exported)),
+        _WIDTH - 10,
+        initial_indent="    ",
         subsequent_indent="    ",
-    )  # fmt: skip
-    lines[listed.lineno - 1 : listed.end_lineno] = ["__all__ = [", *f"{whole},".splitlines(), "]  # fmt: skip"]
+    )
+    lines[listed.lineno - 1 : listed.end_lineno] = [
+        "__all__ = [",
+        *f"{whole},".splitlines(),
+        "]  # fmt: skip",
+    ]
     kept = {n: lines[n.lineno - 1 : n.end_lineno] for n in imports if n not in old}
     written = [(n.module or "", shown) for n, shown in kept.items()]
-    written += [(module, list(_import_names(module, places))) for module in {module for module, _ in places.values()}]
+    written += [
+        (module, list(_import_names(module, places)))
+        for module in {module for module, _ in places.values()}
+    ]
     begin, end = block.body[0].lineno - 1, block.body[-1].end_lineno
     lines[begin:end] = [line for _, shown in sorted(written) for line in shown]
     return "\n".join(lines) + "\n"
@@ -124,22 +142,36 @@ def _describe_methods() -> str:
     for module, name in names | {("typing", "Self"), ("svod_tensor.ops.core.base", "TensorBase")}:
         imports.setdefault(module, []).append(name)
     lines = [f"{_MODULES[name]}\n" for name in sorted(imports.get("", ()))]
-    lines += [f"from {module} import {', '.join(sorted(imports[module]))}\n" for module in sorted(imports) if module]
+    lines += [
+        f"from {module} import {', '.join(sorted(imports[module]))}\n"
+        for module in sorted(imports)
+        if module
+    ]
     return _HEAD + "".join(lines) + "\nclass Methods(TensorBase):\n" + "".join(methods) + _HASH
 
 
 def _describe(one: Operation) -> tuple[str, set[str]]:
     """The declarations of an operation's methods, and the names in their annotations."""
     summary = (inspect.getdoc(one.function) or "").split("\n\n")[0].replace("\n", " ")
-    shown = textwrap.fill(f'"""{summary}"""', _WIDTH - 8, initial_indent=" " * 8, subsequent_indent=" " * 8)
-    decorators = ["property"] if one.is_property else ["staticmethod"] if one.is_static and not one.binds else []
+    shown = textwrap.fill(
+        f'"""{summary}"""', _WIDTH - 8, initial_indent=" " * 8, subsequent_indent=" " * 8
+    )
+    decorators = (
+        ["property"]
+        if one.is_property
+        else ["staticmethod"]
+        if one.is_static and not one.binds
+        else []
+    )
     # A decorated function keeps the overloads of the one that it wraps.
     overloads = get_overloads(inspect.unwrap(one.function))
     text, used = "", set[str]()
     for name in one.names:
         for function in overloads or [one.function]:
             head, names = _declare_function(name, inspect.signature(function), one)
-            lines = [f"@{decorator}" for decorator in (["overload"] if overloads else []) + decorators]
+            lines = [
+                f"@{decorator}" for decorator in (["overload"] if overloads else []) + decorators
+            ]
             text += "".join(f"    {line}\n" for line in (*lines, head)) + shown + "\n"
             used |= names | ({"overload"} if overloads else set())
     return text, used
@@ -151,17 +183,23 @@ def _describe_special(function: Callable[..., object]) -> tuple[str, set[str]]:
     if function.__name__ in ("__eq__", "__ne__"):
         head += "  # pyright: ignore[reportIncompatibleMethodOverride]"
     summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
-    shown = textwrap.fill(f'"""{summary}"""', _WIDTH - 8, initial_indent=" " * 8, subsequent_indent=" " * 8)
+    shown = textwrap.fill(
+        f'"""{summary}"""', _WIDTH - 8, initial_indent=" " * 8, subsequent_indent=" " * 8
+    )
     return f"    {head}\n{shown if summary else '        ...'}\n", names
 
 
-def _declare_function(name: str, signature: inspect.Signature, one: Operation | None = None) -> tuple[str, set[str]]:
+def _declare_function(
+    name: str, signature: inspect.Signature, one: Operation | None = None
+) -> tuple[str, set[str]]:
     parameters = list(signature.parameters.values())
     is_static = one is not None and one.is_static
     parameters = parameters if is_static else parameters[1:]
     returns = _clean(signature.return_annotation, is_static=is_static)
     if one is not None and one.is_variadic:
-        parameters[0] = parameters[0].replace(kind=inspect.Parameter.VAR_POSITIONAL, default=inspect.Parameter.empty)
+        parameters[0] = parameters[0].replace(
+            kind=inspect.Parameter.VAR_POSITIONAL, default=inspect.Parameter.empty
+        )
         parameters[1:] = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters[1:]]
     parts = [_declare(p, _clean(p.annotation, is_static=is_static)) for p in parameters]
     kinds = [p.kind for p in parameters]
@@ -178,7 +216,9 @@ def _declare_function(name: str, signature: inspect.Signature, one: Operation | 
 
 
 def _declare(parameter: inspect.Parameter, annotation: str) -> str:
-    star = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    star = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}.get(
+        parameter.kind, ""
+    )
     value = parameter.default
     shown = value.__name__ if isinstance(value, type) else repr(value)
     default = "" if value is inspect.Parameter.empty else f" = {shown}"
@@ -193,7 +233,9 @@ def _clean(annotation: object, *, is_static: bool) -> str:
 
 @cache
 def _list_imports(module: str) -> dict[str, str]:
-    """The names that a module imports or defines, under TYPE_CHECKING too, and the modules that they come from."""
+    """The names that a module imports or defines, under TYPE_CHECKING too, and the modules that
+    they come from.
+    """
     path = inspect.getsourcefile(importlib.import_module(module))
     assert path is not None
     tree = ast.parse(Path(path).read_text())

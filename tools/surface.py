@@ -1,8 +1,8 @@
 """What each distribution declares to be public, read from its sources: nothing is imported.
 
-A distribution lists its public modules in `[tool.svod] public-modules` of its pyproject.toml, and a module its public names
-in `__all__`. docs/adr/0042 says why, docs/versions.md what is promised of them.
-"""
+A distribution lists its public modules in `[tool.svod] public-modules` of its pyproject.toml, and a
+module its public names in `__all__`. docs/adr/0042 says why, docs/versions.md what is promised of
+them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ __all__ = ["ROOT", "Definition", "Distribution", "get_distributions", "read_tree
 ROOT = Path(__file__).resolve().parent.parent
 
 Definition: TypeAlias = "tuple[str, ast.AST | None]"
-"""The module that a name comes from, and what defines it there; None for what another distribution defines."""
+"""The module that a name comes from, and what defines it there; None for what another distribution
+defines.
+"""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,10 @@ class Distribution:
     @cached_property
     def modules(self) -> dict[str, Path]:
         """Every module, by its dotted name."""
-        return {_name_module(path, self.source.parent): path for path in sorted(self.source.rglob("*.py"))}
+        return {
+            _name_module(path, self.source.parent): path
+            for path in sorted(self.source.rglob("*.py"))
+        }
 
     @property
     def source(self) -> Path:
@@ -50,7 +55,9 @@ class Distribution:
     def get_public_names(self, module: str) -> list[str]:
         """The names of `__all__` of a module; none where it has no such list."""
         for node in read_tree(self.modules[module]).body:
-            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            targets = (
+                node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            )
             if any(isinstance(target, ast.Name) and target.id == "__all__" for target in targets):
                 return ast.literal_eval(node.value)  # type: ignore[union-attr]
         return []
@@ -69,7 +76,11 @@ class Distribution:
                         if node.module.split(".")[0] != self.package:
                             return node.module, None
                         inner = f"{node.module}.{alias.name}"
-                        found = self.find_definition(node.module, alias.name) if node.module != module else None
+                        found = (
+                            self.find_definition(node.module, alias.name)
+                            if node.module != module
+                            else None
+                        )
                         if found is None and inner in self.modules:
                             return inner, read_tree(self.modules[inner])
                         return found
@@ -82,8 +93,16 @@ def get_bound_names(node: ast.stmt) -> set[str]:
     """What a statement of a module defines, imports left out."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {node.name}
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    return {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+    targets = (
+        node.targets
+        if isinstance(node, ast.Assign)
+        else [node.target]
+        if isinstance(node, ast.AnnAssign)
+        else []
+    )
+    return {
+        name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)
+    }
 
 
 def iter_statements(body: list[ast.stmt]) -> list[ast.stmt]:

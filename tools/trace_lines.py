@@ -1,8 +1,8 @@
-"""Notes which test runs which line of some files, in every process: loaded at the start by `mutate.py`'s environment.
+"""Notes which test runs which line of some files, in every process: loaded at the start by
+`mutate.py`'s environment.
 
-The variable `MUTATE_TRACE` names the file to which the lines are appended, then the files to look at, one on each line.
-(This is loaded before pytest: PYTEST_DONT_REWRITE.)
-"""
+The variable `MUTATE_TRACE` names the file to which the lines are appended, then the files to look
+at, one on each line. (This is loaded before pytest: PYTEST_DONT_REWRITE.)"""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def _trace_calls(frame: FrameType, _event: str, _value: object) -> Any:
 def _trace_lines(frame: FrameType, _event: str, _value: object) -> Any:
     entry = (_test, frame.f_code.co_filename, frame.f_lineno)
     if entry not in _seen:
-        # A test may let no file grow, or no file be opened: an exception from here would end all tracing.
+        # A test may let no file grow, or no file be opened: an exception from here would end all
+        # tracing.
         with suppress(OSError):
             _write(["line", *entry])
             _seen.add(entry)
@@ -55,7 +56,8 @@ def _trace_lines(frame: FrameType, _event: str, _value: object) -> Any:
 
 
 def _write(entry: list[object]) -> None:
-    # One call, to a file that is opened for appending: processes do not mix their lines, and one that is killed loses none.
+    # One call, to a file that is opened for appending: processes do not mix their lines, and one
+    # that is killed loses none.
     descriptor = os.open(_log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(descriptor, f"{json.dumps(entry)}\n".encode())
     os.close(descriptor)

@@ -11,7 +11,10 @@ ROWS = (
         "from calls on tensors to kernels",
         (("build", "TensorGraph"), ("rangeify", "RangedGraph"), ("kernelize", "KernelGraph")),
     ),
-    ("cached for equal programs, then given memory", (("preschedule", "PreSchedule"), ("instantiate", "Schedule"))),
+    (
+        "cached for equal programs, then given memory",
+        (("preschedule", "PreSchedule"), ("instantiate", "Schedule")),
+    ),
     (
         "for each new kernel; cached in memory and on disk",
         (
@@ -48,7 +51,12 @@ def main() -> None:
             picture.text(x + 14, y + 36, f"{number} {word}", 13, kind="bold")
             picture.text(x + 14, y + 53, makes, 11, kind="mono faint")
             if column:
-                picture.line((x - _GAP, y + 18 + _HEIGHT / 2), (x - 1, y + 18 + _HEIGHT / 2), kind="ink", is_arrow=True)
+                picture.line(
+                    (x - _GAP, y + 18 + _HEIGHT / 2),
+                    (x - 1, y + 18 + _HEIGHT / 2),
+                    kind="ink",
+                    is_arrow=True,
+                )
         if row:
             _draw_turn(picture, row, y)
     picture.save(Path(__file__).with_name("journey.svg"))
@@ -58,7 +66,9 @@ def _draw_turn(picture: Picture, row: int, y: float) -> None:
     """The arrow from the end of the row above to the start of this one."""
     end = _LEFT + (len(ROWS[row - 1][1]) - 0.5) * (_WIDTH + _GAP) - _GAP / 2
     above, middle, start = y - _STEP + 18 + _HEIGHT, y - 8, _LEFT + _WIDTH / 2
-    picture.line((end, above), (end, middle), (start, middle), (start, y + 17), kind="ink", is_arrow=True)
+    picture.line(
+        (end, above), (end, middle), (start, middle), (start, y + 17), kind="ink", is_arrow=True
+    )
 
 
 if __name__ == "__main__":

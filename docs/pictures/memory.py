@@ -23,14 +23,19 @@ LEFT, RIGHT, TOP, BOTTOM = 70, 800, 64, 350
 
 def main() -> None:
     x = Tensor(np.random.default_rng(0).standard_normal((BATCH, LENGTH, WIDTH), dtype=np.float32))
-    for layer in encoder.iter_layers(tuple(map(Tensor, encoder.make_weights(LAYERS, WIDTH, INNER)))):
+    for layer in encoder.iter_layers(
+        tuple(map(Tensor, encoder.make_weights(LAYERS, WIDTH, INNER)))
+    ):
         x = encoder.svod_layer(x, layer, HEADS)
     plan = x.prepare()
     lives = _list_lives(plan)
     n_levels, size = len(plan.levels), max(offset + nbytes for _, _, offset, nbytes in lives)
     report = plan.memory_report
     picture = Picture(840, 420, "The memory of a plan over time")
-    says = f"Intermediates of {LAYERS} encoder layers: {_to_mb(report.bytes_before)} in {_to_mb(report.bytes_after)} of memory"
+    says = (
+        f"Intermediates of {LAYERS} encoder layers: {_to_mb(report.bytes_before)} in"
+        f" {_to_mb(report.bytes_after)} of memory"
+    )
     picture.text(LEFT, 32, says, 16, kind="bold")
     for number, (first, last, offset, nbytes) in enumerate(lives):
         x0, x1 = (LEFT + (RIGHT - LEFT) * level / n_levels for level in (first, last + 1))
@@ -47,9 +52,20 @@ def main() -> None:
         )
     picture.line((LEFT, TOP), (LEFT, BOTTOM), (RIGHT, BOTTOM), kind="ink")
     for level in range(0, n_levels, max(1, n_levels // 10)):
-        picture.text(LEFT + (RIGHT - LEFT) * (level + 0.5) / n_levels, BOTTOM + 18, str(level), 12, "middle", "faint")
+        picture.text(
+            LEFT + (RIGHT - LEFT) * (level + 0.5) / n_levels,
+            BOTTOM + 18,
+            str(level),
+            12,
+            "middle",
+            "faint",
+        )
     picture.text(
-        (LEFT + RIGHT) / 2, BOTTOM + 42, "level of the plan: kernels of one level may run at once", 13, "middle"
+        (LEFT + RIGHT) / 2,
+        BOTTOM + 42,
+        "level of the plan: kernels of one level may run at once",
+        13,
+        "middle",
     )
     picture.text(LEFT - 8, TOP + 8, _to_mb(size), 12, "end", "faint")
     picture.text(LEFT - 8, BOTTOM, "0", 12, "end", "faint")
@@ -57,16 +73,21 @@ def main() -> None:
 
 
 def _list_lives(plan: ExecutionPlan) -> list[tuple[int, int, int, int]]:
-    """(first level, last level, offset, bytes) of each value in the memory that intermediates share.
+    """(first level, last level, offset, bytes) of each value in the memory that intermediates
+    share.
 
-    Values of the same place and size have one buffer: a kernel that writes it begins the next value's life.
-    """
+    Values of the same place and size have one buffer: a kernel that writes it begins the next
+    value's life."""
     level_of = {op: number for number, level in enumerate(plan.levels) for op in level}
     current: dict[int, list[int]] = {}
     lives: list[tuple[int, int, int, int]] = []
     for number in sorted(level_of, key=lambda op: level_of[op]):
         op = plan.prepared_ops[number]
-        written = [op.buffer_indices[i] for i in op.output_indices] if isinstance(op, PreparedKernel) else []
+        written = (
+            [op.buffer_indices[i] for i in op.output_indices]
+            if isinstance(op, PreparedKernel)
+            else []
+        )
         for index in dict.fromkeys(op.buffer_indices):
             if index in written:
                 lives += _end_life(plan, index, current.pop(index, []))

@@ -1,7 +1,8 @@
-"""Draw how close the kernels of a model come to what the machine can do: `python docs/pictures/roofline.py`.
+"""Draw how close the kernels of a model come to what the machine can do: `python
+docs/pictures/roofline.py`.
 
-The model is the encoder of `benchmarks/encoder.py`. Operations, bytes, times and limits are those of `plan.profile()`.
-"""
+The model is the encoder of `benchmarks/encoder.py`. Operations, bytes, times and limits are those
+of `plan.profile()`."""
 
 from __future__ import annotations
 
@@ -27,12 +28,17 @@ KINDS = {"compute": COLOURS[0], "memory": COLOURS[1]}
 
 def main() -> None:
     x = Tensor(np.random.default_rng(0).standard_normal((BATCH, LENGTH, WIDTH), dtype=np.float32))
-    for layer in encoder.iter_layers(tuple(map(Tensor, encoder.make_weights(LAYERS, WIDTH, INNER)))):
+    for layer in encoder.iter_layers(
+        tuple(map(Tensor, encoder.make_weights(LAYERS, WIDTH, INNER)))
+    ):
         x = encoder.svod_layer(x, layer, HEADS)
     report = x.prepare().profile(n_runs=RUNS)
     (limits,) = report.limits.values()
     picture = Picture(840, 440, "Roofline of an encoder of six layers")
-    says = f"An encoder of {LAYERS} layers, {BATCH}×{LENGTH} tokens: {report.n_launches // RUNS} kernels"
+    says = (
+        f"An encoder of {LAYERS} layers, {BATCH}×{LENGTH} tokens: {report.n_launches // RUNS}"
+        " kernels"
+    )
     picture.text(LEFT, 32, says, 16, kind="bold")
     _draw_axes(picture)
     _draw_roof(picture, limits)
@@ -54,7 +60,9 @@ def _draw_axes(picture: Picture) -> None:
 
 
 def _draw_roof(picture: Picture, limits: Limits) -> None:
-    """What the machine can do: limited by its memory on the left, by its arithmetic on the right."""
+    """What the machine can do: limited by its memory on the left, by its arithmetic on the
+    right.
+    """
     peak, bandwidth = limits.operations / 1e9, limits.get_bandwidth(2**40) / 1e9
     ridge = peak / bandwidth
     points = [(Y_RANGE[0] / bandwidth, Y_RANGE[0]), (ridge, peak), (X_RANGE[1], peak)]
@@ -62,7 +70,9 @@ def _draw_roof(picture: Picture, limits: Limits) -> None:
         points[0] = (X_RANGE[0], X_RANGE[0] * bandwidth)
     picture.line(*((_place_x(x), _place_y(y)) for x, y in points), kind="ink", width=2)
     picture.text(RIGHT - 6, _place_y(peak) - 8, f"arithmetic: {peak:.0f} GFLOP/s", 12, "end")
-    picture.text(_place_x(2.2) + 14, _place_y(2.2 * bandwidth) + 14, f"memory: {bandwidth:.0f} GB/s", 12)
+    picture.text(
+        _place_x(2.2) + 14, _place_y(2.2 * bandwidth) + 14, f"memory: {bandwidth:.0f} GB/s", 12
+    )
 
 
 def _draw_kernels(picture: Picture, summaries: Sequence[KernelSummary], elapsed_ns: int) -> None:
@@ -75,10 +85,14 @@ def _draw_kernels(picture: Picture, summaries: Sequence[KernelSummary], elapsed_
         rate = row.n_operations / row.n_launches / row.fastest_ns
         hint = f"{row.name}: {share:.1%} of the time, {rate:.1f} GFLOP/s, limited by {row.bound}"
         x, y = _place_x(row.n_operations / row.n_bytes), _place_y(rate)
-        picture.circle(x, y, 4 + 46 * math.sqrt(share / math.pi), KINDS.get(row.bound, COLOURS[2]), hint=hint)
+        picture.circle(
+            x, y, 4 + 46 * math.sqrt(share / math.pi), KINDS.get(row.bound, COLOURS[2]), hint=hint
+        )
     for number, (kind, colour) in enumerate(KINDS.items()):
         picture.circle(LEFT + 16, TOP + 18 + 20 * number, 6, colour)
-        picture.text(LEFT + 28, TOP + 22 + 20 * number, f"kernel limited by {kind}; area: share of time", 12)
+        picture.text(
+            LEFT + 28, TOP + 22 + 20 * number, f"kernel limited by {kind}; area: share of time", 12
+        )
 
 
 def _place_x(value: float) -> float:
@@ -86,7 +100,9 @@ def _place_x(value: float) -> float:
 
 
 def _place_y(value: float) -> float:
-    return BOTTOM - (BOTTOM - TOP) * math.log(value / Y_RANGE[0]) / math.log(Y_RANGE[1] / Y_RANGE[0])
+    return BOTTOM - (BOTTOM - TOP) * math.log(value / Y_RANGE[0]) / math.log(
+        Y_RANGE[1] / Y_RANGE[0]
+    )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python docs/pictures/sizes.py benchmarks/results/sizes-*.json
 
-Of several runs the least time of each size counts, so that what else ran on the machine matters less.
-"""
+Of several runs the least time of each size counts, so that what else ran on the machine matters
+less."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ STEP = 20
 def main(paths: Sequence[str]) -> None:
     runs = [json.loads(Path(path).read_text()) for path in paths]
     first = runs[0]
-    assert all(_describe(run) == _describe(first) for run in runs), "runs of one product on one machine"
+    assert all(_describe(run) == _describe(first) for run in runs), (
+        "runs of one product on one machine"
+    )
     speeds = {name: _find_speeds(name, runs) for name in LIBRARIES}
     rows, highest = list(speeds["svod"]), max(max(found.values()) for found in speeds.values())
     top = math.ceil(highest / STEP) * STEP
@@ -32,7 +34,10 @@ def main(paths: Sequence[str]) -> None:
     threads = "one thread" if given["threads"] == 1 else f"{given['threads']} threads"
 
     picture = Picture(840, 424, "GFLOP/s of products of m rows, for each m, of svod and of torch")
-    title = f"Products of m×{given['depth']} by {given['depth']}×{given['columns']} of float32, {threads}"
+    title = (
+        f"Products of m×{given['depth']} by {given['depth']}×{given['columns']} of float32,"
+        f" {threads}"
+    )
     picture.text(LEFT, 32, title, 16, kind="bold")
     picture.text(LEFT, TOP - 12, "GFLOP/s", 13)
     for value in range(0, top + 1, STEP):
@@ -45,11 +50,15 @@ def main(paths: Sequence[str]) -> None:
         picture.text(x, BOTTOM + 18, str(m), 12, "middle", "faint")
     picture.text((LEFT + RIGHT) / 2, BOTTOM + 40, "m", 13, "middle")
     for number, (name, colour) in enumerate(LIBRARIES.items()):
-        points = [(_place(m, rows[-1]), BOTTOM - (BOTTOM - TOP) * speeds[name][m] / top) for m in rows]
+        points = [
+            (_place(m, rows[-1]), BOTTOM - (BOTTOM - TOP) * speeds[name][m] / top) for m in rows
+        ]
         picture.line(*points, width=2, colour=colour)
         y = BOTTOM - 52 + 22 * number
         picture.line((RIGHT - 140, y), (RIGHT - 116, y), width=2, colour=colour)
-        picture.text(RIGHT - 108, y + 4, f"{name} {versions['svod-tensor' if name == 'svod' else name]}", 12)
+        picture.text(
+            RIGHT - 108, y + 4, f"{name} {versions['svod-tensor' if name == 'svod' else name]}", 12
+        )
     picture.text(LEFT, BOTTOM + 56, first["machine"]["processor"], 11, kind="faint")
     picture.save(Path(__file__).with_name("sizes.svg"))
 

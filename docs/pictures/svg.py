@@ -1,4 +1,6 @@
-"""Shapes and text as an SVG file that is legible on light and on dark pages: it has a ground of its own, which goes with the text."""
+"""Shapes and text as an SVG file that is legible on light and on dark pages: it has a ground of its
+own, which goes with the text.
+"""
 
 from __future__ import annotations
 
@@ -24,40 +26,64 @@ text { font-family: system-ui, sans-serif; fill: var(--ink) }
 
 
 class Picture:
-    """An SVG file that grows by shapes; places and sizes are in pixels from the upper left corner."""
+    """An SVG file that grows by shapes; places and sizes are in pixels from the upper left
+    corner.
+    """
 
     def __init__(self, width: int, height: int, title: str) -> None:
         self._head = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-            f'role="img">\n<title>{escape(title)}</title>\n<style>{_STYLE}</style>'
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
+            f' width="{width}" height="{height}"'
+            f' role="img">\n<title>{escape(title)}</title>\n<style>{_STYLE}</style>'
         )
         self._shapes = [
-            f'<rect class="ground" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="8"/>',
-            '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-            '<path d="M0 0 L8 4 L0 8 z" style="fill: var(--ink)"/></marker></defs>',
+            (
+                f'<rect class="ground" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}"'
+                ' rx="8"/>'
+            ),
+            (
+                '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7"'
+                ' markerHeight="7" orient="auto"><path d="M0 0 L8 4 L0 8 z" style="fill:'
+                ' var(--ink)"/></marker></defs>'
+            ),
         ]
 
-    def text(self, x: float, y: float, text: str, size: int = 13, anchor: str = "start", kind: str = "") -> None:
+    def text(
+        self, x: float, y: float, text: str, size: int = 13, anchor: str = "start", kind: str = ""
+    ) -> None:
         """One line; `kind` is any of "faint", "mono" and "bold"."""
         weight = ' font-weight="600"' if "bold" in kind else ""
         self._shapes.append(
-            f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" class="{kind}"{weight}>{escape(text)}</text>'
+            f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}"'
+            f' class="{kind}"{weight}>{escape(text)}</text>'
         )
 
     def rect(
-        self, x: float, y: float, width: float, height: float, colour: str = "", *, hint: str = "", opacity: float = 1
+        self,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        colour: str = "",
+        *,
+        hint: str = "",
+        opacity: float = 1,
     ) -> None:
-        """A filled area, or without a colour a box with an outline; `hint` is shown under the pointer."""
+        """A filled area, or without a colour a box with an outline; `hint` is shown under the
+        pointer.
+        """
         look = f'fill="{colour}" fill-opacity="{opacity}"' if colour else 'class="box"'
         inner = f"<title>{escape(hint)}</title>" if hint else ""
         self._shapes.append(
-            f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="2" {look}>{inner}</rect>'
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" rx="2"'
+            f" {look}>{inner}</rect>"
         )
 
     def circle(self, x: float, y: float, radius: float, colour: str, *, hint: str = "") -> None:
         inner = f"<title>{escape(hint)}</title>" if hint else ""
         self._shapes.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{colour}" fill-opacity="0.75">{inner}</circle>'
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" fill="{colour}"'
+            f' fill-opacity="0.75">{inner}</circle>'
         )
 
     def line(
@@ -68,7 +94,9 @@ class Picture:
         is_arrow: bool = False,
         colour: str = "",
     ) -> None:
-        """A line through points: faint ("line"), in the colour of the text ("ink"), or in another colour."""
+        """A line through points: faint ("line"), in the colour of the text ("ink"), or in another
+        colour.
+        """
         places = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         tip = ' marker-end="url(#tip)"' if is_arrow else ""
         look = f'fill="none" stroke="{colour}"' if colour else f'class="{kind}"'

@@ -1,7 +1,7 @@
 """Draw how a matrix product is split into tiles: `python docs/pictures/tiles.py`.
 
-The tile sizes are the opts that the heuristics choose for a machine of 2 cores with vectors of 512 bits, for 1024×1024 elements.
-"""
+The tile sizes are the opts that the heuristics choose for a machine of 2 cores with vectors of 512
+bits, for 1024×1024 elements."""
 
 from __future__ import annotations
 
@@ -21,12 +21,16 @@ def main() -> None:
     (summary,) = (a @ b).prepare().profile(n_runs=1).summaries()
     cuts = {
         kind: int(size)
-        for kind, size in re.findall(r"(UPCAST|OVERLAP|THREAD)\(\d+, (\d+)\)", "\n".join(summary.reasons))
+        for kind, size in re.findall(
+            r"(UPCAST|OVERLAP|THREAD)\(\d+, (\d+)\)", "\n".join(summary.reasons)
+        )
     }
     columns, rows, threads = cuts["UPCAST"], cuts["OVERLAP"], cuts["THREAD"]
     side = SIZE * SCALE
     picture = Picture(870, 414, "The tiles of a product of matrices")
-    picture.text(24, 32, f"A kernel's tiles: the product of two matrices of {SIZE}×{SIZE}", 16, kind="bold")
+    picture.text(
+        24, 32, f"A kernel's tiles: the product of two matrices of {SIZE}×{SIZE}", 16, kind="bold"
+    )
 
     _draw_matrix(picture, 24, "A", "the rows of a tile")
     picture.rect(24, TOP + 60, side, 7, COLOURS[1], hint=f"{rows} rows of A")
@@ -35,13 +39,29 @@ def main() -> None:
     _draw_matrix(picture, x, "B", f"panels of {columns} columns, packed")
     panel = columns * SCALE
     for number in range(SIZE // columns):
-        picture.rect(x + number * panel + 0.5, TOP, panel - 1, side, COLOURS[2], opacity=0.8 if number == 3 else 0.15)
+        picture.rect(
+            x + number * panel + 0.5,
+            TOP,
+            panel - 1,
+            side,
+            COLOURS[2],
+            opacity=0.8 if number == 3 else 0.15,
+        )
 
     x += side + 50
     _draw_matrix(picture, x, "A @ B", f"{threads} threads share the panels")
     for number in range(threads):
-        picture.rect(x + number * side / threads, TOP, side / threads, side, COLOURS[4 if number else 0], opacity=0.18)
-    picture.rect(x + 3 * panel, TOP + 60, panel, 7, COLOURS[3], hint=f"a tile of {rows}×{columns} results")
+        picture.rect(
+            x + number * side / threads,
+            TOP,
+            side / threads,
+            side,
+            COLOURS[4 if number else 0],
+            opacity=0.18,
+        )
+    picture.rect(
+        x + 3 * panel, TOP + 60, panel, 7, COLOURS[3], hint=f"a tile of {rows}×{columns} results"
+    )
     picture.line((x + 3 * panel, TOP + 67), (24, TOP + side + 45))
     picture.line((x + 4 * panel, TOP + 67), (24 + 16 * 34, TOP + side + 45))
 
@@ -50,7 +70,14 @@ def main() -> None:
         for vector in range(columns // lanes):
             for lane in range(lanes):
                 left = 24 + vector * lanes * 8.5 + lane * 8.5
-                picture.rect(left, TOP + side + 45 + row * 8, 7.5, 7, COLOURS[3], opacity=0.9 if vector % 2 else 0.6)
+                picture.rect(
+                    left,
+                    TOP + side + 45 + row * 8,
+                    7.5,
+                    7,
+                    COLOURS[3],
+                    opacity=0.9 if vector % 2 else 0.6,
+                )
     says = (
         f"{rows}×{columns} results stay in registers:",
         f"{rows * columns // lanes} vectors of {lanes} floats, while the loop",

@@ -1,9 +1,9 @@
 """Counterparts of PyTorch's operators, called with PyTorch's arguments.
 
-`COUNTERPARTS` maps the name of an entry of PyTorch's operator database to a function with PyTorch's signature, whose tensors
-and dtypes are those of svod. An argument that the counterpart does not have is no parameter of the function, or raises
-`UnsupportedError` for the values that have no meaning here; the suite counts these samples. `WITHOUT` lists the entries
-that have no counterpart.
+`COUNTERPARTS` maps the name of an entry of PyTorch's operator database to a function with PyTorch's
+signature, whose tensors and dtypes are those of svod. An argument that the counterpart does not
+have is no parameter of the function, or raises `UnsupportedError` for the values that have no
+meaning here; the suite counts these samples. `WITHOUT` lists the entries that have no counterpart.
 """
 
 from __future__ import annotations
@@ -108,7 +108,12 @@ def _cumulate_with_index(function: Call, index: Call) -> Call:
 
 def _spread(function: Call) -> Call:
     def call(
-        x: Tensor, dim: Any = None, keepdim: bool = False, *, unbiased: bool | None = None, correction: Any = None
+        x: Tensor,
+        dim: Any = None,
+        keepdim: bool = False,
+        *,
+        unbiased: bool | None = None,
+        correction: Any = None,
     ) -> Tensor:
         if isinstance(dim, bool):
             dim, unbiased = None, dim
@@ -168,19 +173,27 @@ def _diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
 
 def _creation(function: Call) -> Call:
     def call(
-        *args: Any, dtype: Any = None, device: Any = None, layout: Any = None, requires_grad: bool = False
+        *args: Any,
+        dtype: Any = None,
+        device: Any = None,
+        layout: Any = None,
+        requires_grad: bool = False,
     ) -> Tensor:
         return function(*args, dtype=dtype)
 
     return call
 
 
-def _arange(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None) -> Tensor:
+def _arange(
+    start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
+) -> Tensor:
     return sv.arange(start, end, step, dtype=dtype)
 
 
 def _linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None) -> Tensor:
-    require(not isinstance(start, Tensor) and not isinstance(end, Tensor), "bounds that are tensors")
+    require(
+        not isinstance(start, Tensor) and not isinstance(end, Tensor), "bounds that are tensors"
+    )
     return sv.linspace(start, end, steps, dtype=dtype)
 
 
@@ -226,8 +239,12 @@ def _topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, is_sorted: boo
 
 def _median(function: Call) -> Call:
     def call(x: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-        # Of an even number of elements the median is the mean of two here, and the lower one in PyTorch.
-        require((x.size if dim is None or x.ndim == 0 else x.shape[dim]) % 2 == 1, "even number of elements")
+        # Of an even number of elements the median is the mean of two here, and the lower one in
+        # PyTorch.
+        require(
+            (x.size if dim is None or x.ndim == 0 else x.shape[dim]) % 2 == 1,
+            "even number of elements",
+        )
         return function(x, dim, keepdims=keepdim)
 
     return call
@@ -235,7 +252,12 @@ def _median(function: Call) -> Call:
 
 def _quantile(function: Call) -> Call:
     def call(
-        x: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+        x: Tensor,
+        q: Any,
+        dim: int | None = None,
+        keepdim: bool = False,
+        *,
+        interpolation: str = "linear",
     ) -> Tensor:
         return function(x, q, dim, method=interpolation, keepdims=keepdim)
 
@@ -271,7 +293,11 @@ def _constant_pad(x: Tensor, pad: Sequence[int], value: Any = 0) -> Tensor:
 def _sizes(value: Any, n_axes: int) -> Any:
     if isinstance(value, str):
         return value
-    return (value,) * n_axes if isinstance(value, int) else tuple(value) * (n_axes if len(value) == 1 else 1)
+    return (
+        (value,) * n_axes
+        if isinstance(value, int)
+        else tuple(value) * (n_axes if len(value) == 1 else 1)
+    )
 
 
 def _convolution(n_axes: int) -> Call:
@@ -287,7 +313,9 @@ def _convolution(n_axes: int) -> Call:
         require(x.ndim == n_axes + 2, "input without a batch axis")
         require(not isinstance(padding, str), "padding by name")
         sizes = {"stride": stride, "padding": padding, "dilation": dilation}
-        return sv.conv2d(x, weight, bias, groups=groups, **{k: _sizes(v, n_axes) for k, v in sizes.items()})
+        return sv.conv2d(
+            x, weight, bias, groups=groups, **{k: _sizes(v, n_axes) for k, v in sizes.items()}
+        )
 
     return call
 
@@ -304,8 +332,15 @@ def _transposed_convolution(n_axes: int) -> Call:
         dilation: Any = 1,
     ) -> Tensor:
         require(x.ndim == n_axes + 2, "input without a batch axis")
-        sizes = {"stride": stride, "padding": padding, "output_padding": output_padding, "dilation": dilation}
-        return sv.conv_transpose2d(x, weight, bias, groups=groups, **{k: _sizes(v, n_axes) for k, v in sizes.items()})
+        sizes = {
+            "stride": stride,
+            "padding": padding,
+            "output_padding": output_padding,
+            "dilation": dilation,
+        }
+        return sv.conv_transpose2d(
+            x, weight, bias, groups=groups, **{k: _sizes(v, n_axes) for k, v in sizes.items()}
+        )
 
     return call
 
@@ -360,7 +395,12 @@ def _max_pool(n_axes: int) -> Call:
 
 def _max_unpool(n_axes: int) -> Call:
     def call(
-        x: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+        x: Tensor,
+        indices: Tensor,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        output_size: Any = None,
     ) -> Tensor:
         stride = kernel_size if stride is None else stride
         return x.max_unpool2d(
@@ -385,16 +425,24 @@ def _adaptive_avg_pool(n_axes: int) -> Call:
     return call
 
 
-def _group_norm(x: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+def _group_norm(
+    x: Tensor, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Tensor:
     return x.group_norm(num_groups, eps, weight, bias)
 
 
-def _layer_norm(x: Tensor, shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+def _layer_norm(
+    x: Tensor, shape: Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Tensor:
     return x.layernorm(tuple(range(-len(shape), 0)), eps, weight, bias)
 
 
-def _rms_norm(x: Tensor, shape: Sequence[int], weight: Any = None, eps: float | None = None) -> Tensor:
-    eps = (1.1920929e-07 if x.dtype == sv.float32 else 2.220446049250313e-16) if eps is None else eps
+def _rms_norm(
+    x: Tensor, shape: Sequence[int], weight: Any = None, eps: float | None = None
+) -> Tensor:
+    eps = (
+        (1.1920929e-07 if x.dtype == sv.float32 else 2.220446049250313e-16) if eps is None else eps
+    )
     return x.rms_norm(tuple(range(-len(shape), 0)), eps, weight)
 
 
@@ -408,13 +456,17 @@ def _batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    require(not training, "training: the layers of svod_nn have it, and update their own statistics")
+    require(
+        not training, "training: the layers of svod_nn have it, and update their own statistics"
+    )
     return x.batchnorm(mean, variance, weight, bias, eps)
 
 
 def _instance_norm(x: Tensor, *, eps: float = 1e-5, momentum: float = 0.1, **others: Any) -> Tensor:
     require(not any(value is not None for value in others.values()), ", ".join(others))
-    return (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)[x.ndim - 3](x.shape[1], eps=eps)(x)
+    return (nn.InstanceNorm1d, nn.InstanceNorm2d, nn.InstanceNorm3d)[x.ndim - 3](
+        x.shape[1], eps=eps
+    )(x)
 
 
 def _hardtanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
@@ -442,13 +494,20 @@ def _bilinear(x: Tensor, y: Tensor, weight: Tensor, bias: Any = None) -> Tensor:
 
 
 def _attention(
-    q: Tensor, k: Tensor, v: Tensor, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    attn_mask: Any = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
 ) -> Tensor:
     require(dropout_p == 0.0, "dropout_p")
     return q.scaled_dot_product_attention(k, v, attn_mask, is_causal=is_causal)
 
 
-def _embedding(weight: Tensor, indices: Tensor, padding_idx: int | None = None, sparse: bool = False) -> Tensor:
+def _embedding(
+    weight: Tensor, indices: Tensor, padding_idx: int | None = None, sparse: bool = False
+) -> Tensor:
     require(padding_idx is None, "padding_idx")
     return sv.embedding(indices, weight)
 
@@ -458,15 +517,23 @@ def _one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
     return sv.one_hot(x, num_classes, dtype=sv.int64)
 
 
-def _unfold(x: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+def _unfold(
+    x: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+) -> Tensor:
     sizes = {"stride": stride, "padding": padding, "dilation": dilation}
     return sv.unfold(x, _sizes(kernel_size, 2), **{k: _sizes(v, 2) for k, v in sizes.items()})
 
 
 def _grid_sample(
-    x: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: Any = None
+    x: Tensor,
+    grid: Tensor,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: Any = None,
 ) -> Tensor:
-    return sv.grid_sample(x, grid, mode=mode, padding_mode=padding_mode, align_corners=bool(align_corners))
+    return sv.grid_sample(
+        x, grid, mode=mode, padding_mode=padding_mode, align_corners=bool(align_corners)
+    )
 
 
 def _grid_sampler(x: Tensor, grid: Tensor, mode: int, padding: int, align_corners: bool) -> Tensor:
@@ -503,9 +570,17 @@ def _ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    lengths = [x if isinstance(x, Tensor) else Tensor(list(x), dtype="int64") for x in (input_lengths, target_lengths)]
+    lengths = [
+        x if isinstance(x, Tensor) else Tensor(list(x), dtype="int64")
+        for x in (input_lengths, target_lengths)
+    ]
     return nn.ctc_loss(
-        log_probabilities, targets, *lengths, blank=blank, reduction=reduction, zero_infinity=zero_infinity
+        log_probabilities,
+        targets,
+        *lengths,
+        blank=blank,
+        reduction=reduction,
+        zero_infinity=zero_infinity,
     )
 
 
@@ -542,7 +617,9 @@ def _gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     return sv.gather(x, dim, index)
 
 
-def _scatter(x: Tensor, dim: int, index: Tensor, value: Any, *, reduce: str | None = None) -> Tensor:
+def _scatter(
+    x: Tensor, dim: int, index: Tensor, value: Any, *, reduce: str | None = None
+) -> Tensor:
     if reduce is None:
         return sv.scatter(x, dim, index, value)
     return sv.scatter_reduce(x, dim, index, value, {"add": "sum", "multiply": "prod"}[reduce])
@@ -560,7 +637,9 @@ def _take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tenso
     return sv.take_along_axis(x, indices, axis=dim)
 
 
-def _repeat_interleave(x: Tensor, repeats: Any, dim: int | None = None, *, output_size: Any = None) -> Tensor:
+def _repeat_interleave(
+    x: Tensor, repeats: Any, dim: int | None = None, *, output_size: Any = None
+) -> Tensor:
     return sv.repeat_interleave(x, repeats, dim)
 
 
@@ -590,10 +669,16 @@ def _bincount(x: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
 
 
 def _histogram(x: Tensor, bins: Any, *, weight: Any = None, density: bool = False) -> Any:
-    return tuple(sv.histogram(sv.ravel(x), bins, weights=None if weight is None else sv.ravel(weight), density=density))
+    return tuple(
+        sv.histogram(
+            sv.ravel(x), bins, weights=None if weight is None else sv.ravel(weight), density=density
+        )
+    )
 
 
-def _bucketize(x: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+def _bucketize(
+    x: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
     index = sv.searchsorted(boundaries, x, side="right" if right else "left")
     return index.cast(sv.int32) if out_int32 else index
 
@@ -608,12 +693,18 @@ def _searchsorted(
     sorter: Any = None,
 ) -> Tensor:
     require(boundaries.ndim == 1, "more than one row of boundaries")
-    index = sv.searchsorted(boundaries, values, side=side or ("right" if right else "left"), sorter=sorter)
+    index = sv.searchsorted(
+        boundaries, values, side=side or ("right" if right else "left"), sorter=sorter
+    )
     return index.cast(sv.int32) if out_int32 else index
 
 
 def _unique(
-    x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+    x: Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
 ) -> Any:
     require(dim is None, "dim")
     result = sv.unique_all(x)
@@ -637,7 +728,9 @@ def _round(x: Tensor, *, decimals: int = 0) -> Tensor:
     return sv.round(x)
 
 
-def _isclose(x: Tensor, y: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+def _isclose(
+    x: Tensor, y: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Tensor:
     return sv.isclose(x, y, rtol, atol, equal_nan)
 
 
@@ -653,9 +746,13 @@ def _einsum(operands: Sequence[Tensor], formula: str) -> Tensor:
 def _norm(x: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False) -> Tensor:
     if p == "nuc":
         require(x.ndim == 2 or dim is not None, "nuc of more than two axes")
-        return linalg.matrix_norm(x if dim is None else sv.moveaxis(x, tuple(dim), (-2, -1)), ord="nuc")
+        return linalg.matrix_norm(
+            x if dim is None else sv.moveaxis(x, tuple(dim), (-2, -1)), ord="nuc"
+        )
     axis = tuple(dim) if isinstance(dim, (list, tuple)) else dim
-    return linalg.vector_norm(x, axis=axis, keepdims=keepdim, ord=2 if p == "fro" or p is None else p)
+    return linalg.vector_norm(
+        x, axis=axis, keepdims=keepdim, ord=2 if p == "fro" or p is None else p
+    )
 
 
 def _linalg_norm(x: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False) -> Tensor:
@@ -669,7 +766,9 @@ def _matrix_norm(x: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool
     return linalg.norm(x, ord, tuple(dim), keepdims=keepdim)
 
 
-def _vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def _vector_norm(
+    x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Tensor:
     require(dtype is None, "dtype")
     axis = tuple(dim) if isinstance(dim, (list, tuple)) else dim
     return linalg.vector_norm(x, axis=axis, keepdims=keepdim, ord=ord)
@@ -726,13 +825,17 @@ def _pinverse(x: Tensor) -> Tensor:
     return linalg.pinv(x, rtol=1e-15)
 
 
-def _matrix_rank(x: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Tensor:
+def _matrix_rank(
+    x: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False
+) -> Tensor:
     require(atol is None, "atol")
     require(not hermitian, "hermitian, of which PyTorch reads one triangle")
     return linalg.matrix_rank(x, rtol=rtol)
 
 
-def _solve_triangular(x: Tensor, y: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+def _solve_triangular(
+    x: Tensor, y: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Tensor:
     require(left, "left")
     return linalg.solve_triangular(x, y, upper=upper, unit_diagonal=unitriangular)
 
@@ -824,12 +927,20 @@ def _randint(*args: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return Tensor.randint(*shape, low=low, high=high, dtype=dtype or sv.int64)
 
 
-def _randn(*shape: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def _randn(
+    *shape: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False
+) -> Tensor:
     return Tensor.randn(*shape, dtype=dtype or sv.float32)
 
 
 def _normal(
-    mean: Any, std: Any, size: Any = None, *, dtype: Any = None, device: Any = None, layout: Any = None
+    mean: Any,
+    std: Any,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
 ) -> Tensor:
     shape = size
     if shape is None:
@@ -913,7 +1024,15 @@ COUNTERPARTS: dict[str, Call] = {
     "grid_sampler_3d": _grid_sampler,
     **{
         f"nn.functional.interpolate/{mode}": _interpolate
-        for mode in ("nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "area")
+        for mode in (
+            "nearest",
+            "nearest-exact",
+            "linear",
+            "bilinear",
+            "bicubic",
+            "trilinear",
+            "area",
+        )
     },
     "nn.functional.upsample_bilinear": _upsample("bilinear", True),
     "nn.functional.upsample_nearest": _upsample("nearest", False),
@@ -937,7 +1056,10 @@ COUNTERPARTS: dict[str, Call] = {
     "index_add": _index_add,
     "gather": _gather,
     "scatter": _scatter,
-    **{f"scatter_reduce/{name}": _scatter_reduce for name in ("sum", "prod", "mean", "amin", "amax")},
+    **{
+        f"scatter_reduce/{name}": _scatter_reduce
+        for name in ("sum", "prod", "mean", "amin", "amax")
+    },
     "take_along_dim": _take_along_dim,
     "repeat": sv.tile,
     "repeat_interleave": _repeat_interleave,
@@ -991,9 +1113,18 @@ COUNTERPARTS: dict[str, Call] = {
     "linalg.lstsq": _lstsq,
     "linalg.lstsq/grad_oriented": _lstsq,
     "linalg.tensorsolve": _tensorsolve,
-    **{f"fft.{name}": _fft_axis(getattr(fft, name)) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")},
-    **{f"fft.{name}": _fft_axes(getattr(fft, name)) for name in ("fftn", "ifftn", "rfftn", "irfftn")},
-    **{f"fft.{name}2": _fft_axes(getattr(fft, f"{name}n"), (-2, -1)) for name in ("fft", "ifft", "rfft", "irfft")},
+    **{
+        f"fft.{name}": _fft_axis(getattr(fft, name))
+        for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+    },
+    **{
+        f"fft.{name}": _fft_axes(getattr(fft, name))
+        for name in ("fftn", "ifftn", "rfftn", "irfftn")
+    },
+    **{
+        f"fft.{name}2": _fft_axes(getattr(fft, f"{name}n"), (-2, -1))
+        for name in ("fft", "ifft", "rfft", "irfft")
+    },
     **{f"fft.{name}": _fft_shift(getattr(fft, name)) for name in ("fftshift", "ifftshift")},
     "bfloat16": _cast("bfloat16"),
     "bool": _cast("bool"),
@@ -1032,7 +1163,10 @@ COUNTERPARTS: dict[str, Call] = {
     "min/reduction_no_dim": _reduce(sv.min),
     "max/reduction_with_dim": _reduce_with_index(sv.max, sv.argmax),
     "min/reduction_with_dim": _reduce_with_index(sv.min, sv.argmin),
-    **{name: _spread(getattr(sv, name.partition("/")[0])) for name in ("std", "var", "std/unbiased", "var/unbiased")},
+    **{
+        name: _spread(getattr(sv, name.partition("/")[0]))
+        for name in ("std", "var", "std/unbiased", "var/unbiased")
+    },
     "cummax": _cumulate_with_index(sv.cummax, sv.cumargmax),
     "cummin": _cumulate_with_index(sv.cummin, sv.cumargmin),
     "cumsum": _accumulate(sv.cumsum),
@@ -1055,13 +1189,24 @@ COUNTERPARTS: dict[str, Call] = {
 
 # Values that no two libraries share: the suite compares shapes and dtypes.
 RANDOM = {
-    "bernoulli", "empty", "empty_like", "exponential", "multinomial", "nn.functional.dropout", "normal", "normal/in_place",
-    "normal/number_mean", "randint", "randn", "uniform",
-}  # fmt: skip
+    "bernoulli",
+    "empty",
+    "empty_like",
+    "exponential",
+    "multinomial",
+    "nn.functional.dropout",
+    "normal",
+    "normal/in_place",
+    "normal/number_mean",
+    "randint",
+    "randn",
+    "uniform",
+}
 
-# Residuals, rank and singular values depend on PyTorch's driver, and medians have no index here: the suite compares the first
-# result.
+# Residuals, rank and singular values depend on PyTorch's driver, and medians have no index here:
+# the suite compares the first result.
 FIRST_RESULT = {"linalg.lstsq", "linalg.lstsq/grad_oriented", "median", "nanmedian"}
 
-# Results that are vectors, which are determined up to a sign or a phase: the suite compares absolute values.
+# Results that are vectors, which are determined up to a sign or a phase: the suite compares
+# absolute values.
 VECTORS = {"linalg.eig": (1,), "linalg.eigh": (1,), "linalg.svd": (0, 2)}

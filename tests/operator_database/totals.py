@@ -1,4 +1,6 @@
-"""Pytest plugin that prints how many samples of PyTorch's operator database agree, after the tests."""
+"""Pytest plugin that prints how many samples of PyTorch's operator database agree, after
+the tests.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,20 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 if name == "samples" and report.when == "call":
                     check, total, differing, unsupported = value
                     part = counts["gradients" if check == "gradients" else "values"]
-                    amounts = (total - differing, total - unsupported, unsupported, differing == unsupported, 1)
+                    amounts = (
+                        total - differing,
+                        total - unsupported,
+                        unsupported,
+                        differing == unsupported,
+                        1,
+                    )
                     for position, amount in enumerate(amounts):
                         part[position] += amount
-    for check, (agreeing, supported, unsupported, complete, tests) in sorted(counts.items(), reverse=True):
+    for check, (agreeing, supported, unsupported, complete, tests) in sorted(
+        counts.items(), reverse=True
+    ):
         terminalreporter.write_line(
-            f"{check}: {agreeing} of {supported} samples agree, {unsupported} have unsupported arguments; "
-            f"{complete} of {tests} pairs of an operator and a dtype agree in all supported samples"
+            f"{check}: {agreeing} of {supported} samples agree, {unsupported} have unsupported"
+            f" arguments; {complete} of {tests} pairs of an operator and a dtype agree in all"
+            " supported samples"
         )

@@ -1,8 +1,8 @@
 """Pytest plugin that runs SciPy's own tests of array libraries on tensors.
 
-SciPy's `conftest.py` lists the libraries that it knows. The plugin imports it before pytest does and replaces the list by
-svod, so the installed SciPy stays as it is. `exceptions.toml` says which tests fail, and why: each of these must fail.
-"""
+SciPy's `conftest.py` lists the libraries that it knows. The plugin imports it before pytest does
+and replaces the list by svod, so the installed SciPy stays as it is. `exceptions.toml` says which
+tests fail, and why: each of these must fail."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ class _Information:
         return getattr(self._information, name)
 
     def devices(self) -> list[str]:
-        """The devices as a list, to which SciPy adds one; the standard has a tuple since 2025.12."""
+        """The devices as a list, to which SciPy adds one; the standard has a tuple since
+        2025.12.
+        """
         return list(self._information.devices())
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
@@ -64,8 +66,8 @@ class _Information:
 def _make_namespace() -> ModuleType:
     """The namespace of tensors with defaults of 64 bits.
 
-    SciPy's tests set these for torch (`set_default_dtype`) and jax (`jax_enable_x64`) and expect them of all other libraries.
-    """
+    SciPy's tests set these for torch (`set_default_dtype`) and jax (`jax_enable_x64`) and expect
+    them of all other libraries."""
     namespace = ModuleType(BACKEND)
     namespace.__getattr__ = functools.partial(getattr, svod_tensor)  # type: ignore[method-assign]
     for name in dir(svod_tensor):
@@ -83,9 +85,9 @@ NAMESPACE = _make_namespace()
 Tensor.__array_namespace__ = lambda self, *, api_version=None: NAMESPACE  # type: ignore[method-assign]
 
 conftest.xp_known_backends.add(BACKEND)
-conftest.xp = pytest.fixture(params=[pytest.param(NAMESPACE, id=BACKEND, marks=pytest.mark.array_api_backends)])(
-    inspect.unwrap(conftest.xp)
-)
+conftest.xp = pytest.fixture(
+    params=[pytest.param(NAMESPACE, id=BACKEND, marks=pytest.mark.array_api_backends)]
+)(inspect.unwrap(conftest.xp))
 
 
 def _read_exceptions() -> dict[str, str]:

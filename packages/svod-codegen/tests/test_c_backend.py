@@ -62,15 +62,19 @@ def test_flags_that_the_user_adds_make_another_compiler() -> None:
     assert str(COMPILER) in plain.identity and plain.version in plain.identity
 
 
-def test_without_a_compiler_the_error_says_what_was_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_compiler_the_error_says_what_was_looked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NoCompilerError) as caught:
         get_toolchain(None)
     missing = [f"{name}: not found on PATH={[str(tmp_path)]}" for name in ("cc", "gcc", "clang")]
     assert caught.value.headline == "no C compiler works here"
     assert caught.value.notes == caught.value.tried == tuple(missing)
-    assert caught.value.hint == (
-        "install gcc or clang, or set SVOD_CC to the path of one; SVOD_CPU_BACKEND=llvm needs none"
+    assert (
+        caught.value.hint
+        == "install gcc or clang, or set SVOD_CC to the path of one; SVOD_CPU_BACKEND=llvm needs"
+        " none"
     )
     assert isinstance(caught.value, LookupError)
 
@@ -166,6 +170,8 @@ def test_half_is_computed_in_only_if_the_compiler_has_it() -> None:
 
 
 def test_c_has_no_matrix_instructions() -> None:
-    cores = make_target("x86_64", {"avx512vnni", "avx512f", "avx512vl", "avx512bw", "avx512dq"}, (1, 1, 1))
+    cores = make_target(
+        "x86_64", {"avx512vnni", "avx512f", "avx512vl", "avx512bw", "avx512dq"}, (1, 1, 1)
+    )
     assert cores.tensor_cores
     assert make_c_target(cores, Toolchain(("cc",), "1", "x", has_half=False)).tensor_cores == ()

@@ -63,28 +63,44 @@ def product(core: TensorCore, steps: int) -> UOp:
     register = nodes.register(0, 1, c_type)
     start = register.index(const(0)).store(UOp.const(c_type, 0))
     place = register.after(start, step).index(const(0))
-    a = param(1, steps * a_type.lanes, a_type.scalar).index(step * a_type.lanes, lanes=a_type.lanes).load()
-    b = param(2, steps * b_type.lanes, b_type.scalar).index(step * b_type.lanes, lanes=b_type.lanes).load()
+    a = (
+        param(1, steps * a_type.lanes, a_type.scalar)
+        .index(step * a_type.lanes, lanes=a_type.lanes)
+        .load()
+    )
+    b = (
+        param(2, steps * b_type.lanes, b_type.scalar)
+        .index(step * b_type.lanes, lanes=b_type.lanes)
+        .load()
+    )
     update = place.store(UOp(Op.WMMA, c_type, (a, b, place.load()), core))
     result = register.after(group(update).end(step)).index(const(0)).load()
-    return UOp.sink(param(0, c_type.lanes, c_type.scalar).index(const(0), lanes=c_type.lanes).store(result))
+    return UOp.sink(
+        param(0, c_type.lanes, c_type.scalar).index(const(0), lanes=c_type.lanes).store(result)
+    )
 
 
 @pytest.mark.skipif(C_COMPILER is None, reason="no C compiler here")
 @pytest.mark.parametrize("core", [DOT, MATRIX], ids=str)
 @pytest.mark.parametrize("renderer", [PlainMatrixC, GnuMatrixC])
-def test_a_language_with_matrix_instructions_names_them(renderer: type[CRenderer], core: TensorCore):
+def test_a_language_with_matrix_instructions_names_them(
+    renderer: type[CRenderer], core: TensorCore
+):
     n, m, k = core.dims
     steps = 3
     rng = np.random.default_rng(0)
     a = rng.integers(-9, 10, (m, steps * k)).astype(core.dtypes[0].numpy)
     b = rng.integers(-9, 10, (steps * k, n)).astype(core.dtypes[1].numpy)
     a_tiles = np.ascontiguousarray(a.reshape(m, steps, k).transpose(1, 0, 2))
-    b_tiles = np.ascontiguousarray(b.reshape(steps, k // core.group, core.group, n).transpose(0, 1, 3, 2))
+    b_tiles = np.ascontiguousarray(
+        b.reshape(steps, k // core.group, core.group, n).transpose(0, 1, 3, 2)
+    )
     out = np.zeros((m, n), core.dtypes[2].numpy)
 
     target = replace(Target.generic(), tensor_cores=(core,))
-    call_c(renderer(target).render(linearize(product(core, steps)), "kernel"), [out, a_tiles, b_tiles])
+    call_c(
+        renderer(target).render(linearize(product(core, steps)), "kernel"), [out, a_tiles, b_tiles]
+    )
     np.testing.assert_array_equal(out, a.astype(out.dtype) @ b.astype(out.dtype))
 
 

@@ -1,4 +1,6 @@
-"""What C promises beyond the text and the values of `test_renderers.py`: templates, errors, and hooks for other languages."""
+"""What C promises beyond the text and the values of `test_renderers.py`: templates, errors, and
+hooks for other languages.
+"""
 
 from __future__ import annotations
 
@@ -75,9 +77,12 @@ class OpenClLikeRenderer(CRenderer):
     def open_file(self) -> list[str]:
         return []
 
-    def open_function(self, name: str, buffers: Sequence[Buffer], variables: Sequence[Variable]) -> list[str]:
+    def open_function(
+        self, name: str, buffers: Sequence[Buffer], variables: Sequence[Variable]
+    ) -> list[str]:
         arguments = [
-            f"__global {'' if b.is_written else 'const '}{self.type_name(b.node.dtype)} *{b.name}" for b in buffers
+            f"__global {'' if b.is_written else 'const '}{self.type_name(b.node.dtype)} *{b.name}"
+            for b in buffers
         ]
         arguments += [f"{self.type_name(v.node.dtype)} {v.name}" for v in variables]
         return [f"__kernel void {name}({', '.join(arguments)}) {{"]

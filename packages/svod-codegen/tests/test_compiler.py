@@ -1,4 +1,6 @@
-"""Compiling IR text: what the code looks like, what is rejected and how, and several threads at once."""
+"""Compiling IR text: what the code looks like, what is rejected and how, and several threads at
+once.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,8 @@ def constant_function(value: int, name: str = "f") -> str:
 
 
 is_x86_with_fma = pytest.mark.skipif(
-    not (host_target().name == "cpu-x86_64" and host_target().has_fma), reason="the instruction names are x86's"
+    not (host_target().name == "cpu-x86_64" and host_target().has_fma),
+    reason="the instruction names are x86's",
 )
 
 
@@ -128,7 +131,10 @@ def compile_on_threads(sources: list[str], n_threads: int) -> list[bytes]:
 
 
 def test_threads_that_compile_at_once_get_what_one_thread_gets():
-    sources = [constant_function(i) for i in range(24)] + [SUM, MULTIPLY_ADD.format(lanes=8, flags="contract")] * 4
+    sources = [constant_function(i) for i in range(24)] + [
+        SUM,
+        MULTIPLY_ADD.format(lanes=8, flags="contract"),
+    ] * 4
     assert compile_on_threads(sources, 5) == [compile_ir(source) for source in sources]
 
 
@@ -146,14 +152,21 @@ def test_threads_compile_one_after_another_where_llvmlites_lock_cannot_be_skippe
         "from svod_codegen.llvm.compiler import compile_ir\n"
         f"print(compile_ir({SUM!r}).hex())\n"
     )
-    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    found = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout
     assert bytes.fromhex(found) == compile_ir(SUM)
 
 
 def test_an_error_in_one_thread_harms_no_other():
     with ThreadPoolExecutor(4) as pool:
-        jobs = [pool.submit(compile_ir, "bad" if i % 3 == 0 else constant_function(i)) for i in range(12)]
-    assert [isinstance(job.exception(), CompileError) for job in jobs] == [i % 3 == 0 for i in range(12)]
+        jobs = [
+            pool.submit(compile_ir, "bad" if i % 3 == 0 else constant_function(i))
+            for i in range(12)
+        ]
+    assert [isinstance(job.exception(), CompileError) for job in jobs] == [
+        i % 3 == 0 for i in range(12)
+    ]
 
 
 @pytest.mark.skipif(not can_run_unlocked(), reason="this llvmlite has another lock")
@@ -176,7 +189,9 @@ def test_llvmlite_outside_svod_still_waits_for_its_lock():
 
 
 def run_fork_amid(block: str) -> str:
-    """What a script prints whose child compiles, forked while another thread was inside `block`; whether the thread left it first."""
+    """What a script prints whose child compiles, forked while another thread was inside `block`;
+    whether the thread left it first.
+    """
     return run_script(f"""
 from svod_codegen.llvm.binding import load_binding, unlocked
 from svod_codegen.llvm.compiler import compile_ir
@@ -198,20 +213,31 @@ thread.join()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.parametrize("block", ["load_binding().ffi.lib._lock", "unlocked()"], ids=["llvmlite's lock", "LLVM"])
+@pytest.mark.parametrize(
+    "block", ["load_binding().ffi.lib._lock", "unlocked()"], ids=["llvmlite's lock", "LLVM"]
+)
 def test_the_child_of_a_fork_amid_another_threads_compilation_compiles(block: str):
     assert run_fork_amid(block).split() == ["0"]
 
 
 def test_a_compiled_kernel_keeps_its_specs_launch_data(tmp_path):
-    spec = ProgramSpec("f", constant_function(1), "CPU", var_names=("n",), globals=(0, 2), global_size=(4, 1, 1))
+    spec = ProgramSpec(
+        "f", constant_function(1), "CPU", var_names=("n",), globals=(0, 2), global_size=(4, 1, 1)
+    )
     compiled = LlvmCompiler(DiskStore(Path(), kind="objects", max_bytes=0)).compile(spec)
-    assert (compiled.name, compiled.var_names, compiled.n_buffers, compiled.global_size) == ("f", ("n",), 2, (4, 1, 1))
+    assert (compiled.name, compiled.var_names, compiled.n_buffers, compiled.global_size) == (
+        "f",
+        ("n",),
+        2,
+        (4, 1, 1),
+    )
     assert compiled.source is None
     assert compiled.binary == compile_ir(spec.source)
 
 
-def test_the_second_compilation_of_a_source_comes_from_the_cache(tmp_path, monkeypatch: pytest.MonkeyPatch):
+def test_the_second_compilation_of_a_source_comes_from_the_cache(
+    tmp_path, monkeypatch: pytest.MonkeyPatch
+):
     cache = DiskStore(tmp_path, kind="objects", max_bytes=1 << 20)
     code = LlvmCompiler(cache).compile_source(SUM)
 

@@ -50,8 +50,12 @@ def test_a_file_of_another_form_is_no_limit(tmp_path: Path, text: str):
     assert find_cpu_quota(make_system(tmp_path, "0::/\n", {"cpu.max": text})) is None
 
 
-@pytest.mark.parametrize(("quota", "expected"), [(None, 8), (2.0, 2), (1.5, 2), (0.3, 1), (100.0, 8)])
-def test_the_count_is_the_lesser_of_mask_and_quota(monkeypatch: pytest.MonkeyPatch, quota: float | None, expected: int):
+@pytest.mark.parametrize(
+    ("quota", "expected"), [(None, 8), (2.0, 2), (1.5, 2), (0.3, 1), (100.0, 8)]
+)
+def test_the_count_is_the_lesser_of_mask_and_quota(
+    monkeypatch: pytest.MonkeyPatch, quota: float | None, expected: int
+):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)), raising=False)
     monkeypatch.setattr(cores, "find_cpu_quota", lambda: quota)
     assert count_usable_cores() == expected

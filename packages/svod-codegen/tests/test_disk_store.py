@@ -1,4 +1,6 @@
-"""The disk cache: what it keeps, whom it trusts, what it does with damage, and several processes at once."""
+"""The disk cache: what it keeps, whom it trusts, what it does with damage, and several processes at
+once.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +136,9 @@ def test_a_directory_that_others_can_write_is_not_trusted(cache: DiskStore, mode
 
 
 @posix_only
-def test_a_directory_of_another_user_is_not_trusted(cache: DiskStore, monkeypatch: pytest.MonkeyPatch):
+def test_a_directory_of_another_user_is_not_trusted(
+    cache: DiskStore, monkeypatch: pytest.MonkeyPatch
+):
     cache.put(KEY, b"code")
     monkeypatch.setattr(os, "geteuid", lambda: 12345678)
     with pytest.warns(RuntimeWarning, match="belongs to another user"):
@@ -220,7 +224,9 @@ def test_a_store_that_is_far_from_full_is_not_searched_for_old_entries(
 ):
     monkeypatch.setattr(DiskStore, "_evict", lambda _: pytest.fail("looked at every entry"))
     for n in range(50):
-        DiskStore(cache.directory.parent, kind="objects", max_bytes=1 << 20).put(make_key(str(n)), bytes(100))
+        DiskStore(cache.directory.parent, kind="objects", max_bytes=1 << 20).put(
+            make_key(str(n)), bytes(100)
+        )
 
 
 def test_threads_may_share_a_cache(cache: DiskStore):
@@ -282,13 +288,23 @@ def test_writers_killed_at_any_moment_leave_a_whole_entry_or_none(tmp_path: Path
 
 
 def test_importing_the_cache_does_not_import_llvmlite():
-    code = "import sys, svod_codegen.disk_store; assert not any(m.startswith('llvmlite') for m in sys.modules)"
+    code = (
+        "import sys, svod_codegen.disk_store; assert not any(m.startswith('llvmlite') for m in"
+        " sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_options_turn_the_cache_off_and_move_it(tmp_path: Path):
-    assert DiskStore.from_options(CodegenOptions.from_env({"SVOD_OBJECT_CACHE": "0"}), kind="objects").max_bytes == 0
-    moved = DiskStore.from_options(CodegenOptions.from_env({"SVOD_CACHE_DIR": str(tmp_path)}), kind="objects")
+    assert (
+        DiskStore.from_options(
+            CodegenOptions.from_env({"SVOD_OBJECT_CACHE": "0"}), kind="objects"
+        ).max_bytes
+        == 0
+    )
+    moved = DiskStore.from_options(
+        CodegenOptions.from_env({"SVOD_CACHE_DIR": str(tmp_path)}), kind="objects"
+    )
     assert moved.directory == tmp_path / "objects"
 
 
@@ -303,7 +319,10 @@ def test_options_have_defaults_for_an_empty_environment():
 @pytest.mark.skipif(sys.platform != "linux", reason="XDG's rule")
 def test_the_default_directory_follows_xdg():
     assert CodegenOptions.from_env({"XDG_CACHE_HOME": "/x"}).cache_dir == Path("/x/svod")
-    assert CodegenOptions.from_env({"XDG_CACHE_HOME": "relative"}).cache_dir == Path.home() / ".cache" / "svod"
+    assert (
+        CodegenOptions.from_env({"XDG_CACHE_HOME": "relative"}).cache_dir
+        == Path.home() / ".cache" / "svod"
+    )
 
 
 def test_a_relative_directory_stays_where_it_was_when_the_process_moves(
@@ -325,11 +344,15 @@ def test_a_process_without_a_home_uses_the_temporary_directory(monkeypatch: pyte
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("SVOD_THREADS", "0"), ("SVOD_THREADS", "-1"), ("SVOD_THREADS", "many"), ("SVOD_OBJECT_CACHE", "maybe"),
-        ("SVOD_OBJECT_CACHE_MAX_BYTES", "1G"), ("SVOD_OBJECT_CACHE_MAX_BYTES", "0"),
+        ("SVOD_THREADS", "0"),
+        ("SVOD_THREADS", "-1"),
+        ("SVOD_THREADS", "many"),
+        ("SVOD_OBJECT_CACHE", "maybe"),
+        ("SVOD_OBJECT_CACHE_MAX_BYTES", "1G"),
+        ("SVOD_OBJECT_CACHE_MAX_BYTES", "0"),
         ("SVOD_CACHE_DIR", "~no-such-user/cache"),
     ],
-)  # fmt: skip
+)
 def test_a_variable_that_means_nothing_is_an_error_that_shows_it(name: str, value: str):
     with pytest.raises(OptionError, match=name) as caught:
         CodegenOptions.from_env({name: value})

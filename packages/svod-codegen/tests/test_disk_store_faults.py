@@ -1,4 +1,6 @@
-"""The store on a disk that fails: killed writers, full and read-only disks, foreign files, and everyone at once."""
+"""The store on a disk that fails: killed writers, full and read-only disks, foreign files, and
+everyone at once.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from svod_codegen.disk_store import DiskStore, make_key
 
 KEY = make_key("a key")
 posix_only = pytest.mark.skipif(os.name != "posix", reason="signals, limits and owners of POSIX")
-root_only = pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="only root gives files away")
+root_only = pytest.mark.skipif(
+    getattr(os, "geteuid", lambda: 1)() != 0, reason="only root gives files away"
+)
 
 
 def open_store(root: Path, max_bytes: int = 1 << 20) -> DiskStore:
@@ -34,7 +38,9 @@ def list_files(root: Path, pattern: str = "*") -> list[Path]:
     return sorted(path for path in root.rglob(pattern) if path.is_file())
 
 
-def run(program: str, *arguments: object, wrapper: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+def run(
+    program: str, *arguments: object, wrapper: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
     command = [*wrapper, sys.executable, "-W", "always", "-c", program, *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
@@ -42,7 +48,14 @@ def run(program: str, *arguments: object, wrapper: tuple[str, ...] = ()) -> subp
 def on_small_disk(folder: Path, options: str) -> tuple[str, ...]:
     """Runs what follows with a small file system of its own at `folder`."""
     folder.mkdir()
-    wrapper = ("unshare", "--mount", "sh", "-c", f'mount -t tmpfs -o {options} none "{folder}" && exec "$@"', "sh")
+    wrapper = (
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        f'mount -t tmpfs -o {options} none "{folder}" && exec "$@"',
+        "sh",
+    )
     if (
         shutil.which("unshare") is None
         or subprocess.run([*wrapper, "true"], capture_output=True, check=False).returncode
@@ -155,7 +168,9 @@ def test_a_full_or_read_only_disk_is_one_warning_and_keeps_what_fits(tmp_path: P
 
 @pytest.mark.parametrize("step", ["open", "replace", "makedirs"])
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EIO])
-def test_a_step_of_writing_that_fails_is_one_warning(root: Path, monkeypatch: pytest.MonkeyPatch, step: str, code: int):
+def test_a_step_of_writing_that_fails_is_one_warning(
+    root: Path, monkeypatch: pytest.MonkeyPatch, step: str, code: int
+):
     store = open_store(root)
     store.put(KEY, b"code")
 
@@ -163,7 +178,9 @@ def test_a_step_of_writing_that_fails_is_one_warning(root: Path, monkeypatch: py
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr(os, step, refuse)
-    with pytest.warns(RuntimeWarning, match=f"cannot write to its cache .*{os.strerror(code)}") as caught:
+    with pytest.warns(
+        RuntimeWarning, match=f"cannot write to its cache .*{os.strerror(code)}"
+    ) as caught:
         for n in range(300):
             store.put(make_key(str(n)), b"x")
     assert len(caught) == 1
@@ -279,7 +296,12 @@ def test_only_entries_are_removed(root: Path):
     store = open_store(root)
     store.put(KEY, b"code")
     (path,) = list_files(root)
-    others = [root / "notes.svo", root / "objects" / "notes.svo", path.with_name("notes"), root / "objects/x/y.svo"]
+    others = [
+        root / "notes.svo",
+        root / "objects" / "notes.svo",
+        path.with_name("notes"),
+        root / "objects/x/y.svo",
+    ]
     for other in others:
         other.parent.mkdir(exist_ok=True)
         other.write_text("mine")
@@ -323,7 +345,9 @@ assert options.cache_dir.is_absolute()
 
 @posix_only
 def test_a_user_who_may_only_read_the_directory_reads_it_and_is_warned_once():
-    with tempfile.TemporaryDirectory() as folder:  # not below pytest's directory, which is root's alone
+    with (
+        tempfile.TemporaryDirectory() as folder
+    ):  # not below pytest's directory, which is root's alone
         os.chmod(folder, 0o777)
         done = run(AS_NOBODY + READ_ONLY, Path(folder) / "cache")
         subprocess.run(["chmod", "-R", "u+w", folder], check=True)
@@ -357,10 +381,13 @@ for step in range(300):
 
 
 @pytest.mark.parametrize(("task", "n_processes"), [("same", 4), ("own", 2), ("clear", 4)])
-def test_processes_that_write_and_evict_at_once_do_not_disturb_each_other(root: Path, task: str, n_processes: int):
+def test_processes_that_write_and_evict_at_once_do_not_disturb_each_other(
+    root: Path, task: str, n_processes: int
+):
     command = [sys.executable, "-W", "error", "-c", WORK, str(root), task]
     workers = [
-        subprocess.Popen([*command, str(seed)], stderr=subprocess.PIPE, text=True) for seed in range(n_processes)
+        subprocess.Popen([*command, str(seed)], stderr=subprocess.PIPE, text=True)
+        for seed in range(n_processes)
     ]
     for worker in workers:
         _, problems = worker.communicate()
@@ -411,7 +438,9 @@ def test_entries_are_listed_with_their_keys(root: Path):
     assert dict(store.iter_entries()) == expected
 
 
-def test_a_warning_that_is_an_error_leaves_no_temporary_file(root: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_warning_that_is_an_error_leaves_no_temporary_file(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+):
     store = open_store(root)
 
     def refuse(*_args: object) -> None:

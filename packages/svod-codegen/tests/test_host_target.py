@@ -12,7 +12,14 @@ import pytest
 
 from svod_codegen.llvm import target as target_module
 from svod_codegen.llvm.binding import load_binding
-from svod_codegen.llvm.target import get_cpu_features, get_machine, host_cpu, host_key, host_target, make_target
+from svod_codegen.llvm.target import (
+    get_cpu_features,
+    get_machine,
+    host_cpu,
+    host_key,
+    host_target,
+    make_target,
+)
 from svod_codegen.llvm.tile_permission import may_use_tiles
 from svod_codegen.options import CodegenOptions
 from svod_dtype import float32, float64
@@ -97,7 +104,9 @@ def test_the_dot_product_of_bfloat16_is_used_where_it_is_fast():
 
 
 @pytest.mark.parametrize("is_permitted", [True, False])
-def test_a_process_without_permission_has_no_tiles(monkeypatch: pytest.MonkeyPatch, is_permitted: bool):
+def test_a_process_without_permission_has_no_tiles(
+    monkeypatch: pytest.MonkeyPatch, is_permitted: bool
+):
     features = frozenset(AVX512 | {"amx-tile", "amx-bf16"})
     monkeypatch.setattr(target_module, "_get_all_features", lambda: features)
     monkeypatch.setattr(target_module, "may_use_tiles", lambda: is_permitted)
@@ -115,22 +124,29 @@ def test_full_width_vectors_are_not_split_on_avx512():
 
 
 def test_one_machine_has_one_name(monkeypatch: pytest.MonkeyPatch):
-    for name, canonical in (("AMD64", "x86_64"), ("x86_64", "x86_64"), ("arm64", "aarch64"), ("riscv64", "riscv64")):
+    for name, canonical in (
+        ("AMD64", "x86_64"),
+        ("x86_64", "x86_64"),
+        ("arm64", "aarch64"),
+        ("riscv64", "riscv64"),
+    ):
         monkeypatch.setattr(platform, "machine", lambda name=name: name)
         assert get_machine() == canonical
 
 
 def test_the_host_key_is_the_same_in_every_process():
     code = "from svod_codegen.llvm.target import host_key; print(host_key())"
-    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+    found = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.strip()
     assert found == host_key()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems ask LLVM")
 def test_asking_for_the_host_does_not_load_llvm():
     code = (
-        "import sys; from svod_codegen.llvm.target import host_key, host_target; host_key(); host_target(); "
-        "assert 'llvmlite.binding' not in sys.modules"
+        "import sys; from svod_codegen.llvm.target import host_key, host_target; host_key();"
+        " host_target(); assert 'llvmlite.binding' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -20,11 +20,20 @@ from svod_ir import Op, Target, UOp
 
 KEY = ("hash", "CPU", "compiler", "heuristics")
 SPEC = ProgramSpec(
-    "E_16", "define void @E_16() { ; \u00fc\n}", "CPU",
-    variables=(Variable("n", 1, 9), Variable("core_id", 0, 3)), var_names=("n",),
-    globals=(0, 2, 5), outs=(0,), ins=(2, 5), global_size=(4, 1, 1), local_size=(1, 1, 1), n_operations=16, n_bytes=128,
+    "E_16",
+    "define void @E_16() { ; \u00fc\n}",
+    "CPU",
+    variables=(Variable("n", 1, 9), Variable("core_id", 0, 3)),
+    var_names=("n",),
+    globals=(0, 2, 5),
+    outs=(0,),
+    ins=(2, 5),
+    global_size=(4, 1, 1),
+    local_size=(1, 1, 1),
+    n_operations=16,
+    n_bytes=128,
     reasons=("UPCAST(0, 4): lanes along axis 0 (16)",),
-)  # fmt: skip
+)
 
 
 @pytest.fixture
@@ -69,7 +78,10 @@ def test_a_kernel_whose_grid_depends_on_a_variable_is_not_stored(store: KernelSt
 def test_each_part_of_the_key_counts(store: KernelStore):
     store.add(KEY, SPEC, CompiledSpec.from_bytes(SPEC, b"code"))
     for position in range(len(KEY)):
-        assert store.find([part + "!" if i == position else part for i, part in enumerate(KEY)]) is None
+        assert (
+            store.find([part + "!" if i == position else part for i, part in enumerate(KEY)])
+            is None
+        )
 
 
 def test_without_a_cache_the_store_is_empty():
@@ -93,12 +105,16 @@ def test_other_processes_describe_a_target_and_the_code_alike(monkeypatch: pytes
     monkeypatch.setattr(kernel_store, "_COMPILER_PACKAGES", ())
     fingerprint_code.cache_clear()
     code = (
-        "from svod_codegen import kernel_store; from svod_ir.target import Target;"
-        "kernel_store._COMPILER_PACKAGES = ();"
-        "print(kernel_store.describe_target(Target.generic()), kernel_store.fingerprint_code('json'))"
+        "from svod_codegen import kernel_store; from svod_ir.target import"
+        " Target;kernel_store._COMPILER_PACKAGES ="
+        " ();print(kernel_store.describe_target(Target.generic()),"
+        " kernel_store.fingerprint_code('json'))"
     )
     command = [sys.executable, "-c", code]
-    found = {subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip() for _ in range(3)}
+    found = {
+        subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        for _ in range(3)
+    }
     assert found == {f"{describe_target(Target.generic())} {fingerprint_code('json')}"}
     fingerprint_code.cache_clear()
 
@@ -108,13 +124,22 @@ def test_every_distribution_that_makes_kernels_counts(monkeypatch: pytest.Monkey
     monkeypatch.setattr(kernel_store, "find_spec", looked_at.append)
     fingerprint_code.cache_clear()
     fingerprint_code("svod_test_plugin")
-    assert looked_at == ["svod_codegen", "svod_device", "svod_dtype", "svod_ir", "svod_schedule", "svod_test_plugin"]
+    assert looked_at == [
+        "svod_codegen",
+        "svod_device",
+        "svod_dtype",
+        "svod_ir",
+        "svod_schedule",
+        "svod_test_plugin",
+    ]
     fingerprint_code.cache_clear()
 
 
 @pytest.fixture
 def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A package of files that changed long ago, alone: whoever works on svod changes its own files meanwhile."""
+    """A package of files that changed long ago, alone: whoever works on svod changes its own files
+    meanwhile.
+    """
     monkeypatch.setattr(kernel_store, "_COMPILER_PACKAGES", ())
     package = tmp_path / "svod_test_plugin"
     (package / "inner").mkdir(parents=True)
@@ -157,7 +182,13 @@ def test_code_that_changed_since_it_was_loaded_is_like_no_other(plugin: Path):
 def test_a_whole_entry_that_is_no_kernel_is_a_miss_and_is_removed(store: KernelStore):
     store.add(KEY, SPEC, CompiledSpec.from_bytes(SPEC, b"code"))
     ((name, content),) = store.store.iter_entries()
-    for damaged in (b"", b"\0\0\0\0", content[:40], b"\xff" * 99, content.replace(b'"outs"', b'"uots"')):
+    for damaged in (
+        b"",
+        b"\0\0\0\0",
+        content[:40],
+        b"\xff" * 99,
+        content.replace(b'"outs"', b'"uots"'),
+    ):
         store.store.put(name, damaged)
         assert store.find(KEY) is None
         assert store.store.counts().entries == 0

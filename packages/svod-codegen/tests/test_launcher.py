@@ -1,4 +1,6 @@
-"""The thread pool and the launcher: every part runs once, whatever the threads, forks and callers do."""
+"""The thread pool and the launcher: every part runs once, whatever the threads, forks and callers
+do.
+"""
 
 from __future__ import annotations
 
@@ -80,13 +82,17 @@ class Kernels:
 
 @pytest.fixture(scope="module")
 def kernels() -> Kernels:
-    return Kernels(load(ADD_AT_PART, "add_at_part"), load(COPY_SHIFTED, "copy_shifted"), load(SPIN, "spin"))
+    return Kernels(
+        load(ADD_AT_PART, "add_at_part"), load(COPY_SHIFTED, "copy_shifted"), load(SPIN, "spin")
+    )
 
 
 PARKINGS: list[Parking] = ["none", "condition", "futex"]
 
 
-@pytest.fixture(params=[(parking, n) for parking in PARKINGS for n in (1, 2, 4)], ids=lambda p: f"{p[0]}-{p[1]}")
+@pytest.fixture(
+    params=[(parking, n) for parking in PARKINGS for n in (1, 2, 4)], ids=lambda p: f"{p[0]}-{p[1]}"
+)
 def pool(request: pytest.FixtureRequest) -> Iterator[Pool]:
     parking, n_threads = request.param
     if parking == "condition" and get_parking() == "none":
@@ -99,7 +105,11 @@ def pool(request: pytest.FixtureRequest) -> Iterator[Pool]:
 
 
 def launch(
-    program: CpuProgram, buffers: list[array[int]], values: list[int], n_parts: int = 1, group: int = 0
+    program: CpuProgram,
+    buffers: list[array[int]],
+    values: list[int],
+    n_parts: int = 1,
+    group: int = 0,
 ) -> Launch:
     addresses = array("Q", [buffer.buffer_info()[0] for buffer in buffers])
     return Launch(program, addresses, array("q", values), (n_parts, 1, 1), None, group)
@@ -149,7 +159,10 @@ def test_launches_of_one_group_all_run_once(pool: Pool, kernels: Kernels):
     launcher = CpuBatchLauncher(pool)
     buffers = [zeros(9) for _ in range(6)]
     parts = [1, 5, 1, 9, 2, 1]
-    launches = [launch(kernels.add, [b], [i + 1], n, 0) for i, (b, n) in enumerate(zip(buffers, parts, strict=True))]
+    launches = [
+        launch(kernels.add, [b], [i + 1], n, 0)
+        for i, (b, n) in enumerate(zip(buffers, parts, strict=True))
+    ]
     after = zeros(4)
     launches += [launch(kernels.add, [after], [3], 4, 1), launch(kernels.add, [after], [4], 1, 2)]
     table = launcher.make_table(launches)
@@ -172,7 +185,9 @@ def test_single_part_launches_of_one_group_all_run_once(pool: Pool, kernels: Ker
 def test_many_regions_in_a_row_lose_no_part(pool: Pool, kernels: Kernels):
     launcher = CpuBatchLauncher(pool)
     data = zeros(5)
-    table = launcher.make_table([launch(kernels.add, [data], [1], 5, group) for group in range(100)])
+    table = launcher.make_table(
+        [launch(kernels.add, [data], [1], 5, group) for group in range(100)]
+    )
     for _ in range(100):
         launcher.run(table)
     assert data.tolist() == [10_000] * 5
@@ -189,7 +204,9 @@ def test_workers_that_sleep_wake_for_the_next_launch(pool: Pool, kernels: Kernel
 
 
 def wait_until(condition: object) -> None:
-    """Let other threads work until the condition holds; give up after far more time than it takes."""
+    """Let other threads work until the condition holds; give up after far more time than it
+    takes.
+    """
     tick = threading.Event()
     for _ in range(100_000):
         if condition():  # type: ignore[operator]
@@ -225,7 +242,9 @@ def test_launches_from_several_python_threads_at_once_all_run(kernels: Kernels):
     results = [zeros(6) for _ in range(4)]
 
     def work(data: array[int]) -> None:
-        table = launcher.make_table([launch(kernels.add, [data], [1], 6, group) for group in range(20)])
+        table = launcher.make_table(
+            [launch(kernels.add, [data], [1], 6, group) for group in range(20)]
+        )
         for _ in range(100):
             launcher.run(table)
 
@@ -307,10 +326,14 @@ def test_a_foreign_table_is_refused():
 @pytest.mark.parametrize(
     ("machine", "system", "parking"),
     [
-        ("x86_64", "linux", "futex"), ("x86_64", "linux", "condition"), ("aarch64", "linux", "futex"),
-        ("aarch64", "darwin", "condition"), ("x86_64", "win32", "none"), ("riscv64", "linux", "condition"),
+        ("x86_64", "linux", "futex"),
+        ("x86_64", "linux", "condition"),
+        ("aarch64", "linux", "futex"),
+        ("aarch64", "darwin", "condition"),
+        ("x86_64", "win32", "none"),
+        ("riscv64", "linux", "condition"),
     ],
-)  # fmt: skip
+)
 def test_the_launchers_ir_has_no_open_placeholders(machine: str, system: str, parking: Parking):
     text = make_launcher_ir(machine, system, parking)
     assert "${" not in text
@@ -319,7 +342,13 @@ def test_the_launchers_ir_has_no_open_placeholders(machine: str, system: str, pa
 
 
 def test_words_that_different_threads_write_lie_on_different_lines():
-    shared = [PoolLayout.SEQUENCE, PoolLayout.TICKET, PoolLayout.UNFINISHED, PoolLayout.SLEEPERS, PoolLayout.BUSY]
+    shared = [
+        PoolLayout.SEQUENCE,
+        PoolLayout.TICKET,
+        PoolLayout.UNFINISHED,
+        PoolLayout.SLEEPERS,
+        PoolLayout.BUSY,
+    ]
     assert len({offset // 64 for offset in shared}) == len(shared)
 
 
@@ -401,4 +430,6 @@ def test_the_thread_count_comes_from_the_environment():
 def test_a_warm_cache_needs_no_llvm():
     run_in_process("run()\n")
     if get_parking() == "futex" and get_machine() == "x86_64":
-        assert run_in_process("run()\nprint('llvmlite.binding' in sys.modules)\n").split() == ["False"]
+        assert run_in_process("run()\nprint('llvmlite.binding' in sys.modules)\n").split() == [
+            "False"
+        ]

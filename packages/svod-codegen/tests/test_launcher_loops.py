@@ -1,4 +1,6 @@
-"""Tables with loops: each does what a slow interpreter of the same loops does, whatever threads, signals and forks do."""
+"""Tables with loops: each does what a slow interpreter of the same loops does, whatever threads,
+signals and forks do.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,9 @@ done:
   ret void
 }
 """
-"""Iterations that wait for each other: a processor may run two empty ones in a cycle, but not two of these in four."""
+"""Iterations that wait for each other: a processor may run two empty ones in a cycle, but not two
+of these in four.
+"""
 
 
 def load(source: str, name: str) -> CpuProgram:
@@ -112,7 +116,9 @@ def kernels() -> Kernels:
 PARKINGS: list[Parking] = ["none", "condition", "futex"]
 
 
-@pytest.fixture(params=[(parking, n) for parking in PARKINGS for n in (1, 3)], ids=lambda p: f"{p[0]}-{p[1]}")
+@pytest.fixture(
+    params=[(parking, n) for parking in PARKINGS for n in (1, 3)], ids=lambda p: f"{p[0]}-{p[1]}"
+)
 def pool(request: pytest.FixtureRequest) -> Iterator[Pool]:
     parking, n_threads = request.param
     if parking != "none" and get_parking() not in (parking, "futex"):
@@ -136,7 +142,11 @@ def words(*addresses: int) -> array[int]:
 
 
 def launch(
-    program: CpuProgram, addresses: array[int], values: Sequence[int] = (), n_parts: int = 1, group: int = 0
+    program: CpuProgram,
+    addresses: array[int],
+    values: Sequence[int] = (),
+    n_parts: int = 1,
+    group: int = 0,
 ) -> Launch:
     return Launch(program, addresses, array("q", values), (n_parts, 1, 1), None, group)
 
@@ -166,13 +176,18 @@ def run_slowly(items: Sequence[BatchItem]) -> None:
 
 
 def repeat_slowly(loop: Repeat) -> None:
-    count = read(loop.count) if loop.count else ctypes.c_int64.from_address(read(loop.count_address)).value  # type: ignore[arg-type]
+    count = (
+        read(loop.count)
+        if loop.count
+        else ctypes.c_int64.from_address(read(loop.count_address)).value
+    )  # type: ignore[arg-type]
     if loop.branch is not None:
         count = int(min(max(count, 0), loop.n_branches - 1) == loop.branch)
         if not count:
             return
     values = [
-        (read(c.initial), read(c.result), read(c.result if c.spare is None else c.spare), c) for c in loop.carried
+        (read(c.initial), read(c.result), read(c.result if c.spare is None else c.spare), c)
+        for c in loop.carried
     ]
     for initial, result, spare, carried in values:
         if initial != result and (count <= 0 or spare == result):
@@ -226,7 +241,8 @@ def test_a_value_is_handed_from_iteration_to_iteration(
         launcher.run(table)
         assert result[:n_parts].tolist() == [5 + 3 * max(count, 0)] * n_parts
         assert initial.tolist() == [5] * 4
-    # A known number of iterations ends in the result by itself: one iteration never touches the spare.
+    # A known number of iterations ends in the result by itself: one iteration never touches the
+    # spare.
     assert (spare[0] == -2) == (count <= 1)
 
 
@@ -242,22 +258,35 @@ def test_a_result_that_is_the_initial_value_is_read_before_it_is_written(
     )
     outside = words(address(value), address(value), address(spare))
     carried = LoopCarried(
-        Word(outside, 0), Word(outside, 1), Word(outside, 2), 8,
-        (Word(first.buffers, 1), Word(second.buffers, 1)), (Word(first.buffers, 0),),
-    )  # fmt: skip
-    launcher.run(launcher.make_table([Repeat((first, second), 0, times(count), carried=(carried,))]))
+        Word(outside, 0),
+        Word(outside, 1),
+        Word(outside, 2),
+        8,
+        (Word(first.buffers, 1), Word(second.buffers, 1)),
+        (Word(first.buffers, 0),),
+    )
+    launcher.run(
+        launcher.make_table([Repeat((first, second), 0, times(count), carried=(carried,))])
+    )
     assert value[0] == 1 + max(count, 0)
     assert delayed[0] == max(count, 0)
 
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("is_same", [False, True])
-def test_a_value_changes_in_place(launcher: CpuBatchLauncher, kernels: Kernels, count: int, is_same: bool):
+def test_a_value_changes_in_place(
+    launcher: CpuBatchLauncher, kernels: Kernels, count: int, is_same: bool
+):
     initial, result = array("q", [5]), array("q", [-1])
     step = launch(kernels.affine, words(0, 0), [1, 3])
     outside = words(address(result if is_same else initial), address(result))
     carried = LoopCarried(
-        Word(outside, 0), Word(outside, 1), None, 8, (Word(step.buffers, 1),), (Word(step.buffers, 0),)
+        Word(outside, 0),
+        Word(outside, 1),
+        None,
+        8,
+        (Word(step.buffers, 1),),
+        (Word(step.buffers, 0),),
     )
     launcher.run(launcher.make_table([Repeat((step,), 0, times(count), carried=(carried,))]))
     assert result[0] == (-1 if is_same else 5) + 3 * max(count, 0)
@@ -266,30 +295,54 @@ def test_a_value_changes_in_place(launcher: CpuBatchLauncher, kernels: Kernels, 
 
 @pytest.mark.parametrize("is_reversed", [False, True])
 @pytest.mark.parametrize("count", COUNTS)
-def test_iterations_take_and_fill_slices(launcher: CpuBatchLauncher, kernels: Kernels, count: int, is_reversed: bool):
+def test_iterations_take_and_fill_slices(
+    launcher: CpuBatchLauncher, kernels: Kernels, count: int, is_reversed: bool
+):
     n = max(count, 0)
-    xs, sums, total, spare = array("q", range(2 * n + 2)), array("q", [0]) * (n + 1), array("q", [0]), array("q", [0])
+    xs, sums, total, spare = (
+        array("q", range(2 * n + 2)),
+        array("q", [0]) * (n + 1),
+        array("q", [0]),
+        array("q", [0]),
+    )
     order = array("q", [0]) * (n + 1)
     step = launch(kernels.add, words(0, 0, 0))
     copy = Move(Word(words(0), 0), Word(step.buffers, 0), 8, 1)
     number = launch(kernels.affine, words(0, address(xs)), [0, -1], 1, 2)
     outside = words(
-        address(array("q", [0])), address(total), address(spare), address(xs), address(sums), address(order)
+        address(array("q", [0])),
+        address(total),
+        address(spare),
+        address(xs),
+        address(sums),
+        address(order),
     )
     zero = array("q", [0])
     outside[0] = address(zero)
     carried = LoopCarried(
-        Word(outside, 0), Word(outside, 1), Word(outside, 2), 8, (Word(step.buffers, 1),), (Word(step.buffers, 0),)
+        Word(outside, 0),
+        Word(outside, 1),
+        Word(outside, 2),
+        8,
+        (Word(step.buffers, 1),),
+        (Word(step.buffers, 0),),
     )
     slices = (
-        LoopSlice(Word(outside, 3, 8), 16, (Word(step.buffers, 2, 8),)),  # every second one, from the third on
+        LoopSlice(
+            Word(outside, 3, 8), 16, (Word(step.buffers, 2, 8),)
+        ),  # every second one, from the third on
         LoopSlice(Word(outside, 4), 8, (copy.destination,)),
         LoopSlice(Word(outside, 5), 8, (Word(number.buffers, 0),)),
     )
     loop = Repeat(
-        (step, copy, number), 0, times(count), counters=(Word(number.values, 1),), slices=slices, carried=(carried,),
+        (step, copy, number),
+        0,
+        times(count),
+        counters=(Word(number.values, 1),),
+        slices=slices,
+        carried=(carried,),
         is_reversed=is_reversed,
-    )  # fmt: skip
+    )
     launcher.run(launcher.make_table([loop]))
     taken = [xs[2 + 2 * t] for t in range(n)]
     steps = range(n)[::-1] if is_reversed else range(n)
@@ -308,20 +361,31 @@ def test_iterations_take_and_fill_slices(launcher: CpuBatchLauncher, kernels: Ke
 def test_a_loop_ends_after_the_iteration_that_says_so(
     launcher: CpuBatchLauncher, kernels: Kernels, limit: int, count: int
 ):
-    initial, result, spare, flag = array("q", [0]), array("q", [-1]), array("q", [-2]), array("B", [77])
+    initial, result, spare, flag = (
+        array("q", [0]),
+        array("q", [-1]),
+        array("q", [-2]),
+        array("B", [77]),
+    )
     step = launch(kernels.affine, words(0, 0), [1, 1])
     ask = launch(kernels.less, words(address(flag), 0), [limit], 1, 1)
     outside = words(address(initial), address(result), address(spare))
     carried = LoopCarried(
-        Word(outside, 0), Word(outside, 1), Word(outside, 2), 8, (Word(step.buffers, 1),),
+        Word(outside, 0),
+        Word(outside, 1),
+        Word(outside, 2),
+        8,
+        (Word(step.buffers, 1),),
         (Word(step.buffers, 0), Word(ask.buffers, 1)),
-    )  # fmt: skip
+    )
     loop = Repeat((step, ask), 0, times(count), carried=(carried,), go_on=Word(ask.buffers, 0))
     launcher.run(launcher.make_table([loop]))
     assert result[0] == min(max(limit, 1), count)
 
 
-def test_a_count_in_memory_is_read_when_the_loop_begins(launcher: CpuBatchLauncher, kernels: Kernels):
+def test_a_count_in_memory_is_read_when_the_loop_begins(
+    launcher: CpuBatchLauncher, kernels: Kernels
+):
     count, total = array("q", [99, 4]), array("q", [0])
     # The first kernel doubles the count that the loop reads behind it.
     double = launch(kernels.affine, words(address(count, 1), address(count, 1)), [2, 0])
@@ -337,7 +401,9 @@ def test_a_count_in_memory_is_read_when_the_loop_begins(launcher: CpuBatchLaunch
     assert total[0] == 24
 
 
-@pytest.mark.parametrize(("index", "taken"), [(-(2**62), 0), (-1, 0), (0, 0), (1, 1), (2, 2), (3, 2), (2**40, 2)])
+@pytest.mark.parametrize(
+    ("index", "taken"), [(-(2**62), 0), (-1, 0), (0, 0), (1, 1), (2, 2), (3, 2), (2**40, 2)]
+)
 @pytest.mark.parametrize("is_in_memory", [False, True])
 def test_a_switch_runs_one_branch(
     launcher: CpuBatchLauncher, kernels: Kernels, index: int, taken: int, is_in_memory: bool
@@ -349,8 +415,14 @@ def test_a_switch_runs_one_branch(
         outside = words(address(data), address(data))
         reads, writes = (Word(step.buffers, 1),), (Word(step.buffers, 0),)
         carried = LoopCarried(Word(outside, 0), Word(outside, 1), None, 8, reads, writes)
-        given = {"count_address": Word(words(address(where)), 0)} if is_in_memory else {"count": Word(where, 0)}
-        branches.append(Repeat((step,), 0, **given, branch=number, n_branches=3, carried=(carried,)))
+        given = (
+            {"count_address": Word(words(address(where)), 0)}
+            if is_in_memory
+            else {"count": Word(where, 0)}
+        )
+        branches.append(
+            Repeat((step,), 0, **given, branch=number, n_branches=3, carried=(carried,))
+        )
     table = launcher.make_table(branches)
     launcher.run(table)
     assert data[0] == 10 + taken
@@ -360,7 +432,9 @@ def test_a_branch_that_is_not_taken_leaves_what_it_would_have_filled(launcher: C
     initial, result = array("q", [1]), array("q", [2])
     outside = words(address(initial), address(result))
     carried = LoopCarried(Word(outside, 0), Word(outside, 1), None, 8, (), ())
-    launcher.run(launcher.make_table([Repeat((), 0, times(1), branch=0, n_branches=2, carried=(carried,))]))
+    launcher.run(
+        launcher.make_table([Repeat((), 0, times(1), branch=0, n_branches=2, carried=(carried,))])
+    )
     assert result[0] == 2
 
 
@@ -370,9 +444,21 @@ def test_words_are_read_at_each_run(launcher: CpuBatchLauncher, kernels: Kernels
     sums = [array("q", [0]) for _ in range(2)]
     outside, count = words(address(first), address(sums[0])), array("q", [3])
     loop = Repeat(
-        (step,), 0, Word(count, 0), slices=(LoopSlice(Word(outside, 0), 8, (Word(step.buffers, 2),)),),
-        carried=(LoopCarried(Word(outside, 1), Word(outside, 1), None, 8, (Word(step.buffers, 1),), (Word(step.buffers, 0),)),),
-    )  # fmt: skip
+        (step,),
+        0,
+        Word(count, 0),
+        slices=(LoopSlice(Word(outside, 0), 8, (Word(step.buffers, 2),)),),
+        carried=(
+            LoopCarried(
+                Word(outside, 1),
+                Word(outside, 1),
+                None,
+                8,
+                (Word(step.buffers, 1),),
+                (Word(step.buffers, 0),),
+            ),
+        ),
+    )
     table = launcher.make_table([loop])
     launcher.run(table)
     assert [s[0] for s in sums] == [6, 0]
@@ -383,7 +469,11 @@ def test_words_are_read_at_each_run(launcher: CpuBatchLauncher, kernels: Kernels
 
 def test_a_copy_to_its_own_source_changes_nothing(launcher: CpuBatchLauncher):
     data = array("q", [1, 2, 3])
-    launcher.run(launcher.make_table([Move(Word(words(address(data)), 0), Word(words(address(data)), 0), 24, 0)]))
+    launcher.run(
+        launcher.make_table(
+            [Move(Word(words(address(data)), 0), Word(words(address(data)), 0), 24, 0)]
+        )
+    )
     assert data.tolist() == [1, 2, 3]
 
 
@@ -407,7 +497,9 @@ class RandomProgram:
     def __init__(self, seed: int, kernels: Kernels) -> None:
         self.rng = random.Random(seed)
         self.kernels = kernels
-        self.arena = array("q", [self.rng.randrange(-9, 9) for _ in range((N_SLOTS + N_BEHIND) * SLOT)])
+        self.arena = array(
+            "q", [self.rng.randrange(-9, 9) for _ in range((N_SLOTS + N_BEHIND) * SLOT)]
+        )
         self.items = self.make_body(0, [])
 
     def pick(self) -> int:
@@ -423,7 +515,9 @@ class RandomProgram:
                     buffers = words(self.pick(), self.pick(), self.pick())
                     program = rng.choice([self.kernels.affine, self.kernels.add])
                     values = [rng.randrange(-3, 4), rng.randrange(-9, 9)]
-                    items.append(launch(program, buffers, values, rng.choice([1, 1, 1, 2, 4]), group))
+                    items.append(
+                        launch(program, buffers, values, rng.choice([1, 1, 1, 2, 4]), group)
+                    )
                     free += [Word(buffers, position) for position in range(3)]
                 case 3:
                     pair = words(self.pick(), self.pick())
@@ -445,30 +539,47 @@ class RandomProgram:
         for _ in range(rng.randrange(3)):
             base = words(self.pick())
             outside.append(Word(base, 0))
-            targets = tuple(free.pop()._replace(offset=8 * SLOT * rng.randrange(2)) for _ in free[:2])
+            targets = tuple(
+                free.pop()._replace(offset=8 * SLOT * rng.randrange(2)) for _ in free[:2]
+            )
             slices.append(LoopSlice(Word(base, 0, 8 * SLOT * rng.randrange(2)), 8 * SLOT, targets))
         slots = rng.sample(range(N_SLOTS), 9)
         for number in range(rng.randrange(4)):
-            places = words(*(address(self.arena, SLOT * slot) for slot in slots[3 * number : 3 * number + 3]))
+            places = words(
+                *(address(self.arena, SLOT * slot) for slot in slots[3 * number : 3 * number + 3])
+            )
             if rng.random() < 0.3:
                 places[0] = places[1]
             targets = tuple(free.pop() for _ in free[: rng.randrange(4)])
             middle = rng.randint(0, len(targets))
             spare = Word(places, 2) if rng.random() < 0.7 else None
             initial, result = Word(places, 0), Word(places, 1)
-            carried.append(LoopCarried(initial, result, spare, 8 * SLOT, targets[:middle], targets[middle:]))
-        counters = tuple(Word(i.values, rng.randrange(2), rng.randrange(3)) for i in body if isinstance(i, Launch))[:2]
+            carried.append(
+                LoopCarried(initial, result, spare, 8 * SLOT, targets[:middle], targets[middle:])
+            )
+        counters = tuple(
+            Word(i.values, rng.randrange(2), rng.randrange(3))
+            for i in body
+            if isinstance(i, Launch)
+        )[:2]
         loop = Repeat(
-            tuple(body), group, Word(array("q", [count - 1]), 0, 1), counters=counters, slices=tuple(slices),
-            carried=tuple(carried), is_reversed=rng.random() < 0.5,
-        )  # fmt: skip
+            tuple(body),
+            group,
+            Word(array("q", [count - 1]), 0, 1),
+            counters=counters,
+            slices=tuple(slices),
+            carried=tuple(carried),
+            is_reversed=rng.random() < 0.5,
+        )
         if rng.random() < 0.3:
             loop = replace(loop, go_on=Word(words(self.pick()), 0, rng.randrange(3)))
         if rng.random() < 0.2:
             position = rng.randrange(1, SLOT)
             self.arena[-position] = count
             loop = replace(
-                loop, count=None, count_address=Word(words(address(self.arena)), 0, 8 * (len(self.arena) - position))
+                loop,
+                count=None,
+                count_address=Word(words(address(self.arena)), 0, 8 * (len(self.arena) - position)),
             )
         if rng.random() < 0.2:
             loop = replace(loop, branch=rng.randrange(3), n_branches=3)
@@ -515,8 +626,11 @@ def test_loops_run_from_several_threads_at_once(kernels: Kernels):
     run_in_threads(*(lambda number=number: work(number) for number in range(len(made))))
     pool.stop()
     assert [total.tolist() for _, total in made] == [
-        [60_000, 0, 0, 0], [60_000] * 4, [60_000] * 4, [60_000, 0, 0, 0],
-    ]  # fmt: skip
+        [60_000, 0, 0, 0],
+        [60_000] * 4,
+        [60_000] * 4,
+        [60_000, 0, 0, 0],
+    ]
 
 
 def test_a_long_loop_comes_back_to_python_and_goes_on_where_it_was(pool: Pool, kernels: Kernels):
@@ -568,8 +682,12 @@ def test_workers_fall_asleep_while_a_loop_runs_kernels_of_one_part(kernels: Kern
     parallel = launch(kernels.spin, words(), [1], 3)
     spin = launch(kernels.spin, words(), [1000])
     loop = Repeat(
-        (spin,), 1, times(2**62), counters=(Word(counter, 0),), go_on=Word(words(flag.buffer_info()[0]), 0)
-    )  # fmt: skip
+        (spin,),
+        1,
+        times(2**62),
+        counters=(Word(counter, 0),),
+        go_on=Word(words(flag.buffer_info()[0]), 0),
+    )
     table = launcher.make_table([parallel, loop])
     thread = threading.Thread(target=launcher.run, args=(table,))
     thread.start()
@@ -597,9 +715,16 @@ def test_arrays_and_programs_live_as_long_as_the_table(kernels: Kernels):
         step = launch(load(AFFINE, "affine"), words(0, 0), [1, 1])
         outside = words(address(result))
         carried = LoopCarried(
-            Word(outside, 0), Word(outside, 0), None, 8, (Word(step.buffers, 1),), (Word(step.buffers, 0),)
+            Word(outside, 0),
+            Word(outside, 0),
+            None,
+            8,
+            (Word(step.buffers, 1),),
+            (Word(step.buffers, 0),),
         )
-        return launcher.make_table([Repeat((Repeat((step,), 0, times(3), carried=(carried,)),), 0, times(2))])
+        return launcher.make_table(
+            [Repeat((Repeat((step,), 0, times(3), carried=(carried,)),), 0, times(2))]
+        )
 
     table = make()
     junk = [array("q", [7] * 4) for _ in range(1000)]
@@ -614,8 +739,14 @@ def test_arrays_and_programs_live_as_long_as_the_table(kernels: Kernels):
         (lambda: Repeat((), 0), "either a count or the address"),
         (lambda: Repeat((), 0, times(1), times(1)), "either a count or the address"),
         (lambda: Repeat((), 0, Word(array("q"), 0)), "no 64-bit word 0 in an array of 0 items"),
-        (lambda: Repeat((), 0, Word(array("b", [1]), 0)), "no 64-bit word 0 in an array of 1 items"),
-        (lambda: Repeat((), 0, times(1), counters=(Word(array("q", [1]), -1),)), "no 64-bit word -1"),
+        (
+            lambda: Repeat((), 0, Word(array("b", [1]), 0)),
+            "no 64-bit word 0 in an array of 1 items",
+        ),
+        (
+            lambda: Repeat((), 0, times(1), counters=(Word(array("q", [1]), -1),)),
+            "no 64-bit word -1",
+        ),
     ],
 )
 def test_a_loop_that_is_none_is_refused(make: Callable[[], Repeat], match: str):
@@ -641,7 +772,9 @@ table = launcher.make_table([Repeat((inner,), 0, Word(count, 0), counters=(Word(
 
 
 @pytest.mark.parametrize("n_parts", [1, 4])
-def test_an_interrupt_ends_a_loop_between_iterations_and_the_table_runs_again_from_its_start(n_parts: int):
+def test_an_interrupt_ends_a_loop_between_iterations_and_the_table_runs_again_from_its_start(
+    n_parts: int,
+):
     out = run_script(
         SCRIPT_HEAD.replace("N_PARTS", str(n_parts))
         + """
@@ -704,7 +837,13 @@ def test_python_threads_run_while_a_loop_runs(kernels: Kernels):
     counter = array("q", [0])
     spin = launch(kernels.spin, words(), [1000])
     flag = array("B", [1])
-    loop = Repeat((spin,), 0, times(2**62), counters=(Word(counter, 0),), go_on=Word(words(flag.buffer_info()[0]), 0))
+    loop = Repeat(
+        (spin,),
+        0,
+        times(2**62),
+        counters=(Word(counter, 0),),
+        go_on=Word(words(flag.buffer_info()[0]), 0),
+    )
     launcher = CpuBatchLauncher(Pool(1))
     table = launcher.make_table([loop])
     thread = threading.Thread(target=launcher.run, args=(table,))

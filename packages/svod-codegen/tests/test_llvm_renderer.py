@@ -1,4 +1,6 @@
-"""What LLVM IR promises beyond the text and the values of `test_renderers.py`: memory that is not touched, bits, and errors."""
+"""What LLVM IR promises beyond the text and the values of `test_renderers.py`: memory that is not
+touched, bits, and errors.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,11 @@ GATHERING = replace(GENERIC, has_gather=True, has_masked_access=True)
 
 
 def run(
-    text: str, arrays: Sequence[np.ndarray], values: Sequence[int] = (), core_id: int = 0, target: Target = GENERIC
+    text: str,
+    arrays: Sequence[np.ndarray],
+    values: Sequence[int] = (),
+    core_id: int = 0,
+    target: Target = GENERIC,
 ) -> None:
     call_llvm(render(parse_linear(text), "kernel", target), arrays, values, core_id)
 
@@ -98,8 +104,12 @@ def test_every_half_widens_to_its_float_and_back() -> None:
     ],
     ids=str,
 )
-def test_bitcast_reads_bits_as_another_type_and_bools_as_bytes(source: DType, vector: DType) -> None:
-    values = np.random.default_rng(0).integers(0, 2 if source.is_bool else 256, 8 * source.itemsize, np.uint8)
+def test_bitcast_reads_bits_as_another_type_and_bools_as_bytes(
+    source: DType, vector: DType
+) -> None:
+    values = np.random.default_rng(0).integers(
+        0, 2 if source.is_bool else 256, 8 * source.itemsize, np.uint8
+    )
     out = np.zeros(vector.lanes, vector.scalar.numpy)
     text = f"""
         %out = PARAM {vector.scalar.short} [0, {vector.lanes}]
@@ -213,7 +223,9 @@ def test_one_gate_for_a_whole_vector(dtype: DType, size: int) -> None:
 @pytest.mark.parametrize("target", [GENERIC, GATHERING], ids=["scalarised", "gather"])
 @pytest.mark.parametrize("dtype", [bool_, int8, float16, float32, float64, int64], ids=str)
 def test_gather_and_scatter(dtype: DType, target: Target, is_gated: bool) -> None:
-    values = guarded(np.random.default_rng(3).integers(0, 2 if dtype.is_bool else 99, 20).astype(dtype.numpy))
+    values = guarded(
+        np.random.default_rng(3).integers(0, 2 if dtype.is_bool else 99, 20).astype(dtype.numpy)
+    )
     gate, alternative = (" if %mask", f", {one(dtype)}") if is_gated else ("", "")
     for lanes in (2, 3, 8):
         positions = np.random.default_rng(1).permutation(20)[:lanes].astype(np.int32)
@@ -236,7 +248,9 @@ def test_gather_and_scatter(dtype: DType, target: Target, is_gated: bool) -> Non
         expected = np.zeros(20, dtype.numpy)
         expected[positions[keep]] = values[positions[keep]]
         np.testing.assert_array_equal(out, expected)
-        np.testing.assert_array_equal(picked, np.where(keep, values[positions], dtype.numpy.type(1)))
+        np.testing.assert_array_equal(
+            picked, np.where(keep, values[positions], dtype.numpy.type(1))
+        )
 
 
 @pytest.mark.parametrize("gate", ["", " if %all"], ids=["no gate", "a gate"])
@@ -313,13 +327,18 @@ def test_buffers_are_numbered_by_ascending_slot() -> None:
         ("%bad = STORE %bytes[i32(0)], i8(%x // %x)", "IDIV"),
         ("%bad = STORE %out[i32(0)], erf(load(%out[i32(0)]))", "ERF"),
         ('%group = SPECIAL i32 4 ["gidx0"]\n%bad = STORE %out[i32(0)], f32(%group)', "grid index"),
-        ("%bad = STORE %narrow[i32(0)], load(%narrow[i32(0)]) + load(%narrow[i32(0)])", "only lowering"),
+        (
+            "%bad = STORE %narrow[i32(0)], load(%narrow[i32(0)]) + load(%narrow[i32(0)])",
+            "only lowering",
+        ),
         ("%bad = STORE %out[i32(0)], f32(load(%narrow[i32(0)]))", "only lowering"),
         ("%bad = STORE %out[i32(0)], load(%out[i32(0) if %x < 3])", "alternative"),
         ('%custom = CUSTOM f32 ["sqrtf({0})"]\n%bad = STORE %out[i32(0)], %custom', "CUSTOM"),
     ],
 )
-def test_what_lowering_must_replace_is_an_error_that_names_the_node(line: str, problem: str) -> None:
+def test_what_lowering_must_replace_is_an_error_that_names_the_node(
+    line: str, problem: str
+) -> None:
     text = f"""
         %out = PARAM f32 [0, 8]
         %bytes = PARAM i8 [1, 8]
@@ -332,7 +351,9 @@ def test_what_lowering_must_replace_is_an_error_that_names_the_node(line: str, p
 
 
 def test_a_node_before_its_operands_is_an_error() -> None:
-    linear = parse_linear('%out = PARAM f32 [0, 8]\n%x = DEFINE_VAR f32 ["x", -9, 9]\n%store = STORE %out[i32(0)], %x')
+    linear = parse_linear(
+        '%out = PARAM f32 [0, 8]\n%x = DEFINE_VAR f32 ["x", -9, 9]\n%store = STORE %out[i32(0)], %x'
+    )
     with pytest.raises(RenderError, match="before it is defined"):
         render(linear[-1:], "k", GENERIC)
 

@@ -89,7 +89,10 @@ def test_code_reads_its_constants(linker: str):
 def test_a_missing_function_is_an_error_that_names_it_and_prints_nothing(
     linker: str, capfd: pytest.CaptureFixture[str]
 ):
-    code = compile_ir("declare void @svod_no_such()\ndefine void @f() {\n  call void @svod_no_such()\n  ret void\n}")
+    code = compile_ir(
+        "declare void @svod_no_such()\ndefine void @f() {\n  call void @svod_no_such()\n  ret"
+        " void\n}"
+    )
     with pytest.raises(MissingSymbolError, match="svod_no_such") as caught:
         load_object(code, ["f"])
     assert caught.value.missing == ("svod_no_such",)
@@ -105,7 +108,9 @@ def test_the_same_object_loads_twice(linker: str):
 @pytest.mark.parametrize("damage", ["empty", "text", "truncated"])
 def test_damaged_code_is_an_error(linker: str, damage: str):
     whole = compile_ir(POLYNOMIAL)
-    code = {"empty": b"", "text": b"not an object" * 9, "truncated": whole[: len(whole) // 2]}[damage]
+    code = {"empty": b"", "text": b"not an object" * 9, "truncated": whole[: len(whole) // 2]}[
+        damage
+    ]
     with pytest.raises(LoadError):
         load_object(code, ["f"])
 
@@ -157,12 +162,16 @@ def test_both_linkers_agree():
         lambda: link_with_lljit(code, ["remainder"], {}),
     ):
         loaded = LoadedCode(*link())
-        results.append([function(loaded, "remainder", *FLOAT2)(x, 3.0) for x in (0.0, 10.0, -4.5, math.inf)])
+        results.append(
+            [function(loaded, "remainder", *FLOAT2)(x, 3.0) for x in (0.0, 10.0, -4.5, math.inf)]
+        )
     assert repr(results[0]) == repr(results[1])
 
 
 def narrow(name: str, wide: str, narrow_type: str) -> str:
-    """A function from the bits of a float to the bits of a narrow one, that calls a helper by name."""
+    """A function from the bits of a float to the bits of a narrow one, that calls a helper
+    by name.
+    """
     return f"""\
 declare {narrow_type} @{name}({wide})
 define i16 @f({wide} %x) nounwind {{
@@ -174,10 +183,39 @@ define i16 @f({wide} %x) nounwind {{
 
 
 SPECIAL = [
-    0.0, -0.0, 1.0, -1.0, 65504.0, 65519.99, 65520.0, 65536.0, 1e30, -1e30, math.inf, -math.inf, 2.0**-14, 2.0**-15,
-    2.0**-24, 2.0**-25, 1.5 * 2.0**-25, 2.0**-26, 1e-40, 2.0**-126, 2.0**-133, 2.0**-134, 1.5 * 2.0**-134, 5e-324, 1e308,
-    1 + 2.0**-8, 1 + 3 * 2.0**-8, 1 + 2.0**-11, 1 + 3 * 2.0**-11, 1 + 2.0**-11 + 2.0**-30, 3.3895e38, 3.4028235e38,
-]  # fmt: skip
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    65504.0,
+    65519.99,
+    65520.0,
+    65536.0,
+    1e30,
+    -1e30,
+    math.inf,
+    -math.inf,
+    2.0**-14,
+    2.0**-15,
+    2.0**-24,
+    2.0**-25,
+    1.5 * 2.0**-25,
+    2.0**-26,
+    1e-40,
+    2.0**-126,
+    2.0**-133,
+    2.0**-134,
+    1.5 * 2.0**-134,
+    5e-324,
+    1e308,
+    1 + 2.0**-8,
+    1 + 3 * 2.0**-8,
+    1 + 2.0**-11,
+    1 + 3 * 2.0**-11,
+    1 + 2.0**-11 + 2.0**-30,
+    3.3895e38,
+    3.4028235e38,
+]
 
 
 def samples(dtype: type[np.floating]) -> np.ndarray:
@@ -198,7 +236,8 @@ def supported(name: str, wide: str, narrow_type: str):
 
 
 @pytest.mark.parametrize(
-    ("name", "wide", "dtype"), [("__truncsfhf2", "float", np.float32), ("__truncdfhf2", "double", np.float64)]
+    ("name", "wide", "dtype"),
+    [("__truncsfhf2", "float", np.float32), ("__truncdfhf2", "double", np.float64)],
 )
 def test_the_half_helpers_round_as_numpy_does(name: str, wide: str, dtype: type[np.floating]):
     convert = supported(name, wide, "half")
@@ -209,9 +248,12 @@ def test_the_half_helpers_round_as_numpy_does(name: str, wide: str, dtype: type[
 
 
 @pytest.mark.parametrize(
-    ("name", "wide", "dtype"), [("__truncsfbf2", "float", np.float32), ("__truncdfbf2", "double", np.float64)]
+    ("name", "wide", "dtype"),
+    [("__truncsfbf2", "float", np.float32), ("__truncdfbf2", "double", np.float64)],
 )
-def test_the_bfloat_helpers_round_to_the_nearest_and_ties_to_even(name: str, wide: str, dtype: type[np.floating]):
+def test_the_bfloat_helpers_round_to_the_nearest_and_ties_to_even(
+    name: str, wide: str, dtype: type[np.floating]
+):
     convert = supported(name, wide, "bfloat")
     for value in samples(dtype).tolist():
         assert convert(value) == nearest_bfloat(value), value
@@ -240,7 +282,10 @@ def bfloat_value(bits: int) -> float:
 
 @pytest.mark.parametrize("name", ["__truncsfhf2", "__truncdfhf2", "__truncsfbf2", "__truncdfbf2"])
 def test_the_helpers_keep_nan(name: str):
-    wide, narrow_type = ("float" if "sf" in name else "double"), ("half" if "hf" in name else "bfloat")
+    wide, narrow_type = (
+        ("float" if "sf" in name else "double"),
+        ("half" if "hf" in name else "bfloat"),
+    )
     convert = supported(name, wide, narrow_type)
     infinity = 0x7C00 if narrow_type == "half" else 0x7F80
     assert convert(math.nan) & 0x7FFF > infinity

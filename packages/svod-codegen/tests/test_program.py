@@ -41,7 +41,11 @@ class CountingCompiler:
 
     def compile(self, spec: ProgramSpec) -> CompiledSpec:
         self.n_calls += 1
-        return CompiledSpec.from_source(spec) if self.is_lazy else CompiledSpec.from_bytes(spec, spec.source.encode())
+        return (
+            CompiledSpec.from_source(spec)
+            if self.is_lazy
+            else CompiledSpec.from_bytes(spec, spec.source.encode())
+        )
 
 
 def doubling_kernel(size: int = 10) -> UOp:
@@ -58,7 +62,9 @@ def doubling_kernel(size: int = 10) -> UOp:
 
 def build_program(kernel: UOp) -> UOp:
     program = kernel if kernel.op is Op.PROGRAM else make_program(kernel, "CPU")
-    return compile_program(render_program(linearize_program(program), BACKEND.renderer), BACKEND.compiler)
+    return compile_program(
+        render_program(linearize_program(program), BACKEND.renderer), BACKEND.compiler
+    )
 
 
 def test_stages_are_filled_one_by_one() -> None:
@@ -77,7 +83,8 @@ def test_stages_are_filled_one_by_one() -> None:
 def test_a_filled_stage_is_left_as_it_is() -> None:
     renderer, compiler = RecordingRenderer(), CountingCompiler()
     compiled = compile_program(
-        render_program(linearize_program(make_program(doubling_kernel(), "CPU")), renderer), compiler
+        render_program(linearize_program(make_program(doubling_kernel(), "CPU")), renderer),
+        compiler,
     )
     assert linearize_program(compiled) is compiled
     assert render_program(compiled, renderer) is compiled
@@ -118,7 +125,9 @@ def test_a_compiler_without_bytes_hands_its_source_to_the_loader() -> None:
         seen.append(spec)
         return spec
 
-    rendered = render_program(linearize_program(make_program(doubling_kernel(), "CPU")), RecordingRenderer())
+    rendered = render_program(
+        linearize_program(make_program(doubling_kernel(), "CPU")), RecordingRenderer()
+    )
     load_program(compile_program(rendered, CountingCompiler(is_lazy=True)), loader)  # pyright: ignore[reportArgumentType]
     load_program(compile_program(rendered, CountingCompiler()), loader)  # pyright: ignore[reportArgumentType]
     lazy, eager = seen

@@ -18,7 +18,16 @@ from svod_codegen.llvm.compiler import compile_ir
 from svod_codegen.llvm.renderer import render
 from svod_codegen.llvm.target import host_target
 from svod_dtype import DType
-from svod_ir import Op, UOp, make_alu, make_expand, make_pad, make_reduce_axis, make_scan_axis, make_shrink
+from svod_ir import (
+    Op,
+    UOp,
+    make_alu,
+    make_expand,
+    make_pad,
+    make_reduce_axis,
+    make_scan_axis,
+    make_shrink,
+)
 from svod_ir.evaluate import evaluate
 from svod_ir.testing import assert_close, count_examples, graphs, random_inputs, tolerance
 from svod_ir.testing.programs import attention, layernorm, softmax, tensor
@@ -46,10 +55,14 @@ def launch(kernel: UOp, arrays: list[np.ndarray], context: Context) -> None:
     lowered = run_pipeline("lower", run_pipeline("optimize", kernel, context), context)
     linear = linearize(lowered)
     code = load(render(linear, "kernel", context.target))
-    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(code.addresses["kernel"])
+    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(
+        code.addresses["kernel"]
+    )
     slots = sorted({n.arg.slot for n in linear if n.op is Op.PARAM})
     buffers = (ctypes.c_void_p * max(1, len(slots)))(*[arrays[slot].ctypes.data for slot in slots])
-    n_parts = next((n.arg[2] + 1 for n in linear if n.op is Op.DEFINE_VAR and n.arg[0] == "core_id"), 1)
+    n_parts = next(
+        (n.arg[2] + 1 for n in linear if n.op is Op.DEFINE_VAR and n.arg[0] == "core_id"), 1
+    )
     for part in range(n_parts):
         entry(ctypes.addressof(buffers), None, part)
 
@@ -81,14 +94,18 @@ def check_run(graph: UOp, kernels: UOp, context: Context) -> None:
         launch(call.src[0], [memory[b] for b in buffers], context)
     (result,) = kernels.src
     found = memory[buffer_below(result)]
-    expected = evaluate(graph, {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in inputs.items()})
+    expected = evaluate(
+        graph, {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in inputs.items()}
+    )
     assert_close(found[: expected.size], expected, loose=tolerance(graph))
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @settings(max_examples=count_examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(graph=graphs(max_elements=300), is_optimized=st.booleans())
-def test_a_random_graph_runs_as_the_evaluator_says(target: str, graph: UOp, is_optimized: bool) -> None:
+def test_a_random_graph_runs_as_the_evaluator_says(
+    target: str, graph: UOp, is_optimized: bool
+) -> None:
     assume(0 not in graph.shape)
     context = Context(target=TARGETS[target], opts=None if is_optimized else ())
     kernels = make_kernels(graph, context)
@@ -128,8 +145,12 @@ MANY_REDUCTIONS = {
     "centred columns": lambda: repeat(lambda x: centre(x, 0) * 1.5, X),
     "centred as a whole": lambda: repeat(lambda x: centre(x, 0, 1, 2) * 1.5, X),
     "softmax": lambda: repeat(softmax, tensor(1, 12, 10)),
-    "layer normalization": lambda: repeat(lambda x: layernorm(x, tensor(2, 10), tensor(3, 10)), tensor(1, 12, 10)),
-    "attention": lambda: repeat(lambda x: attention(x, tensor(2, 2, 6, 8), tensor(3, 2, 6, 8)), tensor(1, 2, 6, 8)),
+    "layer normalization": lambda: repeat(
+        lambda x: layernorm(x, tensor(2, 10), tensor(3, 10)), tensor(1, 12, 10)
+    ),
+    "attention": lambda: repeat(
+        lambda x: attention(x, tensor(2, 2, 6, 8), tensor(3, 2, 6, 8)), tensor(1, 2, 6, 8)
+    ),
     "sums of rows": lambda: sum_exponentials(X, 2),
     "sums over all": lambda: sum_exponentials(X, 0, 1, 2),
     "a row less its sums": lambda: X - make_expand(sum_exponentials(X, 2), X.shape),
@@ -140,6 +161,8 @@ MANY_REDUCTIONS = {
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("program", MANY_REDUCTIONS)
-def test_more_reductions_than_a_kernel_has_run_as_the_evaluator_says(target: str, program: str) -> None:
+def test_more_reductions_than_a_kernel_has_run_as_the_evaluator_says(
+    target: str, program: str
+) -> None:
     graph, context = MANY_REDUCTIONS[program](), Context(target=TARGETS[target])
     check_run(graph, make_kernels(graph, context), context)

@@ -1,7 +1,8 @@
-"""Every renderer of the CPU on the same kernels: their text, which `pytest --bless` rewrites, and what they compute.
+"""Every renderer of the CPU on the same kernels: their text, which `pytest --bless` rewrites, and
+what they compute.
 
-Each kernel of `golden/*.ir` has a file for each language. Another language is one more row of `RENDERERS`.
-"""
+Each kernel of `golden/*.ir` has a file for each language. Another language is one more row of
+`RENDERERS`."""
 
 from __future__ import annotations
 
@@ -41,7 +42,11 @@ class Language(NamedTuple):
     call: Call
 
     def run(
-        self, linear: tuple[UOp, ...], arrays: Sequence[np.ndarray], values: Sequence[int] = (), core_id: int = 0
+        self,
+        linear: tuple[UOp, ...],
+        arrays: Sequence[np.ndarray],
+        values: Sequence[int] = (),
+        core_id: int = 0,
     ) -> None:
         self.call(self.render(linear), arrays, values, core_id)
 
@@ -108,7 +113,9 @@ def values_of_variables(linear: Sequence[UOp]) -> Iterator[dict[str, int]]:
 
 
 class Stored(NamedTuple):
-    """A loop that stores the value of each expression of `%a`, `%b` and `%c`, in vectors of some lanes."""
+    """A loop that stores the value of each expression of `%a`, `%b` and `%c`, in vectors of some
+    lanes.
+    """
 
     linear: tuple[UOp, ...]
     inputs: tuple[UOp, UOp, UOp]
@@ -118,7 +125,10 @@ class Stored(NamedTuple):
 def store_each(expressions: Sequence[str], dtype: DType, size: int, lanes: int) -> Stored:
     lines = [f"%i = RANGE i32 {size // lanes} [0, LOOP]", f"%first = %i * {lanes}"]
     for slot, name in enumerate("abc", start=len(expressions)):
-        lines += [f"%in_{name} = PARAM {dtype.short} [{slot}, {size}]", f"%{name} = load(%in_{name}[%first : {lanes}])"]
+        lines += [
+            f"%in_{name} = PARAM {dtype.short} [{slot}, {size}]",
+            f"%{name} = load(%in_{name}[%first : {lanes}])",
+        ]
     nodes = parse_nodes("\n".join(lines))
     for slot, text in enumerate(expressions):
         lines.append(f"%value{slot} = {text}")
@@ -139,7 +149,10 @@ def expressions_of(dtype: DType) -> list[str]:
     """One for each op that renderers take of a dtype; divisors are positive."""
     given = {Op.CDIV: "%a, max(%b, 1)", Op.CMOD: "%a, max(%b, 1)", Op.WHERE: "%a < %b, %a, %c"}
     ops = sorted((op for op in RENDERED if takes(op, dtype)), key=lambda op: op.name)
-    return [f"{op.name.lower()}({given.get(op, '%a, %b, %c'[: 4 * count_operands(op) - 2])})" for op in ops]
+    return [
+        f"{op.name.lower()}({given.get(op, '%a, %b, %c'[: 4 * count_operands(op) - 2])})"
+        for op in ops
+    ]
 
 
 SPECIAL = [
@@ -187,7 +200,9 @@ def values_of(dtype: DType, size: int, seed: int) -> np.ndarray:
 
 
 def expected_of(node: UOp, known: Mapping[UOp, np.ndarray]) -> np.ndarray:
-    """The reference meaning of an expression on whole arrays, except that floats saturate to integers."""
+    """The reference meaning of an expression on whole arrays, except that floats saturate to
+    integers.
+    """
     if node in known:
         return known[node]
     if node.op in (Op.CONST, Op.VCONST):
@@ -195,8 +210,13 @@ def expected_of(node: UOp, known: Mapping[UOp, np.ndarray]) -> np.ndarray:
     operands = tuple(expected_of(s, known) for s in node.src)
     source, target = node.src[-1].dtype.scalar, node.dtype.scalar
     if node.op is Op.CAST and source.is_float and target.is_int:
-        exact = [0 if v != v else int(np.clip(np.trunc(v), -1e30, 1e30)) for v in operands[0].astype(np.float64)]
-        return np.array([min(max(v, int(target.min)), int(target.max)) for v in exact], dtype=target.numpy)
+        exact = [
+            0 if v != v else int(np.clip(np.trunc(v), -1e30, 1e30))
+            for v in operands[0].astype(np.float64)
+        ]
+        return np.array(
+            [min(max(v, int(target.min)), int(target.max)) for v in exact], dtype=target.numpy
+        )
     with quiet():
         return apply_elementwise(node.op, source, target, operands)
 
@@ -210,11 +230,18 @@ def check(stored: Stored, arrays: Sequence[np.ndarray], language: Language) -> N
         assert output.dtype == expected.dtype
         rtol = 2e-3 if result.op is Op.MULACC and result.dtype.scalar is float16 else 0
         wide = np.float64 if result.dtype.is_float else expected.dtype
-        np.testing.assert_allclose(output.astype(wide), expected.astype(wide), rtol=rtol, err_msg=str(result))
+        np.testing.assert_allclose(
+            output.astype(wide), expected.astype(wide), rtol=rtol, err_msg=str(result)
+        )
 
 
 ELEMENTWISE = [
-    pytest.param(language, lanes, id=f"{name}-{lanes}", marks=needs_compiler if language.call is call_c else ())
+    pytest.param(
+        language,
+        lanes,
+        id=f"{name}-{lanes}",
+        marks=needs_compiler if language.call is call_c else (),
+    )
     for name, language, several in (
         ("ll", LLVM, (1, 2, 3, 4, 8, 16)),
         ("c", PLAIN_C, (1, 3)),
@@ -228,9 +255,15 @@ ELEMENTWISE = [
 @pytest.mark.parametrize("dtype", COMPUTED, ids=str)
 def test_every_elementwise_op_and_cast(dtype: DType, language: Language, lanes: int) -> None:
     # LLVM rounds a double to a half in two steps.
-    targets = [t for t in COMPUTED if t is not dtype and (language.call is call_c or (dtype, t) != (float64, float16))]
+    targets = [
+        t
+        for t in COMPUTED
+        if t is not dtype and (language.call is call_c or (dtype, t) != (float64, float16))
+    ]
     vectors = [t.short if lanes == 1 else t.vec(lanes).short for t in targets]
-    stored = store_each([*expressions_of(dtype), *(f"{vector}(%a)" for vector in vectors)], dtype, 24 * 16, lanes)
+    stored = store_each(
+        [*expressions_of(dtype), *(f"{vector}(%a)" for vector in vectors)], dtype, 24 * 16, lanes
+    )
     check(stored, [values_of(dtype, 24 * 16, seed) for seed in range(3)], language)
 
 
@@ -239,7 +272,10 @@ def test_every_elementwise_op_and_cast(dtype: DType, language: Language, lanes: 
 def test_floats_beyond_the_range_of_an_integer_saturate(source: DType, language: Language) -> None:
     for lanes in (1, 8):
         stored = store_each(
-            [f"{(t if lanes == 1 else t.vec(lanes)).short}(%a)" for t in INTEGER_DTYPES], source, 1056, lanes
+            [f"{(t if lanes == 1 else t.vec(lanes)).short}(%a)" for t in INTEGER_DTYPES],
+            source,
+            1056,
+            lanes,
         )
         check(stored, [values_near_ends(source)] * 3, language)
 
@@ -249,7 +285,9 @@ def values_near_ends(source: DType) -> np.ndarray:
     ends = [float(end) for t in INTEGER_DTYPES for end in (t.min, t.max, t.max / 2)]
     with np.errstate(all="ignore"):
         edges = [*ends, 3e38, -3e38, np.inf, -np.inf, np.nan, -0.9, 0.9, -1.0]
-        exact = np.array([e * f for e in edges for f in (1.0, 1.001, 0.999)], dtype=np.float64).astype(source.numpy)
+        exact = np.array(
+            [e * f for e in edges for f in (1.0, 1.001, 0.999)], dtype=np.float64
+        ).astype(source.numpy)
         around = [np.nextafter(exact, source.numpy.type(end)) for end in (np.inf, -np.inf)]
     return np.resize(np.concatenate([exact, *around]), 1056)
 
@@ -258,11 +296,15 @@ def values_near_ends(source: DType) -> np.ndarray:
 @pytest.mark.parametrize("language", [PLAIN_C, GNU_C], ids=["c", "gnu.c"])
 @pytest.mark.parametrize("lanes", [1, 4, 16])
 @pytest.mark.parametrize("dtype", [float16, float32, float64], ids=str)
-def test_of_two_zeros_the_sign_decides_which_is_larger(dtype: DType, lanes: int, language: Language) -> None:
+def test_of_two_zeros_the_sign_decides_which_is_larger(
+    dtype: DType, lanes: int, language: Language
+) -> None:
     stored = store_each(["max(%a, %b)", "min(%a, %b)"], dtype, 4 * lanes, lanes)
     signs = [np.repeat(np.array(s, dtype.numpy), lanes) for s in ((1, -1, -1, 1), (-1, 1, -1, 1))]
     outputs = [np.ones(4 * lanes, dtype.numpy) for _ in range(2)]
-    language.run(stored.linear, [*outputs, *(sign * dtype.numpy.type(0) for sign in signs), signs[0]])
+    language.run(
+        stored.linear, [*outputs, *(sign * dtype.numpy.type(0) for sign in signs), signs[0]]
+    )
     for output, larger in zip(outputs, (np.maximum, np.minimum), strict=True):
         np.testing.assert_array_equal(np.signbit(output), larger(*signs) < 0)
 
@@ -282,19 +324,29 @@ BARE = replace(TARGET, native_dtypes=COMMON_DTYPES - {float64})
         ),
     ],
 )
-def test_constants_are_exact_and_every_dtype_moves_unchanged(dtype: DType, language: Language) -> None:
+def test_constants_are_exact_and_every_dtype_moves_unchanged(
+    dtype: DType, language: Language
+) -> None:
     if dtype.is_float:
-        numbers = [dtype.finfo_max, *map(float, ["0", "-0", "1", "0.1", "-3.75", "inf", "-inf", "nan", "1e-3", "1e-8"])]
+        numbers = [
+            dtype.finfo_max,
+            *map(float, ["0", "-0", "1", "0.1", "-3.75", "inf", "-inf", "nan", "1e-3", "1e-8"]),
+        ]
     else:
         numbers = [0, 1, int(dtype.max), int(dtype.min), 5 % (int(dtype.max) + 1)]
     rounded = tuple(UOp.const(dtype, v).arg for v in numbers)
     n, vector = len(rounded), UOp(Op.VCONST, dtype.vec(len(rounded)), (), rounded)
     place, out, moved, source = UOp.const(int32, 0), *(param(slot, n, dtype) for slot in (1, 2, 3))
-    stores = [param(0, n, dtype).index(UOp.const(int32, k)).store(UOp.const(dtype, v)) for k, v in enumerate(numbers)]
+    stores = [
+        param(0, n, dtype).index(UOp.const(int32, k)).store(UOp.const(dtype, v))
+        for k, v in enumerate(numbers)
+    ]
     stores.append(out.index(place, lanes=n).store(vector))
     stores.append(moved.index(place, lanes=n).store(source.index(place, lanes=n).load()))
     with np.errstate(all="ignore"):
-        expected = np.array(rounded, dtype=np.float64 if dtype.is_float else dtype.numpy).astype(dtype.numpy)
+        expected = np.array(rounded, dtype=np.float64 if dtype.is_float else dtype.numpy).astype(
+            dtype.numpy
+        )
     outputs = [np.zeros(n, dtype.numpy) for _ in range(3)]
     language.run(tuple(UOp.sink(*stores).toposort()), [*outputs, expected])
     is_nan, bits = np.isnan(expected.astype(np.float64)), f"u{dtype.itemsize}"
@@ -308,7 +360,10 @@ UFUNCS = {"ADD": np.add, "MUL": np.multiply, "MAX": np.maximum, "MIN": np.minimu
 
 
 def reduce_vectors(dtype: DType) -> tuple[UOp, ...]:
-    lines = [f"%out = PARAM {dtype.short} [0, {len(UFUNCS) * len(REDUCED)}]", f"%x = PARAM {dtype.short} [1, 64]"]
+    lines = [
+        f"%out = PARAM {dtype.short} [0, {len(UFUNCS) * len(REDUCED)}]",
+        f"%x = PARAM {dtype.short} [1, 64]",
+    ]
     for row, lanes in enumerate(REDUCED):
         lines.append(f"%v{lanes} = load(%x[i32(0) : {lanes}])")
         for column, op in enumerate(UFUNCS):
@@ -321,21 +376,29 @@ def reduce_vectors(dtype: DType) -> tuple[UOp, ...]:
 @pytest.mark.parametrize("dtype", COMPUTED, ids=str)
 def test_a_vector_is_reduced_to_a_scalar(dtype: DType, language: Language) -> None:
     inputs = [
-        np.random.default_rng(0).integers(0 if dtype.is_unsigned or dtype.is_bool else -3, 4, 64).astype(dtype.numpy)
+        np.random.default_rng(0)
+        .integers(0 if dtype.is_unsigned or dtype.is_bool else -3, 4, 64)
+        .astype(dtype.numpy)
     ]
     # A NaN in any lane is the largest and the smallest.
     inputs += (
-        [np.where(np.arange(64) == k, dtype.numpy.type(np.nan), inputs[0]) for k in range(8)] if dtype.is_float else []
+        [np.where(np.arange(64) == k, dtype.numpy.type(np.nan), inputs[0]) for k in range(8)]
+        if dtype.is_float
+        else []
     )
     for values in inputs:
         out = np.zeros(len(UFUNCS) * len(REDUCED), dtype.numpy)
         language.run(reduce_vectors(dtype), [out, values])
         with np.errstate(all="ignore"):
             expected = [
-                ufunc.reduce(values[:lanes], dtype=dtype.numpy) for lanes in REDUCED for ufunc in UFUNCS.values()
+                ufunc.reduce(values[:lanes], dtype=dtype.numpy)
+                for lanes in REDUCED
+                for ufunc in UFUNCS.values()
             ]
         np.testing.assert_allclose(
-            out.astype(np.float64), np.array(expected, np.float64), rtol=1e-2 if dtype is float16 else 1e-5
+            out.astype(np.float64),
+            np.array(expected, np.float64),
+            rtol=1e-2 if dtype is float16 else 1e-5,
         )
 
 
@@ -357,9 +420,15 @@ def test_everything_compiles_for_other_processors(tmp_path: Path) -> None:
     for dtype in COMPUTED:
         programs.append(reduce_vectors(dtype))
         for lanes in (1, 3, 16):
-            casts = [f"{(t if lanes == 1 else t.vec(lanes)).short}(%a)" for t in COMPUTED if t not in (dtype, float16)]
+            casts = [
+                f"{(t if lanes == 1 else t.vec(lanes)).short}(%a)"
+                for t in COMPUTED
+                if t not in (dtype, float16)
+            ]
             programs.append(store_each([*expressions_of(dtype), *casts], dtype, 48, lanes).linear)
-    sources = {LANGUAGES[name].render(linear) for linear in programs for name in ("ll", "gathering.ll")}
+    sources = {
+        LANGUAGES[name].render(linear) for linear in programs for name in ("ll", "gathering.ll")
+    }
     path = tmp_path / "sources"
     path.write_text("\0".join(sources))
     assert run_script(_COMPILE_FOR_OTHERS, path) == f"compiled {len(sources)}\n"

@@ -1,4 +1,6 @@
-"""Dot units: vector instructions that multiply groups of neighbours and add to one lane for each group."""
+"""Dot units: vector instructions that multiply groups of neighbours and add to one lane for each
+group.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def const(value: int) -> UOp:
 
 
 def rows_times_panel(core: TensorCore, rows: int, steps: int) -> UOp:
-    """out[rows, n] = a[rows, steps * k] b[steps * k, n]: a where it lies, b in groups, accumulators in registers."""
+    """out[rows, n] = a[rows, steps * k] b[steps * k, n]: a where it lies, b in groups, accumulators
+    in registers.
+    """
     n, _, k = core.dims
     a_type, b_type, c_type = core.operand_dtypes
     out = param(0, rows * n, c_type.scalar)
@@ -53,7 +57,12 @@ def rows_times_panel(core: TensorCore, rows: int, steps: int) -> UOp:
         place = inside.index(const(row))
         updates.append(place.store(UOp(Op.WMMA, c_type, (x, y, place.load()), core)))
     done = register.after(group(*updates).end(step))
-    return UOp.sink(*(out.index(const(row * n), lanes=n).store(done.index(const(row)).load()) for row in range(rows)))
+    return UOp.sink(
+        *(
+            out.index(const(row * n), lanes=n).store(done.index(const(row)).load())
+            for row in range(rows)
+        )
+    )
 
 
 def rendered(sink: UOp) -> str:
@@ -82,7 +91,9 @@ def test_sums_of_products_are_exact_modulo_their_type(core: TensorCore, rows: in
     np.testing.assert_array_equal(out, expected.astype(out.dtype))
 
 
-@pytest.mark.skipif(bfloat16 not in [core.dtypes[0] for core in NATIVE], reason="this processor has no such unit")
+@pytest.mark.skipif(
+    bfloat16 not in [core.dtypes[0] for core in NATIVE], reason="this processor has no such unit"
+)
 def test_denormal_bfloat16_counts_as_zero():
     core = next(core for core in NATIVE if core.dtypes[0] is bfloat16)
     a, b = np.zeros((1, 2), bfloat16.numpy), np.zeros((16, 2), bfloat16.numpy)
@@ -106,7 +117,11 @@ def test_a_dot_unit_is_one_instruction_for_each_row_and_a_broadcast(unit: Unit):
     (cpu,) = (CPUS[feature] for feature in unit.features & CPUS.keys())
     source = rendered(rows_times_panel(unit.core, 4, 8))
     child = subprocess.run(
-        [sys.executable, "-c", _ASSEMBLE, cpu], input=source, capture_output=True, text=True, check=False
+        [sys.executable, "-c", _ASSEMBLE, cpu],
+        input=source,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert child.returncode == 0, child.stderr[-2000:]
     name = unit.intrinsic.split(".")[-2].removeprefix("v")
@@ -120,7 +135,9 @@ def test_the_operands_may_be_any_values():
     a_type, b_type, c_type = core.operand_dtypes
     b = param(1, b_type.lanes, int8).index(const(0), lanes=b_type.lanes).load()
     value = UOp(Op.WMMA, c_type, (UOp.const(a_type, 2), b + b, UOp.const(c_type, 5)), core)
-    source = rendered(UOp.sink(param(0, c_type.lanes, int32).index(const(0), lanes=c_type.lanes).store(value)))
+    source = rendered(
+        UOp.sink(param(0, c_type.lanes, int32).index(const(0), lanes=c_type.lanes).store(value))
+    )
     if core not in NATIVE:
         pytest.skip("this processor has no such unit")
     panel, out = np.arange(b_type.lanes, dtype=np.int8) // 4, np.zeros(c_type.lanes, np.int32)

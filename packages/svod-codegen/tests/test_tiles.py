@@ -1,4 +1,6 @@
-"""Kernels on AMX tiles: run with the instructions emulated, natively where there are any, and as assembly."""
+"""Kernels on AMX tiles: run with the instructions emulated, natively where there are any, and as
+assembly.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +56,9 @@ def wmma(core: TensorCore, a: UOp, b: UOp, accumulator: UOp) -> UOp:
 
 
 def product(core: TensorCore, rows: int, columns: int, steps: int) -> UOp:
-    """Tiles of the result (slot 0) as sums over `steps` of products of packed tiles (slots 1 and 2)."""
+    """Tiles of the result (slot 0) as sums over `steps` of products of packed tiles (slots 1 and
+    2).
+    """
     a_type, b_type, c_type = core.operand_dtypes
     out = param(0, rows * columns * TILE, c_type.scalar)
     a = param(1, rows * steps * a_type.lanes, a_type.scalar)
@@ -72,11 +76,16 @@ def product(core: TensorCore, rows: int, columns: int, steps: int) -> UOp:
             updates.append(place.store(wmma(core, x, y, place.load())))
     done = register.after(group(*updates).end(k))
     return UOp.sink(
-        *(out.index(const(n * TILE), lanes=TILE).store(done.index(const(n)).load()) for n in range(rows * columns))
+        *(
+            out.index(const(n * TILE), lanes=TILE).store(done.index(const(n)).load())
+            for n in range(rows * columns)
+        )
     )
 
 
-def operands(core: TensorCore, rows: int, columns: int, steps: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def operands(
+    core: TensorCore, rows: int, columns: int, steps: int, seed: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """Matrices of the core's dtypes, with integers over the whole range and small floats."""
     n, m, k = core.dims
     rng = np.random.default_rng(seed)
@@ -84,16 +93,22 @@ def operands(core: TensorCore, rows: int, columns: int, steps: int, seed: int = 
     def values(dtype: DType, shape: tuple[int, int]) -> np.ndarray:
         if dtype.is_float:
             return rng.integers(-64, 65, shape).astype(np.float32).astype(dtype.numpy)
-        return rng.integers(int(dtype.min), int(dtype.max), shape, endpoint=True).astype(dtype.numpy)
+        return rng.integers(int(dtype.min), int(dtype.max), shape, endpoint=True).astype(
+            dtype.numpy
+        )
 
-    return values(core.dtypes[0], (rows * m, steps * k)), values(core.dtypes[1], (steps * k, columns * n))
+    return values(core.dtypes[0], (rows * m, steps * k)), values(
+        core.dtypes[1], (steps * k, columns * n)
+    )
 
 
 def pack(core: TensorCore, a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """In the order of the kernel: tiles of a row by row, groups of b's rows side by side."""
     n, m, k = core.dims
     a_tiles = a.reshape(a.shape[0] // m, m, a.shape[1] // k, k).transpose(0, 2, 1, 3)
-    b_tiles = b.reshape(b.shape[0] // k, k // core.group, core.group, b.shape[1] // n, n).transpose(3, 0, 1, 4, 2)
+    b_tiles = b.reshape(b.shape[0] // k, k // core.group, core.group, b.shape[1] // n, n).transpose(
+        3, 0, 1, 4, 2
+    )
     return np.ascontiguousarray(a_tiles), np.ascontiguousarray(b_tiles)
 
 
@@ -108,7 +123,9 @@ def multiply(source: str, core: TensorCore, rows: int, columns: int, steps: int)
     a, b = operands(core, rows, columns, steps)
     out = np.full(rows * columns * TILE, 7, core.dtypes[2].numpy)
     call_llvm(source, [out, *pack(core, a, b)])
-    found = out.reshape(rows, columns, 16, 16).transpose(0, 2, 1, 3).reshape(rows * 16, columns * 16)
+    found = (
+        out.reshape(rows, columns, 16, 16).transpose(0, 2, 1, 3).reshape(rows * 16, columns * 16)
+    )
     np.testing.assert_array_equal(found, exact(core, a, b))
 
 
@@ -122,18 +139,32 @@ def instructions(source: str) -> list[str]:
 
 @pytest.mark.parametrize("core", CORES, ids=str)
 @pytest.mark.parametrize(("rows", "columns", "steps"), [(1, 1, 1), (2, 2, 5), (1, 3, 2), (3, 1, 1)])
-def test_products_of_tiles_are_those_of_the_matrices(core: TensorCore, rows: int, columns: int, steps: int):
-    multiply(emulate_tiles(rendered(product(core, rows, columns, steps))), core, rows, columns, steps)
+def test_products_of_tiles_are_those_of_the_matrices(
+    core: TensorCore, rows: int, columns: int, steps: int
+):
+    multiply(
+        emulate_tiles(rendered(product(core, rows, columns, steps))), core, rows, columns, steps
+    )
 
 
-@pytest.mark.parametrize("core", [c for c in CORES if c in host_target().tensor_cores] or CORES[:0], ids=str)
+@pytest.mark.parametrize(
+    "core", [c for c in CORES if c in host_target().tensor_cores] or CORES[:0], ids=str
+)
 def test_this_processor_multiplies_tiles_as_the_emulation_does(core: TensorCore):
     multiply(rendered(product(core, 2, 2, 5)), core, 2, 2, 5)
 
 
 def test_tiles_are_configured_first_and_released_last():
     found = instructions(rendered(product(BF16, 1, 1, 3)))
-    assert found == ["ldtilecfg", "tilezero", "tileloadd64", "tileloadd64", "tdpbf16ps", "tilestored64", "tilerelease"]
+    assert found == [
+        "ldtilecfg",
+        "tilezero",
+        "tileloadd64",
+        "tileloadd64",
+        "tdpbf16ps",
+        "tilestored64",
+        "tilerelease",
+    ]
 
 
 def test_the_configuration_is_eight_tiles_of_16_rows_of_64_bytes():
@@ -164,7 +195,11 @@ def test_tiles_that_nothing_needs_any_more_are_used_again():
 
 def test_a_chain_of_products_changes_one_tile():
     a_type, b_type, c_type = BF16.operand_dtypes
-    a, b, out = param(1, 2 * a_type.lanes, bfloat16), param(2, 2 * b_type.lanes, bfloat16), param(0, TILE, float32)
+    a, b, out = (
+        param(1, 2 * a_type.lanes, bfloat16),
+        param(2, 2 * b_type.lanes, bfloat16),
+        param(0, TILE, float32),
+    )
     place = accumulators(BF16, 1).index(const(0))
     register = accumulators(BF16, 1).after(place.store(zero(BF16)))
     value = register.index(const(0)).load()
@@ -172,7 +207,9 @@ def test_a_chain_of_products_changes_one_tile():
         x = a.index(const(step * a_type.lanes), lanes=a_type.lanes).load()
         value = wmma(BF16, x, b.index(const(step * b_type.lanes), lanes=b_type.lanes).load(), value)
     stored = register.index(const(0)).store(value)
-    result = out.index(const(0), lanes=c_type.lanes).store(accumulators(BF16, 1).after(stored).index(const(0)).load())
+    result = out.index(const(0), lanes=c_type.lanes).store(
+        accumulators(BF16, 1).after(stored).index(const(0)).load()
+    )
     multiply(emulate_tiles(rendered(UOp.sink(result))), BF16, 1, 1, 2)
 
 
@@ -205,7 +242,12 @@ def check_refused(sink: UOp, message: str) -> None:
 def one_product(accumulator: UOp) -> UOp:
     a_type, b_type, _ = BF16.operand_dtypes
     a = param(1, a_type.lanes, bfloat16).index(const(0), lanes=a_type.lanes).load()
-    return wmma(BF16, a, param(2, b_type.lanes, bfloat16).index(const(0), lanes=b_type.lanes).load(), accumulator)
+    return wmma(
+        BF16,
+        a,
+        param(2, b_type.lanes, bfloat16).index(const(0), lanes=b_type.lanes).load(),
+        accumulator,
+    )
 
 
 def test_an_accumulator_that_is_no_register_is_refused():
@@ -277,7 +319,11 @@ for source in sys.stdin.read().split("\\0"):
 def assemble(sources: list[str], cpu: str) -> list[str]:
     """In a child process: LLVM ends the process on what it cannot select."""
     child = subprocess.run(
-        [sys.executable, "-c", _ASSEMBLE, cpu], input="\0".join(sources), capture_output=True, text=True, check=False
+        [sys.executable, "-c", _ASSEMBLE, cpu],
+        input="\0".join(sources),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert child.returncode == 0, child.stderr[-2000:]
     return child.stdout.split("=" * 20)[:-1]
@@ -286,18 +332,26 @@ def assemble(sources: list[str], cpu: str) -> list[str]:
 def test_processors_with_amx_get_its_instructions_and_nothing_else():
     """No call of a library and no tile that goes to the stack and back."""
     kernels = [product(core, 2, 2, 4) for core in CORES]
-    for core, text in zip(CORES, assemble([rendered(k) for k in kernels], "graniterapids"), strict=True):
+    for core, text in zip(
+        CORES, assemble([rendered(k) for k in kernels], "graniterapids"), strict=True
+    ):
         found = re.findall(r"^\s(\w*tile\w*|tdp\w+)\s", text, re.MULTILINE)
         unit = next(unit for unit in UNITS if unit.core is core)
         product_name = unit.intrinsic.removeprefix("llvm.x86.")
         assert found.count(product_name) == 4
-        assert found.count("tileloadd") == 4 and found.count("tilestored") == 4 and found.count("tilezero") == 4
+        assert (
+            found.count("tileloadd") == 4
+            and found.count("tilestored") == 4
+            and found.count("tilezero") == 4
+        )
         assert found[0] == "ldtilecfg" and found[-1] == "tilerelease"
         assert "call" not in text and "(%rsp)" not in text
 
 
 def test_the_emulation_treats_denormals_as_the_manual_says():
-    """Elements that are denormal bfloat16 count as zeros, denormal float16 do not; denormal sums are zeros."""
+    """Elements that are denormal bfloat16 count as zeros, denormal float16 do not; denormal sums
+    are zeros.
+    """
     for core in (c for c in CORES if c.dtypes[2] is float32):
         is_bfloat = core.dtypes[0] is bfloat16
         a, b = (np.zeros(shape, np.float32) for shape in ((16, 32), (32, 16)))

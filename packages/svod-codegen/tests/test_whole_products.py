@@ -1,4 +1,7 @@
-"""Products that the optimizer lays over tensor cores, rendered, compiled and run: AMX emulated, dot units natively."""
+"""Products that the optimizer lays over tensor cores, rendered, compiled and run:
+
+AMX emulated, dot units natively.
+"""
 
 from __future__ import annotations
 
@@ -36,10 +39,16 @@ def compiled(graph: UOp, target: Target, opts: tuple[Opt, ...] | None) -> tuple[
 
 
 def run(linear: Sequence[UOp], target: Target, arrays: Sequence[np.ndarray]) -> None:
-    code = load_object(compile_ir(emulate_tiles(render(tuple(linear), "kernel", target))), ("kernel",))
-    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(code.addresses["kernel"])
+    code = load_object(
+        compile_ir(emulate_tiles(render(tuple(linear), "kernel", target))), ("kernel",)
+    )
+    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(
+        code.addresses["kernel"]
+    )
     buffers = (ctypes.c_void_p * len(arrays))(*[a.ctypes.data for a in arrays])
-    n_parts = next((n.arg[2] + 1 for n in linear if n.op is Op.DEFINE_VAR and n.arg[0] == "core_id"), 1)
+    n_parts = next(
+        (n.arg[2] + 1 for n in linear if n.op is Op.DEFINE_VAR and n.arg[0] == "core_id"), 1
+    )
     for part in range(n_parts):
         entry(ctypes.addressof(buffers), None, part)
 
@@ -54,7 +63,9 @@ def values(dtype: DType, shape: tuple[int, int], seed: int) -> np.ndarray:
 
 def exact(x: np.ndarray, y: np.ndarray, dtype: DType) -> np.ndarray:
     wide = np.float64 if dtype.is_float else np.int64
-    return (x.astype(np.float32).astype(wide) @ y.astype(np.float32).astype(wide)).astype(dtype.numpy)
+    return (x.astype(np.float32).astype(wide) @ y.astype(np.float32).astype(wide)).astype(
+        dtype.numpy
+    )
 
 
 def check(
@@ -73,13 +84,20 @@ def check(
     dtypes = core.dtypes
     x, y = values(dtypes[0], (m, k), 1), values(dtypes[1], (k, n), 2)
     left = (
-        make_permute(tensor(1, k, m, dtype=dtypes[0]), (1, 0)) if is_x_transposed else tensor(1, m, k, dtype=dtypes[0])
+        make_permute(tensor(1, k, m, dtype=dtypes[0]), (1, 0))
+        if is_x_transposed
+        else tensor(1, m, k, dtype=dtypes[0])
     )
     right = (
-        make_permute(tensor(2, n, k, dtype=dtypes[1]), (1, 0)) if is_y_transposed else tensor(2, k, n, dtype=dtypes[1])
+        make_permute(tensor(2, n, k, dtype=dtypes[1]), (1, 0))
+        if is_y_transposed
+        else tensor(2, k, n, dtype=dtypes[1])
     )
     linear = compiled(matmul(left.cast(dtypes[2]), right.cast(dtypes[2])), target, opts)
-    given_x, given_y = (np.ascontiguousarray(a.T if t else a) for a, t in ((x, is_x_transposed), (y, is_y_transposed)))
+    given_x, given_y = (
+        np.ascontiguousarray(a.T if t else a)
+        for a, t in ((x, is_x_transposed), (y, is_y_transposed))
+    )
     out = np.full((m, n), 7, dtypes[2].numpy)
     run(linear, target, [out, given_x, given_y])
     np.testing.assert_array_equal(out, exact(x, y, dtypes[2]))
@@ -105,9 +123,13 @@ SIZE = st.sampled_from((1, 2, 3, 5, 8, 15, 16, 17, 31, 33, 48, 67))
 
 @settings(max_examples=count_examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
-    core=st.sampled_from(CORES), m=SIZE, k=SIZE, n=SIZE, transposed=st.tuples(st.booleans(), st.booleans()),
+    core=st.sampled_from(CORES),
+    m=SIZE,
+    k=SIZE,
+    n=SIZE,
+    transposed=st.tuples(st.booleans(), st.booleans()),
     n_threads=st.integers(1, 2),
-)  # fmt: skip
+)
 def test_products_of_any_shape_are_right(
     core: TensorCore, m: int, k: int, n: int, transposed: tuple[bool, bool], n_threads: int
 ):
@@ -115,13 +137,20 @@ def test_products_of_any_shape_are_right(
     check(core, m, k, n, None, is_x_transposed=x, is_y_transposed=y, n_threads=n_threads)
 
 
-EPILOGUES: dict[str, tuple[Callable[[UOp], UOp], Callable[[np.ndarray, np.ndarray], np.ndarray]]] = {
+EPILOGUES: dict[
+    str, tuple[Callable[[UOp], UOp], Callable[[np.ndarray, np.ndarray], np.ndarray]]
+] = {
     "bias and activation": (
-        lambda p: (p + fit(tensor(3, int(p.shape[-1]), dtype=p.dtype), p.shape)).alu(Op.MAX, UOp.const(p.dtype, 0)),  # pyright: ignore[reportArgumentType]
+        lambda p: (p + fit(tensor(3, int(p.shape[-1]), dtype=p.dtype), p.shape)).alu(
+            Op.MAX, UOp.const(p.dtype, 0)
+        ),  # pyright: ignore[reportArgumentType]
         lambda p, bias: np.maximum(p + bias, 0),
     ),
     "scale in float": (
-        lambda p: p.cast(float32) * 0.25 + fit(tensor(3, int(p.shape[-1]), dtype=p.dtype), p.shape).cast(float32),  # pyright: ignore[reportArgumentType]
+        lambda p: (
+            p.cast(float32) * 0.25
+            + fit(tensor(3, int(p.shape[-1]), dtype=p.dtype), p.shape).cast(float32)
+        ),  # pyright: ignore[reportArgumentType]
         lambda p, bias: p.astype(np.float32) * np.float32(0.25) + bias.astype(np.float32),
     ),
 }
@@ -129,7 +158,9 @@ EPILOGUES: dict[str, tuple[Callable[[UOp], UOp], Callable[[np.ndarray, np.ndarra
 
 @pytest.mark.parametrize("epilogue", EPILOGUES)
 @pytest.mark.parametrize(
-    "core", [c for c in CORES if c.dtypes[:2] in ((uint8, int8), (int8, uint8), (int8, int8))], ids=str
+    "core",
+    [c for c in CORES if c.dtypes[:2] in ((uint8, int8), (int8, uint8), (int8, int8))],
+    ids=str,
 )
 def test_what_follows_a_product_is_computed_in_its_kernel(core: TensorCore, epilogue: str):
     make, compute = EPILOGUES[epilogue]

@@ -13,7 +13,9 @@ numbers = itertools.count()
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Install a distribution: its name, its module's text, the interface that it declares, its entry points."""
+    """Install a distribution: its name, its module's text, the interface that it declares, its
+    entry points.
+    """
 
     def install(name: str, text: str, interface: int | None = 1, **groups: list[str]) -> str:
         module = f"plugin_{next(numbers)}"

@@ -9,7 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from svod_device import Backend, Buffer, CompiledSpec, Dims, clear, get_allocator, register_allocator
+from svod_device import (
+    Backend,
+    Buffer,
+    CompiledSpec,
+    Dims,
+    clear,
+    get_allocator,
+    register_allocator,
+)
 from svod_device._buffer import copy_buffer
 from svod_device.host_memory import view_host
 from svod_device.testing import (
@@ -29,14 +37,20 @@ class FillProgram:
     name, entry = "fill", None
 
     def __call__(
-        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+        self,
+        buffers: Sequence[int],
+        values: Sequence[int],
+        global_size: Dims,
+        local_size: Dims | None = None,
     ) -> None:
         view_host(buffers[0], 4, None)[:] = bytes(values) * 4
 
 
 def make_backend(device: str) -> Backend:
     unused: Any = None
-    return Backend(unused, unused, lambda compiled: FillProgram(), Target.generic(), launcher=unused)
+    return Backend(
+        unused, unused, lambda compiled: FillProgram(), Target.generic(), launcher=unused
+    )
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -98,10 +112,13 @@ def test_read_only_memory_is_read_when_all_work_is_done() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "destination"), [("LATE", "LATE"), ("LATE", "CPU"), ("CPU", "LATE"), ("LATE", "LATE:1")]
+    ("source", "destination"),
+    [("LATE", "LATE"), ("LATE", "CPU"), ("CPU", "LATE"), ("LATE", "LATE:1")],
 )
 def test_a_copy_waits_for_both_of_its_devices(source: str, destination: str) -> None:
-    given, result = (Buffer(get_allocator(device), uint8, 4, zeroed=True) for device in (source, destination))
+    given, result = (
+        Buffer(get_allocator(device), uint8, 4, zeroed=True) for device in (source, destination)
+    )
     # What is pending at the destination comes before the copy, and not over it.
     result.copyin(b"late")
     given.copyin(b"text")

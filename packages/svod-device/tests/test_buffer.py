@@ -91,7 +91,8 @@ def test_reads_and_writes_through_any_view_agree_with_a_bytearray(data: st.DataO
 
 
 @given(
-    first=st.tuples(st.integers(0, 50), st.integers(0, 50)), second=st.tuples(st.integers(0, 50), st.integers(0, 50))
+    first=st.tuples(st.integers(0, 50), st.integers(0, 50)),
+    second=st.tuples(st.integers(0, 50), st.integers(0, 50)),
 )
 def test_overlap_is_a_shared_byte(first: tuple[int, int], second: tuple[int, int]) -> None:
     base = Buffer(HostAllocator(), uint8, 100)
@@ -121,7 +122,9 @@ def test_threads_that_race_for_the_memory_get_the_same() -> None:
         barrier = threading.Barrier(4)
         seen: list[int] = []
 
-        def allocate(buffer: Buffer = buffer, barrier: threading.Barrier = barrier, seen: list[int] = seen) -> None:
+        def allocate(
+            buffer: Buffer = buffer, barrier: threading.Barrier = barrier, seen: list[int] = seen
+        ) -> None:
             barrier.wait()
             seen.append(buffer.ensure_allocated().address)
 
@@ -215,7 +218,9 @@ def test_memory_of_another_device_is_read_as_a_copy() -> None:
 def test_a_view_must_lie_inside_its_base(offset: int, nbytes: int) -> None:
     with pytest.raises(ViewError) as caught:
         Buffer(HostAllocator(), float32, 10).view(offset, nbytes)
-    assert str(caught.value) == (f"a view of {nbytes} bytes at byte {offset} does not lie inside a buffer of 40 bytes")
+    assert str(caught.value) == (
+        f"a view of {nbytes} bytes at byte {offset} does not lie inside a buffer of 40 bytes"
+    )
 
 
 def test_a_view_of_a_view_is_bounded_by_the_view() -> None:
@@ -226,7 +231,9 @@ def test_a_view_of_a_view_is_bounded_by_the_view() -> None:
 
 def test_a_view_holds_whole_aligned_elements() -> None:
     buffer = Buffer(HostAllocator(), uint8, 40)
-    with pytest.raises(ViewError, match="a view of 6 bytes at byte 4 is no whole number of float32 elements"):
+    with pytest.raises(
+        ViewError, match="a view of 6 bytes at byte 4 is no whole number of float32 elements"
+    ):
         buffer.view(4, 6, float32)
     with pytest.raises(ViewError, match="a view of 4 bytes at byte 2 is not aligned to float32"):
         buffer.view(2, 4, float32)
@@ -234,9 +241,13 @@ def test_a_view_holds_whole_aligned_elements() -> None:
 
 def test_copyin_and_copyout_take_exactly_the_bytes() -> None:
     buffer = Buffer(HostAllocator(), float32, 2)
-    with pytest.raises(SizeMismatchError, match="copyin: the buffer has 8 bytes, the other side has 4"):
+    with pytest.raises(
+        SizeMismatchError, match="copyin: the buffer has 8 bytes, the other side has 4"
+    ):
         buffer.copyin(b"1234")
-    with pytest.raises(SizeMismatchError, match="copyout: the buffer has 8 bytes, the other side has 9"):
+    with pytest.raises(
+        SizeMismatchError, match="copyout: the buffer has 8 bytes, the other side has 9"
+    ):
         buffer.copyout(bytearray(9))
     with pytest.raises(ReadOnlyError, match="memory of the host object is read-only"):
         buffer.copyout(bytes(8))
@@ -258,7 +269,8 @@ def test_copyin_takes_arrays_of_any_layout(allocator: HostAllocator | FarAllocat
 @pytest.mark.parametrize("source", [HostAllocator, FarAllocator])
 @pytest.mark.parametrize("destination", [HostAllocator, FarAllocator])
 def test_copies_go_between_any_two_devices(
-    source: type[HostAllocator] | type[FarAllocator], destination: type[HostAllocator] | type[FarAllocator]
+    source: type[HostAllocator] | type[FarAllocator],
+    destination: type[HostAllocator] | type[FarAllocator],
 ) -> None:
     left, right = Buffer(source(), uint8, 10), Buffer(destination(), float32, 1, zeroed=True)
     left.copyin(bytes(range(10)))
@@ -267,7 +279,9 @@ def test_copies_go_between_any_two_devices(
 
 
 def test_a_copy_between_different_sizes_is_refused() -> None:
-    with pytest.raises(SizeMismatchError, match="copy: the buffer has 8 bytes, the other side has 4"):
+    with pytest.raises(
+        SizeMismatchError, match="copy: the buffer has 8 bytes, the other side has 4"
+    ):
         copy_buffer(Buffer(HostAllocator(), float32, 2), Buffer(HostAllocator(), float32, 1))
 
 
@@ -344,7 +358,8 @@ def test_a_buffer_says_what_it_is() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_thread_that_forks_may_allocate_meanwhile():
-    # As a finalizer does. What is registered first is called last before a fork, and first after it.
+    # As a finalizer does. What is registered first is called last before a fork, and first after
+    # it.
     out = run_script("""
 made = []
 def allocate():

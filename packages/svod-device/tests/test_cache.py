@@ -95,10 +95,12 @@ def test_out_of_memory_says_what_was_asked_and_what_was_there() -> None:
     cache.free(cache.allocate(1024))
     with pytest.raises(OutOfMemoryError) as caught:
         cache.allocate(3 << 20)
-    assert str(caught.value) == (
-        "out of memory on CPU: asked for 3145728 bytes (3.0 MiB) with 2048 bytes (2.0 KiB) in use\n"
-        "  note: 1024 bytes (1.0 KiB) of cached blocks were released first, which was not enough\n"
-        "  hint: release tensors and plans that are no longer needed, or make the largest tensors smaller"
+    assert (
+        str(caught.value)
+        == "out of memory on CPU: asked for 3145728 bytes (3.0 MiB) with 2048 bytes (2.0 KiB) in"
+        " use\n  note: 1024 bytes (1.0 KiB) of cached blocks were released first, which was not"
+        " enough\n  hint: release tensors and plans that are no longer needed, or make the"
+        " largest tensors smaller"
     )
     assert isinstance(caught.value, MemoryError)
     assert held.capacity == 2048

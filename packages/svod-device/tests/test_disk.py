@@ -43,8 +43,10 @@ def test_a_file_is_copied_to_a_device(weights: Path) -> None:
 def test_the_size_is_at_most_that_of_the_file(weights: Path) -> None:
     with pytest.raises(DiskError) as caught:
         Buffer(DiskAllocator(f"DISK:{weights}"), uint8, 33).ensure_allocated()
-    assert str(caught.value) == (
-        f"DISK:{weights}: asked for 33 bytes, the file has 32\n  hint: make the buffer at most as large as the file"
+    assert (
+        str(caught.value)
+        == f"DISK:{weights}: asked for 33 bytes, the file has 32\n  hint: make the buffer at most"
+        " as large as the file"
     )
 
 
@@ -52,8 +54,9 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     disk = DiskAllocator(f"DISK:{tmp_path / 'nothing'}")
     with pytest.raises(DiskError) as caught:
         Buffer(disk, uint8, 1).ensure_allocated()
-    assert str(caught.value) == (
-        f"DISK:{tmp_path}/nothing: No such file or directory\n  hint: write DISK:/path/to/a/readable/file"
+    assert (
+        str(caught.value) == f"DISK:{tmp_path}/nothing: No such file or directory\n  hint: write"
+        " DISK:/path/to/a/readable/file"
     )
     assert isinstance(caught.value, OSError)
     with pytest.raises(DiskError, match="No such file"):

@@ -10,7 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from svod_device.host_memory import address_of, copy_host, expose_host, fill_zero, locate_host, make_block, view_host
+from svod_device.host_memory import (
+    address_of,
+    copy_host,
+    expose_host,
+    fill_zero,
+    locate_host,
+    make_block,
+    view_host,
+)
 
 
 @pytest.mark.parametrize("nbytes", [1, 64, 5000, (2 << 20) - 1, 2 << 20, 10 << 20])

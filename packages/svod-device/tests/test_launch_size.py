@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from svod_device import LaunchSizeError, evaluate_expression, evaluate_launch_sizes, format_expression, is_constant
+from svod_device import (
+    LaunchSizeError,
+    evaluate_expression,
+    evaluate_launch_sizes,
+    format_expression,
+    is_constant,
+)
 from svod_ir import Op, UOp, parse_graph
 from svod_ir.testing.nodes import alu
 
@@ -68,10 +74,19 @@ def test_a_long_chain_is_evaluated_without_recursion() -> None:
     ("text", "problem"),
     [
         (f"index({1 << 62}) * 2", f"{1 << 62} * 2: {1 << 62} * 2 = {1 << 63} overflows 64 bits"),
-        (f"{-LEAST - 1} + %n", f"{-LEAST - 1} + n: {-LEAST - 1} + n = {-LEAST + 2} overflows 64 bits"),
+        (
+            f"{-LEAST - 1} + %n",
+            f"{-LEAST - 1} + n: {-LEAST - 1} + n = {-LEAST + 2} overflows 64 bits",
+        ),
         (f"{LEAST} - %n", f"{LEAST} - n: {LEAST} - n = {LEAST - 3} overflows 64 bits"),
-        (f"cdiv(index({LEAST}), -1)", f"cdiv({LEAST}, -1): cdiv({LEAST}, -1) = {-LEAST} overflows 64 bits"),
-        (f"max({1 << 62} * %n, %n)", f"max(({1 << 62} * n), n): {1 << 62} * n = {3 << 62} overflows 64 bits"),
+        (
+            f"cdiv(index({LEAST}), -1)",
+            f"cdiv({LEAST}, -1): cdiv({LEAST}, -1) = {-LEAST} overflows 64 bits",
+        ),
+        (
+            f"max({1 << 62} * %n, %n)",
+            f"max(({1 << 62} * n), n): {1 << 62} * n = {3 << 62} overflows 64 bits",
+        ),
         (f"-index({LEAST})", f"-{LEAST}: -{LEAST} = {-LEAST} overflows 64 bits"),
         (f"abs(index({LEAST}))", f"abs({LEAST}): abs({LEAST}) = {-LEAST} overflows 64 bits"),
         ("%n // 0", "n // 0: n // 0 divides by zero"),

@@ -1,4 +1,6 @@
-"""Openings of devices: how a loss is reported, and what is left of a device that was lost, closed, or opened before a fork."""
+"""Openings of devices: how a loss is reported, and what is left of a device that was lost, closed,
+or opened before a fork.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +109,11 @@ class RemoteProgram:
         Remote.server.ask()
 
     def __call__(
-        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+        self,
+        buffers: Sequence[int],
+        values: Sequence[int],
+        global_size: Dims,
+        local_size: Dims | None = None,
     ) -> None:
         if not buffers:
             raise TypeError("no buffers")
@@ -115,7 +121,11 @@ class RemoteProgram:
             Remote.server.ask(address)
 
     def timed_call(
-        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+        self,
+        buffers: Sequence[int],
+        values: Sequence[int],
+        global_size: Dims,
+        local_size: Dims | None = None,
     ) -> int:
         self(buffers, values, global_size, local_size)
         return 7
@@ -182,7 +192,9 @@ class Everything:
         self.uses: dict[str, Callable[[], object]] = {
             "copying 4 bytes to REMOTE": lambda: self.buffer.copyin(b"efgh"),
             "copying 4 bytes from REMOTE": self.buffer.to_bytes,
-            "allocating 8 bytes on REMOTE": Buffer(self.device.allocator, uint8, 8).ensure_allocated,
+            "allocating 8 bytes on REMOTE": (
+                Buffer(self.device.allocator, uint8, 8).ensure_allocated
+            ),
             "waiting for REMOTE": self.device.allocator.synchronize,
             "compiling kernel scale": lambda: self.device.compiler.compile(SPEC),
             "loading kernel scale": lambda: self.device.loader(CompiledSpec("scale", "text")),
@@ -194,14 +206,23 @@ class Everything:
 
 
 USES = [
-    "copying 4 bytes to REMOTE", "copying 4 bytes from REMOTE", "allocating 8 bytes on REMOTE", "waiting for REMOTE",
-    "compiling kernel scale", "loading kernel scale", "launching kernel scale", "launching kernel scale ",
-    "launching kernels scale", "copying 4 bytes from REMOTE ",
-]  # fmt: skip
+    "copying 4 bytes to REMOTE",
+    "copying 4 bytes from REMOTE",
+    "allocating 8 bytes on REMOTE",
+    "waiting for REMOTE",
+    "compiling kernel scale",
+    "loading kernel scale",
+    "launching kernel scale",
+    "launching kernel scale ",
+    "launching kernels scale",
+    "copying 4 bytes from REMOTE ",
+]
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_loss_has_one_class_wherever_it_is_noticed_and_says_what_was_being_done(registry: Registry, use: str) -> None:
+def test_a_loss_has_one_class_wherever_it_is_noticed_and_says_what_was_being_done(
+    registry: Registry, use: str
+) -> None:
     everything = Everything(registry)
     assert list(everything.uses) == USES
     Remote.server.is_gone = True
@@ -209,9 +230,10 @@ def test_a_loss_has_one_class_wherever_it_is_noticed_and_says_what_was_being_don
         everything.uses[use]()
     error = caught.value
     problem = "ConnectionResetError: peer closed the connection"
-    assert str(error) == (
-        f"{use.strip()} failed: device REMOTE is lost: {problem}\n"
-        "  hint: what it held is gone: call svod_device.close_device('REMOTE'), and make its tensors anew"
+    assert (
+        str(error)
+        == f"{use.strip()} failed: device REMOTE is lost: {problem}\n  hint: what it held is gone:"
+        " call svod_device.close_device('REMOTE'), and make its tensors anew"
     )
     assert (error.device, error.operation, error.problem) == ("REMOTE", use.strip(), problem)
     assert isinstance(error.__cause__, ConnectionResetError)
@@ -221,7 +243,9 @@ def test_a_loss_has_one_class_wherever_it_is_noticed_and_says_what_was_being_don
         with pytest.raises(DeviceLostError) as caught:
             run()
         assert (caught.value.problem, caught.value.earlier) == (problem, use.strip()), other
-    with pytest.raises(DeviceLostError, match=r"^using a buffer of 4 bytes on REMOTE failed: device REMOTE is lost"):
+    with pytest.raises(
+        DeviceLostError, match=r"^using a buffer of 4 bytes on REMOTE failed: device REMOTE is lost"
+    ):
         _ = everything.buffer.address
     del everything
     gc.collect()
@@ -233,7 +257,9 @@ def test_an_error_of_a_device_that_is_there_is_the_operation_s_own(registry: Reg
     with pytest.raises(TypeError, match="no buffers"):
         everything.program((), (), ONE)
     with pytest.raises(ValueError, match="no program of this launcher"):
-        everything.device.launcher.make_table([Launch(everything.device, array("Q"), array("q"), ONE, None, 0)])
+        everything.device.launcher.make_table(
+            [Launch(everything.device, array("Q"), array("q"), ONE, None, 0)]
+        )
     assert everything.buffer.to_bytes() == b"abcd"
 
 
@@ -248,7 +274,9 @@ def test_a_launcher_runs_loops_behind_the_guard_as_it_says_and_gets_its_own_prog
     registry: Registry,
 ) -> None:
     looping = LoopingRemoteLauncher()
-    registry.register(COMPILERS, "REMOTE.loops", lambda device: replace(make_backend(device), launcher=looping))
+    registry.register(
+        COMPILERS, "REMOTE.loops", lambda device: replace(make_backend(device), launcher=looping)
+    )
     plain = registry.get_device("REMOTE").get_backend("x").launcher
     assert isinstance(plain, LoopingLauncher) and not plain.runs_loops
     backend = registry.get_device("REMOTE").get_backend("loops")
@@ -258,19 +286,22 @@ def test_a_launcher_runs_loops_behind_the_guard_as_it_says_and_gets_its_own_prog
     move = Move(Word(addresses, 0), Word(addresses, 1), 4, 1)
     body = (Launch(program, addresses, array("q"), ONE, None, 0), move)
     table = launcher.make_table([Repeat((Repeat(body, 0),), 0), body[0]])
-    (outer, launch) = table.inner
+    outer, launch = table.inner
     assert isinstance(launch.program, RemoteProgram)
     (inner,) = outer.body
     assert isinstance(inner.body[0].program, RemoteProgram) and inner.body[1] is move
     assert table.operation == "launching kernels scale, scale"
 
 
-def test_an_error_that_comes_late_is_reported_by_whoever_waits_first_and_to_everyone_after(registry: Registry) -> None:
+def test_an_error_that_comes_late_is_reported_by_whoever_waits_first_and_to_everyone_after(
+    registry: Registry,
+) -> None:
     everything = Everything(registry)
     everything.uses["launching kernel scale"]()
     Remote.server.late_error = "kernel scale wrote past its buffer"
     with pytest.raises(
-        DeviceLostError, match=r"^copying 4 bytes from REMOTE failed: device REMOTE is lost: ValueError: kernel"
+        DeviceLostError,
+        match=r"^copying 4 bytes from REMOTE failed: device REMOTE is lost: ValueError: kernel",
     ):
         everything.buffer.to_bytes()
     Remote.server.late_error = ""
@@ -279,7 +310,9 @@ def test_an_error_that_comes_late_is_reported_by_whoever_waits_first_and_to_ever
             run()
 
 
-def test_an_error_of_synchronize_is_a_loss_also_if_the_plugin_forgets_it(registry: Registry) -> None:
+def test_an_error_of_synchronize_is_a_loss_also_if_the_plugin_forgets_it(
+    registry: Registry,
+) -> None:
     everything = Everything(registry)
     Remote.server.late_error = "a fault"
     real = Remote.synchronize
@@ -314,7 +347,9 @@ def test_what_a_plugin_says_itself_of_a_loss_is_kept(registry: Registry) -> None
     assert caught.value.__cause__ is cause
 
 
-def test_a_device_that_was_lost_is_opened_again_and_knows_no_buffer_of_before(registry: Registry) -> None:
+def test_a_device_that_was_lost_is_opened_again_and_knows_no_buffer_of_before(
+    registry: Registry,
+) -> None:
     before = Everything(registry)
     Remote.server.is_gone = True
     with pytest.raises(DeviceLostError):
@@ -347,7 +382,8 @@ def test_a_closed_device_is_left_by_its_buffers_and_told_so_once(registry: Regis
         assert server.closed == n_closed + 1
         registry.close("REMOTE")
         with pytest.raises(
-            DeviceLostError, match=r"^copying 4 bytes from REMOTE failed: device REMOTE is lost: it was closed"
+            DeviceLostError,
+            match=r"^copying 4 bytes from REMOTE failed: device REMOTE is lost: it was closed",
         ):
             everything.buffer.to_bytes()
         del everything
@@ -355,7 +391,9 @@ def test_a_closed_device_is_left_by_its_buffers_and_told_so_once(registry: Regis
         assert not server.is_gone
 
 
-def test_closing_a_device_that_is_gone_fails_in_silence_and_one_that_is_there_does_not(registry: Registry) -> None:
+def test_closing_a_device_that_is_gone_fails_in_silence_and_one_that_is_there_does_not(
+    registry: Registry,
+) -> None:
     everything = Everything(registry)
     Remote.server.is_gone = True
     with pytest.raises(DeviceLostError):
@@ -410,10 +448,15 @@ def test_a_child_of_os_fork_opens_the_device_itself() -> None:
         svod_device.clear()
 
 
-def test_out_of_memory_collects_garbage_first_and_then_says_how_much_is_in_use(registry: Registry) -> None:
+def test_out_of_memory_collects_garbage_first_and_then_says_how_much_is_in_use(
+    registry: Registry,
+) -> None:
     class Cycle:
         def __init__(self) -> None:
-            self.buffer, self.me = Buffer(registry.get_allocator("REMOTE"), uint8, 600).ensure_allocated(), self
+            self.buffer, self.me = (
+                Buffer(registry.get_allocator("REMOTE"), uint8, 600).ensure_allocated(),
+                self,
+            )
 
     Remote.server.limit = 1000
     gc.disable()
@@ -424,7 +467,9 @@ def test_out_of_memory_collects_garbage_first_and_then_says_how_much_is_in_use(r
         assert len(Remote.server.blocks) == 1
     finally:
         gc.enable()
-    with pytest.raises(OutOfMemoryError, match="out of memory on REMOTE: asked for 400 bytes with 700 bytes in use"):
+    with pytest.raises(
+        OutOfMemoryError, match="out of memory on REMOTE: asked for 400 bytes with 700 bytes in use"
+    ):
         Buffer(registry.get_allocator("REMOTE"), uint8, 400).ensure_allocated()
     assert kept.to_bytes() == bytes(700)
 

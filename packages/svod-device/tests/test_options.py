@@ -14,7 +14,11 @@ def test_nothing_set_gives_the_defaults() -> None:
 
 
 def test_variables_set_the_options() -> None:
-    variables = {"SVOD_ALLOCATOR_CACHE_BYTES": "0", "SVOD_CPU_BACKEND": "clang", "SVOD_CUDA_BACKEND": "nvptx"}
+    variables = {
+        "SVOD_ALLOCATOR_CACHE_BYTES": "0",
+        "SVOD_CPU_BACKEND": "clang",
+        "SVOD_CUDA_BACKEND": "nvptx",
+    }
     assert DeviceOptions.from_env(variables) == DeviceOptions(0, {"CPU": "clang", "CUDA": "nvptx"})
     assert DeviceOptions.from_env({"SVOD_CPU_BACKEND": " "}).backends == {}
     assert DeviceOptions.from_env({"SVOD_MY_CHIP_BACKEND": "c"}).backends == {"MY_CHIP": "c"}

@@ -64,7 +64,11 @@ class FakeProgram:
         self.name = spec.name
 
     def __call__(
-        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+        self,
+        buffers: Sequence[int],
+        values: Sequence[int],
+        global_size: Dims,
+        local_size: Dims | None = None,
     ) -> None:
         pass
 
@@ -123,7 +127,11 @@ def test_an_installed_distribution_adds_a_device(install: Callable[..., str]) ->
 
 
 def test_one_device_has_one_allocator_under_all_its_names(registry: Registry) -> None:
-    assert registry.get_allocator("cpu") is registry.get_allocator("CPU:0") is registry.get_allocator("CPU")
+    assert (
+        registry.get_allocator("cpu")
+        is registry.get_allocator("CPU:0")
+        is registry.get_allocator("CPU")
+    )
     assert registry.get_allocator("CPU:1") is not registry.get_allocator("CPU")
     assert registry.get_device("fake:0") is registry.get_device("FAKE")
     assert registry.get_device("FAKE").allocator is registry.get_allocator("FAKE")
@@ -134,10 +142,11 @@ def test_an_unknown_device_lists_those_that_are_there(registry: Registry) -> Non
     for look_up in (registry.get_allocator, registry.get_device):
         with pytest.raises(UnknownDeviceError) as caught:
             look_up("TPU:3")
-        assert str(caught.value) == (
-            "no device 'TPU:3': nothing provides its kind\n"
-            "  note: devices that are there: CPU, DISK, FAKE\n"
-            "  hint: install the plugin that provides it; `python -m svod_device` lists what is installed"
+        assert (
+            str(caught.value)
+            == "no device 'TPU:3': nothing provides its kind\n  note: devices that are there: CPU,"
+            " DISK, FAKE\n  hint: install the plugin that provides it; `python -m svod_device`"
+            " lists what is installed"
         )
         assert isinstance(caught.value, LookupError)
 
@@ -160,19 +169,23 @@ def test_what_follows_the_colon_is_the_plugin_s(registry: Registry) -> None:
     assert device.name == device.allocator.device == "FAR:host-7:8080"
     assert registry.get_device("FAR:other") is not device
     assert base_device_key("FAR:other") == device.base_key == "FAR"
-    with pytest.raises(DeviceNameError, match="invalid device name 'FAR:2': FAR needs the address") as caught:
+    with pytest.raises(
+        DeviceNameError, match="invalid device name 'FAR:2': FAR needs the address"
+    ) as caught:
         registry.get_allocator("FAR:2")
     assert caught.value.__notes__ == ["devices that are there: CPU, DISK, FAKE, FAR"]
 
 
-def test_a_plugin_that_does_not_import_is_reported_and_harms_no_other(install: Callable[..., str]) -> None:
+def test_a_plugin_that_does_not_import_is_reported_and_harms_no_other(
+    install: Callable[..., str],
+) -> None:
     module = install("svod-broken", "import no_such_module", allocators=["BROKEN = MODULE:make"])
     install("svod-good", GOOD, allocators=["GOOD = MODULE:make"])
     registry = Registry()
     with pytest.raises(PluginLoadError) as caught:
         registry.get_device("BROKEN:1")
-    assert str(caught.value) == (
-        "plugin 'BROKEN' of distribution 'svod-broken' does not work: "
+    assert (
+        str(caught.value) == "plugin 'BROKEN' of distribution 'svod-broken' does not work: "
         "ModuleNotFoundError: No module named 'no_such_module'\n"
         f"  note: entry point: {module}:make\n"
         "  hint: reinstall or uninstall svod-broken"
@@ -194,14 +207,18 @@ def test_a_plugin_that_does_not_import_is_reported_and_harms_no_other(install: C
         ("", "absent", "AttributeError: module 'MODULE' has no attribute 'absent'"),
     ],
 )
-def test_a_factory_that_fails_is_reported(install: Callable[..., str], text: str, entry: str, problem: str) -> None:
+def test_a_factory_that_fails_is_reported(
+    install: Callable[..., str], text: str, entry: str, problem: str
+) -> None:
     module = install("svod-broken", text, allocators=[f"BROKEN = MODULE:{entry}"])
     with pytest.raises(PluginLoadError) as caught:
         Registry().get_allocator("BROKEN")
     assert problem.replace("MODULE", module) in caught.value.headline
 
 
-def test_two_distributions_for_one_name_are_an_error_that_names_both(install: Callable[..., str]) -> None:
+def test_two_distributions_for_one_name_are_an_error_that_names_both(
+    install: Callable[..., str],
+) -> None:
     first = install("svod-first", GOOD, allocators=["TWIN = MODULE:make"])
     second = install("svod-second", GOOD, allocators=["twin = MODULE:make"])
     registry = Registry()
@@ -233,14 +250,18 @@ def test_a_device_chooses_its_backend() -> None:
         return registry
 
     several = make(DeviceOptions(), ["clang", "llvm", "zig"])
-    assert [several.get_device(kind).default_backend for kind in ("CPU", "MINE:1", "FAKE")] == ["llvm", "llvm", "clang"]
+    assert [several.get_device(kind).default_backend for kind in ("CPU", "MINE:1", "FAKE")] == [
+        "llvm",
+        "llvm",
+        "clang",
+    ]
     assert make(DeviceOptions(), ["zig", "clang"]).get_device("CPU").default_backend == "clang"
     chosen = DeviceOptions(backends={"CPU": "zig"})
     assert make(chosen, ["clang", "llvm", "zig"]).get_device("CPU").default_backend == "zig"
     with pytest.raises(UnknownBackendError) as caught:
         _ = make(chosen, ["clang", "llvm"]).get_device("CPU").renderer
-    assert str(caught.value) == (
-        "device 'CPU' has no backend 'zig'\n"
+    assert (
+        str(caught.value) == "device 'CPU' has no backend 'zig'\n"
         "  note: backends that are there: clang, llvm\n"
         "  hint: set SVOD_CPU_BACKEND=clang"
     )
@@ -269,8 +290,9 @@ def test_a_device_without_backends_runs_no_kernels(registry: Registry) -> None:
     assert repr(device) == "Device(DISK:/tmp/x, backends: none)"
     with pytest.raises(UnknownBackendError) as caught:
         _ = device.backend
-    assert str(caught.value) == (
-        "device 'DISK:/tmp/x' runs no kernels: no compiler is registered for it\n"
+    assert (
+        str(caught.value)
+        == "device 'DISK:/tmp/x' runs no kernels: no compiler is registered for it\n"
         '  hint: copy the data to a device that computes, as in x.to("CPU")'
     )
 
@@ -307,8 +329,16 @@ def test_the_process_has_one_registry_that_can_be_cleared() -> None:
 @pytest.mark.parametrize(
     ("interface", "problem", "hint"),
     [
-        (2, "is written for version 2 of the plugin interface; svod-device has version 1", "upgrade svod-device"),
-        (0, "is written for version 0 of the plugin interface; svod-device has version 1", "upgrade svod-other"),
+        (
+            2,
+            "is written for version 2 of the plugin interface; svod-device has version 1",
+            "upgrade svod-device",
+        ),
+        (
+            0,
+            "is written for version 0 of the plugin interface; svod-device has version 1",
+            "upgrade svod-other",
+        ),
         (
             None,
             "declares no version of the plugin interface; svod-device has version 1",
@@ -320,7 +350,11 @@ def test_a_plugin_for_another_interface_is_named_and_not_imported(
     install: Callable[..., str], interface: int | None, problem: str, hint: str
 ) -> None:
     module = install(
-        "svod-other", GOOD, interface=interface, allocators=["OTHER = MODULE:make"], compilers=["OTHER.x = MODULE:make"]
+        "svod-other",
+        GOOD,
+        interface=interface,
+        allocators=["OTHER = MODULE:make"],
+        compilers=["OTHER.x = MODULE:make"],
     )
     registry = Registry()
     with pytest.raises(PluginInterfaceError) as caught:
@@ -351,5 +385,7 @@ def test_the_error_of_a_factory_keeps_its_hint() -> None:
     registry.register(ALLOCATORS, "FAKE", fail, "fakery")
     with pytest.raises(PluginLoadError) as caught:
         registry.get_allocator("FAKE")
-    assert caught.value.headline.endswith("does not work: DiskError: DISK:/dev/fake: no such driver")
+    assert caught.value.headline.endswith(
+        "does not work: DiskError: DISK:/dev/fake: no such driver"
+    )
     assert caught.value.hint == "install the driver"

@@ -1,4 +1,6 @@
-"""`python -m svod_device`: each device is tried, in a process of its own, and what fails is named."""
+"""`python -m svod_device`: each device is tried, in a process of its own, and what fails is
+named.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from svod_device import INTERFACE_VERSION, Backend, CompiledSpec, HostAllocator, ProgramSpec, Registry, clear
+from svod_device import (
+    INTERFACE_VERSION,
+    Backend,
+    CompiledSpec,
+    HostAllocator,
+    ProgramSpec,
+    Registry,
+    clear,
+)
 from svod_device.__main__ import main
 from svod_device._registry import ALLOCATORS, COMPILERS
 from svod_device._report import DeviceReport, describe, report_devices
@@ -42,14 +52,20 @@ BAD = {
         "def crash(self, at, to): os.abort()\nAllocator.copy_in = crash",
         "copying 4096 bytes to the device: the process ended by signal 6",
     ),
-    "lost": ("Allocator.copy_in = fail\nAllocator.synchronize = fail", "copying 4096 bytes to BAD failed: device BAD is lost"),
-}  # fmt: skip
+    "lost": (
+        "Allocator.copy_in = fail\nAllocator.synchronize = fail",
+        "copying 4096 bytes to BAD failed: device BAD is lost",
+    ),
+}
 BAD_BACKENDS = {
     "make": ("make_backend = fail", "does not work: OSError: no luck"),
     "compile": ("Compiler.compile = fail", "building a kernel: OSError: no luck"),
     "load": ("make_program = lambda _: fail", "building a kernel: OSError: no luck"),
     "launch": ("make_program = with_call(fail)", "running a kernel: OSError: no luck"),
-    "nothing": ("make_program = with_call(lambda *_: None)", "running a kernel: element 0 is -5 instead of -8"),
+    "nothing": (
+        "make_program = with_call(lambda *_: None)",
+        "running a kernel: element 0 is -5 instead of -8",
+    ),
 }
 HANG = """
 import subprocess, sys
@@ -79,11 +95,15 @@ def test_a_device_that_computes_works(install: Callable[..., str], limit_s: floa
     install("svod-good", WORKING, **ALL)
     report = report_of("BAD", limit_s)
     assert (report.problem, report.works) == (None, True)
-    assert [(b.name, b.target, b.problem, b.is_default) for b in report.backends] == [("x", "generic", None, True)]
+    assert [(b.name, b.target, b.problem, b.is_default) for b in report.backends] == [
+        ("x", "generic", None, True)
+    ]
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_memory_that_fails_is_reported_with_what_was_being_done(install: Callable[..., str], name: str) -> None:
+def test_memory_that_fails_is_reported_with_what_was_being_done(
+    install: Callable[..., str], name: str
+) -> None:
     text, problem = BAD[name]
     install("svod-bad", f"{WORKING}\n{RAISE}{text}", **ALL)
     report = report_of("BAD")
@@ -92,7 +112,9 @@ def test_memory_that_fails_is_reported_with_what_was_being_done(install: Callabl
 
 
 @pytest.mark.parametrize("name", BAD_BACKENDS)
-def test_a_backend_that_fails_is_reported_with_what_was_being_done(install: Callable[..., str], name: str) -> None:
+def test_a_backend_that_fails_is_reported_with_what_was_being_done(
+    install: Callable[..., str], name: str
+) -> None:
     text, problem = BAD_BACKENDS[name]
     install("svod-bad", f"{WORKING}\n{RAISE}{text}", **ALL)
     report = report_of("BAD")
@@ -108,7 +130,9 @@ def test_a_device_that_hangs_is_given_up(install: Callable[..., str]) -> None:
     assert not report.works
 
 
-def test_what_a_plugin_prints_is_no_answer_and_its_last_words_are_shown(install: Callable[..., str]) -> None:
+def test_what_a_plugin_prints_is_no_answer_and_its_last_words_are_shown(
+    install: Callable[..., str],
+) -> None:
     install("svod-bad", WORKING + TALK, **ALL)
     problem = "allocating 4096 bytes: the process ended with status 1: fatal: card 3 is on fire"
     assert report_of("BAD").problem == problem
@@ -132,7 +156,9 @@ def make_backend(device: str) -> Backend:
     return Backend(Text(), Text(), None, Target.generic())  # type: ignore[arg-type]
 
 
-def test_the_report_says_who_provides_what_and_what_does_not_work(install: Callable[..., str]) -> None:
+def test_the_report_says_who_provides_what_and_what_does_not_work(
+    install: Callable[..., str],
+) -> None:
     install("svod-broken", "import no_such_module", allocators=["BROKEN = MODULE:make"])
     install("svod-half", "", compilers=["HALF.x = MODULE:make"])
     module = install("svod-good", WORKING, **ALL)
@@ -144,22 +170,30 @@ def test_the_report_says_who_provides_what_and_what_does_not_work(install: Calla
     assert module
     assert report.startswith(f"svod-device, plugin interface {INTERFACE_VERSION}\n")
     assert (
-        "BAD: memory by svod-good 1.0: works\n  BAD.x by svod-good 1.0 (target generic, the default): works\n" in report
+        "BAD: memory by svod-good 1.0: works\n  BAD.x by svod-good 1.0 (target generic, the"
+        " default): works\n" in report
     )
-    assert "EMPTY: memory by fakery: works\n  no backend: it holds data, but runs no kernels" in report
     assert (
-        "  FAKE.one by fakery (target generic, the default): does not work: building a kernel: OSError: first line\n"
-        "      second line\n" in report
+        "EMPTY: memory by fakery: works\n  no backend: it holds data, but runs no kernels" in report
+    )
+    assert (
+        "  FAKE.one by fakery (target generic, the default): does not work: building a kernel:"
+        " OSError: first line\n      second line\n" in report
     )
     broken = "plugin 'BROKEN' of distribution 'svod-broken' does not work: ModuleNotFoundError"
     assert f"BROKEN: memory by svod-broken 1.0: does not work: {broken}" in report
     assert "  hint: reinstall or uninstall svod-broken" in report
-    half = "HALF: no memory: does not work: nothing provides its memory\n  HALF.x by svod-half 1.0 (the default): does not work"
+    half = (
+        "HALF: no memory: does not work: nothing provides its memory\n  HALF.x by svod-half 1.0"
+        " (the default): does not work"
+    )
     assert half in report
     assert "DISK: memory by " in report
 
 
-def test_a_kind_whose_devices_have_longer_names_is_tried_under_one_of_them(tmp_path: object) -> None:
+def test_a_kind_whose_devices_have_longer_names_is_tried_under_one_of_them(
+    tmp_path: object,
+) -> None:
     def make(device: str) -> HostAllocator:
         if ":" not in device:
             raise DeviceNameError(given=device, reason="FAR needs the address of a machine")

@@ -31,7 +31,11 @@ SINK = """
 
 def storing_one(line: str) -> UOp:
     """The program of a kernel that stores at the place that a line defines."""
-    return program(parse_graph(f"%out = PARAM f32 [0, 16]\n%i = {line}\n%store = STORE %out[%i], 1.0\nSINK %store"))
+    return program(
+        parse_graph(
+            f"%out = PARAM f32 [0, 16]\n%i = {line}\n%store = STORE %out[%i], 1.0\nSINK %store"
+        )
+    )
 
 
 def test_metadata_comes_from_the_sink() -> None:
@@ -88,13 +92,25 @@ STAGES = """
     ("line", "message"),
     [
         ("SINK", "stage root of a PROGRAM must be PROGRAM, found SINK"),
-        ("PROGRAM %sink, %linear, %source", "stage device of a PROGRAM must be a device name, found None"),
+        (
+            "PROGRAM %sink, %linear, %source",
+            "stage device of a PROGRAM must be a device name, found None",
+        ),
         ('PROGRAM ["CPU"]', "stage SINK of a PROGRAM must be SINK, found nothing"),
         ('PROGRAM %linear ["CPU"]', "stage SINK of a PROGRAM must be SINK, found LINEAR"),
         ('PROGRAM %sink ["CPU"]', "stage LINEAR of a PROGRAM must be LINEAR, found nothing"),
-        ('PROGRAM %sink, %source ["CPU"]', "stage LINEAR of a PROGRAM must be LINEAR, found SOURCE"),
-        ('PROGRAM %sink, %linear ["CPU"]', "stage SOURCE of a PROGRAM must be SOURCE, found nothing"),
-        ('PROGRAM %sink, %linear, %sink ["CPU"]', "stage SOURCE of a PROGRAM must be SOURCE, found SINK"),
+        (
+            'PROGRAM %sink, %source ["CPU"]',
+            "stage LINEAR of a PROGRAM must be LINEAR, found SOURCE",
+        ),
+        (
+            'PROGRAM %sink, %linear ["CPU"]',
+            "stage SOURCE of a PROGRAM must be SOURCE, found nothing",
+        ),
+        (
+            'PROGRAM %sink, %linear, %sink ["CPU"]',
+            "stage SOURCE of a PROGRAM must be SOURCE, found SINK",
+        ),
         (
             'PROGRAM %sink, %linear, %source, %source ["CPU"]',
             "stage PROGRAM_BINARY of a PROGRAM must be PROGRAM_BINARY, found SOURCE",
@@ -111,9 +127,13 @@ def test_each_wrong_stage_is_named(line: str, message: str) -> None:
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize("name", ["gidx3", "gidx10", "lidx12", "xgidx0", "group0", "tidx0", "gidx", ""])
+@pytest.mark.parametrize(
+    "name", ["gidx3", "gidx10", "lidx12", "xgidx0", "group0", "tidx0", "gidx", ""]
+)
 def test_an_unknown_grid_axis_is_an_error(name: str) -> None:
-    with pytest.raises(ProgramStageError, match="SPECIAL gidx, lidx or idx with axis 0, 1 or 2, found SPECIAL"):
+    with pytest.raises(
+        ProgramStageError, match="SPECIAL gidx, lidx or idx with axis 0, 1 or 2, found SPECIAL"
+    ):
         ProgramSpec.from_program(storing_one(f'SPECIAL index 4 ["{name}"]'))
 
 
@@ -123,7 +143,9 @@ def test_a_binary_stage_is_welcome() -> None:
 
 
 def test_a_compiled_spec_has_source_or_bytes() -> None:
-    spec = ProgramSpec("k", "text", "CPU", var_names=("n",), globals=(0, 4), global_size=(2, 1, 1), local_size=None)
+    spec = ProgramSpec(
+        "k", "text", "CPU", var_names=("n",), globals=(0, 4), global_size=(2, 1, 1), local_size=None
+    )
     assert "text" not in repr(spec)
     jit, aot = CompiledSpec.from_source(spec), CompiledSpec.from_bytes(spec, b"code")
     assert (jit.source, jit.binary) == ("text", b"")

@@ -1,4 +1,6 @@
-"""The conformance suite itself: a good device passes, each kind of bad one fails, and opting out is strict."""
+"""The conformance suite itself: a good device passes, each kind of bad one fails, and opting out is
+strict.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,10 @@ class Test{name}(AllocatorConformance, BufferConformance):
 SYNCHRONIZE = "test_synchronize_returns_with_and_without_work"
 BAD = {
     "UNALIGNED": (
-        "def allocate(self, n): m = super().allocate(n + 8); return m._replace(address=m.address + 8)",
+        (
+            "def allocate(self, n): m = super().allocate(n + 8); return"
+            " m._replace(address=m.address + 8)"
+        ),
         "test_a_block_is_aligned_and_keeps_its_bytes[63]",
     ),
     "ROUNDED": (
@@ -60,7 +65,9 @@ pytestmark = pytest.mark.xdist_group("outcomes")  # they share what a fixture ta
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What became of each case, by class and name, on a good device, on bad ones, and on two that opt out."""
+    """What became of each case, by class and name, on a good device, on bad ones, and on two that
+    opt out.
+    """
     devices = [
         ("GOOD", "pass", "pass"),
         *((name, body, "pass") for name, (body, _) in BAD.items()),
@@ -68,9 +75,23 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         ("MENDED", "pass", OPT_OUT),
     ]
     directory = tmp_path_factory.mktemp("suite")
-    parts = [DEVICE.format(name=name, body=body, options=options) for name, body, options in devices]
+    parts = [
+        DEVICE.format(name=name, body=body, options=options) for name, body, options in devices
+    ]
     (directory / "test_mine.py").write_text("".join([HEAD, *parts]))
-    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-W", "ignore", "-k", CHECKED, "."]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-v",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "ignore",
+        "-k",
+        CHECKED,
+        ".",
+    ]
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
     found = re.findall(r"::Test(\w+::\S+) (PASSED|FAILED|XFAIL)", done.stdout)
     assert found, done.stdout + done.stderr
@@ -132,7 +153,10 @@ def free(self, memory):
 Allocator.allocate, Allocator.free = allocate, free
 """,
         f"{FINALIZER}[allocate]",
-        "free, called by a finalizer in the midst of allocate, waits for a lock that allocate holds: no end after 1 s",
+        (
+            "free, called by a finalizer in the midst of allocate, waits for a lock that allocate"
+            " holds: no end after 1 s"
+        ),
     ),
     "SWALLOWING": (
         """
@@ -158,7 +182,10 @@ def wait(self):
 Allocator.wait = wait
 """,
         f"{WAITING}[copy_in]",
-        "copy_in of a device that failed returns, though it raised before: the error of a launch is swallowed",
+        (
+            "copy_in of a device that failed returns, though it raised before: the error of a"
+            " launch is swallowed"
+        ),
     ),
     "GARBAGE": (
         """
@@ -198,7 +225,9 @@ Allocator.free = free
 
 
 class Tried(NamedTuple):
-    """What a run of the suite said: the outcome of each case by device, and everything that was printed."""
+    """What a run of the suite said: the outcome of each case by device, and everything that was
+    printed.
+    """
 
     outcomes: dict[str, dict[str, str]]
     output: str
@@ -206,17 +235,35 @@ class Tried(NamedTuple):
 
 @pytest.fixture(scope="module")
 def tried(tmp_path_factory: pytest.TempPathFactory) -> Tried:
-    """The suite on a device that does everything right, and on those that do one thing wrong, in a process of its own."""
+    """The suite on a device that does everything right, and on those that do one thing wrong, in a
+    process of its own.
+    """
     directory = tmp_path_factory.mktemp("wrong")
     for name, body in {"RIGHT": "", **{name: text for name, (text, _, _) in WRONG.items()}}.items():
         text = WRONG_DEVICE.format(name=name, body=body, limit_s=1 if name == "LOCKED" else 60)
         (directory / f"test_{name.lower()}.py").write_text(WORKING + text)
     chosen = " or ".join((FREED, FINALIZER, TIMED, "device_that_failed"))
-    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-W", "ignore", "-k", chosen, "."]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-v",
+        "-p",
+        "no:cacheprovider",
+        "-W",
+        "ignore",
+        "-k",
+        chosen,
+        ".",
+    ]
     # A device that hangs must not stop the suite; whether it does is what this asks.
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=600)
+    done = subprocess.run(
+        command, cwd=directory, capture_output=True, text=True, check=False, timeout=600
+    )
     outcomes: dict[str, dict[str, str]] = {}
-    for name, case, outcome in re.findall(r"::Test(\w+)::(\S+) (PASSED|FAILED|ERROR|SKIPPED)", done.stdout):
+    for name, case, outcome in re.findall(
+        r"::Test(\w+)::(\S+) (PASSED|FAILED|ERROR|SKIPPED)", done.stdout
+    ):
         outcomes.setdefault(name, {})[case] = outcome
     return Tried(outcomes, done.stdout + done.stderr)
 
@@ -227,7 +274,9 @@ def test_a_device_that_does_everything_right_passes_and_is_tried_in_full(tried: 
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_device_that_does_one_thing_wrong_fails_with_a_message_that_says_what(tried: Tried, name: str) -> None:
+def test_a_device_that_does_one_thing_wrong_fails_with_a_message_that_says_what(
+    tried: Tried, name: str
+) -> None:
     _, case, message = WRONG[name]
     assert tried.outcomes[name][case] == "FAILED", tried.output
     assert message in tried.output
@@ -235,7 +284,10 @@ def test_a_device_that_does_one_thing_wrong_fails_with_a_message_that_says_what(
 
 def test_a_device_that_hangs_stops_no_other_test(tried: Tried) -> None:
     assert set(tried.outcomes["LOCKED"]) == set(tried.outcomes["RIGHT"]), tried.output
-    assert "device LOCKED is lost: free, called by a finalizer in the midst of allocate, waits" in tried.output
+    assert (
+        "device LOCKED is lost: free, called by a finalizer in the midst of allocate, waits"
+        in tried.output
+    )
 
 
 def test_kernels_follow_the_target() -> None:
@@ -278,9 +330,15 @@ def test_kernels_keep_within_what_a_small_target_allows() -> None:
     assert len({case.name for case in cases}) == len(cases)
     for case in cases:
         sizes = {node.arg: node.src[0].arg for node in case.linear if node.op is Op.SPECIAL}
-        for prefix, limits in (("gidx", SMALL.max_global), ("idx", SMALL.max_global), ("lidx", SMALL.max_local_dims)):
+        for prefix, limits in (
+            ("gidx", SMALL.max_global),
+            ("idx", SMALL.max_global),
+            ("lidx", SMALL.max_local_dims),
+        ):
             dims = [sizes.get(f"{prefix}{axis}", 1) for axis in range(3)]
-            assert all(size <= limit for size, limit in zip(dims, (*limits, 1), strict=True)), case.name
+            assert all(size <= limit for size, limit in zip(dims, (*limits, 1), strict=True)), (
+                case.name
+            )
         assert math.prod(size for name, size in sizes.items() if name[0] == "l") <= SMALL.max_local
         assert sum(node.op is Op.PARAM for node in case.linear) <= 6, case.name
 
@@ -293,5 +351,7 @@ def test_every_kernel_has_a_meaning(target: Target) -> None:
         for values in case.values:
             arrays = {p.arg.slot: bytearray(p.arg.size * p.dtype.itemsize) for p in params}
             evaluate_linear(
-                case.linear, {p.arg.slot: np.frombuffer(arrays[p.arg.slot], p.dtype.numpy) for p in params}, values
+                case.linear,
+                {p.arg.slot: np.frombuffer(arrays[p.arg.slot], p.dtype.numpy) for p in params},
+                values,
             )

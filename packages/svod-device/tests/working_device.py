@@ -1,4 +1,5 @@
-"""A device that does everything right: it queues launches, interprets them when somebody waits, and can be made to fail.
+"""A device that does everything right: it queues launches, interprets them when somebody waits, and
+can be made to fail.
 
 Tests use the text of this module too, to make plugins of it.
 """
@@ -73,7 +74,9 @@ def make_program(allocator):
         def __init__(self, compiled):
             self.name, self.var_names = compiled.name, compiled.var_names
             self.nodes = parse_graph(compiled.source).src
-            self.params = sorted({n for n in self.nodes if n.op is Op.PARAM}, key=lambda n: n.arg.slot)
+            self.params = sorted(
+                {n for n in self.nodes if n.op is Op.PARAM}, key=lambda n: n.arg.slot
+            )
 
         def __call__(self, buffers, values, global_size, local_size=None):
             buffers, variables = list(buffers), dict(zip(self.var_names, values, strict=True))
@@ -83,7 +86,9 @@ def make_program(allocator):
             if allocator.is_broken:
                 raise ValueError(f"kernel {self.name} faulted")
             arrays = {
-                p.arg.slot: np.frombuffer(view_host(address, p.arg.size * p.dtype.itemsize, None), p.dtype.numpy)
+                p.arg.slot: np.frombuffer(
+                    view_host(address, p.arg.size * p.dtype.itemsize, None), p.dtype.numpy
+                )
                 for p, address in zip(self.params, buffers, strict=True)
             }
             evaluate_linear(self.nodes, arrays, variables)

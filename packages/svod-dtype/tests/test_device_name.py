@@ -48,5 +48,7 @@ def test_device_zero_is_the_device_itself() -> None:
 
 def test_a_place_is_no_number() -> None:
     assert parse_device_name("CPU:3").get_index() == 3
-    with pytest.raises(DeviceNameError, match="invalid device name 'CPU:x': 'x' is not a device number"):
+    with pytest.raises(
+        DeviceNameError, match="invalid device name 'CPU:x': 'x' is not a device number"
+    ):
         parse_device_name("cpu:x").get_index()

@@ -58,7 +58,9 @@ def test_equal_vectors_are_one_object() -> None:
     assert float32.vec(4) is not float32.vec(8)
 
 
-@pytest.mark.parametrize("dtype", [*ALL_DTYPES, *COMPLEX_DTYPES, index, void, float32.vec(4)], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [*ALL_DTYPES, *COMPLEX_DTYPES, index, void, float32.vec(4)], ids=str
+)
 def test_copies_and_pickles_are_the_same_object(dtype: DType) -> None:
     assert copy.copy(dtype) is dtype
     assert copy.deepcopy(dtype) is dtype
@@ -147,7 +149,9 @@ def test_python_types_denote_the_defaults() -> None:
     assert to_dtype(np.dtype("uint8")) is uint8
 
 
-@pytest.mark.parametrize("given", ["clongdouble", np.clongdouble, np.dtype("U3"), object(), None, "datetime64"])
+@pytest.mark.parametrize(
+    "given", ["clongdouble", np.clongdouble, np.dtype("U3"), object(), None, "datetime64"]
+)
 def test_what_is_no_dtype_is_an_error_that_lists_the_dtypes(given: object) -> None:
     with pytest.raises(UnknownDTypeError) as caught:
         to_dtype(given)
@@ -158,7 +162,20 @@ def test_what_is_no_dtype_is_an_error_that_lists_the_dtypes(given: object) -> No
 
 @pytest.mark.parametrize("dtype", INTEGER_DTYPES, ids=str)
 def test_integers_wrap_as_in_numpy(dtype: DType) -> None:
-    for value in [0, 1, -1, 127, 128, 255, 256, -129, 1 << 31, (1 << 63) - 1, -(1 << 63), 12345678901234]:
+    for value in [
+        0,
+        1,
+        -1,
+        127,
+        128,
+        255,
+        256,
+        -129,
+        1 << 31,
+        (1 << 63) - 1,
+        -(1 << 63),
+        12345678901234,
+    ]:
         expected = np.array([value], dtype=np.int64).astype(dtype.numpy)[0]
         assert cast_value(value, dtype) == int(expected)
 
@@ -263,7 +280,24 @@ def test_index_is_int64_in_memory() -> None:
 
 @pytest.mark.parametrize(
     "code",
-    ["f8", "f4", "f2", "<i8", "i4", ">i2", "i1", "=u8", "u4", "u2", "|u1", "?", "b1", "c8", "<c16", *"bBhHiIlLqQefdFD"],
+    [
+        "f8",
+        "f4",
+        "f2",
+        "<i8",
+        "i4",
+        ">i2",
+        "i1",
+        "=u8",
+        "u4",
+        "u2",
+        "|u1",
+        "?",
+        "b1",
+        "c8",
+        "<c16",
+        *"bBhHiIlLqQefdFD",
+    ],
 )
 def test_the_codes_of_numpy_mean_what_they_mean_there(code):
     assert to_dtype(code).name == np.dtype(code).name
@@ -277,7 +311,9 @@ def test_codes_that_count_bytes_or_bits_are_not_guessed(code):
     assert find_dtype(code) is to_dtype(f"{kind}8")
 
 
-@pytest.mark.parametrize("given", ["a", "S4", "O", "c32", "G", "V3", "<", "f4,f4", "3f4", "M8", "i3", "f16 "])
+@pytest.mark.parametrize(
+    "given", ["a", "S4", "O", "c32", "G", "V3", "<", "f4,f4", "3f4", "M8", "i3", "f16 "]
+)
 def test_codes_of_dtypes_that_svod_lacks_are_unknown(given):
     with pytest.raises(UnknownDTypeError, match="is not a dtype"):
         to_dtype(given)
@@ -293,7 +329,19 @@ def test_dtypes_compare_with_what_stands_for_one():
     for same in ("float32", "f4", np.float32, np.dtype(np.float32), float):
         assert float32 == same
         assert (float32 != same) is False
-    for other in ("float64", "i8", "nothing", np.float64, np.dtype(np.int8), int, None, 3, [], float64, float32.vec(4)):
+    for other in (
+        "float64",
+        "i8",
+        "nothing",
+        np.float64,
+        np.dtype(np.int8),
+        int,
+        None,
+        3,
+        [],
+        float64,
+        float32.vec(4),
+    ):
         assert float32 != other
         assert (float32 == other) is False
     assert np.dtype(np.float32) == float32
@@ -302,9 +350,19 @@ def test_dtypes_compare_with_what_stands_for_one():
 
 def test_the_default_of_floats_is_what_float_and_complex_mean() -> None:
     with default_dtype("float64"):
-        assert (to_dtype(float), to_dtype(complex), to_dtype("float")) == (float64, complex128, float32)
-        assert (promote_with_scalar(int32, 1.5), promote_with_scalar(int32, 1j)) == (float64, complex128)
-        assert (promote_with_scalar(float32, 1.5), promote_with_scalar(float32, 1j)) == (float32, complex64)
+        assert (to_dtype(float), to_dtype(complex), to_dtype("float")) == (
+            float64,
+            complex128,
+            float32,
+        )
+        assert (promote_with_scalar(int32, 1.5), promote_with_scalar(int32, 1j)) == (
+            float64,
+            complex128,
+        )
+        assert (promote_with_scalar(float32, 1.5), promote_with_scalar(float32, 1j)) == (
+            float32,
+            complex64,
+        )
         with default_dtype("bfloat16"):
             assert (to_dtype(float), to_dtype(complex)) == (bfloat16, complex64)
     assert to_dtype(float) is float32

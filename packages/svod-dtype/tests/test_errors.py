@@ -21,8 +21,13 @@ from svod_dtype import (
 
 
 def test_a_message_has_a_headline_notes_and_a_hint() -> None:
-    error = UserError("shapes do not match", notes=("left is (2,)", "right is (3,)"), hint="reshape one")
-    assert str(error) == "shapes do not match\n  note: left is (2,)\n  note: right is (3,)\n  hint: reshape one"
+    error = UserError(
+        "shapes do not match", notes=("left is (2,)", "right is (3,)"), hint="reshape one"
+    )
+    assert (
+        str(error)
+        == "shapes do not match\n  note: left is (2,)\n  note: right is (3,)\n  hint: reshape one"
+    )
     assert (error.headline, error.notes, error.hint) == (
         "shapes do not match",
         ("left is (2,)", "right is (3,)"),
@@ -53,16 +58,24 @@ def test_users_and_bugs_are_told_apart() -> None:
         ),
         (
             DefaultDTypeError(dtype=bool_),
-            "bool cannot be the default of floats: it is none of floats of 16, 32 or 64 bits\n"
-            '  hint: write set_default_dtype("float64")',
+            (
+                "bool cannot be the default of floats: it is none of floats of 16, 32 or 64 bits\n"
+                '  hint: write set_default_dtype("float64")'
+            ),
         ),
         (
             PromotionError(left=float32, right=index),
-            "float32 and index have no common dtype\n  hint: cast one operand explicitly, as in x.cast(other.dtype)",
+            (
+                "float32 and index have no common dtype\n  hint: cast one operand explicitly, as in"
+                " x.cast(other.dtype)"
+            ),
         ),
         (
             DeviceNameError(given="CPU:x", reason="'x' is not a device number"),
-            'invalid device name \'CPU:x\': \'x\' is not a device number\n  hint: write "CPU", "CUDA:1" or "DISK:/path/to/file"',
+            (
+                "invalid device name 'CPU:x': 'x' is not a device number\n  hint: write \"CPU\","
+                ' "CUDA:1" or "DISK:/path/to/file"'
+            ),
         ),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, SvodError) else "",
@@ -77,7 +90,11 @@ def test_errors_reach_other_processes_with_their_fields_and_messages() -> None:
     error.add_note("while it was tried")
     found = pickle.loads(pickle.dumps(error))
     assert type(found) is DeviceNameError and str(found) == str(error)
-    assert (found.given, found.hint, found.__notes__) == ("CPU:x", error.hint, ["while it was tried"])
+    assert (found.given, found.hint, found.__notes__) == (
+        "CPU:x",
+        error.hint,
+        ["while it was tried"],
+    )
 
 
 def test_a_field_that_no_other_process_can_have_becomes_its_text() -> None:

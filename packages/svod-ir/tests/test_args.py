@@ -10,7 +10,10 @@ from svod_ir.errors import ParseError
 
 AMOUNTS = st.one_of(st.none(), st.integers(0, 4096))
 OPTS = st.builds(
-    lambda op, axis, amount: Opt(op, axis, None if axis is None else amount), st.sampled_from(OptOp), AMOUNTS, AMOUNTS
+    lambda op, axis, amount: Opt(op, axis, None if axis is None else amount),
+    st.sampled_from(OptOp),
+    AMOUNTS,
+    AMOUNTS,
 )
 
 
@@ -20,14 +23,27 @@ def test_what_is_written_is_read_back(opts: list[Opt]) -> None:
 
 
 def test_people_may_write_opts_as_they_like() -> None:
-    expected = (Opt(OptOp.UPCAST, 0, 4), Opt(OptOp.PACK, 1), Opt(OptOp.NOLOCALS), Opt(OptOp.SWAP, 0, 2))
+    expected = (
+        Opt(OptOp.UPCAST, 0, 4),
+        Opt(OptOp.PACK, 1),
+        Opt(OptOp.NOLOCALS),
+        Opt(OptOp.SWAP, 0, 2),
+    )
     assert parse_opts("UPCAST(0,4) PACK(1) NOLOCALS SWAP(0,2)") == expected
     assert parse_opts(" UPCAST( 0 , 4 ),PACK(1), NOLOCALS(),\n SWAP(0, 2),") == expected
     assert parse_opts("  ") == ()
 
 
 @pytest.mark.parametrize(
-    "text", ["UPCAST(0, 4", "TILE(0, 4)", "upcast(0, 4)", "UPCAST(0 4)", "UPCAST(0, -4)", "UPCAST(0, 4) and"]
+    "text",
+    [
+        "UPCAST(0, 4",
+        "TILE(0, 4)",
+        "upcast(0, 4)",
+        "UPCAST(0 4)",
+        "UPCAST(0, -4)",
+        "UPCAST(0, 4) and",
+    ],
 )
 def test_what_is_no_opt_is_an_error_that_shows_it(text: str) -> None:
     with pytest.raises(ParseError, match="this is no Opt") as raised:

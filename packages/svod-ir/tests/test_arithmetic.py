@@ -1,4 +1,6 @@
-"""The meaning of every elementwise op on every dtype, against numpy, ml_dtypes and constant folding."""
+"""The meaning of every elementwise op on every dtype, against numpy, ml_dtypes and constant
+folding.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,14 @@ from svod_dtype import (
     uint64,
 )
 from svod_ir import Op
-from svod_ir._arithmetic import apply_elementwise, combine, convert, identity_value, quiet, reinterpret
+from svod_ir._arithmetic import (
+    apply_elementwise,
+    combine,
+    convert,
+    identity_value,
+    quiet,
+    reinterpret,
+)
 from svod_ir._constant import evaluate_scalar
 from svod_ir.ops import BINARY, COMPARISON, REDUCTIONS, TERNARY, UNARY, takes
 
@@ -60,23 +69,33 @@ def _samples(dtype: DType) -> list[bool | int | float]:
     if dtype.is_bool:
         return [False, True]
     if dtype.is_float:
-        return [*dict.fromkeys(cast_value(v, dtype) for v in SPECIAL_FLOATS if not math.isnan(v)), math.nan]
+        return [
+            *dict.fromkeys(cast_value(v, dtype) for v in SPECIAL_FLOATS if not math.isnan(v)),
+            math.nan,
+        ]
     low, high = int(dtype.min), int(dtype.max)
     return sorted(
-        {cast_value(v, dtype) for v in (0, 1, 2, 3, 5, 7, 31, 100, -1, -2, -3, -7, low, low + 1, high, high - 1)}
+        {
+            cast_value(v, dtype)
+            for v in (0, 1, 2, 3, 5, 7, 31, 100, -1, -2, -3, -7, low, low + 1, high, high - 1)
+        }
     )
 
 
 def _same(found: object, expected: object, dtype: DType) -> bool:
     if dtype.is_float:
         f, e = float(found), float(expected)  # pyright: ignore[reportArgumentType]
-        return (math.isnan(f) and math.isnan(e)) or (f == e and math.copysign(1, f) == math.copysign(1, e))
+        return (math.isnan(f) and math.isnan(e)) or (
+            f == e and math.copysign(1, f) == math.copysign(1, e)
+        )
     return int(found) == int(expected)  # pyright: ignore[reportArgumentType]
 
 
 CASES = [
     (op, dtype)
-    for op, dtype in itertools.product(sorted(UNARY | BINARY | TERNARY, key=lambda o: o.name), ALL_DTYPES)
+    for op, dtype in itertools.product(
+        sorted(UNARY | BINARY | TERNARY, key=lambda o: o.name), ALL_DTYPES
+    )
     if takes(op, dtype)
 ]
 
@@ -85,7 +104,11 @@ CASES = [
 def test_constant_folding_computes_the_same(op: Op, dtype: DType) -> None:
     n_operands = 1 if op in UNARY else 3 if op in TERNARY else 2
     result = bool_ if op in COMPARISON else dtype
-    columns = [[True, False], _samples(dtype), _samples(dtype)] if op is Op.WHERE else [_samples(dtype)] * n_operands
+    columns = (
+        [[True, False], _samples(dtype), _samples(dtype)]
+        if op is Op.WHERE
+        else [_samples(dtype)] * n_operands
+    )
     for values in itertools.product(*columns):
         folded = evaluate_scalar(op, result, values)
         if folded is None:
@@ -139,7 +162,8 @@ def test_division_floors_and_is_defined_everywhere(dtype: DType) -> None:
         with quiet():
             operands = (dtype.numpy.type(x), dtype.numpy.type(y))
             quotient, rest, c_quotient, c_rest = (
-                int(apply_elementwise(op, dtype, dtype, operands)) for op in (Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD)
+                int(apply_elementwise(op, dtype, dtype, operands))
+                for op in (Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD)
             )
         if y == 0:
             assert (quotient, rest, c_quotient, c_rest) == (0, 0, 0, 0)
@@ -155,7 +179,12 @@ def test_all_pairs_of_float8_values_add_multiply_and_divide_as_in_ml_dtypes(dtyp
     every = np.arange(256, dtype=np.uint8).view(dtype.numpy)
     x, y = (a.reshape(-1) for a in np.meshgrid(every, every))
     with quiet():
-        for op, ufunc in ((Op.ADD, np.add), (Op.SUB, np.subtract), (Op.MUL, np.multiply), (Op.FDIV, np.divide)):
+        for op, ufunc in (
+            (Op.ADD, np.add),
+            (Op.SUB, np.subtract),
+            (Op.MUL, np.multiply),
+            (Op.FDIV, np.divide),
+        ):
             found = apply_elementwise(op, dtype, dtype, (x, y)).astype(np.float32)
             np.testing.assert_array_equal(found, ufunc(x, y).astype(np.float32))
 
@@ -178,15 +207,34 @@ def test_maximum_and_minimum_keep_nan_and_order_zeros(dtype: DType) -> None:
             assert math.isnan(float(apply_elementwise(op, dtype, dtype, (of(math.nan), of(1)))))
             assert math.isnan(float(apply_elementwise(op, dtype, dtype, (of(1), of(math.nan)))))
         for x, y in ((0.0, -0.0), (-0.0, 0.0)):
-            assert math.copysign(1, float(apply_elementwise(Op.MAX, dtype, dtype, (of(x), of(y))))) == 1
-            assert math.copysign(1, float(apply_elementwise(Op.MIN, dtype, dtype, (of(x), of(y))))) == -1
+            assert (
+                math.copysign(1, float(apply_elementwise(Op.MAX, dtype, dtype, (of(x), of(y)))))
+                == 1
+            )
+            assert (
+                math.copysign(1, float(apply_elementwise(Op.MIN, dtype, dtype, (of(x), of(y)))))
+                == -1
+            )
 
 
 FUNCTIONS = {
-    Op.EXP: math.exp, Op.EXP2: lambda x: 2.0**x, Op.LOG: math.log, Op.LOG2: math.log2, Op.SIN: math.sin, Op.COS: math.cos,
-    Op.TAN: math.tan, Op.TANH: math.tanh, Op.ERF: math.erf, Op.SQRT: math.sqrt, Op.RSQRT: lambda x: 1 / math.sqrt(x),
-    Op.RECIPROCAL: lambda x: 1 / x, Op.EXPM1: math.expm1, Op.LOG1P: math.log1p, Op.SINH: math.sinh, Op.COSH: math.cosh,
-}  # fmt: skip
+    Op.EXP: math.exp,
+    Op.EXP2: lambda x: 2.0**x,
+    Op.LOG: math.log,
+    Op.LOG2: math.log2,
+    Op.SIN: math.sin,
+    Op.COS: math.cos,
+    Op.TAN: math.tan,
+    Op.TANH: math.tanh,
+    Op.ERF: math.erf,
+    Op.SQRT: math.sqrt,
+    Op.RSQRT: lambda x: 1 / math.sqrt(x),
+    Op.RECIPROCAL: lambda x: 1 / x,
+    Op.EXPM1: math.expm1,
+    Op.LOG1P: math.log1p,
+    Op.SINH: math.sinh,
+    Op.COSH: math.cosh,
+}
 
 
 @pytest.mark.parametrize("op", list(FUNCTIONS), ids=lambda op: op.name)
@@ -225,10 +273,21 @@ def test_a_fused_multiply_add_rounds_once() -> None:
         assert float(x * x + z) == 0
         assert float(apply_elementwise(Op.MULACC, float32, float32, (x, x, z))) == 2.0**-24
         assert math.isnan(
-            float(apply_elementwise(Op.MULACC, float64, float64, (np.float64(math.inf), np.float64(0), np.float64(1))))
+            float(
+                apply_elementwise(
+                    Op.MULACC,
+                    float64,
+                    float64,
+                    (np.float64(math.inf), np.float64(0), np.float64(1)),
+                )
+            )
         )
         assert (
-            float(apply_elementwise(Op.MULACC, float64, float64, (np.float64(1e308), np.float64(10), np.float64(0))))
+            float(
+                apply_elementwise(
+                    Op.MULACC, float64, float64, (np.float64(1e308), np.float64(10), np.float64(0))
+                )
+            )
             == math.inf
         )
 
@@ -238,7 +297,8 @@ def test_fused_multiply_adds_of_random_floats_are_the_nearest_values(dtype: DTyp
     rng = np.random.default_rng(2)
     span = {float16: 5}.get(dtype, 40)
     x, y, z = (
-        convert(rng.standard_normal(2000) * 2.0 ** rng.integers(-span, span, 2000), float64, dtype) for _ in "xyz"
+        convert(rng.standard_normal(2000) * 2.0 ** rng.integers(-span, span, 2000), float64, dtype)
+        for _ in "xyz"
     )
     with quiet():
         # Sums that cancel, and small products that push a large number to one of its neighbours.
@@ -253,7 +313,10 @@ def test_fused_multiply_adds_of_random_floats_are_the_nearest_values(dtype: DTyp
 def _nearest(exact: Fraction, dtype: DType) -> float:
     """The float of `dtype` that is nearest to a number, an even one where two are."""
     near = dtype.numpy.type(float(exact))
-    around = [float(near), *(float(np.nextafter(near, dtype.numpy.type(side))) for side in (-np.inf, np.inf))]
+    around = [
+        float(near),
+        *(float(np.nextafter(near, dtype.numpy.type(side))) for side in (-np.inf, np.inf)),
+    ]
     finite = [v for v in around if math.isfinite(v)]
     least = min(abs(Fraction(v) - exact) for v in finite)
     ties = [v for v in finite if abs(Fraction(v) - exact) == least]
@@ -264,12 +327,16 @@ def _has_odd_bits(value: float, dtype: DType) -> bool:
     return bool(dtype.numpy.type(value).tobytes()[0] & 1)
 
 
-@pytest.mark.parametrize(("source", "target"), list(itertools.product(ALL_DTYPES, repeat=2)), ids=str)
+@pytest.mark.parametrize(
+    ("source", "target"), list(itertools.product(ALL_DTYPES, repeat=2)), ids=str
+)
 def test_casts_agree_with_constants(source: DType, target: DType) -> None:
     for value in _samples(source):
         with quiet():
             found = convert(source.numpy.type(value), source, target)
-        assert _same(found, cast_value(value, target), target), f"{source} {value} to {target}: {found}"
+        assert _same(found, cast_value(value, target), target), (
+            f"{source} {value} to {target}: {found}"
+        )
 
 
 @pytest.mark.parametrize("dtype", [float16, bfloat16, float8_e4m3, float8_e5m2], ids=str)
@@ -279,7 +346,8 @@ def test_random_floats_and_large_integers_cast_with_one_rounding(dtype: DType) -
     integers = rng.integers(-(1 << 63), 1 << 63, 3000, dtype=np.int64) >> rng.integers(0, 63, 3000)
     with quiet():
         np.testing.assert_array_equal(
-            convert(floats, float64, dtype).astype(np.float64), [cast_value(v, dtype) for v in floats.tolist()]
+            convert(floats, float64, dtype).astype(np.float64),
+            [cast_value(v, dtype) for v in floats.tolist()],
         )
         for integer_type in (int64, uint64):
             values = integers.astype(integer_type.numpy)
@@ -293,7 +361,9 @@ def test_bits_are_reinterpreted_and_regrouped() -> None:
     assert reinterpret(np.float32(1.0), uint32) == 0x3F800000
     assert reinterpret(np.uint16(0x3F80), bfloat16) == ml_dtypes.bfloat16(1)
     assert reinterpret(np.array([[1.0, -2.0]], np.float32), int32).shape == (1, 2)
-    np.testing.assert_array_equal(reinterpret(np.array([0x01020304], np.uint32), uint8.vec(4)), [4, 3, 2, 1])
+    np.testing.assert_array_equal(
+        reinterpret(np.array([0x01020304], np.uint32), uint8.vec(4)), [4, 3, 2, 1]
+    )
     assert reinterpret(np.array([4, 3, 2, 1], np.uint8), uint32) == 0x01020304
     assert reinterpret(np.int8(-1), uint8) == 255
 
@@ -315,19 +385,29 @@ def test_integer_power_is_defined_for_negative_exponents() -> None:
         with quiet():
             return int(apply_elementwise(Op.POW, int8, int8, (np.int8(x), np.int8(y))))
 
-    assert [power(2, -1), power(1, -5), power(-1, -3), power(-1, -2), power(0, 0), power(3, 5)] == [0, 1, -1, 1, 1, -13]
+    assert [power(2, -1), power(1, -5), power(-1, -3), power(-1, -2), power(0, 0), power(3, 5)] == [
+        0,
+        1,
+        -1,
+        1,
+        1,
+        -13,
+    ]
 
 
 @pytest.mark.parametrize("dtype", [float16, float32, float64])
 @pytest.mark.parametrize(("x", "expected"), [(-0.0, 0.0), (-math.inf, math.inf), (4.0, 2.0)])
-def test_a_single_power_of_one_half_is_that_of_c_and_no_root(dtype: DType, x: float, expected: float) -> None:
+def test_a_single_power_of_one_half_is_that_of_c_and_no_root(
+    dtype: DType, x: float, expected: float
+) -> None:
     kind = {float16: np.float16, float32: np.float32, float64: np.float64}[dtype]
     with quiet():
         found = float(apply_elementwise(Op.POW, dtype, dtype, (kind(x), kind(0.5))))
     assert (found, math.copysign(1, found)) == (expected, 1)
 
 
-# Salmon et al. 2011, the known answers of the Random123 distribution for threefry2x32 with 20 rounds.
+# Salmon et al. 2011, the known answers of the Random123 distribution for threefry2x32 with 20
+# rounds.
 @pytest.mark.parametrize(
     ("counter", "key", "expected"),
     [

@@ -30,7 +30,8 @@ from svod_ir.testing.nodes import alu, bind, reduce_over, register, special
 from svod_ir.uop import UOp
 
 UNARY_OPS, BINARY_OPS = (
-    sorted((op for op in ops if takes(op, int8)), key=lambda op: op.value) for ops in (UNARY, BINARY)
+    sorted((op for op in ops if takes(op, int8)), key=lambda op: op.value)
+    for ops in (UNARY, BINARY)
 )
 BYTES = (int8, uint8)
 
@@ -46,7 +47,10 @@ def apply(op: Op, *operands: UOp) -> UOp:
 @st.composite
 def byte_intervals(draw: st.DrawFn, dtype: DType) -> tuple[int, int]:
     low, high = int(dtype.min), int(dtype.max)
-    ends = st.one_of(st.sampled_from((low, low + 1, max(low, -1), 0, 1, 7, 8, high - 1, high)), st.integers(low, high))
+    ends = st.one_of(
+        st.sampled_from((low, low + 1, max(low, -1), 0, 1, 7, 8, high - 1, high)),
+        st.integers(low, high),
+    )
     first, second = draw(ends), draw(ends)
     return min(first, second), max(first, second)
 
@@ -55,7 +59,9 @@ def byte_intervals(draw: st.DrawFn, dtype: DType) -> tuple[int, int]:
 @pytest.mark.parametrize("dtype", BYTES)
 @settings(max_examples=count_examples(25), deadline=None)
 @given(data=st.data())
-def test_no_pair_of_bytes_gives_a_value_outside_the_bounds(op: Op, dtype: DType, data: st.DataObject) -> None:
+def test_no_pair_of_bytes_gives_a_value_outside_the_bounds(
+    op: Op, dtype: DType, data: st.DataObject
+) -> None:
     first, second = data.draw(byte_intervals(dtype)), data.draw(byte_intervals(dtype))
     node = apply(op, variable("x", *first, dtype), variable("y", *second, dtype))
     x, y = (np.arange(low, high + 1).astype(dtype.numpy) for low, high in (first, second))
@@ -68,9 +74,13 @@ def test_no_pair_of_bytes_gives_a_value_outside_the_bounds(op: Op, dtype: DType,
 @pytest.mark.parametrize("dtype", BYTES)
 @settings(max_examples=count_examples(20), deadline=None)
 @given(data=st.data())
-def test_no_byte_gives_a_value_outside_the_bounds(op: Op, dtype: DType, data: st.DataObject) -> None:
+def test_no_byte_gives_a_value_outside_the_bounds(
+    op: Op, dtype: DType, data: st.DataObject
+) -> None:
     low, high = data.draw(byte_intervals(dtype))
-    assert_inside(apply(op, variable("x", low, high, dtype)), np.arange(low, high + 1).astype(dtype.numpy))
+    assert_inside(
+        apply(op, variable("x", low, high, dtype)), np.arange(low, high + 1).astype(dtype.numpy)
+    )
 
 
 def assert_inside(node: UOp, *operands: np.ndarray) -> None:
@@ -83,16 +93,30 @@ def assert_inside(node: UOp, *operands: np.ndarray) -> None:
 @pytest.mark.parametrize(
     ("op", "x", "y", "expected"),
     [
-        (Op.ADD, (0, 9), (1, 2), (1, 11)), (Op.SUB, (0, 9), (1, 2), (-2, 8)), (Op.MUL, (-3, 4), (-2, 5), (-15, 20)),
-        (Op.IDIV, (-7, 7), (2, 2), (-4, 3)), (Op.IDIV, (-7, 7), (-2, 2), (-7, 7)), (Op.MOD, (-7, 7), (4, 4), (0, 3)),
-        (Op.MOD, (4, 6), (4, 4), (0, 2)), (Op.MOD, (0, 2), (4, 9), (0, 2)), (Op.MOD, (-7, 7), (-4, -4), (-3, 0)),
-        (Op.CDIV, (-7, 7), (2, 2), (-3, 3)), (Op.CMOD, (-7, 3), (4, 4), (-3, 3)), (Op.MAX, (0, 9), (4, 5), (4, 9)),
-        (Op.MIN, (0, 9), (4, 5), (0, 5)), (Op.AND, (-8, 7), (0, 3), (0, 3)), (Op.SHL, (1, 3), (0, 2), (1, 12)),
-        (Op.SHR, (-8, 7), (1, 2), (-4, 3)), (Op.LT, (0, 3), (4, 5), (True, True)), (Op.LT, (4, 5), (0, 4), (False, False)),
-        (Op.LE, (0, 4), (4, 5), (True, True)), (Op.EQ, (0, 3), (4, 5), (False, False)), (Op.NE, (0, 3), (4, 5), (True, True)),
+        (Op.ADD, (0, 9), (1, 2), (1, 11)),
+        (Op.SUB, (0, 9), (1, 2), (-2, 8)),
+        (Op.MUL, (-3, 4), (-2, 5), (-15, 20)),
+        (Op.IDIV, (-7, 7), (2, 2), (-4, 3)),
+        (Op.IDIV, (-7, 7), (-2, 2), (-7, 7)),
+        (Op.MOD, (-7, 7), (4, 4), (0, 3)),
+        (Op.MOD, (4, 6), (4, 4), (0, 2)),
+        (Op.MOD, (0, 2), (4, 9), (0, 2)),
+        (Op.MOD, (-7, 7), (-4, -4), (-3, 0)),
+        (Op.CDIV, (-7, 7), (2, 2), (-3, 3)),
+        (Op.CMOD, (-7, 3), (4, 4), (-3, 3)),
+        (Op.MAX, (0, 9), (4, 5), (4, 9)),
+        (Op.MIN, (0, 9), (4, 5), (0, 5)),
+        (Op.AND, (-8, 7), (0, 3), (0, 3)),
+        (Op.SHL, (1, 3), (0, 2), (1, 12)),
+        (Op.SHR, (-8, 7), (1, 2), (-4, 3)),
+        (Op.LT, (0, 3), (4, 5), (True, True)),
+        (Op.LT, (4, 5), (0, 4), (False, False)),
+        (Op.LE, (0, 4), (4, 5), (True, True)),
+        (Op.EQ, (0, 3), (4, 5), (False, False)),
+        (Op.NE, (0, 3), (4, 5), (True, True)),
         (Op.EQ, (0, 3), (3, 5), (False, True)),
     ],
-)  # fmt: skip
+)
 def test_bounds_of_index_arithmetic_are_tight(
     op: Op, x: tuple[int, int], y: tuple[int, int], expected: tuple[int, int]
 ) -> None:
@@ -205,12 +229,16 @@ def test_bounds_of_a_deep_graph_need_no_recursion() -> None:
     assert node.bounds == (20_000, 20_001)
 
 
-# What no kernel computes with has no bounds to check: `index` is checked above, by the tight intervals.
+# What no kernel computes with has no bounds to check: `index` is checked above, by the tight
+# intervals.
 COMPUTED_DTYPES = [d for d in ALL_DTYPES if d not in (index, void)]
 SAMPLE_VALUES = {
-    "bool": (False, True), "int": (-128, -1, 0, 1, 7, 127), "uint": (0, 1, 7, 255),
-    "float": (-math.inf, -2.5, -0.0, 0.0, 1.0, math.inf, math.nan), "complex": (0j, 1 + 2j, complex(math.inf, math.nan)),
-}  # fmt: skip
+    "bool": (False, True),
+    "int": (-128, -1, 0, 1, 7, 127),
+    "uint": (0, 1, 7, 255),
+    "float": (-math.inf, -2.5, -0.0, 0.0, 1.0, math.inf, math.nan),
+    "complex": (0j, 1 + 2j, complex(math.inf, math.nan)),
+}
 
 
 def name_of(value: object) -> str:
@@ -236,11 +264,18 @@ def make_value(dtype: DType, value: Any) -> UOp:
 
 
 def list_cases(ops: Iterable[Op]) -> list[tuple[Op, DType]]:
-    return [(op, dtype) for op in sorted(ops, key=lambda op: op.value) for dtype in COMPUTED_DTYPES if takes(op, dtype)]
+    return [
+        (op, dtype)
+        for op in sorted(ops, key=lambda op: op.value)
+        for dtype in COMPUTED_DTYPES
+        if takes(op, dtype)
+    ]
 
 
 @pytest.mark.parametrize(
-    ("op", "dtype"), list_cases(ELEMENTWISE - {Op.CAST, Op.BITCAST, Op.COMPLEX, Op.WHERE}), ids=name_of
+    ("op", "dtype"),
+    list_cases(ELEMENTWISE - {Op.CAST, Op.BITCAST, Op.COMPLEX, Op.WHERE}),
+    ids=name_of,
 )
 def test_bounds_of_every_dtype_hold_the_value_of_constants(op: Op, dtype: DType) -> None:
     for operands in product(list_operands(dtype), repeat=count_operands(op)):
@@ -265,7 +300,10 @@ def is_shift_out_of_range(node: UOp) -> bool:
 def assert_constant_inside(node: UOp) -> None:
     with quiet():
         value = apply_elementwise(
-            node.op, node.src[0].dtype, node.dtype, [np.asarray(s.arg, s.dtype.numpy) for s in node.src]
+            node.op,
+            node.src[0].dtype,
+            node.dtype,
+            [np.asarray(s.arg, s.dtype.numpy) for s in node.src],
         )
     low, high = node.bounds
     if node.dtype.is_complex or value != value:
@@ -284,7 +322,9 @@ def test_bounds_of_every_dtype_hold_what_is_chosen_cast_joined_and_moved(dtype: 
             low, high = node.bounds
             assert low <= high
             if node.op is not Op.CAST:
-                assert all(low <= operand.bounds[0] and operand.bounds[1] <= high for operand in (x, y))
+                assert all(
+                    low <= operand.bounds[0] and operand.bounds[1] <= high for operand in (x, y)
+                )
 
 
 @pytest.mark.parametrize("dtype", [d for d in COMPUTED_DTYPES if not d.is_complex], ids=name_of)

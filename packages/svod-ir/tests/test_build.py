@@ -1,4 +1,6 @@
-"""The checked constructors: each mistake raises where it is made, and cheap folding keeps the value."""
+"""The checked constructors: each mistake raises where it is made, and cheap folding keeps the
+value.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def _tensor(*shape: int, dtype=float32) -> UOp:
 
 
 def test_operands_of_two_dtypes_are_an_error_that_names_both() -> None:
-    with pytest.raises(OperandError, match="ADD takes operands of one dtype, not float32 and int32"):
+    with pytest.raises(
+        OperandError, match="ADD takes operands of one dtype, not float32 and int32"
+    ):
         make_alu(Op.ADD, UOp.const(float32, 1), UOp.const(int32, 1))
 
 
@@ -157,7 +161,9 @@ def test_reshape_checks_the_number_of_elements() -> None:
     assert make_reshape(x, (3, 2)).shape == (3, 2)
     assert make_reshape(x, (2, 3)) is x
     assert make_reshape(make_reshape(x, (6,)), (3, 2)) is make_reshape(x, (3, 2))
-    with pytest.raises(ShapeError, match=r"reshape: shape \(2, 3\) holds 6 elements, but \(4,\) holds 4"):
+    with pytest.raises(
+        ShapeError, match=r"reshape: shape \(2, 3\) holds 6 elements, but \(4,\) holds 4"
+    ):
         make_reshape(x, (4,))
     with pytest.raises(ShapeError, match="negative"):
         make_reshape(x, (-1, 6))
@@ -184,7 +190,9 @@ def test_permute_wants_each_axis_once() -> None:
             make_permute(x, axes)
 
 
-@pytest.mark.parametrize(("first", "second"), list(itertools.product(itertools.permutations(range(3)), repeat=2)))
+@pytest.mark.parametrize(
+    ("first", "second"), list(itertools.product(itertools.permutations(range(3)), repeat=2))
+)
 def test_two_permutations_are_one(first: tuple[int, ...], second: tuple[int, ...]) -> None:
     x = _tensor(2, 3, 4)
     node = make_permute(make_permute(x, first), second)
@@ -257,15 +265,25 @@ def test_scatter_add_adds_up_narrow_floats_in_float32() -> None:
 def test_the_bounds_of_sums_are_those_of_all_elements_at_one_place() -> None:
     digits = make_iota(10, int32)
     assert make_scatter_add(digits, _tensor(10, dtype=int32), 0, 3).bounds == (0, 90)
-    assert make_scatter_add(make_alu(Op.NEG, digits), _tensor(10, dtype=int32), 0, 3).bounds == (-90, 0)
-    assert make_scatter_add(_tensor(10, dtype=bool_), _tensor(10, dtype=int32), 0, 3).bounds == (False, True)
+    assert make_scatter_add(make_alu(Op.NEG, digits), _tensor(10, dtype=int32), 0, 3).bounds == (
+        -90,
+        0,
+    )
+    assert make_scatter_add(_tensor(10, dtype=bool_), _tensor(10, dtype=int32), 0, 3).bounds == (
+        False,
+        True,
+    )
 
 
 def test_a_check_says_what_is_not_known_already() -> None:
     positions, n = _tensor(5, dtype=int32), UOp.variable("n", 1, 9)
     assert make_check(positions, "take", 0, 4).arg == CheckArg("take", 0, 4)
     symbolic = make_check(positions, "take", 0, n)
-    assert (symbolic.arg, symbolic.src, symbolic.shape) == (CheckArg("take", 0), (positions, n), (5,))
+    assert (symbolic.arg, symbolic.src, symbolic.shape) == (
+        CheckArg("take", 0),
+        (positions, n),
+        (5,),
+    )
     assert make_check(positions, "divide").arg == CheckArg("divide")
     masked = positions & 3
     assert make_check(masked, "take", 0, 4) is masked
@@ -317,6 +335,11 @@ def test_a_bufferize_has_the_shape_of_its_ranges() -> None:
     from svod_ir import BufferizeArg
 
     i, j = UOp.range(4, 0, AxisType.LOOP), UOp.range(UOp.variable("n", 1, 9), 1, AxisType.LOOP)
-    node = UOp(Op.BUFFERIZE, float32, (UOp.const(float32, 1), i, j, UOp.const(index, 0)), BufferizeArg("CPU"))
+    node = UOp(
+        Op.BUFFERIZE,
+        float32,
+        (UOp.const(float32, 1), i, j, UOp.const(index, 0)),
+        BufferizeArg("CPU"),
+    )
     assert node.shape == (4, UOp.variable("n", 1, 9), 1)
     assert void.kind == "void"

@@ -33,7 +33,9 @@ def test_what_both_sides_reduce_is_any_value() -> None:
     total = find(parse_graph(KERNEL), Op.REDUCE)
     hidden = hide_reads(total + 1.0, 1.0 + total, 100)
     assert hidden is not None
-    assert all({n.op for n in side.toposort()} == {Op.ADD, Op.CONST, Op.DEFINE_VAR} for side in hidden)
+    assert all(
+        {n.op for n in side.toposort()} == {Op.ADD, Op.CONST, Op.DEFINE_VAR} for side in hidden
+    )
     assert find_difference(*hidden, seed=0, n_samples=64, roundings=4) is None
 
 
@@ -91,10 +93,16 @@ def test_what_an_index_is_computed_from_does_not_overflow() -> None:
     ("text", "low", "high"),
     [
         (KERNEL, 8 * 4 * 3, 8 * 4 * 20),
-        (KERNEL.replace("LOOP", "THREAD").replace("PARAM f32 [1, 32]", "PARAM f32 [1, 32768]"), 200, 900),
+        (
+            KERNEL.replace("LOOP", "THREAD").replace("PARAM f32 [1, 32]", "PARAM f32 [1, 32768]"),
+            200,
+            900,
+        ),
     ],
 )
-def test_steps_are_those_of_the_iterations_and_of_the_arrays(text: str, low: int, high: int) -> None:
+def test_steps_are_those_of_the_iterations_and_of_the_arrays(
+    text: str, low: int, high: int
+) -> None:
     assert low < count_steps(parse_graph(text)) < high
 
 
@@ -120,7 +128,9 @@ def test_results_that_a_graph_lacks_are_a_change() -> None:
 
 def test_a_change_names_the_result_that_differs() -> None:
     graph = UOp.sink(X + 1.0, X * 2.0)
-    found = find_change(graph, UOp.sink(X + 1.0, X * 3.0), inputs={buffer(1, 12): np.ones(12, np.float32)})
+    found = find_change(
+        graph, UOp.sink(X + 1.0, X * 3.0), inputs={buffer(1, 12): np.ones(12, np.float32)}
+    )
     assert found is not None
     assert found.node is graph.src[1]
     assert found.problem == "value: element 0 is 3.0, expected 2.0 (12 of 12 differ)"

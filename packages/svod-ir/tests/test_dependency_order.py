@@ -29,14 +29,22 @@ def test_ranks_may_change_as_positions_are_taken() -> None:
         ranks[1] = -1
         return [1] if position == 0 else []
 
-    assert sort_by_dependencies([set()] * 4, lambda position: ranks[position], finish) == [0, 1, 3, 2]
+    assert sort_by_dependencies([set()] * 4, lambda position: ranks[position], finish) == [
+        0,
+        1,
+        3,
+        2,
+    ]
 
 
 @given(st.data(), st.integers(0, 12))
 def test_each_position_follows_its_predecessors(data: st.DataObject, n: int) -> None:
     rank = data.draw(st.permutations(range(n)))
     allowed = [[p for p in range(n) if rank[p] < rank[i]] for i in range(n)]
-    predecessors = [data.draw(st.sets(st.sampled_from(earlier)) if earlier else st.just(set())) for earlier in allowed]
+    predecessors = [
+        data.draw(st.sets(st.sampled_from(earlier)) if earlier else st.just(set()))
+        for earlier in allowed
+    ]
     order = sort_by_dependencies(predecessors)
     place = {position: i for i, position in enumerate(order)}
     assert sorted(order) == list(range(n))

@@ -33,17 +33,45 @@ from svod_ir.testing import count_examples
 from svod_ir.testing.nodes import buffer
 
 _MEANINGS: dict[Op, Callable[..., Any]] = {
-    Op.NEG: lambda x: -x, Op.ABS: abs, Op.SIGN: mpmath.sign, Op.SQRT: mpmath.sqrt, Op.RSQRT: lambda x: 1 / mpmath.sqrt(x),
-    Op.RECIPROCAL: lambda x: 1 / x, Op.EXP: mpmath.exp, Op.EXP2: lambda x: mpmath.mpf(2) ** x, Op.EXPM1: mpmath.expm1,
-    Op.LOG: mpmath.log, Op.LOG2: lambda x: mpmath.log(x, 2), Op.LOG1P: mpmath.log1p, Op.SIN: mpmath.sin, Op.COS: mpmath.cos,
-    Op.TAN: mpmath.tan, Op.SINH: mpmath.sinh, Op.COSH: mpmath.cosh, Op.TANH: mpmath.tanh, Op.ERF: mpmath.erf,
-    Op.ADD: lambda x, y: x + y, Op.SUB: lambda x, y: x - y, Op.MUL: lambda x, y: x * y, Op.FDIV: lambda x, y: x / y,
-    Op.POW: lambda x, y: x**y, Op.MAX: max, Op.MIN: min, Op.EQ: lambda x, y: x == y, Op.LT: lambda x, y: x < y,
-    Op.WHERE: lambda condition, x, y: x if condition else y, Op.TRACED: lambda x: x,
-    Op.NOT: lambda x: not x, Op.AND: lambda x, y: x and y, Op.OR: lambda x, y: x or y, Op.GRADIENT: lambda value, *_: value,
-}  # fmt: skip
+    Op.NEG: lambda x: -x,
+    Op.ABS: abs,
+    Op.SIGN: mpmath.sign,
+    Op.SQRT: mpmath.sqrt,
+    Op.RSQRT: lambda x: 1 / mpmath.sqrt(x),
+    Op.RECIPROCAL: lambda x: 1 / x,
+    Op.EXP: mpmath.exp,
+    Op.EXP2: lambda x: mpmath.mpf(2) ** x,
+    Op.EXPM1: mpmath.expm1,
+    Op.LOG: mpmath.log,
+    Op.LOG2: lambda x: mpmath.log(x, 2),
+    Op.LOG1P: mpmath.log1p,
+    Op.SIN: mpmath.sin,
+    Op.COS: mpmath.cos,
+    Op.TAN: mpmath.tan,
+    Op.SINH: mpmath.sinh,
+    Op.COSH: mpmath.cosh,
+    Op.TANH: mpmath.tanh,
+    Op.ERF: mpmath.erf,
+    Op.ADD: lambda x, y: x + y,
+    Op.SUB: lambda x, y: x - y,
+    Op.MUL: lambda x, y: x * y,
+    Op.FDIV: lambda x, y: x / y,
+    Op.POW: lambda x, y: x**y,
+    Op.MAX: max,
+    Op.MIN: min,
+    Op.EQ: lambda x, y: x == y,
+    Op.LT: lambda x, y: x < y,
+    Op.WHERE: lambda condition, x, y: x if condition else y,
+    Op.TRACED: lambda x: x,
+    Op.NOT: lambda x: not x,
+    Op.AND: lambda x, y: x and y,
+    Op.OR: lambda x, y: x or y,
+    Op.GRADIENT: lambda value, *_: value,
+}
 _FUNCTIONS = [
-    op for op in _MEANINGS if op not in (Op.EQ, Op.LT, Op.WHERE, Op.TRACED, Op.NOT, Op.AND, Op.OR, Op.GRADIENT)
+    op
+    for op in _MEANINGS
+    if op not in (Op.EQ, Op.LT, Op.WHERE, Op.TRACED, Op.NOT, Op.AND, Op.OR, Op.GRADIENT)
 ]
 _SHAPE = (2, 3, 2)
 _BINARY = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.FDIV, Op.POW, Op.MAX, Op.MIN})
@@ -67,8 +95,12 @@ def _evaluate(root: UOp, given: dict[UOp, Any]) -> Any:
 @given(st.floats(0.01, 3), st.floats(0.01, 3))
 @settings(max_examples=count_examples(40), deadline=None)
 def test_partial_derivatives_of_functions_are_exact(op: Op, first: float, second: float) -> None:
-    """What mpmath differentiates numerically in 50 digits, to the 16 digits of the constants in the rules."""
-    memories = [UOp.variable("x", 0, 1, float64), UOp.variable("y", 0, 1, float64)][: 2 if op in _BINARY else 1]
+    """What mpmath differentiates numerically in 50 digits, to the 16 digits of the constants in the
+    rules.
+    """
+    memories = [UOp.variable("x", 0, 1, float64), UOp.variable("y", 0, 1, float64)][
+        : 2 if op in _BINARY else 1
+    ]
     sources = [make_traced(m) for m in memories]
     node = make_alu(op, *sources)
     values = [mpmath.mpf(v) for v in (first, second)][: len(sources)]
@@ -85,10 +117,18 @@ def test_partial_derivatives_of_functions_are_exact(op: Op, first: float, second
                 values[n],
                 h=mpmath.mpf("1e-20"),
             )
-            found = mpmath.mpf(0) if part is None else _evaluate(part, {**given_values, cotangent: weight})
+            found = (
+                mpmath.mpf(0)
+                if part is None
+                else _evaluate(part, {**given_values, cotangent: weight})
+            )
             assert abs(found - expected) <= 1e-15 * (abs(expected) + 1e-300) + mpmath.mpf("1e-18")
             (along,) = make_tangents([node], [source], [cotangent])
-            same = mpmath.mpf(0) if along is None else _evaluate(along, {**given_values, cotangent: weight})
+            same = (
+                mpmath.mpf(0)
+                if along is None
+                else _evaluate(along, {**given_values, cotangent: weight})
+            )
             assert same == found
 
 
@@ -113,7 +153,9 @@ def _sizes(x: UOp) -> list[int]:
 def _places(n: int, size: int, seed: int) -> UOp:
     """Positions with repetitions, some of which are outside."""
     step = make_alu(Op.MUL, make_iota(n, int64), UOp.const(int64, 1 + seed % 3))
-    return make_alu(Op.SUB, make_alu(Op.MOD, step, UOp.const(int64, size + 1)), UOp.const(int64, seed % 2))
+    return make_alu(
+        Op.SUB, make_alu(Op.MOD, step, UOp.const(int64, size + 1)), UOp.const(int64, seed % 2)
+    )
 
 
 def _reshape(x: UOp, seed: int) -> UOp:
@@ -173,7 +215,9 @@ _STEPS = [_reshape, _permute, _expand, _pad, _shrink, _flip, _gather, _scatter, 
 @given(_linear_steps(), st.integers(0, 2**32 - 1))
 @settings(max_examples=count_examples(200), deadline=None)
 def test_transposes_are_exact(apply: Callable[[UOp], UOp], seed: int) -> None:
-    """<A x, y> = <x, A' y> in whole numbers, where nothing is rounded; and A is its own derivative."""
+    """<A x, y> = <x, A' y> in whole numbers, where nothing is rounded; and A is its own
+    derivative.
+    """
     rng = np.random.default_rng(seed)
     memory, tangent = buffer(0, 12, float64), buffer(1, 12, float64)
     x = make_traced(memory)
@@ -183,11 +227,16 @@ def test_transposes_are_exact(apply: Callable[[UOp], UOp], seed: int) -> None:
     (along,) = make_tangents([y], [x], [tangent])
     assert back is not None
     assert along is not None
-    given_values = {node: rng.integers(-9, 10, node.arg.size).astype("f8") for node in (memory, tangent, cotangent)}
+    given_values = {
+        node: rng.integers(-9, 10, node.arg.size).astype("f8")
+        for node in (memory, tangent, cotangent)
+    }
     forward = np.asarray(evaluate(y, given_values))
     np.testing.assert_array_equal(
         np.asarray(evaluate(along, given_values)),
         np.asarray(evaluate(apply(make_reshape(tangent, _SHAPE)), given_values)),
     )
     pulled = np.asarray(evaluate(back, given_values))
-    assert np.sum(forward.reshape(-1) * given_values[cotangent]) == np.sum(given_values[memory] * pulled)
+    assert np.sum(forward.reshape(-1) * given_values[cotangent]) == np.sum(
+        given_values[memory] * pulled
+    )

@@ -1,4 +1,6 @@
-"""The table of derivatives, against the table of ops and against finite differences of the reference meaning."""
+"""The table of derivatives, against the table of ops and against finite differences of the
+reference meaning.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def test_each_op_of_a_graph_has_a_derivative_or_a_reason_why_not() -> None:
 
 def test_each_function_of_floats_has_a_derivative_but_those_of_bits_and_truth() -> None:
     without = {
-        op for op in DERIVATIVES if op in ELEMENTWISE and takes(op, float64) and isinstance(DERIVATIVES[op], str)
+        op
+        for op in DERIVATIVES
+        if op in ELEMENTWISE and takes(op, float64) and isinstance(DERIVATIVES[op], str)
     }
     assert without == {Op.BITCAST, Op.LT, Op.LE, Op.EQ, Op.NE}
 
@@ -65,7 +69,10 @@ def _check(make: Callable[[UOp], UOp], values: np.ndarray) -> None:
     x = make_traced(memory)
     y = make(x)
     rng = np.random.default_rng(0)
-    direction, weight = rng.normal(size=values.size), rng.normal(size=_compute(y, memory, values).shape)
+    direction, weight = (
+        rng.normal(size=values.size),
+        rng.normal(size=_compute(y, memory, values).shape),
+    )
     step = 1e-6
     flat = values.reshape(-1)
     ends = [_compute(y, memory, flat + sign * step * direction) for sign in (1, -1)]
@@ -73,12 +80,18 @@ def _check(make: Callable[[UOp], UOp], values: np.ndarray) -> None:
 
     tangent, cotangent = buffer(1, values.size, float64), buffer(2, weight.size, float64)
     (along,) = make_tangents([y], [x], [tangent])
-    found = 0.0 if along is None else np.asarray(evaluate(along, {memory: flat, tangent: direction}))
+    found = (
+        0.0 if along is None else np.asarray(evaluate(along, {memory: flat, tangent: direction}))
+    )
     assert np.sum(found * weight) == pytest.approx(expected, rel=1e-6, abs=1e-8)
 
     (back,) = make_cotangents([y], [make_reshape(cotangent, y.shape)], [x])
     assert back is None or back.shape == x.shape
-    found = 0.0 if back is None else np.asarray(evaluate(back, {memory: flat, cotangent: weight.reshape(-1)}))
+    found = (
+        0.0
+        if back is None
+        else np.asarray(evaluate(back, {memory: flat, cotangent: weight.reshape(-1)}))
+    )
     assert np.sum(found * direction) == pytest.approx(expected, rel=1e-6, abs=1e-8)
 
 
@@ -103,7 +116,9 @@ def test_reductions_and_scans_agree_with_differences(op: Op) -> None:
     _check(lambda x: make_scan_axis(make_reshape(x, _SHAPE), op, 0), _VALUES)
 
 
-def _differentiate(make: Callable[[UOp], UOp], values: list[float]) -> tuple[list[float], list[float]]:
+def _differentiate(
+    make: Callable[[UOp], UOp], values: list[float]
+) -> tuple[list[float], list[float]]:
     """The gradient of the sum of the elements, and the tangent along ones."""
     memory, ones = buffer(0, len(values), float64), buffer(1, len(values), float64)
     x = make_traced(memory)
@@ -111,7 +126,9 @@ def _differentiate(make: Callable[[UOp], UOp], values: list[float]) -> tuple[lis
     given = {memory: np.array(values), ones: np.ones(len(values))}
     (along,) = make_tangents([y], [x], [ones])
     (back,) = make_cotangents([y], [make_constant_like(y, 1)], [x])
-    return np.asarray(evaluate(back, given)).tolist(), np.asarray(evaluate(along, given)).reshape(-1).tolist()
+    return np.asarray(evaluate(back, given)).tolist(), np.asarray(evaluate(along, given)).reshape(
+        -1
+    ).tolist()
 
 
 @pytest.mark.parametrize("op", [Op.MAX, Op.MIN])
@@ -122,7 +139,9 @@ def test_nothing_flows_from_an_extremum_that_is_nan(op: Op) -> None:
 
 @pytest.mark.parametrize("op", [Op.MAX, Op.MIN])
 def test_a_running_extremum_takes_the_derivative_of_the_first_nan(op: Op) -> None:
-    back, along = _differentiate(lambda x: make_scan_axis(x, op, 0), [1.0, np.nan, 3.0, np.nan, 0.0])
+    back, along = _differentiate(
+        lambda x: make_scan_axis(x, op, 0), [1.0, np.nan, 3.0, np.nan, 0.0]
+    )
     assert (back, along) == ([1.0, 4.0, 0.0, 0.0, 0.0], [1.0] * 5)
 
 
@@ -140,11 +159,16 @@ def test_powers_of_zero_have_derivatives_without_nan() -> None:
 def test_gathers_and_scatters_agree_with_differences() -> None:
     places = make_alu(Op.MOD, make_iota(4, int64), UOp.const(int64, 3))
     _check(lambda x: make_gather(make_reshape(x, _SHAPE), places, 1), _VALUES)
-    _check(lambda x: make_scatter_add(make_gather(make_reshape(x, _SHAPE), places, 1), places, 1, 5), _VALUES)
+    _check(
+        lambda x: make_scatter_add(make_gather(make_reshape(x, _SHAPE), places, 1), places, 1, 5),
+        _VALUES,
+    )
 
 
 def test_a_rule_stands_in_place_of_the_nodes_of_its_value() -> None:
-    rule = GradientRule("three", lambda node, cotangent, wanted: (cotangent.alu(Op.MUL, UOp.const(float64, 3)),))
+    rule = GradientRule(
+        "three", lambda node, cotangent, wanted: (cotangent.alu(Op.MUL, UOp.const(float64, 3)),)
+    )
     memory, cotangent = buffer(0, 3, float64), buffer(1, 3, float64)
     x = make_traced(memory)
     y = make_gradient(make_alu(Op.EXP, x), (x,), rule)
@@ -177,7 +201,10 @@ def test_a_cotangent_of_zero_has_a_derivative_where_the_factor_is_finite() -> No
     one = make_constant_like(product, 1)
     given = {memory: np.array([0.0, 0.0, 2.0]), factor: np.array([3.0, np.inf, 5.0])}
     for value, expected in ((product, [3.0, 0.0, 5.0]), (again, [9.0, 0.0, 25.0])):
-        (back,), (along,) = make_cotangents([value], [one], [cotangent]), make_tangents([value], [cotangent], [one])
+        (back,), (along,) = (
+            make_cotangents([value], [one], [cotangent]),
+            make_tangents([value], [cotangent], [one]),
+        )
         assert np.asarray(evaluate(back, given)).tolist() == expected
         assert np.asarray(evaluate(along, given)).tolist() == expected
     assert np.asarray(evaluate(again, given)).tolist() == [0.0, 0.0, 50.0]

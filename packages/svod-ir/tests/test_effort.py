@@ -18,7 +18,8 @@ def profile_of_now() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("drawn", "counts"), [(100, (1, 3, 60, 2000)), (25, (1, 1, 15, 500)), (1000, (10, 30, 600, 20000))]
+    ("drawn", "counts"),
+    [(100, (1, 3, 60, 2000)), (25, (1, 1, 15, 500)), (1000, (10, 30, 600, 20000))],
 )
 def test_a_profile_scales_the_numbers_of_all_tests(drawn: int, counts: tuple[int, ...]) -> None:
     settings.register_profile("of this test", max_examples=drawn)
@@ -31,7 +32,9 @@ def test_tests_of_consecutive_places_share_all_cases(drawn: int, step: int) -> N
     settings.register_profile("of this test", max_examples=drawn)
     settings.load_profile("of this test")
     cases = list(range(10))
-    assert [take_share(cases, place) for place in range(step)] == [cases[place::step] for place in range(step)]
+    assert [take_share(cases, place) for place in range(step)] == [
+        cases[place::step] for place in range(step)
+    ]
     assert take_share(cases, step + 1) == take_share(cases, 1)
     assert take_share(cases[:1], 3) == cases[:1]
     assert take_share([], 3) == []

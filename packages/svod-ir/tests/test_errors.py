@@ -30,15 +30,19 @@ ONE = UOp.const(float32, 1)
     ("error", "builtin", "message"),
     [
         (
-            ShapeError(operation="reshape", shape=(2, 3), problem="holds 6 elements", hint="use -1"),
+            ShapeError(
+                operation="reshape", shape=(2, 3), problem="holds 6 elements", hint="use -1"
+            ),
             ValueError,
             "reshape: shape (2, 3) holds 6 elements\n  hint: use -1",
         ),
         (
             BroadcastError(left=(2, 3), right=(4,), axis=-1),
             ValueError,
-            "shapes (2, 3) and (4,) do not broadcast: axis -1 has sizes 3 and 4\n"
-            "  hint: sizes must be equal or 1, counted from the last axis; reshape or expand one side",
+            (
+                "shapes (2, 3) and (4,) do not broadcast: axis -1 has sizes 3 and 4\n  hint: sizes"
+                " must be equal or 1, counted from the last axis; reshape or expand one side"
+            ),
         ),
         (
             AxisError(operation="sum", axis=3, ndim=2),
@@ -58,7 +62,10 @@ ONE = UOp.const(float32, 1)
         (
             DeviceMismatchError(left=("CPU", "CPU:1"), right="CPU"),
             ValueError,
-            "operands are on CPU + CPU:1 and CPU\n  hint: spread the other one too, as in x.shard(('CPU', 'CPU:1'))",
+            (
+                "operands are on CPU + CPU:1 and CPU\n  hint: spread the other one too, as in"
+                " x.shard(('CPU', 'CPU:1'))"
+            ),
         ),
         (
             OperandError(operation="SQRT", found="int32", expected="floats", hint="cast"),
@@ -68,8 +75,11 @@ ONE = UOp.const(float32, 1)
         (
             UndecidedError(left="n", sign="<", right=3),
             TypeError,
-            "n < 3 holds for some values of its variables, and Python asks for one answer\n"
-            "  hint: choose between values with condition.where(a, b), or declare variables with bounds that decide it",
+            (
+                "n < 3 holds for some values of its variables, and Python asks for one answer\n "
+                " hint: choose between values with condition.where(a, b), or declare variables with"
+                " bounds that decide it"
+            ),
         ),
         (
             EvaluationError(problem="no array is given for", node=ONE),
@@ -78,11 +88,17 @@ ONE = UOp.const(float32, 1)
         ),
         (EvaluationError(problem="nothing to do"), ValueError, "nothing to do"),
         (
-            ParseError(line=3, text=" %0 = FOO ", problem="FOO is not an op", hint="did you mean FLOOR?"),
+            ParseError(
+                line=3, text=" %0 = FOO ", problem="FOO is not an op", hint="did you mean FLOOR?"
+            ),
             ValueError,
             "line 3: FOO is not an op\n  note: in '%0 = FOO'\n  hint: did you mean FLOOR?",
         ),
-        (ParseError(line=0, text="", problem="the text holds no node"), ValueError, "the text holds no node"),
+        (
+            ParseError(line=0, text="", problem="the text holds no node"),
+            ValueError,
+            "the text holds no node",
+        ),
         (
             RuleError(rule="add_zero", problem="has no pattern", hint="write one"),
             TypeError,
@@ -110,25 +126,46 @@ def test_messages_for_users(error: SvodError, builtin: type[Exception], message:
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (GraphError(rule="a rule", node=ONE, notes=("a note",)), "a rule: CONST():f32[1.0]\n  note: a note"),
+        (
+            GraphError(rule="a rule", node=ONE, notes=("a note",)),
+            "a rule: CONST():f32[1.0]\n  note: a note",
+        ),
         (
             SpecError(pass_name="lower:expand", stage="kernel", rule="a rule", node=ONE),
             "after lower:expand: stage kernel: a rule: CONST():f32[1.0]",
         ),
-        (SpecError(pass_name=None, stage="kernel", rule="a rule", node=ONE), "stage kernel: a rule: CONST():f32[1.0]"),
         (
-            SpecError(
-                pass_name="lower:expand", stage="kernel", rule="a rule", node=ONE, made_by="r of R", notes=("a note",)
-            ),
-            "after lower:expand: stage kernel: a rule: CONST():f32[1.0]\n"
-            "  note: the rewrite rule r of R made it\n  note: a note",
+            SpecError(pass_name=None, stage="kernel", rule="a rule", node=ONE),
+            "stage kernel: a rule: CONST():f32[1.0]",
         ),
         (
-            MeaningError(pass_name="lower:masks", rule="r of R", node="(i % 8)", problem="1 became 0", values={"i": 9}),
+            SpecError(
+                pass_name="lower:expand",
+                stage="kernel",
+                rule="a rule",
+                node=ONE,
+                made_by="r of R",
+                notes=("a note",),
+            ),
+            (
+                "after lower:expand: stage kernel: a rule: CONST():f32[1.0]\n"
+                "  note: the rewrite rule r of R made it\n  note: a note"
+            ),
+        ),
+        (
+            MeaningError(
+                pass_name="lower:masks",
+                rule="r of R",
+                node="(i % 8)",
+                problem="1 became 0",
+                values={"i": 9},
+            ),
             "in lower:masks, the rewrite rule r of R changes (i % 8): 1 became 0 at i = 9",
         ),
         (
-            MeaningError(pass_name="lower:masks", rule=None, node="p0", problem="element 0 is 1, expected 2"),
+            MeaningError(
+                pass_name="lower:masks", rule=None, node="p0", problem="element 0 is 1, expected 2"
+            ),
             "in lower:masks, the pass changes p0: element 0 is 1, expected 2",
         ),
     ],

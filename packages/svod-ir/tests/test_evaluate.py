@@ -8,7 +8,20 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from svod_dtype import ALL_DTYPES, DType, bfloat16, bool_, float16, float32, index, int8, int16, int32, uint8, uint32
+from svod_dtype import (
+    ALL_DTYPES,
+    DType,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    index,
+    int8,
+    int16,
+    int32,
+    uint8,
+    uint32,
+)
 from svod_ir import (
     AxisType,
     BufferArg,
@@ -102,7 +115,9 @@ def test_gather_gives_zero_outside() -> None:
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
-def test_scatter_add_adds_up_what_has_one_position_and_leaves_out_what_is_outside(dtype: DType) -> None:
+def test_scatter_add_adds_up_what_has_one_position_and_leaves_out_what_is_outside(
+    dtype: DType,
+) -> None:
     x, positions = buffer(3, 8, dtype), buffer(2, 4, int32)
     node = make_scatter_add(make_reshape(x, (2, 4)), positions, 1, 3)
     data = np.array([[1, 0, 1, 1], [0, 1, 1, 1]]).astype(dtype.numpy)
@@ -115,7 +130,8 @@ def test_scatter_add_adds_up_what_has_one_position_and_leaves_out_what_is_outsid
 def test_gather_from_an_empty_axis_gives_zeros() -> None:
     empty, positions = buffer(3, 0), buffer(2, 3, int32)
     found = evaluate(
-        make_gather(empty, positions, 0), {empty: np.zeros(0, np.float32), positions: np.zeros(3, np.int32)}
+        make_gather(empty, positions, 0),
+        {empty: np.zeros(0, np.float32), positions: np.zeros(3, np.int32)},
     )
     np.testing.assert_array_equal(found, np.zeros(3, np.float32))
 
@@ -124,21 +140,27 @@ def test_gather_from_an_empty_axis_gives_zeros() -> None:
 def test_reductions_of_nothing_give_their_identity(dtype: DType) -> None:
     empty = make_reshape(buffer(4, 0, dtype), (2, 0))
     for op, value in ((Op.ADD, 0), (Op.MUL, 1), (Op.MAX, dtype.min), (Op.MIN, dtype.max)):
-        found = evaluate(make_reduce_axis(empty, op, (1,)), {buffer(4, 0, dtype): np.zeros(0, dtype.numpy)})
+        found = evaluate(
+            make_reduce_axis(empty, op, (1,)), {buffer(4, 0, dtype): np.zeros(0, dtype.numpy)}
+        )
         assert found.shape == (2, 1)
         assert (found == dtype.numpy.type(value)).all()
 
 
 def test_reductions_wrap_integers_and_keep_nan() -> None:
     small = buffer(5, 3, int8)
-    found = evaluate(make_reduce_axis(small, Op.ADD, (0,)), {small: np.array([100, 100, 100], np.int8)})
+    found = evaluate(
+        make_reduce_axis(small, Op.ADD, (0,)), {small: np.array([100, 100, 100], np.int8)}
+    )
     assert found.tolist() == [44]
     real = buffer(6, 3)
     data = np.array([1, np.nan, 3], np.float32)
     for op in (Op.MAX, Op.MIN, Op.ADD):
         assert math.isnan(evaluate(make_reduce_axis(real, op, (0,)), {real: data})[0])
     flags = buffer(7, 3, bool_)
-    assert evaluate(make_reduce_axis(flags, Op.ADD, (0,)), {flags: np.array([False, True, True])}).tolist() == [True]
+    assert evaluate(
+        make_reduce_axis(flags, Op.ADD, (0,)), {flags: np.array([False, True, True])}
+    ).tolist() == [True]
 
 
 def test_a_sum_of_narrow_floats_is_rounded_once() -> None:
@@ -154,7 +176,9 @@ def test_symbolic_sizes_and_bound_variables() -> None:
     np.testing.assert_array_equal(evaluate(wide, {A: DATA, "n": 4}), np.full(4, DATA[0]))
     np.testing.assert_array_equal(evaluate(wide, {A: DATA, n: 2}), np.full(2, DATA[0]))
     bound = bind(n, 3)
-    np.testing.assert_array_equal(evaluate(make_expand(one, (bound,)), {A: DATA}), np.full(3, DATA[0]))
+    np.testing.assert_array_equal(
+        evaluate(make_expand(one, (bound,)), {A: DATA}), np.full(3, DATA[0])
+    )
     assert evaluate(n * 2 + 1, {"n": 4}) == 9
 
 
@@ -382,7 +406,11 @@ def test_a_loop_is_left_after_the_iteration_that_says_so(trips: int, expected: i
 
 
 def test_what_a_loop_without_iterations_carries_keeps_its_initial_value() -> None:
-    last = _run_kernel(FIBONACCI.format(trips=0, order="%store, %step"), np.zeros(2, np.int32), np.zeros(14, np.int32))
+    last = _run_kernel(
+        FIBONACCI.format(trips=0, order="%store, %step"),
+        np.zeros(2, np.int32),
+        np.zeros(14, np.int32),
+    )
     assert last.tolist() == [0, 1]
 
 
@@ -549,14 +577,19 @@ VECTORS = """
         ("load(%in[%where if false : 4], %other)", [-1, -2, -3, -4]),
     ],
 )
-def test_vector_locations_are_consecutive_gathered_and_masked(value: str, expected: list[int]) -> None:
+def test_vector_locations_are_consecutive_gathered_and_masked(
+    value: str, expected: list[int]
+) -> None:
     data = np.arange(8, dtype=np.int32) * 10
     text = f"{VECTORS}\n%store = STORE %out[i32(0) : 4], {value}\nSINK %store"
     assert _run_kernel(text, np.zeros(8, np.int32), data)[:4].tolist() == expected
 
 
 def test_a_masked_scatter_writes_some_lanes() -> None:
-    out = _run_kernel(VECTORS + "%store = STORE %out[%where if %mask : 4], %other\nSINK %store", np.zeros(8, np.int32))
+    out = _run_kernel(
+        VECTORS + "%store = STORE %out[%where if %mask : 4], %other\nSINK %store",
+        np.zeros(8, np.int32),
+    )
     assert out.tolist() == [0, 0, 0, -3, 0, 0, 0, -1]
 
 
@@ -626,23 +659,33 @@ def test_a_tensor_core_adds_the_product_of_two_tiles(core: TensorCore) -> None:
     (n, m, k), group = core.dims, core.group
     generator = np.random.default_rng(0)
     shapes = [(m, k), (k, n), (m, n)]
-    a, b, total = (generator.integers(0, 99, s).astype(d.numpy) for s, d in zip(shapes, core.dtypes, strict=True))
+    a, b, total = (
+        generator.integers(0, 99, s).astype(d.numpy)
+        for s, d in zip(shapes, core.dtypes, strict=True)
+    )
     packed = b.reshape(k // group, group, n).transpose(0, 2, 1).reshape(-1)
-    memory = [param(i, x.size, d) for i, (d, x) in enumerate(zip(core.dtypes, (a, b, total), strict=True))]
+    memory = [
+        param(i, x.size, d) for i, (d, x) in enumerate(zip(core.dtypes, (a, b, total), strict=True))
+    ]
     vectors = [
         p.index(UOp.const(index, 0), lanes=dtype.lanes).load()
         for p, dtype in zip(memory, core.operand_dtypes, strict=True)
     ]
     found = evaluate(
-        UOp(Op.WMMA, core.operand_dtypes[2], tuple(vectors), core), {0: a.reshape(-1), 1: packed, 2: total.reshape(-1)}
+        UOp(Op.WMMA, core.operand_dtypes[2], tuple(vectors), core),
+        {0: a.reshape(-1), 1: packed, 2: total.reshape(-1)},
     )
     wide = np.float64 if core.dtypes[2].is_float else np.int64
-    np.testing.assert_array_equal(found.reshape(m, n), total + (a.astype(wide) @ b.astype(wide)).astype(total.dtype))
+    np.testing.assert_array_equal(
+        found.reshape(m, n), total + (a.astype(wide) @ b.astype(wide)).astype(total.dtype)
+    )
 
 
 def test_a_tensor_core_of_integers_wraps() -> None:
     core = TensorCore((2, 1, 1), 1, (int16, int16, int32))
-    operands = [UOp.const(d, v) for d, v in zip(core.operand_dtypes, (2, 1, 0x7FFFFFFF), strict=True)]
+    operands = [
+        UOp.const(d, v) for d, v in zip(core.operand_dtypes, (2, 1, 0x7FFFFFFF), strict=True)
+    ]
     assert evaluate(UOp(Op.WMMA, int32.vec(2), tuple(operands), core)).tolist() == [-0x7FFFFFFF] * 2
 
 
@@ -654,7 +697,9 @@ def test_a_deep_graph_needs_no_recursion() -> None:
     assert evaluate(node, {"x": 2}) == 40_002
 
 
-@settings(max_examples=count_examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=count_examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(graphs())
 def test_every_random_graph_has_a_value_of_its_shape_and_dtype(graph: UOp) -> None:
     found = evaluate(graph, random_inputs(graph))
@@ -662,9 +707,10 @@ def test_every_random_graph_has_a_value_of_its_shape_and_dtype(graph: UOp) -> No
     assert found.shape == graph.shape
 
 
-def test_loops_over_tensors_read_what_was_there_before_all_writes_unless_they_come_after_one() -> None:
-    graph = parse_graph(
-        """
+def test_loops_over_tensors_read_what_was_there_before_all_writes_unless_they_come_after_one() -> (
+    None
+):
+    graph = parse_graph("""
         %x = PARAM f32 [0, 4, "CPU"]
         %i = RANGE index 4 [0, LOOP]
         %written = STORE %x[%i], %x[%i] + 1.0
@@ -673,11 +719,14 @@ def test_loops_over_tensors_read_what_was_there_before_all_writes_unless_they_co
         %new = BUFFERIZE f32 %after[%i], %i ["CPU", GLOBAL]
         %old = BUFFERIZE f32 %x[%i], %i ["CPU", GLOBAL]
         SINK %new, %old
-        """
-    )
+        """)
     content = np.arange(4, dtype=np.float32)
     new, old = evaluate(graph, {0: content})
-    assert [new.tolist(), old.tolist(), content.tolist()] == [[1, 2, 3, 4], [0, 1, 2, 3], [1, 2, 3, 4]]
+    assert [new.tolist(), old.tolist(), content.tolist()] == [
+        [1, 2, 3, 4],
+        [0, 1, 2, 3],
+        [1, 2, 3, 4],
+    ]
 
 
 def test_shards_of_different_sizes_are_given_one_after_the_other() -> None:

@@ -25,7 +25,9 @@ from svod_ir.testing.nodes import assign, bind
 
 
 def tensor(number: int, *shape: int, dtype: DType = float32, device: str = "CPU") -> UOp:
-    return make_reshape(UOp(Op.BUFFER, dtype, (), BufferArg(number, int(np.prod(shape)), device)), shape)
+    return make_reshape(
+        UOp(Op.BUFFER, dtype, (), BufferArg(number, int(np.prod(shape)), device)), shape
+    )
 
 
 def run(node: UOp, **arrays: object) -> np.ndarray:
@@ -42,7 +44,11 @@ START = np.array([1.0, 2.0, 3.0], np.float32)
 @pytest.mark.parametrize("is_reversed", [False, True])
 def test_a_scan_carries_and_stacks(is_reversed: bool) -> None:
     init, rows, factor = tensor(1, 3), tensor(2, 4, 3), tensor(3)
-    total, row, scale = make_parameter(init, 0), make_parameter(rows, 1, is_slice=True), make_parameter(factor, 2)
+    total, row, scale = (
+        make_parameter(init, 0),
+        make_parameter(rows, 1, is_slice=True),
+        make_parameter(factor, 2),
+    )
     following = total * scale + row
     results = make_loop(
         UOp.sink(following, following - total),
@@ -79,9 +85,13 @@ def test_without_an_iteration_the_initial_values_are_left_and_nothing_is_stacked
 def test_the_counter_is_the_number_of_the_iteration_in_the_order_of_execution() -> None:
     init, table = tensor(1, 3), tensor(2, 4)
     counter = make_counter("loop_counter_0", 4)
-    entry = make_reshape(make_gather(make_parameter(table, 1), make_reshape(make_cast(counter, int32), (1,)), 0), ())
+    entry = make_reshape(
+        make_gather(make_parameter(table, 1), make_reshape(make_cast(counter, int32), (1,)), 0), ()
+    )
     body = UOp.sink(make_parameter(init, 0) * entry, make_cast(counter, float32))
-    last, numbers = make_loop(body, 4, (init, table), n_carried=1, counter="loop_counter_0", is_reversed=True)
+    last, numbers = make_loop(
+        body, 4, (init, table), n_carried=1, counter="loop_counter_0", is_reversed=True
+    )
     np.testing.assert_array_equal(run(last, b1=START, b2=[2.0, 3.0, 5.0, 7.0]), START * 210)
     np.testing.assert_array_equal(run(numbers, b1=START, b2=[2.0, 3.0, 5.0, 7.0]), [3, 2, 1, 0])
 
@@ -89,13 +99,17 @@ def test_the_counter_is_the_number_of_the_iteration_in_the_order_of_execution() 
 def test_a_conditional_loop_ends_after_the_iteration_that_says_so() -> None:
     init = tensor(1)
     following = make_parameter(init, 0) * 2.0
-    (last,) = make_loop(UOp.sink(following, following < 100.0), 1 << 30, (init,), n_carried=1, is_conditional=True)
+    (last,) = make_loop(
+        UOp.sink(following, following < 100.0), 1 << 30, (init,), n_carried=1, is_conditional=True
+    )
     assert run(last, b1=np.float32(3.0)) == 192.0
 
 
 def test_what_is_carried_may_change_places() -> None:
     x, y = tensor(1, 3), tensor(2, 3)
-    swapped = make_loop(UOp.sink(make_parameter(y, 1), make_parameter(x, 0)), 3, (x, y), n_carried=2)
+    swapped = make_loop(
+        UOp.sink(make_parameter(y, 1), make_parameter(x, 0)), 3, (x, y), n_carried=2
+    )
     np.testing.assert_array_equal(run(swapped[0], b1=START, b2=-START), -START)
     np.testing.assert_array_equal(run(swapped[1], b1=START, b2=-START), START)
 
@@ -106,8 +120,12 @@ def test_a_carried_value_may_be_written_in_place() -> None:
     state, row = make_parameter(table, 0), make_parameter(rows, 1, is_slice=True)
     target = make_shrink(state, [(counter, counter + 1), (0, 3)])
     before = make_expand(make_reduce_axis(state, Op.ADD, (0,)), (1, 3))
-    written = make_reshape(state.source.after(assign(target, make_reshape(row, (1, 3)) + before)), (4, 3))
-    (last,) = make_loop(UOp.sink(written), 4, (table, rows), n_carried=1, n_sliced=1, counter="loop_counter_0")
+    written = make_reshape(
+        state.source.after(assign(target, make_reshape(row, (1, 3)) + before)), (4, 3)
+    )
+    (last,) = make_loop(
+        UOp.sink(written), 4, (table, rows), n_carried=1, n_sliced=1, counter="loop_counter_0"
+    )
     expected = np.ones((4, 3), np.float32)
     for i in range(4):
         expected[i] = ROWS[i] + expected.sum(0)
@@ -134,9 +152,13 @@ def test_loops_nest_and_inner_ones_may_read_the_counter_of_outer_ones() -> None:
 def test_variables_that_are_bound_among_the_operands_reach_the_body() -> None:
     init, n = tensor(1, 3), UOp.variable("n", 1, 9)
     bound = bind(n, 5)
-    (last,) = make_loop(UOp.sink(make_parameter(init, 0) * make_cast(n, float32)), 2, (init, bound), n_carried=1)
+    (last,) = make_loop(
+        UOp.sink(make_parameter(init, 0) * make_cast(n, float32)), 2, (init, bound), n_carried=1
+    )
     np.testing.assert_array_equal(run(last, b1=START), START * 25)
-    (free,) = make_loop(UOp.sink(make_parameter(init, 0) * make_cast(n, float32)), n, (init, n), n_carried=1)
+    (free,) = make_loop(
+        UOp.sink(make_parameter(init, 0) * make_cast(n, float32)), n, (init, n), n_carried=1
+    )
     np.testing.assert_array_equal(run(free, b1=START, n=3), START * 27)
 
 
@@ -144,25 +166,43 @@ def test_sizes_may_be_variables() -> None:
     memory = UOp(Op.BUFFER, float32, (), BufferArg(1, 12, "CPU"))
     n = bind(UOp.variable("n", 1, 4), 2)
     rows = make_reshape(make_shrink(memory, [(0, n * 3)]), (n, 3))
-    (doubled,) = make_loop(UOp.sink(make_parameter(rows, 0, is_slice=True) * 2.0), n, (rows,), n_carried=0, n_sliced=1)
+    (doubled,) = make_loop(
+        UOp.sink(make_parameter(rows, 0, is_slice=True) * 2.0), n, (rows,), n_carried=0, n_sliced=1
+    )
     np.testing.assert_array_equal(run(doubled, b1=ROWS), ROWS[:2] * 2)
 
 
 def test_shards_are_operands_of_their_own() -> None:
-    x = UOp(Op.MULTI, float32, (UOp(Op.MSTACK, float32, (tensor(1, 4, 2), tensor(2, 4, 1, device="CPU:1"))),), 1)
-    init = UOp(Op.MULTI, float32, (UOp(Op.MSTACK, float32, (tensor(3, 2), tensor(4, 1, device="CPU:1"))),), 0)
+    x = UOp(
+        Op.MULTI,
+        float32,
+        (UOp(Op.MSTACK, float32, (tensor(1, 4, 2), tensor(2, 4, 1, device="CPU:1"))),),
+        1,
+    )
+    init = UOp(
+        Op.MULTI,
+        float32,
+        (UOp(Op.MSTACK, float32, (tensor(3, 2), tensor(4, 1, device="CPU:1"))),),
+        0,
+    )
     total, row = make_parameter(init, 0), make_parameter(x, 2, is_slice=True)
-    last, doubled = make_loop(UOp.sink(total + row, row * 2.0), 4, (init, x), n_carried=1, n_sliced=1)
+    last, doubled = make_loop(
+        UOp.sink(total + row, row * 2.0), 4, (init, x), n_carried=1, n_sliced=1
+    )
     given = {"b1": ROWS[:, :2], "b2": ROWS[:, 2:], "b3": START[:2], "b4": START[2:]}
     np.testing.assert_array_equal(run(last, **given), START + ROWS.sum(0))
     np.testing.assert_array_equal(run(doubled, **given), ROWS * 2)
 
 
-@pytest.mark.parametrize(("choice", "expected"), [(-5, START), (0, START), (1, -START), (2, START * 2), (9, START * 2)])
+@pytest.mark.parametrize(
+    ("choice", "expected"), [(-5, START), (0, START), (1, -START), (2, START * 2), (9, START * 2)]
+)
 def test_a_switch_takes_the_nearest_of_its_bodies(choice: int, expected: np.ndarray) -> None:
     x, where = tensor(1, 3), tensor(2, dtype=int32)
     inside = make_parameter(x, 0)
-    (found,) = make_switch(where, [UOp.sink(inside), UOp.sink(-inside), UOp.sink(inside * 2.0)], (x,))
+    (found,) = make_switch(
+        where, [UOp.sink(inside), UOp.sink(-inside), UOp.sink(inside * 2.0)], (x,)
+    )
     np.testing.assert_array_equal(run(found, b1=START, b2=np.int32(choice)), expected)
 
 

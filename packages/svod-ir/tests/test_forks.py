@@ -154,7 +154,9 @@ thread.join()
 
 
 def run_fork_amid_import(folder: Path, module: str) -> str:
-    """What a script prints that forks while another thread is in the middle of importing `module`; the child may import it."""
+    """What a script prints that forks while another thread is in the middle of importing `module`;
+    the child may import it.
+    """
     (folder / f"{module}.py").write_text("""
 import __main__
 __main__.is_inside.set()
@@ -213,7 +215,10 @@ def test_locks_that_are_gone_are_forgotten():
 
     gc.collect()
     before = len(forks._renewed), len(forks._held)
-    locks = [forks.make_lock() for _ in range(5)], [forks.hold_across_fork(threading.Lock()) for _ in range(5)]
+    locks = (
+        [forks.make_lock() for _ in range(5)],
+        [forks.hold_across_fork(threading.Lock()) for _ in range(5)],
+    )
     assert (len(forks._renewed), len(forks._held)) == (before[0] + 5, before[1] + 5)
     del locks
     gc.collect()

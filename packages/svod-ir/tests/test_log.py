@@ -27,7 +27,10 @@ def test_levels_are_those_of_the_stdlib_logger(caplog: pytest.LogCaptureFixture)
         log.debug("hidden")
         log.info("shown")
         log.warning("loud", why="test")
-    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [("INFO", "shown"), ("WARNING", "loud why=test")]
+    assert [(r.levelname, r.getMessage()) for r in caplog.records] == [
+        ("INFO", "shown"),
+        ("WARNING", "loud why=test"),
+    ]
 
 
 def test_a_name_below_svod_is_taken_as_it_is() -> None:

@@ -1,4 +1,6 @@
-"""Derivatives of loops and choices against finite differences of the reference meaning, and what is kept for them."""
+"""Derivatives of loops and choices against finite differences of the reference meaning, and what is
+kept for them.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,26 @@ import numpy as np
 import pytest
 
 from svod_dtype import float64, int64
-from svod_ir import Op, UOp, make_alu, make_cast, make_expand, make_permute, make_reduce_axis, make_reshape, make_shrink
+from svod_ir import (
+    Op,
+    UOp,
+    make_alu,
+    make_cast,
+    make_expand,
+    make_permute,
+    make_reduce_axis,
+    make_reshape,
+    make_shrink,
+)
 from svod_ir.args import GradientRule
-from svod_ir.derivatives import drop_marks, list_operands, make_cotangents, make_gradient, make_tangents, make_traced
+from svod_ir.derivatives import (
+    drop_marks,
+    list_operands,
+    make_cotangents,
+    make_gradient,
+    make_tangents,
+    make_traced,
+)
 from svod_ir.derivatives.residuals import choose_kept
 from svod_ir.evaluate import evaluate
 from svod_ir.loops import get_slots, make_counter, make_loop, make_parameter, make_switch
@@ -26,18 +45,32 @@ def repeat(x: UOp, xs: UOp, weight: UOp, *, is_reversed: bool) -> UOp:
         make_parameter(operand, slot, is_slice=n == 1)
         for n, (operand, slot) in enumerate(zip(operands, get_slots(operands), strict=True))
     )
-    number = make_alu(Op.ADD, make_counter("i", 2), UOp.const(make_counter("i", 2).dtype, 1)).cast(float64)
-    new = make_alu(Op.MUL, make_alu(Op.SIN, make_alu(Op.ADD, make_alu(Op.MUL, state, factor), part)), number)
+    number = make_alu(Op.ADD, make_counter("i", 2), UOp.const(make_counter("i", 2).dtype, 1)).cast(
+        float64
+    )
+    new = make_alu(
+        Op.MUL, make_alu(Op.SIN, make_alu(Op.ADD, make_alu(Op.MUL, state, factor), part)), number
+    )
     total = make_reshape(make_reduce_axis(make_alu(Op.MUL, new, state), Op.ADD, (0,)), ())
     last, sums = make_loop(
-        UOp.sink(new, total), 2, operands, n_carried=1, n_sliced=1, counter="i", is_reversed=is_reversed
+        UOp.sink(new, total),
+        2,
+        operands,
+        n_carried=1,
+        n_sliced=1,
+        counter="i",
+        is_reversed=is_reversed,
     )
-    return make_alu(Op.MUL, last, make_expand(make_reshape(make_reduce_axis(sums, Op.ADD, (0,)), (1,)), (3,)))
+    return make_alu(
+        Op.MUL, last, make_expand(make_reshape(make_reduce_axis(sums, Op.ADD, (0,)), (1,)), (3,))
+    )
 
 
 def choose(x: UOp, xs: UOp, weight: UOp, *, is_reversed: bool) -> UOp:
     operands = [x, make_reshape(make_shrink(xs, [(0, 1), (0, 3)]), (3,)), weight]
-    a, b, c = (make_parameter(o, slot) for o, slot in zip(operands, get_slots(operands), strict=True))
+    a, b, c = (
+        make_parameter(o, slot) for o, slot in zip(operands, get_slots(operands), strict=True)
+    )
     bodies = [UOp.sink(make_alu(Op.MUL, a, b)), UOp.sink(make_alu(Op.EXP, make_alu(Op.MUL, a, c)))]
     (made,) = make_switch(UOp.const(int64, int(is_reversed)), bodies, operands)
     return make_alu(Op.MUL, made, made)
@@ -53,7 +86,9 @@ def test_both_modes_are_finite_differences(make: Callable[..., UOp], is_reversed
     rng = np.random.default_rng(0)
     along, back = [rng.normal(size=v.size) for v in values], rng.normal(size=3)
     ends = [
-        evaluate(y, {m: v + sign * 1e-6 * d for m, v, d in zip(memories, values, along, strict=True)})
+        evaluate(
+            y, {m: v + sign * 1e-6 * d for m, v, d in zip(memories, values, along, strict=True)}
+        )
         for sign in (1, -1)
     ]
     expected = float(np.sum(back * (np.asarray(ends[0]) - np.asarray(ends[1]))) / 2e-6)
@@ -61,7 +96,9 @@ def test_both_modes_are_finite_differences(make: Callable[..., UOp], is_reversed
     (tangent,) = make_tangents([y], [x, xs, weight], given)
     bound = dict(zip([*memories, *given], [*values, *along], strict=True))
     assert tangent is not None
-    assert float(np.sum(back * np.asarray(evaluate(tangent, bound)))) == pytest.approx(expected, rel=1e-7)
+    assert float(np.sum(back * np.asarray(evaluate(tangent, bound)))) == pytest.approx(
+        expected, rel=1e-7
+    )
     cotangent = buffer(20, 3, float64)
     found = make_cotangents([y], [cotangent], [x, xs, weight])
     bound = {**dict(zip(memories, values, strict=True)), cotangent: back}
@@ -116,12 +153,16 @@ def test_marks_in_bodies_are_dropped_from_what_is_computed() -> None:
 
 
 def test_a_rule_that_makes_a_loop_may_use_the_counter_of_the_loop_around_it() -> None:
-    """Derivatives in a body, by a rule that makes loops and knows of none around it; in both modes, and twice."""
+    """Derivatives in a body, by a rule that makes loops and knows of none around it; in both modes,
+    and twice.
+    """
 
     def scale(start: UOp, factor: UOp) -> UOp:
         """start * factor * (1 + 2 + 3)"""
         counter = make_counter("loop_counter_0", 3)
-        term = make_parameter(start, 1) * make_parameter(factor, 2) * make_cast(counter + 1, float64)
+        term = (
+            make_parameter(start, 1) * make_parameter(factor, 2) * make_cast(counter + 1, float64)
+        )
         zero = UOp.const(float64, 0)
         body = UOp.sink(make_parameter(zero, 0) + term)
         return make_loop(body, 3, (zero, start, factor), n_carried=1, counter="loop_counter_0")[0]
@@ -135,7 +176,9 @@ def test_a_rule_that_makes_a_loop_may_use_the_counter_of_the_loop_around_it() ->
     counter = make_counter("loop_counter_0", 2)
     state = make_parameter(x, 0)
     square = make_gradient(state * state * 6.0, (state,), rule) * make_cast(counter + 1, float64)
-    (last,) = make_loop(UOp.sink(square), 2, (x,), n_carried=1, counter="loop_counter_0")  # 2 * 6 * (6 * x**2)**2
+    (last,) = make_loop(
+        UOp.sink(square), 2, (x,), n_carried=1, counter="loop_counter_0"
+    )  # 2 * 6 * (6 * x**2)**2
     one = UOp.const(float64, 1)
     derivatives = {
         "forward": lambda y: make_tangents([y], [x], [one])[0],
@@ -147,4 +190,7 @@ def test_a_rule_that_makes_a_loop_may_use_the_counter_of_the_loop_around_it() ->
         slope = derive(last)
         assert evaluate(slope, inputs) == pytest.approx(4 * 432 * 0.5**3), first
         for second, derive_again in derivatives.items():
-            assert evaluate(derive_again(slope), inputs) == pytest.approx(12 * 432 * 0.5**2), (first, second)
+            assert evaluate(derive_again(slope), inputs) == pytest.approx(12 * 432 * 0.5**2), (
+                first,
+                second,
+            )

@@ -62,10 +62,16 @@ def sharded(number: int, axis: int | None, *shapes: tuple[int, ...]) -> UOp:
 def make_sum(count: int = 5, *, is_reversed: bool = False) -> tuple[UOp, ...]:
     """Running sums of the rows of a matrix, scaled by a constant."""
     init, rows, factor = buffer(1, 3), buffer(2, 5, 3), buffer(3)
-    total, row, scale = make_parameter(init, 0), make_parameter(rows, 1, is_slice=True), make_parameter(factor, 2)
+    total, row, scale = (
+        make_parameter(init, 0),
+        make_parameter(rows, 1, is_slice=True),
+        make_parameter(factor, 2),
+    )
     following = total + row * scale
     body = UOp.sink(following, following * 2.0)
-    return make_loop(body, count, (init, rows, factor), n_carried=1, n_sliced=1, is_reversed=is_reversed)
+    return make_loop(
+        body, count, (init, rows, factor), n_carried=1, n_sliced=1, is_reversed=is_reversed
+    )
 
 
 def test_results_have_the_shapes_of_what_is_carried_and_of_what_is_stacked() -> None:
@@ -78,7 +84,11 @@ def test_results_have_the_shapes_of_what_is_carried_and_of_what_is_stacked() -> 
 def test_the_parts_of_a_loop_have_names() -> None:
     loop = make_sum()[0].source
     parts = read_loop(loop)
-    assert (parts.carried, parts.sliced, parts.constants) == ((loop.src[1],), (loop.src[2],), (loop.src[3],))
+    assert (parts.carried, parts.sliced, parts.constants) == (
+        (loop.src[1],),
+        (loop.src[2],),
+        (loop.src[3],),
+    )
     assert (parts.next_values, parts.stacked) == (loop.arg.body.src[:1], loop.arg.body.src[1:])
     assert parts.go_on is None
     assert find_count(loop) == 5
@@ -161,7 +171,9 @@ def test_bodies_are_printed_as_lines_before_the_node_that_names_them() -> None:
     state, row = make_parameter(init, 0), make_parameter(rows, 1, is_slice=True)
     inner = UOp.sink(make_parameter(state, 0) * make_parameter(row, 1))
     (product,) = make_loop(inner, 2, (state, row), n_carried=1)
-    last, stacked = make_loop(UOp.sink(product, product), 4, (init, rows), n_carried=1, n_sliced=1, is_reversed=True)
+    last, stacked = make_loop(
+        UOp.sink(product, product), 4, (init, rows), n_carried=1, n_sliced=1, is_reversed=True
+    )
     graph = UOp.sink(last, stacked)
     assert print_graph(graph).splitlines() == [*lines[:15], "%15 = SINK %13, %14"]
     assert parse_graph(print_graph(graph)) is graph
@@ -223,7 +235,10 @@ def test_what_is_computed_is_a_number_of_64_bits() -> None:
 
 
 def test_what_starts_from_no_memory_does_not_become_shards() -> None:
-    x, zeros = sharded(1, 0, (2,), (2,)), make_expand(make_reshape(UOp.const(float32, 0), (1,)), (4,))
+    x, zeros = (
+        sharded(1, 0, (2,), (2,)),
+        make_expand(make_reshape(UOp.const(float32, 0), (1,)), (4,)),
+    )
     start, other = make_parameter(zeros, 0), make_parameter(x, 1)
     with pytest.raises(GraphError, match="the value carried at 0 keeps its placement, None"):
         make_loop(UOp.sink(start + other), 3, (zeros, x), n_carried=1)
@@ -234,7 +249,9 @@ def test_bounds_hold_for_every_iteration_and_every_branch() -> None:
     start = UOp.const(int32, 7)
     inside = make_parameter(start, 0)
     low, count = make_counter("loop_counter_0", 5), UOp.const(int32, 3)
-    last, stacked = make_loop(UOp.sink(count, low), 5, (start,), n_carried=1, counter="loop_counter_0")
+    last, stacked = make_loop(
+        UOp.sink(count, low), 5, (start,), n_carried=1, counter="loop_counter_0"
+    )
     assert last.bounds == (3, 7)
     assert stacked.bounds == (0, 4)
     (found,) = make_switch(inside, [UOp.sink(start), UOp.sink(count)], ())
@@ -245,7 +262,9 @@ def test_counters_are_variables_of_their_loop_alone() -> None:
     n, x = UOp.variable("n", 1, 4), buffer(1, 3)
     counter = make_counter("loop_counter_0", 4)
     factor = make_cast(counter * n, float32)
-    (last,) = make_loop(UOp.sink(make_parameter(x, 0) * factor), 4, (x, n), n_carried=1, counter="loop_counter_0")
+    (last,) = make_loop(
+        UOp.sink(make_parameter(x, 0) * factor), 4, (x, n), n_carried=1, counter="loop_counter_0"
+    )
     assert list_free_variables(last) == [n]
     (other,) = make_loop(UOp.sink(make_parameter(x, 0) * factor), 4, (x, n), n_carried=1)
     assert list_free_variables(other) == [counter, n]
@@ -264,7 +283,13 @@ def test_a_loop_around_another_one_with_its_counter_renames_the_inner_one() -> N
     x = buffer(1)
     state, counter = make_parameter(x, 0), make_counter("loop_counter_0", 3)
     inner = add_up(state * 2, 4, "loop_counter_0")
-    (last,) = make_loop(UOp.sink(inner + make_cast(counter, float32)), 3, (x,), n_carried=1, counter="loop_counter_0")
+    (last,) = make_loop(
+        UOp.sink(inner + make_cast(counter, float32)),
+        3,
+        (x,),
+        n_carried=1,
+        counter="loop_counter_0",
+    )
     (renamed,) = last.source.arg.body.iter_ops(Op.LOOP)
     assert (last.source.arg.counter, renamed.arg.counter) == ("loop_counter_0", "loop_counter_1")
     expected = 1.0
@@ -318,7 +343,10 @@ def test_lines_that_built_a_loop_built_what_is_in_its_body() -> None:
         (lambda inside: UOp.sink(make_cast(inside, int32)), "keeps its dtype"),
         (lambda inside: UOp.sink(make_reshape(inside, (1, 3))), "keeps its shape"),
         (lambda inside: UOp.sink(inside + buffer(5, 3)), "a body has no BUFFER"),
-        (lambda inside: UOp.sink(inside + make_parameter(buffer(5, 3), 1)), "PARAMs for its 1 slots"),
+        (
+            lambda inside: UOp.sink(inside + make_parameter(buffer(5, 3), 1)),
+            "PARAMs for its 1 slots",
+        ),
         (lambda inside: UOp.sink(make_parameter(buffer(5, 3, dtype=int32), 0)), "keeps its dtype"),
         (lambda inside: UOp.sink(), "a next value for all that is carried"),
         (lambda inside: UOp.sink(inside, inside), "a bool scalar"),
@@ -327,19 +355,29 @@ def test_lines_that_built_a_loop_built_what_is_in_its_body() -> None:
 def test_bodies_that_do_not_fit_are_refused(change, rule: str) -> None:
     x = buffer(1, 3)
     with pytest.raises(GraphError, match=rule):
-        make_loop(change(make_parameter(x, 0)), 4, (x,), n_carried=1, is_conditional=rule == "a bool scalar")
+        make_loop(
+            change(make_parameter(x, 0)),
+            4,
+            (x,),
+            n_carried=1,
+            is_conditional=rule == "a bool scalar",
+        )
 
 
 def test_a_condition_is_the_last_value_of_a_body() -> None:
     x = buffer(1)
     inside = make_parameter(x, 0)
-    (last,) = make_loop(UOp.sink(inside * 2.0, inside < 9.0), 100, (x,), n_carried=1, is_conditional=True)
+    (last,) = make_loop(
+        UOp.sink(inside * 2.0, inside < 9.0), 100, (x,), n_carried=1, is_conditional=True
+    )
     go_on = read_loop(last.source).go_on
     assert go_on is not None
     assert go_on.dtype is bool_
 
 
-@settings(max_examples=count_examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=count_examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(loops())
 def test_random_loops_hold_to_the_specification_and_read_back_and_have_values(graph: UOp) -> None:
     verify(graph, "graph")
@@ -350,6 +388,9 @@ def test_random_loops_hold_to_the_specification_and_read_back_and_have_values(gr
 def test_a_value_that_comes_from_no_memory_is_carried_where_the_others_are() -> None:
     zero, x = UOp.const(float32, 0), buffer(1, 3, device="CPU:1")
     body = UOp.sink(make_parameter(zero, 0) + 1.0, make_parameter(x, 1) * 2.0)
-    assert [result.placement for result in make_loop(body, 4, (zero, x), n_carried=2)] == ["CPU:1", "CPU:1"]
+    assert [result.placement for result in make_loop(body, 4, (zero, x), n_carried=2)] == [
+        "CPU:1",
+        "CPU:1",
+    ]
     (alone,) = make_loop(UOp.sink(make_parameter(zero, 0) + 1.0), 4, (zero,), n_carried=1)
     assert alone.placement is None

@@ -28,19 +28,27 @@ def test_a_switch_turns_on(value: str) -> None:
 def test_a_check_of_values_is_named() -> None:
     assert IROptions.from_env({"SVOD_CHECK": " Values"}).check == "values"
     assert IROptions(check="values") == IROptions.from_env({"SVOD_CHECK": "values"})
-    assert IROptions(check=True) == IROptions.from_env({"SVOD_CHECK": "1"}) != IROptions(check="values")
+    assert (
+        IROptions(check=True)
+        == IROptions.from_env({"SVOD_CHECK": "1"})
+        != IROptions(check="values")
+    )
 
 
 def test_options_take_the_text_that_the_variables_take() -> None:
     options = IROptions(dump="*", stop_after="lower:expand, kernelize")
-    assert options == IROptions.from_env({"SVOD_DUMP": "*", "SVOD_STOP_AFTER": "lower:expand,kernelize"})
+    assert options == IROptions.from_env(
+        {"SVOD_DUMP": "*", "SVOD_STOP_AFTER": "lower:expand,kernelize"}
+    )
     assert options.dump.matches("lower", "expand")
     assert replace(options, dump="optimize").stop_after == options.stop_after
     with pytest.raises(OptionError, match="SVOD_STOP_AFTER='lower:' is not"):
         IROptions(stop_after="lower:")
 
 
-@pytest.mark.parametrize("options", [IROptions(check=True), IROptions(dump="*"), IROptions(stop_after="lower")])
+@pytest.mark.parametrize(
+    "options", [IROptions(check=True), IROptions(dump="*"), IROptions(stop_after="lower")]
+)
 def test_whoever_checks_dumps_or_stops_looks_at_passes(options: IROptions) -> None:
     assert options.looks_at_passes
     assert not IROptions().looks_at_passes
@@ -58,11 +66,17 @@ def test_a_switch_stays_off(value: str) -> None:
         ("lower", [("lower", "expand"), ("lower", "simplify")], [("optimize", "simplify")]),
         ("lower:expand", [("lower", "expand")], [("lower", "simplify"), ("optimize", "expand")]),
         ("*:simplify", [("lower", "simplify"), ("optimize", "simplify")], [("lower", "expand")]),
-        ("lower:expand, kernelize", [("lower", "expand"), ("kernelize", "cut-kernels")], [("lower", "simplify")]),
+        (
+            "lower:expand, kernelize",
+            [("lower", "expand"), ("kernelize", "cut-kernels")],
+            [("lower", "simplify")],
+        ),
         ("optimize:apply-opts", [("optimize", "apply-opts")], [("optimize", "apply")]),
     ],
 )
-def test_a_selector_names_passes(text: str, matched: list[tuple[str, str]], unmatched: list[tuple[str, str]]) -> None:
+def test_a_selector_names_passes(
+    text: str, matched: list[tuple[str, str]], unmatched: list[tuple[str, str]]
+) -> None:
     selector = IROptions.from_env({"SVOD_DUMP": text}).dump
     assert all(selector.matches(*names) for names in matched)
     assert not any(selector.matches(*names) for names in unmatched)

@@ -205,10 +205,28 @@ def test_several_patterns_may_share_a_function() -> None:
 
 def test_every_operator_makes_a_pattern_of_its_op() -> None:
     made = {
-        Op.ADD: x + y, Op.SUB: x - y, Op.MUL: x * y, Op.IDIV: x // y, Op.MOD: x % y, Op.FDIV: x / y, Op.AND: x & y,
-        Op.OR: x | y, Op.XOR: x ^ y, Op.SHL: x << y, Op.SHR: x >> y, Op.LT: x < y, Op.LE: x <= y, Op.NEG: -x, Op.NOT: ~x,
-        Op.EQ: x.eq(y), Op.NE: x.ne(y), Op.MAX: x.maximum(y), Op.MIN: x.minimum(y), Op.WHERE: x.where(x, y), Op.CAST: x.cast(),
-    }  # fmt: skip
+        Op.ADD: x + y,
+        Op.SUB: x - y,
+        Op.MUL: x * y,
+        Op.IDIV: x // y,
+        Op.MOD: x % y,
+        Op.FDIV: x / y,
+        Op.AND: x & y,
+        Op.OR: x | y,
+        Op.XOR: x ^ y,
+        Op.SHL: x << y,
+        Op.SHR: x >> y,
+        Op.LT: x < y,
+        Op.LE: x <= y,
+        Op.NEG: -x,
+        Op.NOT: ~x,
+        Op.EQ: x.eq(y),
+        Op.NE: x.ne(y),
+        Op.MAX: x.maximum(y),
+        Op.MIN: x.minimum(y),
+        Op.WHERE: x.where(x, y),
+        Op.CAST: x.cast(),
+    }
     assert all(pattern.ops == {op} for op, pattern in made.items())
 
 

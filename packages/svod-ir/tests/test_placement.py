@@ -33,7 +33,8 @@ NUMBER = UOp.const(float32, 2)
 
 def stacked(*shapes: tuple[int, ...]) -> UOp:
     shards = [
-        make_reshape(buffer(n + 1, int(np.prod(shape)), device=DEVICES[n]), shape) for n, shape in enumerate(shapes)
+        make_reshape(buffer(n + 1, int(np.prod(shape)), device=DEVICES[n]), shape)
+        for n, shape in enumerate(shapes)
     ]
     return stack(*shards)
 
@@ -120,14 +121,28 @@ def test_the_reference_value_of_a_multi_is_its_shards_together() -> None:
         (make_scan_axis(ROWS, Op.ADD, 0), on(), (on(),)),
         (make_gather(ROWS, make_iota(3, int32), 1), on(0, (3, 2)), (on(0, (3, 2)), on())),
         (make_gather(ROWS, make_iota(3, int32), 0), on(), (on(), on())),
-        (make_gather(COLUMNS, make_reshape(make_iota(6, int32), (2, 3)), 0), on(2, (2, 2)), (on(1, (2, 2)), on())),
+        (
+            make_gather(COLUMNS, make_reshape(make_iota(6, int32), (2, 3)), 0),
+            on(2, (2, 2)),
+            (on(1, (2, 2)), on()),
+        ),
         (make_scatter_add(ROWS, make_iota(4, int32), 1, 9), on(0, (3, 2)), (on(0, (3, 2)), on())),
-        (make_scatter_add(COLUMNS, make_iota(5, int32), 0, 9), on(1, (2, 2)), (on(1, (2, 2)), on())),
+        (
+            make_scatter_add(COLUMNS, make_iota(5, int32), 0, 9),
+            on(1, (2, 2)),
+            (on(1, (2, 2)), on()),
+        ),
         (make_scatter_add(ROWS, make_iota(5, int32), 0, 9), on(), (on(0, (3, 2)), on(0, (3, 2)))),
-        (make_scatter_add(WHOLE, make_reshape(make_iota(20, int32), (5, 4)), 0, 9), on(), (on(), on())),
+        (
+            make_scatter_add(WHOLE, make_reshape(make_iota(20, int32), (5, 4)), 0, 9),
+            on(),
+            (on(), on()),
+        ),
     ],
 )
-def test_a_layout_follows_the_split_axis(node: UOp, result: Sharding, wanted: tuple[Sharding, ...]) -> None:
+def test_a_layout_follows_the_split_axis(
+    node: UOp, result: Sharding, wanted: tuple[Sharding, ...]
+) -> None:
     assert lay_out(node) == (result, wanted)
     assert node.placement == result
 
@@ -135,14 +150,21 @@ def test_a_layout_follows_the_split_axis(node: UOp, result: Sharding, wanted: tu
 def test_sizes_that_do_not_divide_give_the_first_shards_one_more() -> None:
     assert split_evenly(7, 3) == (3, 2, 2)
     assert split_evenly(2, 3) == (1, 1, 0)
-    assert [Sharding(("a", "b", "c"), 0, (3, 2, 2)).bounds(i) for i in range(3)] == [(0, 3), (3, 5), (5, 7)]
+    assert [Sharding(("a", "b", "c"), 0, (3, 2, 2)).bounds(i) for i in range(3)] == [
+        (0, 3),
+        (3, 5),
+        (5, 7),
+    ]
 
 
 @pytest.mark.parametrize(
     ("node", "rule"),
     [
         (UOp(Op.MULTI, float32, (buffer(1, 4),), 0), "takes an MSTACK"),
-        (UOp(Op.MULTI, float32, (stacked((2, 3), (2, 4)),), 0), "differ in no size but that of its axis"),
+        (
+            UOp(Op.MULTI, float32, (stacked((2, 3), (2, 4)),), 0),
+            "differ in no size but that of its axis",
+        ),
         (stack(NUMBER), "is on a device"),
         (select(stacked((2,), (2,)), 2), "holds a position"),
         (UOp(Op.ALLREDUCE, float32, (stacked((2,), (2,)),), (Op.SUB, "CPU")), "holds a reduction"),
@@ -154,6 +176,8 @@ def test_the_specification_knows_the_ops_of_several_devices(node: UOp, rule: str
 
 def test_tensors_one_after_the_other() -> None:
     parts = [make_reshape(buffer(n, 2 * n), (2, n)) for n in (1, 2, 3)]
-    arrays = {n: np.arange(n.arg.size, dtype=np.float32) for p in parts for n in p.iter_ops(Op.BUFFER)}
+    arrays = {
+        n: np.arange(n.arg.size, dtype=np.float32) for p in parts for n in p.iter_ops(Op.BUFFER)
+    }
     expected = np.concatenate([a.reshape(2, -1) for a in arrays.values()], 1)
     np.testing.assert_array_equal(evaluate(make_concat(parts, 1), arrays), expected)

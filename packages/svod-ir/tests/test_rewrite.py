@@ -127,7 +127,14 @@ def test_what_a_rule_makes_is_rewritten_too(bottom_up: bool) -> None:
     def expand(x: UOp) -> UOp:
         return add(add(x, number(1)), number(-1))
 
-    assert graph_rewrite(SUMS + RuleSet("expand", (expand,)), unary(Op.NEG, unary(Op.NEG, V)), bottom_up=bottom_up) is V
+    assert (
+        graph_rewrite(
+            SUMS + RuleSet("expand", (expand,)),
+            unary(Op.NEG, unary(Op.NEG, V)),
+            bottom_up=bottom_up,
+        )
+        is V
+    )
 
 
 @BOTH_WAYS
@@ -137,10 +144,16 @@ def test_what_a_rule_makes_is_rewritten_too(bottom_up: bool) -> None:
         ((neg_to_abs, abs_to_neg), unary(Op.NEG, V), {"neg_to_abs", "abs_to_neg"}),
         ((wrap,), unary(Op.SQRT, V), {"wrap"}),
         ((grow,), unary(Op.EXP, add(V, number(0))), {"grow"}),
-        ((neg_to_abs, abs_to_neg), UOp.sink(V, add(unary(Op.ABS, V), W)), {"neg_to_abs", "abs_to_neg"}),
+        (
+            (neg_to_abs, abs_to_neg),
+            UOp.sink(V, add(unary(Op.ABS, V), W)),
+            {"neg_to_abs", "abs_to_neg"},
+        ),
     ],
 )
-def test_rules_that_do_not_end_are_named(rules: tuple[Rule, ...], start: UOp, named: set[str], bottom_up: bool) -> None:
+def test_rules_that_do_not_end_are_named(
+    rules: tuple[Rule, ...], start: UOp, named: set[str], bottom_up: bool
+) -> None:
     with pytest.raises(RewriteError, match="rewriting with endless does not end") as raised:
         graph_rewrite(RuleSet("endless", rules), start, bottom_up=bottom_up)
     assert set(raised.value.rules) == named
@@ -170,10 +183,14 @@ def test_atoms_stay_with_all_that_is_below_them(bottom_up: bool) -> None:
     atom = unary(Op.ABS, inside)
     rules = RuleSet("atoms", (add_zero,), is_pure=True)
     graph = add(add(atom, number(0)), inside)
-    assert graph_rewrite(rules, graph, bottom_up=bottom_up, atoms=frozenset({Op.ABS})) is add(atom, V)
+    assert graph_rewrite(rules, graph, bottom_up=bottom_up, atoms=frozenset({Op.ABS})) is add(
+        atom, V
+    )
     # What is remembered of one does not answer the other.
     assert graph_rewrite(rules, graph, bottom_up=bottom_up) is add(unary(Op.ABS, V), V)
-    assert graph_rewrite(rules, graph, bottom_up=bottom_up, atoms=frozenset({Op.ABS})) is add(atom, V)
+    assert graph_rewrite(rules, graph, bottom_up=bottom_up, atoms=frozenset({Op.ABS})) is add(
+        atom, V
+    )
 
 
 def test_bodies_of_calls_are_left_alone_unless_asked() -> None:
@@ -246,7 +263,9 @@ class TestRemembering:
 
         gc.collect()
         before = count_interned()
-        graph_rewrite(rules, add(unary(Op.NEG, UOp.variable("gone", 0, 1)), UOp.variable("too", 0, 1)))
+        graph_rewrite(
+            rules, add(unary(Op.NEG, UOp.variable("gone", 0, 1)), UOp.variable("too", 0, 1))
+        )
         calls.clear()
         gc.collect()
         assert count_interned() == before

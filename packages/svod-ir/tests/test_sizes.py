@@ -1,4 +1,6 @@
-"""Sizes that depend on variables: equal ones are one node, and what is said of them holds for all values."""
+"""Sizes that depend on variables: equal ones are one node, and what is said of them holds for all
+values.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,15 @@ from svod_ir.uop import SInt, UOp
 
 N, M = UOp.variable("n", 1, 12), UOp.variable("m", 0, 7)
 VALUES = [{"n": n, "m": m} for n in (1, 2, 5, 12) for m in (0, 1, 3, 7)]
-_OPS = {Op.ADD: operator.add, Op.SUB: operator.sub, Op.MUL: operator.mul, Op.IDIV: operator.floordiv,
-        Op.MOD: operator.mod, Op.MAX: max, Op.MIN: min}  # fmt: skip
+_OPS = {
+    Op.ADD: operator.add,
+    Op.SUB: operator.sub,
+    Op.MUL: operator.mul,
+    Op.IDIV: operator.floordiv,
+    Op.MOD: operator.mod,
+    Op.MAX: max,
+    Op.MIN: min,
+}
 
 
 def value_of(size: SInt, values: Mapping[str, int]) -> int:
@@ -50,7 +59,9 @@ def sizes() -> st.SearchStrategy[UOp]:
     def combine(inner: st.SearchStrategy[UOp]) -> st.SearchStrategy[UOp]:
         pairs = st.tuples(st.sampled_from([Op.ADD, Op.SUB, Op.MUL, Op.MAX, Op.MIN]), inner, inner)
         divided = st.tuples(
-            st.sampled_from([Op.IDIV, Op.MOD]), inner, st.integers(1, 5).map(lambda v: UOp.const(index, v))
+            st.sampled_from([Op.IDIV, Op.MOD]),
+            inner,
+            st.integers(1, 5).map(lambda v: UOp.const(index, v)),
         )
         return (pairs | divided).map(lambda p: UOp(p[0], index, p[1:]))
 
@@ -83,7 +94,9 @@ def test_a_quotient_gives_the_size_back(size: UOp, divisor: UOp) -> None:
     for wanted in (size, total):
         quotient = divide_size(wanted, divisor)
         if quotient is not None:
-            assert all(value_of(quotient, v) * value_of(divisor, v) == value_of(wanted, v) for v in VALUES)
+            assert all(
+                value_of(quotient, v) * value_of(divisor, v) == value_of(wanted, v) for v in VALUES
+            )
 
 
 @given(sizes())
@@ -137,8 +150,12 @@ def test_sizes_are_compared_through_divisions_and_choices() -> None:
 def test_errors_show_sizes_as_they_are_written() -> None:
     assert format_shape((N, 3, N * 2 + 1)) == "(n, 3, 2*n + 1)"
     error = BroadcastError(left=(N, 3), right=(M, 3), axis=-2)
-    assert str(error).startswith("shapes (n, 3) and (m, 3) do not broadcast: axis -2 has sizes n and m")
-    assert "shape (m*n,)" in str(ShapeError(operation="reshape", shape=(N * M,), problem="is wrong"))
+    assert str(error).startswith(
+        "shapes (n, 3) and (m, 3) do not broadcast: axis -2 has sizes n and m"
+    )
+    assert "shape (m*n,)" in str(
+        ShapeError(operation="reshape", shape=(N * M,), problem="is wrong")
+    )
 
 
 def test_a_size_of_bound_variables_shows_itself_and_its_value():
@@ -155,7 +172,8 @@ def test_a_size_of_bound_variables_shows_itself_and_its_value():
 def test_a_size_that_varies_is_no_number():
     n = UOp.variable("n", 1, 8)
     with pytest.raises(
-        OperandError, match=r"^int takes a number, not the size 2\*n \+ 1\n  hint: compute with a size as it is"
+        OperandError,
+        match=r"^int takes a number, not the size 2\*n \+ 1\n  hint: compute with a size as it is",
     ):
         int(n * 2 + 1)
     assert int(UOp.const(n.dtype, 3)) == 3

@@ -51,7 +51,9 @@ LOWERED = parse_graph("""
 """)
 
 
-@settings(max_examples=count_examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=count_examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(graphs())
 def test_random_graphs_hold_to_the_graph_stage(graph: UOp) -> None:
     verify(UOp.sink(graph), "graph")
@@ -65,7 +67,10 @@ def test_random_expressions_hold_to_the_ranged_stage(expression: UOp) -> None:
 
 def test_each_stage_accepts_its_own_graphs() -> None:
     verify(UOp.sink(TENSOR + 1.0), "graph")
-    verify(UOp.sink(UOp(Op.BUFFERIZE, float32, (BUFFER.index(RANGE), RANGE), BufferizeArg("CPU"))), "ranged")
+    verify(
+        UOp.sink(UOp(Op.BUFFERIZE, float32, (BUFFER.index(RANGE), RANGE), BufferizeArg("CPU"))),
+        "ranged",
+    )
     verify(UOp.sink(BUFFER.after(call(KERNEL, BUFFER, BUFFER))), "kernel graph")
     verify(KERNEL, "kernel")
     verify(KERNEL, "lowering")
@@ -87,7 +92,9 @@ def test_the_error_names_the_pass_the_stage_the_rule_and_the_node() -> None:
     assert (error.pass_name, error.stage) == ("rangeify:pull", "kernel")
     assert error.rule == "BUFFER stands in no graph of this stage"
     assert error.node is BUFFER
-    assert str(error).startswith("after rangeify:pull: stage kernel: BUFFER stands in no graph of this stage: BUFFER")
+    assert str(error).startswith(
+        "after rangeify:pull: stage kernel: BUFFER stands in no graph of this stage: BUFFER"
+    )
 
 
 def test_the_body_of_a_call_is_checked_as_a_kernel() -> None:
@@ -101,9 +108,17 @@ def test_the_body_of_a_call_is_checked_as_a_kernel() -> None:
     [
         (OUT.index(RANGE).store(F).end(RANGE), "kernel", "a kernel is a SINK"),
         (UOp.sink(OUT.index(RANGE).store(F)), "kernel", "every RANGE is closed"),
-        (UOp.sink(*(OUT.index(RANGE).store(x).end(RANGE) for x in (F, F + F))), "kernel", "one node closes a RANGE"),
+        (
+            UOp.sink(*(OUT.index(RANGE).store(x).end(RANGE) for x in (F, F + F))),
+            "kernel",
+            "one node closes a RANGE",
+        ),
         (KERNEL, "lowered", "the dtype index is lowered"),
-        (UOp(Op.PROGRAM, void, (KERNEL, KERNEL, KERNEL, KERNEL, KERNEL), "CPU"), "program", "PROGRAM takes"),
+        (
+            UOp(Op.PROGRAM, void, (KERNEL, KERNEL, KERNEL, KERNEL, KERNEL), "CPU"),
+            "program",
+            "PROGRAM takes",
+        ),
     ],
 )
 def test_roots(root: UOp, stage: str, rule: str) -> None:
@@ -176,7 +191,11 @@ def test_roots(root: UOp, stage: str, rule: str) -> None:
         ("RANGE index %f [0, LOOP]", "kernel", "a RANGE has an integer end"),
         ("RANGE i32 %i [0, UPCAST]", "lowered", "no loops any more"),
         ("END %f, %range", "kernel", "END closes an effect"),
-        ("%c = CARRY f32 %f [0]\n%a = ADVANCE %c, %f\nEND %a, %range, %range", "kernel", "an END of its own"),
+        (
+            "%c = CARRY f32 %f [0]\n%a = ADVANCE %c, %f\nEND %a, %range, %range",
+            "kernel",
+            "an END of its own",
+        ),
         ("SINK f32", "kernel", "SINK is void"),
         ('BUFFERIZE f32 %f, %f ["CPU", GLOBAL]', "ranged", "an axis of a BUFFERIZE"),
         ("VECTORIZE f32x2 %f", "lowered", "VECTORIZE takes one scalar for each lane"),
@@ -196,7 +215,11 @@ def test_roots(root: UOp, stage: str, rule: str) -> None:
         ("INDEX f32 %memory, i32x4(1), boolx2(true)", "lowered", "has one lane"),
         ("%sink = SINK\nNEG %sink", "graph", "NEG takes values"),
         ("%sink = SINK\nEND %sink, %f", "kernel", "END closes RANGEs"),
-        ("%loop = RANGE i32 %i [0, LOOP]\nREDUCE f32 %f, %loop [ADD]", "lowered", "a lowered REDUCE is over the lanes"),
+        (
+            "%loop = RANGE i32 %i [0, LOOP]\nREDUCE f32 %f, %loop [ADD]",
+            "lowered",
+            "a lowered REDUCE is over the lanes",
+        ),
     ],
 )
 def test_a_broken_node_breaks_its_rule(line: str, stage: str, rule: str) -> None:
@@ -211,13 +234,25 @@ def test_a_broken_node_breaks_its_rule(line: str, stage: str, rule: str) -> None
         (UOp(Op.CONST, int32, (), 1 << 40), "graph", "a constant holds"),
         (UOp(Op.CONST, int32, (), True), "graph", "a constant holds"),
         (UOp(Op.CONST, bool_, (), 1), "graph", "a constant holds"),
-        (UOp(Op.VCONST, int32.vec(2), (), (1.5, 2.0)), "lowered", "VCONST holds values of its dtype"),
+        (
+            UOp(Op.VCONST, int32.vec(2), (), (1.5, 2.0)),
+            "lowered",
+            "VCONST holds values of its dtype",
+        ),
         (UOp(Op.BUFFER, float32, (), 7531), "graph", r"BUFFER holds BufferArg\(id, size, device\)"),
         (UOp(Op.BUFFER, float32, (), None), "graph", "BUFFER holds"),
         (UOp(Op.CHECK, int32, (I32,), "take"), "graph", "CHECK holds CheckArg"),
         (UOp(Op.COPY, float32, (TENSOR,), None), "graph", "COPY holds a device"),
-        (UOp(Op.RANGE, index, (UOp.const(index, 3),), 0), "kernel", r"RANGE holds RangeArg\(id, kind\)"),
-        (UOp(Op.RANGE, index, (UOp.const(index, 3),), (AxisType.LOOP, 0)), "kernel", "a number and an AxisType"),
+        (
+            UOp(Op.RANGE, index, (UOp.const(index, 3),), 0),
+            "kernel",
+            r"RANGE holds RangeArg\(id, kind\)",
+        ),
+        (
+            UOp(Op.RANGE, index, (UOp.const(index, 3),), (AxisType.LOOP, 0)),
+            "kernel",
+            "a number and an AxisType",
+        ),
         (UOp(Op.SINK, void, (), "k"), "kernel", "SINK holds KernelInfo or nothing"),
         (UOp(Op.BUFFERIZE, float32, (F, RANGE), ("CPU", "GLOBAL")), "ranged", "BUFFERIZE holds"),
         (UOp(Op.WMMA, float32, (F, F, F), "core"), "lowered", "WMMA holds a tensor core"),

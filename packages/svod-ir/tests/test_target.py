@@ -13,7 +13,14 @@ from svod_ir import Op, Target, TargetError, TensorCore
 def test_lanes_count_the_elements_of_a_register() -> None:
     target = Target.generic()
     assert target.vector_bits == 256
-    assert [target.lanes(d) for d in (int8, float16, float32, float64, index, bool_)] == [32, 16, 8, 4, 4, 32]
+    assert [target.lanes(d) for d in (int8, float16, float32, float64, index, bool_)] == [
+        32,
+        16,
+        8,
+        4,
+        4,
+        32,
+    ]
     assert target.lanes(void) == 1
     scalar = dataclasses.replace(target, vector_bits=32)
     assert scalar.lanes(float64) == 1
@@ -39,9 +46,14 @@ def test_targets_are_values() -> None:
 
 def test_an_op_is_native_or_shared() -> None:
     generic = Target.generic()
-    assert dataclasses.replace(generic, shared_ops=frozenset({Op.SIN, Op.COS})).shared_ops == {Op.SIN, Op.COS}
+    assert dataclasses.replace(generic, shared_ops=frozenset({Op.SIN, Op.COS})).shared_ops == {
+        Op.SIN,
+        Op.COS,
+    }
     native = generic.native_ops | {Op.SIN, Op.COS, Op.TAN}
-    with pytest.raises(TargetError, match="target 'generic' has COS, SIN in native_ops and in shared_ops") as caught:
+    with pytest.raises(
+        TargetError, match="target 'generic' has COS, SIN in native_ops and in shared_ops"
+    ) as caught:
         dataclasses.replace(generic, native_ops=native, shared_ops=frozenset({Op.SIN, Op.COS}))
     assert caught.value.target == "generic"
 

@@ -1,4 +1,6 @@
-"""What `svod_ir.testing` gives to tests of passes: golden files, comparison by meaning, random graphs."""
+"""What `svod_ir.testing` gives to tests of passes: golden files, comparison by meaning, random
+graphs.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,10 @@ def test_blessing_rewrites_the_expected_part_of_one_case(tmp_path: Path) -> None
 
 
 def test_an_error_can_be_expected(tmp_path: Path) -> None:
-    text = "=== wrong\n%0 = CONST f32 [1.0]\n--- fail\nerror: ParseError: line 1: FOO is not an op\n  note: in 'FOO'\n"
+    text = (
+        "=== wrong\n%0 = CONST f32 [1.0]\n--- fail\nerror: ParseError: line 1: FOO is not an op\n "
+        " note: in 'FOO'\n"
+    )
     (case,) = read_cases(_write(tmp_path, text))
 
     def fail(_: UOp) -> UOp:
@@ -154,7 +159,9 @@ def test_graphs_that_mean_the_same_pass() -> None:
 def test_a_variable_is_one_whatever_its_dtype() -> None:
     n = UOp.variable("n", 0, 1000)
     assert_same((n * 2).cast(int32), UOp.variable("n", 0, 1000, int32) * 2)
-    assert_same(A + (n % 7).cast(float32), A + (UOp.variable("n", 0, 1000, int32) % 7).cast(float32))
+    assert_same(
+        A + (n % 7).cast(float32), A + (UOp.variable("n", 0, 1000, int32) % 7).cast(float32)
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,7 +201,9 @@ def test_kernels_are_compared_by_the_memory_they_leave() -> None:
     location, place = out.index(i), source.index(i)
     value = place.load()
     store = location.store(value)
-    assert_same(other, (out, UOp.const(index, 4), i, location, source, place, value, store, store.end(i)))
+    assert_same(
+        other, (out, UOp.const(index, 4), i, location, source, place, value, store, store.end(i))
+    )
 
 
 def test_closeness_knows_nan_and_infinity_and_scales_with_the_values() -> None:
@@ -220,7 +229,9 @@ def test_random_inputs_are_the_same_each_time() -> None:
     assert first[A].dtype == np.float32
 
 
-QUICK = settings(max_examples=count_examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(
+    max_examples=count_examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 @QUICK
@@ -253,7 +264,13 @@ def test_every_kind_of_graph_is_drawn() -> None:
     shapes_seen: set[tuple[int, ...]] = set()
     is_view_of_view = False
 
-    @settings(max_examples=500, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=500,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
     @given(graphs())
     def collect(graph: UOp) -> None:
         nonlocal is_view_of_view
@@ -261,7 +278,11 @@ def test_every_kind_of_graph_is_drawn() -> None:
             seen.add(node.op)
             dtypes_seen.add(node.dtype)
             shapes_seen.add(node.shape)
-            is_view_of_view |= node.op in MOVEMENT and node.src[0].op in MOVEMENT and node.src[0].op is not Op.RESHAPE
+            is_view_of_view |= (
+                node.op in MOVEMENT
+                and node.src[0].op in MOVEMENT
+                and node.src[0].op is not Op.RESHAPE
+            )
 
     collect()
     assert MOVEMENT | {Op.GATHER, Op.SCATTER_ADD, Op.REDUCE_AXIS, Op.SCAN_AXIS} <= seen
@@ -279,7 +300,9 @@ def test_every_kind_of_graph_is_drawn() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_child_answers_with_its_status_and_255_where_it_fails() -> None:
-    assert [run_in_child(work) for work in (lambda: None, lambda: 7, lambda: True, lambda: 1 // 0)] == [0, 7, 1, 255]
+    assert [
+        run_in_child(work) for work in (lambda: None, lambda: 7, lambda: True, lambda: 1 // 0)
+    ] == [0, 7, 1, 255]
 
 
 def test_threads_run_together_and_raise_what_one_of_them_raises() -> None:

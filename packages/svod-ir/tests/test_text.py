@@ -1,4 +1,6 @@
-"""The text form: what it looks like, that it reads back to the identical node, and what a wrong line says."""
+"""The text form: what it looks like, that it reads back to the identical node, and what a wrong
+line says.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,14 @@ from svod_ir import (
 )
 from svod_ir.args import GradientArg, GradientRule, LoopArg, Mark, SwitchArg
 from svod_ir.ops import TABLE
-from svod_ir.testing import conditions, count_examples, expressions, graphs, parse_linear, parse_nodes
+from svod_ir.testing import (
+    conditions,
+    count_examples,
+    expressions,
+    graphs,
+    parse_linear,
+    parse_nodes,
+)
 from svod_ir.text import format_arg
 
 X = UOp.variable("x", 0, 9)
@@ -65,7 +74,9 @@ EXAMPLES: dict[Op, UOp] = {
     Op.BIND: UOp(Op.BIND, index, (X, UOp.const(index, 3))),
     Op.SPECIAL: UOp(Op.SPECIAL, index, (UOp.const(index, 8),), "gidx0"),
     Op.BUFFER: UOp(Op.BUFFER, uint8, (), BufferArg(-3, 12, 'DISK:/a "b"\n#%0.bin')),
-    Op.BUFFER_VIEW: UOp(Op.BUFFER_VIEW, uint8, (UOp(Op.BUFFER, uint8, (), BufferArg(3, 12, "CPU")),), (4, 8)),
+    Op.BUFFER_VIEW: UOp(
+        Op.BUFFER_VIEW, uint8, (UOp(Op.BUFFER, uint8, (), BufferArg(3, 12, "CPU")),), (4, 8)
+    ),
     Op.PARAM: UOp(Op.PARAM, float32, (), ParamArg(1, 64, "CPU")),
     Op.DEFINE_LOCAL: UOp(Op.DEFINE_LOCAL, float32, (), (0, 64)),
     Op.DEFINE_REG: UOp(Op.DEFINE_REG, float32.vec(8), (), (1, 1)),
@@ -96,9 +107,19 @@ EXAMPLES: dict[Op, UOp] = {
     Op.ALLREDUCE: UOp(Op.ALLREDUCE, float32, (MEMORY,), (Op.ADD, "CPU")),
     Op.LOOP: UOp(Op.LOOP, void, (X, MEMORY), LoopArg(UOp.sink(MEMORY, F), 1, is_reversed=True)),
     Op.SWITCH: UOp(Op.SWITCH, void, (X, MEMORY), SwitchArg((UOp.sink(MEMORY, X), UOp.sink(F, F)))),
-    Op.RESULT: UOp(Op.RESULT, float32, (UOp(Op.LOOP, void, (X, MEMORY), LoopArg(UOp.sink(MEMORY), 1, 0, "i")),), 0),
+    Op.RESULT: UOp(
+        Op.RESULT,
+        float32,
+        (UOp(Op.LOOP, void, (X, MEMORY), LoopArg(UOp.sink(MEMORY), 1, 0, "i")),),
+        0,
+    ),
     Op.RANGE: UOp.range(X, 7, AxisType.GROUP_REDUCE),
-    Op.SINK: UOp.sink(F, arg=KernelInfo("r_8", (Opt(OptOp.UPCAST, 0, 4), Opt(OptOp.NOLOCALS), Opt(OptOp.TC, None, 2)))),
+    Op.SINK: UOp.sink(
+        F,
+        arg=KernelInfo(
+            "r_8", (Opt(OptOp.UPCAST, 0, 4), Opt(OptOp.NOLOCALS), Opt(OptOp.TC, None, 2))
+        ),
+    ),
     Op.PROGRAM: UOp(Op.PROGRAM, void, (UOp.sink(),), "CPU"),
     Op.SOURCE: UOp(Op.SOURCE, void, (), 'define "x" {\n\t\\ }\u2028é'),
     Op.PROGRAM_BINARY: UOp(Op.PROGRAM_BINARY, void, (), bytes(range(256))),
@@ -112,7 +133,9 @@ EXAMPLES: dict[Op, UOp] = {
     Op.CHECK: UOp(Op.CHECK, index, (X, X), CheckArg("take", 1)),
     Op.BUFFERIZE: UOp(Op.BUFFERIZE, float32, (F, RANGE), BufferizeArg("CPU", AddressSpace.LOCAL)),
     Op.GEP: UOp(Op.GEP, float32, (UOp.const(float32.vec(4), 1),), (3,)),
-    Op.WMMA: UOp(Op.WMMA, float32.vec(128), tuple(UOp.const(d, 1) for d in CORE.operand_dtypes), CORE),
+    Op.WMMA: UOp(
+        Op.WMMA, float32.vec(128), tuple(UOp.const(d, 1) for d in CORE.operand_dtypes), CORE
+    ),
     Op.DEFINE_VAR: X,
 }
 
@@ -132,7 +155,8 @@ def test_a_node_of_every_op_reads_back_to_itself(op: Op) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [0.0, -0.0, 1.5, 0.1, 1e-310, 5e-324, 1.7e308, math.inf, -math.inf, math.nan, -math.nan]
+    "value",
+    [0.0, -0.0, 1.5, 0.1, 1e-310, 5e-324, 1.7e308, math.inf, -math.inf, math.nan, -math.nan],
 )
 def test_every_float_reads_back_bit_by_bit(value: float) -> None:
     node = UOp(Op.CONST, float64, (), value)
@@ -143,10 +167,14 @@ def test_every_float_reads_back_bit_by_bit(value: float) -> None:
 
 def test_a_nan_with_a_payload_reads_back_bit_by_bit() -> None:
     value = struct.unpack("d", struct.pack("Q", 0x7FF8000000000123))[0]
-    assert parse_graph(print_graph(UOp(Op.CONST, float64, (), value))) is UOp(Op.CONST, float64, (), value)
+    assert parse_graph(print_graph(UOp(Op.CONST, float64, (), value))) is UOp(
+        Op.CONST, float64, (), value
+    )
 
 
-@settings(max_examples=count_examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=count_examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(graphs())
 def test_random_graphs_read_back_to_themselves(graph: UOp) -> None:
     text = print_graph(graph)
@@ -163,7 +191,9 @@ def test_random_expressions_read_back_to_themselves(number: UOp, truth: UOp) -> 
 
 def test_the_text_of_a_kernel() -> None:
     target = UOp(Op.PARAM, float32, (), ParamArg(1, 8))
-    kernel = UOp.sink(target.index(RANGE).store(MEMORY.index(RANGE * 8) * -0.0).end(RANGE), arg=KernelInfo("E_8"))
+    kernel = UOp.sink(
+        target.index(RANGE).store(MEMORY.index(RANGE * 8) * -0.0).end(RANGE), arg=KernelInfo("E_8")
+    )
     assert print_graph(kernel) == (
         "%0 = PARAM f32 [1, 8]\n"
         "%1 = CONST index [8]\n"
@@ -189,7 +219,9 @@ def test_names_comments_blanks_and_trailing_commas_are_free() -> None:
         %last = RESHAPE index %value [1, 1,]
     """
     three = UOp.const(index, 3)
-    assert parse_graph(text) is UOp(Op.RESHAPE, index, (UOp(Op.ADD, index, (three, three)),), (1, 1))
+    assert parse_graph(text) is UOp(
+        Op.RESHAPE, index, (UOp(Op.ADD, index, (three, three)),), (1, 1)
+    )
 
 
 def test_lines_that_differ_in_names_alone_are_read_as_the_first_of_them() -> None:
@@ -292,7 +324,13 @@ def test_numbers_on_a_line_have_the_dtype_of_their_place() -> None:
         %joined = VECTORIZE f32x2 %rounded, 0
         %spread = BROADCAST f32x2 0
     """)
-    wanted = {"loop": int32, "place": index, "store": int16, "vector": int16.vec(4), "less": int16.vec(4)}
+    wanted = {
+        "loop": int32,
+        "place": index,
+        "store": int16,
+        "vector": int16.vec(4),
+        "less": int16.vec(4),
+    }
     assert {name: nodes[name].src[-1].dtype for name in wanted} == wanted
     assert nodes["store"].src[0] is nodes["memory"].index(nodes["loop"], UOp.const(index, 1))
     assert nodes["vector"].src[1] is UOp.const(int16.vec(4), 5)
@@ -329,12 +367,23 @@ def test_a_linear_program_is_written_in_its_order() -> None:
         %store = STORE %out[%i], 1.0
         END %store, %i
     """)
-    assert [n.op.name for n in program] == ["PARAM", "CONST", "RANGE", "INDEX", "CONST", "STORE", "END"]
+    assert [n.op.name for n in program] == [
+        "PARAM",
+        "CONST",
+        "RANGE",
+        "INDEX",
+        "CONST",
+        "STORE",
+        "END",
+    ]
 
 
 def test_a_limit_prints_the_first_lines() -> None:
     node = X * 2 + 1
-    assert print_graph(node, limit=2) == '%0 = DEFINE_VAR index ["x", 0, 9]\n%1 = CONST index [2]\n# ...\n'
+    assert (
+        print_graph(node, limit=2)
+        == '%0 = DEFINE_VAR index ["x", 0, 9]\n%1 = CONST index [2]\n# ...\n'
+    )
     assert print_graph(node, limit=100) == print_graph(node)
 
 
@@ -371,7 +420,11 @@ def test_a_limit_prints_the_first_lines() -> None:
         ("%0 = CONST f32 [=]", 1, "expected a value, found '='"),
         ("%0 = 1 + 2", 1, "nothing says of which dtype 1 is"),
         ("%0 = RANGE 3 [0, LOOP]", 1, "nothing says of which dtype 3 is"),
-        ("%0 = CONST f32 [1.0]\n%1 = %0 +", 2, "expected a node or a number, found 'the end of the line'"),
+        (
+            "%0 = CONST f32 [1.0]\n%1 = %0 +",
+            2,
+            "expected a node or a number, found 'the end of the line'",
+        ),
         ("%0 = CONST i8 [1]\n%1 = %0 + 1.5", 2, "1.5 is not a number of int8"),
         ("%0 = CONST i8 [1]\n%1 = foo(%0)", 2, "foo is neither a dtype nor a function"),
         ("%0 = CONST i8 [1]\n%1 = i16(%0, %0)", 2, "i16 takes one operand, not 2"),

@@ -51,7 +51,15 @@ def test_equal_construction_gives_the_identical_node() -> None:
         (UOp.const(float64, math.nan), UOp.const(float64, -math.nan)),
         (UOp.variable("x", 0, 1), UOp.variable("x", 0, 2)),
     ],
-    ids=["signed zero", "1 and True", "1 and 1.0", "dtypes", "1 and True of one dtype", "signed nan", "bounds"],
+    ids=[
+        "signed zero",
+        "1 and True",
+        "1 and 1.0",
+        "dtypes",
+        "1 and True of one dtype",
+        "signed nan",
+        "bounds",
+    ],
 )
 def test_what_python_calls_equal_may_still_be_two_nodes(left: UOp, right: UOp) -> None:
     assert left is not right
@@ -59,7 +67,9 @@ def test_what_python_calls_equal_may_still_be_two_nodes(left: UOp, right: UOp) -
 
 def test_equal_nans_are_one_node() -> None:
     assert UOp.const(float32, math.nan) is UOp.const(float32, math.nan)
-    assert UOp.const(float32.vec(2), math.nan) is UOp(Op.VCONST, float32.vec(2), (), (math.nan, math.nan))
+    assert UOp.const(float32.vec(2), math.nan) is UOp(
+        Op.VCONST, float32.vec(2), (), (math.nan, math.nan)
+    )
 
 
 def test_vector_constants_are_keyed_by_bits() -> None:
@@ -73,7 +83,9 @@ def test_a_node_that_is_made_with_a_bare_tuple_has_named_fields() -> None:
     bare = UOp(Op.RANGE, index, (UOp.const(index, 4),), (7531, AxisType.LOOP))
     assert (bare.arg.id, bare.arg.kind) == (7531, AxisType.LOOP)
     assert UOp.range(4, 7531, AxisType.LOOP) is bare
-    assert UOp(Op.SHRINK, float32, (UOp(Op.PARAM, float32, (), (0, 8)),), (0, 3)).src[0].arg == ParamArg(0, 8, None)
+    assert UOp(Op.SHRINK, float32, (UOp(Op.PARAM, float32, (), (0, 8)),), (0, 3)).src[
+        0
+    ].arg == ParamArg(0, 8, None)
     with pytest.raises(TypeError, match="RangeArg"):
         UOp(Op.RANGE, index, (UOp.const(index, 4),), (7531, AxisType.LOOP, 2))
 
@@ -84,7 +96,9 @@ def test_an_operand_has_the_name_that_the_table_gives_it(op: Op) -> None:
     node = UOp(op, float32, operands, "names")
     for place, name in enumerate(TABLE[op].operands.split()):
         if isinstance(getattr(UOp, name.rstrip("?*"), None), property) and name != "gate?":
-            assert getattr(node, name.rstrip("?*")) == (operands[place:] if name.endswith("s*") else operands[place])
+            assert getattr(node, name.rstrip("?*")) == (
+                operands[place:] if name.endswith("s*") else operands[place]
+            )
 
 
 def test_strip_goes_down_first_operands_to_another_op() -> None:
@@ -147,7 +161,9 @@ def test_threads_that_build_the_same_graph_get_the_same_nodes() -> None:
 
 
 class _Interrupting:
-    """An arg that lets something happen in the middle of each look-up of its node, as another thread would."""
+    """An arg that lets something happen in the middle of each look-up of its node, as another
+    thread would.
+    """
 
     def __init__(self) -> None:
         self.interrupt: Callable[[], None] | None = None
@@ -388,8 +404,14 @@ def test_the_content_hash_is_the_same_in_every_process() -> None:
 
 
 def _run_with_seed(seed: str) -> str:
-    env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    done = subprocess.run([sys.executable, "-c", _HASH_PROGRAM], env=env, capture_output=True, text=True, check=True)
+    env = {
+        **os.environ,
+        "PYTHONHASHSEED": seed,
+        "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", _HASH_PROGRAM], env=env, capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
 
 
@@ -428,8 +450,15 @@ def test_what_is_attached_to_a_node_is_no_part_of_it() -> None:
 
 def test_a_number_that_the_dtype_of_a_node_would_change_is_refused() -> None:
     v = UOp.variable("v", 0, 9)
-    for mistake in (lambda: v * 1.5, lambda: 1.0 - v, lambda: v > 0.5, lambda: v.eq(0).where(v, 2.0)):
-        with pytest.raises(OperandError, match=r"arithmetic on index takes whole numbers, not \d\.\d"):
+    for mistake in (
+        lambda: v * 1.5,
+        lambda: 1.0 - v,
+        lambda: v > 0.5,
+        lambda: v.eq(0).where(v, 2.0),
+    ):
+        with pytest.raises(
+            OperandError, match=r"arithmetic on index takes whole numbers, not \d\.\d"
+        ):
             mistake()
     assert (v + True) is v + 1
 

@@ -16,27 +16,41 @@ def x() -> np.ndarray:
 
 
 def attend(
-    layer: nn.MultiheadAttention, query: np.ndarray, key: np.ndarray, value: np.ndarray, added: np.ndarray | float = 0.0
+    layer: nn.MultiheadAttention,
+    query: np.ndarray,
+    key: np.ndarray,
+    value: np.ndarray,
+    added: np.ndarray | float = 0.0,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The formula, head by head: the result, and the weights of shape (batch, heads, positions, positions of keys)."""
+    """The formula, head by head: the result, and the weights of shape (batch, heads, positions,
+    positions of keys).
+    """
     size, n_groups = layer.head_size, layer.num_heads // layer.num_kv_heads
     sizes = np.cumsum([layer.embed_dim, layer.num_kv_heads * size])
     if layer.in_proj_weight is None:
-        products = [p.numpy() for p in (layer.q_proj_weight, layer.k_proj_weight, layer.v_proj_weight)]
+        products = [
+            p.numpy() for p in (layer.q_proj_weight, layer.k_proj_weight, layer.v_proj_weight)
+        ]
     else:
         products = np.split(layer.in_proj_weight.numpy(), sizes)
-    biases = [0.0] * 3 if layer.in_proj_bias is None else np.split(layer.in_proj_bias.numpy(), sizes)
+    biases = (
+        [0.0] * 3 if layer.in_proj_bias is None else np.split(layer.in_proj_bias.numpy(), sizes)
+    )
     made = [x @ w.T + b for x, w, b in zip((query, key, value), products, biases, strict=True)]
     heads, every = [], []
     for h in range(layer.num_heads):
         places = [h * size, h // n_groups * size, h // n_groups * size]
         q, k, v = (x[..., first : first + size] for x, first in zip(made, places, strict=True))
-        scores = q @ k.swapaxes(1, 2) / np.sqrt(size) + (added if np.ndim(added) < 4 else added[:, h])
+        scores = q @ k.swapaxes(1, 2) / np.sqrt(size) + (
+            added if np.ndim(added) < 4 else added[:, h]
+        )
         weights = np.exp(scores - scores.max(-1, keepdims=True))
         every.append(weights / weights.sum(-1, keepdims=True))
         heads.append(every[-1] @ v)
     result = np.concatenate(heads, -1) @ layer.out_proj.weight.numpy().T
-    return result + (0.0 if layer.out_proj.bias is None else layer.out_proj.bias.numpy()), np.stack(every, 1)
+    return result + (0.0 if layer.out_proj.bias is None else layer.out_proj.bias.numpy()), np.stack(
+        every, 1
+    )
 
 
 def block(mask: np.ndarray) -> np.ndarray:
@@ -56,10 +70,17 @@ def test_heads_of_queries_share_keys_and_look_back(x, kv_heads, is_causal):
 @pytest.mark.parametrize(
     ("kinds", "bias"),
     [
-        ("", True), ("", False), ("bool", False), ("float", True), ("heads", False), ("padding", True),
-        ("bool padding", True), ("float padding", False), ("heads padding causal", True),
+        ("", True),
+        ("", False),
+        ("bool", False),
+        ("float", True),
+        ("heads", False),
+        ("padding", True),
+        ("bool padding", True),
+        ("float padding", False),
+        ("heads padding causal", True),
     ],
-)  # fmt: skip
+)
 def test_masks_say_where_a_query_does_not_look_or_what_is_added(x, kinds, bias):
     rng = np.random.default_rng(0)
     layer = nn.MultiheadAttention(8, 2, bias=bias, batch_first=True)
@@ -82,7 +103,13 @@ def test_masks_say_where_a_query_does_not_look_or_what_is_added(x, kinds, bias):
         else:
             mask = masks[kind] if kind == "bool" else masks[kind].astype(np.float32)
             call["attn_mask"] = Tensor(mask)
-            added = added + (block(mask) if kind == "bool" else mask.reshape(2, 2, 6, 6) if kind == "heads" else mask)
+            added = added + (
+                block(mask)
+                if kind == "bool"
+                else mask.reshape(2, 2, 6, 6)
+                if kind == "heads"
+                else mask
+            )
     given = Tensor(x)
     found, weights = layer(given, given, given, average_attn_weights=False, **call)
     wanted, wanted_weights = attend(layer, x, x, x, added)
@@ -106,7 +133,10 @@ def test_keys_and_values_may_be_of_other_positions_and_sizes(x, sizes):
 def test_biases_begin_as_zeros_or_are_not_there():
     assert not nn.MultiheadAttention(8, 2).in_proj_bias.numpy().any()
     assert not nn.MultiheadAttention(8, 2).out_proj.bias.numpy().any()
-    assert list(nn.MultiheadAttention(8, 2, bias=False).state_dict()) == ["in_proj_weight", "out_proj.weight"]
+    assert list(nn.MultiheadAttention(8, 2, bias=False).state_dict()) == [
+        "in_proj_weight",
+        "out_proj.weight",
+    ]
 
 
 def test_positions_come_first_unless_the_batch_does(x):
@@ -132,7 +162,9 @@ def test_a_query_that_may_look_at_nothing_gets_the_bias_alone(x):
 
 def test_scores_of_rotated_vectors_depend_on_how_far_apart_they_are():
     rng = np.random.default_rng(0)
-    q, k = (Tensor(np.broadcast_to(rng.standard_normal(8), (9, 8)).astype(np.float32)) for _ in range(2))
+    q, k = (
+        Tensor(np.broadcast_to(rng.standard_normal(8), (9, 8)).astype(np.float32)) for _ in range(2)
+    )
     scores = (nn.rotary_embedding(q, 3) @ nn.rotary_embedding(k, 5).T).numpy()
     for distance in range(-5, 6):
         diagonal = np.diagonal(scores, distance)
@@ -145,7 +177,9 @@ def test_rotations_have_the_angles_of_the_formula():
     angles = (np.arange(3) + 2)[:, None] * 100.0 ** (-np.arange(2) / 2)
     turned = (x[:, :2] + 1j * x[:, 2:]) * np.exp(1j * angles)
     found = nn.rotary_embedding(Tensor(x), 2, base=100.0).numpy()
-    np.testing.assert_allclose(found, np.concatenate([turned.real, turned.imag], -1), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        found, np.concatenate([turned.real, turned.imag], -1), rtol=1e-4, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("is_captured", [False, True])
@@ -173,19 +207,31 @@ def test_layers_of_a_stack_begin_equal_and_are_trained_apart():
     assert (first == second).all()
     first.assign(first + 1)
     assert (first != second).any()
-    assert model.layers[0].dropout.generator is model.layers[1].dropout.generator is layer.dropout.generator
+    assert (
+        model.layers[0].dropout.generator
+        is model.layers[1].dropout.generator
+        is layer.dropout.generator
+    )
 
 
 def test_a_stack_reads_with_a_cache_for_each_layer(x):
-    model = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True), 2).eval()
+    model = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True), 2
+    ).eval()
     caches = [nn.KeyValueCache(2, 2, 6, 4) for _ in range(2)]
-    found = [model(Tensor(x[:, k : k + 2]), is_causal=True, caches=caches, position=k).numpy() for k in (0, 2, 4)]
+    found = [
+        model(Tensor(x[:, k : k + 2]), is_causal=True, caches=caches, position=k).numpy()
+        for k in (0, 2, 4)
+    ]
     wanted = model(Tensor(x), is_causal=True).numpy()
     np.testing.assert_allclose(np.concatenate(found, 1), wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_dropout_of_weights_is_seen_in_the_weights(x):
-    layer, given = nn.MultiheadAttention(8, 2, dropout=0.5, batch_first=True, generator=Generator(0)), Tensor(x)
+    layer, given = (
+        nn.MultiheadAttention(8, 2, dropout=0.5, batch_first=True, generator=Generator(0)),
+        Tensor(x),
+    )
     assert (layer(given, given, given, average_attn_weights=False)[1].numpy() == 0).any()
     assert (layer.eval()(given, given, given, average_attn_weights=False)[1].numpy() > 0).all()
 
@@ -196,7 +242,9 @@ PARTS = {"Encoder": ["self_attn"], "Decoder": ["self_attn", "multihead_attn"]}
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("kind", PARTS)
 def test_a_layer_adds_each_block_to_what_it_reads(x, kind, norm_first):
-    layer = getattr(nn, f"Transformer{kind}Layer")(8, 2, 16, batch_first=True, norm_first=norm_first).eval()
+    layer = getattr(nn, f"Transformer{kind}Layer")(
+        8, 2, 16, batch_first=True, norm_first=norm_first
+    ).eval()
     memory = x[:, :4] + 1
     found = layer(*map(Tensor, [x] if kind == "Encoder" else [x, memory])).numpy()
 
@@ -221,22 +269,34 @@ def test_a_layer_adds_each_block_to_what_it_reads(x, kind, norm_first):
 def test_stacks_have_the_names_of_pytorch(kind):
     layer = getattr(nn, f"Transformer{kind}Layer")(8, 2, 16)
     model = getattr(nn, f"Transformer{kind}")(layer, 2, nn.LayerNorm(8))
-    tensors = {p: ["in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"] for p in PARTS[kind]}
+    tensors = {
+        p: ["in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"]
+        for p in PARTS[kind]
+    }
     names = ["linear1", "linear2", *(f"norm{k + 1}" for k in range(len(PARTS[kind]) + 1))]
     tensors |= {name: ["weight", "bias"] for name in names}
-    every = {f"layers.{k}.{part}.{name}" for k in range(2) for part, found in tensors.items() for name in found}
+    every = {
+        f"layers.{k}.{part}.{name}"
+        for k in range(2)
+        for part, found in tensors.items()
+        for name in found
+    }
     assert set(model.state_dict()) == every | {"norm.weight", "norm.bias"}
     assert all(tensor.is_realized for tensor in model.parameters())
 
 
 def test_a_stack_of_decoders_normalises_what_its_last_layer_gives(x):
     layer = nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
-    bare, normed = (nn.TransformerDecoder(layer, 2, norm).eval() for norm in (None, nn.LayerNorm(8)))
+    bare, normed = (
+        nn.TransformerDecoder(layer, 2, norm).eval() for norm in (None, nn.LayerNorm(8))
+    )
     given, memory = Tensor(x), Tensor(x[:, :3] + 1)
     one, other = layer.eval(), bare.layers[1]
     wanted = other(one(given, memory), memory)
     np.testing.assert_allclose(bare(given, memory).numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(normed(given, memory).numpy(), wanted.layernorm().numpy(), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        normed(given, memory).numpy(), wanted.layernorm().numpy(), rtol=1e-4, atol=1e-4
+    )
 
 
 def test_caches_of_one_size_share_a_plan_and_are_not_kept():
@@ -250,7 +310,9 @@ def test_caches_of_one_size_share_a_plan_and_are_not_kept():
     for number in range(4):
         cache = nn.KeyValueCache(1, 4, 4, 2)
         read(token, cache, at.bind(number))
-        assert (cache.keys[0, 0, number] != 0).any().item(), "each call writes to the cache that it got"
+        assert (cache.keys[0, 0, number] != 0).any().item(), (
+            "each call writes to the cache that it got"
+        )
         gone.append(weakref.ref(cache))
         del cache
     gc.collect()
@@ -262,7 +324,9 @@ def test_caches_of_one_size_share_a_plan_and_are_not_kept():
 def test_weights_of_a_query_that_may_look_at_nothing_are_zeros(kind):
     layer = nn.MultiheadAttention(4, 2, dropout=0.5, batch_first=True)
     blind = np.array([[False, True], [True, True]])
-    mask = Tensor(blind) if kind == "bool" else Tensor(np.where(blind, -np.inf, 0.0).astype("float32"))
+    mask = (
+        Tensor(blind) if kind == "bool" else Tensor(np.where(blind, -np.inf, 0.0).astype("float32"))
+    )
     x = Tensor(np.random.default_rng(0).standard_normal((1, 2, 4)).astype("float32"))
     _, weights = layer(x, x, x, attn_mask=mask, average_attn_weights=False)
     assert weights.numpy()[:, :, 1].tolist() == [[[0.0, 0.0]] * 2]

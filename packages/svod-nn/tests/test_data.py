@@ -55,7 +55,10 @@ def test_each_epoch_has_each_row_once_in_an_order_of_its_own(prefetch: int) -> N
 def test_rows_stay_together_in_nested_arrays() -> None:
     pair = namedtuple("pair", "x y")
     x = np.arange(12.0).reshape(6, 2)
-    arrays = {"pair": pair(x, Tensor(np.arange(6))), "list": [np.arange(6, dtype=np.uint8), (x > 3,)]}
+    arrays = {
+        "pair": pair(x, Tensor(np.arange(6))),
+        "list": [np.arange(6, dtype=np.uint8), (x > 3,)],
+    }
     seen: list[int] = []
     for batch in nn.batches(arrays, 4, Generator(5)):
         y = batch["pair"].y.numpy()
@@ -70,7 +73,11 @@ def test_rows_stay_together_in_nested_arrays() -> None:
 def test_the_last_rows_may_be_left_out_and_the_order_kept() -> None:
     assert rows_of(nn.batches(np.arange(5), 2)) == [[0, 1], [2, 3], [4]]
     assert rows_of(nn.batches(np.arange(5), 2, drop_last=True)) == [[0, 1], [2, 3]]
-    assert rows_of(nn.batches(np.arange(5), 2, Generator(1), shuffle=False)) == [[0, 1], [2, 3], [4]]
+    assert rows_of(nn.batches(np.arange(5), 2, Generator(1), shuffle=False)) == [
+        [0, 1],
+        [2, 3],
+        [4],
+    ]
     assert rows_of(nn.batches(np.arange(1), 2, drop_last=True)) == []
     assert rows_of(nn.batches(np.arange(0), 2)) == []
     manual_seed(4)
@@ -115,7 +122,9 @@ def test_a_loop_that_was_left_goes_on_in_another_one(stop: int) -> None:
 
 def test_a_state_of_other_batches_is_an_error() -> None:
     with pytest.raises(LayerArgumentError, match="shuffled"):
-        nn.batches(np.arange(4), 2).load_state_dict(nn.batches(np.arange(4), 2, Generator(1)).state_dict())
+        nn.batches(np.arange(4), 2).load_state_dict(
+            nn.batches(np.arange(4), 2, Generator(1)).state_dict()
+        )
 
 
 class Breaks(np.ndarray):
@@ -167,7 +176,9 @@ except KeyboardInterrupt:
 
 
 def test_ctrl_c_ends_the_wait_for_a_batch_and_the_process() -> None:
-    with subprocess.Popen([sys.executable, "-c", LOOP], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", LOOP], stdout=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "[0]\n"
         process.send_signal(signal.SIGINT)
@@ -231,7 +242,10 @@ def test_progress_is_ten_lines_where_there_is_no_terminal() -> None:
         bar.show(loss=Tensor(1 / (n + 1)), note="x")
     lines = file.getvalue().splitlines()
     assert len(lines) == 10
-    assert (lines[0], lines[-1]) == ("epoch 1 4/40 loss=0.25 note=x", "epoch 1 40/40 loss=0.025 note=x")
+    assert (lines[0], lines[-1]) == (
+        "epoch 1 4/40 loss=0.25 note=x",
+        "epoch 1 40/40 loss=0.025 note=x",
+    )
 
 
 def test_progress_without_a_known_length_is_a_line_for_each_power_of_two() -> None:

@@ -1,4 +1,6 @@
-"""The examples in the docstrings are right, and every public class and function of more than one argument has one."""
+"""The examples in the docstrings are right, and every public class and function of more than one
+argument has one.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def test_the_example_of_a_public_name_is_right(name: str):
     text = inspect.getdoc(getattr(PLACES[place], attribute)) or ""
     assert "Example:\n    >>> " in text
     names = {"Tensor": Tensor, "np": np, "nn": svod_nn}
-    names |= {known: getattr(m, known) for m in (*PLACES.values(), PLACES[place]) for known in m.__all__}
+    names |= {
+        known: getattr(m, known) for m in (*PLACES.values(), PLACES[place]) for known in m.__all__
+    }
     found = doctest.DocTestParser().get_doctest(text, names, name, None, 0)
     report: list[str] = []
     doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(found, out=report.append)

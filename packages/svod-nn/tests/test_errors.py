@@ -16,27 +16,39 @@ EXAMPLES = {
     ),
     "GradientNameError": (
         {"optimizer": "SGD", "names": ["weight"], "known": ["0", "1"]},
-        "SGD has no parameter for the gradients of weight\n  note: its parameters are: 0, 1\n"
-        "  hint: give the optimizer the model itself, as in AdamW(model), and update with what value_and_grad of this model gave",
+        (
+            "SGD has no parameter for the gradients of weight\n  note: its parameters are: 0, 1\n "
+            " hint: give the optimizer the model itself, as in AdamW(model), and update with what"
+            " value_and_grad of this model gave"
+        ),
         LookupError,
     ),
     "EmptyParameterError": (
         {"shape": (3, 2)},
-        "a parameter of shape (3, 2) has no values: it was made in init_empty_weights() and never loaded\n"
-        "  hint: call model.load_state_dict(state) first, or make the model outside of init_empty_weights()",
+        (
+            "a parameter of shape (3, 2) has no values: it was made in init_empty_weights() and"
+            " never loaded\n  hint: call model.load_state_dict(state) first, or make the model"
+            " outside of init_empty_weights()"
+        ),
         RuntimeError,
     ),
     "MissingGradientError": (
         {"optimizer": "SGD", "names": ["head.weight", "head.bias"]},
-        "SGD has no gradients for the parameters head.weight, head.bias\n"
-        "  hint: freeze parameters that are not trained, as in model.freeze('head.weight'), or make SGD of the others",
+        (
+            "SGD has no gradients for the parameters head.weight, head.bias\n  hint: freeze"
+            " parameters that are not trained, as in model.freeze('head.weight'), or make SGD of"
+            " the others"
+        ),
         LookupError,
     ),
     "ParametersChangedError": (
         {"owner": "AdamW", "replaced": ["head.weight"], "added": ["scale"], "removed": ["bias"]},
-        "AdamW: the parameters of the model have changed since it was made\n  note: replaced by other tensors: head.weight\n"
-        "  note: new or no longer frozen: scale\n  note: no longer in the model: bias\n"
-        "  hint: call cast, to, shard and unfreeze, and exchange layers, before; or make a new one now: AdamW(model, ...)",
+        (
+            "AdamW: the parameters of the model have changed since it was made\n  note: replaced by"
+            " other tensors: head.weight\n  note: new or no longer frozen: scale\n  note: no longer"
+            " in the model: bias\n  hint: call cast, to, shard and unfreeze, and exchange layers,"
+            " before; or make a new one now: AdamW(model, ...)"
+        ),
         RuntimeError,
     ),
     "LayerArgumentError": (
@@ -51,14 +63,19 @@ EXAMPLES = {
     ),
     "StateDictError": (
         {"module": "Linear", "missing": ["a"], "unexpected": ["b"], "shapes": {"c": ((2,), (3,))}},
-        "the state does not fit Linear\n  note: missing: a\n  note: unexpected: b\n  note: c has shape (3,), not (2,)",
+        (
+            "the state does not fit Linear\n  note: missing: a\n  note: unexpected: b\n  note: c"
+            " has shape (3,), not (2,)"
+        ),
         ValueError,
     ),
 }
 
 
 def test_every_error_has_an_example():
-    assert set(EXAMPLES) == {name for name in errors.__all__ if inspect.isclass(getattr(errors, name))}
+    assert set(EXAMPLES) == {
+        name for name in errors.__all__ if inspect.isclass(getattr(errors, name))
+    }
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

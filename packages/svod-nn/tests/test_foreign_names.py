@@ -31,7 +31,9 @@ OWNERS = {
 
 
 @pytest.mark.parametrize(
-    ("where", "name"), [(where, name) for where, (table, _) in TABLES.items() for name in table], ids=str
+    ("where", "name"),
+    [(where, name) for where, (table, _) in TABLES.items() for name in table],
+    ids=str,
 )
 def test_a_row_is_of_a_name_that_is_not_there_and_names_what_is(where: str, name: str):
     table, owner = TABLES[where]
@@ -55,7 +57,9 @@ def test_functions_are_methods_of_tensors_or_names_of_svod_tensor():
 
 def test_other_names_are_missing_as_ever():
     for owner in (MODEL, OPTIMIZER):
-        with pytest.raises(AttributeError, match=f"'{type(owner).__name__}' object has no attribute 'layer'") as caught:
+        with pytest.raises(
+            AttributeError, match=f"'{type(owner).__name__}' object has no attribute 'layer'"
+        ) as caught:
             _ = owner.layer
         assert not isinstance(caught.value, MissingNameError)
 
@@ -65,7 +69,10 @@ def test_a_module_may_have_an_attribute_of_such_a_name():
         def __init__(self):
             self.children = [nn.Linear(2, 1)]
 
-    assert [name for name, _ in Block().named_parameters()] == ["children.0.weight", "children.0.bias"]
+    assert [name for name, _ in Block().named_parameters()] == [
+        "children.0.weight",
+        "children.0.bias",
+    ]
 
 
 def test_what_is_missing_inside_of_a_property_is_what_is_said():
@@ -78,26 +85,35 @@ def test_what_is_missing_inside_of_a_property_is_what_is_said():
         _ = Odd().width
 
 
-@pytest.mark.parametrize("empty", [[], {}, iter(()), nn.ReLU()], ids=["list", "dict", "iterator", "module"])
+@pytest.mark.parametrize(
+    "empty", [[], {}, iter(()), nn.ReLU()], ids=["list", "dict", "iterator", "module"]
+)
 def test_an_optimizer_needs_parameters(empty: object):
     with pytest.raises(LayerArgumentError, match=r"^SGD: there are no parameters"):
         nn.SGD(empty)
 
 
 def test_an_optimizer_needs_parameters_that_are_not_frozen():
-    with pytest.raises(LayerArgumentError, match=r"^Lion: all parameters are frozen\n  hint: write model.unfreeze"):
+    with pytest.raises(
+        LayerArgumentError, match=r"^Lion: all parameters are frozen\n  hint: write model.unfreeze"
+    ):
         nn.Lion(nn.Linear(2, 1).freeze())
 
 
 def test_gradients_are_tensors_of_the_parameters():
     optimizer = nn.SGD(MODEL)
     with pytest.raises(
-        LayerArgumentError, match=r"^SGD: gradients are of float, and no tensors\n  hint: .*value_and_grad"
+        LayerArgumentError,
+        match=r"^SGD: gradients are of float, and no tensors\n  hint: .*value_and_grad",
     ):
         optimizer.update(1.5)
-    with pytest.raises(GradientNameError, match="no parameter for the gradients of \\(a tensor without a name\\)"):
+    with pytest.raises(
+        GradientNameError, match="no parameter for the gradients of \\(a tensor without a name\\)"
+    ):
         optimizer.update(Tensor([1.0]))
-    with pytest.raises(MissingGradientError, match=r"^SGD has no gradients for the parameters 0\.weight, 0\.bias\n"):
+    with pytest.raises(
+        MissingGradientError, match=r"^SGD has no gradients for the parameters 0\.weight, 0\.bias\n"
+    ):
         optimizer.update({})
     with pytest.raises(LayerArgumentError, match="gradients are of NoneType"):
         optimizer.apply({"w": Tensor([1.0])}, optimizer.init({"w": Tensor([1.0])}), None)
@@ -106,7 +122,9 @@ def test_gradients_are_tensors_of_the_parameters():
 def test_a_derivative_by_a_model_is_asked_for_in_one_way():
     x = Tensor.ones(4, 3)
     _, gradient = value_and_grad(lambda model, x: model(x).sum())(MODEL, x)
-    assert gradient.state_dict().keys() == MODEL.state_dict().keys(), "a network is a tree of its tensors"
+    assert gradient.state_dict().keys() == MODEL.state_dict().keys(), (
+        "a network is a tree of its tensors"
+    )
     with pytest.raises(DerivativeError, match=r"hint: svod_nn.value_and_grad"):
         value_and_grad(MODEL)(x)
     with pytest.raises(LayerArgumentError, match="the model is of function, and no Module"):
@@ -114,6 +132,7 @@ def test_a_derivative_by_a_model_is_asked_for_in_one_way():
     with pytest.raises(LayerArgumentError, match="the loss is of Tensor, and no function"):
         nn.value_and_grad(MODEL, MODEL(x).sum())
     with pytest.raises(
-        DerivativeError, match=r"shape \(4, 2\), not one number\n  hint: reduce it, as in loss.mean\(\)"
+        DerivativeError,
+        match=r"shape \(4, 2\), not one number\n  hint: reduce it, as in loss.mean\(\)",
     ):
         nn.value_and_grad(MODEL, lambda model, x: model(x))(x)

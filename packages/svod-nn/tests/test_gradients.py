@@ -14,7 +14,9 @@ def make_loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
 @pytest.fixture
 def data() -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
-    return rng.standard_normal((5, 3)).astype(np.float32), rng.standard_normal((5, 2)).astype(np.float32)
+    return rng.standard_normal((5, 3)).astype(np.float32), rng.standard_normal((5, 2)).astype(
+        np.float32
+    )
 
 
 def test_gradients_have_the_names_of_parameters_and_the_values_of_the_formula(data):
@@ -24,8 +26,12 @@ def test_gradients_have_the_names_of_parameters_and_the_values_of_the_formula(da
     assert list(gradients) == ["weight", "bias"]
     error = x @ model.weight.numpy().T + model.bias.numpy() - y
     np.testing.assert_allclose(loss.numpy(), (error**2).mean(), rtol=1e-5)
-    np.testing.assert_allclose(gradients["weight"].numpy(), 2 * error.T @ x / error.size, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(gradients["bias"].numpy(), 2 * error.sum(0) / error.size, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        gradients["weight"].numpy(), 2 * error.T @ x / error.size, rtol=1e-4, atol=1e-6
+    )
+    np.testing.assert_allclose(
+        gradients["bias"].numpy(), 2 * error.sum(0) / error.size, rtol=1e-4, atol=1e-6
+    )
 
 
 def test_frozen_parameters_get_no_gradients_and_others_keep_theirs(data):
@@ -46,7 +52,9 @@ def test_what_the_loss_gives_besides_comes_back(data):
         scores = model(x)
         return ((scores - y) ** 2).mean() * scale, {"scores": scores, "n": len(x)}
 
-    (loss, more), gradients = nn.value_and_grad(model, run, has_aux=True)(*map(Tensor, data), scale=0.0)
+    (loss, more), gradients = nn.value_and_grad(model, run, has_aux=True)(
+        *map(Tensor, data), scale=0.0
+    )
     assert loss.item() == 0
     assert more["n"] == 5
     np.testing.assert_allclose(more["scores"].numpy(), model(Tensor(data[0])).numpy(), rtol=1e-6)
@@ -79,7 +87,9 @@ def test_a_weight_in_two_places_gets_the_sum_of_both_gradients():
 def test_running_statistics_are_assigned_while_gradients_are_taken(is_captured: bool):
     rng = np.random.default_rng(0)
     model = nn.Sequential(
-        nn.Linear(3, 4, generator=Generator(0)), nn.BatchNorm1d(4), nn.Linear(4, 1, generator=Generator(1))
+        nn.Linear(3, 4, generator=Generator(0)),
+        nn.BatchNorm1d(4),
+        nn.Linear(4, 1, generator=Generator(1)),
     )
     inner = model[0]
 
@@ -116,7 +126,10 @@ def test_a_captured_step_trains_a_model_as_numpy_does(data):
     for _ in range(10):
         error = x @ weight.T + bias - y
         np.testing.assert_allclose(step(Tensor(x), Tensor(y)).numpy(), (error**2).mean(), rtol=1e-4)
-        weight, bias = weight - 0.2 * error.T @ x / error.size, bias - 0.2 * error.sum(0) / error.size
+        weight, bias = (
+            weight - 0.2 * error.T @ x / error.size,
+            bias - 0.2 * error.sum(0) / error.size,
+        )
     np.testing.assert_allclose(model.weight.numpy(), weight, rtol=1e-4, atol=1e-6)
 
 
@@ -124,7 +137,11 @@ def test_a_batch_on_two_devices_trains_the_model_that_one_device_trains(data):
     x, y = (np.concatenate([part, part[::-1]]) for part in data)
     devices = ("CPU", "CPU:1")
     models = [
-        nn.Sequential(nn.Linear(3, 4, generator=Generator(1)), nn.Tanh(), nn.Linear(4, 2, generator=Generator(2)))
+        nn.Sequential(
+            nn.Linear(3, 4, generator=Generator(1)),
+            nn.Tanh(),
+            nn.Linear(4, 2, generator=Generator(2)),
+        )
         for _ in range(2)
     ]
     models[1].shard(devices)
@@ -140,7 +157,9 @@ def test_a_batch_on_two_devices_trains_the_model_that_one_device_trains(data):
         for _ in range(3):
             step(split(Tensor(x)), split(Tensor(y)))
     for name, wanted in models[0].state_dict().items():
-        np.testing.assert_allclose(models[1].state_dict()[name].numpy(), wanted.numpy(), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            models[1].state_dict()[name].numpy(), wanted.numpy(), rtol=1e-5, atol=1e-6
+        )
 
 
 def test_a_recurrent_layer_learns_to_add_up_what_it_reads():

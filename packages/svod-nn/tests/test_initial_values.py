@@ -1,4 +1,6 @@
-"""Initial values of networks: computed together before the first read, and never where a state is loaded before."""
+"""Initial values of networks: computed together before the first read, and never where a state is
+loaded before.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,16 @@ import pytest
 
 import svod_nn as nn
 from svod_nn import initializers
-from svod_tensor import Generator, Tensor, _realize, default_generator, is_deferred, jit, manual_seed, scan
+from svod_tensor import (
+    Generator,
+    Tensor,
+    _realize,
+    default_generator,
+    is_deferred,
+    jit,
+    manual_seed,
+    scan,
+)
 
 
 def make_network() -> nn.Module:
@@ -185,7 +196,8 @@ def test_a_captured_function_reads_the_initial_values_from_memory():
     np.testing.assert_allclose(model(x).numpy(), first, rtol=1e-5)
     assert all(tensor.is_realized for tensor in list_tensors(model))
     assert f.n_captures == 1
-    # An assignment afterwards is seen by the same plan: the parameters are inputs and no part of it.
+    # An assignment afterwards is seen by the same plan: the parameters are inputs and no part of
+    # it.
     model.load_state_dict({name: value * 0 for name, value in get_values(model).items()})
     assert not f(x).numpy().any()
     assert f.n_captures == 1
@@ -257,7 +269,9 @@ def test_gradients_and_loops_read_the_initial_values():
     x = Tensor.ones(3)
     loss, gradients = nn.value_and_grad(model, lambda model, x: (model(x) ** 2).sum())(x)
     np.testing.assert_allclose(loss.numpy(), (wanted.sum(1) ** 2).sum(), rtol=1e-5)
-    np.testing.assert_allclose(gradients["weight"].numpy(), np.outer(2 * wanted.sum(1), np.ones(3)), rtol=1e-5)
+    np.testing.assert_allclose(
+        gradients["weight"].numpy(), np.outer(2 * wanted.sum(1), np.ones(3)), rtol=1e-5
+    )
     fresh = copy.deepcopy(nn.Linear(3, 3, bias=False))
     end, _ = scan(lambda carry, _: (fresh(carry), carry), x, Tensor.zeros(3))
     w = fresh.weight.numpy()
@@ -329,7 +343,8 @@ def test_threads_that_read_a_fresh_network_see_the_same_values():
         call = jit(lambda x, model=model: model(x)) if captures else model
         found: list[np.ndarray] = []
         threads = [
-            threading.Thread(target=lambda call=call, found=found: found.append(call(x).numpy())) for _ in range(4)
+            threading.Thread(target=lambda call=call, found=found: found.append(call(x).numpy()))
+            for _ in range(4)
         ]
         for thread in threads:
             thread.start()

@@ -1,4 +1,6 @@
-"""Layers against formulas of numpy; `tests/test_nn_beside_torch.py` holds all of them against torch."""
+"""Layers against formulas of numpy; `tests/test_nn_beside_torch.py` holds all of them against
+torch.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def test_a_bilinear_layer_is_a_product_with_both_operands(rng):
     check_close(layer(Tensor(a), Tensor(b)), wanted)
 
 
-@pytest.mark.parametrize(("mode", "theirs"), [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")])
+@pytest.mark.parametrize(
+    ("mode", "theirs"), [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")]
+)
 @pytest.mark.parametrize("amounts", [((1, 2), (0, 3)), ((2, 0), (3, 1)), ((0, 0), (1, 0))])
 def test_padding_is_that_of_numpy(rng, mode, theirs, amounts):
     x = draw(rng, 2, 3, 4)
@@ -93,12 +97,19 @@ def test_batch_statistics_are_used_in_training_and_running_ones_afterwards(rng):
     mean, variance = np.zeros(3), np.ones(3)
     for _ in range(3):
         x = draw(rng, 4, 3, 2, 5) * 2 + 1
-        found_mean, found_variance = x.mean((0, 2, 3), keepdims=True), x.var((0, 2, 3), keepdims=True)
-        check_close(layer(Tensor(x)), (x - found_mean) / np.sqrt(found_variance + 1e-5) * weight + bias)
+        found_mean, found_variance = (
+            x.mean((0, 2, 3), keepdims=True),
+            x.var((0, 2, 3), keepdims=True),
+        )
+        check_close(
+            layer(Tensor(x)), (x - found_mean) / np.sqrt(found_variance + 1e-5) * weight + bias
+        )
         mean = 0.75 * mean + 0.25 * found_mean.ravel()
         variance = 0.75 * variance + 0.25 * found_variance.ravel() * 40 / 39
     layer.eval()
-    wanted = (x - mean.reshape(1, 3, 1, 1)) / np.sqrt(variance.reshape(1, 3, 1, 1) + 1e-5) * weight + bias
+    wanted = (x - mean.reshape(1, 3, 1, 1)) / np.sqrt(
+        variance.reshape(1, 3, 1, 1) + 1e-5
+    ) * weight + bias
     check_close(layer(Tensor(x)), wanted)
     assert layer.num_batches_tracked.item() == 3
 
@@ -135,8 +146,12 @@ def test_running_statistics_without_a_momentum_are_means_of_all_batches(rng):
     ],
     ids=str,
 )
-def test_a_variance_of_one_value_is_an_error_that_shows_the_input_size(layer: nn.Module, shape: tuple[int, ...]):
-    with pytest.raises(LayerArgumentError, match=r"more than 1 .* got input size \(.*" + re.escape(str(shape)[1:])):
+def test_a_variance_of_one_value_is_an_error_that_shows_the_input_size(
+    layer: nn.Module, shape: tuple[int, ...]
+):
+    with pytest.raises(
+        LayerArgumentError, match=r"more than 1 .* got input size \(.*" + re.escape(str(shape)[1:])
+    ):
         layer(Tensor.ones(shape))
     assert all(np.isfinite(buffer.numpy()).all() for buffer in layer.buffers())
 
@@ -163,12 +178,17 @@ def test_the_error_of_one_value_per_channel_says_what_to_do():
     ],
     ids=str,
 )
-def test_a_variance_of_more_values_and_a_running_one_are_no_error(layer: nn.Module, shape: tuple[int, ...]):
+def test_a_variance_of_more_values_and_a_running_one_are_no_error(
+    layer: nn.Module, shape: tuple[int, ...]
+):
     assert np.isfinite(layer(Tensor.ones(shape)).numpy()).all()
 
 
 def test_an_empty_batch_leaves_running_statistics_as_they_are():
-    for layer, shape in [(nn.BatchNorm1d(3), (0, 3)), (nn.InstanceNorm1d(3, track_running_stats=True), (0, 3, 4))]:
+    for layer, shape in [
+        (nn.BatchNorm1d(3), (0, 3)),
+        (nn.InstanceNorm1d(3, track_running_stats=True), (0, 3, 4)),
+    ]:
         assert layer(Tensor.ones(shape)).shape == shape
         assert layer.running_var.tolist() == [1, 1, 1]
 
@@ -223,7 +243,9 @@ def test_recurrent_layers_run_one_by_one_where_there_is_dropout_between_them(rng
         found, ends = layer(Tensor(x), hx)
         wanted, wanted_ends = layer.eval()(Tensor(x), hx)
         check_close(found, wanted.numpy())
-        for end, other in zip(*((e if kind is nn.LSTM else (e,)) for e in (ends, wanted_ends)), strict=True):
+        for end, other in zip(
+            *((e if kind is nn.LSTM else (e,)) for e in (ends, wanted_ends)), strict=True
+        ):
             check_close(end, other.numpy())
     assert (nn.LSTM(3, 4, 2, dropout=1.0)(Tensor(x))[1][0][0].numpy() != 0).any()
 
@@ -237,7 +259,9 @@ def test_windows_of_adaptive_pooling_cover_the_axis(rng):
 def test_upsampling_repeats_or_interpolates():
     x = Tensor([[[0.0, 3.0, 6.0]]])
     assert nn.Upsample(5)(x).tolist() == [[[0, 0, 3, 3, 6]]]
-    assert nn.Upsample(scale_factor=2, mode="linear")(x).tolist() == [[[0, 0.75, 2.25, 3.75, 5.25, 6]]]
+    assert nn.Upsample(scale_factor=2, mode="linear")(x).tolist() == [
+        [[0, 0.75, 2.25, 3.75, 5.25, 6]]
+    ]
     assert nn.Upsample(5, mode="linear", align_corners=True)(x).tolist() == [[[0, 1.5, 3, 4.5, 6]]]
     assert nn.Upsample(2)(x).tolist() == [[[0, 3]]]
 
@@ -274,7 +298,9 @@ MISTAKES = {
     "either size or scale_factor": lambda: nn.Upsample(),
     "mode='cubic'": lambda: nn.Upsample(2, mode="cubic"),
     "is for linear modes": lambda: nn.Upsample(2, align_corners=True),
-    "other spatial axes than mode='linear'": lambda: nn.Upsample(2, mode="linear")(Tensor.ones(1, 1, 2, 2)),
+    "other spatial axes than mode='linear'": lambda: nn.Upsample(2, mode="linear")(
+        Tensor.ones(1, 1, 2, 2)
+    ),
     "8 features, 3 heads": lambda: nn.MultiheadAttention(8, 3),
     "8 features, 0 heads": lambda: nn.MultiheadAttention(8, 0),
     "3 heads of keys do not divide": lambda: nn.MultiheadAttention(8, 4, num_kv_heads=3),
@@ -294,7 +320,10 @@ def test_an_integer_that_names_no_row_gives_zeros_or_is_an_error_of_a_plan_that_
     layer, places = nn.Embedding(3, 2), Tensor([[0, 1], [3, -1]])
     assert layer(places).numpy()[1, 0].tolist() == [0, 0]
     with pytest.raises(
-        PositionError, match=r"^embedding: element \(1, 0\) of the indices is 3, out of range for axis 0 with size 3"
+        PositionError,
+        match=(
+            r"^embedding: element \(1, 0\) of the indices is 3, out of range for axis 0 with size 3"
+        ),
     ):
         layer(places).realize_with(PrepareConfig(check_operands=True))
     labels = nn.cross_entropy(Tensor.zeros(2, 3), Tensor([0, 3]), reduction="none")

@@ -29,7 +29,11 @@ def close(found: Tensor, wanted: Any, tolerance: float = 1e-10) -> None:
 def reduce(losses: Any, reduction: str, weights: Any = None) -> Any:
     if reduction == "none":
         return losses
-    return losses.sum() if reduction == "sum" else losses.sum() / (losses.size if weights is None else weights.sum())
+    return (
+        losses.sum()
+        if reduction == "sum"
+        else losses.sum() / (losses.size if weights is None else weights.sum())
+    )
 
 
 def draw_classes(shape: tuple[int, ...]) -> tuple[Any, Any, Any]:
@@ -57,23 +61,37 @@ def cross_entropy(logits: Any, labels: Any, weight: Any, smoothing: float, reduc
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_cross_entropy_of_labels_agrees_with_its_formula(shape: tuple[int, ...], reduction: Any) -> None:
+def test_cross_entropy_of_labels_agrees_with_its_formula(
+    shape: tuple[int, ...], reduction: Any
+) -> None:
     logits, labels, weight = draw_classes(shape)
     # Weights and smoothing meet in the mean alone; each call is compiled.
-    options = itertools.product((None, weight), (0.0, 0.2)) if reduction == "mean" else [(None, 0.0), (weight, 0.2)]
+    options = (
+        itertools.product((None, weight), (0.0, 0.2))
+        if reduction == "mean"
+        else [(None, 0.0), (weight, 0.2)]
+    )
     for used, smoothing in options:
         found = nn.cross_entropy(
-            Tensor(logits), Tensor(labels), weight=None if used is None else Tensor(used), reduction=reduction,
+            Tensor(logits),
+            Tensor(labels),
+            weight=None if used is None else Tensor(used),
+            reduction=reduction,
             label_smoothing=smoothing,
-        )  # fmt: skip
+        )
         close(
-            found, cross_entropy(logits, labels, np.ones_like(weight) if used is None else used, smoothing, reduction)
+            found,
+            cross_entropy(
+                logits, labels, np.ones_like(weight) if used is None else used, smoothing, reduction
+            ),
         )
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_cross_entropy_of_probabilities_agrees_with_its_formula(shape: tuple[int, ...], reduction: Any) -> None:
+def test_cross_entropy_of_probabilities_agrees_with_its_formula(
+    shape: tuple[int, ...], reduction: Any
+) -> None:
     logits, labels, weight = draw_classes(shape)
     axis = min(1, len(shape) - 1)
     p = np.moveaxis(RNG.dirichlet(np.ones(shape[axis]), labels.shape), -1, axis)
@@ -82,7 +100,11 @@ def test_cross_entropy_of_probabilities_agrees_with_its_formula(shape: tuple[int
         smooth = p * (1 - smoothing) + smoothing / shape[axis]
         losses = -(smooth * aligned * log_softmax(logits, axis)).sum(axis)
         found = nn.cross_entropy(
-            Tensor(logits), Tensor(p), weight=Tensor(weight), reduction=reduction, label_smoothing=smoothing
+            Tensor(logits),
+            Tensor(p),
+            weight=Tensor(weight),
+            reduction=reduction,
+            label_smoothing=smoothing,
         )
         close(found, reduce(losses, reduction))
 
@@ -102,7 +124,9 @@ def test_another_label_may_be_the_ignored_one() -> None:
     close(nn.cross_entropy(x, y, ignore_index=2), nn.cross_entropy(x[::2], y[::2]).numpy())
     assert math.isnan(nn.cross_entropy(x, Tensor([-100] * 3)).item())
     assert nn.cross_entropy(x, Tensor([-100] * 3), reduction="sum").item() == 0
-    (derivative,) = [grad(lambda x: nn.cross_entropy(x, Tensor([-100, 1, -100]), reduction="sum"))(x).numpy()]
+    (derivative,) = [
+        grad(lambda x: nn.cross_entropy(x, Tensor([-100, 1, -100]), reduction="sum"))(x).numpy()
+    ]
     assert not derivative[[0, 2]].any()
     assert derivative[1].all()
 
@@ -112,7 +136,12 @@ def test_a_label_that_is_no_class_gives_a_loss_of_nan(label_smoothing: float) ->
     x, y = Tensor([[0.5, 1.0, -1.0]] * 4), Tensor([2, 3, -1, -100])
     losses = nn.cross_entropy(x, y, reduction="none", label_smoothing=label_smoothing)
     assert np.isnan(losses.numpy()).tolist() == [False, True, True, False]
-    assert np.isnan(nn.nll_loss(x, y, reduction="none").numpy()).tolist() == [False, True, True, False]
+    assert np.isnan(nn.nll_loss(x, y, reduction="none").numpy()).tolist() == [
+        False,
+        True,
+        True,
+        False,
+    ]
     assert np.isnan(nn.cross_entropy(x, y, weight=Tensor([1.0, 2.0, 3.0])).item())
 
 
@@ -131,8 +160,15 @@ def test_large_logits_have_finite_losses_and_derivatives(size: float) -> None:
     close(found, [[0, 0, 0], [-1, 0, 1]])
     z = x[0]
     target = Tensor([0.0, 0.0, 0.5])
-    close(nn.binary_cross_entropy_with_logits(z, target, reduction="none"), np.float32([size, 0, math.log(2)]), 1e-6)
-    close(grad(lambda z: nn.binary_cross_entropy_with_logits(z, target, reduction="sum"))(z), [1, 0, 0])
+    close(
+        nn.binary_cross_entropy_with_logits(z, target, reduction="none"),
+        np.float32([size, 0, math.log(2)]),
+        1e-6,
+    )
+    close(
+        grad(lambda z: nn.binary_cross_entropy_with_logits(z, target, reduction="sum"))(z),
+        [1, 0, 0],
+    )
 
 
 def test_impossible_classes_cost_nothing_if_they_have_no_probability() -> None:
@@ -149,7 +185,10 @@ NUMBERS: dict[str, tuple[Callable[..., Tensor], Callable[[Any, Any], Any]]] = {
         lambda x, y, **o: nn.smooth_l1_loss(x, y, beta=0.5, **o),
         lambda x, y: np.where(np.abs(x - y) < 0.5, (x - y) ** 2, np.abs(x - y) - 0.25),
     ),
-    "smooth_l1_0": (lambda x, y, **o: nn.smooth_l1_loss(x, y, beta=0, **o), lambda x, y: np.abs(x - y)),
+    "smooth_l1_0": (
+        lambda x, y, **o: nn.smooth_l1_loss(x, y, beta=0, **o),
+        lambda x, y: np.abs(x - y),
+    ),
     "huber": (
         lambda x, y, **o: nn.huber_loss(x, y, delta=0.5, **o),
         lambda x, y: np.where(np.abs(x - y) <= 0.5, (x - y) ** 2 / 2, 0.5 * (np.abs(x - y) - 0.25)),
@@ -160,12 +199,25 @@ NUMBERS: dict[str, tuple[Callable[..., Tensor], Callable[[Any, Any], Any]]] = {
     ),
     "bce_logits": (
         lambda x, y, **o: nn.binary_cross_entropy_with_logits(
-            x, y.sigmoid(), pos_weight=Tensor(np.arange(1.0, 6.0)), weight=Tensor(np.arange(2.0, 7.0)), **o
+            x,
+            y.sigmoid(),
+            pos_weight=Tensor(np.arange(1.0, 6.0)),
+            weight=Tensor(np.arange(2.0, 7.0)),
+            **o,
         ),
-        lambda x, y: -np.arange(2.0, 7.0) * (np.arange(1.0, 6.0) * s(y) * np.log(s(x)) + s(-y) * np.log(s(-x))),
+        lambda x, y: (
+            -np.arange(2.0, 7.0)
+            * (np.arange(1.0, 6.0) * s(y) * np.log(s(x)) + s(-y) * np.log(s(-x)))
+        ),
     ),
-    "kl": (lambda x, y, **o: nn.kl_div(x, y.sigmoid(), **o), lambda x, y: s(y) * (np.log(s(y)) - x)),
-    "kl_log": (lambda x, y, **o: nn.kl_div(x, y, log_target=True, **o), lambda x, y: np.exp(y) * (y - x)),
+    "kl": (
+        lambda x, y, **o: nn.kl_div(x, y.sigmoid(), **o),
+        lambda x, y: s(y) * (np.log(s(y)) - x),
+    ),
+    "kl_log": (
+        lambda x, y, **o: nn.kl_div(x, y, log_target=True, **o),
+        lambda x, y: np.exp(y) * (y - x),
+    ),
 }
 
 
@@ -210,26 +262,39 @@ def test_losses_of_pairs_and_triples_agree_with_their_formulas() -> None:
     close(nn.cosine_similarity(Tensor(x), Tensor(y)), dots)
     close(nn.cosine_similarity(Tensor(x.T), Tensor(y.T), axis=0), dots)
     # An operand that broadcasts along the axis is a vector of equal elements.
-    for left, right, axis in ((x, y[:, :1], 1), (x[:1], y, 0), (x[0], y, 1), (x, y[0], -1), (x[:, :1], y[:1], 1)):
+    for left, right, axis in (
+        (x, y[:, :1], 1),
+        (x[:1], y, 0),
+        (x[0], y, 1),
+        (x, y[0], -1),
+        (x[:, :1], y[:1], 1),
+    ):
         a, b = np.broadcast_arrays(left, right)
         cosines = (a * b).sum(axis) / (np.linalg.norm(a, axis=axis) * np.linalg.norm(b, axis=axis))
         close(nn.cosine_similarity(Tensor(left), Tensor(right), axis=axis), cosines)
     signs = np.array([1, -1, 1, -1, 1, -1])
     losses = np.where(signs == 1, 1 - dots, np.maximum(0, dots - 0.1))
     for reduction in REDUCTIONS:
-        found = nn.cosine_embedding_loss(Tensor(x), Tensor(y), Tensor(signs), margin=0.1, reduction=reduction)
+        found = nn.cosine_embedding_loss(
+            Tensor(x), Tensor(y), Tensor(signs), margin=0.1, reduction=reduction
+        )
         close(found, reduce(losses, reduction), 1e-9)
         for p, swap in itertools.product((1, 2, 3) if reduction == "none" else (2,), (False, True)):
             near, far, other = (np.linalg.norm(d + 1e-6, p, axis=1) for d in (x - y, x - z, y - z))
             losses3 = np.maximum(near - (np.minimum(far, other) if swap else far) + 1, 0)
-            triple = nn.triplet_margin_loss(Tensor(x), Tensor(y), Tensor(z), p=p, swap=swap, reduction=reduction)
+            triple = nn.triplet_margin_loss(
+                Tensor(x), Tensor(y), Tensor(z), p=p, swap=swap, reduction=reduction
+            )
             close(triple, reduce(losses3, reduction))
 
 
 def test_vectors_of_zeros_have_a_cosine_and_derivatives() -> None:
     x, y = Tensor([[0.0, 0.0], [1.0, 1.0]]), Tensor([[1.0, 0.0], [1.0, 1.0]])
     close(nn.cosine_similarity(x, y), [0, 1], 1e-6)
-    for loss in (lambda x: nn.cosine_similarity(x, y).sum(), lambda x: nn.cosine_embedding_loss(x, y, Tensor([1, 1]))):
+    for loss in (
+        lambda x: nn.cosine_similarity(x, y).sum(),
+        lambda x: nn.cosine_embedding_loss(x, y, Tensor([1, 1])),
+    ):
         assert np.isfinite(grad(loss)(x).numpy()).all()
 
 
@@ -250,21 +315,40 @@ def test_ctc_loss_is_that_of_all_paths(blank: int) -> None:
     lengths = [5, 3, 4, 2]
     targets = Tensor([[*row, 1, 0, 2][:3] for row in rows])
     counts, steps = Tensor([len(row) for row in rows]), Tensor(lengths)
-    wanted = np.array([say(log_p[:n, i], row, blank) for i, (row, n) in enumerate(zip(rows, lengths, strict=True))])
+    wanted = np.array(
+        [
+            say(log_p[:n, i], row, blank)
+            for i, (row, n) in enumerate(zip(rows, lengths, strict=True))
+        ]
+    )
     assert wanted[3] == math.inf
     found = nn.ctc_loss(Tensor(log_p), targets, steps, counts, blank=blank, reduction="none")
     close(found, wanted, 1e-9)
     wanted[3] = 0
     for reduction in REDUCTIONS:
-        means = wanted / np.maximum([len(row) for row in rows], 1) if reduction == "mean" else wanted
-        found = nn.ctc_loss(Tensor(log_p), targets, steps, counts, blank=blank, reduction=reduction, zero_infinity=True)
+        means = (
+            wanted / np.maximum([len(row) for row in rows], 1) if reduction == "mean" else wanted
+        )
+        found = nn.ctc_loss(
+            Tensor(log_p),
+            targets,
+            steps,
+            counts,
+            blank=blank,
+            reduction=reduction,
+            zero_infinity=True,
+        )
         close(found, reduce(means, reduction), 1e-9)
-        one = nn.ctc_loss(Tensor(log_p[:, 0]), targets[0], steps[0], counts[0], blank=blank, reduction=reduction)
+        one = nn.ctc_loss(
+            Tensor(log_p[:, 0]), targets[0], steps[0], counts[0], blank=blank, reduction=reduction
+        )
         close(one, wanted[0] / 3 if reduction == "mean" else wanted[0], 1e-9)
 
 
 def test_ctc_loss_of_a_certain_prediction_is_zero() -> None:
-    certain = Tensor(np.where(np.eye(3, dtype=bool)[[1, 0, 2]], 0.0, -np.inf)[:, None].astype(np.float32))
+    certain = Tensor(
+        np.where(np.eye(3, dtype=bool)[[1, 0, 2]], 0.0, -np.inf)[:, None].astype(np.float32)
+    )
     close(nn.ctc_loss(certain, Tensor([[1, 2]]), Tensor([3]), Tensor([2])), 0, 1e-6)
 
 
@@ -281,10 +365,18 @@ PAIRS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cross_entropy": lambda x, y: nn.cross_entropy(
         x, y.softmax(1), weight=Tensor([0.5, 1.0, 2.0]), label_smoothing=0.1
     ),
-    "cross_entropy of labels": lambda x, y: nn.cross_entropy(x + y, Tensor([0, -100, 2, 1]), label_smoothing=0.1),
-    "nll_loss": lambda x, y: nn.nll_loss(x * y, Tensor([0, 1, 2, -100]), weight=Tensor([0.5, 1.0, 2.0])),
-    "cosine_embedding_loss": lambda x, y: nn.cosine_embedding_loss(x, y, Tensor([1, -1, 1, -1]), margin=-0.9),
-    "ctc_loss": lambda x, y: nn.ctc_loss((x * y).log_softmax(1), Tensor([1, 2]), Tensor(4), Tensor(2)),
+    "cross_entropy of labels": lambda x, y: nn.cross_entropy(
+        x + y, Tensor([0, -100, 2, 1]), label_smoothing=0.1
+    ),
+    "nll_loss": lambda x, y: nn.nll_loss(
+        x * y, Tensor([0, 1, 2, -100]), weight=Tensor([0.5, 1.0, 2.0])
+    ),
+    "cosine_embedding_loss": lambda x, y: nn.cosine_embedding_loss(
+        x, y, Tensor([1, -1, 1, -1]), margin=-0.9
+    ),
+    "ctc_loss": lambda x, y: nn.ctc_loss(
+        (x * y).log_softmax(1), Tensor([1, 2]), Tensor(4), Tensor(2)
+    ),
     "triplet_margin_loss": lambda x, y: nn.triplet_margin_loss(x, y, y * x, swap=True),
     **{name: loss for name, (loss, _) in NUMBERS.items() if name != "bce_logits"},
 }
@@ -308,7 +400,9 @@ def test_derivatives_agree_with_finite_differences(name: str) -> None:
 
 
 NARROW: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "cross_entropy": lambda x, y: nn.cross_entropy(x, Tensor([0, 1, 2, 0]), weight=y[0], label_smoothing=0.1),
+    "cross_entropy": lambda x, y: nn.cross_entropy(
+        x, Tensor([0, 1, 2, 0]), weight=y[0], label_smoothing=0.1
+    ),
     "nll_loss": lambda x, y: nn.nll_loss(x, Tensor([0, 1, 2, 0]), weight=y[0]),
     "mse_loss": nn.mse_loss,
     "huber_loss": nn.huber_loss,
@@ -320,7 +414,12 @@ NARROW: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype"), [("cross_entropy", "float16"), ("mse_loss", "float16"), *((name, "bfloat16") for name in NARROW)]
+    ("name", "dtype"),
+    [
+        ("cross_entropy", "float16"),
+        ("mse_loss", "float16"),
+        *((name, "bfloat16") for name in NARROW),
+    ],
 )
 def test_narrow_floats_are_computed_in_float32_and_rounded_once(name: str, dtype: str) -> None:
     x = Tensor(200 * RNG.normal(size=(4, 3))).cast(dtype)
@@ -356,17 +455,25 @@ def test_what_does_not_fit_is_an_error(call: Callable[[Tensor], Tensor], problem
 
 @pytest.mark.parametrize("logit", [-1000.0, -89.0, 0.0, 89.0, 1000.0])
 @pytest.mark.parametrize("target", [0.0, 0.25, 1.0])
-def test_losses_of_logits_have_second_derivatives_at_any_number(logit: float, target: float) -> None:
+def test_losses_of_logits_have_second_derivatives_at_any_number(
+    logit: float, target: float
+) -> None:
     def loss(x: Tensor) -> Tensor:
         return nn.binary_cross_entropy_with_logits(x, Tensor([target]))
 
     expected = np.exp(-abs(logit)) / (1 + np.exp(-abs(logit))) ** 2
     np.testing.assert_allclose(hessian(loss)(Tensor([logit])).numpy(), [[expected]], atol=1e-7)
-    rows = hessian(lambda x: nn.cross_entropy(x, Tensor([1])))(Tensor([[logit, 0.0]])).numpy().reshape(2, 2)
+    rows = (
+        hessian(lambda x: nn.cross_entropy(x, Tensor([1])))(Tensor([[logit, 0.0]]))
+        .numpy()
+        .reshape(2, 2)
+    )
     np.testing.assert_allclose(rows, np.array([[1, -1], [-1, 1]]) * expected, atol=1e-7)
 
 
 def test_a_probability_of_zero_has_a_derivative_in_a_cross_entropy() -> None:
     logits = Tensor([[0.0, 0.0], [0.0, -float("inf")]])
-    found = grad(lambda t: nn.cross_entropy(logits, t, reduction="sum"))(Tensor([[1.0, 0.0], [1.0, 0.0]]))
+    found = grad(lambda t: nn.cross_entropy(logits, t, reduction="sum"))(
+        Tensor([[1.0, 0.0], [1.0, 0.0]])
+    )
     np.testing.assert_allclose(found.numpy(), [[np.log(2), np.log(2)], [0.0, 0.0]], rtol=1e-6)

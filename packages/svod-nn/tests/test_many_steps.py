@@ -19,7 +19,9 @@ def make_step(model: nn.Module) -> Callable[[Tensor, Tensor], Tensor]:
 
     @jit
     def step(x: Tensor, y: Tensor) -> Tensor:
-        value, gradients = nn.value_and_grad(model, lambda model, x, y: nn.cross_entropy(model(x), y))(x, y)
+        value, gradients = nn.value_and_grad(
+            model, lambda model, x, y: nn.cross_entropy(model(x), y)
+        )(x, y)
         optimizer.update(gradients)
         return value
 
@@ -42,17 +44,24 @@ def measure() -> dict[str, int]:
 def test_after_a_thousand_steps_no_more_is_alive_than_after_four_hundred() -> None:
     rng, noise = np.random.default_rng(0), Generator(0)
     model = nn.Sequential(
-        nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(0.2, generator=noise), nn.Linear(4, 2)
+        nn.Linear(3, 4),
+        nn.BatchNorm1d(4),
+        nn.ReLU(),
+        nn.Dropout(0.2, generator=noise),
+        nn.Linear(4, 2),
     )
     step = make_step(model)
-    data = nn.batches((rng.normal(size=(40, 3)).astype(np.float32), rng.integers(0, 2, 40)), 4, Generator(1))
+    data = nn.batches(
+        (rng.normal(size=(40, 3)).astype(np.float32), rng.integers(0, 2, 40)), 4, Generator(1)
+    )
 
     def train(n_epochs: int) -> None:
         for _ in range(n_epochs):
             for x, y in data:
                 step(x, y).item()
 
-    # Until kernels for sizes that come again and again are made, too: see `svod_tensor.engine.size_history`.
+    # Until kernels for sizes that come again and again are made, too: see
+    # `svod_tensor.engine.size_history`.
     train(40)
     before = measure()
     train(60)

@@ -72,7 +72,13 @@ def test_buffers_are_what_is_listed_and_what_is_no_float():
 
 
 def test_modules_have_the_names_of_their_places():
-    assert [name for name, _ in Tree().named_modules()] == ["", "blocks.0", "blocks.1", "heads.a", "heads.b.0"]
+    assert [name for name, _ in Tree().named_modules()] == [
+        "",
+        "blocks.0",
+        "blocks.1",
+        "heads.a",
+        "heads.b.0",
+    ]
 
 
 def test_a_tensor_in_two_places_is_one_parameter_with_two_names_in_the_state():
@@ -99,7 +105,11 @@ def test_frozen_parameters_are_not_trainable_until_they_are_unfrozen():
     model = Tree()
     every = set(model.trainable_parameters())
     model.freeze("blocks", "pair.0")
-    assert every - set(model.trainable_parameters()) == {"blocks.0.weight", "blocks.1.weight", "pair.0"}
+    assert every - set(model.trainable_parameters()) == {
+        "blocks.0.weight",
+        "blocks.1.weight",
+        "pair.0",
+    }
     model.unfreeze("blocks.1")
     assert "blocks.1.weight" in model.trainable_parameters()
     assert model.freeze().trainable_parameters() == {}
@@ -191,7 +201,11 @@ def test_a_state_of_tensors_of_torch_is_copied(dtype: DType, requires_grad: bool
     model = Block(2)
     model.load_state_dict({**model.state_dict(), "weight": theirs})
     values.assign(Tensor([9.0, 9.0], dtype=dtype)).realize()
-    assert (model.weight.dtype, model.weight.tolist(), found.tolist()) == (float32, [0.5, 2.0], [0.5, 2.0])
+    assert (model.weight.dtype, model.weight.tolist(), found.tolist()) == (
+        float32,
+        [0.5, 2.0],
+        [0.5, 2.0],
+    )
     optimizer = nn.SGD(model, momentum=0.5)
     optimizer.load_state_dict({**optimizer.state_dict(), "slots.weight.momentum_buffer": theirs})
     assert optimizer.state["slots"]["weight"]["momentum_buffer"].tolist() == [9.0, 9.0]
@@ -203,9 +217,16 @@ def test_all_names_and_shapes_that_do_not_fit_are_counted_in_one_error():
     state |= {f"{n}.weight": np.ones((2, 3)) for n in range(10)}
     with pytest.raises(StateDictError) as caught:
         model.load_state_dict(state)
-    assert len(caught.value.missing) == 10 and len(caught.value.unexpected) == 12 and len(caught.value.shapes) == 10
+    assert (
+        len(caught.value.missing) == 10
+        and len(caught.value.unexpected) == 12
+        and len(caught.value.shapes) == 10
+    )
     assert str(caught.value).splitlines()[1:] == [
-        "  note: missing: 0.bias, 1.bias, 2.bias, 3.bias, 4.bias, 5.bias, 6.bias, 7.bias, and 2 more",
+        (
+            "  note: missing: 0.bias, 1.bias, 2.bias, 3.bias, 4.bias, 5.bias, 6.bias, 7.bias, and 2"
+            " more"
+        ),
         "  note: unexpected: x0, x1, x2, x3, x4, x5, y0, y1, and 4 more",
         *(f"  note: {n}.weight has shape (2, 3), not (2, 2)" for n in range(8)),
         "  note: 2 more have other shapes",
@@ -234,7 +255,9 @@ class Keeper(nn.Module):
 
 
 def list_roles(model: nn.Module) -> tuple[list[str], list[str]]:
-    return [name for name, _ in model.named_parameters()], [name for name, _ in model.named_buffers()]
+    return [name for name, _ in model.named_parameters()], [
+        name for name, _ in model.named_buffers()
+    ]
 
 
 def test_a_tensor_that_forward_adds_is_neither_a_parameter_nor_a_buffer():
@@ -247,7 +270,13 @@ def test_a_tensor_that_forward_adds_is_neither_a_parameter_nor_a_buffer():
     with pytest.raises(ArithmeticError):
         model(x, ArithmeticError())
     assert list_roles(model) == roles
-    assert list(model.state_dict()) == ["weight", "total", "inner.weight", "inner.mean", "inner.count"]
+    assert list(model.state_dict()) == [
+        "weight",
+        "total",
+        "inner.weight",
+        "inner.mean",
+        "inner.count",
+    ]
     optimizer = nn.SGD(model)
     _, gradients = nn.value_and_grad(model, lambda model, x: model(x).sum())(x)
     optimizer.update(gradients)
@@ -325,8 +354,8 @@ def test_the_text_of_a_module_is_that_of_a_tree():
         def __init__(self):
             self.layers = [nn.Linear(2, 3), nn.Linear(3, 1, bias=False)]
 
-    assert repr(Two()) == (
-        "Two(\n"
+    assert (
+        repr(Two()) == "Two(\n"
         "  (layers.0): Linear(in_features=2, out_features=3, bias=True)\n"
         "  (layers.1): Linear(in_features=3, out_features=1, bias=False)\n"
         ")"
@@ -376,16 +405,23 @@ def test_a_module_that_no_attribute_holds_has_no_path():
 
     with pytest.raises(UserError, match="linear") as caught:
         Maker()(Tensor.ones(2))
-    assert caught.value.__notes__ == ["in the module Linear(in_features=4, out_features=1, bias=True)"]
+    assert caught.value.__notes__ == [
+        "in the module Linear(in_features=4, out_features=1, bias=True)"
+    ]
 
 
 @pytest.mark.parametrize(
-    ("x", "shown"), [(np.ones((2, 3), np.float32), "numpy.ndarray"), ([1.0], "list"), (1.0, "float")]
+    ("x", "shown"),
+    [(np.ones((2, 3), np.float32), "numpy.ndarray"), ([1.0], "list"), (1.0, "float")],
 )
 def test_a_call_with_something_else_than_a_tensor_says_so(x: object, shown: str):
-    with pytest.raises(LayerArgumentError, match=f"^Linear: it is called with {shown}, no tensor") as caught:
+    with pytest.raises(
+        LayerArgumentError, match=f"^Linear: it is called with {shown}, no tensor"
+    ) as caught:
         nn.Sequential(nn.Linear(3, 1))(x)
-    assert caught.value.__notes__ == ["in the module 0: Linear(in_features=3, out_features=1, bias=True)"]
+    assert caught.value.__notes__ == [
+        "in the module 0: Linear(in_features=3, out_features=1, bias=True)"
+    ]
 
 
 def test_an_attribute_that_is_missing_elsewhere_is_what_is_said():
@@ -406,13 +442,18 @@ def test_a_shape_that_differs_is_an_error_also_where_all_names_fit():
 
 
 def test_a_name_that_nothing_has_cannot_be_replaced():
-    with pytest.raises(ParameterNameError, match="'wait'"), Block(2).replaced({"wait": Tensor.ones(2)}):
+    with (
+        pytest.raises(ParameterNameError, match="'wait'"),
+        Block(2).replaced({"wait": Tensor.ones(2)}),
+    ):
         pytest.fail("the block ran")
 
 
 def test_a_model_on_several_devices_loads_its_state():
     model, devices = Block(2).shard(("CPU", "CPU:1")), ("CPU", "CPU:1")
-    model.load_state_dict({"weight": Tensor([3.0, 4.0]), "mean": Tensor([1.0, 2.0]), "count": Tensor(5)})
+    model.load_state_dict(
+        {"weight": Tensor([3.0, 4.0]), "mean": Tensor([1.0, 2.0]), "count": Tensor(5)}
+    )
     assert model.weight.device == devices
     assert model.weight.tolist() == [3, 4]
     assert model.count.item() == 5
@@ -477,7 +518,8 @@ def test_a_captured_step_follows_the_mode_and_the_frozen_parameters() -> None:
 def test_an_array_does_not_take_the_place_of_a_parameter():
     model = nn.Linear(2, 3)
     with pytest.raises(
-        LayerArgumentError, match=r"weight is a tensor, and ndarray is none\n.*model.weight = Tensor\(array\)"
+        LayerArgumentError,
+        match=r"weight is a tensor, and ndarray is none\n.*model.weight = Tensor\(array\)",
     ):
         model.weight = np.ones((3, 2), np.float32)
     model.weight = Tensor.ones(3, 2)

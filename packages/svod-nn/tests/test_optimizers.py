@@ -31,7 +31,16 @@ def sgd(p, g, s, t, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nest
 
 
 def adam(
-    p, g, s, t, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, decoupled_weight_decay=False
+    p,
+    g,
+    s,
+    t,
+    lr=1e-3,
+    betas=(0.9, 0.999),
+    eps=1e-8,
+    weight_decay=0.0,
+    amsgrad=False,
+    decoupled_weight_decay=False,
 ):
     if decoupled_weight_decay:
         p = p - lr * weight_decay * p
@@ -72,7 +81,17 @@ def nadam(
     return p - lr * m / (np.sqrt(s["v"] / (1 - betas[1] ** t)) + eps)
 
 
-def radam(p, g, s, t, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, decoupled_weight_decay=False):
+def radam(
+    p,
+    g,
+    s,
+    t,
+    lr=1e-3,
+    betas=(0.9, 0.999),
+    eps=1e-8,
+    weight_decay=0.0,
+    decoupled_weight_decay=False,
+):
     if decoupled_weight_decay:
         p = p * (1 - lr * weight_decay)
     else:
@@ -84,11 +103,15 @@ def radam(p, g, s, t, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, d
     m = s["m"] / (1 - betas[0] ** t)
     if length <= 5:
         return p - lr * m
-    rect = math.sqrt((length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length))
+    rect = math.sqrt(
+        (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+    )
     return p - lr * m * rect * math.sqrt(1 - betas[1] ** t) / (np.sqrt(s["v"]) + eps)
 
 
-def rmsprop(p, g, s, t, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False):
+def rmsprop(
+    p, g, s, t, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False
+):
     g = g + weight_decay * p
     s["v"] = v = alpha * s.get("v", 0) + (1 - alpha) * g * g
     if centered:
@@ -98,7 +121,9 @@ def rmsprop(p, g, s, t, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentu
     return p - lr * s["m"]
 
 
-def adagrad(p, g, s, t, lr=1e-2, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0, eps=1e-10):
+def adagrad(
+    p, g, s, t, lr=1e-2, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0, eps=1e-10
+):
     g = g + weight_decay * p
     s["v"] = s.get("v", initial_accumulator_value) + g * g
     return p - lr / (1 + (t - 1) * lr_decay) * g / (np.sqrt(s["v"]) + eps)
@@ -126,7 +151,10 @@ def adafactor(p, g, s, t, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, we
 def lamb(p, g, s, t, lr=1e-3, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0):
     s["m"] = betas[0] * s.get("m", 0) + (1 - betas[0]) * g
     s["v"] = betas[1] * s.get("v", 0) + (1 - betas[1]) * g * g
-    r = s["m"] / (1 - betas[0] ** t) / (np.sqrt(s["v"] / (1 - betas[1] ** t)) + eps) + weight_decay * p
+    r = (
+        s["m"] / (1 - betas[0] ** t) / (np.sqrt(s["v"] / (1 - betas[1] ** t)) + eps)
+        + weight_decay * p
+    )
     size, length = np.linalg.norm(p), np.linalg.norm(r)
     return p - lr * (size / length if size > 0 and length > 0 else 1) * r
 
@@ -137,7 +165,9 @@ def lion(p, g, s, t, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0):
     return p - lr * (np.sign(betas[0] * m + (1 - betas[0]) * g) + weight_decay * p)
 
 
-def muon(p, g, s, t, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True, adjust_lr_fn="original"):
+def muon(
+    p, g, s, t, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True, adjust_lr_fn="original"
+):
     if p.ndim != 2:
         return adamw(p, g, s, t, lr=lr)
     s["m"] = momentum * s.get("m", 0) + (1 - momentum) * g
@@ -147,9 +177,10 @@ def muon(p, g, s, t, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True, ad
         sigma = 3.4445 * sigma - 4.7750 * sigma**3 + 2.0315 * sigma**5
     rows, columns = p.shape
     ratio = {
-        "original": math.sqrt(max(1, rows / columns)), "match_rms_adamw": 0.2 * math.sqrt(max(rows, columns)),
+        "original": math.sqrt(max(1, rows / columns)),
+        "match_rms_adamw": 0.2 * math.sqrt(max(rows, columns)),
         "spectral_unclamped": math.sqrt(rows / columns),
-    }[adjust_lr_fn]  # fmt: skip
+    }[adjust_lr_fn]
     return p * (1 - lr * weight_decay) - lr * ratio * (u * sigma) @ v
 
 
@@ -177,7 +208,11 @@ CASES = [
     (nn.Adagrad, adagrad, {}),
     (nn.Adagrad, adagrad, {"weight_decay": 0.1, "lr_decay": 0.3, "initial_accumulator_value": 0.5}),
     (nn.Adafactor, adafactor, {}),
-    (nn.Adafactor, adafactor, {"lr": 0.5, "weight_decay": 0.1, "eps": (1e-4, 1e-2), "beta2_decay": -0.5, "d": 1.5}),
+    (
+        nn.Adafactor,
+        adafactor,
+        {"lr": 0.5, "weight_decay": 0.1, "eps": (1e-4, 1e-2), "beta2_decay": -0.5, "d": 1.5},
+    ),
     (nn.LAMB, lamb, {}),
     (nn.LAMB, lamb, {"lr": 0.1, "weight_decay": 0.1, "betas": (0.5, 0.9)}),
     (nn.Lion, lion, {}),
@@ -185,7 +220,7 @@ CASES = [
     (nn.Muon, muon, {}),
     (nn.Muon, muon, {"lr": 0.1, "nesterov": False, "adjust_lr_fn": "match_rms_adamw"}),
     (nn.Muon, muon, {"weight_decay": 0.0, "momentum": 0.5, "adjust_lr_fn": "spectral_unclamped"}),
-]  # fmt: skip
+]
 IDS = [f"{case[0].__name__}({', '.join(f'{k}={v}' for k, v in case[2].items())})" for case in CASES]
 ALL = list(dict.fromkeys(case[0] for case in CASES))
 
@@ -213,12 +248,18 @@ def test_twenty_steps_are_those_of_the_formula(optimizer, formula, options):
 
     for t in range(1, N_STEPS + 1):
         drawn = draw(t, names=names)
-        # Half of each gradient is that of the square, so that parameters and steps depend on each other.
+        # Half of each gradient is that of the square, so that parameters and steps depend on each
+        # other.
         gradients = {name: np.asarray((drawn[name] + arrays[name]) / 2) for name in arrays}
         step({name: Tensor(g) for name, g in gradients.items()})
-        arrays = {name: formula(p, gradients[name], kept[name], t, **options) for name, p in arrays.items()}
+        arrays = {
+            name: formula(p, gradients[name], kept[name], t, **options)
+            for name, p in arrays.items()
+        }
     for name, tensor in tensors.items():
-        np.testing.assert_allclose(tensor.numpy(), arrays[name], rtol=1e-8, atol=1e-11, err_msg=name)
+        np.testing.assert_allclose(
+            tensor.numpy(), arrays[name], rtol=1e-8, atol=1e-11, err_msg=name
+        )
     (plan,) = step.plans()
     assert plan is not None
 
@@ -233,9 +274,13 @@ def test_lamb_moves_parameters_of_zeros_and_leaves_those_without_a_direction(is_
     kept = {name: {} for name in arrays}
     for t in (1, 2):
         step(as_tensors(gradients))
-        arrays = {name: lamb(p, gradients[name], kept[name], t, lr=0.1) for name, p in arrays.items()}
+        arrays = {
+            name: lamb(p, gradients[name], kept[name], t, lr=0.1) for name, p in arrays.items()
+        }
         for name, tensor in tensors.items():
-            np.testing.assert_allclose(tensor.numpy(), arrays[name], rtol=1e-8, atol=1e-11, err_msg=name)
+            np.testing.assert_allclose(
+                tensor.numpy(), arrays[name], rtol=1e-8, atol=1e-11, err_msg=name
+            )
     assert arrays["zeros"].max() < 0
 
 
@@ -250,11 +295,16 @@ def test_a_saved_run_goes_on_to_the_same_bits(optimizer, tmp_path):
     whole, part = optimizer(tensors), optimizer(others)
     run(whole, 6)
     run(part, 3)
-    save_safetensors({**part.state_dict(), **{f"p.{n}": t for n, t in others.items()}}, tmp_path / "run.safetensors")
+    save_safetensors(
+        {**part.state_dict(), **{f"p.{n}": t for n, t in others.items()}},
+        tmp_path / "run.safetensors",
+    )
     saved = load_safetensors(tmp_path / "run.safetensors")
     loaded = {name: saved[f"p.{name}"].to("CPU").clone().realize() for name in tensors}
     resumed = optimizer(loaded)
-    resumed.load_state_dict({name: tensor for name, tensor in saved.items() if not name.startswith("p.")})
+    resumed.load_state_dict(
+        {name: tensor for name, tensor in saved.items() if not name.startswith("p.")}
+    )
     run(resumed, 3, start=3)
     for name, tensor in tensors.items():
         np.testing.assert_array_equal(loaded[name].numpy(), tensor.numpy())
@@ -266,16 +316,23 @@ def test_a_saved_run_goes_on_to_the_same_bits(optimizer, tmp_path):
 @pytest.mark.parametrize("optimizer", ALL)
 def test_values_are_changed_as_tensors_are_in_place_and_may_be_given_away(optimizer):
     tensors = as_tensors(draw(0, np.float32))
-    nested = {"layers": [tensors["w"].clone(), (tensors["b"].clone(), tensors["k"].clone())], "s": tensors["s"].clone()}
+    nested = {
+        "layers": [tensors["w"].clone(), (tensors["b"].clone(), tensors["k"].clone())],
+        "s": tensors["s"].clone(),
+    }
     made = optimizer(tensors)
     state = optimizer().init(nested)
     step = jit(
-        lambda parameters, state, gradients: made.apply(parameters, state, gradients), donate=("parameters", "state")
+        lambda parameters, state, gradients: made.apply(parameters, state, gradients),
+        donate=("parameters", "state"),
     )
     for seed in range(3):
         gradients = as_tensors(draw(seed, np.float32))
         made.update(gradients)
-        of_nested = {"layers": [gradients["w"], (gradients["b"], gradients["k"])], "s": gradients["s"]}
+        of_nested = {
+            "layers": [gradients["w"], (gradients["b"], gradients["k"])],
+            "s": gradients["s"],
+        }
         nested, state = step(nested, state, of_nested)
     (w, (b, k)), s = nested["layers"], nested["s"]
     for name, tensor in zip(("w", "b", "k", "s"), (w, b, k, s), strict=True):
@@ -302,10 +359,14 @@ def test_the_numbers_of_a_step_and_each_parameter_are_one_kernel():
 @pytest.mark.parametrize(
     ("optimizer", "options"),
     [
-        (nn.AdamW, {}), (nn.SGD, {"momentum": 0.9, "weight_decay": 0.1}), (nn.Lion, {}), (nn.RMSprop, {}), (nn.NAdam, {}),
+        (nn.AdamW, {}),
+        (nn.SGD, {"momentum": 0.9, "weight_decay": 0.1}),
+        (nn.Lion, {}),
+        (nn.RMSprop, {}),
+        (nn.NAdam, {}),
         (nn.Adagrad, {}),
     ],
-)  # fmt: skip
+)
 def test_after_a_backward_pass_too_each_parameter_is_one_kernel_more(optimizer, options):
     model = nn.Linear(8, 4)
     made = optimizer(model, **options)
@@ -353,11 +414,15 @@ def test_a_rate_that_is_a_tensor_is_read_at_each_step():
 def test_groups_have_options_of_their_own_and_the_first_that_fits_counts():
     arrays = draw(0)
     tensors = as_tensors(arrays)
-    made = nn.SGD(tensors, lr=1.0, groups=[
-        {"params": "w", "lr": 0.5},
-        {"params": lambda name, tensor: tensor.ndim == 0 or name == "w", "lr": 0.0},
-        {"params": [tensors["k"]], "momentum": 0.5},
-    ])  # fmt: skip
+    made = nn.SGD(
+        tensors,
+        lr=1.0,
+        groups=[
+            {"params": "w", "lr": 0.5},
+            {"params": lambda name, tensor: tensor.ndim == 0 or name == "w", "lr": 0.0},
+            {"params": [tensors["k"]], "momentum": 0.5},
+        ],
+    )
     assert [g.names for g in made.groups] == [("w",), ("s",), ("k",), ("b",)]
     for _ in range(2):
         made.update({name: Tensor(np.ones(shape)) for name, shape in SHAPES.items()})
@@ -387,14 +452,18 @@ def test_a_parameter_without_a_gradient_is_an_error_that_names_it():
     arrays = draw(0)
     tensors = as_tensors(arrays)
     made, gradients = nn.Adam(tensors), {"b": Tensor(np.ones(3))}
-    with pytest.raises(MissingGradientError, match=r"^Adam has no gradients for the parameters w, k, s\n") as caught:
+    with pytest.raises(
+        MissingGradientError, match=r"^Adam has no gradients for the parameters w, k, s\n"
+    ) as caught:
         made.update(gradients)
     assert caught.value.names == ("w", "k", "s")
     with pytest.raises(MissingGradientError, match=r"^Adam has no gradients for"):
         made.apply(tensors, made.state, gradients)
     with pytest.raises(MissingGradientError, match=r"^GradientMean has no gradients for"):
         nn.GradientMean(tensors).add(gradients)
-    with pytest.raises(GradientNameError, match=r"^GradientMean has no parameter for the gradients of x\n"):
+    with pytest.raises(
+        GradientNameError, match=r"^GradientMean has no parameter for the gradients of x\n"
+    ):
         nn.GradientMean(tensors).add({"x": Tensor(1.0)})
     for name, tensor in tensors.items():
         np.testing.assert_array_equal(tensor.numpy(), arrays[name])
@@ -418,10 +487,22 @@ def take_gradients(model):
 
 
 CHANGES = {
-    "cast": (lambda model: model.cast("float32"), "replaced", ("0.weight", "0.bias", "1.weight", "1.bias")),
-    "to": (lambda model: model.to("CPU:1"), "replaced", ("0.weight", "0.bias", "1.weight", "1.bias")),
+    "cast": (
+        lambda model: model.cast("float32"),
+        "replaced",
+        ("0.weight", "0.bias", "1.weight", "1.bias"),
+    ),
+    "to": (
+        lambda model: model.to("CPU:1"),
+        "replaced",
+        ("0.weight", "0.bias", "1.weight", "1.bias"),
+    ),
     "unfreeze": (lambda model: model.unfreeze(), "added", ("0.weight", "0.bias")),
-    "replaced": (lambda model: setattr(model, "1", nn.Linear(4, 2)), "replaced", ("1.weight", "1.bias")),
+    "replaced": (
+        lambda model: setattr(model, "1", nn.Linear(4, 2)),
+        "replaced",
+        ("1.weight", "1.bias"),
+    ),
     "added": (lambda model: setattr(model, "scale", Tensor.ones(1)), "added", ("scale",)),
     "removed": (lambda model: setattr(model[1], "bias", None), "removed", ("1.bias",)),
 }
@@ -436,7 +517,9 @@ def test_parameters_that_changed_since_are_an_error_that_names_them(make, name):
         model.freeze("0")
     made = make(model)
     change(model)
-    with pytest.raises(ParametersChangedError, match=rf"make a new one now: {make.__name__}\(model") as caught:
+    with pytest.raises(
+        ParametersChangedError, match=rf"make a new one now: {make.__name__}\(model"
+    ) as caught:
         made.update(*([take_gradients(model)] if make is nn.AdamW else []))
     assert getattr(caught.value, attribute) == names
     assert len(caught.value.replaced + caught.value.added + caught.value.removed) == len(names)
@@ -474,10 +557,14 @@ def test_parameters_that_are_frozen_afterwards_stay_as_they_are():
 
 def test_gradients_of_something_else_are_refused():
     made = nn.SGD(nn.Linear(3, 2).parameters())
-    with pytest.raises(GradientNameError, match="SGD has no parameter for the gradients of weight") as caught:
+    with pytest.raises(
+        GradientNameError, match="SGD has no parameter for the gradients of weight"
+    ) as caught:
         made.update({"weight": Tensor(np.ones((2, 3)))})
     assert caught.value.names == ("weight",)
-    with pytest.raises(LayerArgumentError, match=r"SGD: the gradient of 1 has shape \(3,\), not \(2,\)"):
+    with pytest.raises(
+        LayerArgumentError, match=r"SGD: the gradient of 1 has shape \(3,\), not \(2,\)"
+    ):
         made.update([Tensor(np.ones((2, 3))), Tensor(np.ones(3))])
 
 
@@ -507,7 +594,9 @@ def test_parameters_of_16_bits_are_changed_in_float32_and_rounded_once():
     start = np.full(5, 1.0, np.float32)
     w = {"w": Tensor(start).cast(bfloat16).realize()}
     made = nn.AdamW(w, lr=0.01)
-    assert {name: str(t.dtype) for name, t in made.state_dict().items()}["slots.w.exp_avg"] == "float32"
+    assert {name: str(t.dtype) for name, t in made.state_dict().items()}[
+        "slots.w.exp_avg"
+    ] == "float32"
     kept, expected = {}, start
     for t in range(1, 4):
         g = np.asarray([0.5, -0.25, 1.0, 2.0, -4.0], np.float32)
@@ -532,7 +621,11 @@ def test_up_is_down_with_the_other_sign():
     [
         (nn.SGD, {"lr": -1.0}, "SGD: lr=-1.0 is not at least 0"),
         (nn.SGD, {"nesterov": True}, "SGD: nesterov needs a momentum, and no dampening"),
-        (nn.Adam, {"betas": (0.9, 1.0)}, "Adam: betas=.* is not two numbers from 0 up to but without 1"),
+        (
+            nn.Adam,
+            {"betas": (0.9, 1.0)},
+            "Adam: betas=.* is not two numbers from 0 up to but without 1",
+        ),
         (nn.Adam, {"eps": -1e-8}, "Adam: eps=-1e-08 is not at least 0"),
         (nn.Adafactor, {"beta2_decay": 0.8}, "Adafactor: beta2_decay=0.8 is not at most 0"),
         (nn.Muon, {"adjust_lr_fn": "mine"}, "Muon: adjust_lr_fn='mine' is not one of"),
@@ -581,7 +674,11 @@ def test_a_norm_is_that_of_all_gradients_together():
 
 def test_moving_averages_are_those_of_the_formula_and_are_swapped_in_and_out():
     w = {"w": Tensor(np.zeros(3)).realize()}
-    plain, warm, mean = nn.MovingAverage(w, 0.9), nn.MovingAverage(w, 0.9, warm_up=True), nn.WeightMean(w)
+    plain, warm, mean = (
+        nn.MovingAverage(w, 0.9),
+        nn.MovingAverage(w, 0.9, warm_up=True),
+        nn.WeightMean(w),
+    )
     value, a, b, seen = np.zeros(3), np.zeros(3), np.zeros(3), []
 
     @jit

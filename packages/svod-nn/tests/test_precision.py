@@ -1,4 +1,6 @@
-"""Narrow floats in the middle, float32 at both ends; and a scale that finds itself how large it may be."""
+"""Narrow floats in the middle, float32 at both ends; and a scale that finds itself how large it may
+be.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ RNG = np.random.default_rng(11)
 
 
 class Network(nn.Module):
-    """Notes what it computes in. It is smooth: a rounded value below zero does not change a derivative by much."""
+    """Notes what it computes in.
+
+    It is smooth: a rounded value below zero does not change a derivative by much.
+    """
 
     def __init__(self) -> None:
         self.first, self.second = nn.Linear(5, 7), nn.Linear(7, 3)
@@ -32,7 +37,11 @@ def test_the_model_computes_in_narrow_floats_and_its_gradients_are_float32(dtype
     model = Network()
     x, places = Tensor(RNG.normal(size=(4, 5)).astype(np.float32)), Tensor([1, 2, 0, 1])
     result = nn.in_precision(model, dtype)(x, places=places)
-    assert (model.seen, result["scores"].dtype.name, result["places"].dtype.name) == ([dtype], "float32", "int32")
+    assert (model.seen, result["scores"].dtype.name, result["places"].dtype.name) == (
+        [dtype],
+        "float32",
+        "int32",
+    )
     assert {p.dtype.name for p in model.parameters()} == {"float32"}
     wide = model(x, places)["scores"].numpy()
     np.testing.assert_allclose(result["scores"].numpy(), wide, atol=0.05)
@@ -45,7 +54,9 @@ def test_the_model_computes_in_narrow_floats_and_its_gradients_are_float32(dtype
 
     found = grad(lambda w: loss(w, False))(model.first.weight)
     assert found.dtype.name == "float32"
-    np.testing.assert_allclose(found.numpy(), grad(lambda w: loss(w, True))(model.first.weight).numpy(), atol=0.02)
+    np.testing.assert_allclose(
+        found.numpy(), grad(lambda w: loss(w, True))(model.first.weight).numpy(), atol=0.02
+    )
 
 
 class Descent:
@@ -69,13 +80,27 @@ def test_bad_steps_are_left_out_and_the_scale_follows_as_that_of_torch() -> None
         return scaling.update(optimizer, {"weight": gradient * scaling.scale})
 
     seen: list[tuple[bool, float, int]] = []
-    for gradient in ([1.0, 0.0], [0.0, 1.0], [np.inf, 0.0], [0.0, np.nan], [0.5, 0.0], [0.5, 0.0], [0.0, 0.5]):
+    for gradient in (
+        [1.0, 0.0],
+        [0.0, 1.0],
+        [np.inf, 0.0],
+        [0.0, np.nan],
+        [0.5, 0.0],
+        [0.5, 0.0],
+        [0.0, 0.5],
+    ):
         is_good = step(Tensor(np.array(gradient, np.float32))).item()
         seen.append((is_good, scaling.scale.item(), scaling.n_good.item()))
     # torch.amp.GradScaler(init_scale=8, growth_interval=2) gives these.
     assert seen == [
-        (True, 8, 1), (True, 16, 0), (False, 8, 0), (False, 4, 0), (True, 4, 1), (True, 8, 0), (True, 8, 1),
-    ]  # fmt: skip
+        (True, 8, 1),
+        (True, 16, 0),
+        (False, 8, 0),
+        (False, 4, 0),
+        (True, 4, 1),
+        (True, 8, 0),
+        (True, 8, 1),
+    ]
     assert optimizer.weight.tolist() == [-1, 0.5]
     assert optimizer.n_steps.item() == 5
 
@@ -92,7 +117,10 @@ def test_an_optimizer_leaves_a_bad_step_out_with_all_its_state() -> None:
         return scaling.update(optimizer, nn.value_and_grad(model, loss)(x)[1])
 
     def read() -> dict[str, bytes]:
-        return {name: t.numpy().tobytes() for name, t in {**model.state_dict(), **optimizer.state_dict()}.items()}
+        return {
+            name: t.numpy().tobytes()
+            for name, t in {**model.state_dict(), **optimizer.state_dict()}.items()
+        }
 
     first = read()
     assert step(x).item()
@@ -119,10 +147,17 @@ def test_small_gradients_of_float16_survive() -> None:
     assert grad(loss)(weight).tolist() == [0]
     scaling = nn.LossScale()
     scaled = grad(lambda w: scaling.scale_loss(loss(w)))(weight)
-    np.testing.assert_allclose(scaling.unscale({"weight": scaled})[0]["weight"].numpy(), [1e-9], rtol=1e-3)
+    np.testing.assert_allclose(
+        scaling.unscale({"weight": scaled})[0]["weight"].numpy(), [1e-9], rtol=1e-3
+    )
 
 
 def test_a_scale_that_goes_the_wrong_way_is_an_error() -> None:
-    for options in ({"initial": 0.0}, {"growth_factor": 0.5}, {"backoff_factor": 2.0}, {"growth_interval": 0}):
+    for options in (
+        {"initial": 0.0},
+        {"growth_factor": 0.5},
+        {"backoff_factor": 2.0},
+        {"growth_interval": 0},
+    ):
         with pytest.raises(LayerArgumentError, match="LossScale"):
             nn.LossScale(**options)  # pyright: ignore[reportArgumentType]

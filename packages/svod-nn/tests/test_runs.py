@@ -97,10 +97,14 @@ def test_all_parts_come_back_bit_by_bit(tmp_path: Path) -> None:
 
     def make(seed: int) -> dict[str, Any]:
         return {
-            "layer": nn.Linear(3, 2), "scale": nn.LossScale(initial=seed), "stopping": nn.EarlyStopping(2),
-            "noise": Generator(seed), "average": Tensor([float(seed), math.nan]).realize(), "mean": nn.MeanMetric(),
+            "layer": nn.Linear(3, 2),
+            "scale": nn.LossScale(initial=seed),
+            "stopping": nn.EarlyStopping(2),
+            "noise": Generator(seed),
+            "average": Tensor([float(seed), math.nan]).realize(),
+            "mean": nn.MeanMetric(),
             "data": nn.batches(np.arange(10), 3, Generator(seed)),
-        }  # fmt: skip
+        }
 
     parts, others = make(1), make(2)
     Tensor.rand(2, generator=parts["noise"])

@@ -1,4 +1,6 @@
-"""Rates beside their formulas in Python; `tests/test_optimizers_beside_torch.py` compares them with torch's."""
+"""Rates beside their formulas in Python; `tests/test_optimizers_beside_torch.py` compares them with
+torch's.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ FORMULAS = {
     "restarts": (schedules.cosine_restarts(1.0, 4), lambda n: half_wave(1, 0, n % 4 / 4)),
     "longer restarts": (
         schedules.cosine_restarts(1.0, 1, factor=3),
-        lambda n: half_wave(1, 0, next((n - b) / w for b, w in ((0, 1), (1, 3), (4, 9), (13, 27)) if n < b + w)),
+        lambda n: half_wave(
+            1, 0, next((n - b) / w for b, w in ((0, 1), (1, 3), (4, 9), (13, 27)) if n < b + w)
+        ),
     ),
     "exponential": (schedules.exponential(2.0, 0.7), lambda n: 2 * 0.7**n),
     "steps": (schedules.step_decay(1.0, 0.5, 3), lambda n: 0.5 ** (n // 3)),
@@ -33,7 +37,10 @@ FORMULAS = {
         lambda n: 0.2 + 0.6 * n / 3 if n < 3 else half_wave(0.8, 0, (n - 3) / 8),
     ),
     "joined": (
-        schedules.join([schedules.linear(0, 1, 2), schedules.constant(1), schedules.exponential(1, 0.5)], [2, 3]),
+        schedules.join(
+            [schedules.linear(0, 1, 2), schedules.constant(1), schedules.exponential(1, 0.5)],
+            [2, 3],
+        ),
         lambda n: n / 2 if n < 2 else 1 if n < 5 else 0.5 ** (n - 5),
     ),
 }
@@ -44,7 +51,9 @@ def test_rates_are_those_of_the_formula_in_one_plan(name):
     schedule, formula = FORMULAS[name]
     captured = jit(schedule)
     for n in range(14):
-        np.testing.assert_allclose(captured(Tensor(np.asarray(float(n)))).item(), formula(n), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            captured(Tensor(np.asarray(float(n)))).item(), formula(n), rtol=1e-9, atol=1e-12
+        )
     # Each number of these is a program of its own.
     for n in (0, 3, 8):
         np.testing.assert_allclose(schedule(n).item(), formula(n), rtol=1e-5, atol=1e-6)
@@ -66,9 +75,18 @@ def test_a_plateau_lowers_its_rate_between_steps_that_have_one_plan():
     ("make", "message"),
     [
         (lambda: schedules.linear(1, 0, 0), "linear: 0 is no number of steps"),
-        (lambda: schedules.cosine_restarts(1, 2, factor=0), "cosine_restarts: a factor of 0 makes the waves shorter"),
-        (lambda: schedules.join([schedules.constant(1)], [3]), "join: 1 schedules need 0 numbers of steps, not 1"),
-        (lambda: schedules.Plateau(1, factor=1), "Plateau: factor=1 is not from 0 up to but without 1"),
+        (
+            lambda: schedules.cosine_restarts(1, 2, factor=0),
+            "cosine_restarts: a factor of 0 makes the waves shorter",
+        ),
+        (
+            lambda: schedules.join([schedules.constant(1)], [3]),
+            "join: 1 schedules need 0 numbers of steps, not 1",
+        ),
+        (
+            lambda: schedules.Plateau(1, factor=1),
+            "Plateau: factor=1 is not from 0 up to but without 1",
+        ),
     ],
 )
 def test_schedules_that_make_no_sense_are_refused(make, message):

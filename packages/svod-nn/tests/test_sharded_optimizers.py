@@ -20,14 +20,18 @@ OPTIMIZERS: dict[str, Callable[[nn.Module], nn.optimizers.Optimizer]] = {
 
 
 def train(name: str, *, is_split: bool) -> list[np.ndarray]:
-    model = nn.Sequential(nn.Linear(3, 4, generator=Generator(1)), nn.Tanh(), nn.Linear(4, 2, generator=Generator(2)))
+    model = nn.Sequential(
+        nn.Linear(3, 4, generator=Generator(1)), nn.Tanh(), nn.Linear(4, 2, generator=Generator(2))
+    )
     if is_split:
         model.shard(DEVICES)
     optimizer = OPTIMIZERS[name](model)
 
     @jit
     def step(x: Tensor, y: Tensor) -> Tensor:
-        loss, gradients = nn.value_and_grad(model, lambda model, x, y: nn.mse_loss(model(x), y))(x, y)
+        loss, gradients = nn.value_and_grad(model, lambda model, x, y: nn.mse_loss(model(x), y))(
+            x, y
+        )
         optimizer.update(gradients, when=loss < 1e6)
         return loss
 
@@ -44,7 +48,9 @@ def train(name: str, *, is_split: bool) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_parameters_and_state_on_shards_are_those_of_one_device(name: str) -> None:
-    for found, expected in zip(train(name, is_split=True), train(name, is_split=False), strict=True):
+    for found, expected in zip(
+        train(name, is_split=True), train(name, is_split=False), strict=True
+    ):
         np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
 
 

@@ -35,10 +35,15 @@ def test_a_model_is_described(path: Path) -> None:
     out = StringIO()
     assert main([str(path)], out) == 0
     assert out.getvalue().splitlines() == [
-        "inputs:", "  x: float32(n, 3)", "outputs:", "  y: float32(n, 3)",
-        "operators: 2 nodes", "      1  Add (version 14)", "      1  Mul (version 14)",
+        "inputs:",
+        "  x: float32(n, 3)",
+        "outputs:",
+        "  y: float32(n, 3)",
+        "operators: 2 nodes",
+        "      1  Add (version 14)",
+        "      1  Mul (version 14)",
         "parameters: 3 in 1 tensors, 0.0 MiB",
-    ]  # fmt: skip
+    ]
 
 
 def test_an_operator_that_is_missing_is_marked(path: Path) -> None:
@@ -57,7 +62,9 @@ def test_a_run_takes_sizes_and_arrays(path: Path, tmp_path: Path) -> None:
     assert out.getvalue().endswith("  y: float32(2, 3), 1.0 to 9.0\n")
 
 
-def test_a_first_run_says_how_many_kernels_it_compiled(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_first_run_says_how_many_kernels_it_compiled(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     clear_caches()
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("SVOD_CACHE_DIR", folder)
@@ -113,7 +120,9 @@ def wrong_tanh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets Tanh compute something else."""
     (row,) = _registry._operators["", "Tanh"]
     monkeypatch.setitem(
-        _registry._operators, ("", "Tanh"), [replace(row, function=lambda x: x.tanh() + 0.01, takes_node=False)]
+        _registry._operators,
+        ("", "Tanh"),
+        [replace(row, function=lambda x: x.tanh() + 0.01, takes_node=False)],
     )
 
 

@@ -1,4 +1,6 @@
-"""The conformance suite of onnx: single nodes, small graphs, and operators as torch exports them."""
+"""The conformance suite of onnx: single nodes, small graphs, and operators as torch exports
+them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,10 @@ _KINDS = ("simple", "pytorch-operator", "pytorch-converted")
 
 _NUMPY_DRAWS = "compares with the numbers that a generator of numpy draws, which ONNX does not name"
 
-_GRADIENT = "differentiates the model around it by names; `svod_tensor.grad` of `Model.to_function()` does that"
+_GRADIENT = (
+    "differentiates the model around it by names; `svod_tensor.grad` of `Model.to_function()` does"
+    " that"
+)
 
 EXCLUDED: dict[str, str] = {
     "test_gradient_of_add": _GRADIENT,
@@ -74,13 +79,20 @@ def _to_array(value: object) -> object:
 
 def _iter_data(case: Any, model: onnx.ModelProto) -> list[tuple[list[object], list[object]]]:
     if case.data_sets is not None:
-        return [tuple([_to_array(value) for value in side] for side in data) for data in case.data_sets]
+        return [
+            tuple([_to_array(value) for value in side] for side in data) for data in case.data_sets
+        ]
     found = []
     for folder in sorted(Path(case.model_dir).glob("test_data_set_*")):
         sides = []
         for side, infos in (("input", model.graph.input), ("output", model.graph.output)):
-            paths = [folder / f"{side}_{number}.pb" for number in range(len(list(folder.glob(f"{side}_*.pb"))))]
-            sides.append([_load_value(path, info) for path, info in zip(paths, infos, strict=False)])
+            paths = [
+                folder / f"{side}_{number}.pb"
+                for number in range(len(list(folder.glob(f"{side}_*.pb"))))
+            ]
+            sides.append(
+                [_load_value(path, info) for path, info in zip(paths, infos, strict=False)]
+            )
         found.append((sides[0], sides[1]))
     return found
 
@@ -102,7 +114,10 @@ def _check(found: object, wanted: object, rtol: float, atol: float) -> None:
     array = found.numpy() if isinstance(found, Tensor) else np.asarray(found)
     assert array.shape == wanted.shape
     if wanted.dtype.kind in "fcV" and wanted.dtype != bool:
-        assert array.dtype == wanted.dtype or wanted.dtype.itemsize == 1, (array.dtype, wanted.dtype)
+        assert array.dtype == wanted.dtype or wanted.dtype.itemsize == 1, (
+            array.dtype,
+            wanted.dtype,
+        )
         kind = np.complex128 if wanted.dtype.kind == "c" else np.float64
         if wanted.dtype.itemsize == 2:
             # The cases round after every operation; who rounds once is nearer to what is meant.

@@ -17,7 +17,9 @@ _DRAW = np.random.default_rng(0)
 def _run(operator: str, *operands: np.ndarray, **attributes: Any) -> np.ndarray:
     names = [f"x{number}" for number in range(len(operands))]
     infos = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+        )
         for name, array in zip(names, operands, strict=True)
     ]
     node = helper.make_node(operator, names, ["y"], domain="com.microsoft", **attributes)
@@ -34,7 +36,10 @@ def _draw(*shape: int) -> np.ndarray:
 @pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 1), (1, 0), (1, 1)])
 def test_a_product_with_transposed_matrices_and_a_factor(first: int, second: int) -> None:
     a, b = _draw(2, 4, 3), _draw(2, 3, 5)
-    given = [np.swapaxes(x, -1, -2).copy() if is_turned else x for x, is_turned in ((a, first), (b, second))]
+    given = [
+        np.swapaxes(x, -1, -2).copy() if is_turned else x
+        for x, is_turned in ((a, first), (b, second))
+    ]
     found = _run("FusedMatMul", *given, transA=first, transB=second, alpha=0.5)
     np.testing.assert_allclose(found, 0.5 * (a @ b), rtol=1e-5, atol=1e-6)
 

@@ -9,7 +9,9 @@ import svod_onnx
 
 
 def _load(node: str, inputs: str = "float[n] x") -> svod_onnx.Model:
-    text = f'<ir_version: 10, opset_import: ["" : 21]> g ({inputs}) => (float[m] y) {{ y = {node} }}'
+    text = (
+        f'<ir_version: 10, opset_import: ["" : 21]> g ({inputs}) => (float[m] y) {{ y = {node} }}'
+    )
     return svod_onnx.load(onnx.parser.parse_model(text))
 
 

@@ -17,8 +17,12 @@ RunNode = Callable[..., list[np.ndarray]]
 
 
 def _run_text(text: str, **inputs: np.ndarray) -> list[np.ndarray]:
-    model = svod_onnx.load(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 24]>\n{text}'))
-    return [value.numpy() if hasattr(value, "numpy") else value for value in model(**inputs).values()]
+    model = svod_onnx.load(
+        onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 24]>\n{text}')
+    )
+    return [
+        value.numpy() if hasattr(value, "numpy") else value for value in model(**inputs).values()
+    ]
 
 
 def test_old_versions_broadcast_along_an_axis(run_node: RunNode) -> None:
@@ -50,9 +54,12 @@ def test_a_slope_of_one_axis_is_of_channels_in_old_versions(run_node: RunNode) -
 
 
 @pytest.mark.parametrize(
-    ("version", "slope", "scale"), [(1, 1.6732, 1.0507), (6, 1.67326319217681884765625, 1.05070102214813232421875)]
+    ("version", "slope", "scale"),
+    [(1, 1.6732, 1.0507), (6, 1.67326319217681884765625, 1.05070102214813232421875)],
 )
-def test_selu_has_the_constants_of_its_version(run_node: RunNode, version: int, slope: float, scale: float) -> None:
+def test_selu_has_the_constants_of_its_version(
+    run_node: RunNode, version: int, slope: float, scale: float
+) -> None:
     x = np.linspace(-3, 3, 13)
     (found,) = run_node("Selu", [x], version)
     np.testing.assert_allclose(found, scale * np.where(x > 0, x, slope * np.expm1(x)), rtol=1e-6)
@@ -61,7 +68,8 @@ def test_selu_has_the_constants_of_its_version(run_node: RunNode, version: int, 
 
 
 @pytest.mark.parametrize(
-    ("version", "dtype"), [(7, np.float32), (9, np.float32), (10, np.bool_), (12, np.bool_), (13, np.bool_)]
+    ("version", "dtype"),
+    [(7, np.float32), (9, np.float32), (10, np.bool_), (12, np.bool_), (13, np.bool_)],
 )
 @pytest.mark.parametrize("kind", [np.float32, np.float16, np.float64])
 def test_the_mask_of_dropout_is_one_of_bools_from_version_10_on(
@@ -91,7 +99,9 @@ def test_dropout_keeps_the_mean_while_training(run_node: RunNode) -> None:
     ],
 )
 def test_strings_become_numbers(run_node: RunNode, kind: int, wanted: np.ndarray) -> None:
-    texts = np.array(["1.5", "-INF", "2e-3"] if wanted.dtype.kind == "f" else ["1.5", "-0", "0"], dtype=object)
+    texts = np.array(
+        ["1.5", "-INF", "2e-3"] if wanted.dtype.kind == "f" else ["1.5", "-0", "0"], dtype=object
+    )
     np.testing.assert_array_equal(run_node("Cast", [texts], 24, to=kind)[0], wanted, strict=True)
 
 

@@ -15,14 +15,21 @@ from svod_tensor import Tensor
 ROWS = np.array([[1, -2, 3], [0, 0, 0], [-4, 5, np.nan]], np.float32)
 
 
-def _run(operator: str, x: np.ndarray, n_outputs: int = 1, version: int = 3, **attributes: Any) -> list[np.ndarray]:
-    kind = TensorProto.STRING if x.dtype.kind in "OUST" else helper.np_dtype_to_tensor_dtype(x.dtype)
+def _run(
+    operator: str, x: np.ndarray, n_outputs: int = 1, version: int = 3, **attributes: Any
+) -> list[np.ndarray]:
+    kind = (
+        TensorProto.STRING if x.dtype.kind in "OUST" else helper.np_dtype_to_tensor_dtype(x.dtype)
+    )
     names = [f"y{n}" for n in range(n_outputs)]
     node = helper.make_node(operator, ["x"], names, "node", domain="ai.onnx.ml", **attributes)
     outputs = [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in names]
-    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", kind, None)], outputs)
+    graph = helper.make_graph(
+        [node], "g", [helper.make_tensor_value_info("x", kind, None)], outputs
+    )
     model = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("ai.onnx.ml", version), helper.make_opsetid("", 21)]
+        graph,
+        opset_imports=[helper.make_opsetid("ai.onnx.ml", version), helper.make_opsetid("", 21)],
     )
     found = svod_onnx.load(model)(x=x).values()
     return [value.numpy() if isinstance(value, Tensor) else np.asarray(value) for value in found]
@@ -33,12 +40,19 @@ def _check(found: np.ndarray, wanted: Any) -> None:
 
 
 def test_scaling_and_missing_values() -> None:
-    _check(_run("Scaler", ROWS, offset=[1.0, 0.0, 2.0], scale=[2.0, 1.0, 0.5])[0], (ROWS - [1, 0, 2]) * [2, 1, 0.5])
+    _check(
+        _run("Scaler", ROWS, offset=[1.0, 0.0, 2.0], scale=[2.0, 1.0, 0.5])[0],
+        (ROWS - [1, 0, 2]) * [2, 1, 0.5],
+    )
     _check(_run("Binarizer", ROWS, threshold=0.5)[0], ROWS > 0.5)
-    imputed = _run("Imputer", ROWS, imputed_value_floats=[9.0], replaced_value_float=float("nan"))[0]
+    imputed = _run("Imputer", ROWS, imputed_value_floats=[9.0], replaced_value_float=float("nan"))[
+        0
+    ]
     _check(imputed, np.where(np.isnan(ROWS), 9, ROWS))
     whole = np.array([[1, -1], [-1, 2]])
-    assert _run("Imputer", whole, imputed_value_int64s=[7, 8], replaced_value_int64=-1)[0].tolist() == [[1, 8], [7, 2]]
+    assert _run("Imputer", whole, imputed_value_int64s=[7, 8], replaced_value_int64=-1)[
+        0
+    ].tolist() == [[1, 8], [7, 2]]
 
 
 @pytest.mark.parametrize(("norm", "sizes"), [("MAX", [3, 1]), ("L1", [6, 1]), ("L2", [14**0.5, 1])])
@@ -50,7 +64,9 @@ def test_linear_models() -> None:
     rows, weights = ROWS[:2], np.array([[1, 2, 3], [0, -1, 1], [1, 1, 1]], np.float32)
     flat, shifts = weights.ravel().tolist(), [0.5, 0.0, -1.0]
     scores = rows @ weights.T + shifts
-    _check(_run("LinearRegressor", rows, coefficients=flat, intercepts=shifts, targets=3)[0], scores)
+    _check(
+        _run("LinearRegressor", rows, coefficients=flat, intercepts=shifts, targets=3)[0], scores
+    )
     labels, found = _run(
         "LinearClassifier",
         rows,
@@ -64,9 +80,14 @@ def test_linear_models() -> None:
     parts = np.exp(scores - scores.max(1, keepdims=True))
     _check(found, parts / parts.sum(1, keepdims=True))
     labels, found = _run(
-        "LinearClassifier", rows, 2, coefficients=[1.0, 2.0, 3.0], intercepts=[-1.0], classlabels_ints=[3, 4],
+        "LinearClassifier",
+        rows,
+        2,
+        coefficients=[1.0, 2.0, 3.0],
+        intercepts=[-1.0],
+        classlabels_ints=[3, 4],
         post_transform="LOGISTIC",
-    )  # fmt: skip
+    )
     score = rows @ weights[:1].T - 1
     assert labels.tolist() == [4 if s > 0 else 3 for s in score[:, 0]]
     _check(found, 1 / (1 + np.exp(np.concatenate([score, -score], 1))))
@@ -74,35 +95,69 @@ def test_linear_models() -> None:
 
 def test_encoders() -> None:
     numbers, words = np.array([3, 1, 5]), np.array(["b", "?", "a"], object)
-    assert _run("OneHotEncoder", numbers, cats_int64s=[1, 3])[0].tolist() == [[0, 1], [1, 0], [0, 0]]
-    assert _run("OneHotEncoder", words, cats_strings=["a", "b"])[0].tolist() == [[0, 1], [0, 0], [1, 0]]
-    assert _run("LabelEncoder", numbers, version=2, keys_int64s=[3, 1], values_strings=["x", "y"])[0].tolist() == [
+    assert _run("OneHotEncoder", numbers, cats_int64s=[1, 3])[0].tolist() == [
+        [0, 1],
+        [1, 0],
+        [0, 0],
+    ]
+    assert _run("OneHotEncoder", words, cats_strings=["a", "b"])[0].tolist() == [
+        [0, 1],
+        [0, 0],
+        [1, 0],
+    ]
+    assert _run("LabelEncoder", numbers, version=2, keys_int64s=[3, 1], values_strings=["x", "y"])[
+        0
+    ].tolist() == [
         "x",
         "y",
         "_Unused",
     ]
-    assert _run("LabelEncoder", words, version=2, keys_strings=["a", "b"], values_int64s=[10, 20])[0].tolist() == [
+    assert _run("LabelEncoder", words, version=2, keys_strings=["a", "b"], values_int64s=[10, 20])[
+        0
+    ].tolist() == [
         20,
         -1,
         10,
     ]
     found = _run(
-        "LabelEncoder", ROWS[2], version=2, keys_floats=[np.nan, 5.0], values_floats=[0.5, 1.5], default_float=9.0
+        "LabelEncoder",
+        ROWS[2],
+        version=2,
+        keys_floats=[np.nan, 5.0],
+        values_floats=[0.5, 1.5],
+        default_float=9.0,
     )
     assert found[0].tolist() == [9.0, 1.5, 0.5]
-    assert _run("LabelEncoder", words, version=1, classes_strings=["a", "b"], default_int64=7)[0].tolist() == [1, 7, 0]
+    assert _run("LabelEncoder", words, version=1, classes_strings=["a", "b"], default_int64=7)[
+        0
+    ].tolist() == [1, 7, 0]
 
 
 def _make_trees(prefix: str) -> dict[str, Any]:
-    """Two trees: x[0] <= 0.5 ? 1 : (x[1] < 0 ? 2 : 3), and x[2] > 1 ? 10 : 20, of which NaN takes the first."""
+    """Two trees: x[0] <= 0.5 ? 1 : (x[1] < 0 ? 2 : 3), and x[2] > 1 ? 10 : 20, of which NaN takes
+    the first.
+    """
     return {
-        "nodes_treeids": [0, 0, 0, 0, 0, 1, 1, 1], "nodes_nodeids": [0, 1, 2, 3, 4, 0, 1, 2],
-        "nodes_featureids": [0, 0, 1, 0, 0, 2, 0, 0], "nodes_values": [0.5, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0],
-        "nodes_modes": ["BRANCH_LEQ", "LEAF", "BRANCH_LT", "LEAF", "LEAF", "BRANCH_GT", "LEAF", "LEAF"],
-        "nodes_truenodeids": [1, 0, 3, 0, 0, 1, 0, 0], "nodes_falsenodeids": [2, 0, 4, 0, 0, 2, 0, 0],
+        "nodes_treeids": [0, 0, 0, 0, 0, 1, 1, 1],
+        "nodes_nodeids": [0, 1, 2, 3, 4, 0, 1, 2],
+        "nodes_featureids": [0, 0, 1, 0, 0, 2, 0, 0],
+        "nodes_values": [0.5, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0],
+        "nodes_modes": [
+            "BRANCH_LEQ",
+            "LEAF",
+            "BRANCH_LT",
+            "LEAF",
+            "LEAF",
+            "BRANCH_GT",
+            "LEAF",
+            "LEAF",
+        ],
+        "nodes_truenodeids": [1, 0, 3, 0, 0, 1, 0, 0],
+        "nodes_falsenodeids": [2, 0, 4, 0, 0, 2, 0, 0],
         "nodes_missing_value_tracks_true": [0, 0, 0, 0, 0, 1, 0, 0],
-        f"{prefix}_treeids": [0, 0, 0, 1, 1], f"{prefix}_nodeids": [1, 3, 4, 1, 2],
-    }  # fmt: skip
+        f"{prefix}_treeids": [0, 0, 0, 1, 1],
+        f"{prefix}_nodeids": [1, 3, 4, 1, 2],
+    }
 
 
 @pytest.mark.parametrize(
@@ -110,19 +165,36 @@ def _make_trees(prefix: str) -> dict[str, Any]:
     [("SUM", [12, 21, 11]), ("AVERAGE", [6, 10.5, 5.5]), ("MIN", [2, 1, 1]), ("MAX", [10, 20, 10])],
 )
 def test_trees_are_walked_down(aggregate: str, wanted: list[float]) -> None:
-    trees = _make_trees("target") | {"target_ids": [0] * 5, "target_weights": [1.0, 2.0, 3.0, 10.0, 20.0]}
-    found = _run("TreeEnsembleRegressor", ROWS, n_targets=1, aggregate_function=aggregate, base_values=[100.0], **trees)
+    trees = _make_trees("target") | {
+        "target_ids": [0] * 5,
+        "target_weights": [1.0, 2.0, 3.0, 10.0, 20.0],
+    }
+    found = _run(
+        "TreeEnsembleRegressor",
+        ROWS,
+        n_targets=1,
+        aggregate_function=aggregate,
+        base_values=[100.0],
+        **trees,
+    )
     assert found[0][:, 0].tolist() == [100 + value for value in wanted]
 
 
 def test_trees_choose_a_class() -> None:
     trees = _make_trees("class") | {"class_weights": [1.0, 2.0, 3.0, 0.5, 2.5]}
     labels, scores = _run(
-        "TreeEnsembleClassifier", ROWS, 2, class_ids=[0, 1, 2, 1, 2], classlabels_int64s=[5, 6, 7], **trees
+        "TreeEnsembleClassifier",
+        ROWS,
+        2,
+        class_ids=[0, 1, 2, 1, 2],
+        classlabels_int64s=[5, 6, 7],
+        **trees,
     )
     assert scores.tolist() == [[0, 2.5, 0], [1, 0, 2.5], [1, 0.5, 0]]
     assert labels.tolist() == [6, 7, 5]
-    labels, scores = _run("TreeEnsembleClassifier", ROWS, 2, class_ids=[0] * 5, classlabels_int64s=[5, 6], **trees)
+    labels, scores = _run(
+        "TreeEnsembleClassifier", ROWS, 2, class_ids=[0] * 5, classlabels_int64s=[5, 6], **trees
+    )
     assert scores.tolist() == [[-1.5, 2.5], [-2.5, 3.5], [-0.5, 1.5]]
     assert labels.tolist() == [6, 6, 6]
 
@@ -139,15 +211,26 @@ def test_trees_choose_a_class() -> None:
     ],
 )
 def test_trees_that_contradict_themselves(changes: dict[str, Any], problem: str) -> None:
-    trees = _make_trees("target") | {"target_ids": [0] * 5, "target_weights": [1.0, 2.0, 3.0, 10.0, 20.0]}
+    trees = _make_trees("target") | {
+        "target_ids": [0] * 5,
+        "target_weights": [1.0, 2.0, 3.0, 10.0, 20.0],
+    }
     with pytest.raises(NodeError, match=problem):
         _run("TreeEnsembleRegressor", ROWS, n_targets=1, **(trees | changes))
 
 
 def test_trees_of_one_leaf() -> None:
     leaf = {
-        "nodes_treeids": [0], "nodes_nodeids": [0], "nodes_featureids": [0], "nodes_values": [0.0], "nodes_modes": ["LEAF"],
-        "nodes_truenodeids": [0], "nodes_falsenodeids": [0], "target_treeids": [0], "target_nodeids": [0], "target_ids": [0],
+        "nodes_treeids": [0],
+        "nodes_nodeids": [0],
+        "nodes_featureids": [0],
+        "nodes_values": [0.0],
+        "nodes_modes": ["LEAF"],
+        "nodes_truenodeids": [0],
+        "nodes_falsenodeids": [0],
+        "target_treeids": [0],
+        "target_nodeids": [0],
+        "target_ids": [0],
         "target_weights": [4.0],
-    }  # fmt: skip
+    }
     assert _run("TreeEnsembleRegressor", ROWS, n_targets=1, **leaf)[0].tolist() == [[4], [4], [4]]

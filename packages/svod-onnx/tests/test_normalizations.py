@@ -1,4 +1,6 @@
-"""Normalisations where the conformance suite has no case: old versions, and dtypes of statistics."""
+"""Normalisations where the conformance suite has no case: old versions, and dtypes of
+statistics.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,17 @@ def test_whoever_reads_statistics_gets_those_of_the_batch_up_to_version_9(run_no
     x, weight, bias, mean, variance = _draw(4, 3, 5), _draw(3), _draw(3), _draw(3), abs(_draw(3))
     options = {"consumed_inputs": [0, 0, 0, 1, 1]} if version == 1 else {}
     results = run_node(
-        "BatchNormalization", [x, weight, bias, mean, variance], version, n_outputs=5, momentum=0.75, **options
+        "BatchNormalization",
+        [x, weight, bias, mean, variance],
+        version,
+        n_outputs=5,
+        momentum=0.75,
+        **options,
     )
     found, spread = x.mean((0, 2)), x.var((0, 2))
-    wanted = (x - found[:, None]) / np.sqrt(spread + 1e-5)[:, None] * weight[:, None] + bias[:, None]
+    wanted = (x - found[:, None]) / np.sqrt(spread + 1e-5)[:, None] * weight[:, None] + bias[
+        :, None
+    ]
     statistics = [0.75 * mean + 0.25 * found, 0.75 * variance + 0.25 * spread, found, spread]
     for value, want in zip(results, [wanted, *statistics], strict=True):
         np.testing.assert_allclose(value, want, rtol=1e-4, atol=1e-6)
@@ -30,8 +39,12 @@ def test_each_place_has_statistics_of_its_own_without_spatial(run_node):
     x, operands = _draw(4, 3, 5), [_draw(3, 5), _draw(3, 5), _draw(3, 5), abs(_draw(3, 5))]
     weight, bias, mean, variance = operands
     (value,) = run_node("BatchNormalization", [x, *operands], 7, spatial=0)
-    np.testing.assert_allclose(value, (x - mean) / np.sqrt(variance + 1e-5) * weight + bias, rtol=1e-4, atol=1e-5)
-    value, *_, found, spread = run_node("BatchNormalization", [x, *operands], 7, n_outputs=5, spatial=0)
+    np.testing.assert_allclose(
+        value, (x - mean) / np.sqrt(variance + 1e-5) * weight + bias, rtol=1e-4, atol=1e-5
+    )
+    value, *_, found, spread = run_node(
+        "BatchNormalization", [x, *operands], 7, n_outputs=5, spatial=0
+    )
     np.testing.assert_allclose(found, x.mean(0), rtol=1e-5, atol=1e-6)
     wanted = (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5) * weight + bias
     np.testing.assert_allclose(value, wanted, rtol=1e-4, atol=1e-5)
@@ -61,7 +74,9 @@ def test_one_axis_is_that_of_the_batch(run_node):
 def test_narrow_elements_and_wide_statistics_give_narrow_elements(run_node):
     x = _draw(2, 3, 4).astype(np.float16)
     operands = [_draw(3), _draw(3), _draw(3), abs(_draw(3))]
-    value, mean, _ = run_node("BatchNormalization", [x, *operands], 15, n_outputs=3, training_mode=1)
+    value, mean, _ = run_node(
+        "BatchNormalization", [x, *operands], 15, n_outputs=3, training_mode=1
+    )
     assert (value.dtype, mean.dtype) == (np.float16, np.float32)
 
 
@@ -79,7 +94,9 @@ def test_statistics_of_layers_have_the_dtype_that_the_node_says(run_node):
 def test_groups_have_one_weight_in_version_18_and_channels_in_21(run_node):
     x = _draw(2, 6, 3)
     groups = x.reshape(2, 2, 9)
-    normal = (groups - groups.mean(-1, keepdims=True)) / np.sqrt(groups.var(-1, keepdims=True) + 1e-5)
+    normal = (groups - groups.mean(-1, keepdims=True)) / np.sqrt(
+        groups.var(-1, keepdims=True) + 1e-5
+    )
     for version, each in ((18, 3), (21, 1)):
         weight, bias = _draw(6 // each), _draw(6 // each)
         (value,) = run_node("GroupNormalization", [x, weight, bias], version, num_groups=2)
@@ -89,7 +106,9 @@ def test_groups_have_one_weight_in_version_18_and_channels_in_21(run_node):
 
 def test_zeros_have_no_direction(run_node):
     x = np.array([[0.0, 0.0], [3.0, 4.0]], np.float32)
-    np.testing.assert_allclose(run_node("LpNormalization", [x], 22)[0], [[0, 0], [0.6, 0.8]], rtol=1e-6)
+    np.testing.assert_allclose(
+        run_node("LpNormalization", [x], 22)[0], [[0, 0], [0.6, 0.8]], rtol=1e-6
+    )
 
 
 @pytest.mark.parametrize(

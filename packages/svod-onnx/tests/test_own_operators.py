@@ -1,4 +1,6 @@
-"""Operators that a program brings along, with annotations that Python evaluates: this file does not ask for their text."""
+"""Operators that a program brings along, with annotations that Python evaluates: this file does not
+ask for their text.
+"""
 
 import numpy as np
 import onnx.parser
@@ -9,7 +11,9 @@ from svod_tensor import Tensor
 
 
 @svod_onnx.operator("Rows", domain="tests.own")
-def rows(x: Tensor, which: list[int], bias: Tensor | None, weights: np.ndarray, *, factor: float = 1.0) -> Tensor:
+def rows(
+    x: Tensor, which: list[int], bias: Tensor | None, weights: np.ndarray, *, factor: float = 1.0
+) -> Tensor:
     assert isinstance(which, list)
     assert isinstance(weights, np.ndarray)
     y = x[which] * weights * factor

@@ -1,4 +1,6 @@
-"""Rules on graphs: what each makes of nodes, in text, and that models mean the same with them, beside onnx's reference."""
+"""Rules on graphs: what each makes of nodes, in text, and that models mean the same with them,
+beside onnx's reference.
+"""
 
 from __future__ import annotations
 
@@ -25,22 +27,32 @@ def _parse(text: str) -> onnx.ModelProto:
 def _prepare(case: GoldenCase) -> str:
     graph = read_model(_parse(case.before)).graph
     rules = [BY_NAME[case.pass_name]]
-    nodes, constants = prepare(graph.nodes, graph.constants, [info.name for info in graph.outputs], rules)
+    nodes, constants = prepare(
+        graph.nodes, graph.constants, [info.name for info in graph.outputs], rules
+    )
     lines: list[str] = []
     for node in nodes:
         attributes = ", ".join(
-            f"{name} = {value}" for name, value in sorted(node.attributes.items()) if name != "value"
+            f"{name} = {value}"
+            for name, value in sorted(node.attributes.items())
+            if name != "value"
         )
         text = f"<{attributes}>" if attributes else ""
-        lines.append(f"{', '.join(node.outputs)} = {node.qualified}{text}({', '.join(node.inputs)})")
+        lines.append(
+            f"{', '.join(node.outputs)} = {node.qualified}{text}({', '.join(node.inputs)})"
+        )
     for name in sorted(constants.keys() - graph.constants.keys()):
         array = np.asarray(constants[name])
-        lines.append(f"{name} = {array.dtype}{array.shape}: {' '.join(map(str, array.ravel().tolist()))}")
+        lines.append(
+            f"{name} = {array.dtype}{array.shape}: {' '.join(map(str, array.ravel().tolist()))}"
+        )
     return "\n".join(lines)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_rule_makes_of_nodes_what_the_text_says(case: GoldenCase, request: pytest.FixtureRequest) -> None:
+def test_a_rule_makes_of_nodes_what_the_text_says(
+    case: GoldenCase, request: pytest.FixtureRequest
+) -> None:
     actual = _prepare(case)
     if request.config.getoption("--bless"):
         bless(case, actual)
@@ -51,7 +63,9 @@ def test_each_rule_has_a_case_in_which_it_fires() -> None:
     assert {case.pass_name for case in CASES} == BY_NAME.keys()
     for name in BY_NAME:
         assert any(
-            "prepared." in case.expected or "#weight" in case.expected for case in CASES if case.pass_name == name
+            "prepared." in case.expected or "#weight" in case.expected
+            for case in CASES
+            if case.pass_name == name
         )
 
 
@@ -73,14 +87,18 @@ def _check(model: onnx.ModelProto) -> None:
     draw = np.random.default_rng(0)
     inputs = {info.name: _draw(info, draw) for info in model.graph.input}
     results = svod_onnx.load(model)(**inputs)
-    for info, wanted in zip(model.graph.output, ReferenceEvaluator(model).run(None, inputs), strict=True):
+    for info, wanted in zip(
+        model.graph.output, ReferenceEvaluator(model).run(None, inputs), strict=True
+    ):
         np.testing.assert_allclose(results[info.name].numpy(), wanted, rtol=2e-6, atol=1e-5)
 
 
 @pytest.mark.parametrize("a_type", ["int8", "uint8"])
 @pytest.mark.parametrize("b_type", ["int8", "uint8"])
 @pytest.mark.parametrize("columns", ["", "[7]"])
-def test_integer_products_of_every_sign_with_zero_points(a_type: str, b_type: str, columns: str) -> None:
+def test_integer_products_of_every_sign_with_zero_points(
+    a_type: str, b_type: str, columns: str
+) -> None:
     for size in (3, 70):
         _check(
             _parse(f"""
@@ -109,7 +127,9 @@ def test_integer_products_of_transposed_operands(first: int, second: int) -> Non
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 1), (3, 2)], ids=str)
-@pytest.mark.parametrize("signs", [("uint8", "int8"), ("int8", "uint8"), ("uint8", "uint8")], ids=str)
+@pytest.mark.parametrize(
+    "signs", [("uint8", "int8"), ("int8", "uint8"), ("uint8", "uint8")], ids=str
+)
 def test_integer_convolutions_are_exact(shape: tuple[int, int], signs: tuple[str, str]) -> None:
     (kernel, stride), (first, second) = shape, signs
     pads = f"pads = [{kernel // 2}, {kernel - 1}, {kernel // 2}, 0], " if kernel > 1 else ""
@@ -124,9 +144,15 @@ def test_integer_convolutions_are_exact(shape: tuple[int, int], signs: tuple[str
         inputs["x"].astype(np.float64) - float(inputs["m"]),
         [(0, 0), (0, 0), (kernel // 2,) * 2, (kernel - 1 if kernel > 1 else 0, 0)],
     )
-    windows = np.lib.stride_tricks.sliding_window_view(image, (kernel, kernel), (2, 3))[:, :, ::stride, ::stride]
-    wanted = np.einsum("ncyxij,fcij->nfyx", windows, inputs["w"].astype(np.float64) - float(inputs["n"]))
-    np.testing.assert_array_equal(svod_onnx.load(model)(**inputs)["y"].numpy(), wanted.astype(np.int32))
+    windows = np.lib.stride_tricks.sliding_window_view(image, (kernel, kernel), (2, 3))[
+        :, :, ::stride, ::stride
+    ]
+    wanted = np.einsum(
+        "ncyxij,fcij->nfyx", windows, inputs["w"].astype(np.float64) - float(inputs["n"])
+    )
+    np.testing.assert_array_equal(
+        svod_onnx.load(model)(**inputs)["y"].numpy(), wanted.astype(np.int32)
+    )
 
 
 def test_products_with_scales_along_the_sum_are_those_of_floats() -> None:

@@ -1,4 +1,6 @@
-"""Models whose programs depend on values: branches, loops, stages, and what is computed of weights alone."""
+"""Models whose programs depend on values: branches, loops, stages, and what is computed of weights
+alone.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from svod_onnx.errors import ModelInputError, NodeError, UnsupportedOperatorsErr
 
 
 def _parse(text: str) -> svod_onnx.Model:
-    return svod_onnx.load(onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {text}'))
+    return svod_onnx.load(
+        onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {text}')
+    )
 
 
 def test_a_condition_that_is_an_input_chooses_a_branch_in_each_call() -> None:
@@ -42,7 +46,11 @@ def test_an_array_that_chose_a_branch_may_change_later() -> None:
                 else_branch = j () => (float[n] o) { o = Abs(x) }>
         }
     """)
-    falling, rising, first = np.array([1.0, -2.0], np.float32), np.array([3.0, -2.0], np.float32), np.array(True)
+    falling, rising, first = (
+        np.array([1.0, -2.0], np.float32),
+        np.array([3.0, -2.0], np.float32),
+        np.array(True),
+    )
     for _ in range(2):
         results = model(x=falling, c=first)
         np.testing.assert_array_equal(results["z"].numpy(), abs(falling))
@@ -110,16 +118,24 @@ def _make_branches(first: np.ndarray, second: np.ndarray) -> onnx.ModelProto:
 
     def branch(weight: np.ndarray) -> onnx.GraphProto:
         nodes = [
-            helper.make_node("Neg", ["w"], ["negative"], "node"), helper.make_node("Mul", ["x", "negative"], ["r"], "product"),
-        ]  # fmt: skip
+            helper.make_node("Neg", ["w"], ["negative"], "node"),
+            helper.make_node("Mul", ["x", "negative"], ["r"], "product"),
+        ]
         output = helper.make_tensor_value_info("r", TensorProto.FLOAT, None)
-        return helper.make_graph(nodes, "branch", [], [output], [numpy_helper.from_array(weight, "w")])
+        return helper.make_graph(
+            nodes, "branch", [], [output], [numpy_helper.from_array(weight, "w")]
+        )
 
-    node = helper.make_node("If", ["c"], ["y"], then_branch=branch(first), else_branch=branch(second))
+    node = helper.make_node(
+        "If", ["c"], ["y"], then_branch=branch(first), else_branch=branch(second)
+    )
     inputs = [
-        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"]), helper.make_tensor_value_info("c", TensorProto.BOOL, []),
-    ]  # fmt: skip
-    graph = helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"]),
+        helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+    ]
+    graph = helper.make_graph(
+        [node], "g", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
 
 
@@ -130,7 +146,9 @@ def test_weights_of_branches_are_not_mistaken_for_each_other(size: int) -> None:
     model = svod_onnx.load(_make_branches(first, second))
     x = draw.standard_normal(size).astype(np.float32)
     for c in (True, False, True, False):
-        np.testing.assert_array_equal(model(x=x, c=np.array(c))["y"].numpy(), -x * (first if c else second))
+        np.testing.assert_array_equal(
+            model(x=x, c=np.array(c))["y"].numpy(), -x * (first if c else second)
+        )
 
 
 _DOUBLING = """
@@ -149,7 +167,9 @@ _DOUBLING = """
 def test_loops_of_known_and_of_many_iterations(trips: int) -> None:
     model = _parse(_DOUBLING.format(trips="m"))
     outputs = model(x=np.array([1.0, 3.0], np.float32), m=np.array(trips, np.int64))
-    np.testing.assert_array_equal(outputs["y"].numpy(), np.array([1.0, 3.0], np.float32) * np.float32(2.0) ** trips)
+    np.testing.assert_array_equal(
+        outputs["y"].numpy(), np.array([1.0, 3.0], np.float32) * np.float32(2.0) ** trips
+    )
     assert outputs["all"].shape[0] == trips
 
 
@@ -196,7 +216,10 @@ def test_a_loop_that_counts_is_one_program(limit: int, trips: str) -> None:
         text = text.replace("zero = ", "m = Constant<value_int = 80>()\nzero = ")
     model = _parse(text)
     rng = np.random.default_rng(limit)
-    x, w = rng.normal(size=3).astype(np.float32), np.linalg.qr(rng.normal(size=(3, 3)))[0].astype(np.float32) / 2
+    x, w = (
+        rng.normal(size=3).astype(np.float32),
+        np.linalg.qr(rng.normal(size=(3, 3)))[0].astype(np.float32) / 2,
+    )
     rows = [x]
     for t in range(min(limit, 80 if trips else limit)):
         rows.append(rows[-1] @ w + np.float32(t))
@@ -284,9 +307,10 @@ def test_dimensions_of_one_name_have_one_size() -> None:
 
 def test_missing_operators_are_named_together_with_their_nodes() -> None:
     nodes = [
-        helper.make_node("Wonder", ["x"], ["a"], "one", domain="my"), helper.make_node("Neg", ["a"], ["b"], "two"),
+        helper.make_node("Wonder", ["x"], ["a"], "one", domain="my"),
+        helper.make_node("Neg", ["a"], ["b"], "two"),
         helper.make_node("Marvel", ["b"], ["y"], "three", domain="my"),
-    ]  # fmt: skip
+    ]
     info = helper.make_tensor_value_info
     graph = helper.make_graph(nodes, "g", [info("x", 1, ["n"])], [info("y", 1, ["n"])])
     opsets = [helper.make_opsetid("", 21), helper.make_opsetid("my", 1)]
@@ -306,7 +330,10 @@ def test_a_node_that_cannot_be_computed_is_named() -> None:
 
 
 def test_strings_stay_on_the_host() -> None:
-    model = _parse("g (string[n] x, string[n] z) => (bool[n] y, string[n] w) { y = Equal(x, z) w = Identity(x) }")
+    model = _parse(
+        "g (string[n] x, string[n] z) => (bool[n] y, string[n] w) { y = Equal(x, z) w ="
+        " Identity(x) }"
+    )
     outputs = model(x=np.array(["a", "b"], object), z=np.array(["a", "c"], object))
     assert np.asarray(outputs["y"]).tolist() == [True, False]
     assert list(np.asarray(outputs["w"])) == ["a", "b"]

@@ -1,4 +1,6 @@
-"""Reading models: weights stay in their file, and files that lie are refused with the name of what is wrong."""
+"""Reading models: weights stay in their file, and files that lie are refused with the name of what
+is wrong.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from svod_onnx.errors import ModelFileError, NodeError
 from svod_tensor.errors import UserError
 
 
-def _make_model(*nodes: onnx.NodeProto, weights: Any = (), outputs: Any = ("y",), **more: Any) -> onnx.ModelProto:
+def _make_model(
+    *nodes: onnx.NodeProto, weights: Any = (), outputs: Any = ("y",), **more: Any
+) -> onnx.ModelProto:
     graph = helper.make_graph(
         list(nodes),
         "g",
@@ -34,12 +38,18 @@ def _make_model(*nodes: onnx.NodeProto, weights: Any = (), outputs: Any = ("y",)
 
 
 def _save_with_external_data(folder: Path, array: np.ndarray, **entries: str) -> Path:
-    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=array.shape, data_location=TensorProto.EXTERNAL)
+    weight = TensorProto(
+        name="w", data_type=TensorProto.FLOAT, dims=array.shape, data_location=TensorProto.EXTERNAL
+    )
     for key, value in {"location": "weights.bin", **entries}.items():
         weight.external_data.add(key=key, value=value)
     (folder / "weights.bin").write_bytes(b"\0" * 4096 + array.tobytes())
     path = folder / "model.onnx"
-    path.write_bytes(_make_model(helper.make_node("Add", ["x", "w"], ["y"]), weights=[weight]).SerializeToString())
+    path.write_bytes(
+        _make_model(
+            helper.make_node("Add", ["x", "w"], ["y"]), weights=[weight]
+        ).SerializeToString()
+    )
     return path
 
 
@@ -52,7 +62,9 @@ def _find_map(array: np.ndarray) -> object:
 
 def test_weights_of_a_file_are_mapped(tmp_path: Path) -> None:
     array = np.arange(5000, dtype=np.float32)
-    model = _make_model(helper.make_node("Add", ["x", "w"], ["y"]), weights=[numpy_helper.from_array(array, "w")])
+    model = _make_model(
+        helper.make_node("Add", ["x", "w"], ["y"]), weights=[numpy_helper.from_array(array, "w")]
+    )
     path = tmp_path / "model.onnx"
     onnx.save(model, path)
     weight = read_model(path).graph.constants["w"]
@@ -60,12 +72,20 @@ def test_weights_of_a_file_are_mapped(tmp_path: Path) -> None:
     assert isinstance(_find_map(weight), mmap.mmap)
     np.testing.assert_array_equal(weight, array)
     np.testing.assert_array_equal(svod_onnx.load(path)(x=array)["y"].numpy(), 2 * array)
-    np.testing.assert_array_equal(svod_onnx.load(path.read_bytes())(x=array)["y"].numpy(), 2 * array)
+    np.testing.assert_array_equal(
+        svod_onnx.load(path.read_bytes())(x=array)["y"].numpy(), 2 * array
+    )
 
 
 def test_reading_takes_no_memory_for_mapped_weights(tmp_path: Path) -> None:
-    weights = [numpy_helper.from_array(np.ones((1000, 1000), np.float32), f"w{number}") for number in range(8)]
-    nodes = [helper.make_node("Add", ["x" if n == 0 else f"y{n - 1}", f"w{n}"], [f"y{n}"]) for n in range(8)]
+    weights = [
+        numpy_helper.from_array(np.ones((1000, 1000), np.float32), f"w{number}")
+        for number in range(8)
+    ]
+    nodes = [
+        helper.make_node("Add", ["x" if n == 0 else f"y{n - 1}", f"w{n}"], [f"y{n}"])
+        for n in range(8)
+    ]
     path = tmp_path / "model.onnx"
     onnx.save(_make_model(*nodes, weights=weights, outputs=["y7"]), path)
     tracemalloc.start()
@@ -76,7 +96,9 @@ def test_reading_takes_no_memory_for_mapped_weights(tmp_path: Path) -> None:
     assert peak < 1 << 20
 
 
-@pytest.mark.parametrize("kind", [TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1, TensorProto.BFLOAT16])
+@pytest.mark.parametrize(
+    "kind", [TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1, TensorProto.BFLOAT16]
+)
 def test_packed_weights_of_a_file(tmp_path: Path, kind: int) -> None:
     values = [0, 1, 2, 3, 0, 1, 6] * 1001
     weight = helper.make_tensor("w", kind, [7, 1001], values)
@@ -98,7 +120,9 @@ def test_external_data_is_mapped(tmp_path: Path) -> None:
     weight = read_model(path).graph.constants["w"]
     assert isinstance(weight, np.ndarray)
     assert isinstance(_find_map(weight), mmap.mmap)
-    np.testing.assert_array_equal(svod_onnx.load(path)(x=np.ones(3000, np.float32))["y"].numpy(), array + 1)
+    np.testing.assert_array_equal(
+        svod_onnx.load(path)(x=np.ones(3000, np.float32))["y"].numpy(), array + 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,12 +159,16 @@ def test_external_data_of_bytes_has_no_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("missing", [1, 10, 4500, 19990])
 def test_a_file_that_was_cut_off(missing: int) -> None:
     weight = numpy_helper.from_array(np.ones(5000, np.float32), "w")
-    message = _make_model(helper.make_node("Add", ["x", "w"], ["y"]), weights=[weight]).SerializeToString()
+    message = _make_model(
+        helper.make_node("Add", ["x", "w"], ["y"]), weights=[weight]
+    ).SerializeToString()
     with pytest.raises(ModelFileError, match="no ONNX model"):
         svod_onnx.load(message[:-missing])
 
 
-@pytest.mark.parametrize("message", [b"", b"hello, I am no model", b"\xff" * 100, b"\x08\x08", b"\x0b" * 300])
+@pytest.mark.parametrize(
+    "message", [b"", b"hello, I am no model", b"\xff" * 100, b"\x08\x08", b"\x0b" * 300]
+)
 def test_bytes_that_are_no_model(message: bytes) -> None:
     with pytest.raises(ModelFileError):
         svod_onnx.load(message)
@@ -175,7 +203,10 @@ def test_weights_that_lie(weight: TensorProto, problem: str) -> None:
 
 
 def test_a_sparse_tensor_of_an_absurd_shape() -> None:
-    values, indices = numpy_helper.from_array(np.ones(1, np.float32), "w"), numpy_helper.from_array(np.array([5]), "i")
+    values, indices = (
+        numpy_helper.from_array(np.ones(1, np.float32), "w"),
+        numpy_helper.from_array(np.array([5]), "i"),
+    )
     model = _make_model(helper.make_node("Identity", ["x"], ["y"]))
     model.graph.sparse_initializer.add(values=values, indices=indices, dims=[1 << 40])
     with pytest.raises(ModelFileError, match="spread over shape"):
@@ -190,7 +221,11 @@ _NODE = helper.make_node
     [
         ([_NODE("Add", ["x", "nobody"], ["y"], "sum")], "Add in node 'sum' reads 'nobody'"),
         (
-            [_NODE("Add", ["x", "b"], ["a"], "one"), _NODE("Neg", ["a"], ["b"]), _NODE("Neg", ["b"], ["y"])],
+            [
+                _NODE("Add", ["x", "b"], ["a"], "one"),
+                _NODE("Neg", ["a"], ["b"]),
+                _NODE("Neg", ["b"], ["y"]),
+            ],
             "own result",
         ),
         ([_NODE("Add", ["x", "y"], ["y"], "self")], "'self' reads what is made of its own result"),
@@ -205,13 +240,19 @@ def test_graphs_that_contradict_themselves(nodes: list[onnx.NodeProto], problem:
 
 
 def test_nodes_in_any_order() -> None:
-    nodes = [_NODE("Neg", ["b"], ["y"]), _NODE("Add", ["a", "x"], ["b"]), _NODE("Abs", ["x"], ["a"])]
+    nodes = [
+        _NODE("Neg", ["b"], ["y"]),
+        _NODE("Add", ["a", "x"], ["b"]),
+        _NODE("Abs", ["x"], ["a"]),
+    ]
     model = svod_onnx.load(_make_model(*nodes))
     assert model(x=[1.0, -2.0])["y"].tolist() == [-2.0, 0.0]
 
 
 def test_nodes_that_are_in_order_keep_it() -> None:
-    nodes = [_NODE("Neg", ["x"], [f"a{number}"]) for number in range(5)] + [_NODE("Sum", ["a4", "a0"], ["y"])]
+    nodes = [_NODE("Neg", ["x"], [f"a{number}"]) for number in range(5)] + [
+        _NODE("Sum", ["a4", "a0"], ["y"])
+    ]
     found = read_model(_make_model(*nodes)).graph.nodes
     assert [node.outputs for node in found] == [tuple(node.output) for node in nodes]
 
@@ -239,7 +280,9 @@ def test_functions_that_call_themselves() -> None:
 def test_functions_that_would_be_a_billion_nodes() -> None:
     calls = [
         _make_function(
-            f"F{n}", _NODE(f"F{n + 1}", ["a"], ["t"], domain="own"), _NODE(f"F{n + 1}", ["t"], ["b"], domain="own")
+            f"F{n}",
+            _NODE(f"F{n + 1}", ["a"], ["t"], domain="own"),
+            _NODE(f"F{n + 1}", ["t"], ["b"], domain="own"),
         )
         for n in range(30)
     ]
@@ -266,9 +309,10 @@ def test_a_dimension_whose_name_is_no_text_has_none() -> None:
 
 def test_a_node_that_onnx_cannot_compute_is_named() -> None:
     nodes = [
-        helper.make_node("Constant", [], ["two"], value_ints=[2]), helper.make_node("Concat", ["two", "two"], ["size"], "join"),
+        helper.make_node("Constant", [], ["two"], value_ints=[2]),
+        helper.make_node("Concat", ["two", "two"], ["size"], "join"),
         helper.make_node("Reshape", ["x", "size"], ["y"]),
-    ]  # fmt: skip
+    ]
     with pytest.raises(NodeError, match="Concat in node 'join'"):
         svod_onnx.load(_make_model(*nodes))(x=[1.0, 2.0, 3.0, 4.0])
 
@@ -282,10 +326,19 @@ def test_a_node_that_onnx_cannot_compute_is_named() -> None:
         (helper.make_node("Range", ["one", "one"], ["y"]), "has no operand"),
         (helper.make_node("Expand", ["x", "nan"], ["y"]), "has to hold integers"),
     ],
-    ids=["results", "results of a body", "an operand left out", "too few operands", "sizes that are no numbers"],
+    ids=[
+        "results",
+        "results of a body",
+        "an operand left out",
+        "too few operands",
+        "sizes that are no numbers",
+    ],
 )
 def test_nodes_that_contradict_their_operators(node: onnx.NodeProto, problem: str) -> None:
-    weights = [numpy_helper.from_array(np.float32(value), name) for name, value in (("one", 1), ("nan", np.nan))]
+    weights = [
+        numpy_helper.from_array(np.float32(value), name)
+        for name, value in (("one", 1), ("nan", np.nan))
+    ]
     model = _make_model(node, weights=weights)
     model.opset_import[0].version = 28
     with pytest.raises(NodeError, match=problem):
@@ -300,7 +353,9 @@ def test_a_node_keeps_no_part_of_the_model_in_memory() -> None:
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("SVOD_ONNX_MUTATIONS", "150"))))
 def test_a_mutated_model_is_computed_or_refused(seed: int) -> None:
-    """Bytes that were changed give a model, or an error for people; no other error, and no memory beyond the file's."""
+    """Bytes that were changed give a model, or an error for people; no other error, and no memory
+    beyond the file's.
+    """
     draw = random.Random(seed)
     message = bytearray(_BASES[seed % len(_BASES)])
     for _ in range(draw.choice([1, 1, 2, 5, 20])):
@@ -318,7 +373,10 @@ def test_a_mutated_model_is_computed_or_refused(seed: int) -> None:
             return
     try:
         model = svod_onnx.load(bytes(message))
-        if all(info.shape is not None and len(info.shape) == 1 for info in model.inputs) and len(model.inputs) == 1:
+        if (
+            all(info.shape is not None and len(info.shape) == 1 for info in model.inputs)
+            and len(model.inputs) == 1
+        ):
             model(**{model.inputs[0].name: np.ones(6, np.float32)})
     except UserError:
         pass
@@ -329,12 +387,17 @@ def _make_bases() -> list[bytes]:
     shape = numpy_helper.from_array(np.array([2, 3]), "shape")
     function = _make_function("Twice", _NODE("Add", ["a", "a"], ["b"]))
     plain = _make_model(
-        _NODE("Mul", ["x", "w"], ["a"]), _NODE("Exp", ["a"], ["b"]), _NODE("Sum", ["b", "x"], ["y"]), weights=[weight]
+        _NODE("Mul", ["x", "w"], ["a"]),
+        _NODE("Exp", ["a"], ["b"]),
+        _NODE("Sum", ["b", "x"], ["y"]),
+        weights=[weight],
     )
     shaped = _make_model(
-        _NODE("Reshape", ["x", "shape"], ["a"]), _NODE("Transpose", ["a"], ["b"], perm=[1, 0]), _NODE("Relu", ["b"], ["y"]),
+        _NODE("Reshape", ["x", "shape"], ["a"]),
+        _NODE("Transpose", ["a"], ["b"], perm=[1, 0]),
+        _NODE("Relu", ["b"], ["y"]),
         weights=[shape],
-    )  # fmt: skip
+    )
     called = _make_model(_NODE("Twice", ["x"], ["y"], domain="own"), functions=[function])
     called.opset_import.add(domain="own", version=1)
     parsed = onnx.parser.parse_model("""

@@ -14,11 +14,27 @@ STEPS, BATCH, INPUTS, WIDTH = 6, 3, 3, 5
 N_GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
-def _make(operator: str, direction: str, *, has_lengths: bool, n_outputs: int, **attributes: int) -> svod_onnx.Model:
-    names = ["x", "w", "r", "b", "lengths" if has_lengths else "", "h", *(["c"] if operator == "LSTM" else [])]
+def _make(
+    operator: str, direction: str, *, has_lengths: bool, n_outputs: int, **attributes: int
+) -> svod_onnx.Model:
+    names = [
+        "x",
+        "w",
+        "r",
+        "b",
+        "lengths" if has_lengths else "",
+        "h",
+        *(["c"] if operator == "LSTM" else []),
+    ]
     outputs = ["y", "y_h", "y_c"][:n_outputs]
-    node = helper.make_node(operator, names, outputs, hidden_size=WIDTH, direction=direction, **attributes)
-    kinds = {name: TensorProto.INT32 if name == "lengths" else TensorProto.FLOAT for name in names if name}
+    node = helper.make_node(
+        operator, names, outputs, hidden_size=WIDTH, direction=direction, **attributes
+    )
+    kinds = {
+        name: TensorProto.INT32 if name == "lengths" else TensorProto.FLOAT
+        for name in names
+        if name
+    }
     inputs = [helper.make_tensor_value_info(name, kind, None) for name, kind in kinds.items()]
     results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
     graph = helper.make_graph([node], "g", inputs, results)
@@ -32,7 +48,9 @@ def _make(operator: str, direction: str, *, has_lengths: bool, n_outputs: int, *
         ("GRU", "bidirectional", 0),
     ],
 )
-def test_a_row_of_a_batch_gives_what_it_gives_alone(operator: str, direction: str, linear_before_reset: int) -> None:
+def test_a_row_of_a_batch_gives_what_it_gives_alone(
+    operator: str, direction: str, linear_before_reset: int
+) -> None:
     attributes = {"linear_before_reset": linear_before_reset} if operator == "GRU" else {}
     n_directions, gates = 2 if direction == "bidirectional" else 1, N_GATES[operator]
     draw = np.random.default_rng(0)
@@ -42,16 +60,23 @@ def test_a_row_of_a_batch_gives_what_it_gives_alone(operator: str, direction: st
 
     x = fill(STEPS, BATCH, INPUTS)
     weights = {
-        "w": fill(n_directions, gates * WIDTH, INPUTS), "r": fill(n_directions, gates * WIDTH, WIDTH),
+        "w": fill(n_directions, gates * WIDTH, INPUTS),
+        "r": fill(n_directions, gates * WIDTH, WIDTH),
         "b": fill(n_directions, 2 * gates * WIDTH),
-    }  # fmt: skip
-    states = {name: fill(n_directions, BATCH, WIDTH) for name in ("h", "c")[: 2 if operator == "LSTM" else 1]}
+    }
+    states = {
+        name: fill(n_directions, BATCH, WIDTH)
+        for name in ("h", "c")[: 2 if operator == "LSTM" else 1]
+    }
     lengths = np.array([6, 4, 0], np.int32)
     x[4:, 1] = np.nan
     for n_outputs in (2, 3) if operator == "LSTM" else (2,):
         whole = _make(operator, direction, has_lengths=True, n_outputs=n_outputs, **attributes)
         alone = _make(operator, direction, has_lengths=False, n_outputs=n_outputs, **attributes)
-        found = {name: one.numpy() for name, one in whole(x=x, lengths=lengths, **weights, **states).items()}
+        found = {
+            name: one.numpy()
+            for name, one in whole(x=x, lengths=lengths, **weights, **states).items()
+        }
         for row, length in enumerate(lengths):
             np.testing.assert_array_equal(found["y"][length:, :, row], 0)
             begin = {name: state[:, row : row + 1] for name, state in states.items()}
@@ -59,6 +84,10 @@ def test_a_row_of_a_batch_gives_what_it_gives_alone(operator: str, direction: st
                 np.testing.assert_array_equal(found["y_h"][:, row], begin["h"][:, 0])
                 continue
             wanted = alone(x=x[:length, row : row + 1], **weights, **begin)
-            np.testing.assert_allclose(found["y"][:length, :, row], wanted["y"].numpy()[:, :, 0], rtol=2e-5, atol=2e-6)
+            np.testing.assert_allclose(
+                found["y"][:length, :, row], wanted["y"].numpy()[:, :, 0], rtol=2e-5, atol=2e-6
+            )
             for name in ("y_h", "y_c")[: n_outputs - 1]:
-                np.testing.assert_allclose(found[name][:, row], wanted[name].numpy()[:, 0], rtol=2e-5, atol=2e-6)
+                np.testing.assert_allclose(
+                    found[name][:, row], wanted[name].numpy()[:, 0], rtol=2e-5, atol=2e-6
+                )

@@ -1,4 +1,6 @@
-"""Sizes of inputs that are variables: one set of kernels for many shapes, with the results that each shape has by itself."""
+"""Sizes of inputs that are variables: one set of kernels for many shapes, with the results that
+each shape has by itself.
+"""
 
 from __future__ import annotations
 
@@ -141,11 +143,14 @@ def test_a_dimension_that_no_input_has_is_refused() -> None:
         svod_onnx.load(_make_encoder(), sizes={"width": 8})
 
 
-def _parse(body: str, inputs: str = "float[n, m] x", outputs: str = "int64[k] y", opset: int = 18) -> onnx.ModelProto:
+def _parse(
+    body: str, inputs: str = "float[n, m] x", outputs: str = "int64[k] y", opset: int = 18
+) -> onnx.ModelProto:
     return onnx.parser.parse_model(
-        f'<ir_version: 10, opset_import: ["" : {opset}]> g ({inputs}) => ({outputs})\n'
-        "<int64[1] two = {2}, int64[1] seven = {7}, int64[2] pair = {3, 4}, int64[1] none = {0}, int64[1] last = {-1},"
-        f" int64 single = {{1}}, int64[2] order = {{1, 0}}>\n{{ s = Shape(x) {body} }}"
+        f'<ir_version: 10, opset_import: ["" : {opset}]> g ({inputs}) => ({outputs})\n<int64[1] two'
+        " = {2}, int64[1] seven = {7}, int64[2] pair = {3, 4}, int64[1] none = {0},"
+        " int64[1] last = {-1}, int64 single = {1}, int64[2] order = {1, 0}>\n{ s ="
+        f" Shape(x) {body} }}"
     )
 
 
@@ -198,7 +203,13 @@ def test_what_is_computed_of_sizes(body: str) -> None:
         ("y = Tile(x, pair)", 18),
         ("y = Pad(x, order4)", 18),
         ("t = Transpose<perm = [1, 0]>(x) y = MatMul(x, t)", 18),
-        ("a = Unsqueeze(x, none) y = MaxPool<kernel_shape = [2], strides = [2], ceil_mode = 1>(a)", 18),
+        (
+            (
+                "a = Unsqueeze(x, none) y = MaxPool<kernel_shape = [2], strides = [2], ceil_mode ="
+                " 1>(a)"
+            ),
+            18,
+        ),
         ("y = Softmax<axis = 0>(x)", 13),
         ("y = LpNormalization<axis = 1>(x)", 18),
     ],
@@ -215,13 +226,16 @@ def test_operators_on_what_varies(body: str, opset: int) -> None:
 
 def test_products_of_bytes_whose_depth_varies() -> None:
     proto = onnx.parser.parse_model(
-        '<ir_version: 10, opset_import: ["" : 21]> g (int8[n, k] a, int8[k, m] b) => (int32[n, m] y)\n'
-        "<int8 za = {3}, int8 zb = {-5}> { y = MatMulInteger(a, b, za, zb) }"
+        '<ir_version: 10, opset_import: ["" : 21]> g (int8[n, k] a, int8[k, m] b) => (int32[n, m]'
+        " y)\n<int8 za = {3}, int8 zb = {-5}> { y = MatMulInteger(a, b, za, zb) }"
     )
     model = svod_onnx.load(proto, sizes={"n": 20, "k": 40, "m": 40})
     rng = np.random.default_rng(1)
     for n, k, m in ((4, 3, 2), (20, 40, 40), (7, 16, 33)):
-        a, b = rng.integers(-128, 128, (n, k)).astype(np.int8), rng.integers(-128, 128, (k, m)).astype(np.int8)
+        a, b = (
+            rng.integers(-128, 128, (n, k)).astype(np.int8),
+            rng.integers(-128, 128, (k, m)).astype(np.int8),
+        )
         found = model(a=a, b=b)["y"].numpy()
         assert found.dtype == np.int32
         np.testing.assert_array_equal(found, (a.astype(np.int32) - 3) @ (b.astype(np.int32) + 5))
@@ -230,7 +244,8 @@ def test_products_of_bytes_whose_depth_varies() -> None:
 
 def test_a_mistake_is_told_of_the_sizes_that_were_given() -> None:
     proto = onnx.parser.parse_model(
-        '<ir_version: 10, opset_import: ["" : 21]> g (float[n] x, float[m] z) => (float[k] y) { y = Add(x, z) }'
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[n] x, float[m] z) => (float[k] y) { y ='
+        " Add(x, z) }"
     )
     model = svod_onnx.load(proto, sizes={"n": 20, "m": 20})
     assert model(x=np.ones(4, np.float32), z=np.ones(4, np.float32))["y"].tolist() == [2] * 4

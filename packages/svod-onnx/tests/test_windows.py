@@ -12,7 +12,9 @@ RNG = np.random.default_rng(0)
 
 def test_indices_of_pools_count_the_first_spatial_axis_fastest_where_asked(run_node):
     x = RNG.standard_normal((2, 3, 4, 5, 6)).astype(np.float32)
-    value, found = run_node("MaxPool", [x], 12, n_outputs=2, kernel_shape=[2, 3, 2], strides=[2, 1, 2], storage_order=1)
+    value, found = run_node(
+        "MaxPool", [x], 12, n_outputs=2, kernel_shape=[2, 3, 2], strides=[2, 1, 2], storage_order=1
+    )
     turned = x.transpose(0, 1, 4, 3, 2).reshape(-1)
     np.testing.assert_array_equal(turned[found], value)
     assert found.dtype == np.int64
@@ -21,20 +23,26 @@ def test_indices_of_pools_count_the_first_spatial_axis_fastest_where_asked(run_n
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.float16, np.float64])
 def test_pools_keep_the_dtype(run_node, dtype):
     x = np.arange(12, dtype=dtype).reshape(1, 1, 3, 4)
-    (value,) = run_node("MaxPool", [x], 12, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2], ceil_mode=1)
+    (value,) = run_node(
+        "MaxPool", [x], 12, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2], ceil_mode=1
+    )
     assert value.dtype == dtype
     np.testing.assert_array_equal(value[0, 0], np.array([[5, 7, 7], [9, 11, 11]], dtype))
 
 
 def test_windows_over_other_axes_are_refused(run_node):
     with pytest.raises(
-        NodeError, match=r"MaxPool in node 'node': has windows of 2 axes over a tensor of shape \(1, 1, 4\)"
+        NodeError,
+        match=r"MaxPool in node 'node': has windows of 2 axes over a tensor of shape \(1, 1, 4\)",
     ):
         run_node("MaxPool", [np.zeros((1, 1, 4), np.float32)], 12, kernel_shape=[2, 2])
 
 
 def test_a_transposed_convolution_to_the_same_size_is_as_long_as_its_strides_say(run_node):
-    x, weight = RNG.standard_normal((1, 1, 3)).astype(np.float32), np.array([[[1.0, 2.0]]], np.float32)
+    x, weight = (
+        RNG.standard_normal((1, 1, 3)).astype(np.float32),
+        np.array([[[1.0, 2.0]]], np.float32),
+    )
     (value,) = run_node("ConvTranspose", [x, weight], 11, auto_pad="SAME_UPPER", strides=[3])
     wanted = np.stack([x[0, 0], 2 * x[0, 0], 0 * x[0, 0]], 1).reshape(1, 1, 9)
     np.testing.assert_allclose(value, wanted)
@@ -42,13 +50,21 @@ def test_a_transposed_convolution_to_the_same_size_is_as_long_as_its_strides_say
 
 def test_a_transposed_convolution_has_the_wanted_size(run_node):
     x = RNG.standard_normal((2, 4, 5)).astype(np.float32)
-    weight, bias = RNG.standard_normal((4, 3, 3)).astype(np.float32), RNG.standard_normal(6).astype(np.float32)
+    weight, bias = (
+        RNG.standard_normal((4, 3, 3)).astype(np.float32),
+        RNG.standard_normal(6).astype(np.float32),
+    )
     options = {"strides": [2], "group": 2}
     (whole,) = run_node("ConvTranspose", [x, weight, bias], 11, **options)
     for size in (8, 9, 10, 11):
         cut = 11 - size
         (upper,) = run_node(
-            "ConvTranspose", [x, weight, bias], 11, output_shape=[size], auto_pad="SAME_UPPER", **options
+            "ConvTranspose",
+            [x, weight, bias],
+            11,
+            output_shape=[size],
+            auto_pad="SAME_UPPER",
+            **options,
         )
         (lower,) = run_node("ConvTranspose", [x, weight, bias], 11, output_shape=[size], **options)
         np.testing.assert_allclose(upper, whole[:, :, cut // 2 : cut // 2 + size], rtol=1e-5)
@@ -58,4 +74,6 @@ def test_a_transposed_convolution_has_the_wanted_size(run_node):
 def test_global_pools_of_a_matrix_are_the_matrix(run_node):
     x = RNG.standard_normal((2, 3)).astype(np.float32)
     for operator in ("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"):
-        np.testing.assert_allclose(run_node(operator, [x], 11)[0], abs(x) if "Lp" in operator else x)
+        np.testing.assert_allclose(
+            run_node(operator, [x], 11)[0], abs(x) if "Lp" in operator else x
+        )

@@ -1,4 +1,6 @@
-"""Fakes: kernels that are Python functions on arrays, batch launchers, and builders of small plans and of loops."""
+"""Fakes: kernels that are Python functions on arrays, batch launchers, and builders of small plans
+and of loops.
+"""
 
 from __future__ import annotations
 
@@ -48,15 +50,27 @@ Body = Callable[..., None]
 
 
 class FakeProgram:
-    """A program that calls a Python function with the buffers' first bytes as arrays, and logs each call."""
+    """A program that calls a Python function with the buffers' first bytes as arrays, and logs each
+    call.
+    """
 
     entry: int | None = None
 
-    def __init__(self, name: str, body: Body, log: list[tuple[str, Dims]], shapes: Sequence[tuple[int, DType]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        body: Body,
+        log: list[tuple[str, Dims]],
+        shapes: Sequence[tuple[int, DType]],
+    ) -> None:
         self.name, self.body, self.log, self.shapes = name, body, log, shapes
 
     def __call__(
-        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+        self,
+        buffers: Sequence[int],
+        values: Sequence[int],
+        global_size: Dims,
+        local_size: Dims | None = None,
     ) -> None:
         self.log.append((self.name, global_size))
         arrays = [
@@ -126,7 +140,10 @@ def _run_repeat(repeat: Repeat) -> None:
         if spare == result:
             _move(result, initial, value.nbytes)
         states.append(
-            (result if spare == result else initial, spare if count % 2 == 0 or initial == result else result)
+            (
+                result if spare == result else initial,
+                spare if count % 2 == 0 or initial == result else result,
+            )
         )
     bases = [_read(part.base) for part in repeat.slices]
     for number in range(count):
@@ -230,7 +247,10 @@ class Plans:
             n_bytes=n_bytes,
         )
         kernel = CachedKernel(
-            FakeProgram(name, body, self.log, shapes), spec, launcher or self.default_launcher, is_safe
+            FakeProgram(name, body, self.log, shapes),
+            spec,
+            launcher or self.default_launcher,
+            is_safe,
         )
         self.kernels.append(kernel)
         return PreparedKernel(
@@ -245,7 +265,9 @@ class Plans:
         )
 
     def shapes_of(self, taken: Sequence[Buffer]) -> list[tuple[int, DType]]:
-        """What a kernel sees of its buffers: all, or of each as many elements as the smallest one has if all are floats."""
+        """What a kernel sees of its buffers: all, or of each as many elements as the smallest one
+        has if all are floats.
+        """
         if self.sees_all or any(buffer.dtype is not float32 for buffer in taken):
             return [(buffer.size, buffer.dtype) for buffer in taken]
         size = min((buffer.size for buffer in taken), default=1)
@@ -340,7 +362,9 @@ class Loops(Plans):
         other = None if spare is None else self.operand(spare, is_written=True)
         self.values.append(Carried(first, last, other))
         into = self.bind(buffer.size, CarriedIn(number), buffer.dtype)
-        return into, into if spare is None else self.bind(buffer.size, CarriedOut(number), buffer.dtype)
+        return into, into if spare is None else self.bind(
+            buffer.size, CarriedOut(number), buffer.dtype
+        )
 
     def op(self, op: PreparedOp, after: Sequence[int] = ()) -> int:
         self.ops.append(op)
@@ -358,9 +382,24 @@ class Loops(Plans):
         n_branches: int = 0,
     ) -> PreparedLoop:
         bindings = tuple(self.bindings.get(i) for i in range(len(self.buffers)))
-        body = LoopBody(tuple(self.buffers), tuple(self.ops), bindings, tuple(self.values), counter, is_reversed, go_on)
+        body = LoopBody(
+            tuple(self.buffers),
+            tuple(self.ops),
+            bindings,
+            tuple(self.values),
+            counter,
+            is_reversed,
+            go_on,
+        )
         return PreparedLoop(
-            next(self.ids), tuple(self.operands), tuple(self.outputs), body, count, count_position, branch, n_branches
+            next(self.ids),
+            tuple(self.operands),
+            tuple(self.outputs),
+            body,
+            count,
+            count_position,
+            branch,
+            n_branches,
         )
 
 

@@ -10,7 +10,13 @@ from hypothesis import given, strategies as st
 
 from svod_device import Buffer
 from svod_dtype import float32
-from svod_runtime import DependencyError, PreparedBufferView, PreparedCopy, PreparedCustomFunction, PreparedKernel
+from svod_runtime import (
+    DependencyError,
+    PreparedBufferView,
+    PreparedCopy,
+    PreparedCustomFunction,
+    PreparedKernel,
+)
 from svod_runtime.ops.dependencies import (
     Access,
     Dependencies,
@@ -56,7 +62,12 @@ def test_an_unrolled_op_may_depend_on_its_own_earlier_instance() -> None:
     ("ops", "after", "message", "op_ids"),
     [
         ([op(1, 7)], {}, "op 1 depends on op id 7, which does not occur", (1, 7)),
-        ([op(2, 1), op(1), op(1)], {}, "op 2 depends on op id 1, which does not occur before it (ids repeat)", (2, 1)),
+        (
+            [op(2, 1), op(1), op(1)],
+            {},
+            "op 2 depends on op id 1, which does not occur before it (ids repeat)",
+            (2, 1),
+        ),
         ([op(4)], {0: [1]}, "op 4 depends on op index 1, but there are 1 ops", (4,)),
         ([op(4)], {0: [-1]}, "op 4 depends on op index -1, but there are 1 ops", (4,)),
         ([op(4)], {0: [0]}, "op 4 depends on itself by op index 0", (4,)),
@@ -91,7 +102,9 @@ def test_a_cycle_lists_the_blocked_ids() -> None:
 def test_order_and_levels_respect_every_edge(n: int, rng: random.Random) -> None:
     hidden = list(range(n))
     rng.shuffle(hidden)
-    predecessors = [{j for j in range(n) if hidden[j] < hidden[i] and rng.random() < 0.3} for i in range(n)]
+    predecessors = [
+        {j for j in range(n) if hidden[j] < hidden[i] and rng.random() < 0.3} for i in range(n)
+    ]
     ops = [op(i) for i in range(n)]
     order = order_ops(ops, predecessors)
     assert sorted(order) == list(range(n))
@@ -104,11 +117,15 @@ def test_order_and_levels_respect_every_edge(n: int, rng: random.Random) -> None
         assert level_of[i] == 1 + max((level_of[p] for p in predecessors[i]), default=-1)
 
 
-ACCESSES = st.lists(st.tuples(st.integers(1, 2), st.integers(0, 12), st.integers(1, 6), st.booleans()), max_size=25)
+ACCESSES = st.lists(
+    st.tuples(st.integers(1, 2), st.integers(0, 12), st.integers(1, 6), st.booleans()), max_size=25
+)
 
 
 @given(ACCESSES)
-def test_hazards_agree_with_a_history_of_every_byte(accesses: list[tuple[int, int, int, bool]]) -> None:
+def test_hazards_agree_with_a_history_of_every_byte(
+    accesses: list[tuple[int, int, int, bool]],
+) -> None:
     hazards = HazardMap()
     writers: dict[tuple[int, int], int] = {}
     readers: dict[tuple[int, int], set[int]] = {}
@@ -127,10 +144,13 @@ def test_hazards_agree_with_a_history_of_every_byte(accesses: list[tuple[int, in
 
 STEPS = st.lists(
     st.tuples(
-        st.integers(0, 3), st.lists(st.integers(0, 3), min_size=1, max_size=3, unique=True), st.integers(1, 3), st.integers(0, 9)
+        st.integers(0, 3),
+        st.lists(st.integers(0, 3), min_size=1, max_size=3, unique=True),
+        st.integers(1, 3),
+        st.integers(0, 9),
     ),
     max_size=8,
-)  # fmt: skip
+)
 
 
 @given(STEPS)
@@ -144,17 +164,24 @@ def test_ops_that_touch_the_same_bytes_keep_their_order_and_others_have_none(
     for op_id, touched, n_written, chance in steps:
         named = [ops[chance % len(ops)].id] if ops and chance < 2 else []
         after.append([chance % len(ops)] if ops and chance > 7 else [])
-        outs, ins = [buffers[i] for i in touched[:n_written]], [buffers[i] for i in touched[n_written:]]
+        outs, ins = (
+            [buffers[i] for i in touched[:n_written]],
+            [buffers[i] for i in touched[n_written:]],
+        )
         ops.append(plans.kernel(plans.add_one, outs, ins, op_id=op_id, dependencies=named))
     # Ids repeat in this way whatever was drawn, so that the latest before is meant.
     ops += [plans.kernel(plans.add_one, [plans.buffer()], op_id=9) for _ in range(2)]
-    waits = Dependencies(ops, resolve_dependencies(ops, [*after, [], []])).get_predecessors(plans.buffers)
+    waits = Dependencies(ops, resolve_dependencies(ops, [*after, [], []])).get_predecessors(
+        plans.buffers
+    )
     reaches: list[set[int]] = []
     expected: list[set[int]] = []
     for position, op in enumerate(ops):
         assert all(0 <= p < position for p in waits[position])
         reaches.append(waits[position].union(*(reaches[p] for p in waits[position])))
-        direct = {max(p for p in range(position) if ops[p].id == wanted) for wanted in op.dependencies}
+        direct = {
+            max(p for p in range(position) if ops[p].id == wanted) for wanted in op.dependencies
+        }
         direct |= set(after[position]) if position < len(after) else set()
         own = dict(zip(op.buffer_indices, range(len(op.buffer_indices)), strict=True))
         for p in range(position):
@@ -171,13 +198,18 @@ def test_what_an_op_reads_and_writes_follows_from_its_kind(plans: Plans) -> None
     part = plans.view(y, 2, 4)
     ids = [buffer.storage_id for buffer in plans.buffers]
     touched = [
-        (plans.kernel(plans.add_one, [part, empty], [x, y]), [(y, 8, 24, True), (x, 0, 16, False), (y, 0, 24, False)]),
+        (
+            plans.kernel(plans.add_one, [part, empty], [x, y]),
+            [(y, 8, 24, True), (x, 0, 16, False), (y, 0, 24, False)],
+        ),
         (PreparedCopy(2, (part, x)), [(y, 8, 24, True), (x, 0, 16, False)]),
         (PreparedBufferView(3, (part, y), 8, 16), []),
         (PreparedCustomFunction(4, "any", (x, part)), [(x, 0, 16, True), (y, 8, 24, True)]),
     ]
     for op, expected in touched:
-        assert list(iter_accesses(op, plans.buffers)) == [Access(ids[i], *rest) for i, *rest in expected]
+        assert list(iter_accesses(op, plans.buffers)) == [
+            Access(ids[i], *rest) for i, *rest in expected
+        ]
 
 
 def test_views_of_one_arena_that_share_bytes_are_ordered(plans: Plans) -> None:

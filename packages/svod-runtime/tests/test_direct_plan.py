@@ -32,7 +32,11 @@ def read(buffer: Buffer) -> list[float]:
 
 
 def get_replacements(lending: Lending, buffers: list[Buffer]) -> dict[int, Buffer]:
-    return {index: buffer for index, buffer in zip(lending.places, buffers, strict=True) if index is not None}
+    return {
+        index: buffer
+        for index, buffer in zip(lending.places, buffers, strict=True)
+        if index is not None
+    }
 
 
 def make_plan(plans: Plans, out: int) -> tuple[ExecutionPlan, Lending]:
@@ -43,8 +47,15 @@ def make_plan(plans: Plans, out: int) -> tuple[ExecutionPlan, Lending]:
 
 def make_sum(plans: Plans, launcher: object) -> tuple[ExecutionPlan, Lending]:
     """A plan that adds an input to one that it holds, and 1 to that."""
-    source, held, middle, out = plans.buffer(4, 1), plans.buffer(4, 5), plans.intermediate(), plans.intermediate()
-    add = plans.kernel(lambda out, x, y: np.add(x, y, out=out), [middle], [source, held], launcher=launcher)
+    source, held, middle, out = (
+        plans.buffer(4, 1),
+        plans.buffer(4, 5),
+        plans.intermediate(),
+        plans.intermediate(),
+    )
+    add = plans.kernel(
+        lambda out, x, y: np.add(x, y, out=out), [middle], [source, held], launcher=launcher
+    )
     plans.op(add)
     plans.op(plans.kernel(plans.add_one, [out], [middle], launcher=launcher))
     return make_plan(plans, out)
@@ -58,7 +69,9 @@ def test_results_are_in_the_memory_of_the_caller_and_the_plan_keeps_none(plans: 
     assert plan.execute_direct(lending, [filled(3), second])
     assert (read(first), read(second)) == ([8] * 4, [9] * 4)
     assert lending.n_executions == 2
-    assert not any(plan.buffers[index].is_allocated for index in lending.places if index is not None)
+    assert not any(
+        plan.buffers[index].is_allocated for index in lending.places if index is not None
+    )
 
 
 def test_what_the_plan_has_no_use_for_has_no_place(plans: Plans) -> None:
@@ -124,7 +137,9 @@ def test_a_caller_that_finds_another_thread_at_work_goes_another_way(plans: Plan
     assert read(result) == [3] * 4
 
 
-def test_an_interrupt_while_a_caller_begins_to_lend_is_made_good(plans: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_while_a_caller_begins_to_lend_is_made_good(
+    plans: Plans, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan, lending = make_sum(plans, plans.launcher())
 
     def interrupt(*_: object) -> None:
@@ -163,9 +178,15 @@ def test_memory_that_is_given_again_after_an_interrupt_is_read_where_it_is(plans
 ACTIONS = ("direct", "other", "on", "lent", "execute", "replace", "held", "shared", "fork")
 
 
-@settings(max_examples=count_examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=count_examples(60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(actions=st.lists(st.sampled_from(ACTIONS), min_size=2, max_size=12))
-def test_direct_executions_leave_nothing_behind_for_others(plans: Plans, actions: list[str]) -> None:
+def test_direct_executions_leave_nothing_behind_for_others(
+    plans: Plans, actions: list[str]
+) -> None:
     plans = type(plans)()
     plan, lending = make_sum(plans, plans.launcher())
     another, lent = Lending(lending.places), frozenset(get_replacements(lending, [filled(0)] * 2))
@@ -177,7 +198,9 @@ def test_direct_executions_leave_nothing_behind_for_others(plans: Plans, actions
         expected = value + held + 1
         match action:
             case "direct" | "other":
-                assert plan.execute_direct(lending if action == "direct" else another, [filled(value), result])
+                assert plan.execute_direct(
+                    lending if action == "direct" else another, [filled(value), result]
+                )
                 source = 0
             case "shared":
                 # What is only read may be given twice.

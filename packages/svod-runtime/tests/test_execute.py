@@ -1,4 +1,6 @@
-"""Executing plans: order, batches, groups, threads, variables, profiles, custom functions, errors."""
+"""Executing plans: order, batches, groups, threads, variables, profiles, custom functions,
+errors.
+"""
 
 from __future__ import annotations
 
@@ -151,7 +153,12 @@ def test_kernels_that_do_not_run_beside_others_have_their_own_group(
     for out in outs:
         plans.op(
             plans.kernel(
-                plans.fill(1), [out], launcher=launcher, n_bytes=n_bytes, global_size=global_size, is_safe=is_safe
+                plans.fill(1),
+                [out],
+                launcher=launcher,
+                n_bytes=n_bytes,
+                global_size=global_size,
+                is_safe=is_safe,
             )
         )
     plans.build(*outs).execute()
@@ -182,12 +189,16 @@ def test_an_error_in_one_of_several_parallel_kernels_is_raised(plans: Plans) -> 
 
     plans.op(plans.kernel(plans.fill(1), [x], n_bytes=BIG))
     plans.op(plans.kernel(fail, [y], n_bytes=BIG, name="divide"))
-    with pytest.raises(ExecutionError, match=r"kernel divide \(op 2\) failed: ZeroDivisionError: by zero"):
+    with pytest.raises(
+        ExecutionError, match=r"kernel divide \(op 2\) failed: ZeroDivisionError: by zero"
+    ):
         plans.build(x, y).execute()
     assert plans.read(x) == [1] * 4
 
 
-def test_a_plan_executed_by_two_threads_runs_one_after_the_other(plans: Plans, two_threads: Together) -> None:
+def test_a_plan_executed_by_two_threads_runs_one_after_the_other(
+    plans: Plans, two_threads: Together
+) -> None:
     out = plans.buffer()
     inside: list[int] = []
     most: list[int] = []
@@ -202,13 +213,16 @@ def test_a_plan_executed_by_two_threads_runs_one_after_the_other(plans: Plans, t
     plans.op(plans.kernel(body, [out]))
     plan = plans.build(out)
     two_threads(
-        lambda: [plan.execute() for _ in range(20)] and None, lambda: [plan.execute() for _ in range(20)] and None
+        lambda: [plan.execute() for _ in range(20)] and None,
+        lambda: [plan.execute() for _ in range(20)] and None,
     )
     assert set(most) == {1}
     assert plans.read(out) == [8000] * 4
 
 
-def test_two_plans_run_at_the_same_time(two_threads: Together, request: pytest.FixtureRequest) -> None:
+def test_two_plans_run_at_the_same_time(
+    two_threads: Together, request: pytest.FixtureRequest
+) -> None:
     barrier = threading.Barrier(2, timeout=300)
 
     def meet(out: Array) -> None:
@@ -233,7 +247,10 @@ def test_a_batch_that_fails_names_its_kernels(plans: Plans) -> None:
         plans.op(plans.kernel(fail, [out], launcher=launcher))
     with pytest.raises(ExecutionError) as caught:
         plans.build(out).execute()
-    assert str(caught.value) == "batch of kernels k1, k2, k3, k4, ... failed: RuntimeError: device lost"
+    assert (
+        str(caught.value)
+        == "batch of kernels k1, k2, k3, k4, ... failed: RuntimeError: device lost"
+    )
 
 
 def test_a_copy_copies_all_bytes_in_order(plans: Plans) -> None:
@@ -270,8 +287,9 @@ def test_a_view_that_is_not_the_part_of_its_base_shows_both_sides(plans: Plans) 
     number = plans.buffers[base].storage_id
     with pytest.raises(ExecutionError) as caught:
         plan.execute()
-    assert str(caught.value) == (
-        f"buffer view (op 60) failed: the view is [storage {number}, offset 16, 16 bytes], "
+    assert (
+        str(caught.value)
+        == f"buffer view (op 60) failed: the view is [storage {number}, offset 16, 16 bytes], "
         f"its base gives [storage {number}, offset 8, 16 bytes]"
     )
     assert plans.names() == []
@@ -316,12 +334,14 @@ def test_variables_change_without_a_new_plan_and_keep_their_last_value(plans: Pl
 def test_a_value_outside_the_bounds_changes_and_runs_nothing(plans: Plans, value: int) -> None:
     out = plans.buffer()
     m = Variable("m", 0, 100)
-    plans.op(plans.kernel(lambda out, m, n: write_n(out, m + n), [out], variables=[m, N], values=[0, 3]))
+    plans.op(
+        plans.kernel(lambda out, m, n: write_n(out, m + n), [out], variables=[m, N], values=[0, 3])
+    )
     plan = plans.build(out)
     with pytest.raises(VariableBoundsError) as caught:
         plan.execute_with_vars({"m": 50, "n": value})
-    assert str(caught.value) == (
-        f"variable n = {value} is outside its bounds [1, 10]\n"
+    assert (
+        str(caught.value) == f"variable n = {value} is outside its bounds [1, 10]\n"
         "  hint: buffers are sized for the largest value; declare the variable with wider bounds"
     )
     assert isinstance(caught.value, ValueError)
@@ -351,7 +371,9 @@ def test_fixed_variables_and_the_core_number_are_never_touched(plans: Plans) -> 
 
 
 @pytest.mark.parametrize("given", [(2, 7, 7), (7, 4), (4, 7)])
-def test_a_variable_is_set_where_another_kernel_has_the_value_already(plans: Plans, given: tuple[int, ...]) -> None:
+def test_a_variable_is_set_where_another_kernel_has_the_value_already(
+    plans: Plans, given: tuple[int, ...]
+) -> None:
     x, y, z = plans.buffer(), plans.buffer(), plans.buffer()
     plans.op(plans.kernel(write_n, [x], variables=[N], values=[4]))
     plans.op(plans.kernel(write_n, [y], variables=[N], values=[7]))
@@ -376,14 +398,22 @@ def test_launch_sizes_follow_the_variables(plans: Plans) -> None:
     for chosen in (launcher, None):
         plans.op(
             plans.kernel(
-                lambda out, n: None, [out], variables=[N], values=[3], global_size=(n * 4, 2, 1), launcher=chosen
+                lambda out, n: None,
+                [out],
+                variables=[N],
+                values=[3],
+                global_size=(n * 4, 2, 1),
+                launcher=chosen,
             )
         )
     plan = plans.build(out)
     plan.execute()
     plan.execute_with_vars({"n": 5})
     plan.execute_with_vars({"n": 5})
-    assert plans.log == [("k1", (12, 2, 1)), ("k2", (12, 2, 1))] + 2 * [("k1", (20, 2, 1)), ("k2", (20, 2, 1))]
+    assert plans.log == [("k1", (12, 2, 1)), ("k2", (12, 2, 1))] + 2 * [
+        ("k1", (20, 2, 1)),
+        ("k2", (20, 2, 1)),
+    ]
     assert len(launcher.tables) == 2
     assert [kernel.global_size for kernel in plan.kernels()] == [(20, 2, 1)] * 2
 
@@ -394,7 +424,12 @@ def test_a_batch_is_made_anew_when_the_size_of_any_of_its_kernels_changes(plans:
         size, variable = UOp.variable(name, 1, 10), Variable(name, 1, 10)
         plans.op(
             plans.kernel(
-                lambda *_: None, [out], variables=[variable], values=[3], global_size=(size, 1, 1), launcher=launcher
+                lambda *_: None,
+                [out],
+                variables=[variable],
+                values=[3],
+                global_size=(size, 1, 1),
+                launcher=launcher,
             )
         )
     plan = plans.build(x, y)
@@ -412,14 +447,21 @@ def test_launch_sizes_use_fixed_variables(plans: Plans) -> None:
     assert plans.log == [("k1", (6, 1, 1))]
 
 
-def test_a_value_for_the_name_of_a_fixed_variable_neither_changes_nor_spoils_a_launch_size(plans: Plans) -> None:
+def test_a_value_for_the_name_of_a_fixed_variable_neither_changes_nor_spoils_a_launch_size(
+    plans: Plans,
+) -> None:
     out = plans.buffer()
     sizes = (8 - UOp.variable("n", 1, 10), 1, 1)
     for fixed in ({"n": 2}, {}):
         kernel = plans.kernel(
-            lambda out, n: None, [out], variables=[N], values=[2], fixedvars=fixed, global_size=sizes,
+            lambda out, n: None,
+            [out],
+            variables=[N],
+            values=[2],
+            fixedvars=fixed,
+            global_size=sizes,
             name="fixed" if fixed else "free",
-        )  # fmt: skip
+        )
         plans.op(kernel)
     plan = plans.build(out)
     plan.execute_with_vars({"n": 5})
@@ -433,7 +475,14 @@ def test_a_launch_size_that_has_no_value_is_an_error_before_anything_changes(pla
     out = plans.buffer()
     n = UOp.variable("n", 1, 10)
     plans.op(
-        plans.kernel(lambda out, n: None, [out], variables=[N], values=[8], global_size=(n - 5, 1, 1), name="tail")
+        plans.kernel(
+            lambda out, n: None,
+            [out],
+            variables=[N],
+            values=[8],
+            global_size=(n - 5, 1, 1),
+            name="tail",
+        )
     )
     plan = plans.build(out)
     with pytest.raises(ExecutionError) as caught:
@@ -447,7 +496,11 @@ def test_a_launch_size_that_has_no_value_is_an_error_before_anything_changes(pla
 def test_each_kernel_has_a_profile_in_order(plans: Plans) -> None:
     launcher = plans.launcher()
     a, b, c = plans.buffer(4, 1), plans.buffer(), plans.buffer()
-    plans.op(plans.kernel(plans.add_one, [b], [a], launcher=launcher, name="first", n_operations=4, n_bytes=32))
+    plans.op(
+        plans.kernel(
+            plans.add_one, [b], [a], launcher=launcher, name="first", n_operations=4, n_bytes=32
+        )
+    )
     plans.op(PreparedCopy(50, (c, b)))
     plans.op(plans.kernel(plans.add_one, [c], [c], name="second"))
     plan = plans.build(c)
@@ -509,8 +562,10 @@ def test_the_lines_of_an_op_are_in_its_profile_and_in_its_errors(plans: Plans) -
     problems.append("device lost")
     with pytest.raises(ExecutionError) as caught:
         plan.execute()
-    assert str(caught.value) == (
-        f"kernel work (op {op.id}) failed: RuntimeError: device lost\n  note: it comes from model.py:3 add"
+    assert (
+        str(caught.value)
+        == f"kernel work (op {op.id}) failed: RuntimeError: device lost\n  note: it comes from"
+        " model.py:3 add"
     )
 
 
@@ -523,7 +578,11 @@ class QueuedProgram:
         self.inner, self.allocator, self.name = inner, allocator, inner.name
 
     def __call__(
-        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+        self,
+        buffers: Sequence[int],
+        values: Sequence[int],
+        global_size: Dims,
+        local_size: Dims | None = None,
     ) -> None:
         addresses, numbers = list(buffers), list(values)
         self.allocator.enqueue(lambda: self.inner(addresses, numbers, global_size, local_size))
@@ -539,7 +598,11 @@ def test_the_time_of_a_kernel_ends_when_its_work_does(plans: Plans) -> None:
 
     for out, source in ((b, a), (c, b)):
         op = plans.kernel(work, [out], [source], is_safe=False)
-        plans.op(replace(op, kernel=replace(op.kernel, program=QueuedProgram(op.kernel.program, allocator))))
+        plans.op(
+            replace(
+                op, kernel=replace(op.kernel, program=QueuedProgram(op.kernel.program, allocator))
+            )
+        )
     plan = plans.build(c)
     profiles = plan.execute_profiled()
     assert [profile.elapsed_ns >= 10_000_000 for profile in profiles] == [True, True]
@@ -558,12 +621,20 @@ def test_a_device_that_keeps_time_is_believed(plans: Plans) -> None:
             self.name, self.program = program.name, program
 
         def __call__(
-            self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+            self,
+            buffers: Sequence[int],
+            values: Sequence[int],
+            global_size: Dims,
+            local_size: Dims | None = None,
         ) -> None:
             raise AssertionError("profiling takes the call that is timed")
 
         def timed_call(
-            self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+            self,
+            buffers: Sequence[int],
+            values: Sequence[int],
+            global_size: Dims,
+            local_size: Dims | None = None,
         ) -> int:
             self.program(buffers, values, global_size, local_size)
             return 12_345
@@ -596,7 +667,9 @@ def test_profiled_execution_takes_variables(plans: Plans) -> None:
 def test_a_custom_function_gets_buffers_variables_and_attributes(plans: Plans) -> None:
     seen: list[tuple[list[float], dict[str, int], Sequence[UOp]]] = []
 
-    def double(buffers: Sequence[Buffer], variables: Mapping[str, int], attrs: Sequence[UOp]) -> None:
+    def double(
+        buffers: Sequence[Buffer], variables: Mapping[str, int], attrs: Sequence[UOp]
+    ) -> None:
         seen.append((buffers[0].as_numpy().tolist(), dict(variables), attrs))
         array = buffers[0].as_numpy()
         array *= 2
@@ -605,7 +678,11 @@ def test_a_custom_function_gets_buffers_variables_and_attributes(plans: Plans) -
     source, out = plans.buffer(2, 3), plans.buffer(2)
     attr = UOp.variable("n", 1, 10)
     plans.op(plans.kernel(plans.add_one, [out], [source]))
-    plans.op(PreparedCustomFunction(70, "double", (out,), (attr,), variables=(N,), values={"n": 4}, fixedvars={"i": 1}))
+    plans.op(
+        PreparedCustomFunction(
+            70, "double", (out,), (attr,), variables=(N,), values={"n": 4}, fixedvars={"i": 1}
+        )
+    )
     plans.op(plans.kernel(plans.add_one, [out], [out]))
     plan = plans.build(out)
     plan.execute()
@@ -623,8 +700,8 @@ def test_an_unknown_kind_passes_through_as_it_is(plans: Plans) -> None:
     plans.op(PreparedCustomFunction(70, "EncDec", (out,)))
     with pytest.raises(UnsupportedError) as caught:
         plans.build(out).execute()
-    assert str(caught.value) == (
-        "custom function 'EncDec' is not supported\n"
+    assert (
+        str(caught.value) == "custom function 'EncDec' is not supported\n"
         "  note: kinds that are registered: known\n"
         "  hint: register it: svod_runtime.register_custom_function('EncDec', function)"
     )
@@ -648,8 +725,12 @@ def test_a_built_in_function_is_never_forgotten_but_another_takes_its_place(
     assert seen == ["built in", "own", "built in"]
 
 
-def test_errors_from_inside_a_custom_function_pass_through_and_say_where_they_come_from(plans: Plans) -> None:
-    def refuse(buffers: Sequence[Buffer], variables: Mapping[str, int], attrs: Sequence[UOp]) -> None:
+def test_errors_from_inside_a_custom_function_pass_through_and_say_where_they_come_from(
+    plans: Plans,
+) -> None:
+    def refuse(
+        buffers: Sequence[Buffer], variables: Mapping[str, int], attrs: Sequence[UOp]
+    ) -> None:
         raise UnsupportedError(kind="codec", known=())
 
     def fail(buffers: Sequence[Buffer], variables: Mapping[str, int], attrs: Sequence[UOp]) -> None:
@@ -692,7 +773,11 @@ def test_random_plans_over_one_arena_agree_with_running_them_in_order(
         if data.draw(st.booleans()):
             plans.op(
                 plans.kernel(
-                    body, [target], [origin], launcher=data.draw(st.sampled_from([launcher, None])), n_bytes=BIG
+                    body,
+                    [target],
+                    [origin],
+                    launcher=data.draw(st.sampled_from([launcher, None])),
+                    n_bytes=BIG,
                 )
             )
             model[out : out + n] = model[source : source + n] * 2 + number
@@ -723,7 +808,9 @@ def test_an_interrupt_while_buffers_change_is_made_good_by_the_next_run(
     def add(out: Array, x: Array, y: Array, n: int) -> None:
         out[:] = x + y + n
 
-    plans.op(plans.kernel(add, [out], [first, second], variables=[N], values=[3], launcher=launcher))
+    plans.op(
+        plans.kernel(add, [out], [first, second], variables=[N], values=[3], launcher=launcher)
+    )
     plan = plans.build(out)
     fresh = [Buffer(HostAllocator(), float32, 4) for _ in range(2)]
     for buffer, value in zip(fresh, (10, 20), strict=True):
@@ -751,7 +838,9 @@ def test_threads_execute_one_plan_on_buffers_of_their_own(plans: Plans) -> None:
     def add(out: Array, x: Array, n: int) -> None:
         out[:] = x + n
 
-    plans.op(plans.kernel(add, [out], [given], variables=[N], values=[3], launcher=plans.launcher()))
+    plans.op(
+        plans.kernel(add, [out], [given], variables=[N], values=[3], launcher=plans.launcher())
+    )
     plan = plans.build(out)
     wrong: list[float] = []
 
@@ -819,4 +908,7 @@ def test_an_interrupt_of_the_wait_is_raised_when_all_are_done() -> None:
         _wait_for_all([Late("first", 0), Late("second", 2), Late("third", 0)])
     assert asked[-1] == "third"
     assert asked.count("second") == 3
-    assert [str(error) for error in _wait_for_all([Late("first", 0), Late("second", 0)])] == ["first", "second"]
+    assert [str(error) for error in _wait_for_all([Late("first", 0), Late("second", 0)])] == [
+        "first",
+        "second",
+    ]

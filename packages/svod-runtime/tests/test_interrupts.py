@@ -147,7 +147,9 @@ def test_a_plan_of_one_call_sets_no_handler(plans: Plans, monkeypatch: pytest.Mo
     for index in (first, second):
         plans.op(plans.kernel(add_one, [index]))
     plan = plans.build(first, second)
-    monkeypatch.setattr(InterruptDelay, "__enter__", lambda _: pytest.fail("nothing can come between"))
+    monkeypatch.setattr(
+        InterruptDelay, "__enter__", lambda _: pytest.fail("nothing can come between")
+    )
     plan.execute()
     assert (plans.read(first), plans.read(second)) == ([2] * 4, [3] * 4)
 

@@ -21,8 +21,12 @@ def run(plans: Plans, out: int, *sources: int) -> PreparedOp:
     return plans.kernel(plans.add_one, [out], sources)
 
 
-def lives_of(plans: Plans, ops: list[PreparedOp], fixed: Iterable[int] = ()) -> list[tuple[int, list[int]]]:
-    return [(life.index, life.users) for life in list_lives(ops, range(len(ops)), plans.buffers, fixed)]
+def lives_of(
+    plans: Plans, ops: list[PreparedOp], fixed: Iterable[int] = ()
+) -> list[tuple[int, list[int]]]:
+    return [
+        (life.index, life.users) for life in list_lives(ops, range(len(ops)), plans.buffers, fixed)
+    ]
 
 
 def test_a_life_has_every_op_that_touches_a_buffer(plans: Plans) -> None:
@@ -33,7 +37,10 @@ def test_a_life_has_every_op_that_touches_a_buffer(plans: Plans) -> None:
 
 def test_what_is_read_before_it_is_written_is_not_shared(plans: Plans) -> None:
     a, b, c = (plans.intermediate() for _ in range(3))
-    assert lives_of(plans, [run(plans, a, b), run(plans, b, a), run(plans, c, a)]) == [(a, [0, 1, 2]), (c, [2])]
+    assert lives_of(plans, [run(plans, a, b), run(plans, b, a), run(plans, c, a)]) == [
+        (a, [0, 1, 2]),
+        (c, [2]),
+    ]
 
 
 def test_the_first_use_follows_the_order_and_not_the_list(plans: Plans) -> None:
@@ -44,8 +51,8 @@ def test_the_first_use_follows_the_order_and_not_the_list(plans: Plans) -> None:
 
 @pytest.mark.parametrize("kind", ["copy", "view", "custom function", "store under a condition"])
 def test_what_is_no_whole_store_of_a_kernel_keeps_its_memory(plans: Plans, kind: str) -> None:
-    """A copy may end after its call does, a view has no memory of its own, a custom function may keep what it got, and a store
-    under a condition leaves what was there before."""
+    """A copy may end after its call does, a view has no memory of its own, a custom function may
+    keep what it got, and a store under a condition leaves what was there before."""
     a, b, c = (plans.intermediate() for _ in range(3))
     step: dict[str, PreparedOp] = {
         "copy": PreparedCopy(2, (b, a)),

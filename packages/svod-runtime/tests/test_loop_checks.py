@@ -29,12 +29,25 @@ if TYPE_CHECKING:
 
 def draw(plans: Plans) -> tuple[Loops, dict[str, int]]:
     """A carried sum over slices of two elements; four iterations have slices."""
-    xs, x, result, spare = plans.buffer(8), plans.buffer(2), plans.intermediate(2), plans.intermediate(2)
+    xs, x, result, spare = (
+        plans.buffer(8),
+        plans.buffer(2),
+        plans.intermediate(2),
+        plans.intermediate(2),
+    )
     body = plans.body()
     before, after = body.carry(x, result, spare)
     row = body.slice(xs, 2)
     body.op(body.kernel(lambda out, *ins: None, [after], [before, row], name="sum", op_id=7))
-    return body, {"xs": xs, "x": x, "result": result, "spare": spare, "before": before, "after": after, "row": row}
+    return body, {
+        "xs": xs,
+        "x": x,
+        "result": result,
+        "spare": spare,
+        "before": before,
+        "after": after,
+        "row": row,
+    }
 
 
 def with_body(loop: PreparedLoop, **changes: Any) -> PreparedLoop:
@@ -42,20 +55,31 @@ def with_body(loop: PreparedLoop, **changes: Any) -> PreparedLoop:
 
 
 def bind_another(loop: PreparedLoop, buffer: Buffer, binding: Any) -> PreparedLoop:
-    return with_body(loop, buffers=(*loop.body.buffers, buffer), bindings=(*loop.body.bindings, binding))
+    return with_body(
+        loop, buffers=(*loop.body.buffers, buffer), bindings=(*loop.body.bindings, binding)
+    )
 
 
 Change = Callable[[PreparedLoop, "Plans"], PreparedLoop]
 
 CASES: list[tuple[Change, str]] = [
-    (lambda loop, _: replace(loop, count=5), r"local buffer 2, Slice\(3\), takes 40 bytes, but .* has 32"),
-    (lambda loop, _: replace(loop, count=UOp.variable("n", 1, 9)), r"takes 72 bytes, but .* has 32"),
+    (
+        lambda loop, _: replace(loop, count=5),
+        r"local buffer 2, Slice\(3\), takes 40 bytes, but .* has 32",
+    ),
+    (
+        lambda loop, _: replace(loop, count=UOp.variable("n", 1, 9)),
+        r"takes 72 bytes, but .* has 32",
+    ),
     (lambda loop, _: replace(loop, count=None), "has no number of iterations"),
     (
         lambda loop, _: replace(loop, count=None, count_position=9),
         "the number of iterations is at position 9, but it has 4",
     ),
-    (lambda loop, _: replace(loop, count=None, count_position=3), "counts to .*, which is no int64"),
+    (
+        lambda loop, _: replace(loop, count=None, count_position=3),
+        "counts to .*, which is no int64",
+    ),
     (
         lambda loop, plans: replace(
             loop,
@@ -67,12 +91,27 @@ CASES: list[tuple[Change, str]] = [
     ),
     (lambda loop, _: replace(loop, branch=2, n_branches=2), "is branch 2 of 2"),
     (lambda loop, _: replace(loop, output_indices=(1, 2, 7)), "output position 7 is out of range"),
-    (lambda loop, _: replace(loop, output_indices=(1,)), "carried value 0 is written, but position 2 is no output"),
+    (
+        lambda loop, _: replace(loop, output_indices=(1,)),
+        "carried value 0 is written, but position 2 is no output",
+    ),
     (lambda loop, _: replace(loop, buffer_indices=(0, 1, 2, 99)), "no buffer 99"),
-    (lambda loop, _: replace(loop, buffer_indices=(1, 2, 2, 0)), "operands 1 and 2 overlap, and it writes one of them"),
-    (lambda loop, _: with_body(loop, bindings=loop.body.bindings[:2]), "has 3 local buffers, but 2 bindings"),
-    (lambda loop, _: with_body(loop, carried=(Carried(0, 1, 3),)), "carried value 0 is in buffers of several sizes"),
-    (lambda loop, _: with_body(loop, carried=(Carried(0, 1, 8),)), "carried value 0 is at position 8, but it has 4"),
+    (
+        lambda loop, _: replace(loop, buffer_indices=(1, 2, 2, 0)),
+        "operands 1 and 2 overlap, and it writes one of them",
+    ),
+    (
+        lambda loop, _: with_body(loop, bindings=loop.body.bindings[:2]),
+        "has 3 local buffers, but 2 bindings",
+    ),
+    (
+        lambda loop, _: with_body(loop, carried=(Carried(0, 1, 3),)),
+        "carried value 0 is in buffers of several sizes",
+    ),
+    (
+        lambda loop, _: with_body(loop, carried=(Carried(0, 1, 8),)),
+        "carried value 0 is at position 8, but it has 4",
+    ),
     (
         lambda loop, _: with_body(loop, bindings=(CarriedIn(1), *loop.body.bindings[1:])),
         r"CarriedIn\(1\), is none of 1 carried values",
@@ -85,7 +124,10 @@ CASES: list[tuple[Change, str]] = [
         lambda loop, _: with_body(loop, bindings=(Whole(5), *loop.body.bindings[1:])),
         r"Whole\(5\), is at position 5, but it has 4",
     ),
-    (lambda loop, _: with_body(loop, bindings=(CarriedOut(0), CarriedIn(0), Slice(3))), "it has a spare to write to"),
+    (
+        lambda loop, _: with_body(loop, bindings=(CarriedOut(0), CarriedIn(0), Slice(3))),
+        "it has a spare to write to",
+    ),
     (
         lambda loop, _: with_body(loop, bindings=(CarriedIn(0), None, Slice(3))),
         "nothing writes what carried value 0 is next",
@@ -103,7 +145,9 @@ CASES: list[tuple[Change, str]] = [
         "local buffer 3 is bound to .*, but no storage of its own",
     ),
     (
-        lambda loop, plans: bind_another(loop, Buffer(plans.allocator, float32, 2).ensure_allocated(), None),
+        lambda loop, plans: bind_another(
+            loop, Buffer(plans.allocator, float32, 2).ensure_allocated(), None
+        ),
         "local buffer 3, .*, has memory but is not bound",
     ),
     (lambda loop, _: with_body(loop, go_on=5), "goes on by local buffer 5 of 3"),
@@ -143,9 +187,13 @@ def test_what_the_errors_are_about_is_allowed_otherwise(plans: Plans) -> None:
     plans.plan("arena", found["result"]).execute()
 
 
-def test_a_result_may_lie_on_its_initial_value_unless_the_body_reads_that_throughout(plans: Plans) -> None:
+def test_a_result_may_lie_on_its_initial_value_unless_the_body_reads_that_throughout(
+    plans: Plans,
+) -> None:
     body, found = draw(plans)
-    loop = replace(body.loop(4), buffer_indices=(found["x"], found["x"], found["spare"], found["xs"]))
+    loop = replace(
+        body.loop(4), buffer_indices=(found["x"], found["x"], found["spare"], found["xs"])
+    )
     plans.op(loop)
     plans.plan("arena", found["x"]).execute()
 
@@ -154,7 +202,11 @@ def test_a_value_that_is_read_throughout_is_not_where_a_result_is(plans: Plans) 
     body, found = draw(plans)
     body.whole(found["x"])
     loop = body.loop(4)
-    plans.op(replace(loop, buffer_indices=(found["x"], found["x"], found["spare"], found["xs"], found["x"])))
+    plans.op(
+        replace(
+            loop, buffer_indices=(found["x"], found["x"], found["spare"], found["xs"], found["x"])
+        )
+    )
     with pytest.raises(PlanError, match="overlap"):
         plans.plan("arena", found["x"])
 
@@ -181,6 +233,11 @@ def test_what_a_loop_writes_is_writable(plans: Plans) -> None:
     body, found = draw(plans)
     owner = plans.buffers[found["x"]].ensure_allocated()
     result = Buffer.wrap(owner, owner.address, 8, float32, is_writable=False)
-    plans.op(replace(body.loop(4), buffer_indices=(found["xs"], plans.add(result), found["spare"], found["xs"])))
+    plans.op(
+        replace(
+            body.loop(4),
+            buffer_indices=(found["xs"], plans.add(result), found["spare"], found["xs"]),
+        )
+    )
     with pytest.raises(PlanError, match="which is read-only"):
         plans.plan("arena", found["x"])

@@ -1,4 +1,6 @@
-"""What plans with loops report: kernels, times, memory, who made a NaN, and whose memory they hold."""
+"""What plans with loops report: kernels, times, memory, who made a NaN, and whose memory
+they hold.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ from svod_device import Buffer, HostAllocator, Memory, Variable
 from svod_dtype import bool_, float32, int64
 from svod_ir import UOp
 from svod_ir.origins import Origin
-from svod_runtime import ExecutionPlan, NonFiniteError, PlannerMode, PreparedLoop, ProfileReport, Whole
+from svod_runtime import (
+    ExecutionPlan,
+    NonFiniteError,
+    PlannerMode,
+    PreparedLoop,
+    ProfileReport,
+    Whole,
+)
 
 if TYPE_CHECKING:
     from conftest import Array, Loops, Plans
@@ -52,7 +61,11 @@ def test_kernels_of_loops_are_listed_once_and_say_how_often_they_run(plans: Plan
     n = UOp.variable("n", 0, 9)
     plan = plan_nest(plans, n)
     plan.execute_with_vars({"n": 2})
-    assert [(k.name, k.n_runs) for k in plan.kernels()] == [("first", 1), ("outer", 2), ("inner", 8)]
+    assert [(k.name, k.n_runs) for k in plan.kernels()] == [
+        ("first", 1),
+        ("outer", 2),
+        ("inner", 8),
+    ]
     assert plan.num_kernels == 3
     assert [[b.nbytes for b in k.buffers] for k in plan.kernels()] == [[16, 16]] * 3
 
@@ -74,15 +87,21 @@ def test_it_is_not_known_how_often_a_kernel_runs_whose_loop_says_when_it_ends(pl
 
 
 @pytest.mark.parametrize("is_native", [False, True])
-def test_a_profile_has_one_row_for_each_kernel_and_counts_its_launches(plans: Plans, is_native: bool) -> None:
+def test_a_profile_has_one_row_for_each_kernel_and_counts_its_launches(
+    plans: Plans, is_native: bool
+) -> None:
     plans.default_launcher = plans.looping_launcher() if is_native else None
     plan = plan_nest(plans)
     profiles = plan.execute_profiled()
     assert [(p.name, p.n_launches, p.n_operations) for p in profiles] == [
-        ("first", 1, 0), ("outer", 3, 30), ("inner", 12, 1200),
-    ]  # fmt: skip
+        ("first", 1, 0),
+        ("outer", 3, 30),
+        ("inner", 12, 1200),
+    ]
     assert plan.output_buffers[0].as_numpy().tolist() == [16] * 4
-    assert all(p.fastest_ns is None or p.fastest_ns * p.n_launches <= p.elapsed_ns for p in profiles)
+    assert all(
+        p.fastest_ns is None or p.fastest_ns * p.n_launches <= p.elapsed_ns for p in profiles
+    )
     assert "12 launches" in repr(profiles[2])
     report = plan.profile(n_runs=2)
     counts = {s.name: (s.n_launches, s.n_operations) for s in report.summaries()}
@@ -90,14 +109,25 @@ def test_a_profile_has_one_row_for_each_kernel_and_counts_its_launches(plans: Pl
     assert report.n_launches == 32
     rows = {line.split()[0]: line.split()[1] for line in report.table().splitlines()[1:]}
     assert {name: rows[name] for name in counts} == {"first": "1", "outer": "3", "inner": "12"}
-    assert [launch["launches"] for launch in json.loads(report.to_json())["launches"]] == [1, 3, 12, 1, 3, 12]
+    assert [launch["launches"] for launch in json.loads(report.to_json())["launches"]] == [
+        1,
+        3,
+        12,
+        1,
+        3,
+        12,
+    ]
     # Rows of a trace do not overlap: launches are shown as if they came in a row.
-    events = [e for e in json.loads(ProfileReport(profiles).to_trace())["traceEvents"] if e["ph"] == "X"]
+    events = [
+        e for e in json.loads(ProfileReport(profiles).to_trace())["traceEvents"] if e["ph"] == "X"
+    ]
     assert all(a["ts"] + a["dur"] <= b["ts"] + 1e-3 for a, b in pairwise(events))
 
 
 @pytest.mark.parametrize("is_native", [False, True])
-def test_a_kernel_of_a_loop_that_makes_a_nan_is_named_with_its_iteration(plans: Plans, is_native: bool) -> None:
+def test_a_kernel_of_a_loop_that_makes_a_nan_is_named_with_its_iteration(
+    plans: Plans, is_native: bool
+) -> None:
     plans.default_launcher = plans.looping_launcher() if is_native else None
 
     def reciprocal(out: Array, x: Array) -> None:
@@ -116,11 +146,17 @@ def test_a_kernel_of_a_loop_that_makes_a_nan_is_named_with_its_iteration(plans: 
     plan = template.bind(inputs, origins={loop.id: (line,)}, watched="nan")
     with pytest.raises(NonFiniteError) as caught:
         plan.execute()
-    assert (caught.value.kernel, caught.value.op_id, caught.value.origins) == ("divide", 70, (line,))
+    assert (caught.value.kernel, caught.value.op_id, caught.value.origins) == (
+        "divide",
+        70,
+        (line,),
+    )
     assert caught.value.__notes__ == [f"in iteration 3 of loop (op {loop.id})"]
 
 
-def test_kernels_of_a_loop_come_from_their_own_lines_or_from_those_of_the_loop(plans: Plans) -> None:
+def test_kernels_of_a_loop_come_from_their_own_lines_or_from_those_of_the_loop(
+    plans: Plans,
+) -> None:
     plan = plan_nest(plans)
     [loop] = [op for op in plan.prepared_ops if op.id not in (900,)]
     line, other = Origin("/a/model.py", 3, "f", "scan"), Origin("/a/model.py", 4, "f", "add")
@@ -133,7 +169,9 @@ def test_kernels_of_a_loop_come_from_their_own_lines_or_from_those_of_the_loop(p
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("arena", 2), ("remap", 2), ("disabled", 9)])
-def test_what_lives_within_an_iteration_shares_memory(plans: Plans, mode: PlannerMode, expected: int) -> None:
+def test_what_lives_within_an_iteration_shares_memory(
+    plans: Plans, mode: PlannerMode, expected: int
+) -> None:
     body = plans.body()
     before, after, result = add_loop(plans, body, 256)
     last = before
@@ -150,7 +188,11 @@ def test_what_lives_within_an_iteration_shares_memory(plans: Plans, mode: Planne
     assert plan.output_buffers[0].as_numpy().tolist() == [30.0] * 256
     if mode != "disabled":
         report = plan.memory_report
-        assert (report.n_buffers, report.bytes_before, report.bytes_after) == (10, 10 * 1024, 3 * 1024)
+        assert (report.n_buffers, report.bytes_before, report.bytes_after) == (
+            10,
+            10 * 1024,
+            3 * 1024,
+        )
 
 
 def test_intermediates_around_a_loop_have_its_memory_before_and_after(plans: Plans) -> None:
@@ -225,7 +267,11 @@ def test_executing_a_loop_that_a_launcher_runs_allocates_nothing(plans: Plans) -
     plans.default_launcher = Silent()  # type: ignore[assignment]
     body = plans.body()
     before, after, result = add_loop(plans, body)
-    body.op(body.kernel(lambda out, x, t: None, [after], [before], variables=[Variable("t", 0, 9)], values=[0]))
+    body.op(
+        body.kernel(
+            lambda out, x, t: None, [after], [before], variables=[Variable("t", 0, 9)], values=[0]
+        )
+    )
     plans.op(body.loop(9, counter="t"))
     plan = plans.plan("arena", result)
     for _ in range(3):
@@ -238,7 +284,11 @@ def test_executing_a_loop_that_a_launcher_runs_allocates_nothing(plans: Plans) -
         after_bytes = tracemalloc.take_snapshot()
     finally:
         tracemalloc.stop()
-    grown = [d for d in after_bytes.compare_to(before_bytes, "filename") if "svod_runtime" in d.traceback[0].filename]
+    grown = [
+        d
+        for d in after_bytes.compare_to(before_bytes, "filename")
+        if "svod_runtime" in d.traceback[0].filename
+    ]
     assert sum(d.size_diff for d in grown) == 0
 
 
@@ -259,7 +309,11 @@ def test_what_a_loop_changes_in_place_begins_where_it_ends_unless_somebody_else_
     outer.op(inner.loop(3))
     outer.op(outer.kernel(add_one, [state], [done]))
     plans.op(outer.loop(2))
-    plans.op(plans.kernel(lambda out, a, b: np.add(a, b, out), [last], [result, first if is_read_later else x]))
+    plans.op(
+        plans.kernel(
+            lambda out, a, b: np.add(a, b, out), [last], [result, first if is_read_later else x]
+        )
+    )
     plan = plans.plan(mode, last)
     plan.execute()
     assert plan.output_buffers[0].as_numpy().tolist() == [12.0 if is_read_later else 11.0] * 256
@@ -285,7 +339,9 @@ def test_what_one_of_all_branches_fills_shares_memory(plans: Plans, n_filled: in
 
             out = body.bind(256, Whole(body.operand(result, is_written=True)))
             body.op(body.kernel(add, [out], [body.whole(last)]))
-            plans.op(body.loop(None, count_position=body.operand(index), branch=branch, n_branches=3))
+            plans.op(
+                body.loop(None, count_position=body.operand(index), branch=branch, n_branches=3)
+            )
         last = result
     end = plans.intermediate(256)
     plans.op(plans.kernel(add_one, [end], [last]))

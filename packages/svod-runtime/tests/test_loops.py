@@ -1,4 +1,6 @@
-"""Loops of plans compute what their bodies say, whoever runs them: a launcher in one call, or Python."""
+"""Loops of plans compute what their bodies say, whoever runs them: a launcher in one call, or
+Python.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +33,19 @@ MODES: list[PlannerMode] = ["arena", "remap", "disabled"]
 
 @pytest.fixture(params=["native", "batches", "single"])
 def way(request: pytest.FixtureRequest, plans: Plans) -> str:
-    """Who launches the kernels of `plans`: a launcher that runs loops, one that does not, or nobody."""
+    """Who launches the kernels of `plans`: a launcher that runs loops, one that does not, or
+    nobody.
+    """
     set_way(plans, request.param)
     return request.param
 
 
 def set_way(plans: Plans, way: str) -> None:
-    plans.default_launcher = {"native": plans.looping_launcher, "batches": plans.launcher, "single": lambda: None}[
-        way
-    ]()
+    plans.default_launcher = {
+        "native": plans.looping_launcher,
+        "batches": plans.launcher,
+        "single": lambda: None,
+    }[way]()
 
 
 def filled(plans: Plans, values: Any) -> int:
@@ -62,7 +68,9 @@ def add(out: Array, x: Array, y: Array) -> None:
     out[:] = x + y
 
 
-def carry(plans: Plans, body: Loops, initial: int, *, is_in_place: bool = False) -> tuple[int, int, int]:
+def carry(
+    plans: Plans, body: Loops, initial: int, *, is_in_place: bool = False
+) -> tuple[int, int, int]:
     """A carried value in new memory: as it comes in, as it is next, and its result."""
     size = plans.buffers[initial].size
     result = plans.intermediate(size)
@@ -92,7 +100,9 @@ def test_a_value_is_carried_from_iteration_to_iteration(
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])
-def test_slices_come_in_order_and_fill_results_in_order(plans: Plans, way: str, is_reversed: bool) -> None:
+def test_slices_come_in_order_and_fill_results_in_order(
+    plans: Plans, way: str, is_reversed: bool
+) -> None:
     xs, body = filled(plans, np.arange(8.0)), plans.body()
     sums = plans.intermediate(8)
     before, after, result = carry(plans, body, filled(plans, [10.0, 20.0]))
@@ -108,7 +118,9 @@ def test_slices_come_in_order_and_fill_results_in_order(plans: Plans, way: str, 
     assert outputs(plan) == [running[-1].tolist(), stacked.ravel().tolist()]
 
 
-def test_kernels_see_the_number_of_the_iteration_and_callers_do_not_change_it(plans: Plans, way: str) -> None:
+def test_kernels_see_the_number_of_the_iteration_and_callers_do_not_change_it(
+    plans: Plans, way: str
+) -> None:
     seen: list[tuple[int, int]] = []
 
     def count(out: Array, x: Array, t: int, n: int) -> None:
@@ -130,10 +142,15 @@ def test_kernels_see_the_number_of_the_iteration_and_callers_do_not_change_it(pl
 
 @pytest.mark.parametrize("limit", [0.0, 1.0, 10.0, 100.0])
 @pytest.mark.parametrize("count", [1, 4, 5, 1000])
-def test_a_loop_ends_when_its_body_says_so(plans: Plans, way: str, limit: float, count: int) -> None:
+def test_a_loop_ends_when_its_body_says_so(
+    plans: Plans, way: str, limit: float, count: int
+) -> None:
     body = plans.body()
     before, after, result = carry(plans, body, filled(plans, [0.0]))
-    bound, is_below = body.whole(filled(plans, [limit])), body.add(Buffer(plans.allocator, bool_, 1))
+    bound, is_below = (
+        body.whole(filled(plans, [limit])),
+        body.add(Buffer(plans.allocator, bool_, 1)),
+    )
 
     def compare(out: Any, x: Array, limit: Array) -> None:
         out[:] = x < limit
@@ -217,7 +234,9 @@ def test_one_branch_of_a_switch_runs(plans: Plans, way: str, index: int) -> None
 @pytest.mark.parametrize("is_same", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 def test_loops_nest(plans: Plans, way: str, mode: PlannerMode, is_same: bool) -> None:
-    """Rows of rows: the outer loop carries a sum over the last value of each inner one; that depends on the outer counter."""
+    """Rows of rows: the outer loop carries a sum over the last value of each inner one; that
+    depends on the outer counter.
+    """
     xs, sums = filled(plans, np.arange(12.0)), plans.intermediate(4)
     outer = plans.body()
     before, after, result = carry(plans, outer, filled(plans, [100.0]))
@@ -250,7 +269,9 @@ def test_loops_nest(plans: Plans, way: str, mode: PlannerMode, is_same: bool) ->
         assert outputs(one) == [[state], stacked]
 
 
-def test_an_inner_number_of_iterations_may_depend_on_the_outer_iteration(plans: Plans, way: str) -> None:
+def test_an_inner_number_of_iterations_may_depend_on_the_outer_iteration(
+    plans: Plans, way: str
+) -> None:
     outer = plans.body()
     before, after, result = carry(plans, outer, filled(plans, [0.0]))
     inner = outer.body()
@@ -272,7 +293,12 @@ def test_launch_sizes_may_depend_on_the_iteration(plans: Plans, way: str) -> Non
     variables = [Variable("i", 0, 3)]
     body.op(
         body.kernel(
-            lambda out, x, i: grow(out, x), [after], [before], variables=variables, values=[0], global_size=sizes
+            lambda out, x, i: grow(out, x),
+            [after],
+            [before],
+            variables=variables,
+            values=[0],
+            global_size=sizes,
         )
     )
     plans.op(body.loop(4, counter="i"))
@@ -288,7 +314,9 @@ def test_launch_sizes_in_loops_follow_variables(plans: Plans, way: str) -> None:
     inner = outer.body()
     into, out = inner.carry(before, after, outer.intermediate(1))
     sizes = (2 * UOp.variable("n", 1, 9), 1, 1)
-    kernel = inner.kernel(add_number, [out], [into], variables=[Variable("n", 1, 9)], values=[1], global_size=sizes)
+    kernel = inner.kernel(
+        add_number, [out], [into], variables=[Variable("n", 1, 9)], values=[1], global_size=sizes
+    )
     inner.op(kernel)
     outer.op(inner.loop(2))
     plans.op(outer.loop(3))
@@ -304,12 +332,17 @@ def add_number(out: Array, x: Array, n: int) -> None:
     out[:] = x + n
 
 
-def test_bodies_see_parts_of_what_is_bound_and_copy_within_an_iteration(plans: Plans, way: str) -> None:
+def test_bodies_see_parts_of_what_is_bound_and_copy_within_an_iteration(
+    plans: Plans, way: str
+) -> None:
     xs, body = filled(plans, np.arange(12.0)), plans.body()
     before, after, result = carry(plans, body, filled(plans, [1.0, 2.0]))
     row = body.slice(xs, 4)
     # As a buffer that the body does not bind, and as a view that an op states.
-    low, high = body.add(body.buffers[row].view(0, 8, float32)), body.add(body.buffers[row].view(8, 8, float32))
+    low, high = (
+        body.add(body.buffers[row].view(0, 8, float32)),
+        body.add(body.buffers[row].view(8, 8, float32)),
+    )
     body.op(PreparedBufferView(70, (high, row), 8, 8))
     copied, total = body.intermediate(2), body.intermediate(2)
     body.op(PreparedCopy(71, (copied, high)))
@@ -339,7 +372,11 @@ def test_custom_functions_run_in_bodies(plans: Plans, way: str) -> None:
     xs, body = filled(plans, [1.0, 2.0, 3.0]), plans.body()
     before, after, result = carry(plans, body, filled(plans, [0.0]))
     tripled = body.intermediate(1)
-    body.op(PreparedCustomFunction(80, "scale", (tripled, body.slice(xs, 1)), variables=(Variable("t", 0, 2),)))
+    body.op(
+        PreparedCustomFunction(
+            80, "scale", (tripled, body.slice(xs, 1)), variables=(Variable("t", 0, 2),)
+        )
+    )
     body.op(body.kernel(add, [after], [before, tripled]))
     plans.op(body.loop(3, counter="t"))
     plan = plans.plan("arena", result)
@@ -349,7 +386,9 @@ def test_custom_functions_run_in_bodies(plans: Plans, way: str) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
 @pytest.mark.parametrize("is_in_place", [False, True])
-def test_a_result_may_be_where_its_initial_value_is(plans: Plans, way: str, count: int, is_in_place: bool) -> None:
+def test_a_result_may_be_where_its_initial_value_is(
+    plans: Plans, way: str, count: int, is_in_place: bool
+) -> None:
     x, body = filled(plans, [1.0, 2.0]), plans.body()
     before, after = body.carry(x, x, None if is_in_place else plans.intermediate(2))
     body.op(body.kernel(grow, [after], [before]))
@@ -387,7 +426,9 @@ def test_operands_are_replaced(plans: Plans, way: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("is_in_place", [False, True])
-def test_a_result_may_be_in_donated_memory(plans: Plans, way: str, mode: PlannerMode, is_in_place: bool) -> None:
+def test_a_result_may_be_in_donated_memory(
+    plans: Plans, way: str, mode: PlannerMode, is_in_place: bool
+) -> None:
     x, body = filled(plans, [1.0, 2.0]), plans.body()
     out, scratch = plans.add(plans.buffers[x]), plans.intermediate(2)
     plans.op(plans.kernel(grow, [scratch], [x]))
@@ -479,7 +520,9 @@ class Far(HostAllocator):
     is_host_addressable = False
 
 
-def test_a_number_of_iterations_and_a_condition_may_be_on_another_device(plans: Plans, way: str) -> None:
+def test_a_number_of_iterations_and_a_condition_may_be_on_another_device(
+    plans: Plans, way: str
+) -> None:
     plans.allocator = Far("CPU:7")
     number, given, start = filled(plans, [9]), filled(plans, [[20.0]]), filled(plans, [[0.0]])
     body, result = plans.body(), plans.intermediate(1)
@@ -504,7 +547,9 @@ def test_a_number_of_iterations_and_a_condition_may_be_on_another_device(plans: 
 def test_a_body_copies_between_devices(plans: Plans, way: str) -> None:
     body, near = plans.body(), plans.allocator
     before, after, result = carry(plans, body, filled(plans, [1.0]))
-    far, doubled, back = (body.add(Buffer(a, float32, 1)) for a in (Far("CPU:7"), Far("CPU:7"), near))
+    far, doubled, back = (
+        body.add(Buffer(a, float32, 1)) for a in (Far("CPU:7"), Far("CPU:7"), near)
+    )
     body.op(PreparedCopy(70, (far, before)))
     body.op(body.kernel(grow, [doubled], [far], device="CPU:7"))
     body.op(PreparedCopy(71, (back, doubled)))
@@ -524,7 +569,9 @@ def test_what_a_launcher_refuses_is_launched_one_by_one(plans: Plans, refused: s
 
     class Choosy(type(plans.looping_launcher())):
         def make_table(self, launches: Any) -> object:
-            names = [item.program.name if isinstance(item, Launch) else "loops" for item in launches]
+            names = [
+                item.program.name if isinstance(item, Launch) else "loops" for item in launches
+            ]
             if refused in names or refused == "all":
                 raise ValueError("not in a batch")
             tables.append(names)
@@ -541,8 +588,14 @@ def test_what_a_launcher_refuses_is_launched_one_by_one(plans: Plans, refused: s
     plans.op(body.loop(2))
     plans.op(plans.kernel(grow, [last], [result], name="k1"))
     plan = plans.plan("arena", last)
-    assert tables == {
-        "nothing": [["k0", "loops", "k1"]], "loops": [["k0"], ["k2", "k3"], ["k1"]], "k1": [["k0"], ["loops"]], "all": []
-    }[refused]  # fmt: skip
+    assert (
+        tables
+        == {
+            "nothing": [["k0", "loops", "k1"]],
+            "loops": [["k0"], ["k2", "k3"], ["k1"]],
+            "k1": [["k0"], ["loops"]],
+            "all": [],
+        }[refused]
+    )
     plan.execute()
     assert outputs(plan) == [[2.0**6 - 1]]

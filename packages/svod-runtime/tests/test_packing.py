@@ -27,14 +27,18 @@ def lives_that_grow_and_shrink(n: int) -> list[Block]:
 def random_lives(n: int, longest: int) -> list[Block]:
     generator = random.Random(1)
     starts = [generator.randrange(n) for _ in range(n)]
-    return [Block(generator.randrange(1, 1000) * 64, s, min(n - 1, s + generator.randrange(longest))) for s in starts]
+    return [
+        Block(generator.randrange(1, 1000) * 64, s, min(n - 1, s + generator.randrange(longest)))
+        for s in starts
+    ]
 
 
 def check(given: list[Block]) -> float:
     """Check that no two blocks meet; the ratio to the lower bound."""
     packing = pack(given)
     events = sorted(
-        ((start, start + b.size, b) for start, b in zip(packing.starts, given, strict=True)), key=lambda e: e[0]
+        ((start, start + b.size, b) for start, b in zip(packing.starts, given, strict=True)),
+        key=lambda e: e[0],
     )
     for number, (_, end, block) in enumerate(events):
         for start, _, other in events[number + 1 :]:
@@ -82,7 +86,10 @@ def test_the_best_of_all_that_was_tried_counts() -> None:
     n_better = n_raised = 0
     for seed in range(200):
         generator = random.Random(seed)
-        given = [Block(generator.randrange(1, 9), *sorted(generator.choices(range(8), k=2))) for _ in range(12)]
+        given = [
+            Block(generator.randrange(1, 9), *sorted(generator.choices(range(8), k=2)))
+            for _ in range(12)
+        ]
         sizes = [_place_in_order(given, order).size for order in _make_orders(given)]
         size = pack(given).size
         assert size <= max(min(sizes), get_most_live(given) * 1.02)

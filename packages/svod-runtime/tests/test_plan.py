@@ -49,7 +49,11 @@ def test_buffers_are_found_by_position_and_by_id(plans: Plans) -> None:
 def test_kernels_can_be_inspected(plans: Plans) -> None:
     out = plans.buffer()
     n = Variable("n", 1, 4)
-    plans.op(plans.kernel(lambda out, n: None, [out], variables=[n], values=[2], fixedvars={"i": 5}, name="E_4"))
+    plans.op(
+        plans.kernel(
+            lambda out, n: None, [out], variables=[n], values=[2], fixedvars={"i": 5}, name="E_4"
+        )
+    )
     plans.op(PreparedCopy(9, (out, plans.buffer())))
     plan = plans.build(out)
     (kernel,) = plan.kernels()
@@ -125,8 +129,14 @@ def test_indices_are_checked(plans: Plans) -> None:
         (PreparedCopy(3, (0,)), "copy (op 3): takes two buffers, destination and source, got 1"),
         (PreparedCopy(3, (0, 2)), "copy (op 3): copies 32 bytes into 16"),
         (PreparedBufferView(3, (9, 0), 0, 4), "buffer view (op 3): no buffer 9, there are 3"),
-        (PreparedBufferView(3, (0,), 0, 4), "buffer view (op 3): takes two buffers, view and base, got 1"),
-        (PreparedCustomFunction(3, "x", (0, 5)), "custom function 'x' (op 3): no buffer 5, there are 3"),
+        (
+            PreparedBufferView(3, (0,), 0, 4),
+            "buffer view (op 3): takes two buffers, view and base, got 1",
+        ),
+        (
+            PreparedCustomFunction(3, "x", (0, 5)),
+            "custom function 'x' (op 3): no buffer 5, there are 3",
+        ),
     ],
 )
 def test_ops_that_do_not_fit_the_buffers_are_errors(
@@ -173,12 +183,15 @@ def test_a_kernel_reaches_only_buffers_that_its_device_can_address(plans: Plans)
     here, far = plans.buffer(), plans.add(Buffer(Far("FAR"), float32, 4))
     plans.op(plans.kernel(plans.add_one, [here], [far], name="k"))
     with pytest.raises(
-        PlanError, match=r"kernel k \(op 1\): runs on CPU, which cannot address Buffer\(float32 x 4 on FAR"
+        PlanError,
+        match=r"kernel k \(op 1\): runs on CPU, which cannot address Buffer\(float32 x 4 on FAR",
     ):
         plans.build(here)
 
 
-def test_a_kernel_of_the_cpu_reads_a_mapped_file_without_a_copy(plans: Plans, tmp_path: Path) -> None:
+def test_a_kernel_of_the_cpu_reads_a_mapped_file_without_a_copy(
+    plans: Plans, tmp_path: Path
+) -> None:
     (tmp_path / "w").write_bytes(b"12345678" + np.arange(4, dtype=np.float32).tobytes())
     file = Buffer(DiskAllocator(f"DISK:{tmp_path / 'w'}"), uint8, 24)
     weights, out = plans.add(file.view(8, 16, float32)), plans.buffer()
@@ -191,7 +204,10 @@ def test_nothing_writes_to_a_mapped_file(plans: Plans, tmp_path: Path) -> None:
     (tmp_path / "w").write_bytes(bytes(16))
     file = plans.add(Buffer(DiskAllocator(f"DISK:{tmp_path / 'w'}"), float32, 4))
     source = plans.buffer()
-    for op in (plans.kernel(plans.fill(1), [file], name="k", op_id=1), PreparedCopy(1, (file, source))):
+    for op in (
+        plans.kernel(plans.fill(1), [file], name="k", op_id=1),
+        PreparedCopy(1, (file, source)),
+    ):
         builder = ExecutionPlanBuilder("CPU")
         for number, buffer in enumerate(plans.buffers):
             builder.add_buffer(number, buffer)
@@ -211,7 +227,10 @@ def test_a_cycle_is_noticed_when_the_plan_is_built(plans: Plans) -> None:
 
 def test_the_index_of_an_op_makes_others_wait_for_it(plans: Plans) -> None:
     x, y = plans.buffer(), plans.buffer()
-    indices = [plans.op(plans.kernel(plans.fill(1), [x])), plans.op(plans.kernel(plans.fill(2), [y]), after=[0])]
+    indices = [
+        plans.op(plans.kernel(plans.fill(1), [x])),
+        plans.op(plans.kernel(plans.fill(2), [y]), after=[0]),
+    ]
     assert indices == [0, 1]
     assert plans.build(x, y).levels == ((0,), (1,))
 
@@ -262,7 +281,12 @@ def test_a_new_buffer_that_shares_bytes_with_another_is_ordered(plans: Plans) ->
     plan.replace_buffer(y, plans.buffers[x].view(0, 16))
     assert plan.levels == ((0,), (1,))
     assert plan.fork().levels == ((0,), (1,))
-    assert [[launch.group for launch in table] for table in launcher.tables] == [[0, 0], [0, 1], [0, 0], [0, 1]]
+    assert [[launch.group for launch in table] for table in launcher.tables] == [
+        [0, 0],
+        [0, 1],
+        [0, 0],
+        [0, 1],
+    ]
     plan.execute()
     assert plans.read(z) == [8] * 4
     plan.replace_buffer(y, filled(1))
@@ -290,7 +314,14 @@ def test_a_new_buffer_must_be_like_the_old(plans: Plans) -> None:
 
 def test_what_a_call_lends_is_its_own_afterwards(plans: Plans) -> None:
     source, other, out = plans.buffer(4, 1), plans.buffer(4, 5), plans.buffer()
-    plans.op(plans.kernel(lambda out, x, y: np.add(x, y, out=out), [out], [source, other], launcher=plans.launcher()))
+    plans.op(
+        plans.kernel(
+            lambda out, x, y: np.add(x, y, out=out),
+            [out],
+            [source, other],
+            launcher=plans.launcher(),
+        )
+    )
     plan = plans.build(out)
     lent = frozenset([source, out])
     given, result = filled(2), filled(0)
@@ -326,7 +357,9 @@ def test_what_was_lent_is_replaced_by_another_call_or_by_memory_of_the_plan(plan
         assert plan.buffers[out].as_numpy().tolist() == [expected if replacements else 1] * 4
 
 
-def test_an_interrupt_while_a_call_lends_memory_is_made_good(plans: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_while_a_call_lends_memory_is_made_good(
+    plans: Plans, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source, out = plans.buffer(4, 1), plans.buffer()
     plans.op(plans.kernel(plans.add_one, [out], [source], launcher=plans.launcher()))
     plan = plans.build(out)

@@ -35,7 +35,9 @@ def plan_chain(plans: Plans, n: int, mode: PlannerMode) -> ExecutionPlan:
 
 
 @SHARED
-def test_a_chain_needs_two_intermediates_however_long_it_is(plans: Plans, mode: PlannerMode) -> None:
+def test_a_chain_needs_two_intermediates_however_long_it_is(
+    plans: Plans, mode: PlannerMode
+) -> None:
     plan = plan_chain(plans, 10, mode)
     report = plan.memory_report
     assert report.n_buffers == 9
@@ -65,18 +67,23 @@ def test_without_a_planner_each_buffer_keeps_its_index(plans: Plans) -> None:
 
 
 def add(out: Any, *sources: Any) -> None:
-    # A kernel sees as much as its smallest buffer holds, so only the first four elements of a source are sure to be written.
+    # A kernel sees as much as its smallest buffer holds, so only the first four elements of a
+    # source are sure to be written.
     out[:] = np.resize((1 + sum(source[:4] for source in sources)) % 1009, out.size)
 
 
 def draw_plan(plans: Plans, seed: int, mode: PlannerMode) -> tuple[ExecutionPlan, list[float]]:
-    """Random kernels on earlier results, of which some are needed soon and some late, and what its outputs start with."""
+    """Random kernels on earlier results, of which some are needed soon and some late, and what its
+    outputs start with.
+    """
     generator = random.Random(seed)
     values = {plans.buffer(8, n): n for n in range(1, 4)}
     for _ in range(generator.randrange(3, 25)):
         sources = {generator.choice([*values][-4:]), generator.choice([*values])}
         out = plans.intermediate(generator.choice([4, 8, 8, 40]))
-        facts = generator.choice([{}, {"n_operations": 1 << 20}, {"is_safe": False}, {"global_size": (2, 1, 1)}])
+        facts = generator.choice(
+            [{}, {"n_operations": 1 << 20}, {"is_safe": False}, {"global_size": (2, 1, 1)}]
+        )
         plans.op(plans.kernel(add, [out], list(sources), **facts))
         values[out] = (1 + sum(values[s] for s in sources)) % 1009
     outputs = generator.sample([*values][3:], 3)
@@ -93,9 +100,9 @@ def test_ops_on_shared_memory_compute_what_they_do_on_memory_of_their_own(
         plan, expected = draw_plan(plans, seed, mode)
         for _ in range(2):
             plan.execute()
-            assert [b.as_numpy()[:4].tolist() for b in plan.output_buffers] == [[v] * 4 for v in expected], (
-                f"seed {seed}"
-            )
+            assert [b.as_numpy()[:4].tolist() for b in plan.output_buffers] == [
+                [v] * 4 for v in expected
+            ], f"seed {seed}"
         assert [plans.read(index) for index in range(3)] == [[float(n)] * 8 for n in range(1, 4)]
         n_saved += plan.memory_report.bytes_saved
     assert (n_saved > 0) == (mode != "disabled")
@@ -115,7 +122,9 @@ def test_bytes_are_shared_only_by_lives_that_do_not_meet_in_any_order_within_the
                 n_beside += len(level) - 1
                 for index in random.Random(seed).sample(level, len(level)):
                     op = chosen.prepared_ops[index]
-                    op.kernel.program([chosen.buffers[i].address for i in op.buffer_indices], (), (1, 1, 1))
+                    op.kernel.program(
+                        [chosen.buffers[i].address for i in op.buffer_indices], (), (1, 1, 1)
+                    )
             found = [b.as_numpy()[:4].tolist() for b in chosen.output_buffers]
             assert found == [[value] * 4 for value in expected], f"seed {seed}"
     assert n_beside > 0
@@ -143,17 +152,26 @@ def test_inputs_and_outputs_share_no_memory(plans: Plans, mode: PlannerMode) -> 
     kept = [*plans.buffers[:3], *plan.output_buffers]
     used = {i for op in plan.prepared_ops for i in op.buffer_indices}
     for buffer in kept:
-        assert [b for b in (plan.buffers[i] for i in used) if b is not buffer and b.overlaps(buffer)] == []
+        assert [
+            b for b in (plan.buffers[i] for i in used) if b is not buffer and b.overlaps(buffer)
+        ] == []
 
 
 @ALL
-def test_what_a_custom_function_may_have_written_is_read_after_it(plans: Plans, mode: PlannerMode) -> None:
+def test_what_a_custom_function_may_have_written_is_read_after_it(
+    plans: Plans, mode: PlannerMode
+) -> None:
     def bump(buffers: Any, variables: Any, operands: Any) -> None:
         for buffer in buffers:
             buffer.as_numpy()[:] += 1
 
     register_custom_function("bump", bump)
-    x, mid, late, out = plans.buffer(4, 5), plans.intermediate(), plans.intermediate(), plans.intermediate()
+    x, mid, late, out = (
+        plans.buffer(4, 5),
+        plans.intermediate(),
+        plans.intermediate(),
+        plans.intermediate(),
+    )
     plans.op(plans.kernel(plans.fill(0), [mid], is_safe=False))
     plans.op(PreparedCustomFunction(90, "bump", (mid, x)))
     plans.op(plans.kernel(plans.add_one, [late], [x], is_safe=False))
@@ -214,7 +232,9 @@ def test_donated_memory_that_no_kernel_reads_holds_intermediates_from_the_beginn
 
 
 @SHARED
-def test_no_intermediate_lies_in_memory_that_its_output_still_reads(plans: Plans, mode: PlannerMode) -> None:
+def test_no_intermediate_lies_in_memory_that_its_output_still_reads(
+    plans: Plans, mode: PlannerMode
+) -> None:
     x = plans.buffer(8, 1)
     a, b, c = (plans.intermediate(8) for _ in range(3))
     out = plans.add(plans.buffers[x])
@@ -234,7 +254,9 @@ def test_planning_is_logged_with_what_it_saved_and_how_long_it_took(
 ) -> None:
     with caplog.at_level(logging.INFO, "svod.runtime"):
         plan_chain(plans, 10, "arena")
-    (line,) = (record.getMessage() for record in caplog.records if "memory.planned" in record.getMessage())
+    (line,) = (
+        record.getMessage() for record in caplog.records if "memory.planned" in record.getMessage()
+    )
     assert "buffers=9" in line
     assert "bytes_saved=7168" in line
     assert "lower_bound=2048" in line

@@ -1,4 +1,6 @@
-"""Random plans with loops compute what numpy does, in every mode of the planner and whoever runs the loops."""
+"""Random plans with loops compute what numpy does, in every mode of the planner and whoever runs
+the loops.
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,14 @@ Meaning = Callable[[Memory, dict[str, int]], None]
 
 
 def mix(out: Any, *arguments: Any) -> None:
-    """A sum of all that is read, each element of another one's place, modulo a prime, so that it is exact."""
+    """A sum of all that is read, each element of another one's place, modulo a prime, so that it is
+    exact.
+    """
     total = np.ones(out.size)
     for weight, value in enumerate(arguments, 1):
-        total = total + weight * (np.resize(value, out.size) if isinstance(value, np.ndarray) else value)
+        total = total + weight * (
+            np.resize(value, out.size) if isinstance(value, np.ndarray) else value
+        )
     out[:] = total % 251
 
 
@@ -66,7 +72,9 @@ class Drawing:
             if kind < 0.5:
                 floats += self.draw_loop(plans, floats, self.meanings.append, plans.op, 0, [])
             elif kind < 0.7:
-                floats.append(self.draw_switch(plans, floats, self.meanings.append, plans.op, 0, []))
+                floats.append(
+                    self.draw_switch(plans, floats, self.meanings.append, plans.op, 0, [])
+                )
             else:
                 floats.append(self.draw_kernel(plans, floats, self.meanings.append, plans.op, []))
         self.outputs = self.random.sample(floats[3:], min(3, len(floats) - 3))
@@ -82,13 +90,22 @@ class Drawing:
         return self.plans.add(buffer)
 
     def draw_kernel(
-        self, place: Plans, known: list[int], mean: Callable[[Meaning], Any], add: Callable[[Any], Any],
-        counters: list[str], out: int | None = None,
-    ) -> int:  # fmt: skip
-        """A kernel, or a copy, that fills a new buffer or `out` with what is made of those that are known."""
+        self,
+        place: Plans,
+        known: list[int],
+        mean: Callable[[Meaning], Any],
+        add: Callable[[Any], Any],
+        counters: list[str],
+        out: int | None = None,
+    ) -> int:
+        """A kernel, or a copy, that fills a new buffer or `out` with what is made of those that are
+        known.
+        """
         ins = self.random.sample(known, min(len(known), self.random.randrange(1, 4)))
         same = [
-            i for i in known if out is not None and place.buffers[i].nbytes == place.buffers[out].nbytes and i != out
+            i
+            for i in known
+            if out is not None and place.buffers[i].nbytes == place.buffers[out].nbytes and i != out
         ]
         if same and self.random.random() < 0.2:
             source, target = self.random.choice(same), out
@@ -105,22 +122,38 @@ class Drawing:
         names = [name for name in (*counters, "n") if self.random.random() < 0.4]
         variables = [Variable(name, 0, 9) if name != "n" else self.n for name in names]
         op: PreparedKernel = place.kernel(
-            mix, [new], ins, variables=variables, values=[0] * len(names), is_safe=self.random.random() < 0.8,
+            mix,
+            [new],
+            ins,
+            variables=variables,
+            values=[0] * len(names),
+            is_safe=self.random.random() < 0.8,
             n_operations=self.random.choice([0, 1 << 20]),
-        )  # fmt: skip
+        )
         add(op)
-        mean(lambda memory, values: mix(memory[new], *[memory[i] for i in ins], *[values[n] for n in names]))
+        mean(
+            lambda memory, values: mix(
+                memory[new], *[memory[i] for i in ins], *[values[n] for n in names]
+            )
+        )
         return new
 
     def draw_loop(
-        self, place: Plans, known: list[int], mean: Callable[[Meaning], Any], add: Callable[[Any], Any], depth: int,
+        self,
+        place: Plans,
+        known: list[int],
+        mean: Callable[[Meaning], Any],
+        add: Callable[[Any], Any],
+        depth: int,
         counters: list[str],
-    ) -> list[int]:  # fmt: skip
+    ) -> list[int]:
         """A loop on buffers that are known; the buffers that it fills."""
         rng, body = self.random, place.body()
         length, n_slices = rng.randrange(5), rng.randrange(3)
         kind = rng.choice(
-            ["number", "variable", "computed", "counter"] if counters else ["number", "variable", "computed"]
+            ["number", "variable", "computed", "counter"]
+            if counters
+            else ["number", "variable", "computed"]
         )
         if kind in ("computed", "counter") and (depth or kind == "counter"):
             kind = "counter" if counters else "number"
@@ -141,7 +174,9 @@ class Drawing:
             initial = rng.choice(known)
             size = place.buffers[initial].size
             result = place.intermediate(size)
-            into, out = body.carry(initial, result, place.intermediate(size) if rng.random() < 0.7 else None)
+            into, out = body.carry(
+                initial, result, place.intermediate(size) if rng.random() < 0.7 else None
+            )
             carried.append((initial, into, out, result))
             local.append(into)
             results.append(result)
@@ -158,7 +193,9 @@ class Drawing:
             if depth < 2 and rng.random() < 0.3:
                 local += self.draw_loop(body, local, meanings.append, body.op, depth + 1, inner)
             elif depth < 2 and rng.random() < 0.3:
-                local.append(self.draw_switch(body, local, meanings.append, body.op, depth + 1, inner))
+                local.append(
+                    self.draw_switch(body, local, meanings.append, body.op, depth + 1, inner)
+                )
             else:
                 local.append(self.draw_kernel(body, local, meanings.append, body.op, inner))
         for out in outs:
@@ -181,10 +218,24 @@ class Drawing:
             count, position = None, body.operand(number)
             n = int(self.plans.buffers[number].as_numpy()[0])
         is_reversed = rng.random() < 0.3
-        add(body.loop(count, count_position=position, counter=counter, is_reversed=is_reversed, go_on=go_on))
+        add(
+            body.loop(
+                count,
+                count_position=position,
+                counter=counter,
+                is_reversed=is_reversed,
+                go_on=go_on,
+            )
+        )
 
         def run(memory: Memory, values: dict[str, int]) -> None:
-            total = values["n"] if kind == "variable" else values[name] if kind == "counter" else max(n, 0)
+            total = (
+                values["n"]
+                if kind == "variable"
+                else values[name]
+                if kind == "counter"
+                else max(n, 0)
+            )
             state = [memory[initial].copy() for initial, *_ in carried]
             for t in range(total):
                 at = total - 1 - t if is_reversed else t
@@ -193,7 +244,9 @@ class Drawing:
                 for i, base in slices.items():
                     size = body.buffers[i].size
                     here[i] = memory[base][at * size : (at + 1) * size]
-                here.update({into: value for (_, into, _, _), value in zip(carried, state, strict=True)})
+                here.update(
+                    {into: value for (_, into, _, _), value in zip(carried, state, strict=True)}
+                )
                 for meaning in meanings:
                     meaning(here, {**values, **({counter: t} if counter else {})})
                 state = [here[out] for _, _, out, _ in carried]
@@ -206,9 +259,14 @@ class Drawing:
         return results
 
     def draw_switch(
-        self, place: Plans, known: list[int], mean: Callable[[Meaning], Any], add: Callable[[Any], Any], depth: int,
+        self,
+        place: Plans,
+        known: list[int],
+        mean: Callable[[Meaning], Any],
+        add: Callable[[Any], Any],
+        depth: int,
         counters: list[str],
-    ) -> int:  # fmt: skip
+    ) -> int:
         """Branches of which one fills a buffer."""
         result = place.intermediate(self.random.choice([1, 2, 4, 8]))
         number = None if depth else self.random.choice(self.counts)
@@ -218,19 +276,37 @@ class Drawing:
         for branch in range(n_branches):
             body = place.body()
             meanings: list[Meaning] = []
-            wholes = {body.whole(i): i for i in self.random.sample(known, self.random.randrange(1, len(known) + 1))}
+            wholes = {
+                body.whole(i): i
+                for i in self.random.sample(known, self.random.randrange(1, len(known) + 1))
+            }
             local = [*wholes]
             for _ in range(self.random.randrange(2)):
                 local.append(self.draw_kernel(body, local, meanings.append, body.op, counters))
             if depth < 2 and self.random.random() < 0.3:
                 local += self.draw_loop(body, local, meanings.append, body.op, depth + 1, counters)
-            out = body.bind(place.buffers[result].size, Whole(body.operand(result, is_written=True)))
+            out = body.bind(
+                place.buffers[result].size, Whole(body.operand(result, is_written=True))
+            )
             self.draw_kernel(body, local, meanings.append, body.op, counters, out)
             branches.append((wholes, out, meanings, body))
             if number is None:
-                add(body.loop(UOp.variable(name, 0, 9 if name != "n" else 4), branch=branch, n_branches=n_branches))
+                add(
+                    body.loop(
+                        UOp.variable(name, 0, 9 if name != "n" else 4),
+                        branch=branch,
+                        n_branches=n_branches,
+                    )
+                )
             else:
-                add(body.loop(None, count_position=body.operand(number), branch=branch, n_branches=n_branches))
+                add(
+                    body.loop(
+                        None,
+                        count_position=body.operand(number),
+                        branch=branch,
+                        n_branches=n_branches,
+                    )
+                )
 
         def run(memory: Memory, values: dict[str, int]) -> None:
             index = values[name] if number is None else int(memory[number][0])
@@ -260,14 +336,19 @@ def run(plan: ExecutionPlan, n: int) -> list[list[float]]:
 
 
 @pytest.mark.parametrize(
-    ("mode", "way"), [("arena", "native"), ("arena", "batches"), ("remap", "native"), ("disabled", "single")]
+    ("mode", "way"),
+    [("arena", "native"), ("arena", "batches"), ("remap", "native"), ("disabled", "single")],
 )
-def test_random_plans_with_loops_compute_what_numpy_does(new_plans: type[Plans], mode: PlannerMode, way: str) -> None:
+def test_random_plans_with_loops_compute_what_numpy_does(
+    new_plans: type[Plans], mode: PlannerMode, way: str
+) -> None:
     for seed in range(count_examples(120)):
         plans = new_plans()
-        plans.default_launcher = {"native": plans.looping_launcher, "batches": plans.launcher, "single": lambda: None}[
-            way
-        ]()
+        plans.default_launcher = {
+            "native": plans.looping_launcher,
+            "batches": plans.launcher,
+            "single": lambda: None,
+        }[way]()
         drawing = Drawing(plans, seed)
         plan = plans.plan(mode, *drawing.outputs)
         fork = plan.fork()

@@ -38,11 +38,23 @@ TRACKED = [
 
 
 def test_the_reasons_for_a_kernels_opts_stand_below_the_table() -> None:
-    product = kernel("r_8_8_8", "UPCAST(1, 8): lanes along axis 1 (8)", "one thread: 512 steps are less than 32768")
-    report = ProfileReport([KernelProfile(product, "CPU", 3, 10_000, 80_000, 40_000), PROFILES[0]], {})
-    below = "r_8_8_8\n    UPCAST(1, 8): lanes along axis 1 (8)\n    one thread: 512 steps are less than 32768"
+    product = kernel(
+        "r_8_8_8",
+        "UPCAST(1, 8): lanes along axis 1 (8)",
+        "one thread: 512 steps are less than 32768",
+    )
+    report = ProfileReport(
+        [KernelProfile(product, "CPU", 3, 10_000, 80_000, 40_000), PROFILES[0]], {}
+    )
+    below = (
+        "r_8_8_8\n    UPCAST(1, 8): lanes along axis 1 (8)\n    one thread: 512 steps are less than"
+        " 32768"
+    )
     assert str(report) == f"{report.table()}\n\n{below}"
-    assert [k["reasons"] for k in json.loads(report.to_json())["kernels"]] == [list(product.spec.reasons), []]
+    assert [k["reasons"] for k in json.loads(report.to_json())["kernels"]] == [
+        list(product.spec.reasons),
+        [],
+    ]
     out = io.StringIO()
     report.show(out)
     assert out.getvalue().endswith(f"\n\n{below}\n")
@@ -87,7 +99,16 @@ def test_copies_and_functions_have_a_row_and_a_part_of_the_time() -> None:
 
 def test_a_table_of_several_runs_shows_the_average_one() -> None:
     report = ProfileReport([PROFILES[0], PROFILES[2]], {}, n_runs=2)
-    assert report.table().splitlines()[1].split() == ["E_16", "1", "2.00", "1.00", "100.0", "%", "1.00", "4.00"]
+    assert report.table().splitlines()[1].split() == [
+        "E_16",
+        "1",
+        "2.00",
+        "1.00",
+        "100.0",
+        "%",
+        "1.00",
+        "4.00",
+    ]
 
 
 def test_long_scopes_are_cut() -> None:
@@ -103,7 +124,10 @@ def test_lines_and_scopes_stand_beside_their_kernels() -> None:
     report = ProfileReport(TRACKED, {})
     assert report.table().splitlines()[:3] == [
         "kernel   calls     us     time  GFLOP/s  GB/s  scope                from",
-        "r_8_8_8      1  10.00   90.9 %     8.00  4.00  encoder.layer0       model.py:9 matmul (+1 more)",
+        (
+            "r_8_8_8      1  10.00   90.9 %     8.00  4.00  encoder.layer0       model.py:9 matmul"
+            " (+1 more)"
+        ),
         "E_16         1   1.00    9.1 %     2.00  8.00  encoder.layer0.norm  model.py:3 add",
     ]
     assert [(s.scope, s.n_launches, s.elapsed_us) for s in report.scopes()] == [
@@ -132,14 +156,18 @@ def test_one_kernel_launched_from_several_lines_names_them_all() -> None:
 
 
 def test_a_profile_is_named_in_one_line() -> None:
-    assert repr(TRACKED[1]) == (
-        "<KernelProfile r_8_8_8 on CPU: 10.00 us, 8.00 GFLOP/s, 4.00 GB/s, from model.py:9 matmul (+1 more)>"
+    assert (
+        repr(TRACKED[1])
+        == "<KernelProfile r_8_8_8 on CPU: 10.00 us, 8.00 GFLOP/s, 4.00 GB/s, from model.py:9"
+        " matmul (+1 more)>"
     )
     assert "from" not in repr(PROFILES[0])
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_a_terminal_gets_a_table_by_rich_where_that_is_installed(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_gets_a_table_by_rich_where_that_is_installed(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("rich")
     monkeypatch.setenv("COLUMNS", str(width))
     out = io.StringIO()
@@ -222,7 +250,9 @@ def test_json_has_every_launch_and_every_kernel() -> None:
     }
 
 
-def test_a_trace_has_one_row_for_each_device_and_times_from_the_first_launch(tmp_path: Path) -> None:
+def test_a_trace_has_one_row_for_each_device_and_times_from_the_first_launch(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "trace.json"
     ProfileReport(PROFILES).save_trace(path)
     ProfileReport(PROFILES, {}).save_json(tmp_path / "report.json")
@@ -237,7 +267,13 @@ def test_a_trace_has_one_row_for_each_device_and_times_from_the_first_launch(tmp
         ("E_16", 0, 13.0, 3.0),
         ("E_16", 1, 17.0, 0.5),
     ]
-    assert launches[1]["args"] == {"buffers": 3, "operations": 80_000, "bytes": 40_000, "GFLOP/s": 8.0, "GB/s": 4.0}
+    assert launches[1]["args"] == {
+        "buffers": 3,
+        "operations": 80_000,
+        "bytes": 40_000,
+        "GFLOP/s": 8.0,
+        "GB/s": 4.0,
+    }
 
 
 def test_a_report_of_nothing_is_a_sum_of_nothing() -> None:

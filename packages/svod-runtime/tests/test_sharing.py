@@ -33,8 +33,12 @@ def get_levels(plan: ExecutionPlan) -> tuple[tuple[int, ...], ...]:
     return tuple(map(tuple, plan.template.dependencies.get_levels(plan.buffers)))
 
 
-def run_in_order(ops: Sequence[tuple[int, int]], buffers: Mapping[int, Buffer]) -> Mapping[int, Array]:
-    """What each storage holds after `ops`, pairs of what is written and what is read, on copies of the storages."""
+def run_in_order(
+    ops: Sequence[tuple[int, int]], buffers: Mapping[int, Buffer]
+) -> Mapping[int, Array]:
+    """What each storage holds after `ops`, pairs of what is written and what is read, on copies of
+    the storages.
+    """
     wholes: dict[int, Array] = {}
 
     def see(buffer: Buffer, size: int) -> Array:
@@ -71,14 +75,17 @@ def test_plans_on_buffers_that_share_memory_at_random_agree_with_running_their_o
     moving = data.draw(st.lists(st.sampled_from(slots), min_size=2, max_size=6, unique=True))
     plan.replace_buffers({index: memory(plan.buffers[index].size) for index in moving})
     of_moving = st.sampled_from(moving)
-    # New memory, a part of one that others may have too, what is in the plan at some index, or a part of its arena.
+    # New memory, a part of one that others may have too, what is in the plan at some index, or a
+    # part of its arena.
     place = st.one_of(
         st.just(("new", 0)),
         st.tuples(st.just("part"), st.sampled_from([0, 2, 4])),
         st.tuples(st.just("own"), st.sampled_from(slots)),
         st.just(("arena", 8)),
     )
-    for changes in data.draw(st.lists(st.dictionaries(of_moving, place, max_size=3), min_size=1, max_size=8)):
+    for changes in data.draw(
+        st.lists(st.dictionaries(of_moving, place, max_size=3), min_size=1, max_size=8)
+    ):
         given_now: dict[int, Buffer] = {}
         for index, (kind, where) in changes.items():
             size = plan.buffers[index].size
@@ -100,7 +107,10 @@ def test_plans_on_buffers_that_share_memory_at_random_agree_with_running_their_o
         plan.execute()
         for buffer in buffers.values():
             start = buffer.offset // 4
-            assert buffer.as_numpy().tolist() == expected[buffer.storage_id][start : start + buffer.size].tolist()
+            assert (
+                buffer.as_numpy().tolist()
+                == expected[buffer.storage_id][start : start + buffer.size].tolist()
+            )
 
 
 def make_pair(plans: Plans) -> tuple[ExecutionPlan, int, int, int, int]:
@@ -144,7 +154,9 @@ def test_nothing_is_ordered_again_for_a_way_of_sharing_that_was_seen(
         whole = memory(32)
         source = whole.view(4 * offset, 16)
         # The second kernel reads what the first one writes.
-        plan.execute_on({x: memory(), y: source, u: whole.view(4 * offset + 8, 16), v: memory()}, {})
+        plan.execute_on(
+            {x: memory(), y: source, u: whole.view(4 * offset + 8, 16), v: memory()}, {}
+        )
         assert plan.buffers[v].as_numpy().tolist() == [2, 2, 1, 1]
         return plan.levels
 
@@ -163,7 +175,9 @@ def test_parts_of_one_storage_without_a_common_byte_share_nothing(
     forbid_ordering(plan, monkeypatch)
     for order in ([0, 1, 2, 3], [3, 1, 0, 2]):
         whole = memory(16)
-        plan.execute_on({index: whole.view(16 * n, 16) for index, n in zip(indices, order, strict=True)}, {})
+        plan.execute_on(
+            {index: whole.view(16 * n, 16) for index, n in zip(indices, order, strict=True)}, {}
+        )
         assert plan.levels == ((0, 1),)
 
 

@@ -11,7 +11,13 @@ import pytest
 from svod_device import Buffer, HostAllocator, Variable
 from svod_dtype import float32, uint8
 from svod_ir import UOp
-from svod_runtime import DonatedBufferError, PlanError, PlanTemplate, VariableBoundsError, find_sharing
+from svod_runtime import (
+    DonatedBufferError,
+    PlanError,
+    PlanTemplate,
+    VariableBoundsError,
+    find_sharing,
+)
 from svod_runtime.ops.prepared import PreparedBufferView
 
 if TYPE_CHECKING:
@@ -40,7 +46,11 @@ def add_and_double(plans: Plans) -> tuple[PlanTemplate, list[int]]:
         out[:] = 2 * x
 
     launcher = plans.launcher()
-    plans.op(plans.kernel(add, [middle], [x, y], variables=[Variable("n", 0, 9)], values=[1], launcher=launcher))
+    plans.op(
+        plans.kernel(
+            add, [middle], [x, y], variables=[Variable("n", 0, 9)], values=[1], launcher=launcher
+        )
+    )
     plans.op(plans.kernel(double, [out], [middle], launcher=launcher))
     plans.builder.set_output_buffer(out)
     return plans.builder.build_template([plans.buffers[x], plans.buffers[y]]), [x, y, middle, out]
@@ -52,7 +62,10 @@ def test_plans_of_one_template_have_memory_of_their_own(plans: Plans) -> None:
     second = template.bind([filled(10), filled(20)], {"n": 5})
     for plan in (first, second, first):
         plan.execute()
-    assert [p.output_buffer.as_numpy().tolist() for p in (first, second) if p.output_buffer] == [[8] * 4, [70] * 4]
+    assert [p.output_buffer.as_numpy().tolist() for p in (first, second) if p.output_buffer] == [
+        [8] * 4,
+        [70] * 4,
+    ]
     assert find_sharing([*first.buffers, *second.buffers]) is None
     assert first.template is second.template is template
     assert repr(template) == "PlanTemplate(2 ops, 2 kernels, 2 inputs on CPU)"
@@ -65,11 +78,21 @@ def test_a_fork_runs_on_the_same_inputs_with_memory_of_its_own(plans: Plans) -> 
     fork = plan.fork()
     assert fork.template is template
     assert fork.variables == {"n": 5}
-    assert [a is b for a, b in zip(plan.buffers, fork.buffers, strict=True)] == [True, True, False, False]
+    assert [a is b for a, b in zip(plan.buffers, fork.buffers, strict=True)] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     fork.execute()
     fork.execute_on({x: filled(10)}, {"n": 1})
     assert [p.buffers[out].as_numpy().tolist() for p in (plan, fork)] == [[16] * 4, [26] * 4]
-    assert find_sharing([plan.buffers[middle], plan.buffers[out], fork.buffers[middle], fork.buffers[out]]) is None
+    assert (
+        find_sharing(
+            [plan.buffers[middle], plan.buffers[out], fork.buffers[middle], fork.buffers[out]]
+        )
+        is None
+    )
 
 
 def test_a_fork_and_its_plan_run_at_the_same_time(plans: Plans) -> None:
@@ -109,7 +132,9 @@ def test_a_plan_at_work_is_left_alone_by_who_may_not_wait(plans: Plans) -> None:
     tried: list[bool] = []
 
     def body(out: Array, x: Array) -> None:
-        thread = threading.Thread(target=lambda: tried.append(plan.execute_on({0: filled(7)}, {}, may_wait=False)))
+        thread = threading.Thread(
+            target=lambda: tried.append(plan.execute_on({0: filled(7)}, {}, may_wait=False))
+        )
         thread.start()
         thread.join()
         out[:] = x
@@ -128,7 +153,8 @@ def test_a_plan_that_is_profiled_is_left_alone_by_who_may_not_wait(plans: Plans)
     def body(out: Array, x: Array) -> None:
         # A thread that waited for the profile would be waited for by it.
         thread = threading.Thread(
-            target=lambda: tried.append(plan.execute_on({0: filled(7)}, {}, may_wait=False)), daemon=True
+            target=lambda: tried.append(plan.execute_on({0: filled(7)}, {}, may_wait=False)),
+            daemon=True,
         )
         thread.start()
         thread.join(timeout=300)
@@ -137,7 +163,11 @@ def test_a_plan_that_is_profiled_is_left_alone_by_who_may_not_wait(plans: Plans)
     x, out = plans.buffer(), plans.buffer()
     plans.op(plans.kernel(body, [out], [x]))
     plan = plans.build(out)
-    for run in (plan.execute_profiled, lambda: plan.execute_with_vars_profiled({}), lambda: plan.profile(n_runs=2)):
+    for run in (
+        plan.execute_profiled,
+        lambda: plan.execute_with_vars_profiled({}),
+        lambda: plan.profile(n_runs=2),
+    ):
         tried.clear()
         run()
         assert set(tried) == {False}
@@ -247,7 +277,10 @@ def test_inputs_that_a_plan_cannot_have_are_errors(plans: Plans) -> None:
     cases: list[tuple[list[Buffer], str]] = [
         ([one], "takes 2 inputs, got 1"),
         ([one, filled(1, 5)], "input 1 is 16 bytes of float32 on CPU, which"),
-        ([one, Buffer(HostAllocator("CPU:1"), float32, 4)], "input 1 is 16 bytes of float32 on CPU, which"),
+        (
+            [one, Buffer(HostAllocator("CPU:1"), float32, 4)],
+            "input 1 is 16 bytes of float32 on CPU, which",
+        ),
         ([one, one], "inputs share memory with each other in another way"),
     ]
     for inputs, message in cases:
@@ -305,7 +338,11 @@ def test_parts_of_an_arena_and_views_of_inputs_lie_where_they_lay(plans: Plans) 
 
 def test_inputs_that_share_memory_keep_their_order(plans: Plans) -> None:
     whole = Buffer(plans.allocator, float32, 8)
-    left, right, out = plans.add(whole.view(0, 16)), plans.add(whole.view(0, 16, uint8)), fresh(plans)
+    left, right, out = (
+        plans.add(whole.view(0, 16)),
+        plans.add(whole.view(0, 16, uint8)),
+        fresh(plans),
+    )
     plans.op(plans.kernel(plans.fill(7), [left]))
     plans.op(plans.kernel(plans.add_one, [out], [left]))
     plans.builder.set_output_buffer(out)
@@ -323,7 +360,10 @@ def test_which_inputs_share_memory_is_part_of_how_they_do(plans: Plans) -> None:
     first, last = [one, one.view(0, 16), two], [one, two, two.view(0, 16)]
     assert find_sharing(first) != find_sharing(last)
     whole = filled(0, 12)
-    pairs = [(whole.view(start, 16), whole.view(start + 8, size)) for start, size in ((0, 16), (16, 16), (16, 8))]
+    pairs = [
+        (whole.view(start, 16), whole.view(start + 8, size))
+        for start, size in ((0, 16), (16, 16), (16, 8))
+    ]
     assert find_sharing(pairs[0]) == find_sharing(pairs[1]) == ((0, 0, 16), (0, 8, 16))
     assert find_sharing(pairs[2]) == ((0, 0, 16), (0, 8, 8))
     assert find_sharing([one, two]) is find_sharing([one]) is find_sharing([]) is None
@@ -360,7 +400,9 @@ def test_a_plan_that_nobody_has_any_more_is_used_for_the_next_one(plans: Plans) 
     result = first.output_buffer
     assert result is not None
     first.retire()
-    assert not {id(buffer) for buffer in first.buffers} & {id(buffer) for buffer in (*inputs, result)}
+    assert not {id(buffer) for buffer in first.buffers} & {
+        id(buffer) for buffer in (*inputs, result)
+    }
     second = template.bind([filled(10), filled(20)], ids=[70, 80])
     assert second is first
     second.execute()
@@ -390,8 +432,12 @@ def test_who_executes_a_retired_plan_writes_to_nobodys_memory(plans: Plans) -> N
     assert plan.output_buffer.as_numpy().tolist() == [1] * 4
 
 
-def test_plans_that_differ_in_more_than_memory_are_made_anew(plans: Plans, new_plans: type[Plans]) -> None:
-    def is_used_again(template: PlanTemplate, first: dict[str, Any], second: dict[str, Any]) -> bool:
+def test_plans_that_differ_in_more_than_memory_are_made_anew(
+    plans: Plans, new_plans: type[Plans]
+) -> None:
+    def is_used_again(
+        template: PlanTemplate, first: dict[str, Any], second: dict[str, Any]
+    ) -> bool:
         plan = template.bind([filled(1), filled(2)], **first)
         plan.retire()
         return template.bind([filled(1), filled(2)], **second) is plan

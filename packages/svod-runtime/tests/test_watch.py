@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from svod_runtime.plan.watch import Watched
 
 
-def build(plans: Plans, output: int, watched: Watched = "nan", *, line: Origin | None = None) -> ExecutionPlan:
+def build(
+    plans: Plans, output: int, watched: Watched = "nan", *, line: Origin | None = None
+) -> ExecutionPlan:
     plans.builder.set_output_buffers([output])
     template = plans.builder.build_template(plans.buffers)
     origins = {} if line is None else {op.id: (line,) for op in template.ops}
@@ -39,10 +41,19 @@ def test_the_first_kernel_that_makes_a_nan_is_named_and_the_next_do_not_run(plan
         build(plans, y, line=Origin("/a/model.py", 3, "f", "log")).execute()
     error = caught.value
     assert str(error).splitlines()[:2] == [
-        "kernel log (op 7) makes nan of arguments without any: element 0 of its buffer 0, and 3 more",
+        (
+            "kernel log (op 7) makes nan of arguments without any: element 0 of its buffer 0, and 3"
+            " more"
+        ),
         "  note: it comes from model.py:3 log",
     ]
-    assert (error.kernel, error.op_id, error.buffer, error.element, error.count) == ("log", 7, 0, 0, 4)
+    assert (error.kernel, error.op_id, error.buffer, error.element, error.count) == (
+        "log",
+        7,
+        0,
+        0,
+        4,
+    )
     assert plans.names() == ["shift", "log"]
 
 
@@ -92,8 +103,12 @@ def test_the_same_nan_is_found_in_the_next_execution_too(plans: Plans) -> None:
             plan.execute()
 
 
-@pytest.mark.parametrize(("dtype", "large"), [(float64, 1e300), (float32, 3e38), (float16, 6e4), (bfloat16, 3e38)])
-def test_numbers_that_are_large_for_their_dtype_are_finite(plans: Plans, dtype: DType, large: float) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "large"), [(float64, 1e300), (float32, 3e38), (float16, 6e4), (bfloat16, 3e38)]
+)
+def test_numbers_that_are_large_for_their_dtype_are_finite(
+    plans: Plans, dtype: DType, large: float
+) -> None:
     x, y = (plans.add(Buffer(plans.allocator, dtype, 4)) for _ in range(2))
     plans.buffers[x].copyin(np.full(4, large).astype(dtype.numpy).tobytes())
 
@@ -131,7 +146,9 @@ def test_a_guard_gets_its_buffers_and_the_variables_after_each_execution(plans: 
     plans.builder.set_output_buffers([x])
     plans.builder.set_guarded_buffers([y])
     template = plans.builder.build_template(plans.buffers)
-    plan = template.bind(plans.buffers, guard=lambda buffers, _: seen.append(buffers[0].as_numpy().tolist()))
+    plan = template.bind(
+        plans.buffers, guard=lambda buffers, _: seen.append(buffers[0].as_numpy().tolist())
+    )
     plan.execute()
     plan.execute_profiled()
     assert seen == [[2.0] * 4] * 2

@@ -25,7 +25,9 @@ from svod_schedule.pipeline import Context, run_pipeline
 
 
 def make_kernel(graph: UOp) -> UOp:
-    """The one kernel that computes `graph`, simplified and with its loops merged, but without Opts."""
+    """The one kernel that computes `graph`, simplified and with its loops merged, but
+    without Opts.
+    """
     context = Context(opts=())
     kernels = run_pipeline("kernelize", run_pipeline("rangeify", UOp.sink(graph), context), context)
     (call,) = kernels.iter_ops(Op.CALL)

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 
 from svod_dtype import float32
-from svod_ir import Op, UOp, make_alu, make_flip, make_pad, make_permute, make_reduce_axis, make_reshape, make_shrink
+from svod_ir import (
+    Op,
+    UOp,
+    make_alu,
+    make_flip,
+    make_pad,
+    make_permute,
+    make_reduce_axis,
+    make_reshape,
+    make_shrink,
+)
 from svod_ir.evaluate import evaluate
 from svod_ir.testing import assert_same, random_inputs
 from svod_ir.testing.nodes import assign, buffer
@@ -16,15 +26,18 @@ from svod_schedule.pipeline import PIPELINES, Context, run_pipeline
 
 
 def kernels_of(*results: UOp) -> list[UOp]:
-    """The calls of the kernel graph in order, one for each value, after checking that it and that of joined ones mean the same
-    as the graph.
-    """
+    """The calls of the kernel graph in order, one for each value, after checking that it and that
+    of joined ones mean the same as the graph."""
     check_kernels(UOp.sink(*results), Context())
-    return check_kernels(UOp.sink(*results), Context(passes=PIPELINES.without_pass("kernelize", "join-kernels")))
+    return check_kernels(
+        UOp.sink(*results), Context(passes=PIPELINES.without_pass("kernelize", "join-kernels"))
+    )
 
 
 def check_kernels(sink: UOp, context: Context) -> list[UOp]:
-    """The calls of the kernel graph in order, after checking that it means the same as the graph."""
+    """The calls of the kernel graph in order, after checking that it means the same as the
+    graph.
+    """
     kernels = run_pipeline("kernelize", run_pipeline("rangeify", sink, context), context)
     given = random_inputs(sink)
     expected, found = ({n: a.copy() for n, a in given.items()} for _ in range(2))
@@ -35,7 +48,10 @@ def check_kernels(sink: UOp, context: Context) -> list[UOp]:
     calls = list(kernels.iter_ops(Op.CALL))
     for call in calls:
         body = call.src[0]
-        assert_same(body, linearize(run_pipeline("lower", run_pipeline("optimize", body, Context()), Context())))
+        assert_same(
+            body,
+            linearize(run_pipeline("lower", run_pipeline("optimize", body, Context()), Context())),
+        )
     return calls
 
 
@@ -84,7 +100,9 @@ def test_a_second_assignment_sees_the_first() -> None:
 
 def test_padding_is_no_place_to_assign_to() -> None:
     padded = make_pad(buffer(1, 4), ((1, 1),))
-    with pytest.raises(UnsupportedGraphError, match="assignment to a padded tensor is not supported"):
+    with pytest.raises(
+        UnsupportedGraphError, match="assignment to a padded tensor is not supported"
+    ):
         kernels_of(assign(padded, buffer(2, 6)))
 
 

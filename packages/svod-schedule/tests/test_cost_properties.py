@@ -1,4 +1,6 @@
-"""Estimates of work and time are finite, not negative, and grow with sizes: for every op, dtype and kind of size."""
+"""Estimates of work and time are finite, not negative, and grow with sizes: for every op, dtype and
+kind of size.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,14 @@ TARGETS = [
     replace(GENERIC, vector_bits=32, vector_registers=1),
 ]
 DTYPES = [dtype for dtype in ALL_DTYPES if dtype.itemsize]
-KINDS = [AxisType.LOOP, AxisType.UPCAST, AxisType.UNROLL, AxisType.THREAD, AxisType.GLOBAL, AxisType.LOCAL]
+KINDS = [
+    AxisType.LOOP,
+    AxisType.UPCAST,
+    AxisType.UNROLL,
+    AxisType.THREAD,
+    AxisType.GLOBAL,
+    AxisType.LOCAL,
+]
 SIZES = [1, 2, 7, 64, 4096]
 
 
@@ -46,7 +55,9 @@ def apply(op: Op, dtype: DType, condition: UOp, operands: list[UOp]) -> UOp | No
         return None
 
 
-def iter_kernels(size: SInt, largest: int, kind: AxisType = AxisType.LOOP) -> Iterator[tuple[Op, DType, UOp]]:
+def iter_kernels(
+    size: SInt, largest: int, kind: AxisType = AxisType.LOOP
+) -> Iterator[tuple[Op, DType, UOp]]:
     loop = UOp.range(size, 0, kind)
     for dtype in DTYPES:
         operands = [load(slot, dtype, largest, loop) for slot in (1, 2, 3)]
@@ -65,7 +76,12 @@ def check_work(work: Work) -> None:
 def check_cost(cost: Cost) -> None:
     for name, value in asdict(cost).items():
         assert isfinite(value) and value >= 0, (name, value)
-    parts = (cost.issue_seconds + cost.latency_seconds, cost.l2_seconds, cost.l3_seconds, cost.memory_seconds)
+    parts = (
+        cost.issue_seconds + cost.latency_seconds,
+        cost.l2_seconds,
+        cost.l3_seconds,
+        cost.memory_seconds,
+    )
     assert cost.seconds >= cost.start_seconds + max(parts)
 
 
@@ -90,7 +106,9 @@ def test_elementwise_kernels_of_every_dtype_move_their_arrays_once(size: int) ->
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("target", TARGETS)
-def test_costs_of_every_dtype_are_finite_and_grow_with_the_size(kind: AxisType, target: Target) -> None:
+def test_costs_of_every_dtype_are_finite_and_grow_with_the_size(
+    kind: AxisType, target: Target
+) -> None:
     before: dict[tuple[Op, DType], Cost] = {}
     for size in (1, 8, 64):
         for op, dtype, kernel in iter_kernels(size, size, kind):
@@ -98,7 +116,10 @@ def test_costs_of_every_dtype_are_finite_and_grow_with_the_size(kind: AxisType, 
             check_cost(cost)
             last = before.get((op, dtype))
             if last is not None:
-                assert cost.n_bytes >= last.n_bytes and cost.n_operations >= last.n_operations, (op, dtype)
+                assert cost.n_bytes >= last.n_bytes and cost.n_operations >= last.n_operations, (
+                    op,
+                    dtype,
+                )
                 if kind is AxisType.LOOP:
                     assert cost.seconds >= last.seconds, (op, dtype, size)
             before[op, dtype] = cost
@@ -113,7 +134,9 @@ def test_reductions_of_every_dtype_count_each_element(op: Op, target: Target) ->
         for size in SIZES:
             row, column = UOp.range(3, 0, AxisType.LOOP), UOp.range(size, 1, AxisType.REDUCE)
             try:
-                value = UOp(Op.REDUCE, dtype, (load(1, dtype, 3 * size, row * size + column), column), op)
+                value = UOp(
+                    Op.REDUCE, dtype, (load(1, dtype, 3 * size, row * size + column), column), op
+                )
             except SvodError:
                 break
             kernel = make_kernel(value, row, 3)
@@ -149,5 +172,7 @@ def test_a_kernel_without_iterations_has_no_work() -> None:
 
 def test_larger_dtypes_move_more_bytes() -> None:
     loop = UOp.range(64, 0, AxisType.LOOP)
-    found = [estimate_work(make_kernel(load(1, dtype, 64, loop), loop, 64)).n_bytes for dtype in DTYPES]
+    found = [
+        estimate_work(make_kernel(load(1, dtype, 64, loop), loop, 64)).n_bytes for dtype in DTYPES
+    ]
     assert found == [2 * 64 * dtype.itemsize for dtype in DTYPES]

@@ -14,11 +14,15 @@ def kernel_of(graph: UOp) -> UOp:
 
 
 def test_an_addition_counts_once_for_each_element_and_moves_three_arrays() -> None:
-    assert estimate_work(kernel_of(make_alu(Op.ADD, tensor(1, 4, 5), tensor(2, 4, 5)))) == Work(20, 3 * 80)
+    assert estimate_work(kernel_of(make_alu(Op.ADD, tensor(1, 4, 5), tensor(2, 4, 5)))) == Work(
+        20, 3 * 80
+    )
 
 
 def test_a_product_of_matrices_is_two_operations_for_each_of_its_terms() -> None:
     left = make_expand(make_reshape(tensor(1, 4, 6), (4, 1, 6)), (4, 5, 6))
-    right = make_expand(make_permute(make_reshape(tensor(2, 6, 5), (1, 6, 5)), (0, 2, 1)), (4, 5, 6))
+    right = make_expand(
+        make_permute(make_reshape(tensor(2, 6, 5), (1, 6, 5)), (0, 2, 1)), (4, 5, 6)
+    )
     product = make_reduce_axis(make_alu(Op.MUL, left, right), Op.ADD, (2,))
     assert estimate_work(kernel_of(product)) == Work(2 * 4 * 5 * 6, 4 * (24 + 30 + 20))

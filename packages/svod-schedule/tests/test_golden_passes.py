@@ -1,4 +1,6 @@
-"""Golden cases of every pass: what it makes of a graph, and that each of its rules is fired by one of them."""
+"""Golden cases of every pass: what it makes of a graph, and that each of its rules is fired by one
+of them.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +26,22 @@ PASSES = {(pipeline, row.name): row for pipeline, rows in PIPELINES.items() for 
 NOT_REPEATED = ("apply-opts", "split-reduce", "range-values", "cut-kernels")
 """Passes that would change their own result: they choose anew, or take a graph of another stage."""
 
-CORES = (TensorCore((16, 1, 4), 4, (uint8, int8, int32)), TensorCore((4, 4, 8), 4, (uint8, int8, int32), tiles=8))
+CORES = (
+    TensorCore((16, 1, 4), 4, (uint8, int8, int32)),
+    TensorCore((4, 4, 8), 4, (uint8, int8, int32), tiles=8),
+)
 TARGETS = {
     "tensor-cores": replace(Target.generic(), tensor_cores=CORES),
-    "workgroups": replace(Target.generic(), has_local=True, has_shared=True, shared_bytes=4096, max_local=64),
+    "workgroups": replace(
+        Target.generic(), has_local=True, has_shared=True, shared_bytes=4096, max_local=64
+    ),
 }
 
 
 def make_context(case: GoldenCase) -> Context:
-    """What is written behind the pass: `workgroups` or `tensor-cores`, a target that has some; `+EXP`, `-MAX` or `+f16`,
-    an op or a dtype more or less; `max_buffers=4`; and at the end `opts=(UPCAST(0, 4),)`."""
+    """What is written behind the pass: `workgroups` or `tensor-cores`, a target that has some;
+    `+EXP`, `-MAX` or `+f16`, an op or a dtype more or less; `max_buffers=4`; and at the end
+    `opts=(UPCAST(0, 4),)`."""
     words, _, opts = case.pass_name.partition("opts=")
     target = Target.generic()
     for word in words.split()[1:]:
@@ -84,7 +92,9 @@ def test_every_pass_has_a_case_in_which_it_changes_the_graph() -> None:
 
 
 def test_every_opt_has_a_golden_case() -> None:
-    shown = {opt.op for c in CASES if c.path.stem == "apply-opts" for opt in make_context(c).opts or ()}
+    shown = {
+        opt.op for c in CASES if c.path.stem == "apply-opts" for opt in make_context(c).opts or ()
+    }
     assert shown == set(OptOp)
 
 

@@ -9,14 +9,26 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from svod_dtype import index
-from svod_ir import AxisType, Op, Opt, OptOp, Target, UOp, make_permute, make_reduce_axis, make_reshape
+from svod_ir import (
+    AxisType,
+    Op,
+    Opt,
+    OptOp,
+    Target,
+    UOp,
+    make_permute,
+    make_reduce_axis,
+    make_reshape,
+)
 from svod_ir.evaluate import evaluate
 from svod_ir.testing import assert_same, count_examples
 from svod_ir.testing.nodes import buffer
 from svod_schedule._launch_grid import arrange_axes
 from svod_schedule.pipeline import Context, compile_kernel, run_pipeline
 
-GPU = replace(Target.generic(), has_local=True, has_shared=True, shared_bytes=1 << 15, max_local=256)
+GPU = replace(
+    Target.generic(), has_local=True, has_shared=True, shared_bytes=1 << 15, max_local=256
+)
 
 
 def make_axes(*sizes: int) -> list[UOp]:
@@ -24,7 +36,9 @@ def make_axes(*sizes: int) -> list[UOp]:
 
 
 def dims_of(sizes: tuple[int, ...], limits: tuple[int, ...] = ()) -> list[int]:
-    return [int(size.arg) for group in arrange_axes(make_axes(*sizes), limits) for size in group.sizes]
+    return [
+        int(size.arg) for group in arrange_axes(make_axes(*sizes), limits) for size in group.sizes
+    ]
 
 
 @pytest.mark.parametrize(
@@ -62,22 +76,34 @@ def test_a_free_dimension_is_taken_once(
     sizes: tuple[int, ...], limits: tuple[int, ...], expected: list[tuple[list[int], bool]]
 ) -> None:
     groups = arrange_axes(make_axes(*sizes), limits)
-    assert [([int(size.arg) for size in group.sizes], group.is_over) for group in groups] == expected
+    assert [
+        ([int(size.arg) for size in group.sizes], group.is_over) for group in groups
+    ] == expected
 
 
 @settings(deadline=None, max_examples=count_examples(30))
-@given(st.lists(st.integers(2, 4), min_size=1, max_size=4), st.sampled_from([(), (6, 6, 6), (1 << 20, 4, 4), (30, 30)]))
-def test_every_position_of_the_axes_is_one_of_the_launch(sizes: list[int], limits: tuple[int, ...]) -> None:
+@given(
+    st.lists(st.integers(2, 4), min_size=1, max_size=4),
+    st.sampled_from([(), (6, 6, 6), (1 << 20, 4, 4), (30, 30)]),
+)
+def test_every_position_of_the_axes_is_one_of_the_launch(
+    sizes: list[int], limits: tuple[int, ...]
+) -> None:
     groups = arrange_axes(make_axes(*sizes), limits)
     values = {axis: value for group in groups for axis, value in group.values("idx").items()}
-    specials = sorted({s for v in values.values() for s in v.iter_ops(Op.SPECIAL)}, key=lambda s: s.arg)
+    specials = sorted(
+        {s for v in values.values() for s in v.iter_ops(Op.SPECIAL)}, key=lambda s: s.arg
+    )
     assert len(specials) <= 3
     assert prod(int(s.vmax) + 1 for s in specials) == prod(sizes)
     positions: set[tuple[int, ...]] = {()}
     for special in specials:
         positions = {(*p, i) for p in positions for i in range(int(special.vmax) + 1)}
     seen = {
-        tuple(int(evaluate(values[a].substitute(dict(zip(specials, map(_const, p), strict=True))))) for a in values)
+        tuple(
+            int(evaluate(values[a].substitute(dict(zip(specials, map(_const, p), strict=True)))))
+            for a in values
+        )
         for p in positions
     }
     assert len(seen) == prod(sizes)
@@ -123,10 +149,15 @@ def test_a_grid_beyond_the_limits_is_walked_in_iterations(
 
 @pytest.mark.parametrize("limits", [(), (4, 2, 2), (1,)])
 @pytest.mark.parametrize("group", [OptOp.GROUP, OptOp.GROUPTOP])
-def test_work_items_of_a_group_meet_in_each_iteration(group: OptOp, limits: tuple[int, ...]) -> None:
+def test_work_items_of_a_group_meet_in_each_iteration(
+    group: OptOp, limits: tuple[int, ...]
+) -> None:
     kernel = make_kernel((19, 32), is_reduced=True)
     _, linear = compile_kernel(
-        kernel, Context(target=replace(GPU, max_global=limits), opts=(Opt(OptOp.PADTO, 0, 2), Opt(group, 0, 8)))
+        kernel,
+        Context(
+            target=replace(GPU, max_global=limits), opts=(Opt(OptOp.PADTO, 0, 2), Opt(group, 0, 8))
+        ),
     )
     assert_same(kernel, linear)
 
@@ -140,8 +171,12 @@ def test_without_workgroups_the_grid_counts_items() -> None:
 def test_members_beyond_three_dimensions_share_them() -> None:
     kernel = make_kernel((4, 4, 4, 4))
     opts = tuple(Opt(OptOp.LOCAL, axis, 2) for axis in range(4))
-    _, linear = compile_kernel(kernel, Context(target=replace(GPU, max_local_dims=(8, 8, 2)), opts=opts))
-    work_items = {n.arg: int(n.vmax) + 1 for n in linear if n.op is Op.SPECIAL and n.arg.startswith("l")}
+    _, linear = compile_kernel(
+        kernel, Context(target=replace(GPU, max_local_dims=(8, 8, 2)), opts=opts)
+    )
+    work_items = {
+        n.arg: int(n.vmax) + 1 for n in linear if n.op is Op.SPECIAL and n.arg.startswith("l")
+    }
     assert prod(work_items.values()) == 16
     assert work_items.get("lidx2", 1) <= 2
     assert_same(kernel, linear)

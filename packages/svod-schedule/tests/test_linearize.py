@@ -1,4 +1,6 @@
-"""Where each node of a kernel stands: loops nest, and nothing is computed in a loop that it does not depend on."""
+"""Where each node of a kernel stands: loops nest, and nothing is computed in a loop that it does
+not depend on.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ def read(text: str) -> dict[str, UOp]:
 
 
 def skeleton(nodes: tuple[UOp, ...]) -> str:
-    """The loops and what is done in them: `0(1(S))` for a STORE in loop 1 in loop 0, L for a LOAD."""
+    """The loops and what is done in them:
+
+    `0(1(S))` for a STORE in loop 1 in loop 0, L for a LOAD.
+    """
     parts: list[str] = []
     for node in nodes:
         if node.op is Op.RANGE:
@@ -56,7 +61,10 @@ def skeleton(nodes: tuple[UOp, ...]) -> str:
             %sink = SINK %end
             """,
             "0(1(S))",
-            id="a store that does not depend on a loop is done as often as it runs, which may be never",
+            id=(
+                "a store that does not depend on a loop is done as often as it runs, which may be"
+                " never"
+            ),
         ),
         pytest.param(
             """
@@ -195,9 +203,14 @@ SIBLINGS = """
             "two ENDs close one range",
             "rows",
         ),
-        ("%place = %out[%rows]\n%store = STORE %place, 1.0\n%sink = SINK %store", "no END closes RANGE", "place"),
         (
-            SIBLINGS + "%both = STORE %out[%rows], load(%b[%columns])\n%sink = SINK %end1, %end2, %both",
+            "%place = %out[%rows]\n%store = STORE %place, 1.0\n%sink = SINK %store",
+            "no END closes RANGE",
+            "place",
+        ),
+        (
+            SIBLINGS
+            + "%both = STORE %out[%rows], load(%b[%columns])\n%sink = SINK %end1, %end2, %both",
             "a node depends on two loops of which neither encloses the other",
             "both",
         ),
@@ -224,7 +237,9 @@ def test_a_body_of_100000_nodes_needs_no_deep_stack() -> None:
 
 
 def test_the_order_is_the_same_every_time() -> None:
-    text = "%store = STORE %out[%rows], load(%a[%rows])\n%end = END %store, %rows\n%sink = SINK %end"
+    text = (
+        "%store = STORE %out[%rows], load(%a[%rows])\n%end = END %store, %rows\n%sink = SINK %end"
+    )
     once = linearize(read(text)["sink"])
     names = ["PARAM", "CONST", "PARAM", "RANGE", "INDEX", "INDEX", "LOAD", "STORE", "END"]
     assert [n.op.name for n in once] == names

@@ -1,4 +1,6 @@
-"""branch-rare: the right values with and without rare arguments, and the rare work inside of a loop."""
+"""branch-rare: the right values with and without rare arguments, and the rare work inside of a
+loop.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def make_kernel(op: Op, dtype: DType, lanes: int, size: int) -> UOp:
 @pytest.mark.parametrize("lanes", [1, 4])
 @pytest.mark.parametrize("dtype", [float32, float64])
 @pytest.mark.parametrize("op", TRUE)
-def test_lowered_functions_have_their_values(op: Op, dtype: DType, lanes: int, arguments: tuple[float, ...]) -> None:
+def test_lowered_functions_have_their_values(
+    op: Op, dtype: DType, lanes: int, arguments: tuple[float, ...]
+) -> None:
     points = np.array(arguments, dtype.numpy)
     kernel = branch_rare(make_kernel(op, dtype, lanes, len(points)), TARGET)
     assert not list(kernel.iter_ops(*TRUE))
@@ -58,16 +62,23 @@ def test_the_remainder_of_floats_is_exact(dtype: DType, lanes: int, has_fma: boo
     bits = rng.integers(0, 256, (2, 40 * dtype.itemsize), np.uint8).view(dtype.numpy)
     near = rng.standard_normal((2, 40)).astype(dtype.numpy)
     x, y = np.concatenate([pairs, bits, near], axis=1)
-    kernel = branch_rare(make_remainder_kernel(dtype, lanes, len(x)), replace(TARGET, has_fma=has_fma))
+    kernel = branch_rare(
+        make_remainder_kernel(dtype, lanes, len(x)), replace(TARGET, has_fma=has_fma)
+    )
     assert not list(kernel.iter_ops(Op.FMOD))
     with np.errstate(all="ignore"):
         expected = np.fmod(x, y)
-        for run in (evaluate_kernel, lambda sink, buffers: evaluate_linear(linearize(sink), buffers)):
+        for run in (
+            evaluate_kernel,
+            lambda sink, buffers: evaluate_linear(linearize(sink), buffers),
+        ):
             found = np.zeros_like(x)
             run(kernel, {0: found, 1: x, 2: y})
             np.testing.assert_array_equal(found, expected)
             is_number = ~np.isnan(expected)
-            np.testing.assert_array_equal(np.signbit(found)[is_number], np.signbit(expected)[is_number])
+            np.testing.assert_array_equal(
+                np.signbit(found)[is_number], np.signbit(expected)[is_number]
+            )
 
 
 def make_remainder_kernel(dtype: DType, lanes: int, size: int) -> UOp:
@@ -83,7 +94,9 @@ def test_the_work_for_rare_arguments_stands_in_the_inner_loop() -> None:
     begin = max(i for i, node in enumerate(nodes) if node.op is Op.RANGE)
     end = min(i for i, node in enumerate(nodes) if node.op is Op.END)
     # The multiplications of integers are those of the reduction by many bits of 2 / pi.
-    products = [i for i, node in enumerate(nodes) if node.op is Op.MUL and node.dtype.kind == "uint"]
+    products = [
+        i for i, node in enumerate(nodes) if node.op is Op.MUL and node.dtype.kind == "uint"
+    ]
     assert products
     assert all(begin < i < end for i in products)
 

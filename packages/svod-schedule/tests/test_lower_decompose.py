@@ -33,7 +33,9 @@ from svod_schedule.lower.transcendental import TRANSCENDENTAL
 
 GENERIC = Target.generic()
 BARE = replace(
-    GENERIC, native_ops=COMMON_OPS - {Op.LE, Op.NE, Op.MAX, Op.MIN, Op.ABS, Op.ROUND, Op.TRUNC, Op.FLOOR, Op.CEIL}
+    GENERIC,
+    native_ops=COMMON_OPS
+    - {Op.LE, Op.NE, Op.MAX, Op.MIN, Op.ABS, Op.ROUND, Op.TRUNC, Op.FLOOR, Op.CEIL},
 )
 INTEGERS = (int8, uint8, int16, uint16, int32, uint32, int64, uint64)
 DIVISORS = (1, 2, 3, 5, 6, 7, 8, 10, 12, 25, 64, 100, 125, 127)
@@ -72,7 +74,12 @@ def assert_same(before: UOp, after: UOp, **inputs: np.ndarray) -> None:
 def test_division_by_a_constant_floors_for_every_value(op: Op, dtype: DType) -> None:
     x = full_variable("x", dtype)
     values = samples(dtype)
-    divisors = [*DIVISORS, *([-1, -2, -3, -7, -8, -100] if dtype.is_signed else [200, 255]), 0, int(dtype.max)]
+    divisors = [
+        *DIVISORS,
+        *([-1, -2, -3, -7, -8, -100] if dtype.is_signed else [200, 255]),
+        0,
+        int(dtype.max),
+    ]
     for divisor in divisors:
         before = UOp(op, dtype, (x, UOp.const(dtype, divisor)))
         after = lower(before)
@@ -94,7 +101,9 @@ def test_division_by_a_variable_floors_and_zero_divisors_give_zero(op: Op, dtype
 
 
 @pytest.mark.parametrize("op", [Op.IDIV, Op.MOD], ids=str)
-def test_the_least_integer_divided_by_minus_one_wraps_and_never_reaches_the_division(op: Op) -> None:
+def test_the_least_integer_divided_by_minus_one_wraps_and_never_reaches_the_division(
+    op: Op,
+) -> None:
     x, y = full_variable("x", int32), full_variable("y", int32)
     after = lower(UOp(op, int32, (x, y)))
     truncating = next(n for n in after.toposort() if n.op in (Op.CDIV, Op.CMOD))
@@ -106,7 +115,9 @@ def test_the_least_integer_divided_by_minus_one_wraps_and_never_reaches_the_divi
 @pytest.mark.parametrize("divisor", DIVISORS)
 def test_division_uses_the_bounds_of_the_dividend(low: int, high: int, divisor: int) -> None:
     x = UOp.variable("x", low, high, int32)
-    values = np.unique(np.concatenate([np.arange(low, min(low + 2000, high) + 1), np.array([high])])).astype(np.int32)
+    values = np.unique(
+        np.concatenate([np.arange(low, min(low + 2000, high) + 1), np.array([high])])
+    ).astype(np.int32)
     for op in (Op.IDIV, Op.MOD):
         before = UOp(op, int32, (x, UOp.const(int32, divisor)))
         after = lower(before)
@@ -205,12 +216,16 @@ def test_multiply_add_of_half_is_not_fused() -> None:
 
 
 @pytest.mark.parametrize("op", sorted(UNARY | BINARY, key=lambda op: op.name), ids=str)
-def test_each_op_but_transcendental_ones_is_lowered_to_what_every_target_has_and_keeps_its_value(op: Op) -> None:
+def test_each_op_but_transcendental_ones_is_lowered_to_what_every_target_has_and_keeps_its_value(
+    op: Op,
+) -> None:
     rng = np.random.default_rng(5)
     for dtype in (bool_, *INTEGERS, float32, float64):
         if takes(op, dtype) and not (op in {*TRANSCENDENTAL, Op.FMOD} and dtype.is_float):
             # Small exponents and amounts to shift by; positive arguments of roots.
-            values = [rng.integers(low, high, 200).astype(dtype.numpy) for low, high in ((1, 120), (0, 4))]
+            values = [
+                rng.integers(low, high, 200).astype(dtype.numpy) for low, high in ((1, 120), (0, 4))
+            ]
             names = "xy"[: count_operands(op)]
             before = UOp(op, dtype, tuple(full_variable(n, dtype) for n in names))
             before = before.with_dtype(bool_) if op in COMPARISON else before
@@ -219,7 +234,9 @@ def test_each_op_but_transcendental_ones_is_lowered_to_what_every_target_has_and
             given = dict(zip(names, values, strict=False))
             expected, found = evaluate(before, given), evaluate(after, given)
             np.testing.assert_allclose(
-                found, expected, rtol=4 * dtype.finfo_eps if op in FUNCTIONS and dtype.is_float else 0
+                found,
+                expected,
+                rtol=4 * dtype.finfo_eps if op in FUNCTIONS and dtype.is_float else 0,
             )
 
 
@@ -248,7 +265,9 @@ def test_missing_unary_ops_of_floats_have_the_same_values(op: Op, dtype: DType) 
         -1e300,
     ]
     with np.errstate(over="ignore"):
-        values = np.concatenate([special, rng.normal(0, 100, 500), np.exp(rng.normal(0, 30, 500))]).astype(dtype.numpy)
+        values = np.concatenate(
+            [special, rng.normal(0, 100, 500), np.exp(rng.normal(0, 30, 500))]
+        ).astype(dtype.numpy)
     x = UOp.variable("x", dtype.min, dtype.max, dtype)
     before = x.alu(op)
     after = lower(before, replace(BARE, native_ops=BARE.native_ops | {Op.ABS}))
@@ -256,20 +275,26 @@ def test_missing_unary_ops_of_floats_have_the_same_values(op: Op, dtype: DType) 
     expected, found = evaluate(before, {"x": values}), evaluate(after, {"x": values})
     # Two roundings instead of one leave a reciprocal root within 1.5 units in the last place.
     np.testing.assert_allclose(found, expected, rtol=1.5 * dtype.finfo_eps if op is Op.RSQRT else 0)
-    np.testing.assert_array_equal(np.signbit(found)[~np.isnan(found)], np.signbit(expected)[~np.isnan(found)])
+    np.testing.assert_array_equal(
+        np.signbit(found)[~np.isnan(found)], np.signbit(expected)[~np.isnan(found)]
+    )
 
 
 @pytest.mark.parametrize("op", [Op.SIGN, Op.ROUND, Op.TRUNC, Op.FLOOR, Op.CEIL], ids=str)
 @pytest.mark.parametrize("dtype", [float8_e4m3, float8_e5m2, float16], ids=str)
 def test_missing_unary_ops_of_narrow_floats_have_the_same_bits(op: Op, dtype: DType) -> None:
-    patterns = np.arange(1 << 8 * dtype.itemsize, dtype=np.uint8 if dtype.itemsize == 1 else np.uint16)
+    patterns = np.arange(
+        1 << 8 * dtype.itemsize, dtype=np.uint8 if dtype.itemsize == 1 else np.uint16
+    )
     x = UOp.variable("x", dtype.min, dtype.max, dtype)
     before = x.alu(op)
     after = lower(before, replace(BARE, native_ops=BARE.native_ops | {Op.ABS}))
     inputs = {"x": patterns.view(dtype.numpy)}
     expected, found = (evaluate(root, inputs).astype(np.float64) for root in (before, after))
     np.testing.assert_array_equal(found, expected)
-    np.testing.assert_array_equal(np.signbit(found)[~np.isnan(found)], np.signbit(expected)[~np.isnan(found)])
+    np.testing.assert_array_equal(
+        np.signbit(found)[~np.isnan(found)], np.signbit(expected)[~np.isnan(found)]
+    )
 
 
 @pytest.mark.parametrize("op", [Op.MAX, Op.MIN], ids=str)
@@ -299,7 +324,8 @@ def test_integer_powers_wrap_and_negative_ones_are_zero_beside_one(dtype: DType)
     x, y = full_variable("x", dtype), full_variable("y", dtype)
     bases = np.array([0, 1, 2, 3, 7, 10, 100, int(dtype.max), int(dtype.min)], dtype=dtype.numpy)
     exponents = np.array(
-        [0, 1, 2, 3, 5, 31, 63, 64, 100, *([-1, -2, -3] if dtype.is_signed else [])], dtype=dtype.numpy
+        [0, 1, 2, 3, 5, 31, 63, 64, 100, *([-1, -2, -3] if dtype.is_signed else [])],
+        dtype=dtype.numpy,
     )
     if dtype.is_signed:
         bases = np.append(bases, np.array([-1, -2], dtype=dtype.numpy))
@@ -321,7 +347,10 @@ def test_threefry_gives_the_published_numbers() -> None:
         ((0x243F6A88, 0x85A308D3), (0x13198A2E, 0x03707344), (0xC4923A9C, 0x483DF7A0)),
     ]
     for counter, keys, expected in vectors:
-        inputs = {"x": np.uint64(counter[1] << 32 | counter[0]), "key": np.uint64(keys[1] << 32 | keys[0])}
+        inputs = {
+            "x": np.uint64(counter[1] << 32 | counter[0]),
+            "key": np.uint64(keys[1] << 32 | keys[0]),
+        }
         assert int(evaluate(after, inputs)) == expected[1] << 32 | expected[0]
 
 

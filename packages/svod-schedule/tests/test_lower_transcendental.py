@@ -1,7 +1,7 @@
 """The approximations against true values: numpy's float64 for float32, mpmath for float64.
 
-The graphs are evaluated on whole numpy arrays, once with fma rounded once and once as a product and a sum, each rounded.
-"""
+The graphs are evaluated on whole numpy arrays, once with fma rounded once and once as a product and
+a sum, each rounded."""
 
 from __future__ import annotations
 
@@ -25,32 +25,76 @@ UNARY: Final = tuple(op for op in TRANSCENDENTAL if op is not Op.POW)
 NEEDS_FMA: Final = (Op.SIN, Op.COS, Op.TAN, Op.POW)
 SPECIAL: Final = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0)
 TRUE_FLOAT32: Final[dict[Op, Callable[[Array], Array]]] = {
-    Op.EXP: np.exp, Op.EXP2: np.exp2, Op.LOG: np.log, Op.LOG2: np.log2, Op.SIN: np.sin, Op.COS: np.cos, Op.TAN: np.tan,
-    Op.TANH: np.tanh, Op.EXPM1: np.expm1, Op.LOG1P: np.log1p, Op.SINH: np.sinh, Op.COSH: np.cosh,
+    Op.EXP: np.exp,
+    Op.EXP2: np.exp2,
+    Op.LOG: np.log,
+    Op.LOG2: np.log2,
+    Op.SIN: np.sin,
+    Op.COS: np.cos,
+    Op.TAN: np.tan,
+    Op.TANH: np.tanh,
+    Op.EXPM1: np.expm1,
+    Op.LOG1P: np.log1p,
+    Op.SINH: np.sinh,
+    Op.COSH: np.cosh,
     Op.ERF: np.vectorize(math.erf, otypes=[np.float64]),
-}  # fmt: skip
+}
 TRUE_FLOAT64: Final = {
-    Op.EXP: mpmath.exp, Op.EXP2: lambda x: mpmath.power(2, x), Op.LOG: mpmath.log, Op.LOG2: lambda x: mpmath.log(x, 2),
-    Op.SIN: mpmath.sin, Op.COS: mpmath.cos, Op.TAN: mpmath.tan, Op.TANH: mpmath.tanh, Op.ERF: mpmath.erf,
-    Op.EXPM1: mpmath.expm1, Op.LOG1P: mpmath.log1p, Op.SINH: mpmath.sinh, Op.COSH: mpmath.cosh,
-}  # fmt: skip
+    Op.EXP: mpmath.exp,
+    Op.EXP2: lambda x: mpmath.power(2, x),
+    Op.LOG: mpmath.log,
+    Op.LOG2: lambda x: mpmath.log(x, 2),
+    Op.SIN: mpmath.sin,
+    Op.COS: mpmath.cos,
+    Op.TAN: mpmath.tan,
+    Op.TANH: mpmath.tanh,
+    Op.ERF: mpmath.erf,
+    Op.EXPM1: mpmath.expm1,
+    Op.LOG1P: mpmath.log1p,
+    Op.SINH: mpmath.sinh,
+    Op.COSH: mpmath.cosh,
+}
 # Where results are finite and not constant, by op: (low, high) for float32 and for float64.
 INTERESTING: Final = {
-    Op.EXP: ((-104.0, 89.0), (-746.0, 710.0)), Op.EXP2: ((-150.0, 128.0), (-1075.0, 1024.0)), Op.TANH: ((-10.0, 10.0),) * 2,
-    Op.EXPM1: ((-20.0, 89.0), (-40.0, 710.0)), Op.LOG1P: ((-0.9, 5.0),) * 2, Op.SINH: ((-5.0, 5.0),) * 2,
-    Op.COSH: ((-90.0, 90.0), (-711.0, 711.0)), Op.ERF: ((-6.0, 6.0),) * 2, Op.LOG: ((0.3, 3.0),) * 2, Op.LOG2: ((0.3, 3.0),) * 2,
-    Op.SIN: ((-4e3, 4e3), (-2e6, 2e6)), Op.COS: ((-4e3, 4e3), (-2e6, 2e6)), Op.TAN: ((-4e3, 4e3), (-2e6, 2e6)),
-}  # fmt: skip
+    Op.EXP: ((-104.0, 89.0), (-746.0, 710.0)),
+    Op.EXP2: ((-150.0, 128.0), (-1075.0, 1024.0)),
+    Op.TANH: ((-10.0, 10.0),) * 2,
+    Op.EXPM1: ((-20.0, 89.0), (-40.0, 710.0)),
+    Op.LOG1P: ((-0.9, 5.0),) * 2,
+    Op.SINH: ((-5.0, 5.0),) * 2,
+    Op.COSH: ((-90.0, 90.0), (-711.0, 711.0)),
+    Op.ERF: ((-6.0, 6.0),) * 2,
+    Op.LOG: ((0.3, 3.0),) * 2,
+    Op.LOG2: ((0.3, 3.0),) * 2,
+    Op.SIN: ((-4e3, 4e3), (-2e6, 2e6)),
+    Op.COS: ((-4e3, 4e3), (-2e6, 2e6)),
+    Op.TAN: ((-4e3, 4e3), (-2e6, 2e6)),
+}
 
 
 LOWEST: Final = {Op.LOG: 0.0, Op.LOG2: 0.0, Op.LOG1P: -1.0}
 EXPONENTIAL: Final = frozenset({Op.EXP, Op.EXP2, Op.EXPM1, Op.SINH, Op.COSH, Op.TANH, Op.ERF})
 BINARY: Final = {
-    Op.ADD: operator.add, Op.SUB: operator.sub, Op.MUL: operator.mul, Op.FDIV: operator.truediv, Op.AND: operator.and_,
-    Op.OR: operator.or_, Op.XOR: operator.xor, Op.SHL: operator.lshift, Op.SHR: operator.rshift, Op.LT: operator.lt,
-    Op.LE: operator.le, Op.EQ: operator.eq, Op.NE: operator.ne,
-}  # fmt: skip
-UNARY_FUNCTIONS: Final = {Op.NEG: np.negative, Op.NOT: np.invert, Op.ABS: np.abs, Op.TRUNC: np.trunc}
+    Op.ADD: operator.add,
+    Op.SUB: operator.sub,
+    Op.MUL: operator.mul,
+    Op.FDIV: operator.truediv,
+    Op.AND: operator.and_,
+    Op.OR: operator.or_,
+    Op.XOR: operator.xor,
+    Op.SHL: operator.lshift,
+    Op.SHR: operator.rshift,
+    Op.LT: operator.lt,
+    Op.LE: operator.le,
+    Op.EQ: operator.eq,
+    Op.NE: operator.ne,
+}
+UNARY_FUNCTIONS: Final = {
+    Op.NEG: np.negative,
+    Op.NOT: np.invert,
+    Op.ABS: np.abs,
+    Op.TRUNC: np.trunc,
+}
 
 
 def evaluate(root: UOp, inputs: Mapping[UOp, Array], *, has_fma: bool) -> Array:
@@ -80,7 +124,8 @@ def apply(node: UOp, operands: list[Array], *, has_fma: bool) -> Array:
         case Op.MULACC if not has_fma:
             return operands[0] * operands[1] + operands[2]
         case Op.MULACC if node.dtype is float32:
-            # The product is exact in float64; rounding its sum twice is wrong in about one of 2^29 cases.
+            # The product is exact in float64; rounding its sum twice is wrong in about one of 2^29
+            # cases.
             x, y, z = (operand.astype(np.float64) for operand in operands)
             return (x * y + z).astype(np.float32)
         case Op.MULACC:
@@ -108,7 +153,9 @@ def split(x: Array) -> tuple[Array, Array]:
 
 
 def arguments(op: Op, dtype: DType, n: int) -> Array:
-    """Random bit patterns, the interesting interval, numbers around 0 of every magnitude, and the special ones."""
+    """Random bit patterns, the interesting interval, numbers around 0 of every magnitude, and the
+    special ones.
+    """
     rng = np.random.default_rng(7)
     unsigned = np.uint32 if dtype is float32 else np.uint64
     bits = rng.integers(0, np.iinfo(unsigned).max, n // 4, dtype=unsigned).view(dtype.numpy)
@@ -117,27 +164,46 @@ def arguments(op: Op, dtype: DType, n: int) -> Array:
     exponents = 2.0 ** np.arange(*((-149, 128) if dtype is float32 else (-1074, 1024)))
     limits = np.array([89.0, -104.0, 128.0, -150.0, 710.0, -746.0, 1024.0, -1075.0, *SPECIAL])
     return np.concatenate(
-        [bits, *(part.astype(dtype.numpy) for part in (interesting, around, exponents, -exponents, limits))]
+        [
+            bits,
+            *(
+                part.astype(dtype.numpy)
+                for part in (interesting, around, exponents, -exponents, limits)
+            ),
+        ]
     )
 
 
 def worst_error(got: Array, true: Array, low: Array, dtype: DType) -> float:
-    """The largest distance in units in the last place of the true value, given as a sum; inf where a special value is wrong."""
+    """The largest distance in units in the last place of the true value, given as a sum; inf where
+    a special value is wrong.
+    """
     info = np.finfo(dtype.numpy)
     with np.errstate(all="ignore"):
         rounded = true.astype(dtype.numpy)
         is_special = ~np.isfinite(rounded) | (true == 0.0)
-        matches = (got == rounded) & (np.signbit(got) == np.signbit(rounded)) | (np.isnan(got) & np.isnan(rounded))
+        matches = (got == rounded) & (np.signbit(got) == np.signbit(rounded)) | (
+            np.isnan(got) & np.isnan(rounded)
+        )
         # The largest finite number and infinity are neighbours.
         matches |= (
-            np.isinf(rounded) & (np.abs(got) == info.max) & (np.abs(true) < float(info.max) * (1.0 + float(info.eps)))
+            np.isinf(rounded)
+            & (np.abs(got) == info.max)
+            & (np.abs(true) < float(info.max) * (1.0 + float(info.eps)))
         )
         exponent = np.maximum(np.frexp(true)[1] - 1, info.minexp)
         error = np.abs(
-            np.ldexp(got.astype(np.float64) - true, info.nmant - exponent) - np.ldexp(low, info.nmant - exponent)
+            np.ldexp(got.astype(np.float64) - true, info.nmant - exponent)
+            - np.ldexp(low, info.nmant - exponent)
         )
     return float(
-        np.max(np.where(is_special, np.where(matches, 0.0, math.inf), np.where(np.isnan(error), math.inf, error)))
+        np.max(
+            np.where(
+                is_special,
+                np.where(matches, 0.0, math.inf),
+                np.where(np.isnan(error), math.inf, error),
+            )
+        )
     )
 
 
@@ -211,7 +277,11 @@ def power_arguments(dtype: DType, n: int) -> tuple[Array, Array]:
     """Positive bases, and exponents that spread the results over the range."""
     rng = np.random.default_rng(3)
     low, high = (-149.0, 128.0) if dtype is float32 else (-1070.0, 1024.0)
-    parts = [2.0 ** rng.uniform(low, high - 1.0, n), rng.uniform(0.9, 1.1, n), rng.uniform(0.1, 9.0, n)]
+    parts = [
+        2.0 ** rng.uniform(low, high - 1.0, n),
+        rng.uniform(0.9, 1.1, n),
+        rng.uniform(0.1, 9.0, n),
+    ]
     bases = np.concatenate(parts).astype(dtype.numpy)
     with np.errstate(divide="ignore"):
         exponents = rng.uniform(low, high, 3 * n) / np.log2(bases.astype(np.float64))
@@ -237,7 +307,9 @@ def power_arguments(dtype: DType, n: int) -> tuple[Array, Array]:
         (Op.ERF, "nan 1.0 -1.0 0.0 -0.0"),
     ],
 )
-def test_nan_infinities_and_zeros_give_what_the_standards_say(op: Op, expected: str, dtype: DType) -> None:
+def test_nan_infinities_and_zeros_give_what_the_standards_say(
+    op: Op, expected: str, dtype: DType
+) -> None:
     x = UOp.variable("x", 0, 1, dtype)
     got = evaluate(TRANSCENDENTAL[op](x), {x: np.array(SPECIAL[:5], dtype.numpy)}, has_fma=True)
     assert " ".join(str(float(value)) for value in got) == expected
@@ -258,23 +330,40 @@ def power_of_c(x: float, y: float) -> float:
 @pytest.mark.parametrize("dtype", [float32, float64])
 def test_powers_of_special_values_are_those_of_the_c_standard(dtype: DType) -> None:
     numbers = np.array(
-        [*SPECIAL, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, 2.5, -2.5, 1e30, -1e30, 1e-40, -1e-40, 16777216.0, 16777217.0],
+        [
+            *SPECIAL,
+            2.0,
+            -2.0,
+            0.5,
+            -0.5,
+            3.0,
+            -3.0,
+            2.5,
+            -2.5,
+            1e30,
+            -1e30,
+            1e-40,
+            -1e-40,
+            16777216.0,
+            16777217.0,
+        ],
         dtype.numpy,
     )
     bases, exponents = (grid.ravel() for grid in np.meshgrid(numbers, numbers))
     x, y = UOp.variable("x", 0, 1, dtype), UOp.variable("y", 0, 1, dtype)
     got = evaluate(TRANSCENDENTAL[Op.POW](x, y), {x: bases, y: exponents}, has_fma=True)
     with np.errstate(over="ignore", under="ignore"):
-        true = np.array([power_of_c(float(a), float(b)) for a, b in zip(bases, exponents, strict=True)]).astype(
-            dtype.numpy
-        )
+        true = np.array(
+            [power_of_c(float(a), float(b)) for a, b in zip(bases, exponents, strict=True)]
+        ).astype(dtype.numpy)
     assert np.array_equal(np.isnan(got), np.isnan(true))
     assert np.array_equal(np.signbit(got)[~np.isnan(true)], np.signbit(true)[~np.isnan(true)])
     np.testing.assert_allclose(got, true, rtol=2.0**-22)
 
 
 def test_a_sine_of_an_argument_next_to_a_multiple_of_pi_keeps_its_digits() -> None:
-    # The float64 that comes closest to a multiple of pi / 2 (Muller, "Elementary Functions", table 10.1).
+    # The float64 that comes closest to a multiple of pi / 2 (Muller, "Elementary Functions", table
+    # 10.1).
     argument = math.ldexp(6381956970095103.0, 797)
     x = UOp.variable("x", 0, 1, float64)
     got = evaluate(TRANSCENDENTAL[Op.COS](x), {x: np.array([argument])}, has_fma=True)
@@ -307,7 +396,11 @@ def test_float32_takes_few_operations(op: Op, most: int) -> None:
 def test_vectors_are_computed_lane_by_lane_with_the_same_operations(op: Op) -> None:
     scalar, vector = UOp.variable("x", 0, 1, float32), UOp.variable("x", 0, 1, float32.vec(8))
     ops = [
-        [node.op for node in TRANSCENDENTAL[op](x).toposort() if node.op not in (Op.CONST, Op.VCONST)]
+        [
+            node.op
+            for node in TRANSCENDENTAL[op](x).toposort()
+            if node.op not in (Op.CONST, Op.VCONST)
+        ]
         for x in (scalar, vector)
     ]
     assert ops[0] == ops[1]

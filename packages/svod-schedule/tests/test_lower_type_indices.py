@@ -77,7 +77,9 @@ def test_variables_are_as_wide_as_their_bounds() -> None:
 
 def test_vectors_of_positions_keep_their_lanes() -> None:
     i = UOp.range(8, 0, AxisType.LOOP)
-    lanes = UOp(Op.BROADCAST, index.vec(4), (i * 4,)) + UOp(Op.VCONST, index.vec(4), (), (0, 1, 2, 3))
+    lanes = UOp(Op.BROADCAST, index.vec(4), (i * 4,)) + UOp(
+        Op.VCONST, index.vec(4), (), (0, 1, 2, 3)
+    )
     source = param(1, 32)
     location = UOp(Op.INDEX, float32.vec(4), (source, lanes))
     target = param(0, 32).index(i * 4, lanes=4)
@@ -111,10 +113,14 @@ def test_registers_of_index_hold_int64() -> None:
 
 @settings(max_examples=count_examples(100), deadline=None)
 @given(before=st.one_of(expressions().map(lambda e: e.cast(int64)), conditions()))
-def test_random_expressions_keep_their_values_through_lowering_and_decomposition(before: UOp) -> None:
+def test_random_expressions_keep_their_values_through_lowering_and_decomposition(
+    before: UOp,
+) -> None:
     variables = {n.arg[0]: n.arg[1:] for n in before.iter_ops(Op.DEFINE_VAR)}
     rng = np.random.default_rng(0)
-    values = {name: rng.integers(low, high, 100, endpoint=True) for name, (low, high) in variables.items()}
+    values = {
+        name: rng.integers(low, high, 100, endpoint=True) for name, (low, high) in variables.items()
+    }
     typed = type_indices(before)
     assert index not in dtypes(typed)
     expected = evaluate(before, values)

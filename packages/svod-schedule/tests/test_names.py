@@ -74,7 +74,9 @@ def test_packages_beside_passes_say_what_belongs_there(pipeline: str) -> None:
 
 
 def test_modules_beside_each_other_have_different_names() -> None:
-    names = Counter(path.stem for name, _ in PIPELINES.items() for path in get_folder(name).rglob("*.py"))
+    names = Counter(
+        path.stem for name, _ in PIPELINES.items() for path in get_folder(name).rglob("*.py")
+    )
     assert [name for name, n in names.items() if n > 1 and name != "__init__"] == []
     assert [name for name in names if f"{name}s" in names] == []
 

@@ -40,7 +40,11 @@ def test_actions_follow_what_the_target_has(product: UOp) -> None:
     on_cpu = {OptOp.UPCAST, OptOp.OVERLAP, OptOp.UNROLL, OptOp.SWAP, OptOp.THREAD, OptOp.PACK}
     assert kinds(product, CPU) == on_cpu
     assert kinds(product, replace(CPU, cores=1)) == on_cpu - {OptOp.THREAD}
-    assert kinds(product, GPU) == on_cpu - {OptOp.THREAD} | {OptOp.LOCAL, OptOp.GROUP, OptOp.GROUPTOP}
+    assert kinds(product, GPU) == on_cpu - {OptOp.THREAD} | {
+        OptOp.LOCAL,
+        OptOp.GROUP,
+        OptOp.GROUPTOP,
+    }
     assert not {OptOp.GROUP, OptOp.PACK} & kinds(product, replace(GPU, has_shared=False))
     core = TensorCore((16, 8, 4), 2, (float32, float32, float32))
     assert OptOp.TC in kinds(product, replace(GPU, tensor_cores=(core,)))
@@ -52,7 +56,9 @@ def test_axes_are_padded_only_where_that_is_asked_for(make_kernel: MakeKernel) -
     assert OptOp.PADTO in kinds(odd, CPU, can_pad=True)
     padded = {
         (opt.axis, opt.amount)
-        for opt in iter_actions(Scheduler(make_kernel(reduce(tensor(1, 6, 24), 1)), GPU), can_pad=True)
+        for opt in iter_actions(
+            Scheduler(make_kernel(reduce(tensor(1, 6, 24), 1)), GPU), can_pad=True
+        )
         if opt.op is OptOp.PADTO
     }
     # Both amounts divide 24.
@@ -64,19 +70,30 @@ def test_axes_of_one_kind_change_places(product: UOp) -> None:
     assert scheduler.try_opt(Opt(OptOp.THREAD, 0, 4))
     kinds = [axis.arg[1] for axis in scheduler.axes]
     swaps = {(opt.axis, opt.amount) for opt in iter_actions(scheduler) if opt.op is OptOp.SWAP}
-    expected = {(i, j) for j in range(len(kinds)) for i in range(j) if kinds[i] is kinds[j] is not AxisType.THREAD}
+    expected = {
+        (i, j)
+        for j in range(len(kinds))
+        for i in range(j)
+        if kinds[i] is kinds[j] is not AxisType.THREAD
+    }
     assert AxisType.THREAD in kinds
     assert swaps == expected != set()
     assert Opt(OptOp.PACK, kinds.index(AxisType.THREAD)) in set(iter_actions(scheduler))
 
 
 def test_amounts_are_whole_vectors_tiles_and_whole_axes(product: UOp) -> None:
-    amounts = {opt.amount for opt in iter_actions(Scheduler(product, CPU)) if opt.op is OptOp.UPCAST and opt.axis == 1}
+    amounts = {
+        opt.amount
+        for opt in iter_actions(Scheduler(product, CPU))
+        if opt.op is OptOp.UPCAST and opt.axis == 1
+    }
     assert {0, 2, 4, 8, 16, 32} <= amounts
     wide = replace(CPU, vector_bits=512)
     assert 64 not in amounts
     overlaps = {
-        opt.amount for opt in iter_actions(Scheduler(product, wide)) if opt.op is OptOp.OVERLAP and opt.axis == 0
+        opt.amount
+        for opt in iter_actions(Scheduler(product, wide))
+        if opt.op is OptOp.OVERLAP and opt.axis == 0
     }
     assert {5, 7, 32} <= overlaps
 
@@ -137,9 +154,15 @@ def test_opts_of_which_one_does_not_apply_have_the_neighbours_of_what_does(produ
     assert parse_opts("UPCAST(7, 16) THREAD(0, 4) UNROLL(0, 4)") not in found
 
 
-@settings(max_examples=count_examples(2), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=count_examples(2),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(st.integers(0, 1 << 30), st.sampled_from([CPU, WIDE, GPU]))
-def test_any_walk_through_the_actions_keeps_what_a_kernel_computes(kernel: UOp, seed: int, target: Target) -> None:
+def test_any_walk_through_the_actions_keeps_what_a_kernel_computes(
+    kernel: UOp, seed: int, target: Target
+) -> None:
     random = Random(seed)
     scheduler = Scheduler(kernel, target)
     for _ in range(random.randint(1, 4)):
@@ -148,7 +171,9 @@ def test_any_walk_through_the_actions_keeps_what_a_kernel_computes(kernel: UOp, 
         if kinds:
             kind = random.choice(kinds)
             scheduler.try_opt(
-                random.choice([opt for opt in actions if opt.op.name == kind and (opt.amount or 0) <= 16])
+                random.choice(
+                    [opt for opt in actions if opt.op.name == kind and (opt.amount or 0) <= 16]
+                )
             )
     optimized = scheduler.finish()
     assert apply_opts(kernel, target, optimized.arg.applied_opts) is optimized

@@ -1,4 +1,6 @@
-"""The search under measures of its own making: what it finds, what it survives, and when it ends."""
+"""The search under measures of its own making: what it finds, what it survives, and when it
+ends.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,31 @@ from random import Random
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from svod_ir import AxisType, KernelInfo, Op, Opt, OptOp, Target, UOp, format_opts, make_expand, make_permute
+from svod_ir import (
+    AxisType,
+    KernelInfo,
+    Op,
+    Opt,
+    OptOp,
+    Target,
+    UOp,
+    format_opts,
+    make_expand,
+    make_permute,
+)
 from svod_ir.testing import assert_same, count_examples
 from svod_ir.testing.programs import matmul, reduce, softmax, tensor
 from svod_schedule.linearize import linearize
 from svod_schedule.optimize.beam import Event, Tried, format_event, predict, search
-from svod_schedule.optimize.candidates import Candidate, Dropped, DropReason, Outcome, Timed, check_length, make_key
+from svod_schedule.optimize.candidates import (
+    Candidate,
+    Dropped,
+    DropReason,
+    Outcome,
+    Timed,
+    check_length,
+    make_key,
+)
 from svod_schedule.optimize.cost_model.expected_time import estimate_cost
 from svod_schedule.optimize.opts.actions import iter_neighbours
 from svod_schedule.optimize.result import Round, StopReason, find_result
@@ -34,14 +55,18 @@ MakeKernel = Callable[[UOp], UOp]
 
 
 class Noisy:
-    """Believes the cost model but for a factor that depends on the candidate and a seed, and fails for some."""
+    """Believes the cost model but for a factor that depends on the candidate and a seed, and fails
+    for some.
+    """
 
     def __init__(self, seed: int = 0, noise: float = 1.0, failing: float = 0.0) -> None:
         self.seed, self.noise, self.failing = seed, noise, failing
         self.measured: list[str] = []
         self.best: list[float | None] = []
 
-    def __call__(self, candidates: Sequence[Candidate], best_seconds: float | None, /) -> list[Outcome]:
+    def __call__(
+        self, candidates: Sequence[Candidate], best_seconds: float | None, /
+    ) -> list[Outcome]:
         self.measured += [c.key for c in candidates]
         self.best.append(best_seconds)
         return [self.outcome(c) for c in candidates]
@@ -130,7 +155,9 @@ def test_a_search_of_which_all_candidates_fail_chooses_as_the_heuristics_do(body
     result = search(body, CONTEXT, SMALL, Noisy(failing=1.0))
     assert result.opts == result.heuristic_opts
     assert result.seconds is None
-    failed = [o for o in result.outcomes.values() if isinstance(o, Dropped) and o.reason in FAILURES]
+    failed = [
+        o for o in result.outcomes.values() if isinstance(o, Dropped) and o.reason in FAILURES
+    ]
     assert {o.detail for o in failed} == {"as planned"}
     # The last comparison repeats nothing where there is nothing to compare.
     assert sum(result.n_dropped.get(r, 0) for r in FAILURES) == len(failed)
@@ -169,7 +196,9 @@ def test_what_is_known_is_not_measured_again(product: UOp) -> None:
     # What is left is the comparison at the end.
     assert len(again.measured) <= SMALL.width + 1
     calls = iter([False] * 20)
-    half = search(product, CONTEXT, SMALL, Noisy(2, failing=0.1), should_stop=lambda: next(calls, True))
+    half = search(
+        product, CONTEXT, SMALL, Noisy(2, failing=0.1), should_stop=lambda: next(calls, True)
+    )
     rest = Noisy(2, failing=0.1)
     assert search(product, CONTEXT, SMALL, rest, known=half.outcomes).opts == whole.opts
     assert not set(rest.measured[: -SMALL.width - 1]) & set(half.outcomes)
@@ -215,7 +244,9 @@ class Notes:
         self.dropped: list[Tried] = []
         self.measured: list[Candidate] = []
 
-    def __call__(self, candidates: Sequence[Candidate], best_seconds: float | None, /) -> list[Outcome]:
+    def __call__(
+        self, candidates: Sequence[Candidate], best_seconds: float | None, /
+    ) -> list[Outcome]:
         self.measured += candidates
         return predict(candidates, best_seconds)
 
@@ -244,7 +275,9 @@ def test_limits_keep_candidates_from_being_measured(
     assert len(tried) + len(notes.dropped) == result.rounds[0].n_made
 
 
-def test_what_computes_much_more_than_what_it_was_made_from_is_not_measured(make_kernel: MakeKernel) -> None:
+def test_what_computes_much_more_than_what_it_was_made_from_is_not_measured(
+    make_kernel: MakeKernel,
+) -> None:
     def operations(kernel: UOp) -> float:
         return estimate_cost(kernel, TARGET).n_operations
 
@@ -256,12 +289,20 @@ def test_what_computes_much_more_than_what_it_was_made_from_is_not_measured(make
         result = search(kernel, CONTEXT, config, notes, report=notes.report)
         usual = operations(optimize(kernel, result.heuristic_opts))
         assert result.n_dropped[DropReason.BLOAT] == len(notes.dropped) > 0
-        assert all(operations(tried.candidate.kernel) > limit * min(start, usual) for tried in notes.dropped)
-        assert all(operations(candidate.kernel) <= limit * max(start, usual) for candidate in notes.measured)
+        assert all(
+            operations(tried.candidate.kernel) > limit * min(start, usual)
+            for tried in notes.dropped
+        )
+        assert all(
+            operations(candidate.kernel) <= limit * max(start, usual)
+            for candidate in notes.measured
+        )
     notes = Notes()
     search(kernel, CONTEXT, replace(config, max_bloat=100.0), notes, report=notes.report)
     assert notes.dropped == []
-    assert any(operations(candidate.kernel) > 1.1 * max(start, usual) for candidate in notes.measured)
+    assert any(
+        operations(candidate.kernel) > 1.1 * max(start, usual) for candidate in notes.measured
+    )
 
 
 def test_kernels_that_are_equal_to_one_that_was_made_are_left_out(make_kernel: MakeKernel) -> None:
@@ -269,7 +310,10 @@ def test_kernels_that_are_equal_to_one_that_was_made_are_left_out(make_kernel: M
     kernel = make_kernel(GRAPHS["sum of rows"]())
     result = search(kernel, CONTEXT, replace(SMALL, max_upcast=16), notes, report=notes.report)
     assert result.n_dropped[DropReason.DUPLICATE] > 0
-    for keys in ([tried.candidate.key for tried in notes.dropped], [c.key for c in notes.measured[: -SMALL.width - 1]]):
+    for keys in (
+        [tried.candidate.key for tried in notes.dropped],
+        [c.key for c in notes.measured[: -SMALL.width - 1]],
+    ):
         assert len(keys) == len(set(keys)) > 0
     # None of them takes the place of a kernel that is new.
     assert [r.n_measured for r in result.rounds] == [SMALL.max_measured] * SMALL.max_rounds
@@ -296,13 +340,17 @@ def test_a_kernel_from_which_one_round_went_on_is_left_to_the_next_ones(
 
 
 @pytest.mark.parametrize("slow", ["the heuristics' kernel", "the kernel as it is"])
-def test_what_is_expected_of_a_kernel_follows_from_how_fast_its_parent_was(product: UOp, slow: str) -> None:
+def test_what_is_expected_of_a_kernel_follows_from_how_fast_its_parent_was(
+    product: UOp, slow: str
+) -> None:
     batches: list[list[Candidate]] = []
 
     def measure(candidates: Sequence[Candidate], _: float | None) -> Sequence[Outcome]:
         batches.append(list(candidates))
         is_plain = len(candidates) == 1 and not candidates[0].opts
-        factor = 1000.0 if len(candidates) == 1 and is_plain == (slow == "the kernel as it is") else 1.0
+        factor = (
+            1000.0 if len(candidates) == 1 and is_plain == (slow == "the kernel as it is") else 1.0
+        )
         return [Timed(c.predicted * factor) for c in candidates]
 
     search(product, CONTEXT, replace(SMALL, max_rounds=1), measure)
@@ -318,7 +366,13 @@ def test_a_search_asks_whether_to_stop_between_batches(product: UOp) -> None:
         measured.append(len(candidates))
         return predict(candidates)
 
-    result = search(product, CONTEXT, replace(SMALL, max_measured=40), measure, should_stop=lambda: sum(measured) > 2)
+    result = search(
+        product,
+        CONTEXT,
+        replace(SMALL, max_measured=40),
+        measure,
+        should_stop=lambda: sum(measured) > 2,
+    )
     assert measured == [1, 1, 8]
     assert result.stop is StopReason.STOPPED
     assert result.rounds[0].n_measured == 8
@@ -342,7 +396,8 @@ def test_a_round_goes_on_from_as_many_of_the_best_as_the_beam_is_wide(
     outcomes, batches = dict[str, Outcome](), list[list[str]]()
 
     def measure(candidates: Sequence[Candidate], best_seconds: float | None) -> Sequence[Outcome]:
-        # What is tried later is faster, so that no round goes on from what an earlier one went on from.
+        # What is tried later is faster, so that no round goes on from what an earlier one went on
+        # from.
         batches.append([c.key for c in candidates])
         found = [Timed(1.0 / (len(outcomes) + n + 1)) for n in range(len(candidates))]
         outcomes.update(zip(batches[-1], found, strict=True))
@@ -383,7 +438,10 @@ def test_the_fastest_of_all_is_the_result(product: UOp) -> None:
     assert (result.seconds, result.opts) == min(times.values(), key=lambda entry: entry[0])
     assert (result.heuristic_seconds, result.heuristic_opts) == next(iter(times.values()))
     assert result.opts != result.heuristic_opts
-    assert (result.rounds[-1].best_seconds, result.rounds[-1].best_opts) == (result.seconds, result.opts)
+    assert (result.rounds[-1].best_seconds, result.rounds[-1].best_opts) == (
+        result.seconds,
+        result.opts,
+    )
 
 
 def test_a_gain_that_could_be_chance_is_none(product: UOp) -> None:
@@ -403,7 +461,9 @@ def test_what_was_not_in_the_last_comparison_does_not_win_it(product: UOp) -> No
     seen: set[str] = set()
     result = search(product, CONTEXT, replace(SMALL, min_gain=0.0), measure)
     assert make_key(optimize(product, result.opts)) in last
-    assert result.seconds == min(o.seconds for k, o in result.outcomes.items() if k in last and isinstance(o, Timed))
+    assert result.seconds == min(
+        o.seconds for k, o in result.outcomes.items() if k in last and isinstance(o, Timed)
+    )
 
 
 def test_a_kernel_with_nothing_to_choose_is_left_as_it_is(make_kernel: MakeKernel) -> None:
@@ -422,7 +482,8 @@ def test_what_happens_is_reported_as_it_happens(product: UOp) -> None:
     assert any(line.endswith(format_opts(result.heuristic_opts)) for line in lines)
     assert any(line.endswith(": no opts") for line in lines)
     assert lines[-1 - SMALL.width - 1].startswith("round of ") or any(
-        line.startswith("round of ") and line.endswith(f"us with {format_opts(result.rounds[-1].best_opts)}")
+        line.startswith("round of ")
+        and line.endswith(f"us with {format_opts(result.rounds[-1].best_opts)}")
         for line in lines
     )
     assert any(line.startswith("round of ") for line in lines)
@@ -458,12 +519,19 @@ def test_a_result_of_another_version_or_with_damage_is_no_result(product: UOp) -
     text = search(product, CONTEXT, SMALL, predict).to_text()
     assert find_result(text.replace('"version": 1', '"version": 99')) is None
     assert (
-        find_result(text.replace("CONVERGED", "TIRED").replace("EXHAUSTED", "TIRED").replace("ROUNDS", "TIRED")) is None
+        find_result(
+            text.replace("CONVERGED", "TIRED")
+            .replace("EXHAUSTED", "TIRED")
+            .replace("ROUNDS", "TIRED")
+        )
+        is None
     )
     assert find_result(text[: len(text) // 2]) is None
 
 
-def test_kernels_are_named_by_what_they_are_not_by_how_they_were_made(make_kernel: MakeKernel) -> None:
+def test_kernels_are_named_by_what_they_are_not_by_how_they_were_made(
+    make_kernel: MakeKernel,
+) -> None:
     kernel = make_kernel(tensor(1, 24, 32) * make_permute(tensor(2, 32, 24), (1, 0)))
     rows_first = optimize(kernel, (Opt(OptOp.UPCAST, 0, 4), Opt(OptOp.UPCAST, 1, 8)))
     columns_first = optimize(kernel, (Opt(OptOp.UPCAST, 1, 8), Opt(OptOp.UPCAST, 0, 4)))
@@ -474,7 +542,9 @@ def test_kernels_are_named_by_what_they_are_not_by_how_they_were_made(make_kerne
     # Two loops of one length are two loops.
     column, row = (8, 1), (1, 8)
     sums = [
-        make_kernel(make_expand(tensor(1, *first), (8, 8)) + make_expand(tensor(2, *second), (8, 8)))
+        make_kernel(
+            make_expand(tensor(1, *first), (8, 8)) + make_expand(tensor(2, *second), (8, 8))
+        )
         for first, second in ((column, row), (row, column))
     ]
     assert len({make_key(optimize(body, ())) for body in sums}) == 2
@@ -499,9 +569,15 @@ SMALL_GRAPHS: dict[str, Callable[[], UOp]] = {
 }
 
 
-@settings(max_examples=count_examples(5), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=count_examples(5),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(st.sampled_from(sorted(SMALL_GRAPHS)), st.integers(0, 1 << 20))
-def test_whatever_a_search_tries_computes_the_same(make_kernel: MakeKernel, name: str, seed: int) -> None:
+def test_whatever_a_search_tries_computes_the_same(
+    make_kernel: MakeKernel, name: str, seed: int
+) -> None:
     kernel = make_kernel(SMALL_GRAPHS[name]())
     tried: list[UOp] = []
 

@@ -35,7 +35,9 @@ from svod_schedule.optimize.heuristics.proposals import answer
 from svod_schedule.pipeline import Context, run_pipeline
 
 AVX2 = Target.generic(cores=4)
-AVX512 = replace(AVX2, vector_bits=512, vector_registers=32, has_masked_access=True, has_gather=True)
+AVX512 = replace(
+    AVX2, vector_bits=512, vector_registers=32, has_masked_access=True, has_gather=True
+)
 NEON = replace(AVX2, vector_bits=128, vector_registers=32)
 TARGETS = {"avx2": AVX2, "avx512": AVX512, "neon": NEON}
 
@@ -54,7 +56,11 @@ def lower(kernel: UOp, target: Target) -> tuple[UOp, ...]:
 def widths(nodes: tuple[UOp, ...], op: Op, slot: int | None = None) -> set[int]:
     """The lanes of what is loaded or stored, in all memory or in that of one argument."""
     locations = [n.src[0] for n in nodes if n.op is op]
-    return {x.dtype.lanes for x in locations if x.src[0].op is Op.PARAM and slot in (None, x.src[0].arg.slot)}
+    return {
+        x.dtype.lanes
+        for x in locations
+        if x.src[0].op is Op.PARAM and slot in (None, x.src[0].arg.slot)
+    }
 
 
 def opts_of(chosen: Chosen, *ops: OptOp) -> list[Opt]:
@@ -80,7 +86,9 @@ def test_no_choice_is_made_that_the_target_forbids(kernel: UOp) -> None:
     assert not opts_of(choose(kernel, gpu), OptOp.THREAD, OptOp.PACK)
 
 
-def test_an_elementwise_kernel_loads_and_stores_whole_vectors(make_kernel: MakeKernel, target: Target) -> None:
+def test_an_elementwise_kernel_loads_and_stores_whole_vectors(
+    make_kernel: MakeKernel, target: Target
+) -> None:
     nodes = lower(make_kernel(tensor(1, 64, 64) * tensor(2, 64, 64) + 1), target)
     for op in (Op.LOAD, Op.STORE):
         (lanes,) = widths(nodes, op)
@@ -104,20 +112,28 @@ def test_rows_whose_size_no_vector_divides_are_covered_by_whole_vectors(
     assert lanes % target.lanes(float32) == 0
 
 
-def test_lanes_are_never_taken_along_an_axis_that_jumps(make_kernel: MakeKernel, target: Target) -> None:
+def test_lanes_are_never_taken_along_an_axis_that_jumps(
+    make_kernel: MakeKernel, target: Target
+) -> None:
     flipped = make_kernel(make_flip(tensor(1, 64, 64), (False, True)) * 2)
     nodes = lower(flipped, target)
-    positions = [n.src[0].src[1] for n in nodes if n.op is Op.LOAD and n.src[0].src[0].op is Op.PARAM]
+    positions = [
+        n.src[0].src[1] for n in nodes if n.op is Op.LOAD and n.src[0].src[0].op is Op.PARAM
+    ]
     assert all(p.dtype.lanes == 1 for p in positions)
 
 
-def test_the_sum_of_a_row_takes_whole_vectors_along_the_row(make_kernel: MakeKernel, target: Target) -> None:
+def test_the_sum_of_a_row_takes_whole_vectors_along_the_row(
+    make_kernel: MakeKernel, target: Target
+) -> None:
     nodes = lower(make_kernel(reduce(tensor(1, 8, 1024), 1)), target)
     (lanes,) = widths(nodes, Op.LOAD)
     assert lanes == target.lanes(float32) * (lanes // target.lanes(float32)) > 1
 
 
-def test_the_sum_of_a_column_takes_whole_vectors_across_the_columns(make_kernel: MakeKernel, target: Target) -> None:
+def test_the_sum_of_a_column_takes_whole_vectors_across_the_columns(
+    make_kernel: MakeKernel, target: Target
+) -> None:
     nodes = lower(make_kernel(reduce(tensor(1, 1024, 64), 0)), target)
     assert not [n for n in nodes if n.op is Op.REDUCE]
     (lanes,) = widths(nodes, Op.STORE)
@@ -141,23 +157,36 @@ def test_a_matmul_gets_a_register_tile_that_fits_the_registers(
 
 
 def test_a_bias_does_not_take_the_tile_away(make_kernel: MakeKernel, target: Target) -> None:
-    bare = choose(make_kernel(matmul(tensor(1, 64, 128), make_permute(tensor(2, 96, 128), (1, 0)))), target)
-    biased = choose(make_kernel(linear(tensor(1, 64, 128), tensor(2, 96, 128), tensor(3, 96))), target)
-    assert opts_of(biased, OptOp.UPCAST, OptOp.OVERLAP) == opts_of(bare, OptOp.UPCAST, OptOp.OVERLAP)
+    bare = choose(
+        make_kernel(matmul(tensor(1, 64, 128), make_permute(tensor(2, 96, 128), (1, 0)))), target
+    )
+    biased = choose(
+        make_kernel(linear(tensor(1, 64, 128), tensor(2, 96, 128), tensor(3, 96))), target
+    )
+    assert opts_of(biased, OptOp.UPCAST, OptOp.OVERLAP) == opts_of(
+        bare, OptOp.UPCAST, OptOp.OVERLAP
+    )
 
 
 def strided_product(n_channels: int, n_places: int) -> UOp:
-    """`filters @ image`, of which every second column is read, as a convolution with a stride does."""
+    """`filters @ image`, of which every second column is read, as a convolution with a
+    stride does.
+    """
     image = make_shrink(
-        make_reshape(tensor(1, 256, 2 * n_places), (256, n_places, 2)), [(0, 256), (0, n_places), (0, 1)]
+        make_reshape(tensor(1, 256, 2 * n_places), (256, n_places, 2)),
+        [(0, 256), (0, n_places), (0, 1)],
     )
     return matmul(tensor(2, n_channels, 256), make_reshape(image, (256, n_places)))
 
 
-def test_filters_become_lanes_where_the_places_of_an_image_cannot(make_kernel: MakeKernel, target: Target) -> None:
+def test_filters_become_lanes_where_the_places_of_an_image_cannot(
+    make_kernel: MakeKernel, target: Target
+) -> None:
     kernel = make_kernel(strided_product(128, 49))
     assert opts_of(choose(kernel, target), OptOp.PACK)
-    fused = {n.dtype.lanes for n in lower(kernel, target) if n.op is Op.MUL and n.dtype.kind == "float"}
+    fused = {
+        n.dtype.lanes for n in lower(kernel, target) if n.op is Op.MUL and n.dtype.kind == "float"
+    }
     assert fused and all(lanes % target.lanes(float32) == 0 for lanes in fused)
 
 
@@ -172,19 +201,26 @@ def test_a_tile_shares_what_is_loaded_in_vectors(make_kernel: MakeKernel, target
 
 def test_the_operand_with_more_rows_to_serve_is_packed(make_kernel: MakeKernel) -> None:
     def packed(n_rows: int) -> int:
-        kernel = make_kernel(matmul(tensor(1, n_rows, 1024), make_permute(tensor(2, 768, 1024), (1, 0))))
+        kernel = make_kernel(
+            matmul(tensor(1, n_rows, 1024), make_permute(tensor(2, 768, 1024), (1, 0)))
+        )
         chosen = choose(kernel, AVX512)
         assert opts_of(chosen, OptOp.PACK)
         register = next(n for n in chosen.scheduler.sink.iter_ops(Op.DEFINE_REG) if n.arg[1] > 1)
-        fill = next(n for n in chosen.scheduler.sink.iter_ops(Op.STORE) if register in n.src[0].toposort())
+        fill = next(
+            n for n in chosen.scheduler.sink.iter_ops(Op.STORE) if register in n.src[0].toposort()
+        )
         return next(n.src[0].arg.slot for n in fill.src[1].toposort() if n.op is Op.INDEX)
 
-    # Few rows are turned round themselves; for many it is the weights, so that results are stored in vectors.
+    # Few rows are turned round themselves; for many it is the weights, so that results are stored
+    # in vectors.
     assert (packed(128), packed(2048)) == (1, 2)
 
 
 @pytest.mark.parametrize("n_rows", [2, 8, 16, 24, 48, 64])
-def test_few_rows_take_lanes_along_a_long_reduction_and_copy_nothing(make_kernel: MakeKernel, n_rows: int) -> None:
+def test_few_rows_take_lanes_along_a_long_reduction_and_copy_nothing(
+    make_kernel: MakeKernel, n_rows: int
+) -> None:
     kernel = make_kernel(matmul(tensor(1, n_rows, 512), make_permute(tensor(2, 768, 512), (1, 0))))
     chosen = choose(kernel, replace(AVX512, cores=1))
     assert not opts_of(chosen, OptOp.PACK)
@@ -210,7 +246,11 @@ def test_rows_that_fill_one_panel_are_not_the_ones_that_are_packed(
     kernel = make_kernel(matmul(tensor(1, n_rows, 128), weight))
     scheduler = choose(kernel, replace(AVX512, cores=cores)).scheduler
     registers = [n for n in scheduler.sink.iter_ops(Op.DEFINE_REG) if n.arg[1] > 1]
-    fills = [n for n in scheduler.sink.iter_ops(Op.STORE) if any(r in n.src[0].toposort() for r in registers)]
+    fills = [
+        n
+        for n in scheduler.sink.iter_ops(Op.STORE)
+        if any(r in n.src[0].toposort() for r in registers)
+    ]
     copied = {n.src[0].arg.slot for f in fills for n in f.src[1].toposort() if n.op is Op.INDEX}
     assert copied == {2}
 
@@ -223,19 +263,27 @@ def test_a_few_columns_that_lie_across_are_packed_once_for_all_rows(
     kernel = make_kernel(matmul(tensor(1, 4096, 8), make_permute(tensor(2, n_columns, 8), (1, 0))))
     scheduler = choose(kernel, replace(AVX512, cores=cores)).scheduler
     registers = [n for n in scheduler.sink.iter_ops(Op.DEFINE_REG) if n.arg[1] > 1]
-    fills = [n for n in scheduler.sink.iter_ops(Op.STORE) if any(r in n.src[0].toposort() for r in registers)]
+    fills = [
+        n
+        for n in scheduler.sink.iter_ops(Op.STORE)
+        if any(r in n.src[0].toposort() for r in registers)
+    ]
     copied = {n.src[0].arg.slot for f in fills for n in f.src[1].toposort() if n.op is Op.INDEX}
     assert copied == {2}
 
 
-def test_a_kernel_with_much_work_is_split_over_all_threads_once(make_kernel: MakeKernel, target: Target) -> None:
+def test_a_kernel_with_much_work_is_split_over_all_threads_once(
+    make_kernel: MakeKernel, target: Target
+) -> None:
     (opt,) = opts_of(choose(make_kernel(tensor(1, 1 << 20) * 2), target), OptOp.THREAD)
     assert opt.amount == target.cores
 
 
 @pytest.mark.parametrize("cores", [1, 2, 3, 8])
 def test_there_are_as_many_parts_as_cores(make_kernel: MakeKernel, cores: int) -> None:
-    opts = opts_of(choose(make_kernel(tensor(1, 1 << 20) * 2), replace(AVX2, cores=cores)), OptOp.THREAD)
+    opts = opts_of(
+        choose(make_kernel(tensor(1, 1 << 20) * 2), replace(AVX2, cores=cores)), OptOp.THREAD
+    )
     assert [o.amount for o in opts] == ([cores] if cores > 1 else [])
 
 
@@ -245,7 +293,9 @@ def test_only_work_above_the_threshold_is_split(make_kernel: MakeKernel, size: i
     assert bool(opts) == (size > MIN_THREADED_WORK)
 
 
-def test_loops_that_stand_side_by_side_do_not_multiply_each_others_work(make_kernel: MakeKernel) -> None:
+def test_loops_that_stand_side_by_side_do_not_multiply_each_others_work(
+    make_kernel: MakeKernel,
+) -> None:
     small = make_kernel(softmax(tensor(1, 8, 32)))
     assert not opts_of(choose(small, AVX2), OptOp.THREAD)
 
@@ -283,7 +333,9 @@ def test_loops_that_choose_a_panel_go_outwards_though_one_of_them_cannot() -> No
     left = make_expand(make_reshape(rows, (8, 6, 1, 64, 1, 256)), shape)
     right = make_expand(make_reshape(panels, (1, 1, 16, 1, 512, 256)), shape)
     context = Context(target=Target.generic(cores=1))
-    graph = run_pipeline("rangeify", UOp.sink(make_reduce_axis(left * right, Op.ADD, (5,))), context)
+    graph = run_pipeline(
+        "rangeify", UOp.sink(make_reduce_axis(left * right, Op.ADD, (5,))), context
+    )
     (call,) = run_pipeline("kernelize", graph, context).iter_ops(Op.CALL)
     kernel = run_pipeline("optimize", call.src[0], context, until="apply-opts")
     scheduler = Reluctant(kernel, context.target)

@@ -51,7 +51,9 @@ def check_native(graph: UOp, target: Target) -> None:
     missing = set(NARROW) - set(target.native_dtypes)
     for n in graph.toposort():
         if n.op in ELEMENTWISE - {Op.BITCAST}:
-            assert n.dtype.scalar not in missing and all(s.dtype.scalar not in missing for s in n.src), n
+            assert n.dtype.scalar not in missing and all(
+                s.dtype.scalar not in missing for s in n.src
+            ), n
 
 
 def every(dtype: DType) -> np.ndarray:
@@ -68,12 +70,16 @@ def assert_equal_floats(found: np.ndarray, expected: np.ndarray) -> None:
 
 
 def around(dtype: DType) -> np.ndarray:
-    """Float32 values at, beside and halfway between the values of a narrow dtype, and everywhere else."""
+    """Float32 values at, beside and halfway between the values of a narrow dtype, and everywhere
+    else.
+    """
     values = np.unique(every(dtype).astype(np.float32))
     values = values[np.isfinite(values)]
     middle = (values[1:].astype(np.float64) + values[:-1]).astype(np.float32) / 2
     exact = np.concatenate([values, middle, values * 1.5])
-    beside = np.concatenate([np.nextafter(exact, np.float32(np.inf)), np.nextafter(exact, np.float32(-np.inf))])
+    beside = np.concatenate(
+        [np.nextafter(exact, np.float32(np.inf)), np.nextafter(exact, np.float32(-np.inf))]
+    )
     random = np.random.default_rng(1).integers(0, 2**32, 20000, dtype=np.uint32).view(np.float32)
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 3e38, -3e38, 1e-45], dtype=np.float32)
     return np.concatenate([exact, beside, random, special])
@@ -122,7 +128,13 @@ def test_float64_rounds_once(dtype: DType, target: Target) -> None:
     middle = (values[1:] + values[:-1]) / 2
     # Just beside a tie, by less than float32 can tell.
     values = np.concatenate(
-        [values, middle, middle * (1 + 2.0**-40), middle * (1 - 2.0**-40), [np.nan, np.inf, -np.inf, 1e300, -1e-300]]
+        [
+            values,
+            middle,
+            middle * (1 + 2.0**-40),
+            middle * (1 - 2.0**-40),
+            [np.nan, np.inf, -np.inf, 1e300, -1e-300],
+        ]
     )
     with np.errstate(all="ignore"):
         assert_equal_floats(evaluate(after, {"x": values}), evaluate(x.cast(dtype), {"x": values}))
@@ -144,7 +156,12 @@ def test_casts_from_every_dtype(other: DType, dtype: DType) -> None:
         )
     else:
         low, high = int(other.min), int(other.max)
-        near = [v + d for k in range(other.bits) for v in (1 << k, 3 << k, 257 << k, -(257 << k)) for d in (-1, 0, 1)]
+        near = [
+            v + d
+            for k in range(other.bits)
+            for v in (1 << k, 3 << k, 257 << k, -(257 << k))
+            for d in (-1, 0, 1)
+        ]
         values = np.array([v for v in near if low <= v <= high] + [low, high, 0], dtype=other.numpy)
     after = lower(x.cast(dtype))
     check_native(after, BARE)
@@ -153,19 +170,29 @@ def test_casts_from_every_dtype(other: DType, dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
-@pytest.mark.parametrize("other", [bool_, int8, int32, int64, uint32, uint64, float64, *NARROW], ids=str)
+@pytest.mark.parametrize(
+    "other", [bool_, int8, int32, int64, uint32, uint64, float64, *NARROW], ids=str
+)
 def test_casts_to_other_dtypes(other: DType, dtype: DType) -> None:
     x = variable("x", dtype)
     values = every(dtype)
     with np.errstate(all="ignore"):
         wide = values.astype(np.float64)
         if not other.is_float and not other.is_bool:
-            values = values[np.isfinite(wide) & (wide >= float(other.min)) & (wide < float(other.max))]
+            values = values[
+                np.isfinite(wide) & (wide >= float(other.min)) & (wide < float(other.max))
+            ]
         after = lower(x.cast(other))
         check_native(after, BARE)
-        expected = values.astype(np.float64) != 0 if other.is_bool else values.astype(np.float64).astype(other.numpy)
+        expected = (
+            values.astype(np.float64) != 0
+            if other.is_bool
+            else values.astype(np.float64).astype(other.numpy)
+        )
         found = evaluate(after, {"x": values})
-        assert_equal_floats(found, expected) if other.is_float else np.testing.assert_array_equal(found, expected)
+        assert_equal_floats(found, expected) if other.is_float else np.testing.assert_array_equal(
+            found, expected
+        )
 
 
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
@@ -257,7 +284,9 @@ def test_float64_is_left_to_the_renderer_to_reject_where_the_target_lacks_it() -
 NO_DOUBLE = replace(BARE, name="simple", native_dtypes=BARE.native_dtypes - {float64})
 
 
-@pytest.mark.parametrize("make", [lambda x: x + x, lambda x: -x, lambda x: x < x, lambda x: x.cast(float32)])
+@pytest.mark.parametrize(
+    "make", [lambda x: x + x, lambda x: -x, lambda x: x < x, lambda x: x.cast(float32)]
+)
 def test_arithmetic_on_float64_is_an_error_where_there_is_none(make: Callable[[UOp], UOp]) -> None:
     graph = UOp.sink(make(variable("x", float64)))
     with pytest.raises(UnsupportedDtypeError) as caught:
@@ -270,10 +299,14 @@ def test_arithmetic_on_float64_is_an_error_where_there_is_none(make: Callable[[U
 
 
 @pytest.mark.parametrize("op", [Op.SIN, Op.COS, Op.TAN, Op.POW])
-def test_functions_whose_arithmetic_is_that_of_float64_are_errors_where_there_is_none(op: Op) -> None:
+def test_functions_whose_arithmetic_is_that_of_float64_are_errors_where_there_is_none(
+    op: Op,
+) -> None:
     x = variable("x", float32)
     graph = UOp.sink(UOp(op, float32, (x,) * (2 if op is Op.POW else 1)))
-    with pytest.raises(UnsupportedDtypeError, match=f"no arithmetic on float64, and {op.name} needs it"):
+    with pytest.raises(
+        UnsupportedDtypeError, match=f"no arithmetic on float64, and {op.name} needs it"
+    ):
         emulate(graph, NO_DOUBLE)
     assert emulate(graph, replace(NO_DOUBLE, native_ops=NO_DOUBLE.native_ops | {op})) is graph
 
@@ -281,15 +314,21 @@ def test_functions_whose_arithmetic_is_that_of_float64_are_errors_where_there_is
 def test_whole_numbers_become_bfloat16_through_float64() -> None:
     with pytest.raises(UnsupportedDtypeError):
         emulate(UOp.sink(variable("x", int32).cast(bfloat16)), NO_DOUBLE)
-    emulate(UOp.sink(variable("x", int8).cast(bfloat16), variable("x", int32).cast(float16)), NO_DOUBLE)
+    emulate(
+        UOp.sink(variable("x", int8).cast(bfloat16), variable("x", int32).cast(float16)), NO_DOUBLE
+    )
 
 
 def test_lowering_adds_no_float64_where_there_is_none() -> None:
     x = param(1).index(UOp.const(index, 0))
     others = sorted(UNARY - {Op.NOT, Op.SIN, Op.COS, Op.TAN, Op.THREEFRY}, key=lambda op: op.name)
     out = param(0, len(others))
-    stores = [out.index(UOp.const(index, i)).store(UOp(op, float32, (x,))) for i, op in enumerate(others)]
-    _, linear = compile_kernel(UOp.sink(*stores, arg=KernelInfo()), Context(target=NO_DOUBLE, opts=()))
+    stores = [
+        out.index(UOp.const(index, i)).store(UOp(op, float32, (x,))) for i, op in enumerate(others)
+    ]
+    _, linear = compile_kernel(
+        UOp.sink(*stores, arg=KernelInfo()), Context(target=NO_DOUBLE, opts=())
+    )
     assert not [n for n in linear if n.dtype.scalar is float64]
 
 

@@ -1,4 +1,6 @@
-"""What the model of cost knows about machines: orderings that hold on all of them, and amounts that can be counted."""
+"""What the model of cost knows about machines: orderings that hold on all of them, and amounts that
+can be counted.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def test_every_kernel_has_a_cost_whatever_its_opts(kernel: UOp) -> None:
 
 
 def test_a_cost_is_the_same_every_time(kernel: UOp) -> None:
-    assert estimate_cost(apply_opts(kernel, CPU), CPU) == estimate_cost(apply_opts(kernel, CPU), CPU)
+    assert estimate_cost(apply_opts(kernel, CPU), CPU) == estimate_cost(
+        apply_opts(kernel, CPU), CPU
+    )
 
 
 def test_operations_and_bytes_are_counted(make_kernel: MakeKernel) -> None:
@@ -53,7 +57,9 @@ def test_a_tile_loads_what_it_shares_once(make_kernel: MakeKernel) -> None:
     assert cost(product, "UPCAST(0, 4) UPCAST(1, 16)").n_taken == 64
 
 
-def test_vectors_are_faster_than_scalars_and_wide_ones_than_narrow_ones(make_kernel: MakeKernel) -> None:
+def test_vectors_are_faster_than_scalars_and_wide_ones_than_narrow_ones(
+    make_kernel: MakeKernel,
+) -> None:
     chain = make_kernel((tensor(1, 4096) * 2 + 1) * tensor(1, 4096))
     assert faster(chain, "UPCAST(0, 8)", "")
     assert faster(chain, "UPCAST(0, 8)", "UPCAST(0, 4)")
@@ -65,7 +71,9 @@ def test_lanes_along_which_memory_is_not_consecutive_do_not_help(make_kernel: Ma
     assert faster(rows, "UNROLL(0, 8)", "UPCAST(0, 8)")
 
 
-def test_a_sum_with_several_accumulators_does_not_wait_for_each_addition(make_kernel: MakeKernel) -> None:
+def test_a_sum_with_several_accumulators_does_not_wait_for_each_addition(
+    make_kernel: MakeKernel,
+) -> None:
     total = make_kernel(reduce(tensor(1, 4, 1000), 1))
     waiting, busy = cost(total, "UNROLL(0, 8)"), cost(total, "UNROLL(0, 32)")
     assert busy.latency_seconds < waiting.latency_seconds
@@ -87,7 +95,9 @@ def test_threads_divide_work_but_cost_a_start(make_kernel: MakeKernel) -> None:
 
 
 def test_what_fits_in_a_cache_comes_from_there(make_kernel: MakeKernel) -> None:
-    small, middle, large = (cost(make_kernel(tensor(1, n) + 1), "UPCAST(0, 8)") for n in (1 << 10, 1 << 15, 1 << 24))
+    small, middle, large = (
+        cost(make_kernel(tensor(1, n) + 1), "UPCAST(0, 8)") for n in (1 << 10, 1 << 15, 1 << 24)
+    )
     assert (small.l2_seconds, small.l3_seconds, small.memory_seconds) == (0, 0, 0)
     assert middle.l2_seconds > 0
     assert middle.memory_seconds == 0

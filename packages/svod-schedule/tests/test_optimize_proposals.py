@@ -1,4 +1,6 @@
-"""Golden cases of every choice of the heuristics: the opts of a kernel for a target, and why it gets them."""
+"""Golden cases of every choice of the heuristics: the opts of a kernel for a target, and why it
+gets them.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,30 @@ from svod_schedule.pipeline import Context, run_pipeline
 
 CASES = list_cases(Path(__file__).parent / "choices")
 AVX2 = Target.generic(cores=4)
-AVX512 = replace(AVX2, vector_bits=512, vector_registers=32, has_masked_access=True, has_gather=True)
+AVX512 = replace(
+    AVX2, vector_bits=512, vector_registers=32, has_masked_access=True, has_gather=True
+)
 GPU = replace(
-    AVX2, cores=60, vector_bits=128, vector_registers=64, l3_bytes=0, has_local=True, has_shared=True, shared_bytes=48 << 10,
-    max_global=(2**31 - 1, 65535, 65535), max_local=1024, max_local_dims=(1024, 1024, 64), lockstep=32,
-)  # fmt: skip
+    AVX2,
+    cores=60,
+    vector_bits=128,
+    vector_registers=64,
+    l3_bytes=0,
+    has_local=True,
+    has_shared=True,
+    shared_bytes=48 << 10,
+    max_global=(2**31 - 1, 65535, 65535),
+    max_local=1024,
+    max_local_dims=(1024, 1024, 64),
+    lockstep=32,
+)
 TARGETS = {
     "avx2": AVX2,
     "avx512": AVX512,
     "neon": replace(AVX2, vector_bits=128, vector_registers=32),
-    "tensor-cores": replace(AVX512, tensor_cores=(TensorCore((16, 1, 4), 4, (uint8, int8, int32)),)),
+    "tensor-cores": replace(
+        AVX512, tensor_cores=(TensorCore((16, 1, 4), 4, (uint8, int8, int32)),)
+    ),
     "gpu": GPU,
     "gpu-one-by-one": replace(GPU, lockstep=1),
 }
@@ -46,7 +62,11 @@ def test_golden_choice(case: GoldenCase, check_golden: CheckGolden) -> None:
 
 
 def test_every_opt_that_is_ever_chosen_has_a_golden_case() -> None:
-    shown = {opt.op for case in CASES for opt in choose(parse_graph(case.before), TARGETS[case.pass_name]).opts}
+    shown = {
+        opt.op
+        for case in CASES
+        for opt in choose(parse_graph(case.before), TARGETS[case.pass_name]).opts
+    }
     assert shown == set(OptOp) - {OptOp.GROUPTOP, OptOp.NOLOCALS}
 
 
@@ -75,7 +95,11 @@ def test_facts_say_how_accesses_move_and_how_often_operands_are_used() -> None:
     assert (facts.is_stored_along(m), facts.is_stored_along(n)) == (False, True)
     # The loops over results store, and those with the reduced one multiply.
     assert facts.work == 6 * 64 + 6 * 64 * 32
-    assert [facts.name(r) for r in (m, n, k)] == ["axis 0 (6)", "axis 1 (64)", "reduced axis 0 (32)"]
+    assert [facts.name(r) for r in (m, n, k)] == [
+        "axis 0 (6)",
+        "axis 1 (64)",
+        "reduced axis 0 (32)",
+    ]
 
 
 def test_a_proposal_is_taken_whole_or_not_at_all() -> None:

@@ -1,4 +1,6 @@
-"""What each Opt does to a kernel, when it is refused, and that no sequence of them changes what a kernel computes."""
+"""What each Opt does to a kernel, when it is refused, and that no sequence of them changes what a
+kernel computes.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ N = UOp.variable("n", 4, 40)
 
 def make_copy(*sizes: int | UOp, kinds: tuple[AxisType, ...] = ()) -> UOp:
     """A kernel that doubles an array of these sizes, its loops in order."""
-    ranges = tuple(UOp.range(s, i, (*kinds, *[AxisType.LOOP] * len(sizes))[i]) for i, s in enumerate(sizes))
+    ranges = tuple(
+        UOp.range(s, i, (*kinds, *[AxisType.LOOP] * len(sizes))[i]) for i, s in enumerate(sizes)
+    )
     position: UOp = UOp.const(index, 0)
     for r, size in zip(ranges, sizes, strict=True):
         position = position * to_node(size) + r
@@ -52,16 +56,25 @@ def make_product(rows: int, columns: int, n: int) -> UOp:
     k = UOp.range(n, 2, AxisType.REDUCE)
     out, x, y = (param(slot, 4096) for slot in (0, 1, 2))
     value = reduce_over(x.index(row * n + k) * y.index(column * n + k), k)
-    return UOp.sink(out.index(row * columns + column).store(value).end(row, column), arg=KernelInfo())
+    return UOp.sink(
+        out.index(row * columns + column).store(value).end(row, column), arg=KernelInfo()
+    )
 
 
 def make_batched_product(batch: int, rows: int, columns: int, n: int) -> UOp:
-    """A kernel that multiplies `batch` (rows, n) matrices by the transpose of one (columns, n) matrix."""
-    b, row, column = (UOp.range(size, i, AxisType.LOOP) for i, size in enumerate((batch, rows, columns)))
+    """A kernel that multiplies `batch` (rows, n) matrices by the transpose of one (columns, n)
+    matrix.
+    """
+    b, row, column = (
+        UOp.range(size, i, AxisType.LOOP) for i, size in enumerate((batch, rows, columns))
+    )
     k = UOp.range(n, 3, AxisType.REDUCE)
     out, x, y = (param(slot, 4096) for slot in (0, 1, 2))
     value = reduce_over(x.index((b * rows + row) * n + k) * y.index(column * n + k), k)
-    return UOp.sink(out.index((b * rows + row) * columns + column).store(value).end(b, row, column), arg=KernelInfo())
+    return UOp.sink(
+        out.index((b * rows + row) * columns + column).store(value).end(b, row, column),
+        arg=KernelInfo(),
+    )
 
 
 def make_update(size: int) -> UOp:
@@ -104,54 +117,138 @@ def test_a_size_that_varies_is_given_as_a_node() -> None:
 
 EFFECTS: dict[str, tuple[UOp, tuple[Opt, ...], Target, list[tuple[str, object]]]] = {
     "upcast splits off the inner part": (
-        make_copy(6, 16), (Opt(OptOp.UPCAST, 1, 4),), CPU, [("LOOP", 6), ("LOOP", 4), ("UPCAST", 4)],
+        make_copy(6, 16),
+        (Opt(OptOp.UPCAST, 1, 4),),
+        CPU,
+        [("LOOP", 6), ("LOOP", 4), ("UPCAST", 4)],
     ),
-    "upcast by 0 takes the whole axis": (make_copy(6, 16), (Opt(OptOp.UPCAST, 1, 0),), CPU, [("LOOP", 6), ("UPCAST", 16)]),
+    "upcast by 0 takes the whole axis": (
+        make_copy(6, 16),
+        (Opt(OptOp.UPCAST, 1, 0),),
+        CPU,
+        [("LOOP", 6), ("UPCAST", 16)],
+    ),
     "upcast by the size takes the whole axis": (
-        make_copy(6, 16), (Opt(OptOp.UPCAST, 1, 16),), CPU, [("LOOP", 6), ("UPCAST", 16)],
+        make_copy(6, 16),
+        (Opt(OptOp.UPCAST, 1, 16),),
+        CPU,
+        [("LOOP", 6), ("UPCAST", 16)],
     ),
-    "overlap rounds the number of tiles up": (make_copy(19), (Opt(OptOp.OVERLAP, 0, 8),), CPU, [("LOOP", 3), ("UPCAST", 8)]),
-    "overlap by 0 takes the whole axis": (make_copy(6, 19), (Opt(OptOp.OVERLAP, 1, 0),), CPU, [("LOOP", 6), ("UPCAST", 19)]),
+    "overlap rounds the number of tiles up": (
+        make_copy(19),
+        (Opt(OptOp.OVERLAP, 0, 8),),
+        CPU,
+        [("LOOP", 3), ("UPCAST", 8)],
+    ),
+    "overlap by 0 takes the whole axis": (
+        make_copy(6, 19),
+        (Opt(OptOp.OVERLAP, 1, 0),),
+        CPU,
+        [("LOOP", 6), ("UPCAST", 19)],
+    ),
     "unroll splits off reduced elements": (
-        make_sum(6, 16), (Opt(OptOp.UNROLL, 0, 4),), CPU, [("LOOP", 6), ("REDUCE", 4), ("UNROLL", 4)],
+        make_sum(6, 16),
+        (Opt(OptOp.UNROLL, 0, 4),),
+        CPU,
+        [("LOOP", 6), ("REDUCE", 4), ("UNROLL", 4)],
     ),
-    "unroll by 0 takes the whole axis": (make_sum(6, 16), (Opt(OptOp.UNROLL, 0, 0),), CPU, [("LOOP", 6), ("UNROLL", 16)]),
+    "unroll by 0 takes the whole axis": (
+        make_sum(6, 16),
+        (Opt(OptOp.UNROLL, 0, 0),),
+        CPU,
+        [("LOOP", 6), ("UNROLL", 16)],
+    ),
     "unroll reduces what is left over by itself": (
-        make_sum(6, 19), (Opt(OptOp.UNROLL, 0, 8),), CPU, [("LOOP", 6), ("REDUCE", 3), ("REDUCE", 2), ("UNROLL", 8)],
+        make_sum(6, 19),
+        (Opt(OptOp.UNROLL, 0, 8),),
+        CPU,
+        [("LOOP", 6), ("REDUCE", 3), ("REDUCE", 2), ("UNROLL", 8)],
     ),
     "unroll joins a single element left over without a loop": (
-        make_sum(6, 17), (Opt(OptOp.UNROLL, 0, 8),), CPU, [("LOOP", 6), ("REDUCE", 2), ("UNROLL", 8)],
+        make_sum(6, 17),
+        (Opt(OptOp.UNROLL, 0, 8),),
+        CPU,
+        [("LOOP", 6), ("REDUCE", 2), ("UNROLL", 8)],
     ),
-    "padto rounds an output axis up": (make_copy(6, 19), (Opt(OptOp.PADTO, 1, 8),), CPU, [("LOOP", 6), ("LOOP", 24)]),
-    "padto rounds a reduced axis up": (make_sum(6, 19), (Opt(OptOp.PADTO, 1, 8),), CPU, [("LOOP", 6), ("REDUCE", 24)]),
+    "padto rounds an output axis up": (
+        make_copy(6, 19),
+        (Opt(OptOp.PADTO, 1, 8),),
+        CPU,
+        [("LOOP", 6), ("LOOP", 24)],
+    ),
+    "padto rounds a reduced axis up": (
+        make_sum(6, 19),
+        (Opt(OptOp.PADTO, 1, 8),),
+        CPU,
+        [("LOOP", 6), ("REDUCE", 24)],
+    ),
     "thread gives each part consecutive elements": (
-        make_copy(8, 16), (Opt(OptOp.THREAD, 0, 4),), CPU, [("THREAD", 4), ("LOOP", 2), ("LOOP", 16)],
+        make_copy(8, 16),
+        (Opt(OptOp.THREAD, 0, 4),),
+        CPU,
+        [("THREAD", 4), ("LOOP", 2), ("LOOP", 16)],
     ),
     "thread splits what it does not divide into parts that overlap": (
-        make_copy(19), (Opt(OptOp.THREAD, 0, 4),), CPU, [("THREAD", 4), ("LOOP", 5)],
+        make_copy(19),
+        (Opt(OptOp.THREAD, 0, 4),),
+        CPU,
+        [("THREAD", 4), ("LOOP", 5)],
     ),
-    "local splits off work-items": (make_copy(64), (Opt(OptOp.LOCAL, 0, 16),), GPU, [("LOOP", 4), ("LOCAL", 16)]),
+    "local splits off work-items": (
+        make_copy(64),
+        (Opt(OptOp.LOCAL, 0, 16),),
+        GPU,
+        [("LOOP", 4), ("LOCAL", 16)],
+    ),
     "group shares the inner part of a reduction": (
-        make_sum(6, 64), (Opt(OptOp.GROUP, 0, 16),), GPU, [("LOOP", 6), ("GROUP_REDUCE", 16), ("REDUCE", 4)],
+        make_sum(6, 64),
+        (Opt(OptOp.GROUP, 0, 16),),
+        GPU,
+        [("LOOP", 6), ("GROUP_REDUCE", 16), ("REDUCE", 4)],
     ),
     "grouptop shares the outer part of a reduction": (
-        make_sum(6, 64), (Opt(OptOp.GROUPTOP, 0, 16),), GPU, [("LOOP", 6), ("GROUP_REDUCE", 16), ("REDUCE", 4)],
+        make_sum(6, 64),
+        (Opt(OptOp.GROUPTOP, 0, 16),),
+        GPU,
+        [("LOOP", 6), ("GROUP_REDUCE", 16), ("REDUCE", 4)],
     ),
     "split takes iterations of a loop inside all others": (
-        make_copy(8, 6), (Opt(OptOp.SPLIT, 0, 4),), CPU, [("LOOP", 2), ("LOOP", 6), ("LOOP", 4)],
+        make_copy(8, 6),
+        (Opt(OptOp.SPLIT, 0, 4),),
+        CPU,
+        [("LOOP", 2), ("LOOP", 6), ("LOOP", 4)],
     ),
     "split lets the last iterations overlap": (
-        make_copy(9, 6), (Opt(OptOp.SPLIT, 0, 4),), CPU, [("LOOP", 3), ("LOOP", 6), ("LOOP", 4)],
+        make_copy(9, 6),
+        (Opt(OptOp.SPLIT, 0, 4),),
+        CPU,
+        [("LOOP", 3), ("LOOP", 6), ("LOOP", 4)],
     ),
     "an even split repeats no iteration of a kernel that reads what it writes": (
-        make_update(24), (Opt(OptOp.SPLIT, 0, 8),), CPU, [("LOOP", 3), ("LOOP", 8)],
+        make_update(24),
+        (Opt(OptOp.SPLIT, 0, 8),),
+        CPU,
+        [("LOOP", 3), ("LOOP", 8)],
     ),
-    "swap exchanges two loops": (make_copy(6, 16), (Opt(OptOp.SWAP, 0, 1),), CPU, [("LOOP", 16), ("LOOP", 6)]),
+    "swap exchanges two loops": (
+        make_copy(6, 16),
+        (Opt(OptOp.SWAP, 0, 1),),
+        CPU,
+        [("LOOP", 16), ("LOOP", 6)],
+    ),
     "pack fills private memory in loops of its own": (
-        make_product(6, 8, 16), (Opt(OptOp.PACK, 0),), CPU, [("LOOP", 6), ("LOOP", 8), ("LOOP", 16), ("REDUCE", 16)],
+        make_product(6, 8, 16),
+        (Opt(OptOp.PACK, 0),),
+        CPU,
+        [("LOOP", 6), ("LOOP", 8), ("LOOP", 16), ("REDUCE", 16)],
     ),
-    "nolocals changes no axis": (make_copy(6, 16), (Opt(OptOp.NOLOCALS),), CPU, [("LOOP", 6), ("LOOP", 16)]),
-}  # fmt: skip
+    "nolocals changes no axis": (
+        make_copy(6, 16),
+        (Opt(OptOp.NOLOCALS),),
+        CPU,
+        [("LOOP", 6), ("LOOP", 16)],
+    ),
+}
 
 
 @pytest.mark.parametrize("case", EFFECTS)
@@ -217,8 +314,16 @@ def test_a_copy_of_a_scheduler_goes_its_own_way() -> None:
 NAMES: dict[str, tuple[UOp, tuple[Opt, ...], str]] = {
     "of an elementwise kernel": (make_copy(6, 16), (), "E_L6_L16"),
     "of a reduction": (make_sum(6, 16), (), "r_L6_R16"),
-    "with vectors and threads": (make_copy(8, 16), (Opt(OptOp.UPCAST, 1, 8), Opt(OptOp.THREAD, 0, 4)), "E_t4_L2_L2_u8"),
-    "of a reduction whose whole axis is unrolled": (make_sum(6, 16), (Opt(OptOp.UNROLL, 0, 0),), "r_L6_r16"),
+    "with vectors and threads": (
+        make_copy(8, 16),
+        (Opt(OptOp.UPCAST, 1, 8), Opt(OptOp.THREAD, 0, 4)),
+        "E_t4_L2_L2_u8",
+    ),
+    "of a reduction whose whole axis is unrolled": (
+        make_sum(6, 16),
+        (Opt(OptOp.UNROLL, 0, 0),),
+        "r_L6_r16",
+    ),
     "with a size that varies": (make_copy(N), (), "E_Lv"),
 }
 
@@ -231,125 +336,352 @@ def test_a_kernel_name_says_what_its_axes_are(case: str) -> None:
 
 REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
     "no such axis": (
-        make_copy(6, 16), (Opt(OptOp.UPCAST, 2, 2),), CPU, "the kernel has 2 such axes",
+        make_copy(6, 16),
+        (Opt(OptOp.UPCAST, 2, 2),),
+        CPU,
+        "the kernel has 2 such axes",
     ),
-    "no axis given": (make_copy(6), (Opt(OptOp.UPCAST, None, 2),), CPU, "the kernel has 1 such axes"),
-    "a negative axis": (make_copy(6), (Opt(OptOp.UPCAST, -1, 2),), CPU, "the kernel has 1 such axes"),
-    "no reduced axis": (make_copy(6), (Opt(OptOp.UNROLL, 0, 2),), CPU, "the kernel has 0 such axes"),
-    "upcast of a reduced axis": (make_sum(6, 16), (Opt(OptOp.UPCAST, 1, 2),), CPU, "axis 1 is a REDUCE axis"),
+    "no axis given": (
+        make_copy(6),
+        (Opt(OptOp.UPCAST, None, 2),),
+        CPU,
+        "the kernel has 1 such axes",
+    ),
+    "a negative axis": (
+        make_copy(6),
+        (Opt(OptOp.UPCAST, -1, 2),),
+        CPU,
+        "the kernel has 1 such axes",
+    ),
+    "no reduced axis": (
+        make_copy(6),
+        (Opt(OptOp.UNROLL, 0, 2),),
+        CPU,
+        "the kernel has 0 such axes",
+    ),
+    "upcast of a reduced axis": (
+        make_sum(6, 16),
+        (Opt(OptOp.UPCAST, 1, 2),),
+        CPU,
+        "axis 1 is a REDUCE axis",
+    ),
     "upcast of lanes": (
-        make_copy(6), (Opt(OptOp.UPCAST, 0, 0), Opt(OptOp.UPCAST, 0, 2)), CPU, "axis 0 is a UPCAST axis",
+        make_copy(6),
+        (Opt(OptOp.UPCAST, 0, 0), Opt(OptOp.UPCAST, 0, 2)),
+        CPU,
+        "axis 0 is a UPCAST axis",
     ),
-    "upcast by what does not divide": (make_copy(19), (Opt(OptOp.UPCAST, 0, 8),), CPU, "8 does not divide the axis of 19"),
-    "upcast by 1": (make_copy(19), (Opt(OptOp.UPCAST, 0, 1),), CPU, "the amount 1 is not between 2 and 256"),
-    "upcast by a negative amount": (make_copy(6), (Opt(OptOp.UPCAST, 0, -2),), CPU, "the amount -2 is not between 2 and 256"),
-    "upcast beyond the limit": (make_copy(512), (Opt(OptOp.UPCAST, 0, 0),), CPU, "the amount 512 is not between 2 and 256"),
+    "upcast by what does not divide": (
+        make_copy(19),
+        (Opt(OptOp.UPCAST, 0, 8),),
+        CPU,
+        "8 does not divide the axis of 19",
+    ),
+    "upcast by 1": (
+        make_copy(19),
+        (Opt(OptOp.UPCAST, 0, 1),),
+        CPU,
+        "the amount 1 is not between 2 and 256",
+    ),
+    "upcast by a negative amount": (
+        make_copy(6),
+        (Opt(OptOp.UPCAST, 0, -2),),
+        CPU,
+        "the amount -2 is not between 2 and 256",
+    ),
+    "upcast beyond the limit": (
+        make_copy(512),
+        (Opt(OptOp.UPCAST, 0, 0),),
+        CPU,
+        "the amount 512 is not between 2 and 256",
+    ),
     "upcast of the whole of a size that varies": (
-        make_copy(N), (Opt(OptOp.UPCAST, 0, 0),), CPU, "it needs an amount, since the axis has no constant size",
+        make_copy(N),
+        (Opt(OptOp.UPCAST, 0, 0),),
+        CPU,
+        "it needs an amount, since the axis has no constant size",
     ),
-    "upcast without an amount": (make_copy(6), (Opt(OptOp.UPCAST, 0),), CPU, "it needs an amount, since the axis has no constant size"),
-    "overlap of an axis that may be too short": (make_copy(N), (Opt(OptOp.OVERLAP, 0, 8),), CPU, "the axis may be shorter than 8"),
+    "upcast without an amount": (
+        make_copy(6),
+        (Opt(OptOp.UPCAST, 0),),
+        CPU,
+        "it needs an amount, since the axis has no constant size",
+    ),
+    "overlap of an axis that may be too short": (
+        make_copy(N),
+        (Opt(OptOp.OVERLAP, 0, 8),),
+        CPU,
+        "the axis may be shorter than 8",
+    ),
     "overlap where the kernel reads what it writes": (
-        make_update(19), (Opt(OptOp.OVERLAP, 0, 8),), CPU, "the kernel reads what it writes",
+        make_update(19),
+        (Opt(OptOp.OVERLAP, 0, 8),),
+        CPU,
+        "the kernel reads what it writes",
     ),
-    "unroll of more than there is": (make_sum(6, 5), (Opt(OptOp.UNROLL, 0, 8),), CPU, "the axis of 5 is shorter than 8"),
+    "unroll of more than there is": (
+        make_sum(6, 5),
+        (Opt(OptOp.UNROLL, 0, 8),),
+        CPU,
+        "the axis of 5 is shorter than 8",
+    ),
     "padto by 1": (make_copy(6), (Opt(OptOp.PADTO, 0, 1),), CPU, "the amount is not at least 2"),
     "padto of lanes": (
-        make_copy(6), (Opt(OptOp.UPCAST, 0, 0), Opt(OptOp.PADTO, 0, 4)), CPU, "axis 0 is a UPCAST axis",
+        make_copy(6),
+        (Opt(OptOp.UPCAST, 0, 0), Opt(OptOp.PADTO, 0, 4)),
+        CPU,
+        "axis 0 is a UPCAST axis",
     ),
-    "thread of a reduced axis": (make_sum(6, 16), (Opt(OptOp.THREAD, 1, 4),), CPU, "axis 1 is a REDUCE axis"),
-    "thread on one core": (make_copy(8), (Opt(OptOp.THREAD, 0, 2),), replace(CPU, cores=1), "the target has no threads of this kind"),
-    "thread on a target with workgroups": (make_copy(8), (Opt(OptOp.THREAD, 0, 2),), GPU, "the target has no threads of this kind"),
+    "thread of a reduced axis": (
+        make_sum(6, 16),
+        (Opt(OptOp.THREAD, 1, 4),),
+        CPU,
+        "axis 1 is a REDUCE axis",
+    ),
+    "thread on one core": (
+        make_copy(8),
+        (Opt(OptOp.THREAD, 0, 2),),
+        replace(CPU, cores=1),
+        "the target has no threads of this kind",
+    ),
+    "thread on a target with workgroups": (
+        make_copy(8),
+        (Opt(OptOp.THREAD, 0, 2),),
+        GPU,
+        "the target has no threads of this kind",
+    ),
     "thread twice": (
-        make_copy(8, 8), (Opt(OptOp.THREAD, 0, 2), Opt(OptOp.THREAD, 1, 2)), CPU, "the kernel has a THREAD axis already",
+        make_copy(8, 8),
+        (Opt(OptOp.THREAD, 0, 2), Opt(OptOp.THREAD, 1, 2)),
+        CPU,
+        "the kernel has a THREAD axis already",
     ),
-    "more threads than cores": (make_copy(64), (Opt(OptOp.THREAD, 0, 8),), CPU, "the amount 8 is not between 2 and 4"),
-    "thread of an axis that is too short": (make_copy(3), (Opt(OptOp.THREAD, 0, 4),), CPU, "the axis may be shorter than 4"),
+    "more threads than cores": (
+        make_copy(64),
+        (Opt(OptOp.THREAD, 0, 8),),
+        CPU,
+        "the amount 8 is not between 2 and 4",
+    ),
+    "thread of an axis that is too short": (
+        make_copy(3),
+        (Opt(OptOp.THREAD, 0, 4),),
+        CPU,
+        "the axis may be shorter than 4",
+    ),
     "thread where the kernel reads what it writes": (
-        make_update(19), (Opt(OptOp.THREAD, 0, 4),), CPU, "the kernel reads what it writes",
+        make_update(19),
+        (Opt(OptOp.THREAD, 0, 4),),
+        CPU,
+        "the kernel reads what it writes",
     ),
-    "local without workgroups": (make_copy(64), (Opt(OptOp.LOCAL, 0, 16),), CPU, "the target has no workgroups"),
-    "local after nolocals": (make_copy(64), (Opt(OptOp.NOLOCALS), Opt(OptOp.LOCAL, 0, 16)), GPU, "NOLOCALS was applied"),
+    "local without workgroups": (
+        make_copy(64),
+        (Opt(OptOp.LOCAL, 0, 16),),
+        CPU,
+        "the target has no workgroups",
+    ),
+    "local after nolocals": (
+        make_copy(64),
+        (Opt(OptOp.NOLOCALS), Opt(OptOp.LOCAL, 0, 16)),
+        GPU,
+        "NOLOCALS was applied",
+    ),
     "a workgroup that is too large": (
-        make_copy(64, 64), (Opt(OptOp.LOCAL, 0, 16), Opt(OptOp.LOCAL, 1, 16)), GPU, "a workgroup of 256 exceeds 64",
+        make_copy(64, 64),
+        (Opt(OptOp.LOCAL, 0, 16), Opt(OptOp.LOCAL, 1, 16)),
+        GPU,
+        "a workgroup of 256 exceeds 64",
     ),
     "group without shared memory": (
-        make_sum(6, 64), (Opt(OptOp.GROUP, 0, 16),), replace(GPU, has_shared=False), "the target has no shared memory",
+        make_sum(6, 64),
+        (Opt(OptOp.GROUP, 0, 16),),
+        replace(GPU, has_shared=False),
+        "the target has no shared memory",
     ),
-    "group by what does not divide": (make_sum(6, 60), (Opt(OptOp.GROUP, 0, 16),), GPU, "16 does not divide the axis of 60"),
+    "group by what does not divide": (
+        make_sum(6, 60),
+        (Opt(OptOp.GROUP, 0, 16),),
+        GPU,
+        "16 does not divide the axis of 60",
+    ),
     "group of more than shared memory holds": (
-        make_sum(6, 64), (Opt(OptOp.GROUPTOP, 0, 32),), replace(GPU, shared_bytes=64),
+        make_sum(6, 64),
+        (Opt(OptOp.GROUPTOP, 0, 32),),
+        replace(GPU, shared_bytes=64),
         "it needs 144 bytes of shared memory, more than 64",
     ),
-    "split of a loop into itself": (make_copy(6), (Opt(OptOp.SPLIT, 0, 6),), CPU, "the axis may be no longer than 6"),
+    "split of a loop into itself": (
+        make_copy(6),
+        (Opt(OptOp.SPLIT, 0, 6),),
+        CPU,
+        "the axis may be no longer than 6",
+    ),
     "split of a loop into single iterations": (
-        make_copy(6), (Opt(OptOp.SPLIT, 0, 1),), CPU, "the amount 1 is not between 2 and 1048576",
+        make_copy(6),
+        (Opt(OptOp.SPLIT, 0, 1),),
+        CPU,
+        "the amount 1 is not between 2 and 1048576",
     ),
     "split where the kernel reads what it writes": (
-        make_update(19), (Opt(OptOp.SPLIT, 0, 8),), CPU, "the kernel reads what it writes",
+        make_update(19),
+        (Opt(OptOp.SPLIT, 0, 8),),
+        CPU,
+        "the kernel reads what it writes",
     ),
-    "swap of an axis with itself": (make_copy(6, 16), (Opt(OptOp.SWAP, 1, 1),), CPU, "it names one axis twice"),
-    "swap of loops of two kinds": (make_sum(6, 16), (Opt(OptOp.SWAP, 0, 1),), CPU, "axis 1 is a REDUCE axis"),
-    "swap with no axis": (make_copy(6, 16), (Opt(OptOp.SWAP, 0, 5),), CPU, "the kernel has 2 such axes"),
-    "tensor cores after another opt": (make_copy(64), (Opt(OptOp.UPCAST, 0, 4), Opt(OptOp.TC, 0, 0)), CPU, "it must come first"),
-    "tensor cores that the target lacks": (make_copy(64), (Opt(OptOp.TC, 0, 0),), CPU, "the target has 0 tensor cores"),
+    "swap of an axis with itself": (
+        make_copy(6, 16),
+        (Opt(OptOp.SWAP, 1, 1),),
+        CPU,
+        "it names one axis twice",
+    ),
+    "swap of loops of two kinds": (
+        make_sum(6, 16),
+        (Opt(OptOp.SWAP, 0, 1),),
+        CPU,
+        "axis 1 is a REDUCE axis",
+    ),
+    "swap with no axis": (
+        make_copy(6, 16),
+        (Opt(OptOp.SWAP, 0, 5),),
+        CPU,
+        "the kernel has 2 such axes",
+    ),
+    "tensor cores after another opt": (
+        make_copy(64),
+        (Opt(OptOp.UPCAST, 0, 4), Opt(OptOp.TC, 0, 0)),
+        CPU,
+        "it must come first",
+    ),
+    "tensor cores that the target lacks": (
+        make_copy(64),
+        (Opt(OptOp.TC, 0, 0),),
+        CPU,
+        "the target has 0 tensor cores",
+    ),
     "pack of a loop around no reduction": (
-        make_copy(6, 16), (Opt(OptOp.PACK, 0),), CPU, "no load of a reduction is repeated inside the loop",
+        make_copy(6, 16),
+        (Opt(OptOp.PACK, 0),),
+        CPU,
+        "no load of a reduction is repeated inside the loop",
     ),
     "pack of a loop whose inner loops read other elements each": (
-        make_sum(6, 16), (Opt(OptOp.PACK, 0),), CPU, "no load of a reduction is repeated inside the loop",
+        make_sum(6, 16),
+        (Opt(OptOp.PACK, 0),),
+        CPU,
+        "no load of a reduction is repeated inside the loop",
     ),
-    "pack of a reduced axis": (make_sum(6, 16), (Opt(OptOp.PACK, 1),), CPU, "the target has no shared memory"),
+    "pack of a reduced axis": (
+        make_sum(6, 16),
+        (Opt(OptOp.PACK, 1),),
+        CPU,
+        "the target has no shared memory",
+    ),
     "pack of a reduced axis by no work-items": (
-        make_sum(6, 16), (Opt(OptOp.PACK, 1),), GPU, "no work-items of a workgroup take results",
+        make_sum(6, 16),
+        (Opt(OptOp.PACK, 1),),
+        GPU,
+        "no work-items of a workgroup take results",
     ),
     "pack of a reduced axis of which each work-item reads its own row": (
-        make_sum(6, 16), (Opt(OptOp.LOCAL, 0, 3), Opt(OptOp.PACK, 2)), GPU, "no two work-items read the same",
+        make_sum(6, 16),
+        (Opt(OptOp.LOCAL, 0, 3), Opt(OptOp.PACK, 2)),
+        GPU,
+        "no two work-items read the same",
     ),
     "pack of a reduction by work-items": (
-        make_sum(6, 64), (Opt(OptOp.GROUP, 0, 4), Opt(OptOp.PACK, 2)), GPU, "no work-items of a workgroup take results",
+        make_sum(6, 64),
+        (Opt(OptOp.GROUP, 0, 4), Opt(OptOp.PACK, 2)),
+        GPU,
+        "no work-items of a workgroup take results",
     ),
     "a second pack of a reduced axis": (
-        make_product(8, 8, 16), (Opt(OptOp.LOCAL, 0, 4), Opt(OptOp.UNROLL, 0, 4), Opt(OptOp.PACK, 3), Opt(OptOp.PACK, 3)), GPU,
+        make_product(8, 8, 16),
+        (Opt(OptOp.LOCAL, 0, 4), Opt(OptOp.UNROLL, 0, 4), Opt(OptOp.PACK, 3), Opt(OptOp.PACK, 3)),
+        GPU,
         "shared memory holds tiles already",
     ),
     "work-items for what is packed already": (
-        make_product(8, 8, 16), (Opt(OptOp.LOCAL, 0, 4), Opt(OptOp.UNROLL, 0, 4), Opt(OptOp.PACK, 3), Opt(OptOp.LOCAL, 1, 4)), GPU,
+        make_product(8, 8, 16),
+        (
+            Opt(OptOp.LOCAL, 0, 4),
+            Opt(OptOp.UNROLL, 0, 4),
+            Opt(OptOp.PACK, 3),
+            Opt(OptOp.LOCAL, 1, 4),
+        ),
+        GPU,
         "PACK has shared out the tiles already",
     ),
     "upcast of a shared tile": (
-        make_product(8, 8, 16), (Opt(OptOp.LOCAL, 0, 4), Opt(OptOp.UNROLL, 0, 4), Opt(OptOp.PACK, 3), Opt(OptOp.UPCAST, 1, 4)), GPU,
+        make_product(8, 8, 16),
+        (
+            Opt(OptOp.LOCAL, 0, 4),
+            Opt(OptOp.UNROLL, 0, 4),
+            Opt(OptOp.PACK, 3),
+            Opt(OptOp.UPCAST, 1, 4),
+        ),
+        GPU,
         "shared memory holds one tile at a time",
     ),
     "unroll of a packed reduction": (
-        make_product(8, 8, 16), (Opt(OptOp.LOCAL, 0, 4), Opt(OptOp.UNROLL, 0, 4), Opt(OptOp.PACK, 3), Opt(OptOp.UNROLL, 0, 2)), GPU,
+        make_product(8, 8, 16),
+        (
+            Opt(OptOp.LOCAL, 0, 4),
+            Opt(OptOp.UNROLL, 0, 4),
+            Opt(OptOp.PACK, 3),
+            Opt(OptOp.UNROLL, 0, 2),
+        ),
+        GPU,
         "shared memory holds one tile at a time",
     ),
     "a tile larger than shared memory": (
         make_product(64, 64, 256),
-        (Opt(OptOp.UPCAST, 0, 8), Opt(OptOp.LOCAL, 0, 8), Opt(OptOp.LOCAL, 0, 8), Opt(OptOp.UNROLL, 0, 32), Opt(OptOp.PACK, 4)), GPU,
+        (
+            Opt(OptOp.UPCAST, 0, 8),
+            Opt(OptOp.LOCAL, 0, 8),
+            Opt(OptOp.LOCAL, 0, 8),
+            Opt(OptOp.UNROLL, 0, 32),
+            Opt(OptOp.PACK, 4),
+        ),
+        GPU,
         "it needs 11264 bytes of shared memory, more than 4096",
     ),
     "work-items and a group beyond the workgroup": (
-        make_sum(32, 64), (Opt(OptOp.LOCAL, 0, 16), Opt(OptOp.GROUP, 0, 8)), GPU, "a workgroup of 128 exceeds 64",
+        make_sum(32, 64),
+        (Opt(OptOp.LOCAL, 0, 16), Opt(OptOp.GROUP, 0, 8)),
+        GPU,
+        "a workgroup of 128 exceeds 64",
     ),
     "padded work-items beyond the workgroup": (
-        make_copy(64), (Opt(OptOp.LOCAL, 0, 64), Opt(OptOp.PADTO, 0, 96)), GPU, "a workgroup of 96 exceeds 64",
+        make_copy(64),
+        (Opt(OptOp.LOCAL, 0, 64), Opt(OptOp.PADTO, 0, 96)),
+        GPU,
+        "a workgroup of 96 exceeds 64",
     ),
     "work-items beyond a dimension": (
-        make_copy(67), (Opt(OptOp.LOCAL, 0, 67),), replace(GPU, max_local=128, max_local_dims=(16, 4, 2)),
+        make_copy(67),
+        (Opt(OptOp.LOCAL, 0, 67),),
+        replace(GPU, max_local=128, max_local_dims=(16, 4, 2)),
         "a workgroup of 67 does not fit into dimensions of (16, 4, 2)",
     ),
     "pack on a target with workgroups": (
-        make_sum(6, 16), (Opt(OptOp.PACK, 0),), GPU, "private memory is filled in a loop over the results of one thread",
+        make_sum(6, 16),
+        (Opt(OptOp.PACK, 0),),
+        GPU,
+        "private memory is filled in a loop over the results of one thread",
     ),
     "upcast of packed rows": (
-        make_product(6, 8, 16), (Opt(OptOp.PACK, 0), Opt(OptOp.UPCAST, 0, 2)), CPU, "the thread's own memory holds one row at a time",
+        make_product(6, 8, 16),
+        (Opt(OptOp.PACK, 0), Opt(OptOp.UPCAST, 0, 2)),
+        CPU,
+        "the thread's own memory holds one row at a time",
     ),
     "nolocals after a workgroup": (
-        make_copy(64), (Opt(OptOp.LOCAL, 0, 16), Opt(OptOp.NOLOCALS)), GPU, "the kernel uses workgroups already",
+        make_copy(64),
+        (Opt(OptOp.LOCAL, 0, 16), Opt(OptOp.NOLOCALS)),
+        GPU,
+        "the kernel uses workgroups already",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -370,7 +702,12 @@ def test_an_opt_that_does_not_apply_says_why_and_changes_nothing(case: str) -> N
     [
         (Opt(OptOp.UPCAST, 0, 2), Opt(OptOp.PACK, 1)),
         (Opt(OptOp.UPCAST, 2, 0), Opt(OptOp.PACK, 0)),
-        (Opt(OptOp.UPCAST, 2, 0), Opt(OptOp.UPCAST, 1, 3), Opt(OptOp.THREAD, 0, 2), Opt(OptOp.PACK, 1)),
+        (
+            Opt(OptOp.UPCAST, 2, 0),
+            Opt(OptOp.UPCAST, 1, 3),
+            Opt(OptOp.THREAD, 0, 2),
+            Opt(OptOp.PACK, 1),
+        ),
     ],
     ids=["a tile of a loop around it", "one panel for all", "one panel for each thread"],
 )
@@ -399,7 +736,9 @@ _AMOUNTS = st.sampled_from((0, 2, 3, 4, 5, 7, 8, 16))
 OPTS = st.one_of(
     st.builds(
         Opt,
-        st.sampled_from((OptOp.UPCAST, OptOp.OVERLAP, OptOp.UNROLL, OptOp.PADTO, OptOp.PACK, OptOp.SPLIT)),
+        st.sampled_from(
+            (OptOp.UPCAST, OptOp.OVERLAP, OptOp.UNROLL, OptOp.PADTO, OptOp.PACK, OptOp.SPLIT)
+        ),
         st.integers(0, 4),
         _AMOUNTS,
     ),
@@ -410,7 +749,9 @@ OPTS = st.one_of(
 
 @settings(max_examples=count_examples(4), deadline=None, suppress_health_check=list(HealthCheck))
 @given(wishes=st.lists(OPTS, min_size=1, max_size=6), target=st.sampled_from((CPU, WIDE)))
-def test_any_opts_keep_what_a_kernel_computes(kernel: UOp, wishes: list[Opt], target: Target) -> None:
+def test_any_opts_keep_what_a_kernel_computes(
+    kernel: UOp, wishes: list[Opt], target: Target
+) -> None:
     scheduler = Scheduler(kernel, target)
     for opt in wishes:
         scheduler.try_opt(opt)
@@ -429,7 +770,16 @@ def test_a_scan_stays_inside_the_turns_of_a_split_loop(make_kernel: Callable[[UO
 GPU_OPTS = st.builds(
     Opt,
     st.sampled_from(
-        (OptOp.LOCAL, OptOp.GROUP, OptOp.GROUPTOP, OptOp.UPCAST, OptOp.UNROLL, OptOp.PADTO, OptOp.SWAP, OptOp.PACK)
+        (
+            OptOp.LOCAL,
+            OptOp.GROUP,
+            OptOp.GROUPTOP,
+            OptOp.UPCAST,
+            OptOp.UNROLL,
+            OptOp.PADTO,
+            OptOp.SWAP,
+            OptOp.PACK,
+        )
     ),
     st.integers(0, 5),
     _AMOUNTS,
@@ -452,7 +802,11 @@ def test_any_opts_keep_what_a_kernel_of_a_varying_size_computes(wishes: list[Opt
         scheduler = Scheduler(sink, CPU)
         for opt in wishes:
             scheduler.try_opt(opt)
-        assert_same(sink, compiled(sink, tuple(scheduler.applied_opts), CPU), inputs={N: n, N.with_dtype(int32): n})
+        assert_same(
+            sink,
+            compiled(sink, tuple(scheduler.applied_opts), CPU),
+            inputs={N: n, N.with_dtype(int32): n},
+        )
 
 
 @pytest.mark.parametrize("n", [4, 7, 8, 31, 40])
@@ -468,5 +822,9 @@ def test_a_varying_axis_is_taken_like_one_of_known_size(n: int) -> None:
         scheduler.apply_opt(opts[0])
         for opt in opts[1:]:
             scheduler.try_opt(opt)
-        assert_same(sink, compiled(sink, tuple(scheduler.applied_opts), CPU), inputs={N: n, N.with_dtype(int32): n})
+        assert_same(
+            sink,
+            compiled(sink, tuple(scheduler.applied_opts), CPU),
+            inputs={N: n, N.with_dtype(int32): n},
+        )
     assert applied(make_copy(N), *padded).finish().arg.name == "E_Lv_u4"

@@ -61,7 +61,9 @@ def test_a_value_that_means_nothing_is_an_error(variable: str) -> None:
 
 
 def test_no_opts_and_a_search_contradict_each_other() -> None:
-    with pytest.raises(OptionError, match="SVOD_BEAM='4' is not 0 where SVOD_NOOPT=1 forbids all opts"):
+    with pytest.raises(
+        OptionError, match="SVOD_BEAM='4' is not 0 where SVOD_NOOPT=1 forbids all opts"
+    ):
         OptimizerConfig.from_env({"SVOD_NOOPT": "1", "SVOD_BEAM": "4"})
     assert OptimizerConfig.from_env({"SVOD_NOOPT": "1", "SVOD_BEAM": "0"}).strategy == "none"
 
@@ -77,7 +79,15 @@ def test_a_field_with_a_value_that_it_does_not_take_is_an_error() -> None:
 
 def test_what_a_search_may_find_has_a_name() -> None:
     beam = OptimizerConfig(strategy="beam")
-    assert len({beam.fingerprint, *(OptimizerConfig(strategy=s).fingerprint for s in ("none", "heuristic"))}) == 3
+    assert (
+        len(
+            {
+                beam.fingerprint,
+                *(OptimizerConfig(strategy=s).fingerprint for s in ("none", "heuristic")),
+            }
+        )
+        == 3
+    )
     assert replace(beam, width=5).fingerprint != beam.fingerprint
     assert replace(beam, kernel_seconds=1.0).fingerprint != beam.fingerprint
     for told in ({"log_drops": True}, {"use_cache": False}, {"tasks_per_worker": 2}):
@@ -86,14 +96,21 @@ def test_what_a_search_may_find_has_a_name() -> None:
 
 
 def test_the_name_is_the_same_in_every_process() -> None:
-    code = "from svod_schedule import OptimizerConfig; print(OptimizerConfig(strategy='beam').fingerprint)"
+    code = (
+        "from svod_schedule import OptimizerConfig;"
+        " print(OptimizerConfig(strategy='beam').fingerprint)"
+    )
     environment = {**os.environ, "PYTHONHASHSEED": "3"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == OptimizerConfig(strategy="beam").fingerprint
 
 
 def test_tensor_cores_can_be_forbidden() -> None:
-    target = replace(Target.generic(), tensor_cores=(TensorCore((16, 1, 4), 4, (uint8, int8, int32)),))
+    target = replace(
+        Target.generic(), tensor_cores=(TensorCore((16, 1, 4), 4, (uint8, int8, int32)),)
+    )
     assert OptimizerConfig().restrict(target) is target
     for strategy in ("heuristic", "beam"):
         forbidden = OptimizerConfig(strategy=strategy, use_tensor_cores=False)

@@ -45,7 +45,11 @@ WRONG = RuleSet("wrong", (add_one_more,))
 
 def use_wrong_constant(graph: UOp) -> UOp:
     """A pass that has no rule, and adds 4 instead of 3."""
-    wrong = {n: UOp.const(n.dtype, 4.0) for n in graph.toposort() if n.op in (Op.CONST, Op.VCONST) and is_three(n)}
+    wrong = {
+        n: UOp.const(n.dtype, 4.0)
+        for n in graph.toposort()
+        if n.op in (Op.CONST, Op.VCONST) and is_three(n)
+    }
     return graph.substitute(wrong)
 
 
@@ -63,7 +67,9 @@ def add_after(pipeline: str, name: str, planted: Pass) -> PassTable:
 def plant(pipeline: str, name: str, run: object) -> PassTable:
     stage = next(row.stage for row in PIPELINES[pipeline] if row.name == name)
     assert callable(run)
-    return add_after(pipeline, name, Pass("planted", lambda graph, _: run(graph), "does wrong", stage))
+    return add_after(
+        pipeline, name, Pass("planted", lambda graph, _: run(graph), "does wrong", stage)
+    )
 
 
 def make_graph() -> UOp:
@@ -103,7 +109,8 @@ def test_a_wrong_pass_is_named_with_the_result_and_values(pipeline: str, name: s
 
 def test_a_check_of_structure_computes_nothing() -> None:
     compile_all(
-        make_graph(), Context(passes=plant("lower", "expand", use_wrong_constant), options=IROptions(check=True))
+        make_graph(),
+        Context(passes=plant("lower", "expand", use_wrong_constant), options=IROptions(check=True)),
     )
 
 
@@ -116,11 +123,14 @@ def test_a_rule_that_loses_a_shape_is_named() -> None:
     rules = RuleSet("zeros", (times_zero,))
     table = plant("rangeify", "mark-results", lambda graph: graph_rewrite(rules, graph))
     with pytest.raises(SpecError) as caught:
-        run_pipeline("rangeify", multiply_by_zero(), Context(passes=table, options=IROptions(check=True)))
-    assert str(caught.value) == (
-        "after rangeify:planted: stage graph: a rule keeps the shape (3, 4), which became (): (reshape(b1, 3, 4) * 0.0)\n"
-        "  note: the rewrite rule times_zero of zeros made it\n"
-        "  note: it became 0.0"
+        run_pipeline(
+            "rangeify", multiply_by_zero(), Context(passes=table, options=IROptions(check=True))
+        )
+    assert (
+        str(caught.value)
+        == "after rangeify:planted: stage graph: a rule keeps the shape (3, 4), which became ():"
+        " (reshape(b1, 3, 4) * 0.0)\n  note: the rewrite rule times_zero of zeros made it\n "
+        " note: it became 0.0"
     )
     assert caught.value.made_by == "times_zero of zeros"
 
@@ -128,14 +138,22 @@ def test_a_rule_that_loses_a_shape_is_named() -> None:
 def test_a_pass_that_loses_the_shape_of_a_result_is_named() -> None:
     graph = multiply_by_zero()
     wrong = {graph.src[0]: contiguous(UOp.const(float32, 0.0))}
-    table = plant("rangeify", "mark-results", lambda g: g.substitute({s: n for s, n in wrong.items() if s in g.src}))
-    with pytest.raises(SpecError, match=r"a pass keeps the shape of results, \(3, 4\), which became \(\)"):
+    table = plant(
+        "rangeify",
+        "mark-results",
+        lambda g: g.substitute({s: n for s, n in wrong.items() if s in g.src}),
+    )
+    with pytest.raises(
+        SpecError, match=r"a pass keeps the shape of results, \(3, 4\), which became \(\)"
+    ):
         run_pipeline("rangeify", graph, Context(passes=table, options=IROptions(check=True)))
 
 
 def test_a_pass_that_changes_the_dtype_of_a_result_is_named() -> None:
     table = plant("rangeify", "mark-results", lambda g: UOp.sink(*(s.cast(int32) for s in g.src)))
-    with pytest.raises(SpecError, match="a pass keeps the dtype of results, float32, which became int32"):
+    with pytest.raises(
+        SpecError, match="a pass keeps the dtype of results, float32, which became int32"
+    ):
         run_pipeline("rangeify", make_graph(), Context(passes=table, options=IROptions(check=True)))
 
 
@@ -156,11 +174,17 @@ def test_a_node_that_breaks_the_specification_is_put_down_to_the_rule_that_made_
     def run(graph: UOp) -> UOp:
         made = graph_rewrite(RuleSet("broken", (add_without_an_operand, never)), graph)
         # What the rule made has other operands by now.
-        inputs = [n for n in made.toposort() if n.op is Op.INDEX and n.dtype.is_float and n in graph.toposort()]
+        inputs = [
+            n
+            for n in made.toposort()
+            if n.op is Op.INDEX and n.dtype.is_float and n in graph.toposort()
+        ]
         return made.substitute({inputs[0]: -inputs[0]}) if inputs else made
 
     table = PIPELINES.with_pass(
-        "optimize", Pass("planted", lambda g, _: run(g), "does wrong", "kernel"), before="merge-loops"
+        "optimize",
+        Pass("planted", lambda g, _: run(g), "does wrong", "kernel"),
+        before="merge-loops",
     )
     with pytest.raises(SpecError) as caught:
         compile_all(make_graph(), Context(passes=table, options=IROptions(check=True)))
@@ -179,7 +203,9 @@ def test_a_node_that_a_pass_made_is_put_down_to_no_rule() -> None:
 
 def read_one_further(graph: UOp) -> UOp:
     """A pass that reads beyond the end of its first argument."""
-    reads = [n for n in graph.iter_ops(Op.INDEX) if n.src[0].op is Op.PARAM and n.src[0].arg.slot == 1]
+    reads = [
+        n for n in graph.iter_ops(Op.INDEX) if n.src[0].op is Op.PARAM and n.src[0].arg.slot == 1
+    ]
     return graph.substitute({n: n.with_src((n.src[0], n.src[1] + 1)) for n in reads})
 
 
@@ -188,13 +214,21 @@ def test_a_pass_that_reads_outside_of_memory_is_named() -> None:
     with pytest.raises(MeaningError) as caught:
         compile_all(make_graph(), Context(passes=table, options=IROptions(check="values")))
     assert caught.value.pass_name == "optimize:planted"
-    assert "it cannot be evaluated any more: index 12 is out of range of the 12 elements" in caught.value.problem
+    assert (
+        "it cannot be evaluated any more: index 12 is out of range of the 12 elements"
+        in caught.value.problem
+    )
 
 
 def test_what_is_too_large_is_said_to_be_skipped(capsys: pytest.CaptureFixture[str]) -> None:
     x = make_reshape(buffer(1, 1 << 24), (1 << 12, 1 << 12))
     sink = UOp.sink(make_reduce_axis(x + 3.0, Op.ADD, (1,)))
-    compile_all(sink, Context(passes=plant("lower", "expand", use_wrong_constant), options=IROptions(check="values")))
+    compile_all(
+        sink,
+        Context(
+            passes=plant("lower", "expand", use_wrong_constant), options=IROptions(check="values")
+        ),
+    )
     said = capsys.readouterr().err
     assert "SVOD_CHECK=values: not compared: " in said
     assert "lower:expand" in said
@@ -209,24 +243,32 @@ def test_a_wrong_rule_is_named_where_the_graph_is_too_large_to_evaluate() -> Non
         compile_all(sink, Context(passes=table, options=IROptions(check="values")))
 
 
-def test_what_has_no_reference_meaning_is_said_to_be_skipped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_has_no_reference_meaning_is_said_to_be_skipped(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     custom = UOp(Op.CUSTOM, float32, (UOp.const(float32, 1.0),), "f({0})")
     table = PIPELINES.with_pass(
-        "optimize", Pass("custom", lambda g, _: insert(g, custom), "calls f", "kernel"), before="simplify-kernel"
+        "optimize",
+        Pass("custom", lambda g, _: insert(g, custom), "calls f", "kernel"),
+        before="simplify-kernel",
     )
     compile_all(make_graph(), Context(passes=table, options=IROptions(check="values")))
     said = capsys.readouterr().err.splitlines()
-    assert any("optimize:custom" in line and "CUSTOM has no reference meaning" in line for line in said)
+    assert any(
+        "optimize:custom" in line and "CUSTOM has no reference meaning" in line for line in said
+    )
 
 
 def insert(graph: UOp, node: UOp) -> UOp:
     return graph.substitute({n: node for n in graph.toposort() if is_three(n)})
 
 
-def test_variables_that_belong_together_are_tried_at_their_smallest(capsys: pytest.CaptureFixture[str]) -> None:
-    # Where a kernel begins to read, and how many elements: only together are they inside of the memory.
-    kernel = parse_graph(
-        """
+def test_variables_that_belong_together_are_tried_at_their_smallest(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # Where a kernel begins to read, and how many elements: only together are they inside of the
+    # memory.
+    kernel = parse_graph("""
         %out = PARAM f32 [0, 10]
         %in = PARAM f32 [1, 10]
         %begin = DEFINE_VAR index ["begin", 0, 9]
@@ -234,14 +276,18 @@ def test_variables_that_belong_together_are_tried_at_their_smallest(capsys: pyte
         %stored = STORE %out[%i], %in[%begin + %i] + 3.0
         %end = END %stored, %i
         SINK %end ["kernel"]
-        """
+        """)
+    compile_kernel(
+        kernel, Context(options=IROptions(check="values"), target=Target.generic(cores=2))
     )
-    compile_kernel(kernel, Context(options=IROptions(check="values"), target=Target.generic(cores=2)))
     assert capsys.readouterr().err == ""
     with pytest.raises(MeaningError, match=r"element 0 is .*4 of 10 differ"):
         compile_kernel(
             kernel,
-            Context(passes=plant("lower", "type-indices", use_wrong_constant), options=IROptions(check="values")),
+            Context(
+                passes=plant("lower", "type-indices", use_wrong_constant),
+                options=IROptions(check="values"),
+            ),
         )
 
 
@@ -259,7 +305,10 @@ def test_a_rule_that_fired_before_the_one_that_broke_the_specification_is_not_bl
         )
 
     with pytest.raises(SpecError) as caught:
-        compile_all(make_graph(), Context(passes=plant("optimize", "merge-loops", run), options=IROptions(check=True)))
+        compile_all(
+            make_graph(),
+            Context(passes=plant("optimize", "merge-loops", run), options=IROptions(check=True)),
+        )
     assert caught.value.made_by == "add_without_an_operand of broken"
 
 
@@ -274,8 +323,13 @@ def test_firings_that_take_too_long_are_counted(capsys: pytest.CaptureFixture[st
     rules = RuleSet("products", (reduce_product,))
     table = plant("optimize", "merge-loops", lambda graph: graph_rewrite(rules, graph))
     (call,) = kernels_of(UOp.sink(make_reduce_axis(x, Op.ADD, (1,))))
-    run_pipeline("optimize", call.src[0], Context(passes=table, options=IROptions(check="values"), opts=()))
-    assert "not compared: 1 of 1 firings of rules in optimize of r_L2_R8192: too large" in capsys.readouterr().err
+    run_pipeline(
+        "optimize", call.src[0], Context(passes=table, options=IROptions(check="values"), opts=())
+    )
+    assert (
+        "not compared: 1 of 1 firings of rules in optimize of r_L2_R8192: too large"
+        in capsys.readouterr().err
+    )
 
 
 def kernels_of(graph: UOp) -> list[UOp]:
@@ -289,7 +343,11 @@ def test_where_an_expression_is_too_large_for_its_rule_the_pass_is_named() -> No
         value = value + float(n % 3 - 1)
     table = plant("rangeify", "mark-results", lambda graph: graph_rewrite(WRONG, graph))
     with pytest.raises(MeaningError) as caught:
-        run_pipeline("rangeify", UOp.sink(value + 3.0), Context(passes=table, options=IROptions(check="values")))
+        run_pipeline(
+            "rangeify",
+            UOp.sink(value + 3.0),
+            Context(passes=table, options=IROptions(check="values")),
+        )
     assert caught.value.rule is None
     assert caught.value.pass_name == "rangeify:planted"
 
@@ -298,7 +356,9 @@ def test_a_graph_that_is_one_result_is_compared_as_such() -> None:
     value = make_reshape(buffer(1, 12), (3, 4)) + 1.0
     check = PassCheck("mine", has_values=True)
     assert check.run("kept", "graph", lambda graph: graph * 1.0, value) is value * 1.0
-    with pytest.raises(SpecError, match="a pass keeps the dtype of results, float32, which became int32"):
+    with pytest.raises(
+        SpecError, match="a pass keeps the dtype of results, float32, which became int32"
+    ):
         check.run("cast", "graph", lambda graph: graph.cast(int32), value)
     with pytest.raises(MeaningError, match="in mine:negated, the pass changes"):
         check.run("negated", "graph", lambda graph: -graph, value)

@@ -17,7 +17,11 @@ from svod_schedule.pipeline import PIPELINES, Context, Pass, PassTable, run_pipe
 TARGETS = {
     "avx2": Target.generic(cores=2),
     "avx512": replace(
-        Target.generic(cores=1), vector_bits=512, vector_registers=32, has_masked_access=True, has_gather=True
+        Target.generic(cores=1),
+        vector_bits=512,
+        vector_registers=32,
+        has_masked_access=True,
+        has_gather=True,
     ),
     "sse": replace(Target.generic(cores=1), vector_bits=128),
     "few buffers": replace(Target.generic(cores=1), max_buffers=4),
@@ -34,7 +38,9 @@ def check(what: str, before: UOp, after: UOp | tuple[UOp, ...]) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 @settings(max_examples=count_examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(graph=graphs(max_elements=64), is_optimized=st.booleans())
-def test_each_pipeline_keeps_what_a_random_graph_means(target: str, graph: UOp, is_optimized: bool) -> None:
+def test_each_pipeline_keeps_what_a_random_graph_means(
+    target: str, graph: UOp, is_optimized: bool
+) -> None:
     context = Context(target=TARGETS[target], opts=None if is_optimized else ())
     if 0 in graph.shape:
         return
@@ -46,7 +52,10 @@ def test_each_pipeline_keeps_what_a_random_graph_means(target: str, graph: UOp, 
     for call in kernels.iter_ops(Op.CALL):
         kernel = call.src[0]
         if kernel.op is Op.SINK:
-            assert context.max_buffers is None or len(set(kernel.iter_ops(Op.PARAM))) <= context.max_buffers
+            assert (
+                context.max_buffers is None
+                or len(set(kernel.iter_ops(Op.PARAM))) <= context.max_buffers
+            )
             optimized = run_pipeline("optimize", kernel, context)
             check("optimize", kernel, optimized)
             check("lower", kernel, linearize(run_pipeline("lower", optimized, context)))
@@ -62,9 +71,9 @@ def test_options_that_name_no_pass_are_refused() -> None:
     options = IROptions(dump=PassSelector.parse("lower:expand,lower:expnad", "SVOD_DUMP"))
     with pytest.raises(OptionError) as caught:
         run_pipeline("optimize", UOp.sink(), Context(options=options))
-    assert str(caught.value) == (
-        "SVOD_DUMP='lower:expnad' is not a pipeline or a pass; `python -m svod_schedule.pipeline` lists them\n"
-        "  hint: unset SVOD_DUMP to use the default"
+    assert (
+        str(caught.value) == "SVOD_DUMP='lower:expnad' is not a pipeline or a pass; `python -m"
+        " svod_schedule.pipeline` lists them\n  hint: unset SVOD_DUMP to use the default"
     )
 
 
@@ -80,7 +89,10 @@ class TestTables:
 
     def test_a_pass_stands_before_another_or_at_the_end(self) -> None:
         names = self.list_names(PIPELINES)
-        assert self.list_names(PIPELINES.with_pass("optimize", self.make_pass("mine"))) == [*names, "mine"]
+        assert self.list_names(PIPELINES.with_pass("optimize", self.make_pass("mine"))) == [
+            *names,
+            "mine",
+        ]
         first = PIPELINES.with_pass("optimize", self.make_pass("mine"), before=names[0])
         assert self.list_names(first) == ["mine", *names]
         assert self.list_names(PIPELINES) == names
@@ -94,14 +106,17 @@ class TestTables:
 
     def test_a_pass_that_others_come_after_can_be_left_out(self) -> None:
         table = PIPELINES.without_pass("optimize", "merge-loops")
-        assert self.list_names(table) == [n for n in self.list_names(PIPELINES) if n != "merge-loops"]
+        assert self.list_names(table) == [
+            n for n in self.list_names(PIPELINES) if n != "merge-loops"
+        ]
 
     def test_a_pipeline_runs_the_passes_of_its_context(self) -> None:
         seen: list[str] = []
         mine = Pass("mine", lambda graph, _: graph.with_arg("mine"), "marks the graph", "graph")
         table = PIPELINES.with_pass("rangeify", mine, before="split-complex")
         context = Context(
-            passes=table, observe=lambda pipeline, name, graph, seconds: seen.append(f"{name} {graph.arg}")
+            passes=table,
+            observe=lambda pipeline, name, graph, seconds: seen.append(f"{name} {graph.arg}"),
         )
         run_pipeline("rangeify", UOp.sink(), context)
         assert seen[:2] == ["mine mine", "split-complex mine"]
@@ -113,7 +128,9 @@ class TestTables:
             ("optimize", "expand", "no pass of optimize is called 'expand'"),
         ],
     )
-    def test_unknown_names_are_refused(self, pipeline: str, before: str | None, message: str) -> None:
+    def test_unknown_names_are_refused(
+        self, pipeline: str, before: str | None, message: str
+    ) -> None:
         with pytest.raises(UnknownPassError, match=message):
             PIPELINES.with_pass(pipeline, self.make_pass("mine"), before=before)
         with pytest.raises(UnknownPassError, match=message):
@@ -123,8 +140,8 @@ class TestTables:
         mine = self.make_pass("mine", after=("merge-loops",))
         with pytest.raises(PassOrderError) as caught:
             PIPELINES.with_pass("optimize", mine, before="simplify-kernel")
-        assert str(caught.value) == (
-            "pass 'mine' of optimize must come after 'merge-loops'\n"
+        assert (
+            str(caught.value) == "pass 'mine' of optimize must come after 'merge-loops'\n"
             "  hint: put it behind, or drop the name from the `after` of 'mine'"
         )
         with pytest.raises(PassOrderError, match="two passes called 'simplify-kernel'"):

@@ -1,4 +1,6 @@
-"""The rules of the compiler, proved in the narrow dtypes; and that the prover notices rules that are wrong."""
+"""The rules of the compiler, proved in the narrow dtypes; and that the prover notices rules that
+are wrong.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from svod_schedule.prove import Effort, list_rule_sets, prove_rules
 from svod_schedule.prove.__main__ import get_rules, main
 from svod_schedule.prove.mutants import make_mutants
 
-# What every run of the tests proves; `python -m svod_schedule.prove` takes all dtypes and more instances.
+# What every run of the tests proves; `python -m svod_schedule.prove` takes all dtypes and more
+# instances.
 EFFORT = Effort(n_plain=8, n_structured=1500, max_fired=2, n_samples=256)
 DTYPES = (bool_, int8, uint8, index, float8_e5m2)
 
@@ -35,7 +38,11 @@ DECLINES = {
     "fuse_multiply_add": {"float"},  # only of float32 and float64, which EFFORT leaves out
     "fold_vector_constants": {"bool", "int", "uint", "index", "float"},  # only of vectors
     "broadcast_constant": {"bool", "int", "uint", "index", "float"},
-    "select_by_counter": {"bool", "int", "uint"},  # a one-hot sum is drawn once in some hundred instances
+    "select_by_counter": {
+        "bool",
+        "int",
+        "uint",
+    },  # a one-hot sum is drawn once in some hundred instances
     "threefry": {"uint"},  # only of uint64
 }
 """The kinds of dtype that a rule's pattern takes and its function always declines."""
@@ -48,7 +55,9 @@ def test_a_rule_keeps_the_value_for_every_value_of_the_variables(name: str, trie
     (report,) = prove_rules([tried], EFFORT, dtypes=DTYPES, tensors=False).rules
     assert not report.counterexamples, "\n".join(map(str, report.counterexamples))
     assert report.declined <= DECLINES.get(tried.name, set())
-    assert report.fired or tried.name in DECLINES or tried.name == "narrow_double_to_half"  # only of float64
+    assert (
+        report.fired or tried.name in DECLINES or tried.name == "narrow_double_to_half"
+    )  # only of float64
 
 
 MUTANTS: list[tuple[str, str, str, str]] = [
@@ -56,11 +65,24 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "symbolic.identities",
         "drop_mask",
         "drop_mask",
-        "mask & mask + 1 == 0 and x.vmin >= 0 and (x.vmax <= mask) -> mask & mask + 1 == 0 and True and (x.vmax <= mask)",
+        (
+            "mask & mask + 1 == 0 and x.vmin >= 0 and (x.vmax <= mask) -> mask & mask + 1 == 0 and"
+            " True and (x.vmax <= mask)"
+        ),
     ),
-    ("symbolic.identities", "drop_mask", "drop_mask", "mask & mask + 1 == 0 -> mask & mask + 1 != 0"),
+    (
+        "symbolic.identities",
+        "drop_mask",
+        "drop_mask",
+        "mask & mask + 1 == 0 -> mask & mask + 1 != 0",
+    ),
     ("symbolic.identities", "shift_right_of_index", "shift_right_of_index", "1 -> 2"),
-    ("symbolic.divmod", "_split_by_interval", "divide_by_interval", "quotient != high // d -> quotient == high // d"),
+    (
+        "symbolic.divmod",
+        "_split_by_interval",
+        "divide_by_interval",
+        "quotient != high // d -> quotient == high // d",
+    ),
     (
         "symbolic.divmod",
         "_split_by_factor",
@@ -73,33 +95,72 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "divide_by_itself",
         "x is y and (not x.vmin <= 0 <= x.vmax) -> x is y and True",
     ),
-    ("symbolic.divmod", "divide_by_itself", "divide_by_itself", "x.vmin <= 0 <= x.vmax -> x.vmin < 0 <= x.vmax"),
+    (
+        "symbolic.divmod",
+        "divide_by_itself",
+        "divide_by_itself",
+        "x.vmin <= 0 <= x.vmax -> x.vmin < 0 <= x.vmax",
+    ),
     ("symbolic.divmod", "modulo_negative", "modulo_negative", "-1 -> +1"),
-    ("symbolic.comparisons", "_divide_order", "move_terms", "-(-(limit - low) // g) -> +(-(limit - low) // g)"),
+    (
+        "symbolic.comparisons",
+        "_divide_order",
+        "move_terms",
+        "-(-(limit - low) // g) -> +(-(limit - low) // g)",
+    ),
     ("symbolic.comparisons", "move_equal_terms", "move_equal_terms", "high < 0 -> high <= 0"),
-    ("symbolic.comparisons", "move_equal_terms", "move_equal_terms", "factor and constant % factor -> factor and True"),
-    ("symbolic.casts", "_is_exact", "cast_operands_to_index", "node.op is Op.MAX -> node.op is not Op.MAX"),
+    (
+        "symbolic.comparisons",
+        "move_equal_terms",
+        "move_equal_terms",
+        "factor and constant % factor -> factor and True",
+    ),
+    (
+        "symbolic.casts",
+        "_is_exact",
+        "cast_operands_to_index",
+        "node.op is Op.MAX -> node.op is not Op.MAX",
+    ),
     ("symbolic.logic", "choose_truth", "choose_truth", "True -> False"),
     ("symbolic.logic", "_tighten", "normalize_chain", "limits[key] is not o -> limits[key] is o"),
-    ("symbolic.reductions", "_find_interval", "count_by_counter", "found.sign == 1 -> found.sign != 1"),
-    ("symbolic.floats", "absolute_twice", "absolute_twice", "inner.op is Op.NEG -> inner.op is not Op.NEG"),
+    (
+        "symbolic.reductions",
+        "_find_interval",
+        "count_by_counter",
+        "found.sign == 1 -> found.sign != 1",
+    ),
+    (
+        "symbolic.floats",
+        "absolute_twice",
+        "absolute_twice",
+        "inner.op is Op.NEG -> inner.op is not Op.NEG",
+    ),
     (
         "lower.arithmetic.division",
         "_floor_by_positive",
         "divide_by_constant",
         "x + splat_like(x, steps * divisor) -> x - splat_like(x, steps * divisor)",
     ),
-    ("lower.arithmetic.division", "get_magic", "divide_by_constant", "hardest * excess -> hardest + excess"),
+    (
+        "lower.arithmetic.division",
+        "get_magic",
+        "divide_by_constant",
+        "hardest * excess -> hardest + excess",
+    ),
     ("lower.decompose", "fuse_shift_add", "fuse_shift_add", "(x << c) + z -> (x << c) - z"),
     ("lower.decompose", "sign", "sign", "x < 0 -> x <= 0"),
 ]
-"""Module, changed function, rule to prove, and the change: signs, bounds, conditions and operands."""
+"""Module, changed function, rule to prove, and the change: signs, bounds, conditions and
+operands.
+"""
 
 
 @pytest.mark.parametrize(
     ("module", "function", "proved", "change"), MUTANTS, ids=[f"{f}: {c}" for _, f, _, c in MUTANTS]
 )
-def test_a_changed_rule_has_a_counterexample(module: str, function: str, proved: str, change: str) -> None:
+def test_a_changed_rule_has_a_counterexample(
+    module: str, function: str, proved: str, change: str
+) -> None:
     source = import_module(f"svod_schedule.{module}")
     mutant = next(m for m in make_mutants(source, frozenset({function})) if m.change == change)
     found = prove_rules([mutant.rules[proved]], EFFORT, dtypes=DTYPES).counterexamples
@@ -163,7 +224,9 @@ def test_a_rule_that_never_fires_is_named() -> None:
 
 
 def test_two_runs_give_the_same_report() -> None:
-    first, second = (str(prove_rules(get_rules(["drop_mask"]), EFFORT, dtypes=DTYPES)) for _ in range(2))
+    first, second = (
+        str(prove_rules(get_rules(["drop_mask"]), EFFORT, dtypes=DTYPES)) for _ in range(2)
+    )
     assert first == second
 
 
@@ -183,7 +246,9 @@ def test_the_command_fails_for_rules_that_are_wrong_or_never_fire(
 
 
 def test_a_name_that_no_rule_has_is_an_error_with_the_nearest() -> None:
-    with pytest.raises(UnknownRuleError, match="no rule or rule set is called 'drop_zeros'") as error:
+    with pytest.raises(
+        UnknownRuleError, match="no rule or rule set is called 'drop_zeros'"
+    ) as error:
         get_rules(["drop_zeros"])
     assert "did you mean 'drop_zero'?" in str(error.value)
 
@@ -191,10 +256,16 @@ def test_a_name_that_no_rule_has_is_an_error_with_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("drop_zeros", "no rule or rule set is called 'drop_zeros'\n  hint: did you mean 'drop_zero'?"),
+        (
+            "drop_zeros",
+            "no rule or rule set is called 'drop_zeros'\n  hint: did you mean 'drop_zero'?",
+        ),
         ("no.such.module:RULES", "'no.such.module:RULES': No module named 'no'"),
         ("svod_schedule.symbolic:SYMBOLICS", "did you mean 'svod_schedule.symbolic:SYMBOLIC'?"),
-        ("svod_schedule.symbolic:__all__", "no rule or rule set is called 'svod_schedule.symbolic:__all__'"),
+        (
+            "svod_schedule.symbolic:__all__",
+            "no rule or rule set is called 'svod_schedule.symbolic:__all__'",
+        ),
     ],
 )
 def test_the_command_says_what_is_wrong_with_a_name(
@@ -212,7 +283,8 @@ def test_rules_get_the_context_that_is_given() -> None:
         return x * c + 0 * x if ctx == "keep" else x if ctx == "drop" else None
 
     verdicts = [
-        prove_rules([keep_or_drop], EFFORT, dtypes=[int32], ctx=ctx).rules[0].verdict for ctx in ("keep", "drop", "")
+        prove_rules([keep_or_drop], EFFORT, dtypes=[int32], ctx=ctx).rules[0].verdict
+        for ctx in ("keep", "drop", "")
     ]
     assert verdicts == ["proved", "wrong", "never fired"]
 
@@ -275,14 +347,17 @@ def test_a_rule_that_loses_the_shape_of_tensors_is_wrong_unless_it_is_for_kernel
     (report,) = prove_rules([times_zero], EFFORT, dtypes=[int8]).rules
     (found,) = report.counterexamples
     assert re.match(
-        r"times_zero: the shape changes from \(.+\) to \(\); `make_constant_like` makes constants that keep it\n",
+        r"times_zero: the shape changes from \(.+\) to \(\); `make_constant_like` makes constants"
+        r" that keep it\n",
         str(found),
     )
     (report,) = prove_rules([times_zero], EFFORT, dtypes=[int8], tensors=False).rules
     assert (report.verdict, report.tensors) == ("proved", 0)
 
 
-@pytest.mark.parametrize("kept", [times_zero_everywhere, reshape_of_reshape, reduce_negated], ids=lambda r: r.name)
+@pytest.mark.parametrize(
+    "kept", [times_zero_everywhere, reshape_of_reshape, reduce_negated], ids=lambda r: r.name
+)
 def test_a_rule_that_holds_for_tensors_is_tried_on_them(kept: Rule) -> None:
     (report,) = prove_rules([kept], EFFORT, dtypes=[int8, int32]).rules
     assert not report.counterexamples, "\n".join(map(str, report.counterexamples))

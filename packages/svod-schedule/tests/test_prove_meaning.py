@@ -28,7 +28,9 @@ MEANINGS = (Bits, Integers)
 def draw(random: Random, dtype: DType) -> int:
     low, high = int(dtype.min), int(dtype.max)
     near = [v for v in (low, low + 1, high - 1, high, 0, 1, -1, 2, 3, 7, 8, 63) if low <= v <= high]
-    return random.choice((*near, random.randint(low, high), random.randint(max(low, -20), min(high, 20))))
+    return random.choice(
+        (*near, random.randint(low, high), random.randint(max(low, -20), min(high, 20)))
+    )
 
 
 def value_in(meaning: Meaning, root: UOp) -> int | None:
@@ -45,12 +47,16 @@ def value_in(meaning: Meaning, root: UOp) -> int | None:
 
 
 def assert_agrees(meaning: type[Meaning], root: UOp) -> bool:
-    """Whether the meaning has a term for the node; where it has, and nothing is assumed away, values must agree."""
+    """Whether the meaning has a term for the node; where it has, and nothing is assumed away,
+    values must agree.
+    """
     try:
         found = value_in(meaning(), root)
     except Untranslated:
         return False
-    assert found is None or found == int(evaluate(root)), f"{meaning.__name__}: {root.op} {[s.arg for s in root.src]}"
+    assert found is None or found == int(evaluate(root)), (
+        f"{meaning.__name__}: {root.op} {[s.arg for s in root.src]}"
+    )
     return True
 
 

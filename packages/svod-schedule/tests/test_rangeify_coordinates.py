@@ -9,12 +9,29 @@ import pytest
 from hypothesis import given, strategies as st
 
 from svod_dtype import index, int32
-from svod_ir import AxisType, Op, UOp, format_expression, make_expand, make_flip, make_pad, make_permute, make_shrink
+from svod_ir import (
+    AxisType,
+    Op,
+    UOp,
+    format_expression,
+    make_expand,
+    make_flip,
+    make_pad,
+    make_permute,
+    make_shrink,
+)
 from svod_ir.evaluate import evaluate
 from svod_ir.testing.programs import tensor
-from svod_schedule.rangeify.analysis.coordinates import Coordinates, flatten_index, move, move_reshape
+from svod_schedule.rangeify.analysis.coordinates import (
+    Coordinates,
+    flatten_index,
+    move,
+    move_reshape,
+)
 
-ROW, COLUMN, DEPTH = (UOp.range(size, number, AxisType.LOOP) for number, size in enumerate((2, 3, 5)))
+ROW, COLUMN, DEPTH = (
+    UOp.range(size, number, AxisType.LOOP) for number, size in enumerate((2, 3, 5))
+)
 ZERO = UOp.const(index, 0)
 
 
@@ -100,7 +117,9 @@ def test_a_symbolic_size_in_front_keeps_its_index() -> None:
 def test_a_flat_index_counts_in_row_major_order() -> None:
     assert flatten_index((), ()) is ZERO
     assert flatten_index((ROW, COLUMN, DEPTH), (2, 3, 5)).vmax == 29
-    assert format_expression(flatten_index((ROW, COLUMN), (2, 3))) == format_expression(ROW * 3 + COLUMN)
+    assert format_expression(flatten_index((ROW, COLUMN), (2, 3))) == format_expression(
+        ROW * 3 + COLUMN
+    )
 
 
 FACTORS = st.lists(st.sampled_from((1, 2, 3, 4, 5)), min_size=0, max_size=4)
@@ -108,7 +127,9 @@ FACTORS = st.lists(st.sampled_from((1, 2, 3, 4, 5)), min_size=0, max_size=4)
 
 @pytest.mark.parametrize("parts", [1, 2])
 @given(sizes=FACTORS, data=st.data())
-def test_any_reshape_keeps_the_row_major_order(parts: int, sizes: list[int], data: st.DataObject) -> None:
+def test_any_reshape_keeps_the_row_major_order(
+    parts: int, sizes: list[int], data: st.DataObject
+) -> None:
     old = list(sizes)
     new = list(sizes)
     for _ in range(parts):
@@ -118,7 +139,9 @@ def test_any_reshape_keeps_the_row_major_order(parts: int, sizes: list[int], dat
     numbers = np.arange(int(np.prod(old, dtype=int))).reshape(old)
     expected = numbers.reshape(new)
     for position in itertools.islice(itertools.product(*map(range, new)), 40):
-        values = {r: UOp.const(index, v) for r, v in zip(ranges, position, strict=True) if r is not ZERO}
+        values = {
+            r: UOp.const(index, v) for r, v in zip(ranges, position, strict=True) if r is not ZERO
+        }
         place = tuple(int(i.substitute(values).vmin) for i in found)
         assert numbers[place] == expected[position]
 

@@ -44,7 +44,9 @@ Body = Callable[..., Sequence[UOp]]
 RNG = np.random.default_rng(0)
 
 
-def tensor(number: int, shape: Sequence[SInt], dtype: DType = float32, size: int | None = None) -> UOp:
+def tensor(
+    number: int, shape: Sequence[SInt], dtype: DType = float32, size: int | None = None
+) -> UOp:
     n = int(np.prod([s for s in shape if isinstance(s, int)])) if size is None else size
     memory = UOp(Op.BUFFER, dtype, (), BufferArg(number, n, "CPU"))
     if all(isinstance(s, int) for s in shape):
@@ -89,7 +91,11 @@ def fuse(results: Sequence[UOp]) -> tuple[list[UOp], dict[int, UOp]] | None:
             Op.BUFFER,
             r.dtype,
             (),
-            BufferArg(100 + r.arg, int(np.prod([s if isinstance(s, int) else int(s.vmax) for s in r.shape])), "CPU"),
+            BufferArg(
+                100 + r.arg,
+                int(np.prod([s if isinstance(s, int) else int(s.vmax) for s in r.shape])),
+                "CPU",
+            ),
         )
         for r in results
     }
@@ -100,9 +106,16 @@ def fuse(results: Sequence[UOp]) -> tuple[list[UOp], dict[int, UOp]] | None:
 
 CPU = replace(Target.generic(cores=3), has_masked_access=True, has_gather=True)
 GPU = replace(
-    Target.generic(cores=60), l3_bytes=0, has_local=True, has_shared=True, shared_bytes=48 << 10,
-    max_global=(2**31 - 1, 65535, 65535), max_local=1024, max_local_dims=(1024, 1024, 64), lockstep=32,
-)  # fmt: skip
+    Target.generic(cores=60),
+    l3_bytes=0,
+    has_local=True,
+    has_shared=True,
+    shared_bytes=48 << 10,
+    max_global=(2**31 - 1, 65535, 65535),
+    max_local=1024,
+    max_local_dims=(1024, 1024, 64),
+    lockstep=32,
+)
 TARGETS = (CPU, GPU)
 
 
@@ -112,7 +125,9 @@ def stored(value: UOp, *ranges: UOp) -> UOp:
 
 def run(effect: UOp, memory: Mapping[UOp, Any], target: Target | None) -> None:
     """Run a kernel as it is, or as it is lowered for a target."""
-    kernel = UOp.sink(effect.substitute({b: b.symbol for b in effect.iter_ops(Op.BIND)}), arg=KernelInfo())
+    kernel = UOp.sink(
+        effect.substitute({b: b.symbol for b in effect.iter_ops(Op.BIND)}), arg=KernelInfo()
+    )
     params = {b: UOp(Op.PARAM, b.dtype, (), ParamArg(i, b.arg.size)) for i, b in enumerate(memory)}
     kernel = kernel.substitute(params)
     if target is not None:
@@ -128,7 +143,10 @@ def check(results: Sequence[UOp], arrays: dict[int, Any], n_kernels: int = 1) ->
     effects, targets = made
     assert len(effects) == n_kernels
     loop = results[0].source
-    memory = {b: np.ascontiguousarray(arrays[b.arg.id], b.dtype.numpy).reshape(-1) for b in loop.iter_ops(Op.BUFFER)}
+    memory = {
+        b: np.ascontiguousarray(arrays[b.arg.id], b.dtype.numpy).reshape(-1)
+        for b in loop.iter_ops(Op.BUFFER)
+    }
     for target in (None, *TARGETS):
         found = {t: np.full(t.arg.size, 77, t.dtype.numpy) for t in targets.values()}
         for effect in effects:
@@ -157,7 +175,9 @@ def test_elements_go_through_a_loop_by_themselves(count: int) -> None:
 
 def test_what_is_computed_from_nothing_is_no_memory() -> None:
     x, rows = tensor(1, (2, 3)), tensor(2, (5, 3))
-    loop = loop_of(lambda s, r: [s + make_expand(make_reshape(r, (1, 3)), (2, 3))], 5, [x], [rows])[0].source
+    loop = loop_of(lambda s, r: [s + make_expand(make_reshape(r, (1, 3)), (2, 3))], 5, [x], [rows])[
+        0
+    ].source
     first, second = UOp.range(5, 0, AxisType.LOOP), UOp.range(3, 1, AxisType.LOOP)
     zeros = stored(UOp.const(float32, 0.5), UOp.range(2, 0, AxisType.LOOP), second)
     counted = stored((first * 3 + second).cast(float32), first, second)
@@ -166,7 +186,9 @@ def test_what_is_computed_from_nothing_is_no_memory() -> None:
     assert effects is not None
     out = np.zeros((2, 3), np.float32)
     run(effects[0], {target: out}, None)
-    np.testing.assert_array_equal(out, np.broadcast_to(np.arange(15).reshape(5, 3).sum(0) + 0.5, (2, 3)))
+    np.testing.assert_array_equal(
+        out, np.broadcast_to(np.arange(15).reshape(5, 3).sum(0) + 0.5, (2, 3))
+    )
 
 
 @pytest.mark.parametrize("n", [8, 37, 100])
@@ -188,7 +210,9 @@ def test_values_may_change_places(count: int) -> None:
 
 @pytest.mark.parametrize("is_reversed", [False, True])
 @pytest.mark.parametrize("count", [1, 5])
-def test_slices_are_read_and_results_stacked_in_each_iteration(count: int, is_reversed: bool) -> None:
+def test_slices_are_read_and_results_stacked_in_each_iteration(
+    count: int, is_reversed: bool
+) -> None:
     results = loop_of(
         lambda s, x: [s * const(s, 0.5) + x, s - x],
         count,
@@ -222,7 +246,9 @@ def test_the_number_of_the_iteration_is_a_value_and_a_position() -> None:
         row = make_reshape(make_gather(rows, i, 0), (3,))
         return [s + row * make_expand(make_reshape(make_cast(i, float32), (1,)), (3,))]
 
-    results = loop_of(body, 5, [tensor(1, (3,))], constants=[tensor(2, (5, 3))], counter="loop_counter_0")
+    results = loop_of(
+        body, 5, [tensor(1, (3,))], constants=[tensor(2, (5, 3))], counter="loop_counter_0"
+    )
     check(results, {1: np.arange(3), 2: RNG.normal(size=(5, 3))})
 
 
@@ -236,7 +262,9 @@ def matvec(m: UOp, v: UOp) -> UOp:
 
 
 def test_an_axis_along_which_elements_read_each_other_is_written_out() -> None:
-    results = loop_of(lambda s, m: [matvec(m, s)], 4, [tensor(1, (6, 3))], constants=[tensor(2, (3, 3))])
+    results = loop_of(
+        lambda s, m: [matvec(m, s)], 4, [tensor(1, (6, 3))], constants=[tensor(2, (3, 3))]
+    )
     (effect,) = check(results, {1: RNG.normal(size=(6, 3)), 2: RNG.normal(size=(3, 3))})
     assert count_carried(effect) == 3
 
@@ -247,8 +275,14 @@ def test_a_small_state_is_written_out_whole() -> None:
         both = matvec(m, make_permute(left, (1, 0)))
         return [both + const(both, 0.25), matvec(m, x), make_reduce_axis(x, Op.MAX, (0, 1))]
 
-    results = loop_of(body, 5, [tensor(1, (4, 4)), tensor(2, (1, 4))], constants=[tensor(3, (4, 4))])
-    check(results, {1: np.eye(4), 2: RNG.normal(size=(1, 4)), 3: RNG.normal(size=(4, 4)) * 0.4}, n_kernels=1)
+    results = loop_of(
+        body, 5, [tensor(1, (4, 4)), tensor(2, (1, 4))], constants=[tensor(3, (4, 4))]
+    )
+    check(
+        results,
+        {1: np.eye(4), 2: RNG.normal(size=(1, 4)), 3: RNG.normal(size=(4, 4)) * 0.4},
+        n_kernels=1,
+    )
 
 
 @pytest.mark.parametrize(("n", "is_kernel"), [(3, True), (4, True), (6, False)])
@@ -261,14 +295,18 @@ def test_products_of_wider_matrices_are_kernels_of_vectors(n: int, is_kernel: bo
 
 
 def test_a_scan_along_an_axis_that_is_written_out() -> None:
-    results = loop_of(lambda s: [make_scan_axis(s, Op.ADD, 1) * const(s, 0.5)], 3, [tensor(1, (5, 4))])
+    results = loop_of(
+        lambda s: [make_scan_axis(s, Op.ADD, 1) * const(s, 0.5)], 3, [tensor(1, (5, 4))]
+    )
     check(results, {1: RNG.normal(size=(5, 4))})
 
 
 def test_parts_of_rows_are_joined() -> None:
     def body(s: UOp) -> list[UOp]:
         head, tail = make_shrink(s, [(0, 5), (0, 1)]), make_shrink(s, [(0, 5), (1, 3)])
-        return [make_pad(tail, [(0, 0), (0, 1)]) + make_pad(head + const(head, 1), [(0, 0), (2, 0)])]
+        return [
+            make_pad(tail, [(0, 0), (0, 1)]) + make_pad(head + const(head, 1), [(0, 0), (2, 0)])
+        ]
 
     check(loop_of(body, 5, [tensor(1, (5, 3))]), {1: RNG.normal(size=(5, 3))})
 
@@ -277,12 +315,21 @@ def test_values_of_several_shapes_are_several_kernels_that_repeat_what_they_shar
     def body(t: UOp, s: UOp) -> list[UOp]:
         return [t + const(t, 0.5), s + make_expand(make_reshape(t, (1,)), (4,))]
 
-    check(loop_of(body, 5, [tensor(1, ()), tensor(2, (4,))]), {1: np.float32(1), 2: np.arange(4)}, n_kernels=2)
+    check(
+        loop_of(body, 5, [tensor(1, ()), tensor(2, (4,))]),
+        {1: np.float32(1), 2: np.arange(4)},
+        n_kernels=2,
+    )
 
 
 @pytest.mark.parametrize("dtype", [bool_, int8, int64, float64, float16])
 def test_values_of_any_dtype_are_carried(dtype: DType) -> None:
-    results = loop_of(lambda s, x: [make_alu(Op.MAX, s, x), s], 5, [tensor(1, (3,), dtype)], [tensor(2, (5, 3), dtype)])
+    results = loop_of(
+        lambda s, x: [make_alu(Op.MAX, s, x), s],
+        5,
+        [tensor(1, (3,), dtype)],
+        [tensor(2, (5, 3), dtype)],
+    )
     check(results, {1: np.zeros(3), 2: RNG.integers(0, 2, (5, 3))})
 
 
@@ -300,7 +347,9 @@ def test_numbers_of_elements_and_iterations_may_be_variables(n: int) -> None:
     steps = bind(UOp.variable("steps", 0, 9), n + 1)
     x = tensor(1, (size, 3), size=18)
     results = loop_of(
-        lambda s: [s * const(s, 0.5) + make_expand(make_reduce_axis(s, Op.ADD, (1,)), s.shape)], steps, [x]
+        lambda s: [s * const(s, 0.5) + make_expand(make_reduce_axis(s, Op.ADD, (1,)), s.shape)],
+        steps,
+        [x],
     )
     made = fuse(results)
     assert made is not None
@@ -323,7 +372,11 @@ def test_the_number_of_iterations_may_be_computed(count: int) -> None:
     assert made is not None
     (effect,), targets = made
     out, x = np.zeros(3, np.float32), np.arange(3, dtype=np.float32)
-    memory = {base(results[0].source.src[0]): np.int64([count]), base(results[0].source.src[1]): x, targets[0]: out}
+    memory = {
+        base(results[0].source.src[0]): np.int64([count]),
+        base(results[0].source.src[1]): x,
+        targets[0]: out,
+    }
     evaluate_kernel(UOp.sink(effect), memory)
     np.testing.assert_array_equal(out, x * 2 ** max(count, 0))
 
@@ -332,7 +385,9 @@ def test_a_choice_takes_for_each_element_what_its_number_says() -> None:
     def body(i: UOp, s: UOp) -> list[UOp]:
         param = make_parameter(s, 0)
         (chosen,) = make_switch(
-            make_cast(i, int64) % 3, [UOp.sink(param + const(param, 1)), UOp.sink(param * param), UOp.sink(-param)], [s]
+            make_cast(i, int64) % 3,
+            [UOp.sink(param + const(param, 1)), UOp.sink(param * param), UOp.sink(-param)],
+            [s],
         )
         return [chosen]
 
@@ -344,14 +399,19 @@ def test_an_equal_branch_that_reads_the_sum_of_another_one_has_sums_of_its_own()
 
     def body(i: UOp, s: UOp, w: UOp) -> list[UOp]:
         memory = make_parameter(w, 0)
-        total = make_expand(make_reshape(make_reduce_axis(memory, Op.ADD, (0,)), (1,)), memory.shape)
+        total = make_expand(
+            make_reshape(make_reduce_axis(memory, Op.ADD, (0,)), (1,)), memory.shape
+        )
         bodies, number = [UOp.sink(total * memory), UOp.sink(-total)], make_cast(i, int64) % 2
         (first,) = make_switch(number, bodies, [w])
         (second,) = make_switch(number, bodies, [first])
         return [s + second]
 
     arrays = {1: np.arange(4) / 8, 2: np.array([0.5, -0.25, 0.75, 0.125])}
-    check(loop_of(body, 3, [tensor(1, (4,))], constants=[tensor(2, (4,))], counter="loop_counter_0"), arrays)
+    check(
+        loop_of(body, 3, [tensor(1, (4,))], constants=[tensor(2, (4,))], counter="loop_counter_0"),
+        arrays,
+    )
 
 
 @pytest.mark.parametrize(("n", "is_kernel"), [(20, True), (500, False)])
@@ -359,7 +419,11 @@ def test_a_long_row_of_choices_is_no_kernel(n: int, is_kernel: bool) -> None:
     def body(i: UOp, s: UOp) -> list[UOp]:
         param, number = make_parameter(s, 0), make_cast(i, int64) % 2
         for _ in range(n):
-            (s,) = make_switch(number, [UOp.sink(param + const(param, 1)), UOp.sink(param * const(param, 0.5))], [s])
+            (s,) = make_switch(
+                number,
+                [UOp.sink(param + const(param, 1)), UOp.sink(param * const(param, 0.5))],
+                [s],
+            )
         return [s]
 
     results = loop_of(body, 3, [tensor(1, (4,))], counter="loop_counter_0")
@@ -371,7 +435,9 @@ def test_a_loop_in_a_loop_is_a_loop_in_the_kernel() -> None:
         operands = [s, x]
         inner, c = make_parameter(s, 0), make_parameter(x, 1)
         count = make_counter("loop_counter_1", 3)
-        step = inner * const(inner, 0.5) + c * make_expand(make_reshape(make_cast(count + i, float32), (1,)), (4,))
+        step = inner * const(inner, 0.5) + c * make_expand(
+            make_reshape(make_cast(count + i, float32), (1,)), (4,)
+        )
         (found,) = make_loop(UOp.sink(step), 3, operands, n_carried=1, counter="loop_counter_1")
         return [found + s]
 
@@ -386,7 +452,9 @@ def test_an_inner_loop_of_rows_that_reads_slices_and_ends_where_the_outer_one_sa
         (found,) = make_loop(UOp.sink(matvec(c, inner)), make_cast(i, int64), [s, m], n_carried=1)  # pyright: ignore[reportArgumentType]
         return [found]
 
-    results = loop_of(body, 4, [tensor(1, (5, 3))], constants=[tensor(2, (3, 3))], counter="loop_counter_0")
+    results = loop_of(
+        body, 4, [tensor(1, (5, 3))], constants=[tensor(2, (3, 3))], counter="loop_counter_0"
+    )
     check(results, {1: RNG.normal(size=(5, 3)), 2: RNG.normal(size=(3, 3)) * 0.5})
 
 
@@ -403,12 +471,17 @@ def test_inner_loops_of_iterations_in_any_order_carry_values_of_their_own() -> N
 
 
 def test_memory_that_a_loop_in_any_order_reads_stays_as_another_kernel_fills_it() -> None:
-    """The loop over rows becomes another one; that of the running sum, which is equal to it, does not."""
+    """The loop over rows becomes another one; that of the running sum, which is equal to it, does
+    not.
+    """
     (result,) = loop_of(lambda x, c: [x * c], 4, [], [tensor(1, (4, 3))], [tensor(2, (3,))])
     column, row = UOp.range(3, 0, AxisType.LOOP), UOp.range(4, 1, AxisType.SCAN)
     running = UOp(Op.SCAN, float32, (row.cast(float32), row), Op.ADD)
     memory = stored(running + column.cast(float32), row, column)
-    rows, target = base(result.source.src[1]), UOp(Op.BUFFER, float32, (), BufferArg(100, 12, "CPU"))
+    rows, target = (
+        base(result.source.src[1]),
+        UOp(Op.BUFFER, float32, (), BufferArg(100, 12, "CPU")),
+    )
     effects = fuse_loop(result.source, [result.source.src[0], rows, memory], {0: target})
     assert effects is not None
     assert {node for node in effects[0].toposort() if node.op is Op.BUFFERIZE} == {memory}
@@ -424,7 +497,9 @@ NEIGHBOURS = [
 
 
 @pytest.mark.parametrize(("what", "step"), NEIGHBOURS, ids=[n for n, _ in NEIGHBOURS])
-def test_a_loop_whose_elements_read_many_others_is_no_kernel(what: str, step: Callable[[UOp], UOp]) -> None:
+def test_a_loop_whose_elements_read_many_others_is_no_kernel(
+    what: str, step: Callable[[UOp], UOp]
+) -> None:
     assert fuse(loop_of(lambda s: [step(s)], 5, [tensor(1, (100,))])) is None, what
 
 

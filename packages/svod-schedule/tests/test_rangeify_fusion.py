@@ -1,6 +1,8 @@
-"""A reduction that is fused into the kernel that reads it keeps its meaning, for every small nest of two reductions.
+"""A reduction that is fused into the kernel that reads it keeps its meaning, for every small nest
+of two reductions.
 
-The programs are all of this form, for a value x of 2 x 2 x 3 elements, any axes A and B, and any two of the `READERS` f and g:
+The programs are all of this form, for a value x of 2 x 2 x 3 elements, any axes A and B, and any
+two of the `READERS` f and g:
 
     y = f(x, sum of x over A)
     z = g(y, max of y over B)
@@ -51,7 +53,9 @@ def read_masked(x: UOp, r: UOp) -> UOp:
 
 
 def read_stacked(x: UOp, r: UOp) -> UOp:
-    """At the first place of each axis that is reduced, with zeros at the others, as stacking does."""
+    """At the first place of each axis that is reduced, with zeros at the others, as
+    stacking does.
+    """
     room = [(0, n - 1) if size == 1 else (0, 0) for n, size in zip(SHAPE, r.shape, strict=True)]
     part = make_reshape(r, [size for size in r.shape if size != 1]) * 2
     return x + make_pad(make_reshape(part, r.shape), room)
@@ -65,7 +69,9 @@ def read_turned(x: UOp, r: UOp) -> UOp:
 READERS: Final = (read_everywhere, read_masked, read_stacked, read_turned)
 
 
-def write_program(axes: tuple[tuple[int, ...], ...], readers: tuple[Callable[[UOp, UOp], UOp], ...]) -> UOp:
+def write_program(
+    axes: tuple[tuple[int, ...], ...], readers: tuple[Callable[[UOp, UOp], UOp], ...]
+) -> UOp:
     value = tensor(1, *SHAPE)
     for over, reader, op in zip(axes, readers, (Op.ADD, Op.MAX), strict=True):
         value = reader(value, make_reduce_axis(value, op, list(over)))
@@ -82,14 +88,19 @@ def check_meaning(sink: UOp, context: Context) -> None:
 
 @pytest.mark.parametrize("first", AXES)
 @pytest.mark.parametrize(
-    "readers", list(product(READERS, repeat=2)), ids=lambda pair: "-".join(f.__name__[5:] for f in pair)
+    "readers",
+    list(product(READERS, repeat=2)),
+    ids=lambda pair: "-".join(f.__name__[5:] for f in pair),
 )
 def test_nests_of_two_reductions_keep_their_meaning(
     first: tuple[int, ...], readers: tuple[Callable[[UOp, UOp], UOp], ...]
 ) -> None:
     place = AXES.index(first) + sum(map(READERS.index, readers))
     for second in take_share(AXES, place):
-        check_meaning(UOp.sink(write_program((first, second), readers)), Context(target=Target.generic(cores=2)))
+        check_meaning(
+            UOp.sink(write_program((first, second), readers)),
+            Context(target=Target.generic(cores=2)),
+        )
 
 
 class TestRows:
@@ -102,7 +113,10 @@ class TestRows:
         return find_rows(shape, indices, (self.ROW, self.COLUMN))
 
     def test_loops_over_the_result_and_constants_name_an_element(self) -> None:
-        assert self.find((4, 1, 3), self.ROW, UOp.const(index, 0), self.COLUMN) == {self.ROW, self.COLUMN}
+        assert self.find((4, 1, 3), self.ROW, UOp.const(index, 0), self.COLUMN) == {
+            self.ROW,
+            self.COLUMN,
+        }
         assert self.find((5,), self.ROW) == {self.ROW}
         assert self.find(()) == frozenset()
 

@@ -1,4 +1,6 @@
-"""Sums at regular places, with any steps, sizes and offset: what reads them is the same as what adds them up."""
+"""Sums at regular places, with any steps, sizes and offset: what reads them is the same as what
+adds them up.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,16 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from svod_dtype import bool_, float64, int16, int32
-from svod_ir import Op, UOp, make_expand, make_iota, make_reshape, make_scatter_add, make_shrink, verify
+from svod_ir import (
+    Op,
+    UOp,
+    make_expand,
+    make_iota,
+    make_reshape,
+    make_scatter_add,
+    make_shrink,
+    verify,
+)
 from svod_ir.evaluate import evaluate
 from svod_ir.testing import count_examples
 from svod_ir.testing.nodes import buffer
@@ -19,7 +30,9 @@ from svod_schedule.rangeify.gather_sums import gather_sums
 def make_places(sizes: Sequence[int], steps: Sequence[int], offset: int) -> UOp:
     places = UOp.const(int32, offset)
     for axis, (size, step) in enumerate(zip(sizes, steps, strict=True)):
-        number = make_reshape(make_iota(size, int32), [size if a == axis else 1 for a in range(len(sizes))])
+        number = make_reshape(
+            make_iota(size, int32), [size if a == axis else 1 for a in range(len(sizes))]
+        )
         places = make_expand(number, sizes) * step + places
     return places
 
@@ -45,7 +58,9 @@ def test_windows_of_any_stride_and_dilation_are_no_scatter() -> None:
     for stride in range(1, 5):
         for dilation in range(1, 4):
             x = make_reshape(buffer(1, 24, int16), (2, 4, 3))
-            windows = make_scatter_add(x, make_places((4, 3), (stride, dilation), 0), 1, 3 * stride + 2 * dilation + 1)
+            windows = make_scatter_add(
+                x, make_places((4, 3), (stride, dilation), 0), 1, 3 * stride + 2 * dilation + 1
+            )
             sink = UOp.sink(make_shrink(windows, ((0, 2), (1, 5))))
             check_same(sink)
             assert not any(gather_sums(sink).iter_ops(Op.SCATTER_ADD))

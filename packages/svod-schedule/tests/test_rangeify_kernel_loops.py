@@ -1,4 +1,6 @@
-"""The loops of a kernel: how they are numbered, and that nothing outlives the kernel for their sake."""
+"""The loops of a kernel: how they are numbered, and that nothing outlives the kernel for their
+sake.
+"""
 
 from __future__ import annotations
 

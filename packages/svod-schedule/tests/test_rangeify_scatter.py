@@ -1,4 +1,6 @@
-"""Sums at positions in memory: kernels that go through them in order, from the graph to what is rendered."""
+"""Sums at positions in memory: kernels that go through them in order, from the graph to what is
+rendered.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ AVX512 = replace(Target.generic(cores=2), vector_bits=512, has_masked_access=Tru
 
 
 def kernels_of(node: UOp, context: Context) -> list[UOp]:
-    """The kernels that compute `node`, each of which means the same before and after it is optimized and lowered."""
+    """The kernels that compute `node`, each of which means the same before and after it is
+    optimized and lowered.
+    """
     sink = UOp.sink(node)
     ranged = run_pipeline("rangeify", sink, context)
     assert_same(sink, ranged)
@@ -74,7 +78,10 @@ def test_positions_of_any_dtype_are_left_out_where_they_are_outside(dtype: DType
 
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1)], ids=str)
 def test_a_single_position_needs_no_loop(shape: tuple[int, ...]) -> None:
-    x, position = make_reshape(buffer(1, 6, float32), (2, *shape, 3)), make_reshape(buffer(2, 1, int8), shape)
+    x, position = (
+        make_reshape(buffer(1, 6, float32), (2, *shape, 3)),
+        make_reshape(buffer(2, 1, int8), shape),
+    )
     for size in (1, 4, UOp.variable("n", 1, 5)):
         assert len(kernels_of(make_scatter_add(x, position, 1, size), Context())) == 1
 
@@ -88,7 +95,11 @@ def test_a_position_that_all_have_gets_each_of_them() -> None:
 def test_what_is_added_and_where_is_computed_in_the_kernel() -> None:
     rows, table = make_reshape(buffer(1, 48, float32), (6, 8)), buffer(3, 9, int32)
     places = make_alu(Op.SUB, make_gather(table, buffer(2, 6, int32), 0), UOp.const(int32, 1))
-    value = make_alu(Op.MUL, rows, make_cast(make_expand(make_reshape(buffer(4, 6, int8), (6, 1)), (6, 8)), float32))
+    value = make_alu(
+        Op.MUL,
+        rows,
+        make_cast(make_expand(make_reshape(buffer(4, 6, int8), (6, 1)), (6, 8)), float32),
+    )
     assert len(kernels_of(make_scatter_add(value, places, 0, 5), Context())) == 2
 
 
@@ -107,11 +118,18 @@ def test_sums_that_begin_alike_have_memory_of_their_own() -> None:
 def test_threads_share_the_elements_of_rows_and_none_of_them_the_positions() -> None:
     x = make_reshape(buffer(1, 1 << 17, float32), (128, 1024))
     sink = UOp.sink(make_scatter_add(x, buffer(2, 128, int32), 0, 50))
-    graph = run_pipeline("kernelize", run_pipeline("rangeify", sink, Context(target=AVX512)), Context(target=AVX512))
-    kernel = [run_pipeline("optimize", call.body, Context(target=AVX512)) for call in graph.iter_ops(Op.CALL)][-1]
+    graph = run_pipeline(
+        "kernelize", run_pipeline("rangeify", sink, Context(target=AVX512)), Context(target=AVX512)
+    )
+    kernel = [
+        run_pipeline("optimize", call.body, Context(target=AVX512))
+        for call in graph.iter_ops(Op.CALL)
+    ][-1]
     loops = {r.arg.kind: r for r in kernel.iter_ops(Op.RANGE)}
     assert AxisType.THREAD in loops
-    positions = [n for n in kernel.iter_ops(Op.INDEX) if n.memory.op is Op.PARAM and n.dtype is int32]
+    positions = [
+        n for n in kernel.iter_ops(Op.INDEX) if n.memory.op is Op.PARAM and n.dtype is int32
+    ]
     assert {r.arg.kind for n in positions for r in n.ranges} == {AxisType.SCAN}
 
 

@@ -1,4 +1,6 @@
-"""Tensors on several devices: every pass keeps what a random sharded graph means, and no kernel mixes devices."""
+"""Tensors on several devices: every pass keeps what a random sharded graph means, and no kernel
+mixes devices.
+"""
 
 from __future__ import annotations
 
@@ -47,13 +49,17 @@ def shard(node: UOp, devices: tuple[str, ...], axis: int | None, sizes: tuple[in
     for position, device in enumerate(devices):
         bounds = [own.bounds(position) if a == axis else (0, s) for a, s in enumerate(node.shape)]
         part = make_shrink(node, bounds)
-        shards.append(part if part.placement == device else UOp(Op.COPY, node.dtype, (part,), device))
+        shards.append(
+            part if part.placement == device else UOp(Op.COPY, node.dtype, (part,), device)
+        )
     return UOp(Op.MULTI, node.dtype, (nodes.stack(*shards),), axis)
 
 
 @st.composite
 def sharded_graphs(draw: st.DrawFn) -> UOp:
-    """A random graph whose inputs are spread over the same two or three devices, each in a way of its own."""
+    """A random graph whose inputs are spread over the same two or three devices, each in a way of
+    its own.
+    """
     graph = draw(graphs(max_ops=8, max_elements=64))
     devices = ("CPU", "CPU:1", "CPU:2")[: draw(st.integers(2, 3))]
     replacements: dict[UOp, UOp] = {}
@@ -61,12 +67,16 @@ def sharded_graphs(draw: st.DrawFn) -> UOp:
     for view in graph.iter_ops(Op.BUFFER, Op.RESHAPE):
         if view.op is Op.RESHAPE and view.src[0].op is not Op.BUFFER:
             continue
-        axis = draw(st.one_of(st.none(), st.integers(0, len(view.shape) - 1))) if view.shape else None
+        axis = (
+            draw(st.one_of(st.none(), st.integers(0, len(view.shape) - 1))) if view.shape else None
+        )
         size = view.shape[axis] if axis is not None else 0
         cuts = sorted(draw(st.integers(0, size)) for _ in devices[1:])
         is_even = draw(st.booleans())
         sizes = tuple(b - a for a, b in zip((0, *cuts), (*cuts, size), strict=True))
-        replacements[view] = shard(view, devices, axis, split_evenly(size, len(devices)) if is_even else sizes)
+        replacements[view] = shard(
+            view, devices, axis, split_evenly(size, len(devices)) if is_even else sizes
+        )
     return graph.substitute(replacements)
 
 
@@ -78,7 +88,9 @@ def join(values: tuple[Any, ...], placement: Any, shape: tuple[int, ...]) -> Any
         assert len({v.tobytes() for v in values}) == 1
         return values[0].reshape(shape)
     axis, sizes = placement.axis, [size for size in placement.sizes if size]
-    shards = [v.reshape(*shape[:axis], n, *shape[axis + 1 :]) for v, n in zip(values, sizes, strict=True)]
+    shards = [
+        v.reshape(*shape[:axis], n, *shape[axis + 1 :]) for v, n in zip(values, sizes, strict=True)
+    ]
     return np.concatenate(shards, axis)
 
 
@@ -102,7 +114,11 @@ def test_each_pass_keeps_what_a_sharded_graph_means(has_scatter: bool, graph: UO
         steps.append(run_pipeline("rangeify", sink, CHECKED))
         steps.append(run_pipeline("kernelize", steps[2], CHECKED))
         for step in steps:
-            found = join(evaluate(step, {n: a.copy() for n, a in inputs.items()}), graph.placement, expected.shape)
+            found = join(
+                evaluate(step, {n: a.copy() for n, a in inputs.items()}),
+                graph.placement,
+                expected.shape,
+            )
             assert_close(found, expected, loose=tolerance(graph), what=print_graph(step))
         check_devices(steps[-1])
 
@@ -130,32 +146,51 @@ DEVICES = ("CPU", "CPU:1")
 
 
 def spread(number: int, *shape: int, axis: int | None) -> UOp:
-    """A tensor in two shards, each a buffer of its own; the first one is larger where it must be."""
+    """A tensor in two shards, each a buffer of its own; the first one is larger where it
+    must be.
+    """
     sizes = split_evenly(shape[axis], 2) if axis is not None else (0, 0)
-    shapes = [shape if axis is None else (*shape[:axis], size, *shape[axis + 1 :]) for size in sizes]
-    shards = [tensor(number + i, *part, device=d) for i, (part, d) in enumerate(zip(shapes, DEVICES, strict=True))]
+    shapes = [
+        shape if axis is None else (*shape[:axis], size, *shape[axis + 1 :]) for size in sizes
+    ]
+    shards = [
+        tensor(number + i, *part, device=d)
+        for i, (part, d) in enumerate(zip(shapes, DEVICES, strict=True))
+    ]
     return UOp(Op.MULTI, float32, (nodes.stack(*shards),), axis)
 
 
 def check_loop(*results: UOp) -> UOp:
-    """The shards of the results, each of which means what it did; every operand of a loop is on one device."""
+    """The shards of the results, each of which means what it did; every operand of a loop is on one
+    device.
+    """
     sink = UOp.sink(*map(contiguous, results))
     verify(sink, "graph")
     written = shard_values(sink)
     verify(written, "graph")
     inputs = random_inputs(sink)
     found = list(evaluate(written, {n: a.copy() for n, a in inputs.items()}))
-    for result, expected in zip(results, evaluate(sink, {n: a.copy() for n, a in inputs.items()}), strict=True):
+    for result, expected in zip(
+        results, evaluate(sink, {n: a.copy() for n, a in inputs.items()}), strict=True
+    ):
         place = result.placement
-        shards = [found.pop(0) for _ in place.devices] if isinstance(place, Sharding) else [found.pop(0)]
+        shards = (
+            [found.pop(0) for _ in place.devices] if isinstance(place, Sharding) else [found.pop(0)]
+        )
         assert_close(join(tuple(shards), place, expected.shape), expected, loose=tolerance(sink))
-    assert not any(isinstance(n.placement, Sharding) for n in iter_nodes(written) if n.op is not Op.MSTACK)
+    assert not any(
+        isinstance(n.placement, Sharding) for n in iter_nodes(written) if n.op is not Op.MSTACK
+    )
     return written
 
 
 def test_a_loop_on_shards_takes_and_gives_each_of_them() -> None:
     state, rows, factor = spread(1, 5, axis=0), spread(3, 4, 5, axis=1), spread(5, 5, axis=None)
-    total, row, scale = make_parameter(state, 0), make_parameter(rows, 2, is_slice=True), make_parameter(factor, 4)
+    total, row, scale = (
+        make_parameter(state, 0),
+        make_parameter(rows, 2, is_slice=True),
+        make_parameter(factor, 4),
+    )
     following = total * scale + row
     # The sum needs the other shard; what is made from no memory is computed once.
     mean = make_expand(make_reduce_axis(following, Op.ADD, (0,)), (5,))
@@ -172,7 +207,9 @@ def test_whether_a_loop_on_shards_goes_on_is_decided_on_one_device() -> None:
     state = spread(1, 6, axis=0)
     following = make_parameter(state, 0) * 2.0
     largest = make_reshape(make_reduce_axis(following, Op.MAX, (0,)), ())
-    (last,) = make_loop(UOp.sink(following, largest < 100.0), 50, (state,), n_carried=1, is_conditional=True)
+    (last,) = make_loop(
+        UOp.sink(following, largest < 100.0), 50, (state,), n_carried=1, is_conditional=True
+    )
     written = check_loop(last)
     (loop,) = written.iter_ops(Op.LOOP)
     assert len(loop.arg.body.src) == 3
@@ -181,7 +218,12 @@ def test_whether_a_loop_on_shards_goes_on_is_decided_on_one_device() -> None:
 def test_the_number_of_iterations_may_be_computed_from_shards() -> None:
     state = spread(1, 6, axis=0)
     n_positive = make_reduce_axis(make_cast(state < 0.0, int64), Op.ADD, (0,))
-    (last,) = make_loop(UOp.sink(make_parameter(state, 0) + 1.0), make_reshape(n_positive, ()), (state,), n_carried=1)
+    (last,) = make_loop(
+        UOp.sink(make_parameter(state, 0) + 1.0),
+        make_reshape(n_positive, ()),
+        (state,),
+        n_carried=1,
+    )
     check_loop(last)
 
 
@@ -189,7 +231,11 @@ def test_a_switch_on_shards_gives_the_shards_of_the_branch_that_it_takes() -> No
     x, whole = spread(1, 5, axis=0), spread(3, 5, axis=None)
     split, other = make_parameter(x, 0), make_parameter(whole, 2)
     zeros = make_expand(make_reshape(UOp.const(float32, 0), (1,)), (5,))
-    bodies = [UOp.sink(zeros, other), UOp.sink(split * 2.0, other + 1.0), UOp.sink(split + other, zeros)]
+    bodies = [
+        UOp.sink(zeros, other),
+        UOp.sink(split * 2.0, other + 1.0),
+        UOp.sink(split + other, zeros),
+    ]
     for choice in range(3):
         check_loop(*make_switch(UOp.const(int64, choice), bodies, (x, whole)))
 
@@ -207,7 +253,9 @@ def test_loops_in_loops_are_on_shards_too() -> None:
 def test_shards_made_inside_a_loop_are_written_there() -> None:
     whole = tensor(1, 6)
     inside = shard(make_parameter(whole, 0), DEVICES, 0, (3, 3))
-    (last,) = make_loop(UOp.sink(UOp(Op.COPY, float32, (inside * 2.0,), "CPU")), 3, (whole,), n_carried=1)
+    (last,) = make_loop(
+        UOp.sink(UOp(Op.COPY, float32, (inside * 2.0,), "CPU")), 3, (whole,), n_carried=1
+    )
     check_loop(last)
 
 
@@ -221,12 +269,16 @@ def test_what_comes_from_no_memory_is_carried_on_every_device() -> None:
     count, inside = make_parameter(start, 0), make_parameter(state, 1)
     number, row = make_parameter(numbers, 3, is_slice=True), make_parameter(table, 4)
     body = UOp.sink(count + 1.0, inside * 0.5 + number + count + row, number * 2.0)
-    last, shards, doubled = make_loop(body, 100, (start, state, numbers, table), n_carried=2, n_sliced=1)
+    last, shards, doubled = make_loop(
+        body, 100, (start, state, numbers, table), n_carried=2, n_sliced=1
+    )
     assert last.placement == Sharding(DEVICES)
     for results in ((last, shards, doubled), (shards,), (last,), (doubled,)):
         check_loop(*results)
         kernels = run_pipeline(
-            "kernelize", run_pipeline("rangeify", UOp.sink(*map(contiguous, results)), CHECKED), CHECKED
+            "kernelize",
+            run_pipeline("rangeify", UOp.sink(*map(contiguous, results)), CHECKED),
+            CHECKED,
         )
         for call in (n for n in kernels.iter_ops(Op.CALL) if n.arg is not None):
             check_devices(call.body)
@@ -247,8 +299,14 @@ def test_what_is_carried_on_one_device_stays_there_beside_shards() -> None:
 def test_loops_in_loops_on_shards_read_what_comes_from_no_memory() -> None:
     start, state = UOp.const(float32, 1), spread(1, 5, axis=0)
     table = make_cast(make_iota(5, int64), float32).alu(Op.EXP)
-    count, inside, row = make_parameter(start, 0), make_parameter(state, 1), make_parameter(table, 3)
-    inner = UOp.sink(make_parameter(inside, 0) * make_parameter(count, 2) * 0.1 + make_parameter(row, 3))
+    count, inside, row = (
+        make_parameter(start, 0),
+        make_parameter(state, 1),
+        make_parameter(table, 3),
+    )
+    inner = UOp.sink(
+        make_parameter(inside, 0) * make_parameter(count, 2) * 0.1 + make_parameter(row, 3)
+    )
     (nested,) = make_loop(inner, 100, (inside, count, row), n_carried=1)
     last, shards = make_loop(UOp.sink(count + 1.0, nested), 100, (start, state, table), n_carried=2)
     check_loop(last, shards)
@@ -258,21 +316,30 @@ def test_loops_in_loops_on_shards_read_what_comes_from_no_memory() -> None:
 def test_a_choice_between_numbers_is_on_the_devices_of_its_operands() -> None:
     x = spread(1, 5, axis=0)
     numbers = make_cast(make_iota(5, int64), float32)
-    bodies = [UOp.sink(make_parameter(x, 0).alu(Op.EXP), numbers), UOp.sink(make_parameter(x, 0), -numbers)]
+    bodies = [
+        UOp.sink(make_parameter(x, 0).alu(Op.EXP), numbers),
+        UOp.sink(make_parameter(x, 0), -numbers),
+    ]
     check_loop(*make_switch(make_reshape(tensor(7, 1, dtype=int64), ()), bodies, (x,)))
 
 
 def test_results_of_shards_that_nobody_reads_are_on_their_devices_too() -> None:
     state, rows = spread(1, 5, axis=0), spread(3, 100, 5, axis=1)
     total, row = make_parameter(state, 0), make_parameter(rows, 2, is_slice=True)
-    _, stacked = make_loop(UOp.sink(total + row, total * row), 100, (state, rows), n_carried=1, n_sliced=1)
+    _, stacked = make_loop(
+        UOp.sink(total + row, total * row), 100, (state, rows), n_carried=1, n_sliced=1
+    )
     sink = UOp.sink(contiguous(stacked))
     kernels = run_pipeline("kernelize", run_pipeline("rangeify", sink, CHECKED), CHECKED)
     (call,) = (n for n in kernels.iter_ops(Op.CALL) if n.arg is not None)
     assert [n.placement for n in call.arguments[:4]] == ["CPU", "CPU:1"] * 2
     inputs = random_inputs(sink)
     expected = evaluate(sink, {n: a.copy() for n, a in inputs.items()})[0]
-    found = join(evaluate(kernels, {n: a.copy() for n, a in inputs.items()}), stacked.placement, expected.shape)
+    found = join(
+        evaluate(kernels, {n: a.copy() for n, a in inputs.items()}),
+        stacked.placement,
+        expected.shape,
+    )
     assert_close(found, expected, loose=tolerance(sink))
 
 

@@ -1,4 +1,6 @@
-"""Loops and choices keep their meaning when they are simplified, and nothing is left to simplify."""
+"""Loops and choices keep their meaning when they are simplified, and nothing is left to
+simplify.
+"""
 
 from __future__ import annotations
 
@@ -34,11 +36,17 @@ from svod_ir.testing.programs import tensor
 from svod_schedule.rangeify.simplify_loops import simplify_loops
 
 X, ROWS, W = tensor(1, 2, 3), tensor(2, 100, 2, 3), tensor(3, 2, 3)
-STATE, ROW, CONSTANT = make_parameter(X, 0), make_parameter(ROWS, 1, is_slice=True), make_parameter(W, 2)
+STATE, ROW, CONSTANT = (
+    make_parameter(X, 0),
+    make_parameter(ROWS, 1, is_slice=True),
+    make_parameter(W, 2),
+)
 
 
 @pytest.mark.parametrize("limit", [0, 64, 2000])
-@settings(max_examples=count_examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=count_examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(graph=loops())
 def test_random_loops_keep_their_meaning(limit: int, graph: UOp) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -84,7 +92,9 @@ def test_what_is_stacked_and_reads_slices_alone_is_computed_without_a_loop(
     make: Callable[[UOp, UOp], UOp], is_reversed: bool
 ) -> None:
     body = UOp.sink(STATE + ROW, make(ROW, CONSTANT))
-    _, stacked = make_loop(body, 100, (X, ROWS, W), n_carried=1, n_sliced=1, is_reversed=is_reversed)
+    _, stacked = make_loop(
+        body, 100, (X, ROWS, W), n_carried=1, n_sliced=1, is_reversed=is_reversed
+    )
     assert not check(stacked)
 
 
@@ -135,11 +145,18 @@ def test_parts_of_numbers_follow_the_counter() -> None:
 def test_counters_of_loops_in_loops_have_names_of_their_own() -> None:
     numbers = make_cast(make_iota(100, int32), float32)
     inside = make_loop(
-        UOp.sink(make_parameter(STATE, 0) + make_parameter(numbers, 1, is_slice=True)), 100, (STATE, numbers),
-        n_carried=1, n_sliced=1,
-    )  # fmt: skip
+        UOp.sink(make_parameter(STATE, 0) + make_parameter(numbers, 1, is_slice=True)),
+        100,
+        (STATE, numbers),
+        n_carried=1,
+        n_sliced=1,
+    )
     (last,) = make_loop(
-        UOp.sink(inside[0] * make_parameter(numbers, 1, is_slice=True)), 100, (X, numbers), n_carried=1, n_sliced=1
+        UOp.sink(inside[0] * make_parameter(numbers, 1, is_slice=True)),
+        100,
+        (X, numbers),
+        n_carried=1,
+        n_sliced=1,
     )
     counters = {loop.arg.counter for loop in check(last)}
     assert len(counters) == 2
@@ -182,7 +199,9 @@ def test_a_variable_that_a_body_reads_stays_among_the_operands() -> None:
 def test_values_without_elements_are_in_no_memory() -> None:
     empty = tensor(4, 0, 3)
     nothing = make_parameter(empty, 1)
-    last, left, stacked = make_loop(UOp.sink(STATE * 2.0, nothing + 1.0, nothing * 2.0), 100, (X, empty), n_carried=2)
+    last, left, stacked = make_loop(
+        UOp.sink(STATE * 2.0, nothing + 1.0, nothing * 2.0), 100, (X, empty), n_carried=2
+    )
     (loop,) = check(last, left, stacked)
     assert loop.src[1:] == (X,)
     choice = make_reshape(buffer(6, 1, int64), ())
@@ -247,7 +266,9 @@ def write(state: UOp, view: UOp, value: UOp) -> UOp:
 def test_what_is_written_in_the_only_iteration_is_a_value(show: Callable[[UOp], UOp]) -> None:
     view = show(STATE)
     first = write(STATE, view, view * 2.0)
-    second = make_reshape(first.source.after(assign(show(first), UOp.const(float32, 7))), first.shape)
+    second = make_reshape(
+        first.source.after(assign(show(first), UOp.const(float32, 7))), first.shape
+    )
     assert not check(*make_loop(UOp.sink(second, first * 2.0), 1, (X,), n_carried=1))
     assert not check(*make_switch(UOp.const(int64, 0), [UOp.sink(second + first)], (X,)))
     (loop,) = check(*make_loop(UOp.sink(second), 100, (X,), n_carried=1))

@@ -31,7 +31,16 @@ from svod_ir import (
 )
 from svod_ir.testing import assert_same
 from svod_ir.testing.nodes import contiguous, detach
-from svod_ir.testing.programs import attention, gelu, layernorm, linear, matmul, reduce, softmax, tensor
+from svod_ir.testing.programs import (
+    attention,
+    gelu,
+    layernorm,
+    linear,
+    matmul,
+    reduce,
+    softmax,
+    tensor,
+)
 from svod_schedule.pipeline import PIPELINES, Context, run_pipeline
 from svod_schedule.rangeify.analysis.stored_nodes import MAX_KERNEL_REDUCTIONS
 from svod_schedule.rangeify.split_reduce import split_reduce
@@ -70,36 +79,90 @@ PROGRAMS: dict[str, tuple[Callable[[], tuple[UOp, ...]], int]] = {
     "elementwise operations": (lambda: ((X + Y) * X,), 1),
     "softmax": (lambda: (softmax(X),), 1),
     "layernorm": (lambda: (layernorm(X, tensor(2, 128), tensor(3, 128)),), 1),
-    "a linear layer with bias and gelu": (lambda: (gelu(linear(X, tensor(2, 96, 128), tensor(3, 96))),), 1),
-    "the product of two matmuls": (lambda: (matmul(X, tensor(2, 128, 32)) * matmul(X, tensor(3, 128, 32)),), 1),
-    "a matmul of a matmul": (lambda: (matmul(matmul(X, tensor(2, 128, 32)), tensor(3, 32, 16)),), 2),
+    "a linear layer with bias and gelu": (
+        lambda: (gelu(linear(X, tensor(2, 96, 128), tensor(3, 96))),),
+        1,
+    ),
+    "the product of two matmuls": (
+        lambda: (matmul(X, tensor(2, 128, 32)) * matmul(X, tensor(3, 128, 32)),),
+        1,
+    ),
+    "a matmul of a matmul": (
+        lambda: (matmul(matmul(X, tensor(2, 128, 32)), tensor(3, 32, 16)),),
+        2,
+    ),
     "attention": (lambda: (attention(*(tensor(i, 4, 64, 32) for i in (1, 2, 3))),), 3),
     "softmax of a matmul": (lambda: (softmax(matmul(X, tensor(2, 128, 32))),), 2),
     "a sum of few elements": (lambda: (make_reduce_axis(tensor(1, 64, 64), Op.ADD, [0, 1]),), 1),
-    "a sum of many elements": (lambda: (make_reduce_axis(tensor(1, 1024, 1024), Op.ADD, [0, 1]),), 2),
+    "a sum of many elements": (
+        lambda: (make_reduce_axis(tensor(1, 1024, 1024), Op.ADD, [0, 1]),),
+        2,
+    ),
     "sums of many rows": (lambda: (reduce(tensor(1, 8192, 512), 1),), 1),
     "division by the sum of all of a few elements": (lambda: (divide_by_sum(X),), 1),
-    "division by the sum of all of many elements": (lambda: (divide_by_sum(tensor(1, 1024, 1024)),), 2),
+    "division by the sum of all of many elements": (
+        lambda: (divide_by_sum(tensor(1, 1024, 1024)),),
+        2,
+    ),
     "a matmul of something cheap": (lambda: (matmul(X + 1, tensor(2, 128, 32)),), 1),
-    "a matmul of something expensive": (lambda: (matmul(make_alu(Op.EXP, tensor(1, 256, 256)), tensor(2, 256, 256)),), 2),
-    "a matmul of something padded": (lambda: (matmul(make_pad(tensor(1, 126, 128), [(1, 1), (0, 0)]), tensor(2, 128, 64)),), 2),
-    "a product of deep matrices": (lambda: (matmul(tensor(1, 128, 8192), tensor(2, 8192, 128)),), 2),
-    "a product of a deep matrix and few vectors": (lambda: (matmul(tensor(1, 64, 8192), tensor(2, 8192, 4)),), 1),
-    "a sum of something padded": (lambda: (reduce(make_pad(tensor(1, 126, 128), [(1, 1), (0, 0)]), 1),), 1),
-    "a matmul beside other columns": (lambda: (beside(matmul(X, tensor(2, 128, 32)), tensor(3, 64, 96)),), 2),
-    "a normalised matmul beside other columns": (lambda: (softmax(beside(matmul(X, tensor(2, 128, 32)), tensor(3, 64, 96))),), 2),
+    "a matmul of something expensive": (
+        lambda: (matmul(make_alu(Op.EXP, tensor(1, 256, 256)), tensor(2, 256, 256)),),
+        2,
+    ),
+    "a matmul of something padded": (
+        lambda: (matmul(make_pad(tensor(1, 126, 128), [(1, 1), (0, 0)]), tensor(2, 128, 64)),),
+        2,
+    ),
+    "a product of deep matrices": (
+        lambda: (matmul(tensor(1, 128, 8192), tensor(2, 8192, 128)),),
+        2,
+    ),
+    "a product of a deep matrix and few vectors": (
+        lambda: (matmul(tensor(1, 64, 8192), tensor(2, 8192, 4)),),
+        1,
+    ),
+    "a sum of something padded": (
+        lambda: (reduce(make_pad(tensor(1, 126, 128), [(1, 1), (0, 0)]), 1),),
+        1,
+    ),
+    "a matmul beside other columns": (
+        lambda: (beside(matmul(X, tensor(2, 128, 32)), tensor(3, 64, 96)),),
+        2,
+    ),
+    "a normalised matmul beside other columns": (
+        lambda: (softmax(beside(matmul(X, tensor(2, 128, 32)), tensor(3, 64, 96))),),
+        2,
+    ),
     "two results of one sum": (lambda: (reduce(X, 1) + 1, reduce(X, 1) * 2), 3),
     "two results of something cheap": (lambda: ((X + 1) * 3, (X + 1) * 5), 2),
-    "two results of something expensive": (lambda: (make_alu(Op.POW, X, Y) + 1, make_alu(Op.POW, X, Y) * 2), 3),
+    "two results of something expensive": (
+        lambda: (make_alu(Op.POW, X, Y) + 1, make_alu(Op.POW, X, Y) * 2),
+        3,
+    ),
     "a result that another reads": (lambda: (X + Y, (X + Y) * 2), 2),
     "the same result twice": (lambda: (X + Y, X + Y), 1),
-    "a scan along memory of something expensive": (lambda: (make_scan_axis(make_alu(Op.POW, X, Y), Op.ADD, 1),), 2),
+    "a scan along memory of something expensive": (
+        lambda: (make_scan_axis(make_alu(Op.POW, X, Y), Op.ADD, 1),),
+        2,
+    ),
     "a scan along memory of something cheap": (lambda: (make_scan_axis(X + Y, Op.ADD, 1),), 1),
-    "a scan of rows of something expensive": (lambda: (make_scan_axis(make_alu(Op.POW, X, Y), Op.ADD, 0),), 1),
-    "movement alone": (lambda: (make_permute(make_flip(make_pad(X, [(1, 2), (0, 3)]), (True, False)), (1, 0)),), 1),
-    "a scan of a scan": (lambda: (make_scan_axis(make_scan_axis(tensor(1, 8, 16), Op.ADD, 1), Op.ADD, 0),), 2),
-    "a scan and what is made of it": (lambda: (make_scan_axis(tensor(1, 8, 16), Op.ADD, 1) * 2,), 2),
-}  # fmt: skip
+    "a scan of rows of something expensive": (
+        lambda: (make_scan_axis(make_alu(Op.POW, X, Y), Op.ADD, 0),),
+        1,
+    ),
+    "movement alone": (
+        lambda: (make_permute(make_flip(make_pad(X, [(1, 2), (0, 3)]), (True, False)), (1, 0)),),
+        1,
+    ),
+    "a scan of a scan": (
+        lambda: (make_scan_axis(make_scan_axis(tensor(1, 8, 16), Op.ADD, 1), Op.ADD, 0),),
+        2,
+    ),
+    "a scan and what is made of it": (
+        lambda: (make_scan_axis(tensor(1, 8, 16), Op.ADD, 1) * 2,),
+        2,
+    ),
+}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -126,7 +189,9 @@ def test_the_kernels_compute_what_the_program_means(graph: UOp) -> None:
 def test_the_parts_of_a_deep_product_add_up(depth: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("MAX_DEPTH", 20), ("PART_DEPTH", 20), ("MIN_ROWS", 30)):
         monkeypatch.setattr(sys.modules[split_reduce.__module__], name, value)
-    graph = UOp.sink(matmul(tensor(1, 2, 33, depth), make_permute(tensor(2, 2, 35, depth), (0, 2, 1))))
+    graph = UOp.sink(
+        matmul(tensor(1, 2, 33, depth), make_permute(tensor(2, 2, 35, depth), (0, 2, 1)))
+    )
     split = split_reduce(graph, lambda _: 2)
     assert sum(1 for _ in split.iter_ops(Op.REDUCE_AXIS)) > 1
     assert_same(graph, split)
@@ -142,7 +207,9 @@ def test_a_cheap_value_that_two_results_read_is_computed_twice() -> None:
     assert count_ops(compile_graph(cheap * 3, cheap * 5), Op.MAX) == 2
 
 
-def test_an_expensive_value_of_few_elements_is_rather_computed_twice_than_in_a_kernel_of_its_own() -> None:
+def test_an_expensive_value_of_few_elements_is_rather_computed_twice_than_in_a_kernel_of_its_own() -> (
+    None
+):
     x, y = tensor(1, 4, 8), tensor(2, 4, 8)
     assert count_kernels(make_alu(Op.POW, x, y) + 1, make_alu(Op.POW, x, y) * 2) == 2
 
@@ -278,7 +345,9 @@ def test_rows_at_positions_in_memory_are_copied_for_a_product_that_reads_them_ma
     assert count_kernels(rows + rows) == 1
 
 
-def test_one_row_at_a_position_in_memory_is_read_where_it_is_and_so_are_rows_at_counted_positions() -> None:
+def test_one_row_at_a_position_in_memory_is_read_where_it_is_and_so_are_rows_at_counted_positions() -> (
+    None
+):
     assert count_kernels(multiply_rows(make_gather(X, tensor(5, 1, dtype=int32), 0), 96)) == 1
     counted = make_positions((32,), 0, int32) * 2
     assert count_kernels(multiply_rows(make_gather(X, counted, 0), 96)) == 1
@@ -296,10 +365,15 @@ def test_integers_that_are_made_of_floats_are_one_table_where_they_are_looked_up
     kernels = compile_graph(found)
     assert count_kernels(found) == 2
     # The table, the positions, and the result: no part of a key has a table of its own.
-    assert [len(list(call.src[0].iter_ops(Op.PARAM))) for call in kernels.iter_ops(Op.CALL)] == [1, 3]
+    assert [len(list(call.src[0].iter_ops(Op.PARAM))) for call in kernels.iter_ops(Op.CALL)] == [
+        1,
+        3,
+    ]
 
 
-def test_integers_that_are_made_of_counted_numbers_alone_are_computed_where_they_are_looked_up() -> None:
+def test_integers_that_are_made_of_counted_numbers_alone_are_computed_where_they_are_looked_up() -> (
+    None
+):
     numbers = (make_positions((16,), 0, int32) * 3 + 1) ^ 5
     assert count_kernels(make_gather(numbers, tensor(5, 50_000, dtype=int32), 0)) == 1
 
@@ -311,11 +385,14 @@ def test_a_size_that_a_variable_says_costs_nothing_for_each_element() -> None:
     def centred(x: UOp) -> UOp:
         mean = make_reduce_axis(x, Op.ADD, [1]) / 128.0
         difference = x - make_expand(mean, x.shape)
-        return difference / make_expand(make_reduce_axis(difference * difference, Op.ADD, [1]), x.shape)
+        return difference / make_expand(
+            make_reduce_axis(difference * difference, Op.ADD, [1]), x.shape
+        )
 
     part = make_reshape(make_shrink(whole, ((0, rows * 128),)), (rows, 128))
     known, symbolic = (
-        count_ops(compile_graph(centred(x)), Op.DEFINE_REG) for x in (make_reshape(whole, (64, 128)), part)
+        count_ops(compile_graph(centred(x)), Op.DEFINE_REG)
+        for x in (make_reshape(whole, (64, 128)), part)
     )
     assert known == symbolic
 
@@ -339,13 +416,18 @@ def sum_squares(x: UOp, axes: tuple[int, ...]) -> UOp:
 
 @pytest.mark.parametrize("axes", [(1,), (0,), (0, 1)])
 @pytest.mark.parametrize("is_balanced", [False, True])
-def test_independent_reductions_share_as_few_kernels_as_they_may(axes: tuple[int, ...], is_balanced: bool) -> None:
+def test_independent_reductions_share_as_few_kernels_as_they_may(
+    axes: tuple[int, ...], is_balanced: bool
+) -> None:
     n_reductions = 4 * MAX_KERNEL_REDUCTIONS
     terms = [sum_squares(tensor(i + 1, 8, 12), axes) for i in range(n_reductions)]
     while len(terms) > 1:
         n_summed = 2 if is_balanced else len(terms)
-        terms = [functools.reduce(add, terms[i : i + n_summed]) for i in range(0, len(terms), n_summed)]
-    # Combining sums takes no kernel of its own: each kernel but the first adds its own to the result of others.
+        terms = [
+            functools.reduce(add, terms[i : i + n_summed]) for i in range(0, len(terms), n_summed)
+        ]
+    # Combining sums takes no kernel of its own: each kernel but the first adds its own to the
+    # result of others.
     counts = count_reductions(compile_graph(terms[0]))
     assert counts == [MAX_KERNEL_REDUCTIONS] * 4
 
@@ -362,7 +444,11 @@ def test_independent_reductions_of_rows_whose_number_varies_share_kernels() -> N
 
 def test_a_reduction_is_stored_rather_than_the_row_that_it_is_combined_with() -> None:
     scales = [sum_squares(tensor(i + 2, 8, 512), (1,)) for i in range(MAX_KERNEL_REDUCTIONS + 1)]
-    rows = functools.reduce(lambda rows, scale: rows * make_expand(scale, rows.shape), scales, tensor(1, 8, 512))
+    rows = functools.reduce(
+        lambda rows, scale: rows * make_expand(scale, rows.shape), scales, tensor(1, 8, 512)
+    )
     graph = compile_graph(rows)
     assert sorted(count_reductions(graph)) == [1, MAX_KERNEL_REDUCTIONS]
-    assert sorted(call.src[0].src[0].body.location.memory.arg.size for call in graph.iter_ops(Op.CALL)) == [8, 8 * 512]
+    assert sorted(
+        call.src[0].src[0].body.location.memory.arg.size for call in graph.iter_ops(Op.CALL)
+    ) == [8, 8 * 512]

@@ -1,4 +1,6 @@
-"""Simplification against the meaning of ops, on random expressions: integers of every width, bools and floats."""
+"""Simplification against the meaning of ops, on random expressions: integers of every width, bools
+and floats.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,27 @@ from svod_ir.testing.nodes import cast, register
 from svod_schedule.symbolic import SYMBOLIC, simplify, simplify_condition, simplify_under
 
 Value = bool | int | float
-ARITHMETIC = (Op.ADD, Op.ADD, Op.ADD, Op.SUB, Op.MUL, Op.MUL, Op.IDIV, Op.IDIV, Op.MOD, Op.MOD, Op.MAX, Op.MIN)
+ARITHMETIC = (
+    Op.ADD,
+    Op.ADD,
+    Op.ADD,
+    Op.SUB,
+    Op.MUL,
+    Op.MUL,
+    Op.IDIV,
+    Op.IDIV,
+    Op.MOD,
+    Op.MOD,
+    Op.MAX,
+    Op.MIN,
+)
 ORDERS = (Op.LT, Op.LT, Op.LE, Op.EQ, Op.NE)
 DIVISORS = (1, 2, 3, 4, 5, 6, 8, 12, 16)
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, 3.0, math.inf, -math.inf, math.nan, 1e-45, 3e38)
 
-quick = settings(max_examples=count_examples(40), deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(
+    max_examples=count_examples(40), deadline=None, suppress_health_check=list(HealthCheck)
+)
 
 
 def evaluate(root: UOp, values: dict[UOp, Value]) -> Value:
@@ -56,14 +73,19 @@ def variables(dtype: DType, draw: st.DrawFn) -> list[UOp]:
 
 
 @st.composite
-def expressions(draw: st.DrawFn, dtype: DType, leaves: list[UOp], depth: int, wants_bool: bool = False) -> UOp:
+def expressions(
+    draw: st.DrawFn, dtype: DType, leaves: list[UOp], depth: int, wants_bool: bool = False
+) -> UOp:
     if wants_bool:
         kind = draw(st.integers(0, 3)) if depth > 1 else 0
         if kind == 0:
             return make(
-                draw(st.sampled_from(ORDERS)), *(draw(expressions(dtype, leaves, max(depth - 1, 0))) for _ in range(2))
+                draw(st.sampled_from(ORDERS)),
+                *(draw(expressions(dtype, leaves, max(depth - 1, 0))) for _ in range(2)),
             )
-        parts = [draw(expressions(dtype, leaves, depth - 1, True)) for _ in range(1 if kind == 3 else 2)]
+        parts = [
+            draw(expressions(dtype, leaves, depth - 1, True)) for _ in range(1 if kind == 3 else 2)
+        ]
         return make((Op.AND, Op.OR, Op.NOT)[kind - 1], *parts)
     if depth == 0 or draw(st.integers(0, 6)) == 0:
         if draw(st.integers(0, 2)):
@@ -118,7 +140,9 @@ def test_simplifying_twice_changes_nothing_more(data: st.DataObject) -> None:
 @given(data=st.data())
 def test_simplifying_under_a_condition_changes_no_value_where_it_holds(data: st.DataObject) -> None:
     leaves = variables(index, data.draw)
-    valid = data.draw(expressions(index, leaves, 2, True)) & data.draw(expressions(index, leaves, 2, True))
+    valid = data.draw(expressions(index, leaves, 2, True)) & data.draw(
+        expressions(index, leaves, 2, True)
+    )
     before = data.draw(expressions(index, leaves, 3))
     after, condition = simplify_under(simplify(valid), before), simplify_condition(valid)
     for values in points(leaves, data.draw):
@@ -130,7 +154,9 @@ def test_simplifying_under_a_condition_changes_no_value_where_it_holds(data: st.
 @pytest.mark.parametrize("divisor", [-5, -4, -1, 0, 1, 2, 3, 4, 6, 7, 8, 12])
 @pytest.mark.parametrize("scale", [-6, -4, -1, 1, 2, 3, 4, 6, 8])
 @pytest.mark.parametrize("op", [Op.IDIV, Op.MOD])
-def test_division_of_a_scaled_sum_is_exact_for_every_small_value(op: Op, scale: int, divisor: int) -> None:
+def test_division_of_a_scaled_sum_is_exact_for_every_small_value(
+    op: Op, scale: int, divisor: int
+) -> None:
     x, y = UOp.variable("x", -7, 7), UOp.variable("y", 0, 3)
     for shift in (-5, 0, 3, 9):
         before = make(op, x * scale + y + shift, UOp.const(index, divisor))
@@ -152,7 +178,9 @@ def test_every_byte_survives_two_operations(dtype: DType, outer: Op, inner: Op) 
 
 
 def spell(value: Value) -> str:
-    """What tells values apart that are equal to Python: 0.0 and -0.0, 1 and True; every NaN is one."""
+    """What tells values apart that are equal to Python: 0.0 and -0.0, 1 and True; every NaN
+    is one.
+    """
     return repr(value)
 
 
@@ -160,16 +188,35 @@ def spell(value: Value) -> str:
 def float_expressions(draw: st.DrawFn, leaves: list[UOp], depth: int) -> UOp:
     if depth == 0 or draw(st.integers(0, 5)) == 0:
         return (
-            draw(st.sampled_from(leaves)) if draw(st.booleans()) else UOp.const(float32, draw(st.sampled_from(SPECIAL)))
+            draw(st.sampled_from(leaves))
+            if draw(st.booleans())
+            else UOp.const(float32, draw(st.sampled_from(SPECIAL)))
         )
     op = draw(
-        st.sampled_from((Op.ADD, Op.SUB, Op.MUL, Op.FDIV, Op.MAX, Op.MIN, Op.NEG, Op.ABS, Op.FLOOR, Op.TRUNC, Op.WHERE))
+        st.sampled_from(
+            (
+                Op.ADD,
+                Op.SUB,
+                Op.MUL,
+                Op.FDIV,
+                Op.MAX,
+                Op.MIN,
+                Op.NEG,
+                Op.ABS,
+                Op.FLOOR,
+                Op.TRUNC,
+                Op.WHERE,
+            )
+        )
     )
     if op in (Op.NEG, Op.ABS, Op.FLOOR, Op.TRUNC):
         return make(op, draw(float_expressions(leaves, depth - 1)))
     operands = [draw(float_expressions(leaves, depth - 1)) for _ in range(2)]
     if op is Op.WHERE:
-        order = make(draw(st.sampled_from(ORDERS)), *(draw(float_expressions(leaves, depth - 1)) for _ in range(2)))
+        order = make(
+            draw(st.sampled_from(ORDERS)),
+            *(draw(float_expressions(leaves, depth - 1)) for _ in range(2)),
+        )
         return make(op, order if draw(st.booleans()) else make(Op.NOT, order), *operands)
     return make(op, *operands)
 
@@ -182,7 +229,9 @@ def test_simplifying_floats_keeps_every_bit(data: st.DataObject) -> None:
     after = simplify(before)
     for values in itertools.product([cast_value(v, float32) for v in SPECIAL], repeat=2):
         environment: dict[UOp, Value] = dict(zip(leaves, values, strict=True))
-        assert spell(evaluate(after, environment)) == spell(evaluate(before, environment)), environment
+        assert spell(evaluate(after, environment)) == spell(evaluate(before, environment)), (
+            environment
+        )
 
 
 MIXED = (index, bool_, int8, uint8, int32, uint64, float32, float16)
@@ -195,7 +244,9 @@ def mixed_constants(draw: st.DrawFn, dtype: DType) -> UOp:
         return UOp.const(dtype, draw(st.sampled_from(SPECIAL)))
     low, high = (0, 1) if dtype is bool_ else (-20, 20)
     ends = () if dtype is index else (dtype.min, dtype.max)
-    return UOp.const(dtype, draw(st.sampled_from((*ends, 0, 1, 2, 7, 8, 255)) | st.integers(low, high)))
+    return UOp.const(
+        dtype, draw(st.sampled_from((*ends, 0, 1, 2, 7, 8, 255)) | st.integers(low, high))
+    )
 
 
 @st.composite
@@ -205,14 +256,20 @@ def mixed_expressions(draw: st.DrawFn, dtype: DType, leaves: dict[DType, UOp], d
 
     choice = draw(st.integers(0, 9)) if depth else 0
     if choice == 0:
-        return leaves[dtype] if dtype in leaves and draw(st.integers(0, 2)) else draw(mixed_constants(dtype))
+        return (
+            leaves[dtype]
+            if dtype in leaves and draw(st.integers(0, 2))
+            else draw(mixed_constants(dtype))
+        )
     if choice == 1:
         return cast(operand(draw(st.sampled_from(list(leaves)))), dtype)
     if choice == 2:
         return make(Op.WHERE, operand(bool_), operand(dtype), operand(dtype))
     if dtype.is_float:
         return make(
-            draw(st.sampled_from((Op.ADD, Op.SUB, Op.MUL, Op.FDIV, Op.MAX, Op.MIN))), operand(dtype), operand(dtype)
+            draw(st.sampled_from((Op.ADD, Op.SUB, Op.MUL, Op.FDIV, Op.MAX, Op.MIN))),
+            operand(dtype),
+            operand(dtype),
         )
     if dtype is bool_:
         if choice == 3:
@@ -224,13 +281,19 @@ def mixed_expressions(draw: st.DrawFn, dtype: DType, leaves: dict[DType, UOp], d
     if choice == 3:
         return make(draw(st.sampled_from((Op.NEG, Op.NOT, Op.ABS, Op.SIGN))), operand(dtype))
     if choice == 4:
-        return make(draw(st.sampled_from((Op.SHL, Op.SHR))), operand(dtype), UOp.const(dtype, draw(st.integers(0, 7))))
+        return make(
+            draw(st.sampled_from((Op.SHL, Op.SHR))),
+            operand(dtype),
+            UOp.const(dtype, draw(st.integers(0, 7))),
+        )
     second = operand(dtype) if draw(st.booleans()) else draw(mixed_constants(dtype))
     return make(draw(st.sampled_from(ANY_INTEGER)), operand(dtype), second)
 
 
 def evaluate_exactly(root: UOp, values: dict[UOp, Value]) -> Value | None:
-    """The value, or None where a conversion has no defined result, or index arithmetic overflows."""
+    """The value, or None where a conversion has no defined result, or index arithmetic
+    overflows.
+    """
     found = dict(values)
     for node in root.toposort():
         if node.op is Op.CONST:

@@ -102,7 +102,9 @@ def test_a_position_that_depends_on_the_counter_stays_a_loop() -> None:
 
 def test_a_position_that_index_does_not_hold_stays_a_loop() -> None:
     e = UOp.variable("e", 0, 2**64 - 1, uint64)
-    assert is_loop(graph_rewrite(RULES, reduce_over(chosen(R.cast(uint64).eq(e), TABLE.index(R)), R)))
+    assert is_loop(
+        graph_rewrite(RULES, reduce_over(chosen(R.cast(uint64).eq(e), TABLE.index(R)), R))
+    )
 
 
 @pytest.mark.parametrize("dtype", [int32, uint8])
@@ -129,7 +131,9 @@ def test_counting_up_to_a_limit_is_arithmetic(dtype: DType) -> None:
 
 def test_a_prefix_sum_of_ones_is_the_counter_of_the_prefix() -> None:
     i = UOp.range(N, 2, AxisType.LOOP)
-    assert graph_rewrite(RULES, reduce_over(chosen(i >= R, UOp.const(index, 1)), R)) is graph_rewrite(SYMBOLIC, i + 1)
+    assert graph_rewrite(
+        RULES, reduce_over(chosen(i >= R, UOp.const(index, 1)), R)
+    ) is graph_rewrite(SYMBOLIC, i + 1)
 
 
 def test_equal_terms_are_multiplied_or_taken_once() -> None:

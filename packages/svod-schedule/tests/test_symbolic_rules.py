@@ -39,7 +39,11 @@ def read(text: str) -> UOp:
 FIRES = [
     ("fold_constants", "index(3) + 4", "index(7)"),
     ("fold_constants", "i8(3) - -128", "i8(-125)"),
-    ("fold_vector_constants", "(VCONST i32x2 [1, 2]) + (VCONST i32x2 [1, 2])", "VCONST i32x2 [2, 4]"),
+    (
+        "fold_vector_constants",
+        "(VCONST i32x2 [1, 2]) + (VCONST i32x2 [1, 2])",
+        "VCONST i32x2 [2, 4]",
+    ),
     ("broadcast_constant", "BROADCAST i32x2 3", "VCONST i32x2 [3, 3]"),
     ("collapse_single_value", "%k < 16", "true"),
     ("collapse_single_value", "RANGE index 1 [0, LOOP]", "index(0)"),
@@ -190,13 +194,24 @@ FIRES = [
     ("float_power", "%f ** 0.5", "where(%f == -inf, inf, sqrt(%f) + 0)"),
     ("multiply_by_condition", "%x * i32(%a)", "where(%a, %x, 0)"),
     ("reduce_invariant", "REDUCE f32 %f, %k [MAX]", "%f"),
-    ("select_by_counter", "REDUCE f32 where(%k == %v, %memory[%k], 0), %k [ADD]",
-     "where(~(%v < 0) & (%v < 16), %memory[%v if ~(%v < 0) & (%v < 16)] + 0, 0)"),
-    ("count_by_counter", "REDUCE index where(%k < %v, %w, 0), %k [ADD]", "%w * index(max(min(16, %v), 0))"),
+    (
+        "select_by_counter",
+        "REDUCE f32 where(%k == %v, %memory[%k], 0), %k [ADD]",
+        "where(~(%v < 0) & (%v < 16), %memory[%v if ~(%v < 0) & (%v < 16)] + 0, 0)",
+    ),
+    (
+        "count_by_counter",
+        "REDUCE index where(%k < %v, %w, 0), %k [ADD]",
+        "%w * index(max(min(16, %v), 0))",
+    ),
     ("guard_branch", "where(%k < 5, (%k + 3) % 8, 0)", "where(%k < 5, %k + 3, 0)"),
-    ("guard_index", "%memory[%v // 8 if (%v < 8) & ~(%v < 0)]", "%memory[0 if (%v < 8) & ~(%v < 0)]"),
+    (
+        "guard_index",
+        "%memory[%v // 8 if (%v < 8) & ~(%v < 0)]",
+        "%memory[0 if (%v < 8) & ~(%v < 0)]",
+    ),
     ("guard_clauses", "(%v < 5) & (%v + %j < 20)", "%v < 5"),
-]  # fmt: skip
+]
 
 DECLINES = [
     ("drop_float_zero", "-0.0 + 0.0 is 0.0", "%f + 0"),
@@ -224,7 +239,11 @@ DECLINES = [
     ("cast_of_cast", "int8 does not hold x", "i32(i8(%big))"),
     ("cast_of_cast", "a float beyond int8 becomes the nearest int8", "i8(f64(%big))"),
     ("cast_of_cast", "float16 rounds", "f32(f16(%f))"),
-    ("cast_of_cast", "float32 rounds large integers", 'f64(f32((DEFINE_VAR i32 ["big", 0, 1073741824])))'),
+    (
+        "cast_of_cast",
+        "float32 rounds large integers",
+        'f64(f32((DEFINE_VAR i32 ["big", 0, 1073741824])))',
+    ),
     ("cast_operands_to_index", "s + t may wrap", "index(%s + %t)"),
     ("cast_operands_to_index", "u * u may wrap", "index(%u * %u)"),
     ("cast_operands_to_index", "s + t wraps, though s + t - t does not", "index(%s + %t - %t)"),

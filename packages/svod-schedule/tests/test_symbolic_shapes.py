@@ -1,4 +1,6 @@
-"""Sizes that are known when a kernel runs, through all pipelines, against the evaluation of the graph."""
+"""Sizes that are known when a kernel runs, through all pipelines, against the evaluation of the
+graph.
+"""
 
 from __future__ import annotations
 
@@ -40,44 +42,63 @@ COLUMNS = make_shrink(tensor(1, 8, 20), [(0, 8), (0, N)])
 
 PROGRAMS: dict[str, Callable[[], UOp]] = {
     "elementwise": lambda: ROWS * 2 + make_shrink(tensor(2, 20, 8), [(0, N), (0, 8)]),
-    "elementwise with a broadcast row": lambda: ROWS + make_expand(make_reshape(tensor(2, 8), (1, 8)), (N, 8)),
+    "elementwise with a broadcast row": lambda: (
+        ROWS + make_expand(make_reshape(tensor(2, 8), (1, 8)), (N, 8))
+    ),
     "a size used as a number": lambda: ROWS / fit(N.cast(ROWS.dtype), ROWS.shape),
     "rows from a variable place": lambda: make_shrink(tensor(1, 20, 8), [(M, M + 4), (0, 8)]) * 2,
-    "rows from one variable place to another": lambda: make_shrink(tensor(1, 30, 8), [(M, M + N), (0, 8)]) * 2,
+    "rows from one variable place to another": lambda: (
+        make_shrink(tensor(1, 30, 8), [(M, M + N), (0, 8)]) * 2
+    ),
     "the sum of each row": lambda: reduce(COLUMNS, 1),
     "the sum of each column": lambda: reduce(ROWS, 0),
     "the maximum of all": lambda: make_reduce_axis(ROWS, Op.MAX, [0, 1]),
     "softmax of rows": lambda: softmax(ROWS),
     "softmax along a size that varies": lambda: softmax(COLUMNS),
     "a matmul of varying rows": lambda: matmul(ROWS, tensor(2, 8, 16)),
-    "a matmul along a size that varies": lambda: matmul(COLUMNS, make_shrink(tensor(2, 20, 16), [(0, N), (0, 16)])),
+    "a matmul along a size that varies": lambda: matmul(
+        COLUMNS, make_shrink(tensor(2, 20, 16), [(0, N), (0, 16)])
+    ),
     "a transposition": lambda: make_permute(ROWS, (1, 0)) * 2,
     "axes joined": lambda: make_reshape(ROWS, (N * 8,)) + 1,
     "an axis split off": lambda: make_reshape(ROWS, (N, 2, 4)) + 1,
-    "axes joined and split another way": lambda: make_reshape(make_reshape(ROWS, (N * 8,)), (2, N * 4)) * 2,
+    "axes joined and split another way": lambda: (
+        make_reshape(make_reshape(ROWS, (N * 8,)), (2, N * 4)) * 2
+    ),
     "a padding that varies": lambda: make_pad(tensor(1, 3, 8), [(M, 1), (0, 2)]) + 1,
     "a varying tensor padded": lambda: make_pad(ROWS, [(2, 1), (0, 0)]) + 1,
-    "padded to a constant size": lambda: make_pad(ROWS, [(0, UOp.const(N.dtype, 20) - N), (0, 0)]) * 2,
+    "padded to a constant size": lambda: (
+        make_pad(ROWS, [(0, UOp.const(N.dtype, 20) - N), (0, 0)]) * 2
+    ),
     "the sum of a padded row": lambda: reduce(make_pad(COLUMNS, [(0, 0), (M, 1)]), 1),
     "counting": lambda: make_iota(N, int32) * 3,
     "a running sum": lambda: make_scan_axis(ROWS, Op.ADD, 0),
     "a running sum along rows": lambda: make_scan_axis(COLUMNS, Op.ADD, 1),
-    "a size that is never short": lambda: make_shrink(tensor(1, 20, 20), [(0, LONG), (0, LONG)]) * 2,
+    "a size that is never short": lambda: (
+        make_shrink(tensor(1, 20, 20), [(0, LONG), (0, LONG)]) * 2
+    ),
     "a comparison with the size": lambda: make_alu(
         Op.LT, make_iota(N, int32), fit((N - 3).cast(int32), (N,))
     ).cast(int32),
-}  # fmt: skip
+}
 
-CONTEXTS = {"without opts": Context(opts=()), "with heuristics": Context(target=Target.generic(cores=2))}
+CONTEXTS = {
+    "without opts": Context(opts=()),
+    "with heuristics": Context(target=Target.generic(cores=2)),
+}
 
 
 def bind(graph: UOp, **values: int) -> UOp:
     """`graph` with each variable bound to its value, as a program that a user runs."""
     variables = {v for v in graph.iter_ops(Op.DEFINE_VAR) if v.arg[0] in values}
-    return graph.substitute({v: nodes.bind(v, UOp.const(v.dtype, values[v.arg[0]])) for v in variables})
+    return graph.substitute(
+        {v: nodes.bind(v, UOp.const(v.dtype, values[v.arg[0]])) for v in variables}
+    )
 
 
-def run(kernels: UOp, memory: dict[UOp, np.ndarray], values: dict[str, int], context: Context) -> np.ndarray:
+def run(
+    kernels: UOp, memory: dict[UOp, np.ndarray], values: dict[str, int], context: Context
+) -> np.ndarray:
     """The memory of the one result, after all kernels have run in order."""
     bodies = {call.src[0] for call in kernels.iter_ops(Op.CALL)}
     for filled in kernels.toposort(stop=bodies):
@@ -102,9 +123,13 @@ def test_one_compilation_serves_every_value_of_a_variable(program: str, context:
     for n, m in ((low, 0), (low + 1, 6), (17, 3), (20, 1)):
         values = {"n": n, "m": m}
         chosen = CONTEXTS[context]
-        made = run_pipeline("kernelize", run_pipeline("rangeify", bind(sink, **values), chosen), chosen)
+        made = run_pipeline(
+            "kernelize", run_pipeline("rangeify", bind(sink, **values), chosen), chosen
+        )
         kernels.update(call.src[0] for call in made.iter_ops(Op.CALL))
-        inputs = {node: array for node, array in random_inputs(graph).items() if node.op is Op.BUFFER}
+        inputs = {
+            node: array for node, array in random_inputs(graph).items() if node.op is Op.BUFFER
+        }
         expected = evaluate(graph, {**{k: v.copy() for k, v in inputs.items()}, **values})
         found = run(made, dict(inputs), values, chosen)
         assert_close(found, expected, loose=tolerance(graph), what=f"n = {n}, m = {m}: the value")

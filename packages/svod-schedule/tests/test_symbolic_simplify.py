@@ -61,7 +61,8 @@ def test_splitting_at_other_places_leaves_strides() -> None:
 
 
 def test_a_transpose_through_a_reshape_keeps_its_strides() -> None:
-    # (4, 6) is transposed to (6, 4), flattened and split into (6, 2, 2): the source is read at (column, row).
+    # (4, 6) is transposed to (6, 4), flattened and split into (6, 2, 2): the source is read at
+    # (column, row).
     row, column = unflatten(flatten((I, loop(2, 4), loop(2, 5)), (6, 2, 2)), (6, 4))
     assert simplify(column * 6 + row) is simplify(I + loop(2, 4) * 12 + loop(2, 5) * 6)
 
@@ -79,7 +80,8 @@ def test_repeated_elements_are_read_with_stride_zero() -> None:
 
 
 def test_a_pool_by_repeating_and_reshaping_reads_a_sliding_window() -> None:
-    # Windows of 3 out of 10: repeat x, cut to 3 * 11 elements, reshape to (3, 11): position (k*11 + o) % 10.
+    # Windows of 3 out of 10: repeat x, cut to 3 * 11 elements, reshape to (3, 11): position (k*11 +
+    # o) % 10.
     window, start = loop(3, 0), loop(8, 1)
     assert simplify((window * 11 + start) % 10) is simplify(window + start)
     assert simplify((window * 11 + start) // 10) is window
@@ -108,8 +110,14 @@ def test_symbolic_axes_merge_and_split() -> None:
     a, b = loop(N, 0), loop(M, 1)
     assert unflatten(flatten((a, b), (N, M)), (N, M)) == (a, b)
     assert unflatten(flatten((a, b, K), (N, M, 5)), (N, M, 5)) == (a, b, K)
-    assert unflatten(flatten((a, b, K), (N, M, 5)), (N, simplify(M * 5))) == (a, simplify(b * 5 + K))
-    assert unflatten(flatten((a, K, b), (N, 5, M)), (simplify(N * 5), M)) == (simplify(a * 5 + K), b)
+    assert unflatten(flatten((a, b, K), (N, M, 5)), (N, simplify(M * 5))) == (
+        a,
+        simplify(b * 5 + K),
+    )
+    assert unflatten(flatten((a, K, b), (N, 5, M)), (simplify(N * 5), M)) == (
+        simplify(a * 5 + K),
+        b,
+    )
 
 
 def test_a_symbolic_counter_merged_from_a_split_is_itself() -> None:
@@ -125,7 +133,13 @@ def test_a_cast_to_int32_and_back_is_transparent() -> None:
 
 
 def test_equal_sums_have_one_form() -> None:
-    forms = [I * 4 + (J + V), (V + I * 4) + J, J + V + I * 2 + I * 2, (I * 2 + V) * 1 + J + I * 2, V - (0 - J) + I * 4]
+    forms = [
+        I * 4 + (J + V),
+        (V + I * 4) + J,
+        J + V + I * 2 + I * 2,
+        (I * 2 + V) * 1 + J + I * 2,
+        V - (0 - J) + I * 4,
+    ]
     assert len({simplify(f) for f in forms}) == 1
 
 
@@ -139,7 +153,9 @@ def test_the_order_of_terms_does_not_depend_on_the_order_of_making() -> None:
         # The nodes of the first call are gone by the second, which makes them anew.
         nodes = {name: UOp.variable(name, 0, 9) for name in (first, second)}
         total = simplify(nodes["p"] * 3 + nodes["q"] * 5 + nodes["q"] * nodes["p"])
-        return repr([s.src[0].arg or s.src[0].src for s in (total.src[0].src[0], total.src[0].src[1])])
+        return repr(
+            [s.src[0].arg or s.src[0].src for s in (total.src[0].src[0], total.src[0].src[1])]
+        )
 
     assert make("p", "q") == make("q", "p")
 

@@ -1,4 +1,6 @@
-"""Tensor cores: which products they take, and that a kernel that uses one computes what the plain kernel does."""
+"""Tensor cores: which products they take, and that a kernel that uses one computes what the plain
+kernel does.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ OPERANDS: dict[TensorCore, list[tuple[DType, DType]]] = {
 MakeKernel = Callable[[UOp], UOp]
 
 
-def make_matrix(number: int, rows: int, columns: int, dtype: DType, *, is_transposed: bool = False) -> UOp:
+def make_matrix(
+    number: int, rows: int, columns: int, dtype: DType, *, is_transposed: bool = False
+) -> UOp:
     if is_transposed:
         return make_permute(tensor(number, columns, rows, dtype=dtype), (1, 0))
     return tensor(number, rows, columns, dtype=dtype)
@@ -77,7 +81,9 @@ def compiled(sink: UOp, opts: tuple[Opt, ...], target: Target = TARGET) -> tuple
 
 
 def check(sink: UOp, opts: tuple[Opt, ...], target: Target = TARGET) -> None:
-    """The kernel with these Opts computes the same, before and after it is lowered, and has a WMMA."""
+    """The kernel with these Opts computes the same, before and after it is lowered, and has
+    a WMMA.
+    """
     optimized = apply_opts(sink, target, opts)
     assert optimized.arg.applied_opts == opts
     assert_same(sink, optimized)
@@ -91,7 +97,9 @@ LATER = st.lists(
     st.one_of(
         st.builds(
             Opt,
-            st.sampled_from((OptOp.UPCAST, OptOp.OVERLAP, OptOp.UNROLL, OptOp.PACK, OptOp.SPLIT, OptOp.PADTO)),
+            st.sampled_from(
+                (OptOp.UPCAST, OptOp.OVERLAP, OptOp.UNROLL, OptOp.PACK, OptOp.SPLIT, OptOp.PADTO)
+            ),
             st.integers(0, 2),
             st.sampled_from((0, 2, 3)),
         ),
@@ -116,7 +124,9 @@ def draw_product(make_kernel: MakeKernel, data: st.DataObject) -> tuple[TensorCo
 
 @settings(max_examples=count_examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_any_opts_after_tc_keep_what_a_product_computes(make_kernel: MakeKernel, data: st.DataObject) -> None:
+def test_any_opts_after_tc_keep_what_a_product_computes(
+    make_kernel: MakeKernel, data: st.DataObject
+) -> None:
     core, sink = draw_product(make_kernel, data)
     scheduler = Scheduler(sink, TARGET)
     if not scheduler.try_opt(Opt(OptOp.TC, data.draw(st.integers(0, 1)), CORES.index(core))):
@@ -128,16 +138,20 @@ def test_any_opts_after_tc_keep_what_a_product_computes(make_kernel: MakeKernel,
 
 EPILOGUES: dict[str, Callable[[UOp], UOp]] = {
     "a bias, an activation and a conversion": lambda p: (
-        (p + fit(tensor(3, int(p.shape[-1]), dtype=int32), p.shape)).alu(Op.MAX, 0) // 8  # pyright: ignore[reportArgumentType]
-    ).cast(int8),
+        (
+            (p + fit(tensor(3, int(p.shape[-1]), dtype=int32), p.shape)).alu(Op.MAX, 0) // 8  # pyright: ignore[reportArgumentType]
+        ).cast(int8)
+    ),
     "a scale in float": lambda p: p.cast(float32) * 0.25,
     "another axis order": lambda p: make_permute(p, tuple(reversed(range(len(p.shape))))),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("core", [BYTES, SQUARE], ids=str)
 @pytest.mark.parametrize("epilogue", EPILOGUES)
-def test_what_follows_a_product_stays_in_its_kernel(make_kernel: MakeKernel, core: TensorCore, epilogue: str) -> None:
+def test_what_follows_a_product_stays_in_its_kernel(
+    make_kernel: MakeKernel, core: TensorCore, epilogue: str
+) -> None:
     product = multiply(tensor(1, 6, 10, dtype=uint8), tensor(2, 10, 20, dtype=int8), int32)
     sink = make_kernel(EPILOGUES[epilogue](product))
     tc = Opt(OptOp.TC, 0, CORES.index(core))
@@ -148,16 +162,24 @@ def test_what_follows_a_product_stays_in_its_kernel(make_kernel: MakeKernel, cor
 
 @pytest.mark.parametrize("k", [8, 13])
 @pytest.mark.parametrize(
-    "opts", [(), (Opt(OptOp.PACK), Opt(OptOp.PACK, 0)), (Opt(OptOp.UPCAST, 0, 2), Opt(OptOp.PACK, 0))]
+    "opts",
+    [(), (Opt(OptOp.PACK), Opt(OptOp.PACK, 0)), (Opt(OptOp.UPCAST, 0, 2), Opt(OptOp.PACK, 0))],
 )
-def test_operands_may_be_integers_known_to_be_small(make_kernel: MakeKernel, k: int, opts: tuple[Opt, ...]) -> None:
-    x, y = tensor(1, 6, k, dtype=uint8).cast(int32), make_matrix(2, k, 20, int8, is_transposed=True).cast(int32)
+def test_operands_may_be_integers_known_to_be_small(
+    make_kernel: MakeKernel, k: int, opts: tuple[Opt, ...]
+) -> None:
+    x, y = (
+        tensor(1, 6, k, dtype=uint8).cast(int32),
+        make_matrix(2, k, 20, int8, is_transposed=True).cast(int32),
+    )
     check(make_kernel(matmul(x - 3, y + 5)), (Opt(OptOp.TC, 0, CORES.index(WORDS)), *opts))
     check(make_kernel(matmul(x & 127, y >> 1)), (Opt(OptOp.TC, 0, CORES.index(SQUARE)), *opts))
 
 
 def test_batches_are_loops_around_the_tiles(make_kernel: MakeKernel) -> None:
-    sink = make_kernel(multiply(tensor(1, 3, 5, 8, dtype=uint8), tensor(2, 3, 8, 16, dtype=int8), int32))
+    sink = make_kernel(
+        multiply(tensor(1, 3, 5, 8, dtype=uint8), tensor(2, 3, 8, 16, dtype=int8), int32)
+    )
     for core in (BYTES, SQUARE):
         check(sink, (Opt(OptOp.TC, 0, CORES.index(core)), Opt(OptOp.PACK, 0), Opt(OptOp.PACK, 1)))
 
@@ -173,47 +195,80 @@ def test_other_reduced_axes_stay_loops(make_kernel: MakeKernel) -> None:
 
 def test_two_sums_over_one_axis_are_told_apart() -> None:
     row, column, k = (
-        UOp.range(n, i, t) for i, (n, t) in enumerate(((6, AxisType.LOOP), (16, AxisType.LOOP), (10, AxisType.REDUCE)))
+        UOp.range(n, i, t)
+        for i, (n, t) in enumerate(((6, AxisType.LOOP), (16, AxisType.LOOP), (10, AxisType.REDUCE)))
     )
     out, x, y = (param(i, 256, d) for i, d in enumerate((int32, uint8, int8)))
     left = x.index(row * 10 + k).cast(int32)
     product = reduce_over(left * y.index(k * 16 + column).cast(int32), k)
     total = reduce_over(left, k)
-    sink = UOp.sink(out.index(row * 16 + column).store(product - total * 3).end(row, column), arg=KernelInfo())
+    sink = UOp.sink(
+        out.index(row * 16 + column).store(product - total * 3).end(row, column), arg=KernelInfo()
+    )
     check(sink, (Opt(OptOp.TC, 0, 0), Opt(OptOp.UPCAST, 0, 2)))
     check(sink, (Opt(OptOp.TC, 0, 3), Opt(OptOp.PACK, 0)))
 
 
-def test_a_tile_of_several_rows_is_stored_to_private_memory_as_it_is(make_kernel: MakeKernel) -> None:
+def test_a_tile_of_several_rows_is_stored_to_private_memory_as_it_is(
+    make_kernel: MakeKernel,
+) -> None:
     product = multiply(tensor(1, 8, 16, dtype=uint8), tensor(2, 16, 8, dtype=int8), int32)
-    opts = (Opt(OptOp.TC, 0, 3), Opt(OptOp.UPCAST, 1, 2), Opt(OptOp.UPCAST, 0, 2), Opt(OptOp.UNROLL, 0, 2))
+    opts = (
+        Opt(OptOp.TC, 0, 3),
+        Opt(OptOp.UPCAST, 1, 2),
+        Opt(OptOp.UPCAST, 0, 2),
+        Opt(OptOp.UNROLL, 0, 2),
+    )
     for node in compiled(make_kernel(product + 1), opts):
         if node.dtype.lanes == 16 and node.dtype.scalar is int32:
             assert node.op in (Op.WMMA, Op.LOAD, Op.INDEX, Op.AFTER, Op.DEFINE_REG, Op.VCONST), node
 
 
 def test_packed_operands_are_read_as_whole_vectors(make_kernel: MakeKernel) -> None:
-    product = multiply(tensor(1, 9, 21, dtype=uint8), make_matrix(2, 21, 40, int8, is_transposed=True), int32)
+    product = multiply(
+        tensor(1, 9, 21, dtype=uint8), make_matrix(2, 21, 40, int8, is_transposed=True), int32
+    )
     for core in (BYTES, SQUARE):
         n, _, k = core.dims
-        opts = (Opt(OptOp.TC, 0, CORES.index(core)), Opt(OptOp.SWAP, 0, 1), Opt(OptOp.PACK, 0), Opt(OptOp.PACK, 1))
+        opts = (
+            Opt(OptOp.TC, 0, CORES.index(core)),
+            Opt(OptOp.SWAP, 0, 1),
+            Opt(OptOp.PACK, 0),
+            Opt(OptOp.PACK, 1),
+        )
         wmmas = [u for u in compiled(make_kernel(product), opts) if u.op is Op.WMMA]
         for a, b, _ in (w.src for w in wmmas):
             assert (a.op, b.op) == (Op.LOAD, Op.LOAD)
-            assert not any(x.op is Op.PARAM or x.gate is not None for x in (a.src[0], b.src[0]) if x.op is Op.INDEX)
+            assert not any(
+                x.op is Op.PARAM or x.gate is not None
+                for x in (a.src[0], b.src[0])
+                if x.op is Op.INDEX
+            )
             assert b.dtype.lanes == n * k
 
 
-def test_the_vectors_of_a_transposed_operand_are_packed_one_after_the_other(make_kernel: MakeKernel) -> None:
-    """Each reads from as many rows as it has columns; so many lines of memory at once are still in the cache at the next step."""
-    product = multiply(tensor(1, 4, 40, dtype=uint8), make_matrix(2, 40, 64, int8, is_transposed=True), int32)
+def test_the_vectors_of_a_transposed_operand_are_packed_one_after_the_other(
+    make_kernel: MakeKernel,
+) -> None:
+    """Each reads from as many rows as it has columns; so many lines of memory at once are still in
+    the cache at the next step.
+    """
+    product = multiply(
+        tensor(1, 4, 40, dtype=uint8), make_matrix(2, 40, 64, int8, is_transposed=True), int32
+    )
     opts = (Opt(OptOp.TC, 0, 0), Opt(OptOp.SWAP, 0, 1), Opt(OptOp.UPCAST, 0, 4), Opt(OptOp.PACK, 0))
     check(make_kernel(product), opts)
-    loads = [n for n in compiled(make_kernel(product), opts) if n.op is Op.LOAD and n.dtype.scalar is int8]
+    loads = [
+        n
+        for n in compiled(make_kernel(product), opts)
+        if n.op is Op.LOAD and n.dtype.scalar is int8
+    ]
     assert [n.dtype.lanes for n in loads].count(BYTES.group) == BYTES.dims[0]
 
 
-def test_rows_that_lie_together_where_they_are_read_are_stored_one_by_one(make_kernel: MakeKernel) -> None:
+def test_rows_that_lie_together_where_they_are_read_are_stored_one_by_one(
+    make_kernel: MakeKernel,
+) -> None:
     """Two rows of a transposed operand are read as one vector, and packed far from each other."""
     rows = make_permute(tensor(1, 4, 9, 4, dtype=uint8), (0, 2, 1))
     columns = make_expand(make_reshape(tensor(2, 9, 20, dtype=int8), (1, 9, 20)), (4, 9, 20))
@@ -223,7 +278,9 @@ def test_rows_that_lie_together_where_they_are_read_are_stored_one_by_one(make_k
     check(sink, opts, target)
 
 
-def test_a_loop_of_one_iteration_repeats_nothing_that_could_be_packed(make_kernel: MakeKernel) -> None:
+def test_a_loop_of_one_iteration_repeats_nothing_that_could_be_packed(
+    make_kernel: MakeKernel,
+) -> None:
     """Four rows are one tile, and its loop stands outside: all columns would be packed in it."""
     core = TensorCore((16, 16, 32), 2, (bfloat16, bfloat16, float32), cycles=16.0, tiles=8)
     columns = make_matrix(2, 2048, 5632, bfloat16, is_transposed=True)
@@ -244,12 +301,18 @@ def test_more_than_a_stack_holds_is_not_packed(make_kernel: MakeKernel) -> None:
     assert scheduler.try_opt(Opt(OptOp.PACK))
 
 
-def test_a_long_sum_of_vectors_is_taken_in_blocks_and_one_of_tiles_is_not(make_kernel: MakeKernel) -> None:
-    product = multiply(tensor(1, 3, 5000, dtype=bfloat16), tensor(2, 5000, 16, dtype=bfloat16), float32)
+def test_a_long_sum_of_vectors_is_taken_in_blocks_and_one_of_tiles_is_not(
+    make_kernel: MakeKernel,
+) -> None:
+    product = multiply(
+        tensor(1, 3, 5000, dtype=bfloat16), tensor(2, 5000, 16, dtype=bfloat16), float32
+    )
     sink = make_kernel(product)
     for core, has_blocks in ((HALVES, True), (HALF_SQUARE, False)):
         linear = compiled(sink, (Opt(OptOp.TC, 0, CORES.index(core)),))
-        assert (sum(n.op is Op.RANGE and n.arg[1] is AxisType.REDUCE for n in linear) > 1) is has_blocks
+        assert (
+            sum(n.op is Op.RANGE and n.arg[1] is AxisType.REDUCE for n in linear) > 1
+        ) is has_blocks
 
 
 def make_square(x: DType, y: DType, total: DType) -> UOp:
@@ -257,31 +320,53 @@ def make_square(x: DType, y: DType, total: DType) -> UOp:
 
 
 REFUSED: dict[str, tuple[Callable[[], UOp], Opt, str]] = {
-    "no such core": (lambda: make_square(uint8, int8, int32), Opt(OptOp.TC, 0, 9), "the target has 5 tensor cores"),
+    "no such core": (
+        lambda: make_square(uint8, int8, int32),
+        Opt(OptOp.TC, 0, 9),
+        "the target has 5 tensor cores",
+    ),
     "no such way": (
-        lambda: make_square(uint8, int8, int32), Opt(OptOp.TC, 4, 0), "there are 1 ways to lay the product over the core",
+        lambda: make_square(uint8, int8, int32),
+        Opt(OptOp.TC, 4, 0),
+        "there are 1 ways to lay the product over the core",
     ),
     "no way given": (
-        lambda: make_square(uint8, int8, int32), Opt(OptOp.TC, None, 0), "there are 1 ways to lay the product over the core",
+        lambda: make_square(uint8, int8, int32),
+        Opt(OptOp.TC, None, 0),
+        "there are 1 ways to lay the product over the core",
     ),
     "no sum": (lambda: tensor(1, 8) * 2, Opt(OptOp.TC, 0, 0), "the kernel adds up nothing"),
-    "a sum of no products": (lambda: reduce(tensor(1, 4, 8), 1), Opt(OptOp.TC, 0, 0), "the kernel adds up no products of two loads"),
-    "a maximum": (
-        lambda: reduce(tensor(1, 4, 8) * tensor(2, 4, 8), 1, Op.MAX), Opt(OptOp.TC, 0, 0), "the kernel adds up no products of two loads",
+    "a sum of no products": (
+        lambda: reduce(tensor(1, 4, 8), 1),
+        Opt(OptOp.TC, 0, 0),
+        "the kernel adds up no products of two loads",
     ),
-    "another sum": (lambda: make_square(uint8, int8, int64), Opt(OptOp.TC, 0, 0), "the products are added up in int64, not in int32"),
+    "a maximum": (
+        lambda: reduce(tensor(1, 4, 8) * tensor(2, 4, 8), 1, Op.MAX),
+        Opt(OptOp.TC, 0, 0),
+        "the kernel adds up no products of two loads",
+    ),
+    "another sum": (
+        lambda: make_square(uint8, int8, int64),
+        Opt(OptOp.TC, 0, 0),
+        "the products are added up in int64, not in int32",
+    ),
     "operands that do not fit": (
         lambda: make_square(uint8, uint8, int32),
         Opt(OptOp.TC, 0, 0),
         "the operands are uint8 and uint8, where the core takes uint8 and int8",
     ),
     "integers that may be too large": (
-        lambda: matmul(tensor(1, 8, 8, dtype=uint8).cast(int32) - 3, tensor(2, 8, 8, dtype=int8).cast(int32)),
+        lambda: matmul(
+            tensor(1, 8, 8, dtype=uint8).cast(int32) - 3, tensor(2, 8, 8, dtype=int8).cast(int32)
+        ),
         Opt(OptOp.TC, 0, 0),
         "the operands are int32 and int8, where the core takes uint8 and int8",
     ),
     "a vector times itself": (
-        lambda: reduce(tensor(1, 4, 8, dtype=uint8).cast(int32) * tensor(2, 4, 8, dtype=int8).cast(int32), 1),
+        lambda: reduce(
+            tensor(1, 4, 8, dtype=uint8).cast(int32) * tensor(2, 4, 8, dtype=int8).cast(int32), 1
+        ),
         Opt(OptOp.TC, 0, 0),
         "no axis of the results belongs to one operand alone",
     ),
@@ -290,7 +375,7 @@ REFUSED: dict[str, tuple[Callable[[], UOp], Opt, str]] = {
         Opt(OptOp.TC, 0, 3),
         "no axis of the results belongs to one operand alone",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -319,16 +404,39 @@ def chosen(sink: UOp, target: Target = TARGET) -> tuple[Opt, ...]:
 
 CHOICES: dict[str, tuple[tuple[DType, DType], int, tuple[TensorCore, ...], str]] = {
     "rows that are read where they lie": (
-        (uint8, int8), 16, (BYTES,), "TC(0, 0) SWAP(0, 1) UPCAST(0, 0) UPCAST(0, 4) THREAD(0, 2) PACK()",
+        (uint8, int8),
+        16,
+        (BYTES,),
+        "TC(0, 0) SWAP(0, 1) UPCAST(0, 0) UPCAST(0, 4) THREAD(0, 2) PACK()",
     ),
-    "rows whose ends are filled up": ((uint8, int8), 17, (BYTES,), "TC(0, 0) UPCAST(1, 0) UPCAST(0, 4) THREAD(0, 2) PACK() PACK(1)"),
-    "operands that are widened": ((int8, int8), 16, (BYTES, WORDS), "TC(0, 1) UPCAST(1, 4) UPCAST(0, 4) THREAD(0, 2) PACK() PACK(1)"),
+    "rows whose ends are filled up": (
+        (uint8, int8),
+        17,
+        (BYTES,),
+        "TC(0, 0) UPCAST(1, 0) UPCAST(0, 4) THREAD(0, 2) PACK() PACK(1)",
+    ),
+    "operands that are widened": (
+        (int8, int8),
+        16,
+        (BYTES, WORDS),
+        "TC(0, 1) UPCAST(1, 4) UPCAST(0, 4) THREAD(0, 2) PACK() PACK(1)",
+    ),
     "operands in the order that the core takes": (
-        (int8, uint8), 16, (BYTES,), "TC(0, 0) UPCAST(0, 0) UPCAST(0, 8) THREAD(0, 2) PACK() PACK(1)",
+        (int8, uint8),
+        16,
+        (BYTES,),
+        "TC(0, 0) UPCAST(0, 0) UPCAST(0, 8) THREAD(0, 2) PACK() PACK(1)",
     ),
-    "tiles of several rows": ((uint8, int8), 16, (SQUARE,), "TC(0, 0) UPCAST(1, 2) UPCAST(0, 2) THREAD(0, 2) PACK() PACK(1)"),
-}  # fmt: skip
-"""Dtypes and length of the operands of a product of 32 rows and 64 columns, what the target has, and what is chosen."""
+    "tiles of several rows": (
+        (uint8, int8),
+        16,
+        (SQUARE,),
+        "TC(0, 0) UPCAST(1, 2) UPCAST(0, 2) THREAD(0, 2) PACK() PACK(1)",
+    ),
+}
+"""Dtypes and length of the operands of a product of 32 rows and 64 columns, what the target has,
+and what is chosen.
+"""
 
 
 @pytest.mark.parametrize("case", CHOICES)
@@ -342,12 +450,17 @@ def test_heuristics_give_a_product_to_a_core(make_kernel: MakeKernel, case: str)
 
 
 PLAIN: dict[str, Callable[[], UOp]] = {
-    "a single row": lambda: multiply(tensor(1, 1, 64, dtype=uint8), tensor(2, 64, 64, dtype=int8), int32),
-    "a single column": lambda: multiply(tensor(1, 64, 64, dtype=uint8), tensor(2, 64, 1, dtype=int8), int32),
+    "a single row": lambda: multiply(
+        tensor(1, 1, 64, dtype=uint8), tensor(2, 64, 64, dtype=int8), int32
+    ),
+    "a single column": lambda: multiply(
+        tensor(1, 64, 64, dtype=uint8), tensor(2, 64, 1, dtype=int8), int32
+    ),
     "operands that no core takes": lambda: matmul(tensor(1, 32, 32), tensor(2, 32, 32)),
     "no product": lambda: reduce(tensor(1, 32, 32), 1),
     "a core that is no faster": lambda: matmul(
-        tensor(1, 32, 3, dtype=bfloat16).cast(float32), tensor(2, 3, 5, dtype=bfloat16).cast(float32)
+        tensor(1, 32, 3, dtype=bfloat16).cast(float32),
+        tensor(2, 3, 5, dtype=bfloat16).cast(float32),
     ),
 }
 
@@ -359,14 +472,18 @@ def test_heuristics_leave_other_kernels_to_vectors(make_kernel: MakeKernel, case
 
 
 def test_heuristics_use_no_core_slower_than_vectors(make_kernel: MakeKernel) -> None:
-    sink = make_kernel(multiply(tensor(1, 32, 16, dtype=uint8), tensor(2, 16, 64, dtype=int8), int32))
+    sink = make_kernel(
+        multiply(tensor(1, 32, 16, dtype=uint8), tensor(2, 16, 64, dtype=int8), int32)
+    )
     slow = replace(TARGET, tensor_cores=(replace(BYTES, cycles=4.0),))
     assert chosen(sink, slow) == chosen(sink, replace(TARGET, tensor_cores=()))
 
 
 @settings(max_examples=count_examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_what_heuristics_choose_keeps_what_a_product_computes(make_kernel: MakeKernel, data: st.DataObject) -> None:
+def test_what_heuristics_choose_keeps_what_a_product_computes(
+    make_kernel: MakeKernel, data: st.DataObject
+) -> None:
     core, sink = draw_product(make_kernel, data)
     target = replace(TARGET, tensor_cores=(core,))
     opts = chosen(sink, target)
@@ -379,17 +496,31 @@ LONG = UOp.variable("n", 16, 40)
 
 def make_varying_product(m: SInt, n: SInt, k: SInt) -> UOp:
     kinds = (AxisType.LOOP, AxisType.LOOP, AxisType.REDUCE)
-    row, column, depth = (UOp.range(size, i, kind) for i, (size, kind) in enumerate(zip((m, n, k), kinds, strict=True)))
+    row, column, depth = (
+        UOp.range(size, i, kind)
+        for i, (size, kind) in enumerate(zip((m, n, k), kinds, strict=True))
+    )
     out, x, y = (param(i, 4096, d) for i, d in enumerate((int32, uint8, int8)))
-    product = x.index(row * to_node(k) + depth).cast(int32) * y.index(depth * to_node(n) + column).cast(int32)
+    product = x.index(row * to_node(k) + depth).cast(int32) * y.index(
+        depth * to_node(n) + column
+    ).cast(int32)
     value = reduce_over(product, depth)
-    return UOp.sink(out.index(row * to_node(n) + column).store(value).end(row, column), arg=KernelInfo())
+    return UOp.sink(
+        out.index(row * to_node(n) + column).store(value).end(row, column), arg=KernelInfo()
+    )
 
 
 @pytest.mark.parametrize(
     ("core", "axis", "size"),
-    [(BYTES, 0, VARYING), (SQUARE, 0, LONG), (SQUARE, 1, VARYING), (BYTES, 1, LONG), (BYTES, 2, VARYING), (SQUARE, 2, LONG)],
-)  # fmt: skip
+    [
+        (BYTES, 0, VARYING),
+        (SQUARE, 0, LONG),
+        (SQUARE, 1, VARYING),
+        (BYTES, 1, LONG),
+        (BYTES, 2, VARYING),
+        (SQUARE, 2, LONG),
+    ],
+)
 def test_sizes_may_vary(core: TensorCore, axis: int, size: UOp) -> None:
     m, n, k = (size if i == axis else 18 for i in range(3))
     sink, target = make_varying_product(m, n, k), replace(TARGET, tensor_cores=(core,))
@@ -405,7 +536,9 @@ def find_cost(sink: UOp, opts: tuple[Opt, ...], target: Target = TARGET) -> floa
 
 
 def test_the_cost_model_knows_how_fast_a_core_is(make_kernel: MakeKernel) -> None:
-    sink = make_kernel(multiply(tensor(1, 256, 256, dtype=uint8), tensor(2, 256, 256, dtype=int8), int32))
+    sink = make_kernel(
+        multiply(tensor(1, 256, 256, dtype=uint8), tensor(2, 256, 256, dtype=int8), int32)
+    )
     alone = replace(TARGET, tensor_cores=(BYTES,))
     opts = chosen(sink, alone)
     plain = chosen(sink, replace(TARGET, tensor_cores=()))
@@ -419,15 +552,17 @@ def test_the_cost_model_knows_how_fast_a_core_is(make_kernel: MakeKernel) -> Non
 def test_a_search_tries_every_core_that_takes_the_product(make_kernel: MakeKernel) -> None:
     sink = make_kernel(multiply(tensor(1, 8, 8, dtype=uint8), tensor(2, 8, 8, dtype=int8), int32))
     actions = {opt for opt in iter_actions(Scheduler(sink, TARGET)) if opt.op is OptOp.TC}
-    assert actions == {Opt(OptOp.TC, 0, CORES.index(core)) for core in (BYTES, WORDS, SQUARE)} | {Opt(OptOp.TC, 1, 1)}
+    assert actions == {Opt(OptOp.TC, 0, CORES.index(core)) for core in (BYTES, WORDS, SQUARE)} | {
+        Opt(OptOp.TC, 1, 1)
+    }
 
     def apply(opts: tuple[Opt, ...]) -> Scheduler | None:
         scheduler = Scheduler(sink, TARGET)
         return scheduler if all(scheduler.try_opt(opt) for opt in opts) else None
 
     plain = (Opt(OptOp.UPCAST, 1, 0), Opt(OptOp.UPCAST, 0, 4))
-    assert {opts for opts in iter_neighbours(plain, apply) if opts[:1] and opts[0].op is OptOp.TC} >= {
-        (a,) for a in actions
-    }
+    assert {
+        opts for opts in iter_neighbours(plain, apply) if opts[:1] and opts[0].op is OptOp.TC
+    } >= {(a,) for a in actions}
     tiled = (Opt(OptOp.TC, 0, 0), Opt(OptOp.UPCAST, 0, 2))
     assert (Opt(OptOp.TC, 0, 3), Opt(OptOp.UPCAST, 0, 2)) in set(iter_neighbours(tiled, apply))

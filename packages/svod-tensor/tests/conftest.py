@@ -46,7 +46,9 @@ def forget_stores() -> None:
 
 
 class Plan(dict[str, str]):
-    """What kernels of the device ODD do, by an opt that they have; each change is written to its file."""
+    """What kernels of the device ODD do, by an opt that they have; each change is written to its
+    file.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path

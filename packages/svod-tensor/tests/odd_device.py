@@ -1,4 +1,5 @@
-"""The device ODD: a CPU whose compiler and code misbehave as the opts of a kernel tell, by a plan in a file.
+"""The device ODD: a CPU whose compiler and code misbehave as the opts of a kernel tell, by a plan
+in a file.
 
 The file `ODD_PLAN` maps names of opts to what the first kernel with such an opt does.
 """
@@ -23,7 +24,9 @@ _MARK = b"\nodd:"
 
 
 class OddAllocator(HostAllocator):
-    """Memory that, where `ODD_PROCESS` says so, one process alone may open; `ODD_IS_EXCLUSIVE` lets it say that."""
+    """Memory that, where `ODD_PROCESS` says so, one process alone may open; `ODD_IS_EXCLUSIVE` lets
+    it say that.
+    """
 
     def __init__(self, device: str) -> None:
         super().__init__(device)

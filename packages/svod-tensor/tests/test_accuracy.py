@@ -1,9 +1,9 @@
-"""How far values and gradients in float32 are from those in float64, over the whole range of float32.
+"""How far values and gradients in float32 are from those in float64, over the whole range of
+float32.
 
-An error counts in units in the last place (ulp) of the result, or of the larger of what it is the sum of where that is
-said. What a result below 2^-119 loses is not counted: below 2^-126 float32 has fewer digits, and a factor in a product may
-be that small before the product is.
-"""
+An error counts in units in the last place (ulp) of the result, or of the larger of what it is the
+sum of where that is said. What a result below 2^-119 loses is not counted: below 2^-126 float32 has
+fewer digits, and a factor in a product may be that small before the product is."""
 
 from __future__ import annotations
 
@@ -22,9 +22,13 @@ Function = Callable[[Any], Any]
 
 
 def draw_range() -> np.ndarray:
-    """Numbers of every exponent, and more of them where functions bend and where exponentials end."""
+    """Numbers of every exponent, and more of them where functions bend and where
+    exponentials end.
+    """
     rng = np.random.default_rng(0)
-    sizes = np.concatenate([10.0 ** rng.uniform(-38, 38.5, 3000), rng.uniform(0, 4, 3000), rng.uniform(0, 120, 3000)])
+    sizes = np.concatenate(
+        [10.0 ** rng.uniform(-38, 38.5, 3000), rng.uniform(0, 4, 3000), rng.uniform(0, 120, 3000)]
+    )
     return np.concatenate([sizes, -sizes, [0.0]]).astype(np.float32)
 
 
@@ -49,7 +53,8 @@ class Row(NamedTuple):
         value: the same of float64.
         slope: its derivative.
         bounds: in ulp, of the value and of the derivative.
-        size: what errors of the derivative are relative to: its own, or that of the larger of its terms.
+        size: what errors of the derivative are relative to: its own, or that of the larger of its
+            terms.
     """
 
     call: Function
@@ -68,24 +73,50 @@ def one(x: Any) -> Any:
 
 
 ROWS = {
-    # Its derivative is that of its value y alone, y (1 - y): where y is nearly 1, it is exact to a last place of 1.
-    "sigmoid": Row(lambda x: x.sigmoid(), special.expit, lambda x: special.expit(x) * special.expit(-x), (2, 1), one),
-    "tanh": Row(lambda x: x.tanh(), np.tanh, lambda x: 1 / np.cosh(np.minimum(abs(x), 700)) ** 2, (1, 2), one),
+    # Its derivative is that of its value y alone, y (1 - y): where y is nearly 1, it is exact to a
+    # last place of 1.
+    "sigmoid": Row(
+        lambda x: x.sigmoid(),
+        special.expit,
+        lambda x: special.expit(x) * special.expit(-x),
+        (2, 1),
+        one,
+    ),
+    "tanh": Row(
+        lambda x: x.tanh(),
+        np.tanh,
+        lambda x: 1 / np.cosh(np.minimum(abs(x), 700)) ** 2,
+        (1, 2),
+        one,
+    ),
     "expm1": Row(lambda x: x.expm1(), np.expm1, np.exp, (1, 2), lambda x: np.maximum(np.exp(x), 1)),
-    "log1p": Row(lambda x: x.abs().log1p(), lambda x: np.log1p(abs(x)), lambda x: np.sign(x) / (1 + abs(x)), (1, 2)),
+    "log1p": Row(
+        lambda x: x.abs().log1p(),
+        lambda x: np.log1p(abs(x)),
+        lambda x: np.sign(x) / (1 + abs(x)),
+        (1, 2),
+    ),
     "softplus": Row(
-        lambda x: x.softplus(), lambda x: np.maximum(x, 0) + np.log1p(np.exp(-abs(x))), special.expit, (2, 2)
+        lambda x: x.softplus(),
+        lambda x: np.maximum(x, 0) + np.log1p(np.exp(-abs(x))),
+        special.expit,
+        (2, 2),
     ),
     "gelu": Row(
-        lambda x: x.gelu(), lambda x: x * special.erfc(-x / math.sqrt(2)) / 2,
-        lambda x: special.erfc(-x / math.sqrt(2)) / 2 + x * phi(x), (6, 6),
+        lambda x: x.gelu(),
+        lambda x: x * special.erfc(-x / math.sqrt(2)) / 2,
+        lambda x: special.erfc(-x / math.sqrt(2)) / 2 + x * phi(x),
+        (6, 6),
         lambda x: special.erfc(-x / math.sqrt(2)) / 2 + abs(x) * phi(x),
     ),
     "silu": Row(
-        lambda x: x.silu(), lambda x: x * special.expit(x), lambda x: special.expit(x) * (1 + x * special.expit(-x)),
-        (3, 4), lambda x: special.expit(x) * (1 + abs(x) * special.expit(-x)),
+        lambda x: x.silu(),
+        lambda x: x * special.expit(x),
+        lambda x: special.expit(x) * (1 + x * special.expit(-x)),
+        (3, 4),
+        lambda x: special.expit(x) * (1 + abs(x) * special.expit(-x)),
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -102,7 +133,8 @@ def test_functions_and_their_derivatives_are_exact_to_some_last_places(name: str
 
 def test_the_far_tail_of_gelu_keeps_its_digits_in_float64_too() -> None:
     x = np.linspace(-37, 5, 2000)
-    # The distribution function of scipy rounds a square that an exponential multiplies by some hundreds.
+    # The distribution function of scipy rounds a square that an exponential multiplies by some
+    # hundreds.
     wanted = x * special.erfcx(-np.minimum(x, 0) / math.sqrt(2)) / 2 * np.exp(-x * x / 2)
     wanted = np.where(x < 0, wanted, x * special.ndtr(x))
     np.testing.assert_allclose(Tensor(x).gelu().numpy(), wanted, rtol=3e-13, atol=1e-300)
@@ -123,7 +155,9 @@ def draw_rows(spread: float, offset: float = 0.0) -> np.ndarray:
     return (rng.normal(0, spread, (40, ROW)) + offset).astype(np.float32)
 
 
-@pytest.mark.parametrize(("spread", "offset"), [(1e-20, 0), (1, 0), (30, 0), (1e4, 0), (1e30, 0), (1, 1e4)])
+@pytest.mark.parametrize(
+    ("spread", "offset"), [(1e-20, 0), (1, 0), (30, 0), (1e4, 0), (1e30, 0), (1, 1e4)]
+)
 def test_log_softmax_and_logsumexp_cancel_nothing(spread: float, offset: float) -> None:
     a = draw_rows(spread, offset)
     x, given = a.astype(np.float64), Tensor(a)
@@ -132,7 +166,9 @@ def test_log_softmax_and_logsumexp_cancel_nothing(spread: float, offset: float) 
     # The value is a sum of the largest element and a logarithm.
     size = np.maximum(np.abs(x.max(1, keepdims=True)), math.log(ROW))
     assert count_ulp(given.logsumexp(1, keepdims=True).numpy(), total, size) <= 2
-    assert count_ulp(given.log_softmax(1).numpy(), x - total, np.maximum(np.abs(x - total), size)) <= 3
+    assert (
+        count_ulp(given.log_softmax(1).numpy(), x - total, np.maximum(np.abs(x - total), size)) <= 3
+    )
     share = np.exp(x - total)
     found = grad(lambda x: x.logsumexp(1).sum())(given).numpy()
     assert np.abs(found - share).max() <= 4 * 2.0**-24 * max(1, math.log2(ROW))
@@ -162,8 +198,12 @@ def test_layer_norm_takes_the_mean_off_before_it_squares(offset: float) -> None:
     unit = 2.0**-23 * max(1.0, offset)
     assert np.abs(given.layernorm(1).numpy() - centred * scale).max() <= 4 * unit
     y = centred * scale
-    slope = scale * (weights - weights.mean(1, keepdims=True) - y * (y * weights).mean(1, keepdims=True))
-    found = grad(lambda x: (x.layernorm(1) * Tensor(weights.astype(np.float32))).sum())(given).numpy()
+    slope = scale * (
+        weights - weights.mean(1, keepdims=True) - y * (y * weights).mean(1, keepdims=True)
+    )
+    found = grad(lambda x: (x.layernorm(1) * Tensor(weights.astype(np.float32))).sum())(
+        given
+    ).numpy()
     assert np.abs(found - slope).max() <= 32 * unit
 
 
@@ -189,11 +229,16 @@ def test_gradients_of_moments_keep_their_digits_at_an_offset(name: str, offset: 
 
     def f(x: Tensor) -> Tensor:
         found = MOMENTS[name](x)
-        return (found * Tensor(np.random.default_rng(6).normal(size=found.shape)).cast(x.dtype)).sum()
+        return (
+            found * Tensor(np.random.default_rng(6).normal(size=found.shape)).cast(x.dtype)
+        ).sum()
 
     def slope(x: Tensor) -> Tensor:
         return (grad(f)(x) * Tensor(along).cast(x.dtype)).sum()
 
     for function in (f, slope):
-        found, expected = grad(function)(Tensor(a)).numpy(), grad(function)(Tensor(a.astype(np.float64))).numpy()
+        found, expected = (
+            grad(function)(Tensor(a)).numpy(),
+            grad(function)(Tensor(a.astype(np.float64))).numpy(),
+        )
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())

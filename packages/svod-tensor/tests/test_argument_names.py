@@ -1,4 +1,6 @@
-"""An argument that is named as another library names it is an error that says how it is named here."""
+"""An argument that is named as another library names it is an error that says how it is
+named here.
+"""
 
 from __future__ import annotations
 
@@ -36,26 +38,82 @@ OPERATIONS = list(ROW_OF)
     [
         (lambda: ROWS.sum(dim=1), "sum() takes axis, not dim", "x.sum(axis=1)"),
         (lambda: ROWS.softmax(dim=-1), "softmax() takes axis, not dim", "x.softmax(axis=-1)"),
-        (lambda: ROWS.mean(1, keepdim=True), "mean() takes keepdims, not keepdim", "x.mean(1, keepdims=True)"),
-        (lambda: ROWS.max(dim=1, keepdim=True), "max() takes axis, not dim", "x.max(axis=1, keepdims=True)"),
-        (lambda: ROWS.std(unbiased=True), "std() takes correction, not unbiased", "x.std(correction=1)"),
+        (
+            lambda: ROWS.mean(1, keepdim=True),
+            "mean() takes keepdims, not keepdim",
+            "x.mean(1, keepdims=True)",
+        ),
+        (
+            lambda: ROWS.max(dim=1, keepdim=True),
+            "max() takes axis, not dim",
+            "x.max(axis=1, keepdims=True)",
+        ),
+        (
+            lambda: ROWS.std(unbiased=True),
+            "std() takes correction, not unbiased",
+            "x.std(correction=1)",
+        ),
         (lambda: ROWS.var(ddof=1), "var() takes correction, not ddof", "x.var(correction=1)"),
-        (lambda: IMAGE.max_pool2d(kernel_size=3), "max_pool2d() takes kernel, not kernel_size", "x.max_pool2d(kernel=3)"),
-        (lambda: ROWS.take(index=ROWS, dim=0), "take() takes indices, not index", "x.take(indices=..., axis=0)"),
+        (
+            lambda: IMAGE.max_pool2d(kernel_size=3),
+            "max_pool2d() takes kernel, not kernel_size",
+            "x.max_pool2d(kernel=3)",
+        ),
+        (
+            lambda: ROWS.take(index=ROWS, dim=0),
+            "take() takes indices, not index",
+            "x.take(indices=..., axis=0)",
+        ),
         (lambda: ROWS.tril(diagonal=1), "tril() takes k, not diagonal", "x.tril(k=1)"),
-        (lambda: Tensor.concat([ROWS, ROWS], dim=1), "concat() takes axis, not dim", "sv.concat([...], axis=1)"),
-        (lambda: Tensor.linspace(0, 1, steps=5), "linspace() takes num, not steps", "sv.linspace(0, 1, num=5)"),
-        (lambda: Tensor.zeros(size=(2, 3)), "zeros() takes shape, not size", "sv.zeros(shape=(2, 3))"),
-        (lambda: ROWS.permute(dims=(1, 0)), "permute_dims() takes axes, not dims", "x.permute_dims(axes=(1, 0))"),
-        (lambda: ROWS.relu(inplace=True), "relu() takes no arguments, not inplace", "x.assign(...) of the result"),
-        (lambda: ROWS.sum(0, True), "sum() takes keepdims by name alone", "x.sum(0, keepdims=True)"),
-        (lambda: svod_tensor.sum(ROWS, 0, True), "sum() takes keepdims by name alone", "x.sum(0, keepdims=True)"),
+        (
+            lambda: Tensor.concat([ROWS, ROWS], dim=1),
+            "concat() takes axis, not dim",
+            "sv.concat([...], axis=1)",
+        ),
+        (
+            lambda: Tensor.linspace(0, 1, steps=5),
+            "linspace() takes num, not steps",
+            "sv.linspace(0, 1, num=5)",
+        ),
+        (
+            lambda: Tensor.zeros(size=(2, 3)),
+            "zeros() takes shape, not size",
+            "sv.zeros(shape=(2, 3))",
+        ),
+        (
+            lambda: ROWS.permute(dims=(1, 0)),
+            "permute_dims() takes axes, not dims",
+            "x.permute_dims(axes=(1, 0))",
+        ),
+        (
+            lambda: ROWS.relu(inplace=True),
+            "relu() takes no arguments, not inplace",
+            "x.assign(...) of the result",
+        ),
+        (
+            lambda: ROWS.sum(0, True),
+            "sum() takes keepdims by name alone",
+            "x.sum(0, keepdims=True)",
+        ),
+        (
+            lambda: svod_tensor.sum(ROWS, 0, True),
+            "sum() takes keepdims by name alone",
+            "x.sum(0, keepdims=True)",
+        ),
         (lambda: svod_tensor.sum(ROWS, dim=0), "sum() takes axis, not dim", "x.sum(axis=0)"),
-        (lambda: svod_tensor.sum([1, 2], dim=0), "sum() takes axis, not dim", "sv.sum([...], axis=0)"),
-        (lambda: Tensor.rand(size=(2, 3)), "rand() takes shape, not size", "Tensor.rand(shape=(2, 3))"),
+        (
+            lambda: svod_tensor.sum([1, 2], dim=0),
+            "sum() takes axis, not dim",
+            "sv.sum([...], axis=0)",
+        ),
+        (
+            lambda: Tensor.rand(size=(2, 3)),
+            "rand() takes shape, not size",
+            "Tensor.rand(shape=(2, 3))",
+        ),
         (lambda: ROWS.sum(colour=3), "sum() takes axis, keepdims, dtype, not colour", None),
     ],
-)  # fmt: skip
+)
 def test_the_error_says_what_is_meant(call, message, hint):
     with pytest.raises(ArgumentNameError) as caught:
         call()
@@ -94,28 +152,71 @@ def test_the_hint_is_a_call_that_works():
 
 
 STANDARD = {
-    "arange": "stop step dtype device", "empty": "dtype device", "eye": "k dtype device", "full": "fill_value dtype device",
-    "linspace": "num dtype device endpoint", "meshgrid": "indexing", "ones": "dtype device", "zeros": "dtype device",
-    "tril": "k", "triu": "k", "full_like": "dtype device", "ones_like": "dtype device", "zeros_like": "dtype device",
-    "astype": "dtype copy device", "clip": "min max", "take": "axis", "take_along_axis": "axis", "tensordot": "axes", "vecdot": "axis",
-    "concat": "axis", "expand_dims": "axis", "flip": "axis", "moveaxis": "source destination", "repeat": "repeats axis",
-    "roll": "shift axis", "squeeze": "axis", "stack": "axis", "unstack": "axis", "argmax": "axis keepdims",
-    "argmin": "axis keepdims", "count_nonzero": "axis keepdims", "searchsorted": "side sorter", "isin": "invert",
-    "argsort": "axis descending stable", "sort": "axis descending stable", "cumulative_prod": "axis dtype include_initial",
-    "cumulative_sum": "axis dtype include_initial", "max": "axis keepdims", "min": "axis keepdims", "mean": "axis keepdims",
-    "prod": "axis dtype keepdims", "sum": "axis dtype keepdims", "std": "axis correction keepdims",
-    "var": "axis correction keepdims", "all": "axis keepdims", "any": "axis keepdims", "diff": "axis n prepend append",
-    "linalg.diagonal": "offset", "linalg.trace": "offset dtype", "linalg.vector_norm": "axis keepdims ord",
-    "linalg.matrix_norm": "keepdims ord", "from_dlpack": "device copy",
-}  # fmt: skip
-"""The arguments of the array API standard (2024.12) that a call may name, but for shapes, which stand in their place here."""
+    "arange": "stop step dtype device",
+    "empty": "dtype device",
+    "eye": "k dtype device",
+    "full": "fill_value dtype device",
+    "linspace": "num dtype device endpoint",
+    "meshgrid": "indexing",
+    "ones": "dtype device",
+    "zeros": "dtype device",
+    "tril": "k",
+    "triu": "k",
+    "full_like": "dtype device",
+    "ones_like": "dtype device",
+    "zeros_like": "dtype device",
+    "astype": "dtype copy device",
+    "clip": "min max",
+    "take": "axis",
+    "take_along_axis": "axis",
+    "tensordot": "axes",
+    "vecdot": "axis",
+    "concat": "axis",
+    "expand_dims": "axis",
+    "flip": "axis",
+    "moveaxis": "source destination",
+    "repeat": "repeats axis",
+    "roll": "shift axis",
+    "squeeze": "axis",
+    "stack": "axis",
+    "unstack": "axis",
+    "argmax": "axis keepdims",
+    "argmin": "axis keepdims",
+    "count_nonzero": "axis keepdims",
+    "searchsorted": "side sorter",
+    "isin": "invert",
+    "argsort": "axis descending stable",
+    "sort": "axis descending stable",
+    "cumulative_prod": "axis dtype include_initial",
+    "cumulative_sum": "axis dtype include_initial",
+    "max": "axis keepdims",
+    "min": "axis keepdims",
+    "mean": "axis keepdims",
+    "prod": "axis dtype keepdims",
+    "sum": "axis dtype keepdims",
+    "std": "axis correction keepdims",
+    "var": "axis correction keepdims",
+    "all": "axis keepdims",
+    "any": "axis keepdims",
+    "diff": "axis n prepend append",
+    "linalg.diagonal": "offset",
+    "linalg.trace": "offset dtype",
+    "linalg.vector_norm": "axis keepdims ord",
+    "linalg.matrix_norm": "keepdims ord",
+    "from_dlpack": "device copy",
+}
+"""The arguments of the array API standard (2024.12) that a call may name, but for shapes, which
+stand in their place here.
+"""
 
 
 def test_the_table_has_each_of_these_functions():
     assert STANDARD.keys() <= {row.standard for row in TABLE}
 
 
-@pytest.mark.parametrize("row", [row for row in TABLE if row.standard in STANDARD], ids=lambda row: row.name)
+@pytest.mark.parametrize(
+    "row", [row for row in TABLE if row.standard in STANDARD], ids=lambda row: row.name
+)
 def test_the_arguments_of_the_standard_have_its_names(row):
     ours = set(inspect.signature(getattr(Tensor, row.name)).parameters)
     theirs = set(STANDARD[row.standard].split())

@@ -84,7 +84,9 @@ def test_a_python_integer_that_does_not_fit_is_an_error():
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint8", "uint32"])
 def test_integer_division_rounds_down_and_by_zero_gives_zero(rng, dtype):
     a = make_array(rng, (40,), dtype)
-    b = (make_array(rng, (40,), dtype) % 7 - (3 if np.dtype(dtype).kind == "i" else 0)).astype(dtype)
+    b = (make_array(rng, (40,), dtype) % 7 - (3 if np.dtype(dtype).kind == "i" else 0)).astype(
+        dtype
+    )
     safe = np.where(b == 0, 1, b).astype(dtype)
     check(Tensor(a) // Tensor(b), np.where(b == 0, 0, a // safe).astype(dtype))
     check(Tensor(a) % Tensor(b), np.where(b == 0, 0, a % safe).astype(dtype))
@@ -139,7 +141,10 @@ def test_a_power_of_one_half_is_a_root_but_of_minus_infinity_and_minus_zero(dtyp
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64", "uint16"])
 def test_integer_powers_wrap_as_in_numpy(rng, dtype):
-    base, exponent = make_array(rng, (60,), dtype), (np.abs(make_array(rng, (60,), "int32")) % 20).astype(dtype)
+    base, exponent = (
+        make_array(rng, (60,), dtype),
+        (np.abs(make_array(rng, (60,), "int32")) % 20).astype(dtype),
+    )
     check(Tensor(base) ** Tensor(exponent), base**exponent)
     check(Tensor(base) ** 3, base**3)
 
@@ -150,7 +155,9 @@ def test_negative_integer_powers_give_the_integer_part():
 
 
 def test_rounding_agrees_with_numpy(rng):
-    a = np.concatenate([make_array(rng, (40,), "float32"), np.array([0.5, 1.5, -0.5, 2.5, -0.0], np.float32)])
+    a = np.concatenate(
+        [make_array(rng, (40,), "float32"), np.array([0.5, 1.5, -0.5, 2.5, -0.0], np.float32)]
+    )
     for name in ("floor", "ceil", "trunc", "sign", "abs"):
         check(getattr(Tensor(a), name)(), getattr(np, name)(a))
     check(Tensor(a).round(), np.round(a))
@@ -187,17 +194,23 @@ def test_isclose_and_lerp(rng):
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_quotients_and_remainders_of_special_values_agree_with_numpy(dtype):
-    special = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, -2.5, 7.0, 300.0], dtype)
+    special = np.array(
+        [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, -2.5, 7.0, 300.0], dtype
+    )
     x, y = (grid.ravel() for grid in np.meshgrid(special, special))
     with np.errstate(all="ignore"):
         for found, expected in ((Tensor(x) // Tensor(y), x // y), (Tensor(x) % Tensor(y), x % y)):
             check(found, expected)
             has_sign = ~np.isnan(expected)
-            np.testing.assert_array_equal(np.signbit(found.numpy())[has_sign], np.signbit(expected)[has_sign])
+            np.testing.assert_array_equal(
+                np.signbit(found.numpy())[has_sign], np.signbit(expected)[has_sign]
+            )
 
 
 def test_a_remainder_is_smaller_than_its_divisor_however_large_the_quotient():
-    x = Tensor(np.array([1e30, -1e30, 3e38], np.float32)) % Tensor(np.array([2.5, 3.0, -7.0], np.float32))
+    x = Tensor(np.array([1e30, -1e30, 3e38], np.float32)) % Tensor(
+        np.array([2.5, 3.0, -7.0], np.float32)
+    )
     assert (np.abs(x.numpy()) < [2.5, 3.0, 7.0]).all()
 
 
@@ -242,7 +255,19 @@ def list_remainder_operands(rng, dtype):
     n, dtype = 20_000, np.dtype(dtype)
     x, y = (rng.integers(0, 256, n * dtype.itemsize, np.uint8).view(dtype) for _ in range(2))
     info = np.finfo(dtype)
-    special = [0.0, 1.0, 3.0, 0.1, 7.5, 1e4, info.max, info.tiny, info.smallest_subnormal, math.inf, math.nan]
+    special = [
+        0.0,
+        1.0,
+        3.0,
+        0.1,
+        7.5,
+        1e4,
+        info.max,
+        info.tiny,
+        info.smallest_subnormal,
+        math.inf,
+        math.nan,
+    ]
     special = np.array(special + [-value for value in special], dtype)
     with np.errstate(all="ignore"):
         multiples = (y * rng.integers(1, 2000, n)).astype(dtype)
@@ -261,7 +286,13 @@ def test_remainders_of_floats_are_those_of_numpy_bit_by_bit(rng, dtype):
             result = getattr(Tensor(x), name)(Tensor(y)).numpy()
             is_equal = (result == expected) & (np.signbit(result) == np.signbit(expected))
             wrong = ~(is_equal | np.isnan(result) & np.isnan(expected))
-            assert not wrong.any(), (name, x[wrong][:3], y[wrong][:3], result[wrong][:3], expected[wrong][:3])
+            assert not wrong.any(), (
+                name,
+                x[wrong][:3],
+                y[wrong][:3],
+                result[wrong][:3],
+                expected[wrong][:3],
+            )
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3", "float8_e5m2"])

@@ -16,8 +16,13 @@ from svod_testing import check
 
 _S = np.s_
 OVERLAPPING = [
-    (_S[1:], _S[:-1]), (_S[:-1], _S[1:]), (_S[::-1], _S[:]), (_S[2:6], _S[0:4]), (_S[::2], _S[1::2]), (_S[:], _S[::-1]),
-]  # fmt: skip
+    (_S[1:], _S[:-1]),
+    (_S[:-1], _S[1:]),
+    (_S[::-1], _S[:]),
+    (_S[2:6], _S[0:4]),
+    (_S[::2], _S[1::2]),
+    (_S[:], _S[::-1]),
+]
 
 
 def test_assigning_replaces_the_elements_and_returns_the_tensor() -> None:
@@ -56,7 +61,13 @@ def test_views_of_a_buffer_see_what_is_assigned_and_graphs_keep_what_they_read()
     b = a.copy()
     b[1:] = a[:-1]
     check(graph, a + 1)
-    views = [(row, b[1]), (column, b[:, 2]), (flat, b.reshape(12)), (turned, b.T), (flipped, b[::-1])]
+    views = [
+        (row, b[1]),
+        (column, b[:, 2]),
+        (flat, b.reshape(12)),
+        (turned, b.T),
+        (flipped, b[::-1]),
+    ]
     for tensor, expected in [*views, (other, a), (wide, np.stack([b[0]] * 2)), (x, b)]:
         check(tensor, expected)
     assert a.tolist() == np.arange(12).reshape(3, 4).tolist()
@@ -76,7 +87,9 @@ def test_a_write_through_a_view_shows_in_its_base() -> None:
 
 
 @pytest.mark.parametrize(("target", "source"), OVERLAPPING, ids=str)
-def test_values_are_computed_before_the_memory_that_they_read_changes(target: object, source: object) -> None:
+def test_values_are_computed_before_the_memory_that_they_read_changes(
+    target: object, source: object
+) -> None:
     for shape in ((8,), (8, 3)):
         a = np.arange(np.prod(shape), dtype=np.int32).reshape(shape)
         x = Tensor(a)
@@ -85,7 +98,10 @@ def test_values_are_computed_before_the_memory_that_they_read_changes(target: ob
         b[target] = a[source]
         check(x, b)
     x = Tensor(np.arange(16, dtype=np.float32).reshape(4, 4))
-    assert x.assign(x.T + x).tolist() == (np.arange(16).reshape(4, 4) + np.arange(16).reshape(4, 4).T).tolist()
+    assert (
+        x.assign(x.T + x).tolist()
+        == (np.arange(16).reshape(4, 4) + np.arange(16).reshape(4, 4).T).tolist()
+    )
 
 
 def test_each_graph_between_two_assignments_reads_what_was_there_when_it_was_built() -> None:
@@ -171,7 +187,9 @@ def test_empty_parts_can_be_assigned() -> None:
 
 def test_mistakes_are_named() -> None:
     x = Tensor([1.0, 2.0, 3.0])
-    with pytest.raises(AssignmentDtypeError, match="cannot assign a tensor of int32 to one of float32"):
+    with pytest.raises(
+        AssignmentDtypeError, match="cannot assign a tensor of int32 to one of float32"
+    ):
         x.assign(Tensor([1, 2, 3]))
     with pytest.raises(ShapeError, match=r"does not broadcast|do not broadcast"):
         x.assign([1.0, 2.0])
@@ -208,7 +226,10 @@ def test_a_plan_writes_at_each_execution() -> None:
 
 def test_a_plan_of_a_training_step_updates_the_weights() -> None:
     rng = np.random.default_rng(3)
-    a, b = rng.standard_normal((8, 4)).astype(np.float32), rng.standard_normal((8, 2)).astype(np.float32)
+    a, b = (
+        rng.standard_normal((8, 4)).astype(np.float32),
+        rng.standard_normal((8, 2)).astype(np.float32),
+    )
     w0 = rng.standard_normal((4, 2)).astype(np.float32)
     w, x, y = Tensor(w0), Tensor(a), Tensor(b)
     error = x @ w - y
@@ -314,11 +335,15 @@ def _run_program(draw: random.Random) -> None:
         check(tensor, array)
 
 
-def _random_index(draw: random.Random, shape: tuple[int, ...], *, steps: tuple[int, ...]) -> tuple[slice, ...]:
+def _random_index(
+    draw: random.Random, shape: tuple[int, ...], *, steps: tuple[int, ...]
+) -> tuple[slice, ...]:
     def draw_slice(size: int) -> slice:
         begin = draw.randrange(size)
         end = draw.randrange(begin, size) + 1
-        return slice(begin, end, draw.choice(steps)) if draw.random() < 0.7 else slice(None, None, -1)
+        return (
+            slice(begin, end, draw.choice(steps)) if draw.random() < 0.7 else slice(None, None, -1)
+        )
 
     return tuple(draw_slice(size) for size in shape)
 
@@ -326,7 +351,12 @@ def _random_index(draw: random.Random, shape: tuple[int, ...], *, steps: tuple[i
 def test_views_that_were_read_stay_views() -> None:
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
     x = Tensor(a)
-    views = [(x[1], a[1]), (x.T, a.T), (x[::-1, 1:3], a[::-1, 1:3]), (x.reshape(12)[2:9], a.reshape(12)[2:9])]
+    views = [
+        (x[1], a[1]),
+        (x.T, a.T),
+        (x[::-1, 1:3], a[::-1, 1:3]),
+        (x.reshape(12)[2:9], a.reshape(12)[2:9]),
+    ]
     for view, array in views:
         check(view, array)
         x[1] = x[1] * 2 + 1
@@ -350,12 +380,19 @@ def test_elements_of_memory_are_read_without_a_kernel() -> None:
 
 
 @pytest.mark.parametrize(
-    "index", [(1,), (-1,), (0, 2), (slice(None), 1), (1, slice(None), -1), (slice(None), 0, 3), (5,)]
+    "index",
+    [(1,), (-1,), (0, 2), (slice(None), 1), (1, slice(None), -1), (slice(None), 0, 3), (5,)],
 )
-def test_a_position_that_a_tensor_says_is_found_by_comparing(index: tuple[int | slice, ...]) -> None:
+def test_a_position_that_a_tensor_says_is_found_by_comparing(
+    index: tuple[int | slice, ...],
+) -> None:
     array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     x = Tensor(array)
-    value = 7 if index == (5,) else np.arange(array[index].size, dtype=np.float32).reshape(array[index].shape)
+    value = (
+        7
+        if index == (5,)
+        else np.arange(array[index].size, dtype=np.float32).reshape(array[index].shape)
+    )
     x[tuple(Tensor(i) if isinstance(i, int) else i for i in index)] = value
     if index != (5,):
         array[index] = value
@@ -376,7 +413,12 @@ def test_of_assignments_in_a_circle_one_that_waits_for_the_next_is_computed_befo
 
 @pytest.mark.parametrize(
     ("view", "shape"),
-    [(lambda x: x[:, :2], (8,)), (lambda x: x.T, (24,)), (lambda x: x[::2], (12,)), (lambda x: x[:, 1:5], (2, 8))],
+    [
+        (lambda x: x[:, :2], (8,)),
+        (lambda x: x.T, (24,)),
+        (lambda x: x[::2], (12,)),
+        (lambda x: x[:, 1:5], (2, 8)),
+    ],
     ids=["columns", "transposed", "every other row", "inner columns"],
 )
 def test_a_reshape_that_no_strides_reach_is_a_copy(view, shape):

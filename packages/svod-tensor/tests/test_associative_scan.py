@@ -13,7 +13,9 @@ from svod_testing import check, make_array
 SIZES = [0, 1, 2, 3, 4, 5, 7, 8, 13, 64, 100]
 
 
-def one_by_one(fn: Callable[[Any, Any], Any], xs: list[np.ndarray], *, reverse: bool, axis: int) -> list[np.ndarray]:
+def one_by_one(
+    fn: Callable[[Any, Any], Any], xs: list[np.ndarray], *, reverse: bool, axis: int
+) -> list[np.ndarray]:
     """The meaning: lists of arrays, combined from first to last."""
     n = xs[0].shape[axis]
     if n == 0:
@@ -44,7 +46,9 @@ def test_integers_are_exactly_those_of_a_loop(rng, n, reverse) -> None:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize(("shape", "axis"), [((2, 5, 3), 1), ((2, 5, 3), -1), ((9, 2), 0), ((2, 1), 1), ((0, 3), 1)])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((2, 5, 3), 1), ((2, 5, 3), -1), ((9, 2), 0), ((2, 1), 1), ((0, 3), 1)]
+)
 def test_any_axis_holds_the_elements(rng, shape, axis, reverse) -> None:
     a, b = (make_array(rng, shape, "int64") for _ in range(2))
     found = associative_scan(follow, [Tensor(a), Tensor(b)], reverse=reverse, axis=axis)
@@ -70,7 +74,9 @@ def test_floats_are_near_those_of_a_loop(rng, dtype) -> None:
     found = associative_scan(follow, [Tensor(a), Tensor(b)])
     wanted = one_by_one(follow, [a.astype("float64"), b.astype("float64")], reverse=False, axis=0)
     for tensor, array in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(tensor.numpy(), array, rtol=1e-5 if dtype != "float16" else 4e-3, atol=1e-6)
+        np.testing.assert_allclose(
+            tensor.numpy(), array, rtol=1e-5 if dtype != "float16" else 4e-3, atol=1e-6
+        )
 
 
 def test_bools_and_extrema_keep_their_dtype() -> None:
@@ -136,7 +142,8 @@ def test_elements_may_be_shards(rng, axis, split) -> None:
 def test_mistakes_name_the_part() -> None:
     x, y = Tensor([1.0, 2.0]), Tensor([1.0, 2.0, 3.0])
     with pytest.raises(
-        ShapeError, match=r"\(3,\) of elems\['b'\] has another size along the axis than elems\['a'\], 2"
+        ShapeError,
+        match=r"\(3,\) of elems\['b'\] has another size along the axis than elems\['a'\], 2",
     ):
         associative_scan(lambda u, v: u, {"a": x, "b": y})
     with pytest.raises(OperandError, match=r"like elems, list of 1, not tuple of 1 for elems\[0\]"):

@@ -1,4 +1,6 @@
-"""Tensors on a device whose work is pending until somebody waits: nobody reads what was there before."""
+"""Tensors on a device whose work is pending until somebody waits: nobody reads what was there
+before.
+"""
 
 from __future__ import annotations
 
@@ -42,10 +44,14 @@ A = np.arange(12, dtype=np.float32).reshape(3, 4)
 
 @pytest.fixture(scope="module", autouse=True)
 def _registered() -> Iterator[None]:
-    """LATE, whose memory the host addresses, FAR with memory of its own, and SLOW, whose launches take some time."""
+    """LATE, whose memory the host addresses, FAR with memory of its own, and SLOW, whose launches
+    take some time.
+    """
     for kind in ("LATE", "FAR", "SLOW"):
         device = AsynchronousDevice(
-            make_llvm_backend, is_host_addressable=kind != "FAR", launch_s=LAUNCH_S if kind == "SLOW" else 0.0
+            make_llvm_backend,
+            is_host_addressable=kind != "FAR",
+            launch_s=LAUNCH_S if kind == "SLOW" else 0.0,
         )
         register_allocator(kind, device.make_allocator)
         register_backend(f"{kind}.llvm", device.make_backend)
@@ -142,26 +148,40 @@ def _run_plan(device: str) -> Tensor:
 PROGRAMS: dict[str, Callable[[str], Tensor]] = {
     "assignments": _assign,
     "captured function": _call,
-    "condition": lambda d: cond((Tensor(A, device=d) * 2).sum() > 3, lambda: Tensor(A, device=d) * 5, lambda: Tensor(A, device=d)),
-    "counted loop": lambda d: fori_loop(0, Tensor(4, device=d) + 1, lambda i, t: t * 2 + i, Tensor(A, device=d)),
+    "condition": lambda d: cond(
+        (Tensor(A, device=d) * 2).sum() > 3,
+        lambda: Tensor(A, device=d) * 5,
+        lambda: Tensor(A, device=d),
+    ),
+    "counted loop": lambda d: fori_loop(
+        0, Tensor(4, device=d) + 1, lambda i, t: t * 2 + i, Tensor(A, device=d)
+    ),
     "custom function": _call_python,
     "decisions in Python": _decide,
     "donation": _donate,
     "gradient": _differentiate,
     "loop in a loop": lambda d: fori_loop(
-        0, 3, lambda i, t: while_loop(lambda u: u.sum() < 100 * (1 + i), lambda u: u + 1, t), Tensor(A, device=d)
+        0,
+        3,
+        lambda i, t: while_loop(lambda u: u.sum() < 100 * (1 + i), lambda u: u + 1, t),
+        Tensor(A, device=d),
     ),
     "moves": _move,
     "overwritten source": _overwrite,
     "plan": _run_plan,
     "random numbers": _draw,
-    "scan": lambda d: scan(lambda h, x: (h * x + 1, h), Tensor(A[0], device=d), Tensor(A, device=d))[1],
+    "scan": lambda d: scan(
+        lambda h, x: (h * x + 1, h), Tensor(A[0], device=d), Tensor(A, device=d)
+    )[1],
     "sorting": lambda d: (Tensor(A, device=d).sin() * 2).sort(1).cumsum(1),
     "switch": lambda d: switch(
-        (Tensor(A, device=d).sum() * 0 + 1).cast("int32"), [lambda: Tensor(A, device=d), lambda: Tensor(A, device=d) - 1]
+        (Tensor(A, device=d).sum() * 0 + 1).cast("int32"),
+        [lambda: Tensor(A, device=d), lambda: Tensor(A, device=d) - 1],
     ),
-    "while loop": lambda d: while_loop(lambda t: t.sum() < 1e4, lambda t: t * 2 + 1, Tensor(A, device=d)),
-}  # fmt: skip
+    "while loop": lambda d: while_loop(
+        lambda t: t.sum() < 1e4, lambda t: t * 2 + 1, Tensor(A, device=d)
+    ),
+}
 
 
 @pytest.mark.parametrize("device", ["LATE", "FAR"])

@@ -13,22 +13,47 @@ import svod_tensor as sv
 from svod_device import ReadOnlyError
 from svod_ir import OperandError, ShapeError
 from svod_tensor import Tensor, jit
-from svod_tensor.errors import DerivativeError, IntegerOverflowError, RepeatedWriteError, ResultDtypeError, ShardError
+from svod_tensor.errors import (
+    DerivativeError,
+    IntegerOverflowError,
+    RepeatedWriteError,
+    ResultDtypeError,
+    ShardError,
+)
 from svod_testing import check
 
 INTEGER_OPERATORS = [
-    operator.iadd, operator.isub, operator.imul, operator.ifloordiv, operator.imod, operator.ipow, operator.iand, operator.ior,
-    operator.ixor, operator.ilshift, operator.irshift,
-]  # fmt: skip
+    operator.iadd,
+    operator.isub,
+    operator.imul,
+    operator.ifloordiv,
+    operator.imod,
+    operator.ipow,
+    operator.iand,
+    operator.ior,
+    operator.ixor,
+    operator.ilshift,
+    operator.irshift,
+]
 FLOAT_OPERATORS = [
-    operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, operator.imod, operator.ipow,
-]  # fmt: skip
+    operator.iadd,
+    operator.isub,
+    operator.imul,
+    operator.itruediv,
+    operator.ifloordiv,
+    operator.imod,
+    operator.ipow,
+]
 CASES = [(f, "int32") for f in INTEGER_OPERATORS] + [(f, "float32") for f in FLOAT_OPERATORS]
 
 
 @pytest.mark.parametrize(("augment", "dtype"), CASES, ids=lambda v: getattr(v, "__name__", v))
-@pytest.mark.parametrize("other", [3, [3, 2], np.array([[1], [2]], np.int32)], ids=["number", "list", "array"])
-def test_an_augmented_operator_writes_through_views(augment: Callable[[Any, Any], Any], dtype: str, other: Any) -> None:
+@pytest.mark.parametrize(
+    "other", [3, [3, 2], np.array([[1], [2]], np.int32)], ids=["number", "list", "array"]
+)
+def test_an_augmented_operator_writes_through_views(
+    augment: Callable[[Any, Any], Any], dtype: str, other: Any
+) -> None:
     a = np.arange(1, 7, dtype=dtype).reshape(3, 2)
     x = Tensor(a)
     other_of_numpy = np.array(other, dtype) if not isinstance(other, int) else other
@@ -38,7 +63,10 @@ def test_an_augmented_operator_writes_through_views(augment: Callable[[Any, Any]
         augment(view, other_of_numpy)
         for tensor in (Tensor(a), x * 1, Tensor(a).realize()):
             before, part = tensor + 0, tensor[index]
-            assert augment(part, Tensor(other_of_numpy) if not isinstance(other, int) else other) is part
+            assert (
+                augment(part, Tensor(other_of_numpy) if not isinstance(other, int) else other)
+                is part
+            )
             check(part, view)
             check(tensor, expected)
             check(before, a)
@@ -52,7 +80,9 @@ def test_matmul_writes_too() -> None:
     check(x, a @ b)
     check(y, (a @ b).reshape(4))
     v = Tensor([1.0, 2.0])
-    with pytest.raises(ShapeError, match=r"matmul: shape \(2,\) of the output operand doesn't match .* \(\)"):
+    with pytest.raises(
+        ShapeError, match=r"matmul: shape \(2,\) of the output operand doesn't match .* \(\)"
+    ):
         v @= v
 
 
@@ -86,7 +116,9 @@ def test_operands_that_are_what_is_written_are_read_before() -> None:
 
 
 @pytest.mark.parametrize(
-    "index", [0, np.s_[1:], np.s_[::2], np.s_[..., 0], [0, 2], np.array([True, False, True])], ids=str
+    "index",
+    [0, np.s_[1:], np.s_[::2], np.s_[..., 0], [0, 2], np.array([True, False, True])],
+    ids=str,
 )
 @pytest.mark.parametrize("is_realized", [True, False])
 def test_an_item_is_augmented_once(index: Any, is_realized: bool) -> None:
@@ -139,14 +171,31 @@ def test_dtype_and_shape_stay() -> None:
 @pytest.mark.parametrize(
     ("target", "augment", "other", "message"),
     [
-        ("int32", operator.iadd, 0.5, "add: cannot cast the result from float32 to int32 with casting rule 'same_kind'"),
+        (
+            "int32",
+            operator.iadd,
+            0.5,
+            "add: cannot cast the result from float32 to int32 with casting rule 'same_kind'",
+        ),
         ("int32", operator.itruediv, 2, "divide: cannot cast the result from float32 to int32"),
-        ("float32", operator.imul, 1j, "multiply: cannot cast the result from complex64 to float32"),
-        ("uint8", operator.iadd, Tensor([1], dtype="int8"), "add: cannot cast the result from int16 to uint8"),
+        (
+            "float32",
+            operator.imul,
+            1j,
+            "multiply: cannot cast the result from complex64 to float32",
+        ),
+        (
+            "uint8",
+            operator.iadd,
+            Tensor([1], dtype="int8"),
+            "add: cannot cast the result from int16 to uint8",
+        ),
         ("bool", operator.iadd, 1, "add: cannot cast the result from int32 to bool"),
     ],
-)  # fmt: skip
-def test_a_result_of_a_higher_kind_is_refused(target: str, augment: Any, other: Any, message: str) -> None:
+)
+def test_a_result_of_a_higher_kind_is_refused(
+    target: str, augment: Any, other: Any, message: str
+) -> None:
     x = Tensor([1, 1]).cast(target)
     a = np.array([1, 1]).astype(target)
     with pytest.raises(TypeError):
@@ -160,7 +209,8 @@ def test_a_result_of_a_higher_kind_is_refused(target: str, augment: Any, other: 
 def test_operands_that_do_not_fit_are_refused() -> None:
     x = Tensor([1, 2], dtype="uint8")
     with pytest.raises(
-        ShapeError, match=r"add: shape \(2,\) of the output operand doesn't match the broadcast shape \(2, 2\)"
+        ShapeError,
+        match=r"add: shape \(2,\) of the output operand doesn't match the broadcast shape \(2, 2\)",
     ):
         x += Tensor([[1], [2]], dtype="uint8")
     with pytest.raises(ShapeError, match=r"shape \(\) of the output operand"):

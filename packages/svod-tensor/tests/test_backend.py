@@ -13,12 +13,20 @@ from svod_device import UnknownBackendError, get_device
 from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.engine.choose_device import choose_device
 
-needs_compiler = pytest.mark.skipif(not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler here")
+needs_compiler = pytest.mark.skipif(
+    not any(map(shutil.which, ("cc", "gcc", "clang"))), reason="no C compiler here"
+)
 
 
 @pytest.mark.parametrize(
     ("backend", "on_cpu", "on_toy"),
-    [(None, None, None), ("c", "c", "c"), ("CPU.c", "c", None), ("cpu.c", "c", None), ("TOY.x", None, "x")],
+    [
+        (None, None, None),
+        ("c", "c", "c"),
+        ("CPU.c", "c", None),
+        ("cpu.c", "c", None),
+        ("TOY.x", None, "x"),
+    ],
 )
 def test_a_backend_is_named_for_all_devices_or_for_one_kind(
     backend: str | None, on_cpu: str | None, on_toy: str | None

@@ -1,4 +1,6 @@
-"""The map behind the kernel and the schedule cache: its bound, its order, its counts, and several threads."""
+"""The map behind the kernel and the schedule cache: its bound, its order, its counts, and several
+threads.
+"""
 
 from __future__ import annotations
 

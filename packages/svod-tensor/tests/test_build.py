@@ -12,11 +12,17 @@ def test_normalising_forgets_buffers_and_values_and_nothing_else():
         bound = bind(UOp.variable("n", 0, 9), n)
         return UOp.sink(a + b + bound.cast(float32))
 
-    one, two = normalize_graph(graph(buffer(1), buffer(2), 3)), normalize_graph(graph(buffer(8), buffer(9), 5))
+    one, two = (
+        normalize_graph(graph(buffer(1), buffer(2), 3)),
+        normalize_graph(graph(buffer(8), buffer(9), 5)),
+    )
     assert one.sink is two.sink
     assert one.params == (buffer(1), buffer(2))
     assert normalize_graph(graph(buffer(1), buffer(1), 3)).sink is not one.sink
-    assert normalize_graph(graph(buffer(1, device="CPU:1"), buffer(2, device="CPU:1"), 3)).sink is not one.sink
+    assert (
+        normalize_graph(graph(buffer(1, device="CPU:1"), buffer(2, device="CPU:1"), 3)).sink
+        is not one.sink
+    )
     assert not list(one.sink.iter_ops(Op.BUFFER, Op.BIND))
 
 
@@ -44,5 +50,9 @@ def test_results_are_normalised_as_the_sink_that_holds_them():
         found = normalize_results(some)
         expected = normalize_graph(UOp.sink(*map(make_result, some)))
         assert found.sink is expected.sink
-        assert (found.params, found.values, found.devices) == (expected.params, expected.values, expected.devices)
+        assert (found.params, found.values, found.devices) == (
+            expected.params,
+            expected.values,
+            expected.devices,
+        )
     assert [node.op for node in normalize_results(values[:2]).sink.src] == [Op.CONTIGUOUS] * 2

@@ -62,11 +62,16 @@ def test_caches_on_disk_are_counted_and_cleared_when_asked_to(tmp_path: Path) ->
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        "stored_kernel 1 0 1", "kernel 1 0 1",
-        "stored_kernel 1 0 0", "kernel 0 0 0",
+        "stored_kernel 1 0 1",
+        "kernel 1 0 1",
+        "stored_kernel 1 0 0",
+        "kernel 0 0 0",
         "stored_kernel 1 1 0",
-        "stored_kernel 0 0 0", "object 0 0 0", "kernel 0 0 0", "schedule 0 0 0",
-    ]  # fmt: skip
+        "stored_kernel 0 0 0",
+        "object 0 0 0",
+        "kernel 0 0 0",
+        "schedule 0 0 0",
+    ]
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -81,4 +86,6 @@ def test_clearing_keeps_plans_and_results() -> None:
 
 
 def test_names_that_are_loaded_late_are_there() -> None:
-    assert [name for name in svod_tensor.__all__ if getattr(svod_tensor, name) is None] == ["newaxis"]
+    assert [name for name in svod_tensor.__all__ if getattr(svod_tensor, name) is None] == [
+        "newaxis"
+    ]

@@ -30,14 +30,21 @@ def test_a_cached_schedule_holds_no_buffer():
     SCHEDULES.clear()
     (Tensor([1.0]) + 1).realize()
     (((graph, *_), pre),) = SCHEDULES._entries.items()
-    for root in (graph, *(n for item in pre.items for n in (item.kernel, item.ast, *item.memory)), *pre.outputs):
+    for root in (
+        graph,
+        *(n for item in pre.items for n in (item.kernel, item.ast, *item.memory)),
+        *pre.outputs,
+    ):
         assert all(n.arg.id < 0 for n in root.iter_ops(Op.BUFFER))
 
 
 def test_both_paths_give_equal_results(rng):
     a = rng.standard_normal((9, 9)).astype(np.float32)
     results = [
-        (Tensor(a) @ Tensor(a) + 1).softmax().realize_with(PrepareConfig(disable_schedule_cache=flag)).numpy(copy=True)
+        (Tensor(a) @ Tensor(a) + 1)
+        .softmax()
+        .realize_with(PrepareConfig(disable_schedule_cache=flag))
+        .numpy(copy=True)
         for flag in (False, False, True)
     ]
     assert np.array_equal(results[0], results[1])
@@ -48,10 +55,16 @@ def test_both_paths_give_equal_results(rng):
 def test_whoever_turns_the_schedule_cache_off_schedules_each_time(monkeypatch, asks):
     made = []
     make = compute.make_pre_schedule
-    monkeypatch.setattr(compute, "make_pre_schedule", lambda *arguments: made.append(1) or make(*arguments))
+    monkeypatch.setattr(
+        compute, "make_pre_schedule", lambda *arguments: made.append(1) or make(*arguments)
+    )
     if asks == "the variable":
         monkeypatch.setenv("SVOD_DISABLE_SCHEDULE_CACHE", "1")
-    config = PrepareConfig.from_env() if asks == "the variable" else PrepareConfig(disable_schedule_cache=True)
+    config = (
+        PrepareConfig.from_env()
+        if asks == "the variable"
+        else PrepareConfig(disable_schedule_cache=True)
+    )
     assert config.disable_schedule_cache
     SCHEDULES.clear()
     for n in range(1, 4):
@@ -128,7 +141,11 @@ def test_binaries_are_shared_by_devices_of_one_kind_and_by_one_compiler_only(odd
     for cache in (SCHEDULES, KERNELS, BINARIES):
         cache.clear()
     compiler = get_device("ODD").compiler.inner
-    for compiler.cache_key, name, n_compiled in (("one", "ODD", 1), ("two", "ODD", 2), ("one", "ODD", 2)):
+    for compiler.cache_key, name, n_compiled in (
+        ("one", "ODD", 1),
+        ("two", "ODD", 2),
+        ("one", "ODD", 2),
+    ):
         SCHEDULES.clear()
         KERNELS.clear()
         (Tensor([1.0, 2.0], device=name) * 3).prepare()
@@ -179,7 +196,10 @@ def test_plans_of_one_schedule_differ_in_the_order_of_their_outputs():
         x, y = Tensor([1.0, 2.0]).clone().realize(), Tensor(other).clone().realize()
         plan = Tensor.prepare_batch([y, x + 10])
         plan.execute()
-        assert [b.as_numpy().tolist() for b in plan.output_buffers] == [other.tolist(), [11.0, 12.0]]
+        assert [b.as_numpy().tolist() for b in plan.output_buffers] == [
+            other.tolist(),
+            [11.0, 12.0],
+        ]
 
 
 def test_the_key_of_a_plan_has_the_sharing_of_its_inputs_and_whether_somebody_looks_at_its_result():
@@ -189,7 +209,9 @@ def test_the_key_of_a_plan_has_the_sharing_of_its_inputs_and_whether_somebody_lo
     pre, config = PreSchedule((), (), ()), PrepareConfig()
 
     def make_key(*given, guard=None):
-        return engine_caches.make_template_key(pre, Job(graph, Inputs(graph.params, given, None), guard), config)
+        return engine_caches.make_template_key(
+            pre, Job(graph, Inputs(graph.params, given, None), guard), config
+        )
 
     distinct = make_key(*buffers)
     assert distinct == make_key(*reversed(buffers))
@@ -236,7 +258,10 @@ def test_the_kernel_cache_is_bounded_and_forgets_the_oldest(monkeypatch):
 def test_a_size_that_means_nothing_gives_a_warning_and_the_usual_cache(monkeypatch):
     KERNELS.clear()
     monkeypatch.setenv("SVOD_OPT_CACHE_MAX", "lots")
-    with pytest.warns(UserWarning, match="SVOD_OPT_CACHE_MAX is 'lots', which is no positive integer; 4096 is used"):
+    with pytest.warns(
+        UserWarning,
+        match="SVOD_OPT_CACHE_MAX is 'lots', which is no positive integer; 4096 is used",
+    ):
         assert (Tensor([1.0, 2.0]) * 77.5).tolist() == [77.5, 155.0]
     with pytest.warns(UserWarning, match="4096"):
         assert KERNELS.counts()[::3] == (1, 4096)

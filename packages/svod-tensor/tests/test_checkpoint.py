@@ -72,7 +72,9 @@ def test_what_was_computed_before_is_not_computed_again() -> None:
     gradient = grad(loss)(x)
     assert sum(node.op is Op.EXP for node in gradient.uop.toposort()) == 1
     assert sum(node.op is Op.REDUCE_AXIS for node in gradient.uop.toposort()) == 3
-    np.testing.assert_allclose(gradient.numpy(), grad(lambda x: ((x @ w).sin() * x.exp()).sum())(x).numpy(), rtol=1e-10)
+    np.testing.assert_allclose(
+        gradient.numpy(), grad(lambda x: ((x @ w).sin() * x.exp()).sum())(x).numpy(), rtol=1e-10
+    )
 
 
 def test_values_that_are_read_in_the_function_change_no_derivative() -> None:
@@ -117,7 +119,9 @@ def test_checkpoints_nest_and_have_derivatives_of_any_order() -> None:
 
 def test_nested_arguments_and_results_keep_their_form() -> None:
     @checkpoint
-    def f(parts: dict[str, Any], scale: float, *, shift: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+    def f(
+        parts: dict[str, Any], scale: float, *, shift: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         y = parts["a"].exp() * scale
         return y + shift, {"cosine": y.cos(), "place": y.argmax()}
 
@@ -160,7 +164,10 @@ def test_gradients_of_graphs_go_through_it_also_to_views_and_values() -> None:
     loss = checkpoint(lambda w: (h @ w[:, ::-1]).sin())(w.T).sum()
     by_w, by_h, by_row = loss.gradient(w, h, w[3])
     expected = (h @ w.T[:, ::-1]).sin().sum().gradient(w, h)
-    _check_equal([by_w.numpy(), by_h.numpy(), by_row.numpy()], [*(e.numpy() for e in expected), expected[0].numpy()[3]])
+    _check_equal(
+        [by_w.numpy(), by_h.numpy(), by_row.numpy()],
+        [*(e.numpy() for e in expected), expected[0].numpy()[3]],
+    )
 
 
 def test_a_function_may_hold_a_loop_and_stand_in_one() -> None:

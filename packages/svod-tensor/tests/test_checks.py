@@ -1,4 +1,6 @@
-"""Plans that check themselves: positions out of range, integers divided by 0, and kernels that make NaNs."""
+"""Plans that check themselves: positions out of range, integers divided by 0, and kernels that make
+NaNs.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +39,21 @@ LOOKUPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 @pytest.mark.parametrize("operation", LOOKUPS)
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
 @pytest.mark.parametrize("wrong", [4, -5, 100])
-def test_a_position_out_of_range_is_an_error_with_its_place_its_value_and_the_size(operation, dtype, wrong):
+def test_a_position_out_of_range_is_an_error_with_its_place_its_value_and_the_size(
+    operation, dtype, wrong
+):
     found = LOOKUPS[operation](table(), positions(0, -4, wrong, 3, dtype=dtype))
     with pytest.raises(PositionError) as caught:
         found.realize_with(CHECKED)
     error = caught.value
     assert isinstance(error, IndexError)
-    assert (error.operation, error.position, error.value, error.axis, error.size) == (operation, (2,), wrong, 0, 4)
+    assert (error.operation, error.position, error.value, error.axis, error.size) == (
+        operation,
+        (2,),
+        wrong,
+        0,
+        4,
+    )
     assert str(error).startswith(
         f"{operation}: element (2,) of the indices is {wrong}, out of range for axis 0 with size 4"
     )
@@ -66,7 +76,12 @@ def test_without_checks_a_position_out_of_range_reads_as_0_and_no_kernel_is_adde
 
 def test_positions_that_cannot_be_out_of_range_are_not_looked_at():
     small = positions(0, 3, dtype="uint8").bitwise_and(3)
-    for known in (table().take(small, 0), positions(4, 5) // 3, table().take([0, 3], 0), table().sort(0)):
+    for known in (
+        table().take(small, 0),
+        positions(4, 5) // 3,
+        table().take([0, 3], 0),
+        table().sort(0),
+    ):
         assert not list(known.uop.iter_ops(Op.CHECK))
 
 
@@ -76,7 +91,9 @@ def test_the_largest_unsigned_positions_are_named_as_they_are():
 
 
 def test_a_single_position_has_no_place():
-    with pytest.raises(PositionError, match=r"^take: the index is 7, out of range for axis 1 with size 3"):
+    with pytest.raises(
+        PositionError, match=r"^take: the index is 7, out of range for axis 1 with size 3"
+    ):
         table().take(Tensor(7).realize(), 1).realize_with(CHECKED)
 
 
@@ -87,14 +104,17 @@ def test_each_of_several_index_arrays_is_checked_against_its_own_axis():
 
 
 def test_positions_without_elements_are_fine():
-    assert table().take(Tensor(np.zeros((0, 2), np.int32)), 0).add(1).realize_with(CHECKED).shape == (0, 2, 3)
+    assert table().take(Tensor(np.zeros((0, 2), np.int32)), 0).add(1).realize_with(
+        CHECKED
+    ).shape == (0, 2, 3)
     empty = Tensor(np.zeros((0,), np.int32))
     total = table().take(empty, 0).sum(0) + table()[positions(1, 2)].sum(0)
     np.testing.assert_array_equal(total.realize_with(CHECKED).numpy(), [9, 11, 13])
 
 
 @pytest.mark.parametrize(
-    ("operation", "function"), [("floor_divide", Tensor.floor_divide), ("remainder", Tensor.remainder)]
+    ("operation", "function"),
+    [("floor_divide", Tensor.floor_divide), ("remainder", Tensor.remainder)],
 )
 def test_an_integer_divided_by_0_is_an_error(operation, function):
     x, y = positions(4, 5, 6), positions(2, 0, 0)
@@ -151,10 +171,14 @@ def test_a_captured_function_checks_at_each_call():
     def look_up(x: Tensor, i: Tensor) -> Tensor:
         return x[i] * 2
 
-    np.testing.assert_array_equal(look_up(table(), positions(1, 2)).numpy(), [[6, 8, 10], [12, 14, 16]])
+    np.testing.assert_array_equal(
+        look_up(table(), positions(1, 2)).numpy(), [[6, 8, 10], [12, 14, 16]]
+    )
     with pytest.raises(PositionError):
         look_up(table(), positions(1, 4))
-    np.testing.assert_array_equal(look_up(table(), positions(1, 2)).numpy(), [[6, 8, 10], [12, 14, 16]])
+    np.testing.assert_array_equal(
+        look_up(table(), positions(1, 2)).numpy(), [[6, 8, 10], [12, 14, 16]]
+    )
 
 
 def test_sizes_are_those_of_the_execution():
@@ -202,7 +226,10 @@ def test_nans_that_were_there_blame_no_kernel():
 
 
 def test_infinities_are_fine_where_only_nans_are_looked_for():
-    assert Tensor([0.0]).realize().reciprocal().realize_with(PrepareConfig(check_floats="nan")).item() == np.inf
+    assert (
+        Tensor([0.0]).realize().reciprocal().realize_with(PrepareConfig(check_floats="nan")).item()
+        == np.inf
+    )
 
 
 def test_a_kernel_that_writes_a_part_is_not_blamed_for_the_rest():
@@ -210,7 +237,9 @@ def test_a_kernel_that_writes_a_part_is_not_blamed_for_the_rest():
     x[:1] = Tensor([float("nan")]).realize()
     x.realize()
     x[1:2] = Tensor([4.0]).realize().sqrt()
-    np.testing.assert_array_equal(x.realize_with(PrepareConfig(check_floats="nan")).numpy(), [np.nan, 2.0, 3.0])
+    np.testing.assert_array_equal(
+        x.realize_with(PrepareConfig(check_floats="nan")).numpy(), [np.nan, 2.0, 3.0]
+    )
     x[2:] = Tensor([-4.0]).realize().sqrt()
     with pytest.raises(NonFiniteError) as caught:
         x.realize_with(PrepareConfig(check_floats="nan"))

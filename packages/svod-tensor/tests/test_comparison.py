@@ -46,13 +46,18 @@ def test_nan_infinities_and_signed_zeros_follow_ieee():
     assert np.signbit((-x).numpy()).tolist()[3]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "float8_e4m3", "float8_e5m2"])
+@pytest.mark.parametrize(
+    "dtype", ["float64", "float32", "float16", "bfloat16", "float8_e4m3", "float8_e5m2"]
+)
 def test_nans_keep_their_signs(dtype):
     nan = float("nan")
     expected = [True, False]
     assert Tensor([-nan, nan], dtype=dtype).signbit().tolist() == expected
     assert [Tensor.full((), v, dtype=dtype).signbit().item() for v in (-nan, nan)] == expected
-    assert [(Tensor([1.0], dtype=dtype).copysign(v)).tolist() for v in (-nan, nan)] == [[-1.0], [1.0]]
+    assert [(Tensor([1.0], dtype=dtype).copysign(v)).tolist() for v in (-nan, nan)] == [
+        [-1.0],
+        [1.0],
+    ]
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

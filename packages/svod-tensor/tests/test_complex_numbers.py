@@ -36,8 +36,34 @@ A, B = draw((3, 4)), draw((3, 4), seed=1)
 def test_arithmetic_is_that_of_numpy(kind):
     a, b = A.astype(kind), B.astype(kind)
     x, y = Tensor(a), Tensor(b)
-    results = [x + y, x - y, x * y, x / y, -x, x.square(), x.reciprocal(), abs(x), x.sign(), x == y, x != y, x.conj()]
-    expected = [a + b, a - b, a * b, a / b, -a, a * a, 1 / a, abs(a), np.sign(a), a == b, a != b, a.conj()]
+    results = [
+        x + y,
+        x - y,
+        x * y,
+        x / y,
+        -x,
+        x.square(),
+        x.reciprocal(),
+        abs(x),
+        x.sign(),
+        x == y,
+        x != y,
+        x.conj(),
+    ]
+    expected = [
+        a + b,
+        a - b,
+        a * b,
+        a / b,
+        -a,
+        a * a,
+        1 / a,
+        abs(a),
+        np.sign(a),
+        a == b,
+        a != b,
+        a.conj(),
+    ]
     Tensor.realize_batch(results)
     for found, wanted in zip(results, expected, strict=True):
         check(found, wanted)
@@ -71,7 +97,11 @@ def test_parts_are_taken_and_put_together():
     check(reals.conj(), np.float32([1.5, -2.0]))
     check(reals.angle(), np.angle(np.float32([1.5, -2.0])))
     check(sv.conj(x), A.conj())
-    for wrong in (lambda: x.complex(reals), lambda: reals.as_real(), lambda: Tensor([1, 2]).as_complex()):
+    for wrong in (
+        lambda: x.complex(reals),
+        lambda: reals.as_real(),
+        lambda: Tensor([1, 2]).as_complex(),
+    ):
         with pytest.raises(OperandError):
             wrong()
     with pytest.raises(ShapeError):
@@ -118,15 +148,39 @@ def test_memory_is_shared_with_numpy():
 def test_movement_and_places_are_those_of_numpy():
     x, y = Tensor(A), Tensor(B)
     results = [
-        x.T[1:, ::-1], x.reshape(2, 6).pad((1, 0), (0, 2)), x.concat(y), x.stack(y, axis=-1), x[[2, 0]], x[:, None, 1],
-        x.roll(1, axis=1), x.tile((2, 1)), x.take_along_axis(Tensor([[0], [1], [2]]), 1), x.flip(0), (x.real > 0).where(x, y),
-        x.tril(), x.diagonal(), x.repeat(2, axis=0), x.contiguous().T,
-    ]  # fmt: skip
+        x.T[1:, ::-1],
+        x.reshape(2, 6).pad((1, 0), (0, 2)),
+        x.concat(y),
+        x.stack(y, axis=-1),
+        x[[2, 0]],
+        x[:, None, 1],
+        x.roll(1, axis=1),
+        x.tile((2, 1)),
+        x.take_along_axis(Tensor([[0], [1], [2]]), 1),
+        x.flip(0),
+        (x.real > 0).where(x, y),
+        x.tril(),
+        x.diagonal(),
+        x.repeat(2, axis=0),
+        x.contiguous().T,
+    ]
     expected = [
-        A.T[1:, ::-1], np.pad(A.reshape(2, 6), ((1, 0), (0, 2))), np.concatenate([A, B]), np.stack([A, B], -1), A[[2, 0]],
-        A[:, None, 1], np.roll(A, 1, 1), np.tile(A, (2, 1)), np.take_along_axis(A, np.array([[0], [1], [2]]), 1), A[::-1],
-        np.where(A.real > 0, A, B), np.tril(A), A.diagonal(), A.repeat(2, 0), A.T,
-    ]  # fmt: skip
+        A.T[1:, ::-1],
+        np.pad(A.reshape(2, 6), ((1, 0), (0, 2))),
+        np.concatenate([A, B]),
+        np.stack([A, B], -1),
+        A[[2, 0]],
+        A[:, None, 1],
+        np.roll(A, 1, 1),
+        np.tile(A, (2, 1)),
+        np.take_along_axis(A, np.array([[0], [1], [2]]), 1),
+        A[::-1],
+        np.where(A.real > 0, A, B),
+        np.tril(A),
+        A.diagonal(),
+        A.repeat(2, 0),
+        A.T,
+    ]
     Tensor.realize_batch(results)
     for found, wanted in zip(results, expected, strict=True):
         check(found, wanted)
@@ -143,13 +197,35 @@ def test_the_order_of_functions_of_products_is_an_index():
 def test_sums_and_products_are_those_of_numpy():
     x, y = Tensor(A), Tensor(B)
     results = [
-        x.sum(), x.sum(0), x.mean(1), x.cumsum(1), x @ y.T, x @ y[0], sv.vecdot(x, y), x.outer(y), Tensor.einsum("ij,kj->ik", x, y),
-        x.any(0), x.all(), x.count_nonzero(), Tensor(A[:0]).sum(0),
-    ]  # fmt: skip
+        x.sum(),
+        x.sum(0),
+        x.mean(1),
+        x.cumsum(1),
+        x @ y.T,
+        x @ y[0],
+        sv.vecdot(x, y),
+        x.outer(y),
+        Tensor.einsum("ij,kj->ik", x, y),
+        x.any(0),
+        x.all(),
+        x.count_nonzero(),
+        Tensor(A[:0]).sum(0),
+    ]
     expected = [
-        A.sum(), A.sum(0), A.mean(1), A.cumsum(1), A @ B.T, A @ B[0], (A.conj() * B).sum(-1), np.outer(A, B), A @ B.T,
-        A.any(0), A.all(), np.count_nonzero(A), A[:0].sum(0),
-    ]  # fmt: skip
+        A.sum(),
+        A.sum(0),
+        A.mean(1),
+        A.cumsum(1),
+        A @ B.T,
+        A @ B[0],
+        (A.conj() * B).sum(-1),
+        np.outer(A, B),
+        A @ B.T,
+        A.any(0),
+        A.all(),
+        np.count_nonzero(A),
+        A[:0].sum(0),
+    ]
     Tensor.realize_batch(results)
     for found, wanted in zip(results, expected, strict=True):
         check(found, wanted, rtol=1e-5)
@@ -164,7 +240,9 @@ def test_a_product_of_matrices_is_made_of_real_ones():
 
 def test_a_quotient_does_not_overflow_on_the_way():
     big, small = 1e30, 1e-30
-    values = np.array([big + big * 1j, small + small * 1j, big, big * 1j, small - small * 1j], np.complex64)
+    values = np.array(
+        [big + big * 1j, small + small * 1j, big, big * 1j, small - small * 1j], np.complex64
+    )
     with np.errstate(all="ignore"):
         for divisor in values:
             check(
@@ -181,9 +259,17 @@ def test_what_is_not_finite_is_as_in_numpy():
     x, y = Tensor(a), Tensor(b)
     with np.errstate(all="ignore"):
         pairs = [
-            (x + y, a + b), (x * y, a * b), (x / y, a / b), (x.isnan(), np.isnan(a)), (x.isinf(), np.isinf(a)),
-            (x.isfinite(), np.isfinite(a)), (abs(x), abs(a)), (x == y, a == b), (x == x, a == a), (x.angle(), np.angle(a)),
-        ]  # fmt: skip
+            (x + y, a + b),
+            (x * y, a * b),
+            (x / y, a / b),
+            (x.isnan(), np.isnan(a)),
+            (x.isinf(), np.isinf(a)),
+            (x.isfinite(), np.isfinite(a)),
+            (abs(x), abs(a)),
+            (x == y, a == b),
+            (x == x, a == a),
+            (x.angle(), np.angle(a)),
+        ]
     Tensor.realize_batch([found for found, _ in pairs])
     for found, wanted in pairs:
         np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-15)
@@ -237,11 +323,25 @@ def test_a_captured_function_takes_and_gives_complex_tensors():
 def test_what_has_no_meaning_for_complex_numbers_is_an_error():
     x = Tensor(A)
     calls = [
-        lambda: x < x, lambda: x.maximum(1), lambda: x.max(), lambda: x.min(0), lambda: x.floor(), lambda: x // 2, lambda: x % 2,
-        lambda: x.cast("float32"), lambda: x.cast("int32"), lambda: x.clip(0, 1), lambda: x.argmax(),
-        lambda: x.signbit(), lambda: x.copysign(1), lambda: x & x, lambda: x.erf(), lambda: x.atan2(x),
-        lambda: x.relu(), lambda: x.cummax(0),
-    ]  # fmt: skip
+        lambda: x < x,
+        lambda: x.maximum(1),
+        lambda: x.max(),
+        lambda: x.min(0),
+        lambda: x.floor(),
+        lambda: x // 2,
+        lambda: x % 2,
+        lambda: x.cast("float32"),
+        lambda: x.cast("int32"),
+        lambda: x.clip(0, 1),
+        lambda: x.argmax(),
+        lambda: x.signbit(),
+        lambda: x.copysign(1),
+        lambda: x & x,
+        lambda: x.erf(),
+        lambda: x.atan2(x),
+        lambda: x.relu(),
+        lambda: x.cummax(0),
+    ]
     for call in calls:
         with pytest.raises(OperandError):
             call()
@@ -271,9 +371,26 @@ def test_a_tensor_shows_its_values(tmp_path):
 
 
 NAMES = (
-    "exp", "expm1", "log", "log2", "log10", "log1p", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan",
-    "asinh", "acosh", "atanh",
-)  # fmt: skip
+    "exp",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sqrt",
+    "sin",
+    "cos",
+    "tan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asin",
+    "acos",
+    "atan",
+    "asinh",
+    "acosh",
+    "atanh",
+)
 NUMPYS = {
     "asin": "arcsin",
     "acos": "arccos",
@@ -291,7 +408,9 @@ def compute_all(array: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     wide = array.astype(np.clongdouble)
     with np.errstate(all="ignore"):
         expected = [getattr(np, NUMPYS.get(name, name))(wide) for name in NAMES]
-    return {name: (t.numpy(), wanted) for name, t, wanted in zip(NAMES, found, expected, strict=True)}
+    return {
+        name: (t.numpy(), wanted) for name, t, wanted in zip(NAMES, found, expected, strict=True)
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -299,11 +418,14 @@ def test_functions_are_exact_to_some_last_places(kind):
     rng = np.random.default_rng(5)
     sizes = 10.0 ** rng.uniform(-6, 1.5, (2, 300)) * rng.choice([-1, 1], (2, 300))
     array = sizes[0] + 1j * sizes[1]
-    array[:60] = np.exp(1j * rng.uniform(-3, 3, 60)) * (1 + rng.standard_normal(60) * 10.0 ** rng.uniform(-12, -1, 60))
+    array[:60] = np.exp(1j * rng.uniform(-3, 3, 60)) * (
+        1 + rng.standard_normal(60) * 10.0 ** rng.uniform(-12, -1, 60)
+    )
     eps = np.finfo(kind).eps
     for name, (found, expected) in compute_all(array.astype(kind)).items():
         if name == "log1p" or np.finfo(np.clongdouble).eps > 1e-18:
-            # numpy's loses all digits near -1; where there is no wider format, numpy is as exact as svod.
+            # numpy's loses all digits near -1; where there is no wider format, numpy is as exact as
+            # svod.
             continue
         error = np.abs(found.astype(np.clongdouble) - expected) / np.abs(expected) / eps
         assert error.max() < (0.75 if kind is np.complex64 else 3), name
@@ -340,7 +462,9 @@ def test_special_values_are_those_of_numpy():
             expected = getattr(np, NUMPYS.get(name, name))(array)
         for part in ("real", "imag"):
             ours, theirs = getattr(tensor.numpy(), part), getattr(expected, part)
-            np.testing.assert_allclose(np.abs(ours), np.abs(theirs), rtol=1e-12, atol=1e-300, err_msg=name)
+            np.testing.assert_allclose(
+                np.abs(ours), np.abs(theirs), rtol=1e-12, atol=1e-300, err_msg=name
+            )
             is_open = np.zeros(n * n, bool)
             if OPEN_SIGNS.get(name) in (part, "both"):
                 is_open = ~np.isfinite(array.real) | ~np.isfinite(array.imag)
@@ -352,10 +476,20 @@ def test_powers_are_those_of_numpy():
     a, b = draw((3, 4), np.complex128), draw((3, 4), np.complex128, seed=2)
     x, y = Tensor(a), Tensor(b)
     pairs = [
-        (x**0, a**0), (x**1, a**1), (x**2, a**2), (x**5, a**5), (x**-3, a**-3), (x**0.5, a**0.5), (x**y, a**b), (2**x, 2**a),
-        (x ** (1 + 2j), a ** (1 + 2j)), (x.real**y, a.real**b), (Tensor(a * 0) ** y.real.abs(), a * 0), (x**200, a**200),
+        (x**0, a**0),
+        (x**1, a**1),
+        (x**2, a**2),
+        (x**5, a**5),
+        (x**-3, a**-3),
+        (x**0.5, a**0.5),
+        (x**y, a**b),
+        (2**x, 2**a),
+        (x ** (1 + 2j), a ** (1 + 2j)),
+        (x.real**y, a.real**b),
+        (Tensor(a * 0) ** y.real.abs(), a * 0),
+        (x**200, a**200),
         ((x * 0) ** (y * 0), np.ones_like(a)),
-    ]  # fmt: skip
+    ]
     Tensor.realize_batch([found for found, _ in pairs])
     for found, wanted in pairs:
         check(found, wanted, rtol=1e-12)
@@ -366,12 +500,19 @@ def test_products_and_moments_are_those_of_numpy():
     a = draw((5, 7), np.complex128)
     x = Tensor(a)
     pairs = [
-        (x.prod(), a.prod()), (x.prod(0), a.prod(0)), (x.prod(1, keepdims=True), a.prod(1, keepdims=True)),
-        (x.cumprod(1), a.cumprod(1)), (x.cumprod(0), a.cumprod(0)), (x[:0].prod(0), a[:0].prod(0)), (x.var(), a.var()),
-        (x.var(0, correction=1), a.var(0, ddof=1)), (x.std(1), a.std(1)), (x.norm(), np.linalg.norm(a)),
+        (x.prod(), a.prod()),
+        (x.prod(0), a.prod(0)),
+        (x.prod(1, keepdims=True), a.prod(1, keepdims=True)),
+        (x.cumprod(1), a.cumprod(1)),
+        (x.cumprod(0), a.cumprod(0)),
+        (x[:0].prod(0), a[:0].prod(0)),
+        (x.var(), a.var()),
+        (x.var(0, correction=1), a.var(0, ddof=1)),
+        (x.std(1), a.std(1)),
+        (x.norm(), np.linalg.norm(a)),
         (x.diff(axis=0), np.diff(a, axis=0)),
         (x.norm(1, ord=1), np.linalg.norm(a, 1, 1)),
-    ]  # fmt: skip
+    ]
     Tensor.realize_batch([found for found, _ in pairs])
     for found, wanted in pairs:
         check(found, wanted, rtol=1e-13)
@@ -383,10 +524,15 @@ LOSSES = {
     "matmul": lambda x, y: (x @ y.T).abs().sum(),
     "conj": lambda x, y: (x.conj() * y).imag.sum(),
     "where": lambda x, y: (x.real > 0).where(x * y, x - y).angle().sum(),
-    "power": lambda x, y: (x**y).real.sum() + (x**3).imag.sum() + y.prod(0).abs().sum() + x.cumprod(1).real.sum(),
-    "moments": lambda x, y: x.var() + y.norm() + x.as_real().square().sum() + y.real.complex(x.imag).exp().real.sum(),
+    "power": lambda x, y: (
+        (x**y).real.sum() + (x**3).imag.sum() + y.prod(0).abs().sum() + x.cumprod(1).real.sum()
+    ),
+    "moments": lambda x, y: (
+        x.var() + y.norm() + x.as_real().square().sum() + y.real.complex(x.imag).exp().real.sum()
+    ),
     "places": lambda x, y: (
-        (x[[1, 0]] * y.T.reshape(3, 4)[1:]).cumsum(1).real.sum() + y.pad((1, 0), (0, 2)).square().imag.sum()
+        (x[[1, 0]] * y.T.reshape(3, 4)[1:]).cumsum(1).real.sum()
+        + y.pad((1, 0), (0, 2)).square().imag.sum()
     ),
     **{
         name: lambda x, y, name=name: (getattr(x, name)() * y).real.sum()
@@ -406,7 +552,10 @@ def test_gradients_agree_with_differences(name):
     _, forward = sv.jvp(loss, (x, y), tangents)
     reverse = sum((g * t).sum().real for g, t in zip(gradients, tangents, strict=True))
     step = 1e-6
-    ends = [loss(*(p + t * (sign * step) for p, t in zip((x, y), tangents, strict=True))) for sign in (1, -1)]
+    ends = [
+        loss(*(p + t * (sign * step) for p, t in zip((x, y), tangents, strict=True)))
+        for sign in (1, -1)
+    ]
     difference = (ends[0] - ends[1]) / (2 * step)
     Tensor.realize_batch([forward, reverse, difference])
     assert reverse.item() == pytest.approx(forward.item(), rel=1e-10)
@@ -426,7 +575,9 @@ def test_a_gradient_has_the_convention_of_jax():
     with pytest.raises(DerivativeError, match="real numbers"):
         x.sum().gradient(x)
     reals = Tensor([1.0, 2.0])
-    assert sv.grad(lambda r: ((r * 1j).exp()).imag.sum())(reals).numpy() == pytest.approx(np.cos([1.0, 2.0]), rel=1e-6)
+    assert sv.grad(lambda r: ((r * 1j).exp()).imag.sum())(reals).numpy() == pytest.approx(
+        np.cos([1.0, 2.0]), rel=1e-6
+    )
 
 
 def test_loops_carry_slice_and_stack_complex_tensors():
@@ -449,11 +600,14 @@ def test_loops_carry_slice_and_stack_complex_tensors():
         return last.abs().sum() + rows.real.sum()
 
     gradients = sv.jit(sv.grad(loss, argnums=(0, 1)))(x, x[1].clone())
-    tangents = Tensor(draw((5, 3), np.complex128, seed=1)), Tensor(draw((3,), np.complex128, seed=2))
-    _, along = sv.jvp(loss, (x, x[1].clone()), tangents)
-    assert sum((g * t).sum().real.item() for g, t in zip(gradients, tangents, strict=True)) == pytest.approx(
-        along.item()
+    tangents = (
+        Tensor(draw((5, 3), np.complex128, seed=1)),
+        Tensor(draw((3,), np.complex128, seed=2)),
     )
+    _, along = sv.jvp(loss, (x, x[1].clone()), tangents)
+    assert sum(
+        (g * t).sum().real.item() for g, t in zip(gradients, tangents, strict=True)
+    ) == pytest.approx(along.item())
     chosen = sv.cond(Tensor(True), lambda t: t * 1j, lambda t: t.conj(), x)
     check(chosen, a * 1j)
     grown = sv.while_loop(lambda c: (c.abs() < 100).all(), lambda c: c * (1 + 1j), x[0])
@@ -481,12 +635,21 @@ def test_random_programs_agree_with_numpy(data):
     ]
     values: list[tuple[Tensor, np.ndarray]] = [(Tensor(a), a) for a in arrays]
     steps = {
-        "add": (2, lambda x, y: x + y), "sub": (2, lambda x, y: x - y), "mul": (2, lambda x, y: x * y),
-        "quotient": (2, lambda x, y: x / (y * y.conj() + 1)), "conj": (1, lambda x: x.conj()), "real": (1, lambda x: x.real),
-        "imag": (1, lambda x: x.imag), "rows": (1, lambda x: x[::-1, 1:]), "sum": (1, lambda x: x.sum(0, keepdims=True)),
-        "turn": (1, lambda x: x * 1j), "transposed": (1, lambda x: x.T.reshape(x.shape)),
-        "columns": (1, lambda x: x[:, :1] + x), "running": (1, lambda x: x.cumsum(1)), "matmul": (2, lambda x, y: (x @ y.T) @ y),
-    }  # fmt: skip
+        "add": (2, lambda x, y: x + y),
+        "sub": (2, lambda x, y: x - y),
+        "mul": (2, lambda x, y: x * y),
+        "quotient": (2, lambda x, y: x / (y * y.conj() + 1)),
+        "conj": (1, lambda x: x.conj()),
+        "real": (1, lambda x: x.real),
+        "imag": (1, lambda x: x.imag),
+        "rows": (1, lambda x: x[::-1, 1:]),
+        "sum": (1, lambda x: x.sum(0, keepdims=True)),
+        "turn": (1, lambda x: x * 1j),
+        "transposed": (1, lambda x: x.T.reshape(x.shape)),
+        "columns": (1, lambda x: x[:, :1] + x),
+        "running": (1, lambda x: x.cumsum(1)),
+        "matmul": (2, lambda x, y: (x @ y.T) @ y),
+    }
     for _ in range(data.draw(st.integers(1, 6))):
         n, call = steps[data.draw(st.sampled_from(sorted(steps)))]
         chosen = [data.draw(st.sampled_from(values)) for _ in range(n)]
@@ -506,7 +669,10 @@ def test_complex_numbers_are_drawn_and_counted():
     assert array.var() == pytest.approx(1, abs=0.08)
     assert abs((array.real * array.imag).mean()) < 0.06
     check(sv.linspace(0, 1 + 2j, 5), np.linspace(0, 1 + 2j, 5).astype(np.complex64))
-    check(sv.linspace(1j, 2, 3, dtype="complex128", endpoint=False), np.linspace(1j, 2, 3, endpoint=False))
+    check(
+        sv.linspace(1j, 2, 3, dtype="complex128", endpoint=False),
+        np.linspace(1j, 2, 3, endpoint=False),
+    )
     with pytest.raises(OperandError, match="complex dtype"):
         Tensor.linspace(0, 1j, 3, dtype=float)
     check(np.conj(Tensor(A)), A.conj())

@@ -24,10 +24,20 @@ from svod_tensor.explain import WORDS, main
 OF_THE_GRAPH = ["build", "rangeify", "kernelize", "preschedule", "instantiate"]
 OF_A_KERNEL = ["optimize", "lower", "linearize", "render"]
 TYPES = {
-    "build": TensorGraph, "rangeify": UOp, "kernelize": UOp, "preschedule": PreSchedule, "instantiate": Schedule,
-    "optimize": OptimizedKernel, "lower": UOp, "linearize": UOp, "render": ProgramSpec, "compile": CompiledSpec,
-    "load": CachedKernel, "prepare": ExecutionPlanBuilder, "plan": ExecutionPlan,
-}  # fmt: skip
+    "build": TensorGraph,
+    "rangeify": UOp,
+    "kernelize": UOp,
+    "preschedule": PreSchedule,
+    "instantiate": Schedule,
+    "optimize": OptimizedKernel,
+    "lower": UOp,
+    "linearize": UOp,
+    "render": ProgramSpec,
+    "compile": CompiledSpec,
+    "load": CachedKernel,
+    "prepare": ExecutionPlanBuilder,
+    "plan": ExecutionPlan,
+}
 
 
 class Recorder:
@@ -62,8 +72,14 @@ def test_an_observer_sees_each_artifact_in_order_and_by_its_type() -> None:
     assert recorder.words == expected
     for word, subject, artifact in recorder.seen:
         assert isinstance(artifact, TYPES[word])
-        assert subject == "graph" if TYPES[word] in (TensorGraph, Schedule, ExecutionPlan) else subject
-    assert Counter(subject for _, subject, _ in recorder.seen) == {"graph": 7, "kernel 0": 6, "kernel 1": 6}
+        assert (
+            subject == "graph" if TYPES[word] in (TensorGraph, Schedule, ExecutionPlan) else subject
+        )
+    assert Counter(subject for _, subject, _ in recorder.seen) == {
+        "graph": 7,
+        "kernel 0": 6,
+        "kernel 1": 6,
+    }
     assert get_observer() is ignore
 
 
@@ -141,11 +157,16 @@ def test_explaining_runs_nothing_twice(tmp_path: Path) -> None:
     text = out.getvalue()
     # The function, the plan, and the last assignment.
     assert (
-        text.count("==  1 build: graph") == text.count("== 13 plan: graph") == text.count("== 14 execute: graph") == 3
+        text.count("==  1 build: graph")
+        == text.count("== 13 plan: graph")
+        == text.count("== 14 execute: graph")
+        == 3
     )
 
 
-def test_a_script_computes_the_same_while_it_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_computes_the_same_while_it_is_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     script = tmp_path / "program.py"
     script.write_text(
         "from svod_tensor import Tensor\n"

@@ -1,4 +1,6 @@
-"""The order in which operands of a sum of products are multiplied: numpy's best one where all are compared."""
+"""The order in which operands of a sum of products are multiplied: numpy's best one where all are
+compared.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,11 @@ def count_multiplications(
 @st.composite
 def draw_products(draw: st.DrawFn, most: int) -> tuple[list[str], str, dict[str, int]]:
     """Terms that have no letter for themselves, the letters of the result, and sizes."""
-    drawn = draw(st.lists(st.lists(st.sampled_from(LETTERS), max_size=4, unique=True), min_size=2, max_size=most))
+    drawn = draw(
+        st.lists(
+            st.lists(st.sampled_from(LETTERS), max_size=4, unique=True), min_size=2, max_size=most
+        )
+    )
     output = draw(st.lists(st.sampled_from(LETTERS), max_size=3, unique=True))
     counts = {c: sum(c in term for term in (*drawn, output)) for c in LETTERS}
     terms = ["".join(c for c in term if counts[c] > 1) for term in drawn]
@@ -42,20 +48,26 @@ def draw_products(draw: st.DrawFn, most: int) -> tuple[list[str], str, dict[str,
 
 @settings(deadline=None, max_examples=count_examples(150))
 @given(draw_products(5))
-def test_few_operands_are_multiplied_in_numpys_best_order(drawn: tuple[list[str], str, dict[str, int]]) -> None:
+def test_few_operands_are_multiplied_in_numpys_best_order(
+    drawn: tuple[list[str], str, dict[str, int]],
+) -> None:
     terms, output, sizes = drawn
     arrays = [np.empty([sizes[c] for c in term]) for term in terms]
     # Without a limit of memory, and of two operands at a time.
-    path = np.einsum_path(f"{','.join(terms)}->{output}", *arrays, optimize=("optimal", 10**30))[0][1:]
+    path = np.einsum_path(f"{','.join(terms)}->{output}", *arrays, optimize=("optimal", 10**30))[0][
+        1:
+    ]
     ours = count_multiplications(terms, output, sizes, order_pairs(terms, output, sizes))
-    assert ours <= count_multiplications(terms, output, sizes, [p for p in path if len(p) > 1]) or any(
-        len(p) > 2 for p in path
-    )
+    assert ours <= count_multiplications(
+        terms, output, sizes, [p for p in path if len(p) > 1]
+    ) or any(len(p) > 2 for p in path)
 
 
 @settings(deadline=None, max_examples=count_examples(40))
 @given(draw_products(12))
-def test_many_operands_are_multiplied_two_at_a_time(drawn: tuple[list[str], str, dict[str, int]]) -> None:
+def test_many_operands_are_multiplied_two_at_a_time(
+    drawn: tuple[list[str], str, dict[str, int]],
+) -> None:
     terms, output, sizes = drawn
     count_multiplications(terms, output, sizes, order_pairs(terms, output, sizes))
 
@@ -74,12 +86,18 @@ def test_a_chain_of_many_matrices_starts_where_it_is_narrow() -> None:
 
 @st.composite
 def draw_formulas(draw: st.DrawFn) -> tuple[str, list[np.ndarray]]:
-    """Terms with repeated letters, and arrays of small integers, some of whose axes are broadcast."""
+    """Terms with repeated letters, and arrays of small integers, some of whose axes are
+    broadcast.
+    """
     letters = LETTERS[:4]
     sizes = {c: draw(st.integers(1, 4)) for c in letters}
     terms = draw(st.lists(st.text(letters, max_size=3), min_size=1, max_size=5))
     dtype = draw(st.sampled_from(["float64", "int32", "int8", "bool", "complex128"]))
-    output = draw(st.lists(st.sampled_from(sorted(set("".join(terms)))), max_size=3, unique=True)) if any(terms) else []
+    output = (
+        draw(st.lists(st.sampled_from(sorted(set("".join(terms)))), max_size=3, unique=True))
+        if any(terms)
+        else []
+    )
     rng = np.random.default_rng(draw(st.integers(0, 1000)))
     shapes = [
         [1 if term.count(c) == 1 and i > 0 and draw(st.booleans()) else sizes[c] for c in term]
@@ -101,7 +119,10 @@ def test_drawn_formulas_agree_with_numpy(drawn: tuple[str, list[np.ndarray]]) ->
         a if len(set(t)) < len(t) else np.broadcast_to(a, [sizes[c] for c in t])
         for t, a in zip(terms, arrays, strict=True)
     ]
-    found, expected = Tensor.einsum(formula, *map(Tensor, arrays)).numpy(), np.einsum(formula, *wide)
+    found, expected = (
+        Tensor.einsum(formula, *map(Tensor, arrays)).numpy(),
+        np.einsum(formula, *wide),
+    )
     assert found.dtype == expected.dtype
     np.testing.assert_array_equal(found, expected)
 
@@ -119,7 +140,10 @@ def test_gradients_go_through_each_product(rng: np.random.Generator) -> None:
     found = y.mul(Tensor([1.0, 2.0, 3.0], dtype="float64")).sum().gradient(a, b, c)
     w = np.array([1.0, 2.0, 3.0])
     for gradient, formula, operands in zip(
-        found, ("jki,kl,l->ij", "ij,kl,l->jki", "ij,jki,l->kl"), ((b, c), (a, c), (a, b)), strict=True
+        found,
+        ("jki,kl,l->ij", "ij,kl,l->jki", "ij,jki,l->kl"),
+        ((b, c), (a, c), (a, b)),
+        strict=True,
     ):
         check(gradient, np.einsum(formula, *(x.numpy() for x in operands), w), rtol=1e-10)
 

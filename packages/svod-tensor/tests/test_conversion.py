@@ -11,8 +11,12 @@ from svod_tensor.errors import NonFiniteCastError
 from svod_testing import check, make_array
 
 
-@pytest.mark.parametrize("source", ["bool", "int8", "uint8", "int32", "int64", "float16", "float32", "float64"])
-@pytest.mark.parametrize("target", ["bool", "int8", "uint8", "int32", "uint64", "float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "source", ["bool", "int8", "uint8", "int32", "int64", "float16", "float32", "float64"]
+)
+@pytest.mark.parametrize(
+    "target", ["bool", "int8", "uint8", "int32", "uint64", "float16", "float32", "float64"]
+)
 def test_casts_agree_with_numpy(rng, source, target):
     a = make_array(rng, (19,), source)
     if np.dtype(source).kind == "f" and np.dtype(target).kind == "u":

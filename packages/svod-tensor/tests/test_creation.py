@@ -75,7 +75,10 @@ def test_arrays_of_every_dtype_come_back_unchanged(rng, dtype):
     tensor = Tensor(array)
     assert tensor.dtype.name == dtype
     np.testing.assert_array_equal(tensor.numpy().view(np.uint8), array.view(np.uint8))
-    assert tensor.tolist() == array.astype(np.float64 if array.dtype.kind not in "biu" else array.dtype).tolist()
+    assert (
+        tensor.tolist()
+        == array.astype(np.float64 if array.dtype.kind not in "biu" else array.dtype).tolist()
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -137,11 +140,15 @@ def test_sizes_are_checked():
 
 
 @pytest.mark.parametrize(
-    "arguments", [(5,), (2, 9), (2, 9, 3), (10, -3, -4), (0,), (5, 2), (0.0, 1.0, 0.1), (1, 2, 0.25), (-3, 3)]
+    "arguments",
+    [(5,), (2, 9), (2, 9, 3), (10, -3, -4), (0,), (5, 2), (0.0, 1.0, 0.1), (1, 2, 0.25), (-3, 3)],
 )
 def test_arange_agrees_with_numpy(arguments):
     expected = np.arange(*arguments)
-    check(Tensor.arange(*arguments), expected.astype(np.float32 if expected.dtype.kind == "f" else np.int32))
+    check(
+        Tensor.arange(*arguments),
+        expected.astype(np.float32 if expected.dtype.kind == "f" else np.int32),
+    )
 
 
 def test_arange_picks_a_dtype_that_holds_its_numbers():
@@ -155,7 +162,10 @@ def test_arange_picks_a_dtype_that_holds_its_numbers():
 
 def test_linspace_eye_and_meshgrid_agree_with_numpy():
     check(Tensor.linspace(-2, 5, 9), np.linspace(-2, 5, 9).astype(np.float32), rtol=1e-6)
-    check(Tensor.linspace(0, 1, 4, endpoint=False, dtype="float64"), np.linspace(0, 1, 4, endpoint=False))
+    check(
+        Tensor.linspace(0, 1, 4, endpoint=False, dtype="float64"),
+        np.linspace(0, 1, 4, endpoint=False),
+    )
     assert Tensor.linspace(0.1, 0.7, 1).tolist() == [np.float32(0.1)]
     check(Tensor.eye(4), np.eye(4, dtype=np.float32))
     check(Tensor.eye(2, 5, k=-1, dtype="int32"), np.eye(2, 5, -1, dtype=np.int32))
@@ -222,7 +232,9 @@ def test_numpy_gives_a_read_only_view_or_a_copy():
     assert np.add(1, np.asarray(x)).tolist() == [2.0, 3.0]
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3", "bool", "int64", "uint8", "float64"])
+@pytest.mark.parametrize(
+    "dtype", ["float16", "bfloat16", "float8_e4m3", "bool", "int64", "uint8", "float64"]
+)
 def test_item_and_tolist_give_python_numbers(dtype):
     value = Tensor([1], dtype=dtype).item()
     assert type(value) in (bool, int, float)
@@ -231,7 +243,9 @@ def test_item_and_tolist_give_python_numbers(dtype):
 
 
 class _Exporter:
-    """An array of another library: integers that it declares to be elements of another type, or to lie elsewhere."""
+    """An array of another library: integers that it declares to be elements of another type, or to
+    lie elsewhere.
+    """
 
     def __init__(self, words: np.ndarray, code: int, device: int = 1) -> None:
         self.words, self.code, self.device = words, code, device
@@ -252,7 +266,9 @@ class _Exporter:
     ("code", "words", "dtype"),
     [(4, np.uint16, "bfloat16"), (10, np.uint8, "float8_e4m3"), (12, np.uint8, "float8_e5m2")],
 )
-@pytest.mark.parametrize("view", [lambda a: a, lambda a: a.T, lambda a: a[:, 1:2], lambda a: a[::2]])
+@pytest.mark.parametrize(
+    "view", [lambda a: a, lambda a: a.T, lambda a: a[:, 1:2], lambda a: a[::2]]
+)
 def test_dlpack_brings_floats_that_numpy_lacks(code, words, dtype, view):
     bits = np.array([[0x3F80, 0x4000], [0xC040, 0x0000], [0x4100, 0x3F00]]).astype(np.uint16)
     stored = np.ascontiguousarray(bits if words is np.uint16 else bits >> 8).astype(words)
@@ -264,9 +280,13 @@ def test_dlpack_brings_floats_that_numpy_lacks(code, words, dtype, view):
 
 def test_dlpack_says_what_it_does_not_take():
     words = np.zeros(4, np.uint16)
-    with pytest.raises(OperandError, match="a dtype of svod, not elements of DLPack's type 9 with 16 bits"):
+    with pytest.raises(
+        OperandError, match="a dtype of svod, not elements of DLPack's type 9 with 16 bits"
+    ):
         Tensor.from_dlpack(_Exporter(words, 9))
-    with pytest.raises(OperandError, match="memory of the CPU, not memory of _Exporter on a device of another kind"):
+    with pytest.raises(
+        OperandError, match="memory of the CPU, not memory of _Exporter on a device of another kind"
+    ):
         Tensor.from_dlpack(_Exporter(words, 4, device=2))
 
 
@@ -302,7 +322,9 @@ def test_ranges_that_their_dtype_does_not_hold_are_an_error(arguments, dtype):
     assert Tensor.arange(300, 300, dtype="int8").tolist() == []
 
 
-@pytest.mark.parametrize("arguments", [(math.inf,), (math.nan,), (0.0, 1.0, math.nan), (-math.inf, 0.0)])
+@pytest.mark.parametrize(
+    "arguments", [(math.inf,), (math.nan,), (0.0, 1.0, math.nan), (-math.inf, 0.0)]
+)
 def test_ranges_without_an_end_are_an_error(arguments):
     with pytest.raises(ShapeError, match="how many"):
         Tensor.arange(*arguments)
@@ -334,7 +356,9 @@ class _Versioned:
         return self._tensor.__dlpack_device__()
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3", "float8_e5m2", "float16", "int8", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["bfloat16", "float8_e4m3", "float8_e5m2", "float16", "int8", "bool"]
+)
 @pytest.mark.parametrize("wrap", [lambda x: x, _Versioned])
 def test_dlpack_gives_every_dtype_to_others(dtype, wrap):
     x = Tensor([[1.0, 0.0, 3.0], [0.0, 1.0, 2.0]], dtype=dtype)
@@ -345,7 +369,13 @@ def test_dlpack_gives_every_dtype_to_others(dtype, wrap):
 
 
 def test_scalars_of_numpy_become_numbers_of_python() -> None:
-    for value in (np.float64(2.5), np.float32(2.5), np.int64(-3), np.bool_(True), np.complex128(1 + 2j)):
+    for value in (
+        np.float64(2.5),
+        np.float32(2.5),
+        np.int64(-3),
+        np.bool_(True),
+        np.complex128(1 + 2j),
+    ):
         made = Tensor(value, dtype=str(value.dtype))
         assert made.uop.src or type(made.uop.arg) in (float, int, bool)
         np.testing.assert_array_equal(made.numpy(), np.asarray(value), strict=True)
@@ -356,10 +386,19 @@ def test_arrays_of_one_shape_are_not_taken_for_each_other():
     unaligned = np.frombuffer(bytearray(28), np.float32, offset=4)[:6].reshape(2, 3)
     unaligned[:] = values
     arrays = [
-        values, values.astype(">f4"), values.astype(np.int32), values.astype(bool), values.astype("<f2"), np.asfortranarray(values),
-        np.repeat(values, 2, 1)[:, ::2], unaligned, values[::-1], np.broadcast_to(np.float32(3), (2, 3)), values.astype(np.complex64),
+        values,
+        values.astype(">f4"),
+        values.astype(np.int32),
+        values.astype(bool),
+        values.astype("<f2"),
+        np.asfortranarray(values),
+        np.repeat(values, 2, 1)[:, ::2],
+        unaligned,
+        values[::-1],
+        np.broadcast_to(np.float32(3), (2, 3)),
+        values.astype(np.complex64),
         values.astype(ml_dtypes.bfloat16),
-    ]  # fmt: skip
+    ]
     read_only = values.copy()
     read_only.flags.writeable = False
     for array in (*arrays, read_only, *arrays):

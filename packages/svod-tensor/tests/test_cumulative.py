@@ -22,7 +22,9 @@ def test_running_sums_may_begin_with_their_neutral_element(rng):
     a = make_array(rng, (3, 4), "int32")
     wanted = {"dtype": np.int32, "include_initial": True}
     check(Tensor(a).cumulative_sum(1, include_initial=True), np.cumulative_sum(a, axis=1, **wanted))
-    check(Tensor(a).cumulative_prod(0, include_initial=True), np.cumulative_prod(a, axis=0, **wanted))
+    check(
+        Tensor(a).cumulative_prod(0, include_initial=True), np.cumulative_prod(a, axis=0, **wanted)
+    )
     check(Tensor(a[0]).cumulative_sum(), np.cumulative_sum(a[0], dtype=np.int32))
     with pytest.raises(ShapeError, match="say which one"):
         Tensor(a).cumulative_sum()
@@ -52,15 +54,25 @@ def test_running_logsumexp_agrees_with_numpy_in_float64(rng, shape, dtype):
         found = logcumsumexp(Tensor(a), axis)
         assert found.dtype.name == ("float32" if dtype == "int32" else dtype)
         wanted = np.logaddexp.accumulate(a.astype("float64"), axis)
-        np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-12 if dtype == "float64" else 1e-6, atol=1e-6)
+        np.testing.assert_allclose(
+            found.numpy(), wanted, rtol=1e-12 if dtype == "float64" else 1e-6, atol=1e-6
+        )
     np.testing.assert_allclose(
-        logcumsumexp(Tensor(a)).numpy(), np.logaddexp.accumulate(a.astype("float64").ravel()), rtol=1e-6
+        logcumsumexp(Tensor(a)).numpy(),
+        np.logaddexp.accumulate(a.astype("float64").ravel()),
+        rtol=1e-6,
     )
 
 
 def test_running_logsumexp_of_infinities_and_nans():
     inf, nan = np.inf, np.nan
-    for a in ([-inf, -inf, 1, inf, inf, 2], [1, -inf, nan, inf], [inf, -inf, 0], [-1e30, 1e30, -inf], [-inf] * 5):
+    for a in (
+        [-inf, -inf, 1, inf, inf, 2],
+        [1, -inf, nan, inf],
+        [inf, -inf, 0],
+        [-1e30, 1e30, -inf],
+        [-inf] * 5,
+    ):
         with np.errstate(invalid="ignore"):
             wanted = np.logaddexp.accumulate(np.array(a))
         np.testing.assert_allclose(logcumsumexp(Tensor(a), 0).numpy(), wanted, rtol=1e-6)
@@ -68,4 +80,6 @@ def test_running_logsumexp_of_infinities_and_nans():
 
 def test_running_logsumexp_of_narrow_floats_is_rounded_once(rng):
     a = (rng.standard_normal(60) * 4).astype("float16")
-    check(logcumsumexp(Tensor(a), 0), np.logaddexp.accumulate(a.astype("float64")).astype("float16"))
+    check(
+        logcumsumexp(Tensor(a), 0), np.logaddexp.accumulate(a.astype("float64")).astype("float16")
+    )

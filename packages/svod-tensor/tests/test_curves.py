@@ -17,7 +17,11 @@ def test_integrals_and_slopes_agree_with_numpy(rng, axis):
     for order in (1, 2):
         options = {"axis": axis, "edge_order": order}
         check(Tensor(a).central_differences(0.1, **options), np.gradient(a, 0.1, **options))
-        check(Tensor(a).central_differences(places, **options), np.gradient(a, places, **options), rtol=1e-11)
+        check(
+            Tensor(a).central_differences(places, **options),
+            np.gradient(a, places, **options),
+            rtol=1e-11,
+        )
     both = Tensor(a).central_differences(0.5, 2.0)
     check(both[axis], np.gradient(a, 0.5, 2.0)[axis])
     check(Tensor([1, 4]).central_differences(), np.array([3, 3], np.float32))

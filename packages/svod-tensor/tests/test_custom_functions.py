@@ -46,10 +46,16 @@ def array(*shape: int) -> np.ndarray:
 
 def test_a_custom_function_stands_between_kernels() -> None:
     a = array(3, 8)
-    register_custom_function("spectrum", lambda out, x, scale: np.copyto(out, np.abs(np.fft.fft(x)) * scale))
+    register_custom_function(
+        "spectrum", lambda out, x, scale: np.copyto(out, np.abs(np.fft.fft(x)) * scale)
+    )
     y = custom_function("spectrum", Tensor(a) * 2, outputs=((3, 8), float32), numbers=(0.1,)) + 1
     plan = y.prepare()
-    assert [type(op) for op in plan.prepared_ops] == [PreparedKernel, PreparedCustomFunction, PreparedKernel]
+    assert [type(op) for op in plan.prepared_ops] == [
+        PreparedKernel,
+        PreparedCustomFunction,
+        PreparedKernel,
+    ]
     plan.execute()
     np.testing.assert_allclose(y.numpy(), np.abs(np.fft.fft(a * 2)) * 0.1 + 1, rtol=1e-5)
     assert len(plan.execute_profiled()) == 2
@@ -62,12 +68,20 @@ def test_arrays_are_the_memory_itself_with_their_shapes_and_dtypes() -> None:
     seen: list[Any] = []
 
     def look(out: np.ndarray, x: np.ndarray, y: np.ndarray, *numbers: object) -> None:
-        seen.extend([out.shape, out.dtype, x.shape, x.flags.writeable, numbers, x.ctypes.data, y.dtype])
+        seen.extend(
+            [out.shape, out.dtype, x.shape, x.flags.writeable, numbers, x.ctypes.data, y.dtype]
+        )
         out[...] = 7
 
     register_custom_function("look", look)
     x = Tensor(array(2, 3)).realize()
-    y = custom_function("look", x, Tensor([1, 2], dtype=int16), outputs=((2, 2), int32), numbers=(True, 1 << 40, 0.1))
+    y = custom_function(
+        "look",
+        x,
+        Tensor([1, 2], dtype=int16),
+        outputs=((2, 2), int32),
+        numbers=(True, 1 << 40, 0.1),
+    )
     assert y.tolist() == [[7, 7], [7, 7]]
     expected = [(2, 2), np.int32, (2, 3), False, (True, 1 << 40, 0.1), x.buffer().address, np.int16]
     assert seen == expected
@@ -84,7 +98,9 @@ def test_several_outputs_come_from_one_call() -> None:
 
     register_custom_function("split", split)
     a = array(4, 5)
-    values, order = custom_function("split", Tensor(a), outputs=[((4, 5), float32), ((4, 5), int32)])
+    values, order = custom_function(
+        "split", Tensor(a), outputs=[((4, 5), float32), ((4, 5), int32)]
+    )
     Tensor.realize_batch([values, order])
     np.testing.assert_array_equal(values.numpy(), np.sort(a, -1))
     np.testing.assert_array_equal(order.numpy(), np.argsort(a, -1))
@@ -103,7 +119,10 @@ def test_variables_reach_a_custom_function_at_each_execution() -> None:
     a = array(8, 2)
     size = n.bind(3)
     y, rest = custom_function(
-        "scale", Tensor(a)[:size], outputs=[((size, 2), float32), ((1,), int32)], numbers=(at.bind(1),)
+        "scale",
+        Tensor(a)[:size],
+        outputs=[((size, 2), float32), ((1,), int32)],
+        numbers=(at.bind(1),),
     )
     y = y + 1
     plan = Tensor.prepare_batch([y, rest])
@@ -137,7 +156,9 @@ def test_every_way_to_plan_memory_keeps_what_a_custom_function_reads(planner: An
     a = array(64)
     x = Tensor(a)
     for _ in range(4):
-        p, q = custom_function("both", x * 2, (x + 1).exp(), outputs=[((64,), float32), ((64,), float32)])
+        p, q = custom_function(
+            "both", x * 2, (x + 1).exp(), outputs=[((64,), float32), ((64,), float32)]
+        )
         x = (p * q).tanh()
         u, v = a * 2, np.exp(a + 1)
         a = np.tanh((u + v) * (u - v))
@@ -197,13 +218,17 @@ def test_elements_are_read_as_others_of_another_size() -> None:
     np.testing.assert_array_equal(x.bitcast(uint8).numpy(), a.view(np.uint8))
     np.testing.assert_array_equal(x.bitcast(float64).numpy(), a.view(np.float64))
     np.testing.assert_array_equal(x[1:].bitcast(int16).numpy(), a[1:].view(np.int16))
-    np.testing.assert_array_equal(x.T.bitcast(int16).numpy(), np.ascontiguousarray(a.T).view(np.int16))
+    np.testing.assert_array_equal(
+        x.T.bitcast(int16).numpy(), np.ascontiguousarray(a.T).view(np.int16)
+    )
     np.testing.assert_array_equal((x * 2).bitcast(uint8).bitcast(float32).numpy(), a * 2)
     n = Variable("n", 1, 3)
     np.testing.assert_array_equal(x[: n.bind(2)].bitcast(uint8).numpy(), a[:2].view(np.uint8))
     assert Tensor(np.zeros((0, 4), np.float32)).bitcast(uint8).shape == (0, 16)
     for wrong, to in ((Tensor(array(3)), float64), (Tensor(1.0), uint8), (Tensor([True]), uint8)):
-        with pytest.raises(OperandError, match="bitcast takes elements whose bytes make whole elements of"):
+        with pytest.raises(
+            OperandError, match="bitcast takes elements whose bytes make whole elements of"
+        ):
             wrong.bitcast(to)
 
 
@@ -221,18 +246,28 @@ def test_a_view_of_bytes_keeps_the_content_that_it_was_made_of() -> None:
     total = wide.sum()
     y.assign(y * 2)
     both = total + y.bitcast(uint8).sum()
-    expected = np.array([1, 2], np.float32).view(np.uint8).sum() + np.array([2, 4], np.float32).view(np.uint8).sum()
+    expected = (
+        np.array([1, 2], np.float32).view(np.uint8).sum()
+        + np.array([2, 4], np.float32).view(np.uint8).sum()
+    )
     assert both.item() == expected
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int64", "float32", "float64"])
 @pytest.mark.parametrize("value", [0, 1, 2])
-def test_a_constant_that_is_a_result_too_stays_a_number_of_the_function(dtype: str, value: int) -> None:
+def test_a_constant_that_is_a_result_too_stays_a_number_of_the_function(
+    dtype: str, value: int
+) -> None:
     x = Tensor(np.array([[4.0, 1.0], [1.0, 3.0]], np.float32))
 
     def call(x: Tensor) -> tuple[Tensor, ...]:
         constants = [Tensor.full(shape, value, dtype=dtype) for shape in ((), (1, 1))]
-        return (svod_tensor.fft.fft(x), svod_tensor.linalg.svdvals(x), *svod_tensor.linalg.eigh(x), *constants)
+        return (
+            svod_tensor.fft.fft(x),
+            svod_tensor.linalg.svdvals(x),
+            *svod_tensor.linalg.eigh(x),
+            *constants,
+        )
 
     expected = [result.numpy() for result in call(x)]
     assert expected[-1] == np.full((1, 1), value, dtype)
@@ -246,7 +281,11 @@ def test_a_constant_that_is_a_result_too_stays_a_number_of_the_function(dtype: s
 def test_a_constant_that_is_a_result_too_stays_the_count_and_the_start_of_a_loop() -> None:
     def call(x: Tensor) -> tuple[Tensor, ...]:
         start = Tensor.full((), 3, dtype="int64")
-        return svod_tensor.fori_loop(0, 3, lambda i, c: c + x.sum() + i, start), start, svod_tensor.fft.fft(x)
+        return (
+            svod_tensor.fori_loop(0, 3, lambda i, c: c + x.sum() + i, start),
+            start,
+            svod_tensor.fft.fft(x),
+        )
 
     x = Tensor([1, 2])
     for results in (call(x), svod_tensor.jit(call)(x)):

@@ -36,7 +36,9 @@ def test_the_declared_derivative_is_taken_in_each_order_and_mode() -> None:
     value, gradient = value_and_grad(lambda x: _cube(x).sum())(x)
     assert value.item() == pytest.approx((_X**3).sum())
     np.testing.assert_allclose(gradient.numpy(), 30 * _X**2)
-    np.testing.assert_allclose(grad(lambda x: grad(lambda x: _cube(x).sum())(x).sum())(x).numpy(), 60 * _X)
+    np.testing.assert_allclose(
+        grad(lambda x: grad(lambda x: _cube(x).sum())(x).sum())(x).numpy(), 60 * _X
+    )
     direction = np.array([1.0, 2.0, -1.0])
     _, along = jvp(_cube, (x,), (Tensor(direction),))
     np.testing.assert_allclose(along.numpy(), 30 * _X**2 * direction)
@@ -47,10 +49,16 @@ def test_the_declared_derivative_is_taken_in_each_order_and_mode() -> None:
 
 
 @custom_gradient
-def _polar(point: dict[str, Tensor], times: int, *, scale: float) -> tuple[Any, Callable[[Any], Any]]:
+def _polar(
+    point: dict[str, Tensor], times: int, *, scale: float
+) -> tuple[Any, Callable[[Any], Any]]:
     x, y = point["x"], point["y"]
     radius = (x * x + y * y).sqrt()
-    values = {"radius": radius * scale, "angle": Tensor.atan2(y, x), "quadrant": (x > 0).cast("int32") * times}
+    values = {
+        "radius": radius * scale,
+        "angle": Tensor.atan2(y, x),
+        "quadrant": (x > 0).cast("int32") * times,
+    }
 
     def backward(cotangents: dict[str, Tensor | None]) -> tuple[dict[str, Tensor], None]:
         by_radius, by_angle = cotangents["radius"], cotangents["angle"]
@@ -71,10 +79,16 @@ def test_nested_arguments_and_several_results() -> None:
         return (found["radius"] * found["angle"].exp()).sum() + found["quadrant"].sum() * 0.0
 
     def plain(point: dict[str, Tensor]) -> Tensor:
-        return (2 * (point["x"] ** 2 + point["y"] ** 2).sqrt() * Tensor.atan2(point["y"], point["x"]).exp()).sum()
+        return (
+            2
+            * (point["x"] ** 2 + point["y"] ** 2).sqrt()
+            * Tensor.atan2(point["y"], point["x"]).exp()
+        ).sum()
 
     for name in ("x", "y"):
-        np.testing.assert_allclose(grad(declared)(point)[name].numpy(), grad(plain)(point)[name].numpy())
+        np.testing.assert_allclose(
+            grad(declared)(point)[name].numpy(), grad(plain)(point)[name].numpy()
+        )
     tangents = {"x": Tensor([1.0, 2.0], dtype="float64"), "y": Tensor([-0.5, 1.0], dtype="float64")}
     (_, found), (_, expected) = (jvp(f, (point,), (tangents,)) for f in (declared, plain))
     assert found.item() == pytest.approx(expected.item())
@@ -95,7 +109,9 @@ def test_it_stands_in_captured_functions_and_loops() -> None:
     for values in (_X, _X * 2):
         np.testing.assert_allclose(step(Tensor(values)).numpy(), values - values**2)
     _, rows = scan(
-        lambda c, x: (c, grad(lambda x: _cube(x).sum())(x)), Tensor(0.0), Tensor(np.stack([_X, -_X, 3 * _X]))
+        lambda c, x: (c, grad(lambda x: _cube(x).sum())(x)),
+        Tensor(0.0),
+        Tensor(np.stack([_X, -_X, 3 * _X])),
     )
     np.testing.assert_allclose(rows.numpy(), 30 * np.stack([_X, -_X, 3 * _X]) ** 2)
 
@@ -109,7 +125,9 @@ def test_a_function_of_the_host_declares_its_derivative() -> None:
         y = custom_function("test_host_sine", x, outputs=(x.shape, x.dtype))
         return y, lambda c: c * custom_function("test_host_cosine", x, outputs=(x.shape, x.dtype))
 
-    np.testing.assert_allclose(grad(lambda x: (sine(x) ** 2).sum())(Tensor(_X)).numpy(), np.sin(2 * _X))
+    np.testing.assert_allclose(
+        grad(lambda x: (sine(x) ** 2).sum())(Tensor(_X)).numpy(), np.sin(2 * _X)
+    )
 
 
 @pytest.mark.parametrize(

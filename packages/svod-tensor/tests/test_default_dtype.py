@@ -1,4 +1,6 @@
-"""The dtype of floats where none is named: float32, or what `set_default_dtype` and `default_dtype` say."""
+"""The dtype of floats where none is named: float32, or what `set_default_dtype` and `default_dtype`
+say.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +16,40 @@ from svod_tensor import Tensor, default_dtype, get_default_dtype, jit, set_defau
 
 INTEGERS = Tensor([[2, 1], [1, 3]])
 FLOATS: dict[str, Callable[[], Tensor]] = {
-    "number": lambda: Tensor(1.5), "list": lambda: Tensor([1.5, 2]), "empty list": lambda: Tensor([]),
-    "zeros": lambda: sv.zeros(2), "ones": lambda: sv.ones(2), "empty": lambda: sv.empty(2), "full": lambda: sv.full(2, 1.5),
-    "eye": lambda: sv.eye(2), "arange": lambda: sv.arange(0.0, 1.0, 0.5), "linspace": lambda: sv.linspace(0, 1, 3),
-    "rand": lambda: Tensor.rand(2), "randn": lambda: Tensor.randn(2), "uniform": lambda: Tensor.uniform(2),
-    "normal": lambda: Tensor.normal(2), "exponential": lambda: Tensor.exponential(2), "astype": lambda: INTEGERS.astype(float),
-    "division": lambda: INTEGERS / 2, "product": lambda: INTEGERS * 1.5, "sine": lambda: INTEGERS.sin(),
-    "mean": lambda: INTEGERS.mean(), "median": lambda: INTEGERS.median(), "softmax": lambda: INTEGERS.softmax(),
-    "inverse": lambda: sv.linalg.inv(INTEGERS), "frequencies": lambda: sv.fft.fftfreq(4),
-    "where": lambda: (INTEGERS > 1).where(1.0, 0.0), "special": lambda: sv.special.gammaln(INTEGERS),
-}  # fmt: skip
+    "number": lambda: Tensor(1.5),
+    "list": lambda: Tensor([1.5, 2]),
+    "empty list": lambda: Tensor([]),
+    "zeros": lambda: sv.zeros(2),
+    "ones": lambda: sv.ones(2),
+    "empty": lambda: sv.empty(2),
+    "full": lambda: sv.full(2, 1.5),
+    "eye": lambda: sv.eye(2),
+    "arange": lambda: sv.arange(0.0, 1.0, 0.5),
+    "linspace": lambda: sv.linspace(0, 1, 3),
+    "rand": lambda: Tensor.rand(2),
+    "randn": lambda: Tensor.randn(2),
+    "uniform": lambda: Tensor.uniform(2),
+    "normal": lambda: Tensor.normal(2),
+    "exponential": lambda: Tensor.exponential(2),
+    "astype": lambda: INTEGERS.astype(float),
+    "division": lambda: INTEGERS / 2,
+    "product": lambda: INTEGERS * 1.5,
+    "sine": lambda: INTEGERS.sin(),
+    "mean": lambda: INTEGERS.mean(),
+    "median": lambda: INTEGERS.median(),
+    "softmax": lambda: INTEGERS.softmax(),
+    "inverse": lambda: sv.linalg.inv(INTEGERS),
+    "frequencies": lambda: sv.fft.fftfreq(4),
+    "where": lambda: (INTEGERS > 1).where(1.0, 0.0),
+    "special": lambda: sv.special.gammaln(INTEGERS),
+}
 COMPLEX: dict[str, Callable[[], Tensor]] = {
-    "number": lambda: Tensor(1j), "list": lambda: Tensor([1j]), "product": lambda: INTEGERS * 1j,
-    "linspace": lambda: sv.linspace(0, 1j, 3), "transform": lambda: sv.fft.fft(INTEGERS),
-}  # fmt: skip
+    "number": lambda: Tensor(1j),
+    "list": lambda: Tensor([1j]),
+    "product": lambda: INTEGERS * 1j,
+    "linspace": lambda: sv.linspace(0, 1j, 3),
+    "transform": lambda: sv.fft.fft(INTEGERS),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -39,9 +61,13 @@ def restored() -> Iterator[None]:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_floats_that_name_no_dtype_have_the_default(dtype: str) -> None:
     with default_dtype(dtype):
-        assert {name: make().dtype.name for name, make in FLOATS.items()} == dict.fromkeys(FLOATS, dtype)
+        assert {name: make().dtype.name for name, make in FLOATS.items()} == dict.fromkeys(
+            FLOATS, dtype
+        )
         kind = "complex128" if dtype == "float64" else "complex64"
-        assert {name: make().dtype.name for name, make in COMPLEX.items()} == dict.fromkeys(COMPLEX, kind)
+        assert {name: make().dtype.name for name, make in COMPLEX.items()} == dict.fromkeys(
+            COMPLEX, kind
+        )
         known = sv.__array_namespace_info__().default_dtypes()
         assert (known["real floating"].name, known["complex floating"].name) == (dtype, kind)
         assert sv.result_type(sv.int32, 1.5).name == dtype

@@ -81,7 +81,9 @@ def test_a_plan_reads_memory_and_a_written_tensor_keeps_the_writes():
 def test_derivatives_and_executions_of_a_plan_see_one_value():
     x = defer_values(sample(4))
     wanted = sample(4).numpy()
-    np.testing.assert_allclose(grad(lambda y: (x * y).sum())(Tensor.ones(4)).numpy(), wanted, rtol=1e-6)
+    np.testing.assert_allclose(
+        grad(lambda y: (x * y).sum())(Tensor.ones(4)).numpy(), wanted, rtol=1e-6
+    )
     y = x * 2
     plan = y.prepare()
     for _ in range(2):

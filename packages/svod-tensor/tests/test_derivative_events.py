@@ -1,4 +1,5 @@
-"""No derivative depends on when anything is computed: random functions in which values are read at random places.
+"""No derivative depends on when anything is computed: random functions in which values are read at
+random places.
 
 The same function without these events says what is expected.
 """
@@ -111,7 +112,9 @@ def _check(found: Tensor, expected: Tensor) -> None:
 
 @given(_STEPS, st.booleans())
 @settings(max_examples=count_examples(4), deadline=None)
-def test_values_that_are_read_in_a_function_change_no_gradient(steps: list[Step], is_second: bool) -> None:
+def test_values_that_are_read_in_a_function_change_no_gradient(
+    steps: list[Step], is_second: bool
+) -> None:
     def derive(*, has_events: bool) -> tuple[Tensor, ...]:
         def loss(x: Tensor, w: Tensor) -> Tensor:
             return _run(steps, x, w, has_events=has_events).sum()
@@ -149,7 +152,11 @@ def test_what_happens_between_a_function_and_its_derivative_is_not_seen(
 @settings(max_examples=count_examples(2), deadline=None)
 def test_forward_mode_sees_no_events_either(steps: list[Step]) -> None:
     found, expected = (
-        jvp(lambda x, n=n: _run(steps, x, Tensor(_W), has_events=n == 0), (Tensor(_X),), (Tensor(_V),))[1]
+        jvp(
+            lambda x, n=n: _run(steps, x, Tensor(_W), has_events=n == 0),
+            (Tensor(_X),),
+            (Tensor(_V),),
+        )[1]
         for n in range(2)
     )
     _check(found, expected)
@@ -157,7 +164,9 @@ def test_forward_mode_sees_no_events_either(steps: list[Step]) -> None:
 
 @given(_STEPS, st.sampled_from(("none", "x", "w")))
 @settings(max_examples=count_examples(2), deadline=None)
-def test_a_gradient_of_a_graph_is_that_of_the_graph_as_it_was(steps: list[Step], written: str) -> None:
+def test_a_gradient_of_a_graph_is_that_of_the_graph_as_it_was(
+    steps: list[Step], written: str
+) -> None:
     x, w = _make()
     loss = _run(steps, x, w, has_events=False).sum()
     (found,) = loss.gradient(x)
@@ -184,4 +193,6 @@ def test_memory_that_is_written_later_is_read_as_it_was_where_a_value_was_comput
         y.realize()
         a.assign(a * 100).realize()
         assert b.tolist() == (w * 100).tolist()
-        np.testing.assert_allclose(pull(Tensor(np.ones(2)))[0].numpy(), np.cos(x * w) * w * x + np.sin(x * w))
+        np.testing.assert_allclose(
+            pull(Tensor(np.ones(2)))[0].numpy(), np.cos(x * w) * w * x + np.sin(x * w)
+        )

@@ -42,12 +42,21 @@ def test_what_has_no_derivative_is_named_with_its_shape_and_its_line() -> None:
     def bits(w: Tensor) -> Tensor:
         return (w.bitcast("int32") + 1).bitcast("float32").sum()
 
-    with pytest.raises(NotDifferentiableError, match=r"BITCAST to float32 of shape \(16, 16\)") as found:
+    with pytest.raises(
+        NotDifferentiableError, match=r"BITCAST to float32 of shape \(16, 16\)"
+    ) as found:
         grad(bits)(Tensor(_W))
     assert found.value.lines == ()
-    with track_origins(), pytest.raises(NotDifferentiableError, match=r"test_derivative_origins\.py") as found:
+    with (
+        track_origins(),
+        pytest.raises(NotDifferentiableError, match=r"test_derivative_origins\.py") as found,
+    ):
         grad(bits)(Tensor(_W))
     assert found.value.lines[0].endswith("bitcast")
 
-    with pytest.raises(NotDifferentiableError, match=r"custom function 'test_nameless'.*custom_gradient"):
-        grad(lambda w: custom_function("test_nameless", w, outputs=(w.shape, w.dtype)).sum())(Tensor(_W))
+    with pytest.raises(
+        NotDifferentiableError, match=r"custom function 'test_nameless'.*custom_gradient"
+    ):
+        grad(lambda w: custom_function("test_nameless", w, outputs=(w.shape, w.dtype)).sum())(
+            Tensor(_W)
+        )

@@ -1,4 +1,6 @@
-"""Rules of composed operations serve both modes, and second derivatives; numbers that an oracle gave name it."""
+"""Rules of composed operations serve both modes, and second derivatives; numbers that an oracle
+gave name it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def take_second(f: Callable[[Tensor], Tensor], x: float, dtype: str = "float32")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("x", [-1000.0, -89.0, -0.0, 0.0, 89.0, 1000.0, INF, -INF])
 @pytest.mark.parametrize("name", ["sigmoid", "softplus", "silu", "gelu", "mish", "relu", "elu"])
-def test_activations_have_finite_derivatives_of_two_orders_at_any_number(name: str, x: float, dtype: str) -> None:
+def test_activations_have_finite_derivatives_of_two_orders_at_any_number(
+    name: str, x: float, dtype: str
+) -> None:
     if name == "mish" and math.isinf(x):
         pytest.skip("a product of its parts, which is NaN at infinity")
     found = differentiate_elementwise(lambda x: getattr(x, name)(), [np.array([x])], dtype=dtype)
@@ -37,7 +41,9 @@ def test_second_derivatives_of_activations_at_zero() -> None:
     # Of torch 2.13.
     assert take_second(lambda x: x.silu(), 0.0) == [0.5] * 4
     np.testing.assert_allclose(take_second(lambda x: x.gelu(), 0.0), [0.7978845608] * 4, rtol=1e-6)
-    np.testing.assert_allclose(take_second(lambda x: x.gelu("tanh"), 0.0), [0.7978845608] * 4, rtol=1e-6)
+    np.testing.assert_allclose(
+        take_second(lambda x: x.gelu("tanh"), 0.0), [0.7978845608] * 4, rtol=1e-6
+    )
     np.testing.assert_allclose(take_second(lambda x: x.mish(), 0.0), [0.64] * 4, rtol=1e-6)
     assert take_second(lambda x: x.elu(), 0.0) == [1.0] * 4
     assert take_second(lambda x: x.logaddexp(x.detach()), 0.0) == [0.25] * 4
@@ -78,13 +84,24 @@ def test_modes_agree_at_kinks_and_ties() -> None:
     image = Tensor.zeros(1, 1, 2, 2)
     tangent = Tensor([[[[1.0, 10.0], [100.0, 1000.0]]]])
     assert jvp(lambda x: x.max_pool2d(2), (image,), (tangent,))[1].item() == 1.0
-    assert jvp(lambda x: x.norm(ord=0.5), (Tensor([0.0, 0.0]),), (Tensor([1.0, 1.0]),))[1].item() == 0.0
+    assert (
+        jvp(lambda x: x.norm(ord=0.5), (Tensor([0.0, 0.0]),), (Tensor([1.0, 1.0]),))[1].item()
+        == 0.0
+    )
     assert hessian(lambda x: x.norm())(Tensor([0.0, 0.0])).tolist() == [[0.0, 0.0], [0.0, 0.0]]
-    assert hessian(lambda x: x[0].hypot(x[1]))(Tensor([0.0, 0.0])).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert hessian(lambda x: x[0].hypot(x[1]))(Tensor([0.0, 0.0])).tolist() == [
+        [0.0, 0.0],
+        [0.0, 0.0],
+    ]
 
 
 def test_a_tangent_of_zero_stays_zero_at_a_pole() -> None:
-    for f in (lambda x: x.asin(), lambda x: x.atanh(), lambda x: x.log1p().neg(), lambda x: x.erfinv()):
+    for f in (
+        lambda x: x.asin(),
+        lambda x: x.atanh(),
+        lambda x: x.log1p().neg(),
+        lambda x: x.erfinv(),
+    ):
         sign = -1.0 if f(Tensor(0.5)).item() < 0 else 1.0
         assert jvp(f, (Tensor(sign),), (Tensor(0.0),))[1].item() == 0.0
 
@@ -103,24 +120,36 @@ def test_running_log_sums_of_equal_elements_have_their_shares(dtype: str) -> Non
     # Of torch 2.13 and jax 0.10.
     x, cotangent = Tensor([1.0, 1.0, 1.0], dtype=dtype), Tensor([1.0, 2.0, 3.0], dtype=dtype)
     found = vjp(lambda x: logcumsumexp(x, 0), x)[1](cotangent)[0]
-    np.testing.assert_allclose(found.numpy(), [3.0, 2.0, 1.0], rtol=2e-3 if dtype == "float16" else 1e-6)
+    np.testing.assert_allclose(
+        found.numpy(), [3.0, 2.0, 1.0], rtol=2e-3 if dtype == "float16" else 1e-6
+    )
     padded = Tensor([-INF, 0.0, -INF, 0.0], dtype=dtype)
-    found = vjp(lambda x: logcumsumexp(x, 0), padded)[1](Tensor([1.0, 1.0, 1.0, 2.0], dtype=dtype))[0]
+    found = vjp(lambda x: logcumsumexp(x, 0), padded)[1](Tensor([1.0, 1.0, 1.0, 2.0], dtype=dtype))[
+        0
+    ]
     np.testing.assert_allclose(found.numpy(), [0.0, 3.0, 0.0, 1.0], rtol=2e-3)
 
 
 @pytest.mark.parametrize("kind", ["added", "bool"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_query_that_may_look_at_nothing_is_zero_and_so_is_its_derivative(kind: str, dtype: str) -> None:
+def test_a_query_that_may_look_at_nothing_is_zero_and_so_is_its_derivative(
+    kind: str, dtype: str
+) -> None:
     allowed = np.array([[True, False], [False, False]])
-    mask = Tensor(allowed) if kind == "bool" else Tensor(np.where(allowed, 0.0, -INF).astype("float32"))
+    mask = (
+        Tensor(allowed)
+        if kind == "bool"
+        else Tensor(np.where(allowed, 0.0, -INF).astype("float32"))
+    )
     args = tuple(Tensor(np.ones((2, 3), "float32") * n).cast(dtype) for n in (1, 2, 3))
 
     def attend(*args: Tensor) -> Tensor:
         return args[0].scaled_dot_product_attention(args[1], args[2], mask)
 
     assert attend(*args).cast("float32").tolist() == [[3.0] * 3, [0.0] * 3]
-    by_query, by_key, by_value = vjp(attend, *args)[1](Tensor(np.ones((2, 3), "float32")).cast(dtype))
+    by_query, by_key, by_value = vjp(attend, *args)[1](
+        Tensor(np.ones((2, 3), "float32")).cast(dtype)
+    )
     assert by_query.cast("float32").tolist() == by_key.cast("float32").tolist() == [[0.0] * 3] * 2
     assert by_value.cast("float32").tolist() == [[1.0] * 3, [0.0] * 3]
     tangents = tuple(Tensor(np.ones((2, 3), "float32")).cast(dtype) for _ in args)
@@ -139,15 +168,25 @@ def test_scattered_products_have_second_derivatives_at_zeros() -> None:
     def multiply(y: Tensor) -> Tensor:
         return Tensor([2.0]).scatter_reduce(0, places, y, "prod", include_self=True).sum()
 
-    assert hessian(multiply)(Tensor([0.0, 3.0, 5.0])).tolist() == [[0.0, 10.0, 6.0], [10.0, 0.0, 0.0], [6.0, 0.0, 0.0]]
-    assert hessian(multiply)(Tensor([0.0, 0.0, 5.0])).tolist() == [[0.0, 10.0, 0.0], [10.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    assert hessian(multiply)(Tensor([0.0, 3.0, 5.0])).tolist() == [
+        [0.0, 10.0, 6.0],
+        [10.0, 0.0, 0.0],
+        [6.0, 0.0, 0.0],
+    ]
+    assert hessian(multiply)(Tensor([0.0, 0.0, 5.0])).tolist() == [
+        [0.0, 10.0, 0.0],
+        [10.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0],
+    ]
 
 
 def test_a_rule_may_give_the_tangent_or_be_symmetric() -> None:
     def push(tangents: tuple[Tensor], value: Tensor, operands: tuple[Tensor]) -> Tensor:
         return tangents[0] * 3
 
-    def pull(cotangent: Tensor, value: Tensor, operands: tuple[Tensor], wanted: tuple[bool]) -> tuple[Tensor]:
+    def pull(
+        cotangent: Tensor, value: Tensor, operands: tuple[Tensor], wanted: tuple[bool]
+    ) -> tuple[Tensor]:
         return (cotangent * 2,)
 
     x = Tensor([1.0, 2.0])
@@ -163,7 +202,9 @@ def test_a_rule_may_give_the_tangent_or_be_symmetric() -> None:
 
 def test_partial_derivatives_broadcast_in_both_modes() -> None:
     @elementwise_rule("product")
-    def rule(_: Tensor, operands: tuple[Tensor, Tensor], wanted: tuple[bool, bool]) -> tuple[Tensor, Tensor]:
+    def rule(
+        _: Tensor, operands: tuple[Tensor, Tensor], wanted: tuple[bool, bool]
+    ) -> tuple[Tensor, Tensor]:
         return operands[1], operands[0]
 
     def multiply(x: Tensor, y: Tensor) -> Tensor:
@@ -185,5 +226,7 @@ def test_forward_mode_walks_a_rule_and_not_the_graph_below_it() -> None:
         return x
 
     x = Tensor.ones(2, 3)
-    sizes = [len(jvp(lambda x, n=n: apply(x, n), (x,), (x,))[1].uop.toposort()) for n in (8, 16, 32)]
+    sizes = [
+        len(jvp(lambda x, n=n: apply(x, n), (x,), (x,))[1].uop.toposort()) for n in (8, 16, 32)
+    ]
     assert sizes[2] - sizes[1] <= 2.1 * (sizes[1] - sizes[0])

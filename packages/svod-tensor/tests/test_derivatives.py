@@ -57,13 +57,20 @@ def test_gradients_are_nested_as_the_arguments_and_zero_where_nothing_depends_on
 def test_several_arguments_and_what_else_is_returned() -> None:
     f = value_and_grad(lambda a, b, *, k: ((a * b * k).sum(), a + b), argnums=(0, -1), has_aux=True)
     (value, aux), (by_a, by_b) = f(Tensor([2.0]), Tensor([5.0]), k=3.0)
-    assert (value.item(), aux.tolist(), by_a.tolist(), by_b.tolist()) == (30.0, [7.0], [15.0], [6.0])
+    assert (value.item(), aux.tolist(), by_a.tolist(), by_b.tolist()) == (
+        30.0,
+        [7.0],
+        [15.0],
+        [6.0],
+    )
 
 
 def test_derivatives_of_any_order() -> None:
     third = grad(grad(grad(lambda x: x**5)))
     assert third(Tensor(2.0, dtype="float64")).item() == 60.0 * 4
-    _, along = jvp(grad(lambda x: x.sin()), (Tensor(0.5, dtype="float64"),), (Tensor(1.0, dtype="float64"),))
+    _, along = jvp(
+        grad(lambda x: x.sin()), (Tensor(0.5, dtype="float64"),), (Tensor(1.0, dtype="float64"),)
+    )
     assert along.item() == pytest.approx(-np.sin(0.5))
 
 
@@ -80,7 +87,9 @@ def test_forward_and_reverse_mode_agree() -> None:
     same, pull = vjp(f, w)
     np.testing.assert_array_equal(y.numpy(), same.numpy())
     (back,) = pull(cotangent)
-    assert (along * cotangent).sum().item() == pytest.approx((back * tangent).sum().item(), rel=1e-10)
+    assert (along * cotangent).sum().item() == pytest.approx(
+        (back * tangent).sum().item(), rel=1e-10
+    )
 
 
 def test_what_where_did_not_take_gives_no_nan() -> None:
@@ -153,7 +162,9 @@ def test_looking_up_one_element_of_each_row_is_derived_in_the_kernel_that_uses_i
     places.flat[0] = 7
     factors = rng.normal(size=shape)
     wanted = np.zeros_like(x)
-    np.put_along_axis(wanted, np.where(places == 7, 0, places), np.where(places == 7, 0, factors), axis)
+    np.put_along_axis(
+        wanted, np.where(places == 7, 0, places), np.where(places == 7, 0, factors), axis
+    )
 
     def derive(x, places):
         return grad(lambda x: (x.take_along_axis(places, axis) * Tensor(factors)).sum())(x) + x
@@ -162,10 +173,14 @@ def test_looking_up_one_element_of_each_row_is_derived_in_the_kernel_that_uses_i
     np.testing.assert_allclose(step(Tensor(x), Tensor(places)).numpy(), wanted + x, rtol=1e-12)
     (plan,) = step.plans()
     assert plan.num_kernels == 1
-    second = grad(lambda x: grad(lambda x: (x.take_along_axis(Tensor(places), axis) ** 3).sum())(x).sum())(Tensor(x))
+    second = grad(
+        lambda x: grad(lambda x: (x.take_along_axis(Tensor(places), axis) ** 3).sum())(x).sum()
+    )(Tensor(x))
     taken = np.take_along_axis(x, np.where(places == 7, 0, places), axis)
     wanted = np.zeros_like(x)
-    np.put_along_axis(wanted, np.where(places == 7, 0, places), np.where(places == 7, 0, 6 * taken), axis)
+    np.put_along_axis(
+        wanted, np.where(places == 7, 0, places), np.where(places == 7, 0, 6 * taken), axis
+    )
     np.testing.assert_allclose(second.numpy(), wanted, rtol=1e-12)
 
 
@@ -213,7 +228,8 @@ def test_numpy_of_values_that_depend_on_the_argument_is_an_error_that_names_deta
         return w * w
 
     with pytest.raises(
-        DerivativeError, match=r"numpy: the values depend on an argument(.|\n)*x\.detach\(\)\.numpy\(\)"
+        DerivativeError,
+        match=r"numpy: the values depend on an argument(.|\n)*x\.detach\(\)\.numpy\(\)",
     ):
         take(f, Tensor([1.0, 2.0]))
 
@@ -223,9 +239,19 @@ def test_values_that_derivatives_do_not_go_through_and_numbers_are_read():
 
     def f(w: Tensor) -> Tensor:
         y = w * 2
-        seen.append([y.detach().numpy().tolist(), y.detach()[1:].numpy().tolist(), (constant * 2).numpy().tolist()])
         seen.append(
-            [w.argmax().numpy().item(), (w > 1).numpy().tolist(), (w > 1).where(constant, 0.0).numpy().tolist()]
+            [
+                y.detach().numpy().tolist(),
+                y.detach()[1:].numpy().tolist(),
+                (constant * 2).numpy().tolist(),
+            ]
+        )
+        seen.append(
+            [
+                w.argmax().numpy().item(),
+                (w > 1).numpy().tolist(),
+                (w > 1).where(constant, 0.0).numpy().tolist(),
+            ]
         )
         seen.append([y.sum().item(), y.tolist(), f"{y.sum():.1f}", float(y[0])])
         seen.append(repr(y.realize()))

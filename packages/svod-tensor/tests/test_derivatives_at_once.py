@@ -50,7 +50,8 @@ def test_threads_train_what_each_has() -> None:
     expected = [train(n) for n in range(N_THREADS)]
     found: dict[int, np.ndarray] = {}
     run_in_threads(
-        *(partial(lambda n: found.__setitem__(n, train(n)), n) for n in range(N_THREADS)), switching_often=True
+        *(partial(lambda n: found.__setitem__(n, train(n)), n) for n in range(N_THREADS)),
+        switching_often=True,
     )
     for number, array in enumerate(expected):
         np.testing.assert_array_equal(found[number], array)

@@ -1,4 +1,6 @@
-"""The derivatives of convolutions and pooling: in reverse rules of their own, forward those of what they are made of."""
+"""The derivatives of convolutions and pooling: in reverse rules of their own, forward those of what
+they are made of.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from svod_ir import Op
 from svod_tensor import Tensor, Variable, grad, jvp, vjp
 
 
-def _check_transposed(f: Callable[..., Tensor], rng: np.random.Generator, *shapes: tuple[int, ...]) -> None:
+def _check_transposed(
+    f: Callable[..., Tensor], rng: np.random.Generator, *shapes: tuple[int, ...]
+) -> None:
     """Check that (J u) v = u (J^T v), and the same for the derivative of J^T v."""
     args, along, again = (tuple(Tensor(rng.normal(size=s)) for s in shapes) for _ in range(3))
     y, tangent = jvp(f, args, along)
@@ -23,10 +27,14 @@ def _check_transposed(f: Callable[..., Tensor], rng: np.random.Generator, *shape
     def multiply(xs: tuple[Tensor, ...], ys: tuple[Tensor, ...]) -> float:
         return sum((x * y).sum().item() for x, y in zip(xs, ys, strict=True))
 
-    assert multiply(pull(*args), along) == pytest.approx((tangent * cotangent).sum().item(), rel=1e-9)
+    assert multiply(pull(*args), along) == pytest.approx(
+        (tangent * cotangent).sum().item(), rel=1e-9
+    )
     _, second = jvp(pull, args, along)
     _, pull_second = vjp(pull, *args)
-    assert multiply(pull_second(again), along) == pytest.approx(multiply(second, again), rel=1e-9, abs=1e-9)
+    assert multiply(pull_second(again), along) == pytest.approx(
+        multiply(second, again), rel=1e-9, abs=1e-9
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,11 +55,18 @@ def test_derivatives_of_convolutions_and_their_transposes(rng, x, w, options):
 
 @pytest.mark.parametrize(
     ("kernel", "options"),
-    [(2, {}), (3, {"stride": 2, "padding": 1}), (2, {"stride": 3}), (2, {"stride": 1, "dilation": 2})],
+    [
+        (2, {}),
+        (3, {"stride": 2, "padding": 1}),
+        (2, {"stride": 3}),
+        (2, {"stride": 1, "dilation": 2}),
+    ],
 )
 def test_derivatives_of_pooling(rng, kernel, options):
     _check_transposed(lambda a: a.max_pool2d(kernel, **options), rng, (2, 7, 6))
-    _check_transposed(lambda a: a.avg_pool2d(kernel, **options, count_include_pad=False), rng, (2, 7, 6))
+    _check_transposed(
+        lambda a: a.avg_pool2d(kernel, **options, count_include_pad=False), rng, (2, 7, 6)
+    )
 
 
 def test_of_equal_elements_in_a_window_the_first_has_the_derivative():
@@ -59,7 +74,9 @@ def test_of_equal_elements_in_a_window_the_first_has_the_derivative():
     x = Tensor([[[5.0, 5.0, 1.0, 7.0, 7.0]]])
     assert pool(x).tolist() == [[[1.0, 0.0, 0.0, 2.0, 0.0]]]
     lowest, nan = float("-inf"), float("nan")
-    assert pool(Tensor([[[lowest, lowest, 1.0, nan, nan]]])).tolist() == [[[1.0, 0.0, 0.0, 2.0, 0.0]]]
+    assert pool(Tensor([[[lowest, lowest, 1.0, nan, nan]]])).tolist() == [
+        [[1.0, 0.0, 0.0, 2.0, 0.0]]
+    ]
 
 
 def test_gradients_of_windows_are_looked_up_and_not_scattered():

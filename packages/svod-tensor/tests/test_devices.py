@@ -1,4 +1,7 @@
-"""Several devices in one program: CPU:0 and CPU:1 have memory of their own, and files are read by both."""
+"""Several devices in one program:
+
+CPU:0 and CPU:1 have memory of their own, and files are read by both.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,9 @@ def test_two_devices_of_a_kind_have_allocators_of_their_own_and_share_compiled_c
     compiled = []
     compiler = type(get_device("CPU").compiler)
     compile_ = compiler.compile
-    monkeypatch.setattr(compiler, "compile", lambda self, spec: compiled.append(spec.device) or compile_(self, spec))
+    monkeypatch.setattr(
+        compiler, "compile", lambda self, spec: compiled.append(spec.device) or compile_(self, spec)
+    )
     monkeypatch.setattr("svod_tensor.engine.kernels.find_stored_kernel", lambda *_: None)
     assert get_allocator("CPU") is not get_allocator(FAR)
     near, far = Tensor([1.0, 2.0]), Tensor([1.0, 2.0], device=FAR)
@@ -82,7 +87,9 @@ def test_a_constant_takes_the_device_of_what_it_meets():
     assert y.tolist() == [2.0, 5.0]
 
 
-@pytest.mark.parametrize("make", [Tensor.zeros, Tensor.ones, Tensor.rand], ids=["zeros", "ones", "rand"])
+@pytest.mark.parametrize(
+    "make", [Tensor.zeros, Tensor.ones, Tensor.rand], ids=["zeros", "ones", "rand"]
+)
 def test_a_constant_is_computed_on_the_device_that_was_asked_for(make):
     x = make(2, 3, device=FAR)
     assert x.device == FAR
@@ -103,7 +110,9 @@ def test_what_is_like_a_tensor_is_on_its_device():
         assert made.realize().buffer().device == FAR
 
 
-@pytest.mark.parametrize("index", [[2, 0], np.array([1, 1]), (slice(None, None, 2),), Tensor([2, 0], device=FAR)])
+@pytest.mark.parametrize(
+    "index", [[2, 0], np.array([1, 1]), (slice(None, None, 2),), Tensor([2, 0], device=FAR)]
+)
 def test_indices_and_values_of_the_caller_go_to_the_device_of_the_tensor(index):
     values = np.array([1.0, 2.0, 3.0], np.float32)
     x = Tensor(values, device=FAR).clone().realize()
@@ -158,7 +167,8 @@ def test_a_constant_beside_a_tensor_of_another_device_stays_on_its_own():
 )
 def test_operands_on_two_devices_are_an_error_of_the_call(mix):
     with pytest.raises(
-        DeviceMismatchError, match=r"operands are on CPU(:1)? and CPU(:1)?\n  hint: move one, as in y.to"
+        DeviceMismatchError,
+        match=r"operands are on CPU(:1)? and CPU(:1)?\n  hint: move one, as in y.to",
     ):
         mix(Tensor([1.0, 2.0]).realize(), Tensor([1.0, 2.0], device=FAR))
 
@@ -182,7 +192,9 @@ def test_a_tensor_of_symbolic_size_moves():
     for size in (2, 5):
         part = Tensor(values)[: n.bind(size)]
         np.testing.assert_array_equal(part.to(FAR).numpy(), values[:size])
-        np.testing.assert_array_equal(((part + 1).to(FAR) * 2).sum(0).numpy(), (values[:size] * 2 + 2).sum(0))
+        np.testing.assert_array_equal(
+            ((part + 1).to(FAR) * 2).sum(0).numpy(), (values[:size] * 2 + 2).sum(0)
+        )
 
 
 def test_a_copy_holds_what_the_source_held_before_it_was_assigned():
@@ -202,7 +214,10 @@ def test_a_tensor_is_assigned_on_its_device():
 
 @pytest.mark.parametrize("planner", ["arena", "remap", "disabled"])
 def test_memory_is_shared_on_each_device_by_itself(planner):
-    x, y = Tensor(np.arange(24.0, dtype=np.float32).reshape(4, 6)), Tensor.ones(6, 4, device=FAR).clone()
+    x, y = (
+        Tensor(np.arange(24.0, dtype=np.float32).reshape(4, 6)),
+        Tensor.ones(6, 4, device=FAR).clone(),
+    )
     for _ in range(4):
         x = (x @ Tensor.ones(6, 6).clone()).contiguous()
         y = (y.T.contiguous().T + 1).contiguous()
@@ -238,7 +253,11 @@ assert all(isinstance(t.numpy(), np.ndarray) for t in made)
 """
 
 
-def test_tensors_are_made_on_the_device_that_the_environment_names(odd_plan: dict[str, str]) -> None:
+def test_tensors_are_made_on_the_device_that_the_environment_names(
+    odd_plan: dict[str, str],
+) -> None:
     environment = {**os.environ, "SVOD_DEVICE": "odd"}
-    done = subprocess.run([sys.executable, "-c", PLACED], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", PLACED], env=environment, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (0, "ODD CPU CPU CPU\n"), done.stderr

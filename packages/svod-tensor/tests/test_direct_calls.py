@@ -1,4 +1,6 @@
-"""Calls of captured functions whose arguments and results are memory: chains of them, and arguments that share memory."""
+"""Calls of captured functions whose arguments and results are memory: chains of them, and arguments
+that share memory.
+"""
 
 from __future__ import annotations
 
@@ -241,14 +243,18 @@ FLIPS: dict[str, Callable[[object], object]] = {
 
 @settings(max_examples=count_examples(60), deadline=None)
 @given(data=st.data())
-def test_random_chains_of_calls_on_tensors_that_share_memory_agree_with_numpy(data: st.DataObject) -> None:
+def test_random_chains_of_calls_on_tensors_that_share_memory_agree_with_numpy(
+    data: st.DataObject,
+) -> None:
     add, two, write = FUNCTIONS
     pool = [make(seed) for seed in range(3)]
 
     def pick() -> Entry:
         return pool[data.draw(st.integers(0, len(pool) - 1))]
 
-    kinds = st.sampled_from(["add", "chain", "two", "write", "give", "view", "assign", "lazy", "read"])
+    kinds = st.sampled_from(
+        ["add", "chain", "two", "write", "give", "view", "assign", "lazy", "read"]
+    )
     for kind in data.draw(st.lists(kinds, min_size=2, max_size=14)):
         (x, a), (y, b) = pick(), pick()
         match kind:
@@ -267,7 +273,9 @@ def test_random_chains_of_calls_on_tensors_that_share_memory_agree_with_numpy(da
                 a[...] = a * 0.5 + b
                 pool.append((z, a + 1))
             case "give":
-                if a.base is None and not any(np.shares_memory(a, other) for _, other in pool if other is not a):
+                if a.base is None and not any(
+                    np.shares_memory(a, other) for _, other in pool if other is not a
+                ):
                     pool = [entry for entry in pool if entry[1] is not a] or [make(9)]
                     (y, b) = pool[0]
                     pool.append((GIVE(x, y), a - b))

@@ -29,12 +29,22 @@ CONTINUOUS = {
     "exponential": (lambda n, **k: Tensor.exponential(n, scale=0.5, **k), stats.expon(0, 0.5)),
     "truncated": (lambda n, **k: Tensor.truncated_normal(n, **k), stats.truncnorm(-2, 2)),
     "truncated_scaled": (
-        lambda n, **k: Tensor.truncated_normal(n, low=0, high=0.5, mean=0.1, std=0.2, **k), stats.truncnorm(-0.5, 2, 0.1, 0.2),
+        lambda n, **k: Tensor.truncated_normal(n, low=0, high=0.5, mean=0.1, std=0.2, **k),
+        stats.truncnorm(-0.5, 2, 0.1, 0.2),
     ),
-    "truncated_below": (lambda n, **k: Tensor.truncated_normal(n, low=1, high=math.inf, **k), stats.truncnorm(1, math.inf)),
-    "truncated_above": (lambda n, **k: Tensor.truncated_normal(n, low=-math.inf, high=1, **k), stats.truncnorm(-math.inf, 1)),
-    "not_truncated": (lambda n, **k: Tensor.truncated_normal(n, low=-math.inf, high=math.inf, **k), stats.norm()),
-}  # fmt: skip
+    "truncated_below": (
+        lambda n, **k: Tensor.truncated_normal(n, low=1, high=math.inf, **k),
+        stats.truncnorm(1, math.inf),
+    ),
+    "truncated_above": (
+        lambda n, **k: Tensor.truncated_normal(n, low=-math.inf, high=1, **k),
+        stats.truncnorm(-math.inf, 1),
+    ),
+    "not_truncated": (
+        lambda n, **k: Tensor.truncated_normal(n, low=-math.inf, high=math.inf, **k),
+        stats.norm(),
+    ),
+}
 
 
 def numbers(x: Tensor) -> np.ndarray:
@@ -67,10 +77,15 @@ def test_narrow_numbers_are_wide_numbers_rounded_once(name: str, dtype: str) -> 
 
 
 @pytest.mark.parametrize(("draw", "expected"), CONTINUOUS.values(), ids=CONTINUOUS)
-def test_draws_do_not_depend_on_each_other(draw: Callable[..., Tensor], expected: stats.rv_continuous) -> None:
+def test_draws_do_not_depend_on_each_other(
+    draw: Callable[..., Tensor], expected: stats.rv_continuous
+) -> None:
     generator = Generator(1)
     child, other = generator.spawn(2)
-    found = [numbers(draw(N, generator=g, dtype="float64")) for g in (generator, generator, child, other, Generator(2))]
+    found = [
+        numbers(draw(N, generator=g, dtype="float64"))
+        for g in (generator, generator, child, other, Generator(2))
+    ]
     uniform = [expected.cdf(x) for x in found]
     for x, y in itertools.combinations(uniform, 2):
         assert abs(np.corrcoef(x, y)[0, 1]) < 4.5 / math.sqrt(N)
@@ -97,17 +112,23 @@ def test_bounds_scales_and_means_may_be_tensors() -> None:
     np.testing.assert_allclose(x.numpy(), (low + (high - low) * unit).numpy(), rtol=1e-6)
     y = Tensor.normal(3, 4, mean=low, std=Tensor([0, 1, 2, 3]), seed=1)
     np.testing.assert_allclose(
-        y.numpy(), (low + Tensor([0.0, 1.0, 2.0, 3.0]) * Tensor.randn(3, 4, seed=1)).numpy(), rtol=1e-5
+        y.numpy(),
+        (low + Tensor([0.0, 1.0, 2.0, 3.0]) * Tensor.randn(3, 4, seed=1)).numpy(),
+        rtol=1e-5,
     )
     z = Tensor.exponential(3, 4, scale=high, seed=1, dtype="float64")
     assert z.dtype.name == "float64"
     np.testing.assert_allclose(
-        z.numpy(), high.numpy() * Tensor.exponential(3, 4, seed=1, dtype="float64").numpy(), rtol=1e-12
+        z.numpy(),
+        high.numpy() * Tensor.exponential(3, 4, seed=1, dtype="float64").numpy(),
+        rtol=1e-12,
     )
 
 
 def exponential_of(bits: list[int], dtype: str) -> np.ndarray:
-    made = distributions._exponential_of(Tensor(bits, dtype="uint64"), Tensor([], dtype=dtype).dtype)  # pyright: ignore[reportPrivateUsage]
+    made = distributions._exponential_of(
+        Tensor(bits, dtype="uint64"), Tensor([], dtype=dtype).dtype
+    )  # pyright: ignore[reportPrivateUsage]
     return numbers(made)
 
 
@@ -130,18 +151,24 @@ def test_exponential_numbers_have_all_digits_in_both_tails(dtype: str, tolerance
         2**64 - 2,
         2**64 - 1,
     ]
-    expected = [-math.log1p(-(b | 1) * 2.0**-64) if b < 2**63 else -math.log((2**64 - b) * 2.0**-64) for b in bits]
+    expected = [
+        -math.log1p(-(b | 1) * 2.0**-64) if b < 2**63 else -math.log((2**64 - b) * 2.0**-64)
+        for b in bits
+    ]
     np.testing.assert_allclose(exponential_of(bits, dtype), expected, rtol=tolerance)
 
 
 def test_the_normal_quantile_is_that_of_scipy() -> None:
-    p = np.concatenate([np.logspace(-300, -1, 500), np.linspace(0.001, 0.999, 999), 1 - np.logspace(-15, -1, 100)])
+    p = np.concatenate(
+        [np.logspace(-300, -1, 500), np.linspace(0.001, 0.999, 999), 1 - np.logspace(-15, -1, 100)]
+    )
     found = distributions._normal_quantile(Tensor(p)).numpy()  # pyright: ignore[reportPrivateUsage]
     np.testing.assert_allclose(found, special.ndtri(p), rtol=3e-15, atol=1e-16)
 
 
 @pytest.mark.parametrize(
-    ("low", "high"), [(5, 6), (-6, -5), (5, math.inf), (30, 31), (-math.inf, -36), (-1e-9, 1e-9), (0, 40)]
+    ("low", "high"),
+    [(5, 6), (-6, -5), (5, math.inf), (30, 31), (-math.inf, -36), (-1e-9, 1e-9), (0, 40)],
 )
 def test_far_and_narrow_intervals_have_their_distribution(low: float, high: float) -> None:
     x = Tensor.truncated_normal(N, low=low, high=high, seed=1, dtype="float64").numpy()
@@ -150,9 +177,17 @@ def test_far_and_narrow_intervals_have_their_distribution(low: float, high: floa
 
 
 @pytest.mark.parametrize(
-    "bounds", [{"low": 1, "high": 1}, {"low": 2, "high": 1}, {"std": 0}, {"std": -1}, {"low": 38, "high": 50}, {"low": math.nan},
-               {"mean": math.inf}],
-)  # fmt: skip
+    "bounds",
+    [
+        {"low": 1, "high": 1},
+        {"low": 2, "high": 1},
+        {"std": 0},
+        {"std": -1},
+        {"low": 38, "high": 50},
+        {"low": math.nan},
+        {"mean": math.inf},
+    ],
+)
 def test_intervals_that_hold_nothing_are_named(bounds: dict[str, float]) -> None:
     with pytest.raises(OperandError, match="truncated_normal"):
         Tensor.truncated_normal(3, **bounds)
@@ -167,7 +202,10 @@ def test_events_have_their_probability(dtype: str) -> None:
     assert counts[0] == 0
     assert counts[-1] == N
     for count, probability in zip(counts[1:-1], p[1:-1], strict=True):
-        assert stats.binomtest(int(count), N, float(Tensor(probability, dtype=dtype).item())).pvalue > LEAST
+        assert (
+            stats.binomtest(int(count), N, float(Tensor(probability, dtype=dtype).item())).pvalue
+            > LEAST
+        )
     assert Tensor([1, 0]).bernoulli(dtype="float32").tolist() == [1.0, 0.0]
 
 
@@ -179,7 +217,10 @@ def check_counts(positions: np.ndarray, weights: np.ndarray) -> None:
     assert counts[weights == 0].sum() == 0
     likely = weights > 0.01
     assert (
-        stats.chisquare(counts[likely], weights[likely] / weights[likely].sum() * counts[likely].sum()).pvalue > LEAST
+        stats.chisquare(
+            counts[likely], weights[likely] / weights[likely].sum() * counts[likely].sum()
+        ).pvalue
+        > LEAST
     )
 
 
@@ -253,7 +294,14 @@ def test_shuffling_moves_whole_parts_along_an_axis() -> None:
 
 
 def test_empty_and_single_shapes() -> None:
-    for draw in (Tensor.rand, Tensor.randn, Tensor.uniform, Tensor.normal, Tensor.exponential, Tensor.truncated_normal):
+    for draw in (
+        Tensor.rand,
+        Tensor.randn,
+        Tensor.uniform,
+        Tensor.normal,
+        Tensor.exponential,
+        Tensor.truncated_normal,
+    ):
         assert draw().shape == ()
         assert draw(0, 3).shape == draw((0, 3)).numpy().shape == (0, 3)
         assert draw((2, 1)).numpy().shape == (2, 1)
@@ -288,10 +336,16 @@ def test_a_weight_of_0_is_never_chosen(dtype: str, replacement: bool) -> None:
 @pytest.mark.parametrize("replacement", [False, True])
 @pytest.mark.parametrize(
     ("weights", "message"),
-    [([1.0, -1.0], "the weight -1.0"), ([1.0, math.nan], "the weight nan"), ([1.0, math.inf], "the weight inf"),
-     ([[1.0, 1.0], [0.0, 0.0]], "0 weights that are not 0")],
-)  # fmt: skip
-def test_weights_that_are_known_are_checked(weights: list[Any], message: str, replacement: bool) -> None:
+    [
+        ([1.0, -1.0], "the weight -1.0"),
+        ([1.0, math.nan], "the weight nan"),
+        ([1.0, math.inf], "the weight inf"),
+        ([[1.0, 1.0], [0.0, 0.0]], "0 weights that are not 0"),
+    ],
+)
+def test_weights_that_are_known_are_checked(
+    weights: list[Any], message: str, replacement: bool
+) -> None:
     with pytest.raises(OperandError, match=message):
         Tensor(weights).multinomial(1, replacement=replacement)
 
@@ -315,7 +369,13 @@ def test_samples_with_replacement_take_no_memory_for_each_weight() -> None:
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_a_uniform_range_may_be_wider_than_the_largest_float(dtype: str) -> None:
     largest = float(np.finfo(dtype).max)
-    for low, high in ((-largest, largest), (Tensor([-largest], dtype=dtype), Tensor([largest], dtype=dtype))):
-        x = Tensor.uniform(2000, low=low, high=high, seed=1, dtype=dtype).numpy().astype(np.float64) / largest
+    for low, high in (
+        (-largest, largest),
+        (Tensor([-largest], dtype=dtype), Tensor([largest], dtype=dtype)),
+    ):
+        x = (
+            Tensor.uniform(2000, low=low, high=high, seed=1, dtype=dtype).numpy().astype(np.float64)
+            / largest
+        )
         assert np.isfinite(x).all()
         assert stats.kstest(x, stats.uniform(-1, 2).cdf).pvalue > LEAST

@@ -9,7 +9,9 @@ from svod_testing import check
 
 
 def list_slowest(limit: int, factor: int) -> list[int]:
-    """Two neighbours for which Euclid's algorithm takes the most steps, with any (1) or the nearest (2) multiples."""
+    """Two neighbours for which Euclid's algorithm takes the most steps, with any (1) or the nearest
+    (2) multiples.
+    """
     pair = [0, 1]
     while factor * pair[1] + pair[0] <= limit:
         pair = [pair[1], factor * pair[1] + pair[0]]

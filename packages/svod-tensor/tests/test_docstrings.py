@@ -26,7 +26,9 @@ def find_function(name: str) -> object:
     return getattr(member, "__func__", member)
 
 
-OPERATIONS = [row.name for row in TABLE if not isinstance(find_function(row.name), MemberDescriptorType)]
+OPERATIONS = [
+    row.name for row in TABLE if not isinstance(find_function(row.name), MemberDescriptorType)
+]
 """All but slots, which the docstring of their class describes."""
 
 SYNTAX = ["__init__", "__getitem__", "__setitem__", "__len__", "__iter__"]
@@ -52,7 +54,9 @@ def test_the_docstring_of_an_operation_has_a_word_on_every_argument(name: str):
     function = find_function(name)
     text = inspect.getdoc(function) or ""
     _, *taken = inspect.signature(function).parameters if callable(function) else ("self",)
-    missing = [n for n in taken if not re.search(rf"`{n}`|`[^`\n]*\b{n}\b[^`\n]*`|^    {n}: ", text, re.M)]
+    missing = [
+        n for n in taken if not re.search(rf"`{n}`|`[^`\n]*\b{n}\b[^`\n]*`|^    {n}: ", text, re.M)
+    ]
     assert not missing, f"no word of {missing}"
 
 

@@ -125,7 +125,9 @@ def test_what_was_donated_cannot_be_used_any_more() -> None:
             lambda t: t.assign(t),
             lambda t: step({"x": t}, 2.0),
         ):
-            with pytest.raises(DonatedTensorError, match=r"<lambda> took its memory as state\['x'\]"):
+            with pytest.raises(
+                DonatedTensorError, match=r"<lambda> took its memory as state\['x'\]"
+            ):
                 use(gone)
         assert "given away to <lambda>" in repr(gone)
         assert not hasattr(gone, "no_such_thing")
@@ -232,7 +234,9 @@ def test_what_cannot_be_donated_is_named(tmp_path) -> None:
         step(x, x)
     with pytest.raises(DonationError, match="cannot donate x to <lambda>: it has the memory of y"):
         step(x, x.reshape(4))
-    with pytest.raises(DonationError, match=r"cannot donate x to <lambda>: it is 2.0, which has no memory"):
+    with pytest.raises(
+        DonationError, match=r"cannot donate x to <lambda>: it is 2.0, which has no memory"
+    ):
         step(2.0, y)
     path = tmp_path / "data"
     path.write_bytes(bytes(range(4)))
@@ -248,7 +252,9 @@ def test_what_cannot_be_donated_is_named(tmp_path) -> None:
 def test_a_tensor_that_the_function_holds_cannot_be_donated_to_it() -> None:
     weight = own(array(4))
     step = jit(lambda x: x * weight, donate=0)
-    with pytest.raises(DonationError, match="it has the memory of a tensor that the function holds"):
+    with pytest.raises(
+        DonationError, match="it has the memory of a tensor that the function holds"
+    ):
         step(weight)
     check(step(own(array(4))), array(4) ** 2)
 
@@ -302,7 +308,10 @@ def test_a_marked_view_of_donated_memory_keeps_its_values() -> None:
 
 def test_a_plan_is_given_only_what_has_memory() -> None:
     x = own(array(4))
-    with pytest.raises(DonationError, match=r"cannot donate donate\[1\] to a plan: it has the memory of donate\[0\]"):
+    with pytest.raises(
+        DonationError,
+        match=r"cannot donate donate\[1\] to a plan: it has the memory of donate\[0\]",
+    ):
         (x + 1).prepare(donate=[x, x.reshape(2, 2)])
     y = Tensor(array(4)) + 1
     z = y * 2

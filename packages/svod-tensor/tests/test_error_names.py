@@ -1,4 +1,6 @@
-"""A mistake in a call is an error of svod that names the operation that was called: over all public operations."""
+"""A mistake in a call is an error of svod that names the operation that was called: over all public
+operations.
+"""
 
 from __future__ import annotations
 
@@ -16,30 +18,116 @@ from svod_tensor.errors import IntegerOverflowError
 from svod_tensor.ops.core.operation import OPERATIONS as REGISTRY
 
 OPERATORS = {
-    "__getitem__": "indexing", "__setitem__": "assignment", "__len__": "len", "__rsub__": "subtract", "__rpow__": "pow",
-    "__rmod__": "remainder", "__rmatmul__": "matmul", "__rfloordiv__": "floor_divide",
-    "__add__": "add", "__sub__": "subtract", "__truediv__": "divide", "__matmul__": "matmul", "__lt__": "less", "__and__": "bitwise_and",
-}  # fmt: skip
+    "__getitem__": "indexing",
+    "__setitem__": "assignment",
+    "__len__": "len",
+    "__rsub__": "subtract",
+    "__rpow__": "pow",
+    "__rmod__": "remainder",
+    "__rmatmul__": "matmul",
+    "__rfloordiv__": "floor_divide",
+    "__add__": "add",
+    "__sub__": "subtract",
+    "__truediv__": "divide",
+    "__matmul__": "matmul",
+    "__lt__": "less",
+    "__and__": "bitwise_and",
+}
 ODD = [
-    1, 0, -1, 99, -99, 2.5, math.nan, "a", None, object(), True, {}, (), (1,), (99,), ("a",), [[1, 2], [3]], slice(1), np.ones(3),
-    ((1, 1), (1, 1)), Tensor(np.ones(7, np.float32)), Tensor([0, 1]), Tensor(np.ones((2, 3, 5), np.bool_)),
-]  # fmt: skip
+    1,
+    0,
+    -1,
+    99,
+    -99,
+    2.5,
+    math.nan,
+    "a",
+    None,
+    object(),
+    True,
+    {},
+    (),
+    (1,),
+    (99,),
+    ("a",),
+    [[1, 2], [3]],
+    slice(1),
+    np.ones(3),
+    ((1, 1), (1, 1)),
+    Tensor(np.ones(7, np.float32)),
+    Tensor([0, 1]),
+    Tensor(np.ones((2, 3, 5), np.bool_)),
+]
 """Values that fit few parameters."""
 
-TENSORS = [Tensor(np.ones((3, 4), np.float32)), Tensor(1.5), Tensor(np.arange(12).reshape(3, 4) % 3)]
+TENSORS = [
+    Tensor(np.ones((3, 4), np.float32)),
+    Tensor(1.5),
+    Tensor(np.arange(12).reshape(3, 4) % 3),
+]
 IMAGE, FILTERS = Tensor.ones(1, 2, 6, 6), Tensor.ones(4, 2, 3, 3)
 ROWS, PLACES = Tensor.ones(3, 4), Tensor(np.zeros((3, 4), np.int64))
 GOOD = [
-    (Tensor.conv2d, {"x": IMAGE, "weight": FILTERS, "bias": Tensor.ones(4), "stride": 1, "padding": 0, "dilation": 1, "groups": 1}),
-    (Tensor.conv_transpose2d, {"x": IMAGE, "weight": FILTERS.transpose(0, 1), "bias": Tensor.ones(4), "stride": 1, "padding": 0,
-                               "output_padding": 0, "dilation": 1, "groups": 1}),
+    (
+        Tensor.conv2d,
+        {
+            "x": IMAGE,
+            "weight": FILTERS,
+            "bias": Tensor.ones(4),
+            "stride": 1,
+            "padding": 0,
+            "dilation": 1,
+            "groups": 1,
+        },
+    ),
+    (
+        Tensor.conv_transpose2d,
+        {
+            "x": IMAGE,
+            "weight": FILTERS.transpose(0, 1),
+            "bias": Tensor.ones(4),
+            "stride": 1,
+            "padding": 0,
+            "output_padding": 0,
+            "dilation": 1,
+            "groups": 1,
+        },
+    ),
     (Tensor.max_pool2d, {"x": IMAGE, "kernel": 2, "stride": 2, "padding": 0, "dilation": 1}),
-    (Tensor.avg_pool2d, {"x": IMAGE, "kernel": 2, "stride": 2, "padding": 0, "dilation": 1, "count_include_pad": False}),
+    (
+        Tensor.avg_pool2d,
+        {
+            "x": IMAGE,
+            "kernel": 2,
+            "stride": 2,
+            "padding": 0,
+            "dilation": 1,
+            "count_include_pad": False,
+        },
+    ),
     (Tensor.windows, {"x": IMAGE, "kernel": (2, 2), "stride": (1, 1), "dilation": (1, 1)}),
-    (Tensor.scaled_dot_product_attention, {"x": ROWS, "key": ROWS, "value": ROWS, "mask": Tensor.ones(3, 3), "scale": 1.0}),
-    (Tensor.group_norm, {"x": IMAGE, "n_groups": 2, "eps": 1e-5, "weight": Tensor.ones(2), "bias": Tensor.ones(2)}),
-    (Tensor.batchnorm, {"x": IMAGE, "mean": Tensor.ones(2), "variance": Tensor.ones(2), "weight": Tensor.ones(2), "bias": None}),
-    (Tensor.layernorm, {"x": ROWS, "axis": 1, "eps": 1e-5, "weight": Tensor.ones(4), "bias": Tensor.ones(4)}),
+    (
+        Tensor.scaled_dot_product_attention,
+        {"x": ROWS, "key": ROWS, "value": ROWS, "mask": Tensor.ones(3, 3), "scale": 1.0},
+    ),
+    (
+        Tensor.group_norm,
+        {"x": IMAGE, "n_groups": 2, "eps": 1e-5, "weight": Tensor.ones(2), "bias": Tensor.ones(2)},
+    ),
+    (
+        Tensor.batchnorm,
+        {
+            "x": IMAGE,
+            "mean": Tensor.ones(2),
+            "variance": Tensor.ones(2),
+            "weight": Tensor.ones(2),
+            "bias": None,
+        },
+    ),
+    (
+        Tensor.layernorm,
+        {"x": ROWS, "axis": 1, "eps": 1e-5, "weight": Tensor.ones(4), "bias": Tensor.ones(4)},
+    ),
     (Tensor.linear, {"x": ROWS, "weight": Tensor.ones(5, 4), "bias": Tensor.ones(5)}),
     (Tensor.embedding, {"x": PLACES, "weight": ROWS}),
     (Tensor.tensordot, {"x1": ROWS, "x2": ROWS, "axes": 2}),
@@ -59,7 +147,7 @@ GOOD = [
     (Tensor.linspace, {"start": 0, "stop": 5, "num": 3, "dtype": "float32"}),
     (Tensor.randint, {"low": 0, "high": 5, "seed": 1, "dtype": "int32"}),
     (Tensor.meshgrid, {"indexing": "xy"}),
-]  # fmt: skip
+]
 """Calls that are right until one argument is changed."""
 
 
@@ -75,7 +163,9 @@ OPERATIONS = [name for name in dir(Tensor) if name in METHODS or name in OPERATO
 
 
 def check_call(shown, call):
-    """Assert that a call succeeds, or fails with an error of svod that begins with the name of the operation."""
+    """Assert that a call succeeds, or fails with an error of svod that begins with the name of the
+    operation.
+    """
     try:
         call()
     except UserError as error:
@@ -88,10 +178,14 @@ def is_static(function):
 
 
 def call_with(function, arguments):
-    """Call a function with some of the arguments by position, where it takes them by position only."""
+    """Call a function with some of the arguments by position, where it takes them by
+    position only.
+    """
     taken = inspect.signature(function).parameters
     values = dict(arguments)
-    by_position = [values.pop(n) for n, p in taken.items() if p.kind is p.POSITIONAL_ONLY and n in values]
+    by_position = [
+        values.pop(n) for n, p in taken.items() if p.kind is p.POSITIONAL_ONLY and n in values
+    ]
     return function(*by_position, **values)
 
 
@@ -122,32 +216,64 @@ def test_arguments_that_do_not_fit_are_an_error_that_names_the_operation(name):
             check_call(shown, lambda t=target, a=args, k=kwargs: getattr(t, name)(*a, **k))
 
 
-@pytest.mark.parametrize(("function", "arguments"), GOOD, ids=[function.__name__ for function, _ in GOOD])
+@pytest.mark.parametrize(
+    ("function", "arguments"), GOOD, ids=[function.__name__ for function, _ in GOOD]
+)
 def test_one_argument_that_does_not_fit_is_an_error_that_names_the_operation(function, arguments):
     call_with(function, arguments)
     first = next(iter(inspect.signature(function).parameters))
     for name, value in itertools.product(arguments, [*ODD, *TENSORS]):
         if name != first or is_static(function) or isinstance(value, Tensor):
-            check_call(function.__name__, lambda n=name, v=value: call_with(function, arguments | {n: v}))
+            check_call(
+                function.__name__, lambda n=name, v=value: call_with(function, arguments | {n: v})
+            )
 
 
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
         (lambda: Tensor.rand(-3, 2), ShapeError, "rand: shape (-3, 2) has a negative size"),
-        (lambda: Tensor(1.0).softmax(), AxisError, "softmax: axis -1 is out of range for 0 dimensions"),
-        (lambda: ROWS + Tensor.ones(3), BroadcastError, "add: shapes (3, 4) and (3,) do not broadcast"),
-        (lambda: ROWS.layernorm(weight=Tensor.ones(3)), BroadcastError, "layernorm: shapes (3, 4) and (3,)"),
-        (lambda: 300 - Tensor([1], dtype="int8"), IntegerOverflowError, "subtract: 300 does not fit int8"),
+        (
+            lambda: Tensor(1.0).softmax(),
+            AxisError,
+            "softmax: axis -1 is out of range for 0 dimensions",
+        ),
+        (
+            lambda: ROWS + Tensor.ones(3),
+            BroadcastError,
+            "add: shapes (3, 4) and (3,) do not broadcast",
+        ),
+        (
+            lambda: ROWS.layernorm(weight=Tensor.ones(3)),
+            BroadcastError,
+            "layernorm: shapes (3, 4) and (3,)",
+        ),
+        (
+            lambda: 300 - Tensor([1], dtype="int8"),
+            IntegerOverflowError,
+            "subtract: 300 does not fit int8",
+        ),
         (lambda: IMAGE.conv2d(3), OperandError, "conv2d takes a tensor as weight, not 3"),
-        (lambda: IMAGE.conv2d(FILTERS, stride="a"), OperandError, "conv2d takes 2 numbers of at least 1 as stride, not ('a',)"),
-        (lambda: IMAGE.conv2d(FILTERS, padding=-1), OperandError, "conv2d takes 2 numbers of at least 0 as padding, not (-1, -1)"),
+        (
+            lambda: IMAGE.conv2d(FILTERS, stride="a"),
+            OperandError,
+            "conv2d takes 2 numbers of at least 1 as stride, not ('a',)",
+        ),
+        (
+            lambda: IMAGE.conv2d(FILTERS, padding=-1),
+            OperandError,
+            "conv2d takes 2 numbers of at least 0 as padding, not (-1, -1)",
+        ),
         (lambda: ROWS.tril("a"), OperandError, "tril takes an integer as k, not 'a'"),
         (lambda: ROWS.swish().clamp("a"), UserError, "clip"),
-        (lambda: Tensor.einsum("ij", ROWS, ROWS), UserError, "einsum 'ij': it names 1 operands, but 2 were given"),
+        (
+            lambda: Tensor.einsum("ij", ROWS, ROWS),
+            UserError,
+            "einsum 'ij': it names 1 operands, but 2 were given",
+        ),
         (lambda: ROWS[7], UserError, "indexing: index 7 is out of range for axis 0 with size 3"),
     ],
-)  # fmt: skip
+)
 def test_errors_name_what_was_called_and_not_what_it_consists_of(call, kind, message):
     with pytest.raises(kind) as caught:
         call()

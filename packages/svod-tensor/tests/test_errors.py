@@ -10,7 +10,11 @@ from svod_ir import UOp
 from svod_tensor import errors
 
 EXAMPLES = {
-    "AmbiguousTruthError": ({"shape": (2, 3)}, "a tensor of shape (2, 3) has no single truth value", ValueError),
+    "AmbiguousTruthError": (
+        {"shape": (2, 3)},
+        "a tensor of shape (2, 3) has no single truth value",
+        ValueError,
+    ),
     "ApiVersionError": (
         {"given": "2020.12", "known": ("2024.12", "2025.12")},
         "no array API '2020.12'; there are 2024.12, 2025.12",
@@ -59,17 +63,31 @@ EXAMPLES = {
         TypeError,
     ),
     "CarriedValueError": (
-        {"operation": "scan", "path": "carry[1]", "before": "float32 (3,)", "after": "float64 (3,)"},
+        {
+            "operation": "scan",
+            "path": "carry[1]",
+            "before": "float32 (3,)",
+            "after": "float64 (3,)",
+        },
         "scan: carry[1]: float32 (3,) became float64 (3,)",
         TypeError,
     ),
     "LoopArgumentError": (
-        {"operation": "scan", "problem": "there is nothing to slice, and no length", "hint": "name the length"},
+        {
+            "operation": "scan",
+            "problem": "there is nothing to slice, and no length",
+            "hint": "name the length",
+        },
         "scan: there is nothing to slice, and no length",
         ValueError,
     ),
     "TraceError": (
-        {"operation": "scan", "function": "step", "problem": "it returns None, no pair", "hint": "return a pair"},
+        {
+            "operation": "scan",
+            "function": "step",
+            "problem": "it returns None, no pair",
+            "hint": "return a pair",
+        },
         "scan cannot run step: it returns None, no pair",
         RuntimeError,
     ),
@@ -89,9 +107,17 @@ EXAMPLES = {
         IndexError,
     ),
     "DataError": ({"found": {}}, "cannot make a tensor from dict", TypeError),
-    "DependencyCycleError": ({"kernels": ["a", "b"]}, "2 kernels wait for each other: a, b", ValueError),
+    "DependencyCycleError": (
+        {"kernels": ["a", "b"]},
+        "2 kernels wait for each other: a, b",
+        ValueError,
+    ),
     "DerivativeError": (
-        {"operation": "grad", "problem": "the function gives shape (2,), not one number", "hint": "reduce it"},
+        {
+            "operation": "grad",
+            "problem": "the function gives shape (2,), not one number",
+            "hint": "reduce it",
+        },
         "grad: the function gives shape (2,), not one number",
         ValueError,
     ),
@@ -105,13 +131,21 @@ EXAMPLES = {
         "cannot donate x to step: it is a file",
         ValueError,
     ),
-    "EinsumError": ({"formula": "ij", "problem": "it is odd"}, "einsum 'ij': it is odd", ValueError),
+    "EinsumError": (
+        {"formula": "ij", "problem": "it is odd"},
+        "einsum 'ij': it is odd",
+        ValueError,
+    ),
     "EmptyReductionError": (
         {"operation": "max", "shape": (0,), "axis": 0},
         "max of shape (0,) has no value: axis 0 is empty",
         ValueError,
     ),
-    "EmptyScheduleError": ({"n_tensors": 0}, "nothing to prepare: no tensors were given", ValueError),
+    "EmptyScheduleError": (
+        {"n_tensors": 0},
+        "nothing to prepare: no tensors were given",
+        ValueError,
+    ),
     "IndexKindError": (
         {"found": 1.5, "problem": "float is no index"},
         "cannot index with 1.5: float is no index",
@@ -127,7 +161,11 @@ EXAMPLES = {
         "floor_divide: element (1, 0) of the divisor is 0",
         ZeroDivisionError,
     ),
-    "IntegerOverflowError": ({"value": 300, "dtype": "int8"}, "300 does not fit int8", OverflowError),
+    "IntegerOverflowError": (
+        {"value": 300, "dtype": "int8"},
+        "300 does not fit int8",
+        OverflowError,
+    ),
     "MatrixError": (
         {"operation": "inv", "problem": "is singular", "place": (2, 1)},
         "inv: matrix 2, 1 is singular",
@@ -135,14 +173,27 @@ EXAMPLES = {
     ),
     "MissingFileError": ({"path": "/x"}, "file '/x' does not exist", FileNotFoundError),
     "NoKernelsFoundError": ({"root": "SINK"}, "no kernels found below SINK", ValueError),
-    "NonFiniteCastError": ({"value": float("nan"), "dtype": "int8"}, "nan has no value of int8", ValueError),
+    "NonFiniteCastError": (
+        {"value": float("nan"), "dtype": "int8"},
+        "nan has no value of int8",
+        ValueError,
+    ),
     "PositionError": (
         {"operation": "take", "position": (2,), "value": 9, "axis": 1, "size": 4},
-        "take: element (2,) of the indices is 9, out of range for axis 1 with size 4\n  hint: use -4 to 3",
+        (
+            "take: element (2,) of the indices is 9, out of range for axis 1 with size 4\n  hint:"
+            " use -4 to 3"
+        ),
         IndexError,
     ),
     "ProgramMetadataError": (
-        {"problem": "it writes nothing", "kernel": "k", "globals_": [0], "outs": [], "n_buffers": 1},
+        {
+            "problem": "it writes nothing",
+            "kernel": "k",
+            "globals_": [0],
+            "outs": [],
+            "n_buffers": 1,
+        },
         "kernel k: it writes nothing\n  note: globals (0,), outs (), 1 buffers",
         ValueError,
     ),
@@ -156,7 +207,11 @@ EXAMPLES = {
         "cannot write to a tensor of shape (2, 3) that repeats elements of another one",
         ValueError,
     ),
-    "SafetensorsError": ({"path": "/m", "problem": "it lies", "name": "w"}, "/m, tensor 'w': it lies", ValueError),
+    "SafetensorsError": (
+        {"path": "/m", "problem": "it lies", "name": "w"},
+        "/m, tensor 'w': it lies",
+        ValueError,
+    ),
     "ScheduleError": ({"rule": "a rule", "found": "CONST"}, "a rule, found CONST", ValueError),
     "StaleCaptureError": (
         {"function": "f", "path": "[0]", "result": "1", "expected": "2"},
@@ -164,7 +219,13 @@ EXAMPLES = {
         RuntimeError,
     ),
     "SymbolicBoundsError": (
-        {"operation": "slicing", "axis": 1, "found": UOp.variable("at", 0, 9) + 1, "low": 0, "high": 8},
+        {
+            "operation": "slicing",
+            "axis": 1,
+            "found": UOp.variable("at", 0, 9) + 1,
+            "low": 0,
+            "high": 8,
+        },
         "slicing: at + 1, which may be 1 to 10, is not known to be from 0 to 8 on axis 1",
         IndexError,
     ),
@@ -174,7 +235,11 @@ EXAMPLES = {
         ValueError,
     ),
     "ShardError": ({"devices": ("CPU", "CPU")}, "shard: got a device twice: CPU, CPU", ValueError),
-    "SymbolicShapeError": ({"operation": "split", "shape": ("n",)}, "split needs concrete sizes, not (n,)", ValueError),
+    "SymbolicShapeError": (
+        {"operation": "split", "shape": ("n",)},
+        "split needs concrete sizes, not (n,)",
+        ValueError,
+    ),
     "BoundsConflictError": (
         {"name": "n", "first": (1, 16), "second": (1, 8)},
         "variable 'n' goes from 1 to 8 and from 1 to 16 in one computation",

@@ -51,7 +51,9 @@ def test_a_kernel_says_why_it_has_its_opts(opts, reason):
 
 def test_the_command_explains_a_script(tmp_path):
     script = tmp_path / "program.py"
-    script.write_text("from svod_tensor import Tensor\nresult = (Tensor([1.0, 2.0]) + 1).tolist()\n")
+    script.write_text(
+        "from svod_tensor import Tensor\nresult = (Tensor([1.0, 2.0]) + 1).tolist()\n"
+    )
     out = io.StringIO()
     assert main([str(script), "render", "plan", "--lines", "2"], out) == 0
     assert "==  9 render: kernel 0" in out.getvalue()
@@ -72,12 +74,18 @@ def test_each_kernel_of_a_script_names_its_lines(tmp_path):
     )
     out = io.StringIO()
     assert main([str(script), "instantiate", "execute"], out) == 0
-    assert out.getvalue().count("    from program.py:2 add\n    from program.py:4 softmax in head\n") == 2
+    assert (
+        out.getvalue().count("    from program.py:2 add\n    from program.py:4 softmax in head\n")
+        == 2
+    )
 
 
 def test_a_reader_that_has_seen_enough_ends_the_command_quietly(tmp_path):
     script = tmp_path / "program.py"
-    script.write_text("from svod_tensor import Tensor\nfor n in range(40):\n    (Tensor([1.0, 2.0]) + n).tolist()\n")
+    script.write_text(
+        "from svod_tensor import Tensor\nfor n in range(40):\n    (Tensor([1.0, 2.0]) +"
+        " n).tolist()\n"
+    )
     command = [sys.executable, "-m", "svod_tensor.explain", str(script), "build", "kernelize"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None

@@ -56,7 +56,13 @@ def test_transforms_along_several_axes_agree_with_numpy(name: str) -> None:
     ours, theirs = getattr(sv.fft, name), getattr(np.fft, name)
     for norm in NORMS:
         assert_agree(ours(x, norm=norm), theirs(x, norm=norm))
-    for s, axes in ((None, (0, 2)), ((5, 4), (1, 0)), ((7, 3), (1, 2)), (None, (1,)), ((2, 2, 9), (0, 1, 2))):
+    for s, axes in (
+        (None, (0, 2)),
+        ((5, 4), (1, 0)),
+        ((7, 3), (1, 2)),
+        (None, (1,)),
+        ((2, 2, 9), (0, 1, 2)),
+    ):
         assert_agree(ours(x, s=s, axes=axes), theirs(x, s, axes))
     assert_agree(ours(x.real.astype("f")), theirs(x.real.astype("f")), 1e-4)
 
@@ -84,7 +90,9 @@ def test_derivatives_agree_with_differences_in_both_modes(name: str, n: int) -> 
         found = getattr(sv.fft, name)(t[0] if name in REAL else t[0].complex(t[1]), **named)
         rows, columns = found.shape
         parts = (found.real, found.imag) if found.dtype.is_complex else (found,)
-        return sum((p**2 * Tensor(w[:rows, :columns])).sum() for p, w in zip(parts, weights, strict=False))  # pyright: ignore[reportReturnType]
+        return sum(
+            (p**2 * Tensor(w[:rows, :columns])).sum() for p, w in zip(parts, weights, strict=False)
+        )  # pyright: ignore[reportReturnType]
 
     slope = grad(value)(Tensor(x))
     _, along = jvp(value, (Tensor(x),), (Tensor(d),))
@@ -119,7 +127,9 @@ def test_shards_are_brought_together() -> None:
 def test_mistakes_are_named_where_they_are_made() -> None:
     x = Tensor.ones(2, 3)
     for name in (*ONE, *SEVERAL):
-        with pytest.raises(OperandError, match=rf'{name} takes "backward", "ortho" or "forward" as norm'):
+        with pytest.raises(
+            OperandError, match=rf'{name} takes "backward", "ortho" or "forward" as norm'
+        ):
             getattr(sv.fft, name)(x, norm="none")
     for name in ONE:
         with pytest.raises(AxisError, match=name):
@@ -139,7 +149,11 @@ def test_mistakes_are_named_where_they_are_made() -> None:
 
 
 def test_functions_of_the_host_have_their_names() -> None:
-    names = {kind.removeprefix(libraries.FFT) for kind in libraries.FUNCTIONS if kind.startswith(libraries.FFT)}
+    names = {
+        kind.removeprefix(libraries.FFT)
+        for kind in libraries.FUNCTIONS
+        if kind.startswith(libraries.FFT)
+    }
     assert names == set(transforms.FUNCTIONS)
 
 

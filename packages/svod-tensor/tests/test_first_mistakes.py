@@ -1,4 +1,6 @@
-"""What somebody tries in the first hour with svod, out of habit, and how the error says what to write."""
+"""What somebody tries in the first hour with svod, out of habit, and how the error says what to
+write.
+"""
 
 from __future__ import annotations
 
@@ -31,28 +33,103 @@ class _Foreign:
 @pytest.mark.parametrize(
     ("call", "error", "headline", "hint"),
     [
-        (lambda: X.size(0), CalledPropertyError, "size is a property", "write x.shape[0]; x.size is the number of elements"),
+        (
+            lambda: X.size(0),
+            CalledPropertyError,
+            "size is a property",
+            "write x.shape[0]; x.size is the number of elements",
+        ),
         (lambda: X.size(), CalledPropertyError, "size is a property", "write x.shape; x.size"),
-        (lambda: X[0].item(), SingleElementError, "item of a tensor of shape (3,): it does not have exactly one",
-         "x[index].item() one"),
-        (lambda: float(X), SingleElementError, "float of a tensor of shape (2, 3)", "x.tolist() gives all"),
-        (lambda: int(X[0]), SingleElementError, "int of a tensor of shape (3,)", "x.tolist() gives all"),
-        (lambda: bool(X), AmbiguousTruthError, "a tensor of shape (2, 3) has no single truth", "use x.any() or x.all()"),
-        (lambda: X.pad(1, 2), OperandError, "pad takes a pair (before, after) for each axis, not (1, 2)",
-         "x.pad((1, 2)) adds so much before and after every axis, x.pad((1, 1), (2, 2)) so much on both sides of each"),
-        (lambda: X.pad(1, 1, 1), OperandError, "pad takes a pair", "x.pad((1, 1), (1, 1), (1, 1)) so much on both sides"),
-        (lambda: X[:N], IndexKindError, "indexing: cannot index with Variable('n', 1, 2): it has no value", "as in n.bind(1)"),
-        (lambda: X[0, N], IndexKindError, "indexing: cannot index with Variable('n', 1, 2): it has no value", "as in n.bind(1)"),
-        (lambda: X.reshape(N, 3), OperandError, "reshape takes integer sizes, not Variable('n', 1, 2)", "as in n.bind(1)"),
+        (
+            lambda: X[0].item(),
+            SingleElementError,
+            "item of a tensor of shape (3,): it does not have exactly one",
+            "x[index].item() one",
+        ),
+        (
+            lambda: float(X),
+            SingleElementError,
+            "float of a tensor of shape (2, 3)",
+            "x.tolist() gives all",
+        ),
+        (
+            lambda: int(X[0]),
+            SingleElementError,
+            "int of a tensor of shape (3,)",
+            "x.tolist() gives all",
+        ),
+        (
+            lambda: bool(X),
+            AmbiguousTruthError,
+            "a tensor of shape (2, 3) has no single truth",
+            "use x.any() or x.all()",
+        ),
+        (
+            lambda: X.pad(1, 2),
+            OperandError,
+            "pad takes a pair (before, after) for each axis, not (1, 2)",
+            (
+                "x.pad((1, 2)) adds so much before and after every axis, x.pad((1, 1), (2, 2)) so"
+                " much on both sides of each"
+            ),
+        ),
+        (
+            lambda: X.pad(1, 1, 1),
+            OperandError,
+            "pad takes a pair",
+            "x.pad((1, 1), (1, 1), (1, 1)) so much on both sides",
+        ),
+        (
+            lambda: X[:N],
+            IndexKindError,
+            "indexing: cannot index with Variable('n', 1, 2): it has no value",
+            "as in n.bind(1)",
+        ),
+        (
+            lambda: X[0, N],
+            IndexKindError,
+            "indexing: cannot index with Variable('n', 1, 2): it has no value",
+            "as in n.bind(1)",
+        ),
+        (
+            lambda: X.reshape(N, 3),
+            OperandError,
+            "reshape takes integer sizes, not Variable('n', 1, 2)",
+            "as in n.bind(1)",
+        ),
         (lambda: X + N, DataError, "add: cannot make a tensor from Variable", "as in n.bind(1)"),
-        (lambda: Tensor([1.0], dtype=_Foreign()), UnknownDTypeError, "torch.float32 is not a dtype", 'write "float32"'),
-        (lambda: X.astype("i8"), UnknownDTypeError, "astype: 'i8' may be int8 or int64", 'write "int8" or "int64"'),
-        (lambda: Tensor.zeros(2, "float32"), OperandError, "zeros takes integer sizes, not 'float32'", "write dtype='float32'"),
-        (lambda: X == None, DataError, "equal: cannot make a tensor from NoneType", "`x is None`"),  # noqa: E711
-        (lambda: jit(lambda x, n: x.reshape(n, -1))(X, np.int64(3)), CaptureError, "reshape: cannot capture <lambda>",
-         "pass int(n) where it is a size or a position"),
+        (
+            lambda: Tensor([1.0], dtype=_Foreign()),
+            UnknownDTypeError,
+            "torch.float32 is not a dtype",
+            'write "float32"',
+        ),
+        (
+            lambda: X.astype("i8"),
+            UnknownDTypeError,
+            "astype: 'i8' may be int8 or int64",
+            'write "int8" or "int64"',
+        ),
+        (
+            lambda: Tensor.zeros(2, "float32"),
+            OperandError,
+            "zeros takes integer sizes, not 'float32'",
+            "write dtype='float32'",
+        ),
+        (
+            lambda: X == None,  # noqa: E711
+            DataError,
+            "equal: cannot make a tensor from NoneType",
+            "`x is None`",
+        ),
+        (
+            lambda: jit(lambda x, n: x.reshape(n, -1))(X, np.int64(3)),
+            CaptureError,
+            "reshape: cannot capture <lambda>",
+            "pass int(n) where it is a size or a position",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_first_mistake_is_told_what_to_write(call, error, headline, hint):
     with pytest.raises(error) as caught:
         call()

@@ -30,7 +30,9 @@ def test_a_row_is_of_a_name_that_is_not_there_and_names_what_is(where: str, name
 
 def test_attributes_of_torch_say_what_to_write():
     x = Tensor([1.0, 2.0])
-    with pytest.raises(MissingNameError, match=r"no attribute 'backward'\n  hint: .*svod_nn.value_and_grad"):
+    with pytest.raises(
+        MissingNameError, match=r"no attribute 'backward'\n  hint: .*svod_nn.value_and_grad"
+    ):
         x.sum().backward()
     with pytest.raises(MissingNameError, match=r"model.freeze"):
         x.requires_grad_()
@@ -86,10 +88,13 @@ def test_a_class_derived_from_tensor_may_have_such_an_attribute():
 
 def test_arguments_of_torch_say_what_to_write():
     with pytest.raises(
-        ArgumentNameError, match=r"^Tensor\(\) takes data, dtype, device, not requires_grad\n  hint: a gradient"
+        ArgumentNameError,
+        match=r"^Tensor\(\) takes data, dtype, device, not requires_grad\n  hint: a gradient",
     ):
         Tensor([1.0], requires_grad=True)
-    with pytest.raises(ArgumentNameError, match=r"^zeros\(\) takes .*not requires_grad\n  hint: a gradient"):
+    with pytest.raises(
+        ArgumentNameError, match=r"^zeros\(\) takes .*not requires_grad\n  hint: a gradient"
+    ):
         Tensor.zeros(3, requires_grad=True)
     with pytest.raises(TypeError, match="missing 1 required"):
         Tensor()
@@ -98,7 +103,11 @@ def test_arguments_of_torch_say_what_to_write():
 @pytest.mark.parametrize("dtype", ["float16", svod_tensor.float16])
 def test_a_dtype_in_the_place_of_a_device_is_a_cast(dtype: object):
     with pytest.raises(
-        OperandError, match=r'^to takes the name of a device, not the dtype float16\n  hint: write x.cast\("float16"\)'
+        OperandError,
+        match=(
+            r"^to takes the name of a device, not the dtype float16\n  hint: write"
+            r' x.cast\("float16"\)'
+        ),
     ):
         Tensor([1.0]).to(dtype)
     assert Tensor([1.0]).to("cpu").device == "CPU"
@@ -136,7 +145,9 @@ def test_derivatives_by_a_network_are_those_of_svod_nn():
         return model(x).sum()
 
     for call in (lambda: value_and_grad(model, loss)(x), lambda: grad(model)(x)):
-        with pytest.raises(DerivativeError, match=r"hint: svod_nn\.value_and_grad\(model, loss_function\)"):
+        with pytest.raises(
+            DerivativeError, match=r"hint: svod_nn\.value_and_grad\(model, loss_function\)"
+        ):
             call()
     assert grad(lambda x: loss(model, x))(x).tolist() == [1, 2]
     gradient = grad(loss)(model, x)
@@ -151,7 +162,10 @@ def test_what_is_no_function_and_no_tensor_is_named():
         grad(lambda tree: tree["b"])({"a": object(), "b": 1.0})
     with pytest.raises(DerivativeError, match="argnums is of str, and no number"):
         grad(lambda x: x, argnums="x")
-    with pytest.raises(DerivativeError, match="the function gives float, no tensor\n  hint: return the tensor itself"):
+    with pytest.raises(
+        DerivativeError,
+        match="the function gives float, no tensor\n  hint: return the tensor itself",
+    ):
         grad(lambda x: x.item())(Tensor([1.0]))
     with pytest.raises(DerivativeError, match="the result is int32"):
         vjp(lambda x: x.cast("int32"), Tensor([1.0]))

@@ -46,9 +46,9 @@ def _inputs(rng, low, high, dtype):
 
 def _ulps(found, exact, dtype):
     with np.errstate(all="ignore"):
-        return np.abs(found.astype(np.longdouble) - exact) / np.spacing(np.abs(exact).astype(dtype)).astype(
-            np.longdouble
-        )
+        return np.abs(found.astype(np.longdouble) - exact) / np.spacing(
+            np.abs(exact).astype(dtype)
+        ).astype(np.longdouble)
 
 
 @pytest.mark.parametrize(("name", "reference", "low", "high"), FUNCTIONS)
@@ -74,8 +74,15 @@ def test_special_values_agree_with_numpy(name, reference, low, high):
 
 def test_erf_and_sigmoid(rng):
     a = _inputs(rng, -5, 5, "float32")
-    check(Tensor(a).erf(), np.array([math.erf(float(v)) for v in a], np.float32), rtol=1e-6, atol=1e-30)
-    check(Tensor(a).sigmoid(), (1 / (1 + np.exp(-a.astype(np.float64)))).astype(np.float32), rtol=1e-6)
+    check(
+        Tensor(a).erf(),
+        np.array([math.erf(float(v)) for v in a], np.float32),
+        rtol=1e-6,
+        atol=1e-30,
+    )
+    check(
+        Tensor(a).sigmoid(), (1 / (1 + np.exp(-a.astype(np.float64)))).astype(np.float32), rtol=1e-6
+    )
     assert Tensor([-1000.0, 1000.0]).sigmoid().tolist() == [0.0, 1.0]
 
 
@@ -100,7 +107,11 @@ def test_two_argument_functions_agree_with_numpy(rng):
     a, b = _inputs(rng, -50, 50, "float32"), _inputs(rng, -50, 50, "float32")[::-1].copy()
     check(Tensor(a).hypot(Tensor(b)), np.hypot(a, b), rtol=1e-6)
     check(Tensor(a).copysign(Tensor(b)), np.copysign(a, b))
-    check(Tensor(a).logaddexp(Tensor(b)), np.logaddexp(a.astype(np.float64), b).astype(np.float32), rtol=2e-6)
+    check(
+        Tensor(a).logaddexp(Tensor(b)),
+        np.logaddexp(a.astype(np.float64), b).astype(np.float32),
+        rtol=2e-6,
+    )
     assert Tensor([-np.inf]).logaddexp(Tensor([-np.inf])).tolist() == [-np.inf]
 
 
@@ -116,7 +127,9 @@ def test_narrow_floats_round_once(rng, name, dtype):
     a = np.abs(rng.standard_normal(100).astype(np.float32)) + np.float32(0.1)
     narrow = Tensor(a).cast(dtype)
     wide = getattr(narrow.cast("float32"), name)().cast(dtype)
-    np.testing.assert_array_equal(getattr(narrow, name)().cast("float32").numpy(), wide.cast("float32").numpy())
+    np.testing.assert_array_equal(
+        getattr(narrow, name)().cast("float32").numpy(), wide.cast("float32").numpy()
+    )
 
 
 def test_numbers_below_1_have_no_inverse_hyperbolic_cosine():
@@ -132,16 +145,20 @@ def test_trigonometric_functions_of_narrow_floats_also_without_opts(name, dtype)
     narrow = Tensor(x, dtype=dtype)
     found = getattr(narrow, name)().realize_with(PrepareConfig(opts=()))
     exact = getattr(np, name)(narrow.cast("float32").numpy().astype(np.float64))
-    np.testing.assert_allclose(found.cast("float32").numpy(), exact, rtol=2.0**-8 if dtype == "bfloat16" else 2.0**-10)
+    np.testing.assert_allclose(
+        found.cast("float32").numpy(), exact, rtol=2.0**-8 if dtype == "bfloat16" else 2.0**-10
+    )
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_cube_roots_are_within_two_units_in_the_last_place(rng, dtype):
     info = np.finfo(dtype)
-    sizes = 2.0 ** rng.uniform(np.log2(float(info.smallest_subnormal)), np.log2(float(info.max)), 2000)
-    a = np.concatenate([sizes, -sizes, [8.0, 27.0, -64.0, float(info.max), float(info.smallest_subnormal)]]).astype(
-        dtype
+    sizes = 2.0 ** rng.uniform(
+        np.log2(float(info.smallest_subnormal)), np.log2(float(info.max)), 2000
     )
+    a = np.concatenate(
+        [sizes, -sizes, [8.0, 27.0, -64.0, float(info.max), float(info.smallest_subnormal)]]
+    ).astype(dtype)
     check(Tensor(a).cbrt(), np.cbrt(a), rtol=2 * float(info.eps), atol=0.0)
     check(Tensor(np.array(SPECIAL[:7], dtype)).cbrt(), np.cbrt(np.array(SPECIAL[:7], dtype)))
     assert np.signbit(Tensor(np.array([-0.0], dtype)).cbrt().numpy())[0]

@@ -48,13 +48,17 @@ def divide_by_the_norm_of_rolled_integers() -> tuple[Tensor, np.ndarray]:
     d = v - v.mean((0, 1), keepdims=True)
     rolled = np.roll(COUNTS, 2, 0).astype(np.float32)
     expected = rolled - rolled.mean()
-    return d / d.norm(axis=1, keepdims=True), expected / np.linalg.norm(expected, axis=1, keepdims=True)
+    return d / d.norm(axis=1, keepdims=True), expected / np.linalg.norm(
+        expected, axis=1, keepdims=True
+    )
 
 
 def pool_what_is_centered() -> tuple[Tensor, np.ndarray]:
     x = Tensor(IMAGE)
     centered = IMAGE - IMAGE.mean((2, 3), keepdims=True)
-    return (x - x.mean((2, 3), keepdims=True)).avg_pool2d((2, 2)), centered.reshape(2, 3, 4, 2, 4, 2).mean((3, 5))
+    return (x - x.mean((2, 3), keepdims=True)).avg_pool2d((2, 2)), centered.reshape(
+        2, 3, 4, 2, 4, 2
+    ).mean((3, 5))
 
 
 def stack_one_reduction_three_times() -> tuple[Tensor, np.ndarray]:
@@ -86,7 +90,9 @@ def normalise_the_gates_of_experts() -> tuple[Tensor, np.ndarray]:
     expected = np.zeros_like(GATES)
     values = np.take_along_axis(GATES, chosen, 1)
     np.put_along_axis(expected, chosen, values / values.sum(1, keepdims=True), 1)
-    return (experts[:, :, None] == Tensor.arange(8)).where(weights[:, :, None], 0.0).sum(1), expected
+    return (experts[:, :, None] == Tensor.arange(8)).where(weights[:, :, None], 0.0).sum(
+        1
+    ), expected
 
 
 def write_rows_and_sort_what_they_become() -> tuple[Tensor, np.ndarray]:
@@ -112,7 +118,9 @@ PROGRAMS = (
 )
 
 
-@pytest.mark.parametrize("config", [PrepareConfig(), PrepareConfig(opts=())], ids=["opts", "no opts"])
+@pytest.mark.parametrize(
+    "config", [PrepareConfig(), PrepareConfig(opts=())], ids=["opts", "no opts"]
+)
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_a_program_gives_what_numpy_gives(
     program: Callable[[], tuple[Tensor, np.ndarray]], config: PrepareConfig

@@ -1,4 +1,6 @@
-"""Random state: what is drawn depends on the seed and on the order of the draws, not on how, when and where it is computed."""
+"""Random state: what is drawn depends on the seed and on the order of the draws, not on how, when
+and where it is computed.
+"""
 
 from __future__ import annotations
 
@@ -106,7 +108,9 @@ def test_a_captured_function_draws_at_each_call_what_the_function_itself_would(
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
-def test_a_plan_draws_at_each_execution_what_realizing_would(draw: Callable[[Generator], Tensor]) -> None:
+def test_a_plan_draws_at_each_execution_what_realizing_would(
+    draw: Callable[[Generator], Tensor],
+) -> None:
     generator = Generator(3)
     x = draw(generator)
     plan = x.prepare()
@@ -131,7 +135,11 @@ def test_numbers_are_the_same_in_every_setting(name: str) -> None:
 def test_numbers_are_the_same_fused_and_together(draw: Callable[[Generator], Tensor]) -> None:
     generator = Generator(3)
     a, b = draw(generator), draw(generator)
-    both = [a + 0, b + 0, a + a, b + b] if a.dtype.name != "bool" else [a & True, b & True, a | a, b | b]
+    both = (
+        [a + 0, b + 0, a + a, b + b]
+        if a.dtype.name != "bool"
+        else [a & True, b & True, a | a, b | b]
+    )
     Tensor.realize_batch(both)
     first, second = expect(draw, 2)
     check_equal([t.numpy() for t in both[:2]], [first, second])
@@ -149,11 +157,15 @@ def test_numbers_are_the_same_on_threads(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-def test_numbers_do_not_depend_on_the_order_in_which_they_are_computed(order: Sequence[int]) -> None:
+def test_numbers_do_not_depend_on_the_order_in_which_they_are_computed(
+    order: Sequence[int],
+) -> None:
     generator = Generator(3)
     draws = [Tensor.rand(4, generator=generator) for _ in range(3)]
     found = {number: draws[number].numpy(copy=True) for number in order}
-    check_equal([found[number] for number in range(3)], expect(lambda g: Tensor.rand(4, generator=g), 3))
+    check_equal(
+        [found[number] for number in range(3)], expect(lambda g: Tensor.rand(4, generator=g), 3)
+    )
 
 
 def test_what_is_drawn_once_is_the_same_wherever_it_is_used() -> None:
@@ -177,8 +189,9 @@ def test_programs_that_draw_do_not_depend_on_what_is_computed_when(draw: random.
     values: list[tuple[Tensor, np.ndarray]] = [(Tensor.ones(3), np.ones(3, np.float32))]
     memory, content = Tensor.zeros(3).clone().realize(), np.zeros(3, np.float32)
     captured = {
-        seed: jit(lambda x, g=g: (x + Tensor.rand(3, generator=g), Tensor.rand(3, generator=g))) for seed, g in generators.items()
-    }  # fmt: skip
+        seed: jit(lambda x, g=g: (x + Tensor.rand(3, generator=g), Tensor.rand(3, generator=g)))
+        for seed, g in generators.items()
+    }
 
     def next_of(seed: int) -> np.ndarray:
         counts[seed] += 1
@@ -224,7 +237,8 @@ def test_a_draw_that_is_not_computed_counts() -> None:
 
 @pytest.mark.usefixtures("own_stores")
 def test_a_further_draw_compiles_and_schedules_nothing() -> None:
-    # After samples of many sizes a plan whose size is a variable serves, and the schedule is never looked up with success.
+    # After samples of many sizes a plan whose size is a variable serves, and the schedule is never
+    # looked up with success.
     clear_caches()
     Tensor.randn(9).realize()
     Tensor.randn(9, seed=1).realize()
@@ -247,7 +261,12 @@ def test_manual_seed_begins_again_in_eager_code_captured_functions_and_plans(zer
         manual_seed(3)
         found = [Tensor.rand(4).numpy(copy=True), step(zeros).numpy(copy=True)]
         plan.execute()
-        return [*found, x.numpy(copy=True), Tensor.rand(4).numpy(copy=True), step(zeros).numpy(copy=True)]
+        return [
+            *found,
+            x.numpy(copy=True),
+            Tensor.rand(4).numpy(copy=True),
+            step(zeros).numpy(copy=True),
+        ]
 
     expected = expect(lambda g: Tensor.rand(4, generator=g), 5)
     check_equal(run(), expected)
@@ -263,7 +282,10 @@ def test_plans_and_other_tensors_agree_about_what_was_drawn_before() -> None:
     for plan in plans:
         plan.execute()
     first, second = expect(lambda g: Tensor.rand(4, generator=g), 2)
-    check_equal([t.numpy(copy=True) for t in (x, double, half, other)], [first, first * 2, first * 0.5, second])
+    check_equal(
+        [t.numpy(copy=True) for t in (x, double, half, other)],
+        [first, first * 2, first * 0.5, second],
+    )
     for plan in plans:
         plan.execute()
     drawn = expect(lambda g: Tensor.rand(4, generator=g), 6)
@@ -338,14 +360,21 @@ def test_draws_that_need_each_other_in_the_other_order_are_computed() -> None:
 
     @jit
     def step(x: Tensor) -> Tensor:
-        first, second = Tensor.rand(4, 4, generator=generator), Tensor.rand(4, 4, generator=generator)
+        first, second = (
+            Tensor.rand(4, 4, generator=generator),
+            Tensor.rand(4, 4, generator=generator),
+        )
         return (x @ second).softmax() @ first
 
     x = Tensor.eye(4).realize()
     for n in range(2):
-        first, second = (expect(lambda g: Tensor.rand(4, 4, generator=g), 4)[2 * n + i] for i in range(2))
+        first, second = (
+            expect(lambda g: Tensor.rand(4, 4, generator=g), 4)[2 * n + i] for i in range(2)
+        )
         exponents = np.exp(second - second.max(1, keepdims=True))
-        np.testing.assert_allclose(step(x).numpy(), exponents / exponents.sum(1, keepdims=True) @ first, rtol=1e-5)
+        np.testing.assert_allclose(
+            step(x).numpy(), exponents / exponents.sum(1, keepdims=True) @ first, rtol=1e-5
+        )
 
 
 def test_a_generator_may_be_an_argument(zeros: Tensor) -> None:
@@ -358,7 +387,9 @@ def test_a_generator_may_be_an_argument(zeros: Tensor) -> None:
     assert step.n_captures == 2
 
 
-def test_a_captured_function_may_be_the_first_to_draw(monkeypatch: pytest.MonkeyPatch, zeros: Tensor) -> None:
+def test_a_captured_function_may_be_the_first_to_draw(
+    monkeypatch: pytest.MonkeyPatch, zeros: Tensor
+) -> None:
     monkeypatch.setattr(generator_module, "_default", [])
     step = jit(lambda x: x + Tensor.rand(4))
     first, second = step(zeros).numpy(copy=True), step(zeros).numpy(copy=True)
@@ -396,7 +427,10 @@ def test_a_capture_that_fails_draws_nothing(zeros: Tensor) -> None:
     with pytest.raises(CaptureError, match="reads values"):
         jit(fail)(zeros)
     assert generator.get_state() == (3, 0)
-    check_equal([Tensor.rand(4, generator=generator).numpy()], expect(lambda g: Tensor.rand(4, generator=g), 1))
+    check_equal(
+        [Tensor.rand(4, generator=generator).numpy()],
+        expect(lambda g: Tensor.rand(4, generator=g), 1),
+    )
 
 
 def test_a_seed_is_that_of_the_first_draw_of_a_generator() -> None:
@@ -416,7 +450,10 @@ def test_a_seed_may_be_an_argument_of_captured_functions_and_plans(zeros: Tensor
     for seed in (11, 12, 11):
         (expected,) = expect(lambda g: Tensor.rand(4, generator=g), 1, seed=seed)
         plan.execute_with_vars({"n": seed})
-        check_equal([step(zeros, Tensor(seed)).numpy(), step(zeros, n.bind(seed)).numpy(), x.numpy()], [expected] * 3)
+        check_equal(
+            [step(zeros, Tensor(seed)).numpy(), step(zeros, n.bind(seed)).numpy(), x.numpy()],
+            [expected] * 3,
+        )
     assert step.n_captures == 2
 
 
@@ -436,7 +473,9 @@ def test_sizes_may_be_variables(zeros: Tensor) -> None:
     step = jit(lambda x: x * 0 + Tensor.rand(x.shape[0], 2, generator=generator))
     for size in (2, 9, 1):
         x = Tensor.ones(9, 2).clone()[: n.bind(size)]
-        np.testing.assert_array_equal(step(x).numpy(), Tensor.rand(size, 2, generator=reference).numpy())
+        np.testing.assert_array_equal(
+            step(x).numpy(), Tensor.rand(size, 2, generator=reference).numpy()
+        )
     x = Tensor.rand(n.bind(4), 2, generator=generator)
     plan = x.prepare()
     for size in (3, 8):
@@ -446,7 +485,9 @@ def test_sizes_may_be_variables(zeros: Tensor) -> None:
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
-def test_numbers_are_the_same_on_other_devices_and_on_several(draw: Callable[[Generator], Tensor]) -> None:
+def test_numbers_are_the_same_on_other_devices_and_on_several(
+    draw: Callable[[Generator], Tensor],
+) -> None:
     first, second, third = expect(draw, 3)
     generator = Generator(3)
     np.testing.assert_array_equal(draw(generator).to("CPU:1").numpy(), first)
@@ -459,17 +500,24 @@ def test_numbers_are_the_same_on_other_devices_and_on_several(draw: Callable[[Ge
 
 
 @pytest.mark.parametrize(
-    "place", [lambda x: x.to("CPU:1"), lambda x: x.shard(("CPU", "CPU:1"), 0)], ids=["moved", "sharded"]
+    "place",
+    [lambda x: x.to("CPU:1"), lambda x: x.shard(("CPU", "CPU:1"), 0)],
+    ids=["moved", "sharded"],
 )
 def test_draws_for_a_tensor_are_made_where_it_is(place: Callable[[Tensor], Tensor]) -> None:
     x = Tensor.linspace(0.1, 0.9, 12).reshape(6, 2)
 
     def draw_all(x: Tensor, g: Generator) -> list[Tensor]:
         return [
-            x.dropout(0.5, generator=g), x.bernoulli(generator=g), x.categorical(generator=g), x.categorical(0, generator=g),
-            x.multinomial(2, generator=g), x.multinomial(3, replacement=True, generator=g), x.shuffle(generator=g),
+            x.dropout(0.5, generator=g),
+            x.bernoulli(generator=g),
+            x.categorical(generator=g),
+            x.categorical(0, generator=g),
+            x.multinomial(2, generator=g),
+            x.multinomial(3, replacement=True, generator=g),
+            x.shuffle(generator=g),
             x.shuffle(1, generator=g),
-        ]  # fmt: skip
+        ]
 
     expected = [t.numpy() for t in draw_all(x, Generator(3))]
     placed = place(x).realize()
@@ -508,7 +556,10 @@ def test_spawned_generators_are_the_same_for_a_seed_and_differ_from_each_other()
     parent = Generator(3)
     children = parent.spawn(3)
     assert parent.get_state() == (3, 1)
-    found = [Tensor.rand(100, generator=g).numpy(copy=True) for g in (parent, *children, *parent.spawn(2))]
+    found = [
+        Tensor.rand(100, generator=g).numpy(copy=True)
+        for g in (parent, *children, *parent.spawn(2))
+    ]
     assert len({array.tobytes() for array in found}) == 6
     again = Generator(3).spawn(3)
     check_equal([Tensor.rand(100, generator=g).numpy() for g in again], found[1:4])
@@ -549,7 +600,10 @@ def test_the_child_of_a_fork_draws_what_its_parent_does() -> None:
     generator = Generator(3)
     Tensor.rand(4, generator=generator).realize()
     here, there = os.pipe()
-    assert run_in_child(lambda: os.write(there, Tensor.rand(4, generator=generator).numpy().tobytes())) == 16
+    assert (
+        run_in_child(lambda: os.write(there, Tensor.rand(4, generator=generator).numpy().tobytes()))
+        == 16
+    )
     os.close(there)
     with os.fdopen(here, "rb") as answer:
         assert answer.read() == Tensor.rand(4, generator=generator).numpy().tobytes()

@@ -24,11 +24,19 @@ def sink_of(compute: Callable[[Tensor], Tensor], *shape: int) -> UOp:
 @pytest.mark.parametrize(
     "compute",
     [
-        lambda x: x * 2 + 1, lambda x: x.mean(0), lambda x: x.mean(1), lambda x: x.std(0, correction=1), lambda x: x.softmax(0),
-        lambda x: x[1:, 2:].flip(1), lambda x: x.pad(((1, 2), (0, 3))), lambda x: x.reshape(-1).sum(), lambda x: x.argmax(0),
-        lambda x: x.permute(1, 0) + 1, lambda x: (x > 0).where(x, 0),
+        lambda x: x * 2 + 1,
+        lambda x: x.mean(0),
+        lambda x: x.mean(1),
+        lambda x: x.std(0, correction=1),
+        lambda x: x.softmax(0),
+        lambda x: x[1:, 2:].flip(1),
+        lambda x: x.pad(((1, 2), (0, 3))),
+        lambda x: x.reshape(-1).sum(),
+        lambda x: x.argmax(0),
+        lambda x: x.permute(1, 0) + 1,
+        lambda x: (x > 0).where(x, 0),
     ],
-)  # fmt: skip
+)
 def test_graphs_that_differ_in_sizes_have_one_form(compute: Callable[[Tensor], Tensor]) -> None:
     one, other = outline_of(compute, 7, 64), outline_of(compute, 12, 48)
     assert one is not None
@@ -39,10 +47,14 @@ def test_graphs_that_differ_in_sizes_have_one_form(compute: Callable[[Tensor], T
 
 def test_sizes_of_1_and_constants_that_no_size_gives_belong_to_the_form() -> None:
     outlines = [
-        outline_of(lambda x: x + 1, 7, 1), outline_of(lambda x: x + 1, 1, 7), outline_of(lambda x: x + 1, 7, 7),
-        outline_of(lambda x: x + 2, 7, 7), outline_of(lambda x: x * 1, 7, 7), outline_of(lambda x: x.sum(0) / 3, 7, 7),
+        outline_of(lambda x: x + 1, 7, 1),
+        outline_of(lambda x: x + 1, 1, 7),
+        outline_of(lambda x: x + 1, 7, 7),
+        outline_of(lambda x: x + 2, 7, 7),
+        outline_of(lambda x: x * 1, 7, 7),
+        outline_of(lambda x: x.sum(0) / 3, 7, 7),
         outline_of(lambda x: x.sum(0) / 7, 7, 7),
-    ]  # fmt: skip
+    ]
     assert len({outline and outline.key for outline in outlines}) == len(outlines)
     assert outline_of(lambda x: x.sum(0) / 7, 7, 7) == outline_of(lambda x: x.mean(0), 7, 7)
 
@@ -55,10 +67,12 @@ def test_one_memory_in_two_places_is_another_form_than_two_memories() -> None:
 @pytest.mark.parametrize(
     "compute",
     [
-        lambda x: x @ x.permute(1, 0), lambda x: x.sort(0), lambda x: x.cumsum(0),
+        lambda x: x @ x.permute(1, 0),
+        lambda x: x.sort(0),
+        lambda x: x.cumsum(0),
         lambda x: x[Tensor(np.array([1, 0], np.int32))],
     ],
-)  # fmt: skip
+)
 def test_products_scans_and_lookups_have_none(compute: Callable[[Tensor], Tensor]) -> None:
     assert outline_of(compute, 7, 64) is None
 

@@ -1,4 +1,6 @@
-"""Graphs that grow from one iteration of a Python loop to the next are computed before they outgrow one program."""
+"""Graphs that grow from one iteration of a Python loop to the next are computed before they outgrow
+one program.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ def test_a_loop_that_reads_a_result_of_each_step_keeps_the_state() -> None:
     for _ in range(12):
         new, expected_new = relax(z, roll_tensor), relax(expected, np.roll)
         largest = max(largest, count_nodes(new))
-        np.testing.assert_allclose((new - z).abs().max().item(), np.abs(expected_new - expected).max(), rtol=1e-4)
+        np.testing.assert_allclose(
+            (new - z).abs().max().item(), np.abs(expected_new - expected).max(), rtol=1e-4
+        )
         z, expected = new, expected_new
     assert largest < 100
     np.testing.assert_allclose(z.numpy(), expected, rtol=1e-5)
@@ -138,7 +142,10 @@ def test_tensors_of_earlier_iterations_keep_their_values() -> None:
 
 
 def test_assignments_of_many_iterations_are_done_in_order() -> None:
-    x, y = Tensor(np.ones(8, np.float32)).clone().realize(), Tensor(np.zeros(8, np.float32)).clone().realize()
+    x, y = (
+        Tensor(np.ones(8, np.float32)).clone().realize(),
+        Tensor(np.zeros(8, np.float32)).clone().realize(),
+    )
     old = x + y
     expected_x, expected_y = np.ones(8, np.float32), np.zeros(8, np.float32)
     largest = 0
@@ -177,7 +184,10 @@ def test_training_that_reads_nothing_gives_what_training_with_reads_gives() -> N
 def test_a_model_is_one_program(n_layers: int) -> None:
     rng = np.random.default_rng(3)
     weights = [
-        [Tensor(rng.standard_normal(shape).astype(np.float32)) for shape in ((8, 8), (8,), (8,), (8,))]
+        [
+            Tensor(rng.standard_normal(shape).astype(np.float32))
+            for shape in ((8, 8), (8,), (8,), (8,))
+        ]
         for _ in range(n_layers)
     ]
     x = Tensor(rng.standard_normal((4, 8)).astype(np.float32))
@@ -198,7 +208,9 @@ def test_a_captured_function_is_one_plan() -> None:
     expected = np.float32(1)
     for _ in range(700):
         expected = expected * np.float32(0.5) + 1
-    assert run(Tensor(np.float32(1)).realize(), Tensor(np.float32(0.5)).realize()).item() == expected
+    assert (
+        run(Tensor(np.float32(1)).realize(), Tensor(np.float32(0.5)).realize()).item() == expected
+    )
     assert len(run.plans()) == 1
 
 
@@ -238,7 +250,10 @@ def test_the_values_between_segments_are_the_smallest() -> None:
     found = find_repetition(z.uop.toposort())
     assert found is not None
     for values in found.values:
-        assert [(node.shape, node.op is not Op.MUL) for node in values] in ([((4, 4), True)], [((4, 4, 1), True)])
+        assert [(node.shape, node.op is not Op.MUL) for node in values] in (
+            [((4, 4), True)],
+            [((4, 4, 1), True)],
+        )
 
 
 def halve(n_steps: int, start: np.ndarray, by: np.ndarray) -> np.ndarray:
@@ -345,7 +360,9 @@ def test_single_elements_of_each_step_keep_their_values() -> None:
         values = values * np.float32(0.5) + by
         first.append(x[3])
         expected.append(values[3])
-    np.testing.assert_allclose([element.item() for element in first[::37]], expected[::37], rtol=1e-6)
+    np.testing.assert_allclose(
+        [element.item() for element in first[::37]], expected[::37], rtol=1e-6
+    )
     np.testing.assert_allclose(x.numpy(), values, rtol=1e-6)
 
 

@@ -21,6 +21,9 @@ def test_importing_brings_in_nothing_heavy():
 
 
 def test_a_lazy_name_that_is_not_there_is_an_attribute_error():
-    code = "import svod_tensor\ntry:\n    svod_tensor.nothing\nexcept AttributeError as e:\n    print(e)"
+    code = (
+        "import svod_tensor\ntry:\n    svod_tensor.nothing\nexcept AttributeError as e:\n   "
+        " print(e)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "no attribute 'nothing'" in done.stdout

@@ -114,7 +114,9 @@ def test_elements_are_filled_where_a_mask_of_a_tensor_holds(a):
     ],
 )
 def test_a_known_index_out_of_range_is_an_error_at_the_call(a, index, axis, size):
-    with pytest.raises(IndexOutOfRangeError, match=f"out of range for axis {axis} with size {size}") as caught:
+    with pytest.raises(
+        IndexOutOfRangeError, match=f"out of range for axis {axis} with size {size}"
+    ) as caught:
         Tensor(a)[index]
     assert isinstance(caught.value, IndexError)
 
@@ -156,7 +158,10 @@ def test_take_and_lookups_along_an_axis_agree_with_numpy(a):
     check(Tensor(a).take(np.array([[3], [100]])), np.take(a, [[3], [100]]))
     order = np.argsort(a, 1)
     check(Tensor(a).take_along_axis(Tensor(order), 1), np.take_along_axis(a, order, 1))
-    check(Tensor(a).gather(-1, Tensor(order[:2, :3, :2])), np.take_along_axis(a[:2, :3], order[:2, :3, :2], -1))
+    check(
+        Tensor(a).gather(-1, Tensor(order[:2, :3, :2])),
+        np.take_along_axis(a[:2, :3], order[:2, :3, :2], -1),
+    )
     with pytest.raises(ShapeError, match="larger than"):
         Tensor(a).gather(1, Tensor(np.zeros((5, 1, 1), int)))
     with pytest.raises(ShapeError):
@@ -219,7 +224,12 @@ def test_positions_out_of_range_are_taken_from_an_end(rng, mode):
 @pytest.mark.parametrize("shape", [(3, 4), (1, 1), (5,), (1, 4, 1), ()])
 def test_an_element_by_its_position_is_a_value(shape: tuple[int, ...]) -> None:
     array = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
-    for x in (Tensor(array), Tensor(array.copy()).realize(), Tensor(array) * 1, Tensor.from_numpy(array.copy())):
+    for x in (
+        Tensor(array),
+        Tensor(array.copy()).realize(),
+        Tensor(array) * 1,
+        Tensor.from_numpy(array.copy()),
+    ):
         for place in np.ndindex(*shape):
             negative = tuple(p - s for p, s in zip(place, shape, strict=True))
             assert x[place].item() == x[negative].item() == array[place]
@@ -287,7 +297,10 @@ def test_elements_along_an_axis_broadcast_on_the_others(rng, shape, index_shape,
     indices = rng.integers(-max(shape[axis], 1), max(shape[axis], 1), index_shape)
     expected = np.take_along_axis(a, indices, axis)
     check(Tensor(a).take_along_axis(Tensor(indices), axis), expected)
-    check(sv.jit(lambda x, i: sv.take_along_axis(x, i, axis=axis))(Tensor(a), Tensor(indices)), expected)
+    check(
+        sv.jit(lambda x, i: sv.take_along_axis(x, i, axis=axis))(Tensor(a), Tensor(indices)),
+        expected,
+    )
 
 
 def test_a_gather_reads_the_first_slices_and_broadcasts_nothing():

@@ -74,7 +74,11 @@ def test_memory_that_no_device_is_named_for_has_the_size_that_it_says():
         for out in (nodes.local(0, size), nodes.param(1, size)):
             pre = create_pre_schedule(UOp.sink(out.after(call(out, x))))
             (item,) = instantiate_schedule(pre, {x: storage("CPU:1")}, {}).items
-            assert (item.buffers[0].size, item.buffers[0].dtype, item.buffers[0].device) == (size, float32, "CPU:1")
+            assert (item.buffers[0].size, item.buffers[0].dtype, item.buffers[0].device) == (
+                size,
+                float32,
+                "CPU:1",
+            )
             numbers.add(item.buffer_ids[0])
     assert len(numbers) == 2
     assert max(numbers) < -(1 << 39)
@@ -84,7 +88,9 @@ def test_only_variables_that_a_kernel_reads_reach_it():
     n, out = UOp.variable("n", 0, 9), buffer(-1)
     bound = bind(n, 3)
     pre = create_pre_schedule(
-        UOp.sink(out.after(call(out, variables=(n,)).with_src((*call(out, variables=(n,)).src, bound))))
+        UOp.sink(
+            out.after(call(out, variables=(n,)).with_src((*call(out, variables=(n,)).src, bound)))
+        )
     )
     (item,) = instantiate_schedule(pre, {}, {"n": 3, "m": 4}).items
     assert item.fixedvars == {"n": 3}
@@ -115,4 +121,7 @@ def test_restoring_gives_the_buffers_of_this_call():
     param = next(normalized.sink.iter_ops(Op.PARAM))
     out = buffer(-1)
     pre = create_pre_schedule(UOp.sink(out.after(call(out, param))))
-    assert restore_pre_schedule(pre, normalized).items[0].memory == (out, next(x.uop.iter_ops(Op.BUFFER)))
+    assert restore_pre_schedule(pre, normalized).items[0].memory == (
+        out,
+        next(x.uop.iter_ops(Op.BUFFER)),
+    )

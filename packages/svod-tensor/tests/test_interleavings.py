@@ -1,7 +1,8 @@
-"""Threads, finalizers and forks that come between the steps of a computation, at places that the tests choose.
+"""Threads, finalizers and forks that come between the steps of a computation, at places that the
+tests choose.
 
-A custom function stops a computation while it runs, so that each interleaving is forced and no test waits for luck.
-"""
+A custom function stops a computation while it runs, so that each interleaving is forced and no test
+waits for luck."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ START = np.arange(4, dtype=np.float32)
 
 
 class Pause:
-    """A function of tensors, the identity, that runs something in the middle of the computation that calls it first."""
+    """A function of tensors, the identity, that runs something in the middle of the computation
+    that calls it first.
+    """
 
     def __init__(self, name: str) -> None:
         self.name, self.n_calls = name, 0
@@ -153,7 +156,9 @@ def test_a_captured_function_does_not_write_what_another_thread_reads(pause: Pau
     check(x, START * 2)
 
 
-def test_a_captured_function_reads_what_its_argument_shares_while_nobody_writes_there(pause: Pause) -> None:
+def test_a_captured_function_reads_what_its_argument_shares_while_nobody_writes_there(
+    pause: Pause,
+) -> None:
     x = own(START)
     step = jit(lambda y: pause(y) + y)
     step(own(START))
@@ -214,7 +219,9 @@ def test_a_tensor_that_was_made_of_an_assignment_just_before_it_was_done_reads_t
     check(x, START + 1)
 
 
-def test_a_tensor_that_was_made_late_of_an_assignment_keeps_its_value_when_more_is_assigned() -> None:
+def test_a_tensor_that_was_made_late_of_an_assignment_keeps_its_value_when_more_is_assigned() -> (
+    None
+):
     x = own(START)
     x.assign(x + 1)
     pending = x.uop
@@ -226,7 +233,9 @@ def test_a_tensor_that_was_made_late_of_an_assignment_keeps_its_value_when_more_
 
 
 @pytest.mark.parametrize("is_argument", [False, True])
-def test_a_tensor_that_was_made_late_of_what_a_captured_function_overwrote_keeps_its_value(is_argument: bool) -> None:
+def test_a_tensor_that_was_made_late_of_what_a_captured_function_overwrote_keeps_its_value(
+    is_argument: bool,
+) -> None:
     x = own(START)
     step = jit(lambda a: a.assign(a + 1) * 1) if is_argument else jit(lambda a: x.assign(x + 1) * 1)
     step(x if is_argument else own(START))
@@ -251,7 +260,9 @@ def test_a_plan_and_a_thread_do_not_both_own_an_assignment() -> None:
     check(x, START + 2)
 
 
-def test_what_is_built_meanwhile_on_a_copy_of_overwritten_memory_reads_the_copy(pause: Pause) -> None:
+def test_what_is_built_meanwhile_on_a_copy_of_overwritten_memory_reads_the_copy(
+    pause: Pause,
+) -> None:
     x = own(START)
     y, reader = x.clone(), x * 3
     x.assign(pause(x) + 1)
@@ -281,7 +292,9 @@ def test_what_is_assigned_meanwhile_comes_after_what_is_being_assigned(pause: Pa
     check(copy, START)
 
 
-def test_a_tensor_that_was_made_late_of_old_content_reads_who_kept_it_or_what_is_there_now() -> None:
+def test_a_tensor_that_was_made_late_of_old_content_reads_who_kept_it_or_what_is_there_now() -> (
+    None
+):
     x = own(START)
     kept, read, nodes = x.clone(), x + 1, []
     for tensor in (x, kept, read):

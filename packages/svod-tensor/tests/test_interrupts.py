@@ -17,9 +17,15 @@ from svod_ir.testing import count_examples
 from svod_tensor import Tensor, custom_function, fori_loop, jit, register_custom_function
 
 FILES = (
-    "/_realize.py", "/plan/execution_plan.py", "/plan/changes.py", "/plan/execute.py", "/svod_runtime/plan/interrupts.py",
-    "/capture/calls.py", "/cells/work.py", "/cells/overwriting.py",
-)  # fmt: skip
+    "/_realize.py",
+    "/plan/execution_plan.py",
+    "/plan/changes.py",
+    "/plan/execute.py",
+    "/svod_runtime/plan/interrupts.py",
+    "/capture/calls.py",
+    "/cells/work.py",
+    "/cells/overwriting.py",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +42,16 @@ def is_interrupted_at(line: int, step: Callable[[], object]) -> bool:
     def trace(frame: FrameType, event: str, _: object) -> object:
         nonlocal count
         # Finalizers tell nobody of what is raised in them.
-        if not frame.f_code.co_filename.endswith(FILES) or frame.f_code.co_name in {"_forget", "__del__"}:
+        if not frame.f_code.co_filename.endswith(FILES) or frame.f_code.co_name in {
+            "_forget",
+            "__del__",
+        }:
             return None
-        # Python comes back to the line of a `with` to leave it: nothing real is raised there, before the lock is given back.
-        if event == "line" and not getline(frame.f_code.co_filename, frame.f_lineno).strip().startswith("with "):
+        # Python comes back to the line of a `with` to leave it: nothing real is raised there,
+        # before the lock is given back.
+        if event == "line" and not getline(
+            frame.f_code.co_filename, frame.f_lineno
+        ).strip().startswith("with "):
             count += 1
             if count == line:
                 sys.settrace(None)
@@ -106,7 +118,8 @@ class Weights:
 
     def make_lazy(self) -> Callable[[], object]:
         def step() -> None:
-            # Ctrl-C between the two lines is the program's own; what is asked for is computed as a whole.
+            # Ctrl-C between the two lines is the program's own; what is asked for is computed as a
+            # whole.
             self.a.assign(self.a + self.one)
             self.b.assign(self.b + self.one)
 
@@ -120,7 +133,9 @@ class Weights:
         return run
 
     def make_plan(self) -> Callable[[], object]:
-        plan = Tensor.prepare_batch([self.a.assign(self.a + self.one), self.b.assign(self.b + self.one)])
+        plan = Tensor.prepare_batch(
+            [self.a.assign(self.a + self.one), self.b.assign(self.b + self.one)]
+        )
         return plan.execute
 
     def read(self) -> float:
@@ -149,5 +164,6 @@ def test_all_of_a_step_is_done_or_nothing(way: str) -> None:
     with ThreadPoolExecutor(1) as pool:
         # Nothing is left locked that other threads need.
         assert pool.submit(lambda: (weights.a * 2).tolist()).result(60) == [2 * weights.read()] * 3
-    # Some lines come before what is written, and some after it; what a lazy step assigns is read in any case.
+    # Some lines come before what is written, and some after it; what a lazy step assigns is read in
+    # any case.
     assert ends == ({1.0} if way == "lazy" else {0.0, 1.0})

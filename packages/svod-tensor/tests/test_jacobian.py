@@ -31,7 +31,9 @@ def test_results_and_arguments_may_be_nested(mode: Any) -> None:
 
     found, aux = jacobian(f, has_aux=True, mode=mode)({"a": Tensor(a), "b": Tensor(b)}, 3.0)
     assert aux == 7
-    np.testing.assert_allclose(found["product"]["a"].numpy(), 3 * np.einsum("ij,k->ijk", np.eye(2), b))
+    np.testing.assert_allclose(
+        found["product"]["a"].numpy(), 3 * np.einsum("ij,k->ijk", np.eye(2), b)
+    )
     np.testing.assert_allclose(found["product"]["b"].numpy(), 3 * a)
     assert found["total"]["a"].tolist() == np.ones((2, 3)).tolist()
     assert found["total"]["b"].tolist() == [0.0, 0.0, 0.0]

@@ -1,4 +1,6 @@
-"""Random functions that read objects, containers, globals and closures, captured and plain, on two equal worlds that change alike."""
+"""Random functions that read objects, containers, globals and closures, captured and plain, on two
+equal worlds that change alike.
+"""
 
 from __future__ import annotations
 
@@ -79,76 +81,98 @@ def draw_node(random: Random) -> str:
 def draw_value(random: Random) -> str:
     """An expression for a number or a tensor behind a path."""
     node = draw_node(random)
-    return node + random.choice((
-        ".number", ".weight", ".numbers[1]", ".numbers[index]", ".table['p']", ".table[key]", ".config.rate", ".config.next.rate",
-        ".slots.rate", ".tensors['q']", ".tensors[key]", ".double", ".shared", ".table.get('q')", ".__dict__['number']",
-    ))  # fmt: skip
+    return node + random.choice(
+        (
+            ".number",
+            ".weight",
+            ".numbers[1]",
+            ".numbers[index]",
+            ".table['p']",
+            ".table[key]",
+            ".config.rate",
+            ".config.next.rate",
+            ".slots.rate",
+            ".tensors['q']",
+            ".tensors[key]",
+            ".double",
+            ".shared",
+            ".table.get('q')",
+            ".__dict__['number']",
+        )
+    )
 
 
 def draw_statement(random: Random) -> str:
     node, value = draw_node(random), draw_value(random)
-    return random.choice((
-        f"x = x + {value}",
-        f"x = {node}(x)",
-        f"x = {node}.add(x)",
-        f"x = x + sum({node}.numbers)",
-        f"for one in {node}.nodes: x = x + one.number",
-        f"for one in {node}.nodes: x = one(x)",
-        f"x = sum([one.weight for one in {node}.nodes], x)",
-        f"local = {node}.config; x = x + local.rate",
-        f"local = {node}; x = x + local.table[key] + local.weight",
-        f"x = x + getattr({node}, 'num' + 'ber')",
-        f"x = x + vars({node})['number']",
-        f"x = helper({node}, x)",
-        f"x = read(lambda: {value}, x)",
-        f"x = x + sum({node}.table.values())",
-        f"for value in {node}.tensors.values(): x = x + value",
-        f"{node}.weight.assign({node}.weight + 1)",
-        f"{node}.tensors['p'][:1] = 3.0",
-        f"{node}.count += 1",
-        f"{node}.count += 1; x = x + {node}.count",
-        "x = x + NUMBER",
-        "x = x + helper_of_global(x)",
-        "x = x + number",
-        f"x = x + (1 if isinstance({node}.table['p'], float) else 2)",
-        f"x = x + len({node}.numbers)",
-    ))  # fmt: skip
+    return random.choice(
+        (
+            f"x = x + {value}",
+            f"x = {node}(x)",
+            f"x = {node}.add(x)",
+            f"x = x + sum({node}.numbers)",
+            f"for one in {node}.nodes: x = x + one.number",
+            f"for one in {node}.nodes: x = one(x)",
+            f"x = sum([one.weight for one in {node}.nodes], x)",
+            f"local = {node}.config; x = x + local.rate",
+            f"local = {node}; x = x + local.table[key] + local.weight",
+            f"x = x + getattr({node}, 'num' + 'ber')",
+            f"x = x + vars({node})['number']",
+            f"x = helper({node}, x)",
+            f"x = read(lambda: {value}, x)",
+            f"x = x + sum({node}.table.values())",
+            f"for value in {node}.tensors.values(): x = x + value",
+            f"{node}.weight.assign({node}.weight + 1)",
+            f"{node}.tensors['p'][:1] = 3.0",
+            f"{node}.count += 1",
+            f"{node}.count += 1; x = x + {node}.count",
+            "x = x + NUMBER",
+            "x = x + helper_of_global(x)",
+            "x = x + number",
+            f"x = x + (1 if isinstance({node}.table['p'], float) else 2)",
+            f"x = x + len({node}.numbers)",
+        )
+    )
 
 
 def draw_change(random: Random) -> str:
     """A statement of the program between two calls."""
     node, new = draw_node(random), random.randint(10, 99)
-    return random.choice((
-        f"{node}.number = {new}",
-        f"{node}.number = float({node}.number)",
-        f"{node}.weight = Tensor([{new}.0, 2.0])",
-        f"{node}.weight.assign(Tensor([{new}.0, 3.0]))",
-        f"{node}.weight[1:] = {new}.0",
-        f"{node}.numbers[1] = {new}",
-        f"{node}.numbers.append({new})",
-        f"{node}.numbers = [{new}, 1, 2]",
-        f"{node}.table['p'] = {new}",
-        f"{node}.table['q'] = Tensor([{new}.0, 4.0])",
-        f"{node}.table = dict({node}.table, p={new})",
-        f"{node}.config.rate = {new}",
-        f"{node}.config = Config({new}, {node}.config.next)",
-        f"{node}.config.next.rate = {new}",
-        f"{node}.slots.rate = {new}",
-        f"{node}.slots = Slots({new})",
-        f"{node}.tensors['q'] = Tensor([{new}.0, 5.0])",
-        f"{node}.shared = {new}",
-        f"if {node}.nodes: {node}.nodes[0] = copy({node}.nodes[0]); {node}.nodes[0].number = {new}",
-        f"if {node}.nodes: {node}.nodes.reverse()",
-        f"items[0] = copy({node}); items[0].number = {new}",
-        f"world['node'] = {node}",
-        "root, GLOBAL = GLOBAL, root",
-        f"NUMBER = {new}",
-        f"number = {new}",
-        f"array[0] = {new}",
-        "index = 1 - index",
-        "key = 'q' if key == 'p' else 'p'",
-        f"{node}.count = {new}",
-    ))  # fmt: skip
+    return random.choice(
+        (
+            f"{node}.number = {new}",
+            f"{node}.number = float({node}.number)",
+            f"{node}.weight = Tensor([{new}.0, 2.0])",
+            f"{node}.weight.assign(Tensor([{new}.0, 3.0]))",
+            f"{node}.weight[1:] = {new}.0",
+            f"{node}.numbers[1] = {new}",
+            f"{node}.numbers.append({new})",
+            f"{node}.numbers = [{new}, 1, 2]",
+            f"{node}.table['p'] = {new}",
+            f"{node}.table['q'] = Tensor([{new}.0, 4.0])",
+            f"{node}.table = dict({node}.table, p={new})",
+            f"{node}.config.rate = {new}",
+            f"{node}.config = Config({new}, {node}.config.next)",
+            f"{node}.config.next.rate = {new}",
+            f"{node}.slots.rate = {new}",
+            f"{node}.slots = Slots({new})",
+            f"{node}.tensors['q'] = Tensor([{new}.0, 5.0])",
+            f"{node}.shared = {new}",
+            (
+                f"if {node}.nodes: {node}.nodes[0] = copy({node}.nodes[0]); {node}.nodes[0].number"
+                f" = {new}"
+            ),
+            f"if {node}.nodes: {node}.nodes.reverse()",
+            f"items[0] = copy({node}); items[0].number = {new}",
+            f"world['node'] = {node}",
+            "root, GLOBAL = GLOBAL, root",
+            f"NUMBER = {new}",
+            f"number = {new}",
+            f"array[0] = {new}",
+            "index = 1 - index",
+            "key = 'q' if key == 'p' else 'p'",
+            f"{node}.count = {new}",
+        )
+    )
 
 
 def build(random: Random) -> str:
@@ -190,9 +214,15 @@ def make_world(seed: int, source: str) -> tuple[Callable[[Tensor], Tensor], Call
     nodes = [make_node(random, 1) for _ in range(4)]
     array = np.array([1.0, 2.0], np.float32)
     names: dict[str, Any] = {
-        "GLOBAL": nodes[0], "NUMBER": 1, "world": {"node": nodes[1]}, "Tensor": Tensor, "Config": Config, "Slots": Slots,
-        "copy": _copy, "__name__": "drawn",
-    }  # fmt: skip
+        "GLOBAL": nodes[0],
+        "NUMBER": 1,
+        "world": {"node": nodes[1]},
+        "Tensor": Tensor,
+        "Config": Config,
+        "Slots": Slots,
+        "copy": _copy,
+        "__name__": "drawn",
+    }
     exec(compile(source, "drawn", "exec"), names)
     return names["make_function"](nodes[2], [nodes[3]], 0, "p", 1, Tensor(array), array)
 
@@ -206,7 +236,10 @@ def _copy(node: Node) -> Node:
 def compare(seed: int) -> None:
     random = Random(seed)
     source = build(random)
-    (function, change_plain), (other, change_captured) = make_world(seed, source), make_world(seed, source)
+    (function, change_plain), (other, change_captured) = (
+        make_world(seed, source),
+        make_world(seed, source),
+    )
     captured, done = jit(other), list[str]()
     for _ in range(random.randint(2, 6)):
         x = Tensor([float(random.randint(0, 3)), 0.0])
@@ -232,7 +265,9 @@ def compare(seed: int) -> None:
 @given(seed=strategies.integers(0, 2**40))
 @example(seed=3018)  # an item of an object's `__dict__`
 @settings(max_examples=count_examples(400), deadline=None)
-def test_a_captured_function_gives_what_the_plain_one_gives_however_the_world_changes(seed: int) -> None:
+def test_a_captured_function_gives_what_the_plain_one_gives_however_the_world_changes(
+    seed: int,
+) -> None:
     compare(seed)
 
 

@@ -112,14 +112,19 @@ def test_outside_of_captured_functions_a_value_is_read_and_that_is_all() -> None
 
 def test_a_function_that_is_captured_again_and_again_says_so() -> None:
     scale = jit(lambda x, factor: x * factor)
-    with pytest.warns(RuntimeWarning, match=r"was captured 32 times.* args\[1\] is 31 instead of .*numbers as tensors"):
+    with pytest.warns(
+        RuntimeWarning,
+        match=r"was captured 32 times.* args\[1\] is 31 instead of .*numbers as tensors",
+    ):
         for factor in range(40):
             scale(Tensor([1.0]), factor)
 
 
 @pytest.mark.parametrize("writes", [False, True], ids=["reads", "writes"])
 @pytest.mark.parametrize("part", [False, True], ids=["all", "part"])
-def test_an_assignment_that_nobody_waited_for_is_seen_in_what_the_function_holds(writes: bool, part: bool) -> None:
+def test_an_assignment_that_nobody_waited_for_is_seen_in_what_the_function_holds(
+    writes: bool, part: bool
+) -> None:
     weight = Tensor([2.0, 2.0])
 
     @jit

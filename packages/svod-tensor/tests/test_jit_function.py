@@ -51,7 +51,12 @@ def test_a_function_runs_once_for_each_signature(rng) -> None:
 def test_results_have_memory_of_their_own() -> None:
     step = jit(lambda x: (x + 1, x.reshape(2, 1)))
     first, second = step(Tensor([1.0, 2.0])), step(Tensor([3.0, 4.0]))
-    assert [t.tolist() for t in (*first, *second)] == [[2.0, 3.0], [[1.0], [2.0]], [4.0, 5.0], [[3.0], [4.0]]]
+    assert [t.tolist() for t in (*first, *second)] == [
+        [2.0, 3.0],
+        [[1.0], [2.0]],
+        [4.0, 5.0],
+        [[3.0], [4.0]],
+    ]
 
 
 def test_arguments_and_results_may_be_nested() -> None:
@@ -61,7 +66,9 @@ def test_arguments_and_results_may_be_nested() -> None:
         return {kind: Pair(x.minimum(y) * scale, x.maximum(y)), "none": None, "both": [x + y, (x,)]}
 
     for _ in range(2):
-        found = split({"xs": [Tensor([1.0, 5.0]), np.array([2.0, 3.0], np.float32)]}, 10.0, kind="ends")
+        found = split(
+            {"xs": [Tensor([1.0, 5.0]), np.array([2.0, 3.0], np.float32)]}, 10.0, kind="ends"
+        )
         assert isinstance(found["ends"], Pair)
         assert found["ends"].low.tolist() == [10.0, 30.0]
         assert found["ends"].high.tolist() == [2.0, 5.0]
@@ -88,7 +95,11 @@ def test_inputs_are_used_where_they_are() -> None:
 def test_the_same_tensor_may_be_given_twice() -> None:
     add = jit(lambda x, y: x * 10 + y)
     x, y = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
-    assert [add(*p).tolist() for p in ((x, x), (x, y), (y, x))] == [[11.0, 22.0], [13.0, 24.0], [31.0, 42.0]]
+    assert [add(*p).tolist() for p in ((x, x), (x, y), (y, x))] == [
+        [11.0, 22.0],
+        [13.0, 24.0],
+        [31.0, 42.0],
+    ]
     assert add.n_captures == 1
 
 
@@ -232,7 +243,9 @@ def test_a_result_that_also_stays_behind_is_named() -> None:
         state["total"] = state["total"] + x
         return state["total"]
 
-    with pytest.raises(CaptureError, match=r"is still held after it returned\n  hint: .* as in state.assign"):
+    with pytest.raises(
+        CaptureError, match=r"is still held after it returned\n  hint: .* as in state.assign"
+    ):
         add(Tensor([1.0]))
 
 
@@ -246,9 +259,13 @@ def test_a_function_that_changes_a_dict_or_a_list_that_it_got_is_refused() -> No
     def append(given: list[Tensor]) -> None:
         given.append(given[0] * 2)
 
-    with pytest.raises(CaptureError, match=r"double: it sets an element of a dict that is an argument"):
+    with pytest.raises(
+        CaptureError, match=r"double: it sets an element of a dict that is an argument"
+    ):
         double({"x": Tensor([1.0])})
-    with pytest.raises(CaptureError, match=r"append: it sets an element of a list that is an argument"):
+    with pytest.raises(
+        CaptureError, match=r"append: it sets an element of a list that is an argument"
+    ):
         append([Tensor([1.0])])
     copied = jit(lambda given: {**given, "y": given["x"] * 2})
     assert copied({"x": Tensor([1.0])})["y"].item() == 2
@@ -266,7 +283,11 @@ def test_state_without_memory_is_given_some_and_the_function_runs_once_more() ->
         total.assign(total + x)
         return state + x
 
-    assert [step(Tensor([1.0, 1.0])).tolist() for _ in range(3)] == [[6.0, 1.0], [11.0, 1.0], [16.0, 1.0]]
+    assert [step(Tensor([1.0, 1.0])).tolist() for _ in range(3)] == [
+        [6.0, 1.0],
+        [11.0, 1.0],
+        [16.0, 1.0],
+    ]
     assert len(runs) == 2
     assert (state.tolist(), total.tolist(), view.tolist()) == ([15.0, 0.0], [6.0, 9.0], [9.0])
     assert before.tolist() == [6.0, 12.0]
@@ -342,7 +363,11 @@ def test_threads_may_call_one_function() -> None:
         kept: list[tuple[int, tuple[Tensor, Tensor]]] = []
         for n in range(start, start + 30):
             kept.append((n, f(Tensor(np.full(100, n, np.float32)))))
-        wrong.extend((n, pair) for n, pair in kept if [part.item() for part in pair] != [201 * n, 100 * n + 4950])
+        wrong.extend(
+            (n, pair)
+            for n, pair in kept
+            if [part.item() for part in pair] != [201 * n, 100 * n + 4950]
+        )
 
     run_in_threads(*(partial(work, 100 * i) for i in range(4)))
     assert wrong == []
@@ -363,7 +388,9 @@ def test_calls_of_several_threads_run_side_by_side(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.usefixtures("_no_custom_functions")
-def test_a_thread_waits_for_its_turn_where_there_is_no_memory_for_another_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_waits_for_its_turn_where_there_is_no_memory_for_another_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refuse(plan: ExecutionPlan) -> ExecutionPlan:
         raise OutOfMemoryError(device="CPU", nbytes=4, in_use=0, released=0)
 
@@ -395,7 +422,9 @@ def test_calls_that_assign_run_one_after_the_other() -> None:
         return total * 1
 
     seen: list[float] = []
-    run_in_threads(*[lambda: seen.extend(add(Tensor([1.0] * 4)).tolist()[0] for _ in range(25))] * 4)
+    run_in_threads(
+        *[lambda: seen.extend(add(Tensor([1.0] * 4)).tolist()[0] for _ in range(25))] * 4
+    )
     assert total.tolist() == [100.0] * 4
     assert sorted(seen) == [float(n) for n in range(1, 101)]
 
@@ -429,7 +458,16 @@ def test_results_have_the_form_that_their_nodes_say() -> None:
 
     @jit
     def f(x, part, sharded, empty):
-        return x + 1, x.reshape(2, 4), part * 2, sharded + 1, sharded, empty, x.sum().cast("int32"), Tensor([1.0, 2.0])
+        return (
+            x + 1,
+            x.reshape(2, 4),
+            part * 2,
+            sharded + 1,
+            sharded,
+            empty,
+            x.sum().cast("int32"),
+            Tensor([1.0, 2.0]),
+        )
 
     for size in (3, 5, 3):
         results = f(x, x[: n.bind(size)], sharded, Tensor.zeros(0, 3))
@@ -461,7 +499,11 @@ def test_captures_that_are_used_stay() -> None:
 
 def test_a_result_that_is_an_array_of_the_call_is_a_copy() -> None:
     array = np.array([1.0, 2.0, 3.0], np.float32)
-    whole, part, both = jit(lambda x: x), jit(lambda x: x[1:]), jit(lambda x, y: {"x": x, "y": y + 1})
+    whole, part, both = (
+        jit(lambda x: x),
+        jit(lambda x: x[1:]),
+        jit(lambda x, y: {"x": x, "y": y + 1}),
+    )
     results = [whole(array), part(array), both(array, array)["x"]]
     array[:] = 0
     assert [result.tolist() for result in results] == [[1.0, 2.0, 3.0], [2.0, 3.0], [1.0, 2.0, 3.0]]

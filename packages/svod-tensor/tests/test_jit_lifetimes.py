@@ -1,4 +1,6 @@
-"""Plans of captured functions do not keep arguments alive that are known by their identity, and go with them."""
+"""Plans of captured functions do not keep arguments alive that are known by their identity, and go
+with them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Captured functions beside the plain ones, where Python values that they read outside of their arguments change between calls."""
+"""Captured functions beside the plain ones, where Python values that they read outside of their
+arguments change between calls.
+"""
 
 from __future__ import annotations
 
@@ -270,19 +272,40 @@ def _match(derived: Derived, x: Tensor) -> Tensor:
         (lambda d, x: x * sum(d.table.values()), lambda d: d.table.update(b=5.0)),
         (lambda d, x: x * d.pair.first.rate, lambda d: _set(d.pair.first, "rate", 5.0)),
         (lambda d, x: x * d.counts["b"], lambda d: d.counts.update(b=5.0)),
-        (lambda d, x: _import(x), lambda d: _set(sys.modules["jit_settings_of_a_test"], "scale", 5.0)),
-        (lambda d, x: _import_from(x), lambda d: _set(sys.modules["jit_settings_of_a_test"], "scale", 5.0)),
+        (
+            lambda d, x: _import(x),
+            lambda d: _set(sys.modules["jit_settings_of_a_test"], "scale", 5.0),
+        ),
+        (
+            lambda d, x: _import_from(x),
+            lambda d: _set(sys.modules["jit_settings_of_a_test"], "scale", 5.0),
+        ),
         (lambda d, x: _match(d, x), lambda d: _set(d, "rate", 5.0)),
-        (lambda d, x: x * getattr(d.slots, "".join(("ra", "te"))), lambda d: _set(d.slots, "rate", 5.0)),
+        (
+            lambda d, x: x * getattr(d.slots, "".join(("ra", "te"))),
+            lambda d: _set(d.slots, "rate", 5.0),
+        ),
     ],
     ids=[
-        "super", "one decorator", "one decorator the other way", "a descriptor", "a new attribute", "hasattr", "values of an ordered dict",
-        "a named tuple", "a default dict", "an import in the function", "an import of a name", "a pattern",
+        "super",
+        "one decorator",
+        "one decorator the other way",
+        "a descriptor",
+        "a new attribute",
+        "hasattr",
+        "values of an ordered dict",
+        "a named tuple",
+        "a default dict",
+        "an import in the function",
+        "an import of a name",
+        "a pattern",
         "a slot by a computed name",
     ],
-)  # fmt: skip
+)
 def test_reads_that_no_path_shows_are_seen(
-    read: Callable[[Any, Tensor], Tensor], change: Callable[[Any], object], monkeypatch: pytest.MonkeyPatch
+    read: Callable[[Any, Tensor], Tensor],
+    change: Callable[[Any], object],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     settings = ModuleType("jit_settings_of_a_test")
     _set(settings, "scale", 2.0)
@@ -449,7 +472,8 @@ def test_a_check_finds_a_value_that_no_guard_sees(monkeypatch: pytest.MonkeyPatc
     assert captured(X)["y"].tolist() == [2.0, 4.0]
     array[0] = 3.0
     with pytest.raises(
-        StaleCaptureError, match=r"result\['y'\] is Tensor\(\[2., 4.\].* plain one's Tensor\(\[3., 6.\]"
+        StaleCaptureError,
+        match=r"result\['y'\] is Tensor\(\[2., 4.\].* plain one's Tensor\(\[3., 6.\]",
     ):
         captured(X)
     captured.clear()
@@ -513,7 +537,10 @@ def test_a_member_that_is_replaced_on_its_class_is_seen(
 @pytest.mark.parametrize("name", ["scale", "shift", "negate"])
 def test_an_attribute_that_hides_a_method_is_seen(name: str) -> None:
     scaler, x = Scaler(), Tensor([1.0, 2.0])
-    captured, with_argument = jit(lambda x: _call_all(scaler, x)), jit(lambda scaler, x: _call_all(scaler, x))
+    captured, with_argument = (
+        jit(lambda x: _call_all(scaler, x)),
+        jit(lambda scaler, x: _call_all(scaler, x)),
+    )
     captured(x), with_argument(scaler, x)
     setattr(scaler, name, lambda x: x * 7)
     expected = _call_all(scaler, x).numpy()

@@ -1,4 +1,6 @@
-"""Results that go through the same memory are computed by one kernel, and are what they are apart."""
+"""Results that go through the same memory are computed by one kernel, and are what they are
+apart.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,10 @@ def make(seed: int, n: int = N) -> Tensor:
 
 KINDS = ["add", "mul", "flip", "sum", "assign", "assign", "part", "store", "forget"]
 STEPS = st.lists(
-    st.tuples(st.sampled_from(KINDS), st.integers(0, 50), st.integers(0, 50)), min_size=2, max_size=10
-)  # fmt: skip
+    st.tuples(st.sampled_from(KINDS), st.integers(0, 50), st.integers(0, 50)),
+    min_size=2,
+    max_size=10,
+)
 
 
 @given(STEPS)
@@ -38,7 +42,10 @@ def test_programs_that_assign_and_store_compute_what_numpy_does(steps):
             "add": lambda x=x, y=y, a=a, b=b: (x + y, a + b),
             "mul": lambda x=x, y=y, a=a, b=b: (x * y * 0.5, a * b * np.float32(0.5)),
             "flip": lambda x=x, y=y, a=a, b=b: (x.flip(0) - y, a[::-1] - b),
-            "sum": lambda x=x, y=y, a=a, b=b: (x / N + y.sum() / N, a / np.float32(N) + b.sum() / np.float32(N)),
+            "sum": lambda x=x, y=y, a=a, b=b: (
+                x / N + y.sum() / N,
+                a / np.float32(N) + b.sum() / np.float32(N),
+            ),
         }.get(kind, lambda x=x, y=y, a=a, b=b: (x * 0.5 + y, a * np.float32(0.5) + b))()
         if kind in ("assign", "part"):
             place = slice(1, 4) if kind == "part" else slice(None)
@@ -57,7 +64,8 @@ def test_programs_that_assign_and_store_compute_what_numpy_does(steps):
 def test_an_optimizer_s_step_goes_through_each_parameter_once():
     shapes = [(5, 3), (3,), (5, 3), (7,)]
     parameters, averages, gradients = (
-        [make(i, int(np.prod(s))).reshape(s).clone().realize() for i, s in enumerate(shapes)] for _ in range(3)
+        [make(i, int(np.prod(s))).reshape(s).clone().realize() for i, s in enumerate(shapes)]
+        for _ in range(3)
     )
     count = Tensor(np.float32(0)).realize()
 
@@ -70,11 +78,14 @@ def test_an_optimizer_s_step_goes_through_each_parameter_once():
             m.assign(new)
         return count
 
-    expected = [(p.numpy().copy(), m.numpy().copy()) for p, m in zip(parameters, averages, strict=True)]
+    expected = [
+        (p.numpy().copy(), m.numpy().copy()) for p, m in zip(parameters, averages, strict=True)
+    ]
     for n in (1, 2):
         step(gradients)
         expected = [
-            (p - (m / 2 + g.numpy()) / n, m / 2 + g.numpy()) for (p, m), g in zip(expected, gradients, strict=True)
+            (p - (m / 2 + g.numpy()) / n, m / 2 + g.numpy())
+            for (p, m), g in zip(expected, gradients, strict=True)
         ]
     for p, m, (wanted, average) in zip(parameters, averages, expected, strict=True):
         np.testing.assert_allclose(p.numpy(), wanted, rtol=1e-6)
@@ -114,7 +125,9 @@ def test_memory_that_was_given_away_is_not_written_before_another_result_has_rea
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("n", [2, 4])
 @pytest.mark.parametrize("is_stacked", [False, True])
-def test_parts_of_one_size_are_stored_where_they_are_computed(n: int, axis: int, *, is_stacked: bool):
+def test_parts_of_one_size_are_stored_where_they_are_computed(
+    n: int, axis: int, *, is_stacked: bool
+):
     x = make(0, 30).reshape(2, 3, 5)
     parts = [(x * (k + 1)).exp() + 1 for k in range(n)]
     joined = Tensor.stack(parts, axis) if is_stacked else parts[0].concat(*parts[1:], axis=axis)
@@ -126,7 +139,9 @@ def test_parts_of_one_size_are_stored_where_they_are_computed(n: int, axis: int,
 
 
 def take_step(step: str, x: Any, y: Any, axis: int, lib: Any) -> Any:
-    """A step of a program that joins parts, in svod or numpy; each value has the shape of the operands."""
+    """A step of a program that joins parts, in svod or numpy; each value has the shape of the
+    operands.
+    """
     match step:
         case "exp":
             return lib.exp(-x)
@@ -160,7 +175,9 @@ class Joining:
 
 STEP_KINDS = st.sampled_from(["exp", "mul", "flip", "concat", "stack", "copy"])
 JOINING = st.lists(
-    st.tuples(STEP_KINDS, st.integers(0, 20), st.integers(0, 20), st.integers(0, 1)), min_size=3, max_size=12
+    st.tuples(STEP_KINDS, st.integers(0, 20), st.integers(0, 20), st.integers(0, 1)),
+    min_size=3,
+    max_size=12,
 )
 
 

@@ -11,9 +11,13 @@ import pytest
 from svod_tensor import Tensor, jit
 
 READERS: list[Callable[[Tensor], Any]] = [
-    lambda x: x.numpy(), np.asarray, np.from_dlpack, lambda x: x[2:].numpy(), lambda x: x.numpy()[::2][1:],
+    lambda x: x.numpy(),
+    np.asarray,
+    np.from_dlpack,
+    lambda x: x[2:].numpy(),
+    lambda x: x.numpy()[::2][1:],
     lambda x: memoryview(x.numpy()),
-]  # fmt: skip
+]
 
 
 def add_one(x: Tensor) -> Tensor:
@@ -37,7 +41,9 @@ def call_captured(x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize("step", [add_one, write_part, call_captured, donating])
-def test_an_array_keeps_what_was_read(step: Callable[[Tensor], Tensor], read: Callable[[Tensor], Any]) -> None:
+def test_an_array_keeps_what_was_read(
+    step: Callable[[Tensor], Tensor], read: Callable[[Tensor], Any]
+) -> None:
     x = Tensor(np.zeros(64, np.float32)).realize()
     kept, wanted = [], []
     for _ in range(5):

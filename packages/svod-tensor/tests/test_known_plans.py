@@ -18,7 +18,15 @@ from svod_ir.origins import clear_origins
 from svod_ir.testing import count_examples, run_in_threads
 from svod_runtime import clear_custom_functions
 from svod_schedule import OptimizerConfig
-from svod_tensor import PrepareConfig, Tensor, caches, clear_caches, custom_function, jit, register_custom_function
+from svod_tensor import (
+    PrepareConfig,
+    Tensor,
+    caches,
+    clear_caches,
+    custom_function,
+    jit,
+    register_custom_function,
+)
 from svod_tensor.cells.known_work import compute_known
 from svod_tensor.engine.caches import KERNELS
 from svod_tensor.engine.known_plans import find_form
@@ -50,7 +58,10 @@ def test_the_third_graph_of_a_form_is_computed_by_the_plan_of_the_second() -> No
         (x, a), (y, b) = make(number), make(number + 10)
         before = caches()["schedule"].hits
         assert (x * 2 + y).realize().numpy().tolist() == (a * 2 + b).tolist()
-        assert (caches()["known_plan"].entries, count_hits()) == (min(number, 1), max(number - 1, 0))
+        assert (caches()["known_plan"].entries, count_hits()) == (
+            min(number, 1),
+            max(number - 1, 0),
+        )
         assert caches()["schedule"].hits - before == (number == 1)
 
 
@@ -59,7 +70,9 @@ def test_a_plan_of_another_configuration_is_no_hit() -> None:
         (make(1)[0] + make(2)[0]).realize()
     assert count_hits() == 1
     (x, a), (y, b) = make(3), make(4)
-    assert (x + y).realize_with(PrepareConfig(memory_planner="disabled")).numpy().tolist() == (a + b).tolist()
+    assert (x + y).realize_with(PrepareConfig(memory_planner="disabled")).numpy().tolist() == (
+        a + b
+    ).tolist()
     assert count_hits() == 1
 
 
@@ -265,12 +278,17 @@ def test_threads_compute_graphs_of_one_form_at_once() -> None:
             expected[0] = number
             assert found.tolist() == (expected * 3 - b).tolist()
 
-    run_in_threads(*[lambda number=number: compute(number) for number in range(4)], switching_often=True)
+    run_in_threads(
+        *[lambda number=number: compute(number) for number in range(4)], switching_often=True
+    )
 
 
 UNARY: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Array], Array]]] = {
     "negative": (lambda x: -x, lambda a: -a),
-    "sum of rows": (lambda x: x - x.sum(axis=1, keepdims=True), lambda a: a - a.sum(axis=1, keepdims=True)),
+    "sum of rows": (
+        lambda x: x - x.sum(axis=1, keepdims=True),
+        lambda a: a - a.sum(axis=1, keepdims=True),
+    ),
     "backwards": (lambda x: x[::-1], lambda a: a[::-1]),
     "transposed": (lambda x: x.T, lambda a: a.T),
     "where": (lambda x: (x > 0).where(x, 2.0), lambda a: np.where(a > 0, a, np.float32(2))),

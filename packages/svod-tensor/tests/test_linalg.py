@@ -61,12 +61,16 @@ def test_functions_of_square_matrices_agree_with_numpy(batch: tuple[int, ...]) -
         assert_agree(found, expected)
 
 
-@pytest.mark.parametrize("shape", [(3, 5), (5, 3), (4, 4), (2, 5, 3), (0, 3, 2), (0, 3), (3, 0)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(3, 5), (5, 3), (4, 4), (2, 5, 3), (0, 3, 2), (0, 3), (3, 0)], ids=str
+)
 def test_functions_of_all_matrices_agree_with_numpy(shape: tuple[int, ...]) -> None:
     x = array(*shape)
     t = Tensor(x)
     for is_full in (True, False):
-        for found, expected in zip(sv.linalg.svd(t, full_matrices=is_full), np.linalg.svd(x, is_full), strict=True):
+        for found, expected in zip(
+            sv.linalg.svd(t, full_matrices=is_full), np.linalg.svd(x, is_full), strict=True
+        ):
             assert_agree(found, expected)
     for mode in ("reduced", "complete"):
         for found, expected in zip(sv.linalg.qr(t, mode=mode), np.linalg.qr(x, mode), strict=True):
@@ -97,10 +101,16 @@ def test_complex_matrices_agree_with_numpy(dtype: str) -> None:
     assert_agree(sv.linalg.solve(x, b), np.linalg.solve(x, b), tolerance)
     assert_agree(sv.linalg.solve_triangular(x, b), np.linalg.solve(np.tril(x), b), tolerance)
     assert_agree(sv.linalg.cholesky(definite), np.linalg.cholesky(definite), tolerance)
-    assert_agree(sv.linalg.cholesky(definite, upper=True), np.linalg.cholesky(definite, upper=True), tolerance)
+    assert_agree(
+        sv.linalg.cholesky(definite, upper=True),
+        np.linalg.cholesky(definite, upper=True),
+        tolerance,
+    )
     assert_agree(sv.linalg.eigvalsh(hermitian), np.linalg.eigvalsh(hermitian), tolerance)
     for order in ("fro", "nuc", 1, 2, -2, np.inf):
-        assert_agree(sv.linalg.matrix_norm(x, ord=order), np.linalg.norm(x, order, (-2, -1)), tolerance)
+        assert_agree(
+            sv.linalg.matrix_norm(x, ord=order), np.linalg.norm(x, order, (-2, -1)), tolerance
+        )
     for ours, theirs in (
         (sv.linalg.slogdet(x), np.linalg.slogdet(x)),
         (sv.linalg.eigh(hermitian), np.linalg.eigh(hermitian)),
@@ -114,7 +124,9 @@ def test_complex_matrices_agree_with_numpy(dtype: str) -> None:
     found, expected = sv.linalg.lstsq(x[0, :, :2], b), np.linalg.lstsq(x[0, :, :2], b)
     assert_agree(found.x, expected[0], tolerance)
     assert_agree(found.residuals, expected[1], tolerance)
-    assert_agree(sv.linalg.expm(x) @ sv.linalg.expm(-x), np.broadcast_to(np.eye(4), x.shape), 100 * tolerance)
+    assert_agree(
+        sv.linalg.expm(x) @ sv.linalg.expm(-x), np.broadcast_to(np.eye(4), x.shape), 100 * tolerance
+    )
 
 
 def test_eigenvalues_of_real_matrices_are_complex() -> None:
@@ -123,17 +135,28 @@ def test_eigenvalues_of_real_matrices_are_complex() -> None:
         assert values.dtype.is_complex
         assert vectors.numpy().dtype == np.result_type(x.dtype, np.complex64)
         assert_agree(values, np.linalg.eigvals(x).astype(complex), 1e-6)
-        np.testing.assert_allclose(x @ vectors.numpy(), vectors.numpy() * values.numpy()[..., None, :], atol=1e-6)
+        np.testing.assert_allclose(
+            x @ vectors.numpy(), vectors.numpy() * values.numpy()[..., None, :], atol=1e-6
+        )
 
 
 def test_right_sides_are_vectors_or_matrices_and_broadcast() -> None:
     x, many = array(4, 4), array(2, 1, 4, 4, seed=1)
-    for a, shape in ((x, (4,)), (x, (4, 0)), (x, (2, 3, 4, 5)), (many, (4,)), (many, (3, 4, 2)), (x[None], (4, 2))):
+    for a, shape in (
+        (x, (4,)),
+        (x, (4, 0)),
+        (x, (2, 3, 4, 5)),
+        (many, (4,)),
+        (many, (3, 4, 2)),
+        (x[None], (4, 2)),
+    ):
         b = array(*shape, seed=2)
         assert_agree(sv.linalg.solve(a, b), np.linalg.solve(a, b))
         for upper in (False, True):
             part = np.triu(a) if upper else np.tril(a)
-            assert_agree(sv.linalg.solve_triangular(a, b, upper=upper), np.linalg.solve(part, b), 1e-9)
+            assert_agree(
+                sv.linalg.solve_triangular(a, b, upper=upper), np.linalg.solve(part, b), 1e-9
+            )
             ones = part * (1 - np.eye(4)) + np.eye(4)
             found = sv.linalg.solve_triangular(a, b, upper=upper, unit_diagonal=True)
             assert_agree(found, np.linalg.solve(ones, b), 1e-9)
@@ -179,19 +202,26 @@ def test_exponentials_of_matrices() -> None:
     values, vectors = np.linalg.eig(x)
     expected = (vectors * np.exp(values)[:, None, :]) @ np.linalg.inv(vectors)
     assert_agree(sv.linalg.expm(x), expected.real, 1e-12)
-    np.testing.assert_allclose(sv.linalg.expm(x[:4].astype("f")).numpy(), expected[:4].real, rtol=1e-5, atol=2e-5)
+    np.testing.assert_allclose(
+        sv.linalg.expm(x[:4].astype("f")).numpy(), expected[:4].real, rtol=1e-5, atol=2e-5
+    )
     assert_agree(sv.linalg.expm(np.zeros((3, 3))), np.eye(3))
     assert sv.linalg.expm(Tensor([[float("nan")]])).isnan().item()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float8_e5m2", "int32", "uint8", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "float16", "bfloat16", "float8_e5m2", "int32", "uint8", "bool"]
+)
 def test_every_real_dtype_is_taken(dtype: str) -> None:
     x = Tensor([[3, 1], [1, 0]]).cast(dtype)
     wide = x.cast("float32").numpy()
     results = {
-        "inv": np.linalg.inv(wide), "det": np.linalg.det(wide), "eigvalsh": np.linalg.eigvalsh(wide),
-        "svdvals": np.linalg.svdvals(wide), "pinv": np.linalg.pinv(wide),
-    }  # fmt: skip
+        "inv": np.linalg.inv(wide),
+        "det": np.linalg.det(wide),
+        "eigvalsh": np.linalg.eigvalsh(wide),
+        "svdvals": np.linalg.svdvals(wide),
+        "pinv": np.linalg.pinv(wide),
+    }
     for name, expected in results.items():
         found = getattr(sv.linalg, name)(x)
         assert found.dtype is (x.dtype if x.dtype.is_float else sv.float32)
@@ -201,8 +231,14 @@ def test_every_real_dtype_is_taken(dtype: str) -> None:
 def test_products_agree_with_numpy() -> None:
     x, y = array(2, 3), array(5, 2, 3, seed=1)
     assert_agree(sv.linalg.cross(x, y), np.linalg.cross(x, y))
-    assert_agree(sv.linalg.cross(x.T, y.swapaxes(-1, -2), axis=-2), np.cross(x.T, y.swapaxes(-1, -2), axis=-2))
-    assert sv.linalg.cross([1, 2, 3], Tensor([4, 5, 6])).tolist() == np.cross([1, 2, 3], [4, 5, 6]).tolist()
+    assert_agree(
+        sv.linalg.cross(x.T, y.swapaxes(-1, -2), axis=-2),
+        np.cross(x.T, y.swapaxes(-1, -2), axis=-2),
+    )
+    assert (
+        sv.linalg.cross([1, 2, 3], Tensor([4, 5, 6])).tolist()
+        == np.cross([1, 2, 3], [4, 5, 6]).tolist()
+    )
     chain = [array(4, 9), array(9, 2), array(2, 7), array(7, 3)]
     assert_agree(sv.linalg.multi_dot(chain), np.linalg.multi_dot(chain))
     assert_agree(
@@ -222,16 +258,31 @@ def test_products_agree_with_numpy() -> None:
 def test_norms_and_tensors_as_matrices_agree_with_numpy() -> None:
     x = array(2, 3, 4)
     assert_agree(sv.linalg.norm(x), np.linalg.norm(x))
-    for order, axis in ((None, (0, 2)), (1, 1), (np.inf, (2, 0)), ("nuc", (0, 1)), (2, (-1, 0)), (3, -1)):
+    for order, axis in (
+        (None, (0, 2)),
+        (1, 1),
+        (np.inf, (2, 0)),
+        ("nuc", (0, 1)),
+        (2, (-1, 0)),
+        (3, -1),
+    ):
         for keepdims in (False, True):
-            assert_agree(sv.linalg.norm(x, order, axis, keepdims=keepdims), np.linalg.norm(x, order, axis, keepdims))
+            assert_agree(
+                sv.linalg.norm(x, order, axis, keepdims=keepdims),
+                np.linalg.norm(x, order, axis, keepdims),
+            )
     assert_agree(sv.linalg.norm(x[0], "nuc"), np.linalg.norm(x[0], "nuc"))
     assert_agree(sv.linalg.vector_norm(x, axis=1, ord=1), np.linalg.vector_norm(x, axis=1, ord=1))
     square = array(2, 3, 6)
     assert_agree(sv.linalg.tensorinv(square), np.linalg.tensorinv(square))
-    assert_agree(sv.linalg.tensorsolve(square, x[:, :, 0]), np.linalg.tensorsolve(square, x[:, :, 0]))
+    assert_agree(
+        sv.linalg.tensorsolve(square, x[:, :, 0]), np.linalg.tensorsolve(square, x[:, :, 0])
+    )
     turned = array(2, 6, 3)
-    assert_agree(sv.linalg.tensorsolve(turned, x[:, :, 0], (1,)), np.linalg.tensorsolve(turned, x[:, :, 0], (1,)))
+    assert_agree(
+        sv.linalg.tensorsolve(turned, x[:, :, 0], (1,)),
+        np.linalg.tensorsolve(turned, x[:, :, 0], (1,)),
+    )
 
 
 def test_conditions_of_singular_matrices_are_infinite() -> None:
@@ -250,9 +301,15 @@ def test_the_matrix_that_has_no_result_is_named() -> None:
         (lambda a: sv.linalg.cholesky(-a), "cholesky: matrix 0, 0 is not positive definite"),
         (lambda a: sv.linalg.inv(a[2, 1]), "inv: the matrix is singular"),
         (lambda a: sv.linalg.solve(a[2, 1], [1.0, 2.0]), "solve: the matrix is singular"),
-        (lambda a: sv.linalg.solve_triangular(a * [[1, 1], [1, 0]], [1.0, 2.0]), "solve_triangular: matrix 0, 0 is singular"),
-        (lambda a: sv.linalg.svd(a * np.nan).S, "svd: matrix 0, 0 has values for which the iteration does not converge"),
-    ]  # fmt: skip
+        (
+            lambda a: sv.linalg.solve_triangular(a * [[1, 1], [1, 0]], [1.0, 2.0]),
+            "solve_triangular: matrix 0, 0 is singular",
+        ),
+        (
+            lambda a: sv.linalg.svd(a * np.nan).S,
+            "svd: matrix 0, 0 has values for which the iteration does not converge",
+        ),
+    ]
     for call, message in calls:
         result = call(Tensor(x))
         with pytest.raises(MatrixError, match=f"^{re.escape(message)}") as caught:
@@ -264,14 +321,18 @@ def test_the_matrix_that_has_no_result_is_named() -> None:
 def test_mistakes_are_named_where_they_are_made() -> None:
     x = Tensor.ones(2, 3)
     for name in ("inv", "det", "slogdet", "cholesky", "eigh", "eigvalsh", "expm"):
-        with pytest.raises(ShapeError, match=rf"{name}: shape \(2, 3\) has no square matrices in its last two axes"):
+        with pytest.raises(
+            ShapeError, match=rf"{name}: shape \(2, 3\) has no square matrices in its last two axes"
+        ):
             getattr(sv.linalg, name)(x)
         with pytest.raises(AxisError):
             getattr(sv.linalg, name)(x[0])
     for name in ("svd", "svdvals", "qr", "pinv", "matrix_rank", "cond"):
         with pytest.raises(AxisError):
             getattr(sv.linalg, name)(x[0])
-    with pytest.raises(ShapeError, match=r"solve: shape \(3,\) does not fit matrices of shape \(2, 2\)"):
+    with pytest.raises(
+        ShapeError, match=r"solve: shape \(3,\) does not fit matrices of shape \(2, 2\)"
+    ):
         sv.linalg.solve(x[:, :2], x[0])
     with pytest.raises(OperandError, match='qr takes "reduced" or "complete" as mode'):
         sv.linalg.qr(x, mode="raw")  # pyright: ignore[reportArgumentType]
@@ -298,7 +359,9 @@ def test_they_stand_in_captured_functions_and_loops() -> None:
     for row in b:
         expected = np.linalg.solve(np.linalg.cholesky(x + x), row) + np.linalg.eigvalsh(x)
         assert_agree(step(Tensor(x), Tensor(row)), expected)
-    last, all_of_them = scan(lambda carry, row: (sv.linalg.solve(Tensor(x), carry + row),) * 2, Tensor(b[0]), Tensor(b))
+    last, all_of_them = scan(
+        lambda carry, row: (sv.linalg.solve(Tensor(x), carry + row),) * 2, Tensor(b[0]), Tensor(b)
+    )
     carry = b[0]
     for number, row in enumerate(b):
         carry = np.linalg.solve(x, carry + row)
@@ -314,7 +377,11 @@ def test_sizes_may_depend_on_variables() -> None:
         expected = x[:size, :size]
         for name in ("inv", "det", "cholesky", "eigvalsh", "svdvals", "expm"):
             found = getattr(sv.linalg, name)(part).numpy()
-            want = sv.linalg.expm(expected).numpy() if name == "expm" else getattr(np.linalg, name)(expected)
+            want = (
+                sv.linalg.expm(expected).numpy()
+                if name == "expm"
+                else getattr(np.linalg, name)(expected)
+            )
             np.testing.assert_allclose(found, want, rtol=1e-9)
         tall = Tensor(x)[:, : n.bind(size)]
         for found, want in zip(sv.linalg.qr(tall), np.linalg.qr(x[:, :size]), strict=True):
@@ -327,7 +394,9 @@ def test_shards_are_brought_together() -> None:
     found = sv.linalg.inv(sharded)
     assert found.sharding is not None
     assert_agree(found, np.linalg.inv(x))
-    assert_agree(sv.linalg.solve(sharded, Tensor(x).shard(("CPU", "CPU:1"), axis=2)), np.linalg.solve(x, x))
+    assert_agree(
+        sv.linalg.solve(sharded, Tensor(x).shard(("CPU", "CPU:1"), axis=2)), np.linalg.solve(x, x)
+    )
 
 
 def test_nothing_is_computed_before_it_is_needed_and_one_call_gives_all_factors() -> None:
@@ -339,7 +408,11 @@ def test_nothing_is_computed_before_it_is_needed_and_one_call_gives_all_factors(
 
 
 def test_functions_of_the_host_have_their_names() -> None:
-    names = {kind.removeprefix(libraries.LINALG) for kind in libraries.FUNCTIONS if kind.startswith(libraries.LINALG)}
+    names = {
+        kind.removeprefix(libraries.LINALG)
+        for kind in libraries.FUNCTIONS
+        if kind.startswith(libraries.LINALG)
+    }
     assert names == set(host.FUNCTIONS)
 
 

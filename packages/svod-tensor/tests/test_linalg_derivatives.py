@@ -26,7 +26,9 @@ def to_number(case: MatrixCase, seed: int = 3) -> Callable[..., Tensor]:
         found = case.call(*args)
         rng = np.random.default_rng(seed)
         parts = found if isinstance(found, tuple) else (found,)
-        products = [(part * Tensor(np.asarray(rng.normal(size=part.shape)))).sum() for part in parts]
+        products = [
+            (part * Tensor(np.asarray(rng.normal(size=part.shape)))).sum() for part in parts
+        ]
         return sum(products[1:], products[0])
 
     return call
@@ -72,7 +74,9 @@ def test_derivatives_by_complex_matrices_agree_with_differences(case: MatrixCase
 
     def value(*given: Tensor) -> Tensor:
         """A real number of all parts of all results, of the parts of all arguments."""
-        found = case.call(*(real.complex(imag) for real, imag in zip(given[::2], given[1::2], strict=True)))
+        found = case.call(
+            *(real.complex(imag) for real, imag in zip(given[::2], given[1::2], strict=True))
+        )
         weights = np.random.default_rng(3)
         parts = found if isinstance(found, tuple) else (found,)
         total = Tensor(0.0).cast("float64")
@@ -109,8 +113,13 @@ def test_eigenvectors_and_signs_of_complex_determinants_have_derivatives() -> No
     real = rng.normal(size=(3, 3))
     slope = grad(calls[0])(Tensor(real))
     assert slope.dtype is sv.float64
-    above, below = calls[0](Tensor(real + STEP * d[0])).item(), calls[0](Tensor(real - STEP * d[0])).item()
-    np.testing.assert_allclose((slope.numpy() * d[0]).sum(), (above - below) / (2 * STEP), rtol=1e-6)
+    above, below = (
+        calls[0](Tensor(real + STEP * d[0])).item(),
+        calls[0](Tensor(real - STEP * d[0])).item(),
+    )
+    np.testing.assert_allclose(
+        (slope.numpy() * d[0]).sum(), (above - below) / (2 * STEP), rtol=1e-6
+    )
 
 
 def test_a_determinant_has_a_derivative_where_it_is_zero() -> None:
@@ -132,7 +141,9 @@ def test_equal_eigenvalues_have_derivatives_and_their_vectors_have_none() -> Non
 def test_vectors_that_fill_the_space_have_no_derivative() -> None:
     x = Tensor(np.random.default_rng(0).normal(size=(4, 2)))
     values = grad(lambda a: sv.linalg.svd(a).S.sum())(x)
-    np.testing.assert_allclose(values.numpy(), grad(lambda a: sv.linalg.svdvals(a).sum())(x).numpy())
+    np.testing.assert_allclose(
+        values.numpy(), grad(lambda a: sv.linalg.svdvals(a).sum())(x).numpy()
+    )
     with pytest.raises(NotDifferentiableError, match="svd has no derivative") as caught:
         grad(lambda a: sv.linalg.svd(a).U.sum())(x)
     assert "ask for full_matrices=False" in str(caught.value)
@@ -148,7 +159,9 @@ def test_vectors_that_fill_the_space_have_no_derivative() -> None:
         (lambda a: sv.linalg.qr(a).R.sum(), "solve_triangular: the matrix is singular"),
     ],
 )
-def test_a_derivative_may_need_an_inverse_that_is_not_there(call: Callable[[Tensor], Tensor], problem: str) -> None:
+def test_a_derivative_may_need_an_inverse_that_is_not_there(
+    call: Callable[[Tensor], Tensor], problem: str
+) -> None:
     x = Tensor.zeros(2, 2)
     assert not call(x).isnan().item()
     for found in (grad(call)(x), jvp(call, (x,), (x,))[1]):
@@ -156,9 +169,15 @@ def test_a_derivative_may_need_an_inverse_that_is_not_there(call: Callable[[Tens
             found.realize()
 
 
-@pytest.mark.parametrize("x", [np.zeros((3, 3)), np.diag([2.0, 1.0, 0.0]), np.outer([1.0, 2.0, 3.0], [1.0, -1.0, 2.0])])
-def test_derivatives_of_pseudo_inverses_are_those_of_matrices_of_the_same_rank(x: np.ndarray) -> None:
-    """Up to the third order, along curves that change the bases of rows and columns but not the rank."""
+@pytest.mark.parametrize(
+    "x", [np.zeros((3, 3)), np.diag([2.0, 1.0, 0.0]), np.outer([1.0, 2.0, 3.0], [1.0, -1.0, 2.0])]
+)
+def test_derivatives_of_pseudo_inverses_are_those_of_matrices_of_the_same_rank(
+    x: np.ndarray,
+) -> None:
+    """Up to the third order, along curves that change the bases of rows and columns but not the
+    rank.
+    """
     rng = np.random.default_rng(0)
     left, right, weights = (rng.normal(size=(3, 3)) for _ in range(3))
 
@@ -172,7 +191,9 @@ def test_derivatives_of_pseudo_inverses_are_those_of_matrices_of_the_same_rank(x
         step = 1e-4
         above, below = (previous(Tensor(n, dtype="float64")).item() for n in (step, -step))
         expected = (above - below) / (2 * step)
-        np.testing.assert_allclose(f(Tensor(0.0, dtype="float64")).item(), expected, rtol=1e-5, atol=1e-5 * 10**order)
+        np.testing.assert_allclose(
+            f(Tensor(0.0, dtype="float64")).item(), expected, rtol=1e-5, atol=1e-5 * 10**order
+        )
 
 
 def test_a_likelihood_is_minimised_in_a_captured_step() -> None:
@@ -213,7 +234,9 @@ def test_derivatives_go_through_loops_and_shards() -> None:
             carry = sv.linalg.solve(a[n], carry)
         return carry.sum()
 
-    np.testing.assert_allclose(grad(chain)(Tensor(x)).numpy(), grad(unrolled)(Tensor(x)).numpy(), rtol=1e-9)
+    np.testing.assert_allclose(
+        grad(chain)(Tensor(x)).numpy(), grad(unrolled)(Tensor(x)).numpy(), rtol=1e-9
+    )
     sharded = Tensor(x).shard(("CPU", "CPU:1"), axis=0)
     value, pull = vjp(sv.linalg.inv, sharded)
     (part,) = pull(value)
@@ -222,14 +245,18 @@ def test_derivatives_go_through_loops_and_shards() -> None:
 
 
 def expand_determinant(parts: list[np.ndarray]) -> complex:
-    """Coefficient of the product of all but the first factor in the determinant of x + t1 * d1 + ..., by its permutations."""
+    """Coefficient of the product of all but the first factor in the determinant of x + t1 * d1 +
+    ..., by its permutations.
+    """
     n, (x, *directions) = len(parts[0]), parts
     total = 0.0
     for columns in permutations(range(n)):
         sign = np.linalg.det(np.eye(n)[list(columns)]).round()
         for rows in permutations(range(n), len(directions)):
             sources = dict(zip(rows, directions, strict=True))
-            total += sign * np.prod([sources.get(row, x)[row, column] for row, column in enumerate(columns)])
+            total += sign * np.prod(
+                [sources.get(row, x)[row, column] for row, column in enumerate(columns)]
+            )
     return total
 
 
@@ -248,7 +275,9 @@ def expand_determinant(parts: list[np.ndarray]) -> complex:
 )
 @pytest.mark.parametrize("dtype", ["float64", "float32", "complex128"])
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
-def test_a_determinant_has_derivatives_of_every_order_where_it_is_zero(x: np.ndarray, dtype: str, order: int) -> None:
+def test_a_determinant_has_derivatives_of_every_order_where_it_is_zero(
+    x: np.ndarray, dtype: str, order: int
+) -> None:
     rng = np.random.default_rng(0)
     parts = [rng.normal(size=x.shape) for _ in range(order)]
     if dtype == "complex128":
@@ -284,15 +313,22 @@ def test_third_derivatives_of_several_determinants_are_those_of_each() -> None:
     f: Callable[[Tensor], Tensor] = sv.linalg.det
     for direction in directions:
         f = lambda x, f=f, d=direction: jvp(f, (x,), (Tensor(d),))[1]  # noqa: E731
-    expected = [[expand_determinant([a[i, j] for a in (x, *directions)]) for j in range(3)] for i in range(2)]
+    expected = [
+        [expand_determinant([a[i, j] for a in (x, *directions)]) for j in range(3)]
+        for i in range(2)
+    ]
     np.testing.assert_allclose(f(Tensor(x)).numpy(), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3, 3)])
 @pytest.mark.parametrize("name", ["eigvals", "eigvalsh", "svdvals", "inv", "det", "cholesky"])
-def test_derivatives_of_empty_matrices_have_the_shape_of_the_matrices(name: str, shape: tuple[int, ...]) -> None:
+def test_derivatives_of_empty_matrices_have_the_shape_of_the_matrices(
+    name: str, shape: tuple[int, ...]
+) -> None:
     value, pull = vjp(getattr(sv.linalg, name), Tensor(np.zeros(shape)))
     (part,) = pull(sv.ones(value.shape, dtype=value.dtype))
     assert part.shape == shape and part.numpy().size == 0
-    _, tangent = jvp(getattr(sv.linalg, name), (Tensor(np.zeros(shape)),), (Tensor(np.zeros(shape)),))
+    _, tangent = jvp(
+        getattr(sv.linalg, name), (Tensor(np.zeros(shape)),), (Tensor(np.zeros(shape)),)
+    )
     assert tangent.shape == value.shape

@@ -18,10 +18,39 @@ MATRIX = Tensor(np.diag([0.1, 0.2, 0.7]))
 ROWS = [[0.1, 0.0, 0.0], [0.0, 0.2, 0.0], [0.0, 0.0, 0.7]]
 
 PAIRS = [
-    "add", "subtract", "multiply", "divide", "pow", "remainder", "atan2", "maximum", "minimum", "hypot", "logaddexp", "copysign",
-    "nextafter",    "xlogy", "equal", "less", "isclose", "isin", "searchsorted", "matmul", "kron", "convolve", "correlate", "polyval",
-    "trapezoid", "cov", "corrcoef", "digitize", "intersect1d", "union1d", "setdiff1d", "setxor1d",
-]  # fmt: skip
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "pow",
+    "remainder",
+    "atan2",
+    "maximum",
+    "minimum",
+    "hypot",
+    "logaddexp",
+    "copysign",
+    "nextafter",
+    "xlogy",
+    "equal",
+    "less",
+    "isclose",
+    "isin",
+    "searchsorted",
+    "matmul",
+    "kron",
+    "convolve",
+    "correlate",
+    "polyval",
+    "trapezoid",
+    "cov",
+    "corrcoef",
+    "digitize",
+    "intersect1d",
+    "union1d",
+    "setdiff1d",
+    "setxor1d",
+]
 OTHERS: dict[str, Callable[[Any, Any], Tensor]] = {
     "where": lambda numbers, x: sv.where(MASK, numbers, x),
     "where the other way round": lambda numbers, x: sv.where(MASK, x, numbers),
@@ -80,7 +109,12 @@ def test_numbers_beside_complex_ones_have_their_digits() -> None:
 
 
 def test_a_list_beside_other_dtypes_is_of_the_default_dtype() -> None:
-    for dtype, expected in (("float32", "float32"), ("float16", "float32"), ("int32", "float32"), ("bool", "float32")):
+    for dtype, expected in (
+        ("float32", "float32"),
+        ("float16", "float32"),
+        ("int32", "float32"),
+        ("bool", "float32"),
+    ):
         assert sv.add(Tensor([1, 0, 1]).astype(dtype), NUMBERS).dtype.name == expected
     assert sv.add([1, 2, 3], X).dtype is sv.float64
     # What has a dtype of its own keeps its values.

@@ -1,4 +1,6 @@
-"""What a process that computes ever new graphs keeps: as much as its caches may hold, and nothing else."""
+"""What a process that computes ever new graphs keeps: as much as its caches may hold, and nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,8 @@ def check_that_nothing_piles_up(work: Callable[[], object]) -> None:
     work()
     nodes, tensors, objects = count_after(work)
     new_nodes, new_tensors, new_objects = count_after(work)
-    # What the caches hold differs a little from graph to graph; a graph and its kernels have some 60 nodes.
+    # What the caches hold differs a little from graph to graph; a graph and its kernels have some
+    # 60 nodes.
     assert new_nodes - nodes < 10 * N_GRAPHS
     assert new_tensors == tensors
     assert new_objects - objects <= N_GRAPHS
@@ -65,7 +68,8 @@ def test_new_graphs_leave_nothing_behind() -> None:
 def test_new_graphs_of_several_threads_leave_nothing_behind() -> None:
     def work() -> None:
         threads = [
-            threading.Thread(target=lambda: [compute_new_graph() for _ in range(N_GRAPHS // 3)]) for _ in range(3)
+            threading.Thread(target=lambda: [compute_new_graph() for _ in range(N_GRAPHS // 3)])
+            for _ in range(3)
         ]
         for thread in threads:
             thread.start()

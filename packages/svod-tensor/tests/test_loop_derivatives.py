@@ -1,4 +1,6 @@
-"""Derivatives of loops and choices: those of the same program written out, in both modes and of second order."""
+"""Derivatives of loops and choices: those of the same program written out, in both modes and of
+second order.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +40,18 @@ class WrittenOut:
     """Loops and choices as Python has them."""
 
     @staticmethod
-    def scan(f: Any, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False) -> Any:
+    def scan(
+        f: Any, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False
+    ) -> Any:
         leaves, structure = flatten(xs)
         n = length if not leaves else leaves[0].shape[0]
         carry, rows = init, {}
         for i in reversed(range(n)) if reverse else range(n):
             carry, rows[i] = f(carry, structure.unflatten([leaf[i] for leaf in leaves]))
         parts = [flatten(rows[i]) for i in range(n)]
-        return carry, parts[0][1].unflatten([Tensor.stack(list(p)) for p in zip(*(x[0] for x in parts), strict=True)])
+        return carry, parts[0][1].unflatten(
+            [Tensor.stack(list(p)) for p in zip(*(x[0] for x in parts), strict=True)]
+        )
 
     @staticmethod
     def fori_loop(lower: int, upper: int, f: Any, init: Any) -> Any:
@@ -87,7 +93,9 @@ def run_backwards(lib: Any, w: Tensor, x: Tensor, xs: Tensor) -> Tensor:
         h = (h @ w + x["a"] * x["b"]).sin()
         return (h, total + h.sum()), {"h": h, "none": None}
 
-    (h, total), ys = lib.scan(body, (x, Tensor(0.0, dtype="float64")), {"a": xs, "b": xs[::-1]}, reverse=True)
+    (h, total), ys = lib.scan(
+        body, (x, Tensor(0.0, dtype="float64")), {"a": xs, "b": xs[::-1]}, reverse=True
+    )
     return total * h.sum() + (ys["h"] ** 3).sum()
 
 
@@ -110,7 +118,9 @@ def run_nested(lib: Any, w: Tensor, x: Tensor, v: Tensor) -> Tensor:
 def run_choices(lib: Any, w: Tensor, x: Tensor, xs: Tensor) -> Tensor:
     def body(h: Tensor, x: Tensor) -> Any:
         h = lib.cond(x.sum() > 0, lambda h: (h @ w).tanh(), lambda h: h * x, h)
-        made = lib.switch((x[0, 0] * 2).cast("int64") + 1, [lambda a: a.sin(), lambda a: a * a, lambda _: x], h)
+        made = lib.switch(
+            (x[0, 0] * 2).cast("int64") + 1, [lambda a: a.sin(), lambda a: a * a, lambda _: x], h
+        )
         return h, made
 
     h, ys = lib.scan(body, x, xs)
@@ -177,7 +187,8 @@ def take_second(f: Callable[..., Tensor], args: tuple[Tensor, ...]) -> list[Tens
 
 def check(take: Any, f: Callable[..., Tensor], args: tuple[Tensor, ...]) -> None:
     written = take(lambda *args: f(WrittenOut, *args), args)
-    # Together, and as they are written: they are many operations, and it is not their speed that counts.
+    # Together, and as they are written: they are many operations, and it is not their speed that
+    # counts.
     Tensor.realize_batch_with(written, PrepareConfig(opts=()))
     expected = [part.numpy() for part in written]
     assert any(np.abs(part).max() > 0 for part in expected)
@@ -204,7 +215,9 @@ def test_any_number_of_iterations(n: int) -> None:
     x = Tensor([0.9, 1.1], dtype="float64")
     expected = n * x.numpy() ** (n - 1)
     np.testing.assert_allclose(grad(power)(x, n).numpy(), expected, rtol=1e-12)
-    np.testing.assert_allclose(jvp(lambda x: power(x, n), (x,), (x.ones_like(),))[1].item(), expected.sum())
+    np.testing.assert_allclose(
+        jvp(lambda x: power(x, n), (x,), (x.ones_like(),))[1].item(), expected.sum()
+    )
 
 
 def test_one_plan_for_all_values_of_a_variable() -> None:
@@ -258,7 +271,9 @@ def test_gradients_in_bodies_and_bodies_in_gradients() -> None:
 
 def test_rules_of_compositions_hold_in_bodies() -> None:
     x = Tensor([0.0, 1.0, -2.0], dtype="float64")
-    f = lambda lib, x: lib.scan(lambda y, a: (y.softmax() * a + y.relu(), None), x, Tensor.stack([x, x]))[0][0]  # noqa: E731
+    f = lambda lib, x: lib.scan(  # noqa: E731
+        lambda y, a: (y.softmax() * a + y.relu(), None), x, Tensor.stack([x, x])
+    )[0][0]
     check(take_first, f, (x,))
 
 
@@ -283,11 +298,16 @@ def test_draws_of_a_body_are_those_of_its_gradient() -> None:
 def test_what_is_computed_again_is_what_was_computed(every: int) -> None:
     def f(every: int | None) -> list[np.ndarray]:
         def run(x: Tensor, v: Tensor) -> Tensor:
-            y, rows = scan(lambda y, a: ((y * a).sin(), y * y), x, v, reverse=True, checkpoint_every=every)
+            y, rows = scan(
+                lambda y, a: ((y * a).sin(), y * y), x, v, reverse=True, checkpoint_every=every
+            )
             z = fori_loop(1, 6, lambda i, z: (z * v[i - 1] + i).cos(), y, checkpoint_every=every)
             return (z * rows.flip(0)[0]).sum() + (rows * v.unsqueeze(-1)).sum()
 
-        return [part.numpy() for part in grad(run, (0, 1))(Tensor([0.3, 0.4]), Tensor([0.1, 0.2, 0.3, 0.4, 0.5]))]
+        return [
+            part.numpy()
+            for part in grad(run, (0, 1))(Tensor([0.3, 0.4]), Tensor([0.1, 0.2, 0.3, 0.4, 0.5]))
+        ]
 
     for found, expected in zip(f(every), f(None), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
@@ -316,7 +336,9 @@ def test_what_a_checkpoint_in_a_loop_reads_besides_has_its_derivative() -> None:
         return fori_loop(0, 3, lambda _, h: layer(h).cos(), w * 2).sum()
 
     w = Tensor([0.3, 0.5], dtype="float64")
-    found, expected = (grad(lambda w, wrap=wrap: f(w, wrap))(w).numpy() for wrap in (checkpoint, lambda g: g))
+    found, expected = (
+        grad(lambda w, wrap=wrap: f(w, wrap))(w).numpy() for wrap in (checkpoint, lambda g: g)
+    )
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
@@ -342,15 +364,17 @@ def test_a_loop_and_its_gradient_are_two_loops_and_weights_have_theirs_after_the
     value, gradient = value_and_grad(f)(w)
     assert len(list_loops([value, gradient])) == 2
     loops = [node for node in gradient.uop.toposort() if node.op is Op.LOOP]
-    # That of the loss, the same with what is kept, the one that goes back, and the products of all its iterations, which
-    # simplify-loops does without a loop.
+    # That of the loss, the same with what is kept, the one that goes back, and the products of all
+    # its iterations, which simplify-loops does without a loop.
     assert [loop.arg.n_carried for loop in loops] == [1, 1, 1, 0]
 
 
 def test_narrow_floats_are_added_up_in_wide_ones() -> None:
     x = Tensor([1.0], dtype="float16")
     gradient = grad(
-        lambda x: fori_loop(0, 4096, lambda _, y: y + x * 0.25, x.cast("float32").cast("float16") * 0).sum()
+        lambda x: fori_loop(
+            0, 4096, lambda _, y: y + x * 0.25, x.cast("float32").cast("float16") * 0
+        ).sum()
     )(x)
     assert gradient.dtype == x.dtype
     assert gradient.item() == 1024.0
@@ -360,13 +384,17 @@ def test_narrow_floats_are_added_up_in_wide_ones() -> None:
 def test_recurrent_layers_are_differentiable(layer: Any) -> None:
     n = {lstm: 4, gru: 3, rnn: 1}[layer]
     rng = np.random.default_rng(2)
-    weights = [Tensor(rng.normal(size=s) * 0.5) for s in ((n * 2, 3), (n * 2, 2), (n * 2,), (n * 2,))]
+    weights = [
+        Tensor(rng.normal(size=s) * 0.5) for s in ((n * 2, 3), (n * 2, 2), (n * 2,), (n * 2,))
+    ]
     x = Tensor(rng.normal(size=(3, 2, 3)))
     f = lambda x, *weights: (layer(x, weights)[0] ** 2).sum()  # noqa: E731
     gradients = grad(f, tuple(range(5)))(x, *weights)
     every = [Tensor(rng.normal(size=given.shape)) for given in (x, *weights)]
     tangent = jvp(f, (x, *weights), tuple(every))[1].item()
-    assert tangent == pytest.approx(sum((g * v).sum().item() for g, v in zip(gradients, every, strict=True)))
+    assert tangent == pytest.approx(
+        sum((g * v).sum().item() for g, v in zip(gradients, every, strict=True))
+    )
     for number, (part, given) in enumerate(zip(gradients, (x, *weights), strict=True)):
         along = rng.normal(size=given.shape)
         ends = []
@@ -392,14 +420,20 @@ def test_second_derivatives_of_a_recurrent_layer_are_those_of_both_modes() -> No
 
     def product(*weights: Tensor) -> Tensor:
         found = grad(f, numbers)(*weights)
-        return sum(((g * v).sum() for g, v in zip(found, along, strict=True)), Tensor(0.0, dtype="float64"))
+        return sum(
+            ((g * v).sum() for g, v in zip(found, along, strict=True)), Tensor(0.0, dtype="float64")
+        )
 
-    for ahead, behind in zip(grad(slope, numbers)(*weights), grad(product, numbers)(*weights), strict=True):
+    for ahead, behind in zip(
+        grad(slope, numbers)(*weights), grad(product, numbers)(*weights), strict=True
+    ):
         np.testing.assert_allclose(behind.numpy(), ahead.numpy(), rtol=1e-9, atol=1e-12)
 
 
 def test_an_iteration_of_the_gradient_of_a_recurrent_layer_is_two_kernels() -> None:
-    """What goes back through the gates writes them beside each other, in the order in which products read them."""
+    """What goes back through the gates writes them beside each other, in the order in which
+    products read them.
+    """
     width, batch, steps = 64, 8, 40
     weights = [draw(4 * width, width), draw(4 * width, width), draw(4 * width), draw(4 * width)]
     x = draw(steps, batch, width)
@@ -417,12 +451,17 @@ def test_running_combinations_are_differentiable() -> None:
     np.testing.assert_allclose(gradient, weights @ parts)
     gradient = grad(lambda x: (associative_scan(lambda a, b: a * b, x) * weights).sum())(x).numpy()
     products = np.cumprod(x.numpy())
-    np.testing.assert_allclose(gradient, [(weights * products)[k:].sum() / x.numpy()[k] for k in range(4)])
+    np.testing.assert_allclose(
+        gradient, [(weights * products)[k:].sum() / x.numpy()[k] for k in range(4)]
+    )
 
 
 def test_loops_on_shards_have_gradients_there() -> None:
     devices = ("cpu:0", "cpu:1")
-    w, x = Tensor([[0.5, 0.1], [0.2, 0.3]]), Tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]])
+    w, x = (
+        Tensor([[0.5, 0.1], [0.2, 0.3]]),
+        Tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]),
+    )
 
     def f(w: Tensor, x: Tensor) -> Tensor:
         return fori_loop(0, 3, lambda _, x: (x @ w).tanh(), x).sum()

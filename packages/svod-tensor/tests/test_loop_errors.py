@@ -15,19 +15,40 @@ X = Tensor([1.0, 2.0, 3.0])
 held: list[Any] = []
 
 CARRIED: list[tuple[Callable[[], Any], str]] = [
-    (lambda: scan(lambda c, x: (c.cast("float64"), None), X, X), "scan: carry: float32 (3,) became float64 (3,)"),
+    (
+        lambda: scan(lambda c, x: (c.cast("float64"), None), X, X),
+        "scan: carry: float32 (3,) became float64 (3,)",
+    ),
     (
         lambda: scan(lambda c, x: ({"w": [c["w"][0], c["w"][1][1:]]}, None), {"w": [0, X]}, X),
         "scan: carry['w'][1]: float32 (3,) became float32 (2,)",
     ),
     (lambda: scan(lambda c, x: ((c, c), None), X, X), "scan: carry: a leaf became tuple of 2"),
-    (lambda: scan(lambda c, x: ({"a": c["b"]}, None), {"b": X}, X), "scan: carry: dict of 'b' became dict of 'a'"),
-    (lambda: scan(lambda c, x: ((c[0], None), None), (X, X), X), "scan: carry[1]: a leaf became None"),
-    (lambda: fori_loop(0, 3, lambda i, x: x + X, 0.0), "fori_loop: val: float32 () became float32 (3,)"),
-    (lambda: fori_loop(0, 3, lambda i, x: 0.5, Tensor(1)), "fori_loop: val: int32 () became float32 ()"),
-    (lambda: fori_loop(0, 3, lambda i, x: x > 0, Tensor(1)), "fori_loop: val: int32 () became bool ()"),
+    (
+        lambda: scan(lambda c, x: ({"a": c["b"]}, None), {"b": X}, X),
+        "scan: carry: dict of 'b' became dict of 'a'",
+    ),
+    (
+        lambda: scan(lambda c, x: ((c[0], None), None), (X, X), X),
+        "scan: carry[1]: a leaf became None",
+    ),
+    (
+        lambda: fori_loop(0, 3, lambda i, x: x + X, 0.0),
+        "fori_loop: val: float32 () became float32 (3,)",
+    ),
+    (
+        lambda: fori_loop(0, 3, lambda i, x: 0.5, Tensor(1)),
+        "fori_loop: val: int32 () became float32 ()",
+    ),
+    (
+        lambda: fori_loop(0, 3, lambda i, x: x > 0, Tensor(1)),
+        "fori_loop: val: int32 () became bool ()",
+    ),
     (lambda: fori_loop(0, 3, lambda i, x: None, X), "fori_loop: val: a leaf became None"),
-    (lambda: while_loop(lambda x: True, lambda x: [x[0]], (X,)), "while_loop: val: tuple of 1 became list of 1"),
+    (
+        lambda: while_loop(lambda x: True, lambda x: [x[0]], (X,)),
+        "while_loop: val: tuple of 1 became list of 1",
+    ),
     (
         lambda: fori_loop(0, 3, lambda i, x: x.to("CPU:1"), X),
         "fori_loop: val: float32 (3,) on CPU became float32 (3,) on CPU:1",
@@ -36,7 +57,9 @@ CARRIED: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("make", "message"), CARRIED, ids=[message for _, message in CARRIED])
-def test_an_error_names_the_leaf_that_an_iteration_changes_the_kind_of(make: Callable[[], Any], message: str):
+def test_an_error_names_the_leaf_that_an_iteration_changes_the_kind_of(
+    make: Callable[[], Any], message: str
+):
     with pytest.raises(CarriedValueError) as raised:
         make()
     assert str(raised.value).startswith(message)
@@ -44,13 +67,37 @@ def test_an_error_names_the_leaf_that_an_iteration_changes_the_kind_of(make: Cal
 
 
 ARGUMENTS: list[tuple[Callable[[], Any], type[UserError], str]] = [
-    (lambda: scan(lambda c, x: (c, x), 0), LoopArgumentError, "there is nothing to slice, and no length"),
-    (lambda: scan(lambda c, x: (c, x), 0, [X, X[1:]]), LoopArgumentError, "xs[1] has 2 slices, but xs[0] says 3"),
-    (lambda: scan(lambda c, x: (c, x), 0, X, 4), LoopArgumentError, "xs has 3 slices, but length says 4"),
+    (
+        lambda: scan(lambda c, x: (c, x), 0),
+        LoopArgumentError,
+        "there is nothing to slice, and no length",
+    ),
+    (
+        lambda: scan(lambda c, x: (c, x), 0, [X, X[1:]]),
+        LoopArgumentError,
+        "xs[1] has 2 slices, but xs[0] says 3",
+    ),
+    (
+        lambda: scan(lambda c, x: (c, x), 0, X, 4),
+        LoopArgumentError,
+        "xs has 3 slices, but length says 4",
+    ),
     (lambda: scan(lambda c, x: (c, x), 0, 5), LoopArgumentError, "xs has no axis to slice"),
-    (lambda: scan(lambda c, x: (c, x), 0, None, -1), LoopArgumentError, "length is -1, no number of iterations"),
-    (lambda: scan(lambda c, x: (c, x), "a", X), LoopArgumentError, "init is str, which is no tensor"),
-    (lambda: scan(lambda c, x: (c, {"k": "a"}), 0, X), LoopArgumentError, "y['k'] is str, which is no tensor"),
+    (
+        lambda: scan(lambda c, x: (c, x), 0, None, -1),
+        LoopArgumentError,
+        "length is -1, no number of iterations",
+    ),
+    (
+        lambda: scan(lambda c, x: (c, x), "a", X),
+        LoopArgumentError,
+        "init is str, which is no tensor",
+    ),
+    (
+        lambda: scan(lambda c, x: (c, {"k": "a"}), 0, X),
+        LoopArgumentError,
+        "y['k'] is str, which is no tensor",
+    ),
     (lambda: fori_loop(0, 2.5, lambda i, x: x, X), OperandError, "upper=2.5"),
     (lambda: fori_loop(X, 3, lambda i, x: x, X), OperandError, "lower of float32"),
     (lambda: cond(X, lambda: 1, lambda: 2), OperandError, "pred float32 (3,)"),
@@ -62,30 +109,59 @@ ARGUMENTS: list[tuple[Callable[[], Any], type[UserError], str]] = [
     (lambda: scan(lambda c, x: c, X, X), TraceError, "it returns Tensor, no pair"),
     (lambda: scan(lambda c, x: None, X, X), TraceError, "it returns NoneType, no pair"),
     (lambda: scan(lambda c, x: (c, c, c), X, X), TraceError, "it returns a tuple of 3, no pair"),
-    (lambda: while_loop(lambda x: x, lambda x: x, X), TraceError, "it returns float32 (3,), not a bool of shape ()"),
-    (lambda: while_loop(lambda x: 1, lambda x: x, X), TraceError, "it returns int, not a bool of shape ()"),
-    (lambda: cond(True, lambda: X, lambda: X[1:]), BranchError, "result: float32 (2,) from false_fun"),
-    (lambda: cond(True, lambda: {"a": 1}, lambda: {"a": X}), BranchError, "float32 (3,) from false_fun (<lambda>)"),
+    (
+        lambda: while_loop(lambda x: x, lambda x: x, X),
+        TraceError,
+        "it returns float32 (3,), not a bool of shape ()",
+    ),
+    (
+        lambda: while_loop(lambda x: 1, lambda x: x, X),
+        TraceError,
+        "it returns int, not a bool of shape ()",
+    ),
+    (
+        lambda: cond(True, lambda: X, lambda: X[1:]),
+        BranchError,
+        "result: float32 (2,) from false_fun",
+    ),
+    (
+        lambda: cond(True, lambda: {"a": 1}, lambda: {"a": X}),
+        BranchError,
+        "float32 (3,) from false_fun (<lambda>)",
+    ),
     (
         lambda: cond(True, lambda: [1], lambda: 2),
         BranchError,
         "result: a leaf from false_fun (<lambda>), but list of 1",
     ),
-    (lambda: switch(0, [lambda: 0, lambda: Tensor(1)[None]]), BranchError, "from branches[1] (<lambda>)"),
+    (
+        lambda: switch(0, [lambda: 0, lambda: Tensor(1)[None]]),
+        BranchError,
+        "from branches[1] (<lambda>)",
+    ),
     (lambda: Variable("loop_counter_0", 0, 1), UserError, "loop_counter_0"),
 ]
 
 
-@pytest.mark.parametrize(("make", "kind", "message"), ARGUMENTS, ids=[message for *_, message in ARGUMENTS])
-def test_an_error_says_what_is_wrong_with_the_arguments(make: Callable[[], Any], kind: type, message: str):
+@pytest.mark.parametrize(
+    ("make", "kind", "message"), ARGUMENTS, ids=[message for *_, message in ARGUMENTS]
+)
+def test_an_error_says_what_is_wrong_with_the_arguments(
+    make: Callable[[], Any], kind: type, message: str
+):
     with pytest.raises(kind) as raised:
         make()
     assert message in str(raised.value)
 
 
 READS: list[Callable[[Tensor], object]] = [
-    lambda x: x.item(), lambda x: x.numpy(), lambda x: bool(x), lambda x: x.realize(), lambda x: x.prepare(), lambda x: (X + 0).tolist(),
-]  # fmt: skip
+    lambda x: x.item(),
+    lambda x: x.numpy(),
+    lambda x: bool(x),
+    lambda x: x.realize(),
+    lambda x: x.prepare(),
+    lambda x: (X + 0).tolist(),
+]
 
 
 @pytest.mark.parametrize("read", READS)
@@ -95,7 +171,8 @@ def test_a_body_cannot_read_values(read: Callable[[Tensor], object]):
         return x
 
     with pytest.raises(
-        TraceError, match=r"fori_loop cannot run .*body: it .* which are not known before the loop runs"
+        TraceError,
+        match=r"fori_loop cannot run .*body: it .* which are not known before the loop runs",
     ):
         fori_loop(0, 3, body, 1.0)
     with pytest.raises(TraceError, match="cond"):

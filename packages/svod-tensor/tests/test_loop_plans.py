@@ -18,7 +18,9 @@ MODES = ["arena", "remap", "disabled"]
 
 @pytest.fixture(autouse=True, params=["in a kernel", "of kernels"])
 def loops(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Loops as they are chosen, most of these small ones inside a kernel; and all of them as calls that are repeated."""
+    """Loops as they are chosen, most of these small ones inside a kernel; and all of them as calls
+    that are repeated.
+    """
     if request.param == "of kernels":
         monkeypatch.setattr("svod_schedule.rangeify.fuse_loops.MAX_INSTRUCTIONS", -1)
     clear_caches()
@@ -48,9 +50,15 @@ def _loop(
     sink = UOp.sink(*body(*counter, *params))
     size = count if isinstance(count, int) else count.uop
     found = make_loop(
-        sink, size, operands, n_carried=len(carried), n_sliced=len(sliced),
-        counter="loop_counter_0" if has_counter else None, is_reversed=is_reversed, is_conditional=is_conditional,
-    )  # fmt: skip
+        sink,
+        size,
+        operands,
+        n_carried=len(carried),
+        n_sliced=len(sliced),
+        counter="loop_counter_0" if has_counter else None,
+        is_reversed=is_reversed,
+        is_conditional=is_conditional,
+    )
     return [Tensor.from_uop(node) for node in found]
 
 
@@ -77,7 +85,13 @@ def test_a_carried_value_that_needs_all_of_the_last_step_is_what_numpy_computes(
 
 def test_several_values_are_carried_and_may_change_places() -> None:
     a, b = np.arange(4, dtype="f4"), np.ones(4, "f4")
-    found = _values(_loop(lambda x, y: [y, (Tensor.from_uop(x) + Tensor.from_uop(y)).uop], 9, [Tensor(a), Tensor(b)]))
+    found = _values(
+        _loop(
+            lambda x, y: [y, (Tensor.from_uop(x) + Tensor.from_uop(y)).uop],
+            9,
+            [Tensor(a), Tensor(b)],
+        )
+    )
     for _ in range(9):
         a, b = b, a + b
     np.testing.assert_array_equal(found, [a, b])
@@ -94,7 +108,16 @@ def test_slices_are_taken_and_stacked_in_order(n: int, is_reversed: bool) -> Non
         new = (state * 2 + row @ weights) % 1000
         return [new.uop, new.sum().uop, (state - row).uop]
 
-    found = _values(_loop(body, n, [Tensor(np.zeros(3, "i4"))], [Tensor(xs)], [Tensor(ws)], is_reversed=is_reversed))
+    found = _values(
+        _loop(
+            body,
+            n,
+            [Tensor(np.zeros(3, "i4"))],
+            [Tensor(xs)],
+            [Tensor(ws)],
+            is_reversed=is_reversed,
+        )
+    )
     state, sums, rows = np.zeros(3, "i4"), np.zeros(n, "i4"), np.zeros((n, 3), "i4")
     for i in reversed(range(n)) if is_reversed else range(n):
         new = ((state * 2 + xs[i] @ ws) % 1000).astype("i4")
@@ -110,7 +133,9 @@ def test_the_counter_is_a_number_in_the_body() -> None:
         return [(state + row * Tensor.from_uop(i.cast(float32))).uop]
 
     x = np.random.default_rng(3).normal(size=(7, 4)).astype("f4")
-    (found,) = _values(_loop(body, 7, [Tensor(np.zeros(4, "f4"))], constants=[Tensor(x)], has_counter=True))
+    (found,) = _values(
+        _loop(body, 7, [Tensor(np.zeros(4, "f4"))], constants=[Tensor(x)], has_counter=True)
+    )
     np.testing.assert_allclose(found, sum(i * x[i] for i in range(7)), rtol=1e-6)
 
 
@@ -214,7 +239,9 @@ def test_a_plan_with_a_loop_runs_again_on_other_values() -> None:
     a, x = Tensor(np.eye(3, dtype="f4") * 2), Tensor(np.ones(3, "f4"))
     plan = _loop(body, 5, [x], constants=[a])[0].prepare()
     for start in (1, 1, 2):
-        plan.buffer(x.uop.arg.id if x.uop.op is Op.BUFFER else x.uop.source.arg.id).copyin(np.full(3, start, "f4"))
+        plan.buffer(x.uop.arg.id if x.uop.op is Op.BUFFER else x.uop.source.arg.id).copyin(
+            np.full(3, start, "f4")
+        )
         plan.execute()
         found = np.empty(3, "f4")
         plan.output_buffer.copyout(found)
@@ -264,7 +291,11 @@ def test_what_a_choice_reads_is_overwritten_when_each_branch_has_read_it(number:
     rng = np.random.default_rng(number)
     a, b = (rng.normal(size=(64, 64)).astype("f4") for _ in range(2))
     x, w = Tensor(a).realize(), Tensor(b).realize()
-    branches = [lambda x: x @ w, lambda x: (x @ w).abs().sum(0).broadcast_to((64, 64)), lambda x: x.T @ w]
+    branches = [
+        lambda x: x @ w,
+        lambda x: (x @ w).abs().sum(0).broadcast_to((64, 64)),
+        lambda x: x.T @ w,
+    ]
     chosen = switch(Tensor(number).realize(), branches, x)
     x[:10] = 5.0
     Tensor.realize_batch([x, chosen])

@@ -23,11 +23,15 @@ def mean(*tensors: Tensor) -> list[np.ndarray]:
     """The values of tensors by the reference meaning of their graphs, which kernels give too."""
     sink = UOp.sink(*(t.uop for t in tensors))
     inputs: dict[Any, Any] = {
-        memory: memory_nodes.get_buffer(memory).as_numpy().copy() for memory in sink.iter_ops(Op.BUFFER)
+        memory: memory_nodes.get_buffer(memory).as_numpy().copy()
+        for memory in sink.iter_ops(Op.BUFFER)
     }
     inputs.update((bind.symbol.arg.name, bind.value.arg) for bind in sink.iter_ops(Op.BIND))
     values = evaluate(sink, inputs)
-    found = [np.asarray(v).reshape(tuple(map(resolve_size, t.shape))) for v, t in zip(values, tensors, strict=True)]
+    found = [
+        np.asarray(v).reshape(tuple(map(resolve_size, t.shape)))
+        for v, t in zip(values, tensors, strict=True)
+    ]
     Tensor.realize_batch(tensors)
     for value, tensor in zip(found, tensors, strict=True):
         np.testing.assert_allclose(tensor.numpy(), value, rtol=1e-5, atol=1e-6)
@@ -78,7 +82,11 @@ class Pair(NamedTuple):
 def test_what_is_carried_sliced_and_stacked_may_be_nested():
     def f(carry: dict[str, Any], x: Pair) -> tuple[dict[str, Any], list[Any]]:
         assert carry["none"] is None
-        return {"none": None, "b": [carry["b"][0] + x.low], "a": carry["a"] * x.high[0]}, [x.low, (carry["a"],), None]
+        return {"none": None, "b": [carry["b"][0] + x.low], "a": carry["a"] * x.high[0]}, [
+            x.low,
+            (carry["a"],),
+            None,
+        ]
 
     init = {"a": 1.0, "none": None, "b": [np.array([0, 1], np.int32)]}
     after, ys = scan(f, init, Pair(Tensor([[1, 2], [3, 4]]), (Tensor([2.0, 3.0]),)))
@@ -123,7 +131,9 @@ def test_a_count_below_0_is_no_iteration(count: int):
     upper, x = Variable("upper", -5, 5).bind(count), Tensor(7)
     expected = 7 + 3 * max(count, 0)
     assert_equal(fori_loop(0, upper, lambda _, t: t + 3, x), expected)
-    assert_equal(fori_loop(0, upper, lambda _, t: (t + 1.5) * 1.0, Tensor(0.0)), 1.5 * max(count, 0))
+    assert_equal(
+        fori_loop(0, upper, lambda _, t: (t + 1.5) * 1.0, Tensor(0.0)), 1.5 * max(count, 0)
+    )
     step = jit(lambda x, n: fori_loop(0, n, lambda _, t: t + 3, x))
     assert int(step(x, upper).numpy()) == expected
 
@@ -152,20 +162,31 @@ def test_while_loop_ends_after_the_last_value_for_which_its_condition_holds():
     assert [v.tolist() for v in mean(x, n)] == [[1, 3], 0]
 
 
-@pytest.mark.parametrize(("pred", "expected"), [(True, [2, 3]), (False, [-1, -2]), (Tensor(3) > 2, [2, 3])])
+@pytest.mark.parametrize(
+    ("pred", "expected"), [(True, [2, 3]), (False, [-1, -2]), (Tensor(3) > 2, [2, 3])]
+)
 def test_cond_takes_one_side(pred: Any, expected: list[int]):
     assert_equal(cond(pred, lambda x, y: x + y, lambda x, y: -x, Tensor([1, 2]), 1), expected)
 
 
-@pytest.mark.parametrize(("index", "expected"), [(-3, 11), (0, 11), (1, 100), (2, -10), (9, -10), (Tensor(1), 100)])
+@pytest.mark.parametrize(
+    ("index", "expected"), [(-3, 11), (0, 11), (1, 100), (2, -10), (9, -10), (Tensor(1), 100)]
+)
 def test_switch_takes_the_branch_of_its_index_or_the_nearest(index: Any, expected: int):
-    assert_equal(switch(index, [lambda x: x + 1, lambda x: x * 10, operator.neg], Tensor(10)), expected)
+    assert_equal(
+        switch(index, [lambda x: x + 1, lambda x: x * 10, operator.neg], Tensor(10)), expected
+    )
 
 
 def test_branches_may_give_constants_operands_and_tensors_from_outside():
     w = Tensor([5.0, 6.0])
     for position, expected in enumerate([[1, 2], [5, 6], [0, 0], [7, 8]]):
-        branches = [lambda x: x, lambda x: w, lambda x: Tensor.zeros(2), lambda x: Tensor([7.0, 8.0])]
+        branches = [
+            lambda x: x,
+            lambda x: w,
+            lambda x: Tensor.zeros(2),
+            lambda x: Tensor([7.0, 8.0]),
+        ]
         assert_equal(switch(Tensor(position), branches, Tensor([1.0, 2.0])), expected)
 
 
@@ -217,7 +238,9 @@ def test_what_no_iteration_changes_is_not_carried():
 
 
 def test_values_without_elements_pass_by():
-    after, ys = scan(lambda c, x: ((c[0], c[1] + 1), c[0]), (Tensor.zeros((0, 2)), 0), Tensor.zeros((4, 0)))
+    after, ys = scan(
+        lambda c, x: ((c[0], c[1] + 1), c[0]), (Tensor.zeros((0, 2)), 0), Tensor.zeros((4, 0))
+    )
     assert after[0].shape == (0, 2) and ys.shape == (4, 0, 2)
     assert_equal(after[1], 4)
 
@@ -282,7 +305,9 @@ def test_a_body_reads_the_slices_that_the_number_of_the_iteration_names():
     for i in range(6):
         rows.append(X[i] + expected)
         expected += X[i, 1] + X[5 - i].sum()
-    assert not [n for n in find_loop(total).arg.body.toposort() if n.op in (Op.GATHER, Op.CUSTOM_FUNCTION)]
+    assert not [
+        n for n in find_loop(total).arg.body.toposort() if n.op in (Op.GATHER, Op.CUSTOM_FUNCTION)
+    ]
     found = mean(total, out)
     np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(found[1], rows, rtol=1e-4, atol=1e-5)
@@ -313,7 +338,9 @@ def test_equal_loops_are_one_node():
 @pytest.mark.parametrize("kind", ["memory", "constant", "lazy"])
 def test_what_a_body_assigns_to_other_tensors_is_seen_after_the_loop(kind: str):
     x = Tensor(X[0])
-    total = {"memory": Tensor(np.zeros(3, np.float32)), "constant": Tensor.zeros(3), "lazy": x * 0}[kind]
+    total = {"memory": Tensor(np.zeros(3, np.float32)), "constant": Tensor.zeros(3), "lazy": x * 0}[
+        kind
+    ]
     before = total + 100
     view = total[1:]
 
@@ -463,7 +490,12 @@ def test_a_body_writes_to_what_the_functions_and_bodies_around_it_made():
 
 def test_a_choice_between_values_of_a_slice_is_made_for_each_slice():
     def body(_: tuple[()], row: Tensor) -> tuple[tuple[()], Tensor]:
-        chosen = cond(row[0] > 0, lambda r: (Tensor(W) @ r).max().expand(2, 3), lambda r: Tensor.full((2, 3), 0.5), row)
+        chosen = cond(
+            row[0] > 0,
+            lambda r: (Tensor(W) @ r).max().expand(2, 3),
+            lambda r: Tensor.full((2, 3), 0.5),
+            row,
+        )
         return (), (chosen @ Tensor(W)).sum()
 
     found = scan(body, (), Tensor(X))[1].numpy()
@@ -500,7 +532,11 @@ def test_what_is_made_of_constants_goes_to_the_devices_of_the_rest():
 def test_shards_are_carried_and_brought_to_their_places():
     devices = ("CPU", "CPU:1")
     x, w = Tensor(X).shard(devices, 0), Tensor(W).shard(devices)
-    after, ys = scan(lambda c, s: ((c @ w + s.sum()).shard(devices, 1), c.sum(0)), x, Tensor(X[:2]).shard(devices))
+    after, ys = scan(
+        lambda c, s: ((c @ w + s.sum()).shard(devices, 1), c.sum(0)),
+        x,
+        Tensor(X[:2]).shard(devices),
+    )
     assert after.sharding == x.sharding
     expected, rows = X, []
     for s in X[:2]:
@@ -589,12 +625,20 @@ def test_draws_whose_number_is_computed_are_those_of_python(kind: str):
     if kind == "computed":
         found, n = fori_loop(0, Tensor(4), draw, Tensor.zeros(2)), 4
     elif kind == "while":
-        found, n = while_loop(lambda s: s[1] < 5, lambda s: (draw(0, s[0]), s[1] + 1), (Tensor.zeros(2), 0))[0], 5
+        found, n = (
+            while_loop(
+                lambda s: s[1] < 5, lambda s: (draw(0, s[0]), s[1] + 1), (Tensor.zeros(2), 0)
+            )[0],
+            5,
+        )
     elif kind == "branch":
         body = lambda i, x: cond(i % 2 > 0, lambda: draw(i, x), lambda: x)  # noqa: E731
         found, n = fori_loop(0, 6, body, Tensor.zeros(2)), 3
     else:
-        found, n = fori_loop(0, 2, lambda i, x: draw(i, fori_loop(0, 2, draw, x)), Tensor.zeros(2)), 6
+        found, n = (
+            fori_loop(0, 2, lambda i, x: draw(i, fori_loop(0, 2, draw, x)), Tensor.zeros(2)),
+            6,
+        )
     expected = np.zeros(2)
     for row in rows[:n]:
         expected = expected * 2 + row
@@ -605,7 +649,10 @@ def test_draws_whose_number_is_computed_are_those_of_python(kind: str):
 def test_what_each_iteration_adds_to_an_integer_is_computed_from_its_number():
     step = Tensor([2, 3], dtype="int8")
     (x, n), ys = scan(
-        lambda c, s: ((c[0] + step, c[1] + 1), c[0] * c[1]), (Tensor([100, 0], dtype="int8"), 5), None, 20
+        lambda c, s: ((c[0] + step, c[1] + 1), c[0] * c[1]),
+        (Tensor([100, 0], dtype="int8"), 5),
+        None,
+        20,
     )
     assert find_loop(ys).arg.n_carried == 0
     steps = np.arange(21)[:, None] * np.array([2, 3])
@@ -656,7 +703,9 @@ def test_a_donated_cache_is_filled_by_a_loop():
 
 def test_a_variable_is_the_number_of_iterations_of_a_loop_in_a_loop() -> None:
     n = Variable("n", 0, 9).bind(3)
-    found = fori_loop(0, 20, lambda i, x: fori_loop(0, n, lambda j, y: y * 0.5 + j, x), Tensor([1.0, 2.0]))
+    found = fori_loop(
+        0, 20, lambda i, x: fori_loop(0, n, lambda j, y: y * 0.5 + j, x), Tensor([1.0, 2.0])
+    )
     expected = np.array([1.0, 2.0], np.float32)
     for _ in range(20):
         for j in range(3):
@@ -791,7 +840,9 @@ def test_loops_of_other_numbers_of_iterations_draw_one_after_the_other() -> None
         for _ in range(count):
             want = want + Tensor.rand(3, generator=other).numpy()
         np.testing.assert_array_equal(found, want)
-    np.testing.assert_array_equal(Tensor.rand(3, generator=generator).numpy(), Tensor.rand(3, generator=other).numpy())
+    np.testing.assert_array_equal(
+        Tensor.rand(3, generator=generator).numpy(), Tensor.rand(3, generator=other).numpy()
+    )
 
 
 def test_a_branch_reads_constants_that_have_memory_by_the_time_it_is_computed():

@@ -1,4 +1,6 @@
-"""A device that is lost: one error wherever it is noticed, and tensors that are made anew on its next opening."""
+"""A device that is lost: one error wherever it is noticed, and tensors that are made anew on its
+next opening.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ VALUES = np.arange(6, dtype=np.float32)
 
 
 class Far(HostAllocator):
-    """Memory of the host, as if it were elsewhere; each opening has a connection, and all work stops with it."""
+    """Memory of the host, as if it were elsewhere; each opening has a connection, and all work
+    stops with it.
+    """
 
     is_host_addressable = False
     connections = itertools.count()
@@ -116,9 +120,13 @@ def test_an_error_that_comes_late_blames_no_kernel():
     plan = (x + 1).prepare()
     plan.execute()
     x.buffer().allocator.inner.late_error = "an earlier kernel failed"
-    with pytest.raises(DeviceLostError, match=r"copying 24 bytes from FAR failed: .* an earlier kernel failed"):
+    with pytest.raises(
+        DeviceLostError, match=r"copying 24 bytes from FAR failed: .* an earlier kernel failed"
+    ):
         plan.output_buffer.as_numpy()
-    with pytest.raises(DeviceLostError, match=r"launching kernel .* failed: .* an earlier kernel failed"):
+    with pytest.raises(
+        DeviceLostError, match=r"launching kernel .* failed: .* an earlier kernel failed"
+    ):
         plan.execute()
 
 

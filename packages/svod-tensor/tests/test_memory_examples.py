@@ -1,4 +1,6 @@
-"""What `docs/memory.md` promises, each promise with computing at every moment at which it could be seen."""
+"""What `docs/memory.md` promises, each promise with computing at every moment at which it could be
+seen.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,12 @@ from svod_dtype import SvodError
 from svod_ir.testing import count_examples, take_share
 from svod_tensor import Tensor, Variable, jit
 from svod_tensor.engine.caches import SCHEDULES
-from svod_tensor.errors import DonatedTensorError, EmptyScheduleError, RepeatedWriteError, ShardError
+from svod_tensor.errors import (
+    DonatedTensorError,
+    EmptyScheduleError,
+    RepeatedWriteError,
+    ShardError,
+)
 
 Array = np.ndarray
 DEVICES = ["CPU", "CPU:1"]
@@ -62,12 +69,25 @@ def call_captured(tensors: Sequence[Tensor]) -> None:
     jit(lambda *given: [t * 1 for t in given])(*tensors)
 
 
-EVENTS = [do_nothing, realize_all, realize_last, realize_batch, print_all, read_all, prepare_all, call_captured]
+EVENTS = [
+    do_nothing,
+    realize_all,
+    realize_last,
+    realize_batch,
+    print_all,
+    read_all,
+    prepare_all,
+    call_captured,
+]
 Event = Callable[[Sequence[Tensor]], None]
 every_event = pytest.mark.parametrize("event", EVENTS)
-ORDERS = [(event, EVENTS[(n + shift) % len(EVENTS)]) for n, event in enumerate(EVENTS) for shift in (0, 3)]
+ORDERS = [
+    (event, EVENTS[(n + shift) % len(EVENTS)]) for n, event in enumerate(EVENTS) for shift in (0, 3)
+]
 """Each event before a write, and two events after it: for tests of many cases."""
-before_and_after = pytest.mark.parametrize(("event", "later"), list(itertools.product(EVENTS, EVENTS)))
+before_and_after = pytest.mark.parametrize(
+    ("event", "later"), list(itertools.product(EVENTS, EVENTS))
+)
 
 
 def make_array(shape: tuple[int, ...], dtype: str, start: int = 1) -> Array:
@@ -109,7 +129,9 @@ def test_two_states_of_an_optimizer_that_start_equal_stay_apart(event: Event, la
 
 @before_and_after
 @pytest.mark.parametrize("device", DEVICES)
-def test_of_two_equal_sums_one_can_be_written_alone(event: Event, later: Event, device: str) -> None:
+def test_of_two_equal_sums_one_can_be_written_alone(
+    event: Event, later: Event, device: str
+) -> None:
     x = Tensor([1, 2, 3], device=device)
     a, c = x + 9, x + 9
     event([a])
@@ -151,7 +173,8 @@ def test_donating_one_clone_leaves_the_other(event: Event, is_read: bool) -> Non
 
 @every_event
 @pytest.mark.parametrize(
-    "make", [lambda: Tensor.zeros(3), lambda: Tensor([0.0, 0.0, 0.0]), lambda: Tensor.full((3,), 0.0)]
+    "make",
+    [lambda: Tensor.zeros(3), lambda: Tensor([0.0, 0.0, 0.0]), lambda: Tensor.full((3,), 0.0)],
 )
 def test_equal_constants_are_written_apart(event: Event, make: Callable[[], Tensor]) -> None:
     one, other = make(), make()
@@ -197,12 +220,16 @@ VIEWS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "view of a view": (lambda x: x.T[1:].flip(1)[0], lambda a: np.flip(a.T[1:], 1)[0]),
     "a variable": (lambda x: x[Variable("row", 0, 2).bind(1)], lambda a: a[1]),
     "a slice of a variable": (lambda x: x[: Variable("rows", 1, 3).bind(2)], lambda a: a[:2]),
-}  # fmt: skip
+}
 
 
 def compute(array: Array, device: str) -> Tensor:
     """A tensor without memory."""
-    return ~Tensor(~array, device=device) if array.dtype == np.bool_ else Tensor(array - 1, device=device) + 1
+    return (
+        ~Tensor(~array, device=device)
+        if array.dtype == np.bool_
+        else Tensor(array - 1, device=device) + 1
+    )
 
 
 SOURCES: dict[str, Callable[[Array, str], Tensor]] = {
@@ -210,14 +237,18 @@ SOURCES: dict[str, Callable[[Array, str], Tensor]] = {
     "realized": lambda a, device: Tensor(a.copy(), device=device).realize(),
     "computed": lambda a, device: compute(a, device),
     "clone": lambda a, device: Tensor(a.copy(), device=device).clone(),
-    "numpy": lambda a, device: Tensor.from_numpy(a.copy()) if device == "CPU" else Tensor(a).to(device),
+    "numpy": lambda a, device: (
+        Tensor.from_numpy(a.copy()) if device == "CPU" else Tensor(a).to(device)
+    ),
 }
 
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize("device", DEVICES)
-def test_what_is_written_to_a_tensor_or_to_its_view_is_seen_in_both(name: str, source: str, device: str) -> None:
+def test_what_is_written_to_a_tensor_or_to_its_view_is_seen_in_both(
+    name: str, source: str, device: str
+) -> None:
     on_tensor, on_array = VIEWS[name]
     place = [*VIEWS].index(name) + [*SOURCES].index(source) + DEVICES.index(device)
     for event, later in take_share(ORDERS, place):
@@ -245,7 +276,9 @@ def test_what_is_written_to_a_tensor_or_to_its_view_is_seen_in_both(name: str, s
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("name", [name for name in VIEWS if name != "a slice of a variable"])
-def test_different_elements_written_to_a_view_stand_where_it_shows_them(name: str, source: str) -> None:
+def test_different_elements_written_to_a_view_stand_where_it_shows_them(
+    name: str, source: str
+) -> None:
     on_tensor, on_array = VIEWS[name]
     for event in take_share(EVENTS, [*VIEWS].index(name) + [*SOURCES].index(source)):
         a = make_array((3, 4), "int32")
@@ -260,13 +293,18 @@ def test_different_elements_written_to_a_view_stand_where_it_shows_them(name: st
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_views_of_every_shape_and_dtype_are_written_in_both_directions(shape: tuple[int, ...], dtype: str) -> None:
+def test_views_of_every_shape_and_dtype_are_written_in_both_directions(
+    shape: tuple[int, ...], dtype: str
+) -> None:
     forms: list[tuple[Callable[[Any], Any], Callable[[Any], Any]]] = [
         (lambda x: x[...], lambda a: a[...]),
         (lambda x: x.reshape(-1), lambda a: a.reshape(-1)),
         (lambda x: x.T if x.ndim == 2 else x.detach(), lambda a: a.T),
         (lambda x: x.unsqueeze(0), lambda a: a[None]),
-        (lambda x: x.flip(tuple(range(x.ndim))), lambda a: a[(slice(None, None, -1),) * a.ndim + (...,)]),
+        (
+            lambda x: x.flip(tuple(range(x.ndim))),
+            lambda a: a[(slice(None, None, -1),) * a.ndim + (...,)],
+        ),
     ]
     for (on_tensor, on_array), event in itertools.product(forms, EVENTS):
         a = make_array(shape, dtype)
@@ -314,7 +352,9 @@ def test_a_shard_sees_writes_and_refuses_them(event: Event, later: Event) -> Non
 
 @every_event
 @pytest.mark.parametrize("place", [1, Variable("place", 0, 2).bind(1)])
-def test_a_captured_function_that_returns_a_view_of_an_argument_returns_a_view(event: Event, place: Any) -> None:
+def test_a_captured_function_that_returns_a_view_of_an_argument_returns_a_view(
+    event: Event, place: Any
+) -> None:
     x = Tensor([[1], [2], [3]]).realize()
     view, element = jit(lambda x, place: (x[place], x[place, 0]))(x, place)
     event([view])
@@ -390,7 +430,9 @@ UNCHANGED: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("dtype", ["int32", "uint8"])
 @pytest.mark.parametrize("name", UNCHANGED)
 @pytest.mark.parametrize("source", SOURCES)
-def test_an_operation_that_changes_nothing_gives_a_tensor_of_its_own(name: str, dtype: str, source: str) -> None:
+def test_an_operation_that_changes_nothing_gives_a_tensor_of_its_own(
+    name: str, dtype: str, source: str
+) -> None:
     place = [*UNCHANGED].index(name) + [*SOURCES].index(source) + 2 * (dtype == "uint8")
     for event, later in take_share(ORDERS, place):
         for is_result_written in (True, False):
@@ -413,10 +455,17 @@ def test_an_operation_that_changes_nothing_gives_a_tensor_of_its_own(name: str, 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_copies_of_every_shape_and_dtype_have_memory_of_their_own(shape: tuple[int, ...], dtype: str) -> None:
+def test_copies_of_every_shape_and_dtype_have_memory_of_their_own(
+    shape: tuple[int, ...], dtype: str
+) -> None:
     makers: list[Callable[[Tensor], Tensor]] = [
-        lambda x: x.clone(), lambda x: x.astype(dtype), Tensor, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), lambda x: +x,
-    ]  # fmt: skip
+        lambda x: x.clone(),
+        lambda x: x.astype(dtype),
+        Tensor,
+        copy.deepcopy,
+        lambda x: pickle.loads(pickle.dumps(x)),
+        lambda x: +x,
+    ]
     for make, event in itertools.product(makers, EVENTS):
         if dtype == "bool" and make is makers[-1]:
             continue
@@ -437,33 +486,106 @@ def test_copies_of_every_shape_and_dtype_have_memory_of_their_own(shape: tuple[i
 
 NAMES = [name for name in dir(Tensor) if not name.startswith("_")]
 NO_OPERATIONS = {
-    "along": "a step of a path", "content": "what a tensor is", "from_uop": "makes a tensor of a node", "from_dlpack": "shares memory",
-    "empty": "has no values", "dropout": "is random", "rand": "is random", "randn": "is random", "randint": "is random",
-    "assign": "writes", "add_at": "writes", "put_along_axis": "writes", "prepare": "computes", "prepare_with": "computes",
-    "prepare_batch": "computes", "prepare_batch_with": "computes", "realize": "computes", "realize_with": "computes",
-    "realize_batch": "computes", "realize_batch_with": "computes", "from_content": "makes another tensor of a content",
-}  # fmt: skip
+    "along": "a step of a path",
+    "content": "what a tensor is",
+    "from_uop": "makes a tensor of a node",
+    "from_dlpack": "shares memory",
+    "empty": "has no values",
+    "dropout": "is random",
+    "rand": "is random",
+    "randn": "is random",
+    "randint": "is random",
+    "assign": "writes",
+    "add_at": "writes",
+    "put_along_axis": "writes",
+    "prepare": "computes",
+    "prepare_with": "computes",
+    "prepare_batch": "computes",
+    "prepare_batch_with": "computes",
+    "realize": "computes",
+    "realize_with": "computes",
+    "realize_batch": "computes",
+    "realize_batch_with": "computes",
+    "from_content": "makes another tensor of a content",
+}
 VIEW_NAMES = {
-    "T", "mT", "broadcast_arrays", "broadcast_to", "chunk", "detach", "expand", "expand_dims", "flatten", "flip", "matrix_transpose",
-    "moveaxis", "permute", "permute_dims", "ravel", "reshape", "shards", "shrink", "split", "squeeze", "swapaxes", "transpose",
-    "unbind", "unflatten", "unsqueeze", "unstack", "view",
-}  # fmt: skip
+    "T",
+    "mT",
+    "broadcast_arrays",
+    "broadcast_to",
+    "chunk",
+    "detach",
+    "expand",
+    "expand_dims",
+    "flatten",
+    "flip",
+    "matrix_transpose",
+    "moveaxis",
+    "permute",
+    "permute_dims",
+    "ravel",
+    "reshape",
+    "shards",
+    "shrink",
+    "split",
+    "squeeze",
+    "swapaxes",
+    "transpose",
+    "unbind",
+    "unflatten",
+    "unsqueeze",
+    "unstack",
+    "view",
+}
 
 
 def iter_arguments(x: Tensor, a: Array) -> Iterator[tuple[Any, ...]]:
     """Arguments for which some method changes nothing, or little."""
     yield ()
     yield from ((n,) for n in (0, 1, -1, False, True, None, 99, -99))
-    yield from ((0, 0), (0, 1), (1, 0), (None, None), (0, x), (x, 0), (x, x), (x,), ([x],), ([x, x],), ((),), ([],))
-    yield from ((x.dtype,), (x.device,), (x.shape,), x.shape, (tuple(range(x.ndim)),), tuple(range(x.ndim)))
-    yield from ((tuple((0, 0) for _ in x.shape),), (0, a * 0), (a * 0 + 1, x, x), (np.zeros(a.shape, bool), 0))
-    yield from ((np.ones(a.shape, bool),), (Tensor(True), x), (a.shape[:1], 0), (a.shape[-1:],), ("...->...", x))
+    yield from (
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (None, None),
+        (0, x),
+        (x, 0),
+        (x, x),
+        (x,),
+        ([x],),
+        ([x, x],),
+        ((),),
+        ([],),
+    )
+    yield from (
+        (x.dtype,),
+        (x.device,),
+        (x.shape,),
+        x.shape,
+        (tuple(range(x.ndim)),),
+        tuple(range(x.ndim)),
+    )
+    yield from (
+        (tuple((0, 0) for _ in x.shape),),
+        (0, a * 0),
+        (a * 0 + 1, x, x),
+        (np.zeros(a.shape, bool), 0),
+    )
+    yield from (
+        (np.ones(a.shape, bool),),
+        (Tensor(True), x),
+        (a.shape[:1], 0),
+        (a.shape[-1:],),
+        ("...->...", x),
+    )
     n = a.shape[0] if a.ndim else 1
     yield from ((1, 0, n), (0, n), (n,), (np.arange(n),), (0, np.arange(n)), (np.arange(n), 0))
 
 
 def call(x: Tensor, a: Array, name: str, number: int) -> list[Tensor]:
-    """The tensors that a method makes of the `number`-th arguments; none where it does not take them."""
+    """The tensors that a method makes of the `number`-th arguments; none where it does not take
+    them.
+    """
     arguments = next(itertools.islice(iter_arguments(x, a), number, None))
     try:
         method = getattr(x, name)
@@ -471,7 +593,9 @@ def call(x: Tensor, a: Array, name: str, number: int) -> list[Tensor]:
     except (SvodError, ArithmeticError, AttributeError, TypeError, ValueError):
         return []
     found = list(_iter_tensors(made))
-    assert not any(t is x for t in found) or name in VIEW_NAMES, f"{name}{arguments} gives its operand"
+    assert not any(t is x for t in found) or name in VIEW_NAMES, (
+        f"{name}{arguments} gives its operand"
+    )
     return [t for t in found if t.size and t.device == x.device]
 
 
@@ -491,7 +615,9 @@ OPERANDS = (("int32", (2, 3)), ("float32", (2, 1)), ("bool", ()))
 
 
 @pytest.mark.parametrize(("dtype", "shape"), OPERANDS)
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in VIEW_NAMES and name not in NO_OPERATIONS])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name not in VIEW_NAMES and name not in NO_OPERATIONS]
+)
 def test_no_public_operation_but_a_view_gives_what_its_operand_is_seen_in(
     name: str, dtype: str, shape: tuple[int, ...]
 ) -> None:
@@ -499,10 +625,15 @@ def test_no_public_operation_but_a_view_gives_what_its_operand_is_seen_in(
         return
     a = make_array(shape, dtype)
     cases = list(itertools.product(("computed", "realized"), (do_nothing, realize_batch)))
-    # Each form of arguments is tried on one of the operands, and on all of them where all examples are asked for.
-    first, step = (0, 1) if count_examples(4) == 4 else (OPERANDS.index((dtype, shape)), len(OPERANDS))
+    # Each form of arguments is tried on one of the operands, and on all of them where all examples
+    # are asked for.
+    first, step = (
+        (0, 1) if count_examples(4) == 4 else (OPERANDS.index((dtype, shape)), len(OPERANDS))
+    )
     # Arguments of one kind are beside each other, and get different cases.
-    for number, (source, event) in zip(range(first, count_arguments(a), step), itertools.cycle(cases), strict=False):
+    for number, (source, event) in zip(
+        range(first, count_arguments(a), step), itertools.cycle(cases), strict=False
+    ):
         x = SOURCES[source](a.copy(), "CPU")
         results = call(x, a, name, number)
         if not results:
@@ -535,8 +666,12 @@ def test_positions_of_single_elements_can_be_written(make: Callable[[Tensor], Te
 
 
 @every_event
-@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
-def test_copies_of_lazy_tensors_and_of_views_are_values(event: Event, make: Callable[[Tensor], Tensor]) -> None:
+@pytest.mark.parametrize(
+    "make", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+def test_copies_of_lazy_tensors_and_of_views_are_values(
+    event: Event, make: Callable[[Tensor], Tensor]
+) -> None:
     x = Tensor([1, 2, 3])
     for source in (x, x + 0, x[1:], x.flip(0), x.expand(2, 3)):
         copied = make(source)
@@ -549,7 +684,9 @@ def test_copies_of_lazy_tensors_and_of_views_are_values(event: Event, make: Call
 
 @every_event
 @pytest.mark.parametrize("make", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
-def test_structures_are_copied_without_their_memory(event: Event, make: Callable[[Any], Any]) -> None:
+def test_structures_are_copied_without_their_memory(
+    event: Event, make: Callable[[Any], Any]
+) -> None:
     state = {"m": Tensor.zeros(2), "v": Tensor.zeros(2), "of": [Tensor([1.0, 2.0])]}
     event([state["m"], state["v"], *state["of"]])
     copied = make(state)
@@ -566,25 +703,39 @@ def test_structures_are_copied_without_their_memory(event: Event, make: Callable
 def test_another_process_reads_the_elements_that_were_pickled(device: str) -> None:
     x = Tensor([[1, 2], [3, 4]], device=device).realize()
     data = pickle.dumps([x, x.T, x + 1])
-    program = "import pickle, sys; print([(t.tolist(), t.device) for t in pickle.loads(bytes.fromhex(sys.argv[1]))])"
+    program = (
+        "import pickle, sys; print([(t.tolist(), t.device) for t in"
+        " pickle.loads(bytes.fromhex(sys.argv[1]))])"
+    )
     found = subprocess.run(
         [sys.executable, "-c", program, data.hex()], capture_output=True, text=True, check=True
     ).stdout
-    assert found.strip() == str([([[1, 2], [3, 4]], device), ([[1, 3], [2, 4]], device), ([[2, 3], [4, 5]], device)])
+    assert found.strip() == str(
+        [([[1, 2], [3, 4]], device), ([[1, 3], [2, 4]], device), ([[2, 3], [4, 5]], device)]
+    )
 
 
 @pytest.mark.parametrize(
     "fail",
     [
-        lambda: Tensor([1, 2]) + Tensor([1, 2, 3]), lambda: Tensor([1, 2]).reshape(3), lambda: Tensor([1]).expand(2).assign(0),
-        lambda: Tensor([1, 2])[5], lambda: Tensor([1], device="NOWHERE").tolist(), lambda: Tensor([1, 2]).sum(3),
-        lambda: bool(Tensor([1, 2])), lambda: Tensor([1]).astype("no dtype"),
+        lambda: Tensor([1, 2]) + Tensor([1, 2, 3]),
+        lambda: Tensor([1, 2]).reshape(3),
+        lambda: Tensor([1]).expand(2).assign(0),
+        lambda: Tensor([1, 2])[5],
+        lambda: Tensor([1], device="NOWHERE").tolist(),
+        lambda: Tensor([1, 2]).sum(3),
+        lambda: bool(Tensor([1, 2])),
+        lambda: Tensor([1]).astype("no dtype"),
     ],
-)  # fmt: skip
+)
 def test_errors_unpickle_and_copy(fail: Callable[[], object]) -> None:
     with pytest.raises(SvodError) as caught:
         fail()
-    for again in (pickle.loads(pickle.dumps(caught.value)), copy.copy(caught.value), copy.deepcopy(caught.value)):
+    for again in (
+        pickle.loads(pickle.dumps(caught.value)),
+        copy.copy(caught.value),
+        copy.deepcopy(caught.value),
+    ):
         assert type(again) is type(caught.value)
         assert str(again) == str(caught.value)
 

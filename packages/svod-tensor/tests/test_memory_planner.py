@@ -19,7 +19,11 @@ def test_all_modes_give_bit_equal_results(rng):
         x = Tensor(a)
         y = (x @ x).softmax()
         left, right = chain(y, 3), (y.T @ x).contiguous().cumsum(0)
-        return (left + right.layernorm()).realize_with(PrepareConfig(memory_planner=mode)).numpy(copy=True)
+        return (
+            (left + right.layernorm())
+            .realize_with(PrepareConfig(memory_planner=mode))
+            .numpy(copy=True)
+        )
 
     results = [run(mode) for mode in ("arena", "remap", "disabled")]
     assert np.array_equal(results[0], results[1])

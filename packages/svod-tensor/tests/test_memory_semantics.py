@@ -1,9 +1,9 @@
-"""Random programs of views, values and writes mean what they mean in numpy, whenever anything is computed.
+"""Random programs of views, values and writes mean what they mean in numpy, whenever anything is
+computed.
 
-A program is drawn as a list of statements; each works on tensors and, in the same way, on arrays. Statements that only
-compute (realize, print, prepare, copy, pickle) stand anywhere between the others, and must not be seen.
-`SVOD_TEST_PROGRAMS=20000` runs that many.
-"""
+A program is drawn as a list of statements; each works on tensors and, in the same way, on arrays.
+Statements that only compute (realize, print, prepare, copy, pickle) stand anywhere between the
+others, and must not be seen. `SVOD_TEST_PROGRAMS=20000` runs that many."""
 
 from __future__ import annotations
 
@@ -78,10 +78,18 @@ VALUES: list[tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = [
     ("copy.deepcopy({x})", copy.deepcopy, lambda a: a),
     ("pickle.loads(pickle.dumps({x}))", lambda x: pickle.loads(pickle.dumps(x)), lambda a: a),
     ("Tensor.concat([{x}])", lambda x: Tensor.concat([x]) if x.ndim else x + 0, lambda a: a),
-    ("{x}.sum(0)", lambda x: x.sum(0, dtype="int32") if x.ndim else x + 0, lambda a: a.sum(0) if a.ndim else a),
+    (
+        "{x}.sum(0)",
+        lambda x: x.sum(0, dtype="int32") if x.ndim else x + 0,
+        lambda a: a.sum(0) if a.ndim else a,
+    ),
     ("{x}.zeros_like()", lambda x: x.zeros_like(), lambda a: a * 0),
-    ("{x}.cumsum(0)", lambda x: x.cumsum(0, dtype="int32") if x.ndim else x + 0, lambda a: a.cumsum(0) if a.ndim else a),
-]  # fmt: skip
+    (
+        "{x}.cumsum(0)",
+        lambda x: x.cumsum(0, dtype="int32") if x.ndim else x + 0,
+        lambda a: a.cumsum(0) if a.ndim else a,
+    ),
+]
 
 # What gives a view, where numpy gives one.
 VIEWS: list[tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = [
@@ -93,15 +101,33 @@ VIEWS: list[tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = [
     ("{x}.unsqueeze(0)", lambda x: x.unsqueeze(0), lambda a: a[None]),
     ("{x}.squeeze()", lambda x: x.squeeze(), np.squeeze),
     ("{x}.detach()", lambda x: x.detach(), lambda a: a[...]),
-    ("{x}.broadcast_to(2, ...)", lambda x: x.broadcast_to((2, *x.shape)), lambda a: np.broadcast_to(a, (2, *a.shape))),
+    (
+        "{x}.broadcast_to(2, ...)",
+        lambda x: x.broadcast_to((2, *x.shape)),
+        lambda a: np.broadcast_to(a, (2, *a.shape)),
+    ),
     ("{x}.split(1)[-1]", lambda x: x.split(1)[-1], lambda a: np.split(a, a.shape[0])[-1]),
-]  # fmt: skip
+]
 
 _S = np.s_
 INDICES = [
-    _S[0], _S[-1], _S[1:], _S[:-1], _S[::-1], _S[::2], _S[1::2], _S[...], _S[..., 0], _S[..., 1:], _S[:, 0], _S[:, ::2],
-    _S[None], _S[0, 0], _S[:0], _S[1, ::-1],
-]  # fmt: skip
+    _S[0],
+    _S[-1],
+    _S[1:],
+    _S[:-1],
+    _S[::-1],
+    _S[::2],
+    _S[1::2],
+    _S[...],
+    _S[..., 0],
+    _S[..., 1:],
+    _S[:, 0],
+    _S[:, ::2],
+    _S[None],
+    _S[0, 0],
+    _S[:0],
+    _S[1, ::-1],
+]
 PLACES = [*INDICES, [0], [1, 0], np.array([True, False])]
 
 
@@ -149,7 +175,15 @@ def add_to(x: Any, y: Any) -> Any:
     return y * 1
 
 
-FUNCTIONS = [twice, write_first, copy_and_write, write_and_copy, give_back, give_view, give_base_and_view]
+FUNCTIONS = [
+    twice,
+    write_first,
+    copy_and_write,
+    write_and_copy,
+    give_back,
+    give_view,
+    give_base_and_view,
+]
 CAPTURED = {function: jit(function) for function in (*FUNCTIONS, add_to)}
 DONATING = jit(lambda x: (x * 2, x[:1]), donate=0)
 
@@ -165,7 +199,9 @@ class Run:
         # Such arrays after the tensor was assigned to, and what they keep.
         self.left: list[tuple[np.ndarray, np.ndarray]] = []
         # Captured functions, what they do, and the variable that they hold.
-        self.functions: list[tuple[Callable[[Any], Any], Callable[[Any, Any], Any], Variable, bool]] = []
+        self.functions: list[
+            tuple[Callable[[Any], Any], Callable[[Any, Any], Any], Variable, bool]
+        ] = []
         # The families that begin with the array of somebody else, which tensors do not write.
         self.foreign: set[int] = set()
         self.lines: list[str] = []
@@ -193,7 +229,9 @@ class Run:
         array = np.arange(np.prod(shape), dtype=np.int32).reshape(shape) + 10 * self.n
         match s.form % 4:
             case 0:
-                self.add(f"zeros{shape}", Tensor.zeros(*shape, dtype="int32"), np.zeros(shape, np.int32))
+                self.add(
+                    f"zeros{shape}", Tensor.zeros(*shape, dtype="int32"), np.zeros(shape, np.int32)
+                )
             case 1:
                 self.add(f"data{shape} on {FAR}", Tensor(array, device=FAR), array)
             case 2:
@@ -221,7 +259,11 @@ class Run:
         if 0 in a.shape:
             return
         # Where numpy copies, the content of the new tensor is in row-major order.
-        self.add(text.format(x=s.x), on_tensors(x), array if np.may_share_memory(array, a) else value(array))
+        self.add(
+            text.format(x=s.x),
+            on_tensors(x),
+            array if np.may_share_memory(array, a) else value(array),
+        )
 
     def do_index(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
         index = INDICES[s.form % len(INDICES)]
@@ -230,7 +272,9 @@ class Run:
         except IndexError:
             return
         # As many integers as axes give a number, and a value of svod.
-        self.add(f"{s.x}[{index}]", x[index], array if isinstance(array, np.ndarray) else value(array))
+        self.add(
+            f"{s.x}[{index}]", x[index], array if isinstance(array, np.ndarray) else value(array)
+        )
 
     def do_augment(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
         operator = AUGMENTED[s.form % len(AUGMENTED)]
@@ -239,7 +283,11 @@ class Run:
         y, b = self.pick(s.y)
         self.lines.append(f"{operator.__name__}({s.x}, {s.y} or number)")
         self.end_sharing(a)
-        takes_tensor = operator not in (op.ifloordiv, op.imod) and b.shape in (a.shape, ()) and x.device == y.device
+        takes_tensor = (
+            operator not in (op.ifloordiv, op.imod)
+            and b.shape in (a.shape, ())
+            and x.device == y.device
+        )
         other, wanted = (y, b.copy()) if takes_tensor else (s.y + 1, s.y + 1)
         assert operator(x, other) is x
         assert operator(a, wanted) is a
@@ -259,7 +307,9 @@ class Run:
             return
         np.testing.assert_array_equal(array, a)
         # Where an assignment changed nothing, an array may share the memory still.
-        self.left = [(other, wanted) for other, wanted in self.left if not np.may_share_memory(other, array)]
+        self.left = [
+            (other, wanted) for other, wanted in self.left if not np.may_share_memory(other, array)
+        ]
         self.write_shared(array, one, s)
         if s.y % 4:
             self.shared.append((array, one))
@@ -313,7 +363,11 @@ class Run:
         y, b = self.pick(s.y)
         self.lines.append(f"{s.x}[{index}] = {s.y} or number")
         self.end_sharing(a)
-        if b.shape == place.shape and x.device == y.device and not isinstance(index, (list, np.ndarray)):
+        if (
+            b.shape == place.shape
+            and x.device == y.device
+            and not isinstance(index, (list, np.ndarray))
+        ):
             a[index] = b.copy()
             x[index] = y
         elif s.y % 2:
@@ -374,7 +428,9 @@ class Run:
         made, wanted = (r if isinstance(r, tuple) else (r,) for r in (made, wanted))
         for number, (tensor, array) in enumerate(zip(made, wanted, strict=True)):
             is_view = any(np.may_share_memory(array, other) for other in (a, *wanted[:number]))
-            self.add("  result", tensor, array if is_view or array.flags.c_contiguous else value(array))
+            self.add(
+                "  result", tensor, array if is_view or array.flags.c_contiguous else value(array)
+            )
 
     def do_donate(self, s: Statement, x: Tensor, a: np.ndarray) -> None:
         """The memory of a variable is given away, and with it all its views."""
@@ -391,7 +447,8 @@ class Run:
             self.add("  result", first, value(a[:1]))
         else:
             made = x * 2 + 1
-            # Another thread that captures a function does the assignments that pend, and what depends on them.
+            # Another thread that captures a function does the assignments that pend, and what
+            # depends on them.
             with contextlib.suppress(EmptyScheduleError):
                 made.prepare(donate=[x]).execute()
             self.add("  result", made, value(a * 2 + 1))
@@ -432,14 +489,47 @@ class Run:
 
 
 KINDS = [
-    "new", "value", "value", "binary", "view", "view", "index", "index", "move", "assign", "assign", "write", "write", "write",
-    "augment", "augment", "keep", "keep", "share", "share", "share", "write_shared", "write_shared", "drop_shared",
-    "forget", "call", "call_with_two", "hold", "call_held", "call_held",
-     "donate", "realize", "realize", "realize_batch", "read", "print", "prepare",
-]  # fmt: skip
+    "new",
+    "value",
+    "value",
+    "binary",
+    "view",
+    "view",
+    "index",
+    "index",
+    "move",
+    "assign",
+    "assign",
+    "write",
+    "write",
+    "write",
+    "augment",
+    "augment",
+    "keep",
+    "keep",
+    "share",
+    "share",
+    "share",
+    "write_shared",
+    "write_shared",
+    "drop_shared",
+    "forget",
+    "call",
+    "call_with_two",
+    "hold",
+    "call_held",
+    "call_held",
+    "donate",
+    "realize",
+    "realize",
+    "realize_batch",
+    "read",
+    "print",
+    "prepare",
+]
 statements = st.builds(
     Statement, st.sampled_from(KINDS), st.integers(0, 5), st.integers(0, 5), st.integers(0, 31)
-)  # fmt: skip
+)
 programs = st.lists(statements, min_size=2, max_size=14)
 _settings = settings(deadline=None, suppress_health_check=list(HealthCheck), database=None)
 

@@ -82,7 +82,10 @@ def test_expand_and_broadcast_repeat_axes_of_size_one(a):
     check(x.expand(2, 7, 4, 5), np.broadcast_to(a[:, :1], (2, 7, 4, 5)))
     check(x.expand(-1, 3, -1, -1), np.broadcast_to(a[:, :1], (2, 3, 4, 5)))
     check(Tensor([1.0, 2.0]).expand(3, 2), np.broadcast_to(np.array([1, 2], np.float32), (3, 2)))
-    check(Tensor([1.0, 2.0]).broadcast_to(3, 1, 2), np.broadcast_to(np.array([1, 2], np.float32), (3, 1, 2)))
+    check(
+        Tensor([1.0, 2.0]).broadcast_to(3, 1, 2),
+        np.broadcast_to(np.array([1, 2], np.float32), (3, 1, 2)),
+    )
     with pytest.raises(ShapeError, match="size 3 on axis 1"):
         Tensor(a).expand(2, 6, 4, 5)
     with pytest.raises(ShapeError):
@@ -112,7 +115,9 @@ def test_joining_agrees_with_numpy(rng, axis):
     tensors = [Tensor(p) for p in parts]
     found = Tensor.concat(tensors, axis)
     check(found, np.concatenate(parts, axis))
-    np.testing.assert_array_equal(np.signbit(found.numpy()), np.signbit(np.concatenate(parts, axis)))
+    np.testing.assert_array_equal(
+        np.signbit(found.numpy()), np.signbit(np.concatenate(parts, axis))
+    )
     check(Tensor.stack(tensors, axis=axis), np.stack(parts, axis))
     check(
         tensors[0].cat(tensors[1][:1] if axis == 0 else tensors[1][:, :1], axis=axis),
@@ -201,7 +206,12 @@ def test_what_is_put_together_by_reshaping_is_written_in_one_kernel_of_simple_lo
 def test_results_that_differ_in_their_shapes_have_memory_of_their_own(rng):
     a = make_array(rng, (4, 6), "float32")
     scaled = Tensor(a) * 2
-    results = [scaled.clone().reshape(24), scaled.clone().reshape(2, 12), scaled, scaled.reshape(24).contiguous()]
+    results = [
+        scaled.clone().reshape(24),
+        scaled.clone().reshape(2, 12),
+        scaled,
+        scaled.reshape(24).contiguous(),
+    ]
     Tensor.realize_batch(results)
     for number, result in enumerate(results):
         result[...] = number
@@ -215,13 +225,24 @@ def test_groups_of_a_long_concatenation_are_equal_kernels(rng):
     plan = stacked.prepare()
     plan.execute()
     assert len({kernel.source for kernel in plan.kernels()}) <= 4
-    np.testing.assert_allclose(stacked.numpy(), 1 / (1 + np.exp(-2 * np.tanh(np.stack(arrays, 1)))), rtol=1e-5)
+    np.testing.assert_allclose(
+        stacked.numpy(), 1 / (1 + np.exp(-2 * np.tanh(np.stack(arrays, 1)))), rtol=1e-5
+    )
 
 
 def test_padding_is_spelled_as_in_numpy():
     x = Tensor(np.arange(6.0).reshape(2, 3))
     a = x.numpy()
-    for widths in (1, (1, 2), ((1, 2),), ((1, 2), (0, 3)), [1, 2], [[1], [2]], (2,), [(1, 2), (3, 4)]):
+    for widths in (
+        1,
+        (1, 2),
+        ((1, 2),),
+        ((1, 2), (0, 3)),
+        [1, 2],
+        [[1], [2]],
+        (2,),
+        [(1, 2), (3, 4)],
+    ):
         check(x.pad(widths, constant_values=7), np.pad(a, widths, constant_values=7))
     check(x.pad((1, 2), (0, 3)), np.pad(a, ((1, 2), (0, 3))))
     for widths in (((1, 1), None), ([1, 1], None)):
@@ -231,7 +252,9 @@ def test_padding_is_spelled_as_in_numpy():
     assert Tensor(1.0).pad().shape == ()
 
 
-@pytest.mark.parametrize("widths", [(1, 2), (((1, 2, 3), (1, 1)),), ("ab",), ((1.5, 2),), ((1, 2), 3), (None, 3)])
+@pytest.mark.parametrize(
+    "widths", [(1, 2), (((1, 2, 3), (1, 1)),), ("ab",), ((1.5, 2),), ((1, 2), 3), (None, 3)]
+)
 def test_what_says_no_padding_is_an_error(widths):
     with pytest.raises(OperandError, match="pad"):
         Tensor.zeros(2, 3).pad(*widths)
@@ -251,7 +274,12 @@ def test_tensors_are_joined_one_by_one_or_as_a_sequence(name):
     join = getattr(Tensor, name)
     for axis in (0, 1, -1):
         expected = reference([a, b], axis=axis)
-        for joined in (join([x, y], axis), join((x, y), axis=axis), join(x, y, axis=axis), join(x, y, axis)):
+        for joined in (
+            join([x, y], axis),
+            join((x, y), axis=axis),
+            join(x, y, axis=axis),
+            join(x, y, axis),
+        ):
             check(joined, expected)
         for joined in (
             getattr(x, name)(y, axis=axis),

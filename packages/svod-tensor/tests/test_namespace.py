@@ -44,8 +44,12 @@ def test_all_names_are_there_and_listed():
 def test_limits_of_floats_are_those_of_numpy(dtype: DType):
     found, expected = sv.finfo(dtype), np.finfo(dtype.numpy)
     assert (found.bits, found.eps, found.max, found.min, found.smallest_normal) == (
-        expected.bits, expected.eps, expected.max, expected.min, expected.smallest_normal,
-    )  # fmt: skip
+        expected.bits,
+        expected.eps,
+        expected.max,
+        expected.min,
+        expected.smallest_normal,
+    )
     assert found.dtype is dtype
     assert sv.finfo(Tensor([1], dtype=dtype)) == found
 
@@ -70,7 +74,8 @@ def test_limits_of_another_kind_are_errors():
 @pytest.mark.parametrize("source", NUMPY, ids=name_of)
 @pytest.mark.parametrize("target", NUMPY, ids=name_of)
 def test_what_can_be_cast_is_what_numpy_casts_safely(source: DType, target: DType):
-    # numpy has no promotion of integers that keeps every value of 8 bits in float16 and in nothing less.
+    # numpy has no promotion of integers that keeps every value of 8 bits in float16 and in nothing
+    # less.
     assert sv.can_cast(source, target) == np.can_cast(source.numpy, target.numpy)
     assert sv.can_cast(Tensor([0], dtype=source), target) == sv.can_cast(source, target)
 
@@ -98,16 +103,30 @@ def test_the_dtype_of_several():
 
 def test_the_namespace_says_what_it_has():
     info = sv.__array_namespace_info__()
-    assert info.capabilities() == {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
+    assert info.capabilities() == {
+        "boolean indexing": True,
+        "data-dependent shapes": True,
+        "max dimensions": None,
+    }
     assert Tensor([1.0]).device == info.default_device()
     assert info.default_device() in info.devices()
     assert "DISK" not in info.devices()
     found = info.dtypes()
     assert found["bool"] is sv.bool
-    assert set(info.dtypes(kind="integral")) == {f"{sign}int{n}" for sign in ("", "u") for n in (8, 16, 32, 64)}
-    assert info.dtypes(device="CPU", kind=("real floating", "bool")).keys() == {"float32", "float64", "bool"}
+    assert set(info.dtypes(kind="integral")) == {
+        f"{sign}int{n}" for sign in ("", "u") for n in (8, 16, 32, 64)
+    }
+    assert info.dtypes(device="CPU", kind=("real floating", "bool")).keys() == {
+        "float32",
+        "float64",
+        "bool",
+    }
     defaults = info.default_dtypes(device="CPU")
-    assert (defaults["real floating"], defaults["integral"], defaults["indexing"]) == (sv.float32, sv.int32, sv.int64)
+    assert (defaults["real floating"], defaults["integral"], defaults["indexing"]) == (
+        sv.float32,
+        sv.int32,
+        sv.int64,
+    )
     assert sv.argmax(Tensor([1])).dtype is defaults["indexing"]
     with pytest.raises(LookupError):
         info.dtypes(device="NOWHERE")
@@ -222,8 +241,17 @@ def test_reshape_says_whether_it_copies():
 
 def test_several_axes_move():
     a = np.zeros((2, 3, 4, 5))
-    for source, destination in (((0, 1), (-1, -2)), ((3, 0), (0, 2)), (1, 3), ((), ()), ((2, 0, 1), (0, 1, 2))):
-        assert sv.moveaxis(Tensor(a), source, destination).shape == np.moveaxis(a, source, destination).shape
+    for source, destination in (
+        ((0, 1), (-1, -2)),
+        ((3, 0), (0, 2)),
+        (1, 3),
+        ((), ()),
+        ((2, 0, 1), (0, 1, 2)),
+    ):
+        assert (
+            sv.moveaxis(Tensor(a), source, destination).shape
+            == np.moveaxis(a, source, destination).shape
+        )
     with pytest.raises(ShapeError, match="name each once"):
         sv.moveaxis(Tensor(a), (0, 1), (2,))
     with pytest.raises(ShapeError, match="name each once"):
@@ -252,7 +280,8 @@ def test_shapes_broadcast_without_tensors():
 
 
 @pytest.mark.parametrize(
-    "make", [sv.asarray, sv.Tensor, lambda a: sv.zeros(a.size) + a, lambda a: sv.zeros(a.size).assign(a)]
+    "make",
+    [sv.asarray, sv.Tensor, lambda a: sv.zeros(a.size) + a, lambda a: sv.zeros(a.size).assign(a)],
 )
 @pytest.mark.parametrize("begin", [0, 1])
 def test_what_is_made_from_an_array_keeps_its_elements(make, begin):

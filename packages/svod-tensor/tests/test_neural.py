@@ -38,7 +38,11 @@ ACTIVATIONS = {
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_activations_agree_with_their_formulas(a, name):
-    check(getattr(Tensor(a), name)(), ACTIVATIONS[name](a.astype(np.float64)).astype(np.float32), rtol=3e-6)
+    check(
+        getattr(Tensor(a), name)(),
+        ACTIVATIONS[name](a.astype(np.float64)).astype(np.float32),
+        rtol=3e-6,
+    )
     check(
         getattr(Tensor(a.astype(np.float16)), name)(),
         ACTIVATIONS[name](a.astype(np.float16).astype(np.float64)).astype(np.float16),
@@ -71,7 +75,9 @@ def test_softmax_sums_to_one_and_does_not_overflow(a, axis):
     check(Tensor(a * 100).softmax(axis), expected.astype(np.float32), rtol=1e-4)
     check(
         Tensor(a * 100).log_softmax(axis),
-        (wide - wide.max(axis, keepdims=True) - np.log(power.sum(axis, keepdims=True))).astype(np.float32),
+        (wide - wide.max(axis, keepdims=True) - np.log(power.sum(axis, keepdims=True))).astype(
+            np.float32
+        ),
         rtol=1e-5,
     )
 
@@ -81,7 +87,11 @@ def test_normalisations_agree_with_their_formulas(rng, a):
     x = a.astype(np.float64)
     normal = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
     check(Tensor(a).layernorm(), normal.astype(np.float32), rtol=1e-5)
-    check(Tensor(a).layernorm(weight=Tensor(w), bias=Tensor(b)), (normal * w + b).astype(np.float32), rtol=1e-5)
+    check(
+        Tensor(a).layernorm(weight=Tensor(w), bias=Tensor(b)),
+        (normal * w + b).astype(np.float32),
+        rtol=1e-5,
+    )
     check(
         Tensor(a).rms_norm(weight=Tensor(w)),
         (x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6) * w).astype(np.float32),
@@ -89,8 +99,12 @@ def test_normalisations_agree_with_their_formulas(rng, a):
     )
     images = make_array(rng, (2, 6, 3, 3), "float32")
     grouped = images.reshape(2, 3, -1).astype(np.float64)
-    expected = (grouped - grouped.mean(-1, keepdims=True)) / np.sqrt(grouped.var(-1, keepdims=True) + 1e-5)
-    check(Tensor(images).group_norm(3), expected.reshape(images.shape).astype(np.float32), rtol=1e-5)
+    expected = (grouped - grouped.mean(-1, keepdims=True)) / np.sqrt(
+        grouped.var(-1, keepdims=True) + 1e-5
+    )
+    check(
+        Tensor(images).group_norm(3), expected.reshape(images.shape).astype(np.float32), rtol=1e-5
+    )
     mean, var = images.mean((0, 2, 3)), images.var((0, 2, 3))
     expected = (images - mean[:, None, None]) / np.sqrt(var[:, None, None] + 1e-5)
     check(Tensor(images).batchnorm(Tensor(mean), Tensor(var)), expected, rtol=1e-4)
@@ -131,9 +145,15 @@ def test_attention_agrees_with_its_formula(rng):
     bias = make_array(rng, (5, 7), "float32")
     check(x.scaled_dot_product_attention(y, z), _attention(q, k, v), rtol=1e-5)
     check(x.scaled_dot_product_attention(y, z, Tensor(mask)), _attention(q, k, v, mask), rtol=1e-5)
-    check(x.scaled_dot_product_attention(y, z, Tensor(bias)), _attention(q, k, v, bias=bias), rtol=1e-5)
     check(
-        x.scaled_dot_product_attention(y, z, is_causal=True), _attention(q, k, v, np.tri(5, 7, dtype=bool)), rtol=1e-5
+        x.scaled_dot_product_attention(y, z, Tensor(bias)),
+        _attention(q, k, v, bias=bias),
+        rtol=1e-5,
+    )
+    check(
+        x.scaled_dot_product_attention(y, z, is_causal=True),
+        _attention(q, k, v, np.tri(5, 7, dtype=bool)),
+        rtol=1e-5,
     )
 
 

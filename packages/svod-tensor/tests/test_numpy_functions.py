@@ -1,4 +1,6 @@
-"""numpy's functions on tensors compute what numpy computes, as tensors where there is a counterpart."""
+"""numpy's functions on tensors compute what numpy computes, as tensors where there is a
+counterpart.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,15 @@ INTEGERS = {
     "gcd",
     "lcm",
 }
-POSITIVE = {"arccosh": 4.0, "log": 2.0, "log2": 2.0, "log10": 2.0, "log1p": 2.0, "sqrt": 2.0, "power": 2.0}
+POSITIVE = {
+    "arccosh": 4.0,
+    "log": 2.0,
+    "log2": 2.0,
+    "log10": 2.0,
+    "log1p": 2.0,
+    "sqrt": 2.0,
+    "power": 2.0,
+}
 
 
 def check(found, expected, rtol=2e-6):
@@ -61,19 +71,36 @@ def test_functions_of_elements_agree_with_numpy(name):
         check(function(operands[0], Tensor(operands[1])), expected)
         check(function(Tensor(operands[0]), operands[1]), expected)
         if name not in ("matmul", "vecdot", "ldexp"):
-            check(function(3, Tensor(operands[1])), function(operands[0].dtype.type(3), operands[1]))
-            check(function(Tensor(operands[0]), 2), function(operands[0], operands[0].dtype.type(2)))
+            check(
+                function(3, Tensor(operands[1])), function(operands[0].dtype.type(3), operands[1])
+            )
+            check(
+                function(Tensor(operands[0]), 2), function(operands[0], operands[0].dtype.type(2))
+            )
 
 
 def test_operators_of_arrays_and_tensors_give_tensors():
     t = Tensor(B)
     for found, expected in (
-        (A + t, A + B), (A - t, A - B), (A * t, A * B), (A / t, A / B), (A // t, A // B), (A % t, A % B), (A @ t.T, A @ B.T),
-        (np.abs(A) ** t, np.abs(A) ** B), (t > A, A < B), (t <= A, A >= B), (t == A, A == B), (M & Tensor(J), M & J),
-        (np.float32(2) - t, np.float32(2) - B), (np.int64(2) * t, 2 * B), (np.float64(0.5) * t, np.float32(0.5) * B),
-    ):  # fmt: skip
+        (A + t, A + B),
+        (A - t, A - B),
+        (A * t, A * B),
+        (A / t, A / B),
+        (A // t, A // B),
+        (A % t, A % B),
+        (A @ t.T, A @ B.T),
+        (np.abs(A) ** t, np.abs(A) ** B),
+        (t > A, A < B),
+        (t <= A, A >= B),
+        (t == A, A == B),
+        (M & Tensor(J), M & J),
+        (np.float32(2) - t, np.float32(2) - B),
+        (np.int64(2) * t, 2 * B),
+        (np.float64(0.5) * t, np.float32(0.5) * B),
+    ):
         check(found, expected)
-    # A number of numpy that is none of Python's promotes as its array does, one of Python's does not.
+    # A number of numpy that is none of Python's promotes as its array does, one of Python's does
+    # not.
     assert (np.float64(2) * t).dtype == "float32"
     assert (np.float32(2) * Tensor([1], dtype="int8")).dtype == "float32"
     assert np.add(t, A, dtype="f8").dtype == "float64"
@@ -83,7 +110,9 @@ def test_numbers_stay_weak_on_either_side():
     x = Tensor([1, 2], dtype="int8")
     assert np.add(3, x).dtype == np.subtract(3, x).dtype == np.multiply(x, 3).dtype == "int8"
     assert np.true_divide(1, x).dtype == "float32"
-    assert np.arctan2(0.5, x).numpy().tolist() == pytest.approx(np.arctan2(np.float32(0.5), [1, 2]).tolist())
+    assert np.arctan2(0.5, x).numpy().tolist() == pytest.approx(
+        np.arctan2(np.float32(0.5), [1, 2]).tolist()
+    )
 
 
 def test_results_go_where_the_caller_wants_them():
@@ -117,10 +146,16 @@ def test_methods_of_functions_agree_with_numpy():
 def test_what_has_no_counterpart_gives_arrays():
     t, mask = Tensor(A), A > 0
     for call in (
-        np.spacing, lambda x: special.ellipk(x * 0.01), lambda x: special.jv(1, x), lambda x: np.add.reduceat(x, [0, 1]),
-        lambda x: np.add.reduce(x, where=mask), lambda x: np.sum(x, initial=1), lambda x: np.sum(x, axis=0, where=mask),
-        lambda x: np.add(x, 1, out=np.zeros_like(A), where=mask), lambda x: np.max(x, initial=99.0),
-    ):  # fmt: skip
+        np.spacing,
+        lambda x: special.ellipk(x * 0.01),
+        lambda x: special.jv(1, x),
+        lambda x: np.add.reduceat(x, [0, 1]),
+        lambda x: np.add.reduce(x, where=mask),
+        lambda x: np.sum(x, initial=1),
+        lambda x: np.sum(x, axis=0, where=mask),
+        lambda x: np.add(x, 1, out=np.zeros_like(A), where=mask),
+        lambda x: np.max(x, initial=99.0),
+    ):
         found = call(t)
         assert not isinstance(found, Tensor)
         np.testing.assert_array_equal(found, call(A))
@@ -167,48 +202,101 @@ def test_functions_of_other_arrays_are_theirs():
 
 
 CALLS = {
-    "amax": lambda x: np.amax(x, 1), "max": lambda x: np.max(x, axis=(0, 1)), "min": lambda x: np.min(x, axis=0, keepdims=True),
-    "amin": lambda x: np.amin(x, axis=-1), "any": lambda x: np.any(x > 3), "all": lambda x: np.all(x > -9, axis=0),
-    "argmax": lambda x: np.argmax(x, axis=1), "argmin": lambda x: np.argmin(x), "count_nonzero": lambda x: np.count_nonzero(x > 0, axis=1),
-    "nanmax": lambda x: np.nanmax(x, axis=0), "nanmin": lambda x: np.nanmin(x), "sum": lambda x: np.sum(x, axis=0),
-    "prod": lambda x: np.prod(x, 1, keepdims=True), "nansum": lambda x: np.nansum(x, 1), "nanprod": lambda x: np.nanprod(x),
-    "mean": lambda x: np.mean(x, (0, 1)), "std": lambda x: np.std(x, axis=1, ddof=1), "var": lambda x: np.var(x, 0),
-    "nanmean": lambda x: np.nanmean(x, axis=0), "cumsum": lambda x: np.cumsum(x), "cumprod": lambda x: np.cumprod(x, axis=1),
-    "concatenate": lambda x: np.concatenate([x, B, x], axis=1), "stack": lambda x: np.stack((x, x), axis=1),
-    "where": lambda x: np.where(x > 0, x, 0.5), "transpose": lambda x: np.transpose(x), "swapaxes": lambda x: np.swapaxes(x, 0, 1),
-    "moveaxis": lambda x: np.moveaxis(x, 0, 1), "reshape": lambda x: np.reshape(x, (3, -1)), "ravel": lambda x: np.ravel(x),
-    "squeeze": lambda x: np.squeeze(x[:1], axis=0), "expand_dims": lambda x: np.expand_dims(x, 1), "flip": lambda x: np.flip(x, 1),
-    "roll": lambda x: np.roll(x, 1, axis=1), "broadcast_to": lambda x: np.broadcast_to(x, (2, 2, 3)), "tril": lambda x: np.tril(x, -1),
-    "triu": lambda x: np.triu(x, k=1), "pad": lambda x: np.pad(x, ((1, 0), (0, 2)), constant_values=7),
+    "amax": lambda x: np.amax(x, 1),
+    "max": lambda x: np.max(x, axis=(0, 1)),
+    "min": lambda x: np.min(x, axis=0, keepdims=True),
+    "amin": lambda x: np.amin(x, axis=-1),
+    "any": lambda x: np.any(x > 3),
+    "all": lambda x: np.all(x > -9, axis=0),
+    "argmax": lambda x: np.argmax(x, axis=1),
+    "argmin": lambda x: np.argmin(x),
+    "count_nonzero": lambda x: np.count_nonzero(x > 0, axis=1),
+    "nanmax": lambda x: np.nanmax(x, axis=0),
+    "nanmin": lambda x: np.nanmin(x),
+    "sum": lambda x: np.sum(x, axis=0),
+    "prod": lambda x: np.prod(x, 1, keepdims=True),
+    "nansum": lambda x: np.nansum(x, 1),
+    "nanprod": lambda x: np.nanprod(x),
+    "mean": lambda x: np.mean(x, (0, 1)),
+    "std": lambda x: np.std(x, axis=1, ddof=1),
+    "var": lambda x: np.var(x, 0),
+    "nanmean": lambda x: np.nanmean(x, axis=0),
+    "cumsum": lambda x: np.cumsum(x),
+    "cumprod": lambda x: np.cumprod(x, axis=1),
+    "concatenate": lambda x: np.concatenate([x, B, x], axis=1),
+    "stack": lambda x: np.stack((x, x), axis=1),
+    "where": lambda x: np.where(x > 0, x, 0.5),
+    "transpose": lambda x: np.transpose(x),
+    "swapaxes": lambda x: np.swapaxes(x, 0, 1),
+    "moveaxis": lambda x: np.moveaxis(x, 0, 1),
+    "reshape": lambda x: np.reshape(x, (3, -1)),
+    "ravel": lambda x: np.ravel(x),
+    "squeeze": lambda x: np.squeeze(x[:1], axis=0),
+    "expand_dims": lambda x: np.expand_dims(x, 1),
+    "flip": lambda x: np.flip(x, 1),
+    "roll": lambda x: np.roll(x, 1, axis=1),
+    "broadcast_to": lambda x: np.broadcast_to(x, (2, 2, 3)),
+    "tril": lambda x: np.tril(x, -1),
+    "triu": lambda x: np.triu(x, k=1),
+    "pad": lambda x: np.pad(x, ((1, 0), (0, 2)), constant_values=7),
     "take": lambda x: np.take(x, [2, 0], axis=1),
-    "take_along_axis": lambda x: np.take_along_axis(x, np.array([[1], [0]]), axis=1), "repeat": lambda x: np.repeat(x, 2, axis=0),
-    "tile": lambda x: np.tile(x, (2, 1)), "sort": lambda x: np.sort(x), "argsort": lambda x: np.argsort(x, axis=0),
-    "searchsorted": lambda x: np.searchsorted(np.sort(x[0]), [0.0, 1.0]), "isin": lambda x: np.isin(x, [0.5, 2.0]),
-    "diff": lambda x: np.diff(x, axis=1), "clip": lambda x: np.clip(x, -1, 1), "round": lambda x: np.round(x, 1),
-    "around": lambda x: np.around(x), "isclose": lambda x: np.isclose(x, A + 1e-9), "dot": lambda x: np.dot(x, B.T),
-    "outer": lambda x: np.outer(x, B), "tensordot": lambda x: np.tensordot(x, B, axes=([1], [1])),
+    "take_along_axis": lambda x: np.take_along_axis(x, np.array([[1], [0]]), axis=1),
+    "repeat": lambda x: np.repeat(x, 2, axis=0),
+    "tile": lambda x: np.tile(x, (2, 1)),
+    "sort": lambda x: np.sort(x),
+    "argsort": lambda x: np.argsort(x, axis=0),
+    "searchsorted": lambda x: np.searchsorted(np.sort(x[0]), [0.0, 1.0]),
+    "isin": lambda x: np.isin(x, [0.5, 2.0]),
+    "diff": lambda x: np.diff(x, axis=1),
+    "clip": lambda x: np.clip(x, -1, 1),
+    "round": lambda x: np.round(x, 1),
+    "around": lambda x: np.around(x),
+    "isclose": lambda x: np.isclose(x, A + 1e-9),
+    "dot": lambda x: np.dot(x, B.T),
+    "outer": lambda x: np.outer(x, B),
+    "tensordot": lambda x: np.tensordot(x, B, axes=([1], [1])),
     "einsum": lambda x: np.einsum("ij,kj->ik", x, B),
-    "linalg.norm": lambda x: np.linalg.norm(x, axis=1), "zeros_like": lambda x: np.zeros_like(x),
+    "linalg.norm": lambda x: np.linalg.norm(x, axis=1),
+    "zeros_like": lambda x: np.zeros_like(x),
     "ones_like": lambda x: np.ones_like(x, dtype="f8"),
-    "full_like": lambda x: np.full_like(x, 2.5), "empty_like": lambda x: np.empty_like(x) * 0, "copy": lambda x: np.copy(x),
-    "diag": lambda x: np.diag(x, 1), "kron": lambda x: np.kron(x, B),
-    "i0": lambda x: np.i0(x), "sinc": lambda x: np.sinc(x),
-    "quantile": lambda x: np.quantile(x, [0.2, 0.5], axis=1), "percentile": lambda x: np.percentile(x, 30, method="hazen"),
-    "nanquantile": lambda x: np.nanquantile(x, 0.3, axis=0, keepdims=True), "nanpercentile": lambda x: np.nanpercentile(x, 30),
-    "median": lambda x: np.median(x, axis=0), "nanmedian": lambda x: np.nanmedian(x), "nanvar": lambda x: np.nanvar(x, axis=1, ddof=1),
-    "nanstd": lambda x: np.nanstd(x), "nanargmax": lambda x: np.nanargmax(x, axis=1), "nanargmin": lambda x: np.nanargmin(x),
-    "nancumsum": lambda x: np.nancumsum(x, axis=1), "nancumprod": lambda x: np.nancumprod(x),
-    "digitize": lambda x: np.digitize(x, [0.0, 1.0], right=True), "convolve": lambda x: np.convolve(x[0], B[1], "same"),
-    "correlate": lambda x: np.correlate(x[0], B[1], mode="full"), "trapezoid": lambda x: np.trapezoid(x, dx=0.5, axis=0),
-    "interp": lambda x: np.interp(x, [-1.0, 0.5], [2.0, 3.0], left=0.0), "polyval": lambda x: np.polyval(x[0], B),
-    "gradient": lambda x: np.gradient(x, 2.0, axis=1), "cov": lambda x: np.cov(x, bias=True),
-    "corrcoef": lambda x: np.corrcoef(x[:, :2]), "histogram": lambda x: np.histogram(x, bins=4, range=(-1, 4))[0],
-}  # fmt: skip
+    "full_like": lambda x: np.full_like(x, 2.5),
+    "empty_like": lambda x: np.empty_like(x) * 0,
+    "copy": lambda x: np.copy(x),
+    "diag": lambda x: np.diag(x, 1),
+    "kron": lambda x: np.kron(x, B),
+    "i0": lambda x: np.i0(x),
+    "sinc": lambda x: np.sinc(x),
+    "quantile": lambda x: np.quantile(x, [0.2, 0.5], axis=1),
+    "percentile": lambda x: np.percentile(x, 30, method="hazen"),
+    "nanquantile": lambda x: np.nanquantile(x, 0.3, axis=0, keepdims=True),
+    "nanpercentile": lambda x: np.nanpercentile(x, 30),
+    "median": lambda x: np.median(x, axis=0),
+    "nanmedian": lambda x: np.nanmedian(x),
+    "nanvar": lambda x: np.nanvar(x, axis=1, ddof=1),
+    "nanstd": lambda x: np.nanstd(x),
+    "nanargmax": lambda x: np.nanargmax(x, axis=1),
+    "nanargmin": lambda x: np.nanargmin(x),
+    "nancumsum": lambda x: np.nancumsum(x, axis=1),
+    "nancumprod": lambda x: np.nancumprod(x),
+    "digitize": lambda x: np.digitize(x, [0.0, 1.0], right=True),
+    "convolve": lambda x: np.convolve(x[0], B[1], "same"),
+    "correlate": lambda x: np.correlate(x[0], B[1], mode="full"),
+    "trapezoid": lambda x: np.trapezoid(x, dx=0.5, axis=0),
+    "interp": lambda x: np.interp(x, [-1.0, 0.5], [2.0, 3.0], left=0.0),
+    "polyval": lambda x: np.polyval(x[0], B),
+    "gradient": lambda x: np.gradient(x, 2.0, axis=1),
+    "cov": lambda x: np.cov(x, bias=True),
+    "corrcoef": lambda x: np.corrcoef(x[:, :2]),
+    "histogram": lambda x: np.histogram(x, bins=4, range=(-1, 4))[0],
+}
 PLAIN = {
-    "shape": lambda x: np.shape(x), "ndim": lambda x: np.ndim(x), "size": lambda x: np.size(x),
+    "shape": lambda x: np.shape(x),
+    "ndim": lambda x: np.ndim(x),
+    "size": lambda x: np.size(x),
     "result_type": lambda x: np.result_type(x, "f8"),
-    "allclose": lambda x: np.allclose(x, A), "array_equal": lambda x: np.array_equal(x, A + 1),
-}  # fmt: skip
+    "allclose": lambda x: np.allclose(x, A),
+    "array_equal": lambda x: np.array_equal(x, A + 1),
+}
 
 
 @pytest.mark.parametrize("name", sorted(CALLS))
@@ -230,12 +318,22 @@ def test_every_counterpart_is_tried():
 
 
 def test_norms_are_those_of_numpy():
-    for order, axis in ((None, None), (None, 0), (1, 1), (np.inf, 0), (None, (0, 1)), ("fro", None), (2, 0)):
+    for order, axis in (
+        (None, None),
+        (None, 0),
+        (1, 1),
+        (np.inf, 0),
+        (None, (0, 1)),
+        ("fro", None),
+        (2, 0),
+    ):
         check(np.linalg.norm(Tensor(A), order, axis), np.linalg.norm(A, order, axis))
 
 
 def test_other_functions_read_the_values_as_before():
-    assert np.array_equal(np.histogram_bin_edges(Tensor(A), bins=3), np.histogram_bin_edges(A, bins=3))
+    assert np.array_equal(
+        np.histogram_bin_edges(Tensor(A), bins=3), np.histogram_bin_edges(A, bins=3)
+    )
     assert np.array_equal(np.column_stack([Tensor(A[0]), A[1]]), np.column_stack([A[0], A[1]]))
     np.testing.assert_allclose(Tensor(A), A)
 
@@ -263,7 +361,9 @@ def test_functions_of_matrices_are_those_of_linalg(name):
         assert isinstance(x, Tensor)
         np.testing.assert_allclose(x.numpy(), y, rtol=1e-9)
     b = a[..., :1]
-    np.testing.assert_allclose(np.linalg.solve(a, Tensor(b)).numpy(), np.linalg.solve(a, b), rtol=1e-9)
+    np.testing.assert_allclose(
+        np.linalg.solve(a, Tensor(b)).numpy(), np.linalg.solve(a, b), rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])

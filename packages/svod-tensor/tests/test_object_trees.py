@@ -11,7 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from svod_tensor import Tensor, cond, fori_loop, grad, jit, register_pytree_node, scan, value_and_grad
+from svod_tensor import (
+    Tensor,
+    cond,
+    fori_loop,
+    grad,
+    jit,
+    register_pytree_node,
+    scan,
+    value_and_grad,
+)
 from svod_tensor._trees import flatten
 from svod_tensor.errors import CaptureError, DonatedTensorError
 
@@ -22,7 +31,9 @@ class Mode(enum.Enum):
 
 
 class Plain:
-    def __init__(self, low: Any, high: Any, mode: Mode = Mode.ADD, sizes: tuple[int, ...] = (1, 2)) -> None:
+    def __init__(
+        self, low: Any, high: Any, mode: Mode = Mode.ADD, sizes: tuple[int, ...] = (1, 2)
+    ) -> None:
         self.low, self.high, self.mode, self.sizes = low, high, mode, sizes
 
     def sum(self) -> Tensor:
@@ -69,7 +80,9 @@ def _make_registered(low: Tensor, high: Tensor) -> Registered:
     return Registered([low, high])
 
 
-register_pytree_node(Registered, lambda tree: (list(tree), "registered"), lambda _, children: Registered(children))
+register_pytree_node(
+    Registered, lambda tree: (list(tree), "registered"), lambda _, children: Registered(children)
+)
 
 KINDS = {
     "a plain class": Plain,
@@ -126,7 +139,9 @@ def test_objects_are_carries(make: Any) -> None:
 
 @every_kind
 def test_derivatives_have_the_structure_of_the_object(make: Any) -> None:
-    value, gradient = value_and_grad(lambda tree: (tree.low * tree.high * tree.high).sum())(_make(make, 3.0, 5.0))
+    value, gradient = value_and_grad(lambda tree: (tree.low * tree.high * tree.high).sum())(
+        _make(make, 3.0, 5.0)
+    )
     assert value.item() == 75.0
     assert type(gradient) is type(_make(make, 1.0, 1.0))
     assert (gradient.low.item(), gradient.high.item()) == (25.0, 30.0)
@@ -194,13 +209,27 @@ def test_methods_of_an_argument_read_globals() -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda tree: setattr(tree, "low", tree.low + 1), "it sets the attribute `low` of a Plain that is an argument"),
-        (lambda tree: setattr(tree, "new", tree.low + 1), "it sets the attribute `new` of a Plain that is an argument"),
-        (lambda tree: setattr(tree, "mode", Mode.MULTIPLY), "it sets the attribute `mode` of a Plain that is an argument"),
-        (lambda tree: delattr(tree, "high"), "it sets the attribute `high` of a Plain that is an argument"),
+        (
+            lambda tree: setattr(tree, "low", tree.low + 1),
+            "it sets the attribute `low` of a Plain that is an argument",
+        ),
+        (
+            lambda tree: setattr(tree, "new", tree.low + 1),
+            "it sets the attribute `new` of a Plain that is an argument",
+        ),
+        (
+            lambda tree: setattr(tree, "mode", Mode.MULTIPLY),
+            "it sets the attribute `mode` of a Plain that is an argument",
+        ),
+        (
+            lambda tree: delattr(tree, "high"),
+            "it sets the attribute `high` of a Plain that is an argument",
+        ),
     ],
-)  # fmt: skip
-def test_a_function_that_sets_attributes_of_an_argument_is_refused(change: Any, problem: str) -> None:
+)
+def test_a_function_that_sets_attributes_of_an_argument_is_refused(
+    change: Any, problem: str
+) -> None:
     def run(tree: Plain) -> Tensor:
         x = tree.low * 2
         change(tree)

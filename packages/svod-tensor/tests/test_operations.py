@@ -29,14 +29,21 @@ def test_the_table_has_every_public_name_of_a_tensor_once():
 def test_an_operation_is_defined_by_its_theme_under_all_its_names():
     for row in TABLE:
         (place,) = (place for place in Tensor.__mro__ if row.name in vars(place))
-        assert place is Methods or place.__module__.removeprefix("svod_tensor.").removeprefix("ops.") == row.theme, row
+        assert (
+            place is Methods
+            or place.__module__.removeprefix("svod_tensor.").removeprefix("ops.") == row.theme
+        ), row
         assert {id(vars(place)[name]) for name in row.also} <= {id(vars(place)[row.name])}, row
 
 
 def test_the_test_of_an_operation_is_there():
     tests = {tuple(row.test.split("::")) for row in TABLE}
     for file in {file for file, _ in tests}:
-        functions = {n.name for n in ast.parse((HERE / file).read_text()).body if isinstance(n, ast.FunctionDef)}
+        functions = {
+            n.name
+            for n in ast.parse((HERE / file).read_text()).body
+            if isinstance(n, ast.FunctionDef)
+        }
         assert {test for of, test in tests if of == file} <= functions, file
 
 
@@ -55,7 +62,9 @@ def test_signs_and_squares_agree_with_numpy():
 def test_limits_agree_with_numpy():
     limits = RNG.standard_normal((6,)).astype(np.float32)
     np.testing.assert_array_equal(Tensor(NUMBERS).clip(-0.5, 0.5).numpy(), NUMBERS.clip(-0.5, 0.5))
-    np.testing.assert_array_equal(Tensor(NUMBERS).clip(max=Tensor(limits)).numpy(), NUMBERS.clip(max=limits))
+    np.testing.assert_array_equal(
+        Tensor(NUMBERS).clip(max=Tensor(limits)).numpy(), NUMBERS.clip(max=limits)
+    )
 
 
 def test_selu_agrees_with_its_formula():
@@ -65,12 +74,18 @@ def test_selu_agrees_with_its_formula():
 
 
 def test_constants_have_their_value_in_every_element():
-    for made, expected in ((Tensor.zeros(2, 3), 0), (Tensor.ones((2, 3)), 1), (Tensor.full((2, 3), 7), 7)):
+    for made, expected in (
+        (Tensor.zeros(2, 3), 0),
+        (Tensor.ones((2, 3)), 1),
+        (Tensor.full((2, 3), 7), 7),
+    ):
         np.testing.assert_array_equal(made.numpy(), np.full((2, 3), expected))
 
 
 def test_the_running_maximum_agrees_with_numpy():
-    np.testing.assert_array_equal(Tensor(NUMBERS).cummax(1).numpy(), np.maximum.accumulate(NUMBERS, 1))
+    np.testing.assert_array_equal(
+        Tensor(NUMBERS).cummax(1).numpy(), np.maximum.accumulate(NUMBERS, 1)
+    )
 
 
 def test_a_part_of_each_axis_is_that_of_numpy():
@@ -79,7 +94,9 @@ def test_a_part_of_each_axis_is_that_of_numpy():
 
 def test_elements_are_filled_where_a_mask_holds():
     expected = np.where(NUMBERS > 0, np.float32(9), NUMBERS)
-    np.testing.assert_array_equal(Tensor(NUMBERS).masked_fill(Tensor(NUMBERS > 0), 9.0).numpy(), expected)
+    np.testing.assert_array_equal(
+        Tensor(NUMBERS).masked_fill(Tensor(NUMBERS > 0), 9.0).numpy(), expected
+    )
 
 
 def test_windows_agree_with_those_of_numpy():

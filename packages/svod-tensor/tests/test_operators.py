@@ -79,13 +79,31 @@ def test_objects_that_compare_with_anything_do() -> None:
 @pytest.mark.parametrize(
     "apply",
     [
-        operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.pow, operator.matmul,
-        operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift, operator.lt, operator.ge, divmod,
-        operator.iadd, operator.imatmul, operator.ilshift,
+        operator.add,
+        operator.sub,
+        operator.mul,
+        operator.truediv,
+        operator.floordiv,
+        operator.mod,
+        operator.pow,
+        operator.matmul,
+        operator.and_,
+        operator.or_,
+        operator.xor,
+        operator.lshift,
+        operator.rshift,
+        operator.lt,
+        operator.ge,
+        divmod,
+        operator.iadd,
+        operator.imatmul,
+        operator.ilshift,
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("other", [object(), {}, int], ids=lambda v: type(v).__name__)
-def test_an_operator_that_neither_side_has_is_a_type_error_of_python(apply: Any, other: Any) -> None:
+def test_an_operator_that_neither_side_has_is_a_type_error_of_python(
+    apply: Any, other: Any
+) -> None:
     x = Tensor([1, 2])
     with pytest.raises(TypeError, match=r"unsupported operand|not supported between"):
         apply(x, other)

@@ -12,7 +12,9 @@ from svod_tensor.options import OPT_CACHE_MAX, read_device, read_opt_cache_max
 
 def test_the_defaults_hold_in_an_empty_environment():
     assert PrepareConfig.from_env({}) == PrepareConfig()
-    assert PrepareConfig() == PrepareConfig(opts=None, memory_planner="arena", disable_schedule_cache=False)
+    assert PrepareConfig() == PrepareConfig(
+        opts=None, memory_planner="arena", disable_schedule_cache=False
+    )
 
 
 def test_the_environment_sets_each_field():
@@ -20,10 +22,14 @@ def test_the_environment_sets_each_field():
         {"SVOD_NOOPT": "1", "SVOD_MEMORY_PLANNER": "Remap", "SVOD_DISABLE_SCHEDULE_CACHE": "yes"}
     )
     none = OptimizerConfig(strategy="none")
-    assert config == PrepareConfig(optimizer=none, memory_planner="remap", disable_schedule_cache=True)
+    assert config == PrepareConfig(
+        optimizer=none, memory_planner="remap", disable_schedule_cache=True
+    )
     checks = {"SVOD_CHECK_OPERANDS": "1", "SVOD_CHECK_FLOATS": "NaN"}
     assert PrepareConfig.from_env(checks) == PrepareConfig(check_operands=True, check_floats="nan")
-    assert PrepareConfig.from_env({"SVOD_BEAM": "3"}).optimizer == OptimizerConfig(strategy="beam", width=3)
+    assert PrepareConfig.from_env({"SVOD_BEAM": "3"}).optimizer == OptimizerConfig(
+        strategy="beam", width=3
+    )
 
 
 @pytest.mark.parametrize(
@@ -36,7 +42,9 @@ def test_the_environment_sets_each_field():
         ("SVOD_CHECK_FLOATS", "1"),
     ],
 )
-def test_a_value_that_means_nothing_is_an_error_when_something_is_prepared(monkeypatch, variable, value):
+def test_a_value_that_means_nothing_is_an_error_when_something_is_prepared(
+    monkeypatch, variable, value
+):
     with pytest.raises(OptionError, match=variable):
         PrepareConfig.from_env({variable: value})
     monkeypatch.setenv(variable, value)
@@ -56,7 +64,11 @@ def test_the_size_of_the_kernel_cache_falls_back_with_a_warning():
 
 
 def test_kernels_of_other_opts_have_another_fingerprint():
-    configs = [PrepareConfig(), PrepareConfig(opts=()), PrepareConfig(opts=(Opt(OptOp.UPCAST, 0, 4),))]
+    configs = [
+        PrepareConfig(),
+        PrepareConfig(opts=()),
+        PrepareConfig(opts=(Opt(OptOp.UPCAST, 0, 4),)),
+    ]
     assert len({c.fingerprint for c in configs}) == 3
     assert PrepareConfig(memory_planner="remap").fingerprint == PrepareConfig().fingerprint
 
@@ -76,7 +88,9 @@ def test_what_a_search_found_is_not_used_where_tensor_cores_are_forbidden():
 
 
 def test_kernels_of_other_optimizers_have_another_fingerprint():
-    configs = [PrepareConfig(optimizer=OptimizerConfig(strategy=s)) for s in ("none", "heuristic", "beam")]
+    configs = [
+        PrepareConfig(optimizer=OptimizerConfig(strategy=s)) for s in ("none", "heuristic", "beam")
+    ]
     configs.append(PrepareConfig(optimizer=OptimizerConfig(strategy="beam", width=2)))
     assert len({c.fingerprint for c in configs}) == 4
     no_opts = PrepareConfig(optimizer=OptimizerConfig(strategy="none"))

@@ -7,7 +7,18 @@ from svod_runtime import PreparedKernel
 from svod_tensor import Tensor, Variable, grad, jit, jvp
 from svod_testing import check, make_array
 
-DTYPES = ["float32", "float64", "float16", "int8", "int32", "int64", "uint8", "uint32", "uint64", "bool"]
+DTYPES = [
+    "float32",
+    "float64",
+    "float16",
+    "int8",
+    "int32",
+    "int64",
+    "uint8",
+    "uint32",
+    "uint64",
+    "bool",
+]
 
 
 def make_rows(rng, shape, dtype):
@@ -36,8 +47,11 @@ def uses_only_kernels(x):
 
 @pytest.mark.parametrize(
     ("dtype", "shape"),
-    [*((d, (6, 20)) for d in DTYPES), *((d, s) for d in ("float32", "uint64") for s in [(2, 2), (50, 7), (2, 100), (300,)])],
-)  # fmt: skip
+    [
+        *((d, (6, 20)) for d in DTYPES),
+        *((d, s) for d in ("float32", "uint64") for s in [(2, 2), (50, 7), (2, 100), (300,)]),
+    ],
+)
 @pytest.mark.parametrize("descending", [False, True])
 def test_short_rows_are_ordered_by_kernels(rng, dtype, shape, descending):
     a = make_rows(rng, shape, dtype)
@@ -80,11 +94,20 @@ def check_topk(a, k, largest):
 @pytest.mark.parametrize(
     ("dtype", "k", "shape"),
     [
-        ("float32", 1, (2, 2049)), ("float32", 5, (3, 5000)), ("float32", 8, (40001,)), ("int32", 3, (2, 2, 4099)),
-        ("uint8", 5, (2, 9000)), ("bool", 4, (2, 3000)), ("float16", 2, (2, 4097)), ("float64", 1, (2, 2048)),
-        ("float64", 5, (2, 7001)), ("int64", 3, (2, 3001)), ("uint64", 8, (2, 5001)), ("uint32", 8, (2, 16385)),
+        ("float32", 1, (2, 2049)),
+        ("float32", 5, (3, 5000)),
+        ("float32", 8, (40001,)),
+        ("int32", 3, (2, 2, 4099)),
+        ("uint8", 5, (2, 9000)),
+        ("bool", 4, (2, 3000)),
+        ("float16", 2, (2, 4097)),
+        ("float64", 1, (2, 2048)),
+        ("float64", 5, (2, 7001)),
+        ("int64", 3, (2, 3001)),
+        ("uint64", 8, (2, 5001)),
+        ("uint32", 8, (2, 16385)),
     ],
-)  # fmt: skip
+)
 def test_few_elements_of_long_rows_are_in_few_groups(rng, dtype, k, shape, largest):
     check_topk(make_rows(rng, shape, dtype), k, largest)
 
@@ -93,16 +116,24 @@ def test_few_elements_of_long_rows_are_in_few_groups(rng, dtype, k, shape, large
 @pytest.mark.parametrize(
     ("dtype", "k", "shape"),
     [
-        ("float32", 9, (2, 2049)), ("float32", 50, (3, 5000)), ("float32", 64, (20001,)), ("int32", 17, (2, 2, 3001)),
-        ("uint8", 30, (2, 4000)), ("bool", 20, (2, 2050)), ("float16", 64, (2, 2048)), ("uint32", 33, (2, 4097)),
+        ("float32", 9, (2, 2049)),
+        ("float32", 50, (3, 5000)),
+        ("float32", 64, (20001,)),
+        ("int32", 17, (2, 2, 3001)),
+        ("uint8", 30, (2, 4000)),
+        ("bool", 20, (2, 2050)),
+        ("float16", 64, (2, 2048)),
+        ("uint32", 33, (2, 4097)),
     ],
-)  # fmt: skip
+)
 def test_some_elements_of_long_rows_are_in_few_teams_of_each_level(rng, dtype, k, shape, largest):
     check_topk(make_rows(rng, shape, dtype), k, largest)
 
 
 @pytest.mark.parametrize("k", [3, 20])
-@pytest.mark.parametrize("kind", ["ascending", "descending", "equal", "largest at the end", "in one group"])
+@pytest.mark.parametrize(
+    "kind", ["ascending", "descending", "equal", "largest at the end", "in one group"]
+)
 def test_few_elements_are_found_wherever_they_are(k, kind):
     n = 6007
     a = {
@@ -130,7 +161,10 @@ def test_rows_of_any_length_are_ordered_by_kernels(rng):
     for size in (1, 2, 9, 32):
         x = Tensor(a)[:, : n.bind(size)]
         check(x.argsort(), order(a[:, :size], is_descending=False))
-        check(x.sort(descending=True), np.take_along_axis(a, order(a[:, :size], is_descending=True), -1))
+        check(
+            x.sort(descending=True),
+            np.take_along_axis(a, order(a[:, :size], is_descending=True), -1),
+        )
     m = Variable("m", 1, 5)
     for count in (1, 4):
         check(Tensor(a)[: m.bind(count)].argsort(), order(a[:count], is_descending=False))

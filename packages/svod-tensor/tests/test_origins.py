@@ -1,4 +1,6 @@
-"""Which lines kernels come from: through fusion, rewriting, caches, `jit`, assignments and several devices."""
+"""Which lines kernels come from: through fusion, rewriting, caches, `jit`, assignments and several
+devices.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ from svod_ir import OptionError
 from svod_ir.origins import clear_origins, has_origins
 from svod_ir.uop import count_interned
 from svod_runtime import KernelProfile
-from svod_tensor import PrepareConfig, Tensor, _origins as origins, fori_loop, jit, scope, track_origins
+from svod_tensor import (
+    PrepareConfig,
+    Tensor,
+    _origins as origins,
+    fori_loop,
+    jit,
+    scope,
+    track_origins,
+)
 from svod_tensor.engine.caches import SCHEDULES
 from svod_tensor.options import read_origins
 
@@ -63,8 +73,10 @@ def test_every_kernel_of_a_perceptron_names_its_lines_and_scopes():
     assert places(head_kernel) == [(begin + 4, "matmul")]
     assert places(softmax_kernel) == [(begin + 6, "softmax")]
     assert [{o.scope for o in k.origins} for k in (hidden_kernel, head_kernel, softmax_kernel)] == [
-        {"mlp"}, {"mlp.head"}, {""},
-    ]  # fmt: skip
+        {"mlp"},
+        {"mlp.head"},
+        {""},
+    ]
     (origin,) = head_kernel.origins
     assert origin.file == __file__
     assert origin.function == "test_every_kernel_of_a_perceptron_names_its_lines_and_scopes"
@@ -80,8 +92,12 @@ def test_a_fused_kernel_names_all_its_lines():
         y = (y * y).sqrt()
     (kernel,) = profiles_of(y)
     assert places(kernel) == [
-        (begin + 2, "exp"), (begin + 3, "sub"), (begin + 4, "sum"), (begin + 5, "mul"), (begin + 5, "sqrt"),
-    ]  # fmt: skip
+        (begin + 2, "exp"),
+        (begin + 3, "sub"),
+        (begin + 4, "sum"),
+        (begin + 5, "mul"),
+        (begin + 5, "sqrt"),
+    ]
 
 
 def test_equal_graphs_of_different_lines_share_a_schedule_and_keep_their_lines():
@@ -176,11 +192,17 @@ def test_what_only_moves_or_fills_has_lines_too():
     "build",
     [
         pytest.param(lambda x: (x.sum(), ["sum"]), id="a reduction in two steps"),
-        pytest.param(lambda x: ((x.reshape(256, 256, 8).sum(2) + 1).transpose(0, 1), ["sum", "add"]), id="permuted early"),
+        pytest.param(
+            lambda x: ((x.reshape(256, 256, 8).sum(2) + 1).transpose(0, 1), ["sum", "add"]),
+            id="permuted early",
+        ),
         pytest.param(lambda x: (x.cumsum(0), ["cumsum"]), id="a scan"),
-        pytest.param(lambda x: ((x * 2).contiguous().exp(), ["mul", "contiguous", "exp"]), id="stored between"),
+        pytest.param(
+            lambda x: ((x * 2).contiguous().exp(), ["mul", "contiguous", "exp"]),
+            id="stored between",
+        ),
     ],
-)  # fmt: skip
+)
 def test_no_pass_loses_lines(build: Callable[[Tensor], tuple[Tensor, list[str]]]):
     x = random(1 << 19)
     with track_origins():
@@ -275,7 +297,9 @@ def test_scopes_end_with_their_blocks_also_by_an_error():
     assert origins.current_scope.get() is None
 
 
-def test_a_kernel_that_does_not_compile_says_which_lines_it_comes_from(monkeypatch: pytest.MonkeyPatch):
+def test_a_kernel_that_does_not_compile_says_which_lines_it_comes_from(
+    monkeypatch: pytest.MonkeyPatch,
+):
     class Failing:
         cache_key = "failing"
 
@@ -292,7 +316,7 @@ def test_a_kernel_that_does_not_compile_says_which_lines_it_comes_from(monkeypat
     name = f"test_origins.py:{begin + 1}"
     assert caught.value.__notes__ == [
         f"about a kernel that comes from {name} mul, {name} exp, {name} sin, {name} sum"
-    ]  # fmt: skip
+    ]
 
 
 def test_the_log_of_a_compiled_kernel_names_its_lines(

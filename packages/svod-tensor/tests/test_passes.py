@@ -64,7 +64,12 @@ def plant(pipeline: str) -> PassTable:
 
     rules = RuleSet("planted", (add_too_much,))
     stage = PIPELINES[pipeline][-1].stage
-    run = Pass("wrong", lambda graph, _: graph_rewrite(rules, graph, enter_calls=True), "adds too much", stage)
+    run = Pass(
+        "wrong",
+        lambda graph, _: graph_rewrite(rules, graph, enter_calls=True),
+        "adds too much",
+        stage,
+    )
     return PIPELINES.with_pass(pipeline, run)
 
 
@@ -75,7 +80,10 @@ def test_a_check_of_values_names_the_rule_that_a_tensor_is_computed_wrong_by(
     monkeypatch.setenv("SVOD_CHECK", "values")
     with pytest.raises(MeaningError) as caught:
         compute(plant(pipeline))
-    assert (caught.value.pass_name, caught.value.rule) == (f"{pipeline}:wrong", "add_too_much of planted")
+    assert (caught.value.pass_name, caught.value.rule) == (
+        f"{pipeline}:wrong",
+        "add_too_much of planted",
+    )
     assert " + 0.5)" in str(caught.value.node) or "vconst" in str(caught.value.node)
 
 
@@ -120,7 +128,10 @@ def test_shards_and_copies_on_several_devices_pass_a_check_of_values(
 ):
     rows = np.arange(15, dtype=np.float32).reshape(5, 3)
     devices = ["CPU:1", "CPU:2"]
-    split, copied = Tensor(rows).shard(devices, axis=0).realize(), Tensor(rows[0]).shard(devices).realize()
+    split, copied = (
+        Tensor(rows).shard(devices, axis=0).realize(),
+        Tensor(rows[0]).shard(devices).realize(),
+    )
     monkeypatch.setenv("SVOD_CHECK", "values")
     np.testing.assert_array_equal((split * copied).numpy(), rows * rows[0])
     np.testing.assert_array_equal((split * copied).sum(0).numpy(), (rows * rows[0]).sum(0))
@@ -130,13 +141,17 @@ def test_shards_and_copies_on_several_devices_pass_a_check_of_values(
 def test_explain_shows_what_the_passes_of_the_configuration_make():
     seen: list[str] = []
     config = PrepareConfig(passes=make_table(seen))
-    optimized = next(a.text for a in explain([Tensor([1.0, 2.0]) + 0.5], config) if a.word == "optimize")
+    optimized = next(
+        a.text for a in explain([Tensor([1.0, 2.0]) + 0.5], config) if a.word == "optimize"
+    )
     assert "CONST f32 [1.0]" in optimized
     assert seen
 
 
 def test_a_search_has_the_compiler_s_own_passes():
-    with pytest.raises(ConfigError, match=r"optimizer\.strategy='beam' is not possible with passes of your own"):
+    with pytest.raises(
+        ConfigError, match=r"optimizer\.strategy='beam' is not possible with passes of your own"
+    ):
         PrepareConfig(passes=make_table([]), optimizer=OptimizerConfig(strategy="beam"))
 
 

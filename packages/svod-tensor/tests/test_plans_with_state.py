@@ -1,4 +1,6 @@
-"""Plans that keep state from execution to execution: a decoder's caches, an optimizer's moments, a running mean."""
+"""Plans that keep state from execution to execution: a decoder's caches, an optimizer's moments, a
+running mean.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,13 @@ def make_weights() -> Weights:
     rng = np.random.default_rng(0)
     shapes = {"embedding": (VOCABULARY, D), "position": (ROOM, D)}
     for layer in range(LAYERS):
-        shapes |= {f"{name}{layer}": (D, D) for name in "qkvo"} | {f"up{layer}": (D, 2 * D), f"down{layer}": (2 * D, D)}
-    return {name: (rng.standard_normal(shape) / 4).astype(np.float32) for name, shape in shapes.items()}
+        shapes |= {f"{name}{layer}": (D, D) for name in "qkvo"} | {
+            f"up{layer}": (D, 2 * D),
+            f"down{layer}": (2 * D, D),
+        }
+    return {
+        name: (rng.standard_normal(shape) / 4).astype(np.float32) for name, shape in shapes.items()
+    }
 
 
 def norm(x: np.ndarray) -> np.ndarray:
@@ -60,9 +67,14 @@ class Decoder:
         rows, columns = Tensor.arange(at, end).unsqueeze(1), Tensor.arange(end)
         for i, cache in enumerate(self.caches):
             h = x.layernorm()
-            q, k, v = (h.matmul(w[f"{name}{i}"]).reshape(n, HEADS, D // HEADS).transpose(0, 1) for name in "qkv")
+            q, k, v = (
+                h.matmul(w[f"{name}{i}"]).reshape(n, HEADS, D // HEADS).transpose(0, 1)
+                for name in "qkv"
+            )
             cache[0, :, at:end], cache[1, :, at:end] = k, v
-            mixed = q.scaled_dot_product_attention(cache[0, :, :end], cache[1, :, :end], mask=columns.le(rows))
+            mixed = q.scaled_dot_product_attention(
+                cache[0, :, :end], cache[1, :, :end], mask=columns.le(rows)
+            )
             x = x + mixed.transpose(0, 1).reshape(n, D).matmul(w[f"o{i}"])
             x = x + x.layernorm().matmul(w[f"up{i}"]).relu().matmul(w[f"down{i}"])
         return x[n - 1 : n].layernorm().matmul(w["embedding"].T)
@@ -70,7 +82,9 @@ class Decoder:
 
 def continue_with(scores: np.ndarray, tokens: list[int]) -> None:
     # A little noise keeps the sequence from repeating itself.
-    tokens.append(int((scores[0] + np.random.default_rng(len(tokens)).standard_normal(VOCABULARY)).argmax()))
+    tokens.append(
+        int((scores[0] + np.random.default_rng(len(tokens)).standard_normal(VOCABULARY)).argmax())
+    )
 
 
 def test_one_plan_reads_a_prompt_and_decodes_twenty_tokens_after_it() -> None:
@@ -107,7 +121,10 @@ def test_a_jitted_decoder_is_captured_once_for_all_lengths() -> None:
 
 def test_an_optimizers_moments_live_in_the_plan_of_a_step() -> None:
     rng = np.random.default_rng(0)
-    a, b = rng.standard_normal((16, 4)).astype(np.float32), rng.standard_normal((16,)).astype(np.float32)
+    a, b = (
+        rng.standard_normal((16, 4)).astype(np.float32),
+        rng.standard_normal((16,)).astype(np.float32),
+    )
     w = Tensor(np.zeros(4, np.float32)).realize()
     mean, spread, count = (Tensor(np.zeros(s, np.float32)).realize() for s in ((4,), (4,), ()))
     x, y = Tensor(a).realize(), Tensor(b).realize()
@@ -115,7 +132,9 @@ def test_an_optimizers_moments_live_in_the_plan_of_a_step() -> None:
     mean.assign(mean * 0.9 + gradient * 0.1)
     spread.assign(spread * 0.99 + gradient.square() * 0.01)
     count.assign(count + 1)
-    update = mean / (1 - Tensor(0.9) ** count) / ((spread / (1 - Tensor(0.99) ** count)).sqrt() + 1e-8)
+    update = (
+        mean / (1 - Tensor(0.9) ** count) / ((spread / (1 - Tensor(0.99) ** count)).sqrt() + 1e-8)
+    )
     w.assign(w - update * 0.1)
     plan = Tensor.prepare_batch([w, mean, spread, count])
 
@@ -132,7 +151,10 @@ def test_an_optimizers_moments_live_in_the_plan_of_a_step() -> None:
 def test_a_running_mean_of_any_number_of_rows() -> None:
     n = Variable("n", 1, 6)
     rows = Tensor(np.zeros((6, 3), np.float32)).realize()
-    mean, count = Tensor(np.zeros(3, np.float32)).realize(), Tensor(np.zeros((), np.float32)).realize()
+    mean, count = (
+        Tensor(np.zeros(3, np.float32)).realize(),
+        Tensor(np.zeros((), np.float32)).realize(),
+    )
     new = rows[: n.bind(2)]
     total = count + Tensor(n.bind(2)).cast("float32")
     mean.assign(mean + (new - mean).sum(0) / total)
@@ -149,7 +171,9 @@ def test_a_running_mean_of_any_number_of_rows() -> None:
         assert count.item() == len(seen)
 
 
-@pytest.mark.parametrize("part", [slice(None, None, 2), slice(None, None, -1), slice(3, 0, -2), (..., None), ()])
+@pytest.mark.parametrize(
+    "part", [slice(None, None, 2), slice(None, None, -1), slice(3, 0, -2), (..., None), ()]
+)
 def test_parts_of_a_cache_are_written_again_at_each_execution(part: object) -> None:
     x = Tensor(np.arange(6, dtype=np.float32)).realize()
     expected = np.arange(6, dtype=np.float32)

@@ -16,11 +16,13 @@ def test_pooling_agrees_with_its_definition(rng):
     blocks = a.reshape(2, 3, 4, 2, 5, 2)
     check(Tensor(a).max_pool2d(), blocks.max((3, 5)))
     check(Tensor(a).avg_pool2d(), blocks.mean((3, 5)), rtol=1e-5)
-    view = sliding_window_view(np.pad(a, [(0, 0)] * 2 + [(1, 1)] * 2, constant_values=-np.inf), (3, 3), (2, 3))[
+    view = sliding_window_view(
+        np.pad(a, [(0, 0)] * 2 + [(1, 1)] * 2, constant_values=-np.inf), (3, 3), (2, 3)
+    )[:, :, ::2, ::2]
+    check(Tensor(a).max_pool2d(3, stride=2, padding=1), view.max((-1, -2)))
+    counted = sliding_window_view(np.pad(a, [(0, 0)] * 2 + [(1, 1)] * 2), (3, 3), (2, 3))[
         :, :, ::2, ::2
     ]
-    check(Tensor(a).max_pool2d(3, stride=2, padding=1), view.max((-1, -2)))
-    counted = sliding_window_view(np.pad(a, [(0, 0)] * 2 + [(1, 1)] * 2), (3, 3), (2, 3))[:, :, ::2, ::2]
     check(Tensor(a).avg_pool2d(3, stride=2, padding=1), counted.mean((-1, -2)), rtol=1e-5)
     finite = np.isfinite(view)
     check(
@@ -28,11 +30,16 @@ def test_pooling_agrees_with_its_definition(rng):
         (counted.sum((-1, -2)) / finite.sum((-1, -2))).astype(np.float32),
         rtol=1e-5,
     )
-    check(Tensor(a.astype(np.int8)).max_pool2d((1, 2)), a.astype(np.int8).reshape(2, 3, 8, 5, 2).max(-1))
+    check(
+        Tensor(a.astype(np.int8)).max_pool2d((1, 2)),
+        a.astype(np.int8).reshape(2, 3, 8, 5, 2).max(-1),
+    )
 
 
 def iter_windows(a, kernel, stride, pads, dilation, ceil_mode):
-    """For each window its place, and the positions in `a`, of shape (height, width), that it has; outside of it too."""
+    """For each window its place, and the positions in `a`, of shape (height, width), that it has;
+    outside of it too.
+    """
     ranges = []
     for size, k, s, (before, after), d in zip(a.shape, kernel, stride, pads, dilation, strict=True):
         span, total = d * (k - 1) + 1, size + before + after
@@ -66,9 +73,12 @@ def test_windows_may_end_behind_an_axis_and_say_where_the_largest_elements_are(r
         largest[(0, 0, *at)], indices[(0, 0, *at)] = a[best], best[0] * 7 + best[1]
         mean[(0, 0, *at)] = np.mean([a[p] for p in found])
         padded = [
-            p for p in dict(windows)[at]
-            if all(-b <= i < size + e for i, size, (b, e) in zip(p, a.shape, options[2], strict=True))
-        ]  # fmt: skip
+            p
+            for p in dict(windows)[at]
+            if all(
+                -b <= i < size + e for i, size, (b, e) in zip(p, a.shape, options[2], strict=True)
+            )
+        ]
         whole[(0, 0, *at)] = sum(a[p] for p in found) / len(padded)
     x = Tensor(a[None, None])
     kernel, stride, pads, dilation, ceil_mode = options
@@ -87,11 +97,13 @@ def test_the_first_of_equal_elements_and_of_nans_is_where_the_largest_is():
     values, places = x.max_pool2d(2, return_indices=True)
     np.testing.assert_array_equal(values.numpy(), [[[2.0, nan, low]]])
     assert places.tolist() == [[[0, 2, 4]]]
-    assert x.max_pool2d(1, padding=[(1, 1)], return_indices=True)[1].tolist() == [[[-1, 0, 1, 2, 3, 4, 5, -1]]]
-    least = np.iinfo(np.int8).min
-    assert Tensor(np.array([[[least, least]]], np.int8)).max_pool2d(2, padding=1, return_indices=True)[1].tolist() == [
-        [[0, 1]]
+    assert x.max_pool2d(1, padding=[(1, 1)], return_indices=True)[1].tolist() == [
+        [[-1, 0, 1, 2, 3, 4, 5, -1]]
     ]
+    least = np.iinfo(np.int8).min
+    assert Tensor(np.array([[[least, least]]], np.int8)).max_pool2d(
+        2, padding=1, return_indices=True
+    )[1].tolist() == [[[0, 1]]]
 
 
 def test_norms_of_windows_agree_with_their_formula(rng):
@@ -107,7 +119,9 @@ def test_the_largest_elements_go_back_to_where_they_were(rng):
     a = make_array(rng, (2, 3, 7, 9), "float32")
     values, places = Tensor(a).max_pool2d(2, return_indices=True)
     expected = np.zeros((2, 3, 63), np.float32)
-    np.put_along_axis(expected, places.numpy().reshape(2, 3, -1), values.numpy().reshape(2, 3, -1), -1)
+    np.put_along_axis(
+        expected, places.numpy().reshape(2, 3, -1), values.numpy().reshape(2, 3, -1), -1
+    )
     check(values.max_unpool2d(places, size=(7, 9)), expected.reshape(a.shape))
     assert values.max_unpool2d(places).shape == (2, 3, 6, 8)
     assert Tensor([[[5.0, 6.0]]]).max_unpool2d(Tensor([[[-1, 7]]]), 2).tolist() == [[[0.0] * 4]]
@@ -149,7 +163,9 @@ def test_windows_that_end_before_the_padding_does_count_what_they_have() -> None
     assert found.tolist() == [[[0.5, 2.0, 3.0]]]
 
 
-@pytest.mark.parametrize(("kernel", "padding", "dilation"), [(2, 2, 1), (3, 2, 1), ((2, 4), (1, 3), 1), (2, 3, 4)])
+@pytest.mark.parametrize(
+    ("kernel", "padding", "dilation"), [(2, 2, 1), (3, 2, 1), ((2, 4), (1, 3), 1), (2, 3, 4)]
+)
 def test_padding_of_more_than_half_a_window_is_refused(kernel, padding, dilation):
     x = Tensor(np.ones((1, 1, 12, 12), np.float32))
     for pool in (x.max_pool2d, x.avg_pool2d):

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from svod_codegen.backend import make_llvm_backend
-from svod_device import Buffer, HostAllocator, ProgramSpec, clear, get_allocator, register_allocator, register_backend
+from svod_device import (
+    Buffer,
+    HostAllocator,
+    ProgramSpec,
+    clear,
+    get_allocator,
+    register_allocator,
+    register_backend,
+)
 from svod_dtype import float32, int32, uint8, void
 from svod_ir import AxisType, Op, UOp
 from svod_ir.testing import nodes
@@ -20,14 +28,19 @@ from svod_runtime import (
     UnsupportedError,
     clear_custom_functions,
     register_custom_function,
-)  # fmt: skip
+)
 from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.engine.instantiate import instantiate_schedule
 from svod_tensor.engine.prepare import prepare
 from svod_tensor.engine.preschedule import create_pre_schedule
 from svod_tensor.engine.schedule import Schedule, ScheduleItem, effect_of
 from svod_tensor.engine.uncached import plan_schedule
-from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ProgramMetadataError, ViewBoundsError
+from svod_tensor.errors import (
+    BufferNotFoundError,
+    EmptyScheduleError,
+    ProgramMetadataError,
+    ViewBoundsError,
+)
 
 
 def node(number, size=4, device="CPU", dtype=float32):
@@ -110,7 +123,9 @@ def test_a_view_of_a_view_and_of_another_dtype():
 
 def test_a_view_out_of_its_base_is_an_error_with_the_numbers():
     x, view = node(7), node(-1, 4)
-    with pytest.raises(ViewBoundsError, match="view 0 of buffer 7 takes 16 bytes at offset 8, but there are 16"):
+    with pytest.raises(
+        ViewBoundsError, match="view 0 of buffer 7 takes 16 bytes at offset 8, but there are 16"
+    ):
         plan_of(view_call(view, x, 8, 4), {x: filled([1, 2, 3, 4])})
 
 
@@ -171,7 +186,8 @@ def test_arguments_follow_the_kernels_slots():
 
 
 def test_what_a_kernel_writes_is_named_by_position_not_by_slot():
-    # Slot 0 is not read, so that slot 1, which is written, is the first buffer of the compiled kernel.
+    # Slot 0 is not read, so that slot 1, which is written, is the first buffer of the compiled
+    # kernel.
     x, y, out, last = node(7), node(8), node(-1), node(-2)
     r = UOp.range(4, 0, AxisType.LOOP)
     body = UOp.sink(param(1).index(r).store(param(2).index(r) * 3.0).end(r))
@@ -179,7 +195,9 @@ def test_what_a_kernel_writes_is_named_by_position_not_by_slot():
     plan = plan_of(add_one(last, written), {x: filled([0] * 4), y: filled([1, 2, 3, 4])})
     first = plan.prepared_ops[0]
     assert first.kernel.spec.outs == (1,)
-    assert [plan.buffers[first.buffer_indices[p]] for p in first.output_indices] == [plan.buffer(-1)]
+    assert [plan.buffers[first.buffer_indices[p]] for p in first.output_indices] == [
+        plan.buffer(-1)
+    ]
     assert [set(level) for level in plan.levels] == [{0}, {1}]
     plan.execute()
     assert plan.output_buffer.as_numpy().tolist() == [4, 7, 10, 13]
@@ -205,7 +223,9 @@ def test_an_empty_schedule_and_an_unknown_output_are_errors():
     with pytest.raises(EmptyScheduleError):
         plan_schedule(Schedule([], ()), PrepareConfig())
     x, out = node(7), node(-1)
-    schedule = instantiate_schedule(create_pre_schedule(UOp.sink(add_one(out, x))), {x: filled([1] * 4)}, {})
+    schedule = instantiate_schedule(
+        create_pre_schedule(UOp.sink(add_one(out, x))), {x: filled([1] * 4)}, {}
+    )
     with pytest.raises(BufferNotFoundError, match="output -9"):
         plan_schedule(Schedule(schedule.items, (-9,)), PrepareConfig())
 
@@ -220,11 +240,17 @@ def test_an_empty_schedule_and_an_unknown_output_are_errors():
         ((0, 3), (0,), 2, "it takes slot 3, which its call does not have"),
     ],
 )
-def test_each_contradiction_of_a_compiled_kernel_is_an_error_of_its_own(globals_, outs, n_buffers, problem):
+def test_each_contradiction_of_a_compiled_kernel_is_an_error_of_its_own(
+    globals_, outs, n_buffers, problem
+):
     spec = ProgramSpec("k", "", "CPU", globals=globals_, outs=outs)
     x, out = node(7), node(-1)
-    (item,) = instantiate_schedule(create_pre_schedule(UOp.sink(add_one(out, x))), {x: filled([1] * 4)}, {}).items
-    item = ScheduleItem(0, item.kernel, item.ast, item.buffers[:n_buffers], item.buffer_ids[:n_buffers])
+    (item,) = instantiate_schedule(
+        create_pre_schedule(UOp.sink(add_one(out, x))), {x: filled([1] * 4)}, {}
+    ).items
+    item = ScheduleItem(
+        0, item.kernel, item.ast, item.buffers[:n_buffers], item.buffer_ids[:n_buffers]
+    )
     with pytest.raises(ProgramMetadataError, match=problem):
         prepare(Schedule([item], (-1,)), {(item.ast, "CPU"): CachedKernel(None, spec)})
 
@@ -244,7 +270,10 @@ def test_schedule_loops_fix_their_variables():
 @pytest.mark.parametrize("is_safe", [True, False])
 def test_a_plugin_s_backend_says_whether_its_kernels_may_run_beside_others(is_safe):
     register_allocator("SIDE", HostAllocator)
-    register_backend("SIDE.llvm", lambda device: replace(make_llvm_backend(device), is_host_parallel_safe=is_safe))
+    register_backend(
+        "SIDE.llvm",
+        lambda device: replace(make_llvm_backend(device), is_host_parallel_safe=is_safe),
+    )
     try:
         plan = Tensor.stack([Tensor([1.0, 2.0], device="SIDE") + n for n in range(2)]).prepare()
         kernels = [op.kernel for op in plan.prepared_ops if isinstance(op, PreparedKernel)]

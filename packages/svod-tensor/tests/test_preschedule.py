@@ -105,9 +105,13 @@ def test_the_memory_of_a_value_is_found_below_what_only_names_it():
     b1, b2 = buffer(-1), buffer(-2)
     stack = nodes.stack(b2, b1)
     for value in (
-        b1.after(call(1.0, b1)), contiguous(b1), detach(b1),
-        select(stack, 1), select(b1, 0), make_reshape(b1, (2, 2)),
-    ):  # fmt: skip
+        b1.after(call(1.0, b1)),
+        contiguous(b1),
+        detach(b1),
+        select(stack, 1),
+        select(b1, 0),
+        make_reshape(b1, (2, 2)),
+    ):
         assert get_memory(value) is b1
 
 
@@ -117,7 +121,9 @@ def loop(number, end):
 
 def counted(tag, out, counter, *extra):
     """A kernel that reads the counter of a loop as `i`."""
-    return nodes.call(body(tag, extra=" + f32(%n)"), out, *extra, nodes.bind(UOp.variable("i", 0, 7), counter))
+    return nodes.call(
+        body(tag, extra=" + f32(%n)"), out, *extra, nodes.bind(UOp.variable("i", 0, 7), counter)
+    )
 
 
 def test_a_schedule_loop_is_unrolled_with_its_counter():
@@ -185,7 +191,12 @@ def test_the_kernels_of_one_loop_run_in_turn():
     one = counted(1.0, b1, r)
     two = counted(2.0, b2, r, b1.after(one.end(r)))
     pre = create_pre_schedule(UOp.sink(b2.after(two.end(r))))
-    assert [(i.kernel_id, i.fixedvars["i"]) for i in pre.invocations] == [(0, 0), (1, 0), (0, 1), (1, 1)]
+    assert [(i.kernel_id, i.fixedvars["i"]) for i in pre.invocations] == [
+        (0, 0),
+        (1, 0),
+        (0, 1),
+        (1, 1),
+    ]
 
 
 def test_a_range_that_is_only_a_value_is_no_loop():
@@ -201,7 +212,9 @@ def test_a_range_that_is_only_a_value_is_no_loop():
 def test_broken_loops_are_errors_with_their_numbers():
     b1, b2 = buffer(-1), buffer(-2)
     r, s = loop(4, 3), loop(5, 2)
-    with pytest.raises(ScheduleError, match=r"at most one range.*\[4, 5\]|at most one range, found \[\(4"):
+    with pytest.raises(
+        ScheduleError, match=r"at most one range.*\[4, 5\]|at most one range, found \[\(4"
+    ):
         create_pre_schedule(UOp.sink(b1.after(call(1.0, b1).end(r, s))))
     outside = counted(1.0, b1, r)
     with pytest.raises(ScheduleError, match=r"range.*4.*not active"):
@@ -225,5 +238,7 @@ def test_an_argument_that_is_no_memory_is_an_error_that_prints_it():
     b1 = buffer(-1)
     body = call(1.0, b1)
     bare = UOp(Op.NOOP, float32, ())
-    with pytest.raises(ScheduleError, match=r"an argument of a CALL is AFTER, BUFFER, .* or BIND, found NOOP"):
+    with pytest.raises(
+        ScheduleError, match=r"an argument of a CALL is AFTER, BUFFER, .* or BIND, found NOOP"
+    ):
         create_pre_schedule(UOp.sink(b1.after(body.with_src((*body.src, bare)))))

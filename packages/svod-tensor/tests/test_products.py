@@ -30,7 +30,9 @@ SHAPES = [
 @pytest.mark.parametrize(("left", "right"), SHAPES)
 def test_matmul_agrees_with_numpy(rng, left, right):
     a, b = make_array(rng, left, "float32"), make_array(rng, right, "float32")
-    check(Tensor(a) @ Tensor(b), (a.astype(np.float64) @ b).astype(np.float32), rtol=1e-5, atol=1e-4)
+    check(
+        Tensor(a) @ Tensor(b), (a.astype(np.float64) @ b).astype(np.float32), rtol=1e-5, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "float64", "bool"])
@@ -50,7 +52,9 @@ def test_narrow_matmul_adds_in_float32(dtype):
 def test_matmul_checks_its_operands():
     with pytest.raises(ShapeError, match=r"ends in 3, but \(4, 2\) needs 4"):
         Tensor.zeros(2, 3) @ Tensor.zeros(4, 2)
-    with pytest.raises(ShapeError, match=r"needs 4, its size on axis 0\n  hint: the last axes .* write x @ y.mT"):
+    with pytest.raises(
+        ShapeError, match=r"needs 4, its size on axis 0\n  hint: the last axes .* write x @ y.mT"
+    ):
         Tensor.zeros(2, 3) @ Tensor.zeros(4, 3)
     with pytest.raises(ShapeError, match="has no axes"):
         Tensor(1.0) @ Tensor.zeros(2)
@@ -59,7 +63,11 @@ def test_matmul_checks_its_operands():
 
 
 def test_linear_outer_and_vecdot(rng):
-    x, w, b = make_array(rng, (3, 8), "float32"), make_array(rng, (5, 8), "float32"), make_array(rng, (5,), "float32")
+    x, w, b = (
+        make_array(rng, (3, 8), "float32"),
+        make_array(rng, (5, 8), "float32"),
+        make_array(rng, (5,), "float32"),
+    )
     check(Tensor(x).linear(Tensor(w), Tensor(b)), x @ w.T + b, rtol=1e-5)
     check(Tensor(b).outer(Tensor(b)), np.outer(b, b))
     check(Tensor(x).vecdot(Tensor(x)), (x * x).sum(-1), rtol=1e-5)
@@ -112,7 +120,12 @@ def test_dot_products_along_an_axis_need_one_size_of_it(rng):
     a, b = rng.standard_normal((4, 1, 3)), rng.standard_normal((2, 3))
     check(Tensor(a).vecdot(Tensor(b)), (a * b).sum(-1))
     check(Tensor(a).vecdot(Tensor(a), 0), (a * a).sum(0))
-    for left, right, axis in (((5,), (1,), -1), ((2, 5), (2, 1), 1), ((3, 2), (2,), 0), ((), (3,), -1)):
+    for left, right, axis in (
+        ((5,), (1,), -1),
+        ((2, 5), (2, 1), 1),
+        ((3, 2), (2,), 0),
+        ((), (3,), -1),
+    ):
         with pytest.raises(ShapeError, match="vecdot"):
             Tensor.ones(left).vecdot(Tensor.ones(right), axis)
     with pytest.raises(AxisError, match="vecdot"):
@@ -127,7 +140,10 @@ def test_traces_and_transposes(rng):
 
 @pytest.mark.parametrize("axes", [0, 1, 2, ((1, 2), (0, 1)), ((2,), (1,)), ((0, 1), (2, 0))])
 def test_products_are_summed_over_shared_axes(rng, axes):
-    a, b = rng.integers(-5, 5, (3, 4, 5)).astype(np.float32), rng.integers(-5, 5, (4, 5, 3)).astype(np.float32)
+    a, b = (
+        rng.integers(-5, 5, (3, 4, 5)).astype(np.float32),
+        rng.integers(-5, 5, (4, 5, 3)).astype(np.float32),
+    )
     b = {0: b[:2, 0, 0], 1: np.moveaxis(b, 1, 0)}.get(axes, b) if isinstance(axes, int) else b
     check(Tensor(a).tensordot(Tensor(b), axes), np.tensordot(a, b, axes))
 
@@ -139,7 +155,9 @@ def test_sums_of_products_that_do_not_fit_are_an_error():
         Tensor.zeros(3, 4).tensordot(Tensor.zeros(5, 4), 3)
 
 
-@pytest.mark.parametrize("shapes", [((2,), (3,)), ((2, 3), (2, 2)), ((3,), (2, 1, 2)), ((), (2,)), ((0, 2), (3,))])
+@pytest.mark.parametrize(
+    "shapes", [((2,), (3,)), ((2, 3), (2, 2)), ((3,), (2, 1, 2)), ((), (2,)), ((0, 2), (3,))]
+)
 def test_kronecker_products_agree_with_numpy(rng, shapes):
     x, y = (make_array(rng, shape, "float64") for shape in shapes)
     check(Tensor(x).kron(y), np.kron(x, y))

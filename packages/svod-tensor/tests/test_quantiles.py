@@ -18,7 +18,10 @@ def test_quantiles_of_every_method_agree_with_numpy(rng, method):
     check(Tensor(a).quantile(parts, 1, method=method), np.quantile(a, parts, 1, method=method))
     check(Tensor(a).percentile(30, 0, method=method), np.percentile(a, 30, 0, method=method))
     a[a < -0.5] = np.nan
-    check(Tensor(a).nanquantile([0.2, 0.7], 0, method=method), np.nanquantile(a, [0.2, 0.7], 0, method=method))
+    check(
+        Tensor(a).nanquantile([0.2, 0.7], 0, method=method),
+        np.nanquantile(a, [0.2, 0.7], 0, method=method),
+    )
 
 
 @pytest.mark.parametrize("axis", [None, 1, (0, -1)])
@@ -26,7 +29,10 @@ def test_quantiles_of_every_method_agree_with_numpy(rng, method):
 def test_the_axes_of_q_come_first(rng, axis, q):
     a = rng.normal(size=(4, 3, 5)).astype("f4")
     check(Tensor(a).quantile(q, axis), np.quantile(a, q, axis).astype("f4"))
-    check(Tensor(a).quantile(q, axis, keepdims=True), np.quantile(a, q, axis, keepdims=True).astype("f4"))
+    check(
+        Tensor(a).quantile(q, axis, keepdims=True),
+        np.quantile(a, q, axis, keepdims=True).astype("f4"),
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int32", "uint8", "bool"])
@@ -47,9 +53,18 @@ def test_quantiles_without_nans_agree_with_numpy(rng):
 
 
 def test_a_nan_is_in_every_quantile_of_its_row_and_infinities_stay():
-    assert np.isnan(Tensor([[1.0, np.nan], [1.0, 2.0]]).quantile(0.0, 1).numpy()).tolist() == [True, False]
+    assert np.isnan(Tensor([[1.0, np.nan], [1.0, 2.0]]).quantile(0.0, 1).numpy()).tolist() == [
+        True,
+        False,
+    ]
     inf = Tensor([-np.inf, -np.inf, 1.0, np.inf, np.inf])
-    assert inf.quantile([0.0, 0.1, 0.5, 0.9, 1.0]).tolist() == [-np.inf, -np.inf, 1.0, np.inf, np.inf]
+    assert inf.quantile([0.0, 0.1, 0.5, 0.9, 1.0]).tolist() == [
+        -np.inf,
+        -np.inf,
+        1.0,
+        np.inf,
+        np.inf,
+    ]
 
 
 def test_a_tensor_says_which_quantile_while_a_captured_function_runs(rng):

@@ -1,4 +1,6 @@
-"""Calls that are like the one before, with arguments and plans in every state, beside eager results and numpy."""
+"""Calls that are like the one before, with arguments and plans in every state, beside eager results
+and numpy.
+"""
 
 from __future__ import annotations
 
@@ -107,7 +109,15 @@ def test_writing_to_a_result_or_an_argument_changes_no_other_result() -> None:
 
 def test_constants_are_part_of_what_a_call_is_like() -> None:
     step, (x, a) = jit(scale), make(1)
-    for by, name in ((2.0, "ab"), (2.0, "ab"), (3.0, "ab"), (2.0, "abc"), (2.0, "ab"), (-0.0, "ab"), (0.0, "ab")):
+    for by, name in (
+        (2.0, "ab"),
+        (2.0, "ab"),
+        (3.0, "ab"),
+        (2.0, "abc"),
+        (2.0, "ab"),
+        (-0.0, "ab"),
+        (0.0, "ab"),
+    ):
         for _ in range(2):
             first, second = step(x, by, name)
             assert np.signbit(first.numpy()).tolist() == np.signbit(a * np.float32(by)).tolist()
@@ -116,7 +126,9 @@ def test_constants_are_part_of_what_a_call_is_like() -> None:
     assert step.n_captures == 5
 
 
-@pytest.mark.parametrize("values", [(True, 1), (1, True), (0, False), (1, 1.0), ("1", 1), (b"a", "a"), ((1,), (True,))])
+@pytest.mark.parametrize(
+    "values", [(True, 1), (1, True), (0, False), (1, 1.0), ("1", 1), (b"a", "a"), ((1,), (True,))]
+)
 def test_equal_constants_of_two_types_are_different_signatures(values: tuple[object, ...]) -> None:
     step = jit(lambda x, value: x + len(repr(value)))
     for _ in range(2):
@@ -135,7 +147,12 @@ def test_arguments_by_name_and_in_other_numbers_go_the_way_of_all() -> None:
 
 
 def test_an_argument_without_use_or_elements_needs_nothing() -> None:
-    unused, (x, a), (y, _), empty = jit(lambda x, y, z: z * 2), make(1), make(2), Tensor.zeros((0, 3))
+    unused, (x, a), (y, _), empty = (
+        jit(lambda x, y, z: z * 2),
+        make(1),
+        make(2),
+        Tensor.zeros((0, 3)),
+    )
     for _ in range(3):
         assert unused(y, y, x).numpy().tolist() == (a * 2).tolist()
     assert is_quick(unused, y, y, x)
@@ -247,7 +264,9 @@ def test_threads_that_call_at_once_get_results_of_their_own() -> None:
                 z, c = step(z, y), c * 2 + b
             assert z.numpy().tolist() == c.tolist()
 
-    run_in_threads(*[lambda number=number: call(number) for number in range(4)], switching_often=True)
+    run_in_threads(
+        *[lambda number=number: call(number) for number in range(4)], switching_often=True
+    )
     assert step.explain().startswith(f"add: 1 capture, {4 * 40 * 3 + 1} calls")
 
 

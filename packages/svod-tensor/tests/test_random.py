@@ -60,10 +60,17 @@ def test_integers_fill_their_interval():
 @pytest.mark.parametrize(
     ("low", "high", "dtype"),
     [
-        (0, 2**64, "uint64"), (-(2**63), 2**63, "int64"), (5, 2**32 + 5, "int64"), (5, 2**32 + 6, "int64"), (-7, 2**62, "int64"),
-        (2**63, 2**63 + 3, "uint64"), (-(2**63), -(2**63) + 3, "int64"), (-128, 128, "int8"), (0, 2, "bool"),
+        (0, 2**64, "uint64"),
+        (-(2**63), 2**63, "int64"),
+        (5, 2**32 + 5, "int64"),
+        (5, 2**32 + 6, "int64"),
+        (-7, 2**62, "int64"),
+        (2**63, 2**63 + 3, "uint64"),
+        (-(2**63), -(2**63) + 3, "int64"),
+        (-128, 128, "int8"),
+        (0, 2, "bool"),
     ],
-)  # fmt: skip
+)
 def test_integers_are_uniform_between_any_bounds(low, high, dtype):
     x = Tensor.randint(20_000, low=low, high=high, seed=5, dtype=dtype)
     assert x.dtype.name == dtype

@@ -1,4 +1,6 @@
-"""Schedules drawn at random, on shared and donated memory, compute what they compute on memory of their own."""
+"""Schedules drawn at random, on shared and donated memory, compute what they compute on memory of
+their own.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,10 @@ def make_call(target: UOp, sources: list[UOp], reads: list) -> UOp:
 
 def draw_program(random: Random) -> tuple[UOp, dict[int, np.ndarray], list[np.ndarray]]:
     """A kernel graph, the contents of its inputs, and the expected outputs."""
-    values = {number: np.array([random.randrange(9) for _ in range(SIZE)], np.float32) for number in range(1, 4)}
+    values = {
+        number: np.array([random.randrange(9) for _ in range(SIZE)], np.float32)
+        for number in range(1, 4)
+    }
     nodes = {number: node(number) for number in values}
     inputs = dict(values)
     for number in range(-1, -random.randrange(3, 9), -1):
@@ -70,7 +75,9 @@ def draw_program(random: Random) -> tuple[UOp, dict[int, np.ndarray], list[np.nd
         names = list(dict.fromkeys(names))
         reads = [random.choice([read_same, read_same, *READS]) for _ in names]
         nodes[number] = make_call(node(number), [nodes[n] for n in names], reads)
-        values[number] = np.float32(1) + sum(READS[read](values[n]) for n, read in zip(names, reads, strict=True))
+        values[number] = np.float32(1) + sum(
+            READS[read](values[n]) for n, read in zip(names, reads, strict=True)
+        )
     made = [number for number in nodes if number < 0]
     outputs = random.sample(made, random.randrange(1, min(len(made), 3) + 1))
     return UOp.sink(*(nodes[n] for n in outputs)), inputs, [values[n] for n in outputs]
@@ -90,7 +97,9 @@ def test_memory_that_is_shared_or_donated_changes_no_result(mode: str) -> None:
         root, contents, expected = draw_program(random)
         inputs = {number: wrap(values) for number, values in contents.items()}
         given = random.sample(sorted(inputs), random.randrange(4))
-        schedule = instantiate_schedule(create_pre_schedule(root), {node(n): b for n, b in inputs.items()}, {})
+        schedule = instantiate_schedule(
+            create_pre_schedule(root), {node(n): b for n, b in inputs.items()}, {}
+        )
         schedule.donated_ids = tuple(given)
         plan = plan_schedule(schedule, PrepareConfig(memory_planner=mode, opts=()))
         plan.execute()
@@ -114,10 +123,15 @@ def test_an_output_waits_for_all_that_reads_the_memory_which_it_takes(mode: str)
     plan = plan_schedule(schedule, PrepareConfig(memory_planner=mode, opts=()))
     assert plan.output_buffer_at(0) is inputs[node(1)]
     plan.execute()
-    assert [b.as_numpy().tolist() for b in plan.output_buffers] == [(y + 1).tolist(), (x[::-1] + y + 3).tolist()]
+    assert [b.as_numpy().tolist() for b in plan.output_buffers] == [
+        (y + 1).tolist(),
+        (x[::-1] + y + 3).tolist(),
+    ]
 
 
-@pytest.mark.parametrize(("sources", "n_donated"), [([1, 2, 3], 2), ([1, 1, 1], 1), ([3, 1, 2, 1], 2), ([3], 0)])
+@pytest.mark.parametrize(
+    ("sources", "n_donated"), [([1, 2, 3], 2), ([1, 1, 1], 1), ([3, 1, 2, 1], 2), ([3], 0)]
+)
 def test_each_donated_buffer_is_taken_by_one_output(sources: list[int], n_donated: int) -> None:
     contents = {n: np.arange(SIZE, dtype=np.float32) * n for n in (1, 2, 3)}
     inputs = {node(n): wrap(values) for n, values in contents.items()}
@@ -128,7 +142,9 @@ def test_each_donated_buffer_is_taken_by_one_output(sources: list[int], n_donate
     assert plan.memory_report.n_donated == n_donated
     assert len({b.storage_id for b in plan.output_buffers}) == len(sources)
     plan.execute()
-    assert [b.as_numpy().tolist() for b in plan.output_buffers] == [(contents[n] + 1).tolist() for n in sources]
+    assert [b.as_numpy().tolist() for b in plan.output_buffers] == [
+        (contents[n] + 1).tolist() for n in sources
+    ]
 
 
 def prepare(root: UOp, inputs: dict[UOp, Buffer], donated: tuple[int, ...]) -> ExecutionPlan:
@@ -153,12 +169,16 @@ def test_a_kernel_of_two_results_writes_neither_over_what_it_reads() -> None:
     first, second, source = (param(slot, SIZE) for slot in range(3))
     r, s = (UOp.range(SIZE, n, AxisType.LOOP) for n in range(2))
     stores = (
-        first.index(r).store(read_same(source, r) + 1.0).end(r), second.index(s).store(read_reversed(source, s)).end(s),
-    )  # fmt: skip
+        first.index(r).store(read_same(source, r) + 1.0).end(r),
+        second.index(s).store(read_reversed(source, s)).end(s),
+    )
     both = call(UOp.sink(*stores), node(-1), node(-2), node(1))
     plan = prepare(UOp.sink(node(-1).after(both), node(-2).after(both)), {node(1): wrap(x)}, (1,))
     plan.execute()
-    assert [b.as_numpy().tolist() for b in plan.output_buffers] == [(x + 1).tolist(), x[::-1].tolist()]
+    assert [b.as_numpy().tolist() for b in plan.output_buffers] == [
+        (x + 1).tolist(),
+        x[::-1].tolist(),
+    ]
 
 
 def test_what_is_stored_several_times_is_stored_over_no_input() -> None:

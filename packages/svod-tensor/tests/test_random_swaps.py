@@ -1,4 +1,6 @@
-"""Several assignments among a few memories, computed together, do what they do in numpy one after the other."""
+"""Several assignments among a few memories, computed together, do what they do in numpy one after
+the other.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def draw(seed: int) -> tuple[int, list[Statement]]:
     r = random.Random(seed)
     n = r.randint(2, 4)
     kinds = ["add", "move", "swap", "shift", "rotate"]
-    return n, [(r.choice(kinds), *(r.randrange(n) for _ in range(3))) for _ in range(r.randint(2, 5))]  # pyright: ignore[reportReturnType]
+    return n, [
+        (r.choice(kinds), *(r.randrange(n) for _ in range(3))) for _ in range(r.randint(2, 5))
+    ]  # pyright: ignore[reportReturnType]
 
 
 def run_arrays(arrays: Arrays, statements: list[Statement]) -> None:
@@ -44,7 +48,9 @@ def run_arrays(arrays: Arrays, statements: list[Statement]) -> None:
                     array[...] = old[(n + 1) % len(arrays)]
 
 
-def run_tensors(tensors: Memories, statements: list[Statement], read: Callable[[Tensor], Tensor]) -> None:
+def run_tensors(
+    tensors: Memories, statements: list[Statement], read: Callable[[Tensor], Tensor]
+) -> None:
     """The same; `read` is how the old content is held while the statement assigns."""
     for kind, k, i, j in statements:
         old = list(map(read, tensors))
@@ -67,7 +73,12 @@ def make(n: int) -> Arrays:
     return [np.arange(N_PARTS, dtype=np.int32) + 10 * k for k in range(n)]
 
 
-READS: list[Callable[[Tensor], Tensor]] = [lambda x: x * 1, lambda x: x.clone(), lambda x: x + 0, lambda x: +x]
+READS: list[Callable[[Tensor], Tensor]] = [
+    lambda x: x * 1,
+    lambda x: x.clone(),
+    lambda x: x + 0,
+    lambda x: +x,
+]
 
 
 @pytest.mark.parametrize("part", range(10))
@@ -95,7 +106,9 @@ def test_a_captured_function_assigns_among_its_arguments_at_each_call(part: int)
         tensors = [Tensor(a.copy()).realize() for a in arrays]
 
         def step(
-            *given: Tensor, statements: list[Statement] = statements, read: Callable[[Tensor], Tensor] = READS[seed % 4]
+            *given: Tensor,
+            statements: list[Statement] = statements,
+            read: Callable[[Tensor], Tensor] = READS[seed % 4],
         ) -> None:
             run_tensors(list(given), statements, read)
 
@@ -104,7 +117,9 @@ def test_a_captured_function_assigns_among_its_arguments_at_each_call(part: int)
             captured(*tensors)
             run_arrays(arrays, statements)
         for k, tensor in enumerate(tensors):
-            np.testing.assert_array_equal(tensor.numpy(), arrays[k], err_msg=f"seed {seed}: {statements}, memory {k}")
+            np.testing.assert_array_equal(
+                tensor.numpy(), arrays[k], err_msg=f"seed {seed}: {statements}, memory {k}"
+            )
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -121,4 +136,6 @@ def test_a_prepared_plan_assigns_among_memories_at_each_execution(part: int) -> 
             plan.execute()
             run_arrays(arrays, statements)
         for k, tensor in enumerate(tensors):
-            np.testing.assert_array_equal(tensor.numpy(), arrays[k], err_msg=f"seed {seed}: {statements}, memory {k}")
+            np.testing.assert_array_equal(
+                tensor.numpy(), arrays[k], err_msg=f"seed {seed}: {statements}, memory {k}"
+            )

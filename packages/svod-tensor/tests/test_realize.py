@@ -75,7 +75,10 @@ def test_inputs_keep_their_buffers_and_intermediates_are_not_kept():
 
 
 def _count_buffers():
-    return sum(isinstance(node, UOp) and memory_nodes.find_buffer(node) is not None for node in gc.get_objects())
+    return sum(
+        isinstance(node, UOp) and memory_nodes.find_buffer(node) is not None
+        for node in gc.get_objects()
+    )
 
 
 def test_a_batch_computes_what_is_shared_once():
@@ -112,7 +115,12 @@ def test_equal_tensors_of_a_batch_have_memory_of_their_own():
     Tensor.realize_batch([first, second, third, fourth])
     first += 1
     third = third + 1
-    assert [t.tolist() for t in (first, second, third, fourth)] == [[1.0] * 3, [0.0] * 3, [2.0] * 3, [1.0] * 3]
+    assert [t.tolist() for t in (first, second, third, fourth)] == [
+        [1.0] * 3,
+        [0.0] * 3,
+        [2.0] * 3,
+        [1.0] * 3,
+    ]
 
 
 def test_fewer_outputs_than_tensors_is_an_error_with_both_counts(monkeypatch):
@@ -175,7 +183,11 @@ def test_an_optimizer_configuration_stands_for_the_one_that_holds_it(monkeypatch
 
 @pytest.mark.parametrize("config", ["beam", 4, {"opts": ()}])
 def test_what_is_no_configuration_is_an_error_that_shows_it(config):
-    calls = [(Tensor([1.0]) + 1).realize_with, (Tensor([1.0]) + 1).prepare_with, lambda c: jit(abs, config=c)]
+    calls = [
+        (Tensor([1.0]) + 1).realize_with,
+        (Tensor([1.0]) + 1).prepare_with,
+        lambda c: jit(abs, config=c),
+    ]
     for call in calls:
         with pytest.raises(ConfigError, match="is not a PrepareConfig or an OptimizerConfig"):
             call(config)
@@ -316,12 +328,21 @@ def test_realizing_at_other_moments_never_changes_values(rng):
 
 @pytest.mark.parametrize("dtype", ["float32", "int64", "bool", "bfloat16", "float8_e5m2"])
 def test_a_pickled_tensor_is_its_elements(dtype: str) -> None:
-    for x in (Tensor([[0, 1, 2], [3, 4, 5]]).cast(dtype), Tensor(1).cast(dtype), Tensor.zeros(0, 2, dtype=dtype)):
+    for x in (
+        Tensor([[0, 1, 2], [3, 4, 5]]).cast(dtype),
+        Tensor(1).cast(dtype),
+        Tensor.zeros(0, 2, dtype=dtype),
+    ):
         stored = pickle.dumps(x)
         x.realize().assign(x.zeros_like()).realize()
         y = pickle.loads(stored)
         assert (y.dtype, y.shape, y.device) == (x.dtype, x.shape, "CPU")
-        assert y.cast("int32").numpy().ravel().tolist() in ([0, 1, 2, 3, 4, 5], [0, 1, 1, 1, 1, 1], [1], [])
+        assert y.cast("int32").numpy().ravel().tolist() in (
+            [0, 1, 2, 3, 4, 5],
+            [0, 1, 1, 1, 1, 1],
+            [1],
+            [],
+        )
 
 
 def test_a_pickled_tensor_is_where_it_was() -> None:

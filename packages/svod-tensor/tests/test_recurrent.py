@@ -37,7 +37,9 @@ STEPS: dict[str, Callable[..., tuple[Any, ...]]] = {
 }
 
 
-def make_weights(rng, kind, n_inputs, width, *, layers=1, directions=1, has_biases=True, dtype="float32"):
+def make_weights(
+    rng, kind, n_inputs, width, *, layers=1, directions=1, has_biases=True, dtype="float32"
+):
     weights = {}
     for layer in range(layers):
         for suffix in ("", "_reverse")[:directions]:
@@ -45,13 +47,17 @@ def make_weights(rng, kind, n_inputs, width, *, layers=1, directions=1, has_bias
             weights[f"weight_ih_l{layer}{suffix}"] = (rows, n_inputs)
             weights[f"weight_hh_l{layer}{suffix}"] = (rows, width)
             if has_biases:
-                weights[f"bias_ih_l{layer}{suffix}"] = weights[f"bias_hh_l{layer}{suffix}"] = (rows,)
+                weights[f"bias_ih_l{layer}{suffix}"] = weights[f"bias_hh_l{layer}{suffix}"] = (
+                    rows,
+                )
         n_inputs = directions * width
     return {name: rng.uniform(-0.7, 0.7, shape).astype(dtype) for name, shape in weights.items()}
 
 
 def compute(step: str, x: Any, weights: Any, states: Any, *, layers: int = 1, directions: int = 1):
-    """What numpy makes of x of shape (steps, batch, inputs): the outputs, and the states after the last step."""
+    """What numpy makes of x of shape (steps, batch, inputs): the outputs, and the states after the
+    last step.
+    """
     ends: list[tuple[Any, ...]] = []
     x, weights = x.astype("float64"), {n: w.astype("float64") for n, w in weights.items()}
     for layer in range(layers):
@@ -83,27 +89,41 @@ def compare(kind: str, found: Any, wanted: Any, tolerance: float = 1e-5) -> None
 
 
 @pytest.mark.parametrize(
-    ("layers", "directions", "has_biases"), [(1, 1, True), (2, 1, False), (1, 2, False), (2, 2, True)]
+    ("layers", "directions", "has_biases"),
+    [(1, 1, True), (2, 1, False), (1, 2, False), (2, 2, True)],
 )
 @pytest.mark.parametrize("kind", FUNCTIONS)
-def test_layers_and_directions_are_those_of_the_formulas(rng, kind, layers, directions, has_biases) -> None:
+def test_layers_and_directions_are_those_of_the_formulas(
+    rng, kind, layers, directions, has_biases
+) -> None:
     x = rng.standard_normal((5, 3, 4)).astype("float32")
-    weights = make_weights(rng, kind, 4, 6, layers=layers, directions=directions, has_biases=has_biases)
-    states = [rng.standard_normal((layers * directions, 3, 6)).astype("float32") for _ in range(1 + (kind == "lstm"))]
+    weights = make_weights(
+        rng, kind, 4, 6, layers=layers, directions=directions, has_biases=has_biases
+    )
+    states = [
+        rng.standard_normal((layers * directions, 3, 6)).astype("float32")
+        for _ in range(1 + (kind == "lstm"))
+    ]
     hx = tuple(Tensor(s) for s in states)
     options: dict[str, Any] = {"num_layers": layers, "bidirectional": directions == 2}
-    found = FUNCTIONS[kind](Tensor(x), to_tensors(weights), hx if kind == "lstm" else hx[0], **options)
+    found = FUNCTIONS[kind](
+        Tensor(x), to_tensors(weights), hx if kind == "lstm" else hx[0], **options
+    )
     compare(kind, found, compute(kind, x, weights, states, layers=layers, directions=directions))
 
 
 @pytest.mark.parametrize("kind", FUNCTIONS)
-def test_states_are_zero_where_they_are_not_given_and_the_batch_may_come_first_or_be_missing(rng, kind) -> None:
+def test_states_are_zero_where_they_are_not_given_and_the_batch_may_come_first_or_be_missing(
+    rng, kind
+) -> None:
     x = rng.standard_normal((2, 7, 4)).astype("float32")
     weights = make_weights(rng, kind, 4, 3)
     zeros = [np.zeros((1, 2, 3), "float32")] * (1 + (kind == "lstm"))
     output, ends = compute(kind, x.transpose(1, 0, 2), weights, zeros)
     given = list(to_tensors(weights).values())
-    compare(kind, FUNCTIONS[kind](Tensor(x), given, batch_first=True), (output.transpose(1, 0, 2), ends))
+    compare(
+        kind, FUNCTIONS[kind](Tensor(x), given, batch_first=True), (output.transpose(1, 0, 2), ends)
+    )
     compare(kind, FUNCTIONS[kind](Tensor(x[1]), given), (output[:, 1], [end[:, 1] for end in ends]))
 
 
@@ -120,30 +140,41 @@ def test_the_nonlinearity_of_a_plain_layer_may_be_another(rng) -> None:
 def test_the_weights_of_every_width_are_laid_out_for_products(rng, kind, batch, width) -> None:
     x = rng.standard_normal((3, batch, 4)).astype("float32")
     weights = {name: w / 4 for name, w in make_weights(rng, kind, 4, width).items()}
-    states = [rng.standard_normal((1, batch, width)).astype("float32") for _ in range(1 + (kind == "lstm"))]
+    states = [
+        rng.standard_normal((1, batch, width)).astype("float32")
+        for _ in range(1 + (kind == "lstm"))
+    ]
     hx = tuple(Tensor(s) for s in states)
     found = FUNCTIONS[kind](Tensor(x), to_tensors(weights), hx if kind == "lstm" else hx[0])
     compare(kind, found, compute(kind, x, weights, states))
 
 
 @pytest.mark.parametrize("kind", FUNCTIONS)
-@pytest.mark.parametrize("shape", [(0, 3, 4), (1, 3, 4), (4, 0, 4), (4, 1, 4), (3, 2, 0), (2, 3, 1)])
+@pytest.mark.parametrize(
+    "shape", [(0, 3, 4), (1, 3, 4), (4, 0, 4), (4, 1, 4), (3, 2, 0), (2, 3, 1)]
+)
 def test_every_size_may_be_none_or_one(rng, shape, kind) -> None:
     x, weights = rng.standard_normal(shape).astype("float32"), make_weights(rng, kind, shape[2], 3)
-    states = [rng.standard_normal((1, shape[1], 3)).astype("float32") for _ in range(1 + (kind == "lstm"))]
+    states = [
+        rng.standard_normal((1, shape[1], 3)).astype("float32") for _ in range(1 + (kind == "lstm"))
+    ]
     hx = tuple(Tensor(s) for s in states)
     found = FUNCTIONS[kind](Tensor(x), to_tensors(weights), hx if kind == "lstm" else hx[0])
     compare(kind, found, compute(kind, x, weights, states))
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("float16", 1e-3), ("float64", 1e-12), ("int32", 1e-5)])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [("float16", 1e-3), ("float64", 1e-12), ("int32", 1e-5)]
+)
 def test_floats_are_rounded_once_and_integers_become_float32(rng, dtype, tolerance) -> None:
     x = (rng.standard_normal((6, 2, 4)) * 2).astype(dtype)
     weights = make_weights(rng, "lstm", 4, 3, dtype="float64" if dtype == "float64" else "float16")
     if dtype == "int32":
         weights = {name: (4 * w).astype("int32") for name, w in weights.items()}
     found = lstm(Tensor(x), to_tensors(weights))
-    assert {t.dtype.name for t in (found[0], *found[1])} == {"float32" if dtype == "int32" else dtype}
+    assert {t.dtype.name for t in (found[0], *found[1])} == {
+        "float32" if dtype == "int32" else dtype
+    }
     compare("lstm", found, compute("lstm", x, weights, [np.zeros((1, 2, 3))] * 2), tolerance)
 
 
@@ -184,12 +215,15 @@ def test_a_stream_goes_on_where_it_ended(rng) -> None:
 
 def test_mistakes_are_named(rng) -> None:
     x, weights = Tensor.zeros(4, 2, 3), to_tensors(make_weights(rng, "lstm", 3, 5, layers=2))
-    with pytest.raises(OperandError, match="not weights with weight_ih_l1, weight_hh_l1, bias_ih_l1, bias_hh_l1"):
+    with pytest.raises(
+        OperandError, match="not weights with weight_ih_l1, weight_hh_l1, bias_ih_l1, bias_hh_l1"
+    ):
         lstm(x, weights)
     with pytest.raises(OperandError, match="not weights without weight_ih_l0_reverse"):
         lstm(x, weights, bidirectional=True)
     with pytest.raises(
-        OperandError, match="the weights weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, not 3 weights"
+        OperandError,
+        match="the weights weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, not 3 weights",
     ):
         lstm(x, list(weights.values())[:3])
     with pytest.raises(ShapeError, match=r"shape \(20, 3\) of weight_ih_l0 is not \(20, 2\)"):

@@ -24,11 +24,18 @@ def test_reductions_agree_with_numpy(rng, name, axis):
         check(getattr(Tensor(a), name)(axis, keepdims=keepdims), expected, rtol=2e-5)
 
 
-@pytest.mark.parametrize("shape", [(1,), (1, 1), (1000,), (513, 3), (3, 2049), (70000,), (2, 300, 7)])
+@pytest.mark.parametrize(
+    "shape", [(1,), (1, 1), (1000,), (513, 3), (3, 2049), (70000,), (2, 300, 7)]
+)
 def test_sums_and_extrema_agree_with_numpy_on_long_axes(rng, shape):
     a = make_array(rng, shape, "float32")
     for axis in (None, 0, -1):
-        check(Tensor(a).sum(axis), a.astype(np.float64).sum(axis).astype(np.float32), rtol=1e-5, atol=2e-3)
+        check(
+            Tensor(a).sum(axis),
+            a.astype(np.float64).sum(axis).astype(np.float32),
+            rtol=1e-5,
+            atol=2e-3,
+        )
         check(Tensor(a).max(axis), a.max(axis))
         check(Tensor(a).argmin(axis), a.argmin(axis))
 
@@ -36,13 +43,23 @@ def test_sums_and_extrema_agree_with_numpy_on_long_axes(rng, shape):
 def test_a_float32_sum_is_at_least_as_accurate_as_pairwise(rng):
     a = rng.random(1_000_003).astype(np.float32)
     exact = a.astype(np.float64).sum()
-    assert abs(Tensor(a).sum().item() - exact) <= max(abs(float(a.sum()) - exact), np.spacing(np.float32(exact))) * 2
+    assert (
+        abs(Tensor(a).sum().item() - exact)
+        <= max(abs(float(a.sum()) - exact), np.spacing(np.float32(exact))) * 2
+    )
 
 
 SUMS = {
-    "bool": "int32", "int8": "int32", "int16": "int32", "int32": "int32", "int64": "int64", "uint8": "uint32", "uint16": "uint32",
-    "uint32": "uint32", "uint64": "uint64",
-}  # fmt: skip
+    "bool": "int32",
+    "int8": "int32",
+    "int16": "int32",
+    "int32": "int32",
+    "int64": "int64",
+    "uint8": "uint32",
+    "uint16": "uint32",
+    "uint32": "uint32",
+    "uint64": "uint64",
+}
 """The dtype of an integer -> that of its sums.
 
 Source: the array API standard, `sum`, with int32 as the default dtype of integers.
@@ -127,7 +144,11 @@ def test_var_takes_a_correction(rng):
 
 def test_logsumexp_does_not_overflow(rng):
     a = make_array(rng, (4, 6), "float32") * 100
-    check(Tensor(a).logsumexp(1), np.logaddexp.reduce(a.astype(np.float64), 1).astype(np.float32), rtol=1e-6)
+    check(
+        Tensor(a).logsumexp(1),
+        np.logaddexp.reduce(a.astype(np.float64), 1).astype(np.float32),
+        rtol=1e-6,
+    )
     assert Tensor([-np.inf, -np.inf]).logsumexp().item() == -np.inf
     assert Tensor([np.inf, 1.0]).logsumexp().item() == np.inf
 
@@ -135,7 +156,9 @@ def test_logsumexp_does_not_overflow(rng):
 def test_norms(rng):
     a = make_array(rng, (4, 6), "float32")
     for order in (1, 2, 3, np.inf):
-        check(Tensor(a).norm(1, ord=order), np.linalg.norm(a, order, 1).astype(np.float32), rtol=1e-5)
+        check(
+            Tensor(a).norm(1, ord=order), np.linalg.norm(a, order, 1).astype(np.float32), rtol=1e-5
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int16", "uint8", "bool", "float16"])
@@ -149,7 +172,9 @@ def test_running_reductions_agree_with_numpy(rng, dtype):
     for axis in (None, 0, 1):
         expected = np.cumsum(wide, axis)
         check(
-            Tensor(a).cumsum(axis), expected.astype(SUMS.get(dtype, dtype)), rtol=2e-3 if dtype == "float16" else 1e-5
+            Tensor(a).cumsum(axis),
+            expected.astype(SUMS.get(dtype, dtype)),
+            rtol=2e-3 if dtype == "float16" else 1e-5,
         )
     if dtype != "float16":
         expected = np.cumprod(wide, 1)
@@ -193,7 +218,9 @@ def test_norms_of_every_order_agree_with_numpy(rng, ord, dtype):
             )
         expected = np.linalg.norm(wide.ravel(), ord).astype(dtype)
     check(
-        Tensor(a).vector_norm(ord=ord, keepdims=True), expected.reshape(1, 1), rtol=1e-3 if dtype == "float16" else 1e-5
+        Tensor(a).vector_norm(ord=ord, keepdims=True),
+        expected.reshape(1, 1),
+        rtol=1e-3 if dtype == "float16" else 1e-5,
     )
 
 
@@ -201,7 +228,11 @@ def test_norms_of_every_order_agree_with_numpy(rng, ord, dtype):
 @pytest.mark.parametrize("keepdims", [False, True])
 def test_norms_of_matrices_agree_with_numpy(rng, ord, keepdims):
     a = rng.standard_normal((2, 5, 6)).astype(np.float32)
-    check(Tensor(a).matrix_norm(ord=ord, keepdims=keepdims), np.linalg.norm(a, ord, (1, 2), keepdims), rtol=1e-5)
+    check(
+        Tensor(a).matrix_norm(ord=ord, keepdims=keepdims),
+        np.linalg.norm(a, ord, (1, 2), keepdims),
+        rtol=1e-5,
+    )
 
 
 def test_norms_that_there_are_not_are_an_error():

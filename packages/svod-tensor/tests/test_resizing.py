@@ -11,7 +11,9 @@ from svod_testing import check
 def stretch(a: np.ndarray, axis: int, size: int, align_corners: bool) -> np.ndarray:
     """By numpy's interpolation of each line."""
     n = a.shape[axis]
-    places = np.linspace(0, n - 1, size) if align_corners else (np.arange(size) + 0.5) * n / size - 0.5
+    places = (
+        np.linspace(0, n - 1, size) if align_corners else (np.arange(size) + 0.5) * n / size - 0.5
+    )
     return np.apply_along_axis(lambda line: np.interp(places, np.arange(n), line), axis, a)
 
 
@@ -22,7 +24,9 @@ def test_straight_lines_between_neighbours_agree_with_their_formula(rng, align_c
         expected = stretch(stretch(a, 2, sizes[0], align_corners), 3, sizes[1], align_corners)
         found = Tensor(a).interpolate(sizes, mode="linear", align_corners=align_corners)
         check(found, expected, rtol=1e-6)
-    assert Tensor([[[1, 3]]]).interpolate(3, mode="linear", align_corners=True).tolist() == [[[1.0, 2.0, 3.0]]]
+    assert Tensor([[[1, 3]]]).interpolate(3, mode="linear", align_corners=True).tolist() == [
+        [[1.0, 2.0, 3.0]]
+    ]
 
 
 def test_the_nearest_element_is_the_one_that_a_place_falls_into(rng):
@@ -54,9 +58,13 @@ def weigh(distance, a):
 def test_polynomials_through_four_elements_agree_with_their_formula(rng, align_corners):
     a = rng.normal(size=(1, 2, 6))
     for size in (9, 4, 1):
-        places = np.linspace(0, 5, size) if align_corners else (np.arange(size) + 0.5) * 6 / size - 0.5
+        places = (
+            np.linspace(0, 5, size) if align_corners else (np.arange(size) + 0.5) * 6 / size - 0.5
+        )
         near = np.floor(places)[:, None] + np.arange(-1, 3)
-        expected = (a[..., near.clip(0, 5).astype(int)] * weigh(places[:, None] - near, -0.75)).sum(-1)
+        expected = (a[..., near.clip(0, 5).astype(int)] * weigh(places[:, None] - near, -0.75)).sum(
+            -1
+        )
         check(Tensor(a).interpolate(size, mode="cubic", align_corners=align_corners), expected)
     both = Tensor(a[..., None]).interpolate((9, 3), mode="bicubic")
     check(both, np.repeat(Tensor(a).interpolate(9, mode="cubic").numpy()[..., None], 3, -1))

@@ -1,4 +1,6 @@
-"""Several results of one computation: views, copies, operands and repetitions of one another, of inputs and of constants."""
+"""Several results of one computation: views, copies, operands and repetitions of one another, of
+inputs and of constants.
+"""
 
 from __future__ import annotations
 
@@ -39,16 +41,31 @@ UNARY: list[tuple[str, Callable[..., Any], Callable[..., Any]]] = [
     ("x.permute", lambda x: x.permute(*reversed(range(x.ndim))), np.transpose),
     ("x[1:]", lambda x: x[1:] if x.shape[0] > 1 else x, lambda a: a[1:] if a.shape[0] > 1 else a),
     ("x[0]", lambda x: x[0] if x.ndim > 1 else x, lambda a: a[0] if a.ndim > 1 else a),
-    ("x.repeat_interleave(2, 0)", lambda x: x.repeat_interleave(2, 0), lambda a: np.repeat(a, 2, 0)),
-    ("x.repeat_interleave(3, 0)[1]", lambda x: x.repeat_interleave(3, 0)[1], lambda a: np.repeat(a, 3, 0)[1]),
+    (
+        "x.repeat_interleave(2, 0)",
+        lambda x: x.repeat_interleave(2, 0),
+        lambda a: np.repeat(a, 2, 0),
+    ),
+    (
+        "x.repeat_interleave(3, 0)[1]",
+        lambda x: x.repeat_interleave(3, 0)[1],
+        lambda a: np.repeat(a, 3, 0)[1],
+    ),
     ("x.sort(0)", lambda x: x.sort(0), lambda a: np.sort(a, 0)),
     ("x.cumsum(0)", lambda x: x.cumsum(0), lambda a: np.cumsum(a, 0, dtype=a.dtype)),
-    ("x.sum(0, keepdims=True)", lambda x: x.sum(0, keepdims=True), lambda a: a.sum(0, keepdims=True, dtype=a.dtype)),
+    (
+        "x.sum(0, keepdims=True)",
+        lambda x: x.sum(0, keepdims=True),
+        lambda a: a.sum(0, keepdims=True, dtype=a.dtype),
+    ),
     ("zeros like x", lambda x: Tensor.zeros(*x.shape), np.zeros_like),
-    ("bytes of x", lambda x: x.reshape(-1).bitcast("uint8").cast("float32"),
-     lambda a: a.reshape(-1).view(np.uint8).astype(np.float32)),
+    (
+        "bytes of x",
+        lambda x: x.reshape(-1).bitcast("uint8").cast("float32"),
+        lambda a: a.reshape(-1).view(np.uint8).astype(np.float32),
+    ),
     ("x.bitcast", lambda x: x.bitcast("int32").bitcast("float32"), np.copy),
-]  # fmt: skip
+]
 
 
 COPIES = [step for step in UNARY if step[2] is np.copy]
@@ -61,7 +78,11 @@ def draw_program(draw: random.Random, n_inputs: int) -> tuple[list[Step], list[i
         n_values = n_inputs + number
         if draw.random() < 0.2:
             x = draw.randrange(n_values)
-            steps.append(Step("x * y", (x, x), lambda x, y: x * 0.5 + y * 0.5, lambda a, b: a * 0.5 + b * 0.5))
+            steps.append(
+                Step(
+                    "x * y", (x, x), lambda x, y: x * 0.5 + y * 0.5, lambda a, b: a * 0.5 + b * 0.5
+                )
+            )
         else:
             # Most results are another way to say what an earlier value is.
             name, on_tensors, on_arrays = draw.choice(UNARY if draw.random() < 0.5 else COPIES)
@@ -79,7 +100,11 @@ def run(steps: Sequence[Step], inputs: Sequence[Any], *, tensors: bool) -> list[
 
 
 def describe(seed: int, steps: Sequence[Step], results: Sequence[int]) -> str:
-    return f"seed {seed}: " + "; ".join(f"{s.name} of {s.operands}" for s in steps) + f"; results {results}"
+    return (
+        f"seed {seed}: "
+        + "; ".join(f"{s.name} of {s.operands}" for s in steps)
+        + f"; results {results}"
+    )
 
 
 def draw_arrays(seed: int, n: int) -> list[np.ndarray]:
@@ -88,7 +113,9 @@ def draw_arrays(seed: int, n: int) -> list[np.ndarray]:
 
 
 def leave_garbage(sizes: Iterable[int]) -> None:
-    """Let memory of these sizes that is given next hold NaNs, and not what would be right by chance."""
+    """Let memory of these sizes that is given next hold NaNs, and not what would be right by
+    chance.
+    """
     for size in sizes:
         buffers = [Buffer(get_allocator("CPU"), uint8, size) for _ in range(16)]
         for buffer in buffers:
@@ -102,7 +129,9 @@ def check_values(found: Sequence[Tensor], wanted: Sequence[np.ndarray], what: st
 
 @pytest.mark.parametrize("donate", [(), 0, (0, 1)])
 @pytest.mark.parametrize("seed", range(N_PROGRAMS))
-def test_each_call_of_a_captured_function_gives_every_result(seed: int, donate: int | tuple[int, ...]) -> None:
+def test_each_call_of_a_captured_function_gives_every_result(
+    seed: int, donate: int | tuple[int, ...]
+) -> None:
     steps, results = draw_program(random.Random(seed), 2)
     what = describe(seed, steps, results)
 
@@ -151,7 +180,10 @@ def test_a_plan_that_is_given_its_inputs_has_an_output_for_each_tensor(seed: int
     tensors, values = run(steps, inputs, tensors=True), run(steps, arrays, tensors=False)
     # What is an input itself, under any shape, cannot be given away and be a result.
     chosen = [n for n in results if not tensors[n].is_realized]
-    found, wanted = [*(tensors[n] for n in chosen), tensors[-1] + 1], [*(values[n] for n in chosen), values[-1] + 1]
+    found, wanted = (
+        [*(tensors[n] for n in chosen), tensors[-1] + 1],
+        [*(values[n] for n in chosen), values[-1] + 1],
+    )
     del tensors
     plan = Tensor.prepare_batch(found, donate=inputs)
     plan.execute()
@@ -162,7 +194,10 @@ def test_a_plan_that_is_given_its_inputs_has_an_output_for_each_tensor(seed: int
 def test_what_is_written_to_one_realized_result_shows_in_its_views_alone(seed: int) -> None:
     steps, results = draw_program(random.Random(3000 + seed), 2)
     arrays = draw_arrays(seed, 2)
-    tensors, values = run(steps, list(map(Tensor, arrays)), tensors=True), run(steps, arrays, tensors=False)
+    tensors, values = (
+        run(steps, list(map(Tensor, arrays)), tensors=True),
+        run(steps, arrays, tensors=False),
+    )
     chosen = list(dict.fromkeys(results))
     found, wanted = [tensors[n] for n in chosen], [values[n] for n in chosen]
     del tensors
@@ -196,7 +231,11 @@ def test_results_of_examples_that_once_were_memory_that_nobody_wrote() -> None:
         leave_garbage([a.nbytes, b[0].nbytes, b.nbytes, 80])
         check_values(sort(Tensor(a)), [-np.sort(-a, 1)] * 2, "sort")
         check_values(repeat(Tensor(b), Tensor(b)), [b[0], b[0], b], "repeat")
-        check_values(outer(Tensor(b[:, 0].copy()), Tensor(b[0].copy())), [np.outer(b[:, 0], b[0])] * 2, "outer")
+        check_values(
+            outer(Tensor(b[:, 0].copy()), Tensor(b[0].copy())),
+            [np.outer(b[:, 0], b[0])] * 2,
+            "outer",
+        )
 
 
 def test_a_plan_has_outputs_for_equal_tensors_inputs_and_tensors_without_elements() -> None:
@@ -210,14 +249,20 @@ def test_a_plan_has_outputs_for_equal_tensors_inputs_and_tensors_without_element
     assert len({buffer.storage_id for buffer in plan.output_buffers}) == 6
     assert plan.output_buffer_at(6) is plan.output_buffer_at(7) is same.buffer()
     assert plan.output_buffer_at(3) is plan.output_buffer_at(5)
-    plan.replace_buffer(plan.output_indices[3], Buffer.from_host(np.array([5, 6], np.float32), tensors[3].dtype))
+    plan.replace_buffer(
+        plan.output_indices[3], Buffer.from_host(np.array([5, 6], np.float32), tensors[3].dtype)
+    )
     plan.execute()
     expected = [[6, 7], [6, 7], [10, 12], [5, 6], [], [5, 6], [6, 7], [6, 7]]
     assert [buffer.as_numpy().tolist() for buffer in plan.output_buffers] == expected
 
 
 def test_a_plan_has_an_output_for_each_shard() -> None:
-    x = Tensor(np.arange(6, dtype=np.float32).reshape(3, 2)).shard(("CPU:0", "CPU:1"), axis=0).realize()
+    x = (
+        Tensor(np.arange(6, dtype=np.float32).reshape(3, 2))
+        .shard(("CPU:0", "CPU:1"), axis=0)
+        .realize()
+    )
     plan = Tensor.prepare_batch([x.sum(1), x, x + 1, x.sum()])
     plan.execute()
     found = [buffer.as_numpy().tolist() for buffer in plan.output_buffers]
@@ -228,7 +273,8 @@ def test_a_plan_cannot_be_given_what_is_one_of_its_results() -> None:
     x = Tensor([1.0, 2.0]).clone().realize()
     y = x.reshape(2, 1)
     with pytest.raises(
-        DonationError, match=r"cannot donate donate\[0\] to a plan: it has the memory of tensor 1, which"
+        DonationError,
+        match=r"cannot donate donate\[0\] to a plan: it has the memory of tensor 1, which",
     ):
         Tensor.prepare_batch([x + 1, y], donate=[x])
     check(y, np.array([[1], [2]], np.float32))
@@ -238,4 +284,6 @@ def test_the_bytes_of_an_argument_may_be_a_result() -> None:
     words = jit(lambda x: (x.bitcast("uint8"), x.bitcast("uint8").reshape(2, -1), x))
     for n in range(3):
         a = np.arange(n, n + 4, dtype=np.float32)
-        check_values(words(Tensor(a)), [a.view(np.uint8), a.view(np.uint8).reshape(2, -1), a], f"call {n}")
+        check_values(
+            words(Tensor(a)), [a.view(np.uint8), a.view(np.uint8).reshape(2, -1), a], f"call {n}"
+        )

@@ -1,4 +1,6 @@
-"""Every function of narrow floats is computed in float32 at least, and rounded once: over the table of all public methods."""
+"""Every function of narrow floats is computed in float32 at least, and rounded once: over the table
+of all public methods.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +17,91 @@ DTYPES = ["float16", "bfloat16", "float8_e4m3"]
 ELEMENTWISE = {
     name: (lambda x, n=name: getattr(x, n)())
     for name in (
-        "sqrt", "rsqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tan", "tanh", "erf", "sigmoid", "expm1", "log1p", "log10",
-        "sinh", "cosh", "asinh", "acosh", "atanh", "atan", "asin", "acos", "neg", "abs", "sign", "reciprocal", "square", "floor",
-        "ceil", "trunc", "round", "isnan", "isinf", "isfinite", "signbit", "positive", "cbrt", "deg2rad", "rad2deg", "relu", "relu6",
-        "leaky_relu", "elu", "selu", "silu", "gelu", "softplus", "mish", "hardsigmoid", "hardswish", "softsign", "logical_not",
-        "gamma", "lgamma", "digamma",
-        "erfc", "erfcx", "erfinv", "ndtr", "log_ndtr", "ndtri", "i0", "i0e", "i1", "i1e", "j0", "j1", "logit", "sinc",
+        "sqrt",
+        "rsqrt",
+        "exp",
+        "exp2",
+        "log",
+        "log2",
+        "sin",
+        "cos",
+        "tan",
+        "tanh",
+        "erf",
+        "sigmoid",
+        "expm1",
+        "log1p",
+        "log10",
+        "sinh",
+        "cosh",
+        "asinh",
+        "acosh",
+        "atanh",
+        "atan",
+        "asin",
+        "acos",
+        "neg",
+        "abs",
+        "sign",
+        "reciprocal",
+        "square",
+        "floor",
+        "ceil",
+        "trunc",
+        "round",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "signbit",
+        "positive",
+        "cbrt",
+        "deg2rad",
+        "rad2deg",
+        "relu",
+        "relu6",
+        "leaky_relu",
+        "elu",
+        "selu",
+        "silu",
+        "gelu",
+        "softplus",
+        "mish",
+        "hardsigmoid",
+        "hardswish",
+        "softsign",
+        "logical_not",
+        "gamma",
+        "lgamma",
+        "digamma",
+        "erfc",
+        "erfcx",
+        "erfinv",
+        "ndtr",
+        "log_ndtr",
+        "ndtri",
+        "i0",
+        "i0e",
+        "i1",
+        "i1e",
+        "j0",
+        "j1",
+        "logit",
+        "sinc",
     )
 } | {
     "polygamma": lambda x: x.polygamma(2),
-    "pow": lambda x: x.pow(3), "pow_of_a_root": lambda x: x.abs().pow(0.3), "round_decimals": lambda x: x.round(1),
-    "gelu_tanh": lambda x: x.gelu("tanh"), "clip": lambda x: x.clip(-0.5, 1.5), "leaky": lambda x: x.leaky_relu(0.3),
-    "elu_alpha": lambda x: x.elu(0.7), "softplus_beta": lambda x: x.softplus(1.7), "dropout": lambda x: x.dropout(0.3, seed=3),
-    "masked_fill": lambda x: x.masked_fill(x.lt(0), 2.0), "lerp_number": lambda x: x.lerp(1.5, 0.3),
-}  # fmt: skip
+    "pow": lambda x: x.pow(3),
+    "pow_of_a_root": lambda x: x.abs().pow(0.3),
+    "round_decimals": lambda x: x.round(1),
+    "gelu_tanh": lambda x: x.gelu("tanh"),
+    "clip": lambda x: x.clip(-0.5, 1.5),
+    "leaky": lambda x: x.leaky_relu(0.3),
+    "elu_alpha": lambda x: x.elu(0.7),
+    "softplus_beta": lambda x: x.softplus(1.7),
+    "dropout": lambda x: x.dropout(0.3, seed=3),
+    "masked_fill": lambda x: x.masked_fill(x.lt(0), 2.0),
+    "lerp_number": lambda x: x.lerp(1.5, 0.3),
+}
 """Functions of each element."""
 
 CANCELLING = {"gelu": lambda x: x.abs()}
@@ -37,67 +110,169 @@ CANCELLING = {"gelu": lambda x: x.abs()}
 PAIRS = {
     name: (lambda x, y, n=name: getattr(x, n)(y))
     for name in (
-        "add", "sub", "mul", "div", "floor_divide", "remainder", "pow", "eq", "ne", "lt", "le", "gt", "ge", "maximum", "minimum",
-        "logaddexp", "atan2", "copysign", "hypot", "fmod", "fmax", "fmin", "heaviside", "logical_and", "logical_or", "logical_xor",
-        "isclose", "zeta", "beta", "xlogy",
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "floor_divide",
+        "remainder",
+        "pow",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "maximum",
+        "minimum",
+        "logaddexp",
+        "atan2",
+        "copysign",
+        "hypot",
+        "fmod",
+        "fmax",
+        "fmin",
+        "heaviside",
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+        "isclose",
+        "zeta",
+        "beta",
+        "xlogy",
     )
 } | {
-    "lerp": lambda x, y: x.lerp(y, 0.3), "where": lambda x, y: x.lt(y).where(x, y),
-}  # fmt: skip
+    "lerp": lambda x, y: x.lerp(y, 0.3),
+    "where": lambda x, y: x.lt(y).where(x, y),
+}
 """Functions of pairs of elements."""
 
 REDUCTIONS = {
     name: (lambda x, n=name: getattr(x, n)(1))
     for name in (
-        "sum", "prod", "max", "min", "any", "all", "count_nonzero", "mean", "var", "std", "logsumexp", "norm", "argmax", "argmin",
-        "cumsum", "cumprod", "cummax", "cummin", "nansum", "nanprod", "nanmean", "nanmax", "nanmin", "softmax", "log_softmax",
-        "layernorm", "rms_norm", "glu", "median", "nanmedian", "nanvar", "nanstd", "nanargmax", "nanargmin", "nancumsum", "nancumprod",
-        "cumulative_sum", "cumulative_prod", "cumargmax", "cumargmin",
+        "sum",
+        "prod",
+        "max",
+        "min",
+        "any",
+        "all",
+        "count_nonzero",
+        "mean",
+        "var",
+        "std",
+        "logsumexp",
+        "norm",
+        "argmax",
+        "argmin",
+        "cumsum",
+        "cumprod",
+        "cummax",
+        "cummin",
+        "nansum",
+        "nanprod",
+        "nanmean",
+        "nanmax",
+        "nanmin",
+        "softmax",
+        "log_softmax",
+        "layernorm",
+        "rms_norm",
+        "glu",
+        "median",
+        "nanmedian",
+        "nanvar",
+        "nanstd",
+        "nanargmax",
+        "nanargmin",
+        "nancumsum",
+        "nancumprod",
+        "cumulative_sum",
+        "cumulative_prod",
+        "cumargmax",
+        "cumargmin",
     )
 } | {
-    "var_corrected": lambda x: x.var(1, correction=1), "norm_1": lambda x: x.norm(1, ord=1), "norm_3": lambda x: x.norm(1, ord=3),
-    "norm_0": lambda x: x.norm(1, ord=0), "norm_inf": lambda x: x.norm(1, ord=math.inf), "matrix_norm": lambda x: x.matrix_norm(),
-    "matrix_norm_1": lambda x: x.matrix_norm(ord=1), "diff": lambda x: x.diff(2), "trace": lambda x: x.trace(),
+    "var_corrected": lambda x: x.var(1, correction=1),
+    "norm_1": lambda x: x.norm(1, ord=1),
+    "norm_3": lambda x: x.norm(1, ord=3),
+    "norm_0": lambda x: x.norm(1, ord=0),
+    "norm_inf": lambda x: x.norm(1, ord=math.inf),
+    "matrix_norm": lambda x: x.matrix_norm(),
+    "matrix_norm_1": lambda x: x.matrix_norm(ord=1),
+    "diff": lambda x: x.diff(2),
+    "trace": lambda x: x.trace(),
     "group_norm": lambda x: x.reshape(2, 6, -1).group_norm(3, weight=x[0, :6], bias=x[1, :6]),
-    "affine": lambda x: x.layernorm(weight=x[0], bias=x[1]), "scaled": lambda x: x.rms_norm(weight=x[0]),
+    "affine": lambda x: x.layernorm(weight=x[0], bias=x[1]),
+    "scaled": lambda x: x.rms_norm(weight=x[0]),
     "batchnorm": lambda x: x.batchnorm(x[2], x[3].abs(), x[0], x[1]),
     "avg_pool2d": lambda x: x.reshape(1, 1, *x.shape).avg_pool2d(3, padding=1),
-    "avg_pool2d_inside": lambda x: x.reshape(1, 1, *x.shape).avg_pool2d(3, padding=1, count_include_pad=False),
+    "avg_pool2d_inside": lambda x: x.reshape(1, 1, *x.shape).avg_pool2d(
+        3, padding=1, count_include_pad=False
+    ),
     "max_pool2d": lambda x: x.reshape(1, 1, *x.shape).max_pool2d(3, padding=1),
     "lp_pool2d": lambda x: x.reshape(1, 1, *x.shape).lp_pool2d(2, 3, ceil_mode=True),
-    "max_unpool2d": lambda x: x.reshape(1, *x.shape).max_unpool2d(Tensor(np.arange(144).reshape(1, 12, 12) % 12), 1),
-    "unfold": lambda x: x.reshape(1, 1, *x.shape).unfold(3), "fold": lambda x: x[:, :9].fold([11], 3),
+    "max_unpool2d": lambda x: x.reshape(1, *x.shape).max_unpool2d(
+        Tensor(np.arange(144).reshape(1, 12, 12) % 12), 1
+    ),
+    "unfold": lambda x: x.reshape(1, 1, *x.shape).unfold(3),
+    "fold": lambda x: x[:, :9].fold([11], 3),
     "affine_grid": lambda x: x[:2, :3].reshape(1, 2, 3).affine_grid((1, 1, 4, 3)),
     "cubic": lambda x: x.reshape(1, 1, *x.shape).interpolate((5, 7), mode="cubic", antialias=True),
-    "sort": lambda x: x.sort(1), "topk": lambda x: x.topk(3, 1)[0],
-    "quantile": lambda x: x.quantile([0.1, 0.5], 1), "percentile": lambda x: x.percentile(30, 1), "cov": lambda x: x[0].cov(),
-    "nanquantile": lambda x: x.nanquantile(0.2, 1), "nanpercentile": lambda x: x.nanpercentile(30, 1),
+    "sort": lambda x: x.sort(1),
+    "topk": lambda x: x.topk(3, 1)[0],
+    "quantile": lambda x: x.quantile([0.1, 0.5], 1),
+    "percentile": lambda x: x.percentile(30, 1),
+    "cov": lambda x: x[0].cov(),
+    "nanquantile": lambda x: x.nanquantile(0.2, 1),
+    "nanpercentile": lambda x: x.nanpercentile(30, 1),
     "ldexp": lambda x: x.ldexp(-2),
     "interpolate": lambda x: x.reshape(1, 1, *x.shape).interpolate((5, 7), mode="linear"),
-    "corrcoef": lambda x: x.corrcoef(), "trapezoid": lambda x: x.trapezoid(axis=1), "nan_to_num": lambda x: x.nan_to_num(),
-    "interp": lambda x: x.interp([-1.0, 0.0, 2.0], [3.0, -1.0, 2.0]), "digitize": lambda x: x.digitize([-1.0, 0.5, 2.0]),
-    "central_differences": lambda x: x.central_differences(axis=1), "histogram": lambda x: x.histogram([-1.0, 0.0, 1.0])[0],
-    "attention": lambda x: x[:6].scaled_dot_product_attention(x[:9], (x.gt(0).where(1, 2)).cast(x.dtype)[:9], scale=0.01),
-}  # fmt: skip
+    "corrcoef": lambda x: x.corrcoef(),
+    "trapezoid": lambda x: x.trapezoid(axis=1),
+    "nan_to_num": lambda x: x.nan_to_num(),
+    "interp": lambda x: x.interp([-1.0, 0.0, 2.0], [3.0, -1.0, 2.0]),
+    "digitize": lambda x: x.digitize([-1.0, 0.5, 2.0]),
+    "central_differences": lambda x: x.central_differences(axis=1),
+    "histogram": lambda x: x.histogram([-1.0, 0.0, 1.0])[0],
+    "attention": lambda x: x[:6].scaled_dot_product_attention(
+        x[:9], (x.gt(0).where(1, 2)).cast(x.dtype)[:9], scale=0.01
+    ),
+}
 """Functions of rows."""
 
 PRODUCTS = {
-    "matmul": lambda x, y: x @ y.T, "linear": lambda x, y: x.linear(y, y[:, 0]), "outer": lambda x, y: x.outer(y),
-    "vecdot": lambda x, y: x.vecdot(y), "einsum": lambda x, y: Tensor.einsum("ij,kj,k->i", x, y, y[:, 0]),
+    "matmul": lambda x, y: x @ y.T,
+    "linear": lambda x, y: x.linear(y, y[:, 0]),
+    "outer": lambda x, y: x.outer(y),
+    "vecdot": lambda x, y: x.vecdot(y),
+    "einsum": lambda x, y: Tensor.einsum("ij,kj,k->i", x, y, y[:, 0]),
     "tensordot": lambda x, y: x.tensordot(y),
-    "conv2d": lambda x, y: x.reshape(1, 1, *x.shape).conv2d(y[:3, :3].reshape(1, 1, 3, 3), y[0, :1]),
-    "conv_transpose2d": lambda x, y: x[:4, :4].reshape(1, 1, 4, 4).conv_transpose2d(y[:3, :3].reshape(1, 1, 3, 3), y[0, :1], stride=2),
+    "conv2d": lambda x, y: x.reshape(1, 1, *x.shape).conv2d(
+        y[:3, :3].reshape(1, 1, 3, 3), y[0, :1]
+    ),
+    "conv_transpose2d": lambda x, y: (
+        x[:4, :4]
+        .reshape(1, 1, 4, 4)
+        .conv_transpose2d(y[:3, :3].reshape(1, 1, 3, 3), y[0, :1], stride=2)
+    ),
     "kron": lambda x, y: x[:2].kron(y[:2]),
-    "convolve": lambda x, y: x[0].convolve(y[0, :3]), "correlate": lambda x, y: x[0].correlate(y[0, :3]),
+    "convolve": lambda x, y: x[0].convolve(y[0, :3]),
+    "correlate": lambda x, y: x[0].correlate(y[0, :3]),
     "polyval": lambda x, y: x[:2, 0].polyval(y[0].sign()),
     "add_at": lambda x, y: x.add_at(np.array([0, 1, 0, 0]), y[:4]),
     "scatter_add": lambda x, y: x.scatter_add(0, Tensor([[0, 0], [1, 1], [0, 0]]), y[:3, :2]),
     "index_add": lambda x, y: x.index_add(0, np.array([0, 0, 1]), y[:3]),
-    "scatter_reduce": lambda x, y: x.scatter_reduce(0, Tensor([[0, 0], [1, 1], [0, 0]]), y[:3, :2], "mean"),
-    "scattered_factors": lambda x, y: x[:2].sign().scatter_reduce(0, Tensor([[0, 0], [1, 1], [0, 0]]), y[:3, :2], "prod"),
-    "grid_sample": lambda x, y: x.reshape(1, 1, *x.shape).grid_sample(y.sign().mul(0.25).reshape(1, 12, 6, 2)),
+    "scatter_reduce": lambda x, y: x.scatter_reduce(
+        0, Tensor([[0, 0], [1, 1], [0, 0]]), y[:3, :2], "mean"
+    ),
+    "scattered_factors": lambda x, y: (
+        x[:2].sign().scatter_reduce(0, Tensor([[0, 0], [1, 1], [0, 0]]), y[:3, :2], "prod")
+    ),
+    "grid_sample": lambda x, y: x.reshape(1, 1, *x.shape).grid_sample(
+        y.sign().mul(0.25).reshape(1, 12, 6, 2)
+    ),
     "bincount": lambda x, y: Tensor(np.arange(6) % 3).bincount(y[0, :6], n_bins=3),
-}  # fmt: skip
+}
 """Functions that multiply or add the elements of two tensors."""
 
 
@@ -105,9 +280,18 @@ def test_what_overflows_or_vanishes_in_the_middle_has_its_value():
     large = Tensor.full((1, 1, 4, 4), 30000.0, dtype="float16")
     assert large.avg_pool2d(2, padding=1, count_include_pad=False).max().item() == 30000.0
     assert Tensor([-3.1], dtype="bfloat16").gelu().item() == pytest.approx(-0.003057, rel=0.004)
-    assert Tensor([-3.1], dtype="bfloat16").gelu("tanh").item() == pytest.approx(-0.002682, rel=0.004)
-    assert Tensor([-60000.0], dtype="float16").lerp(Tensor([60000.0], dtype="float16"), 0.5).item() == 0.0
-    assert Tensor([math.nan, 448.0, 1.0], dtype="float8_e4m3").isfinite().tolist() == [False, True, True]
+    assert Tensor([-3.1], dtype="bfloat16").gelu("tanh").item() == pytest.approx(
+        -0.002682, rel=0.004
+    )
+    assert (
+        Tensor([-60000.0], dtype="float16").lerp(Tensor([60000.0], dtype="float16"), 0.5).item()
+        == 0.0
+    )
+    assert Tensor([math.nan, 448.0, 1.0], dtype="float8_e4m3").isfinite().tolist() == [
+        False,
+        True,
+        True,
+    ]
 
 
 def round_array(values, dtype):
@@ -116,12 +300,16 @@ def round_array(values, dtype):
 
 
 def round_to(array, dtype):
-    """`array` rounded to `dtype` and widened again, with memory of its own: what is computed of it is one kernel for all."""
+    """`array` rounded to `dtype` and widened again, with memory of its own: what is computed of it
+    is one kernel for all.
+    """
     return Tensor(Tensor(array, dtype=dtype).cast("float64").numpy())
 
 
 def check_rounded_once(function, arrays, dtype, slack=2e-6, size=None):
-    """Assert that the results are those of float64, off by `slack` of their size as float32 may be, rounded to `dtype`."""
+    """Assert that the results are those of float64, off by `slack` of their size as float32 may be,
+    rounded to `dtype`.
+    """
     narrow = [Tensor(a, dtype=dtype) for a in arrays]
     wide = [round_to(a, dtype) for a in arrays]
     found, exact = function(*narrow), function(*wide)
@@ -130,13 +318,21 @@ def check_rounded_once(function, arrays, dtype, slack=2e-6, size=None):
         np.testing.assert_array_equal(values, truth)
         return
     assert found.dtype is to_dtype(dtype)
-    error = np.where(np.isfinite(truth), slack * np.abs(truth if size is None else size) + 1e-30, 0.0)
+    error = np.where(
+        np.isfinite(truth), slack * np.abs(truth if size is None else size) + 1e-30, 0.0
+    )
     low, high = round_array(truth - error, dtype), round_array(truth + error, dtype)
     with np.errstate(invalid="ignore"):
-        is_right = ((low <= values) & (values <= high)) | (np.isnan(values) & (np.isnan(low) | np.isnan(high)))
+        is_right = ((low <= values) & (values <= high)) | (
+            np.isnan(values) & (np.isnan(low) | np.isnan(high))
+        )
     wrong = np.argwhere(~is_right)
     shown = [
-        (float(values[i]), float(truth[i]), [float(w.numpy()[i]) for w in wide if w.shape == found.shape])
+        (
+            float(values[i]),
+            float(truth[i]),
+            [float(w.numpy()[i]) for w in wide if w.shape == found.shape],
+        )
         for i in map(tuple, wrong[:6])
     ]
     assert not len(wrong), f"{dtype}: {shown}"
@@ -213,31 +409,153 @@ def test_products_round_once(rng, name):
 
 OTHER = {
     # What moves, joins, compares or looks up elements, and changes none.
-    "T", "broadcast_arrays", "broadcast_to", "cat", "chunk", "concat", "contiguous", "detach", "diagonal", "embedding", "expand",
-    "flatten", "flip", "gather", "mT", "masked_select", "matrix_transpose", "meshgrid", "moveaxis", "pad", "permute",
-    "put_along_axis", "repeat", "repeat_interleave", "reshape", "roll", "scatter", "searchsorted", "shrink", "split", "squeeze",
-    "stack", "diag", "frexp", "bitwise_count",
-    "swapaxes", "take", "take_along_axis", "transpose", "tril", "triu", "unbind", "unflatten", "unsqueeze", "windows", "with_items",
+    "T",
+    "broadcast_arrays",
+    "broadcast_to",
+    "cat",
+    "chunk",
+    "concat",
+    "contiguous",
+    "detach",
+    "diagonal",
+    "embedding",
+    "expand",
+    "flatten",
+    "flip",
+    "gather",
+    "mT",
+    "masked_select",
+    "matrix_transpose",
+    "meshgrid",
+    "moveaxis",
+    "pad",
+    "permute",
+    "put_along_axis",
+    "repeat",
+    "repeat_interleave",
+    "reshape",
+    "roll",
+    "scatter",
+    "searchsorted",
+    "shrink",
+    "split",
+    "squeeze",
+    "stack",
+    "diag",
+    "frexp",
+    "bitwise_count",
+    "swapaxes",
+    "take",
+    "take_along_axis",
+    "transpose",
+    "tril",
+    "triu",
+    "unbind",
+    "unflatten",
+    "unsqueeze",
+    "windows",
+    "with_items",
     "argsort",
-    "isin", "argwhere", "compress", "nonzero", "tile", "unique_all", "unique_counts", "unique_inverse", "unique_values",
-    "intersect1d", "setdiff1d", "setxor1d", "union1d", "asarray",
-    "one_hot", "nextafter", "bitcast", "cast", "astype", "clone",
+    "isin",
+    "argwhere",
+    "compress",
+    "nonzero",
+    "tile",
+    "unique_all",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+    "intersect1d",
+    "setdiff1d",
+    "setxor1d",
+    "union1d",
+    "asarray",
+    "one_hot",
+    "nextafter",
+    "bitcast",
+    "cast",
+    "astype",
+    "clone",
     # Parts of complex numbers, which are never narrow.
-    "angle", "as_complex", "as_real", "complex", "conj", "conjugate", "imag", "real",
+    "angle",
+    "as_complex",
+    "as_real",
+    "complex",
+    "conj",
+    "conjugate",
+    "imag",
+    "real",
     # What takes integers alone.
-    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "lshift", "rshift", "gcd", "lcm",
+    "bitwise_and",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_xor",
+    "lshift",
+    "rshift",
+    "gcd",
+    "lcm",
     # What makes tensors of numbers: rounded once from float64, or drawn.
-    "arange", "empty", "eye", "from_content",
-    "from_dlpack", "from_file", "from_numpy", "from_uop", "empty_like", "full", "full_like", "linspace", "ones",
-    "ones_like", "rand", "randint", "randn", "zeros", "zeros_like", "bernoulli", "categorical", "exponential", "multinomial",
-    "normal", "permutation", "shuffle", "truncated_normal", "uniform",
+    "arange",
+    "empty",
+    "eye",
+    "from_content",
+    "from_dlpack",
+    "from_file",
+    "from_numpy",
+    "from_uop",
+    "empty_like",
+    "full",
+    "full_like",
+    "linspace",
+    "ones",
+    "ones_like",
+    "rand",
+    "randint",
+    "randn",
+    "zeros",
+    "zeros_like",
+    "bernoulli",
+    "categorical",
+    "exponential",
+    "multinomial",
+    "normal",
+    "permutation",
+    "shuffle",
+    "truncated_normal",
+    "uniform",
     # What tensors are, and computing them.
     "gradient",
-    "along", "assign", "buffer", "content", "device", "dtype", "form", "is_realized", "item", "itemsize", "nbytes", "ndim", "numpy",
+    "along",
+    "assign",
+    "buffer",
+    "content",
+    "device",
+    "dtype",
+    "form",
+    "is_realized",
+    "item",
+    "itemsize",
+    "nbytes",
+    "ndim",
+    "numpy",
     "prepare",
-    "prepare_batch", "prepare_batch_with", "prepare_with", "realize", "realize_batch", "realize_batch_with", "realize_with",
-    "shape", "shard", "sharding", "shards", "size", "to", "to_device", "tolist", "uop",
-}  # fmt: skip
+    "prepare_batch",
+    "prepare_batch_with",
+    "prepare_with",
+    "realize",
+    "realize_batch",
+    "realize_batch_with",
+    "realize_with",
+    "shape",
+    "shard",
+    "sharding",
+    "shards",
+    "size",
+    "to",
+    "to_device",
+    "tolist",
+    "uop",
+}
 
 
 def test_every_public_method_is_in_a_table_or_rounds_nothing():
@@ -246,5 +564,7 @@ def test_every_public_method_is_in_a_table_or_rounds_nothing():
 
     tables = {*ELEMENTWISE, *PAIRS, *REDUCTIONS, *PRODUCTS, "scaled_dot_product_attention"}
     known = {id(find_function(name)) for name in (*OTHER, *tables) if hasattr(Tensor, name)}
-    assert not {name for name in dir(Tensor) if name[0] != "_" and id(find_function(name)) not in known}
+    assert not {
+        name for name in dir(Tensor) if name[0] != "_" and id(find_function(name)) not in known
+    }
     assert set(dir(Tensor)) >= OTHER

@@ -79,7 +79,9 @@ def test_what_is_saved_loads_in_the_reference_library(path):
 
 
 def test_bfloat16_and_float8_survive(path):
-    save_safetensors({d: Tensor([1.0, -2.5]).cast(d) for d in ("bfloat16", "float8_e4m3", "float8_e5m2")}, path)
+    save_safetensors(
+        {d: Tensor([1.0, -2.5]).cast(d) for d in ("bfloat16", "float8_e4m3", "float8_e5m2")}, path
+    )
     loaded = load_safetensors(path)
     assert {name: t.dtype.name for name, t in loaded.items()} == {n: n for n in loaded}
     assert all(t.tolist() == [1.0, -2.5] for t in loaded.values())
@@ -130,7 +132,10 @@ def test_a_missing_file_is_an_error(path):
     [
         (b"", "too few"),
         (b"\x00" * 7, "too few"),
-        (b"PK\x03\x04" + b"\x00" * 30, "a zip file, as torch.save writes one\n  hint: write it again with PyTorch"),
+        (
+            b"PK\x03\x04" + b"\x00" * 30,
+            "a zip file, as torch.save writes one\n  hint: write it again with PyTorch",
+        ),
         (b"\xff" * 8 + b"{}", "claims"),
         ((100).to_bytes(8, "little") + b"{}", "claims 100 bytes"),
         ((2).to_bytes(8, "little") + b"{x", "no JSON"),

@@ -29,7 +29,12 @@ def test_covariances_agree_with_numpy(rng):
 def test_histograms_agree_with_numpy(rng, dtype):
     a = (rng.normal(size=(20, 10)) * 3).astype(dtype)
     wanted = a.dtype if a.dtype.kind == "f" else np.float32
-    for options in ({}, {"bins": 7, "range": (-1, 2)}, {"bins": [-2, -1, 0, 3]}, {"bins": 5, "density": True}):
+    for options in (
+        {},
+        {"bins": 7, "range": (-1, 2)},
+        {"bins": [-2, -1, 0, 3]},
+        {"bins": 5, "density": True},
+    ):
         counts, edges = Tensor(a).histogram(**options)
         expected, places = np.histogram(a, **options)
         check(counts, expected.astype(wanted) if "density" in options else expected, rtol=1e-5)

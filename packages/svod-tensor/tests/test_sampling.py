@@ -35,10 +35,18 @@ def look(a, at, mode, padding_mode, align_corners):
         if mode != "bicubic":
             place = fold_back(place, size, padding_mode, align_corners)
         low = math.floor(place)
-        near = {"nearest": [round(place)], "bilinear": [low, low + 1], "bicubic": range(low - 1, low + 3)}[mode]
+        near = {
+            "nearest": [round(place)],
+            "bilinear": [low, low + 1],
+            "bicubic": range(low - 1, low + 3),
+        }[mode]
         found = []
         for p in near:
-            inner = p if mode != "bicubic" else int(fold_back(float(p), size, padding_mode, align_corners))
+            inner = (
+                p
+                if mode != "bicubic"
+                else int(fold_back(float(p), size, padding_mode, align_corners))
+            )
             found.append((inner, 1.0 if mode == "nearest" else weigh(place - p, mode)))
         around.append(found)
     total = np.zeros(len(a))
@@ -60,8 +68,12 @@ def test_what_lies_between_elements_agrees_with_its_formula(rng, mode, padding_m
         grid[1, 0] = -31.7
         expected = np.zeros((2, 2, *grid.shape[1:-1]))
         for at in np.ndindex(2, *grid.shape[1:-1]):
-            expected[(at[0], slice(None), *at[1:])] = look(a[at[0]], grid[at], mode, padding_mode, align_corners)
-        found = Tensor(a).grid_sample(Tensor(grid), mode=mode, padding_mode=padding_mode, align_corners=align_corners)
+            expected[(at[0], slice(None), *at[1:])] = look(
+                a[at[0]], grid[at], mode, padding_mode, align_corners
+            )
+        found = Tensor(a).grid_sample(
+            Tensor(grid), mode=mode, padding_mode=padding_mode, align_corners=align_corners
+        )
         check(found, expected, rtol=1e-9)
 
 
@@ -90,7 +102,9 @@ def test_places_of_images_are_moved_by_matrices(rng, align_corners):
         n = len(sizes)
         matrices = rng.normal(size=(2, n, n + 1))
         lines = [
-            (np.linspace(-1, 1, s) if s > 1 else np.zeros(1)) if align_corners else (2 * np.arange(s) + 1) / s - 1
+            (np.linspace(-1, 1, s) if s > 1 else np.zeros(1))
+            if align_corners
+            else (2 * np.arange(s) + 1) / s - 1
             for s in sizes
         ]
         places = np.stack([*reversed(np.meshgrid(*lines, indexing="ij")), np.ones(sizes)], -1)

@@ -1,4 +1,6 @@
-"""SCATTER_ADD on tensors: its values are those of np.add.at, wherever it stands and whatever its operands are."""
+"""SCATTER_ADD on tensors: its values are those of np.add.at, wherever it stands and whatever its
+operands are.
+"""
 
 from __future__ import annotations
 
@@ -37,24 +39,41 @@ def test_sums_of_every_dtype_are_numpys(rng: np.random.Generator, dtype: DType) 
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64"])
-def test_positions_outside_are_left_out_in_every_dtype(rng: np.random.Generator, dtype: str) -> None:
+def test_positions_outside_are_left_out_in_every_dtype(
+    rng: np.random.Generator, dtype: str
+) -> None:
     values, ends = rng.standard_normal((40, 7)).astype(np.float32), np.iinfo(dtype)
-    places = np.concatenate([rng.integers(0, 9, 36).astype(dtype), np.array([ends.min, ends.max, 6, 7], dtype)])
+    places = np.concatenate(
+        [rng.integers(0, 9, 36).astype(dtype), np.array([ends.min, ends.max, 6, 7], dtype)]
+    )
     check(scatter(Tensor(values), Tensor(places), 0, 7), add_at(values, places, 0, 7), rtol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("shape", "places", "axis", "size"),
     [
-        ((0, 3), (0,), 0, 2), ((3, 0), (3,), 0, 2), ((3, 2), (3,), 0, 1), ((1,), (1,), 0, 9), ((2, 3, 4), (2, 3, 4), 0, 5),
-        ((5, 2, 3), (2,), 1, 4), ((5,), (), 1, 2), ((5,), (), 0, 2), ((2, 3, 33), (2, 3), 0, 4), ((64, 1000), (64,), 0, 70),
+        ((0, 3), (0,), 0, 2),
+        ((3, 0), (3,), 0, 2),
+        ((3, 2), (3,), 0, 1),
+        ((1,), (1,), 0, 9),
+        ((2, 3, 4), (2, 3, 4), 0, 5),
+        ((5, 2, 3), (2,), 1, 4),
+        ((5,), (), 1, 2),
+        ((5,), (), 0, 2),
+        ((2, 3, 33), (2, 3), 0, 4),
+        ((64, 1000), (64,), 0, 70),
     ],
-)  # fmt: skip
+)
 def test_sums_of_every_shape_are_numpys(
     rng: np.random.Generator, shape: tuple[int, ...], places: tuple[int, ...], axis: int, size: int
 ) -> None:
-    values, at = rng.standard_normal(shape).astype(np.float32), np.asarray(rng.integers(-1, size + 1, places))
-    check(scatter(Tensor(values), Tensor(at), axis, size), add_at(values, at, axis, size), rtol=1e-5)
+    values, at = (
+        rng.standard_normal(shape).astype(np.float32),
+        np.asarray(rng.integers(-1, size + 1, places)),
+    )
+    check(
+        scatter(Tensor(values), Tensor(at), axis, size), add_at(values, at, axis, size), rtol=1e-5
+    )
 
 
 def test_an_axis_of_no_places_has_no_elements() -> None:
@@ -75,7 +94,9 @@ def test_it_is_the_transpose_of_gather(rng: np.random.Generator) -> None:
     x, y = rng.integers(-9, 9, (3, 5, 2)), rng.integers(-9, 9, (3, 4, 6, 2))
     places = Tensor(rng.integers(-2, 7, (4, 6)))
     gathered = Tensor.from_uop(make_gather(Tensor(x).uop, places.uop, 1))
-    assert (gathered * Tensor(y)).sum().item() == (Tensor(x) * scatter(Tensor(y), places, 1, 5)).sum().item()
+    assert (gathered * Tensor(y)).sum().item() == (
+        Tensor(x) * scatter(Tensor(y), places, 1, 5)
+    ).sum().item()
 
 
 def test_sizes_may_be_variables(rng: np.random.Generator) -> None:
@@ -89,7 +110,9 @@ def test_sizes_may_be_variables(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("axis", [0, 1, None])
 @pytest.mark.parametrize("is_split", [True, False])
-def test_shards_add_up_what_they_have(rng: np.random.Generator, axis: int | None, is_split: bool) -> None:
+def test_shards_add_up_what_they_have(
+    rng: np.random.Generator, axis: int | None, is_split: bool
+) -> None:
     values, places = rng.integers(-9, 9, (6, 4)), rng.integers(-1, 5, 6)
     x = Tensor(values).shard(TWO, axis=axis)
     p = Tensor(places).shard(TWO, axis=0 if is_split else None)
@@ -137,8 +160,13 @@ def test_no_function_of_the_host_stands_between_the_kernels() -> None:
 
 def test_windows_that_overlap_are_added_up_in_one_kernel(rng: np.random.Generator) -> None:
     values = rng.standard_normal((2, 4, 3, 5, 2)).astype(np.float32)
-    rows, columns = (np.arange(n)[:, None] * stride + np.arange(k) for n, k, stride in ((4, 3, 1), (5, 2, 2)))
-    places = [Tensor.arange(n).reshape(n, 1) * stride + Tensor.arange(k) for n, k, stride in ((4, 3, 1), (5, 2, 2))]
+    rows, columns = (
+        np.arange(n)[:, None] * stride + np.arange(k) for n, k, stride in ((4, 3, 1), (5, 2, 2))
+    )
+    places = [
+        Tensor.arange(n).reshape(n, 1) * stride + Tensor.arange(k)
+        for n, k, stride in ((4, 3, 1), (5, 2, 2))
+    ]
     x = Tensor(values).realize()
     made = scatter(scatter(x, places[1], 3, 10), places[0], 1, 6)
     expected = add_at(add_at(values, columns, 3, 10), rows, 1, 6)

@@ -1,4 +1,6 @@
-"""Second and third derivatives of loops, in all orders of the two modes: values of JAX, and formulas."""
+"""Second and third derivatives of loops, in all orders of the two modes: values of JAX, and
+formulas.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,9 @@ def scanned(x: Tensor) -> Tensor:
         c = (c * y).sin() + x[i] * x[0]
         return c, c * y
 
-    last, seen = scan(step, Tensor(1.0, dtype="float64"), (Tensor.arange(x.shape[0]), x), reverse=True)
+    last, seen = scan(
+        step, Tensor(1.0, dtype="float64"), (Tensor.arange(x.shape[0]), x), reverse=True
+    )
     return last + (seen**2).sum()
 
 
@@ -87,7 +91,9 @@ def halved(x: Tensor) -> Tensor:
     def body(t: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         return t[0] + 1, (t[1] * x[t[0]]).sin() + t[1]
 
-    return while_loop(lambda t: t[0] < x.shape[0], body, (Tensor(0), Tensor(1.0, dtype="float64")))[1]
+    return while_loop(lambda t: t[0] < x.shape[0], body, (Tensor(0), Tensor(1.0, dtype="float64")))[
+        1
+    ]
 
 
 def inner(x: Tensor) -> Tensor:
@@ -242,12 +248,16 @@ def test_third_derivatives() -> None:
     ]
     for order in ORDERS.values():
         for mode in ("forward", "reverse"):
-            np.testing.assert_allclose(jacobian(order(power), mode=mode)(sample(3)).numpy(), expected, atol=1e-9)
+            np.testing.assert_allclose(
+                jacobian(order(power), mode=mode)(sample(3)).numpy(), expected, atol=1e-9
+            )
     found = jacobian(hessian(scanned))(sample(2))
     expected = [[60.1111654473, 12.6548878552], [12.6548878552, 14.4999354001]]
     np.testing.assert_allclose(found[0].numpy(), expected, rtol=1e-8)
     np.testing.assert_allclose(
-        found[1].numpy(), [[12.6548878552, 14.4999354001], [14.4999354001, 18.4222410489]], rtol=1e-8
+        found[1].numpy(),
+        [[12.6548878552, 14.4999354001], [14.4999354001, 18.4222410489]],
+        rtol=1e-8,
     )
 
 
@@ -308,7 +318,12 @@ def test_choices_that_read_a_variable(order: str) -> None:
     n = Variable("n", 1, 9).bind(3)
 
     def f(x: Tensor) -> Tensor:
-        return cond(x.sum() > 0.1, lambda x: fori_loop(0, n, lambda i, c: c * x * (i + 1), x), lambda x: x, x).sum()
+        return cond(
+            x.sum() > 0.1,
+            lambda x: fori_loop(0, n, lambda i, c: c * x * (i + 1), x),
+            lambda x: x,
+            x,
+        ).sum()
 
     x = sample(2)
     np.testing.assert_allclose(ORDERS[order](f)(x).numpy(), np.diag(6 * 12 * x.numpy() ** 2))

@@ -31,7 +31,9 @@ def test_positions_of_what_is_not_zero_agree_with_numpy(rng, dtype, shape):
 def test_different_elements_agree_with_numpy(rng, dtype, shape):
     a = rng.integers(0, 9, shape).astype(dtype)
     x = Tensor(a)
-    values, indices, inverse, counts = np.unique(a, return_index=True, return_inverse=True, return_counts=True)
+    values, indices, inverse, counts = np.unique(
+        a, return_index=True, return_inverse=True, return_counts=True
+    )
     found = x.unique_all()
     check(found.values, values)
     check(found.indices, indices.astype(np.int64))
@@ -136,10 +138,15 @@ def test_repetitions_that_do_not_fit_are_errors():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda x: x[x > 0], lambda x: x.nonzero(), lambda x: x.unique_values(), lambda x: x.compress(x > 0),
-        lambda x: x.repeat(x.cast("int32")), lambda x: x.masked_select(x > 0), lambda x: x.argwhere(),
+        lambda x: x[x > 0],
+        lambda x: x.nonzero(),
+        lambda x: x.unique_values(),
+        lambda x: x.compress(x > 0),
+        lambda x: x.repeat(x.cast("int32")),
+        lambda x: x.masked_select(x > 0),
+        lambda x: x.argwhere(),
     ],
-)  # fmt: skip
+)
 def test_in_a_captured_function_they_are_errors_that_show_the_way(call):
     with pytest.raises(DataDependentShapeError, match="values that are not computed yet"):
         jit(call)(Tensor([1.0, 2.0]))
@@ -154,7 +161,13 @@ def test_what_a_mask_selects_has_a_derivative():
 
 def test_what_is_selected_stays_on_its_device():
     x = Tensor([[1.0, -2.0], [3.0, 4.0]], device="CPU:1")
-    for found in (*x.nonzero(), x[x > 0], x.unique_values(), x.unique_all().counts, x.repeat([1, 2], 0)):
+    for found in (
+        *x.nonzero(),
+        x[x > 0],
+        x.unique_values(),
+        x.unique_all().counts,
+        x.repeat([1, 2], 0),
+    ):
         assert found.device == "CPU:1"
     assert x[x > 0].tolist() == [1.0, 3.0, 4.0]
     halves = Tensor([[1.0, -2.0], [3.0, 4.0]]).shard(("CPU", "CPU:1"), 0)
@@ -162,7 +175,9 @@ def test_what_is_selected_stays_on_its_device():
     assert halves.unique_values().tolist() == [-2.0, 1.0, 3.0, 4.0]
 
 
-@pytest.mark.parametrize(("first", "second"), [("int32", "int32"), ("float32", "float64"), ("int8", "uint8")])
+@pytest.mark.parametrize(
+    ("first", "second"), [("int32", "int32"), ("float32", "float64"), ("int8", "uint8")]
+)
 @pytest.mark.parametrize(("n", "m"), [(20, 30), (3, 60), (0, 4), (5, 0)])
 def test_sets_agree_with_numpy(rng, first, second, n, m):
     a, b = rng.integers(0, 40, n).astype(first), rng.integers(0, 40, m).astype(second)

@@ -1,4 +1,6 @@
-"""Derivatives on several devices: the numbers of one device, and each gradient where its argument is."""
+"""Derivatives on several devices: the numbers of one device, and each gradient where its argument
+is.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def _check(found: Any, f: Callable[..., Tensor] = _loss) -> None:
         np.testing.assert_allclose(part.numpy(), expected.numpy(), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("axes", [(None, 0, None), (1, None, 0), (0, 1, None)], ids=["batch", "columns", "rows"])
+@pytest.mark.parametrize(
+    "axes", [(None, 0, None), (1, None, 0), (0, 1, None)], ids=["batch", "columns", "rows"]
+)
 def test_a_gradient_is_spread_as_its_argument_is(axes: tuple[int | None, ...]) -> None:
     args = _split(*axes)
     found = grad(_loss, _ALL)(*args)
@@ -44,9 +48,13 @@ def test_a_gradient_is_spread_as_its_argument_is(axes: tuple[int | None, ...]) -
 
 
 @pytest.mark.parametrize(
-    "place", [lambda t, axis: t.shard(_DEVICES, axis), lambda t, _: t.to("CPU:1")], ids=["shard", "to"]
+    "place",
+    [lambda t, axis: t.shard(_DEVICES, axis), lambda t, _: t.to("CPU:1")],
+    ids=["shard", "to"],
 )
-def test_tensors_are_spread_and_moved_inside_of_a_function(place: Callable[[Tensor, int | None], Tensor]) -> None:
+def test_tensors_are_spread_and_moved_inside_of_a_function(
+    place: Callable[[Tensor, int | None], Tensor],
+) -> None:
     def f(w: Tensor, x: Tensor, b: Tensor) -> Tensor:
         return _loss(place(w, None), place(x, 0), place(b, None)).to("CPU")
 

@@ -27,7 +27,12 @@ def test_a_tensor_is_split_along_an_axis():
     x = Tensor(random(5, 4)).shard(TWO, axis=0)
     assert (x.shape, x.device, x.sharding) == ((5, 4), TWO, Sharding(TWO, 0, (3, 2)))
     first, second = x.shards()
-    assert (first.shape, first.device, second.shape, second.device) == ((3, 4), "CPU", (2, 4), "CPU:1")
+    assert (first.shape, first.device, second.shape, second.device) == (
+        (3, 4),
+        "CPU",
+        (2, 4),
+        "CPU:1",
+    )
     np.testing.assert_array_equal(x.numpy(), random(5, 4))
     np.testing.assert_array_equal(second.numpy(), random(5, 4)[3:])
     assert second.buffer().device == "CPU:1"
@@ -55,8 +60,16 @@ def test_one_device_needs_no_shards():
         (UnknownDeviceError, "QPU", lambda x: x.shard(("CPU", "QPU"))),
         (ShardError, "each shard has its own", lambda x: x.shard(TWO).buffer()),
         (DeviceMismatchError, r"CPU \+ CPU:1 and CPU", lambda x: x.shard(TWO) + x),
-        (DeviceMismatchError, r"CPU \+ CPU:1 and CPU \+ CPU:1 \+ CPU:2", lambda x: x.shard(TWO) + x.shard(THREE)),
-        (DeviceMismatchError, r"x\.shard\(\('CPU', 'CPU:1'\)\)", lambda x: x.shard(TWO, 0).assign(x)),
+        (
+            DeviceMismatchError,
+            r"CPU \+ CPU:1 and CPU \+ CPU:1 \+ CPU:2",
+            lambda x: x.shard(TWO) + x.shard(THREE),
+        ),
+        (
+            DeviceMismatchError,
+            r"x\.shard\(\('CPU', 'CPU:1'\)\)",
+            lambda x: x.shard(TWO, 0).assign(x),
+        ),
     ],
 )
 def test_a_mistake_is_an_error_of_the_call(error, message, call):
@@ -90,7 +103,9 @@ def test_the_split_of_a_product_is_that_of_its_operands():
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1])
-@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "argmax", "cumsum", "softmax", "std"])
+@pytest.mark.parametrize(
+    "name", ["sum", "prod", "max", "min", "mean", "argmax", "cumsum", "softmax", "std"]
+)
 def test_reductions_over_the_split_axis_and_over_the_other(name, axis):
     a = random(5, 7)
     for over in (0, 1) if name in ("cumsum", "softmax", "argmax") else (0, 1, (0, 1)):
@@ -112,7 +127,11 @@ def test_a_large_sum_is_reduced_in_parts(shape):
     plan = found.prepare()
     plan.execute()
     np.testing.assert_allclose(found.numpy(), a.sum(0), rtol=1e-5, atol=1e-5)
-    copied = [plan.buffers[op.buffer_indices[0]].size for op in plan.prepared_ops if not hasattr(op, "kernel")]
+    copied = [
+        plan.buffers[op.buffer_indices[0]].size
+        for op in plan.prepared_ops
+        if not hasattr(op, "kernel")
+    ]
     assert len(copied) == 2 * 4 * 3
     assert max(copied) <= a[0].size / 2
 
@@ -166,7 +185,9 @@ class _OneDevice(Tensor):
 
     def __getitem__(self, index):
         parts = index if isinstance(index, tuple) else (index,)
-        return super().__getitem__(tuple(p.to("CPU") if isinstance(p, Tensor) else p for p in parts))
+        return super().__getitem__(
+            tuple(p.to("CPU") if isinstance(p, Tensor) else p for p in parts)
+        )
 
 
 def test_shards_move_to_one_device_and_to_another_split():
@@ -233,7 +254,9 @@ def test_what_shares_a_sharded_node_reads_its_shards():
 
 def test_a_shard_by_itself_is_not_written():
     x = Tensor(random(4, 3)).shard(TWO, 0)
-    with pytest.raises(ShardError, match=r"a shard is a part of another tensor.*\n.*x\[index\] = value"):
+    with pytest.raises(
+        ShardError, match=r"a shard is a part of another tensor.*\n.*x\[index\] = value"
+    ):
         x.shards()[0].assign(0.0)
 
 
@@ -264,7 +287,9 @@ def test_a_shard_shares_no_memory_with_what_was_spread():
 
 
 @pytest.mark.parametrize(
-    "view", [lambda x: x[1:3], lambda x: x.reshape(12), lambda x: x.T], ids=["part", "shape", "axes"]
+    "view",
+    [lambda x: x[1:3], lambda x: x.reshape(12), lambda x: x.T],
+    ids=["part", "shape", "axes"],
 )
 def test_a_write_to_a_view_of_shards_reaches_them(view):
     a = random(4, 3)
@@ -328,7 +353,9 @@ def test_a_donated_sharded_tensor_gives_its_memory_away():
 
 @st.composite
 def programs(draw: st.DrawFn) -> tuple[Any, dict[Any, Any], dict[Any, Tensor]]:
-    """A random graph, the arrays that its inputs hold, and a tensor for each, spread in a way of its own."""
+    """A random graph, the arrays that its inputs hold, and a tensor for each, spread in a way of
+    its own.
+    """
     graph = draw(graphs(max_ops=8, max_elements=64))
     devices = draw(st.sampled_from((TWO, THREE)))
     arrays = random_inputs(graph, seed=draw(st.integers(0, 3)))
@@ -338,7 +365,9 @@ def programs(draw: st.DrawFn) -> tuple[Any, dict[Any, Any], dict[Any, Tensor]]:
         if view.op is Op.RESHAPE and view.src[0].op is not Op.BUFFER:
             continue
         array = arrays[view.src[0] if view.op is Op.RESHAPE else view].reshape(view.shape)
-        axis = draw(st.one_of(st.none(), st.integers(0, len(view.shape) - 1))) if view.shape else None
+        axis = (
+            draw(st.one_of(st.none(), st.integers(0, len(view.shape) - 1))) if view.shape else None
+        )
         tensors[view] = Tensor(array).shard(devices, axis)
     return graph, arrays, tensors
 
@@ -352,7 +381,9 @@ def test_shards_without_elements_are_gathered_to_their_whole_shape():
 
 @pytest.mark.parametrize("planner", ["arena", "disabled"])
 def test_a_sharded_program_agrees_with_the_reference(planner):
-    @settings(max_examples=count_examples(40), deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(
+        max_examples=count_examples(40), deadline=None, suppress_health_check=list(HealthCheck)
+    )
     @given(programs())
     def run(program: tuple[Any, dict[Any, Any], dict[Any, Tensor]]) -> None:
         graph, arrays, tensors = program
@@ -361,6 +392,8 @@ def test_a_sharded_program_agrees_with_the_reference(planner):
         tensor.realize_with(PrepareConfig(memory_planner=planner, opts=()))
         found = tensor.numpy()
         assert found.shape == expected.shape
-        assert_close(found, expected, loose=tolerance(graph), what=f"the value of\n{print_graph(graph)}")
+        assert_close(
+            found, expected, loose=tolerance(graph), what=f"the value of\n{print_graph(graph)}"
+        )
 
     run()

@@ -1,4 +1,6 @@
-"""`np.asarray(tensor)` shares the memory of the tensor: what is written to the array is seen by what is built afterwards."""
+"""`np.asarray(tensor)` shares the memory of the tensor: what is written to the array is seen by
+what is built afterwards.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from svod_tensor.errors import CaptureError, DonatedTensorError
 
 @pytest.fixture
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where other threads run, which other tests may have left behind, memory that a graph may read is copied first."""
+    """Where other threads run, which other tests may have left behind, memory that a graph may read
+    is copied first.
+    """
     monkeypatch.setattr(threading, "active_count", lambda: 1)
 
 
@@ -117,7 +121,12 @@ def test_an_array_of_numpy_never_changes() -> None:
     second, capsule = x.numpy(), np.from_dlpack(x)
     array[:] = 4
     assert not second.flags.writeable
-    assert [a.tolist() for a in (first, second, capsule, x.numpy())] == [[1, 1 + 1], [3, 3], [3, 3], [4, 4]]
+    assert [a.tolist() for a in (first, second, capsule, x.numpy())] == [
+        [1, 1 + 1],
+        [3, 3],
+        [3, 3],
+        [4, 4],
+    ]
 
 
 def test_an_assignment_leaves_the_memory_to_the_array() -> None:
@@ -250,7 +259,12 @@ def test_a_captured_function_sees_what_is_written_to_a_tensor_that_it_holds(
     name: str, is_lent_at_capture: bool
 ) -> None:
     function, held, y = RESULTS[name], make(1, 2), make(10, 20)
-    captured, mirror, found, wanted = jit(lambda y: function(held, y)), np.array([1.0, 2], np.float32), [], []
+    captured, mirror, found, wanted = (
+        jit(lambda y: function(held, y)),
+        np.array([1.0, 2], np.float32),
+        [],
+        [],
+    )
     array = np.asarray(held) if is_lent_at_capture else None
     for number in range(8):
         found.append(captured(y))
@@ -265,7 +279,9 @@ def test_a_captured_function_sees_what_is_written_to_a_tensor_that_it_holds(
             mirror[:] = number + 5
     assert array is not None
     for ours, theirs in zip(found, wanted, strict=True):
-        for a, b in zip(*[r if isinstance(r, tuple) else (r,) for r in (ours, theirs)], strict=True):
+        for a, b in zip(
+            *[r if isinstance(r, tuple) else (r,) for r in (ours, theirs)], strict=True
+        ):
             np.testing.assert_array_equal(a.numpy(), b)
 
 
@@ -388,7 +404,13 @@ def test_copies_pickles_and_devices_have_the_elements_of_their_line() -> None:
     x = make(1, 2)
     array = np.asarray(x)
     array[:] = 3
-    made = [pickle.loads(pickle.dumps(x)), copy.deepcopy(x), x.to("CPU:1"), Tensor(x), x.contiguous()]
+    made = [
+        pickle.loads(pickle.dumps(x)),
+        copy.deepcopy(x),
+        x.to("CPU:1"),
+        Tensor(x),
+        x.contiguous(),
+    ]
     array[:] = 4
     assert [t.tolist() for t in made] == [[3, 3]] * 5
 

@@ -1,4 +1,6 @@
-"""The text of a tensor: its values where they are in memory, in the form of numpy; nothing is computed for it."""
+"""The text of a tensor: its values where they are in memory, in the form of numpy; nothing is
+computed for it.
+"""
 
 from __future__ import annotations
 
@@ -35,16 +37,25 @@ def test_what_is_lazy_is_named_by_what_is_computed_and_not_by_a_mark():
 
 def test_values_are_written_as_numpy_writes_them():
     for array in (
-        np.arange(6).reshape(2, 3), np.linspace(-1, 1e6, 7), np.array([np.nan, -np.inf, 0.0]), np.array([True, False]),
-        np.arange(3000, dtype=np.float32).reshape(3, 1000), np.zeros((2, 0)), np.float32(2.5).reshape(()),
-    ):  # fmt: skip
+        np.arange(6).reshape(2, 3),
+        np.linspace(-1, 1e6, 7),
+        np.array([np.nan, -np.inf, 0.0]),
+        np.array([True, False]),
+        np.arange(3000, dtype=np.float32).reshape(3, 1000),
+        np.zeros((2, 0)),
+        np.float32(2.5).reshape(()),
+    ):
         text = repr(Tensor(array))
         values = np.array2string(array, separator=", ", prefix="Tensor(", suffix=",")
         assert text.startswith(f"Tensor({values},")
-        assert text.replace("\n", "").endswith(f" shape={array.shape}, dtype={array.dtype}, device=CPU)")
+        assert text.replace("\n", "").endswith(
+            f" shape={array.shape}, dtype={array.dtype}, device=CPU)"
+        )
         assert max(map(len, text.split("\n"))) <= np.get_printoptions()["linewidth"]
     with np.printoptions(precision=2, linewidth=40):
-        assert repr(Tensor([1 / 3])) == "Tensor([0.33],\n       shape=(1,), dtype=float32, device=CPU)"
+        assert (
+            repr(Tensor([1 / 3])) == "Tensor([0.33],\n       shape=(1,), dtype=float32, device=CPU)"
+        )
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
@@ -88,7 +99,10 @@ def test_shards_are_shown_as_one():
 def test_a_symbolic_size_shows_its_value():
     x = Tensor(np.arange(8, dtype=np.int32).reshape(4, 2))[: N.bind(3)]
     assert repr(x.shape) == "(n=3, 2)"
-    assert repr(x) == "Tensor([[0, 1],\n        [2, 3],\n        [4, 5]], shape=(n=3, 2), dtype=int32, device=CPU)"
+    assert (
+        repr(x) == "Tensor([[0, 1],\n        [2, 3],\n        [4, 5]], shape=(n=3, 2), dtype=int32,"
+        " device=CPU)"
+    )
     y = x + 1
     assert repr(y) == "<Tensor shape=(n=3, 2) dtype=int32 device=CPU lazy ADD>"
     plan = y.prepare()
@@ -167,7 +181,11 @@ def test_pickles_keep_bytes_out_of_band():
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "bool"])
 def test_pickles_of_every_protocol_come_back(protocol, dtype):
-    for x in (Tensor([[1, 0, 1]], dtype=dtype), Tensor(1, dtype=dtype), Tensor.zeros(0, 3, dtype=dtype)):
+    for x in (
+        Tensor([[1, 0, 1]], dtype=dtype),
+        Tensor(1, dtype=dtype),
+        Tensor.zeros(0, 3, dtype=dtype),
+    ):
         back = pickle.loads(pickle.dumps(x, protocol))
         assert (back.tolist(), back.dtype, back.shape) == (x.tolist(), x.dtype, x.shape)
 
@@ -204,14 +222,21 @@ def test_bytes_and_buffers_are_the_memory():
     assert bytes(x) == x.numpy().tobytes()
     assert bytes(Tensor(3, dtype="uint8")) == b"\3"
     view = x.__buffer__(0)
-    assert (view.format, view.shape, view.tolist(), view.readonly) == ("H", (2, 2), [[1, 3], [2, 4]], True)
+    assert (view.format, view.shape, view.tolist(), view.readonly) == (
+        "H",
+        (2, 2),
+        [[1, 3], [2, 4]],
+        True,
+    )
     with pytest.raises(BufferError, match="read-only"):
         x.__buffer__(1)
     with pytest.raises(BufferError, match="no bfloat16"):
         Tensor([1.0], dtype="bfloat16").__buffer__(0)
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="Python 3.12 has the buffer protocol for classes")
+@pytest.mark.skipif(
+    sys.version_info < (3, 12), reason="Python 3.12 has the buffer protocol for classes"
+)
 def test_memoryviews_share_the_memory():
     x = Tensor([1.0, 2.0, 3.0])
     assert memoryview(x).tolist() == [1.0, 2.0, 3.0]

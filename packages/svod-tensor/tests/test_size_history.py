@@ -1,4 +1,6 @@
-"""Kernels that take sizes as variables: from the third size of a graph on, and with the results of kernels that know them."""
+"""Kernels that take sizes as variables: from the third size of a graph on, and with the results of
+kernels that know them.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,12 @@ def test_thousands_of_lengths_take_a_handful_of_kernels_and_little_of_the_caches
         x = numbers(n)
         assert (Tensor(x) * 3 - 1).max().item() == x.max() * 3 - 1
     assert count_kernels() == 3
-    assert [caches()[name].entries for name in ("outline", "schedule", "template", "binary")] == [1, 3, 3, 3]
+    assert [caches()[name].entries for name in ("outline", "schedule", "template", "binary")] == [
+        1,
+        3,
+        3,
+        3,
+    ]
     (history,) = size_history.OUTLINES._entries.values()
     assert [len(kept) for kept in (history._samples, history._patterns, history._jobs)] == [3, 1, 1]
     assert len(history._uses) == 16
@@ -80,16 +87,31 @@ def test_thousands_of_lengths_take_a_handful_of_kernels_and_little_of_the_caches
 @pytest.mark.parametrize(
     "compute",
     [
-        lambda x: x.mean(0), lambda x: x.mean(1), lambda x: x.sum(), lambda x: x.max(1), lambda x: x - x.mean(0),
-        lambda x: x[1:] - x[:-1], lambda x: x[::-1] + 1, lambda x: x[:, ::-1] * 2, lambda x: x.reshape(-1) + 1, lambda x: x.std(1),
+        lambda x: x.mean(0),
+        lambda x: x.mean(1),
+        lambda x: x.sum(),
+        lambda x: x.max(1),
+        lambda x: x - x.mean(0),
+        lambda x: x[1:] - x[:-1],
+        lambda x: x[::-1] + 1,
+        lambda x: x[:, ::-1] * 2,
+        lambda x: x.reshape(-1) + 1,
+        lambda x: x.std(1),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("shape", ["rows", "columns", "squares", "both"])
 def test_what_varies_may_be_any_axis(compute: Compute, shape: str) -> None:
     for n in (12, 23, 16, 17, 100, 2):
-        rows, columns = {"rows": (n, 6), "columns": (6, n), "squares": (n, n), "both": (n, 3 * n // 2)}[shape]
+        rows, columns = {
+            "rows": (n, 6),
+            "columns": (6, n),
+            "squares": (n, n),
+            "both": (n, 3 * n // 2),
+        }[shape]
         x = numbers(rows, columns)
-        np.testing.assert_allclose(compute(Tensor(x)).realize().numpy(), compute(x), rtol=1e-5, atol=1e-6, strict=True)
+        np.testing.assert_allclose(
+            compute(Tensor(x)).realize().numpy(), compute(x), rtol=1e-5, atol=1e-6, strict=True
+        )
     assert any(history._patterns for history in size_history.OUTLINES._entries.values())
 
 
@@ -167,13 +189,18 @@ def test_inputs_on_one_storage_keep_kernels_that_know_the_sizes() -> None:
     assert found is not None
     whole = Buffer(get_allocator("CPU"), float32, 800)
     halves = whole.view(0, 1600, float32), whole.view(1600, 1600, float32)
-    assert find_resized(job._replace(inputs=job.inputs._replace(buffers=halves)), PrepareConfig()) is None
+    assert (
+        find_resized(job._replace(inputs=job.inputs._replace(buffers=halves)), PrepareConfig())
+        is None
+    )
 
 
 def test_opts_that_the_caller_chose_are_for_sizes_that_are_known() -> None:
     config = PrepareConfig(opts=(Opt(OptOp.UPCAST, 0, 4),))
     for n in (300, 500, 400, 404):
-        np.testing.assert_array_equal((Tensor(numbers(n)) * 2).realize_with(config).numpy(), numbers(n) * 2)
+        np.testing.assert_array_equal(
+            (Tensor(numbers(n)) * 2).realize_with(config).numpy(), numbers(n) * 2
+        )
     assert count_kernels() == 4
 
 

@@ -16,7 +16,9 @@ def describe(samples: list[Numbers]) -> list[str] | None:
     pattern = find_pattern(samples)
     if pattern is None:
         return None
-    return [describe_size(n) for n in pattern.express([UOp.variable(f"n{v}", 2, 64) for v in range(3)])]
+    return [
+        describe_size(n) for n in pattern.express([UOp.variable(f"n{v}", 2, 64) for v in range(3)])
+    ]
 
 
 @pytest.mark.parametrize(
@@ -31,7 +33,9 @@ def describe(samples: list[Numbers]) -> list[str] | None:
         ([(4, 15), (3, 8), (5, 24)], ["n0", "n1"]),
     ],
 )
-def test_numbers_are_multiples_sums_and_products_of_variables(samples: list[Numbers], expected: list[str]) -> None:
+def test_numbers_are_multiples_sums_and_products_of_variables(
+    samples: list[Numbers], expected: list[str]
+) -> None:
     assert describe(samples) == expected
 
 
@@ -57,7 +61,11 @@ def test_what_a_pattern_does_not_say_does_not_fit_it() -> None:
     assert pattern.find_values((641, 10, 64)) is None
 
 
-@given(st.lists(st.lists(st.integers(2, 40), min_size=4, max_size=4).map(tuple), min_size=3, max_size=3))
+@given(
+    st.lists(
+        st.lists(st.integers(2, 40), min_size=4, max_size=4).map(tuple), min_size=3, max_size=3
+    )
+)
 def test_the_samples_of_a_pattern_fit_it(samples: list[Numbers]) -> None:
     rows = [(*sample, sample[0] * sample[1], sample[0] + 3) for sample in samples]
     pattern = find_pattern(rows)

@@ -1,4 +1,6 @@
-"""Random programs whose inputs may have any sizes: what they compute, by numpy and by svod, with kernels that know the sizes and others."""
+"""Random programs whose inputs may have any sizes: what they compute, by numpy and by svod, with
+kernels that know the sizes and others.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,11 @@ from svod_tensor.engine.size_patterns import SizePattern
 Arrays = list[Any]
 
 INPUTS: tuple[Callable[[int, int], tuple[int, ...]], ...] = (
-    lambda n, m: (n, m), lambda n, m: (n, m), lambda n, m: (m,), lambda n, m: (n, 1),
-)  # fmt: skip
+    lambda n, m: (n, m),
+    lambda n, m: (n, m),
+    lambda n, m: (m,),
+    lambda n, m: (n, 1),
+)
 DTYPES = ("float32", "float64", "int32", "int8", "float16", "bool")
 
 
@@ -82,7 +87,9 @@ STEPS: dict[str, Callable[..., Value]] = {
     "add": _exact(lambda xp, x, y, a: xp.astype(x, xp.float32) + xp.astype(y, xp.float32)),
     "subtract": _exact(lambda xp, x, y, a: xp.astype(x, xp.float32) - 3 * xp.astype(y, xp.float32)),
     "multiply": _exact(lambda xp, x, y, a: xp.astype(x, xp.int32) * xp.astype(y, xp.int32)),
-    "maximum": _exact(lambda xp, x, y, a: xp.maximum(xp.astype(x, xp.float64), xp.astype(y, xp.float64))),
+    "maximum": _exact(
+        lambda xp, x, y, a: xp.maximum(xp.astype(x, xp.float64), xp.astype(y, xp.float64))
+    ),
     "remainder": _on_exact(lambda xp, x, y, a: _narrow(xp, x)),
     "less": _on_exact(lambda xp, x, y, a: x < y),
     "where": _on_exact(lambda xp, x, y, a: xp.where(x > y, x, y)),
@@ -90,9 +97,13 @@ STEPS: dict[str, Callable[..., Value]] = {
     "tanh": _rounded(lambda xp, x, a: xp.tanh(_float(xp, x))),
     "mean": _rounded(lambda xp, x, a: xp.mean(_float(xp, x), axis=a % x.ndim, keepdims=True)),
     "mean of all": _rounded(lambda xp, x, a: xp.mean(_float(xp, x))),
-    "std": _rounded(lambda xp, x, a: xp.std(xp.astype(x, xp.float64), axis=a % x.ndim, correction=1)),
+    "std": _rounded(
+        lambda xp, x, a: xp.std(xp.astype(x, xp.float64), axis=a % x.ndim, correction=1)
+    ),
     "softmax": _rounded(lambda xp, x, a: _softmax(xp, xp.astype(x, xp.float64), a % x.ndim)),
-    "sum": _exact(lambda xp, x, y, a: xp.sum(xp.astype(x, xp.int64), axis=a % x.ndim, keepdims=True)),
+    "sum": _exact(
+        lambda xp, x, y, a: xp.sum(xp.astype(x, xp.int64), axis=a % x.ndim, keepdims=True)
+    ),
     "sum of all": _exact(lambda xp, x, y, a: xp.sum(xp.astype(x, xp.int32))),
     "max": _exact(lambda xp, x, y, a: xp.max(x, axis=a % x.ndim)),
     "argmax": _on_exact(lambda xp, x, y, a: xp.argmax(x, axis=a % x.ndim)),
@@ -115,9 +126,12 @@ def _softmax(xp: Any, x: Any, axis: int) -> Any:
 
 
 programs = st.lists(
-    st.builds(Step, st.sampled_from(list(STEPS)), st.integers(0, 9), st.integers(0, 9), st.integers(0, 5)),
-    min_size=1, max_size=6,
-)  # fmt: skip
+    st.builds(
+        Step, st.sampled_from(list(STEPS)), st.integers(0, 9), st.integers(0, 9), st.integers(0, 5)
+    ),
+    min_size=1,
+    max_size=6,
+)
 sizes = st.sampled_from([0, 1, 2, 3, 5, 7, 13, 16, 31, 64, 101, 257, 300])
 
 
@@ -131,7 +145,9 @@ def make_inputs(n: int, m: int, dtypes: Sequence[int]) -> Arrays:
 
 
 def run(xp: Any, steps: Sequence[Step], inputs: Arrays) -> list[Value] | None:
-    """The values of a program, without those that numpy does not compute; None where it computes none."""
+    """The values of a program, without those that numpy does not compute; None where it computes
+    none.
+    """
     values = [Value(array, True) for array in inputs]
     made: list[Value] = []
     for step in steps:
@@ -145,7 +161,9 @@ def run(xp: Any, steps: Sequence[Step], inputs: Arrays) -> list[Value] | None:
     return made or None
 
 
-def check_program(steps: Sequence[Step], dtypes: Sequence[int], pairs: Sequence[tuple[int, int]]) -> None:
+def check_program(
+    steps: Sequence[Step], dtypes: Sequence[int], pairs: Sequence[tuple[int, int]]
+) -> None:
     """Compare a program at several sizes with numpy, and with kernels of their own."""
     for n, m in pairs:
         arrays = make_inputs(n, m, dtypes)
@@ -159,7 +177,10 @@ def check_program(steps: Sequence[Step], dtypes: Sequence[int], pairs: Sequence[
             assert one.dtype == other.dtype
             if wanted.is_exact:
                 np.testing.assert_array_equal(one, other)
-                if not np.issubdtype(one.dtype, np.floating) or np.max(np.abs(one), initial=0) < 1 << 10:
+                if (
+                    not np.issubdtype(one.dtype, np.floating)
+                    or np.max(np.abs(one), initial=0) < 1 << 10
+                ):
                     np.testing.assert_array_equal(one, np.asarray(wanted.array).astype(one.dtype))
             else:
                 np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
@@ -174,10 +195,21 @@ def compute(steps: Sequence[Step], arrays: Arrays, *, vary_sizes: bool) -> Array
 
 
 @settings(max_examples=count_examples(200))
-@given(programs, st.tuples(*[st.integers(0, 5)] * 4), st.sampled_from([0, 1, 2, 7]), st.sampled_from([1, 3, 7]))
-def test_a_graph_with_its_own_numbers_is_itself(steps: Sequence[Step], dtypes: Sequence[int], n: int, m: int) -> None:
+@given(
+    programs,
+    st.tuples(*[st.integers(0, 5)] * 4),
+    st.sampled_from([0, 1, 2, 7]),
+    st.sampled_from([1, 3, 7]),
+)
+def test_a_graph_with_its_own_numbers_is_itself(
+    steps: Sequence[Step], dtypes: Sequence[int], n: int, m: int
+) -> None:
     values = run(sv, steps, [Tensor(array) for array in make_inputs(n, m, dtypes)])
-    nodes = [value.array.uop for value in values or () if value.array.size and not value.array.is_realized]
+    nodes = [
+        value.array.uop
+        for value in values or ()
+        if value.array.size and not value.array.is_realized
+    ]
     if nodes:
         sink = build(nodes).sink
         outline = find_outline(sink)
@@ -194,13 +226,23 @@ def test_a_graph_with_its_own_numbers_is_itself(steps: Sequence[Step], dtypes: S
 def test_random_programs_compute_the_same_with_and_without(
     steps: Sequence[Step], dtypes: Sequence[int], pairs: Sequence[tuple[int, int]], varying: int
 ) -> None:
-    shapes = {0: pairs, 1: [(n, pairs[0][1]) for n, _ in pairs], 2: [(n, n) for n, _ in pairs]}[varying]
+    shapes = {0: pairs, 1: [(n, pairs[0][1]) for n, _ in pairs], 2: [(n, n) for n, _ in pairs]}[
+        varying
+    ]
     check_program(steps, dtypes, [*shapes, (0, 3), (1, 3), (2, 2)])
 
 
 @pytest.mark.parametrize("step", ["mean", "flip", "sum"])
-def test_a_pattern_that_is_not_checked_is_noticed(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+def test_a_pattern_that_is_not_checked_is_noticed(
+    monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
     """The programs above see it when a graph gets kernels for sizes that are not its own."""
-    monkeypatch.setattr(SizePattern, "find_values", lambda self, numbers: tuple(numbers[p] - 1 for p in self.places))
+    monkeypatch.setattr(
+        SizePattern, "find_values", lambda self, numbers: tuple(numbers[p] - 1 for p in self.places)
+    )
     with pytest.raises(AssertionError):
-        check_program([Step(step, 0, 0, 0), Step("add", 4, 0, 0)], (0, 0, 0, 0), [(n, 7) for n in (13, 17, 31, 64)])
+        check_program(
+            [Step(step, 0, 0, 0), Step("add", 4, 0, 0)],
+            (0, 0, 0, 0),
+            [(n, 7) for n in (13, 17, 31, 64)],
+        )

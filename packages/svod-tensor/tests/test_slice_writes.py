@@ -1,4 +1,6 @@
-"""Writing a slice of a large tensor moves the slice's bytes and no others, and keeps nothing behind."""
+"""Writing a slice of a large tensor moves the slice's bytes and no others, and keeps nothing
+behind.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,13 @@ import pytest
 import svod_device
 from svod_device import Buffer, get_allocator
 from svod_ir.uop import count_interned
-from svod_runtime import DonatedBufferError, ExecutionPlan, PreparedBufferView, PreparedCopy, PreparedKernel
+from svod_runtime import (
+    DonatedBufferError,
+    ExecutionPlan,
+    PreparedBufferView,
+    PreparedCopy,
+    PreparedKernel,
+)
 from svod_tensor import Tensor, Variable, jit
 
 N_HEADS, N_POSITIONS, N_FEATURES = 2, 512, 8
@@ -38,7 +46,9 @@ def traffic(monkeypatch: pytest.MonkeyPatch) -> Iterator[Traffic]:
 
     def execute(plan: ExecutionPlan) -> None:
         counted.copies += [
-            plan.buffers[op.buffer_indices[0]].nbytes for op in plan.prepared_ops if isinstance(op, PreparedCopy)
+            plan.buffers[op.buffer_indices[0]].nbytes
+            for op in plan.prepared_ops
+            if isinstance(op, PreparedCopy)
         ]
         counted.kernels += [profile.n_bytes for profile in plan.execute_profiled()]
 
@@ -57,11 +67,18 @@ def assert_no_copies(plan: ExecutionPlan) -> None:
 
 
 def make_cache(device: str = "CPU") -> Tensor:
-    return Tensor(np.full((N_HEADS, N_POSITIONS, N_FEATURES), -1, np.float32), device=device).clone().realize()
+    return (
+        Tensor(np.full((N_HEADS, N_POSITIONS, N_FEATURES), -1, np.float32), device=device)
+        .clone()
+        .realize()
+    )
 
 
 def make_keys(number: int, device: str = "CPU") -> tuple[Tensor, np.ndarray]:
-    array = np.arange(N_HEADS * N_FEATURES, dtype=np.float32).reshape(N_HEADS, N_FEATURES) + 100 * number
+    array = (
+        np.arange(N_HEADS * N_FEATURES, dtype=np.float32).reshape(N_HEADS, N_FEATURES)
+        + 100 * number
+    )
     return Tensor(array, device=device).realize(), array
 
 
@@ -200,11 +217,17 @@ def write_and_return_view(cache: Tensor, keys: Tensor, position: Any) -> Tensor:
     return cache[:, position]
 
 
-FUNCTIONS: list[Callable[[Tensor, Tensor, Any], Tensor | None]] = [write, write_and_return, write_and_return_view]
+FUNCTIONS: list[Callable[[Tensor, Tensor, Any], Tensor | None]] = [
+    write,
+    write_and_return,
+    write_and_return_view,
+]
 
 
 def check_plans(function: Any, n_plans: int) -> None:
-    """Executes the plans once more, each of which writes what it wrote last; those of what is donated cannot be."""
+    """Executes the plans once more, each of which writes what it wrote last; those of what is
+    donated cannot be.
+    """
     plans = function.plans()
     assert len(plans) == n_plans
     for plan in plans:
@@ -301,7 +324,13 @@ def hold_a_function(cache: Tensor) -> object:
     return captured
 
 
-WRITERS = [write_by_realizing, write_by_reading, write_by_calling, write_what_is_held, write_by_a_plan]
+WRITERS = [
+    write_by_realizing,
+    write_by_reading,
+    write_by_calling,
+    write_what_is_held,
+    write_by_a_plan,
+]
 
 
 def count_kept() -> tuple[int, int]:
@@ -319,7 +348,14 @@ def older_objects_are_left_alone() -> Iterator[None]:
     gc.unfreeze()
 
 
-HELD = [hold_nothing, hold_views, hold_views_that_were_read, hold_a_plan, hold_a_result, hold_a_function]
+HELD = [
+    hold_nothing,
+    hold_views,
+    hold_views_that_were_read,
+    hold_a_plan,
+    hold_a_result,
+    hold_a_function,
+]
 
 
 @pytest.mark.usefixtures("older_objects_are_left_alone")

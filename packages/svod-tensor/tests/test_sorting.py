@@ -11,7 +11,8 @@ from svod_testing import check, make_array
 
 
 @pytest.mark.parametrize(
-    "dtype", ["float32", "int32", "uint8", "int64", "uint64", "float64", "bool", "float16", "uint32"]
+    "dtype",
+    ["float32", "int32", "uint8", "int64", "uint64", "float64", "bool", "float16", "uint32"],
 )
 @pytest.mark.parametrize("size", [1, 2, 7, 100])
 def test_sorting_is_stable_and_agrees_with_numpy(rng, dtype, size):
@@ -93,10 +94,20 @@ def test_ties_among_the_largest_go_to_the_first(rng):
 @pytest.mark.parametrize(
     ("dtype", "k"),
     [
-        ("float32", 1), ("float32", 3), ("float32", MAX_PASSES), ("int32", 1), ("int32", MAX_PASSES), ("uint8", 1), ("int64", 3),
-        ("uint64", 3), ("float64", 1), ("bool", 3), ("float16", 1), ("uint32", 3),
+        ("float32", 1),
+        ("float32", 3),
+        ("float32", MAX_PASSES),
+        ("int32", 1),
+        ("int32", MAX_PASSES),
+        ("uint8", 1),
+        ("int64", 3),
+        ("uint64", 3),
+        ("float64", 1),
+        ("bool", 3),
+        ("float16", 1),
+        ("uint32", 3),
     ],
-)  # fmt: skip
+)
 def test_few_elements_are_found_without_the_host_in_stable_order(rng, dtype, k, largest):
     a = make_array(rng, (5, 40), dtype)
     if dtype in ("int64", "uint64"):
@@ -127,7 +138,10 @@ def test_few_elements_of_rows_of_any_length(rng):
     a = make_array(rng, (3, 16), "float32")
     n = Variable("n", 4, 16)
     for size in (4, 9, 16):
-        check(Tensor(a)[:, : n.bind(size)].topk(4)[1], np.argsort(-a[:, :size], -1, kind="stable")[:, :4])
+        check(
+            Tensor(a)[:, : n.bind(size)].topk(4)[1],
+            np.argsort(-a[:, :size], -1, kind="stable")[:, :4],
+        )
 
 
 def test_sorting_needs_no_registration_and_cannot_be_forgotten(rng):
@@ -153,7 +167,10 @@ def test_places_of_nans_zeros_and_symbolic_sizes():
         check(Tensor(a).searchsorted(Tensor(values), side), np.searchsorted(a, values, side))
     n = Variable("n", 1, 6)
     for size in (2, 5):
-        check(Tensor(a)[: n.bind(size)].searchsorted(Tensor(values)), np.searchsorted(a[:size], values))
+        check(
+            Tensor(a)[: n.bind(size)].searchsorted(Tensor(values)),
+            np.searchsorted(a[:size], values),
+        )
     assert Tensor(a).searchsorted(1.5).item() == 3
     with pytest.raises(ShapeError, match="one axis"):
         Tensor([[1.0]]).searchsorted(1.0)
@@ -188,7 +205,9 @@ def test_complex_numbers_are_in_order_of_their_parts(rng, dtype, n):
         np.testing.assert_array_equal(found.real, expected.real)
         np.testing.assert_array_equal(found.imag, expected.imag)
     finite = np.nan_to_num(a, posinf=9, neginf=-9)
-    np.testing.assert_array_equal(Tensor(finite).sort(1, descending=True).numpy(), np.flip(np.sort(finite, axis=1), 1))
+    np.testing.assert_array_equal(
+        Tensor(finite).sort(1, descending=True).numpy(), np.flip(np.sort(finite, axis=1), 1)
+    )
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])

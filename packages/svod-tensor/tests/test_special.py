@@ -17,7 +17,10 @@ NEGATIVE = -RNG.uniform(0, 20, 100)
 ODD = np.array([0.0, -0.0, np.inf, -np.inf, np.nan])
 
 ROWS = {
-    "gamma": (special.gamma, np.concatenate([RNG.uniform(0, 171.5, 500), NEGATIVE, [3.0, -170.5, -200.5, -3.0]])),
+    "gamma": (
+        special.gamma,
+        np.concatenate([RNG.uniform(0, 171.5, 500), NEGATIVE, [3.0, -170.5, -200.5, -3.0]]),
+    ),
     "lgamma": (special.gammaln, np.concatenate([POSITIVE, [1e300, -3.0, -2.5]])),
     "digamma": (special.digamma, np.concatenate([POSITIVE, NEGATIVE, [1e300, -2.5]])),
     "erfc": (special.erfc, RNG.uniform(-6, 26, 500)),
@@ -35,7 +38,10 @@ ROWS = {
     "i1e": (special.i1e, np.concatenate([LINE, [1e300]])),
     "j0": (special.j0, LINE),
     "j1": (special.j1, LINE),
-    "zeta": (lambda x: special.zeta(x, 1), np.concatenate([RNG.uniform(1, 60, 300), [0.5, 1, 1.0001]])),
+    "zeta": (
+        lambda x: special.zeta(x, 1),
+        np.concatenate([RNG.uniform(1, 60, 300), [0.5, 1, 1.0001]]),
+    ),
     "logit": (special.logit, np.concatenate([RNG.uniform(0, 1, 500), TINY, [0, 1, 2]])),
     "sinc": (np.sinc, LINE),
 }
@@ -58,7 +64,9 @@ def test_special_functions_agree_with_scipy(name):
     is_normal = (abs(expected) < 3e38) & (abs(expected) > 2e-38)
     found = getattr(Tensor(narrow), name)().numpy()
     assert found.dtype == np.float32
-    np.testing.assert_allclose(found[is_normal], expected[is_normal], rtol=6.1e-8, atol=1e-15 if name in ZEROS else 0)
+    np.testing.assert_allclose(
+        found[is_normal], expected[is_normal], rtol=6.1e-8, atol=1e-15 if name in ZEROS else 0
+    )
 
 
 def test_functions_of_two_agree_with_scipy():
@@ -75,7 +83,9 @@ def test_polygamma_of_negative_numbers(order: int) -> None:
     x = np.concatenate([NEGATIVE, [-0.01, -0.5, -7.125, -20.4]])
     expected = special.polygamma(order, x)
     scale = np.maximum(np.abs(expected), np.abs(special.polygamma(order, 1 - x)))
-    assert (np.abs(Tensor(x).polygamma(order).numpy() - expected) <= 1e-10 * np.maximum(scale, 1)).all()
+    assert (
+        np.abs(Tensor(x).polygamma(order).numpy() - expected) <= 1e-10 * np.maximum(scale, 1)
+    ).all()
     poles = Tensor([0.0, -1.0, -5.0], dtype="float64").polygamma(order).numpy()
     np.testing.assert_array_equal(poles, [np.inf * (-1.0) ** (order + 1)] * 3)
 
@@ -85,7 +95,9 @@ def test_derivatives_of_digamma_agree_with_scipy():
         expected = special.polygamma(order, POSITIVE)
         np.testing.assert_allclose(Tensor(POSITIVE).polygamma(order).numpy(), expected, rtol=1e-12)
     np.testing.assert_allclose(
-        Tensor([-0.5, -3.25], dtype="float64").polygamma(1).numpy(), [8.93480220054468, 19.474085068082156], rtol=1e-12
+        Tensor([-0.5, -3.25], dtype="float64").polygamma(1).numpy(),
+        [8.93480220054468, 19.474085068082156],
+        rtol=1e-12,
     )
     with pytest.raises(OperandError, match="an order of 0 or more"):
         Tensor([1.0]).polygamma(-1)

@@ -1,4 +1,6 @@
-"""`svod_tensor.special` has the functions of `scipy.special` under their names, with their values."""
+"""`svod_tensor.special` has the functions of `scipy.special` under their names, with their
+values.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,11 @@ def test_functions_of_two_arguments_have_the_values_of_scipy(name: str, dtype: s
     x, y = (grid.ravel() for grid in np.meshgrid(*(np.array(points, dtype),) * 2))
     with np.errstate(all="ignore"):
         expected = getattr(special, name)(x, y)
-    check(getattr(sv.special, name)(Tensor(x), Tensor(y)), expected, rtol=2e-6 if dtype == "float32" else 1e-12)
+    check(
+        getattr(sv.special, name)(Tensor(x), Tensor(y)),
+        expected,
+        rtol=2e-6 if dtype == "float32" else 1e-12,
+    )
     number = getattr(sv.special, name)(Tensor(x[:3] * 0 + 2), 3.0)
     assert number.dtype.name == dtype
     check(number, getattr(special, name)(x[:3] * 0 + 2, 3.0).astype(dtype), rtol=2e-6)
@@ -59,6 +65,15 @@ def test_functions_of_two_arguments_have_the_values_of_scipy(name: str, dtype: s
 def test_entropies_have_derivatives() -> None:
     x, y = Tensor([0.25, 1.0, 3.0]), Tensor([0.5, 1.0, 2.0])
     check(grad(lambda x: sv.special.entr(x).sum())(x), -np.log(x.numpy()) - 1, rtol=1e-6)
-    check(grad(lambda x: sv.special.rel_entr(x, y).sum())(x), np.log(x.numpy() / y.numpy()) + 1, rtol=1e-6)
-    check(grad(lambda y: sv.special.kl_div(x, y).sum())(y), 1 - x.numpy() / y.numpy(), rtol=1e-6, atol=1e-6)
+    check(
+        grad(lambda x: sv.special.rel_entr(x, y).sum())(x),
+        np.log(x.numpy() / y.numpy()) + 1,
+        rtol=1e-6,
+    )
+    check(
+        grad(lambda y: sv.special.kl_div(x, y).sum())(y),
+        1 - x.numpy() / y.numpy(),
+        rtol=1e-6,
+        atol=1e-6,
+    )
     check(grad(lambda y: sv.special.xlog1py(x, y).sum())(y), x.numpy() / (1 + y.numpy()), rtol=1e-6)

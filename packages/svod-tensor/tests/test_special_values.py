@@ -12,26 +12,99 @@ INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uin
 FLOATS = ["float16", "float32", "float64"]
 
 UNARY = {
-    name: name for name in (
-        "abs", "sign", "square", "floor", "ceil", "trunc", "sqrt", "exp", "exp2", "log", "log2", "log10", "log1p", "expm1", "sin",
-        "cos", "tan", "sinh", "cosh", "tanh", "isnan", "isinf", "isfinite", "signbit", "logical_not", "cbrt", "positive", "deg2rad",
-        "rad2deg", "round",
+    name: name
+    for name in (
+        "abs",
+        "sign",
+        "square",
+        "floor",
+        "ceil",
+        "trunc",
+        "sqrt",
+        "exp",
+        "exp2",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "expm1",
+        "sin",
+        "cos",
+        "tan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "signbit",
+        "logical_not",
+        "cbrt",
+        "positive",
+        "deg2rad",
+        "rad2deg",
+        "round",
     )
 } | {
-    "neg": "negative", "asinh": "arcsinh", "acosh": "arccosh", "atanh": "arctanh", "asin": "arcsin", "acos": "arccos",
-    "atan": "arctan", "bitwise_not": "invert",
-}  # fmt: skip
+    "neg": "negative",
+    "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh",
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+    "bitwise_not": "invert",
+}
 BINARY = {
-    name: name for name in (
-        "add", "multiply", "maximum", "minimum", "fmax", "fmin", "floor_divide", "remainder", "fmod", "power", "hypot", "copysign",
-        "logaddexp", "heaviside", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and",
-        "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift",
+    name: name
+    for name in (
+        "add",
+        "multiply",
+        "maximum",
+        "minimum",
+        "fmax",
+        "fmin",
+        "floor_divide",
+        "remainder",
+        "fmod",
+        "power",
+        "hypot",
+        "copysign",
+        "logaddexp",
+        "heaviside",
+        "equal",
+        "not_equal",
+        "less",
+        "less_equal",
+        "greater",
+        "greater_equal",
+        "logical_and",
+        "logical_or",
+        "logical_xor",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+        "left_shift",
+        "right_shift",
     )
-} | {"sub": "subtract", "div": "divide", "atan2": "arctan2"}  # fmt: skip
+} | {"sub": "subtract", "div": "divide", "atan2": "arctan2"}
 REDUCTIONS = (
-    "prod", "max", "min", "any", "all", "mean", "var", "argmax", "argmin", "cumprod", "count_nonzero", "nanmax", "nanmin", "nanprod",
+    "prod",
+    "max",
+    "min",
+    "any",
+    "all",
+    "mean",
+    "var",
+    "argmax",
+    "argmin",
+    "cumprod",
+    "count_nonzero",
+    "nanmax",
+    "nanmin",
+    "nanprod",
     "nanmean",
-)  # fmt: skip
+)
 UNSPECIFIED_ZEROS = {
     "maximum",
     "minimum",
@@ -100,11 +173,15 @@ def check_values(found, expected, operands, *, has_zeros=True):
     wanted = expected.astype(actual.dtype).astype(np.float64)
     value = actual.astype(np.float64)
     error = 3 * float(info.eps) * np.abs(wanted) + 2 * float(info.smallest_subnormal)
-    is_right = (value == wanted) | (np.isnan(value) & np.isnan(wanted)) | (np.abs(value - wanted) <= error)
+    is_right = (
+        (value == wanted) | (np.isnan(value) & np.isnan(wanted)) | (np.abs(value - wanted) <= error)
+    )
     if has_zeros:
         is_right &= (value != 0) | (wanted != 0) | (np.signbit(value) == np.signbit(wanted))
     wrong = np.argwhere(~is_right)
-    assert not len(wrong), [(*(o[tuple(i)] for o in operands), value[tuple(i)], wanted[tuple(i)]) for i in wrong[:5]]
+    assert not len(wrong), [
+        (*(o[tuple(i)] for o in operands), value[tuple(i)], wanted[tuple(i)]) for i in wrong[:5]
+    ]
 
 
 def widen(array):
@@ -124,11 +201,15 @@ def test_functions_of_special_values_agree_with_numpy(dtype):
     x = special_values(dtype)
     found, expected = {}, {}
     for name, reference in UNARY.items():
-        if (name == "bitwise_not") == (dtype in FLOATS) or (dtype == "bool" and name in ("sign", "neg", "positive")):
+        if (name == "bitwise_not") == (dtype in FLOATS) or (
+            dtype == "bool" and name in ("sign", "neg", "positive")
+        ):
             continue
         tensor = found[name] = getattr(Tensor(x), name)()
         y = x.astype(tensor.dtype.numpy) if tensor.dtype.is_float else x
-        expected[name] = getattr(np, reference)(widen(y) if name != "square" or y.dtype.kind == "f" else y)
+        expected[name] = getattr(np, reference)(
+            widen(y) if name != "square" or y.dtype.kind == "f" else y
+        )
     Tensor.realize_batch(found.values())
     for name, tensor in found.items():
         check_values(tensor, expected[name], (x,))
@@ -138,7 +219,16 @@ def test_functions_of_special_values_agree_with_numpy(dtype):
 def test_functions_of_pairs_of_special_values_agree_with_numpy(dtype):
     x, y = (grid.ravel() for grid in np.meshgrid(*(special_values(dtype),) * 2))
     takes_integers = {"bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"}
-    is_refused = {"floor_divide", "remainder", "fmod", "power", "left_shift", "right_shift", "sub", "heaviside"}
+    is_refused = {
+        "floor_divide",
+        "remainder",
+        "fmod",
+        "power",
+        "left_shift",
+        "right_shift",
+        "sub",
+        "heaviside",
+    }
     for name, reference in BINARY.items():
         if (dtype in FLOATS and name in takes_integers) or (dtype == "bool" and name in is_refused):
             continue
@@ -170,7 +260,9 @@ def test_reductions_of_special_values_agree_with_numpy(dtype):
                 continue
             tensor = getattr(Tensor(x), name)()
             options = (
-                {"dtype": x.dtype} if name in ("prod", "cumprod", "nanprod") and dtype in ("int64", "uint64") else {}
+                {"dtype": x.dtype}
+                if name in ("prod", "cumprod", "nanprod") and dtype in ("int64", "uint64")
+                else {}
             )
             expected = getattr(np, name)(widen(x), **options)
             check_values(tensor, expected, (), has_zeros=name not in UNSPECIFIED_ZEROS)

@@ -1,4 +1,6 @@
-"""Kernel graphs on disk: a later process runs no passes over a graph, and only what they look at decides."""
+"""Kernel graphs on disk: a later process runs no passes over a graph, and only what they look at
+decides.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ def _compute() -> Tensor:
     return grad(_loss)(Tensor(np.arange(9.0).reshape(3, 3) / 7))
 
 
-def test_a_later_process_runs_no_passes_over_an_equal_graph_and_computes_the_same_bits(ranged: list[int]) -> None:
+def test_a_later_process_runs_no_passes_over_an_equal_graph_and_computes_the_same_bits(
+    ranged: list[int],
+) -> None:
     first = _as_later_process(_compute)
     n_first = len(ranged)
     assert n_first > 0
@@ -85,7 +89,9 @@ def test_whoever_wants_to_see_the_passes_sees_them_run() -> None:
     graph = build([_compute().uop])
     config = PrepareConfig.from_env()
     context = make_graph_context(graph.devices, config)
-    store_graph(graph, context, config, compute.kernelize(compute.rangeify(graph.sink, context), context))
+    store_graph(
+        graph, context, config, compute.kernelize(compute.rangeify(graph.sink, context), context)
+    )
     assert find_stored_graph(graph, context, config) is not None
     some = PassSelector((("rangeify", "range-values"),))
     for options in (IROptions(check=True), IROptions(dump=some), IROptions(stop_after=some)):
@@ -120,7 +126,9 @@ def test_what_is_no_graph_is_a_miss_and_is_made_again(content: bytes, ranged: li
     assert len(ranged) == 2 * n_first
 
 
-def test_nothing_is_kept_where_kernels_are_not(monkeypatch: pytest.MonkeyPatch, ranged: list[int]) -> None:
+def test_nothing_is_kept_where_kernels_are_not(
+    monkeypatch: pytest.MonkeyPatch, ranged: list[int]
+) -> None:
     monkeypatch.setenv("SVOD_KERNEL_STORE", "0")
     get_kernel_store.cache_clear()
     first = _as_later_process(_compute)

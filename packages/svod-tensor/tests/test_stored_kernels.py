@@ -39,9 +39,19 @@ print(len(made))
 
 
 def count_rendered(cache: Path, program: str = PROGRAM, **environment: str) -> int:
-    """The number that a program prints last in a process of its own: by default, how many kernels it renders."""
-    env = {**os.environ, "SVOD_CACHE_DIR": str(cache), "SVOD_KERNEL_STORE": "1", "SVOD_THREADS": "2", **environment}
-    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
+    """The number that a program prints last in a process of its own: by default, how many kernels
+    it renders.
+    """
+    env = {
+        **os.environ,
+        "SVOD_CACHE_DIR": str(cache),
+        "SVOD_KERNEL_STORE": "1",
+        "SVOD_THREADS": "2",
+        **environment,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return int(done.stdout.split()[-1])
 
@@ -64,7 +74,13 @@ def test_the_second_process_renders_nothing(cache: Path):
 
 
 @pytest.mark.parametrize(
-    "change", [{"SVOD_THREADS": "3"}, {"SVOD_NOOPT": "1"}, {"SVOD_KERNEL_STORE": "0"}, {"SVOD_OBJECT_CACHE": "0"}]
+    "change",
+    [
+        {"SVOD_THREADS": "3"},
+        {"SVOD_NOOPT": "1"},
+        {"SVOD_KERNEL_STORE": "0"},
+        {"SVOD_OBJECT_CACHE": "0"},
+    ],
 )
 def test_another_setting_renders_again(cache: Path, change: dict[str, str]):
     assert count_rendered(cache, **change) >= 1
@@ -109,7 +125,9 @@ def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 
 @pytest.mark.usefixtures("own_store")
-def test_a_kernel_is_found_until_it_is_rejected_but_by_nobody_who_wants_to_see_it_made(monkeypatch: pytest.MonkeyPatch):
+def test_a_kernel_is_found_until_it_is_rejected_but_by_nobody_who_wants_to_see_it_made(
+    monkeypatch: pytest.MonkeyPatch,
+):
     key, device = KernelKey("hash", "CPU", "compiler", "config"), get_device("CPU")
     spec = ProgramSpec("k", "source", "CPU", globals=(0,), outs=(0,), global_size=(1, 1, 1))
     assert find_stored_kernel(key, device, IROptions()) is None
@@ -127,7 +145,8 @@ def test_a_kernel_is_found_until_it_is_rejected_but_by_nobody_who_wants_to_see_i
     with monkeypatch.context() as patch:
         # Other code of the compiler may make another kernel.
         patch.setattr(
-            "svod_tensor.engine.stored_kernels.fingerprint_code", lambda package: f"another state of {package}"
+            "svod_tensor.engine.stored_kernels.fingerprint_code",
+            lambda package: f"another state of {package}",
         )
         assert find_stored_kernel(key, device, IROptions()) is None
     reject_stored_kernel(key, device)

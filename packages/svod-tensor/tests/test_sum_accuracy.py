@@ -1,8 +1,9 @@
-"""Rounding errors of sums, means and variances, in units of the dtype's rounding error relative to the sum of absolute values.
+"""Rounding errors of sums, means and variances, in units of the dtype's rounding error relative to
+the sum of absolute values.
 
-The reference is numpy in float64 (for float64: in extended precision). The data are the hard cases of summation: constants,
-whose rounding errors have one sign; an offset, of which a variance cancels all digits; sorted and alternating values.
-"""
+The reference is numpy in float64 (for float64: in extended precision). The data are the hard cases
+of summation: constants, whose rounding errors have one sign; an offset, of which a variance cancels
+all digits; sorted and alternating values."""
 
 from __future__ import annotations
 
@@ -23,18 +24,28 @@ DATA: dict[str, Callable[[tuple[int, ...]], np.ndarray]] = {
     "constant": lambda shape: np.full(shape, 0.1),
     "offset": lambda shape: 1e6 + RNG.random(shape),
     "sorted": lambda shape: np.sort(RNG.standard_normal(shape), axis=None).reshape(shape),
-    "alternating": lambda shape: (RNG.random(shape) + 1) * (-1.0) ** np.arange(np.prod(shape)).reshape(shape),
+    "alternating": lambda shape: (
+        (RNG.random(shape) + 1) * (-1.0) ** np.arange(np.prod(shape)).reshape(shape)
+    ),
     "decades": lambda shape: 10.0 ** RNG.uniform(-6, 6, shape),
 }
 SHAPES: list[tuple[tuple[int, ...], Any]] = [
-    ((1031,), None), ((100_000,), None), ((2_000_003,), None),
-    ((5000, 33), 0), ((7, 10_007), 1), ((1000, 257), None),
-    ((60, 30, 50), (0, 2)), ((3, 5, 7, 11, 13), (1, 3, 4)), ((64, 3, 20, 20), (0, 2, 3)),
-]  # fmt: skip
+    ((1031,), None),
+    ((100_000,), None),
+    ((2_000_003,), None),
+    ((5000, 33), 0),
+    ((7, 10_007), 1),
+    ((1000, 257), None),
+    ((60, 30, 50), (0, 2)),
+    ((3, 5, 7, 11, 13), (1, 3, 4)),
+    ((64, 3, 20, 20), (0, 2, 3)),
+]
 
 
 def count_roundings(found: np.ndarray, x: np.ndarray, axis: Any) -> float:
-    """Largest error of sums of `x`, in units of half the spacing of numbers at the sum of absolute values."""
+    """Largest error of sums of `x`, in units of half the spacing of numbers at the sum of absolute
+    values.
+    """
     wide = x.astype(np.longdouble if x.dtype == np.float64 else np.float64)
     error = np.abs(found - wide.sum(axis))
     return float((error / np.abs(wide).sum(axis)).max() / (np.finfo(x.dtype).eps / 2))
@@ -43,7 +54,9 @@ def count_roundings(found: np.ndarray, x: np.ndarray, axis: Any) -> float:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("kind", DATA)
 @pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
-def test_errors_of_sums_grow_with_the_logarithm(shape: tuple[int, ...], axis: Any, kind: str, dtype: str) -> None:
+def test_errors_of_sums_grow_with_the_logarithm(
+    shape: tuple[int, ...], axis: Any, kind: str, dtype: str
+) -> None:
     x = DATA[kind](shape).astype(dtype)
     assert count_roundings(Tensor(x).sum(axis).numpy(), x, axis) < BOUND
 
@@ -54,9 +67,13 @@ def test_ten_million_equal_numbers_keep_their_digits() -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.integers(1, 70), min_size=1, max_size=4), st.data(), st.sampled_from(sorted(DATA)))
+@given(
+    st.lists(st.integers(1, 70), min_size=1, max_size=4), st.data(), st.sampled_from(sorted(DATA))
+)
 def test_sums_of_drawn_shapes_and_axes(shape: list[int], data: Any, kind: str) -> None:
-    axes = data.draw(st.sets(st.integers(0, len(shape) - 1), min_size=1).map(lambda s: tuple(sorted(s))))
+    axes = data.draw(
+        st.sets(st.integers(0, len(shape) - 1), min_size=1).map(lambda s: tuple(sorted(s)))
+    )
     x = DATA[kind](tuple(shape)).astype("f4")
     assert count_roundings(Tensor(x).sum(axes).numpy(), x, axes) < BOUND
 
@@ -73,7 +90,9 @@ def test_sums_within_fused_kernels() -> None:
     x = np.full((8, 4000), 0.1, "f4")
     np.testing.assert_allclose(Tensor(x).softmax(-1).numpy(), 1 / 4000, rtol=1e-6)
     found = (Tensor(x) * 3).exp().sum(-1).numpy()
-    np.testing.assert_allclose(found, 4000 * np.exp(np.float64(np.float32(0.1) * np.float32(3))), rtol=1e-6)
+    np.testing.assert_allclose(
+        found, 4000 * np.exp(np.float64(np.float32(0.1) * np.float32(3))), rtol=1e-6
+    )
     half = np.full(5000, 0.1, "f2")
     assert Tensor(half).sum().item() == half.astype("f8").sum().astype("f2")
 
@@ -98,11 +117,15 @@ def test_an_offset_harms_no_moment(offset: float, n: int) -> None:
     np.testing.assert_allclose(np.diag(t.cov().numpy()), wide.var(1, ddof=1), rtol=1e-6)
     weights = np.arange(1, 1 + n)
     np.testing.assert_allclose(
-        t.cov(aweights=weights).numpy().diagonal(), np.diag(np.cov(wide, aweights=weights)), rtol=1e-5
+        t.cov(aweights=weights).numpy().diagonal(),
+        np.diag(np.cov(wide, aweights=weights)),
+        rtol=1e-5,
     )
     # A row whose variance is small keeps the digits that its differences have.
     np.testing.assert_allclose(t.layernorm().numpy(), standard, atol=1e-6)
-    np.testing.assert_allclose(t.reshape(2, 2, n).group_norm(2).numpy().reshape(4, n), standard, atol=1e-6)
+    np.testing.assert_allclose(
+        t.reshape(2, 2, n).group_norm(2).numpy().reshape(4, n), standard, atol=1e-6
+    )
 
 
 def test_the_variance_of_equal_numbers_is_zero() -> None:
@@ -122,16 +145,24 @@ def test_the_gradient_of_layernorm_ignores_an_offset() -> None:
     x = (1e6 + RNG.standard_normal((3, 500))).astype("f4")
     near = (x - 1e6).astype("f4")
     slope = grad(lambda x: (x.layernorm() ** 3).sum())
-    np.testing.assert_allclose(slope(Tensor(x)).numpy(), slope(Tensor(near)).numpy(), rtol=1e-6, atol=1e-5)
+    np.testing.assert_allclose(
+        slope(Tensor(x)).numpy(), slope(Tensor(near)).numpy(), rtol=1e-6, atol=1e-5
+    )
 
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.lists(st.sampled_from([1, 2, 3, 7, 16, 17, 31, 64, 100, 257, 1031, 70_001]), min_size=1, max_size=2),
+    st.lists(
+        st.sampled_from([1, 2, 3, 7, 16, 17, 31, 64, 100, 257, 1031, 70_001]),
+        min_size=1,
+        max_size=2,
+    ),
     st.data(),
     st.sampled_from(["sum", "mean", "var", "max", "prod"]),
 )
-def test_reductions_of_a_value_that_is_the_same_everywhere(shape: list[int], data: Any, name: str) -> None:
+def test_reductions_of_a_value_that_is_the_same_everywhere(
+    shape: list[int], data: Any, name: str
+) -> None:
     axis = data.draw(st.sampled_from([None, *range(len(shape))]))
     x = np.ones(shape, "f4")
     for tensor in (Tensor.ones(*shape), Tensor([1.0]).realize().expand(*shape)):

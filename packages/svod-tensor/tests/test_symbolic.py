@@ -1,4 +1,6 @@
-"""Every operation on axes whose length depends on a variable, against numpy: one plan serves all lengths."""
+"""Every operation on axes whose length depends on a variable, against numpy: one plan serves all
+lengths.
+"""
 
 from __future__ import annotations
 
@@ -28,24 +30,40 @@ def size_of(size: Size, values: Mapping[str, Any]) -> Any:
 
 
 def resolve(shape: tuple[int | UOp, ...], values: Mapping[str, int]) -> tuple[int, ...]:
-    free = [s if isinstance(s, int) else s.substitute({b: b.src[0] for b in s.iter_ops(Op.BIND)}) for s in shape]
+    free = [
+        s if isinstance(s, int) else s.substitute({b: b.src[0] for b in s.iter_ops(Op.BIND)})
+        for s in shape
+    ]
     return tuple(s if isinstance(s, int) else evaluate_expression(s, values) for s in free)
 
 
 def make_data(shapes: tuple[tuple[Size, ...], ...]) -> list[np.ndarray]:
     rng = np.random.default_rng(0)
-    return [rng.standard_normal([size_of(s, LARGEST) for s in shape]).astype(np.float32) for shape in shapes]
+    return [
+        rng.standard_normal([size_of(s, LARGEST) for s in shape]).astype(np.float32)
+        for shape in shapes
+    ]
 
 
-def cut(data: list[np.ndarray], shapes: tuple[tuple[Size, ...], ...], values: Mapping[str, Any]) -> list[Any]:
-    return [x[tuple(slice(size_of(s, values)) for s in shape)] for x, shape in zip(data, shapes, strict=True)]
+def cut(
+    data: list[np.ndarray], shapes: tuple[tuple[Size, ...], ...], values: Mapping[str, Any]
+) -> list[Any]:
+    return [
+        x[tuple(slice(size_of(s, values)) for s in shape)]
+        for x, shape in zip(data, shapes, strict=True)
+    ]
 
 
 def check(function: Function, reference: Function, *shapes: tuple[Size, ...]) -> None:
-    """`function` on tensors of symbolic shapes is `reference` on arrays, through one plan and through realize."""
+    """`function` on tensors of symbolic shapes is `reference` on arrays, through one plan and
+    through realize.
+    """
     data = make_data(shapes)
     bound = {"n": N.bind(4), "m": M.bind(3)}
-    inputs = [Tensor(x)[tuple(slice(size_of(s, bound)) for s in shape)] for x, shape in zip(data, shapes, strict=True)]
+    inputs = [
+        Tensor(x)[tuple(slice(size_of(s, bound)) for s in shape)]
+        for x, shape in zip(data, shapes, strict=True)
+    ]
     y = function(*inputs)
     shape = y.shape
     plan = y.prepare()
@@ -56,7 +74,10 @@ def check(function: Function, reference: Function, *shapes: tuple[Size, ...]) ->
         np.testing.assert_allclose(y.numpy(), expected, rtol=2e-4, atol=2e-5, err_msg=str(values))
     values = {"n": 9, "m": 2}
     bound = {"n": N.bind(9), "m": M.bind(2)}
-    inputs = [Tensor(x)[tuple(slice(size_of(s, bound)) for s in shape)] for x, shape in zip(data, shapes, strict=True)]
+    inputs = [
+        Tensor(x)[tuple(slice(size_of(s, bound)) for s in shape)]
+        for x, shape in zip(data, shapes, strict=True)
+    ]
     expected = reference(*cut(data, shapes, values))
     np.testing.assert_allclose(function(*inputs).numpy(), expected, rtol=2e-4, atol=2e-5)
 
@@ -100,8 +121,14 @@ ALONG_AN_AXIS: dict[str, tuple[Function, Function]] = {
     "flip": (lambda x, a: x.flip(a), np.flip),
     "roll": (lambda x, a: x.roll(2, a), lambda x, a: np.roll(x, 2, a)),
     "roll back": (lambda x, a: x.roll(-7, a), lambda x, a: np.roll(x, -7, a)),
-    "pad": (lambda x, a: x.pad(*pads(a, x.ndim), constant_values=3.0), lambda x, a: np.pad(x, pads(a, x.ndim), constant_values=3)),
-    "concat": (lambda x, a: x.cat(x * 2, x * 3, axis=a), lambda x, a: np.concatenate([x, x * 2, x * 3], a)),
+    "pad": (
+        lambda x, a: x.pad(*pads(a, x.ndim), constant_values=3.0),
+        lambda x, a: np.pad(x, pads(a, x.ndim), constant_values=3),
+    ),
+    "concat": (
+        lambda x, a: x.cat(x * 2, x * 3, axis=a),
+        lambda x, a: np.concatenate([x, x * 2, x * 3], a),
+    ),
     "stack": (lambda x, a: Tensor.stack([x, x * 2], axis=a), lambda x, a: np.stack([x, x * 2], a)),
     "tile": (
         lambda x, a: x.tile(*(3 if i == a else 1 for i in range(x.ndim))),
@@ -112,17 +139,29 @@ ALONG_AN_AXIS: dict[str, tuple[Function, Function]] = {
     "to -1": (lambda x, a: x[at(a, slice(-1))] + 0, lambda x, a: x[at(a, slice(-1))]),
     "from -3": (lambda x, a: x[at(a, slice(-3, None))] + 0, lambda x, a: x[at(a, slice(-3, None))]),
     "3 to 5": (lambda x, a: x[at(a, slice(3, 5))] + 0, lambda x, a: x[at(a, slice(3, 5))]),
-    "every third": (lambda x, a: x[at(a, slice(1, None, 3))] + 0, lambda x, a: x[at(a, slice(1, None, 3))]),
-    "backwards": (lambda x, a: x[at(a, slice(None, None, -2))] + 0, lambda x, a: x[at(a, slice(None, None, -2))]),
-    "back from -2": (lambda x, a: x[at(a, slice(-2, 1, -1))] + 0, lambda x, a: x[at(a, slice(-2, 1, -1))]),
+    "every third": (
+        lambda x, a: x[at(a, slice(1, None, 3))] + 0,
+        lambda x, a: x[at(a, slice(1, None, 3))],
+    ),
+    "backwards": (
+        lambda x, a: x[at(a, slice(None, None, -2))] + 0,
+        lambda x, a: x[at(a, slice(None, None, -2))],
+    ),
+    "back from -2": (
+        lambda x, a: x[at(a, slice(-2, 1, -1))] + 0,
+        lambda x, a: x[at(a, slice(-2, 1, -1))],
+    ),
     "last": (lambda x, a: x[at(a, -1)] + 0, lambda x, a: x[at(a, -1)]),
     "array": (lambda x, a: x[at(a, [-1, 0, 0])], lambda x, a: x[at(a, [-1, 0, 0])]),
-    "lookup": (lambda x, a: x.take_along_axis(x.argmax(a, keepdims=True), a), lambda x, a: x.max(a, keepdims=True)),
+    "lookup": (
+        lambda x, a: x.take_along_axis(x.argmax(a, keepdims=True), a),
+        lambda x, a: x.max(a, keepdims=True),
+    ),
     "replaced": (
         lambda x, a: x.with_items(at(a, slice(None, None, 2)), 5.0),
         lambda x, a: (lambda y: (y.__setitem__(at(a, slice(None, None, 2)), 5), y)[1])(x.copy()),
     ),
-}  # fmt: skip
+}
 SHAPES: tuple[tuple[Size, ...], ...] = (("n",), ("n", 3), (3, "n"), ("n", "m"))
 
 
@@ -141,89 +180,197 @@ def test_an_operation_along_each_axis(name: str) -> None:
 WHOLE: dict[str, tuple[Function, Function, tuple[tuple[Size, ...], ...]]] = {
     "flatten": (lambda x: x.flatten() * 2, lambda x: x.flatten() * 2, (("n", "m"),)),
     "transpose": (lambda x: (x.T + 1).contiguous(), lambda x: x.T + 1, (("n", "m"),)),
-    "merge": (lambda x: (x + 1).contiguous().reshape(3, -1) * 2, lambda x: (x + 1).reshape(3, -1) * 2, ((3, "n", 4),)),
-    "merge in front": (lambda x: (x + 1).contiguous().reshape(-1, 4) * 2, lambda x: (x + 1).reshape(-1, 4) * 2, ((3, "n", 4),)),
+    "merge": (
+        lambda x: (x + 1).contiguous().reshape(3, -1) * 2,
+        lambda x: (x + 1).reshape(3, -1) * 2,
+        ((3, "n", 4),),
+    ),
+    "merge in front": (
+        lambda x: (x + 1).contiguous().reshape(-1, 4) * 2,
+        lambda x: (x + 1).reshape(-1, 4) * 2,
+        ((3, "n", 4),),
+    ),
     "split": (
         lambda x: (x + 1).contiguous().reshape(3, -1, 2, 2).permute(0, 2, 1, 3).contiguous(),
-        lambda x: (x + 1).reshape(3, -1, 2, 2).transpose(0, 2, 1, 3), ((3, "n", 4),),
+        lambda x: (x + 1).reshape(3, -1, 2, 2).transpose(0, 2, 1, 3),
+        ((3, "n", 4),),
     ),
     "merge and split": (
-        lambda x: (x + 1).flatten().contiguous().reshape(-1, x.shape[1]) * 2, lambda x: (x + 1) * 2, (("n", "m"),),
+        lambda x: (x + 1).flatten().contiguous().reshape(-1, x.shape[1]) * 2,
+        lambda x: (x + 1) * 2,
+        (("n", "m"),),
     ),
     "half of a double": (lambda x: x.cat(x * 3).reshape(2, -1).sum(0), lambda x: x * 4, (("n",),)),
-    "a sum of sizes": (lambda x, y: x.cat(y).softmax(0), lambda x, y: softmax(np.concatenate([x, y]), 0), (("n", 2), ("m", 2))),
-    "beside a known size": (lambda x, y: y.cat(x) * 2, lambda x, y: np.concatenate([y, x]) * 2, (("n", 2), (3, 2))),
+    "a sum of sizes": (
+        lambda x, y: x.cat(y).softmax(0),
+        lambda x, y: softmax(np.concatenate([x, y]), 0),
+        (("n", 2), ("m", 2)),
+    ),
+    "beside a known size": (
+        lambda x, y: y.cat(x) * 2,
+        lambda x, y: np.concatenate([y, x]) * 2,
+        (("n", 2), (3, 2)),
+    ),
     "twice": (lambda x: x * 2, lambda x: x * 2, (("2*n", 3),)),
     "one more": (lambda x: x.sum(0), lambda x: x.sum(0), (("n + 1", 3),)),
     "a product": (lambda x: x + 1, lambda x: x + 1, (("n*m",),)),
     "half": (lambda x: x.softmax(0), lambda x: softmax(x, 0), (("n//2 + 1", 2),)),
-    "expand": (lambda x, y: x.expand(y.shape[0], 3) * 2, lambda x, y: np.broadcast_to(x, (len(y), 3)) * 2, ((1, 3), ("n",))),
+    "expand": (
+        lambda x, y: x.expand(y.shape[0], 3) * 2,
+        lambda x, y: np.broadcast_to(x, (len(y), 3)) * 2,
+        ((1, 3), ("n",)),
+    ),
     "broadcast": (lambda x, y: x + y, lambda x, y: x + y, (("n", 1), ("m",))),
-    "known beside symbolic": (lambda x, y, z: (x > y).where(x, z), lambda x, y, z: np.where(x > y, x, z), (("n", 3), (3,), ("n", 1))),
-    "pad to the largest": (lambda x: x.pad((0, 9 - x.shape[0])) + 1, lambda x: np.pad(x, (0, 9 - len(x))) + 1, (("n",),)),
-    "pad by a size": (lambda x, y: x.pad((y.shape[0], 1)) * 2, lambda x, y: np.pad(x, (len(y), 1)) * 2, ((3,), ("n",))),
+    "known beside symbolic": (
+        lambda x, y, z: (x > y).where(x, z),
+        lambda x, y, z: np.where(x > y, x, z),
+        (("n", 3), (3,), ("n", 1)),
+    ),
+    "pad to the largest": (
+        lambda x: x.pad((0, 9 - x.shape[0])) + 1,
+        lambda x: np.pad(x, (0, 9 - len(x))) + 1,
+        (("n",),),
+    ),
+    "pad by a size": (
+        lambda x, y: x.pad((y.shape[0], 1)) * 2,
+        lambda x, y: np.pad(x, (len(y), 1)) * 2,
+        ((3,), ("n",)),
+    ),
     "slice at a position": (
-        lambda x, y: x[y.shape[0] : y.shape[0] + 4] * 2, lambda x, y: x[len(y) : len(y) + 4] * 2, ((20, 3), ("n",)),
+        lambda x, y: x[y.shape[0] : y.shape[0] + 4] * 2,
+        lambda x, y: x[len(y) : len(y) + 4] * 2,
+        ((20, 3), ("n",)),
     ),
     "slice to twice": (
-        lambda x, y: x[y.shape[0] : y.shape[0] * 2] * 2, lambda x, y: x[len(y) : len(y) * 2] * 2, ((24, 3), ("n",)),
+        lambda x, y: x[y.shape[0] : y.shape[0] * 2] * 2,
+        lambda x, y: x[len(y) : len(y) * 2] * 2,
+        ((24, 3), ("n",)),
     ),
     "slice between two": (
-        lambda x, y, z: x[z.shape[0] : y.shape[0]] * 2, lambda x, y, z: x[len(z) : len(y)] * 2, ((9, 3), ("n",), ("m",)),
+        lambda x, y, z: x[z.shape[0] : y.shape[0]] * 2,
+        lambda x, y, z: x[len(z) : len(y)] * 2,
+        ((9, 3), ("n",), ("m",)),
     ),
-    "slice to a half": (lambda x: x[: x.shape[0] // 2] * 2, lambda x: x[: len(x) // 2] * 2, (("n", 3),)),
+    "slice to a half": (
+        lambda x: x[: x.shape[0] // 2] * 2,
+        lambda x: x[: len(x) // 2] * 2,
+        (("n", 3),),
+    ),
     "backwards from a position": (
-        lambda x, y: x[y.shape[0] :: -2] * 2, lambda x, y: x[len(y) :: -2] * 2, ((12, 2), ("n",)),
+        lambda x, y: x[y.shape[0] :: -2] * 2,
+        lambda x, y: x[len(y) :: -2] * 2,
+        ((12, 2), ("n",)),
     ),
     "element": (lambda x, y: x[y.shape[0]], lambda x, y: x[len(y)], ((20, 3), ("n",))),
     "index from a tensor": (
-        lambda x, i: x[(i.abs() * 2).cast("int32") % 6], lambda x, i: x[(np.abs(i) * 2).astype(int) % 6], ((6, 3), ("n",)),
+        lambda x, i: x[(i.abs() * 2).cast("int32") % 6],
+        lambda x, i: x[(np.abs(i) * 2).astype(int) % 6],
+        ((6, 3), ("n",)),
     ),
-    "index into": (lambda x, i: x[(i * 0).cast("int32") - 1], lambda x, i: x[(i * 0).astype(int) - 1], (("n", 3), (5,))),
-    "two arrays": (lambda x: x[[0, 0, -1], [1, 2, 0]], lambda x: x[[0, 0, -1], [1, 2, 0]], (("n", 3),)),
-    "position and array": (lambda x, y: x[y.shape[0], [0, -1]], lambda x, y: x[len(y), [0, -1]], ((20, 3), ("n",))),
+    "index into": (
+        lambda x, i: x[(i * 0).cast("int32") - 1],
+        lambda x, i: x[(i * 0).astype(int) - 1],
+        (("n", 3), (5,)),
+    ),
+    "two arrays": (
+        lambda x: x[[0, 0, -1], [1, 2, 0]],
+        lambda x: x[[0, 0, -1], [1, 2, 0]],
+        (("n", 3),),
+    ),
+    "position and array": (
+        lambda x, y: x[y.shape[0], [0, -1]],
+        lambda x, y: x[len(y), [0, -1]],
+        ((20, 3), ("n",)),
+    ),
     "arange": (lambda x: Tensor.arange(x.shape[0]) + x, lambda x: np.arange(len(x)) + x, (("n",),)),
-    "arange from": (lambda x: Tensor.arange(x.shape[0], 12), lambda x: np.arange(len(x), 12), (("n",),)),
-    "arange down": (lambda x: Tensor.arange(2 * x.shape[0], 1, -3), lambda x: np.arange(2 * len(x), 1, -3), (("n",),)),
-    "linspace": (lambda x: Tensor.linspace(-1, 2, x.shape[0]), lambda x: np.linspace(-1, 2, len(x)), (("n",),)),
-    "full": (lambda x: Tensor.full((2, x.shape[0]), 7) + 1, lambda x: np.full((2, len(x)), 8), (("n",),)),
+    "arange from": (
+        lambda x: Tensor.arange(x.shape[0], 12),
+        lambda x: np.arange(len(x), 12),
+        (("n",),),
+    ),
+    "arange down": (
+        lambda x: Tensor.arange(2 * x.shape[0], 1, -3),
+        lambda x: np.arange(2 * len(x), 1, -3),
+        (("n",),),
+    ),
+    "linspace": (
+        lambda x: Tensor.linspace(-1, 2, x.shape[0]),
+        lambda x: np.linspace(-1, 2, len(x)),
+        (("n",),),
+    ),
+    "full": (
+        lambda x: Tensor.full((2, x.shape[0]), 7) + 1,
+        lambda x: np.full((2, len(x)), 8),
+        (("n",),),
+    ),
     "eye": (lambda x: Tensor.eye(x.shape[0], 4), lambda x: np.eye(len(x), 4), (("n",),)),
     "diagonal": (lambda x: x.diagonal(), np.diagonal, (("n", "m"),)),
     "tril": (lambda x: x.tril(1), lambda x: np.tril(x, 1), (("n", "m"),)),
-    "rand": (lambda x: Tensor.rand(x.shape[0], 3, seed=1) < 1, lambda x: np.ones((len(x), 3)), (("n",),)),
+    "rand": (
+        lambda x: Tensor.rand(x.shape[0], 3, seed=1) < 1,
+        lambda x: np.ones((len(x), 3)),
+        (("n",),),
+    ),
     "rows": (lambda x, y: x @ y, np.matmul, (("n", 8), (8, 5))),
     "columns": (lambda x, y: x @ y, np.matmul, ((5, 8), (8, "n"))),
     "inner": (lambda x, y: x @ y, np.matmul, ((5, "n"), ("n", 6))),
     "rows and inner": (lambda x, y: x @ y, np.matmul, (("m", "n"), ("n", 6))),
     "square": (lambda x, y: x @ y, np.matmul, (("n", 6), (6, "n"))),
     "batch": (lambda x, y: x @ y, np.matmul, (("n", "m", 4), ("n", 4, 5))),
-    "linear": (lambda x, w, b: x.linear(w, b), lambda x, w, b: x @ w.T + b, (("n", 4), (5, 4), (5,))),
-    "einsum": (lambda x, y: Tensor.einsum("ik,jk->ij", x, y), lambda x, y: x @ y.T, (("n", 4), ("m", 4))),
+    "linear": (
+        lambda x, w, b: x.linear(w, b),
+        lambda x, w, b: x @ w.T + b,
+        (("n", 4), (5, 4), (5,)),
+    ),
+    "einsum": (
+        lambda x, y: Tensor.einsum("ik,jk->ij", x, y),
+        lambda x, y: x @ y.T,
+        (("n", 4), ("m", 4)),
+    ),
     "attention": (
         lambda q, k, v: q.scaled_dot_product_attention(k, v, is_causal=True),
-        lambda q, k, v: attention(q, k, v, np.tril(np.ones((q.shape[2],) * 2, bool))), ((2, 3, "n", 8),) * 3,
+        lambda q, k, v: attention(q, k, v, np.tril(np.ones((q.shape[2],) * 2, bool))),
+        ((2, 3, "n", 8),) * 3,
     ),
-    "one token": (lambda q, k, v: q.scaled_dot_product_attention(k, v), attention, ((2, 1, 8), (2, "n", 8), (2, "n", 8))),
-    "two lengths": (lambda q, k, v: q.scaled_dot_product_attention(k, v), attention, ((2, "m", 8), (2, "n", 8), (2, "n", 8))),
+    "one token": (
+        lambda q, k, v: q.scaled_dot_product_attention(k, v),
+        attention,
+        ((2, 1, 8), (2, "n", 8), (2, "n", 8)),
+    ),
+    "two lengths": (
+        lambda q, k, v: q.scaled_dot_product_attention(k, v),
+        attention,
+        ((2, "m", 8), (2, "n", 8), (2, "n", 8)),
+    ),
     "layer norm": (
         lambda x: x.layernorm(),
-        lambda x: (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5), ((3, "n"),),
+        lambda x: (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5),
+        ((3, "n"),),
     ),
     "convolution": (
         lambda x, w: x.conv2d(w),
-        lambda x, w: np.einsum("nchwij,ocij->nohw", np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3)), w),
+        lambda x, w: np.einsum(
+            "nchwij,ocij->nohw", np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3)), w
+        ),
         (("n", 2, 5, 6), (3, 2, 3, 3)),
     ),
     "convolution along": (
         lambda x, w: x.conv2d(w, stride=2, padding=1),
         lambda x, w: np.einsum(
             "ncwi,oci->now",
-            np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1))), 3, 2)[:, :, ::2], w,
+            np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1))), 3, 2)[
+                :, :, ::2
+            ],
+            w,
         ),
         ((2, 2, "n"), (3, 2, 3)),
     ),
-    "pool": (lambda x: x.max_pool2d(2), lambda x: x.reshape(len(x), 2, 2, 2, 2, 2).max((3, 5)), (("n", 2, 4, 4),)),
-}  # fmt: skip
+    "pool": (
+        lambda x: x.max_pool2d(2),
+        lambda x: x.reshape(len(x), 2, 2, 2, 2, 2).max((3, 5)),
+        (("n", 2, 4, 4),),
+    ),
+}
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -268,7 +415,8 @@ def test_positions_outside_of_a_symbolic_axis_read_zero_where_there_is_memory(n:
     np.testing.assert_array_equal(rows[Tensor(positions)].numpy(), expected)
     # Rows that are computed have memory for the most, too.
     np.testing.assert_array_equal(
-        (rows + 1).contiguous()[Tensor(positions)].numpy(), np.where(inside[:, None], expected + 1, 0)
+        (rows + 1).contiguous()[Tensor(positions)].numpy(),
+        np.where(inside[:, None], expected + 1, 0),
     )
 
 
@@ -277,18 +425,36 @@ def test_positions_that_some_value_puts_outside_are_an_error_of_the_call() -> No
     y = Tensor(np.zeros((9, 3), np.float32))[: N.bind(4)]
     n = N.bind(4)
     for call, message in (
-        (lambda: x[:n], "indexing with a slice: n, which may be 1 to 9, is not known to be from 0 to 5 on axis 0"),
+        (
+            lambda: x[:n],
+            (
+                "indexing with a slice: n, which may be 1 to 9, is not known to be from 0 to 5 on"
+                " axis 0"
+            ),
+        ),
         (lambda: x[n - 4 :], "indexing with a slice: n - 4, which may be -3 to 5, is not known"),
-        (lambda: x[n], "indexing: n, which may be 1 to 9, is not known to be from 0 to 4 on axis 0"),
-        (lambda: x[[0], n], "indexing: n, which may be 1 to 9, is not known to be from 0 to 2 on axis 1"),
+        (
+            lambda: x[n],
+            "indexing: n, which may be 1 to 9, is not known to be from 0 to 4 on axis 0",
+        ),
+        (
+            lambda: x[[0], n],
+            "indexing: n, which may be 1 to 9, is not known to be from 0 to 2 on axis 1",
+        ),
         (lambda: y[4], "indexing: 4 is not known to be from 0 to n - 1 on axis 0"),
         (lambda: y[[0, -2]], "indexing: n - 2, which may be -1 to 7, is not known"),
         (
             lambda: y[: M.bind(3)],
-            "indexing with a slice: m, which may be 1 to 5, is not known to be from 0 to n on axis 0",
+            (
+                "indexing with a slice: m, which may be 1 to 5, is not known to be from 0 to n on"
+                " axis 0"
+            ),
         ),
         (lambda: x.shrink((0, n), None), "shrink: n, which may be 1 to 9, is not known"),
-        (lambda: x.pad((n - 3, 0), None), "pad: n - 3, which may be -2 to 6, is not known to be at least 0 on axis 0"),
+        (
+            lambda: x.pad((n - 3, 0), None),
+            "pad: n - 3, which may be -2 to 6, is not known to be at least 0 on axis 0",
+        ),
         (lambda: y.topk(2, 0), "topk: 2 is not known to be from 0 to n on axis 0"),
     ):
         with pytest.raises(SymbolicBoundsError) as caught:
@@ -300,16 +466,24 @@ def test_positions_that_some_value_puts_outside_are_an_error_of_the_call() -> No
 def test_what_needs_known_sizes_says_so_with_the_size() -> None:
     x = Tensor(np.zeros((9, 3), np.float32))[: N.bind(4)]
     for call, operation in (
-        (lambda: x.split(2), "split"), (lambda: x.chunk(2), "chunk"), (lambda: x.unbind(), "unstack"), (lambda: len(x), "len"),
-    ):  # fmt: skip
-        with pytest.raises(SymbolicShapeError, match=rf"{operation} needs concrete sizes, not \(n,\)"):
+        (lambda: x.split(2), "split"),
+        (lambda: x.chunk(2), "chunk"),
+        (lambda: x.unbind(), "unstack"),
+        (lambda: len(x), "len"),
+    ):
+        with pytest.raises(
+            SymbolicShapeError, match=rf"{operation} needs concrete sizes, not \(n,\)"
+        ):
             call()
-    with pytest.raises(ShapeError, match=r"reshape: shape \(n, 3\) holds 3\*n elements, but \(n, 4\) holds 4\*n"):
+    with pytest.raises(
+        ShapeError, match=r"reshape: shape \(n, 3\) holds 3\*n elements, but \(n, 4\) holds 4\*n"
+    ):
         x.reshape(x.shape[0], 4)
     with pytest.raises(ShapeError, match=r"holds 3\*n elements, which \(-1, 2\) does not divide"):
         x.reshape(-1, 2)
     with pytest.raises(
-        BroadcastError, match=r"shapes \(n, 3\) and \(5, 3\) do not broadcast: axis -2 has sizes n and 5"
+        BroadcastError,
+        match=r"shapes \(n, 3\) and \(5, 3\) do not broadcast: axis -2 has sizes n and 5",
     ):
         x + Tensor(np.zeros((5, 3), np.float32))
 
@@ -354,7 +528,8 @@ LONG: dict[str, tuple[Function, Function, tuple[tuple[Size, ...], ...]]] = {
     "softmax": (lambda x: x.softmax(-1), softmax, ((5, "n"),)),
     "layer norm": (
         lambda x: x.layernorm(),
-        lambda x: (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5), ((5, "n"),),
+        lambda x: (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5),
+        ((5, "n"),),
     ),
     "rows": (lambda x, y: x @ y, np.matmul, (("n", 40), (40, 48))),
     "inner": (lambda x, y: x @ y, np.matmul, ((40, "n"), ("n", 48))),
@@ -363,14 +538,16 @@ LONG: dict[str, tuple[Function, Function, tuple[tuple[Size, ...], ...]]] = {
     "two lengths": (lambda x, y: x @ y, np.matmul, (("n", "m"), ("m", "n"))),
     "transpose": (lambda x: (x.T + 1).contiguous(), lambda x: x.T + 1, (("n", 40),)),
     "assigned": (
-        lambda x: x.with_items((slice(None), slice(1, None, 2)), 0.0), lambda x: x * (np.arange(x.shape[1]) % 2 == 0),
+        lambda x: x.with_items((slice(None), slice(1, None, 2)), 0.0),
+        lambda x: x * (np.arange(x.shape[1]) % 2 == 0),
         ((3, "n"),),
     ),
     "attention": (
         lambda q, k, v: q.scaled_dot_product_attention(k, v, is_causal=True),
-        lambda q, k, v: attention(q, k, v, np.tril(np.ones((q.shape[1],) * 2, bool))), ((2, "n", 16),) * 3,
+        lambda q, k, v: attention(q, k, v, np.tril(np.ones((q.shape[1],) * 2, bool))),
+        ((2, "n", 16),) * 3,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", LONG)
@@ -389,7 +566,12 @@ def test_long_symbolic_axes_are_computed_in_vectors_and_masked_at_the_end(
 def test_a_symbolic_axis_is_taken_in_vectors() -> None:
     n = Variable("n", 1, 4096)
     x = Tensor(np.zeros((64, 4096), np.float32))[:, : n.bind(7)]
-    for y in (x.exp(), x.sum(1), x.softmax(-1), x @ Tensor(np.zeros((4096, 64), np.float32))[: n.bind(7)]):
+    for y in (
+        x.exp(),
+        x.sum(1),
+        x.softmax(-1),
+        x @ Tensor(np.zeros((4096, 64), np.float32))[: n.bind(7)],
+    ):
         for kernel in y.prepare().kernels():
             kinds = {opt.op.name for opt in kernel.kernel.spec.ast.arg.applied_opts}
             assert kinds & {"UPCAST", "UNROLL"}, kernel.name

@@ -1,4 +1,6 @@
-"""Loops whose slices and stacked values have sizes that are variables: what is beyond the size is never seen."""
+"""Loops whose slices and stacked values have sizes that are variables: what is beyond the size is
+never seen.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +15,17 @@ _X, _W = np.random.default_rng(0).normal(size=(2, 6, 8, 8)) / 2
 
 @pytest.mark.parametrize("n", [1, 3, 8])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_a_loop_of_several_kernels_reads_and_stacks_slices_of_any_size(n: int, reverse: bool) -> None:
+def test_a_loop_of_several_kernels_reads_and_stacks_slices_of_any_size(
+    n: int, reverse: bool
+) -> None:
     def step(carry: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
         carry = (carry @ Tensor(_W[0])).tanh().contiguous()
         product = (rows @ carry).contiguous()
         return carry + product.sum(0) + rows.reshape(-1)[0], product.softmax(-1)
 
-    last, stacked = scan(step, Tensor(np.eye(8)), Tensor(_X).realize()[:, : _N.bind(n)], reverse=reverse)
+    last, stacked = scan(
+        step, Tensor(np.eye(8)), Tensor(_X).realize()[:, : _N.bind(n)], reverse=reverse
+    )
     carry, expected = np.eye(8), np.empty((6, n, 8))
     for i in reversed(range(6)) if reverse else range(6):
         carry = np.tanh(carry @ _W[0])
@@ -31,9 +37,13 @@ def test_a_loop_of_several_kernels_reads_and_stacks_slices_of_any_size(n: int, r
 
 
 @pytest.mark.parametrize(("n", "m"), [(4, 1), (2, 2), (3, 8), (8, 0)])
-def test_a_loop_of_a_variable_number_of_iterations_in_another_one_has_its_gradient(n: int, m: int) -> None:
+def test_a_loop_of_a_variable_number_of_iterations_in_another_one_has_its_gradient(
+    n: int, m: int
+) -> None:
     def f(x: Tensor) -> Tensor:
-        return fori_loop(0, _N.bind(n), lambda _, c: fori_loop(0, _M.bind(m), lambda _, d: (d * 0.9).sin(), c), x).sum()
+        return fori_loop(
+            0, _N.bind(n), lambda _, c: fori_loop(0, _M.bind(m), lambda _, d: (d * 0.9).sin(), c), x
+        ).sum()
 
     value, expected = _X[0, 0], np.ones(8)
     for _ in range(n * m):

@@ -31,7 +31,12 @@ VALUES = [
 @pytest.mark.parametrize(("tree", "leaves", "paths", "text"), VALUES)
 def test_a_nested_value_is_its_leaves_and_their_arrangement(tree, leaves, paths, text) -> None:
     found, structure = flatten(tree)
-    assert (found, structure.paths, str(structure), structure.n_leaves) == (leaves, paths, text, len(leaves))
+    assert (found, structure.paths, str(structure), structure.n_leaves) == (
+        leaves,
+        paths,
+        text,
+        len(leaves),
+    )
     assert structure.unflatten(found) == tree
     assert flatten(structure.unflatten(found))[1] == structure
 
@@ -50,7 +55,16 @@ def test_dicts_with_the_same_keys_have_one_structure_and_keep_their_order() -> N
 
 
 def test_structures_of_all_different_values_differ() -> None:
-    trees = [*(tree for tree, *_ in VALUES), (1, 2), [1, 2], Pair(1, 2), {"a": 1}, {"a": None}, [None], [()]]
+    trees = [
+        *(tree for tree, *_ in VALUES),
+        (1, 2),
+        [1, 2],
+        Pair(1, 2),
+        {"a": 1},
+        {"a": None},
+        [None],
+        [()],
+    ]
     assert len({flatten(tree)[1] for tree in trees}) == len(trees)
 
 

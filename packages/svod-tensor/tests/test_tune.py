@@ -1,4 +1,6 @@
-"""`python -m svod_tensor.tune`: a script is run, searched and told about; later runs use what was found."""
+"""`python -m svod_tensor.tune`: a script is run, searched and told about; later runs use what was
+found.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,25 @@ print(sys.argv[1:], plan.prepared_ops[0].kernel.name)
 
 
 def tuned(
-    name: str, before: float | None, after: float | None, opts: str = "UPCAST(0, 4)", *, was_known: bool = False
+    name: str,
+    before: float | None,
+    after: float | None,
+    opts: str = "UPCAST(0, 4)",
+    *,
+    was_known: bool = False,
 ) -> Tuned:
     return Tuned(
-        name=name, device="CPU", opts=parse_opts(opts), seconds=after, heuristic_opts=parse_opts("UNROLL(0, 8)"),
-        heuristic_seconds=before, n_tried=10, n_dropped=3, spent_seconds=1.5, was_known=was_known,
-    )  # fmt: skip
+        name=name,
+        device="CPU",
+        opts=parse_opts(opts),
+        seconds=after,
+        heuristic_opts=parse_opts("UNROLL(0, 8)"),
+        heuristic_seconds=before,
+        n_tried=10,
+        n_dropped=3,
+        spent_seconds=1.5,
+        was_known=was_known,
+    )
 
 
 def run(path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -46,13 +61,17 @@ def run(path: Path, *arguments: str, **environment: str) -> subprocess.Completed
         "BEAM_MEASURED_MAX": "4",
         **environment,
     }
-    return subprocess.run([sys.executable, *arguments], env=env, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, *arguments], env=env, capture_output=True, text=True, check=False
+    )
 
 
 def test_a_script_is_tuned_and_its_later_runs_use_what_was_found(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    tuning = run(tmp_path, "-m", "svod_tensor.tune", "--width", "2", str(script), "an", "--argument")
+    tuning = run(
+        tmp_path, "-m", "svod_tensor.tune", "--width", "2", str(script), "an", "--argument"
+    )
     assert tuning.returncode == 0, tuning.stderr
     first, header, row, total = tuning.stdout.splitlines()
     assert first.startswith("['an', '--argument'] ")
@@ -85,13 +104,26 @@ def test_a_mistake_in_the_options_is_told_before_the_script_runs(tmp_path: Path)
     assert "ran" not in wrong.stdout
 
 
-def test_what_is_not_asked_for_stays_as_the_environment_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("SVOD_BEAM", "BEAM_TIMEOUT", "BEAM_PLAN_TIMEOUT", "BEAM_IGNORE_CACHE", "SVOD_NOOPT"):
+def test_what_is_not_asked_for_stays_as_the_environment_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in (
+        "SVOD_BEAM",
+        "BEAM_TIMEOUT",
+        "BEAM_PLAN_TIMEOUT",
+        "BEAM_IGNORE_CACHE",
+        "SVOD_NOOPT",
+    ):
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("BEAM_TIMEOUT", "7")
     before = dict(os.environ)
     found = read_search(width=None, kernel_seconds=None, plan_seconds=20.0, is_again=True)
-    assert (found.strategy, found.width, found.kernel_seconds, found.plan_seconds) == ("beam", 4, 7.0, 20.0)
+    assert (found.strategy, found.width, found.kernel_seconds, found.plan_seconds) == (
+        "beam",
+        4,
+        7.0,
+        20.0,
+    )
     assert not found.use_cache
     with pytest.raises((OptionError, ConfigError)):
         read_search(width=None, kernel_seconds=-1.0, plan_seconds=None)
@@ -120,12 +152,17 @@ total     2 ms   2 ms  1.00x     30        9"""
 
 
 def test_the_table_has_a_row_for_each_kernel_the_slowest_first_and_their_total() -> None:
-    rows = [tuned("fast", 2e-6, 1e-6), tuned("slow", 0.002, 0.002, "UNROLL(0, 8)"), tuned("lost", None, None, "")]
+    rows = [
+        tuned("fast", 2e-6, 1e-6),
+        tuned("slow", 0.002, 0.002, "UNROLL(0, 8)"),
+        tuned("lost", None, None, ""),
+    ]
     assert format_table(rows) == TABLE
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(2.5, "2.5 s"), (0.0125, "12.5 ms"), (3.14159e-5, "31.4 us"), (5e-10, "0.0005 us")]
+    ("seconds", "text"),
+    [(2.5, "2.5 s"), (0.0125, "12.5 ms"), (3.14159e-5, "31.4 us"), (5e-10, "0.0005 us")],
 )
 def test_times_have_three_digits(seconds: float, text: str) -> None:
     assert format_seconds(seconds) == text
@@ -139,7 +176,10 @@ def test_without_a_terminal_there_are_lines() -> None:
         observer.begin(2, 600.0)
         observer.end(tuned("known", 1.0, 1.0, was_known=True))
         observer.end(tuned("k", 2e-3, 1e-3))
-    assert out.getvalue() == "searching 2 kernels, for 600 s at most\nk: 2 ms -> 1 ms (2.00x) in 1.5 s, 1 left\n"
+    assert (
+        out.getvalue()
+        == "searching 2 kernels, for 600 s at most\nk: 2 ms -> 1 ms (2.00x) in 1.5 s, 1 left\n"
+    )
     assert len(observer.tuned) == 2
 
 

@@ -1,4 +1,5 @@
-"""Whole searches in processes of their own, of which compilers, candidates and signals break something at random.
+"""Whole searches in processes of their own, of which compilers, candidates and signals break
+something at random.
 
 `SVOD_TEST_SEARCHES=100` runs as many as that.
 """
@@ -17,16 +18,24 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found in /proc")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(), reason="processes are found in /proc"
+)
 
 N_SEARCHES = int(os.environ.get("SVOD_TEST_SEARCHES", "2"))
 MARK = "SVOD_TEST_MARK"
 FAR = 300.0
 
 BEHAVIOURS = (
-    "compile: abort", "compile: endless", "compile: eat memory", "compile: raise",
-    "run: crash", "run: endless", "run: raise", "run: wrong",
-)  # fmt: skip
+    "compile: abort",
+    "compile: endless",
+    "compile: eat memory",
+    "compile: raise",
+    "run: crash",
+    "run: endless",
+    "run: raise",
+    "run: wrong",
+)
 OPTS = ("UPCAST", "OVERLAP", "UNROLL", "THREAD", "SWAP", "PACK")
 
 SEARCH = """\
@@ -73,16 +82,28 @@ class Searches:
     def __init__(self, folder: Path, seed: int) -> None:
         self.mark, self.seed = uuid.uuid4().hex, seed
         self.environment = {
-            **os.environ, MARK: self.mark, "SVOD_CACHE_DIR": str(folder), "SVOD_BEAM": "2", "BEAM_ROUNDS_MAX": "1",
-            "BEAM_MEASURED_MAX": "8", "BEAM_RUNS": "1", "BEAM_TIMEOUT": "60", "BEAM_TIMEOUT_SEC": "5",
-        }  # fmt: skip
+            **os.environ,
+            MARK: self.mark,
+            "SVOD_CACHE_DIR": str(folder),
+            "SVOD_BEAM": "2",
+            "BEAM_ROUNDS_MAX": "1",
+            "BEAM_MEASURED_MAX": "8",
+            "BEAM_RUNS": "1",
+            "BEAM_TIMEOUT": "60",
+            "BEAM_TIMEOUT_SEC": "5",
+        }
 
     def run(self, number: int = 0, after: float = 0.0) -> tuple[int, str, str]:
-        """The status and output of a search that gets the signal `number` so many seconds after its start."""
+        """The status and output of a search that gets the signal `number` so many seconds after its
+        start.
+        """
         with subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", SEARCH, str(self.seed)], env=self.environment,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        ) as search:  # fmt: skip
+            [sys.executable, "-W", "ignore", "-c", SEARCH, str(self.seed)],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as search:
             try:
                 assert search.stdout is not None
                 assert search.stdout.readline() == "ready\n"
@@ -114,7 +135,9 @@ def test_a_search_in_which_anything_breaks_gives_the_right_result_and_leaves_no_
     assert not wait_for_nobody(searches.mark)
 
 
-def test_candidates_that_hang_end_with_the_process_that_wanted_them(odd_plan: dict[str, str], tmp_path: Path) -> None:
+def test_candidates_that_hang_end_with_the_process_that_wanted_them(
+    odd_plan: dict[str, str], tmp_path: Path
+) -> None:
     odd_plan |= dict.fromkeys(OPTS, "compile: endless")
     searches = Searches(tmp_path / "cache", 0)
     searches.environment["BEAM_TIMEOUT_SEC"] = "1000"

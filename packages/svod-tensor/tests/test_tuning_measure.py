@@ -35,10 +35,15 @@ class Clock:
 
 
 class Machine:
-    """Compiles everything, and runs a kernel for as long as `seconds` says, times how slow the machine is just then."""
+    """Compiles everything, and runs a kernel for as long as `seconds` says, times how slow the
+    machine is just then.
+    """
 
     def __init__(
-        self, seconds: Mapping[str, float], clock: Clock, slowness: Callable[[float], float] = lambda _: 1.0
+        self,
+        seconds: Mapping[str, float],
+        clock: Clock,
+        slowness: Callable[[float], float] = lambda _: 1.0,
     ) -> None:
         self.seconds, self.clock, self.slowness = seconds, clock, slowness
         self.runs: list[str] = []
@@ -48,7 +53,9 @@ class Machine:
         self.compile_seconds = 0.0
         self.n_compiled = 0
 
-    def compile(self, kernels: Sequence[UOp], seconds: float, box: TimeBox) -> list[bytes | Dropped]:
+    def compile(
+        self, kernels: Sequence[UOp], seconds: float, box: TimeBox
+    ) -> list[bytes | Dropped]:
         assert seconds == CONFIG.compile_seconds
         made: list[bytes | Dropped] = []
         for _ in kernels:
@@ -63,7 +70,11 @@ class Machine:
         self.limits.append(limit_s)
         taken = self.seconds[key] * self.slowness(self.clock.now)
         self.clock.now += taken * n_launches
-        return taken if taken * n_launches < limit_s else Dropped(DropReason.HANG, f"no end after {limit_s:.3g} s")
+        return (
+            taken
+            if taken * n_launches < limit_s
+            else Dropped(DropReason.HANG, f"no end after {limit_s:.3g} s")
+        )
 
     def compare(self, key: str, kernel: bytes, reference: bytes, limit_s: float) -> str | Dropped:
         return self.results.get(key, "")
@@ -111,7 +122,9 @@ def test_the_least_time_counts() -> None:
 
 
 def make_body(graph: UOp) -> UOp:
-    kernels = run_pipeline("kernelize", run_pipeline("rangeify", UOp.sink(graph), Context()), Context())
+    kernels = run_pipeline(
+        "kernelize", run_pipeline("rangeify", UOp.sink(graph), Context()), Context()
+    )
     return next(iter(kernels.iter_ops(Op.CALL))).src[0]
 
 
@@ -220,11 +233,15 @@ def test_variables_stand_in_the_middle_of_their_bounds() -> None:
         ((1024, 1024, 3), (256, 128, 2), 1024 * 1024 * 3 / (256 * 128 * 2)),
     ],
 )
-def test_a_grid_is_halved_until_it_fits(grid: tuple[int, int, int], fitted: tuple[int, int, int], scale: float) -> None:
+def test_a_grid_is_halved_until_it_fits(
+    grid: tuple[int, int, int], fitted: tuple[int, int, int], scale: float
+) -> None:
     found, factor = fit_grid(LaunchDims(grid, (64, 1, 1)))
     assert found.global_size[0] * found.global_size[1] * found.global_size[2] <= 65536
     assert found.local_size == (64, 1, 1)
-    assert factor == pytest.approx(np.prod(grid) / (found.global_size[0] * found.global_size[1] * found.global_size[2]))
+    assert factor == pytest.approx(
+        np.prod(grid) / (found.global_size[0] * found.global_size[1] * found.global_size[2])
+    )
     if grid[1] == 1:
         assert (found.global_size, factor) == (fitted, scale)
     # What has no workgroups runs whole.
@@ -234,7 +251,9 @@ def test_a_grid_is_halved_until_it_fits(grid: tuple[int, int, int], fitted: tupl
 def test_floats_may_differ_by_rounding_and_nothing_else() -> None:
     right = np.array([1.0, 100.0, np.nan, np.inf, -np.inf], np.float32)
     assert describe_difference(right, right + np.float32(1e-5), 1e-6) == ""
-    assert "1 of 5 elements differ, the first at 1" in describe_difference(right, right * [1, 1.001, 1, 1, 1], 1e-6)
+    assert "1 of 5 elements differ, the first at 1" in describe_difference(
+        right, right * [1, 1.001, 1, 1, 1], 1e-6
+    )
     for i, other in ((2, 0.0), (3, -np.inf), (3, 1e30), (4, np.nan), (0, np.nan)):
         wrong = right.copy()
         wrong[i] = other
@@ -263,7 +282,9 @@ def test_the_same_content_is_made_everywhere_and_no_integer_is_zero() -> None:
 
 def test_the_tolerance_grows_with_the_root_of_what_is_added_up() -> None:
     def tolerance_of(n: int, dtype: DType) -> float:
-        return estimate_tolerance(make_body(matmul(tensor(1, 4, n, dtype=dtype), tensor(2, n, 4, dtype=dtype))))
+        return estimate_tolerance(
+            make_body(matmul(tensor(1, 4, n, dtype=dtype), tensor(2, n, 4, dtype=dtype)))
+        )
 
     assert tolerance_of(400, float32) / tolerance_of(100, float32) == pytest.approx(22 / 12)
     assert tolerance_of(100, int32) == 0

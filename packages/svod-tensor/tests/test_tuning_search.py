@@ -27,14 +27,34 @@ from svod_tensor import PrepareConfig, Tensor, caches, clear_caches
 from svod_tensor.engine.kernels import make_context
 from svod_tensor.engine.uncached import make_schedule
 from svod_tensor.tuning import choose, tuned
-from svod_tensor.tuning.choose import Subject, Tuned, is_finished, limit_searches, observe, search_all, search_at_end
+from svod_tensor.tuning.choose import (
+    Subject,
+    Tuned,
+    is_finished,
+    limit_searches,
+    observe,
+    search_all,
+    search_at_end,
+)
 from svod_tensor.tuning.measure import Measurer
-from svod_tensor.tuning.records import Record, find_record, make_record_key, reject_record, store_record
+from svod_tensor.tuning.records import (
+    Record,
+    find_record,
+    make_record_key,
+    reject_record,
+    store_record,
+)
 from svod_tensor.tuning.search_kernel import KernelSearch
 from svod_tensor.tuning.time_box import TimeBox
 
 QUICK = OptimizerConfig(
-    strategy="beam", width=2, max_rounds=1, max_measured=6, n_runs=1, kernel_seconds=300.0, plan_seconds=600.0
+    strategy="beam",
+    width=2,
+    max_rounds=1,
+    max_measured=6,
+    n_runs=1,
+    kernel_seconds=300.0,
+    plan_seconds=600.0,
 )
 SEARCHED = PrepareConfig(optimizer=QUICK, disable_schedule_cache=True)
 PLAIN = PrepareConfig(disable_schedule_cache=True)
@@ -108,7 +128,9 @@ def test_a_search_finds_opts_that_the_kernel_gets_and_the_next_one_measures_noth
     assert caches()["search"].hits == 1
 
 
-def test_a_process_without_a_disk_remembers_what_it_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_without_a_disk_remembers_what_it_searched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("SVOD_OBJECT_CACHE", "0")
     get_disk_store.cache_clear()
     short = replace(SEARCHED, optimizer=replace(QUICK, max_measured=1))
@@ -211,11 +233,23 @@ np.testing.assert_allclose(y, e / e.sum(1, keepdims=True), rtol=1e-5)
 """
 
 
-def test_a_search_goes_on_after_its_process_was_killed_and_a_later_process_measures_nothing() -> None:
+def test_a_search_goes_on_after_its_process_was_killed_and_a_later_process_measures_nothing() -> (
+    None
+):
     def measured_by(n: int) -> tuple[int, list[str]]:
-        env = {**os.environ, "SVOD_BEAM": "2", "BEAM_ROUNDS_MAX": "1", "BEAM_MEASURED_MAX": "12", "BEAM_RUNS": "1"}
+        env = {
+            **os.environ,
+            "SVOD_BEAM": "2",
+            "BEAM_ROUNDS_MAX": "1",
+            "BEAM_MEASURED_MAX": "12",
+            "BEAM_RUNS": "1",
+        }
         done = subprocess.run(
-            [sys.executable, "-c", KILLED, str(n)], env=env, capture_output=True, text=True, check=False
+            [sys.executable, "-c", KILLED, str(n)],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         return done.returncode, done.stdout.split()
 
@@ -229,7 +263,9 @@ def test_a_search_goes_on_after_its_process_was_killed_and_a_later_process_measu
     assert measured_by(-1) == (0, [])
 
 
-def test_opts_that_compute_something_wrong_are_left_out_with_a_report(odd_plan: dict[str, str]) -> None:
+def test_opts_that_compute_something_wrong_are_left_out_with_a_report(
+    odd_plan: dict[str, str],
+) -> None:
     odd_plan |= {"UPCAST": "run: wrong", "OVERLAP": "run: wrong", "UNROLL": "run: wrong"}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -245,7 +281,12 @@ def test_opts_that_compute_something_wrong_are_left_out_with_a_report(odd_plan: 
 
 
 def test_where_all_opts_fail_there_are_none(odd_plan: dict[str, str]) -> None:
-    odd_plan |= {"UPCAST": "run: raise", "OVERLAP": "run: raise", "UNROLL": "run: raise", "THREAD": "run: wrong"}
+    odd_plan |= {
+        "UPCAST": "run: raise",
+        "OVERLAP": "run: raise",
+        "UNROLL": "run: raise",
+        "THREAD": "run: wrong",
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert run_odd()[1] == ""
@@ -254,7 +295,12 @@ def test_where_all_opts_fail_there_are_none(odd_plan: dict[str, str]) -> None:
 def test_a_search_survives_candidates_that_crash_hang_and_fail(
     odd_plan: dict[str, str], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    odd_plan |= {"SWAP": "compile: abort", "OVERLAP": "compile: raise", "UNROLL": "run: crash", "THREAD": "run: raise"}
+    odd_plan |= {
+        "SWAP": "compile: abort",
+        "OVERLAP": "compile: raise",
+        "UNROLL": "run: crash",
+        "THREAD": "run: raise",
+    }
     config = replace(QUICK, max_measured=10, log_drops=True)
     observer, _ = run_odd(replace(SEARCHED, optimizer=config))
     (found,) = observer.tuned
@@ -270,7 +316,9 @@ class FailingMeasurer:
     def __init__(self, reason: DropReason) -> None:
         self.reason = reason
 
-    def __call__(self, candidates: Sequence[Candidate], _best_seconds: float | None, /) -> list[Outcome]:
+    def __call__(
+        self, candidates: Sequence[Candidate], _best_seconds: float | None, /
+    ) -> list[Outcome]:
         return [Dropped(self.reason, "as planned") for _ in candidates]
 
     def compare(self, candidates: Sequence[Candidate]) -> list[Outcome]:
@@ -287,10 +335,20 @@ class FailingMeasurer:
 def test_a_line_for_each_candidate_that_is_dropped_is_printed_where_that_is_asked_for(
     log_drops: bool, reason: DropReason, n_lines: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config, kernel, measurer = replace(QUICK, max_rounds=0, log_drops=log_drops), subject(8), FailingMeasurer(reason)
+    config, kernel, measurer = (
+        replace(QUICK, max_rounds=0, log_drops=log_drops),
+        subject(8),
+        FailingMeasurer(reason),
+    )
     search = KernelSearch(
-        kernel.ast, kernel.context, config, "key", cast("Measurer", measurer), TimeBox(9.0, lambda: 0.0), lambda _: None
-    )  # fmt: skip
+        kernel.ast,
+        kernel.context,
+        config,
+        "key",
+        cast("Measurer", measurer),
+        TimeBox(9.0, lambda: 0.0),
+        lambda _: None,
+    )
     record, wrong = search.run(None)
     assert (record.result.seconds, wrong) == (None, ())
     assert len(record.result.outcomes) == (2 if reason is DropReason.CRASH else 0)
@@ -315,14 +373,24 @@ def kernel_of(tensor: Tensor) -> UOp:
 
 def subject(n: int) -> Subject:
     device = get_device("CPU")
-    return Subject(kernel_of(Tensor(np.ones((n, 8), np.float32)).sum(1)), device, make_context(device, SEARCHED), {})
+    return Subject(
+        kernel_of(Tensor(np.ones((n, 8), np.float32)).sum(1)),
+        device,
+        make_context(device, SEARCHED),
+        {},
+    )
 
 
 def result(stop: StopReason = StopReason.CONVERGED) -> SearchResult:
     return SearchResult(
-        opts=(), seconds=1.0, heuristic_opts=(), heuristic_seconds=1.0, unoptimized_seconds=None, stop=stop,
+        opts=(),
+        seconds=1.0,
+        heuristic_opts=(),
+        heuristic_seconds=1.0,
+        unoptimized_seconds=None,
+        stop=stop,
         outcomes={"a": Timed(1.0)},
-    )  # fmt: skip
+    )
 
 
 def test_the_time_of_a_plan_is_shared_by_the_kernels_that_are_left_the_most_expensive_first(
@@ -357,7 +425,12 @@ def test_at_the_end_of_a_block_the_kernels_of_all_plans_share_the_time_by_their_
     searched: list[tuple[int, float]] = []
 
     def search(
-        kernel: Subject, _key: str, _earlier: object, config: OptimizerConfig, box: TimeBox, *_: object
+        kernel: Subject,
+        _key: str,
+        _earlier: object,
+        config: OptimizerConfig,
+        box: TimeBox,
+        *_: object,
     ) -> Record:
         assert not kernel.buffers
         searched.append((kernel.n_launches, box.remaining() / choose._SEARCHED))
@@ -398,9 +471,13 @@ def test_kernels_for_which_no_time_is_left_are_left_to_the_heuristics() -> None:
 def test_where_no_process_can_start_the_heuristics_choose(
     odd_plan: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("svod_tensor.tuning.workers.make_child_environment", lambda **_: {"PYTHONPATH": "/nowhere"})
+    monkeypatch.setattr(
+        "svod_tensor.tuning.workers.make_child_environment", lambda **_: {"PYTHONPATH": "/nowhere"}
+    )
     config = replace(SEARCHED, optimizer=replace(QUICK, max_measured=1))
-    with pytest.warns(RuntimeWarning, match=r"could measure no candidate for r_.* on ODD; the opts") as caught:
+    with pytest.warns(
+        RuntimeWarning, match=r"could measure no candidate for r_.* on ODD; the opts"
+    ) as caught:
         observer, opts = run_odd(config)
     assert " x does not compile: KeyError: 'ODD_PLAN'" in str(caught[0].message)
     assert observer.tuned[0].seconds is None
@@ -461,7 +538,9 @@ def test_what_an_earlier_search_finished_is_not_searched_again_unless_that_is_as
 
     def search(subject: Subject, *_: object) -> Record:
         searched.append(subject)
-        return Record("r", replace(result(), opts=(Opt(OptOp.NOLOCALS),)), 1.0, (Opt(OptOp.NOLOCALS),))
+        return Record(
+            "r", replace(result(), opts=(Opt(OptOp.NOLOCALS),)), 1.0, (Opt(OptOp.NOLOCALS),)
+        )
 
     class Begun(Observer):
         def begin(self, n_kernels: int, seconds: float) -> None:
@@ -472,7 +551,10 @@ def test_what_an_earlier_search_finished_is_not_searched_again_unless_that_is_as
     config = replace(QUICK, plan_seconds=75.0, use_cache=use_cache)
     subjects, observer = [subject(8), subject(16)], Begun()
     found = replace(result(), opts=(Opt(OptOp.UNROLL, 0, 4),))
-    store_record(make_record_key(subjects[0].ast.content_hash, subjects[0].device, config), Record("r", found, 1.0, ()))
+    store_record(
+        make_record_key(subjects[0].ast.content_hash, subjects[0].device, config),
+        Record("r", found, 1.0, ()),
+    )
     with observe(observer):
         opts = search_all(subjects, config, lambda: 0.0)
     assert opts == [found.opts if use_cache else (Opt(OptOp.NOLOCALS),), (Opt(OptOp.NOLOCALS),)]
@@ -513,7 +595,10 @@ def test_what_was_found_is_for_one_kernel_kind_of_device_compiler_and_target() -
     assert [tuned.find_tuned(ast_hash, cast("Device", m)) for ast_hash, m in places] == opts
     tuned.reject_tuned("kernel", cast("Device", one))
     tuned.clear()
-    assert [tuned.find_tuned(ast_hash, cast("Device", m)) for ast_hash, m in places] == [None, *opts[1:]]
+    assert [tuned.find_tuned(ast_hash, cast("Device", m)) for ast_hash, m in places] == [
+        None,
+        *opts[1:],
+    ]
     keys = {make_record_key(ast_hash, cast("Device", m), QUICK) for ast_hash, m in places}
     assert len(keys) == len(places)
 

@@ -1,4 +1,6 @@
-"""Candidates that crash, hang, fail or compute something wrong are lost alone, in whatever process they do so."""
+"""Candidates that crash, hang, fail or compute something wrong are lost alone, in whatever process
+they do so.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,11 @@ def device(odd_plan: object) -> Device:
 
 @pytest.fixture(params=["process", "local"])
 def compilers(request: pytest.FixtureRequest, device: Device) -> Iterator[Compilers]:
-    made = LocalCompilers(device, 3000) if request.param == "local" else ProcessCompilers(device, 3000, n_workers=2)
+    made = (
+        LocalCompilers(device, 3000)
+        if request.param == "local"
+        else ProcessCompilers(device, 3000, n_workers=2)
+    )
     yield made
     made.close()
 
@@ -55,7 +61,9 @@ def body(device: Device) -> UOp:
 
 
 def optimize(body: UOp, device: Device, opts: str) -> UOp:
-    return run_pipeline("optimize", body, Context(target=device.target, device=device.name, opts=parse_opts(opts)))
+    return run_pipeline(
+        "optimize", body, Context(target=device.target, device=device.name, opts=parse_opts(opts))
+    )
 
 
 def compile_all(
@@ -78,8 +86,14 @@ def test_what_the_registry_was_given_by_hand_no_other_process_finds(device: Devi
     ],
 )
 def test_a_candidate_that_breaks_the_compiler_is_lost_alone(
-    processes: ProcessCompilers, body: UOp, device: Device, odd_plan: dict[str, str], behaviour: str, reason: DropReason, detail: str,
-) -> None:  # fmt: skip
+    processes: ProcessCompilers,
+    body: UOp,
+    device: Device,
+    odd_plan: dict[str, str],
+    behaviour: str,
+    reason: DropReason,
+    detail: str,
+) -> None:
     odd_plan["UNROLL"] = behaviour
     good, bad, other = compile_all(processes, body, device, UPCAST, UNROLL, THREAD)
     assert isinstance(good, bytes)
@@ -100,7 +114,9 @@ def test_only_the_compile_phase_has_a_limit_and_a_hang_is_over_then(
     assert isinstance(compile_all(processes, body, device, UPCAST)[0], bytes)
 
 
-def test_when_the_time_of_the_search_is_up_nothing_is_compiled(compilers: Compilers, body: UOp, device: Device) -> None:
+def test_when_the_time_of_the_search_is_up_nothing_is_compiled(
+    compilers: Compilers, body: UOp, device: Device
+) -> None:
     kernels = [optimize(body, device, opts) for opts in (UPCAST, UNROLL)]
     assert compilers.compile(kernels, FAR, TimeBox(0.0)) == [Dropped(DropReason.STOPPED)] * 2
 
@@ -111,7 +127,9 @@ def test_a_compilation_that_the_end_of_the_search_cut_off_is_not_blamed_for_it(
     odd_plan["UNROLL"] = "compile: endless"
     # The process has started by then.
     assert isinstance(compile_all(processes, body, device, UPCAST)[0], bytes)
-    assert processes.compile([optimize(body, device, UNROLL)], FAR, TimeBox(0.1)) == [Dropped(DropReason.STOPPED)]
+    assert processes.compile([optimize(body, device, UNROLL)], FAR, TimeBox(0.1)) == [
+        Dropped(DropReason.STOPPED)
+    ]
 
 
 def test_too_many_uops_are_dropped_with_the_most_frequent(body: UOp, device: Device) -> None:
@@ -128,7 +146,9 @@ def test_a_process_is_replaced_after_so_many_candidates(body: UOp, device: Devic
     started: list[int] = []
     start = compilers._start
     compilers._start = lambda: started.append(1) or start()
-    assert all(isinstance(c, bytes) for c in compile_all(compilers, body, device, UPCAST, UNROLL, THREAD))
+    assert all(
+        isinstance(c, bytes) for c in compile_all(compilers, body, device, UPCAST, UNROLL, THREAD)
+    )
     compilers.close()
     assert len(started) == 3
 
@@ -165,8 +185,14 @@ def test_a_good_candidate_has_a_time_and_equal_results(
     ],
 )
 def test_a_candidate_that_breaks_its_process_is_lost_alone(
-    body: UOp, device: Device, processes: ProcessCompilers, odd_plan: dict[str, str], behaviour: str, reason: DropReason, limit: float,
-) -> None:  # fmt: skip
+    body: UOp,
+    device: Device,
+    processes: ProcessCompilers,
+    odd_plan: dict[str, str],
+    behaviour: str,
+    reason: DropReason,
+    limit: float,
+) -> None:
     odd_plan["UNROLL"] = behaviour
     good, bad = compile_all(processes, body, device, UPCAST, UNROLL)
     assert isinstance(good, bytes)
@@ -208,7 +234,9 @@ def test_wrong_results_are_found_and_told(
     difference = runner.compare("bad", bad, plain, FAR)
     runner.close()
     assert isinstance(difference, str)
-    assert difference.startswith("buffer 0: 1 of 128 elements differ, the first at 0: 0.0 instead of ")
+    assert difference.startswith(
+        "buffer 0: 1 of 128 elements differ, the first at 0: 0.0 instead of "
+    )
 
 
 def test_a_candidate_that_stores_nothing_does_not_pass_with_the_results_of_another(

@@ -17,11 +17,29 @@ from svod_testing import check, make_array
 
 _S = np.s_
 INDICES = [
-    _S[1], _S[-1, 2], _S[1:3], _S[::2, 1::3], _S[::-1], _S[:, 4:0:-2], _S[..., 0], _S[None, 1], _S[2:2], _S[...], _S[3, 4],
-    _S[[0, 2]], _S[[0, 2, 0]], _S[[True, False, True, False]], _S[[False, True, True, False], ...], _S[[False] * 4],
-    _S[:, [True, False, True, False, True]], _S[[True, False, False, True], [2, 1]],
-    _S[:, [1, -1]], _S[[0, 1], [2, 3]], _S[np.array([[0], [3]]), [1, 2]], _S[[1], 2:4],
-]  # fmt: skip
+    _S[1],
+    _S[-1, 2],
+    _S[1:3],
+    _S[::2, 1::3],
+    _S[::-1],
+    _S[:, 4:0:-2],
+    _S[..., 0],
+    _S[None, 1],
+    _S[2:2],
+    _S[...],
+    _S[3, 4],
+    _S[[0, 2]],
+    _S[[0, 2, 0]],
+    _S[[True, False, True, False]],
+    _S[[False, True, True, False], ...],
+    _S[[False] * 4],
+    _S[:, [True, False, True, False, True]],
+    _S[[True, False, False, True], [2, 1]],
+    _S[:, [1, -1]],
+    _S[[0, 1], [2, 3]],
+    _S[np.array([[0], [3]]), [1, 2]],
+    _S[[1], 2:4],
+]
 
 
 @pytest.mark.parametrize("index", INDICES, ids=str)
@@ -94,10 +112,17 @@ def test_each_row_that_a_mask_names_gets_a_row_of_its_own(rng, convert):
         )
 
 
-@pytest.mark.parametrize("index", [
-    lambda of: of([3, 0, 3, -1]), lambda of: (of([1, 0]), of([2, -4])), lambda of: (slice(1, None, 2), of([[0], [3]])),
-    lambda of: (of([0, 2]), None, slice(1, 3)), lambda of: (2, of([1, 1])), lambda of: of(np.zeros((0,), np.int64)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "index",
+    [
+        lambda of: of([3, 0, 3, -1]),
+        lambda of: (of([1, 0]), of([2, -4])),
+        lambda of: (slice(1, None, 2), of([[0], [3]])),
+        lambda of: (of([0, 2]), None, slice(1, 3)),
+        lambda of: (2, of([1, 1])),
+        lambda of: of(np.zeros((0,), np.int64)),
+    ],
+)
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_places_in_integer_tensors_are_written_as_in_numpy(rng, index, dtype):
     a = rng.integers(-9, 9, (4, 4)).astype(dtype)
@@ -116,13 +141,20 @@ def test_places_in_integer_tensors_are_written_as_in_numpy(rng, index, dtype):
 
 
 def test_values_along_an_axis_are_put_where_they_are_taken(rng):
-    a, indices = rng.standard_normal((3, 5)).astype(np.float32), np.array([[4, 0, -1], [1, 1, 2], [3, 0, 2]])
+    a, indices = (
+        rng.standard_normal((3, 5)).astype(np.float32),
+        np.array([[4, 0, -1], [1, 1, 2], [3, 0, 2]]),
+    )
     values = rng.standard_normal((3, 3)).astype(np.float32)
     expected = a.copy()
     np.put_along_axis(expected, indices, values, 1)
     check(Tensor(a).put_along_axis(Tensor(indices), Tensor(values), 1), expected)
     check(Tensor(a).scatter(1, Tensor(indices), Tensor(values)), expected)
-    part = Tensor(a).put_along_axis(Tensor(indices), Tensor(values), 1).scatter(0, Tensor(indices[:1] % 3), 7)
+    part = (
+        Tensor(a)
+        .put_along_axis(Tensor(indices), Tensor(values), 1)
+        .scatter(0, Tensor(indices[:1] % 3), 7)
+    )
     # Indices of PyTorch's functions may be shorter on the other axes.
     for column, row in enumerate(indices[0] % 3):
         expected[row, column] = 7
@@ -130,10 +162,14 @@ def test_values_along_an_axis_are_put_where_they_are_taken(rng):
 
 
 ADDED = [
-    lambda of: of([3, 0, 3, -1, 3]), lambda of: of([[1, 1], [2, 1]]), lambda of: (of([1, 0, 1]), of([2, -4, 2])),
-    lambda of: (slice(1, None, 2), of([[0], [3], [0]])), lambda of: (of([2, 2]), None, slice(1, 3)), lambda of: (2, of([1, 1])),
+    lambda of: of([3, 0, 3, -1, 3]),
+    lambda of: of([[1, 1], [2, 1]]),
+    lambda of: (of([1, 0, 1]), of([2, -4, 2])),
+    lambda of: (slice(1, None, 2), of([[0], [3], [0]])),
+    lambda of: (of([2, 2]), None, slice(1, 3)),
+    lambda of: (2, of([1, 1])),
     lambda of: of(np.zeros((0,), np.int64)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("index", ADDED)
@@ -144,7 +180,9 @@ def test_every_value_of_a_place_is_added(rng, index, dtype):
     values = rng.integers(0, 2, a[known].shape).astype(dtype)
     expected = a.copy()
     np.add.at(expected, known, values)
-    check(Tensor(a).add_at(index(lambda v: Tensor(np.array(v)).realize()), Tensor(values)), expected)
+    check(
+        Tensor(a).add_at(index(lambda v: Tensor(np.array(v)).realize()), Tensor(values)), expected
+    )
     check(Tensor(a).add_at(known, values), expected)
 
 
@@ -182,8 +220,14 @@ def test_bins_count_what_falls_into_them(rng):
 def test_bins_reach_to_the_largest_element_as_in_numpy(rng, dtype, minlength):
     values, weights = rng.integers(0, 9, 50).astype(dtype), rng.random(50)
     check(Tensor(values).bincount(minlength=minlength), np.bincount(values, minlength=minlength))
-    check(sv.bincount(Tensor(values), Tensor(weights), minlength), np.bincount(values, weights, minlength))
-    check(Tensor(values[:0]).bincount(minlength=minlength), np.bincount(values[:0].astype("i8"), minlength=minlength))
+    check(
+        sv.bincount(Tensor(values), Tensor(weights), minlength),
+        np.bincount(values, weights, minlength),
+    )
+    check(
+        Tensor(values[:0]).bincount(minlength=minlength),
+        np.bincount(values[:0].astype("i8"), minlength=minlength),
+    )
 
 
 def test_bins_that_cannot_be_counted_say_what_to_write():
@@ -204,7 +248,9 @@ def test_a_captured_function_adds_at_the_places_of_each_call():
         senders, receivers = rng.integers(0, 5, (2, 12))
         expected = np.zeros_like(nodes)
         np.add.at(expected, receivers, nodes[senders])
-        check(gather_and_add(Tensor(nodes), Tensor(senders), Tensor(receivers)), expected, atol=1e-5)
+        check(
+            gather_and_add(Tensor(nodes), Tensor(senders), Tensor(receivers)), expected, atol=1e-5
+        )
 
 
 def test_a_captured_function_writes_the_places_of_each_call():
@@ -214,8 +260,14 @@ def test_a_captured_function_writes_the_places_of_each_call():
         return x * 2
 
     x = Tensor(np.zeros(4, np.float32)).realize()
-    check(put(x, Tensor([1, 2]).realize(), Tensor([5.0, 6.0]).realize()), np.array([0, 10, 12, 0], np.float32))
-    check(put(x, Tensor([2, 0]).realize(), Tensor([1.0, 3.0]).realize()), np.array([6, 10, 2, 0], np.float32))
+    check(
+        put(x, Tensor([1, 2]).realize(), Tensor([5.0, 6.0]).realize()),
+        np.array([0, 10, 12, 0], np.float32),
+    )
+    check(
+        put(x, Tensor([2, 0]).realize(), Tensor([1.0, 3.0]).realize()),
+        np.array([6, 10, 2, 0], np.float32),
+    )
     check(x, np.array([3, 5, 1, 0], np.float32))
 
 
@@ -223,7 +275,9 @@ def test_places_out_of_range_are_left_out_or_an_error_where_plans_check():
     indices = Tensor([1, 9, -5]).realize()
     check(Tensor([1, 2, 3]).with_items(indices, [7, 8, 9]), np.array([1, 7, 3], np.int32))
     with pytest.raises(PositionError, match=r"element \(1,\) of the indices is 9"):
-        Tensor([1, 2, 3]).with_items(indices, [7, 8, 9]).realize_with(PrepareConfig(check_operands=True))
+        Tensor([1, 2, 3]).with_items(indices, [7, 8, 9]).realize_with(
+            PrepareConfig(check_operands=True)
+        )
 
 
 def test_places_of_sharded_tensors_are_written(rng):
@@ -252,7 +306,9 @@ def test_indices_and_values_of_the_caller_go_to_the_device_of_the_tensor():
     written = values.copy()
     written[order] = [1.0, 2.0, 3.0, 4.0]
     written[1:, 0] = np.float32([7.0, 8.0])
-    y = x.with_items(order, [1.0, 2.0, 3.0, 4.0]).with_items((slice(1, None), 0), np.float32([7.0, 8.0]))
+    y = x.with_items(order, [1.0, 2.0, 3.0, 4.0]).with_items(
+        (slice(1, None), 0), np.float32([7.0, 8.0])
+    )
     check(y, written)
     x[order] = [1.0, 2.0, 3.0, 4.0]
     x[1:, 0] = np.float32([7.0, 8.0])
@@ -277,7 +333,10 @@ def test_whole_rows_are_looked_up_by_their_numbers(rng, shape, is_tensor):
 
 
 def test_the_lookup_of_whole_rows_has_one_number_for_each(rng):
-    x, value = Tensor(make_array(rng, (50, 64), "float32")), Tensor(make_array(rng, (3, 64), "float32"))
+    x, value = (
+        Tensor(make_array(rng, (50, 64), "float32")),
+        Tensor(make_array(rng, (3, 64), "float32")),
+    )
     replaced = x.with_items(Tensor([4, 7, 4]), value)
     (lookup,) = (node for node in replaced.uop.toposort() if node.op is Op.CUSTOM_FUNCTION)
     assert lookup.shape == (50,)

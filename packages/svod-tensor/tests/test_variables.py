@@ -28,7 +28,9 @@ def test_a_name_that_is_no_identifier_is_refused(name: str) -> None:
 
 
 def test_the_variable_that_numbers_the_parts_of_a_kernel_is_refused() -> None:
-    with pytest.raises(VariableNameError, match="variable name 'core_id' is one that svod uses itself"):
+    with pytest.raises(
+        VariableNameError, match="variable name 'core_id' is one that svod uses itself"
+    ):
         Variable("core_id", 0, 8)
 
 
@@ -46,11 +48,16 @@ def test_other_names_mean_nothing_to_kernels(name: str) -> None:
 def test_bounds_and_values_are_integers() -> None:
     n = Variable("n", np.int64(1), np.int32(8))
     assert (n.low, n.high, n.bind(np.uint8(3)) is n.bind(3)) == (1, 8, True)
-    with pytest.raises(OperandError, match=r"Variable takes integers of 64 bits as bounds, not 1\.5"):
+    with pytest.raises(
+        OperandError, match=r"Variable takes integers of 64 bits as bounds, not 1\.5"
+    ):
         Variable("n", 1.5, 8)
     with pytest.raises(OperandError, match=r"bind takes an integer, not 2\.5"):
         n.bind(2.5)
-    with pytest.raises(OperandError, match="Variable takes integers of 64 bits as bounds, not 1180591620717411303424"):
+    with pytest.raises(
+        OperandError,
+        match="Variable takes integers of 64 bits as bounds, not 1180591620717411303424",
+    ):
         Variable("n", 1, 1 << 70)
     with pytest.raises(VariableBoundsError, match="9 is outside 1 to 8"):
         n.bind(9)
@@ -83,7 +90,9 @@ def test_two_variables_of_one_name_cannot_meet_in_a_computation() -> None:
 @pytest.mark.parametrize(("low", "high"), [(1, 7), (0, 8), (2, 8)])
 def test_variables_of_one_name_differ_where_one_bound_does(low: int, high: int) -> None:
     other = Variable("n", low, high)
-    with pytest.raises(BoundsConflictError, match=f"variable 'n' goes from .* 1 to 8.*|from {low} to {high}"):
+    with pytest.raises(
+        BoundsConflictError, match=f"variable 'n' goes from .* 1 to 8.*|from {low} to {high}"
+    ):
         (Tensor(ROWS)[: SMALL.bind(3)].sum() * other.bind(3)).realize()
 
 

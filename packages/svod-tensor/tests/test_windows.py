@@ -14,7 +14,14 @@ def conv(x, w, stride=1, padding=0, dilation=1, groups=1):
     x = np.pad(x.astype(np.float64), [(0, 0)] * 2 + [(padding, padding)] * n)
     spans = tuple(dilation * (k - 1) + 1 for k in w.shape[2:])
     view = sliding_window_view(x, spans, tuple(range(2, 2 + n)))
-    view = view[(slice(None), slice(None), *(slice(None, None, stride),) * n, *(slice(None, None, dilation),) * n)]
+    view = view[
+        (
+            slice(None),
+            slice(None),
+            *(slice(None, None, stride),) * n,
+            *(slice(None, None, dilation),) * n,
+        )
+    ]
     parts = []
     for g in range(groups):
         c, o = w.shape[1], w.shape[0] // groups
@@ -50,11 +57,15 @@ def conv_transpose(x, w, stride=1, padding=0, output_padding=0, dilation=1, grou
     """Every element adds its multiple of the filters where they lie."""
     n, sizes, kernel = w.ndim - 2, x.shape[2:], w.shape[2:]
     outputs, channels = w.shape[1] * groups, x.shape[1] // groups
-    whole = [(s - 1) * stride + dilation * (k - 1) + 1 + output_padding for s, k in zip(sizes, kernel, strict=True)]
+    whole = [
+        (s - 1) * stride + dilation * (k - 1) + 1 + output_padding
+        for s, k in zip(sizes, kernel, strict=True)
+    ]
     result = np.zeros((x.shape[0], outputs, *whole))
     for at in np.ndindex(*sizes):
         places = tuple(
-            slice(a * stride, a * stride + dilation * (k - 1) + 1, dilation) for a, k in zip(at, kernel, strict=True)
+            slice(a * stride, a * stride + dilation * (k - 1) + 1, dilation)
+            for a, k in zip(at, kernel, strict=True)
         )
         for g in range(groups):
             taken = slice(g * channels, (g + 1) * channels)
@@ -80,7 +91,9 @@ def conv_transpose(x, w, stride=1, padding=0, output_padding=0, dilation=1, grou
 )
 def test_transposed_convolutions_agree_with_their_definition(rng, x, w, options):
     a, b = make_array(rng, x, "float32"), make_array(rng, w, "float32")
-    check(Tensor(a).conv_transpose2d(Tensor(b), **options), conv_transpose(a, b, **options), rtol=1e-4)
+    check(
+        Tensor(a).conv_transpose2d(Tensor(b), **options), conv_transpose(a, b, **options), rtol=1e-4
+    )
 
 
 def test_a_transposed_convolution_adds_its_bias_and_multiplies_no_zeros(rng):
@@ -160,7 +173,8 @@ def test_windows_that_stand_side_by_side_need_no_copy(rng):
 
 
 @pytest.mark.parametrize(
-    ("size", "stride", "dilation"), [((4, 4), 1, 1), ((5, 6), 2, 1), ((4, 5), (1, 2), (2, 1)), ((3, 2, 3), 1, 1)]
+    ("size", "stride", "dilation"),
+    [((4, 4), 1, 1), ((5, 6), 2, 1), ((4, 5), (1, 2), (2, 1)), ((3, 2, 3), 1, 1)],
 )
 def test_a_convolution_of_padded_images_and_its_gradients_are_those_of_images_with_zeros_in_memory(
     size: tuple[int, ...], stride: int | tuple[int, ...], dilation: int | tuple[int, ...]
@@ -169,8 +183,12 @@ def test_a_convolution_of_padded_images_and_its_gradients_are_those_of_images_wi
     x = Tensor(rng.standard_normal((2, 16, *size), dtype=np.float32)).realize()
     w = Tensor(rng.standard_normal((32, 16, *(3,) * n), dtype=np.float32)).realize()
     stored = x.pad((0, 0), (0, 0), *((1, 1),) * n).realize()
-    with_padding, pull = vjp(lambda x, w: x.conv2d(w, stride=stride, padding=1, dilation=dilation), x, w)
-    with_zeros, pull_zeros = vjp(lambda x, w: x.conv2d(w, stride=stride, dilation=dilation), stored, w)
+    with_padding, pull = vjp(
+        lambda x, w: x.conv2d(w, stride=stride, padding=1, dilation=dilation), x, w
+    )
+    with_zeros, pull_zeros = vjp(
+        lambda x, w: x.conv2d(w, stride=stride, dilation=dilation), stored, w
+    )
     np.testing.assert_allclose(with_padding.numpy(), with_zeros.numpy(), rtol=1e-4, atol=1e-4)
     cotangent = Tensor(rng.standard_normal(with_padding.shape, dtype=np.float32)).realize()
     by_x, by_w = pull(cotangent)
@@ -180,7 +198,9 @@ def test_a_convolution_of_padded_images_and_its_gradients_are_those_of_images_wi
     np.testing.assert_allclose(by_w.numpy(), by_same.numpy(), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("stride", "pads"), [(1, [(1, 2), (0, 1)]), ((2, 1), [(0, 3), 1]), (2, [(2, 0), (1, 1)])])
+@pytest.mark.parametrize(
+    ("stride", "pads"), [(1, [(1, 2), (0, 1)]), ((2, 1), [(0, 3), 1]), (2, [(2, 0), (1, 1)])]
+)
 def test_a_convolution_pads_both_ends_of_an_axis_unlike(rng, stride, pads):
     a, w = make_array(rng, (2, 4, 6, 5), "float32"), make_array(rng, (6, 2, 3, 2), "float32")
     wide = np.pad(a, [(0, 0), (0, 0), *(p if isinstance(p, tuple) else (p, p) for p in pads)])
@@ -193,7 +213,10 @@ def test_a_convolution_pads_both_ends_of_an_axis_unlike(rng, stride, pads):
 def list_columns(a, kernel, stride, pads, dilation):
     """The windows of an array of shape (batch, channels, *sizes), one after the other."""
     a = np.pad(a, [(0, 0), (0, 0), *pads])
-    counts = [(s - d * (k - 1) - 1) // t + 1 for s, k, t, d in zip(a.shape[2:], kernel, stride, dilation, strict=True)]
+    counts = [
+        (s - d * (k - 1) - 1) // t + 1
+        for s, k, t, d in zip(a.shape[2:], kernel, stride, dilation, strict=True)
+    ]
     columns = [
         a[
             (
@@ -218,7 +241,10 @@ def list_columns(a, kernel, stride, pads, dilation):
     ],
 )
 def test_windows_are_columns_and_add_up_again(rng, shape, kernel, stride, pads, dilation):
-    a, options = make_array(rng, shape, "float64"), {"stride": stride, "padding": pads, "dilation": dilation}
+    a, options = (
+        make_array(rng, shape, "float64"),
+        {"stride": stride, "padding": pads, "dilation": dilation},
+    )
     columns = list_columns(a, kernel, stride, pads, dilation)
     check(Tensor(a).unfold(kernel, **options), columns)
     check(Tensor(a[0]).unfold(kernel, **options), columns[0])
@@ -228,7 +254,10 @@ def test_windows_are_columns_and_add_up_again(rng, shape, kernel, stride, pads, 
     assert folded.shape == shape
     assert np.vdot(folded.numpy(), a) == pytest.approx(np.vdot(columns, b))
     number = make_array(rng, shape, "int32")
-    check(Tensor(number).unfold(kernel, **options), list_columns(number, kernel, stride, pads, dilation))
+    check(
+        Tensor(number).unfold(kernel, **options),
+        list_columns(number, kernel, stride, pads, dilation),
+    )
 
 
 def test_windows_as_columns_of_a_batch_whose_size_is_not_known(rng):

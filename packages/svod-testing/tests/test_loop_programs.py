@@ -1,4 +1,6 @@
-"""Random programs with loops: a seed gives one program, planted faults are found, and a failing program is shrunk."""
+"""Random programs with loops: a seed gives one program, planted faults are found, and a failing
+program is shrunk.
+"""
 
 from __future__ import annotations
 
@@ -53,9 +55,23 @@ def test_a_seed_gives_one_program():
 @drawing
 def test_programs_have_every_kind_of_loop_and_loops_in_loops():
     found = {step.operation for program in draw_programs() for step in program.iter_steps()}
-    assert {"scan", "fori", "while", "cond", "switch", "write_row", "set_row", "random_ones"} <= found
+    assert {
+        "scan",
+        "fori",
+        "while",
+        "cond",
+        "switch",
+        "write_row",
+        "set_row",
+        "random_ones",
+    } <= found
     assert max(map(measure_depth, draw_programs())) == 3
-    counts = {step.args["length"] for p in draw_programs() for step in p.iter_steps() if step.operation == "scan"}
+    counts = {
+        step.args["length"]
+        for p in draw_programs()
+        for step in p.iter_steps()
+        if step.operation == "scan"
+    }
     assert {None, 0, 1, 2} <= counts
     assert max(count for count in counts if count is not None) > 1000
     assert any(program.variables for program in draw_programs())
@@ -63,7 +79,9 @@ def test_programs_have_every_kind_of_loop_and_loops_in_loops():
 
 def measure_depth(program: LoopProgram) -> int:
     def measure(steps: Any) -> int:
-        return max((1 + max(measure(b.steps) for b in s.blocks) for s in steps if s.blocks), default=0)
+        return max(
+            (1 + max(measure(b.steps) for b in s.blocks) for s in steps if s.blocks), default=0
+        )
 
     return measure(program.steps)
 
@@ -84,7 +102,13 @@ class NextSlice(NumpyLibrary):
                 return {key: shift(value) for key, value in part.items()}
             if isinstance(part, (list, tuple)):
                 return type(part)(map(shift, part))
-            return part if part is None else part[[*range(1, len(part)), len(part) - 1]] if len(part) else part
+            return (
+                part
+                if part is None
+                else part[[*range(1, len(part)), len(part) - 1]]
+                if len(part)
+                else part
+            )
 
         return super().scan(f, init, shift(xs), length=length, reverse=reverse, made=made)
 
@@ -205,24 +229,44 @@ class Swapped(NumpyLibrary):
         last, ys = super().scan(f, init, xs, length=length, reverse=reverse, made=made)
         if isinstance(last, (list, tuple)) and len(last) > 1:
             first, second, *rest = last
-            if getattr(first, "shape", 0) == getattr(second, "shape", 1) and first.dtype == second.dtype:
+            if (
+                getattr(first, "shape", 0) == getattr(second, "shape", 1)
+                and first.dtype == second.dtype
+            ):
                 last = type(last)([second, first, *rest])
         return last, ys
 
 
 FAULTS = [
-    Ignored, NextSlice, FilledForwards, Spare, FromZero, AtLeastOnce, OneMore, OldCount, Stale, OnlyOnce, OtherSide,
-    FirstBranch, Unstored, Frozen, Swapped,
-]  # fmt: skip
+    Ignored,
+    NextSlice,
+    FilledForwards,
+    Spare,
+    FromZero,
+    AtLeastOnce,
+    OneMore,
+    OldCount,
+    Stale,
+    OnlyOnce,
+    OtherSide,
+    FirstBranch,
+    Unstored,
+    Frozen,
+    Swapped,
+]
 
 
-def is_found(program: LoopProgram, fault: type[NumpyLibrary], expected: list[Expected], version: int = 0) -> bool:
+def is_found(
+    program: LoopProgram, fault: type[NumpyLibrary], expected: list[Expected], version: int = 0
+) -> bool:
     variables = {name: given[2 + version] for name, given in program.variables.items()}
     library = fault(program, version) if fault is OldCount else fault(variables)  # type: ignore[arg-type]
     arrays = make_arrays(program, version)
     results = run_program(program, library, arrays)
     kept = [r.astype(e.dtype) for r, e in zip(results, expected, strict=True)]
-    return any(find_difference(found, e) is not None for found, e in zip(kept, expected, strict=True))
+    return any(
+        find_difference(found, e) is not None for found, e in zip(kept, expected, strict=True)
+    )
 
 
 @drawing
@@ -230,21 +274,29 @@ def is_found(program: LoopProgram, fault: type[NumpyLibrary], expected: list[Exp
 def test_a_planted_fault_of_a_loop_is_found(fault: type[NumpyLibrary]):
     programs = draw_short_programs()
     if fault is OldCount:
-        assert any(is_found(program, fault, evaluate_program(program, 1), 1) for program, _ in programs)
+        assert any(
+            is_found(program, fault, evaluate_program(program, 1), 1) for program, _ in programs
+        )
     else:
-        assert any(is_found(program, fault, expected) for program, expected in programs), fault.__doc__
+        assert any(is_found(program, fault, expected) for program, expected in programs), (
+            fault.__doc__
+        )
 
 
 @drawing
 def test_no_fault_is_found_where_none_is():
-    assert not any(is_found(program, NumpyLibrary, expected) for program, expected in draw_short_programs())
+    assert not any(
+        is_found(program, NumpyLibrary, expected) for program, expected in draw_short_programs()
+    )
 
 
 @drawing
 @pytest.mark.parametrize("fault", [Ignored, Stale, OtherSide], ids=lambda fault: fault.__name__)
 def test_a_failing_program_is_shrunk_to_the_loop_that_fails(fault: type[NumpyLibrary]):
     fails: Callable[[LoopProgram], bool] = lambda p: is_found(p, fault, evaluate_program(p))  # noqa: E731
-    program = next(p for p, _ in draw_short_programs() if sum(1 for _ in p.iter_steps()) > 15 and fails(p))
+    program = next(
+        p for p, _ in draw_short_programs() if sum(1 for _ in p.iter_steps()) > 15 and fails(p)
+    )
     shrunk = shrink(program, fails)
     steps = list(shrunk.iter_steps())
     assert fails(shrunk)
@@ -256,36 +308,63 @@ def test_a_failing_program_is_shrunk_to_the_loop_that_fails(fault: type[NumpyLib
 def swap_spares(loop: Repeat) -> Repeat:
     """What is carried is left in the spare."""
     return replace(
-        loop, carried=tuple(c if c.spare is None else c._replace(result=c.spare, spare=c.result) for c in loop.carried)
+        loop,
+        carried=tuple(
+            c if c.spare is None else c._replace(result=c.spare, spare=c.result)
+            for c in loop.carried
+        ),
     )
 
 
 LAUNCHER_FAULTS: dict[str, tuple[str, Callable[[Repeat], Repeat]]] = {
     "runs backwards as forwards": ("scan", lambda loop: replace(loop, is_reversed=False)),
-    "takes the first slice each time": ("scan", lambda loop: replace(loop, slices=tuple(s._replace(stride=0) for s in loop.slices))),
+    "takes the first slice each time": (
+        "scan",
+        lambda loop: replace(loop, slices=tuple(s._replace(stride=0) for s in loop.slices)),
+    ),
     "leaves what is carried in the spare": ("fori", swap_spares),
     "numbers no iteration": ("fori", lambda loop: replace(loop, counters=())),
     "begins with what lies in the result": (
-        "fori", lambda loop: replace(loop, carried=tuple(c._replace(initial=c.result) for c in loop.carried)),
+        "fori",
+        lambda loop: replace(
+            loop, carried=tuple(c._replace(initial=c.result) for c in loop.carried)
+        ),
     ),
     "runs another branch": (
-        "switch", lambda loop: loop if loop.branch is None else replace(loop, branch=(loop.branch + 1) % loop.n_branches),
+        "switch",
+        lambda loop: (
+            loop
+            if loop.branch is None
+            else replace(loop, branch=(loop.branch + 1) % loop.n_branches)
+        ),
     ),
-}  # fmt: skip
+}
 
 
 @drawing
 @pytest.mark.parametrize("fault", LAUNCHER_FAULTS)
-def test_a_fault_that_is_planted_in_the_launcher_is_found(fault: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_fault_that_is_planted_in_the_launcher_is_found(
+    fault: str, monkeypatch: pytest.MonkeyPatch
+):
     operation, change = LAUNCHER_FAULTS[fault]
     make_table = CpuBatchLauncher.make_table
 
     def spoil(item: BatchItem) -> BatchItem:
-        return change(replace(item, body=tuple(map(spoil, item.body)))) if isinstance(item, Repeat) else item
+        return (
+            change(replace(item, body=tuple(map(spoil, item.body))))
+            if isinstance(item, Repeat)
+            else item
+        )
 
     monkeypatch.setattr(
-        CpuBatchLauncher, "make_table", lambda self, launches: make_table(self, [spoil(item) for item in launches])
+        CpuBatchLauncher,
+        "make_table",
+        lambda self, launches: make_table(self, [spoil(item) for item in launches]),
     )
-    programs = [p for p, _ in draw_short_programs() if any(s.operation == operation for s in p.iter_steps())]
+    programs = [
+        p for p, _ in draw_short_programs() if any(s.operation == operation for s in p.iter_steps())
+    ]
     found = (check_program(program, "kernels") for program in programs)
-    assert any(failure.kind.startswith(("wrong", "other bits")) for failure in found if failure is not None)
+    assert any(
+        failure.kind.startswith(("wrong", "other bits")) for failure in found if failure is not None
+    )

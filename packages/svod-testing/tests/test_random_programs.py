@@ -1,4 +1,6 @@
-"""The generator of random programs: what it draws means something, and what is wrong is found and shrunk."""
+"""The generator of random programs: what it draws means something, and what is wrong is found and
+shrunk.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,13 @@ from svod_testing.programs.operations import OPERATIONS
 from svod_testing.programs.runner import check_in_fork
 
 
-def make(*steps: tuple[str, tuple[int, ...], dict[str, Any]], roots: tuple[int, ...] = ()) -> Program:
-    made = tuple(Step(name, operands, (n,), tuple(args.items())) for n, (name, operands, args) in enumerate(steps))
+def make(
+    *steps: tuple[str, tuple[int, ...], dict[str, Any]], roots: tuple[int, ...] = ()
+) -> Program:
+    made = tuple(
+        Step(name, operands, (n,), tuple(args.items()))
+        for n, (name, operands, args) in enumerate(steps)
+    )
     return Program(made, roots or (len(steps) - 1,))
 
 
@@ -55,24 +62,33 @@ def test_a_printed_program_runs_and_gives_what_it_means() -> None:
         exec(PREAMBLE + write_program(program), names)
         values = evaluate_program(program)
         shapes = [(tuple(x.shape), x.dtype.name) for x in names["results"]]
-        assert shapes == [(values[v].shape, values[v].dtype) for v in program.roots], write_program(program)
+        assert shapes == [(values[v].shape, values[v].dtype) for v in program.roots], write_program(
+            program
+        )
 
 
 @pytest.mark.parametrize("mode", [m for m in MODES if m != "c"])
 def test_a_right_program_has_no_failure_in_any_mode(mode: str) -> None:
     program = make(
-        ("input", (), ROWS), ("exp", (0,), {}), ("sum", (1,), {"axis": 1, "keepdims": True}), ("div", (1, 2), {}),
+        ("input", (), ROWS),
+        ("exp", (0,), {}),
+        ("sum", (1,), {"axis": 1, "keepdims": True}),
+        ("div", (1, 2), {}),
         roots=(3, 1),
-    )  # fmt: skip
+    )
     assert check_program(program, mode) is None
 
 
 def test_a_wrong_operation_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Tensor, "flip", lambda self, axis: self)
     program = make(
-        ("input", (), ROWS), ("exp", (0,), {}), ("flip", (1,), {"axis": 1}), ("neg", (2,), {}), ("sin", (1,), {}),
+        ("input", (), ROWS),
+        ("exp", (0,), {}),
+        ("flip", (1,), {"axis": 1}),
+        ("neg", (2,), {}),
+        ("sin", (1,), {}),
         roots=(3, 4, 1),
-    )  # fmt: skip
+    )
     failure = check_program(program, "batch")
     assert failure is not None
     assert failure.kind == "wrong"
@@ -96,13 +112,19 @@ def start_from_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     module = import_module("svod_schedule.lower.accumulate")
     right: Callable[[Op, DType], UOp] = module.identity_of
     monkeypatch.setattr(
-        module, "identity_of", lambda op, dtype: UOp.const(dtype, 0) if op is Op.MAX else right(op, dtype)
+        module,
+        "identity_of",
+        lambda op, dtype: UOp.const(dtype, 0) if op is Op.MAX else right(op, dtype),
     )
 
 
 def merge_whatever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loops are merged although their numbers are compared."""
-    monkeypatch.setattr(import_module("svod_schedule.optimize.merge_loops"), "_used_outside_addresses", lambda _: set())
+    monkeypatch.setattr(
+        import_module("svod_schedule.optimize.merge_loops"),
+        "_used_outside_addresses",
+        lambda _: set(),
+    )
 
 
 def reverse_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +133,9 @@ def reverse_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     right: Callable[[Sequence[UOp], Sequence[Any]], UOp] = module.flatten_index
 
     def flatten(indices: Sequence[UOp], sizes: Sequence[Any]) -> UOp:
-        return right([*indices[:-1], UOp.const(indices[-1].dtype, sizes[-1] - 1) - indices[-1]], sizes)
+        return right(
+            [*indices[:-1], UOp.const(indices[-1].dtype, sizes[-1] - 1) - indices[-1]], sizes
+        )
 
     monkeypatch.setattr(module, "flatten_index", flatten)
 
@@ -138,10 +162,18 @@ def cold_caches() -> Iterator[None]:
 @pytest.mark.usefixtures("cold_caches")
 @pytest.mark.parametrize(
     ("plant", "n_programs", "n_steps"),
-    [(start_from_zero, 150, 4), (merge_whatever, 60, 4), (reverse_rows, 60, 4), (end_lives_early, 30, 10)],
+    [
+        (start_from_zero, 150, 4),
+        (merge_whatever, 60, 4),
+        (reverse_rows, 60, 4),
+        (end_lives_early, 30, 10),
+    ],
 )
 def test_a_fault_of_the_compiler_is_found_and_shrunk(
-    plant: Callable[[pytest.MonkeyPatch], None], n_programs: int, n_steps: int, monkeypatch: pytest.MonkeyPatch
+    plant: Callable[[pytest.MonkeyPatch], None],
+    n_programs: int,
+    n_steps: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def find(program: Program) -> str | None:
         clear_caches()

@@ -1,4 +1,6 @@
-"""Where PoCL keeps what it compiles, before it is loaded; and whether there is a driver to test with."""
+"""Where PoCL keeps what it compiles, before it is loaded; and whether there is a driver to test
+with.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The device in whole programs: with the CPU in one plan, from several threads, with profiles and in a second process."""
+"""The device in whole programs: with the CPU in one plan, from several threads, with profiles and
+in a second process.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,9 @@ def test_two_threads_compute_on_one_device() -> None:
             for _ in range(5):
                 x = Tensor(a, device="OPENCL")
                 np.testing.assert_allclose(
-                    (x * k + x.sum(1, keepdims=True)).numpy(), a * k + a.sum(1, keepdims=True), atol=1e-4
+                    (x * k + x.sum(1, keepdims=True)).numpy(),
+                    a * k + a.sum(1, keepdims=True),
+                    atol=1e-4,
                 )
         except BaseException as error:
             wrong.append(error)
@@ -199,7 +203,9 @@ def test_a_device_that_is_closed_is_opened_anew() -> None:
 
 
 def test_a_name_with_something_else_than_a_number_is_an_error() -> None:
-    with pytest.raises(DeviceNameError, match="invalid device name 'OPENCL:gpu': 'gpu' is not a device number"):
+    with pytest.raises(
+        DeviceNameError, match="invalid device name 'OPENCL:gpu': 'gpu' is not a device number"
+    ):
         get_allocator("OPENCL:gpu")
 
 
@@ -229,7 +235,12 @@ compiler.build_program = count
 x = Tensor(np.arange(12, dtype=np.float32).reshape(3, 4)).to("OPENCL")
 print((x * 2).sum(1).numpy().tolist(), sum(sources))
 """
-    environment = {**os.environ, "SVOD_CACHE_DIR": str(tmp_path), "SVOD_KERNEL_STORE": "1", "SVOD_OPENCL_BINARIES": "1"}
+    environment = {
+        **os.environ,
+        "SVOD_CACHE_DIR": str(tmp_path),
+        "SVOD_KERNEL_STORE": "1",
+        "SVOD_OPENCL_BINARIES": "1",
+    }
     for n_compiled in (1, 0):
         command = [sys.executable, "-c", program]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

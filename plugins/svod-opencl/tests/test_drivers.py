@@ -43,7 +43,13 @@ OLD = "error: unknown target CPU 'generic'"
 
 
 def test_devices_whose_driver_does_not_work_here_are_passed_over() -> None:
-    devices = [FakeDevice("a", OLD), FakeDevice("b"), FakeDevice("c", OLD), FakeDevice("d"), FakeDevice("e")]
+    devices = [
+        FakeDevice("a", OLD),
+        FakeDevice("b"),
+        FakeDevice("c", OLD),
+        FakeDevice("d"),
+        FakeDevice("e"),
+    ]
     assert choose_device("OPENCL", devices, FakeDevice.find_fault) is devices[1]
     assert [d.asked for d in devices] == [1, 1, 0, 0, 0]
     assert choose_device("OPENCL:1", devices, FakeDevice.find_fault) is devices[3]
@@ -59,7 +65,11 @@ def test_where_no_driver_works_the_error_says_why_and_what_to_install() -> None:
 
 def test_a_number_beyond_the_last_device_names_those_that_work() -> None:
     with pytest.raises(NoDeviceError) as caught:
-        choose_device("OPENCL:2", [FakeDevice("a"), FakeDevice("b", OLD), FakeDevice("c")], FakeDevice.find_fault)
+        choose_device(
+            "OPENCL:2",
+            [FakeDevice("a"), FakeDevice("b", OLD), FakeDevice("c")],
+            FakeDevice.find_fault,
+        )
     assert caught.value.found == ("a", "c")
     assert caught.value.faults == (("b of Old Drivers", OLD),)
     assert caught.value.notes[:2] == ("OPENCL:0 is a", "OPENCL:1 is c")
@@ -69,11 +79,17 @@ def test_a_device_that_runs_a_kernel_has_no_fault() -> None:
     assert find_fault(get_context("OPENCL").device) is None
 
 
-@pytest.mark.parametrize(("code", "fault"), [
-    ("__kernel void svod_probe(__global int *out) { out[get_global_id(0)] = 5; }", "a kernel gave [5, 5, 5, 5] instead of"),
-    ("__kernel void svod_probe(__global int *out) { nonsense }", "nonsense"),
-    ("__kernel void other(__global int *out) {}", "svod_probe"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("code", "fault"),
+    [
+        (
+            "__kernel void svod_probe(__global int *out) { out[get_global_id(0)] = 5; }",
+            "a kernel gave [5, 5, 5, 5] instead of",
+        ),
+        ("__kernel void svod_probe(__global int *out) { nonsense }", "nonsense"),
+        ("__kernel void other(__global int *out) {}", "svod_probe"),
+    ],
+)
 def test_a_device_that_does_not_run_a_kernel_right_has_a_fault(
     monkeypatch: pytest.MonkeyPatch, code: str, fault: str
 ) -> None:
@@ -86,7 +102,10 @@ def test_a_device_that_does_not_run_a_kernel_right_has_a_fault(
 
 def test_a_driver_that_would_end_the_process_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    old = FakeDevice("pthread", platform=FakePlatform("Portable Computing Language", "OpenCL 3.0 PoCL 3.0-rc2  Linux"))
+    old = FakeDevice(
+        "pthread",
+        platform=FakePlatform("Portable Computing Language", "OpenCL 3.0 PoCL 3.0-rc2  Linux"),
+    )
     assert "install binutils" in (find_fault(old) or "")  # type: ignore[arg-type]
 
 
@@ -98,14 +117,19 @@ def read_c_environment(name: str) -> str | None:
     return None if value is None else value.decode()
 
 
-def test_wheels_are_listed_beside_the_drivers_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wheels_are_listed_beside_the_drivers_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("OCL_ICD_VENDORS", raising=False)
     monkeypatch.setattr(drivers, "_iter_wheels", lambda: iter([Path("/wheel/libdriver.so")]))
     (tmp_path / "gpu.icd").write_text("libgpu.so\n")
     with drivers._wheels_listed(tmp_path):
         listed = Path(read_c_environment("OCL_ICD_VENDORS") or "")
         assert "OCL_ICD_VENDORS" not in os.environ
-        assert sorted(path.read_text() for path in listed.glob("*.icd")) == ["/wheel/libdriver.so\n", "libgpu.so\n"]
+        assert sorted(path.read_text() for path in listed.glob("*.icd")) == [
+            "/wheel/libdriver.so\n",
+            "libgpu.so\n",
+        ]
     assert read_c_environment("OCL_ICD_VENDORS") is None
     assert not listed.exists()
 
@@ -118,14 +142,18 @@ def test_the_drivers_that_a_user_names_are_the_only_ones(monkeypatch: pytest.Mon
 
 
 def test_what_a_driver_says_of_a_program_that_it_builds_is_no_warning_in_any_thread() -> None:
-    """Filters of warnings are those of the process: what one thread sets around a build, another one undoes."""
+    """Filters of warnings are those of the process: what one thread sets around a build, another
+    one undoes.
+    """
     context = get_context("OPENCL")
     failed: list[BaseException] = []
 
     def work(number: int) -> None:
         try:
             for n in range(6):
-                source = f"#warning {n}\n__kernel void k{number}_{n}(__global int *o) {{ *o = {n}; }}"
+                source = (
+                    f"#warning {n}\n__kernel void k{number}_{n}(__global int *o) {{ *o = {n}; }}"
+                )
                 build_program(context.context, context.device, source)
         except BaseException as error:
             failed.append(error)
@@ -144,8 +172,12 @@ def test_what_a_driver_rejects_is_a_failure_with_its_words() -> None:
     context = get_context("OPENCL")
     with pytest.raises(BuildFailure, match="nothing_of_this_name"):
         build_program(
-            context.context, context.device, "__kernel void k(__global int *o) { *o = nothing_of_this_name; }"
+            context.context,
+            context.device,
+            "__kernel void k(__global int *o) { *o = nothing_of_this_name; }",
         )
     with pytest.raises(BuildFailure):
         build_program(context.context, context.device, b"no binary")
-    assert isinstance(build_program(context.context, context.device, "__kernel void k() {}"), cl.Program)
+    assert isinstance(
+        build_program(context.context, context.device, "__kernel void k() {}"), cl.Program
+    )

@@ -78,9 +78,15 @@ def test_opts_do_not_change_a_product(opts: Sequence[Opt]) -> None:
 def test_a_workgroup_that_does_not_divide_the_size_is_masked(size: int) -> None:
     a = make_input(size, 5)
     opts = [Opt(PADTO, 0, 8), Opt(LOCAL, 0, 8)] if size > 1 else []
-    np.testing.assert_allclose(compute(Tensor(a, device="OPENCL").exp(), *opts), np.exp(a), rtol=1e-6)
-    grouped = [Opt(PADTO, 0, 8), Opt(LOCAL, 0, 8), Opt(PADTO, 2, 8), Opt(GROUP, 0, 4)] if size > 1 else []
-    np.testing.assert_allclose(compute(Tensor(a, device="OPENCL").sum(1), *grouped), a.sum(1), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        compute(Tensor(a, device="OPENCL").exp(), *opts), np.exp(a), rtol=1e-6
+    )
+    grouped = (
+        [Opt(PADTO, 0, 8), Opt(LOCAL, 0, 8), Opt(PADTO, 2, 8), Opt(GROUP, 0, 4)] if size > 1 else []
+    )
+    np.testing.assert_allclose(
+        compute(Tensor(a, device="OPENCL").sum(1), *grouped), a.sum(1), rtol=1e-5, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,7 +99,9 @@ def test_a_workgroup_that_does_not_divide_the_size_is_masked(size: int) -> None:
     ],
     ids=str,
 )
-def test_a_grid_beyond_the_limits_computes_all(limits: tuple[int, int, int], opts: tuple[Opt, ...]) -> None:
+def test_a_grid_beyond_the_limits_computes_all(
+    limits: tuple[int, int, int], opts: tuple[Opt, ...]
+) -> None:
     shape = (6, 11, 16)
     x = make_reshape(buffer(1, 6 * 11 * 16, device="OPENCL"), shape)
     values = make_input(*shape)
@@ -102,13 +110,20 @@ def test_a_grid_beyond_the_limits_computes_all(limits: tuple[int, int, int], opt
     np.testing.assert_allclose(found, values.sum(2).reshape(-1), rtol=1e-5, atol=1e-6)
 
 
-def run_kernel(tensor: UOp, target: Target, opts: tuple[Opt, ...], values: np.ndarray, size: int) -> np.ndarray:
+def run_kernel(
+    tensor: UOp, target: Target, opts: tuple[Opt, ...], values: np.ndarray, size: int
+) -> np.ndarray:
     """The result of the one kernel that computes `tensor` from the buffer with `values`."""
     return run_compiled(tensor, target, opts, values, size, get_device("OPENCL").backend.compiler)
 
 
 def run_compiled(
-    tensor: UOp, target: Target, opts: tuple[Opt, ...], values: np.ndarray, size: int, compiler: Compiler
+    tensor: UOp,
+    target: Target,
+    opts: tuple[Opt, ...],
+    values: np.ndarray,
+    size: int,
+    compiler: Compiler,
 ) -> np.ndarray:
     device = get_device("OPENCL")
     context = Context(target=target, device="OPENCL", opts=opts)
@@ -116,7 +131,9 @@ def run_compiled(
     spec = render(linearize(lower(optimize(body, context), context), device.name), device.renderer)
     dims = spec.launch_dims({})
     assert all(n <= limit for n, limit in zip(dims.global_size, target.max_global, strict=False))
-    out, given = (Buffer(device.allocator, float32, n).ensure_allocated() for n in (size, values.size))
+    out, given = (
+        Buffer(device.allocator, float32, n).ensure_allocated() for n in (size, values.size)
+    )
     given.copyin(values)
     device.loader(compiler.compile(spec))([out.address, given.address], [], *dims)
     return out.as_numpy()
@@ -129,24 +146,44 @@ def test_a_kernel_that_cannot_group_says_so() -> None:
 
 @pytest.mark.parametrize(
     ("name", "lanes"),
-    [("float64", 3), ("int64", 6), ("uint8", 32), ("int8", 7), ("float16", 16), ("bfloat16", 2), ("uint64", 2)],
+    [
+        ("float64", 3),
+        ("int64", 6),
+        ("uint8", 32),
+        ("int8", 7),
+        ("float16", 16),
+        ("bfloat16", 2),
+        ("uint64", 2),
+    ],
 )
 def test_vectors_of_any_number_of_lanes(name: str, lanes: int) -> None:
     rng = np.random.default_rng(lanes)
-    x = Tensor(rng.integers(0, 100, (3, lanes * 2)).astype(np.int32)).cast(name).to("OPENCL").realize()
+    x = (
+        Tensor(rng.integers(0, 100, (3, lanes * 2)).astype(np.int32))
+        .cast(name)
+        .to("OPENCL")
+        .realize()
+    )
     y = x.eq(x.flip(0)).where(x, x + x).realize_with(PrepareConfig(opts=(Opt(UPCAST, 1, lanes),)))
     on_cpu = x.to("CPU").realize()
     expected = on_cpu.eq(on_cpu.flip(0)).where(on_cpu, on_cpu + on_cpu)
-    np.testing.assert_array_equal(y.to("CPU").cast("float32").numpy(), expected.cast("float32").numpy())
+    np.testing.assert_array_equal(
+        y.to("CPU").cast("float32").numpy(), expected.cast("float32").numpy()
+    )
 
 
 WISHES = st.builds(
-    Opt, st.sampled_from([UPCAST, UNROLL, LOCAL, GROUP, GROUPTOP, PADTO]), st.integers(0, 2), st.sampled_from([2, 4, 8])
+    Opt,
+    st.sampled_from([UPCAST, UNROLL, LOCAL, GROUP, GROUPTOP, PADTO]),
+    st.integers(0, 2),
+    st.sampled_from([2, 4, 8]),
 )
 
 
 @seed(20)
-@settings(max_examples=count_examples(6), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=count_examples(6), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(
     wishes=st.lists(WISHES, min_size=2, max_size=5),
     shape=st.tuples(st.sampled_from([4, 6, 13]), st.sampled_from([8, 16, 24])),
@@ -161,7 +198,9 @@ def test_random_opts_do_not_change_a_sum(wishes: list[Opt], shape: tuple[int, in
     for wish in wishes:
         scheduler.try_opt(wish)
     values = make_input(*shape)
-    found = run_kernel(make_reduce_axis(x, Op.ADD, (1,)), target, tuple(scheduler.applied_opts), values, shape[0])
+    found = run_kernel(
+        make_reduce_axis(x, Op.ADD, (1,)), target, tuple(scheduler.applied_opts), values, shape[0]
+    )
     np.testing.assert_allclose(found, values.sum(1), rtol=1e-5, atol=1e-5)
 
 
@@ -174,7 +213,9 @@ def quick_compiler() -> OpenCLCompiler:
 
 
 @seed(21)
-@settings(max_examples=count_examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=count_examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(
     rows=st.integers(1, 24),
     columns=st.integers(1, 300),
@@ -196,7 +237,9 @@ def test_members_that_meet_in_local_memory_reduce_rows_of_any_size(
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("shape", [(64, 48, 80), (33, 70, 45), (16, 256, 16), (100, 20, 1)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(64, 48, 80), (33, 70, 45), (16, 256, 16), (100, 20, 1)], ids=str
+)
 def test_products_for_a_gpu_are_right_here(shape: tuple[int, int, int]) -> None:
     m, k, n = shape
     a, b = make_input(m, k), make_input(k, n)
@@ -207,21 +250,33 @@ def test_products_for_a_gpu_are_right_here(shape: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize("shape", [(40, 256), (7, 1009), (300, 3), (256, 40)], ids=str)
 def test_other_kernels_for_a_gpu_are_right_here(shape: tuple[int, int]) -> None:
     a = make_input(*shape)
-    np.testing.assert_allclose(compute_for_gpu(lambda x: x.sum(1), a), a.sum(1), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        compute_for_gpu(lambda x: x.sum(1), a), a.sum(1), rtol=1e-4, atol=1e-4
+    )
     np.testing.assert_allclose(compute_for_gpu(lambda x: x.max(0), a), a.max(0))
     np.testing.assert_allclose(compute_for_gpu(lambda x: x.permute(1, 0) + 1, a), a.T + 1)
     np.testing.assert_allclose(compute_for_gpu(lambda x: x * 2, a), a * 2)
 
 
 def compute_for_gpu(function: Callable[..., Tensor], *arrays: np.ndarray) -> np.ndarray:
-    """The result of kernels that are chosen for work-items in step, run by the driver that is here."""
+    """The result of kernels that are chosen for work-items in step, run by the driver that
+    is here.
+    """
     device = get_device("OPENCL")
     target = replace(
-        device.target, name="gpu", vector_bits=128, cores=4, max_local=256, shared_bytes=48 << 10, lockstep=32
+        device.target,
+        name="gpu",
+        vector_bits=128,
+        cores=4,
+        max_local=256,
+        shared_bytes=48 << 10,
+        lockstep=32,
     )
     renderer = OpenCLRenderer(target, vector_bytes=32)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(device, "_backends", {"c": replace(device.backend, target=target, renderer=renderer)})
+        patch.setattr(
+            device, "_backends", {"c": replace(device.backend, target=target, renderer=renderer)}
+        )
         result = function(*(Tensor(array, device="OPENCL") for array in arrays))
         plan = result.prepare_with(PrepareConfig(disable_schedule_cache=True))
         kernels = [op.kernel for op in plan.prepared_ops if isinstance(op, PreparedKernel)]
@@ -247,7 +302,9 @@ def test_vectors_of_bools_go_to_memory_and_come_back(lanes: int) -> None:
     mask = (Tensor(a, device="OPENCL") > 0).realize_with(config)
     np.testing.assert_array_equal(mask.numpy(), a > 0)
     np.testing.assert_array_equal(mask.logical_not().realize_with(config).numpy(), a <= 0)
-    np.testing.assert_array_equal(mask.cast("int32").realize_with(config).numpy(), (a > 0).astype(np.int32))
+    np.testing.assert_array_equal(
+        mask.cast("int32").realize_with(config).numpy(), (a > 0).astype(np.int32)
+    )
 
 
 @pytest.mark.parametrize("lanes", [1, 16])
@@ -256,7 +313,10 @@ def test_casts_of_numbers_out_of_range_saturate(kind: type[np.signedinteger], la
     values = [np.nan, np.inf, -np.inf, 3e19, -3e19, 300.0, -1.5, 0.5] * 2
     info = np.iinfo(kind)
     limits = {np.inf: info.max, -np.inf: info.min}
-    expected = [0 if v != v else limits[v] if v in limits else min(max(int(v), info.min), info.max) for v in values]
+    expected = [
+        0 if v != v else limits[v] if v in limits else min(max(int(v), info.min), info.max)
+        for v in values
+    ]
     opts = (Opt(UPCAST, 0, lanes),) if lanes > 1 else ()
     x = Tensor(np.array(values, np.float32), device="OPENCL").cast(np.dtype(kind).name)
     np.testing.assert_array_equal(compute(x, *opts), np.array(expected, kind))

@@ -1,4 +1,6 @@
-"""The text of kernels, for a target that is written down here, whatever driver there is; `pytest --bless` rewrites it."""
+"""The text of kernels, for a target that is written down here, whatever driver there is; `pytest
+--bless` rewrites it.
+"""
 
 from __future__ import annotations
 
@@ -31,9 +33,15 @@ from svod_schedule.errors import UnsupportedDtypeError
 from svod_schedule.pipeline import Context, compile_kernel, run_pipeline
 
 TARGET = replace(
-    Target.generic(), name="tiny", has_local=True, has_shared=True, shared_bytes=1 << 15, max_local=256,
-    native_ops=COMMON_OPS | {Op.MULACC}, native_dtypes=COMMON_DTYPES | {float16},
-)  # fmt: skip
+    Target.generic(),
+    name="tiny",
+    has_local=True,
+    has_shared=True,
+    shared_bytes=1 << 15,
+    max_local=256,
+    native_ops=COMMON_OPS | {Op.MULACC},
+    native_dtypes=COMMON_DTYPES | {float16},
+)
 
 
 def tensor(number: int, dtype: DType, *shape: int) -> UOp:
@@ -44,9 +52,17 @@ def tensor(number: int, dtype: DType, *shape: int) -> UOp:
 
 
 GPU = replace(
-    TARGET, name="gpu", vector_bits=128, vector_registers=64, cores=60, shared_bytes=48 << 10, max_local=1024,
-    max_global=(2**31 - 1, 65535, 65535), max_local_dims=(1024, 1024, 64), lockstep=32,
-)  # fmt: skip
+    TARGET,
+    name="gpu",
+    vector_bits=128,
+    vector_registers=64,
+    cores=60,
+    shared_bytes=48 << 10,
+    max_local=1024,
+    max_global=(2**31 - 1, 65535, 65535),
+    max_local_dims=(1024, 1024, 64),
+    lockstep=32,
+)
 
 
 def render(node: UOp, *opts: Opt, target: Target = TARGET) -> str:
@@ -62,22 +78,38 @@ def render_with(node: UOp, opts: tuple[Opt, ...] | None, target: Target) -> str:
     context = Context(target=target, device="OPENCL", opts=opts)
     ranged = run_pipeline("rangeify", UOp.sink(node), context)
     body = next(run_pipeline("kernelize", ranged, context).iter_ops(Op.CALL)).body
-    return OpenCLRenderer(target, vector_bytes=32).render(compile_kernel(body, context)[1], "kernel_name")
+    return OpenCLRenderer(target, vector_bytes=32).render(
+        compile_kernel(body, context)[1], "kernel_name"
+    )
 
 
 X, Y = tensor(1, float32, 8, 32), tensor(2, float32, 8, 32)
 CASES = {
     "grid": lambda: render(X * Y + X),
-    "workgroup": lambda: render(make_reduce_axis(X, Op.ADD, (1,)), Opt(OptOp.LOCAL, 0, 4), Opt(OptOp.GROUP, 0, 8)),
+    "workgroup": lambda: render(
+        make_reduce_axis(X, Op.ADD, (1,)), Opt(OptOp.LOCAL, 0, 4), Opt(OptOp.GROUP, 0, 8)
+    ),
     "vectors_of_structs": lambda: render(make_alu(Op.MAX, X, Y), Opt(OptOp.UPCAST, 0, 16)),
-    "masks": lambda: render(make_alu(Op.WHERE, make_alu(Op.LT, X, Y), X, Y), Opt(OptOp.UPCAST, 0, 4)),
-    "padded": lambda: render(tensor(1, float32, 13) * 2.0, Opt(OptOp.PADTO, 0, 4), Opt(OptOp.LOCAL, 0, 4)),
+    "masks": lambda: render(
+        make_alu(Op.WHERE, make_alu(Op.LT, X, Y), X, Y), Opt(OptOp.UPCAST, 0, 4)
+    ),
+    "padded": lambda: render(
+        tensor(1, float32, 13) * 2.0, Opt(OptOp.PADTO, 0, 4), Opt(OptOp.LOCAL, 0, 4)
+    ),
     "saturating_cast": lambda: render(make_cast(X, uint8), Opt(OptOp.UPCAST, 0, 8)),
-    "gpu_product": lambda: render_for_gpu(matmul(tensor(1, float32, 64, 32), tensor(2, float32, 32, 64))),
-    "gpu_row_sums": lambda: render_for_gpu(make_reduce_axis(tensor(1, float32, 512, 256), Op.ADD, (1,))),
-    "gpu_column_sums": lambda: render_for_gpu(make_reduce_axis(tensor(1, float32, 256, 512), Op.ADD, (0,))),
+    "gpu_product": lambda: render_for_gpu(
+        matmul(tensor(1, float32, 64, 32), tensor(2, float32, 32, 64))
+    ),
+    "gpu_row_sums": lambda: render_for_gpu(
+        make_reduce_axis(tensor(1, float32, 512, 256), Op.ADD, (1,))
+    ),
+    "gpu_column_sums": lambda: render_for_gpu(
+        make_reduce_axis(tensor(1, float32, 256, 512), Op.ADD, (0,))
+    ),
     "gpu_elements": lambda: render_for_gpu(tensor(1, float32, 1021) * 2.0),
-    "half": lambda: render(tensor(1, float16, 32) * tensor(2, float16, 32), Opt(OptOp.UPCAST, 0, 8)),
+    "half": lambda: render(
+        tensor(1, float16, 32) * tensor(2, float16, 32), Opt(OptOp.UPCAST, 0, 8)
+    ),
 }
 
 
@@ -92,7 +124,9 @@ def test_the_text_of_a_kernel(name: str, request: pytest.FixtureRequest) -> None
 
 def test_a_dtype_without_arithmetic_on_the_device_is_an_error_of_its_user() -> None:
     target = replace(TARGET, native_dtypes=TARGET.native_dtypes - {float64})
-    with pytest.raises(UnsupportedDtypeError, match="tiny has no arithmetic on float64, and MUL needs it"):
+    with pytest.raises(
+        UnsupportedDtypeError, match="tiny has no arithmetic on float64, and MUL needs it"
+    ):
         render(tensor(1, float64, 4) * tensor(2, float64, 4), target=target)
 
 
@@ -109,7 +143,14 @@ def test_a_dtype_without_arithmetic_on_the_device_can_be_moved() -> None:
 
 @pytest.mark.parametrize(
     ("lanes", "most", "expected"),
-    [(2, 16, [2]), (3, 16, [3]), (7, 16, [4, 3]), (40, 16, [16, 16, 8]), (16, 4, [4] * 4), (5, 16, [4, 1])],
+    [
+        (2, 16, [2]),
+        (3, 16, [3]),
+        (7, 16, [4, 3]),
+        (40, 16, [16, 16, 8]),
+        (16, 4, [4] * 4),
+        (5, 16, [4, 1]),
+    ],
 )
 def test_lanes_are_split_into_built_in_vectors(lanes: int, most: int, expected: list[int]) -> None:
     assert split_lanes(lanes, most) == expected
@@ -142,16 +183,19 @@ def test_the_environment_chooses_a_platform() -> None:
 
 
 def test_errors_say_what_was_found_and_what_to_do() -> None:
-    assert str(NoPlatformError(wanted="", found=())) == (
-        "no OpenCL platform is installed\n"
-        "  hint: install your device's driver, or `pip install svod-opencl[cpu]` for one that runs on the CPU"
+    assert (
+        str(NoPlatformError(wanted="", found=()))
+        == "no OpenCL platform is installed\n  hint: install your device's driver, or `pip install"
+        " svod-opencl[cpu]` for one that runs on the CPU"
     )
-    assert str(NoPlatformError(wanted="acme", found=["PoCL"])) == (
-        "no OpenCL platform is called 'acme'\n"
+    assert (
+        str(NoPlatformError(wanted="acme", found=["PoCL"]))
+        == "no OpenCL platform is called 'acme'\n"
         "  note: platforms that are there: PoCL\n"
         "  hint: set SVOD_OPENCL_PLATFORM to a part of one of these names, or unset it"
     )
-    assert str(NoDeviceError(device="OPENCL:3", found=["cpu"])) == (
-        "no device 'OPENCL:3': 1 OpenCL devices work\n  note: OPENCL:0 is cpu"
+    assert (
+        str(NoDeviceError(device="OPENCL:3", found=["cpu"]))
+        == "no device 'OPENCL:3': 1 OpenCL devices work\n  note: OPENCL:0 is cpu"
     )
     assert str(UnknownAddressError(device="OPENCL", address=255)) == "0xff is no address of OPENCL"

@@ -12,10 +12,19 @@ from svod_dtype import void
 from svod_ir import Op, Target, UOp, parse_graph, print_graph
 from svod_ir.evaluate import evaluate_linear
 
-__all__ = ["ToyAllocator", "ToyCompiler", "ToyProgram", "ToyRenderer", "make_allocator", "make_backend"]
+__all__ = [
+    "ToyAllocator",
+    "ToyCompiler",
+    "ToyProgram",
+    "ToyRenderer",
+    "make_allocator",
+    "make_backend",
+]
 
 OFFSET_BITS = 40
-"""An address is the number of a block, above these bits, and an offset into the block below them."""
+"""An address is the number of a block, above these bits, and an offset into the block below
+them.
+"""
 
 _blocks: dict[int, bytearray] = {}
 _numbers = itertools.count(1)
@@ -74,10 +83,16 @@ class ToyProgram:
         self.name = compiled.name
         self._var_names = compiled.var_names
         self._nodes = parse_graph(compiled.source).src
-        self._params = sorted({node for node in self._nodes if node.op is Op.PARAM}, key=lambda node: node.arg.slot)
+        self._params = sorted(
+            {node for node in self._nodes if node.op is Op.PARAM}, key=lambda node: node.arg.slot
+        )
 
     def __call__(
-        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+        self,
+        buffers: Sequence[int],
+        values: Sequence[int],
+        global_size: Dims,
+        local_size: Dims | None = None,
     ) -> None:
         arrays: dict[UOp | int | str, np.ndarray] = {}
         for param, address in zip(self._params, buffers, strict=True):

@@ -1,7 +1,8 @@
-"""Code generation of svod: renderers, compilation in the process, the cache of objects, and the native launcher.
+"""Code generation of svod: renderers, compilation in the process, the cache of objects, and the
+native launcher.
 
-The CPU's backend registers by entry point; `svod_codegen.backend` makes it. Nothing here imports llvmlite before
-something must be compiled.
+The CPU's backend registers by entry point; `svod_codegen.backend` makes it. Nothing here imports
+llvmlite before something must be compiled.
 
 Example:
     >>> from svod_codegen import CodegenOptions, count_usable_cores
@@ -17,4 +18,11 @@ from svod_codegen._cores import count_usable_cores
 from svod_codegen.errors import CompileError, LoadError, MissingSymbolError, RenderError
 from svod_codegen.options import CodegenOptions
 
-__all__ = ["CodegenOptions", "CompileError", "LoadError", "MissingSymbolError", "RenderError", "count_usable_cores"]
+__all__ = [
+    "CodegenOptions",
+    "CompileError",
+    "LoadError",
+    "MissingSymbolError",
+    "RenderError",
+    "count_usable_cores",
+]

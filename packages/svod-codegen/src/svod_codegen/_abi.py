@@ -1,4 +1,7 @@
-"""The convention between kernels of the CPU and their callers: `void name(void **buffers, const int64_t *values, int64_t core_id)`."""
+"""The convention between kernels of the CPU and their callers:
+
+`void name(void **buffers, const int64_t *values, int64_t core_id)`.
+"""
 
 from __future__ import annotations
 

@@ -13,20 +13,24 @@ __all__ = ["count_usable_cores", "find_cpu_quota"]
 
 
 def count_usable_cores() -> int:
-    """The cores of the process's affinity mask, or as many as its control group has time for, whichever is less.
+    """The cores of the process's affinity mask, or as many as its control group has time for,
+    whichever is less.
 
-    More threads than that would wait for each other: the system stops them all when the group's time is up.
-    """
-    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    More threads than that would wait for each other: the system stops them all when the group's
+    time is up."""
+    n_cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     quota = find_cpu_quota()
     return n_cores if quota is None else max(1, min(n_cores, round(quota)))
 
 
 def find_cpu_quota(root: Path = Path("/")) -> float | None:
-    """The processor time that Linux grants the process's control groups, in cores; None where it is not limited.
+    """The processor time that Linux grants the process's control groups, in cores; None where it is
+    not limited.
 
-    Source: Linux, Documentation/admin-guide/cgroup-v2.rst, `cpu.max`; Documentation/scheduler/sched-bwc.rst for version 1.
-    """
+    Source: Linux, Documentation/admin-guide/cgroup-v2.rst, `cpu.max`;
+    Documentation/scheduler/sched-bwc.rst for version 1."""
     quotas = [quota for quota in _iter_quotas(root) if quota is not None]
     return min(quotas, default=None)
 
@@ -34,7 +38,8 @@ def find_cpu_quota(root: Path = Path("/")) -> float | None:
 def _iter_quotas(root: Path) -> Iterator[float | None]:
     mount = root / "sys" / "fs" / "cgroup"
     group = Path(_get_group(root).lstrip("/"))
-    # A limit of any group above ours holds for us too; in a container, the outermost that is visible is the mount itself.
+    # A limit of any group above ours holds for us too; in a container, the outermost that is
+    # visible is the mount itself.
     for part in (group, *group.parents):
         yield _read_quota(mount / part / "cpu.max")
     yield _read_quota(mount / "cpu" / "cpu.cfs_quota_us", mount / "cpu" / "cpu.cfs_period_us")

@@ -1,13 +1,14 @@
-"""Linking x86-64 ELF objects in Python: a process that finds all its kernels in the cache never loads LLVM.
+"""Linking x86-64 ELF objects in Python: a process that finds all its kernels in the cache never
+loads LLVM.
 
 Takes what LLVM emits for our modules: position-independent code, read-only constants, calls of C
-functions by name. The image of an object is its code and constants, then one stub or address slot for each
-external function; it lies in pages of its own, which are never writable and executable at once.
-Whatever else an object may hold (writable data, thread-local storage, constructors) raises
+functions by name. The image of an object is its code and constants, then one stub or address slot
+for each external function; it lies in pages of its own, which are never writable and executable at
+once. Whatever else an object may hold (writable data, thread-local storage, constructors) raises
 `UnsupportedObject`, and the caller links it with LLVM instead.
 
-Source: ELF-64 object file format, version 1.5; System V ABI, AMD64 supplement, sections 4.4 and 5.2.
-"""
+Source: ELF-64 object file format, version 1.5; System V ABI, AMD64 supplement, sections 4.4 and
+5.2."""
 
 from __future__ import annotations
 
@@ -74,7 +75,9 @@ _FIRST_RESERVED_SECTION: Final = 0xFF00  # absolute and common symbols
 
 _ABS64, _PC32, _PLT32, _GOTPCREL, _PC64, _GOTPCRELX, _REX_GOTPCRELX = 1, 2, 4, 9, 24, 41, 42
 _VIA_SLOT: Final = frozenset({_GOTPCREL, _GOTPCRELX, _REX_GOTPCRELX})
-_STUB: Final = b"\xff\x25\x02\x00\x00\x00\xcc\xcc"  # jmp *2(%rip): the address follows in the next 8 bytes
+_STUB: Final = (
+    b"\xff\x25\x02\x00\x00\x00\xcc\xcc"  # jmp *2(%rip): the address follows in the next 8 bytes
+)
 _STUB_BYTES: Final = 16
 
 
@@ -86,10 +89,12 @@ def can_link_elf() -> bool:
 def link_elf(
     code: bytes, symbols: Sequence[str], find_symbol: Callable[[str], int | None]
 ) -> tuple[dict[str, int], mmap.mmap]:
-    """Link one object; returns the addresses of `symbols`, and the pages that hold the code while referenced.
+    """Link one object; returns the addresses of `symbols`, and the pages that hold the code while
+    referenced.
 
     Raises:
-        UnsupportedObject: The object holds more than code, constants and calls, or the system forbids new code.
+        UnsupportedObject: The object holds more than code, constants and calls, or the system
+            forbids new code.
         MissingSymbolError: `find_symbol` does not know a function that the object calls.
     """
     try:
@@ -118,7 +123,11 @@ def find_process_symbol(name: str) -> int | None:
 def list_undefined_symbols(code: bytes) -> list[str]:
     """The functions that an object calls but does not define; none where it is no ELF object."""
     try:
-        return [name for symbol, name in _read_symbols(code, _read_sections(code)) if symbol.section == 0 and name]
+        return [
+            name
+            for symbol, name in _read_symbols(code, _read_sections(code))
+            if symbol.section == 0 and name
+        ]
     except (UnsupportedObject, struct.error, ValueError):
         return []
 
@@ -134,7 +143,9 @@ def is_foreign_object(code: bytes) -> bool:
 
 
 class _Image:
-    """An object's loaded sections, one after another, and behind them what its external references need."""
+    """An object's loaded sections, one after another, and behind them what its external references
+    need.
+    """
 
     def __init__(self, code: bytes) -> None:
         self._code = code
@@ -171,8 +182,12 @@ class _Image:
         names_number: int = _HEADER.unpack_from(self._code)[13]
         return _string(self._code, self._sections[names_number].offset + section.name)
 
-    def place_externals(self, symbols: Sequence[str], find_symbol: Callable[[str], int | None]) -> None:
-        """Append a stub with its address for each function that the object calls but does not define."""
+    def place_externals(
+        self, symbols: Sequence[str], find_symbol: Callable[[str], int | None]
+    ) -> None:
+        """Append a stub with its address for each function that the object calls but does not
+        define.
+        """
         missing: list[str] = []
         for index in sorted(self._referenced()):
             symbol, name = self._symbols[index]
@@ -249,7 +264,10 @@ def _read_symbols(code: bytes, sections: Sequence[_Section]) -> list[tuple[_Symb
     for table in sections:
         if table.kind == _SYMTAB:
             names = sections[table.link].offset
-            symbols = [_Symbol(*f) for f in _SYMBOL.iter_unpack(code[table.offset : table.offset + table.size])]
+            symbols = [
+                _Symbol(*f)
+                for f in _SYMBOL.iter_unpack(code[table.offset : table.offset + table.size])
+            ]
             if any(symbol.info & 15 in (_TYPE_TLS, _TYPE_IFUNC) for symbol in symbols):
                 raise UnsupportedObject("thread-local or indirect symbols")
             return [(symbol, _string(code, names + symbol.name).decode()) for symbol in symbols]

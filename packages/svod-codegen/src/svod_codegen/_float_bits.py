@@ -10,11 +10,17 @@ __all__ = ["storage_bits"]
 
 
 def storage_bits(value: float, dtype: DType) -> int:
-    """The bits of a value that the float type `dtype` holds exactly (constants are rounded when they are made)."""
+    """The bits of a value that the float type `dtype` holds exactly (constants are rounded when
+    they are made).
+    """
     exponent_ones = ((1 << dtype.exponent_bits) - 1) << dtype.mantissa_bits
     sign = (math.copysign(1.0, value) < 0) << (8 * dtype.itemsize - 1)
     if math.isnan(value):
-        payload = (1 << dtype.mantissa_bits) - 1 if dtype is float8_e4m3 else 1 << (dtype.mantissa_bits - 1)
+        payload = (
+            (1 << dtype.mantissa_bits) - 1
+            if dtype is float8_e4m3
+            else 1 << (dtype.mantissa_bits - 1)
+        )
         return sign | exponent_ones | payload
     if math.isinf(value):
         return sign | exponent_ones

@@ -19,7 +19,9 @@ def location_of(access: UOp) -> UOp:
     """
     location = access.location.unordered
     if location.op is not Op.INDEX:
-        raise RenderError(problem=f"accesses a {location.op.name}, which is no location", node=access)
+        raise RenderError(
+            problem=f"accesses a {location.op.name}, which is no location", node=access
+        )
     return location
 
 

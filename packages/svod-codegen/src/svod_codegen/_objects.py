@@ -15,7 +15,9 @@ __all__ = ["get_object"]
 
 
 def get_object(store: DiskStore, key: str, compile_source: Callable[[], bytes]) -> bytes:
-    """The object kept under `key`, or else the one that `compile_source` makes, which is kept then."""
+    """The object kept under `key`, or else the one that `compile_source` makes, which is
+    kept then.
+    """
     found = store.get(key)
     if found is not None:
         if not is_foreign_object(found):

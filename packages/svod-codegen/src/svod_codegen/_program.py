@@ -3,15 +3,23 @@
     PROGRAM(SINK)  ->  PROGRAM(SINK, LINEAR)  ->  PROGRAM(SINK, LINEAR, SOURCE)
                    ->  PROGRAM(SINK, LINEAR, SOURCE, PROGRAM_BINARY)  ->  a `Program` to call
 
-Each function fills one stage and leaves a node that has it as it is, so that a program can be handed
-on at any stage: written to a file as text, rendered elsewhere, compiled again for another machine.
-"""
+Each function fills one stage and leaves a node that has it as it is, so that a program can be
+handed on at any stage: written to a file as text, rendered elsewhere, compiled again for another
+machine."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from svod_device import CompiledSpec, Compiler, Loader, Program, ProgramSpec, ProgramStageError, Renderer
+from svod_device import (
+    CompiledSpec,
+    Compiler,
+    Loader,
+    Program,
+    ProgramSpec,
+    ProgramStageError,
+    Renderer,
+)
 from svod_dtype import void
 from svod_ir import Op, UOp
 from svod_schedule.linearize import linearize
@@ -80,7 +88,9 @@ def load_program(program: UOp, loader: Loader) -> Program:
     """
     _count_stages(program, at_least=4)
     spec, binary = ProgramSpec.from_program(program), program.binary.arg
-    return loader(CompiledSpec.from_bytes(spec, binary) if binary else CompiledSpec.from_source(spec))
+    return loader(
+        CompiledSpec.from_bytes(spec, binary) if binary else CompiledSpec.from_source(spec)
+    )
 
 
 def _fill(program: UOp, stage: UOp) -> UOp:
@@ -92,10 +102,14 @@ def _count_stages(program: UOp, at_least: int = 1) -> int:
     if program.op is not Op.PROGRAM:
         raise ProgramStageError(stage="root", expected="PROGRAM", found=program.op.name)
     if len(program.src) > len(STAGES):
-        raise ProgramStageError(stage="end", expected="nothing", found=program.src[len(STAGES)].op.name)
+        raise ProgramStageError(
+            stage="end", expected="nothing", found=program.src[len(STAGES)].op.name
+        )
     for expected, found in zip(STAGES, program.src, strict=False):
         if found.op is not expected:
-            raise ProgramStageError(stage=expected.name, expected=expected.name, found=found.op.name)
+            raise ProgramStageError(
+                stage=expected.name, expected=expected.name, found=found.op.name
+            )
     if len(program.src) < at_least:
         missing = STAGES[len(program.src)].name
         raise ProgramStageError(stage=missing, expected=missing, found="nothing")

@@ -40,7 +40,9 @@ __all__ = ["make_llvm_backend"]
 
 
 def make_llvm_backend(device: str) -> Backend:
-    """The factory behind the entry point `CPU.llvm`; every CPU device shares one compiler, one launcher and one thread pool."""
+    """The factory behind the entry point `CPU.llvm`; every CPU device shares one compiler, one
+    launcher and one thread pool.
+    """
     del device
     target = host_target()
     return Backend(

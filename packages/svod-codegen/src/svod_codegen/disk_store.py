@@ -1,4 +1,5 @@
-"""Bytes on disk under a key, bounded and shared by processes: objects, whole kernels, records of measurements.
+"""Bytes on disk under a key, bounded and shared by processes: objects, whole kernels, records of
+measurements.
 
 An entry is one file, written under a temporary name and renamed, so that a reader sees all of it
 or nothing, whoever writes or dies meanwhile.  It begins with the version of the format and a digest
@@ -43,7 +44,8 @@ _STALE_SECONDS: Final = 3600.0
 _FOLDERS: Final = 256  # by the first two digits of the key, so that each of them stays short
 # The size is looked at after this much of new data, and at the first write of a process.
 _CHECK_EVERY_FRACTION: Final = 1 / 16
-# A store that is fuller than this is emptied down to that, so that eviction, which looks at every entry, is rare.
+# A store that is fuller than this is emptied down to that, so that eviction, which looks at every
+# entry, is rare.
 _FULL_FRACTION: Final = 7 / 8
 _KEPT_FRACTION: Final = 3 / 4
 _ATTEMPTS: Final = 3  # to outlast someone who removes directories meanwhile
@@ -62,12 +64,12 @@ def make_key(*parts: str | bytes) -> str:
 class DiskStore:
     """A bounded map from keys to bytes in a directory, for several threads and processes at once.
 
-    `kind` names a subdirectory, one for each sort of entry: a new sort needs a name and nothing else.
-    A key is `make_key` of all that the content depends on (for code: the graph, the compiler, the
-    processor), and what else its reader needs to trust it stands in the content. Writing a key again
-    replaces its content; of two writers at once the last wins. When the entries of the kind come near
-    `max_bytes`, those that were not used for longest are removed, so that anything may be gone at any
-    time. A store of 0 bytes holds nothing and touches no disk.
+    `kind` names a subdirectory, one for each sort of entry: a new sort needs a name and nothing
+    else. A key is `make_key` of all that the content depends on (for code: the graph, the compiler,
+    the processor), and what else its reader needs to trust it stands in the content. Writing a key
+    again replaces its content; of two writers at once the last wins. When the entries of the kind
+    come near `max_bytes`, those that were not used for longest are removed, so that anything may be
+    gone at any time. A store of 0 bytes holds nothing and touches no disk.
 
     Example:
         >>> import tempfile
@@ -108,8 +110,13 @@ class DiskStore:
         return content
 
     def put(self, key: str, content: bytes) -> None:
-        """Keep `content` under `key`; a directory that cannot be written is reported once, as a warning."""
-        if not (self._prepare() and self._is_writable) or len(content) + _HEADER_BYTES > self.max_bytes:
+        """Keep `content` under `key`; a directory that cannot be written is reported once, as a
+        warning.
+        """
+        if (
+            not (self._prepare() and self._is_writable)
+            or len(content) + _HEADER_BYTES > self.max_bytes
+        ):
             return
         path = self._path(key)
         try:
@@ -124,7 +131,9 @@ class DiskStore:
             self._check_size(os.path.dirname(path))
 
     def reject(self, key: str) -> None:
-        """Remove an entry that `get` just gave and that turned out to be of no use; its hit counts as a miss."""
+        """Remove an entry that `get` just gave and that turned out to be of no use; its hit counts
+        as a miss.
+        """
         self._counter.withdraw_hit()
         self.remove(key)
 
@@ -133,7 +142,9 @@ class DiskStore:
         _remove(self._path(key))
 
     def iter_entries(self) -> Iterator[tuple[str, bytes]]:
-        """Each key with its content, in no order; entries that come or go meanwhile may be missed."""
+        """Each key with its content, in no order; entries that come or go meanwhile may be
+        missed.
+        """
         if self._prepare():
             for file in self._iter_files():
                 key, suffix = os.path.splitext(file.name)
@@ -148,7 +159,11 @@ class DiskStore:
             with contextlib.suppress(OSError):
                 sizes.append(file.stat().st_size)
         return CacheCounts(
-            len(sizes), self._counter.hits, self._counter.misses, n_bytes=sum(sizes), max_bytes=self.max_bytes
+            len(sizes),
+            self._counter.hits,
+            self._counter.misses,
+            n_bytes=sum(sizes),
+            max_bytes=self.max_bytes,
         )
 
     def clear(self, *, disk: bool = True) -> None:
@@ -171,13 +186,17 @@ class DiskStore:
         except OSError:
             return None
         content = data[_HEADER_BYTES:]
-        if data.startswith(_MAGIC) and data[len(_MAGIC) : _HEADER_BYTES] == self._digest(key, content):
+        if data.startswith(_MAGIC) and data[len(_MAGIC) : _HEADER_BYTES] == self._digest(
+            key, content
+        ):
             return content
         _remove(path)
         return None
 
     def _digest(self, key: str, content: bytes) -> bytes:
-        """Of kind, key and content, so that an entry that was moved to another key is damaged too."""
+        """Of kind, key and content, so that an entry that was moved to another key is
+        damaged too.
+        """
         digest = hashlib.sha256(f"{self._kind}\0{key}\0".encode())
         digest.update(content)
         return digest.digest()
@@ -187,7 +206,9 @@ class DiskStore:
         if self._is_usable is None:
             try:
                 self._make_directory()
-                problem = _find_ownership_problem(self._root) or _find_ownership_problem(self.directory)
+                problem = _find_ownership_problem(self._root) or _find_ownership_problem(
+                    self.directory
+                )
                 if problem is not None:
                     _warn(f"svod does not use its cache {self._root}: {problem}")
             except OSError as error:
@@ -231,8 +252,8 @@ class DiskStore:
     def _evict(self) -> None:
         """Remove what was not used for longest, if the store is full.
 
-        Processes that do so at the same time agree on what is oldest; what another one removed is gone for both.
-        """
+        Processes that do so at the same time agree on what is oldest; what another one removed is
+        gone for both."""
         entries = sorted(_list_entries(self._iter_files()))
         total = sum(entry.size_bytes for entry in entries)
         if total > self.max_bytes * _FULL_FRACTION:
@@ -281,7 +302,9 @@ def _warn(problem: str) -> None:
 
 
 def _list_files(folder: str) -> list[os.DirEntry[str]]:
-    return [file for file in _list_directory(folder) if file.name.endswith((_SUFFIX, _TEMPORARY_SUFFIX))]
+    return [
+        file for file in _list_directory(folder) if file.name.endswith((_SUFFIX, _TEMPORARY_SUFFIX))
+    ]
 
 
 def _list_entries(files: Iterable[os.DirEntry[str]]) -> list[_Entry]:
@@ -313,7 +336,9 @@ def _remove(path: str) -> None:
 
 
 def _is_trusted(status: os.stat_result, max_bytes: int) -> bool:
-    """Whether a file that is open can be an entry: nobody else wrote it, and it fits into the store."""
+    """Whether a file that is open can be an entry: nobody else wrote it, and it fits into the
+    store.
+    """
     return _find_writers(status) is None and status.st_size <= max_bytes
 
 

@@ -35,14 +35,23 @@ class NoCompilerError(UserError, LookupError):
     def __init__(self, *, wanted: str | None, tried: Sequence[str]) -> None:
         self.wanted, self.tried = wanted, tuple(tried)
         super().__init__(
-            "no C compiler works here" if wanted is None else f"the C compiler {wanted!r} does not work",
+            (
+                "no C compiler works here"
+                if wanted is None
+                else f"the C compiler {wanted!r} does not work"
+            ),
             notes=self.tried,
-            hint="install gcc or clang, or set SVOD_CC to the path of one; SVOD_CPU_BACKEND=llvm needs none",
+            hint=(
+                "install gcc or clang, or set SVOD_CC to the path of one; SVOD_CPU_BACKEND=llvm"
+                " needs none"
+            ),
         )
 
 
 class RenderError(InternalError, ValueError):
-    """A node that a renderer cannot express: lowering should have replaced it, or the linear list is malformed."""
+    """A node that a renderer cannot express: lowering should have replaced it, or the linear list
+    is malformed.
+    """
 
     def __init__(self, *, problem: str, node: object) -> None:
         self.problem, self.node = problem, node
@@ -52,9 +61,8 @@ class RenderError(InternalError, ValueError):
 class CompileError(InternalError, RuntimeError):
     """Source text that the compiler rejects.
 
-    `line` is 1-based, None where the compiler names none; `command`, where the compiler is a program, compiles the
-    source again, and `stderr` is all that it printed.
-    """
+    `line` is 1-based, None where the compiler names none; `command`, where the compiler is a
+    program, compiles the source again, and `stderr` is all that it printed."""
 
     def __init__(
         self,
@@ -69,17 +77,24 @@ class CompileError(InternalError, RuntimeError):
         self.compiler, self.message, self.source, self.line = compiler, message, source, line
         self.command, self.stderr = tuple(command), stderr
         notes = () if line is None else _excerpt(source, line)
-        hint = f"the compiler says more when it runs again: {shlex.join(command)}" if command else None
+        hint = (
+            f"the compiler says more when it runs again: {shlex.join(command)}" if command else None
+        )
         super().__init__(f"{compiler} rejects generated code: {message}", notes=notes, hint=hint)
 
 
 class CompilerCrashError(InternalError, RuntimeError):
-    """Source text that made the compiler end its process: LLVM aborts where it cannot select an instruction."""
+    """Source text that made the compiler end its process:
+
+    LLVM aborts where it cannot select an instruction.
+    """
 
     def __init__(self, *, exit_status: int, stderr: str, source: str) -> None:
         self.exit_status, self.stderr, self.source = exit_status, stderr, source
         lines = [line for line in stderr.splitlines() if line.strip()]
-        reason = next((line for line in lines if "ERROR" in line), lines[0] if lines else "it printed nothing")
+        reason = next(
+            (line for line in lines if "ERROR" in line), lines[0] if lines else "it printed nothing"
+        )
         super().__init__(f"the compiler ended with status {exit_status}: {reason}")
 
 
@@ -111,4 +126,6 @@ def _excerpt(source: str, line: int) -> tuple[str, ...]:
     """The line with two before and two after it, numbered."""
     lines = source.splitlines()
     first = max(0, line - 3)
-    return tuple(f"{number:5d} | {text}" for number, text in enumerate(lines[first : line + 2], first + 1))
+    return tuple(
+        f"{number:5d} | {text}" for number, text in enumerate(lines[first : line + 2], first + 1)
+    )

@@ -1,9 +1,9 @@
 """Whole kernels on disk: from the hash of a kernel's graph to its launch data and its code.
 
-The store of objects saves the compiler's work; this saves all that comes before it too, so that a process which
-prepares what an earlier one prepared neither optimizes, lowers nor renders.  An entry is good for
-equal graphs, devices, compilers and targets, made by the very same source code of the compiler:
-`fingerprint_code` tells one state of its files from another, also in a working tree.
+The store of objects saves the compiler's work; this saves all that comes before it too, so that a
+process which prepares what an earlier one prepared neither optimizes, lowers nor renders.  An entry
+is good for equal graphs, devices, compilers and targets, made by the very same source code of the
+compiler: `fingerprint_code` tells one state of its files from another, also in a working tree.
 
 Example:
     >>> import tempfile
@@ -55,7 +55,13 @@ __all__ = [
 ]
 
 _LENGTH_BYTES: Final = 4
-_COMPILER_PACKAGES: Final = ("svod_dtype", "svod_ir", "svod_schedule", "svod_codegen", "svod_device")
+_COMPILER_PACKAGES: Final = (
+    "svod_dtype",
+    "svod_ir",
+    "svod_schedule",
+    "svod_codegen",
+    "svod_device",
+)
 
 
 class StoredKernel(NamedTuple):
@@ -66,7 +72,9 @@ class StoredKernel(NamedTuple):
 
 
 class KernelStore:
-    """A map from what a kernel depends on to the kernel; every method may be called from several threads."""
+    """A map from what a kernel depends on to the kernel; every method may be called from several
+    threads.
+    """
 
     def __init__(self, store: DiskStore) -> None:
         self.store = store
@@ -89,7 +97,9 @@ class KernelStore:
         self.store.reject(make_key(*key))
 
     def add(self, key: Sequence[str], spec: ProgramSpec, compiled: CompiledSpec) -> None:
-        """Store a kernel, unless its launch sizes depend on variables: expressions are not stored."""
+        """Store a kernel, unless its launch sizes depend on variables: expressions are not
+        stored.
+        """
         data = encode_kernel(spec, compiled)
         if data:
             self.store.put(make_key(*key), data)
@@ -99,7 +109,9 @@ class KernelStore:
 def get_kernel_store() -> KernelStore:
     """The process's store, in the directory that the environment asks for."""
     is_wanted = CodegenOptions.from_env().use_kernel_store
-    return KernelStore(get_disk_store("kernels") if is_wanted else DiskStore(Path(), kind="kernels", max_bytes=0))
+    return KernelStore(
+        get_disk_store("kernels") if is_wanted else DiskStore(Path(), kind="kernels", max_bytes=0)
+    )
 
 
 def describe_target(target: Target) -> str:
@@ -108,17 +120,22 @@ def describe_target(target: Target) -> str:
     for field in fields(target):
         value: object = getattr(target, field.name)
         # Sets are listed in an order that differs from process to process.
-        text = sorted(map(str, cast("frozenset[object]", value))) if isinstance(value, frozenset) else repr(value)
+        text = (
+            sorted(map(str, cast("frozenset[object]", value)))
+            if isinstance(value, frozenset)
+            else repr(value)
+        )
         parts.append(f"{field.name}={text}")
     return ";".join(parts)
 
 
 @cache
 def fingerprint_code(*packages: str) -> str:
-    """Names the state of the source files of the compiler and of further `packages`: sizes and times of change.
+    """Names the state of the source files of the compiler and of further `packages`: sizes and
+    times of change.
 
-    Where a file changed after this process loaded svod, nobody knows which state runs here: it gets a name of its own.
-    """
+    Where a file changed after this process loaded svod, nobody knows which state runs here: it gets
+    a name of its own."""
     names = sorted({*_COMPILER_PACKAGES, *packages})
     states = [state for name in names for state in _iter_file_states(name)]
     is_known = all(state.changed_ns <= LOADED_AT_NS for state in states)
@@ -197,12 +214,16 @@ def _find_constant(sizes: LaunchSizes | None) -> tuple[int, int, int] | None:
 
 
 def encode_kernel(spec: ProgramSpec, compiled: CompiledSpec) -> bytes:
-    """A kernel as bytes, for the disk and for other processes; none if its launch sizes depend on variables."""
+    """A kernel as bytes, for the disk and for other processes; none if its launch sizes depend on
+    variables.
+    """
     header = _make_header(spec, compiled)
     if header is None:
         return b""
     text = json.dumps(header).encode()
-    return len(text).to_bytes(_LENGTH_BYTES, "little") + text + spec.source.encode() + compiled.binary
+    return (
+        len(text).to_bytes(_LENGTH_BYTES, "little") + text + spec.source.encode() + compiled.binary
+    )
 
 
 def decode_kernel(data: bytes) -> StoredKernel:

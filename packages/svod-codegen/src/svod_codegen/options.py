@@ -1,4 +1,6 @@
-"""What the environment may say about compiling and launching: the only reader of the environment in svod-codegen."""
+"""What the environment may say about compiling and launching: the only reader of the environment in
+svod-codegen.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +24,24 @@ _GIB: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodegenOptions:
-    """How svod-codegen compiles, caches and launches; a field given by the caller wins over the environment.
+    """How svod-codegen compiles, caches and launches; a field given by the caller wins over the
+    environment.
 
     Attributes:
         threads: how many threads run kernels and compile them (`SVOD_THREADS`, all usable cores).
-        cache_dir: the directory of the disk cache (`SVOD_CACHE_DIR`, a folder in the user's cache directory).
-        use_object_cache: whether there is a disk cache, of compiled objects among others (`SVOD_OBJECT_CACHE`).
-        use_kernel_store: whether it also has whole kernels, and graphs cut into kernels (`SVOD_KERNEL_STORE`; never without
-            the object cache).
-        cc: the C compiler of the backend `CPU.c`, a command line (`SVOD_CC`; the first of cc, gcc and clang on PATH).
-        contracts: whether a product and a sum may be rounded once, as one fma (`SVOD_CONTRACT`). Without it each is rounded by
-            itself, as IEEE 754 and numpy have it, and products of matrices take about twice as long.
-        object_cache_max_bytes: how many bytes each kind of entry may take there (`SVOD_OBJECT_CACHE_MAX_BYTES`, 1 GiB).
+        cache_dir: the directory of the disk cache (`SVOD_CACHE_DIR`, a folder in the user's cache
+            directory).
+        use_object_cache: whether there is a disk cache, of compiled objects among others
+            (`SVOD_OBJECT_CACHE`).
+        use_kernel_store: whether it also has whole kernels, and graphs cut into kernels
+            (`SVOD_KERNEL_STORE`; never without the object cache).
+        cc: the C compiler of the backend `CPU.c`, a command line (`SVOD_CC`; the first of cc, gcc
+            and clang on PATH).
+        contracts: whether a product and a sum may be rounded once, as one fma (`SVOD_CONTRACT`).
+            Without it each is rounded by itself, as IEEE 754 and numpy have it, and products of
+            matrices take about twice as long.
+        object_cache_max_bytes: how many bytes each kind of entry may take there
+            (`SVOD_OBJECT_CACHE_MAX_BYTES`, 1 GiB).
     """
 
     threads: int = field(default_factory=count_usable_cores)
@@ -57,7 +65,9 @@ class CodegenOptions:
             cache_dir=_read_cache_dir(env),
             use_object_cache=read_switch(env, "SVOD_OBJECT_CACHE", default=True),
             use_kernel_store=read_switch(env, "SVOD_KERNEL_STORE", default=True),
-            object_cache_max_bytes=read_integer(env, "SVOD_OBJECT_CACHE_MAX_BYTES", _GIB, minimum=1),
+            object_cache_max_bytes=read_integer(
+                env, "SVOD_OBJECT_CACHE_MAX_BYTES", _GIB, minimum=1
+            ),
             cc=env.get("SVOD_CC", "").strip() or None,
             contracts=read_switch(env, "SVOD_CONTRACT", default=True),
         )
@@ -72,7 +82,9 @@ def _read_cache_dir(env: Mapping[str, str]) -> Path:
         return Path(directory).expanduser().absolute()
     except RuntimeError as error:
         raise OptionError(
-            variable="SVOD_CACHE_DIR", value=directory, expected="a directory (there is no such home)"
+            variable="SVOD_CACHE_DIR",
+            value=directory,
+            expected="a directory (there is no such home)",
         ) from error
 
 
@@ -87,6 +99,8 @@ def _default_cache_dir(env: Mapping[str, str]) -> Path:
     except RuntimeError:  # a user that the system does not know, as in some containers
         import tempfile
 
-        return Path(tempfile.gettempdir()) / f"svod-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+        return (
+            Path(tempfile.gettempdir()) / f"svod-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
+        )
     places = {"win32": ("AppData", "Local"), "darwin": ("Library", "Caches")}
     return home.joinpath(*places.get(sys.platform, (".cache",)), "svod")

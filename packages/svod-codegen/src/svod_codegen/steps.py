@@ -3,7 +3,8 @@
     linearize  LoweredKernel → LinearProgram   the nodes in the order in which they run
     render     LinearProgram → ProgramSpec     the language of a device, with what a launch must know
 
-What follows is the device's: its compiler makes a `CompiledSpec` of a `ProgramSpec`, and its loader a `Program` of that.
+What follows is the device's: its compiler makes a `CompiledSpec` of a `ProgramSpec`, and its loader
+a `Program` of that.
 
 Example:
     >>> from svod_dtype import float32, void

@@ -1,7 +1,9 @@
-"""Devices: buffers and the memory behind them, what a plugin implements, and the registry of what is installed.
+"""Devices: buffers and the memory behind them, what a plugin implements, and the registry of what
+is installed.
 
 Example:
-    Memory, which comes when it is first needed, and goes back to its allocator with the last buffer on it:
+    Memory, which comes when it is first needed, and goes back to its allocator with the last buffer
+    on it:
 
     >>> import numpy as np
     >>> from svod_device import Buffer, copy_buffer, get_allocator, release_memory
@@ -77,7 +79,15 @@ from svod_device._launch_size import (
     format_expression,
     is_constant,
 )
-from svod_device._loops import BatchItem, LoopCarried, LoopingLauncher, LoopSlice, Move, Repeat, Word
+from svod_device._loops import (
+    BatchItem,
+    LoopCarried,
+    LoopingLauncher,
+    LoopSlice,
+    Move,
+    Repeat,
+    Word,
+)
 from svod_device._protocols import (
     Allocator,
     Backend,

@@ -17,8 +17,21 @@ from typing import TYPE_CHECKING, cast
 from svod_device._protocols import Allocator, Memory
 from svod_device._wrapped import WrappedAllocator
 from svod_device.cpu import HostAllocator
-from svod_device.errors import NotAllocatedError, NotHostAddressableError, ReadOnlyError, SizeMismatchError, ViewError
-from svod_device.host_memory import SHARED_ALIGNMENT, address_of, copy_host, expose_host, fill_zero, view_host
+from svod_device.errors import (
+    NotAllocatedError,
+    NotHostAddressableError,
+    ReadOnlyError,
+    SizeMismatchError,
+    ViewError,
+)
+from svod_device.host_memory import (
+    SHARED_ALIGNMENT,
+    address_of,
+    copy_host,
+    expose_host,
+    fill_zero,
+    view_host,
+)
 from svod_dtype import DType, uint8
 from svod_ir.forks import hold_across_fork
 
@@ -40,10 +53,24 @@ _publishing = hold_across_fork(threading.RLock())
 class _Storage:
     """One block of memory, allocated at first use and returned by its finalizer."""
 
-    __slots__ = ("allocator", "id", "is_writable", "is_zeroed", "memory", "nbytes", "opening", "readers")
+    __slots__ = (
+        "allocator",
+        "id",
+        "is_writable",
+        "is_zeroed",
+        "memory",
+        "nbytes",
+        "opening",
+        "readers",
+    )
 
     def __init__(
-        self, allocator: Allocator, nbytes: int, is_zeroed: bool, memory: Memory | None, is_writable: bool
+        self,
+        allocator: Allocator,
+        nbytes: int,
+        is_zeroed: bool,
+        memory: Memory | None,
+        is_writable: bool,
     ) -> None:
         self.memory = memory
         self.allocator = allocator
@@ -60,7 +87,8 @@ class _Storage:
             made = _allocate(self.allocator, self.nbytes) if self.nbytes else _NO_MEMORY
             if self.is_zeroed and self.nbytes:
                 _clear(self.allocator, made.address, self.nbytes)
-            # Two threads may both have made some: the first one's counts. Nobody waits for an allocation under a lock.
+            # Two threads may both have made some: the first one's counts. Nobody waits for an
+            # allocation under a lock.
             with _publishing:
                 memory = self.memory = self.memory or made
             if memory is not made and made is not _NO_MEMORY:
@@ -102,9 +130,13 @@ class Buffer:
     __slots__ = ("_storage", "dtype", "nbytes", "offset", "start")
 
     start: int | None
-    """The address of the first byte, if it is known and means the same for as long as the buffer lives."""
+    """The address of the first byte, if it is known and means the same for as long as the buffer
+    lives.
+    """
 
-    def __init__(self, allocator: Allocator, dtype: DType, size: int, *, zeroed: bool = False) -> None:
+    def __init__(
+        self, allocator: Allocator, dtype: DType, size: int, *, zeroed: bool = False
+    ) -> None:
         self.dtype = dtype
         self.offset = 0
         self.start = None
@@ -133,8 +165,8 @@ class Buffer:
             allocator: of the device whose memory it is; by default the host's, as device CPU.
 
         Raises:
-            ViewError: if the address is not aligned to 16 bytes (copy the data into a buffer of its own
-                then), or `nbytes` is no multiple of the element size.
+            ViewError: if the address is not aligned to 16 bytes (copy the data into a buffer of its
+                own then), or `nbytes` is no multiple of the element size.
         """
         if address % SHARED_ALIGNMENT and nbytes:
             problem = f"is not aligned to {SHARED_ALIGNMENT} bytes"
@@ -144,8 +176,16 @@ class Buffer:
         external = _External(allocator) if allocator else _external_host
         # Every array that a call is given comes through here.
         storage = _Storage.__new__(_Storage)
-        storage.memory, storage.allocator, storage.nbytes = Memory(address, nbytes, owner), external, nbytes
-        storage.opening, storage.is_zeroed, storage.is_writable = external.opening, False, is_writable
+        storage.memory, storage.allocator, storage.nbytes = (
+            Memory(address, nbytes, owner),
+            external,
+            nbytes,
+        )
+        storage.opening, storage.is_zeroed, storage.is_writable = (
+            external.opening,
+            False,
+            is_writable,
+        )
         storage.id, storage.readers = next(_storage_ids), ()
         self = cls.__new__(cls)
         self.dtype, self.offset, self.nbytes, self._storage = dtype, 0, nbytes, storage
@@ -153,8 +193,12 @@ class Buffer:
         return self
 
     @classmethod
-    def from_host(cls, data: BytesLike, dtype: DType = uint8, *, allocator: Allocator | None = None) -> Buffer:
-        """A buffer with the bytes of a contiguous object: over the object itself if that is aligned, else a copy."""
+    def from_host(
+        cls, data: BytesLike, dtype: DType = uint8, *, allocator: Allocator | None = None
+    ) -> Buffer:
+        """A buffer with the bytes of a contiguous object: over the object itself if that is
+        aligned, else a copy.
+        """
         source = memoryview(data)
         if source.c_contiguous:
             address, pin = address_of(source)
@@ -169,8 +213,8 @@ class Buffer:
     def prepare_making(allocator: Allocator, dtype: DType, size: int) -> Callable[[], Buffer]:
         """What makes buffers of one size, which have their memory already.
 
-        It raises `OutOfMemoryError` if the device has not enough memory, also after garbage was collected.
-        """
+        It raises `OutOfMemoryError` if the device has not enough memory, also after garbage was
+        collected."""
         nbytes = size * dtype.nbytes
         is_writable = allocator.is_writable
         new, new_storage, allocate = Buffer.__new__, _Storage.__new__, allocator.allocate
@@ -186,8 +230,17 @@ class Buffer:
                 except MemoryError:
                     memory = _allocate_anew(allocator, nbytes)
             storage = new_storage(_Storage)
-            storage.memory, storage.allocator, storage.opening, storage.nbytes = memory, allocator, opening, nbytes
-            storage.is_zeroed, storage.is_writable, storage.id = False, is_writable, next(_storage_ids)
+            storage.memory, storage.allocator, storage.opening, storage.nbytes = (
+                memory,
+                allocator,
+                opening,
+                nbytes,
+            )
+            storage.is_zeroed, storage.is_writable, storage.id = (
+                False,
+                is_writable,
+                next(_storage_ids),
+            )
             storage.readers = ()
             made = new(Buffer)
             made.dtype, made.offset, made.nbytes, made._storage = dtype, 0, nbytes, storage
@@ -198,7 +251,10 @@ class Buffer:
 
     def __repr__(self) -> str:
         state = "" if self.is_allocated else ", no memory yet"
-        return f"Buffer({self.dtype} x {self.size} on {self.device}, storage {self.storage_id} + {self.offset}{state})"
+        return (
+            f"Buffer({self.dtype} x {self.size} on {self.device}, storage {self.storage_id} +"
+            f" {self.offset}{state})"
+        )
 
     @property
     def size(self) -> int:
@@ -230,23 +286,33 @@ class Buffer:
 
     @property
     def is_host_addressable(self) -> bool:
-        """True if a kernel on the CPU can take the address as it is: memory of the CPU, and DISK's mapped files."""
+        """True if a kernel on the CPU can take the address as it is: memory of the CPU, and DISK's
+        mapped files.
+        """
         return self._storage.allocator.is_host_addressable
 
     @property
     def is_writable(self) -> bool:
-        """True if kernels may write: the memory is not read-only, and no object that it is lent to is alive."""
+        """True if kernels may write: the memory is not read-only, and no object that it is lent to
+        is alive.
+        """
         storage = self._storage
-        return storage.is_writable and not (storage.readers and any(reader() is not None for reader in storage.readers))
+        return storage.is_writable and not (
+            storage.readers and any(reader() is not None for reader in storage.readers)
+        )
 
     def lend(self, reader: object) -> None:
-        """Keep the memory from being written as long as `reader`, an object that shows it, is alive.
+        """Keep the memory from being written as long as `reader`, an object that shows it, is
+        alive.
 
         Who writes on purpose, as `copyin` does, still can.
         """
         storage = self._storage
         if storage.is_writable:
-            storage.readers = (*(r for r in storage.readers if r() is not None), weakref.ref(reader))
+            storage.readers = (
+                *(r for r in storage.readers if r() is not None),
+                weakref.ref(reader),
+            )
 
     @property
     def address(self) -> int:
@@ -254,7 +320,8 @@ class Buffer:
 
         Raises:
             NotAllocatedError: if there is no memory yet.
-            DeviceLostError: if the device was lost or closed, so that the address means nothing any more.
+            DeviceLostError: if the device was lost or closed, so that the address means nothing any
+                more.
         """
         storage = self._storage
         memory, opening = storage.memory, storage.opening
@@ -289,23 +356,33 @@ class Buffer:
         return start
 
     def view(self, offset_bytes: int, nbytes: int, dtype: DType | None = None) -> Buffer:
-        """A handle on `nbytes` bytes of this buffer from `offset_bytes` on; it may be made before there is memory.
+        """A handle on `nbytes` bytes of this buffer from `offset_bytes` on; it may be made before
+        there is memory.
 
         Raises:
-            ViewError: if this buffer does not hold these bytes, or they are no whole number of elements.
+            ViewError: if this buffer does not hold these bytes, or they are no whole number of
+                elements.
         """
         if offset_bytes < 0 or nbytes < 0 or offset_bytes + nbytes > self.nbytes:
             raise ViewError(offset=offset_bytes, nbytes=nbytes, base_nbytes=self.nbytes)
         dtype = dtype or self.dtype
         _check_elements(offset_bytes, nbytes, self.nbytes, dtype)
         part = Buffer.__new__(Buffer)
-        part._storage, part.dtype, part.offset, part.nbytes = self._storage, dtype, self.offset + offset_bytes, nbytes
+        part._storage, part.dtype, part.offset, part.nbytes = (
+            self._storage,
+            dtype,
+            self.offset + offset_bytes,
+            nbytes,
+        )
         part.start = None
         return part
 
     def overlaps(self, other: Buffer) -> bool:
         """True if the two share a byte."""
-        start, end = max(self.offset, other.offset), min(self.offset + self.nbytes, other.offset + other.nbytes)
+        start, end = (
+            max(self.offset, other.offset),
+            min(self.offset + self.nbytes, other.offset + other.nbytes),
+        )
         return self._storage is other._storage and start < end
 
     def copyin(self, data: BytesLike) -> None:
@@ -355,10 +432,14 @@ class Buffer:
             raise NotHostAddressableError(device=self.device)
         self.ensure_allocated()
         self.allocator.synchronize()
-        return view_host(self.address, self.nbytes, self._storage, is_writable=self._storage.is_writable)
+        return view_host(
+            self.address, self.nbytes, self._storage, is_writable=self._storage.is_writable
+        )
 
     def as_numpy(self) -> npt.NDArray[np.generic]:
-        """The elements as a flat array: over the memory itself if the host can address it, else a copy."""
+        """The elements as a flat array: over the memory itself if the host can address it, else a
+        copy.
+        """
         import numpy as np
 
         nbytes, storage = self.nbytes, self._storage
@@ -383,7 +464,9 @@ class Buffer:
 
 
 class _External(WrappedAllocator):
-    """The allocator of wrapped memory: the memory of another allocator, except that nothing is freed."""
+    """The allocator of wrapped memory: the memory of another allocator, except that nothing is
+    freed.
+    """
 
     __slots__ = ()
 
@@ -391,7 +474,8 @@ class _External(WrappedAllocator):
         """The owner frees it."""
 
 
-# What an allocator provides is asked for by `isinstance` with protocols, which takes longer than to wrap an array.
+# What an allocator provides is asked for by `isinstance` with protocols, which takes longer than to
+# wrap an array.
 _external_host = _External(_host)
 
 

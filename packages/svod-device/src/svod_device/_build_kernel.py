@@ -1,4 +1,6 @@
-"""From a kernel as a linear program to what can be launched: rendered, compiled and loaded by one backend."""
+"""From a kernel as a linear program to what can be launched: rendered, compiled and loaded by one
+backend.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class Built(NamedTuple):
 
 
 def order_nodes(sink: UOp, order: Sequence[UOp] = ()) -> tuple[UOp, ...]:
-    """The nodes of a kernel in the order in which they run; `order` are some that run one after another."""
+    """The nodes of a kernel in the order in which they run; `order` are some that run one after
+    another.
+    """
     nodes = dict.fromkeys(node for root in (*order, sink) for node in root.toposort())
     first = [n for n in nodes if n.op in _FIRST]
     first.sort(key=lambda n: n.arg.slot if n.op is Op.PARAM else 1 << 30)
@@ -33,14 +37,18 @@ def order_nodes(sink: UOp, order: Sequence[UOp] = ()) -> tuple[UOp, ...]:
     return (*first, *rest)
 
 
-def render_spec(name: str, sink: UOp, linear: Sequence[UOp], backend: Backend, device: str) -> ProgramSpec:
+def render_spec(
+    name: str, sink: UOp, linear: Sequence[UOp], backend: Backend, device: str
+) -> ProgramSpec:
     """Render a kernel, and derive what its launches must know."""
     source = backend.renderer.render(linear, name)
     stages = (sink, UOp(Op.LINEAR, void, tuple(linear)), UOp(Op.SOURCE, void, (), source))
     return ProgramSpec.from_program(UOp(Op.PROGRAM, void, stages, device))
 
 
-def build_kernel(name: str, sink: UOp, linear: Sequence[UOp], backend: Backend, device: str) -> Built:
+def build_kernel(
+    name: str, sink: UOp, linear: Sequence[UOp], backend: Backend, device: str
+) -> Built:
     """Render, compile and load a kernel, as if it came from a cache on disk: without its graph."""
     spec = render_spec(name, sink, linear, backend, device)
     compiled = replace(backend.compiler.compile(spec), ast=None)

@@ -1,4 +1,6 @@
-"""`CachingAllocator`: keeps freed blocks for reuse, least recently used out first, within a budget of bytes."""
+"""`CachingAllocator`: keeps freed blocks for reuse, least recently used out first, within a budget
+of bytes.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ _MAX_RETURNED = 16
 class CachingAllocator(WrappedAllocator):
     """An allocator that reuses the blocks of another one. Plugins may wrap theirs in it.
 
-    Sizes are rounded up (to 64 bytes, from 4 KiB on to 4 KiB), and a cached block serves requests of
-    exactly its rounded size. `in_use_bytes` counts blocks that are handed out, `cached_bytes` those
-    that wait; the latter never exceeds `budget_bytes`.
+    Sizes are rounded up (to 64 bytes, from 4 KiB on to 4 KiB), and a cached block serves requests
+    of exactly its rounded size. `in_use_bytes` counts blocks that are handed out, `cached_bytes`
+    those that wait; the latter never exceeds `budget_bytes`.
 
     Example:
         >>> from svod_device import HostAllocator
@@ -40,12 +42,14 @@ class CachingAllocator(WrappedAllocator):
         self.budget_bytes = budget_bytes
         self._in_use_bytes = self._cached_bytes = 0
         self._lock = hold_across_fork(threading.RLock())
-        # The cached blocks, for each size the latest last, with a number that grows from one to the next.
+        # The cached blocks, for each size the latest last, with a number that grows from one to the
+        # next.
         self._by_size: dict[int, deque[tuple[int, Memory]]] = {}
         self._serial = count()
-        # A finalizer may run anywhere, also in this thread while it holds the lock, and may allocate itself. What is freed
-        # is appended here, so that nobody waits for that. The next one who asks for a block of the same size gets it, as
-        # each call of a loop does; else a holder of the lock files it. Until then it counts as handed out.
+        # A finalizer may run anywhere, also in this thread while it holds the lock, and may
+        # allocate itself. What is freed is appended here, so that nobody waits for that. The next
+        # one who asks for a block of the same size gets it, as each call of a loop does; else a
+        # holder of the lock files it. Until then it counts as handed out.
         self._returned: deque[Memory] = deque()
 
     @property
@@ -63,7 +67,8 @@ class CachingAllocator(WrappedAllocator):
             return self._cached_bytes
 
     def allocate(self, nbytes: int) -> Memory:
-        """A cached block of this size or a new one; when there is none, empty the cache and try once more.
+        """A cached block of this size or a new one; when there is none, empty the cache and try
+        once more.
 
         Raises:
             OutOfMemoryError: if there is no such block after that.
@@ -112,8 +117,12 @@ class CachingAllocator(WrappedAllocator):
         """Put a block into the cache."""
         returned = self._returned
         returned.append(memory)
-        # What waits to be filed never exceeds the budget: there are no more of such blocks, and nothing else is added to those filed.
-        if len(returned) < _MAX_RETURNED and memory.capacity * _MAX_RETURNED <= self.budget_bytes - self._cached_bytes:
+        # What waits to be filed never exceeds the budget: there are no more of such blocks, and
+        # nothing else is added to those filed.
+        if (
+            len(returned) < _MAX_RETURNED
+            and memory.capacity * _MAX_RETURNED <= self.budget_bytes - self._cached_bytes
+        ):
             return
         if self._lock.acquire(False):
             try:
@@ -122,7 +131,9 @@ class CachingAllocator(WrappedAllocator):
                 self._lock.release()
 
     def empty_cache(self) -> int:
-        """Give every cached block back to the inner allocator, and return how many bytes these were."""
+        """Give every cached block back to the inner allocator, and return how many bytes these
+        were.
+        """
         with self._lock:
             self._file_returned()
             blocks = [memory for same_size in self._by_size.values() for _, memory in same_size]
@@ -153,12 +164,15 @@ class CachingAllocator(WrappedAllocator):
                 continue
             same_size = self._by_size.get(capacity)
             if same_size is None:
-                # A new deque may be what makes the garbage collector run, and a finalizer come first.
+                # A new deque may be what makes the garbage collector run, and a finalizer come
+                # first.
                 same_size = self._by_size.setdefault(capacity, deque())
             same_size.append((next(self._serial), memory))
             self._cached_bytes += capacity
         while self._cached_bytes > self.budget_bytes:
-            oldest = min([blocks for blocks in list(self._by_size.values()) if blocks], key=_number_of_first)
+            oldest = min(
+                [blocks for blocks in list(self._by_size.values()) if blocks], key=_number_of_first
+            )
             memory = oldest.popleft()[1]
             self._cached_bytes -= memory.capacity
             self.inner.free(memory)

@@ -50,7 +50,9 @@ class Device:
 
     @property
     def opening(self) -> int:
-        """The number of this opening of the device: kernels and plans of another one cannot be used. 0 for the CPU."""
+        """The number of this opening of the device: kernels and plans of another one cannot be
+        used. 0 for the CPU.
+        """
         return 0 if self._opening is None else self._opening.serial
 
     @property
@@ -82,7 +84,8 @@ class Device:
             return self._backends[name]
 
     def with_backend(self, name: str | None) -> Device:
-        """This device with another default backend, None meaning the one that it has; all else is shared.
+        """This device with another default backend, None meaning the one that it has; all else is
+        shared.
 
         Raises:
             UnknownBackendError: if the device has no such backend.

@@ -1,4 +1,6 @@
-"""What a plugin made for a device, during one opening of it: every call says when the device is lost, and none is made afterwards."""
+"""What a plugin made for a device, during one opening of it: every call says when the device is
+lost, and none is made afterwards.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def guard(backend: Backend, opening: Opening) -> Backend:
         kind = _GuardedTimedProgram if isinstance(program, TimedProgram) else GuardedProgram
         return kind(program, opening)
 
-    return replace(backend, compiler=GuardedCompiler(backend.compiler, opening), loader=load, launcher=launcher)
+    return replace(
+        backend, compiler=GuardedCompiler(backend.compiler, opening), loader=load, launcher=launcher
+    )
 
 
 class GuardedAllocator(WrappedAllocator):
@@ -80,7 +84,8 @@ class GuardedAllocator(WrappedAllocator):
         return memory
 
     def free(self, memory: Memory) -> None:
-        # The memory of a lost device is gone, and its address may mean something else to the next opening.
+        # The memory of a lost device is gone, and its address may mean something else to the next
+        # opening.
         self._in_use.pop(memory.address, None)
         if not self._own_opening.is_lost:
             self.inner.free(memory)
@@ -111,7 +116,9 @@ class GuardedAllocator(WrappedAllocator):
             self._own_opening.fail(operation, error, is_certain=True)
 
     def close(self) -> None:
-        """Let everything on this opening fail from now on, and the plugin let go of what it holds."""
+        """Let everything on this opening fail from now on, and the plugin let go of what it
+        holds.
+        """
         was_lost = self._own_opening.is_lost
         self._own_opening.lose("it was closed")
         if isinstance(self.inner, ClosableAllocator):
@@ -161,7 +168,11 @@ class GuardedProgram:
         return self.inner.entry
 
     def __call__(
-        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+        self,
+        buffers: Sequence[int],
+        values: Sequence[int],
+        global_size: Dims,
+        local_size: Dims | None = None,
     ) -> None:
         if self._opening.is_lost:
             self._opening.check(self._operation)
@@ -181,11 +192,17 @@ class _GuardedTimedProgram(GuardedProgram):
     __slots__ = ()
 
     def timed_call(
-        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+        self,
+        buffers: Sequence[int],
+        values: Sequence[int],
+        global_size: Dims,
+        local_size: Dims | None = None,
     ) -> int:
         self._opening.check(self._operation)
         try:
-            return cast("TimedProgram", self.inner).timed_call(buffers, values, global_size, local_size)
+            return cast("TimedProgram", self.inner).timed_call(
+                buffers, values, global_size, local_size
+            )
         except Exception as error:
             self._opening.fail(self._operation, error)
 
@@ -213,7 +230,9 @@ class GuardedLauncher:
         try:
             # Only what runs loops is given any.
             inner = cast("LoopingLauncher", self.inner)
-            return _GuardedTable(inner.make_table([_take_out(item) for item in launches]), operation)
+            return _GuardedTable(
+                inner.make_table([_take_out(item) for item in launches]), operation
+            )
         except Exception as error:
             self._opening.fail(operation, error)
 

@@ -83,7 +83,9 @@ def evaluate_launch_sizes(sizes: LaunchSizes, variables: Mapping[str, int]) -> D
 def _evaluate_dimension(axis: int, size: Size, variables: Mapping[str, int]) -> int:
     value = size if isinstance(size, int) else evaluate_expression(size, variables)
     if value <= 0:
-        raise LaunchSizeError(expression=format_expression(size), problem=f"dimension {axis} is {value}, not positive")
+        raise LaunchSizeError(
+            expression=format_expression(size), problem=f"dimension {axis} is {value}, not positive"
+        )
     return value
 
 
@@ -121,7 +123,9 @@ def _operands(node: UOp) -> tuple[UOp, ...]:
     return node.src[:1] if node.op in _TRANSPARENT else node.src
 
 
-def _evaluate_node(expression: UOp, node: UOp, operands: tuple[int, ...], variables: Mapping[str, int]) -> int:
+def _evaluate_node(
+    expression: UOp, node: UOp, operands: tuple[int, ...], variables: Mapping[str, int]
+) -> int:
     def fail(problem: str) -> LaunchSizeError:
         return LaunchSizeError(expression=format_expression(expression), problem=problem)
 

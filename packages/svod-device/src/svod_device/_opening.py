@@ -1,9 +1,9 @@
 """`Opening`: a device from its first use until it is lost or closed.
 
-All that a plugin made for a device is called through `guarded`. So whatever notices first that a device is gone, a
-copy, a launch or a wait, raises a `DeviceLostError` that says what was being done, and from then on so does
-everything else on that opening: no address of it reaches the plugin again, also after the device was opened anew.
-"""
+All that a plugin made for a device is called through `guarded`. So whatever notices first that a
+device is gone, a copy, a launch or a wait, raises a `DeviceLostError` that says what was being
+done, and from then on so does everything else on that opening: no address of it reaches the plugin
+again, also after the device was opened anew."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ _openings: weakref.WeakSet[Opening] = weakref.WeakSet()
 
 @dataclass(frozen=True, slots=True)
 class _Loss:
-    """Why an opening cannot be used any more; `operation` is what noticed it, None where nothing was going on."""
+    """Why an opening cannot be used any more; `operation` is what noticed it, None where nothing
+    was going on.
+    """
 
     problem: str
     operation: str | None
@@ -60,15 +62,19 @@ class Opening:
         """
         if self._loss is not None:
             problem, earlier = self._loss.problem, self._loss.operation
-            raise DeviceLostError(device=self.device, problem=problem, operation=operation, earlier=earlier)
+            raise DeviceLostError(
+                device=self.device, problem=problem, operation=operation, earlier=earlier
+            )
 
     def fail(self, operation: str, error: Exception, *, is_certain: bool = False) -> NoReturn:
         """Raise what a caller gets for an error of the plugin.
 
-        An error of a device that can still be waited for is the operation's own, and is raised as it is.
+        An error of a device that can still be waited for is the operation's own, and is raised as
+        it is.
 
         Raises:
-            DeviceLostError: if the device is lost, as is certain, the error itself says, or waiting for the device shows.
+            DeviceLostError: if the device is lost, as is certain, the error itself says, or waiting
+                for the device shows.
         """
         if not is_certain and not isinstance(error, DeviceLostError) and self._can_wait():
             raise error

@@ -1,9 +1,9 @@
-"""Whether a device works: memory is allocated, bytes are copied there and back, and a kernel with a known result runs.
+"""Whether a device works: memory is allocated, bytes are copied there and back, and a kernel with a
+known result runs.
 
-A plugin may crash or hang on a machine where its hardware or driver is not as it should be. So `probe_apart` does
-this in a process of its own, within a time limit; that process writes down each step before it begins, one line of
-JSON each, and at last what it found.
-"""
+A plugin may crash or hang on a machine where its hardware or driver is not as it should be. So
+`probe_apart` does this in a process of its own, within a time limit; that process writes down each
+step before it begins, one line of JSON each, and at last what it found."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ from svod_device._build_kernel import build_kernel, order_nodes
 from svod_device._device import Device
 from svod_device._protocols import Allocator, Backend
 from svod_device._registry import Registry, get_registry
-from svod_device.errors import DeviceLostError, DuplicatePluginError, PluginInterfaceError, PluginLoadError
+from svod_device.errors import (
+    DeviceLostError,
+    DuplicatePluginError,
+    PluginInterfaceError,
+    PluginLoadError,
+)
 from svod_dtype import DeviceNameError, SvodError, int32, uint8
 from svod_ir import AxisType, KernelInfo, Op, ParamArg, UOp
 
@@ -63,7 +68,8 @@ class Probe:
     Attributes:
         failure: why its memory cannot be used.
         untried: why there was nothing to try: its plugin asks for a name that says more.
-        default_backend: the name of the one that the device uses; None where it has none, or could not be opened.
+        default_backend: the name of the one that the device uses; None where it has none, or could
+            not be opened.
         backends: by name.
     """
 
@@ -108,7 +114,9 @@ class _Steps:
         self._note(doing)
 
     def fail(self, error: BaseException) -> Failure:
-        if isinstance(error, (PluginLoadError, PluginInterfaceError, DuplicatePluginError, DeviceLostError)):
+        if isinstance(
+            error, (PluginLoadError, PluginInterfaceError, DuplicatePluginError, DeviceLostError)
+        ):
             return Failure(error.headline, error.hint)  # which says what was being done
         if isinstance(error, SvodError):
             return Failure(f"{self._now}: {error.headline}", error.hint)
@@ -136,7 +144,9 @@ def _try_memory(allocator: Allocator, step: Step) -> None:
         raise _WrongResultError(f"{n_wrong} of {n_bytes} bytes came back changed")
 
 
-def _probe_backend(registry: Registry, device: Device | None, kind: str, name: str, step: _Steps) -> BackendProbe:
+def _probe_backend(
+    registry: Registry, device: Device | None, kind: str, name: str, step: _Steps
+) -> BackendProbe:
     target: str | None = None
     try:
         step(f"opening the backend {kind}.{name}")
@@ -171,9 +181,16 @@ def _try_kernel(device: Device, backend: Backend, step: Step) -> None:
 
 
 def probe_apart(name: str, limit_s: float) -> Probe:
-    """`probe_device` in a process of its own; one that crashes, or takes longer than the limit, does not work."""
-    # Files and not pipes: what a plugin starts may hold those open for longer than the process lives.
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, tempfile.NamedTemporaryFile() as answers:
+    """`probe_device` in a process of its own; one that crashes, or takes longer than the limit,
+    does not work.
+    """
+    # Files and not pipes: what a plugin starts may hold those open for longer than the process
+    # lives.
+    with (
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+        tempfile.NamedTemporaryFile() as answers,
+    ):
         process = subprocess.Popen(
             [sys.executable, "-c", _START, json.dumps(sys.path), name, answers.name],
             stdin=subprocess.DEVNULL,
@@ -183,12 +200,18 @@ def probe_apart(name: str, limit_s: float) -> Probe:
         )
         try:
             status = process.wait(limit_s)
-            end = f"the process ended by signal {-status}" if status < 0 else f"the process ended with status {status}"
+            end = (
+                f"the process ended by signal {-status}"
+                if status < 0
+                else f"the process ended with status {status}"
+            )
         except subprocess.TimeoutExpired:
             end = f"no end after {limit_s:g} s"
         finally:
             _end(process)
-        lines = [cast("dict[str, object]", json.loads(line)) for line in answers.read().splitlines()]
+        lines = [
+            cast("dict[str, object]", json.loads(line)) for line in answers.read().splitlines()
+        ]
         if lines and "failure" in lines[-1]:
             return _read_probe(lines[-1])
         err.seek(0)

@@ -1,4 +1,5 @@
-"""What a device plugin implements: an allocator, a renderer, a compiler, a loader, perhaps a batch launcher.
+"""What a device plugin implements: an allocator, a renderer, a compiler, a loader, perhaps a batch
+launcher.
 
 A plugin needs no base class of ours; it registers two factories by entry point (see
 `svod_device._registry`) and the objects that they return have these methods.
@@ -89,9 +90,9 @@ class Memory(NamedTuple):
 class Allocator(Protocol):
     """The memory of one device. All methods may be called from several threads at once.
 
-    A device that is lost, or on which an earlier launch failed, raises `DeviceLostError`, at once or from the next
-    method that waits (`allocate`, `copy_in`, `copy_out`, `synchronize`), and from each one after it.
-    """
+    A device that is lost, or on which an earlier launch failed, raises `DeviceLostError`, at once
+    or from the next method that waits (`allocate`, `copy_in`, `copy_out`, `synchronize`), and from
+    each one after it."""
 
     @property
     def device(self) -> str:
@@ -122,7 +123,9 @@ class Allocator(Protocol):
         ...
 
     def copy_in(self, address: int, source: memoryview) -> None:
-        """Write host bytes at a device address, after the work queued so far; `source` may change afterwards."""
+        """Write host bytes at a device address, after the work queued so far; `source` may change
+        afterwards.
+        """
         ...
 
     def copy_out(self, destination: memoryview, address: int) -> None:
@@ -136,21 +139,30 @@ class Allocator(Protocol):
 
 @runtime_checkable
 class ExclusiveAllocator(Protocol):
-    """An allocator that says whether one process alone may have its device open; without this any number may."""
+    """An allocator that says whether one process alone may have its device open; without this any
+    number may.
+    """
 
     @property
     def is_exclusive(self) -> bool:
-        """True if no second process may open the device. A search then compiles and measures in this one."""
+        """True if no second process may open the device.
+
+        A search then compiles and measures in this one.
+        """
         ...
 
 
 @runtime_checkable
 class ChoosingAllocator(Protocol):
-    """An allocator that says which backend makes kernels for its device; without this it is the first by name."""
+    """An allocator that says which backend makes kernels for its device; without this it is the
+    first by name.
+    """
 
     @property
     def default_backend(self) -> str | None:
-        """The backend's name, as in `llvm` for `CPU.llvm`; another is used where this one is not installed or not wanted."""
+        """The backend's name, as in `llvm` for `CPU.llvm`; another is used where this one is not
+        installed or not wanted.
+        """
         ...
 
 
@@ -160,7 +172,9 @@ class PermanentAllocator(Protocol):
 
     @property
     def is_permanent(self) -> bool:
-        """True if the memory is there as long as the process, and in its forks: ordinary memory, or files."""
+        """True if the memory is there as long as the process, and in its forks: ordinary memory, or
+        files.
+        """
         ...
 
 
@@ -169,7 +183,9 @@ class ClosableAllocator(Protocol):
     """An allocator that is told when its device is closed; an optional addition to `Allocator`."""
 
     def close(self) -> None:
-        """Let go of all blocks and of what leads to the device; no method but this one is called any more."""
+        """Let go of all blocks and of what leads to the device; no method but this one is called
+        any more.
+        """
         ...
 
 
@@ -182,23 +198,30 @@ class Program(Protocol):
 
     @property
     def entry(self) -> int | None:
-        """The address of `void entry(void **buffers, const int64_t *values, int64_t core_id)`, or None.
+        """The address of `void entry(void **buffers, const int64_t *values, int64_t core_id)`, or
+        None.
 
-        None says that the kernel has no native entry point of the uniform CPU form and can only be called.
-        """
+        None says that the kernel has no native entry point of the uniform CPU form and can only be
+        called."""
         ...
 
     def __call__(
-        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+        self,
+        buffers: Sequence[int],
+        values: Sequence[int],
+        global_size: Dims,
+        local_size: Dims | None = None,
     ) -> None:
-        """Run the kernel once and return when its results may be read by later calls on this device.
+        """Run the kernel once and return when its results may be read by later calls on this
+        device.
 
         It may raise `DeviceLostError` for an earlier launch.
 
         Args:
             buffers: device addresses, in the order of `ProgramSpec.globals`.
-            values: the values of `ProgramSpec.var_names`, in that order. `core_id` is never among them: a
-                CPU program runs its entry for core_id = 0 to global_size[0] - 1, on any threads.
+            values: the values of `ProgramSpec.var_names`, in that order. `core_id` is never among
+                them: a CPU program runs its entry for core_id = 0 to global_size[0] - 1, on any
+                threads.
             global_size: the grid: workgroups where there is a `local_size`, else single items.
             local_size: items in a workgroup, or None.
         """
@@ -207,10 +230,16 @@ class Program(Protocol):
 
 @runtime_checkable
 class TimedProgram(Protocol):
-    """A program whose device keeps time; an optional addition to `Program`, for profiling and search."""
+    """A program whose device keeps time; an optional addition to `Program`, for profiling and
+    search.
+    """
 
     def timed_call(
-        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+        self,
+        buffers: Sequence[int],
+        values: Sequence[int],
+        global_size: Dims,
+        local_size: Dims | None = None,
     ) -> int:
         """Run the kernel to its end, and return the nanoseconds that the device worked on it."""
         ...
@@ -219,12 +248,13 @@ class TimedProgram(Protocol):
 class Launch(NamedTuple):
     """One kernel launch of a batch.
 
-    `buffers` is an array('Q') of addresses and `values` an array('q'). Their *contents* change between
-    runs of one table (new inputs, new variables); their length and place in memory do not. So a table
-    keeps `buffers.buffer_info()[0]` and reads through it at each run. `dims` never change.
+    `buffers` is an array('Q') of addresses and `values` an array('q'). Their *contents* change
+    between runs of one table (new inputs, new variables); their length and place in memory do not.
+    So a table keeps `buffers.buffer_info()[0]` and reads through it at each run. `dims` never
+    change.
 
-    `group` never decreases along a batch. Launches of one group are independent of each other and may
-    run at the same time; a launch may start only when all launches of earlier groups are done.
+    `group` never decreases along a batch. Launches of one group are independent of each other and
+    may run at the same time; a launch may start only when all launches of earlier groups are done.
     """
 
     program: Program
@@ -241,10 +271,13 @@ class Launch(NamedTuple):
 
 
 class BatchLauncher(Protocol):
-    """Runs a whole sequence of launches in one call: a native loop on the CPU, a recorded graph on a GPU."""
+    """Runs a whole sequence of launches in one call: a native loop on the CPU, a recorded graph on
+    a GPU.
+    """
 
     def make_table(self, launches: Sequence[Launch]) -> object:
-        """Prepare a sequence of launches (at least one); the table keeps what it needs of them alive.
+        """Prepare a sequence of launches (at least one); the table keeps what it needs of them
+        alive.
 
         Raises:
             ValueError: if a program cannot be launched in a batch (a CPU program without `entry`).
@@ -252,7 +285,10 @@ class BatchLauncher(Protocol):
         ...
 
     def run(self, table: object) -> None:
-        """Run the table to its end. Two tables may be run at once from two threads, one table never is."""
+        """Run the table to its end.
+
+        Two tables may be run at once from two threads, one table never is.
+        """
         ...
 
 
@@ -260,7 +296,9 @@ class Renderer(Protocol):
     """Writes a linear program as source text."""
 
     def render(self, linear: Sequence[UOp], name: str) -> str:
-        """The source of a kernel called `name`; `linear` is what `svod_schedule.linearize` gives."""
+        """The source of a kernel called `name`; `linear` is what `svod_schedule.linearize`
+        gives.
+        """
         ...
 
 
@@ -269,7 +307,9 @@ class Compiler(Protocol):
 
     @property
     def cache_key(self) -> str:
-        """Names the compiler, its version and its target: equal keys give interchangeable results."""
+        """Names the compiler, its version and its target: equal keys give interchangeable
+        results.
+        """
         ...
 
     def compile(self, spec: ProgramSpec) -> CompiledSpec: ...
@@ -282,10 +322,9 @@ Loader = Callable[["CompiledSpec"], Program]
 class Backend:
     """One way to make kernels for a device. Factories of `svod.compilers` return this.
 
-    `is_host_parallel_safe` says that its kernels run on the threads which launch them, so that those that do not depend on
-    each other are launched at the same time, from several threads. Without it a kernel is launched when the one before
-    has been.
-    """
+    `is_host_parallel_safe` says that its kernels run on the threads which launch them, so that
+    those that do not depend on each other are launched at the same time, from several threads.
+    Without it a kernel is launched when the one before has been."""
 
     renderer: Renderer
     compiler: Compiler

@@ -71,7 +71,8 @@ BackendFactory = Callable[[str], Backend]
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One factory that a distribution provides: `name` is `CUDA` or `CUDA.nvptx`, `value` is `module:function`.
+    """One factory that a distribution provides: `name` is `CUDA` or `CUDA.nvptx`, `value` is
+    `module:function`.
 
     `version` is the distribution's, and `interface` that of the plugin interface which it declares.
     """
@@ -98,7 +99,8 @@ class Plugin:
         """Import the plugin, call its factory, and check that it gives what it must.
 
         Raises:
-            PluginInterfaceError: if it is written for another version of the interface; it is not imported then.
+            PluginInterfaceError: if it is written for another version of the interface; it is not
+                imported then.
             PluginLoadError: if any of this fails.
             DeviceNameError: if the factory knows no device of this name.
         """
@@ -140,7 +142,9 @@ class Registry:
         (('CARD',), 'CARD:1')
     """
 
-    def __init__(self, installed: Iterable[EntryPoint] | None = None, options: DeviceOptions | None = None) -> None:
+    def __init__(
+        self, installed: Iterable[EntryPoint] | None = None, options: DeviceOptions | None = None
+    ) -> None:
         self._options = options
         self._installed = None if installed is None else tuple(installed)
         self._registered: list[Plugin] = []
@@ -150,9 +154,15 @@ class Registry:
         self._lock = make_lock()
 
     def register(
-        self, group: str, name: str, factory: Callable[[str], object], distribution: str | None = None
+        self,
+        group: str,
+        name: str,
+        factory: Callable[[str], object],
+        distribution: str | None = None,
     ) -> None:
-        """Add a factory that no installed distribution declares, for tests and for code in a notebook."""
+        """Add a factory that no installed distribution declares, for tests and for code in a
+        notebook.
+        """
         value = f"{getattr(factory, '__module__', '?')}:{getattr(factory, '__qualname__', repr(factory))}"
         owner = distribution or value.partition(":")[0].partition(".")[0]
         with self._lock:
@@ -174,7 +184,8 @@ class Registry:
         found: dict[tuple[str, str], list[Plugin]] = {}
         for plugin in (*self._read_entry_points(), *self._registered):
             same = found.setdefault((plugin.group, _canonical_plugin_name(plugin)), [])
-            # One object may be declared by two installations of one distribution (a wheel and a source tree).
+            # One object may be declared by two installations of one distribution (a wheel and a
+            # source tree).
             if all(plugin.value != other.value for other in same):
                 same.append(plugin)
         return found
@@ -182,9 +193,15 @@ class Registry:
     def _read_entry_points(self) -> list[Plugin]:
         points = self._list_entry_points()
         declared = {
-            p.dist.name: parse_interface(p.value) for p in points if p.group == INTERFACE and p.dist is not None
+            p.dist.name: parse_interface(p.value)
+            for p in points
+            if p.group == INTERFACE and p.dist is not None
         }
-        return [_to_plugin(point, declared) for point in points if point.group in (ALLOCATORS, COMPILERS)]
+        return [
+            _to_plugin(point, declared)
+            for point in points
+            if point.group in (ALLOCATORS, COMPILERS)
+        ]
 
     def _list_entry_points(self) -> Sequence[EntryPoint]:
         if self._installed is not None:
@@ -192,24 +209,36 @@ class Registry:
         from importlib.metadata import entry_points  # 30 ms, and only needed for the first device
 
         found = entry_points()
-        return [point for group in (INTERFACE, ALLOCATORS, COMPILERS) for point in found.select(group=group)]
+        return [
+            point
+            for group in (INTERFACE, ALLOCATORS, COMPILERS)
+            for point in found.select(group=group)
+        ]
 
     def _find_plugin(self, group: str, name: str) -> Plugin | None:
         same = self._get_plugins().get((group, name))
         if not same:
             return None
         if len(same) > 1:
-            providers = [f"{p.distribution} {p.version} ({p.value})".replace("  ", " ") for p in same]
+            providers = [
+                f"{p.distribution} {p.version} ({p.value})".replace("  ", " ") for p in same
+            ]
             raise DuplicatePluginError(name=name, providers=providers)
         return same[0]
 
     def list_kinds(self) -> tuple[str, ...]:
         """The device kinds that something provides, sorted."""
-        return tuple(sorted({plugin.kind for plugin in self.iter_plugins() if plugin.group == ALLOCATORS}))
+        return tuple(
+            sorted({plugin.kind for plugin in self.iter_plugins() if plugin.group == ALLOCATORS})
+        )
 
     def list_backends(self, kind: str) -> tuple[str, ...]:
         """The names of the backends of a device kind, sorted."""
-        backends = {p.backend for p in self.iter_plugins() if p.group == COMPILERS and p.kind == kind.upper()}
+        backends = {
+            p.backend
+            for p in self.iter_plugins()
+            if p.group == COMPILERS and p.kind == kind.upper()
+        }
         return tuple(sorted(backends))
 
     def get_allocator(self, device: str) -> Allocator:
@@ -243,7 +272,8 @@ class Registry:
         """The device of this name, made at the first call.
 
         Raises:
-            UnknownDeviceError, PluginLoadError, PluginInterfaceError, DuplicatePluginError: as `get_allocator`.
+            UnknownDeviceError, PluginLoadError, PluginInterfaceError, DuplicatePluginError: as
+                `get_allocator`.
         """
         found = self._devices.get(device)
         return found if found is not None else self._make_device(device)
@@ -254,8 +284,12 @@ class Registry:
             if name not in self._devices:
                 allocator = self.get_allocator(name)
                 backends = self.list_backends(kind)
-                factories = {backend: self._make_backend_factory(f"{kind}.{backend}") for backend in backends}
-                named = allocator.default_backend if isinstance(allocator, ChoosingAllocator) else None
+                factories = {
+                    backend: self._make_backend_factory(f"{kind}.{backend}") for backend in backends
+                }
+                named = (
+                    allocator.default_backend if isinstance(allocator, ChoosingAllocator) else None
+                )
                 default = self.choose_backend(kind, named)
                 self._devices[name] = Device(name, allocator, factories, default)
             self._devices[device] = self._devices[name]
@@ -275,7 +309,9 @@ class Registry:
         return self._make_backend_factory(f"{kind}.{backend}")(kind)
 
     def choose_backend(self, kind: str, named: str | None = None) -> str | None:
-        """The backend that a device uses: which the options say, `named` by the device, the first by name; None without any."""
+        """The backend that a device uses: which the options say, `named` by the device, the first
+        by name; None without any.
+        """
         backends = self.list_backends(kind)
         if not backends:
             return None
@@ -305,7 +341,8 @@ class Registry:
             raise
 
     def close(self, device: str) -> None:
-        """Close a device, if it is open: its buffers and programs fail from now on, and the next use opens it again.
+        """Close a device, if it is open: its buffers and programs fail from now on, and the next
+        use opens it again.
 
         Permanent memory, as that of the CPU and files, stays usable.
         """
@@ -319,15 +356,27 @@ class Registry:
             allocator.close()
 
     def forget_openings(self) -> None:
-        """Let the next use open each device again, without closing what is open: that is the parent's, after a fork."""
-        guarded = [s for s, allocator in self._allocators.items() if isinstance(allocator, GuardedAllocator)]
+        """Let the next use open each device again, without closing what is open: that is the
+        parent's, after a fork.
+        """
+        guarded = [
+            s
+            for s, allocator in self._allocators.items()
+            if isinstance(allocator, GuardedAllocator)
+        ]
         for spelling in guarded:
             del self._allocators[spelling]
-        for spelling in [s for s, device in self._devices.items() if isinstance(device.allocator, GuardedAllocator)]:
+        for spelling in [
+            s
+            for s, device in self._devices.items()
+            if isinstance(device.allocator, GuardedAllocator)
+        ]:
             del self._devices[spelling]
 
     def release_memory(self) -> int:
-        """Give what allocators keep for reuse back to their devices, and return how many bytes these were."""
+        """Give what allocators keep for reuse back to their devices, and return how many bytes
+        these were.
+        """
         caching: dict[int, CachingAllocator] = {}
         for allocator in list(self._allocators.values()):
             inner = allocator
@@ -338,7 +387,9 @@ class Registry:
         return sum([allocator.empty_cache() for allocator in caching.values()])
 
     def clear(self) -> None:
-        """Close every device, and forget every factory that was registered by hand; entry points are read again."""
+        """Close every device, and forget every factory that was registered by hand; entry points
+        are read again.
+        """
         for name in list(self._allocators):
             self.close(name)
         with self._lock:
@@ -355,7 +406,16 @@ def _to_plugin(point: EntryPoint, interfaces: Mapping[str, int | None]) -> Plugi
         return Plugin(point.group, point.name, point.value, owner, point.load, is_installed=True)
     name, version = point.dist.name, point.dist.version
     interface = interfaces.get(name)
-    return Plugin(point.group, point.name, point.value, name, point.load, version, interface, is_installed=True)
+    return Plugin(
+        point.group,
+        point.name,
+        point.value,
+        name,
+        point.load,
+        version,
+        interface,
+        is_installed=True,
+    )
 
 
 def _canonical_plugin_name(plugin: Plugin) -> str:
@@ -380,18 +440,24 @@ def get_device(device: str) -> Device:
     return _registry.get_device(device)
 
 
-def register_allocator(kind: str, factory: AllocatorFactory, distribution: str | None = None) -> None:
+def register_allocator(
+    kind: str, factory: AllocatorFactory, distribution: str | None = None
+) -> None:
     """Provide devices of `kind` without an entry point."""
     _registry.register(ALLOCATORS, kind, factory, distribution)
 
 
 def register_backend(name: str, factory: BackendFactory, distribution: str | None = None) -> None:
-    """Provide backend `KIND.name` without an entry point; the same factory declared by one as well does no harm."""
+    """Provide backend `KIND.name` without an entry point; the same factory declared by one as well
+    does no harm.
+    """
     _registry.register(COMPILERS, name, factory, distribution)
 
 
 def close_device(device: str) -> None:
-    """Close a device (see `Registry.close`), such as one that was lost: its next use opens it again."""
+    """Close a device (see `Registry.close`), such as one that was lost: its next use opens it
+    again.
+    """
     _registry.close(device)
 
 
@@ -401,7 +467,9 @@ def canonical_device(device: str) -> str:
 
 
 def release_memory() -> int:
-    """Give the freed blocks that allocators keep for reuse back to their devices; return how many bytes these were."""
+    """Give the freed blocks that allocators keep for reuse back to their devices; return how many
+    bytes these were.
+    """
     return _registry.release_memory()
 
 

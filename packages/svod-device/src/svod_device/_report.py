@@ -14,7 +14,9 @@ __all__ = ["BackendReport", "DeviceReport", "Provider", "describe", "report_devi
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A distribution and its factory; `interface` is the version of the plugin interface that it declares."""
+    """A distribution and its factory; `interface` is the version of the plugin interface that it
+    declares.
+    """
 
     distribution: str
     version: str
@@ -27,7 +29,9 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class BackendReport:
-    """A backend; `problem` and what helps against it are None where it works, `target` where it could not be made."""
+    """A backend; `problem` and what helps against it are None where it works, `target` where it
+    could not be made.
+    """
 
     name: str
     providers: tuple[Provider, ...]
@@ -41,9 +45,8 @@ class BackendReport:
 class DeviceReport:
     """A device, or a kind of devices by the name of the first one.
 
-    Without `providers` there are backends for it, but no memory. `untried` says why there was nothing to try: devices of
-    such a kind have longer names, as DISK:/path/to/file.
-    """
+    Without `providers` there are backends for it, but no memory. `untried` says why there was
+    nothing to try: devices of such a kind have longer names, as DISK:/path/to/file."""
 
     kind: str
     device: str
@@ -56,7 +59,9 @@ class DeviceReport:
     @property
     def works(self) -> bool:
         """Whether nothing is wrong with the memory and the default backend, where there are any."""
-        return self.problem is None and all(b.problem is None for b in self.backends if b.is_default)
+        return self.problem is None and all(
+            b.problem is None for b in self.backends if b.is_default
+        )
 
 
 def report_devices(
@@ -67,14 +72,19 @@ def report_devices(
     Args:
         registry: knows the plugins.
         names: of the devices; by default the first one of each kind.
-        limit_s: how long each may take in a process of its own, in which plugins that are installed are tried; None
-            tries all of them in this one, without a limit.
+        limit_s: how long each may take in a process of its own, in which plugins that are installed
+            are tried; None tries all of them in this one, without a limit.
     """
     plugins = list(registry.iter_plugins())
-    return [_report(registry, name, plugins, limit_s) for name in names or sorted({p.kind for p in plugins})]
+    return [
+        _report(registry, name, plugins, limit_s)
+        for name in names or sorted({p.kind for p in plugins})
+    ]
 
 
-def _report(registry: Registry, name: str, plugins: Sequence[Plugin], limit_s: float | None) -> DeviceReport:
+def _report(
+    registry: Registry, name: str, plugins: Sequence[Plugin], limit_s: float | None
+) -> DeviceReport:
     kind = name.partition(":")[0].upper()
     own = [plugin for plugin in plugins if plugin.kind == kind]
     if limit_s is not None and own and all(plugin.is_installed for plugin in own):
@@ -89,11 +99,17 @@ def _report(registry: Registry, name: str, plugins: Sequence[Plugin], limit_s: f
     return DeviceReport(kind, name, providers, problem, hint, probe.untried, backends)
 
 
-def _report_backend(registry: Registry, kind: str, name: str, own: Sequence[Plugin], probe: Probe) -> BackendReport:
+def _report_backend(
+    registry: Registry, kind: str, name: str, own: Sequence[Plugin], probe: Probe
+) -> BackendReport:
     found = probe.backends.get(name, BackendProbe())
-    problem, hint = (None, None) if found.failure is None else (found.failure.problem, found.failure.hint)
+    problem, hint = (
+        (None, None) if found.failure is None else (found.failure.problem, found.failure.hint)
+    )
     is_default = name == (probe.default_backend or registry.choose_backend(kind))
-    return BackendReport(name, _get_providers(own, COMPILERS, name), is_default, found.target, problem, hint)
+    return BackendReport(
+        name, _get_providers(own, COMPILERS, name), is_default, found.target, problem, hint
+    )
 
 
 def _get_providers(own: Sequence[Plugin], group: str, backend: str) -> tuple[Provider, ...]:
@@ -113,7 +129,11 @@ def describe(devices: Sequence[DeviceReport]) -> Iterator[str]:
 
 def _describe_device(device: DeviceReport) -> Iterator[str]:
     by = f"memory by {_join(device.providers)}" if device.providers else "no memory"
-    state = _describe_state(device.problem) if device.untried is None else f"not tried: {device.untried}"
+    state = (
+        _describe_state(device.problem)
+        if device.untried is None
+        else f"not tried: {device.untried}"
+    )
     yield f"{device.device}: {by}: {state}"
     if device.hint:
         yield f"  hint: {device.hint}"
@@ -140,4 +160,6 @@ def _describe_state(problem: str | None) -> str:
     """A compiler's error has several lines, which stand below each other."""
     if problem is None:
         return "works"
-    return "does not work: " + "\n      ".join(line for line in problem.splitlines() if line.strip())
+    return "does not work: " + "\n      ".join(
+        line for line in problem.splitlines() if line.strip()
+    )

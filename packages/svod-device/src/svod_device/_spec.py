@@ -1,8 +1,9 @@
-"""`ProgramSpec`, what a launch needs to know of a kernel, and `CompiledSpec`, what its loader needs.
+"""`ProgramSpec`, what a launch needs to know of a kernel, and `CompiledSpec`, what its loader
+needs.
 
-Both derive from a PROGRAM node, PROGRAM(SINK, LINEAR, SOURCE, [PROGRAM_BINARY]), but hold no more of
-the graph than launch-size expressions and, for inspection, the SINK; a kernel that comes from a disk
-cache has no graph at all.
+Both derive from a PROGRAM node, PROGRAM(SINK, LINEAR, SOURCE, [PROGRAM_BINARY]), but hold no more
+of the graph than launch-size expressions and, for inspection, the SINK; a kernel that comes from a
+disk cache has no graph at all.
 
 Example:
     >>> from svod_device import CompiledSpec, LaunchDims, ProgramSpec, Variable
@@ -40,7 +41,9 @@ from svod_ir.args import GridIndex, find_grid_index
 __all__ = ["CORE_ID", "CompiledSpec", "LaunchDims", "ProgramSpec", "Variable"]
 
 CORE_ID = "core_id"
-"""The variable that numbers the parts of a threaded CPU kernel; the launch sets it, never a caller."""
+"""The variable that numbers the parts of a threaded CPU kernel; the launch sets it, never a
+caller.
+"""
 
 _ONE: LaunchSizes = (1, 1, 1)
 _ALIASES = frozenset({Op.AFTER, Op.CAST, Op.BITCAST, Op.INDEX, Op.RESHAPE})
@@ -76,7 +79,8 @@ class ProgramSpec:
         outs: the slots that it writes, ascending.
         ins: the slots that it reads, ascending; a slot may be in both.
         global_size: three sizes, ints or expressions of variables.
-        local_size: sizes of a workgroup; None where the grid counts single items and has no workgroups.
+        local_size: sizes of a workgroup; None where the grid counts single items and has no
+            workgroups.
         n_operations: an estimate of the arithmetic operations of one launch, 0 where unknown.
         n_bytes: an estimate of the bytes that one launch moves, 0 where unknown.
         reasons: why the kernel has its opts, for people.
@@ -108,7 +112,9 @@ class ProgramSpec:
         Raises:
             LaunchSizeError: if a size has no value, or none that is positive.
         """
-        local = None if self.local_size is None else evaluate_launch_sizes(self.local_size, variables)
+        local = (
+            None if self.local_size is None else evaluate_launch_sizes(self.local_size, variables)
+        )
         return LaunchDims(evaluate_launch_sizes(self.global_size, variables), local)
 
     @classmethod
@@ -121,7 +127,9 @@ class ProgramSpec:
         sink, linear, source = _check_stages(program)
         facts = _derive_facts(sink)
         ordered = {node.arg.name: node for node in linear.src if node.op is Op.DEFINE_VAR}
-        variables = tuple(facts.variables[n] for n in (*ordered, *sorted(facts.variables.keys() - ordered.keys())))
+        variables = tuple(
+            facts.variables[n] for n in (*ordered, *sorted(facts.variables.keys() - ordered.keys()))
+        )
         name = getattr(sink.arg, "name", "kernel")
         return cls(
             name,
@@ -140,7 +148,9 @@ class ProgramSpec:
 
 @dataclass(frozen=True, slots=True)
 class CompiledSpec:
-    """What a loader makes a program from: source for compilers that work at load time, bytes for the others."""
+    """What a loader makes a program from: source for compilers that work at load time, bytes for
+    the others.
+    """
 
     name: str
     source: str | None = None
@@ -176,11 +186,17 @@ def _check_stages(program: UOp) -> tuple[UOp, UOp, UOp]:
     for position, expected in enumerate(stages):
         if position >= len(program.src):
             if expected is not Op.PROGRAM_BINARY:
-                raise ProgramStageError(stage=expected.name, expected=expected.name, found="nothing")
+                raise ProgramStageError(
+                    stage=expected.name, expected=expected.name, found="nothing"
+                )
         elif program.src[position].op is not expected:
-            raise ProgramStageError(stage=expected.name, expected=expected.name, found=program.src[position].op.name)
+            raise ProgramStageError(
+                stage=expected.name, expected=expected.name, found=program.src[position].op.name
+            )
     if len(program.src) > len(stages):
-        raise ProgramStageError(stage="end", expected="nothing", found=program.src[len(stages)].op.name)
+        raise ProgramStageError(
+            stage="end", expected="nothing", found=program.src[len(stages)].op.name
+        )
     return program.kernel, program.linear, program.text
 
 

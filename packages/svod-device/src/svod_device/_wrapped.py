@@ -32,12 +32,16 @@ class WrappedAllocator:
 
     def __init__(self, inner: Allocator) -> None:
         self.inner = inner
-        self.opening: Opening | None = inner.opening if isinstance(inner, WrappedAllocator) else None
+        self.opening: Opening | None = (
+            inner.opening if isinstance(inner, WrappedAllocator) else None
+        )
         self.device, self.is_host_addressable = inner.device, inner.is_host_addressable
         self.is_writable = inner.is_writable
         self.is_exclusive = isinstance(inner, ExclusiveAllocator) and inner.is_exclusive
         self.is_permanent: bool = isinstance(inner, PermanentAllocator) and inner.is_permanent
-        self.default_backend = inner.default_backend if isinstance(inner, ChoosingAllocator) else None
+        self.default_backend = (
+            inner.default_backend if isinstance(inner, ChoosingAllocator) else None
+        )
 
     def allocate(self, nbytes: int) -> Memory:
         return self.inner.allocate(nbytes)

@@ -22,7 +22,9 @@ __all__ = ["HostAllocator", "make_cpu_allocator"]
 
 
 class HostAllocator:
-    """Memory of this process, aligned to 64 bytes; also the memory of buffers that wrap foreign objects."""
+    """Memory of this process, aligned to 64 bytes; also the memory of buffers that wrap foreign
+    objects.
+    """
 
     is_host_addressable = True
     is_writable = True

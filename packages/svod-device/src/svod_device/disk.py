@@ -32,7 +32,9 @@ __all__ = ["DiskAllocator", "make_disk_allocator"]
 
 
 class DiskAllocator:
-    """The bytes of one file. "Allocating" maps the file; the size asked for is at most the file's."""
+    """The bytes of one file. "Allocating" maps the file; the size asked for is at most the
+    file's.
+    """
 
     is_host_addressable = True
     is_writable = False
@@ -74,7 +76,9 @@ class DiskAllocator:
 
     def _unreadable(self, error: OSError) -> DiskError:
         problem = error.strerror or str(error)
-        return DiskError(path=str(self.path), problem=problem, hint="write DISK:/path/to/a/readable/file")
+        return DiskError(
+            path=str(self.path), problem=problem, hint="write DISK:/path/to/a/readable/file"
+        )
 
     def free(self, memory: Memory) -> None:
         """The mapping goes with the last reference to its owner."""

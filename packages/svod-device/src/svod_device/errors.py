@@ -52,7 +52,10 @@ class UnknownDeviceError(UserError, LookupError):
         super().__init__(
             f"no device {device!r}: nothing provides its kind",
             notes=(f"devices that are there: {', '.join(self.known) or 'none'}",),
-            hint="install the plugin that provides it; `python -m svod_device` lists what is installed",
+            hint=(
+                "install the plugin that provides it; `python -m svod_device` lists what is"
+                " installed"
+            ),
         )
 
 
@@ -82,31 +85,44 @@ class PluginLoadError(UserError, ImportError):
         known = cause if isinstance(cause, SvodError) else None
         problem = known.headline if known is not None else str(cause)
         super().__init__(
-            f"plugin {name!r} of distribution {distribution!r} does not work: {type(cause).__name__}: {problem}",
+            f"plugin {name!r} of distribution {distribution!r} does not work:"
+            f" {type(cause).__name__}: {problem}",
             notes=(*(known.notes if known is not None else ()), f"entry point: {value}"),
-            hint=(known.hint if known is not None else None) or f"reinstall or uninstall {distribution}",
+            hint=(known.hint if known is not None else None)
+            or f"reinstall or uninstall {distribution}",
         )
 
 
 class PluginInterfaceError(UserError, ImportError):
-    """A plugin for another version of the plugin interface; `declared` is None where it declares none."""
+    """A plugin for another version of the plugin interface; `declared` is None where it declares
+    none.
+    """
 
-    def __init__(self, *, name: str, distribution: str, version: str, declared: int | None, expected: int) -> None:
+    def __init__(
+        self, *, name: str, distribution: str, version: str, declared: int | None, expected: int
+    ) -> None:
         self.plugin, self.distribution, self.version = name, distribution, version
         self.declared, self.expected = declared, expected
         owner = " ".join(filter(None, (distribution, version)))
         if declared is None:
             super().__init__(
-                f"plugin {name!r} of {owner} declares no version of the plugin interface; svod-device has version {expected}",
+                f"plugin {name!r} of {owner} declares no version of the plugin interface;"
+                f" svod-device has version {expected}",
                 notes=(
-                    f'entry point that declares it: group "svod.interface", version = "svod_device.interface:v{expected}"',
+                    (
+                        'entry point that declares it: group "svod.interface", version ='
+                        f' "svod_device.interface:v{expected}"'
+                    ),
                 ),
-                hint=f"install a {distribution} that declares it; `docs/new-device.md` tells plugin authors how",
+                hint=(
+                    f"install a {distribution} that declares it; `docs/new-device.md` tells plugin"
+                    " authors how"
+                ),
             )
             return
         super().__init__(
-            f"plugin {name!r} of {owner} is written for version {declared} of the plugin interface; "
-            f"svod-device has version {expected}",
+            f"plugin {name!r} of {owner} is written for version {declared} of the plugin interface;"
+            f" svod-device has version {expected}",
             hint=f"upgrade {'svod-device' if declared > expected else distribution}",
         )
 
@@ -117,7 +133,8 @@ class DuplicatePluginError(UserError, ValueError):
     def __init__(self, *, name: str, providers: Sequence[str]) -> None:
         self.plugin, self.providers = name, tuple(providers)
         super().__init__(
-            f"plugin {name!r} is provided twice: by {' and by '.join(self.providers)}", hint="uninstall one of them"
+            f"plugin {name!r} is provided twice: by {' and by '.join(self.providers)}",
+            hint="uninstall one of them",
         )
 
 
@@ -127,27 +144,46 @@ class OutOfMemoryError(UserError, MemoryError):
     def __init__(self, *, device: str, nbytes: int, in_use: int, released: int = 0) -> None:
         self.device, self.nbytes, self.in_use, self.released = device, nbytes, in_use, released
         super().__init__(
-            f"out of memory on {device}: asked for {_show_bytes(nbytes)} with {_show_bytes(in_use)} in use",
-            notes=(f"{_show_bytes(released)} of cached blocks were released first, which was not enough",)
+            f"out of memory on {device}: asked for {_show_bytes(nbytes)} with {_show_bytes(in_use)}"
+            " in use",
+            notes=(
+                (
+                    f"{_show_bytes(released)} of cached blocks were released first, which was not"
+                    " enough"
+                ),
+            )
             * bool(released),
-            hint="release tensors and plans that are no longer needed, or make the largest tensors smaller",
+            hint=(
+                "release tensors and plans that are no longer needed, or make the largest tensors"
+                " smaller"
+            ),
         )
 
 
 class DeviceLostError(UserError, RuntimeError):
-    """A device that failed, or was closed: what it held is gone, and every use of it fails in this way.
+    """A device that failed, or was closed: what it held is gone, and every use of it fails in this
+    way.
 
-    A plugin raises it with `device` and `problem`. svod says what was being done, `operation`, and, where the loss was
-    noticed before, what that was at that time, `earlier`.
-    """
+    A plugin raises it with `device` and `problem`. svod says what was being done, `operation`, and,
+    where the loss was noticed before, what that was at that time, `earlier`."""
 
-    def __init__(self, *, device: str, problem: str, operation: str | None = None, earlier: str | None = None) -> None:
-        self.device, self.problem, self.operation, self.earlier = device, problem, operation, earlier
+    def __init__(
+        self, *, device: str, problem: str, operation: str | None = None, earlier: str | None = None
+    ) -> None:
+        self.device, self.problem, self.operation, self.earlier = (
+            device,
+            problem,
+            operation,
+            earlier,
+        )
         failed = "" if operation is None else f"{operation} failed: "
         super().__init__(
             f"{failed}device {device} is lost: {problem}",
             notes=() if earlier is None else (f"it was lost before, while {earlier}",),
-            hint=f"what it held is gone: call svod_device.close_device({device!r}), and make its tensors anew",
+            hint=(
+                f"what it held is gone: call svod_device.close_device({device!r}), and make its"
+                " tensors anew"
+            ),
         )
 
 
@@ -164,7 +200,9 @@ class ReadOnlyError(UserError, PermissionError):
 
     def __init__(self, *, device: str) -> None:
         self.device = device
-        super().__init__(f"memory of {device} is read-only", hint='copy it first, as in x.to("CPU")')
+        super().__init__(
+            f"memory of {device} is read-only", hint='copy it first, as in x.to("CPU")'
+        )
 
 
 class NotHostAddressableError(UserError, TypeError):
@@ -173,14 +211,17 @@ class NotHostAddressableError(UserError, TypeError):
     def __init__(self, *, device: str) -> None:
         self.device = device
         super().__init__(
-            f"memory of {device} has no address on the host", hint="read it with copyout, or copy it to CPU"
+            f"memory of {device} has no address on the host",
+            hint="read it with copyout, or copy it to CPU",
         )
 
 
 class ViewError(UserError, ValueError):
     """A view that does not lie inside its base."""
 
-    def __init__(self, *, offset: int, nbytes: int, base_nbytes: int, problem: str | None = None) -> None:
+    def __init__(
+        self, *, offset: int, nbytes: int, base_nbytes: int, problem: str | None = None
+    ) -> None:
         self.offset, self.nbytes, self.base_nbytes = offset, nbytes, base_nbytes
         super().__init__(
             f"a view of {nbytes} bytes at byte {offset} "
@@ -193,7 +234,9 @@ class SizeMismatchError(UserError, ValueError):
 
     def __init__(self, *, operation: str, expected: int, found: int) -> None:
         self.expected, self.found = expected, found
-        super().__init__(f"{operation}: the buffer has {expected} bytes, the other side has {found}")
+        super().__init__(
+            f"{operation}: the buffer has {expected} bytes, the other side has {found}"
+        )
 
 
 class LaunchSizeError(UserError, ValueError):
@@ -218,7 +261,8 @@ class NotAllocatedError(InternalError, RuntimeError):
     def __init__(self, *, device: str, nbytes: int) -> None:
         self.device, self.nbytes = device, nbytes
         super().__init__(
-            f"a buffer of {nbytes} bytes on {device} has no memory yet", hint="call ensure_allocated() first"
+            f"a buffer of {nbytes} bytes on {device} has no memory yet",
+            hint="call ensure_allocated() first",
         )
 
 

@@ -53,7 +53,9 @@ ALIGNMENT: Final = 64
 """Of every block: a cache line, and the widest vector register."""
 
 SHARED_ALIGNMENT: Final = 16
-"""Of memory that others allocated and svod uses where it is: what malloc gives, and a multiple of every element's size."""
+"""Of memory that others allocated and svod uses where it is: what malloc gives, and a multiple of
+every element's size.
+"""
 
 _HUGE_PAGE: Final = 2 << 20
 _MAPPED_FROM: Final = _HUGE_PAGE
@@ -65,7 +67,8 @@ _allocate_raw = _ffi.new_allocator(should_clear_after_alloc=False)
 
 
 def make_block(nbytes: int) -> Memory:
-    """A block of the heap or, if large, a mapping; it is released with the last reference to its owner.
+    """A block of the heap or, if large, a mapping; it is released with the last reference to its
+    owner.
 
     Raises:
         MemoryError: if there is no such block.
@@ -92,7 +95,8 @@ def _map_block(nbytes: int) -> Memory:
 def _map_anonymous(nbytes: int) -> mmap.mmap:
     if sys.platform == "win32":
         return mmap.mmap(-1, nbytes)
-    # Python's default is a shared mapping, which gets no huge pages and which a forked child would write to.
+    # Python's default is a shared mapping, which gets no huge pages and which a forked child would
+    # write to.
     return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
@@ -125,7 +129,8 @@ def view_host(address: int, nbytes: int, owner: object, *, is_writable: bool = T
 
 
 def expose_host(address: int, nbytes: int, owner: object) -> ctypes.Array[ctypes.c_char]:
-    """The bytes at an address as an object whose buffer can be written, and which keeps `owner` alive.
+    """The bytes at an address as an object whose buffer can be written, and which keeps `owner`
+    alive.
 
     numpy takes it as it is; it costs a fifth of `view_host`.
     """

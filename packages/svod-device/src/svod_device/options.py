@@ -21,8 +21,9 @@ class DeviceOptions:
     Attributes:
         allocator_cache_bytes: how many bytes of freed blocks each allocator keeps for reuse
             (`SVOD_ALLOCATOR_CACHE_BYTES`, 1 GiB; 0 keeps none).
-        backends: device kind -> name of the backend to use (`SVOD_<KIND>_BACKEND`, as in SVOD_CPU_BACKEND).
-            Without it a device uses the one that its allocator names (`llvm` for the CPU), else the first by name.
+        backends: device kind -> name of the backend to use (`SVOD_<KIND>_BACKEND`, as in
+            SVOD_CPU_BACKEND). Without it a device uses the one that its allocator names (`llvm` for
+            the CPU), else the first by name.
 
     Example:
         >>> DeviceOptions.from_env({"SVOD_CPU_BACKEND": "c", "SVOD_ALLOCATOR_CACHE_BYTES": "0"})
@@ -45,4 +46,6 @@ class DeviceOptions:
             match = re.fullmatch(r"SVOD_([A-Z][A-Z0-9_]*)_BACKEND", name)
             if match and value.strip():
                 backends[match[1]] = value.strip()
-        return cls(read_integer(variables, "SVOD_ALLOCATOR_CACHE_BYTES", DEFAULT_CACHE_BYTES), backends)
+        return cls(
+            read_integer(variables, "SVOD_ALLOCATOR_CACHE_BYTES", DEFAULT_CACHE_BYTES), backends
+        )

@@ -114,4 +114,4 @@ __all__ = [
     "uint32",
     "uint64",
     "void",
-]  # fmt: skip
+]

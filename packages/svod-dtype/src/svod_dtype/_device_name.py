@@ -1,8 +1,8 @@
-"""Device names: `KIND`, `KIND:index`, and `KIND:place` for kinds to which more than a number says where a device is.
+"""Device names: `KIND`, `KIND:index`, and `KIND:place` for kinds to which more than a number says
+where a device is.
 
-Anybody may add kinds. What may stand behind the colon is for the kind's own factory to say: the path of a file for
-DISK, perhaps the address of a machine for another one.
-"""
+Anybody may add kinds. What may stand behind the colon is for the kind's own factory to say: the
+path of a file for DISK, perhaps the address of a machine for another one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ __all__ = ["DeviceName", "parse_device_name"]
 
 @dataclass(frozen=True, slots=True)
 class DeviceName:
-    """A parsed device name: `kind` in upper case, and an `index`, or the `place` that stands behind the colon instead."""
+    """A parsed device name:
+
+    `kind` in upper case, and an `index`, or the `place` that stands behind the colon instead.
+    """
 
     kind: str
     index: int = 0
@@ -44,8 +47,8 @@ def parse_device_name(text: str) -> DeviceName:
     """Parse a device name; the canonical spelling of `CPU:0` is `CPU`.
 
     Raises:
-        DeviceNameError: if `text` is empty, has a kind that is no identifier or nothing behind its colon, or names
-            DISK without a path.
+        DeviceNameError: if `text` is empty, has a kind that is no identifier or nothing behind its
+            colon, or names DISK without a path.
     """
     kind, colon, rest = text.partition(":")
     kind = kind.upper()
@@ -59,4 +62,6 @@ def parse_device_name(text: str) -> DeviceName:
         return DeviceName(kind)
     if not rest.strip():
         raise DeviceNameError(given=text, reason="nothing stands behind the colon")
-    return DeviceName(kind, int(rest)) if re.fullmatch("[0-9]+", rest) else DeviceName(kind, 0, rest)
+    return (
+        DeviceName(kind, int(rest)) if re.fullmatch("[0-9]+", rest) else DeviceName(kind, 0, rest)
+    )

@@ -19,11 +19,40 @@ if TYPE_CHECKING:
     import numpy as np
 
 __all__ = [
-    "ALL_DTYPES", "COMPLEX_DTYPES", "FLOAT_DTYPES", "INTEGER_DTYPES", "DType", "Kind", "bfloat16", "bool_",
-    "cast_value", "complex64", "complex128", "default_complex", "default_float", "find_dtype", "float8_e4m3",
-    "float8_e5m2", "float16", "float32", "float64", "index", "int8", "int16", "int32", "int64", "process_default",
-    "round_float", "scoped_default", "to_dtype", "uint8", "uint16", "uint32", "uint64", "void",
-]  # fmt: skip
+    "ALL_DTYPES",
+    "COMPLEX_DTYPES",
+    "FLOAT_DTYPES",
+    "INTEGER_DTYPES",
+    "DType",
+    "Kind",
+    "bfloat16",
+    "bool_",
+    "cast_value",
+    "complex64",
+    "complex128",
+    "default_complex",
+    "default_float",
+    "find_dtype",
+    "float8_e4m3",
+    "float8_e5m2",
+    "float16",
+    "float32",
+    "float64",
+    "index",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "process_default",
+    "round_float",
+    "scoped_default",
+    "to_dtype",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "void",
+]
 
 Kind = Literal["void", "bool", "uint", "int", "float", "complex", "index"]
 Scalar = bool | int | float
@@ -38,7 +67,16 @@ class DType:
     `exponent_bits` and `mantissa_bits` are 0 for types that are no floats.
     """
 
-    __slots__ = ("exponent_bits", "itemsize", "kind", "lanes", "mantissa_bits", "name", "scalar", "short")
+    __slots__ = (
+        "exponent_bits",
+        "itemsize",
+        "kind",
+        "lanes",
+        "mantissa_bits",
+        "name",
+        "scalar",
+        "short",
+    )
 
     name: str
     short: str
@@ -50,10 +88,24 @@ class DType:
     scalar: DType
 
     def __init__(
-        self, name: str, short: str, kind: Kind, itemsize: int, *, exponent_bits: int = 0, mantissa_bits: int = 0,
-        lanes: int = 1, scalar: DType | None = None,
-    ) -> None:  # fmt: skip
-        self.name, self.short, self.kind, self.itemsize, self.lanes = name, short, kind, itemsize, lanes
+        self,
+        name: str,
+        short: str,
+        kind: Kind,
+        itemsize: int,
+        *,
+        exponent_bits: int = 0,
+        mantissa_bits: int = 0,
+        lanes: int = 1,
+        scalar: DType | None = None,
+    ) -> None:
+        self.name, self.short, self.kind, self.itemsize, self.lanes = (
+            name,
+            short,
+            kind,
+            itemsize,
+            lanes,
+        )
         self.exponent_bits, self.mantissa_bits = exponent_bits, mantissa_bits
         self.scalar = self if scalar is None else scalar
         _interned[(name, lanes)] = self
@@ -64,7 +116,8 @@ class DType:
     def __eq__(self, other: object) -> bool:
         if isinstance(other, DType):
             return self is other
-        # As dtypes of numpy compare with what stands for one: a name, a dtype or a type of numpy, a type of Python.
+        # As dtypes of numpy compare with what stands for one: a name, a dtype or a type of numpy, a
+        # type of Python.
         try:
             return self is to_dtype(other)
         except UnknownDTypeError:
@@ -92,9 +145,15 @@ class DType:
         if lanes < 1 or scalar.kind == "void":
             raise ValueError(f"no vector of {lanes} lanes of {scalar}")
         return DType(
-            scalar.name, f"{scalar.short}x{lanes}", scalar.kind, scalar.itemsize, lanes=lanes, scalar=scalar,
-            exponent_bits=scalar.exponent_bits, mantissa_bits=scalar.mantissa_bits,
-        )  # fmt: skip
+            scalar.name,
+            f"{scalar.short}x{lanes}",
+            scalar.kind,
+            scalar.itemsize,
+            lanes=lanes,
+            scalar=scalar,
+            exponent_bits=scalar.exponent_bits,
+            mantissa_bits=scalar.mantissa_bits,
+        )
 
     @property
     def nbytes(self) -> int:
@@ -121,7 +180,9 @@ class DType:
 
     @property
     def part(self) -> DType:
-        """The float type of the real and the imaginary part of a complex type; any other type itself."""
+        """The float type of the real and the imaginary part of a complex type; any other type
+        itself.
+        """
         return _PARTS.get(self, self)
 
     @property
@@ -213,7 +274,9 @@ class DType:
         return np.dtype(self.name)
 
     dtype = numpy
-    """What `numpy.dtype(x)` looks for in an object that is no dtype of its own, so that numpy takes this one where it takes those."""
+    """What `numpy.dtype(x)` looks for in an object that is no dtype of its own, so that numpy takes
+    this one where it takes those.
+    """
 
 
 def _restore(name: str, lanes: int) -> DType:
@@ -247,13 +310,22 @@ FLOAT_DTYPES: Final = (float8_e4m3, float8_e5m2, float16, bfloat16, float32, flo
 ALL_DTYPES: Final = (bool_, *INTEGER_DTYPES, *FLOAT_DTYPES)
 """Every dtype that memory and kernels may have; `void` and `index` exist inside the IR alone."""
 COMPLEX_DTYPES: Final = (complex64, complex128)
-"""What a tensor may have besides: pairs of floats, which is what memory and kernels have of them."""
+"""What a tensor may have besides: pairs of floats, which is what memory and kernels have of
+them.
+"""
 
 _named: Final = (*ALL_DTYPES, *COMPLEX_DTYPES, void, index)
 _by_name: Final = {d.name: d for d in _named} | {d.short: d for d in _named}
-_by_name.update({
-    "half": float16, "float": float32, "double": float64, "complex": complex64, "bool_": bool_, "float8_e4m3fn": float8_e4m3,
-})  # fmt: skip
+_by_name.update(
+    {
+        "half": float16,
+        "float": float32,
+        "double": float64,
+        "complex": complex64,
+        "bool_": bool_,
+        "float8_e4m3fn": float8_e4m3,
+    }
+)
 
 _AMBIGUOUS: Final = {"i8": (int8, int64), "u8": (uint8, uint64)}
 """Short names that count bits, and to numpy bytes: what they may mean."""
@@ -273,7 +345,11 @@ def find_dtype(spelling: str) -> DType | None:
         return found
     stem, x, lanes = spelling.rpartition("x")
     base = _by_name.get(stem)
-    return base.vec(int(lanes)) if x and base is not None and lanes.isdecimal() and int(lanes) > 0 else None
+    return (
+        base.vec(int(lanes))
+        if x and base is not None and lanes.isdecimal() and int(lanes) > 0
+        else None
+    )
 
 
 def _find_numpy(given: object) -> DType | None:
@@ -325,12 +401,13 @@ def default_complex() -> DType:
 
 
 def to_dtype(given: object) -> DType:
-    """Convert a DType, a name, a Python type (`complex`, `float`, `int`, `bool`) or a numpy dtype to a `DType`.
+    """Convert a DType, a name, a Python type (`complex`, `float`, `int`, `bool`) or a numpy dtype
+    to a `DType`.
 
-    Python's `complex` gives complex64, `float` float32 and `int` int32, the defaults of new tensors unless `set_default_dtype`
-    sets another one. A name may be one that numpy
-    has (`"f8"`, `"<i4"`, `"?"`); the order of bytes that it asks for is left out. `"i8"` and `"u8"` are errors: they count bits
-    where `"i16"` does, and bytes to numpy.
+    Python's `complex` gives complex64, `float` float32 and `int` int32, the defaults of new tensors
+    unless `set_default_dtype` sets another one. A name may be one that numpy has (`"f8"`, `"<i4"`,
+    `"?"`); the order of bytes that it asks for is left out. `"i8"` and `"u8"` are errors: they
+    count bits where `"i16"` does, and bytes to numpy.
 
     Raises:
         UnknownDTypeError: if `given` denotes none of the dtypes.
@@ -358,15 +435,17 @@ def to_dtype(given: object) -> DType:
         found = _find_numpy(given)
         if found is not None:
             return found
-    raise UnknownDTypeError(given=given, known=tuple(d.name for d in (*ALL_DTYPES, *COMPLEX_DTYPES)))
+    raise UnknownDTypeError(
+        given=given, known=tuple(d.name for d in (*ALL_DTYPES, *COMPLEX_DTYPES))
+    )
 
 
 def cast_value(value: Scalar, dtype: DType) -> Scalar:
     """`value` as the Python value that a constant of `dtype` holds.
 
     Integers wrap modulo 2^bits; floats round to the nearest value of `dtype`; a float given to an
-    integer type truncates toward zero, out of its range to the nearest integer that it has (NaN gives 0).
-    """
+    integer type truncates toward zero, out of its range to the nearest integer that it has (NaN
+    gives 0)."""
     match dtype.kind:
         case "bool":
             return bool(value)
@@ -374,11 +453,15 @@ def cast_value(value: Scalar, dtype: DType) -> Scalar:
             if isinstance(value, float):
                 return 0 if math.isnan(value) else int(min(max(value, dtype.min), dtype.max))
             low = int(value) & ((1 << dtype.bits) - 1)
-            return low - (1 << dtype.bits) if dtype.kind != "uint" and low >> (dtype.bits - 1) else low
+            return (
+                low - (1 << dtype.bits) if dtype.kind != "uint" and low >> (dtype.bits - 1) else low
+            )
         case "float":
             return round_float(value, dtype)
         case "complex":
-            raise ValueError(f"{dtype} has a part that is no {type(value).__name__}: cast each to {dtype.part}")
+            raise ValueError(
+                f"{dtype} has a part that is no {type(value).__name__}: cast each to {dtype.part}"
+            )
         case "void":
             raise ValueError("void has no values")
 
@@ -396,7 +479,8 @@ def round_float(value: Scalar, dtype: DType) -> float:
             return struct.unpack("f", struct.pack("f", exact))[0]
         except OverflowError:
             return math.copysign(math.inf, exact)
-    # Round to a multiple of the unit in the last place at the value's exponent (subnormals included).
+    # Round to a multiple of the unit in the last place at the value's exponent (subnormals
+    # included).
     bias = (1 << (scalar.exponent_bits - 1)) - 1
     exponent = max(math.frexp(exact)[1] - 1, 1 - bias)
     unit = exponent - scalar.mantissa_bits
@@ -408,10 +492,13 @@ def round_float(value: Scalar, dtype: DType) -> float:
 
 def _to_double(value: Scalar, scalar: DType) -> float:
     if isinstance(value, float):
-        return float(value)  # numpy's float64 is a float of Python too, and compares with tuples element by element
+        return float(
+            value
+        )  # numpy's float64 is a float of Python too, and compares with tuples element by element
     magnitude = abs(value)
     if magnitude > 1 << 53 and scalar is not float64:
-        # A sticky last bit stands for the bits that a double cannot hold, so that rounding again is exact.
+        # A sticky last bit stands for the bits that a double cannot hold, so that rounding again is
+        # exact.
         shift = magnitude.bit_length() - 53
         magnitude = (magnitude >> shift | (magnitude & ((1 << shift) - 1) != 0)) << shift
     try:

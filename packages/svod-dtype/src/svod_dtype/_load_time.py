@@ -1,4 +1,6 @@
-"""When this process loaded svod: a source file that changed later is not the code that runs here."""
+"""When this process loaded svod: a source file that changed later is not the code that runs
+here.
+"""
 
 from __future__ import annotations
 
@@ -8,4 +10,6 @@ from typing import Final
 __all__ = ["LOADED_AT_NS"]
 
 LOADED_AT_NS: Final = time_ns()
-"""In nanoseconds of the clock that file systems use; every svod distribution imports this one first."""
+"""In nanoseconds of the clock that file systems use; every svod distribution imports this one
+first.
+"""

@@ -1,9 +1,8 @@
 """Type promotion as the array API standard defines it, with Python scalars weak.
 
 Source: array API standard 2024.12, "Type Promotion Rules".  Where the standard leaves a pair of
-kinds undefined (integers with floats or complex numbers) the float or complex one wins, as in numpy for scalars and in JAX and
-PyTorch for arrays; int64 with uint64 gives float64, as in numpy.
-"""
+kinds undefined (integers with floats or complex numbers) the float or complex one wins, as in numpy
+for scalars and in JAX and PyTorch for arrays; int64 with uint64 gives float64, as in numpy."""
 
 from __future__ import annotations
 
@@ -82,9 +81,8 @@ def promote_with_scalar(dtype: DType, scalar: complex) -> DType:
     """The dtype of an operation between a tensor of `dtype` and a (weak) Python scalar.
 
     A scalar takes the tensor's dtype unless its kind is higher: a float with an integer tensor
-    gives float32, an int with a bool tensor gives int32, a complex number with a float64 tensor complex128, with others
-    complex64.
-    """
+    gives float32, an int with a bool tensor gives int32, a complex number with a float64 tensor
+    complex128, with others complex64."""
     if isinstance(scalar, bool):
         return dtype
     if isinstance(scalar, int):

@@ -25,8 +25,9 @@ def get_default_dtype() -> DType:
 def set_default_dtype(dtype: DType | str | type) -> None:
     """Set the dtype of floats where none is named, in all threads.
 
-    New tensors of Python floats and of functions such as `zeros` and `rand` have it, and so have results of floats that are
-    computed from integers. Complex numbers are complex128 if it is float64.
+    New tensors of Python floats and of functions such as `zeros` and `rand` have it, and so have
+    results of floats that are computed from integers. Complex numbers are complex128 if it is
+    float64.
 
     Args:
         dtype: float16, bfloat16, float32 or float64.

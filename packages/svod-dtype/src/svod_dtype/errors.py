@@ -25,9 +25,13 @@ __all__ = [
 
 
 class SvodError(Exception):
-    """Base of all svod errors: a headline, optional notes, and an optional hint with code that works."""
+    """Base of all svod errors: a headline, optional notes, and an optional hint with code that
+    works.
+    """
 
-    def __init__(self, headline: str, *, notes: tuple[str, ...] = (), hint: str | None = None) -> None:
+    def __init__(
+        self, headline: str, *, notes: tuple[str, ...] = (), hint: str | None = None
+    ) -> None:
         self.headline = headline
         self.notes = notes
         self.hint = hint
@@ -55,13 +59,17 @@ class UserError(SvodError):
     operation: str | None = None
 
     def name_operation(self, operation: str) -> None:
-        """Say which operation was called, where the mistake was found by another one inside of it."""
+        """Say which operation was called, where the mistake was found by another one inside
+        of it.
+        """
         inner = self.operation
         if inner is not None and inner.startswith(operation):
             # It may say more, such as which part of the operation.
             return
         is_first = inner is not None and self.headline.startswith(inner)
-        rest = self.headline[len(inner) :] if inner is not None and is_first else f": {self.headline}"
+        rest = (
+            self.headline[len(inner) :] if inner is not None and is_first else f": {self.headline}"
+        )
         self.operation, self.headline = operation, operation + rest
         self.args = (_compose(self.headline, self.notes, self.hint),)
 
@@ -84,11 +92,15 @@ class DefaultDTypeError(UserError, TypeError):
 class UnknownDTypeError(UserError, TypeError):
     """A name or object that denotes no dtype, or one that may mean several."""
 
-    def __init__(self, *, given: object, known: tuple[str, ...] = (), meanings: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, *, given: object, known: tuple[str, ...] = (), meanings: tuple[str, ...] = ()
+    ) -> None:
         self.given, self.meanings = given, meanings
         if meanings:
             found = " or ".join(meanings)
-            super().__init__(f"{given!r} may be {found}", hint=f'write "{meanings[0]}" or "{meanings[1]}"')
+            super().__init__(
+                f"{given!r} may be {found}", hint=f'write "{meanings[0]}" or "{meanings[1]}"'
+            )
             return
         # The dtypes of other libraries have the same names.
         name = str(given).rpartition(".")[2]
@@ -108,16 +120,21 @@ class PromotionError(UserError, TypeError):
 
 
 class DeviceNameError(UserError, ValueError):
-    """A device name that cannot be parsed, or that its plugin does not know; `hint` says how it names its devices."""
+    """A device name that cannot be parsed, or that its plugin does not know; `hint` says how it
+    names its devices.
+    """
 
     def __init__(self, *, given: str, reason: str, hint: str | None = None) -> None:
         self.given = given
         super().__init__(
-            f"invalid device name {given!r}: {reason}", hint=hint or 'write "CPU", "CUDA:1" or "DISK:/path/to/file"'
+            f"invalid device name {given!r}: {reason}",
+            hint=hint or 'write "CPU", "CUDA:1" or "DISK:/path/to/file"',
         )
 
 
-def _restore(kind: type[SvodError], args: tuple[object, ...], fields: dict[str, object]) -> SvodError:
+def _restore(
+    kind: type[SvodError], args: tuple[object, ...], fields: dict[str, object]
+) -> SvodError:
     """The error that was pickled."""
     error = kind.__new__(kind, *args)
     error.args = args
@@ -126,7 +143,9 @@ def _restore(kind: type[SvodError], args: tuple[object, ...], fields: dict[str, 
 
 
 def _to_portable(value: object) -> object:
-    """`value`, or its text where another process cannot have it: an error must reach the process that waits for it."""
+    """`value`, or its text where another process cannot have it: an error must reach the process
+    that waits for it.
+    """
     try:
         pickle.loads(pickle.dumps(value))
     except Exception:

@@ -43,13 +43,19 @@ __all__ = [
 
 
 def quiet() -> np.errstate:
-    """A context without numpy's warnings: overflow, NaN and division by zero have defined results here."""
+    """A context without numpy's warnings: overflow, NaN and division by zero have defined results
+    here.
+    """
     return np.errstate(all="ignore")
 
 
 def constant(value: object, dtype: DType) -> Values:
     """A scalar, or for a tuple a vector, of `dtype` from Python values that already fit it."""
-    return np.asarray(value, dtype=dtype.numpy) if isinstance(value, tuple) else dtype.numpy.type(value)
+    return (
+        np.asarray(value, dtype=dtype.numpy)
+        if isinstance(value, tuple)
+        else dtype.numpy.type(value)
+    )
 
 
 def identity_value(op: Op, dtype: DType) -> Values:
@@ -59,7 +65,9 @@ def identity_value(op: Op, dtype: DType) -> Values:
 
 
 def combine(op: Op, x: Values, y: Values) -> Values:
-    """One step of a reduction, in the format of the operands (which is wider than the dtype for narrow floats)."""
+    """One step of a reduction, in the format of the operands (which is wider than the dtype for
+    narrow floats).
+    """
     if x.dtype.kind == "b":
         return x | y if op in (Op.ADD, Op.MAX) else x & y
     match op:
@@ -74,7 +82,9 @@ def combine(op: Op, x: Values, y: Values) -> Values:
 
 
 def apply_elementwise(op: Op, source: DType, result: DType, operands: tuple[Values, ...]) -> Values:
-    """`op` on operands of dtype `source` (the values', not a WHERE's condition) giving dtype `result`."""
+    """`op` on operands of dtype `source` (the values', not a WHERE's condition) giving dtype
+    `result`.
+    """
     if op is Op.CAST:
         return convert(operands[0], source, result)
     if op is Op.BITCAST:
@@ -106,11 +116,15 @@ def choose(condition: Values, x: Values, y: Values) -> Values:
 
 
 def convert(x: Values, source: DType, target: DType) -> Values:
-    """CAST: integers wrap, floats round to nearest even, a float outside an integer type's range gives the nearest one, NaN 0."""
+    """CAST: integers wrap, floats round to nearest even, a float outside an integer type's range
+    gives the nearest one, NaN 0.
+    """
     if target.kind == "bool":
         return x != 0
     if target.is_complex:
-        return join_parts(np.real(x).astype(target.part.numpy), np.imag(x).astype(target.part.numpy), target)
+        return join_parts(
+            np.real(x).astype(target.part.numpy), np.imag(x).astype(target.part.numpy), target
+        )
     if target.is_float:
         if (source.is_float and source.itemsize < 8) or source.bits <= 32:
             return _round(x.astype(np.float64), target)
@@ -123,7 +137,9 @@ def convert(x: Values, source: DType, target: DType) -> Values:
         whole = np.trunc(x.astype(np.float64))
         low, high = float(target.min), float(int(target.max) + 1)
         inside = np.where((whole >= low) & (whole < high), whole, 0.0).astype(target.numpy)
-        clipped = np.where(whole >= high, target.max, np.where(whole < low, target.min, inside)).astype(target.numpy)
+        clipped = np.where(
+            whole >= high, target.max, np.where(whole < low, target.min, inside)
+        ).astype(target.numpy)
         return clipped if np.ndim(x) else clipped[()]
     return x.astype(target.numpy)
 
@@ -152,7 +168,8 @@ def _round(x: Values, dtype: DType) -> Values:
         return x
     if scalar.name in ("float32", "float16"):
         return x.astype(scalar.numpy)
-    # ml_dtypes rounds float64 to float32 first; rounding to odd there makes the second rounding exact.
+    # ml_dtypes rounds float64 to float32 first; rounding to odd there makes the second rounding
+    # exact.
     return _to_single_odd(x).astype(scalar.numpy)
 
 
@@ -168,13 +185,18 @@ def _to_single_odd(x: Values) -> Values:
 
 
 def _to_double_odd(x: Values) -> Values:
-    # An integer beyond 53 bits keeps its top bits and a sticky last one, so that rounding the result again is exact.
+    # An integer beyond 53 bits keeps its top bits and a sticky last one, so that rounding the
+    # result again is exact.
     whole = np.asarray(x)
     is_negative = whole < 0
     bits = whole.astype(np.uint64)
     magnitude = np.where(is_negative, np.uint64(0) - bits, bits)
     kept = (magnitude >> np.uint64(11)) | ((magnitude & np.uint64(2047)) != 0).astype(np.uint64)
-    exact = np.where(magnitude < np.uint64(1 << 53), magnitude.astype(np.float64), kept.astype(np.float64) * 2048.0)
+    exact = np.where(
+        magnitude < np.uint64(1 << 53),
+        magnitude.astype(np.float64),
+        kept.astype(np.float64) * 2048.0,
+    )
     signed = np.where(is_negative, -exact, exact)
     return signed if np.ndim(x) else signed[()]
 
@@ -183,7 +205,9 @@ def _fused(operands: tuple[Values, ...], dtype: DType) -> Values:
     """x * y + z, rounded once."""
     x, y, z = np.broadcast_arrays(*(o.astype(np.float64) for o in operands))
     if dtype.scalar is float64:
-        result = np.array([_fused_scalar(*values) for values in zip(x.flat, y.flat, z.flat, strict=True)])
+        result = np.array(
+            [_fused_scalar(*values) for values in zip(x.flat, y.flat, z.flat, strict=True)]
+        )
     else:
         # In float64 the product of two narrower floats is exact.
         result = _add_odd(x * y, z)
@@ -192,8 +216,9 @@ def _fused(operands: tuple[Values, ...], dtype: DType) -> Values:
 
 
 def _add_odd(x: Values, y: Values) -> Values:
-    # What is lost in the sum (Knuth, TAOCP 2, 4.2.2, theorem B) says to which side of it the exact one lies: the odd one of the
-    # two neighbours keeps that, so that rounding it to half as many bits is exact.
+    # What is lost in the sum (Knuth, TAOCP 2, 4.2.2, theorem B) says to which side of it the exact
+    # one lies: the odd one of the two neighbours keeps that, so that rounding it to half as many
+    # bits is exact.
     total = np.asarray(x + y)
     part = total - x
     lost = (x - (total - part)) + (y - part)
@@ -242,7 +267,10 @@ def _integer_power(x: Values, y: Values) -> Values:
 
 
 def _float_power(x: Values, y: Values) -> Values:
-    """The power as C has it: `np.power` takes the root where the only exponent is 0.5, also of -0.0 and of -inf."""
+    """The power as C has it:
+
+    `np.power` takes the root where the only exponent is 0.5, also of -0.0 and of -inf.
+    """
     return np.float_power(x, y).astype(x.dtype)
 
 
@@ -272,34 +300,93 @@ _COMPARE: Final[dict[Op, Callable[..., Values]]] = {
 }
 
 _BOOL: Final[dict[Op, Callable[..., Values]]] = {
-    Op.NEG: lambda x: x, Op.NOT: np.logical_not, Op.ABS: lambda x: x, Op.SIGN: lambda x: x,
-    Op.TRUNC: lambda x: x, Op.FLOOR: lambda x: x, Op.CEIL: lambda x: x, Op.ROUND: lambda x: x,
-    Op.ADD: np.logical_or, Op.SUB: np.logical_xor, Op.MUL: np.logical_and, Op.MAX: np.logical_or, Op.MIN: np.logical_and,
-    Op.AND: np.logical_and, Op.OR: np.logical_or, Op.XOR: np.logical_xor, Op.POW: lambda x, y: x | ~y,
+    Op.NEG: lambda x: x,
+    Op.NOT: np.logical_not,
+    Op.ABS: lambda x: x,
+    Op.SIGN: lambda x: x,
+    Op.TRUNC: lambda x: x,
+    Op.FLOOR: lambda x: x,
+    Op.CEIL: lambda x: x,
+    Op.ROUND: lambda x: x,
+    Op.ADD: np.logical_or,
+    Op.SUB: np.logical_xor,
+    Op.MUL: np.logical_and,
+    Op.MAX: np.logical_or,
+    Op.MIN: np.logical_and,
+    Op.AND: np.logical_and,
+    Op.OR: np.logical_or,
+    Op.XOR: np.logical_xor,
+    Op.POW: lambda x, y: x | ~y,
     Op.MULACC: lambda x, y, z: (x & y) | z,
-}  # fmt: skip
+}
 
 _COMPLEX: Final[dict[Op, Callable[..., Values]]] = {
-    Op.NEG: np.negative, Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply, Op.FDIV: np.divide,
+    Op.NEG: np.negative,
+    Op.ADD: np.add,
+    Op.SUB: np.subtract,
+    Op.MUL: np.multiply,
+    Op.FDIV: np.divide,
     Op.RECIPROCAL: lambda x: np.divide(x.dtype.type(1), x),
-}  # fmt: skip
+}
 
 _INTEGER: Final[dict[Op, Callable[..., Values]]] = {
-    Op.NEG: np.negative, Op.NOT: np.invert, Op.ABS: np.abs, Op.SIGN: np.sign,
-    Op.TRUNC: lambda x: x, Op.FLOOR: lambda x: x, Op.CEIL: lambda x: x, Op.ROUND: lambda x: x,
-    Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply, Op.IDIV: np.floor_divide, Op.MOD: np.mod,
-    Op.CDIV: _truncating_division, Op.CMOD: np.fmod, Op.MAX: np.maximum, Op.MIN: np.minimum, Op.POW: _integer_power,
-    Op.AND: np.bitwise_and, Op.OR: np.bitwise_or, Op.XOR: np.bitwise_xor, Op.THREEFRY: _threefry,
-    Op.SHL: lambda x, y: np.left_shift(x, y.astype(x.dtype)), Op.SHR: lambda x, y: np.right_shift(x, y.astype(x.dtype)),
+    Op.NEG: np.negative,
+    Op.NOT: np.invert,
+    Op.ABS: np.abs,
+    Op.SIGN: np.sign,
+    Op.TRUNC: lambda x: x,
+    Op.FLOOR: lambda x: x,
+    Op.CEIL: lambda x: x,
+    Op.ROUND: lambda x: x,
+    Op.ADD: np.add,
+    Op.SUB: np.subtract,
+    Op.MUL: np.multiply,
+    Op.IDIV: np.floor_divide,
+    Op.MOD: np.mod,
+    Op.CDIV: _truncating_division,
+    Op.CMOD: np.fmod,
+    Op.MAX: np.maximum,
+    Op.MIN: np.minimum,
+    Op.POW: _integer_power,
+    Op.AND: np.bitwise_and,
+    Op.OR: np.bitwise_or,
+    Op.XOR: np.bitwise_xor,
+    Op.THREEFRY: _threefry,
+    Op.SHL: lambda x, y: np.left_shift(x, y.astype(x.dtype)),
+    Op.SHR: lambda x, y: np.right_shift(x, y.astype(x.dtype)),
     Op.MULACC: lambda x, y, z: x * y + z,
-}  # fmt: skip
+}
 
 _FLOAT: Final[dict[Op, Callable[..., Values]]] = {
-    Op.NEG: np.negative, Op.ABS: np.abs, Op.SIGN: np.sign, Op.SQRT: np.sqrt, Op.RSQRT: _reciprocal_root,
-    Op.RECIPROCAL: lambda x: 1.0 / x, Op.EXP: np.exp, Op.EXP2: np.exp2, Op.LOG: np.log, Op.LOG2: np.log2, Op.SIN: np.sin,
-    Op.COS: np.cos, Op.TAN: np.tan, Op.TANH: np.tanh, Op.EXPM1: np.expm1, Op.LOG1P: np.log1p, Op.SINH: np.sinh,
-    Op.COSH: np.cosh, Op.ERF: _each(math.erf), Op.TRUNC: np.trunc, Op.FLOOR: np.floor,
-    Op.CEIL: np.ceil, Op.ROUND: np.rint, Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply,
-    Op.FDIV: np.divide, Op.FMOD: np.fmod, Op.POW: _float_power,
-    Op.MAX: lambda x, y: _extreme(x, y, np.maximum), Op.MIN: lambda x, y: _extreme(x, y, np.minimum),
-}  # fmt: skip
+    Op.NEG: np.negative,
+    Op.ABS: np.abs,
+    Op.SIGN: np.sign,
+    Op.SQRT: np.sqrt,
+    Op.RSQRT: _reciprocal_root,
+    Op.RECIPROCAL: lambda x: 1.0 / x,
+    Op.EXP: np.exp,
+    Op.EXP2: np.exp2,
+    Op.LOG: np.log,
+    Op.LOG2: np.log2,
+    Op.SIN: np.sin,
+    Op.COS: np.cos,
+    Op.TAN: np.tan,
+    Op.TANH: np.tanh,
+    Op.EXPM1: np.expm1,
+    Op.LOG1P: np.log1p,
+    Op.SINH: np.sinh,
+    Op.COSH: np.cosh,
+    Op.ERF: _each(math.erf),
+    Op.TRUNC: np.trunc,
+    Op.FLOOR: np.floor,
+    Op.CEIL: np.ceil,
+    Op.ROUND: np.rint,
+    Op.ADD: np.add,
+    Op.SUB: np.subtract,
+    Op.MUL: np.multiply,
+    Op.FDIV: np.divide,
+    Op.FMOD: np.fmod,
+    Op.POW: _float_power,
+    Op.MAX: lambda x, y: _extreme(x, y, np.maximum),
+    Op.MIN: lambda x, y: _extreme(x, y, np.minimum),
+}

@@ -1,4 +1,6 @@
-"""The bodies of LOOPs and SWITCHes: graphs of their own, which walks of the graph around them do not enter."""
+"""The bodies of LOOPs and SWITCHes: graphs of their own, which walks of the graph around them do
+not enter.
+"""
 
 from __future__ import annotations
 

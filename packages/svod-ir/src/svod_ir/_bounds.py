@@ -44,7 +44,9 @@ def dtype_bounds(dtype: DType) -> Bounds:
     """The interval of all values of `dtype`."""
     found = _full.get(dtype)
     if found is None:
-        found = _UNKNOWN_FLOAT if dtype.kind in ("float", "complex", "void") else (dtype.min, dtype.max)
+        found = (
+            _UNKNOWN_FLOAT if dtype.kind in ("float", "complex", "void") else (dtype.min, dtype.max)
+        )
         _full[dtype] = found
     return found
 
@@ -60,11 +62,16 @@ def _fit(dtype: DType, low: int, high: int) -> Bounds:
 
 
 def _union(first: Bounds, second: Bounds) -> Bounds:
-    return (first[0] if first[0] <= second[0] else second[0], first[1] if first[1] >= second[1] else second[1])
+    return (
+        first[0] if first[0] <= second[0] else second[0],
+        first[1] if first[1] >= second[1] else second[1],
+    )
 
 
 def _const(node: UOp) -> Bounds:
-    return dtype_bounds(node.dtype) if node.arg != node.arg else (node.arg, node.arg)  # only NaN differs from itself
+    return (
+        dtype_bounds(node.dtype) if node.arg != node.arg else (node.arg, node.arg)
+    )  # only NaN differs from itself
 
 
 def _vconst(node: UOp) -> Bounds:
@@ -78,7 +85,8 @@ def _variable(node: UOp) -> Bounds:
 
 
 def _counter(node: UOp) -> Bounds:
-    # Where the end is 0 the loop has no iteration, so any interval holds; a proper one is least trouble.
+    # Where the end is 0 the loop has no iteration, so any interval holds; a proper one is least
+    # trouble.
     return 0, max(0, node.src[0].bounds[1] - 1)
 
 
@@ -93,7 +101,11 @@ def _first(node: UOp) -> Bounds:
 
 def _first_or_zero(node: UOp) -> Bounds:
     found = node.src[0].bounds
-    return found if found == _UNKNOWN_FLOAT else _union(found, (False, False) if node.dtype.kind == "bool" else (0, 0))
+    return (
+        found
+        if found == _UNKNOWN_FLOAT
+        else _union(found, (False, False) if node.dtype.kind == "bool" else (0, 0))
+    )
 
 
 def _any_operand(node: UOp) -> Bounds:
@@ -149,7 +161,8 @@ def _signed_parts(low: int, high: int) -> list[tuple[int, int]]:
 
 
 def _divide(node: UOp, quotient: Callable[[int, int], int]) -> Bounds:
-    # A quotient is monotonic in each operand while the divisor keeps its sign. Division by zero gives 0.
+    # A quotient is monotonic in each operand while the divisor keeps its sign. Division by zero
+    # gives 0.
     (a, b), (c, d) = node.src[0].bounds, node.src[1].bounds
     corners = [quotient(x, y) for part in _signed_parts(c, d) for y in part for x in (a, b)]
     if c <= 0 <= d:
@@ -202,12 +215,18 @@ def _abs(node: UOp) -> Bounds:
     if not node.dtype.is_int:
         return dtype_bounds(node.dtype)
     low, high = node.src[0].bounds
-    return _fit(node.dtype, 0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high)))
+    return _fit(
+        node.dtype, 0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high))
+    )
 
 
 def _sign(node: UOp) -> Bounds:
     low, high = node.src[0].bounds
-    return ((low > 0) - (low < 0), (high > 0) - (high < 0)) if node.dtype.is_int else dtype_bounds(node.dtype)
+    return (
+        ((low > 0) - (low < 0), (high > 0) - (high < 0))
+        if node.dtype.is_int
+        else dtype_bounds(node.dtype)
+    )
 
 
 def _pow(node: UOp) -> Bounds:
@@ -279,7 +298,9 @@ def _and(node: UOp) -> Bounds:
         return a and c, b and d
     if a >= 0 or c >= 0:
         return 0, min(b, d) if a >= 0 and c >= 0 else b if a >= 0 else d
-    return -(1 << _span(a, c)), max(b, d) if b >= 0 and d >= 0 else d if b < 0 <= d else b if d < 0 <= b else min(b, d)
+    return -(1 << _span(a, c)), max(
+        b, d
+    ) if b >= 0 and d >= 0 else d if b < 0 <= d else b if d < 0 <= b else min(b, d)
 
 
 def _or(node: UOp) -> Bounds:
@@ -294,7 +315,11 @@ def _not(node: UOp) -> Bounds:
     low, high = node.src[0].bounds
     if node.dtype.kind == "bool":
         return not high, not low
-    return (node.dtype.max - high, node.dtype.max - low) if node.dtype.kind == "uint" else (~high, ~low)
+    return (
+        (node.dtype.max - high, node.dtype.max - low)
+        if node.dtype.kind == "uint"
+        else (~high, ~low)
+    )
 
 
 def _shift(node: UOp, shift: Callable[[int, int], int]) -> Bounds:
@@ -375,16 +400,61 @@ def _trip_counts(node: UOp) -> tuple[int, int]:
 
 
 _RULES: Final[dict[Op, Callable[[UOp], Bounds]]] = {
-    Op.CONST: _const, Op.VCONST: _vconst, Op.IOTA: _iota, Op.DEFINE_VAR: _variable, Op.RANGE: _counter, Op.SPECIAL: _counter,
+    Op.CONST: _const,
+    Op.VCONST: _vconst,
+    Op.IOTA: _iota,
+    Op.DEFINE_VAR: _variable,
+    Op.RANGE: _counter,
+    Op.SPECIAL: _counter,
     # The bound value of a variable is not its interval: a kernel is compiled for every value.
     Op.BIND: _first,
-    Op.RESHAPE: _first, Op.PERMUTE: _first, Op.EXPAND: _first, Op.SHRINK: _first, Op.FLIP: _first, Op.PAD: _first_or_zero,
-    Op.GATHER: _first_or_zero, Op.COPY: _first, **dict.fromkeys(MARKS, _first), Op.CHECK: _first, Op.CONTIGUOUS: _first,
-    Op.MULTI: _first, Op.MSELECT: _first, Op.MSTACK: _any_operand, Op.AFTER: _first, Op.LATER: _first,
-    Op.VECTORIZE: _any_operand, Op.CAT: _any_operand, Op.BROADCAST: _first, Op.GEP: _first,
-    Op.ADD: _add, Op.SUB: _sub, Op.MUL: _mul, Op.MULACC: _mulacc, Op.IDIV: _floor_divide, Op.MOD: _floor_mod,
-    Op.CDIV: _truncated_divide, Op.CMOD: _truncated_mod, Op.NEG: _neg, Op.ABS: _abs, Op.SIGN: _sign, Op.POW: _pow,
-    Op.MAX: _max, Op.MIN: _min, Op.LT: _lt, Op.LE: _le, Op.EQ: _eq, Op.NE: _ne, Op.WHERE: _where,
-    Op.AND: _and, Op.OR: _or, Op.XOR: _bitwise, Op.NOT: _not, Op.SHL: _shl, Op.SHR: _shr,
-    Op.CAST: _cast, Op.REDUCE: _reduce, Op.SCATTER_ADD: _scattered, Op.RESULT: _result,
-}  # fmt: skip
+    Op.RESHAPE: _first,
+    Op.PERMUTE: _first,
+    Op.EXPAND: _first,
+    Op.SHRINK: _first,
+    Op.FLIP: _first,
+    Op.PAD: _first_or_zero,
+    Op.GATHER: _first_or_zero,
+    Op.COPY: _first,
+    **dict.fromkeys(MARKS, _first),
+    Op.CHECK: _first,
+    Op.CONTIGUOUS: _first,
+    Op.MULTI: _first,
+    Op.MSELECT: _first,
+    Op.MSTACK: _any_operand,
+    Op.AFTER: _first,
+    Op.LATER: _first,
+    Op.VECTORIZE: _any_operand,
+    Op.CAT: _any_operand,
+    Op.BROADCAST: _first,
+    Op.GEP: _first,
+    Op.ADD: _add,
+    Op.SUB: _sub,
+    Op.MUL: _mul,
+    Op.MULACC: _mulacc,
+    Op.IDIV: _floor_divide,
+    Op.MOD: _floor_mod,
+    Op.CDIV: _truncated_divide,
+    Op.CMOD: _truncated_mod,
+    Op.NEG: _neg,
+    Op.ABS: _abs,
+    Op.SIGN: _sign,
+    Op.POW: _pow,
+    Op.MAX: _max,
+    Op.MIN: _min,
+    Op.LT: _lt,
+    Op.LE: _le,
+    Op.EQ: _eq,
+    Op.NE: _ne,
+    Op.WHERE: _where,
+    Op.AND: _and,
+    Op.OR: _or,
+    Op.XOR: _bitwise,
+    Op.NOT: _not,
+    Op.SHL: _shl,
+    Op.SHR: _shr,
+    Op.CAST: _cast,
+    Op.REDUCE: _reduce,
+    Op.SCATTER_ADD: _scattered,
+    Op.RESULT: _result,
+}

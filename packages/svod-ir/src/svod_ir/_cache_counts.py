@@ -1,4 +1,5 @@
-"""How full a cache is and how often it helped: what every bounded cache counts, in memory and on disk.
+"""How full a cache is and how often it helped: what every bounded cache counts, in memory and on
+disk.
 
 Example:
     >>> from svod_ir import CacheCounts, HitCounter
@@ -21,10 +22,11 @@ __all__ = ["CacheCounts", "HitCounter"]
 
 
 class CacheCounts(NamedTuple):
-    """How full a cache is, and how often a look-up found (`hits`) or did not find (`misses`) what it wanted.
+    """How full a cache is, and how often a look-up found (`hits`) or did not find (`misses`) what
+    it wanted.
 
-    A cache in memory holds at most `max_entries`, one on disk at most `max_bytes`; the other bound is 0.
-    """
+    A cache in memory holds at most `max_entries`, one on disk at most `max_bytes`; the other bound
+    is 0."""
 
     entries: int
     hits: int

@@ -1,4 +1,5 @@
-"""What several stages write with the ops that there are: concatenation, positions along an axis, tensors without elements.
+"""What several stages write with the ops that there are: concatenation, positions along an axis,
+tensors without elements.
 
 Example:
     >>> from svod_dtype import float32, int32
@@ -27,8 +28,9 @@ __all__ = ["index_dtype_for", "make_concat", "make_empty", "make_positions"]
 
 
 MAX_PARTS: Final = 8
-"""Of more parts, groups of this many are concatenated first: where an expression gets too long for a kernel, what is
-stored is then a group and not the whole, and groups of equal parts are equal kernels."""
+"""Of more parts, groups of this many are concatenated first: where an expression gets too long for
+a kernel, what is stored is then a group and not the whole, and groups of equal parts are equal
+kernels."""
 
 
 def make_concat(parts: Sequence[UOp], axis: int) -> UOp:
@@ -59,10 +61,14 @@ def _concat(parts: Sequence[UOp], axis: int) -> UOp:
 
 
 def make_positions(shape: Sequence[SInt], axis: int, dtype: DType | None = None) -> UOp:
-    """At each element of `shape`, its position along `axis`; by default of the dtype that fits it."""
+    """At each element of `shape`, its position along `axis`; by default of the dtype that
+    fits it.
+    """
     size = shape[axis]
     row = make_iota(size, dtype or index_dtype_for(size))
-    return make_expand(make_reshape(row, tuple(size if a == axis else 1 for a in range(len(shape)))), shape)
+    return make_expand(
+        make_reshape(row, tuple(size if a == axis else 1 for a in range(len(shape)))), shape
+    )
 
 
 def make_empty(dtype: DType, shape: Sequence[SInt]) -> UOp:
@@ -76,4 +82,6 @@ def index_dtype_for(size: SInt) -> DType:
 
 
 def _padded_part(part: UOp, axis: int, before: SInt, after: SInt) -> UOp:
-    return make_pad(part, tuple((before, after) if a == axis else (0, 0) for a in range(len(part.shape))))
+    return make_pad(
+        part, tuple((before, after) if a == axis else (0, 0) for a in range(len(part.shape)))
+    )

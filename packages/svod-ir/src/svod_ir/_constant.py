@@ -92,8 +92,8 @@ def _integer(op: Op, dtype: DType, operands: tuple[Value, ...]) -> Value | None:
 
 
 def _float(op: Op, operands: tuple[Value, ...]) -> float | None:
-    # Python computes in float64; rounding its +, -, *, / and sqrt again to a narrower type gives the
-    # correctly rounded result (Figueroa 1995, "When is double rounding innocuous?").
+    # Python computes in float64; rounding its +, -, *, / and sqrt again to a narrower type gives
+    # the correctly rounded result (Figueroa 1995, "When is double rounding innocuous?").
     x = float(operands[0])
     y = float(operands[1]) if len(operands) > 1 else 0.0
     match op:
@@ -129,7 +129,12 @@ def _float(op: Op, operands: tuple[Value, ...]) -> float | None:
         case Op.TRUNC | Op.FLOOR | Op.CEIL | Op.ROUND:
             if not math.isfinite(x):
                 return x
-            step = {Op.TRUNC: math.trunc, Op.FLOOR: math.floor, Op.CEIL: math.ceil, Op.ROUND: round}[op]
+            step = {
+                Op.TRUNC: math.trunc,
+                Op.FLOOR: math.floor,
+                Op.CEIL: math.ceil,
+                Op.ROUND: round,
+            }[op]
             return math.copysign(float(step(x)), x)
         case _:
             return None

@@ -1,8 +1,8 @@
 """Variables of loop bodies: free variables, and the counters that LOOPs bind.
 
-A graph that moves into a body, or out of it, keeps its meaning if no other loop captures one of its variables. So a LOOP
-inside of a LOOP binds a variable of another name, and a new counter gets a name that its body does not contain.
-"""
+A graph that moves into a body, or out of it, keeps its meaning if no other loop captures one of its
+variables. So a LOOP inside of a LOOP binds a variable of another name, and a new counter gets a
+name that its body does not contain."""
 
 from __future__ import annotations
 
@@ -16,15 +16,23 @@ from svod_ir.origins import make_images
 from svod_ir.uop import UOp
 
 __all__ = [
-    "COUNTER_PREFIX", "choose_counter", "list_bound_names", "list_free_variables", "rename_inner_counters", "replace_variable",
-]  # fmt: skip
+    "COUNTER_PREFIX",
+    "choose_counter",
+    "list_bound_names",
+    "list_free_variables",
+    "rename_inner_counters",
+    "replace_variable",
+]
 
 COUNTER_PREFIX: Final = "loop_counter_"
-"""The names of the variables that count iterations begin with this, and no other variable's name does."""
+"""The names of the variables that count iterations begin with this, and no other variable's name
+does.
+"""
 
 
 def choose_counter(body: UOp, first: int = 0, scope: Collection[str] = ()) -> str:
-    """A name for the counter of a loop with this body: no variable in the body has it, neither free nor bound.
+    """A name for the counter of a loop with this body: no variable in the body has it, neither free
+    nor bound.
 
     Args:
         body: the graph that the counter is to be bound in.
@@ -38,11 +46,14 @@ def choose_counter(body: UOp, first: int = 0, scope: Collection[str] = ()) -> st
         'loop_counter_1'
     """
     taken = {*scope, *_list_names(body)}
-    return next(name for k in itertools.count(first) if (name := f"{COUNTER_PREFIX}{k}") not in taken)
+    return next(
+        name for k in itertools.count(first) if (name := f"{COUNTER_PREFIX}{k}") not in taken
+    )
 
 
 def rename_inner_counters(body: UOp, counter: str | None) -> UOp:
-    """`body` with other names for the counters of its loops that are called `counter`, so that a loop can bind this name.
+    """`body` with other names for the counters of its loops that are called `counter`, so that a
+    loop can bind this name.
 
     Example:
         >>> from svod_dtype import int32
@@ -67,7 +78,9 @@ def _rename_loops(graph: UOp, counter: str, name: str) -> UOp:
             inside = _rename_loops(new.arg.body, counter, name)
             for variable in _list_free(inside):
                 if variable.arg.name == counter:
-                    inside = replace_variable(inside, variable, variable.with_arg(variable.arg._replace(name=name)))
+                    inside = replace_variable(
+                        inside, variable, variable.with_arg(variable.arg._replace(name=name))
+                    )
             new = new.with_arg(new.arg._replace(body=inside, counter=name))
         elif get_bodies(new):
             new = map_bodies(new, lambda body: _rename_loops(body, counter, name))
@@ -76,7 +89,8 @@ def _rename_loops(graph: UOp, counter: str, name: str) -> UOp:
 
 
 def replace_variable(root: UOp, variable: UOp, value: UOp) -> UOp:
-    """`root` with `value` for a variable that is free in it, in the bodies of loops and choices too.
+    """`root` with `value` for a variable that is free in it, in the bodies of loops and choices
+    too.
 
     Example:
         >>> from svod_dtype import int32

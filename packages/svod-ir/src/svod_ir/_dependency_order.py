@@ -1,4 +1,6 @@
-"""The order in which things run that wait for each other: kernels of a schedule, and ops of a plan."""
+"""The order in which things run that wait for each other: kernels of a schedule, and ops of
+a plan.
+"""
 
 from __future__ import annotations
 

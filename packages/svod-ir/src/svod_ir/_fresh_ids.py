@@ -41,7 +41,9 @@ class FreshIds:
         return UOp(Op.DEFINE_LOCAL, dtype, (), ScratchArg(self._take(Op.DEFINE_LOCAL), size))
 
     def make_carry(self, initial: UOp, *elements: UOp) -> UOp:
-        """A value of its own for each combination of `elements` that a loop carries on from iteration to iteration."""
+        """A value of its own for each combination of `elements` that a loop carries on from
+        iteration to iteration.
+        """
         return UOp(Op.CARRY, initial.dtype, (initial, *elements), self._take(Op.CARRY))
 
     def _take(self, op: Op) -> int:

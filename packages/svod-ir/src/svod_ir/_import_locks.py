@@ -1,9 +1,10 @@
-"""Imports that other threads are in the middle of: in the child of a fork, nobody would ever finish them.
+"""Imports that other threads are in the middle of: in the child of a fork, nobody would ever finish
+them.
 
-Who imports a module holds a lock of that module, and in the child everyone who imports it too waits for that lock. Modules
-are imported where they are first needed, also by threads that compute for the first time. Python frees none of these locks
-in the child, and there is nothing but its own tables to look at: where they are not what they were in CPython 3.11 to 3.14,
-no import is found.
+Who imports a module holds a lock of that module, and in the child everyone who imports it too waits
+for that lock. Modules are imported where they are first needed, also by threads that compute for
+the first time. Python frees none of these locks in the child, and there is nothing but its own
+tables to look at: where they are not what they were in CPython 3.11 to 3.14, no import is found.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ _PACKAGES: Final = sys.stdlib_module_names | {
 
 
 def find_import() -> str | None:
-    """A module that another thread is importing, of those that svod consists of or uses; None if there is none.
+    """A module that another thread is importing, of those that svod consists of or uses; None if
+    there is none.
 
     Others may take forever: a program may run inside an import.
     """

@@ -13,7 +13,9 @@ from svod_ir.uop import UOp
 __all__ = ["Matcher", "RuleFunction", "compile_pattern"]
 
 Matcher = Callable[[UOp, object], UOp | None]
-"""Gives the replacement of a node in a context, or None where the pattern does not match or the function declines."""
+"""Gives the replacement of a node in a context, or None where the pattern does not match or the
+function declines.
+"""
 
 Registers = list[UOp]
 Step = Callable[[Registers, object], UOp | None]
@@ -28,7 +30,9 @@ class RuleFunction(Protocol):
 
 
 def compile_pattern(pattern: Pattern, fn: RuleFunction) -> Matcher:
-    """What calls `fn` with the nodes that `pattern` captures, for nodes that its `accepts_ops` accepts."""
+    """What calls `fn` with the nodes that `pattern` captures, for nodes that its `accepts_ops`
+    accepts.
+    """
     return _Compiler(fn).compile(pattern)
 
 
@@ -36,9 +40,8 @@ class _Compiler:
     """Turns a pattern into a chain of closures.
 
     Each place of the pattern has a register. A step checks the node in its register, fills the
-    registers of the node's operands, and calls the next step, so that a failure anywhere later makes
-    a commutative step try its other order; the last step calls the rule's function.
-    """
+    registers of the node's operands, and calls the next step, so that a failure anywhere later
+    makes a commutative step try its other order; the last step calls the rule's function."""
 
     def __init__(self, fn: RuleFunction) -> None:
         self.fn = fn
@@ -149,7 +152,9 @@ def _check_arg(register: int, arg: object, step: Step) -> Step:
 
 
 def _check_kinds(register: int, kinds: Kinds, step: Step) -> Step:
-    return lambda registers, ctx: step(registers, ctx) if registers[register].dtype.kind in kinds else None
+    return lambda registers, ctx: (
+        step(registers, ctx) if registers[register].dtype.kind in kinds else None
+    )
 
 
 def _check_op(register: int, ops: frozenset[Op], step: Step) -> Step:

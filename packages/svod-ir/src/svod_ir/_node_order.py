@@ -1,8 +1,7 @@
 """A total order of nodes that is the same in every process.
 
-Nodes are compared by op, dtype, arg, and then operands. Since nodes are hash-consed, comparing two of
-them follows one path: the first operands that differ.
-"""
+Nodes are compared by op, dtype, arg, and then operands. Since nodes are hash-consed, comparing two
+of them follows one path: the first operands that differ."""
 
 from __future__ import annotations
 
@@ -17,7 +16,8 @@ __all__ = ["compare_nodes", "node_key"]
 
 
 def compare_nodes(x: UOp, y: UOp) -> int:
-    """Negative where `x` comes before `y`, positive where after; 0 for the same node. Constants come last.
+    """Negative where `x` comes before `y`, positive where after; 0 for the same node. Constants
+    come last.
 
     Example:
         >>> i, j = UOp.variable("i", 0, 9), UOp.variable("j", 0, 9)

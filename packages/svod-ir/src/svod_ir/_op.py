@@ -49,7 +49,8 @@ class Op(Enum):
     def __repr__(self) -> str:
         return self.name
 
-    # Members are singletons: identity hashing is right, and much faster than Enum's hash of the name.
+    # Members are singletons: identity hashing is right, and much faster than Enum's hash of the
+    # name.
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
 
 
@@ -73,7 +74,8 @@ class AxisType(Enum):
     UPCAST = ("u", 5)  # output elements of one thread at a time: vector lanes or register copies
     REDUCE = ("R", 6)  # a loop over reduced elements
     UNROLL = ("r", 7)  # reduced elements taken at a time: vector lanes or register copies
-    # The tile of a tensor core: its columns are vector lanes, and it takes all of its reduced elements in one step.
+    # The tile of a tensor core: its columns are vector lanes, and it takes all of its reduced
+    # elements in one step.
     TILE_N = ("n", 5)
     TILE_M = ("m", 5)
     TILE_K = ("k", 7)

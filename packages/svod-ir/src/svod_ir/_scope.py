@@ -17,7 +17,9 @@ _RANGE, _CALL = Op.RANGE, Op.CALL
 
 @defines("_ranges")
 def infer_ranges(node: UOp) -> frozenset[UOp]:
-    """The RANGEs in scope at `node`: those below it, less the ones that are closed below or by it."""
+    """The RANGEs in scope at `node`: those below it, less the ones that are closed below or
+    by it.
+    """
     op = node.op
     if op is _RANGE:
         return _below(node) | {node}

@@ -12,14 +12,47 @@ from svod_ir.uop import SInt, UOp, defines
 
 __all__ = ["infer_shape", "max_size"]
 
-_SCALAR = frozenset({
-    Op.CONST, Op.VCONST, Op.DEFINE_VAR, Op.SPECIAL, Op.RANGE, Op.INDEX, Op.LOAD, Op.REDUCE, Op.SCAN, Op.VECTORIZE, Op.BROADCAST,
-    Op.GEP, Op.CAT, Op.WMMA, Op.CUSTOM, Op.CARRY,
-})  # fmt: skip
-_EFFECTS = frozenset({Op.STORE, Op.END, Op.SINK, Op.GROUP, Op.CALL, Op.ADVANCE, Op.LEAVE, Op.LOOP, Op.SWITCH})
-_LIKE_FIRST = frozenset({
-    Op.BIND, Op.COPY, Op.MSTACK, Op.MSELECT, Op.ALLREDUCE, Op.SCAN_AXIS, Op.AFTER, Op.LATER, Op.ASSIGN, Op.CHECK, Op.CONTIGUOUS,
-}) | MARKS  # fmt: skip
+_SCALAR = frozenset(
+    {
+        Op.CONST,
+        Op.VCONST,
+        Op.DEFINE_VAR,
+        Op.SPECIAL,
+        Op.RANGE,
+        Op.INDEX,
+        Op.LOAD,
+        Op.REDUCE,
+        Op.SCAN,
+        Op.VECTORIZE,
+        Op.BROADCAST,
+        Op.GEP,
+        Op.CAT,
+        Op.WMMA,
+        Op.CUSTOM,
+        Op.CARRY,
+    }
+)
+_EFFECTS = frozenset(
+    {Op.STORE, Op.END, Op.SINK, Op.GROUP, Op.CALL, Op.ADVANCE, Op.LEAVE, Op.LOOP, Op.SWITCH}
+)
+_LIKE_FIRST = (
+    frozenset(
+        {
+            Op.BIND,
+            Op.COPY,
+            Op.MSTACK,
+            Op.MSELECT,
+            Op.ALLREDUCE,
+            Op.SCAN_AXIS,
+            Op.AFTER,
+            Op.LATER,
+            Op.ASSIGN,
+            Op.CHECK,
+            Op.CONTIGUOUS,
+        }
+    )
+    | MARKS
+)
 
 
 @defines("_shape")
@@ -48,9 +81,15 @@ def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
             return node.src[0].shape
         case Op.PAD:
             sizes = node.sizes
-            return tuple(normalize_size(s + sizes[2 * i] + sizes[2 * i + 1]) for i, s in enumerate(node.src[0].shape))
+            return tuple(
+                normalize_size(s + sizes[2 * i] + sizes[2 * i + 1])
+                for i, s in enumerate(node.src[0].shape)
+            )
         case Op.SHRINK:
-            return tuple(_extent(begin, end) for begin, end in zip(node.sizes[::2], node.sizes[1::2], strict=True))
+            return tuple(
+                _extent(begin, end)
+                for begin, end in zip(node.sizes[::2], node.sizes[1::2], strict=True)
+            )
         case Op.AS_COMPLEX:
             return node.src[0].shape[:-1]
         case Op.AS_REAL:

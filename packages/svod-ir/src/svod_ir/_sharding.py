@@ -8,7 +8,8 @@ __all__ = ["Placement", "Sharding"]
 
 
 class Sharding(NamedTuple):
-    """One tensor on several devices: split along `axis` in parts of `sizes`, or, where `axis` is None, whole on each.
+    """One tensor on several devices: split along `axis` in parts of `sizes`, or, where `axis` is
+    None, whole on each.
 
     Example:
         >>> rows = Sharding(("CPU", "CPU:1"), axis=0, sizes=(4, 3))

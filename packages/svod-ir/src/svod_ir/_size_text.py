@@ -10,7 +10,9 @@ __all__ = ["format_shape", "format_size"]
 
 @singledispatch
 def format_size(size: object) -> str:
-    """A size as it is written in Python, with the names of its variables; anything else as `str` shows it."""
+    """A size as it is written in Python, with the names of its variables; anything else as `str`
+    shows it.
+    """
     return str(size)
 
 

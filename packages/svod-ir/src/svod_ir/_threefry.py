@@ -1,4 +1,5 @@
-"""Threefry2x32 with 20 rounds: 64 random bits for each counter, by a key. The value of the op THREEFRY.
+"""Threefry2x32 with 20 rounds: 64 random bits for each counter, by a key. The value of the op
+THREEFRY.
 
 For one key, it maps the counters to all numbers of 64 bits, each once.
 """

@@ -25,10 +25,14 @@ def exact_trips(loop: UOp) -> SInt:
 
 
 def max_trips(*loops: UOp) -> int:
-    """The most iterations of nested loops; an index or a number of a launch counts as the loop that it stands for."""
+    """The most iterations of nested loops; an index or a number of a launch counts as the loop that
+    it stands for.
+    """
     return prod([int(loop.vmax) + 1 for loop in loops])
 
 
 def typical_trips(*loops: UOp) -> int:
-    """The iterations of nested loops, where each that varies has as many as lie in the middle of its bounds."""
+    """The iterations of nested loops, where each that varies has as many as lie in the middle of
+    its bounds.
+    """
     return prod([max((int(loop.stop.vmin) + int(loop.stop.vmax)) // 2, 1) for loop in loops])

@@ -34,12 +34,36 @@ if TYPE_CHECKING:
     from svod_ir._op import AxisType, Op
 
 __all__ = [
-    "AllReduceArg", "BufferArg", "BufferizeArg", "CheckArg", "GradientArg", "GradientRule", "GridIndex", "KernelInfo", "LoopArg", "Mark",
-    "Opt", "OptOp", "ParamArg", "RangeArg", "ReduceArg", "RepeatArg", "ScanArg", "ScatterArg", "ScratchArg", "SwitchArg",
-    "VariableArg", "ViewArg", "find_grid_index", "format_opts", "parse_opts",
-]  # fmt: skip
+    "AllReduceArg",
+    "BufferArg",
+    "BufferizeArg",
+    "CheckArg",
+    "GradientArg",
+    "GradientRule",
+    "GridIndex",
+    "KernelInfo",
+    "LoopArg",
+    "Mark",
+    "Opt",
+    "OptOp",
+    "ParamArg",
+    "RangeArg",
+    "ReduceArg",
+    "RepeatArg",
+    "ScanArg",
+    "ScatterArg",
+    "ScratchArg",
+    "SwitchArg",
+    "VariableArg",
+    "ViewArg",
+    "find_grid_index",
+    "format_opts",
+    "parse_opts",
+]
 
-_OPT: Final = re.compile(r"\s*([A-Z]+)(?:\(\s*(?:(\d+)\s*(?:,\s*(\d+)\s*)?)?\))?\s*(?:,|(?=\s|$|[A-Z]))")
+_OPT: Final = re.compile(
+    r"\s*([A-Z]+)(?:\(\s*(?:(\d+)\s*(?:,\s*(\d+)\s*)?)?\))?\s*(?:,|(?=\s|$|[A-Z]))"
+)
 
 
 class VariableArg(NamedTuple):
@@ -71,7 +95,9 @@ class RangeArg(NamedTuple):
 
 
 class ScratchArg(NamedTuple):
-    """Memory of a running kernel, a workgroup's (DEFINE_LOCAL) or a work-item's (DEFINE_REG): a number for each op, elements."""
+    """Memory of a running kernel, a workgroup's (DEFINE_LOCAL) or a work-item's (DEFINE_REG): a
+    number for each op, elements.
+    """
 
     id: int
     size: int
@@ -113,7 +139,8 @@ class ScanArg(NamedTuple):
 
 
 class ScatterArg(NamedTuple):
-    """Where the axes of the positions begin in what is added up, and the size of the axis in their place; None: an operand.
+    """Where the axes of the positions begin in what is added up, and the size of the axis in their
+    place; None: an operand.
 
     Example:
         >>> from svod_dtype import int32
@@ -144,7 +171,9 @@ class AllReduceArg(NamedTuple):
 
 
 class BufferArg(NamedTuple):
-    """A buffer: a process-unique `id` (negative: numbered within one schedule), elements, device."""
+    """A buffer: a process-unique `id` (negative: numbered within one schedule), elements,
+    device.
+    """
 
     id: int
     size: int
@@ -160,7 +189,8 @@ class ParamArg(NamedTuple):
 
 
 class BufferizeArg(NamedTuple):
-    """How a BUFFERIZE stores its value; a number tells memory that is written to afterwards from other memory of the same value.
+    """How a BUFFERIZE stores its value; a number tells memory that is written to afterwards from
+    other memory of the same value.
 
     Example:
         >>> from svod_ir import AxisType, Op, UOp
@@ -177,8 +207,8 @@ class BufferizeArg(NamedTuple):
 class CheckArg(NamedTuple):
     """What an operation expects of an integer operand, and computes without asking.
 
-    Positions on `axis` are from -size to size - 1, where `size` None stands for the operand of the CHECK; without
-    an axis, nothing is 0.
+    Positions on `axis` are from -size to size - 1, where `size` None stands for the operand of the
+    CHECK; without an axis, nothing is 0.
 
     Example:
         >>> from svod_dtype import int32
@@ -196,14 +226,19 @@ class LoopArg(NamedTuple):
     """What a LOOP repeats: a graph of its own, of the PARAMs that stand for its operands.
 
     Attributes:
-        body: a SINK of the next values of what is carried, of what is stacked, and at last, if `is_conditional`, of whether
-            to go on.
-        n_carried: how many of the operands, the first ones, are carried from one iteration to the next.
-        n_sliced: how many of those after them are read one slice along their first axis in each iteration.
-        counter: the name of the body's variable that is the number of the iteration, from 0 in the order of execution.
-        is_reversed: whether the first iteration takes the last slices, and fills the last of what is stacked.
+        body: a SINK of the next values of what is carried, of what is stacked, and at last, if
+            `is_conditional`, of whether to go on.
+        n_carried: how many of the operands, the first ones, are carried from one iteration to the
+            next.
+        n_sliced: how many of those after them are read one slice along their first axis in each
+            iteration.
+        counter: the name of the body's variable that is the number of the iteration, from 0 in the
+            order of execution.
+        is_reversed: whether the first iteration takes the last slices, and fills the last of what
+            is stacked.
         is_conditional: whether the loop ends after an iteration whose last source is false.
-        is_recomputed: whether derivatives keep only what is carried into each iteration, and compute the rest of it again.
+        is_recomputed: whether derivatives keep only what is carried into each iteration, and
+            compute the rest of it again.
 
     Example:
         >>> from svod_dtype import int32
@@ -225,7 +260,8 @@ class LoopArg(NamedTuple):
 
 
 class SwitchArg(NamedTuple):
-    """Of what a SWITCH computes one: SINKs of as many values each, of the PARAMs that stand for its operands.
+    """Of what a SWITCH computes one: SINKs of as many values each, of the PARAMs that stand for its
+    operands.
 
     Example:
         >>> from svod_dtype import int32
@@ -247,8 +283,9 @@ class Mark:
 
     Attributes:
         number: of the mark, which no other of the process has.
-        computed_from: gives the graph whose values were computed into the memory that is marked, to which the derivative goes
-            then, of memory as it is now; None where it goes to the operand.
+        computed_from: gives the graph whose values were computed into the memory that is marked, to
+            which the derivative goes then, of memory as it is now; None where it goes to the
+            operand.
 
     Example:
         >>> from svod_ir.derivatives import make_traced
@@ -268,12 +305,14 @@ class GradientRule:
 
     Attributes:
         name: which no other rule of the process has.
-        backward: from a GRADIENT, the cotangent of its value, and of which operands the cotangents are asked for, to
-            these; an operand that the value does not depend on gets None. Without it, the rule is known by its name alone.
-        forward: from a GRADIENT and the tangents of its operands, of which None is zero, to the tangent of the value. Without
-            it, forward mode transposes `backward`, which is linear in the cotangent.
-        differentiates_value: whether forward mode differentiates the nodes of the value instead: for rules that change when
-            something is computed, and not what.
+        backward: from a GRADIENT, the cotangent of its value, and of which operands the cotangents
+            are asked for, to these; an operand that the value does not depend on gets None. Without
+            it, the rule is known by its name alone.
+        forward: from a GRADIENT and the tangents of its operands, of which None is zero, to the
+            tangent of the value. Without it, forward mode transposes `backward`, which is linear in
+            the cotangent.
+        differentiates_value: whether forward mode differentiates the nodes of the value instead:
+            for rules that change when something is computed, and not what.
 
     Example:
         >>> from svod_ir.derivatives import make_gradient
@@ -287,12 +326,15 @@ class GradientRule:
     backward: Callable[[Any, Any, tuple[bool, ...]], tuple[Any, ...]] | None = field(
         default=None, compare=False, repr=False
     )
-    forward: Callable[[Any, tuple[Any, ...]], Any] | None = field(default=None, compare=False, repr=False)
+    forward: Callable[[Any, tuple[Any, ...]], Any] | None = field(
+        default=None, compare=False, repr=False
+    )
     differentiates_value: bool = field(default=False, compare=False, repr=False)
 
 
 class GradientArg(NamedTuple):
-    """Whose rule gives the derivatives of values, what it takes besides the operands, and how many values there are.
+    """Whose rule gives the derivatives of values, what it takes besides the operands, and how many
+    values there are.
 
     Example:
         >>> rule = GradientRule("along an axis")
@@ -306,20 +348,24 @@ class GradientArg(NamedTuple):
 
 
 class RepeatArg(NamedTuple):
-    """How a CALL of a kernel graph is repeated; the END around it closes a RANGE of as many iterations.
+    """How a CALL of a kernel graph is repeated; the END around it closes a RANGE of as many
+    iterations.
 
-    Its arguments are the results (of what is carried, then stacked), a spare buffer for each of `spares`, the operands, which
-    are the PARAMs of the body in order (of what is carried, sliced, constant), and where a computed count lies. The body's
-    sources are the next values of what is carried, what is stacked, and whether to go on. A next value that is in the
-    memory of its PARAM has no spare.
+    Its arguments are the results (of what is carried, then stacked), a spare buffer for each of
+    `spares`, the operands, which are the PARAMs of the body in order (of what is carried, sliced,
+    constant), and where a computed count lies. The body's sources are the next values of what is
+    carried, what is stacked, and whether to go on. A next value that is in the memory of its PARAM
+    has no spare.
 
     Attributes:
         spares: the carried values that are written to memory other than they are read from.
         counter: the DEFINE_VAR in the body that is the number of the iteration.
         is_reversed: slices are taken and stacked from the last to the first.
         is_conditional: the loop ends after an iteration whose last source is false.
-        is_count_read: the number of iterations, or of the branch, is the int64 in the last argument.
-        branch: of a choice: it is done once if the number read, clipped to 0 to `n_branches - 1`, is this.
+        is_count_read: the number of iterations, or of the branch, is the int64 in the last
+            argument.
+        branch: of a choice: it is done once if the number read, clipped to 0 to `n_branches - 1`,
+            is this.
 
     Example:
         >>> repeat = RepeatArg(n_carried=2, n_sliced=0, n_stacked=1, spares=(0,), counter="i")
@@ -340,9 +386,11 @@ class RepeatArg(NamedTuple):
 
 
 class GridIndex(NamedTuple):
-    """What the name of a SPECIAL says: which numbers of a launch it is one of, and on which axis, 0 to 2.
+    """What the name of a SPECIAL says: which numbers of a launch it is one of, and on which axis, 0
+    to 2.
 
-    The numbers are `gidx` of a workgroup, `lidx` of a work-item in its workgroup, `idx` of an item where there are no workgroups.
+    The numbers are `gidx` of a workgroup, `lidx` of a work-item in its workgroup, `idx` of an item
+    where there are no workgroups.
 
     Example:
         >>> find_grid_index("gidx0") == GridIndex("gidx", 0)
@@ -401,7 +449,8 @@ def format_opts(opts: Iterable[Opt]) -> str:
 
 
 def parse_opts(text: str) -> tuple[Opt, ...]:
-    """The opts that a text lists, separated by blanks or commas: `UPCAST(0,4) THREAD(0,2) NOLOCALS`.
+    """The opts that a text lists, separated by blanks or commas: `UPCAST(0,4) THREAD(0,2)
+    NOLOCALS`.
 
     Raises:
         ParseError: if it is no such list.
@@ -429,7 +478,9 @@ def parse_opts(text: str) -> tuple[Opt, ...]:
 
 
 class KernelInfo(NamedTuple):
-    """What a kernel's SINK carries: its name and the opts that made it (None: not optimised yet)."""
+    """What a kernel's SINK carries: its name and the opts that made it (None: not optimised
+    yet).
+    """
 
     name: str = "kernel"
     applied_opts: tuple[Opt, ...] | None = None

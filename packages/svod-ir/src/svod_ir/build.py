@@ -67,11 +67,16 @@ __all__ = [
     "make_scatter_add",
     "make_shrink",
     "with_sizes",
-]  # fmt: skip
+]
 
 # Of ops that take any dtype, nothing need be asked.
 _RESTRICTED = {op: row.takes for op, row in TABLE.items() if row.takes != "any"}
-_EXPECTED = {"float": "floating-point numbers", "integer": "integers", "bits": "bool or integers", "uint64": "uint64"}
+_EXPECTED = {
+    "float": "floating-point numbers",
+    "integer": "integers",
+    "bits": "bool or integers",
+    "uint64": "uint64",
+}
 _SHIFTS = frozenset({Op.SHL, Op.SHR})
 _UNEVEN = _SHIFTS | {Op.WHERE}
 _REGROUPED = frozenset({Op.ADD, Op.MUL})
@@ -87,9 +92,11 @@ def make_cast(x: UOp, dtype: DType) -> UOp:
         return x
     if x.dtype.is_complex and not (target.is_complex or target.is_bool):
         raise OperandError(
-            operation="cast", found=x.dtype, expected=f"numbers without an imaginary part, to become {target}",
+            operation="cast",
+            found=x.dtype,
+            expected=f"numbers without an imaginary part, to become {target}",
             hint="take a part: x.real or x.imag, or x.abs()",
-        )  # fmt: skip
+        )
     if x.op is Op.CONST and target.is_complex:
         return UOp.const(target, x.arg)
     if x.op is Op.CONST:
@@ -138,7 +145,10 @@ def _check_dtype(op: Op, dtype: DType) -> None:
     if dtype.is_complex:
         if not takes(op, dtype):
             raise OperandError(
-                operation=op.name, found=dtype, expected="real numbers", hint="take x.real, x.imag or x.abs()"
+                operation=op.name,
+                found=dtype,
+                expected="real numbers",
+                hint="take x.real, x.imag or x.abs()",
             )
         return
     if kind is not None and not DTYPE_CLASSES[kind](dtype):
@@ -162,7 +172,8 @@ def _fold_integers(op: Op, dtype: DType, operands: tuple[UOp, ...]) -> UOp | Non
     if x.op is _CONST and op in _REGROUPED:
         x, y = y, x
     if y.op is not _CONST or (
-        x.find_shape() != (operands[0] if x is operands[1] else operands[1]).find_shape() and x.find_shape() is None
+        x.find_shape() != (operands[0] if x is operands[1] else operands[1]).find_shape()
+        and x.find_shape() is None
     ):
         return None
     if y.arg == 0 and op in (Op.ADD, Op.SUB, Op.SHL, Op.SHR):
@@ -177,10 +188,14 @@ def _fold_integers(op: Op, dtype: DType, operands: tuple[UOp, ...]) -> UOp | Non
 
 
 def with_sizes(op: Op, x: UOp, sizes: Sequence[SInt]) -> UOp:
-    """A movement node of these sizes, in normal form, those that are symbolic as operands; the caller knows that they are right."""
+    """A movement node of these sizes, in normal form, those that are symbolic as operands; the
+    caller knows that they are right.
+    """
     sizes = tuple(map(normalize_size, sizes))
     symbolic = tuple(s for s in sizes if isinstance(s, UOp))
-    return UOp(op, x.dtype, (x, *symbolic), tuple(None if isinstance(s, UOp) else int(s) for s in sizes))
+    return UOp(
+        op, x.dtype, (x, *symbolic), tuple(None if isinstance(s, UOp) else int(s) for s in sizes)
+    )
 
 
 def make_complex(real: UOp, imag: UOp) -> UOp:
@@ -191,7 +206,11 @@ def make_complex(real: UOp, imag: UOp) -> UOp:
     """
     if real.dtype is not imag.dtype or real.dtype not in _COMPLEX_OF:
         found = f"{real.dtype} and {imag.dtype}"
-        raise OperandError(operation="complex", found=found, expected="parts that are both float32, or both float64")
+        raise OperandError(
+            operation="complex",
+            found=found,
+            expected="parts that are both float32, or both float64",
+        )
     return UOp(Op.COMPLEX, _COMPLEX_OF[real.dtype], (real, imag))
 
 
@@ -218,7 +237,9 @@ def make_as_complex(x: UOp) -> UOp:
     if x.dtype not in _COMPLEX_OF:
         raise OperandError(operation="as_complex", found=x.dtype, expected="float32 or float64")
     if x.shape[-1:] != (2,):
-        raise ShapeError(operation="as_complex", shape=x.shape, problem="has no last axis of size 2")
+        raise ShapeError(
+            operation="as_complex", shape=x.shape, problem="has no last axis of size 2"
+        )
     return UOp(Op.AS_COMPLEX, _COMPLEX_OF[x.dtype], (x,))
 
 
@@ -233,7 +254,9 @@ def make_copy(x: UOp, device: str) -> UOp:
 
 
 def make_reshape(x: UOp, shape: Sequence[SInt]) -> UOp:
-    """The same elements in row-major order with another shape (no -1 here: the caller resolves it)."""
+    """The same elements in row-major order with another shape (no -1 here: the caller
+    resolves it).
+    """
     shape = tuple(map(normalize_size, shape))
     if shape == x.shape:
         return x
@@ -242,9 +265,13 @@ def make_reshape(x: UOp, shape: Sequence[SInt]) -> UOp:
     old, new = product(x.shape), product(shape)
     if old != new:
         raise ShapeError(
-            operation="reshape", shape=x.shape,
-            problem=f"holds {format_size(old)} elements, but {format_shape(shape)} holds {format_size(new)}",
-        )  # fmt: skip
+            operation="reshape",
+            shape=x.shape,
+            problem=(
+                f"holds {format_size(old)} elements, but {format_shape(shape)} holds"
+                f" {format_size(new)}"
+            ),
+        )
     if x.op is Op.RESHAPE:
         return make_reshape(x.source, shape)
     return with_sizes(Op.RESHAPE, x, shape)
@@ -264,9 +291,13 @@ def make_expand(x: UOp, shape: Sequence[SInt]) -> UOp:
     for axis, (old, new) in enumerate(zip(x.shape, shape, strict=True)):
         if old != new and old != 1:
             raise ShapeError(
-                operation="expand", shape=x.shape,
-                problem=f"has size {format_size(old)} on axis {axis}, which does not become {format_size(new)}",
-            )  # fmt: skip
+                operation="expand",
+                shape=x.shape,
+                problem=(
+                    f"has size {format_size(old)} on axis {axis}, which does not become"
+                    f" {format_size(new)}"
+                ),
+            )
     return with_sizes(Op.EXPAND, x, shape)
 
 
@@ -290,7 +321,11 @@ def make_pad(x: UOp, padding: Sequence[tuple[SInt, SInt]]) -> UOp:
     """Zeros before and after each axis."""
     flat = tuple(n for pair in padding for n in pair)
     if len(padding) != len(x.shape):
-        raise ShapeError(operation="pad", shape=x.shape, problem=f"needs {len(x.shape)} pairs, not {len(padding)}")
+        raise ShapeError(
+            operation="pad",
+            shape=x.shape,
+            problem=f"needs {len(x.shape)} pairs, not {len(padding)}",
+        )
     if any(isinstance(n, int) and n < 0 for n in flat):
         raise ShapeError(
             operation="pad",
@@ -309,10 +344,21 @@ def make_shrink(x: UOp, bounds: Sequence[tuple[SInt, SInt]]) -> UOp:
     """The part from `begin` up to `end` of each axis."""
     flat = tuple(n for pair in bounds for n in pair)
     if len(bounds) != len(x.shape):
-        raise ShapeError(operation="shrink", shape=x.shape, problem=f"needs {len(x.shape)} pairs, not {len(bounds)}")
+        raise ShapeError(
+            operation="shrink",
+            shape=x.shape,
+            problem=f"needs {len(x.shape)} pairs, not {len(bounds)}",
+        )
     for size, (begin, end) in zip(x.shape, bounds, strict=True):
-        if isinstance(begin, int) and isinstance(end, int) and isinstance(size, int) and not 0 <= begin <= end <= size:
-            raise ShapeError(operation="shrink", shape=x.shape, problem=f"does not hold {begin}:{end}")
+        if (
+            isinstance(begin, int)
+            and isinstance(end, int)
+            and isinstance(size, int)
+            and not 0 <= begin <= end <= size
+        ):
+            raise ShapeError(
+                operation="shrink", shape=x.shape, problem=f"does not hold {begin}:{end}"
+            )
     if all((b, e) == (0, s) for s, (b, e) in zip(x.shape, bounds, strict=True)):
         return x
     return with_sizes(Op.SHRINK, x, flat)
@@ -321,12 +367,15 @@ def make_shrink(x: UOp, bounds: Sequence[tuple[SInt, SInt]]) -> UOp:
 def make_flip(x: UOp, flags: Sequence[bool]) -> UOp:
     """Reverse the axes whose flag is set."""
     if len(flags) != len(x.shape):
-        raise ShapeError(operation="flip", shape=x.shape, problem=f"needs {len(x.shape)} flags, not {len(flags)}")
+        raise ShapeError(
+            operation="flip", shape=x.shape, problem=f"needs {len(x.shape)} flags, not {len(flags)}"
+        )
     return UOp(Op.FLIP, x.dtype, (x,), tuple(bool(f) for f in flags)) if any(flags) else x
 
 
 def make_gather(x: UOp, positions: UOp, axis: int) -> UOp:
-    """`x` with axis `axis` replaced by the axes of the integer tensor `positions`, whose values select along it.
+    """`x` with axis `axis` replaced by the axes of the integer tensor `positions`, whose values
+    select along it.
 
     A position outside 0 to size - 1 gives 0.
     """
@@ -338,10 +387,12 @@ def make_gather(x: UOp, positions: UOp, axis: int) -> UOp:
 
 
 def make_scatter_add(x: UOp, positions: UOp, axis: int, size: SInt) -> UOp:
-    """The transpose of `make_gather`: an axis of `size` in place of those of the integer tensor `positions`.
+    """The transpose of `make_gather`: an axis of `size` in place of those of the integer tensor
+    `positions`.
 
-    Element i of it is the sum of what `x` has at the places where `positions` is i, 0 where there is none; of bool, whether
-    one is true. What has another position is left out. Narrow floats are added up in float32 and rounded once.
+    Element i of it is the sum of what `x` has at the places where `positions` is i, 0 where there
+    is none; of bool, whether one is true. What has another position is left out. Narrow floats are
+    added up in float32 and rounded once.
 
     Args:
         x: has the axes of `positions` from `axis` on.
@@ -360,28 +411,39 @@ def make_scatter_add(x: UOp, positions: UOp, axis: int, size: SInt) -> UOp:
     if not 0 <= axis <= len(x.shape) - n_axes:
         raise AxisError(operation="scatter_add", axis=axis + max(n_axes - 1, 0), ndim=len(x.shape))
     if not positions.dtype.is_int:
-        raise OperandError(operation="scatter_add", found=positions.dtype, expected="integer positions")
+        raise OperandError(
+            operation="scatter_add", found=positions.dtype, expected="integer positions"
+        )
     named = x.shape[axis : axis + n_axes]
     if named != positions.shape:
         raise ShapeError(
-            operation="scatter_add", shape=x.shape, problem=f"has {format_shape(named)} in place of {format_shape(positions.shape)}"
-        )  # fmt: skip
+            operation="scatter_add",
+            shape=x.shape,
+            problem=f"has {format_shape(named)} in place of {format_shape(positions.shape)}",
+        )
     size = normalize_size(size)
     if isinstance(size, int) and size < 0:
         raise ShapeError(operation="scatter_add", shape=(size,), problem="has a negative size")
     is_narrow = x.dtype.is_float and x.dtype.itemsize < float32.itemsize
     wide = make_cast(x, float32) if is_narrow else x
-    operands, known = ((wide, positions, size), None) if isinstance(size, UOp) else ((wide, positions), size)
+    operands, known = (
+        ((wide, positions, size), None) if isinstance(size, UOp) else ((wide, positions), size)
+    )
     return make_cast(UOp(Op.SCATTER_ADD, wide.dtype, operands, ScatterArg(axis, known)), x.dtype)
 
 
 def make_check(x: UOp, operation: str, axis: int | None = None, size: SInt | None = None) -> UOp:
-    """The integers `x`, said to be positions on `axis`, which has `size` elements, or divisors where there is no axis.
+    """The integers `x`, said to be positions on `axis`, which has `size` elements, or divisors
+    where there is no axis.
 
-    A position counts from 0, or from the end if it is negative; no divisor is 0. What is known to hold is not said.
-    """
+    A position counts from 0, or from the end if it is negative; no divisor is 0. What is known to
+    hold is not said."""
     low, high = x.bounds
-    holds = (low > 0 or high < 0) if size is None else isinstance(size, int) and -size <= low and high < size
+    holds = (
+        (low > 0 or high < 0)
+        if size is None
+        else isinstance(size, int) and -size <= low and high < size
+    )
     if holds:
         return x
     operands, known = ((x, size), None) if isinstance(size, UOp) else ((x,), size)
@@ -394,7 +456,10 @@ def make_iota(size: SInt, dtype: DType) -> UOp:
 
 
 def make_reduce_axis(x: UOp, op: Op, axes: Sequence[int]) -> UOp:
-    """Reduce `axes` with ADD, MUL, MAX or MIN; they stay with size 1. Axes of size 1 need no work."""
+    """Reduce `axes` with ADD, MUL, MAX or MIN; they stay with size 1.
+
+    Axes of size 1 need no work.
+    """
     for axis in axes:
         if not 0 <= axis < len(x.shape):
             raise AxisError(operation="reduce", axis=axis, ndim=len(x.shape))
@@ -414,12 +479,17 @@ def make_scan_axis(x: UOp, op: Op, axis: int) -> UOp:
 def _check_reduced(operation: str, op: Op, dtype: DType) -> None:
     if dtype.is_complex and op is not Op.ADD:
         raise OperandError(
-            operation=operation, found=dtype, expected="real numbers", hint="take x.real, x.imag or x.abs()"
+            operation=operation,
+            found=dtype,
+            expected="real numbers",
+            hint="take x.real, x.imag or x.abs()",
         )
 
 
 def make_constant_like(x: UOp, value: bool | int | float) -> UOp:
-    """A constant of the dtype and shape of `x`: what a rewrite rule makes where the whole of `x` is one value."""
+    """A constant of the dtype and shape of `x`: what a rewrite rule makes where the whole of `x` is
+    one value.
+    """
     constant = UOp.const(x.dtype, value)
     shape = x.shape
     return make_expand(make_reshape(constant, (1,) * len(shape)), shape) if shape else constant

@@ -1,12 +1,12 @@
 """CUSTOM_FUNCTION: a function that no kernel computes, with the arrays and numbers that it gets.
 
-Its operands say how many arrays it writes and reads, each as a dtype (a constant of it), a rank and sizes; then come
-the arrays that it reads, and the numbers:
+Its operands say how many arrays it writes and reads, each as a dtype (a constant of it), a rank and
+sizes; then come the arrays that it reads, and the numbers:
 
     CUSTOM_FUNCTION[kind] memory, n_outputs, outputs..., n_inputs, inputs..., read..., numbers...
 
-In a graph it stands for the memory that it fills: of its output, or of bytes that hold all of them. Inside a CALL
-it is an effect on the arguments of the CALL, and has no arrays among its operands.
+In a graph it stands for the memory that it fills: of its output, or of bytes that hold all of them.
+Inside a CALL it is an effect on the arguments of the CALL, and has no arrays among its operands.
 
 Example:
     >>> from svod_dtype import float32, int32
@@ -93,7 +93,9 @@ def read_signature(node: UOp) -> CustomSignature:
     outputs, operands = _decode(int(operands[0].arg), operands[1:])
     inputs, operands = _decode(int(operands[0].arg), operands[1:])
     n_read = 0 if node.dtype is void else len(inputs)
-    return CustomSignature(memory, outputs, inputs, tuple(operands[:n_read]), tuple(operands[n_read:]))
+    return CustomSignature(
+        memory, outputs, inputs, tuple(operands[:n_read]), tuple(operands[n_read:])
+    )
 
 
 def _encode(spec: ArraySpec) -> list[UOp]:
@@ -108,7 +110,9 @@ def _decode(count: int, operands: list[UOp]) -> tuple[tuple[ArraySpec, ...], lis
     specs: list[ArraySpec] = []
     for _ in range(count):
         ndim = int(operands[1].arg)
-        sizes: tuple[SInt, ...] = tuple(s.arg if s.op is Op.CONST else s for s in operands[2 : 2 + ndim])
+        sizes: tuple[SInt, ...] = tuple(
+            s.arg if s.op is Op.CONST else s for s in operands[2 : 2 + ndim]
+        )
         specs.append(ArraySpec(operands[0].dtype, sizes))
         operands = operands[2 + ndim :]
     return tuple(specs), operands

@@ -33,8 +33,11 @@ def read_switch(environment: Mapping[str, str], variable: str, *, default: bool)
     return value in _TRUE if value else default
 
 
-def read_integer(environment: Mapping[str, str], variable: str, default: int, *, minimum: int = 0) -> int:
-    """The value of a variable that is an integer, at least `minimum`; `default` where it is unset or empty.
+def read_integer(
+    environment: Mapping[str, str], variable: str, default: int, *, minimum: int = 0
+) -> int:
+    """The value of a variable that is an integer, at least `minimum`; `default` where it is unset
+    or empty.
 
     Raises:
         OptionError: if it is no such integer.
@@ -43,12 +46,17 @@ def read_integer(environment: Mapping[str, str], variable: str, default: int, *,
     if not value:
         return default
     if not value.isdecimal() or int(value) < minimum:
-        raise OptionError(variable=variable, value=value, expected=f"an integer of at least {minimum}")
+        raise OptionError(
+            variable=variable, value=value, expected=f"an integer of at least {minimum}"
+        )
     return int(value)
 
 
-def read_number(environment: Mapping[str, str], variable: str, default: float, *, minimum: float = 0.0) -> float:
-    """The value of a variable that is a finite number, at least `minimum`; `default` where it is unset or empty.
+def read_number(
+    environment: Mapping[str, str], variable: str, default: float, *, minimum: float = 0.0
+) -> float:
+    """The value of a variable that is a finite number, at least `minimum`; `default` where it is
+    unset or empty.
 
     Raises:
         OptionError: if it is no such number.
@@ -61,16 +69,20 @@ def read_number(environment: Mapping[str, str], variable: str, default: float, *
     except ValueError:
         number = nan
     if not minimum <= number < inf:
-        raise OptionError(variable=variable, value=value, expected=f"a number of at least {minimum:g}")
+        raise OptionError(
+            variable=variable, value=value, expected=f"a number of at least {minimum:g}"
+        )
     return number
 
 
 def remember(read: Callable[[], T], environment: Mapping[str, str]) -> Callable[[], T]:
-    """`read`, which derives something from the environment, called anew only when the environment has changed.
+    """`read`, which derives something from the environment, called anew only when the environment
+    has changed.
 
     Args:
         read: takes what it needs from `environment`.
-        environment: `os.environ`, where each look-up encodes a name and decodes a value, some 0.7 us; the table below it compares at once.
+        environment: `os.environ`, where each look-up encodes a name and decodes a value, some 0.7
+            us; the table below it compares at once.
 
     Example:
         >>> environment, calls = {"N": "3"}, []

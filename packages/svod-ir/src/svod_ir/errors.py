@@ -29,18 +29,32 @@ from svod_dtype import InternalError, UserError
 from svod_ir._size_text import format_shape, format_size
 
 __all__ = [
-    "AxisError", "BroadcastError", "DeviceMismatchError", "EvaluationError", "GraphError", "MeaningError",
-    "NotDifferentiableError", "OperandError",
+    "AxisError",
+    "BroadcastError",
+    "DeviceMismatchError",
+    "EvaluationError",
+    "GraphError",
+    "MeaningError",
+    "NotDifferentiableError",
+    "OperandError",
     "OptionError",
-    "ParseError", "RewriteError", "RuleError", "ShapeError", "SpecError", "TargetError", "UndecidedError",
+    "ParseError",
+    "RewriteError",
+    "RuleError",
+    "ShapeError",
+    "SpecError",
+    "TargetError",
+    "UndecidedError",
     "UnknownMeaningError",
-]  # fmt: skip
+]
 
 
 class ShapeError(UserError, ValueError):
     """A shape that an operation cannot use."""
 
-    def __init__(self, *, operation: str, shape: tuple[object, ...], problem: str, hint: str | None = None) -> None:
+    def __init__(
+        self, *, operation: str, shape: tuple[object, ...], problem: str, hint: str | None = None
+    ) -> None:
         self.operation, self.shape = operation, shape
         super().__init__(f"{operation}: shape {format_shape(shape)} {problem}", hint=hint)
 
@@ -54,7 +68,8 @@ class BroadcastError(ShapeError):
         sizes = " and ".join(shown) + (", which are bound apart" if shown[0] == shown[1] else "")
         UserError.__init__(
             self,
-            f"shapes {format_shape(left)} and {format_shape(right)} do not broadcast: axis {axis} has sizes {sizes}",
+            f"shapes {format_shape(left)} and {format_shape(right)} do not broadcast: axis {axis}"
+            f" has sizes {sizes}",
             hint="sizes must be equal or 1, counted from the last axis; reshape or expand one side",
         )
         self.operation, self.shape = "broadcast", left
@@ -66,13 +81,17 @@ class AxisError(UserError, IndexError):
     def __init__(self, *, operation: str, axis: int, ndim: int) -> None:
         self.operation, self.axis, self.ndim = operation, axis, ndim
         allowed = f"use {-ndim} to {ndim - 1}" if ndim else "a 0-d tensor has no axes"
-        super().__init__(f"{operation}: axis {axis} is out of range for {ndim} dimensions", hint=allowed)
+        super().__init__(
+            f"{operation}: axis {axis} is out of range for {ndim} dimensions", hint=allowed
+        )
 
 
 class OperandError(UserError, TypeError):
     """An operand with a dtype or form that an op does not take."""
 
-    def __init__(self, *, operation: str, found: object, expected: str, hint: str | None = None) -> None:
+    def __init__(
+        self, *, operation: str, found: object, expected: str, hint: str | None = None
+    ) -> None:
         self.operation, self.found = operation, found
         super().__init__(f"{operation} takes {expected}, not {found}", hint=hint)
 
@@ -81,9 +100,13 @@ class NotDifferentiableError(UserError, TypeError):
     """A derivative of an operation that has none."""
 
     def __init__(
-        self, *, operation: str, reason: str, lines: Sequence[str] = (),
+        self,
+        *,
+        operation: str,
+        reason: str,
+        lines: Sequence[str] = (),
         hint: str = "leave it out with x.detach(), or say what its derivative is with custom_gradient",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.operation, self.reason, self.lines = operation, reason, tuple(lines)
         super().__init__(
             f"{operation} has no derivative: {reason}",
@@ -93,13 +116,19 @@ class NotDifferentiableError(UserError, TypeError):
 
 
 class UndecidedError(UserError, TypeError):
-    """A comparison that Python takes for true or false, and that holds for some values of its variables alone."""
+    """A comparison that Python takes for true or false, and that holds for some values of its
+    variables alone.
+    """
 
     def __init__(self, *, left: object, sign: str, right: object) -> None:
         self.left, self.sign, self.right = left, sign, right
         super().__init__(
-            f"{format_size(left)} {sign} {format_size(right)} holds for some values of its variables, and Python asks for one answer",
-            hint="choose between values with condition.where(a, b), or declare variables with bounds that decide it",
+            f"{format_size(left)} {sign} {format_size(right)} holds for some values of its"
+            " variables, and Python asks for one answer",
+            hint=(
+                "choose between values with condition.where(a, b), or declare variables with bounds"
+                " that decide it"
+            ),
         )
 
 
@@ -112,39 +141,58 @@ class GraphError(InternalError, ValueError):
 
 
 class SpecError(GraphError):
-    """A node that breaks a rule of its stage, with the pass that made it, and the rewrite rule where one did."""
+    """A node that breaks a rule of its stage, with the pass that made it, and the rewrite rule
+    where one did.
+    """
 
     def __init__(
-        self, *, pass_name: str | None, stage: str, rule: str, node: object, made_by: str | None = None,
+        self,
+        *,
+        pass_name: str | None,
+        stage: str,
+        rule: str,
+        node: object,
+        made_by: str | None = None,
         notes: tuple[str, ...] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.pass_name, self.stage, self.made_by = pass_name, stage, made_by
         self.rule, self.node, self.notes = rule, node, notes
         after = f"after {pass_name}: " if pass_name is not None else ""
         maker = (f"the rewrite rule {made_by} made it",) if made_by is not None else ()
-        InternalError.__init__(self, f"{after}stage {stage}: {rule}: {node}", notes=(*maker, *notes))
+        InternalError.__init__(
+            self, f"{after}stage {stage}: {rule}: {node}", notes=(*maker, *notes)
+        )
 
 
 class MeaningError(InternalError, ValueError):
     """A pass or a rewrite rule that changes what a graph computes.
 
-    `rule` is None where no single rule does; `node` is what changed: the node that matched, or a result or memory of the
-    graph; `values` are those of its variables.
-    """
+    `rule` is None where no single rule does; `node` is what changed: the node that matched, or a
+    result or memory of the graph; `values` are those of its variables."""
 
     def __init__(
-        self, *, pass_name: str, rule: str | None, node: object, problem: str, values: Mapping[str, object] | None = None,
+        self,
+        *,
+        pass_name: str,
+        rule: str | None,
+        node: object,
+        problem: str,
+        values: Mapping[str, object] | None = None,
         notes: tuple[str, ...] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.pass_name, self.rule, self.node, self.problem = pass_name, rule, node, problem
         self.values = dict(values or {})
-        where = " at " + ", ".join(f"{n} = {v}" for n, v in self.values.items()) if self.values else ""
+        where = (
+            " at " + ", ".join(f"{n} = {v}" for n, v in self.values.items()) if self.values else ""
+        )
         maker = f"the rewrite rule {rule} changes" if rule is not None else "the pass changes"
         super().__init__(f"in {pass_name}, {maker} {node}: {problem}{where}", notes=notes)
 
 
 class DeviceMismatchError(UserError, ValueError):
-    """Operands on different devices; each side is a device, or those that a tensor is sharded over."""
+    """Operands on different devices; each side is a device, or those that a tensor is
+    sharded over.
+    """
 
     def __init__(self, *, left: str | Sequence[str], right: str | Sequence[str]) -> None:
         self.left = (left,) if isinstance(left, str) else tuple(left)
@@ -153,7 +201,9 @@ class DeviceMismatchError(UserError, ValueError):
         if len(self.left) > 1 or len(self.right) > 1:
             several = max(self.left, self.right, key=len)
             hint = f"spread the other one too, as in x.shard({several})"
-        super().__init__(f"operands are on {' + '.join(self.left)} and {' + '.join(self.right)}", hint=hint)
+        super().__init__(
+            f"operands are on {' + '.join(self.left)} and {' + '.join(self.right)}", hint=hint
+        )
 
 
 class EvaluationError(UserError, ValueError):
@@ -174,7 +224,9 @@ class ParseError(UserError, ValueError):
     def __init__(self, *, line: int, text: str, problem: str, hint: str | None = None) -> None:
         self.line, self.text, self.problem = line, text, problem
         where = f"line {line}: " if line else ""
-        super().__init__(f"{where}{problem}", notes=(f"in {text.strip()!r}",) if text.strip() else (), hint=hint)
+        super().__init__(
+            f"{where}{problem}", notes=(f"in {text.strip()!r}",) if text.strip() else (), hint=hint
+        )
 
 
 class RuleError(UserError, TypeError):
@@ -190,7 +242,9 @@ class OptionError(UserError, ValueError):
 
     def __init__(self, *, variable: str, value: str, expected: str) -> None:
         self.variable, self.value, self.expected = variable, value, expected
-        super().__init__(f"{variable}={value!r} is not {expected}", hint=f"unset {variable} to use the default")
+        super().__init__(
+            f"{variable}={value!r} is not {expected}", hint=f"unset {variable} to use the default"
+        )
 
 
 class TargetError(UserError, ValueError):
@@ -202,11 +256,16 @@ class TargetError(UserError, ValueError):
 
 
 class RewriteError(InternalError, RuntimeError):
-    """Rules that undo each other, or that grow the graph without end; `rules` are those that fired last."""
+    """Rules that undo each other, or that grow the graph without end; `rules` are those that fired
+    last.
+    """
 
-    def __init__(self, *, ruleset: str, rules: tuple[str, ...], node: object, result: object) -> None:
+    def __init__(
+        self, *, ruleset: str, rules: tuple[str, ...], node: object, result: object
+    ) -> None:
         self.ruleset, self.rules, self.node, self.result = ruleset, rules, node, result
         loop = ", ".join(rules[:8]) + (", ..." if len(rules) > 8 else "")
         super().__init__(
-            f"rewriting with {ruleset} does not end: {loop}", notes=(f"at {node}", f"which became {result}")
+            f"rewriting with {ruleset} does not end: {loop}",
+            notes=(f"at {node}", f"which became {result}"),
         )

@@ -1,11 +1,13 @@
-"""Locks and `os.fork`: the child has one thread, and would wait forever for a lock that another thread held.
+"""Locks and `os.fork`: the child has one thread, and would wait forever for a lock that another
+thread held.
 
-Three ways out. A lock that is held for long, and guards what can be computed again, is made by `make_lock` and is
-free in the child. One that is held for moments, and guards a table that must not be seen half changed, is
-given to `hold_across_fork`: a fork waits until nobody holds it. Either is reentrant, since a finalizer may run in the
-middle of any step of a thread, and look into the same table. A call into native code that takes locks of its own, which
-nobody can renew, is made inside `delaying_forks`: a fork waits until it has returned. It also waits for imports of svod's
-modules and of those that these use (see `import_locks`).
+Three ways out. A lock that is held for long, and guards what can be computed again, is made by
+`make_lock` and is free in the child. One that is held for moments, and guards a table that must not
+be seen half changed, is given to `hold_across_fork`: a fork waits until nobody holds it. Either is
+reentrant, since a finalizer may run in the middle of any step of a thread, and look into the same
+table. A call into native code that takes locks of its own, which nobody can renew, is made inside
+`delaying_forks`: a fork waits until it has returned. It also waits for imports of svod's modules
+and of those that these use (see `import_locks`).
 
 Example:
     >>> from svod_ir.forks import delaying_forks, hold_across_fork, make_lock
@@ -47,7 +49,11 @@ class Lock(Protocol):
     def release(self) -> None: ...
     def __enter__(self) -> bool: ...
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
     ) -> None: ...
 
 
@@ -65,14 +71,18 @@ _held: dict[int, weakref.ref[Lock]] = {}
 
 
 def make_lock() -> Lock:
-    """A reentrant lock that is free in the child of a fork, unless the thread that forks holds it."""
+    """A reentrant lock that is free in the child of a fork, unless the thread that forks
+    holds it.
+    """
     lock: Lock = threading.RLock()
     _renewed.add(weakref.ref(lock, _renewed.discard))
     return lock
 
 
 _adding: Final = threading.RLock()
-"""Held by a thread that forks, so that no lock comes to `_held` between its look at that and the fork."""
+"""Held by a thread that forks, so that no lock comes to `_held` between its look at that and the
+fork.
+"""
 
 _forking: Final = set[int]()
 """The threads that fork, or wait until they may."""
@@ -116,9 +126,11 @@ _own: Final = _Own()
 
 @contextmanager
 def delaying_forks() -> Generator[None]:
-    """Let forks of other threads wait until this block ends; several threads may be in such blocks at a time."""
-    # Threads that enter in turn would keep a fork waiting forever, which therefore comes first. But the thread that forks may
-    # wait for what this one holds.
+    """Let forks of other threads wait until this block ends; several threads may be in such blocks
+    at a time.
+    """
+    # Threads that enter in turn would keep a fork waiting forever, which therefore comes first. But
+    # the thread that forks may wait for what this one holds.
     if not _own.depth:
         _may_enter.wait(_PATIENCE_SECONDS)
     with _own.delaying:
@@ -133,7 +145,8 @@ def _acquire_held() -> None:
     _forking.add(threading.get_ident())
     _may_enter.clear()
     awaited: set[str] = set()
-    # Who holds one of them may wait for another, or for an import: what cannot be had at once is waited for with empty hands.
+    # Who holds one of them may wait for another, or for an import: what cannot be had at once is
+    # waited for with empty hands.
     missing: Lock | None = _adding
     while missing is not None:
         _release_taken()
@@ -184,8 +197,8 @@ def _renew() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # These take a lock before a fork and release it after it. If another thread imported one of them while a fork waits for
-    # imports, a lock would be released that nobody took.
+    # These take a lock before a fork and release it after it. If another thread imported one of
+    # them while a fork waits for imports, a lock would be released that nobody took.
     for _name in ("concurrent.futures.thread", "logging"):
         import_module(_name)
     os.register_at_fork(before=_acquire_held, after_in_parent=_release_held, after_in_child=_renew)

@@ -1,4 +1,5 @@
-"""Loggers of svod: structlog's events over the stdlib loggers `svod.*`, silent until somebody configures them.
+"""Loggers of svod: structlog's events over the stdlib loggers `svod.*`, silent until somebody
+configures them.
 
 Enable them as any stdlib logger: `logging.getLogger("svod").setLevel("DEBUG")` and a handler.
 
@@ -39,7 +40,9 @@ class EventLogger(Protocol):
 
 
 class _LazyLogger:
-    """Checks the level first: structlog is imported, and an event built, only where it will be written."""
+    """Checks the level first: structlog is imported, and an event built, only where it will be
+    written.
+    """
 
     def __init__(self, name: str) -> None:
         self._stdlib = logging.getLogger(name)
@@ -68,7 +71,8 @@ def get_logger(name: str) -> EventLogger:
 def _bind(name: str) -> EventLogger:
     import structlog
 
-    # The processors are given here, so that svod neither reads nor changes the application's structlog configuration.
+    # The processors are given here, so that svod neither reads nor changes the application's
+    # structlog configuration.
     return structlog.wrap_logger(
         logging.getLogger(name),
         processors=[_render],
@@ -77,7 +81,9 @@ def _bind(name: str) -> EventLogger:
     )
 
 
-def _render(_logger: object, _method: str, event: EventDict) -> tuple[tuple[str], dict[str, object]]:
+def _render(
+    _logger: object, _method: str, event: EventDict
+) -> tuple[tuple[str], dict[str, object]]:
     name = str(event.pop("event", ""))
     text = " ".join([name, *(f"{key}={value}" for key, value in event.items())])
     # `extra` keeps the data for handlers that write structured records.

@@ -1,21 +1,22 @@
 """Loops and choices in graphs of tensors: LOOP, SWITCH, and the RESULTs of both.
 
-    LOOP[body, n_carried, n_sliced, counter, is_reversed, is_conditional] count, carried..., sliced..., constants...
-    SWITCH[bodies] index, operands...
-    RESULT[position] loop
+    LOOP[body, n_carried, n_sliced, counter, is_reversed, is_conditional] count, carried...,
+    sliced..., constants... SWITCH[bodies] index, operands... RESULT[position] loop
 
-A body is a graph of its own, closed: a SINK of values made of PARAMs, which stand for the operands in their order, and
-of variables. A PARAM is flat, and is seen in the shape of its operand as memory is; of a sliced operand it is one slice,
-without the first axis. A sharded operand takes a PARAM for each of its shards (`make_parameter` makes these forms). Of
-complex operands, and values of a body, a LOOP or SWITCH has the parts, along a last axis (AS_REAL), and its results are
-complex again (AS_COMPLEX): what is repeated and chosen is real.
+A body is a graph of its own, closed: a SINK of values made of PARAMs, which stand for the operands
+in their order, and of variables. A PARAM is flat, and is seen in the shape of its operand as memory
+is; of a sliced operand it is one slice, without the first axis. A sharded operand takes a PARAM for
+each of its shards (`make_parameter` makes these forms). Of complex operands, and values of a body,
+a LOOP or SWITCH has the parts, along a last axis (AS_REAL), and its results are complex again
+(AS_COMPLEX): what is repeated and chosen is real.
 
-A variable that a body reads and the graph around it binds stands among the constant operands, as its BIND: it takes a slot
-as any operand does, of which the body has no PARAM.
+A variable that a body reads and the graph around it binds stands among the constant operands, as
+its BIND: it takes a slot as any operand does, of which the body has no PARAM.
 
-A LOOP binds its counter in its body. No LOOP inside of the body binds a variable of the same name, so that a graph may move
-into a body, or out of it, without its variables changing their meaning. Derivatives put loops into loops that were made apart
-from them: `make_loop` renames the inner counters there.
+A LOOP binds its counter in its body. No LOOP inside of the body binds a variable of the same name,
+so that a graph may move into a body, or out of it, without its variables changing their meaning.
+Derivatives put loops into loops that were made apart from them: `make_loop` renames the inner
+counters there.
 
 Example:
     >>> import numpy as np
@@ -47,7 +48,8 @@ Example:
     >>> evaluate(make_results(doubled)[0]).tolist()
     [16, 38]
     >>> find_loop_fault(loop.with_src(loop.src[:2]))
-    'a LOOP has an operand for all that is carried and sliced, and a next value for all that is carried'
+    'a LOOP has an operand for all that is carried and sliced, and a next value for all that is
+    carried'
 """
 
 from __future__ import annotations
@@ -77,12 +79,30 @@ from svod_ir.sizes import max_size, normalize_size, product, unbind
 from svod_ir.uop import SInt, UOp, to_node
 
 __all__ = [
-    "COUNTER_PREFIX", "MAX_ITERATIONS", "LoopParts", "choose_counter", "count_results", "count_slots", "find_count",
-    "find_loop_fault", "get_bodies", "get_result_placement",
-    "get_result_shape", "get_slots", "iter_nodes", "list_free_variables", "make_counter", "make_loop",
-    "make_parameter", "make_results", "make_switch", "map_bodies", "read_loop", "rename_inner_counters",
+    "COUNTER_PREFIX",
+    "MAX_ITERATIONS",
+    "LoopParts",
+    "choose_counter",
+    "count_results",
+    "count_slots",
+    "find_count",
+    "find_loop_fault",
+    "get_bodies",
+    "get_result_placement",
+    "get_result_shape",
+    "get_slots",
+    "iter_nodes",
+    "list_free_variables",
+    "make_counter",
+    "make_loop",
+    "make_parameter",
+    "make_results",
+    "make_switch",
+    "map_bodies",
+    "read_loop",
+    "rename_inner_counters",
     "replace_variable",
-]  # fmt: skip
+]
 
 MAX_ITERATIONS: Final = (1 << 31) - 1
 """A computed number of iterations is at most this."""
@@ -117,34 +137,59 @@ def read_loop(loop: UOp) -> LoopParts:
     end_sliced = arg.n_carried + arg.n_sliced
     end_stacked = len(sources) - arg.is_conditional
     return LoopParts(
-        loop.src[0], operands[: arg.n_carried], operands[arg.n_carried : end_sliced], operands[end_sliced:],
-        sources[: arg.n_carried], sources[arg.n_carried : end_stacked], sources[-1] if arg.is_conditional else None,
-    )  # fmt: skip
+        loop.src[0],
+        operands[: arg.n_carried],
+        operands[arg.n_carried : end_sliced],
+        operands[end_sliced:],
+        sources[: arg.n_carried],
+        sources[arg.n_carried : end_stacked],
+        sources[-1] if arg.is_conditional else None,
+    )
 
 
 def make_loop(
-    body: UOp, count: SInt, operands: Sequence[UOp], *, n_carried: int, n_sliced: int = 0, counter: str | None = None,
-    is_reversed: bool = False, is_conditional: bool = False, is_recomputed: bool = False,
-) -> tuple[UOp, ...]:  # fmt: skip
-    """The RESULTs of a LOOP: the carried values after the last iteration, then what is stacked (see `svod_ir.args.LoopArg`).
+    body: UOp,
+    count: SInt,
+    operands: Sequence[UOp],
+    *,
+    n_carried: int,
+    n_sliced: int = 0,
+    counter: str | None = None,
+    is_reversed: bool = False,
+    is_conditional: bool = False,
+    is_recomputed: bool = False,
+) -> tuple[UOp, ...]:
+    """The RESULTs of a LOOP: the carried values after the last iteration, then what is stacked (see
+    `svod_ir.args.LoopArg`).
 
     Args:
-        body: a SINK; its PARAMs are what `make_parameter` makes of the operands, in the slots of `get_slots`.
+        body: a SINK; its PARAMs are what `make_parameter` makes of the operands, in the slots of
+            `get_slots`.
         count: the largest number of iterations: a size, or a 0-d integer tensor; below 0 means 0.
         operands: what is carried, what is sliced, and what every iteration reads whole.
-        counter: the name of the body's variable that counts iterations; loops in the body that have it get another one.
+        counter: the name of the body's variable that counts iterations; loops in the body that have
+            it get another one.
 
     Raises:
         GraphError: if the body and the operands do not fit each other.
     """
     body = rename_inner_counters(body, counter)
-    arg = LoopArg(_with_real_values(body), n_carried, n_sliced, counter, is_reversed, is_conditional, is_recomputed)
+    arg = LoopArg(
+        _with_real_values(body),
+        n_carried,
+        n_sliced,
+        counter,
+        is_reversed,
+        is_conditional,
+        is_recomputed,
+    )
     results = _make_checked(UOp(Op.LOOP, void, (_make_count(count), *map(_to_real, operands)), arg))
     return _with_dtypes(results, body)
 
 
 def make_switch(index: UOp, bodies: Sequence[UOp], operands: Sequence[UOp]) -> tuple[UOp, ...]:
-    """The RESULTs of a SWITCH: the values of `bodies[index]`; an index below 0 takes the first, one beyond the last the last.
+    """The RESULTs of a SWITCH: the values of `bodies[index]`; an index below 0 takes the first, one
+    beyond the last the last.
 
     Raises:
         GraphError: if the bodies differ in what they give, or do not fit the operands.
@@ -159,7 +204,9 @@ def make_switch(index: UOp, bodies: Sequence[UOp], operands: Sequence[UOp]) -> t
         -5
     """
     arg = SwitchArg(tuple(map(_with_real_values, bodies)))
-    results = _make_checked(UOp(Op.SWITCH, void, (make_cast(index, int64), *map(_to_real, operands)), arg))
+    results = _make_checked(
+        UOp(Op.SWITCH, void, (make_cast(index, int64), *map(_to_real, operands)), arg)
+    )
     return _with_dtypes(results, bodies[0])
 
 
@@ -175,16 +222,23 @@ def _with_real_values(body: UOp) -> UOp:
 
 def _with_dtypes(results: Sequence[UOp], body: UOp) -> tuple[UOp, ...]:
     """Results that are pairs of parts as the complex numbers that the body gives."""
-    return tuple([make_as_complex(r) if v.dtype.is_complex else r for r, v in zip(results, body.src, strict=False)])
+    return tuple(
+        [
+            make_as_complex(r) if v.dtype.is_complex else r
+            for r, v in zip(results, body.src, strict=False)
+        ]
+    )
 
 
 def make_parameter(operand: UOp, slot: int, *, is_slice: bool = False) -> UOp:
-    """What stands for an operand in a body: its PARAM, in the shape of the operand, or of one slice of it.
+    """What stands for an operand in a body: its PARAM, in the shape of the operand, or of one slice
+    of it.
 
     A sharded operand has as many PARAMs as shards, in slots from `slot` on.
 
     Raises:
-        GraphError: if an operand that is sliced has no axis, or is split between devices along its first one.
+        GraphError: if an operand that is sliced has no axis, or is split between devices along its
+            first one.
     """
     shape = tuple(map(_unbind_size, operand.shape))
     if is_slice and not shape:
@@ -196,7 +250,9 @@ def make_parameter(operand: UOp, slot: int, *, is_slice: bool = False) -> UOp:
     axis = placement.axis
     if is_slice and axis is not None:
         if axis == 0:
-            raise GraphError(rule="a sliced operand is not split along its first axis", node=operand)
+            raise GraphError(
+                rule="a sliced operand is not split along its first axis", node=operand
+            )
         axis -= 1
     shapes = [shape] * len(placement.devices)
     if axis is not None:
@@ -251,7 +307,10 @@ def get_slots(operands: Sequence[UOp]) -> tuple[int, ...]:
 
 
 def find_count(loop: UOp) -> SInt | None:
-    """The number of iterations of a LOOP as a size, or None where it is computed. A conditional loop may have fewer."""
+    """The number of iterations of a LOOP as a size, or None where it is computed.
+
+    A conditional loop may have fewer.
+    """
     count = loop.src[0]
     if count.op is Op.CONST:
         return max(int(count.arg), 0)
@@ -266,20 +325,28 @@ def get_result_shape(result: UOp) -> tuple[SInt, ...]:
     if any(not isinstance(size, int) for size in shape):
         # Variables of a body are bound around it.
         binds = {bind.symbol: bind for bind in _iter_binds(node)}
-        shape = tuple(s if isinstance(s, int) else normalize_size(s.substitute(binds)) for s in shape)
+        shape = tuple(
+            s if isinstance(s, int) else normalize_size(s.substitute(binds)) for s in shape
+        )
     if node.op is Op.SWITCH or position < node.arg.n_carried:
         return shape
     count = find_count(node)
     if count is None:
-        raise GraphError(rule="a loop that stacks values has a number of iterations that is a size", node=node)
+        raise GraphError(
+            rule="a loop that stacks values has a number of iterations that is a size", node=node
+        )
     return (count, *shape)
 
 
 def get_result_placement(result: UOp) -> Placement:
-    """The placement of a RESULT: that of the value in the body, shifted by the axis that stacking puts before the others."""
+    """The placement of a RESULT: that of the value in the body, shifted by the axis that stacking
+    puts before the others.
+    """
     node = result.source
     position: int = result.arg
-    placement = next((p for body in get_bodies(node) if (p := body.src[position].placement) is not None), None)
+    placement = next(
+        (p for body in get_bodies(node) if (p := body.src[position].placement) is not None), None
+    )
     is_loop = node.op is Op.LOOP
     is_carried = is_loop and position < node.arg.n_carried
     if is_carried and placement is None:
@@ -288,7 +355,12 @@ def get_result_placement(result: UOp) -> Placement:
         # What is made from no memory is stored where the others are.
         found = next((p for s in node.src if (p := s.placement) is not None), None)
         return found.replicated if isinstance(found, Sharding) else found
-    if is_loop and not is_carried and isinstance(placement, Sharding) and placement.axis is not None:
+    if (
+        is_loop
+        and not is_carried
+        and isinstance(placement, Sharding)
+        and placement.axis is not None
+    ):
         return placement._replace(axis=placement.axis + 1)
     return placement
 
@@ -315,7 +387,9 @@ def _make_count(count: SInt) -> UOp:
 def _make_shaped(operand: UOp, shape: Sequence[SInt], slot: int, device: str | None) -> UOp:
     if operand.dtype.is_complex:
         return make_as_complex(_make_shaped(make_as_real(operand), (*shape, 2), slot, device))
-    memory = UOp(Op.PARAM, operand.dtype, (), ParamArg(slot, math.prod(map(max_size, shape)), device))
+    memory = UOp(
+        Op.PARAM, operand.dtype, (), ParamArg(slot, math.prod(map(max_size, shape)), device)
+    )
     return make_reshape(make_shrink(memory, [(0, product(shape))]), shape)
 
 
@@ -343,7 +417,10 @@ def _find_loop_fault(loop: UOp) -> str | None:
     arg: LoopArg = loop.arg
     n_sources, n_operands = len(arg.body.src), len(loop.src) - 1
     if n_sources < arg.n_carried + arg.is_conditional or n_operands < arg.n_carried + arg.n_sliced:
-        return "a LOOP has an operand for all that is carried and sliced, and a next value for all that is carried"
+        return (
+            "a LOOP has an operand for all that is carried and sliced, and a next value for all"
+            " that is carried"
+        )
     parts = read_loop(loop)
     if not parts.count.dtype.is_int or parts.count.shape != ():
         return "a LOOP is repeated a whole number of times, a scalar"
@@ -361,7 +438,9 @@ def _find_loop_fault(loop: UOp) -> str | None:
         if fault is not None:
             return fault
     if arg.counter is not None and arg.counter in list_bound_names(arg.body):
-        return f"the loops in the body of a LOOP that counts by {arg.counter} count by other variables"
+        return (
+            f"the loops in the body of a LOOP that counts by {arg.counter} count by other variables"
+        )
     fault = _find_body_fault(arg.body, _list_slots(loop))
     end_carried = sum(map(count_slots, parts.carried))
     return _find_written_fault(arg.body, end_carried) if fault is None else fault
@@ -393,9 +472,14 @@ def _find_difference(what: str, first: UOp, other: UOp) -> str | None:
     if shapes[0] != shapes[1]:
         return f"{what} keeps its shape, {format_shape(shapes[0])}, not {format_shape(shapes[1])}"
     first_place, place = first.placement, other.placement
-    # What comes from no memory is stored where the other one is, but for that its parameter would need to know the shards.
+    # What comes from no memory is stored where the other one is, but for that its parameter would
+    # need to know the shards.
     is_free = place is None or (first_place is None and not isinstance(place, Sharding))
-    return None if is_free or first_place == place else f"{what} keeps its placement, {first_place}, not {place}"
+    return (
+        None
+        if is_free or first_place == place
+        else f"{what} keeps its placement, {first_place}, not {place}"
+    )
 
 
 def _find_written_fault(body: UOp, end_carried: int) -> str | None:
@@ -409,7 +493,10 @@ def _find_written_fault(body: UOp, end_carried: int) -> str | None:
 
 
 class _Slot(NamedTuple):
-    """What the PARAM of a slot is: None for sizes that variables decide, and for places that are not known yet."""
+    """What the PARAM of a slot is:
+
+    None for sizes that variables decide, and for places that are not known yet.
+    """
 
     operand: UOp
     n_elements: int | None
@@ -430,14 +517,20 @@ def _list_slots(node: UOp) -> list[_Slot]:
             continue
         for i, device in enumerate(placement.devices):
             axis = placement.axis
-            part = shape if axis is None else (*shape[:axis], placement.sizes[i], *shape[axis + 1 :])
+            part = (
+                shape if axis is None else (*shape[:axis], placement.sizes[i], *shape[axis + 1 :])
+            )
             slots.append(_Slot(operand, _divide(part, divisor), device))
     return slots
 
 
 def _divide(shape: Sequence[SInt], divisor: SInt | None) -> int | None:
     total = product(shape)
-    return total // divisor if isinstance(total, int) and isinstance(divisor, int) and divisor else None
+    return (
+        total // divisor
+        if isinstance(total, int) and isinstance(divisor, int) and divisor
+        else None
+    )
 
 
 def _find_body_fault(body: UOp, slots: Sequence[_Slot]) -> str | None:
@@ -454,7 +547,10 @@ def _find_body_fault(body: UOp, slots: Sequence[_Slot]) -> str | None:
             return f"a body has PARAMs for its {len(slots)} slots, not {slot}"
         operand, n_elements, place = slots[slot]
         if node.dtype is not operand.dtype or (n_elements is not None and size != n_elements):
-            return f"the PARAM in slot {slot} is as its operand: {n_elements} elements of {operand.dtype}"
+            return (
+                f"the PARAM in slot {slot} is as its operand: {n_elements} elements of"
+                f" {operand.dtype}"
+            )
         if device is not None and place is not None and device != place:
             return f"the PARAM in slot {slot} is where its operand is, on {place}"
     return None

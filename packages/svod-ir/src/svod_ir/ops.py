@@ -1,19 +1,21 @@
 """The ops of the IR, on one screen.
 
-`Op` (`op.py`) is the kind of a node.  `TABLE` says for each op which operands and which `arg` it takes, what
-its dtype is, and in which stages of the pipeline it may stand; the printer, the parser, the stage
-specifications and the documentation read it.
+`Op` (`op.py`) is the kind of a node.  `TABLE` says for each op which operands and which `arg` it
+takes, what its dtype is, and in which stages of the pipeline it may stand; the printer, the parser,
+the stage specifications and the documentation read it.
 
 Conventions that hold everywhere:
 
 - Integer `IDIV` and `MOD` round toward negative infinity (`x == (x // y) * y + x % y`, the sign of
   `x % y` is that of `y`); `CDIV` and `CMOD` truncate and exist only after late lowering. A division
   by zero gives 0, its remainder 0; `min // -1` wraps to `min`.
-- `FMOD` is the exact remainder of a quotient rounded toward 0, with the sign of the left operand, as `fmod` of C.
+- `FMOD` is the exact remainder of a quotient rounded toward 0, with the sign of the left operand,
+  as `fmod` of C.
 - `MAX` and `MIN` of floats give NaN where either side is NaN.
 - A 0-d operand of an elementwise op stands for that value at every element.
-- A complex dtype stands in graphs of tensors alone, and in no memory: its values lie there as pairs of floats, the real part
-  first, along a last axis of 2 (AS_COMPLEX and AS_REAL). The first pass writes both parts of each complex node as nodes.
+- A complex dtype stands in graphs of tensors alone, and in no memory: its values lie there as pairs
+  of floats, the real part first, along a last axis of 2 (AS_COMPLEX and AS_REAL). The first pass
+  writes both parts of each complex node as nodes.
 - An `arg` that lists sizes holds `None` where the size is symbolic; the operands after the first
   fill the `None`s in order (`UOp.sizes` gives the filled tuple).
 - Memory objects carry the dtype of their elements. `INDEX(buffer, i..., gate?)` is a location; a
@@ -38,10 +40,31 @@ from svod_ir import args
 from svod_ir._op import AxisType, Op
 
 __all__ = [
-    "ARG_TYPES", "ASSOCIATIVE", "BINARY", "COMMUTATIVE", "COMPARISON", "COMPLEX_PARTS", "DTYPE_CLASSES", "ELEMENTWISE", "FUNCTIONS",
-    "IDENTITIES", "MARKS", "MEMORY", "MOVEMENT", "REDUCTIONS", "STAGES", "TABLE", "TERNARY", "UNARY", "AxisType", "Op", "OpRow",
-    "count_operands", "get_identity", "takes",
-]  # fmt: skip
+    "ARG_TYPES",
+    "ASSOCIATIVE",
+    "BINARY",
+    "COMMUTATIVE",
+    "COMPARISON",
+    "COMPLEX_PARTS",
+    "DTYPE_CLASSES",
+    "ELEMENTWISE",
+    "FUNCTIONS",
+    "IDENTITIES",
+    "MARKS",
+    "MEMORY",
+    "MOVEMENT",
+    "REDUCTIONS",
+    "STAGES",
+    "TABLE",
+    "TERNARY",
+    "UNARY",
+    "AxisType",
+    "Op",
+    "OpRow",
+    "count_operands",
+    "get_identity",
+    "takes",
+]
 
 
 MOVEMENT: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP})
@@ -57,36 +80,50 @@ STAGES: Final = {
     "lowered": "lowered",
     "program": "kernel lowered program",
 }
-"""The stages of a graph in their order, and in which of them an op may stand, by its row, to stand in that one.
+"""The stages of a graph in their order, and in which of them an op may stand, by its row, to stand
+in that one.
 
-graph: tensors. ranged: RANGE and INDEX instead of movement. kernel graph: the CALLs that kernelize makes, and what
-repeats them. kernel: the body of one CALL, before and while it is optimised. lowering: a kernel on its way, in which the
-forms of both may stand side by side. lowered: what renderers accept. program: CALLs and compile stages."""
+graph: tensors. ranged: RANGE and INDEX instead of movement. kernel graph: the CALLs that kernelize
+makes, and what repeats them. kernel: the body of one CALL, before and while it is optimised.
+lowering: a kernel on its way, in which the forms of both may stand side by side. lowered: what
+renderers accept. program: CALLs and compile stages."""
 
 
 class OpRow(NamedTuple):
-    """All that is said of an op. The columns from `takes` on are about elementwise ops and reductions."""
+    """All that is said of an op.
+
+    The columns from `takes` on are about elementwise ops and reductions.
+    """
 
     operands: str
     """Their names; `?` is optional, `*` any number."""
     arg: type[tuple[object, ...]] | str
-    """What it holds. An arg of several fields is a NamedTuple; a node that is made with a bare tuple gets its fields."""
+    """What it holds.
+
+    An arg of several fields is a NamedTuple; a node that is made with a bare tuple gets its fields.
+    """
     dtype: str
     stages: str
     takes: str = "any"
     """For which dtypes it is defined, a key of `DTYPE_CLASSES`."""
     is_common: bool = False
-    """Every processor with ordinary arithmetic has it; a target that says nothing else has these ops."""
+    """Every processor with ordinary arithmetic has it; a target that says nothing else has these
+    ops.
+    """
     is_function: bool = False
     """A function of real numbers, of which targets may give other last bits."""
     is_commutative: bool = False
     is_associative: bool = False
     identity: str = ""
-    """What a reduction with it starts from, a key of `IDENTITIES`; empty for what is no reduction."""
+    """What a reduction with it starts from, a key of `IDENTITIES`; empty for what is no
+    reduction.
+    """
     instructions: int = 1
     """About how many plain instructions it takes the time of, as lowered."""
     recompute_cost: int = 1
-    """What computing an element again costs against keeping it, in additions: less than its time, since it is beside others."""
+    """What computing an element again costs against keeping it, in additions: less than its time,
+    since it is beside others.
+    """
     infix: str = ""
     """How people write it between its operands."""
     is_proved: bool = False
@@ -95,7 +132,11 @@ class OpRow(NamedTuple):
     @property
     def arg_text(self) -> str:
         """What `arg` holds, for people: `RangeArg(id, kind)`."""
-        return self.arg if isinstance(self.arg, str) else f"{self.arg.__name__}({', '.join(self.arg.__annotations__)})"
+        return (
+            self.arg
+            if isinstance(self.arg, str)
+            else f"{self.arg.__name__}({', '.join(self.arg.__annotations__)})"
+        )
 
 
 DTYPE_CLASSES: Final[dict[str, Callable[[DType], bool]]] = {
@@ -108,8 +149,11 @@ DTYPE_CLASSES: Final[dict[str, Callable[[DType], bool]]] = {
 """Sets of dtypes; "bits" are integers and bool."""
 
 IDENTITIES: Final[dict[str, Callable[[DType], bool | int | float]]] = {
-    "zero": lambda _: 0, "one": lambda _: 1, "least": lambda dtype: dtype.scalar.min, "largest": lambda dtype: dtype.scalar.max,
-}  # fmt: skip
+    "zero": lambda _: 0,
+    "one": lambda _: 1,
+    "least": lambda dtype: dtype.scalar.min,
+    "largest": lambda dtype: dtype.scalar.max,
+}
 
 _G, _GR, _ALL, _KL = "graph", "graph ranged", "graph ranged kernel lowered", "kernel lowered"
 _UNARY = OpRow("source", "None", "source's", _ALL)
@@ -131,7 +175,9 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.PARAM: OpRow("", args.ParamArg, "element", _ALL),
     Op.DEFINE_LOCAL: OpRow("", args.ScratchArg, "element", _KL),
     Op.DEFINE_REG: OpRow("", args.ScratchArg, "element, may be a vector", _KL),
-    Op.INDEX: OpRow("memory position* gate?", "None", "element, or n lanes of it", "ranged kernel lowered"),
+    Op.INDEX: OpRow(
+        "memory position* gate?", "None", "element, or n lanes of it", "ranged kernel lowered"
+    ),
     Op.LOAD: OpRow("location alternative?", "None", "location's", _KL),
     Op.STORE: OpRow("location value", "None", "void", "ranged kernel lowered"),
     Op.COPY: OpRow("source", "device", "source's", _GR),
@@ -140,12 +186,18 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.RESHAPE: OpRow("source size*", "sizes", "source's", _G),
     Op.PERMUTE: OpRow("source", "axes", "source's", _G),
     Op.EXPAND: OpRow("source size*", "sizes", "source's", _G),
-    Op.PAD: OpRow("source size*", "(before0, after0, before1, ...)", "source's", _G, recompute_cost=3),  # is it inside?
+    Op.PAD: OpRow(
+        "source size*", "(before0, after0, before1, ...)", "source's", _G, recompute_cost=3
+    ),  # is it inside?
     Op.SHRINK: OpRow("source size*", "(begin0, end0, begin1, ...)", "source's", _G),
     Op.FLIP: OpRow("source", "tuple of bool, one an axis", "source's", _G),
-    Op.GATHER: OpRow("source position", "axis: its dimension becomes those of positions", "source's", _G),
+    Op.GATHER: OpRow(
+        "source position", "axis: its dimension becomes those of positions", "source's", _G
+    ),
     Op.SCATTER_ADD: OpRow("source position size?", args.ScatterArg, "source's", _G),
-    Op.MULTI: OpRow("source", "axis along which the shards lie, or None: each is the whole", "source's", _G),
+    Op.MULTI: OpRow(
+        "source", "axis along which the shards lie, or None: each is the whole", "source's", _G
+    ),
     Op.NEG: _UNARY._replace(is_common=True, is_proved=True),
     Op.NOT: _UNARY._replace(takes="bits", is_common=True, is_proved=True),
     Op.ABS: _UNARY._replace(is_common=True, is_proved=True),
@@ -175,13 +227,21 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.ADD: _JOIN._replace(identity="zero", infix="+"),
     Op.SUB: _BINARY._replace(is_common=True, infix="-", is_proved=True),
     Op.MUL: _JOIN._replace(identity="one", infix="*"),
-    Op.IDIV: _BINARY._replace(takes="integer", instructions=12, recompute_cost=6, infix="//", is_proved=True),
-    Op.MOD: _BINARY._replace(takes="integer", instructions=14, recompute_cost=6, infix="%", is_proved=True),
+    Op.IDIV: _BINARY._replace(
+        takes="integer", instructions=12, recompute_cost=6, infix="//", is_proved=True
+    ),
+    Op.MOD: _BINARY._replace(
+        takes="integer", instructions=14, recompute_cost=6, infix="%", is_proved=True
+    ),
     Op.CDIV: _BINARY._replace(takes="integer", is_common=True, instructions=12, is_proved=True),
     Op.CMOD: _BINARY._replace(takes="integer", is_common=True, instructions=14, is_proved=True),
-    Op.FDIV: _BINARY._replace(takes="float", is_common=True, instructions=6, recompute_cost=4, infix="/"),
+    Op.FDIV: _BINARY._replace(
+        takes="float", is_common=True, instructions=6, recompute_cost=4, infix="/"
+    ),
     Op.FMOD: _BINARY._replace(takes="float", instructions=16, recompute_cost=10),
-    Op.POW: _BINARY._replace(is_function=True, instructions=45, recompute_cost=30, infix="**", is_proved=True),
+    Op.POW: _BINARY._replace(
+        is_function=True, instructions=45, recompute_cost=30, infix="**", is_proved=True
+    ),
     Op.MAX: _JOIN._replace(identity="least", instructions=2),
     Op.MIN: _JOIN._replace(identity="largest", instructions=2),
     Op.AND: _JOIN._replace(takes="bits", infix="&"),
@@ -189,21 +249,32 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.XOR: _JOIN._replace(takes="bits", infix="^"),
     Op.SHL: _BINARY._replace(takes="integer", is_common=True, infix="<<", is_proved=True),
     Op.SHR: _BINARY._replace(takes="integer", is_common=True, infix=">>", is_proved=True),
-    Op.THREEFRY: _BINARY._replace(takes="uint64", instructions=60, recompute_cost=60, is_proved=True),
+    Op.THREEFRY: _BINARY._replace(
+        takes="uint64", instructions=60, recompute_cost=60, is_proved=True
+    ),
     Op.LT: _COMPARE._replace(infix="<"),
     Op.LE: _COMPARE._replace(infix="<="),
     Op.EQ: _COMPARE._replace(is_commutative=True, infix="=="),
     Op.NE: _COMPARE._replace(is_commutative=True, infix="!="),
-    Op.COMPLEX: OpRow("left right", "None", "complex, of its operands as real and imaginary part", _G),
+    Op.COMPLEX: OpRow(
+        "left right", "None", "complex, of its operands as real and imaginary part", _G
+    ),
     Op.REAL: OpRow("source", "None", "source's part", _G),
     Op.IMAG: OpRow("source", "None", "source's part", _G),
     Op.AS_COMPLEX: OpRow("source", "None", "complex, of its operand's last axis of 2", _G),
     Op.AS_REAL: OpRow("source", "None", "source's part, with a last axis of 2", _G),
-    Op.WHERE: OpRow("condition if_true if_false", "None", "if_true's (= if_false's)", _ALL, is_common=True),
+    Op.WHERE: OpRow(
+        "condition if_true if_false", "None", "if_true's (= if_false's)", _ALL, is_common=True
+    ),
     Op.MULACC: OpRow("x y z", "None", "x's: x * y + z, rounded once", "lowered", is_proved=True),
     Op.REDUCE_AXIS: OpRow("source", args.ReduceArg, "source's", _G),
     Op.SCAN_AXIS: OpRow("source", args.ScanArg, "source's", _G),
-    Op.REDUCE: OpRow("source loops*", "op; no range: over the lanes", "source's, or its scalar over lanes", "ranged kernel lowered"),
+    Op.REDUCE: OpRow(
+        "source loops*",
+        "op; no range: over the lanes",
+        "source's, or its scalar over lanes",
+        "ranged kernel lowered",
+    ),
     Op.SCAN: OpRow("source loop", "op", "source's", "ranged kernel"),
     Op.ALLREDUCE: OpRow("source", args.AllReduceArg, "source's", _G),
     Op.RANGE: OpRow("stop", args.RangeArg, "index", "ranged kernel lowered repeats"),
@@ -237,8 +308,13 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.BROADCAST: OpRow("source", "None", "given: source's, n lanes", "lowered"),
     Op.GEP: OpRow("source", "lanes", "source's scalar, n lanes", "lowered"),
     Op.CAT: OpRow("vector*", "None", "lanes added up", "lowered"),
-    Op.WMMA: OpRow("a b accumulator", "TensorCore: its tiles are all lanes of vectors", "accumulator's", "lowered"),
-}  # fmt: skip
+    Op.WMMA: OpRow(
+        "a b accumulator",
+        "TensorCore: its tiles are all lanes of vectors",
+        "accumulator's",
+        "lowered",
+    ),
+}
 
 
 def _select(*rows: OpRow) -> frozenset[Op]:
@@ -262,10 +338,25 @@ ARG_TYPES: Final = {op: row.arg for op, row in TABLE.items() if not isinstance(r
 """The NamedTuples that args of several fields are."""
 
 
-_COMPLEX: Final = frozenset({
-    Op.ADD, Op.SUB, Op.MUL, Op.FDIV, Op.NEG, Op.RECIPROCAL, Op.EQ, Op.NE, Op.WHERE, Op.CAST, Op.REAL, Op.IMAG,
-})  # fmt: skip
-"""What is computed of complex numbers; other functions of them are composed of functions of their parts."""
+_COMPLEX: Final = frozenset(
+    {
+        Op.ADD,
+        Op.SUB,
+        Op.MUL,
+        Op.FDIV,
+        Op.NEG,
+        Op.RECIPROCAL,
+        Op.EQ,
+        Op.NE,
+        Op.WHERE,
+        Op.CAST,
+        Op.REAL,
+        Op.IMAG,
+    }
+)
+"""What is computed of complex numbers; other functions of them are composed of functions of their
+parts.
+"""
 
 
 def takes(op: Op, dtype: DType) -> bool:

@@ -26,7 +26,10 @@ __all__ = ["IROptions", "PassSelector", "make_child_environment"]
 
 @dataclass(frozen=True, slots=True)
 class PassSelector:
-    """Which passes are meant: `*` for all, `lower` for a pipeline's, `lower:expand` for one; several with commas."""
+    """Which passes are meant:
+
+    `*` for all, `lower` for a pipeline's, `lower:expand` for one; several with commas.
+    """
 
     entries: tuple[tuple[str, str], ...] = ()
 
@@ -78,12 +81,12 @@ class IROptions:
     """What is checked and written between passes.
 
     Attributes:
-        check: checks after each pass (`SVOD_CHECK`): `1`, the specification of its stage, the shapes and
-            dtypes of the results, and each call of a captured function that assigns nothing, beside the plain function; `values`,
-            also that each pass and each rewrite rule preserves values, by evaluation before and after on random inputs; `0`,
-            none.
-        dump: the passes after which the graph is printed in text form (`SVOD_DUMP`): `*`, a pipeline, or `lower:expand`;
-            several with commas.
+        check: checks after each pass (`SVOD_CHECK`): `1`, the specification of its stage, the
+            shapes and dtypes of the results, and each call of a captured function that assigns
+            nothing, beside the plain function; `values`, also that each pass and each rewrite rule
+            preserves values, by evaluation before and after on random inputs; `0`, none.
+        dump: the passes after which the graph is printed in text form (`SVOD_DUMP`): `*`, a
+            pipeline, or `lower:expand`; several with commas.
         stop_after: the pass after which a pipeline ends (`SVOD_STOP_AFTER`), named as for `dump`.
 
     Raises:
@@ -95,7 +98,10 @@ class IROptions:
     stop_after: PassSelector = PassSelector()
 
     def __init__(
-        self, check: bool | str = False, dump: PassSelector | str = "", stop_after: PassSelector | str = ""
+        self,
+        check: bool | str = False,
+        dump: PassSelector | str = "",
+        stop_after: PassSelector | str = "",
     ) -> None:
         fields = {
             "check": _read_check(check),
@@ -113,7 +119,9 @@ class IROptions:
             OptionError: if a variable has a value that it does not take.
         """
         env = os.environ if environment is None else environment
-        return IROptions(env.get("SVOD_CHECK", ""), env.get("SVOD_DUMP", ""), env.get("SVOD_STOP_AFTER", ""))
+        return IROptions(
+            env.get("SVOD_CHECK", ""), env.get("SVOD_DUMP", ""), env.get("SVOD_STOP_AFTER", "")
+        )
 
     @property
     def looks_at_passes(self) -> bool:

@@ -1,11 +1,13 @@
 """Where nodes come from: the lines that built them, handed on while graphs are rewritten.
 
-A node is hash-consed, so that what built it is no part of it. Labels are kept beside the graph: the process has one
-weak table, from nodes to the lines of a program that built them, and a compilation may `record` labels of its own instead
-(`svod_tensor` labels each node with its place in the graph, so that what is cached mentions no line).
+A node is hash-consed, so that what built it is no part of it. Labels are kept beside the graph: the
+process has one weak table, from nodes to the lines of a program that built them, and a compilation
+may `record` labels of its own instead (`svod_tensor` labels each node with its place in the graph,
+so that what is cached mentions no line).
 
 A pass that rewrites a graph keeps a map from nodes to what they became. Where that map is made by
-`make_images`, labels follow by themselves: what has none below the image of a node was made for that node.
+`make_images`, labels follow by themselves: what has none below the image of a node was made for
+that node.
 
 Example:
     >>> from svod_dtype import float32
@@ -70,7 +72,9 @@ Labels: TypeAlias = "MutableMapping[UOp, frozenset[Hashable]]"
 
 
 class Origin(NamedTuple):
-    """A line of a program that built nodes, inside which scope, and the operation that it called there."""
+    """A line of a program that built nodes, inside which scope, and the operation that it called
+    there.
+    """
 
     file: str
     line: int
@@ -99,19 +103,29 @@ def has_origins() -> bool:
 
 
 def add_origin(root: UOp, origin: Origin | None) -> None:
-    """Say that `origin` built all below `root` that has no origin yet; None for what is not known."""
+    """Say that `origin` built all below `root` that has no origin yet; None for what is not
+    known.
+    """
     _label(_origins, root, frozenset() if origin is None else frozenset((origin,)))
 
 
 def add_gradient_origin(root: UOp, node: UOp) -> None:
     """Say that what is below `root`, and has no origin yet, is part of the derivative of `node`."""
     if _origins and (label := _origins.get(node)):
-        _label(_origins, root, frozenset(_differentiate(one) if isinstance(one, Origin) else one for one in label))
+        _label(
+            _origins,
+            root,
+            frozenset(_differentiate(one) if isinstance(one, Origin) else one for one in label),
+        )
 
 
 def _differentiate(origin: Origin) -> Origin:
     prefix = "gradient of "
-    return origin if origin.operation.startswith(prefix) else origin._replace(operation=prefix + origin.operation)
+    return (
+        origin
+        if origin.operation.startswith(prefix)
+        else origin._replace(operation=prefix + origin.operation)
+    )
 
 
 def get_origins(node: UOp) -> frozenset[Origin]:
@@ -141,13 +155,17 @@ def record_labels(labels: Labels) -> Generator[None]:
 
 @defines("make_images")
 def make_images() -> dict[UOp, UOp]:
-    """An empty map from nodes to what they became; an entry that is set hands on the labels of its key."""
+    """An empty map from nodes to what they became; an entry that is set hands on the labels of its
+    key.
+    """
     labels = _find_recorded()
     return {} if labels is None else _Images(labels)
 
 
 def hand_on(image: UOp, nodes: Iterable[UOp]) -> None:
-    """Give `image`, and what has no labels below it, the labels of the nodes that it was made from."""
+    """Give `image`, and what has no labels below it, the labels of the nodes that it was
+    made from.
+    """
     labels = _find_recorded()
     if labels is not None and image not in labels:
         none: frozenset[Hashable] = frozenset()
@@ -179,7 +197,10 @@ def _label(labels: Labels, root: UOp, label: frozenset[Hashable]) -> None:
 
 
 def _is_memory(node: UOp) -> bool:
-    """Whether nothing is computed: a leaf, or all of it in another shape. Lines that only read the same share such nodes."""
+    """Whether nothing is computed: a leaf, or all of it in another shape.
+
+    Lines that only read the same share such nodes.
+    """
     while node.op is Op.RESHAPE or (node.op is Op.SHRINK and node.arg == (0, None)):
         node = node.source
     return not node.src

@@ -4,8 +4,8 @@
     node(Op.REDUCE, x + 0, c)
 
 - A name captures the node that stands there; the same name twice stands for the same node.
-- A number matches a constant of that value: a CONST, or a VCONST with that value in every lane; 0 does
-  not match -0.0.
+- A number matches a constant of that value: a CONST, or a VCONST with that value in every lane; 0
+  does not match -0.0.
 - Commutative ops match in both orders.
 
 Example:
@@ -30,8 +30,19 @@ from svod_ir.ops import COMMUTATIVE, Op
 from svod_ir.uop import UOp
 
 __all__ = [
-    "ANYTHING", "BOOL", "FLOAT", "INT", "NUMBER", "Kinds", "Pattern", "const", "node", "splat", "splat_value", "var",
-]  # fmt: skip
+    "ANYTHING",
+    "BOOL",
+    "FLOAT",
+    "INT",
+    "NUMBER",
+    "Kinds",
+    "Pattern",
+    "const",
+    "node",
+    "splat",
+    "splat_value",
+    "var",
+]
 
 Kinds = frozenset[str]
 Number = bool | int | float
@@ -48,10 +59,11 @@ ANYTHING: Final = object()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pattern:
-    """What a node must look like: `var`, `const`, `splat` and `node` make patterns, operators combine them.
+    """What a node must look like: `var`, `const`, `splat` and `node` make patterns, operators
+    combine them.
 
-    `ops`, `src`, `kinds` and `when` are None where anything will do. With `has_more` the node may have
-    operands after those of `src`.
+    `ops`, `src`, `kinds` and `when` are None where anything will do. With `has_more` the node may
+    have operands after those of `src`.
 
     Example:
         >>> twice = var("x") * 2
@@ -88,14 +100,19 @@ class Pattern:
 
     def accepts_ops(self, op: Op, kind: str, operands: tuple[Op, ...]) -> bool:
         """False where no node with this op, kind of dtype and operands' ops matches."""
-        if (self.ops is not None and op not in self.ops) or (self.kinds is not None and kind not in self.kinds):
+        if (self.ops is not None and op not in self.ops) or (
+            self.kinds is not None and kind not in self.kinds
+        ):
             return False
         if self.src is None:
             return True
         if len(operands) != len(self.src) and not (self.has_more and len(operands) > len(self.src)):
             return False
         orders = (operands, operands[::-1]) if self.is_commutative else (operands,)
-        return any(all(p.ops is None or o in p.ops for p, o in zip(self.src, order, strict=False)) for order in orders)
+        return any(
+            all(p.ops is None or o in p.ops for p, o in zip(self.src, order, strict=False))
+            for order in orders
+        )
 
     def __add__(self, other: Pattern | Number) -> Pattern:
         return node(Op.ADD, self, other)
@@ -161,12 +178,16 @@ class Pattern:
         return node(Op.CAST, self)
 
 
-def var(name: str | None = None, kinds: Kinds | None = None, when: Callable[[UOp], bool] | None = None) -> Pattern:
+def var(
+    name: str | None = None, kinds: Kinds | None = None, when: Callable[[UOp], bool] | None = None
+) -> Pattern:
     """Any node."""
     return Pattern(name=name, kinds=kinds, when=when)
 
 
-def const(name: str | None = None, kinds: Kinds | None = None, when: Callable[[UOp], bool] | None = None) -> Pattern:
+def const(
+    name: str | None = None, kinds: Kinds | None = None, when: Callable[[UOp], bool] | None = None
+) -> Pattern:
     """A scalar constant; its value is the `arg` of the captured node."""
     return Pattern(frozenset({Op.CONST}), (), name, kinds, when=when)
 
@@ -192,9 +213,14 @@ def splat(name: str | None = None, kinds: Kinds | None = None, value: object = A
 
 
 def node(
-    op: Op | frozenset[Op], *src: Pattern | Number, name: str | None = None, kinds: Kinds | None = None, arg: object = ANYTHING,
-    when: Callable[[UOp], bool] | None = None, has_more: bool = False,
-) -> Pattern:  # fmt: skip
+    op: Op | frozenset[Op],
+    *src: Pattern | Number,
+    name: str | None = None,
+    kinds: Kinds | None = None,
+    arg: object = ANYTHING,
+    when: Callable[[UOp], bool] | None = None,
+    has_more: bool = False,
+) -> Pattern:
     """A node of this op, or of one of these; without `src` its operands may be any."""
     ops = op if isinstance(op, frozenset) else frozenset({op})
     operands = tuple(s if isinstance(s, Pattern) else splat(value=s) for s in src)
@@ -214,7 +240,9 @@ def splat_value(constant: UOp) -> Number | None:
     if constant.op is Op.VCONST:
         first = constant.arg[0]
         # The lanes of a float constant are compared with their signs; a NaN is equal to no lane.
-        if all(lane == first for lane in constant.arg) and (first != 0 or constant is UOp.const(constant.dtype, first)):
+        if all(lane == first for lane in constant.arg) and (
+            first != 0 or constant is UOp.const(constant.dtype, first)
+        ):
             return first
     return None
 
@@ -224,6 +252,10 @@ def _is_value(value: Number) -> Callable[[UOp], bool]:
 
     def check(constant: UOp) -> bool:
         found = splat_value(constant)
-        return found is not None and found == value and (value != 0 or (math.copysign(1.0, found) < 0) == is_negative)
+        return (
+            found is not None
+            and found == value
+            and (value != 0 or (math.copysign(1.0, found) < 0) == is_negative)
+        )
 
     return check

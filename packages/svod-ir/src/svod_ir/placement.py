@@ -8,12 +8,13 @@ A placement is derived from the memory below a node, as a shape is:
     RESULT                      that of the value in the body of the loop or switch
     any other node              that of its operands, which must agree
 
-Several devices work on one tensor in the manner of one program on parts of the data. `lay_out` is the one
-place that knows, for each op, how its result is split when its operands are, and how each operand
-must be split for that. What an op cannot do on shards is done on the whole by every device, so that
-every op has a layout.
+Several devices work on one tensor in the manner of one program on parts of the data. `lay_out` is
+the one place that knows, for each op, how its result is split when its operands are, and how each
+operand must be split for that. What an op cannot do on shards is done on the whole by every device,
+so that every op has a layout.
 
-DISK holds bytes and computes nothing: what is made from a file, other than the file under another shape, is on no device yet.
+DISK holds bytes and computes nothing: what is made from a file, other than the file under another
+shape, is on no device yet.
 
 Example:
     >>> from svod_dtype import float32
@@ -40,8 +41,15 @@ from svod_ir.ops import COMPLEX_PARTS, ELEMENTWISE, MARKS, MOVEMENT, Op
 from svod_ir.uop import SInt, UOp, defines
 
 __all__ = [
-    "Partition", "Placement", "Sharding", "check_devices", "infer_placement", "is_file", "lay_out", "split_evenly",
-]  # fmt: skip
+    "Partition",
+    "Placement",
+    "Sharding",
+    "check_devices",
+    "infer_placement",
+    "is_file",
+    "lay_out",
+    "split_evenly",
+]
 
 
 class Partition(NamedTuple):
@@ -61,7 +69,9 @@ class Partition(NamedTuple):
 
 
 def split_evenly(size: int, n_parts: int) -> tuple[int, ...]:
-    """The sizes of `n_parts` parts, of which the first ones are larger by one where they must be."""
+    """The sizes of `n_parts` parts, of which the first ones are larger by one where they
+    must be.
+    """
     small, n_large = divmod(size, n_parts)
     return tuple(small + (position < n_large) for position in range(n_parts))
 
@@ -93,7 +103,11 @@ def infer_placement(node: UOp) -> Placement:
         case Op.MULTI:
             stack, axis = node.src[0], node.arg
             devices = _devices(stack.placement)
-            return Sharding(devices) if axis is None else Sharding(devices, axis, _shard_sizes(stack, axis))
+            return (
+                Sharding(devices)
+                if axis is None
+                else Sharding(devices, axis, _shard_sizes(stack, axis))
+            )
         case Op.RESULT:
             return get_result_placement(node)
         case Op.RESHAPE | Op.BUFFER_VIEW if is_file(node.src[0].placement):
@@ -200,7 +214,11 @@ def _lay_out_move(node: UOp, first: Sharding) -> Partition:
     """The axis that is split moves along; where it does not survive, the operand is gathered."""
     moved = first if first.axis is None else _MOVES[node.op](node, first, first.axis)
     rest = (None,) * (len(node.src) - 1)
-    return Partition(first.replicated, (first.replicated, *rest)) if moved is None else Partition(moved, (first, *rest))
+    return (
+        Partition(first.replicated, (first.replicated, *rest))
+        if moved is None
+        else Partition(moved, (first, *rest))
+    )
 
 
 def _lay_out_reduce(node: UOp, first: Sharding) -> Partition:
@@ -210,12 +228,16 @@ def _lay_out_reduce(node: UOp, first: Sharding) -> Partition:
 
 def _lay_out_scan(node: UOp, first: Sharding) -> Partition:
     """A scan along the split axis needs all of it."""
-    return _lay_out_whole(node, first) if first.axis == node.arg.axis else Partition(first, (first,))
+    return (
+        _lay_out_whole(node, first) if first.axis == node.arg.axis else Partition(first, (first,))
+    )
 
 
 def _lay_out_pairs(node: UOp, first: Sharding) -> Partition:
     """The parts of a complex number are on one device."""
-    return _lay_out_whole(node, first) if first.axis == len(node.shape) else Partition(first, (first,))
+    return (
+        _lay_out_whole(node, first) if first.axis == len(node.shape) else Partition(first, (first,))
+    )
 
 
 def _lay_out_gather(node: UOp, first: Sharding) -> Partition:
@@ -233,7 +255,9 @@ def _lay_out_gather(node: UOp, first: Sharding) -> Partition:
 
 
 def _lay_out_scatter(node: UOp, first: Sharding) -> Partition:
-    """Other axes of the value may be split, or those of the positions: then every device adds up its part of the whole."""
+    """Other axes of the value may be split, or those of the positions: then every device adds up
+    its part of the whole.
+    """
     value, positions = (s.placement for s in node.src[:2])
     axis, n_axes = node.arg.axis, len(node.src[1].shape)
     rest = (None,) * (len(node.src) - 2)
@@ -250,11 +274,16 @@ def _lay_out_scatter(node: UOp, first: Sharding) -> Partition:
 
 
 _RULES: Final[dict[Op, Callable[[UOp, Sharding], Partition]]] = {
-    **dict.fromkeys((Op.CONTIGUOUS, Op.CHECK, Op.AFTER, Op.LATER, Op.AS_REAL, *MARKS), _lay_out_first),
+    **dict.fromkeys(
+        (Op.CONTIGUOUS, Op.CHECK, Op.AFTER, Op.LATER, Op.AS_REAL, *MARKS), _lay_out_first
+    ),
     **dict.fromkeys((Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP), _lay_out_move),
-    Op.AS_COMPLEX: _lay_out_pairs, Op.REDUCE_AXIS: _lay_out_reduce, Op.SCAN_AXIS: _lay_out_scan, Op.GATHER: _lay_out_gather,
+    Op.AS_COMPLEX: _lay_out_pairs,
+    Op.REDUCE_AXIS: _lay_out_reduce,
+    Op.SCAN_AXIS: _lay_out_scan,
+    Op.GATHER: _lay_out_gather,
     Op.SCATTER_ADD: _lay_out_scatter,
-}  # fmt: skip
+}
 
 
 def _permuted(node: UOp, first: Sharding, axis: int) -> Sharding:
@@ -291,7 +320,9 @@ def _shrunk(node: UOp, first: Sharding, axis: int) -> Sharding | None:
 
 
 def _reshaped(node: UOp, first: Sharding, axis: int) -> Sharding | None:
-    """The split axis is the outermost of those that are joined, and of those that it is taken apart into."""
+    """The split axis is the outermost of those that are joined, and of those that it is taken apart
+    into.
+    """
     old, new = node.src[0].shape, node.shape
     kept = _unchanged_axis(old, new, axis)
     if kept is not None:
@@ -314,7 +345,11 @@ def _unchanged_axis(old: Sequence[SInt], new: Sequence[SInt], axis: int) -> int 
     if tuple(old[: axis + 1]) == tuple(new[: axis + 1]):
         return axis
     n_behind = len(old) - axis
-    return len(new) - n_behind if n_behind <= len(new) and tuple(old[axis:]) == tuple(new[-n_behind:]) else None
+    return (
+        len(new) - n_behind
+        if n_behind <= len(new) and tuple(old[axis:]) == tuple(new[-n_behind:])
+        else None
+    )
 
 
 def _known(shape: Sequence[SInt]) -> list[int] | None:
@@ -323,6 +358,10 @@ def _known(shape: Sequence[SInt]) -> list[int] | None:
 
 
 _MOVES: Final[dict[Op, Callable[[UOp, Sharding, int], Sharding | None]]] = {
-    Op.RESHAPE: _reshaped, Op.PERMUTE: _permuted, Op.EXPAND: _expanded, Op.PAD: _padded, Op.SHRINK: _shrunk,
+    Op.RESHAPE: _reshaped,
+    Op.PERMUTE: _permuted,
+    Op.EXPAND: _expanded,
+    Op.PAD: _padded,
+    Op.SHRINK: _shrunk,
     Op.FLIP: _flipped,
-}  # fmt: skip
+}

@@ -1,4 +1,5 @@
-"""Polynomials with integer coefficients over nodes: what sizes and index expressions are computed as.
+"""Polynomials with integer coefficients over nodes: what sizes and index expressions are computed
+as.
 
 n * (m + 2) - 3      {(m, n): 1, (n,): 2, (): -3}
 
@@ -23,13 +24,24 @@ from svod_ir._node_order import node_key
 from svod_ir.uop import UOp
 
 __all__ = [
-    "MAX_TERMS", "ONE", "Monomial", "Terms", "add_monomial", "add_scaled", "divide_monomial", "get_interval", "make_monomial",
+    "MAX_TERMS",
+    "ONE",
+    "Monomial",
+    "Terms",
+    "add_monomial",
+    "add_scaled",
+    "divide_monomial",
+    "get_interval",
+    "make_monomial",
     "multiply_terms",
-]  # fmt: skip
+]
 
 Monomial: TypeAlias = tuple[UOp, ...]
 Terms: TypeAlias = dict[Monomial, int]
-"""Coefficients by monomial. A monomial is a sorted tuple of atoms; `ONE` is that of the constant. No coefficient is 0."""
+"""Coefficients by monomial.
+
+A monomial is a sorted tuple of atoms; `ONE` is that of the constant. No coefficient is 0.
+"""
 
 ONE: Final[Monomial] = ()
 MAX_TERMS: Final = 32
@@ -42,7 +54,9 @@ def make_monomial(*atoms: UOp) -> Monomial:
 
 
 def divide_monomial(monomial: Monomial, divisor: Monomial) -> Monomial | None:
-    """The product of what is left of `monomial` without the atoms of `divisor`, or None where it has not all of them."""
+    """The product of what is left of `monomial` without the atoms of `divisor`, or None where it
+    has not all of them.
+    """
     rest = list(monomial)
     for atom in divisor:
         if atom not in rest:
@@ -77,7 +91,9 @@ def multiply_terms(x: Mapping[Monomial, int], y: Mapping[Monomial, int]) -> Term
 
 
 def get_interval(terms: Mapping[Monomial, int]) -> tuple[int, int]:
-    """An interval that the value is in, as an integer that does not wrap: the sum of the intervals of the products."""
+    """An interval that the value is in, as an integer that does not wrap: the sum of the intervals
+    of the products.
+    """
     low = high = terms.get(ONE, 0)
     for monomial, coefficient in terms.items():
         if not monomial:

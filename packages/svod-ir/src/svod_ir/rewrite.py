@@ -38,7 +38,14 @@ from svod_ir.ops import Op
 from svod_ir.ruleset import Rule, RuleSet
 from svod_ir.uop import UOp
 
-__all__ = ["Match", "clear_remembered", "count_matches", "graph_rewrite", "is_watched", "watch_matches"]
+__all__ = [
+    "Match",
+    "clear_remembered",
+    "count_matches",
+    "graph_rewrite",
+    "is_watched",
+    "watch_matches",
+]
 
 # A member of an enum costs more than the rest of the comparison.
 _CALL: Final = Op.CALL
@@ -46,15 +53,17 @@ _CALL: Final = Op.CALL
 _NO_ATOMS: Final[frozenset[Op]] = frozenset()
 
 _MAX_GENERATION: Final = 4000
-"""How many rules may fire one on the result of the other before rewriting counts as endless, in a small graph."""
+"""How many rules may fire one on the result of the other before rewriting counts as endless, in a
+small graph.
+"""
 
 # Stands for an unknown result, where None stands for the node itself. It is part of no graph.
 _UNKNOWN: Final = UOp(Op.NOOP, arg="unknown")
 
 _watchers: ContextVar[tuple[Callable[[Match], None], ...]] = ContextVar("watchers", default=())
 
-# Entries hold their key weakly; a node that no rule changes is its own result, stored as None, since
-# a value that refers to its key would keep it for ever.
+# Entries hold their key weakly; a node that no rule changes is its own result, stored as None,
+# since a value that refers to its key would keep it for ever.
 _Memory = WeakKeyDictionary[UOp, UOp | None]
 _remembered: Final[WeakKeyDictionary[RuleSet, dict[frozenset[Op], _Memory]]] = WeakKeyDictionary()
 
@@ -67,11 +76,12 @@ def graph_rewrite(
     enter_calls: bool = False,
     atoms: frozenset[Op] = _NO_ATOMS,
 ) -> UOp:
-    """The graph of `root` with `ruleset` applied to every node, and to what it makes, until nothing matches.
+    """The graph of `root` with `ruleset` applied to every node, and to what it makes, until nothing
+    matches.
 
-    Each node is rewritten once, and every use of it gets the same result. Operands are rewritten before
-    the nodes that use them, so that rules see rewritten operands; with `bottom_up` the rules see a node
-    with its original operands first, and its result's operands are rewritten after it.
+    Each node is rewritten once, and every use of it gets the same result. Operands are rewritten
+    before the nodes that use them, so that rules see rewritten operands; with `bottom_up` the rules
+    see a node with its original operands first, and its result's operands are rewritten after it.
 
     Args:
         ctx: what rules that have a parameter `ctx` get.
@@ -86,7 +96,9 @@ def graph_rewrite(
 
 
 class Match(NamedTuple):
-    """A replacement: the rule set and the rule that made it, the node that matched, and what it became."""
+    """A replacement: the rule set and the rule that made it, the node that matched, and what it
+    became.
+    """
 
     ruleset: str
     rule: str
@@ -96,10 +108,11 @@ class Match(NamedTuple):
 
 @contextmanager
 def watch_matches(report: Callable[[Match], None]) -> Generator[None]:
-    """Report each replacement that rewrites in this context make, those of remembered results too: they are made anew.
+    """Report each replacement that rewrites in this context make, those of remembered results too:
+    they are made anew.
 
-    Whatever keeps what a pass made, from an expression to a compiled kernel, asks `is_watched` and makes it anew.
-    """
+    Whatever keeps what a pass made, from an expression to a compiled kernel, asks `is_watched` and
+    makes it anew."""
     token = _watchers.set((*_watchers.get(), report))
     try:
         yield
@@ -108,7 +121,9 @@ def watch_matches(report: Callable[[Match], None]) -> Generator[None]:
 
 
 def is_watched() -> bool:
-    """Whether matches are watched or counted in this context, so that a remembered result would hide some."""
+    """Whether matches are watched or counted in this context, so that a remembered result would
+    hide some.
+    """
     return bool(_watchers.get())
 
 
@@ -128,15 +143,24 @@ def clear_remembered() -> None:
 class _Rewrite:
     """One call of `graph_rewrite`.
 
-    `done` maps a node to its final form, which maps to itself. `became` maps a node that is not done
-    to the node whose final form will be its own: a rule's replacement, or the node with rewritten
-    operands. `generation` counts the rules that led to a node, where there were any.
-    """
+    `done` maps a node to its final form, which maps to itself. `became` maps a node that is not
+    done to the node whose final form will be its own: a rule's replacement, or the node with
+    rewritten operands. `generation` counts the rules that led to a node, where there were any."""
 
     def __init__(
-        self, ruleset: RuleSet, ctx: object, is_bottom_up: bool, enters_calls: bool, atoms: frozenset[Op]
+        self,
+        ruleset: RuleSet,
+        ctx: object,
+        is_bottom_up: bool,
+        enters_calls: bool,
+        atoms: frozenset[Op],
     ) -> None:
-        self.ruleset, self.ctx, self.is_bottom_up, self.enters_calls = ruleset, ctx, is_bottom_up, enters_calls
+        self.ruleset, self.ctx, self.is_bottom_up, self.enters_calls = (
+            ruleset,
+            ctx,
+            is_bottom_up,
+            enters_calls,
+        )
         self.atoms = atoms
         self.limit = _MAX_GENERATION
         self.done: dict[UOp, UOp] = {}
@@ -145,7 +169,8 @@ class _Rewrite:
         self.fired: dict[UOp, Rule] = {}
         self.is_settled: set[UOp] = set()
         self.watchers = _watchers.get()
-        # Results that are remembered would not be reported, and may differ bottom up or inside calls.
+        # Results that are remembered would not be reported, and may differ bottom up or inside
+        # calls.
         is_plain = ctx is None and not self.watchers and not is_bottom_up and not enters_calls
         self.memory = _get_memory(ruleset, atoms) if ruleset.is_pure and is_plain else None
 
@@ -167,7 +192,9 @@ class _Rewrite:
         return done[root]
 
     def _visit(self, current: UOp) -> list[UOp] | tuple[UOp, ...] | None:
-        """Finish `current` (None), or say which nodes must be finished before it is visited again."""
+        """Finish `current` (None), or say which nodes must be finished before it is visited
+        again.
+        """
         done = self.done
         following = self.became.get(current)
         if following is not None:
@@ -242,7 +269,9 @@ class _Rewrite:
 
     def _replace(self, current: UOp, result: UOp, rule: Rule) -> tuple[UOp]:
         if result.__class__ is not UOp:
-            raise RuleError(rule=rule.name, problem=f"made {result!r} of {current}, which is no node")
+            raise RuleError(
+                rule=rule.name, problem=f"made {result!r} of {current}, which is no node"
+            )
         for report in self.watchers:
             report(Match(self.ruleset.name, rule.name, current, result))
         self.became[current] = result
@@ -261,7 +290,9 @@ class _Rewrite:
         return generation > self.limit
 
     def _check_progress(self, current: UOp, missing: list[UOp]) -> None:
-        """Raise where an operand waits for `current`; else hand the generation of `current` down."""
+        """Raise where an operand waits for `current`; else hand the generation of `current`
+        down.
+        """
         generation = self.generation.get(current, 0)
         for operand in missing:
             if operand in self.became:
@@ -270,10 +301,14 @@ class _Rewrite:
                 self.generation[operand] = generation
 
     def _endless(self, current: UOp, result: UOp) -> RewriteError:
-        # The rules that fired last are those of the loop; a loop of a few rules names each more than once.
+        # The rules that fired last are those of the loop; a loop of a few rules names each more
+        # than once.
         recent = [rule.name for rule in list(self.fired.values())[-64:]]
         return RewriteError(
-            ruleset=self.ruleset.name, rules=tuple(dict.fromkeys(reversed(recent))), node=current, result=result
+            ruleset=self.ruleset.name,
+            rules=tuple(dict.fromkeys(reversed(recent))),
+            node=current,
+            result=result,
         )
 
 

@@ -5,14 +5,14 @@
         '''x + 0 -> x.'''
         return x
 
-- What a pattern captures is a parameter of the function. A parameter called `ctx` takes the context of
-  the rewrite.
+- What a pattern captures is a parameter of the function. A parameter called `ctx` takes the context
+  of the rewrite.
 - Where the function declines one order of a commutative op, the other is tried.
 - A function that gives None declines: the node is left to the next rule.
 
-A pattern is compiled when a node that may match is first seen. A rule set looks up a node's candidates by
-its op, its kind of dtype and its operands' ops: a rule whose operands cannot match costs nothing.
-"""
+A pattern is compiled when a node that may match is first seen. A rule set looks up a node's
+candidates by its op, its kind of dtype and its operands' ops: a rule whose operands cannot match
+costs nothing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ class Rule:
 
     __slots__ = ("_matchers", "doc", "fn", "name", "patterns")
 
-    def __init__(self, name: str, patterns: tuple[Pattern, ...], fn: RuleFunction, doc: str = "") -> None:
+    def __init__(
+        self, name: str, patterns: tuple[Pattern, ...], fn: RuleFunction, doc: str = ""
+    ) -> None:
         self.name, self.patterns, self.fn, self.doc = name, patterns, fn, doc
         self._matchers: dict[Pattern, Matcher] = {}
 
@@ -73,14 +75,19 @@ class Rule:
 
 
 def rule(*patterns: Pattern) -> Callable[[Callable[..., UOp | None]], Rule]:
-    """Make a `Rule` of a function whose docstring states the rule, for nodes that match one of the patterns.
+    """Make a `Rule` of a function whose docstring states the rule, for nodes that match one of the
+    patterns.
 
     Raises:
         RuleError: if there is no pattern, or a parameter of the function is no name in one of them.
     """
     if not patterns or not all(isinstance(p, Pattern) for p in patterns):  # pyright: ignore[reportUnnecessaryIsInstance]
         name = getattr(patterns[0], "__name__", "") if patterns else ""
-        raise RuleError(rule=name, problem="has no pattern", hint='write it above the function, as @rule(var("x") + 0)')
+        raise RuleError(
+            rule=name,
+            problem="has no pattern",
+            hint='write it above the function, as @rule(var("x") + 0)',
+        )
 
     def decorate(fn: Callable[..., UOp | None]) -> Rule:
         assert isinstance(fn, FunctionType)
@@ -97,9 +104,13 @@ def _check_parameters(fn: FunctionType, patterns: tuple[Pattern, ...]) -> None:
         for position, parameter in enumerate(code.co_varnames[: code.co_argcount]):
             if parameter not in captured and not (parameter == "ctx" and position == 0):
                 raise RuleError(
-                    rule=fn.__name__, problem=f"has the parameter {parameter!r}, which its pattern does not capture",
-                    hint=f"captured are: {', '.join(sorted(captured)) or 'none'}; a first parameter `ctx` takes the context",
-                )  # fmt: skip
+                    rule=fn.__name__,
+                    problem=f"has the parameter {parameter!r}, which its pattern does not capture",
+                    hint=(
+                        f"captured are: {', '.join(sorted(captured)) or 'none'}; a first parameter"
+                        " `ctx` takes the context"
+                    ),
+                )
 
 
 def _iter_names(pattern: Pattern) -> Iterator[str]:
@@ -115,9 +126,8 @@ Candidate = tuple[Matcher, Rule]
 class RuleSet:
     """Rules in order of precedence; `+` puts the rules of the right side after those of the left.
 
-    `is_pure` says that no rule reads a context or anything else but the node: results may be remembered
-    from one rewrite to the next.
-    """
+    `is_pure` says that no rule reads a context or anything else but the node: results may be
+    remembered from one rewrite to the next."""
 
     __slots__ = ("__weakref__", "_candidates", "is_pure", "name", "rules")
 

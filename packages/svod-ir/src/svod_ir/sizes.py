@@ -1,7 +1,7 @@
 """Sizes that depend on variables: their normal form, so that equal sizes are one node.
 
-A size is a polynomial with integer coefficients over atoms: variables, and what is no polynomial of them
-(`n // 3`, `max(n, m)`, a bound variable). In normal form its terms are collected and ordered:
+A size is a polynomial with integer coefficients over atoms: variables, and what is no polynomial of
+them (`n // 3`, `max(n, m)`, a bound variable). In normal form its terms are collected and ordered:
 
     (n + 1) * 2 - n        n + 2
     (2*n + 5) // 2         n + 2
@@ -9,7 +9,8 @@ A size is a polynomial with integer coefficients over atoms: variables, and what
     max(n, n + 1)          n + 1
     min(n, 2)              n - max(n - 2, 0)
 
-The order looks at names and not at values, so that a size keeps its form when its variables are bound or freed.
+The order looks at names and not at values, so that a size keeps its form when its variables are
+bound or freed.
 
 Example:
     >>> from svod_ir import UOp
@@ -33,13 +34,26 @@ from typing import Final, TypeAlias
 from svod_dtype import index
 from svod_ir._size_text import format_size
 from svod_ir.ops import Op
-from svod_ir.polynomial import MAX_TERMS, Monomial, add_scaled, divide_monomial, get_interval, multiply_terms
+from svod_ir.polynomial import (
+    MAX_TERMS,
+    Monomial,
+    add_scaled,
+    divide_monomial,
+    get_interval,
+    multiply_terms,
+)
 from svod_ir.uop import SInt, UOp, defines, to_node
 
 __all__ = [
-    "bounds_of_size", "describe_size", "divide_size", "is_known_at_most", "max_size", "normalize_size",
-    "product", "unbind",
-]  # fmt: skip
+    "bounds_of_size",
+    "describe_size",
+    "divide_size",
+    "is_known_at_most",
+    "max_size",
+    "normalize_size",
+    "product",
+    "unbind",
+]
 
 _MAX_CORNERS = 6
 
@@ -65,7 +79,9 @@ def product(sizes: Sequence[SInt]) -> SInt:
 
 
 def divide_size(size: SInt, divisor: SInt) -> SInt | None:
-    """The size that gives `size` when it is multiplied by `divisor`, or None if there is none that is known."""
+    """The size that gives `size` when it is multiplied by `divisor`, or None if there is none that
+    is known.
+    """
     if isinstance(size, int) and isinstance(divisor, int):
         return None if divisor == 0 or size % divisor else size // divisor
     quotient = _divide(_to_polynomial(to_node(size)), _to_polynomial(to_node(divisor)))
@@ -92,7 +108,9 @@ def is_known_at_most(size: SInt, limit: SInt) -> bool:
     """Whether `size <= limit` for all values of the variables, as far as that can be proved."""
     if isinstance(size, int) and isinstance(limit, int):
         return size <= limit
-    return _is_known_positive(_add(_to_polynomial(to_node(limit)), _to_polynomial(to_node(size)), -1), 4)
+    return _is_known_positive(
+        _add(_to_polynomial(to_node(limit)), _to_polynomial(to_node(size)), -1), 4
+    )
 
 
 def unbind(node: UOp) -> UOp:
@@ -121,13 +139,27 @@ def _find_value(size: UOp) -> int | None:
 
 
 _ARITHMETIC: Final = frozenset(
-    {Op.CONST, Op.DEFINE_VAR, Op.BIND, Op.ADD, Op.SUB, Op.NEG, Op.MUL, Op.IDIV, Op.MOD, Op.MAX, Op.MIN}
+    {
+        Op.CONST,
+        Op.DEFINE_VAR,
+        Op.BIND,
+        Op.ADD,
+        Op.SUB,
+        Op.NEG,
+        Op.MUL,
+        Op.IDIV,
+        Op.MOD,
+        Op.MAX,
+        Op.MIN,
+    }
 )
 
 
 @defines("find_size_text")
 def _find_text(node: UOp) -> str | None:
-    """How a node of dtype index is shown if it is a size of a tensor: arithmetic of bound variables."""
+    """How a node of dtype index is shown if it is a size of a tensor: arithmetic of bound
+    variables.
+    """
     ops = {n.op for n in node.toposort()}
     is_size = Op.BIND in ops and ops <= _ARITHMETIC
     return describe_size(node) if is_size else None
@@ -261,7 +293,9 @@ def _to_size(polynomial: _Polynomial) -> SInt:
 
 
 def _to_choice(polynomial: _Polynomial) -> UOp:
-    """`r + max(p, 0) -> max(r + p, r)` and `r - max(p, 0) -> min(r - p, r)`, where that takes no more terms."""
+    """`r + max(p, 0) -> max(r + p, r)` and `r - max(p, 0) -> min(r - p, r)`, where that takes no
+    more terms.
+    """
     for term, number in polynomial.items():
         if len(polynomial) == 1 or len(term) != 1 or term[0].op is not Op.MAX or abs(number) != 1:
             continue
@@ -316,12 +350,17 @@ def _term_order(term: Monomial) -> tuple[int, list[tuple[str, str]]]:
 
 
 def _bounds(polynomial: _Polynomial) -> tuple[int, int]:
-    """Exact at the corners where each atom stands in each term once; else the sum of the terms' intervals."""
+    """Exact at the corners where each atom stands in each term once; else the sum of the terms'
+    intervals.
+    """
     atoms = list(dict.fromkeys(a for term in polynomial for a in term))
     is_linear = all(len(set(term)) == len(term) for term in polynomial)
     if is_linear and len(atoms) <= _MAX_CORNERS:
         ends = [(int(a.vmin), int(a.vmax)) for a in atoms]
-        values = [_value(polynomial, dict(zip(atoms, corner, strict=True))) for corner in itertools.product(*ends)]
+        values = [
+            _value(polynomial, dict(zip(atoms, corner, strict=True)))
+            for corner in itertools.product(*ends)
+        ]
         return min(values), max(values)
     return get_interval(polynomial)
 
@@ -331,7 +370,9 @@ def _value(polynomial: _Polynomial, values: Mapping[UOp, int]) -> int:
 
 
 def _is_known_positive(polynomial: _Polynomial, depth: int) -> bool:
-    """Whether a polynomial is never below 0, each `//` and `max` in it replaced by what it cannot exceed."""
+    """Whether a polynomial is never below 0, each `//` and `max` in it replaced by what it cannot
+    exceed.
+    """
     if _bounds(polynomial)[0] >= 0:
         return True
     if depth == 0:
@@ -347,7 +388,9 @@ def _is_known_positive(polynomial: _Polynomial, depth: int) -> bool:
 
 
 def _lower_estimates(atom: UOp, number: int, rest: _Polynomial) -> list[list[_Polynomial]]:
-    """Lists of polynomials: if none of a list is ever below 0, `number * atom + rest` is not either."""
+    """Lists of polynomials: if none of a list is ever below 0, `number * atom + rest` is not
+    either.
+    """
     if atom.op is Op.IDIV and atom.right.op is Op.CONST and atom.right.arg > 0:
         # x - c + 1 <= c * (x // c) <= x.
         divisor, x = atom.right.arg, _to_polynomial(atom.left)

@@ -45,26 +45,43 @@ __all__ = ["COMMON_DTYPES", "COMMON_OPS", "Rates", "Target", "TensorCore"]
 COMMON_OPS: Final = frozenset(op for op, row in TABLE.items() if row.is_common)
 """Ops that every processor with ordinary arithmetic has; the rest is decomposed into them."""
 
-COMMON_DTYPES: Final = frozenset({
-    bool_, int8, uint8, int16, uint16, int32, uint32, int64, uint64, index, float32, float64,
-})  # fmt: skip
-"""Dtypes with arithmetic on every processor; the rest is only stored, and computed in a wider type."""
+COMMON_DTYPES: Final = frozenset(
+    {
+        bool_,
+        int8,
+        uint8,
+        int16,
+        uint16,
+        int32,
+        uint32,
+        int64,
+        uint64,
+        index,
+        float32,
+        float64,
+    }
+)
+"""Dtypes with arithmetic on every processor; the rest is only stored, and computed in a
+wider type.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class TensorCore:
-    """A matrix unit of one thread: a WMMA multiplies an m x k tile a by a k x n tile b and adds to an m x n accumulator.
+    """A matrix unit of one thread: a WMMA multiplies an m x k tile a by a k x n tile b and adds to
+    an m x n accumulator.
 
     Attributes:
-        dims: n, m and k. A unit with m = 1 is a dot product of `group` elements in each lane of an ordinary vector.
+        dims: n, m and k. A unit with m = 1 is a dot product of `group` elements in each lane of an
+            ordinary vector.
         group: how many neighbours along k lie side by side in b, which divides k.
         dtypes: of a, of b and of the accumulator.
         cycles: from one WMMA to the next that does not wait for it.
-        tiles: how many registers of its own the unit has, for accumulators and operands; 0 where they are vector registers.
+        tiles: how many registers of its own the unit has, for accumulators and operands; 0 where
+            they are vector registers.
 
-    Lanes count through a and the accumulator row by row. Lane `((j // group) * n + c) * group + j % group` of b is row j,
-    column c.
-    """
+    Lanes count through a and the accumulator row by row. Lane `((j // group) * n + c) * group + j %
+    group` of b is row j, column c."""
 
     dims: tuple[int, int, int]
     group: int
@@ -119,12 +136,14 @@ class Target:
     """What a kernel may use and how much of it there is; rates and sizes are those of one core.
 
     `l3_bytes` is shared by all cores and 0 where there is none. `native_ops` and `native_dtypes`
-    are what the renderer accepts: everything else is rewritten into them. The exception are `shared_ops`, of SIN, COS and TAN:
-    for rare arguments they stay, and the renderer defines a function for each with `define_rare` of svod-schedule.
-    Where it `contracts`, the product of a sum may stay unrounded, as in an fma.
-    `max_global` and `max_local_dims` limit each dimension of a grid and of a workgroup (empty: no limits), `max_local` the
-    whole workgroup. `lockstep` work-items of a workgroup run in step, 1 where a core runs one after the other. `peak_flops`
-    (f32 operations a second), `memory_bandwidth` (bytes a second) and `rates` are estimates for cost models.
+    are what the renderer accepts: everything else is rewritten into them. The exception are
+    `shared_ops`, of SIN, COS and TAN: for rare arguments they stay, and the renderer defines a
+    function for each with `define_rare` of svod-schedule. Where it `contracts`, the product of a
+    sum may stay unrounded, as in an fma. `max_global` and `max_local_dims` limit each dimension of
+    a grid and of a workgroup (empty: no limits), `max_local` the whole workgroup. `lockstep`
+    work-items of a workgroup run in step, 1 where a core runs one after the other. `peak_flops`
+    (f32 operations a second), `memory_bandwidth` (bytes a second) and `rates` are estimates for
+    cost models.
 
     Raises:
         TargetError: if an op is both in `native_ops` and in `shared_ops`.
@@ -160,8 +179,8 @@ class Target:
     rates: Rates = Rates()
 
     def __post_init__(self) -> None:
-        # A renderer calls the function of rare arguments for every node of a shared op: an op that stays for all arguments
-        # would lose those that are not rare.
+        # A renderer calls the function of rare arguments for every node of a shared op: an op that
+        # stays for all arguments would lose those that are not rare.
         both = self.native_ops & self.shared_ops
         if both:
             names = ", ".join(sorted(op.name for op in both))
@@ -175,8 +194,15 @@ class Target:
 
     @staticmethod
     def generic(*, cores: int = 4) -> Target:
-        """A middling CPU with 256-bit vectors and nothing special: for tests and machines that nobody described."""
+        """A middling CPU with 256-bit vectors and nothing special: for tests and machines that
+        nobody described.
+        """
         return Target(
-            name="generic", vector_bits=256, vector_registers=16, cores=cores,
-            l1_bytes=32 << 10, l2_bytes=512 << 10, l3_bytes=8 << 20,
-        )  # fmt: skip
+            name="generic",
+            vector_bits=256,
+            vector_registers=16,
+            cores=cores,
+            l1_bytes=32 << 10,
+            l2_bytes=512 << 10,
+            l3_bytes=8 << 20,
+        )

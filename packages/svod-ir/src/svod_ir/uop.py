@@ -78,10 +78,19 @@ class UOp:
     src: tuple[UOp, ...]
     arg: Any
     attached: object
-    """What is kept with the node for as long as it lives, such as the memory of a BUFFER; no part of what the node is."""
+    """What is kept with the node for as long as it lives, such as the memory of a BUFFER; no part
+    of what the node is.
+    """
 
-    def __new__(cls, op: Op, dtype: DType = void, src: tuple[UOp, ...] = (), arg: Any = None) -> UOp:
-        key: Key = (op, dtype, src, _arg_key(op, dtype, arg) if op is _CONST or op is _VCONST else arg)
+    def __new__(
+        cls, op: Op, dtype: DType = void, src: tuple[UOp, ...] = (), arg: Any = None
+    ) -> UOp:
+        key: Key = (
+            op,
+            dtype,
+            src,
+            _arg_key(op, dtype, arg) if op is _CONST or op is _VCONST else arg,
+        )
         ref = _table.get(key)
         if ref is not None:
             found = ref()
@@ -95,7 +104,8 @@ class UOp:
         self._shape = self._bounds = self._ranges = self._hash = self._placement = _UNSET
         own = _Entry(self, _forget)
         own.key = key
-        # Another thread may have made the same node since the look-up above; one operation of the table decides.
+        # Another thread may have made the same node since the look-up above; one operation of the
+        # table decides.
         ref = _table.setdefault(key, own)
         return self if ref is own else _get_rival(self, own)
 
@@ -104,8 +114,12 @@ class UOp:
         text = _rules["find_size_text"](self) if self.dtype is index else None
         if text is not None:
             return text
-        operands = ", ".join(s.op.name for s in self.src[:8]) + (", ..." if len(self.src) > 8 else "")
-        return f"{self.op.name}({operands}):{self.dtype.short}" + ("" if self.arg is None else f"[{self.arg}]")
+        operands = ", ".join(s.op.name for s in self.src[:8]) + (
+            ", ..." if len(self.src) > 8 else ""
+        )
+        return f"{self.op.name}({operands}):{self.dtype.short}" + (
+            "" if self.arg is None else f"[{self.arg}]"
+        )
 
     def with_src(self, src: tuple[UOp, ...]) -> UOp:
         """This node with other operands."""
@@ -143,7 +157,10 @@ class UOp:
         return done.get(self, self)
 
     def toposort(
-        self, stop: Mapping[UOp, Any] | set[UOp] | frozenset[UOp] = frozenset(), *, enter_calls: bool = True
+        self,
+        stop: Mapping[UOp, Any] | set[UOp] | frozenset[UOp] = frozenset(),
+        *,
+        enter_calls: bool = True,
     ) -> list[UOp]:
         """Every node of the graph once, operands first; nodes in `stop` are listed but not entered.
 
@@ -154,7 +171,8 @@ class UOp:
         kept = _kept.order
         if kept and kept[-1] is self:
             return kept.copy()
-        # The hottest loop of the compiler: the nodes above the current one, with what is left of their operands.
+        # The hottest loop of the compiler: the nodes above the current one, with what is left of
+        # their operands.
         order: list[UOp] = []
         above: list[tuple[UOp, Iterator[UOp]]] = []
         seen: set[UOp] = {self}
@@ -179,7 +197,10 @@ class UOp:
                 node, operands = above.pop()
 
     def iter_toposort(
-        self, stop: Mapping[UOp, Any] | set[UOp] | frozenset[UOp] = frozenset(), *, enter_calls: bool = True
+        self,
+        stop: Mapping[UOp, Any] | set[UOp] | frozenset[UOp] = frozenset(),
+        *,
+        enter_calls: bool = True,
     ) -> Iterator[UOp]:
         """`toposort`, one node after the other: the first nodes of a huge graph come at once."""
         seen: set[UOp] = set()
@@ -197,7 +218,9 @@ class UOp:
                 if node.src and node not in stop:
                     push(node)
                     push(None)
-                    for operand in reversed(node.src if enter_calls or node.op is not _CALL else node.src[1:]):
+                    for operand in reversed(
+                        node.src if enter_calls or node.op is not _CALL else node.src[1:]
+                    ):
                         if operand not in seen:
                             push(operand)
                 else:
@@ -265,7 +288,8 @@ class UOp:
 
     @property
     def placement(self) -> Placement:
-        """Where the values of this node are: a device, a `Sharding` over several, or None for what comes from no memory.
+        """Where the values of this node are: a device, a `Sharding` over several, or None for what
+        comes from no memory.
 
         Raises:
             DeviceMismatchError: if operands are on different devices.
@@ -282,7 +306,8 @@ class UOp:
 
     @staticmethod
     def const(dtype: DType, value: complex) -> UOp:
-        """A constant of `dtype` (vector: the same value in each lane); `value` is wrapped or rounded to it.
+        """A constant of `dtype` (vector: the same value in each lane); `value` is wrapped or
+        rounded to it.
 
         One of a complex dtype is a COMPLEX of two constants.
         """
@@ -317,11 +342,15 @@ class UOp:
 
     def alu(self, op: Op, *others: Operand) -> UOp:
         """Apply an elementwise op; Python scalars become constants of this dtype."""
-        return _rules["alu"](op, self, *(o if isinstance(o, UOp) else _to_constant(o, self.dtype) for o in others))
+        return _rules["alu"](
+            op, self, *(o if isinstance(o, UOp) else _to_constant(o, self.dtype) for o in others)
+        )
 
     def where(self, x: UOp, y: Operand) -> UOp:
         """`x` where this (bool) holds, else `y`."""
-        return _rules["alu"](Op.WHERE, self, x, y if isinstance(y, UOp) else _to_constant(y, x.dtype))
+        return _rules["alu"](
+            Op.WHERE, self, x, y if isinstance(y, UOp) else _to_constant(y, x.dtype)
+        )
 
     def after(self, *dependencies: UOp) -> UOp:
         """This value, not used before the dependencies have happened."""
@@ -347,7 +376,9 @@ class UOp:
 
     @property
     def source(self) -> UOp:
-        """What a movement, cast, reduction, copy, AFTER, BUFFERIZE or function of one operand is of."""
+        """What a movement, cast, reduction, copy, AFTER, BUFFERIZE or function of one operand is
+        of.
+        """
         return self.src[0]
 
     @property
@@ -492,7 +523,9 @@ class UOp:
 
     @property
     def operand_dtype(self) -> DType:
-        """The dtype of the values that an elementwise op takes, which a comparison or a cast does not have itself."""
+        """The dtype of the values that an elementwise op takes, which a comparison or a cast does
+        not have itself.
+        """
         return self.src[-1].dtype
 
     @property
@@ -514,7 +547,8 @@ class UOp:
         return node
 
     def strip(self, ops: Collection[Op]) -> UOp:
-        """The first node whose op is none of `ops`, of this node, its first operand, that one's first operand, and so on.
+        """The first node whose op is none of `ops`, of this node, its first operand, that one's
+        first operand, and so on.
 
         Example:
             >>> from svod_dtype import float32
@@ -533,7 +567,9 @@ class UOp:
     def gate(self) -> UOp | None:
         """The gate of an INDEX, or None."""
         last = self.src[-1]
-        return last if self.op is _INDEX and last.dtype.kind == "bool" and len(self.src) > 1 else None
+        return (
+            last if self.op is _INDEX and last.dtype.kind == "bool" and len(self.src) > 1 else None
+        )
 
     def __add__(self, other: Operand) -> UOp:
         return self.alu(Op.ADD, other)
@@ -596,13 +632,18 @@ class UOp:
         return self.alu(Op.LE, other)
 
     def __gt__(self, other: Operand) -> UOp:
-        return (other if isinstance(other, UOp) else _to_constant(other, self.dtype)).alu(Op.LT, self)
+        return (other if isinstance(other, UOp) else _to_constant(other, self.dtype)).alu(
+            Op.LT, self
+        )
 
     def __ge__(self, other: Operand) -> UOp:
-        return (other if isinstance(other, UOp) else _to_constant(other, self.dtype)).alu(Op.LE, self)
+        return (other if isinstance(other, UOp) else _to_constant(other, self.dtype)).alu(
+            Op.LE, self
+        )
 
     def __bool__(self) -> bool:
-        """Of a comparison what it comes to, whatever the variables in it are; true of any other node, as of an object.
+        """Of a comparison what it comes to, whatever the variables in it are; true of any other
+        node, as of an object.
 
         Raises:
             UndecidedError: if a comparison holds for some values alone.
@@ -620,11 +661,20 @@ class UOp:
         """The value of a constant.
 
         Raises:
-            OperandError: of any other node: also a variable that has a value is another one in the next call.
+            OperandError: of any other node: also a variable that has a value is another one in the
+                next call.
         """
         if self.op is not Op.CONST:
-            hint = "compute with a size as it is, as in x.shape[0] * 2; after computing, x.numpy().shape has numbers"
-            raise OperandError(operation="int", found=f"the size {format_size(self)}", expected="a number", hint=hint)
+            hint = (
+                "compute with a size as it is, as in x.shape[0] * 2; after computing,"
+                " x.numpy().shape has numbers"
+            )
+            raise OperandError(
+                operation="int",
+                found=f"the size {format_size(self)}",
+                expected="a number",
+                hint=hint,
+            )
         return int(self.arg)
 
     def eq(self, other: Operand) -> UOp:
@@ -642,7 +692,9 @@ class UOp:
 
 
 class _Entry(weakref.ref[UOp]):
-    """A node in the intern table: dead from the moment that the node is, so that nobody can find a dying node."""
+    """A node in the intern table: dead from the moment that the node is, so that nobody can find a
+    dying node.
+    """
 
     __slots__ = ("key",)
     key: Key
@@ -653,7 +705,8 @@ _table: dict[Key, _Entry] = {}
 
 
 def _forget(entry: _Entry) -> None:
-    # A node made after this one died may already stand under the key; `weakref.WeakValueDictionary` asks the same way.
+    # A node made after this one died may already stand under the key; `weakref.WeakValueDictionary`
+    # asks the same way.
     _remove_dead_weakref(_table, entry.key)
 
 
@@ -672,10 +725,14 @@ Operand = UOp | bool | int | float
 
 
 def _to_constant(value: bool | int | float, dtype: DType) -> UOp:
-    """A Python number beside a node; one that the node's dtype would change to another number is a mistake."""
+    """A Python number beside a node; one that the node's dtype would change to another number is a
+    mistake.
+    """
     if isinstance(value, float) and not dtype.is_float:
         hint = "cast the node, as in x.cast(float32)"
-        raise OperandError(operation=f"arithmetic on {dtype}", found=value, expected="whole numbers", hint=hint)
+        raise OperandError(
+            operation=f"arithmetic on {dtype}", found=value, expected="whole numbers", hint=hint
+        )
     return UOp.const(dtype, value)
 
 
@@ -688,11 +745,17 @@ def _arg_key(op: Op, dtype: DType, arg: Any) -> object:
     # 0.0 == -0.0, 1 == True and nan != nan in Python, so constants are keyed by type and bits.
     if op is _CONST:
         return struct.pack("d", arg) if dtype.kind == "float" else (arg, arg.__class__)
-    return struct.pack(f"{len(arg)}d", *arg) if dtype.kind == "float" else tuple([(v, v.__class__) for v in arg])
+    return (
+        struct.pack(f"{len(arg)}d", *arg)
+        if dtype.kind == "float"
+        else tuple([(v, v.__class__) for v in arg])
+    )
 
 
 class _Kept(threading.local):
-    """The last order that `toposort` found in this thread, empty before the first; None outside of `keep_order`."""
+    """The last order that `toposort` found in this thread, empty before the first; None outside of
+    `keep_order`.
+    """
 
     order: list[UOp] | None = None
 
@@ -700,12 +763,15 @@ class _Kept(threading.local):
 _kept: Final = _Kept()
 
 _MIN_KEPT: Final = 64
-"""Shorter orders, such as those of indices, are found as fast as they are copied, and would replace the graph's."""
+"""Shorter orders, such as those of indices, are found as fast as they are copied, and would replace
+the graph's.
+"""
 
 
 @contextmanager
 def keep_order() -> Generator[None]:
-    """Keep the last order of `toposort` meanwhile, in this thread: consecutive passes walk the same graph many times.
+    """Keep the last order of `toposort` meanwhile, in this thread: consecutive passes walk the same
+    graph many times.
 
     The nodes of that order live as long.
 
@@ -724,7 +790,8 @@ def keep_order() -> Generator[None]:
 
 
 def defines(name: str) -> Callable[[Rule], Rule]:
-    """Give nodes a rule that stands in a module above this one: what fills a slot, or makes the node of a method.
+    """Give nodes a rule that stands in a module above this one: what fills a slot, or makes the
+    node of a method.
 
     Example:
         >>> @defines("double")
@@ -745,7 +812,9 @@ _rules: Final[dict[str, Callable[..., Any]]] = {}
 
 
 def _derive(root: UOp, slot: str) -> None:
-    """Fill `slot` of `root` and of every node below that lacks it, operands first, on an explicit stack."""
+    """Fill `slot` of `root` and of every node below that lacks it, operands first, on an explicit
+    stack.
+    """
     infer = _rules[slot]
     for operand in root.src:
         if getattr(operand, slot) is _UNSET:

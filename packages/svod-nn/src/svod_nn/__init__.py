@@ -58,7 +58,14 @@ from svod_nn.layers.batch_norm import (
 )
 from svod_nn.layers.cache import KeyValueCache
 from svod_nn.layers.containers import Sequential
-from svod_nn.layers.convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from svod_nn.layers.convolution import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+)
 from svod_nn.layers.dropout import Dropout
 from svod_nn.layers.embedding import Embedding
 from svod_nn.layers.linear import Bilinear, Flatten, Identity, Linear

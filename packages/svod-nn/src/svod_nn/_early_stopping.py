@@ -43,9 +43,13 @@ class EarlyStopping:
         2.0
     """
 
-    def __init__(self, patience: int, *, min_delta: float = 0.0, mode: Literal["min", "max"] = "min") -> None:
+    def __init__(
+        self, patience: int, *, min_delta: float = 0.0, mode: Literal["min", "max"] = "min"
+    ) -> None:
         if mode not in ("min", "max"):
-            raise LayerArgumentError(name="EarlyStopping", problem=f"no mode {mode!r}", hint="there are min and max")
+            raise LayerArgumentError(
+                name="EarlyStopping", problem=f"no mode {mode!r}", hint="there are min and max"
+            )
         self.patience, self.min_delta, self.mode = patience, min_delta, mode
         self.best = math.inf if mode == "min" else -math.inf
         self.n_worse = 0

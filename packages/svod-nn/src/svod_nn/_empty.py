@@ -1,4 +1,6 @@
-"""Initial values of parameters: computed before the first read, or none at all, for models that are loaded."""
+"""Initial values of parameters: computed before the first read, or none at all, for models that are
+loaded.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,13 @@ _is_empty: Final = ContextVar("_is_empty", default=False)
 
 @contextmanager
 def init_empty_weights() -> Generator[None]:
-    """Within the block, initializers give tensors that have shapes and dtypes, but no values: for models that are loaded.
+    """Within the block, initializers give tensors that have shapes and dtypes, but no values: for
+    models that are loaded.
 
-    No memory is taken, and no generator advances. `load_state_dict`, or an assignment to the whole of a tensor, gives it values; to
-    compute with one before, or to read it, raises `EmptyParameterError`. Outside of the block a model that is loaded before its
-    parameters are read computes no initial values either, but a parameter that the state lacks has them.
+    No memory is taken, and no generator advances. `load_state_dict`, or an assignment to the whole
+    of a tensor, gives it values; to compute with one before, or to read it, raises
+    `EmptyParameterError`. Outside of the block a model that is loaded before its parameters are
+    read computes no initial values either, but a parameter that the state lacks has them.
 
     Example:
         >>> with nn.init_empty_weights():
@@ -44,7 +48,8 @@ def init_empty_weights() -> Generator[None]:
 
 
 def realize_derived(derived: Sequence[tuple[Tensor, Tensor]]) -> None:
-    """Compute tensors that are derived from others, as `cast` and `to` derive them; initial values stay deferred.
+    """Compute tensors that are derived from others, as `cast` and `to` derive them; initial values
+    stay deferred.
 
     Args:
         derived: pairs of a tensor and the one derived from it.
@@ -62,10 +67,11 @@ def realize_derived(derived: Sequence[tuple[Tensor, Tensor]]) -> None:
 
 
 def initialize(shape: Sequence[int], make: Callable[[tuple[int, ...]], Tensor]) -> Tensor:
-    """Return the initial values of a parameter, deferred until they are read; in `init_empty_weights` a tensor without values.
+    """Return the initial values of a parameter, deferred until they are read; in
+    `init_empty_weights` a tensor without values.
 
-    The state of the generator advances at once, so that the numbers do not depend on when they are computed.
-    """
+    The state of the generator advances at once, so that the numbers do not depend on when they are
+    computed."""
     sizes = tuple(shape)
     if not _is_empty.get():
         return defer_values(make(sizes))

@@ -1,4 +1,6 @@
-"""Says of an error in which module it was raised, by the path from the outermost module that was called."""
+"""Says of an error in which module it was raised, by the path from the outermost module that was
+called.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,18 @@ class _Noted(Protocol):
 
 
 class _ModuleNote(str):
-    """`in the module layers.0: Linear(...)`, and which module that is: those around it know its path."""
+    """`in the module layers.0:
+
+    Linear(...)`, and which module that is: those around it know its path.
+    """
 
     module: _Noted
 
     @classmethod
     def make(cls, module: _Noted, path: str) -> _ModuleNote:
-        note = cls(f"in the module {path}{path and ': '}{type(module).__name__}({module.extra_repr()})")
+        note = cls(
+            f"in the module {path}{path and ': '}{type(module).__name__}({module.extra_repr()})"
+        )
         note.module = module
         return note
 
@@ -36,14 +43,17 @@ class _ModuleNote(str):
 
 
 def add_module(error: Exception, module: _Noted) -> None:
-    """Note that an error has passed the call of a module: the innermost one is named, with its path from this one.
+    """Note that an error has passed the call of a module: the innermost one is named, with its path
+    from this one.
 
     Args:
         error: which gets the note.
         module: whose `forward` has raised it.
     """
     notes: list[str] = getattr(error, "__notes__", [])
-    found = next((number for number, note in enumerate(notes) if isinstance(note, _ModuleNote)), None)
+    found = next(
+        (number for number, note in enumerate(notes) if isinstance(note, _ModuleNote)), None
+    )
     if found is None:
         error.add_note(_ModuleNote.make(module, ""))
         return
@@ -53,8 +63,11 @@ def add_module(error: Exception, module: _Noted) -> None:
         notes[found] = _ModuleNote.make(inner, path)  # pyright: ignore[reportUnknownArgumentType]
 
 
-def find_wrong_argument(error: AttributeError, name: str, args: tuple[object, ...]) -> LayerArgumentError | None:
-    """The error that says that a module was called with something else than a tensor, where that made it fail.
+def find_wrong_argument(
+    error: AttributeError, name: str, args: tuple[object, ...]
+) -> LayerArgumentError | None:
+    """The error that says that a module was called with something else than a tensor, where that
+    made it fail.
 
     Args:
         error: what `forward` has raised.
@@ -66,5 +79,11 @@ def find_wrong_argument(error: AttributeError, name: str, args: tuple[object, ..
     if not is_argument or error.name is None or not hasattr(Tensor, error.name):
         return None
     kind = type(found)
-    shown = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    return LayerArgumentError(name=name, problem=f"it is called with {shown}, no tensor", hint="write Tensor(x)")
+    shown = (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
+    return LayerArgumentError(
+        name=name, problem=f"it is called with {shown}, no tensor", hint="write Tensor(x)"
+    )

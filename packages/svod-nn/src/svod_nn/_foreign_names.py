@@ -20,58 +20,97 @@ _GRADIENTS: Final = (
 )
 _NOTHING_TO_CLEAR: Final = f"leave it out, nothing adds up: {_GRADIENTS}"
 _ATTRIBUTE: Final = (
-    "set an attribute: a tensor of floats is a parameter, one that the class lists in buffer_names a buffer"
+    "set an attribute: a tensor of floats is a parameter, one that the class lists in buffer_names"
+    " a buffer"
 )
 
 _MODULE: Final[Mapping[str, str]] = {
     "forward": "define it in the class: def forward(self, x): ...",
-    "cuda": 'write model.to("CUDA")', "cpu": 'write model.to("CPU")',
-    "half": 'write model.cast("float16"), or svod_nn.in_precision(model, "float16") to keep parameters in float32',
-    "bfloat16": 'write model.cast("bfloat16"), or svod_nn.in_precision(model) to keep parameters in float32',
-    "float": 'write model.cast("float32")', "double": 'write model.cast("float64")', "type": "write model.cast(dtype)",
-    "zero_grad": _NOTHING_TO_CLEAR, "backward": _GRADIENTS,
+    "cuda": 'write model.to("CUDA")',
+    "cpu": 'write model.to("CPU")',
+    "half": (
+        'write model.cast("float16"), or svod_nn.in_precision(model, "float16") to keep parameters'
+        " in float32"
+    ),
+    "bfloat16": (
+        'write model.cast("bfloat16"), or svod_nn.in_precision(model) to keep parameters in float32'
+    ),
+    "float": 'write model.cast("float32")',
+    "double": 'write model.cast("float64")',
+    "type": "write model.cast(dtype)",
+    "zero_grad": _NOTHING_TO_CLEAR,
+    "backward": _GRADIENTS,
     "requires_grad_": "write model.freeze(), or model.freeze(name), and model.unfreeze()",
     "apply": "write for module in model.modules(): ...",
-    "children": "write model.modules(), or the attributes themselves", "named_children": "write model.named_modules()",
-    "register_buffer": _ATTRIBUTE, "register_parameter": _ATTRIBUTE, "add_module": "set an attribute: model.name = module",
+    "children": "write model.modules(), or the attributes themselves",
+    "named_children": "write model.named_modules()",
+    "register_buffer": _ATTRIBUTE,
+    "register_parameter": _ATTRIBUTE,
+    "add_module": "set an attribute: model.name = module",
     "register_module": "set an attribute: model.name = module",
     **dict.fromkeys(
         ("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook"),
         "there are no hooks: write a module around this one, or svod_tensor.custom_gradient",
     ),
-    "get_parameter": "write model.state_dict()[name]", "get_submodule": "write dict(model.named_modules())[name]",
+    "get_parameter": "write model.state_dict()[name]",
+    "get_submodule": "write dict(model.named_modules())[name]",
     "compile": "write svod_tensor.jit of the function that calls the model",
-}  # fmt: skip
+}
 
 _OPTIMIZER: Final[Mapping[str, str]] = {
     "step": f"write optimizer.update(gradients); {_GRADIENTS}",
     "zero_grad": _NOTHING_TO_CLEAR,
-    "param_groups": "write optimizer.groups; a rate that changes is a schedule or a tensor: AdamW(model, lr=rate), rate.assign(0.1)",
+    "param_groups": (
+        "write optimizer.groups; a rate that changes is a schedule or a tensor: AdamW(model,"
+        " lr=rate), rate.assign(0.1)"
+    ),
     "add_param_group": "name all groups when the optimizer is made: AdamW(model, groups=[...])",
     "defaults": "write optimizer.groups[-1].rule",
-    "lr": "write optimizer.groups[-1].rule.lr; one that changes is a tensor: AdamW(model, lr=rate), rate.assign(0.1)",
-}  # fmt: skip
+    "lr": (
+        "write optimizer.groups[-1].rule.lr; one that changes is a tensor: AdamW(model, lr=rate),"
+        " rate.assign(0.1)"
+    ),
+}
 
 _NAMES: Final[Mapping[str, str]] = {
-    "functional": "functions are methods of tensors, as in x.relu(), and losses names of svod_nn, as in svod_nn.cross_entropy",
-    "Parameter": "a tensor of floats that is an attribute is a parameter: self.weight = Tensor.ones(3)",
+    "functional": (
+        "functions are methods of tensors, as in x.relu(), and losses names of svod_nn, as in"
+        " svod_nn.cross_entropy"
+    ),
+    "Parameter": (
+        "a tensor of floats that is an attribute is a parameter: self.weight = Tensor.ones(3)"
+    ),
     "Buffer": "list the attribute in buffer_names of the class",
-    "ModuleList": "write a list of modules", "ParameterList": "write a list of tensors",
-    "ModuleDict": "write a dict of modules", "ParameterDict": "write a dict of tensors",
-    "init": "write svod_nn.initializers", "optim": "optimizers are names of svod_nn, as in svod_nn.AdamW(model)",
+    "ModuleList": "write a list of modules",
+    "ParameterList": "write a list of tensors",
+    "ModuleDict": "write a dict of modules",
+    "ParameterDict": "write a dict of tensors",
+    "init": "write svod_nn.initializers",
+    "optim": "optimizers are names of svod_nn, as in svod_nn.AdamW(model)",
     "utils": "clipping is svod_nn.clip_by_norm(gradients, ...), batches are svod_nn.batches(...)",
-    "DataLoader": "write svod_nn.batches(arrays, size)", "GRUCell": "write svod_nn.GRU, or svod_tensor.scan",
-    "LSTMCell": "write svod_nn.LSTM, or svod_tensor.scan", "RNNCell": "write svod_nn.RNN, or svod_tensor.scan",
-    "Transformer": "write svod_nn.TransformerEncoder and svod_nn.TransformerDecoder", "lr_scheduler": "write svod_nn.schedules",
-    "CrossEntropyLoss": "write svod_nn.cross_entropy(x, target)", "MSELoss": "write svod_nn.mse_loss(x, target)",
-    "NLLLoss": "write svod_nn.nll_loss(x, target)", "L1Loss": "write svod_nn.l1_loss(x, target)",
-    "BCELoss": "write svod_nn.binary_cross_entropy(x, target)", "KLDivLoss": "write svod_nn.kl_div(x, target)",
+    "DataLoader": "write svod_nn.batches(arrays, size)",
+    "GRUCell": "write svod_nn.GRU, or svod_tensor.scan",
+    "LSTMCell": "write svod_nn.LSTM, or svod_tensor.scan",
+    "RNNCell": "write svod_nn.RNN, or svod_tensor.scan",
+    "Transformer": "write svod_nn.TransformerEncoder and svod_nn.TransformerDecoder",
+    "lr_scheduler": "write svod_nn.schedules",
+    "CrossEntropyLoss": "write svod_nn.cross_entropy(x, target)",
+    "MSELoss": "write svod_nn.mse_loss(x, target)",
+    "NLLLoss": "write svod_nn.nll_loss(x, target)",
+    "L1Loss": "write svod_nn.l1_loss(x, target)",
+    "BCELoss": "write svod_nn.binary_cross_entropy(x, target)",
+    "KLDivLoss": "write svod_nn.kl_div(x, target)",
     "BCEWithLogitsLoss": "write svod_nn.binary_cross_entropy_with_logits(x, target)",
-    "SmoothL1Loss": "write svod_nn.smooth_l1_loss(x, target)", "HuberLoss": "write svod_nn.huber_loss(x, target)",
-    "CTCLoss": "write svod_nn.ctc_loss(...)", "TripletMarginLoss": "write svod_nn.triplet_margin_loss(...)",
-    "CosineEmbeddingLoss": "write svod_nn.cosine_embedding_loss(...)", "grad": "write svod_nn.value_and_grad(model, loss_function)",
-    "no_grad": "leave it out: nothing is kept for gradients unless svod_nn.value_and_grad asks for them",
-}  # fmt: skip
+    "SmoothL1Loss": "write svod_nn.smooth_l1_loss(x, target)",
+    "HuberLoss": "write svod_nn.huber_loss(x, target)",
+    "CTCLoss": "write svod_nn.ctc_loss(...)",
+    "TripletMarginLoss": "write svod_nn.triplet_margin_loss(...)",
+    "CosineEmbeddingLoss": "write svod_nn.cosine_embedding_loss(...)",
+    "grad": "write svod_nn.value_and_grad(model, loss_function)",
+    "no_grad": (
+        "leave it out: nothing is kept for gradients unless svod_nn.value_and_grad asks for them"
+    ),
+}
 
 
 def find_module_attribute(owner: str, name: str) -> MissingNameError | None:
@@ -80,7 +119,9 @@ def find_module_attribute(owner: str, name: str) -> MissingNameError | None:
 
 
 def find_optimizer_attribute(owner: str, name: str) -> MissingNameError | None:
-    """What to say about an attribute that optimizers have not; None if nothing is known about it."""
+    """What to say about an attribute that optimizers have not; None if nothing is known
+    about it.
+    """
     return _find(_OPTIMIZER, owner, name)
 
 
@@ -92,7 +133,9 @@ def find_name(name: str) -> MissingNameError | None:
     if name in svod_tensor.__all__:
         return MissingNameError(owner=owner, missing=name, hint=f"write svod_tensor.{name}")
     if hasattr(Tensor, name):
-        return MissingNameError(owner=owner, missing=name, hint=f"it is a method of tensors: x.{name}")
+        return MissingNameError(
+            owner=owner, missing=name, hint=f"it is a method of tensors: x.{name}"
+        )
     return None
 
 

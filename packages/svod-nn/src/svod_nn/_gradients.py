@@ -17,18 +17,19 @@ def value_and_grad(
 ) -> Callable[..., tuple[Any, dict[str, Tensor]]]:
     """The function that gives a loss and its gradients by the parameters of a model.
 
-    While the loss is computed, other tensors stand in place of the parameters, and the model is nobody else's; what the model
-    assigns to its buffers meanwhile, such as statistics of batches, stays assigned.
+    While the loss is computed, other tensors stand in place of the parameters, and the model is
+    nobody else's; what the model assigns to its buffers meanwhile, such as statistics of batches,
+    stays assigned.
 
     Args:
         model: whose parameters the gradients are by, without those that are frozen.
-        loss_function: from the model and any other arguments to a 0-d tensor of floats, or with `has_aux` to a pair of it and
-            anything else.
+        loss_function: from the model and any other arguments to a 0-d tensor of floats, or with
+            `has_aux` to a pair of it and anything else.
         has_aux: whether the loss is the first of a pair.
 
     Returns:
-        a function of those other arguments, which gives what the loss function gave, and the gradients by the names of
-        `model.trainable_parameters()`.
+        a function of those other arguments, which gives what the loss function gave, and the
+        gradients by the names of `model.trainable_parameters()`.
 
     Raises:
         LayerArgumentError: if the model is no module, or the loss no function.
@@ -62,5 +63,8 @@ def _check(model: object, loss_function: object) -> None:
     problem = f"the model is of {type(model).__name__}, and no Module"
     if isinstance(model, Module):
         problem = f"the loss is of {type(loss_function).__name__}, and no function"
-    hint = "write value_and_grad(model, loss_function)(x), where loss_function(model, x) gives a 0-d tensor"
+    hint = (
+        "write value_and_grad(model, loss_function)(x), where loss_function(model, x) gives a 0-d"
+        " tensor"
+    )
     raise LayerArgumentError(name="value_and_grad", problem=problem, hint=hint)

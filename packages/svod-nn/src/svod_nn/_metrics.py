@@ -8,7 +8,14 @@ from typing import NamedTuple
 from svod_nn.errors import LayerArgumentError
 from svod_tensor import Tensor, float32
 
-__all__ = ["MeanMetric", "PrecisionRecall", "accuracy", "confusion_matrix", "precision_recall_f1", "top_k_accuracy"]
+__all__ = [
+    "MeanMetric",
+    "PrecisionRecall",
+    "accuracy",
+    "confusion_matrix",
+    "precision_recall_f1",
+    "top_k_accuracy",
+]
 
 
 def accuracy(scores: Tensor, labels: Tensor) -> Tensor:
@@ -32,7 +39,8 @@ def accuracy(scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def top_k_accuracy(scores: Tensor, labels: Tensor, k: int = 5) -> Tensor:
-    """The part of the rows whose label is among those of the `k` largest scores; of equal scores the first is larger.
+    """The part of the rows whose label is among those of the `k` largest scores; of equal scores
+    the first is larger.
 
     Args:
         scores: of shape (..., classes).
@@ -57,7 +65,8 @@ def top_k_accuracy(scores: Tensor, labels: Tensor, k: int = 5) -> Tensor:
 
 
 def confusion_matrix(predicted: Tensor, labels: Tensor, n_classes: int) -> Tensor:
-    """How often each class was predicted for each label: the sums of several batches are those of all their rows.
+    """How often each class was predicted for each label: the sums of several batches are those of
+    all their rows.
 
     Args:
         predicted: classes, integers of any shape.
@@ -79,7 +88,10 @@ def confusion_matrix(predicted: Tensor, labels: Tensor, n_classes: int) -> Tenso
     if predicted.shape != labels.shape or not (predicted.dtype.is_int and labels.dtype.is_int):
         raise LayerArgumentError(
             name="confusion_matrix",
-            problem=f"predictions {predicted.dtype} {predicted.shape} and labels {labels.dtype} {labels.shape}",
+            problem=(
+                f"predictions {predicted.dtype} {predicted.shape} and labels {labels.dtype}"
+                f" {labels.shape}"
+            ),
             hint="both are integers of one shape: scores.argmax(-1) predicts",
         )
     places = labels.mul(n_classes).add(predicted).flatten()
@@ -106,9 +118,11 @@ class PrecisionRecall(NamedTuple):
 
 
 def precision_recall_f1(confusion: Tensor) -> PrecisionRecall:
-    """Precision, recall and their harmonic mean of each class, of what `confusion_matrix` gives; 0 where they are of nothing.
+    """Precision, recall and their harmonic mean of each class, of what `confusion_matrix` gives; 0
+    where they are of nothing.
 
-    `f1.mean()` is what is called macro; the micro ones are all the accuracy, `confusion.trace() / confusion.sum()`.
+    `f1.mean()` is what is called macro; the micro ones are all the accuracy, `confusion.trace() /
+    confusion.sum()`.
 
     Args:
         confusion: of shape (labels, predictions).
@@ -121,12 +135,15 @@ def precision_recall_f1(confusion: Tensor) -> PrecisionRecall:
     """
     right, predicted, there = confusion.diagonal(), confusion.sum(0), confusion.sum(1)
     return PrecisionRecall(
-        _divide(right, predicted), _divide(right, there), _divide(right.mul(2), predicted.add(there))
+        _divide(right, predicted),
+        _divide(right, there),
+        _divide(right.mul(2), predicted.add(there)),
     )
 
 
 class MeanMetric:
-    """The mean of what comes batch by batch, in tensors: a captured step may update it, and nothing waits for a value.
+    """The mean of what comes batch by batch, in tensors: a captured step may update it, and nothing
+    waits for a value.
 
     Example:
         >>> from svod_nn import MeanMetric
@@ -179,6 +196,8 @@ def _check_labels(metric: str, scores: Tensor, labels: Tensor) -> None:
     if not scores.ndim or scores.shape[:-1] != labels.shape or not labels.dtype.is_int:
         raise LayerArgumentError(
             name=metric,
-            problem=f"labels {labels.dtype} {labels.shape} do not fit scores of shape {scores.shape}",
+            problem=(
+                f"labels {labels.dtype} {labels.shape} do not fit scores of shape {scores.shape}"
+            ),
             hint="labels are integers of shape (...), and scores are of shape (..., classes)",
         )

@@ -1,4 +1,6 @@
-"""What has parameters: a plain class whose attributes are tensors, other modules, and lists, tuples and dicts of both."""
+"""What has parameters: a plain class whose attributes are tensors, other modules, and lists, tuples
+and dicts of both.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,14 @@ from svod_nn._foreign_names import find_module_attribute
 from svod_nn._state import load_tensors
 from svod_nn._walk import exchange_leaves, iter_leaves
 from svod_nn.errors import LayerArgumentError, ParameterNameError
-from svod_tensor import DType, Tensor, is_tracking_origins, observe_attributes, realize_deferred, scope
+from svod_tensor import (
+    DType,
+    Tensor,
+    is_tracking_origins,
+    observe_attributes,
+    realize_deferred,
+    scope,
+)
 
 __all__ = ["Module"]
 
@@ -38,18 +47,22 @@ class _Place(NamedTuple):
 
     @property
     def is_parameter(self) -> bool:
-        return self.tensor.dtype.is_float and self.local.split(".")[0] not in self.owner.buffer_names
+        return (
+            self.tensor.dtype.is_float and self.local.split(".")[0] not in self.owner.buffer_names
+        )
 
 
 @observe_attributes
 class Module:
     """Something with parameters, which is called: its subclasses say in `forward` what it computes.
 
-    A tensor of floats that is an attribute is a parameter, and the attribute's name is its name; tensors of other dtypes, and
-    those whose attributes `buffer_names` lists, are buffers: they belong to the state, and nothing is derived by them. Modules
-    in attributes, and tensors and modules in lists, tuples and dicts of any depth, are found too: `layers.0.weight` is the weight
-    of the first module of the list `layers`. Attributes that begin with an underscore are nobody's business, and a tensor that `forward`
-    adds to the attributes of its module is neither a parameter nor a buffer.
+    A tensor of floats that is an attribute is a parameter, and the attribute's name is its name;
+    tensors of other dtypes, and those whose attributes `buffer_names` lists, are buffers: they
+    belong to the state, and nothing is derived by them. Modules in attributes, and tensors and
+    modules in lists, tuples and dicts of any depth, are found too: `layers.0.weight` is the weight
+    of the first module of the list `layers`. Attributes that begin with an underscore are nobody's
+    business, and a tensor that `forward` adds to the attributes of its module is neither a
+    parameter nor a buffer.
 
     Attributes:
         buffer_names: the attributes whose tensors are buffers.
@@ -98,8 +111,8 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """What `forward` gives for these arguments.
 
-        An error is noted to be that of the innermost module, with its path, as in `in the module layers.0: Linear(...)`.
-        """
+        An error is noted to be that of the innermost module, with its path, as in `in the module
+        layers.0: Linear(...)`."""
         self._realize_initial()
         before, added = self._list_paths(), self._added
         try:
@@ -119,14 +132,18 @@ class Module:
             self._mark_added(before - added)
 
     def _realize_initial(self) -> None:
-        """Compute the initial values of this module and all below it that have not been read yet, in one batch."""
+        """Compute the initial values of this module and all below it that have not been read yet,
+        in one batch.
+        """
         realize_deferred(place.tensor for place in self._iter_places())
 
     def _list_paths(self) -> set[str]:
         return {path for path, _ in self._iter_members((Tensor,))}
 
     def _mark_added(self, before: set[str]) -> None:
-        """Mark the tensors of this module that are at other paths than before as values that `forward` keeps."""
+        """Mark the tensors of this module that are at other paths than before as values that
+        `forward` keeps.
+        """
         paths = self._list_paths() - before
         added = frozenset(path for path in paths if path.split(".")[0] not in self.buffer_names)
         if added != self._added:
@@ -134,9 +151,15 @@ class Module:
 
     @contextmanager
     def _enter(self) -> Generator[None]:
-        """Within the block, what is built has the scope of this module's name, from the module that calls it."""
+        """Within the block, what is built has the scope of this module's name, from the module that
+        calls it.
+        """
         outer = _running.get()
-        names = (name for name, module in outer.named_modules() if module is self) if outer else iter(())
+        names = (
+            (name for name, module in outer.named_modules() if module is self)
+            if outer
+            else iter(())
+        )
         name = next(names, "")
         token = _running.set(self)
         try:
@@ -155,7 +178,8 @@ class Module:
             return object.__getattribute__(self, name)
 
         def __setattr__(self, name: str, value: object) -> None:
-            # An array in the place of a tensor would be no parameter, and the model would be trained without it.
+            # An array in the place of a tensor would be no parameter, and the model would be
+            # trained without it.
             if (
                 hasattr(value, "__array__")
                 and not isinstance(value, Tensor)
@@ -164,11 +188,15 @@ class Module:
                 raise LayerArgumentError(
                     name=type(self).__name__,
                     problem=f"{name} is a tensor, and {type(value).__name__} is none",
-                    hint=f"write model.{name} = Tensor(array), or load_state_dict, which takes arrays",
+                    hint=(
+                        f"write model.{name} = Tensor(array), or load_state_dict, which takes"
+                        " arrays"
+                    ),
                 )
             object.__setattr__(self, name, value)
             if self._added:
-                # Whatever is set outside of `forward` has the role that its dtype gives it; inside, the marks are set at the end.
+                # Whatever is set outside of `forward` has the role that its dtype gives it; inside,
+                # the marks are set at the end.
                 kept = frozenset(path for path in self._added if path.split(".")[0] != name)
                 object.__setattr__(self, "_added", kept)
 
@@ -187,7 +215,9 @@ class Module:
         return (module for _, module in self.named_modules())
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """Each parameter once, with its name; one that stands in several places has the name of the first."""
+        """Each parameter once, with its name; one that stands in several places has the name of the
+        first.
+        """
         self._realize_initial()
         return _iter_once((p.name, p.tensor) for p in self._iter_places() if p.is_parameter)
 
@@ -205,7 +235,9 @@ class Module:
         return (tensor for _, tensor in self.named_buffers())
 
     def trainable_parameters(self) -> dict[str, Tensor]:
-        """The parameters that are not frozen, by name: gradients and the state of optimizers have the same keys."""
+        """The parameters that are not frozen, by name: gradients and the state of optimizers have
+        the same keys.
+        """
         self._realize_initial()
         parameters = [p for p in self._iter_places() if p.is_parameter]
         frozen = {id(p.tensor) for p in parameters if p.local in p.owner._frozen}
@@ -234,13 +266,17 @@ class Module:
             for local, found in module._iter_members((Tensor,)):
                 if local in module._added:
                     continue
-                yield _Place(f"{prefix}.{local}" if prefix else local, module, local, cast("Tensor", found))
+                yield _Place(
+                    f"{prefix}.{local}" if prefix else local, module, local, cast("Tensor", found)
+                )
 
     # Modes. A captured step is captured anew where they have changed.
 
     @property
     def training(self) -> bool:
-        """Whether layers do what they do in training (dropout, statistics of the batch); see `train` and `eval`."""
+        """Whether layers do what they do in training (dropout, statistics of the batch); see
+        `train` and `eval`.
+        """
         return self._training
 
     @training.setter
@@ -283,7 +319,9 @@ class Module:
             return places
         chosen: set[int] = set()
         for name in names:
-            found = {id(p.tensor) for p in places if p.name == name or p.name.startswith(f"{name}.")}
+            found = {
+                id(p.tensor) for p in places if p.name == name or p.name.startswith(f"{name}.")
+            }
             if not found:
                 raise ParameterNameError(name=name, known=[p.name for p in places])
             chosen |= found
@@ -294,17 +332,18 @@ class Module:
     def state_dict(self) -> dict[str, Tensor]:
         """The parameters and buffers by name, under each name that they have.
 
-        They are the tensors themselves: what is trained afterwards changes them. `svod_tensor.save_safetensors` writes them.
-        """
+        They are the tensors themselves: what is trained afterwards changes them.
+        `svod_tensor.save_safetensors` writes them."""
         self._realize_initial()
         return {p.name: p.tensor for p in self._iter_places()}
 
     def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True) -> Self:
-        """Assign what a state holds, such as `svod_tensor.load_safetensors` reads; nothing is assigned if something does not fit.
+        """Assign what a state holds, such as `svod_tensor.load_safetensors` reads; nothing is
+        assigned if something does not fit.
 
         Args:
-            state: tensors by name, of any dtype and on any device: each module keeps its own. Arrays of numpy, and tensors of
-                PyTorch and JAX, are copied.
+            state: tensors by name, of any dtype and on any device: each module keeps its own.
+                Arrays of numpy, and tensors of PyTorch and JAX, are copied.
             strict: whether all names must be there, and no others.
 
         Raises:
@@ -315,27 +354,34 @@ class Module:
         return self
 
     def to(self, device: str) -> Self:
-        """Put copies of all parameters and buffers on a device in their place: make optimizers afterwards.
+        """Put copies of all parameters and buffers on a device in their place: make optimizers
+        afterwards.
 
         Raises:
             LayerArgumentError: if it is no name of a device.
         """
         if not isinstance(device, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            problem, hint = f"to takes the name of a device, not {device!r}", "cast(dtype) exchanges the dtype"
+            problem, hint = (
+                f"to takes the name of a device, not {device!r}",
+                "cast(dtype) exchanges the dtype",
+            )
             raise LayerArgumentError(name=type(self).__name__, problem=problem, hint=hint)
         return self._exchange(lambda tensor: tensor.to(device))
 
     def shard(self, devices: Sequence[str]) -> Self:
         """Give each device the whole of all parameters and buffers: make optimizers afterwards.
 
-        A batch that is split over the same devices (`x.shard(devices, axis=0)`) is computed on all of them, and gradients are
-        added up over them.
-        """
+        A batch that is split over the same devices (`x.shard(devices, axis=0)`) is computed on all
+        of them, and gradients are added up over them."""
         return self._exchange(lambda tensor: tensor.shard(devices))
 
     def cast(self, dtype: DType | str) -> Self:
-        """Put parameters and buffers of floats in another dtype in their place: make optimizers afterwards."""
-        return self._exchange(lambda tensor: tensor.cast(dtype) if tensor.dtype.is_float else tensor)
+        """Put parameters and buffers of floats in another dtype in their place: make optimizers
+        afterwards.
+        """
+        return self._exchange(
+            lambda tensor: tensor.cast(dtype) if tensor.dtype.is_float else tensor
+        )
 
     def _exchange(self, exchange: Callable[[Tensor], Tensor]) -> Self:
         tensors = {id(place.tensor): place.tensor for place in self._iter_places()}
@@ -346,10 +392,11 @@ class Module:
 
     @contextmanager
     def replaced(self, tensors: Mapping[str, Tensor]) -> Generator[None]:
-        """Within the block, these tensors stand in place of the parameters and buffers of these names, wherever those stand.
+        """Within the block, these tensors stand in place of the parameters and buffers of these
+        names, wherever those stand.
 
-        Afterwards, and after errors too, the attributes are what they were. Other threads see the exchange.
-        """
+        Afterwards, and after errors too, the attributes are what they were. Other threads see the
+        exchange."""
         own = self.state_dict()
         unknown = [name for name in tensors if name not in own]
         if unknown:
@@ -370,7 +417,10 @@ class Module:
 
     def __repr__(self) -> str:
         """The class and what is below it, as PyTorch shows it."""
-        below = [f"({name}): {module!r}".replace("\n", "\n  ") for name, module in self._iter_members((Module,))]
+        below = [
+            f"({name}): {module!r}".replace("\n", "\n  ")
+            for name, module in self._iter_members((Module,))
+        ]
         extra = self.extra_repr()
         if not below:
             return f"{type(self).__name__}({extra})"
@@ -378,7 +428,9 @@ class Module:
 
 
 def _put(module: Module, exchange: Callable[[Tensor], Tensor]) -> list[tuple[Module, str, object]]:
-    """Exchange the tensors of a module and of all below it; gives the attributes that were other ones, and what they were."""
+    """Exchange the tensors of a module and of all below it; gives the attributes that were other
+    ones, and what they were.
+    """
     before: list[tuple[Module, str, object]] = []
     for owner in list(module.modules()):
         for name, value in list(vars(owner).items()):

@@ -1,4 +1,6 @@
-"""Mixed precision: what is computed in narrow floats while parameters stay float32, and losses that are scaled for float16."""
+"""Mixed precision: what is computed in narrow floats while parameters stay float32, and losses that
+are scaled for float16.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,17 @@ __all__ = ["LossScale", "ScaledOptimizer", "in_precision"]
 
 
 def in_precision(model: Module, dtype: DType | str = bfloat16) -> Callable[..., Any]:
-    """The model with its parameters, and what it is called with, cast to `dtype`; what it gives is cast to float32.
+    """The model with its parameters, and what it is called with, cast to `dtype`; what it gives is
+    cast to float32.
 
-    Derivatives flow through the casts to the parameters themselves, and are of their dtype: the optimizer sees float32 alone, and
-    small updates are not lost. Buffers, such as the statistics of BatchNorm, stay what they are. Losses belong outside.
+    Derivatives flow through the casts to the parameters themselves, and are of their dtype: the
+    optimizer sees float32 alone, and small updates are not lost. Buffers, such as the statistics of
+    BatchNorm, stay what they are. Losses belong outside.
 
     Args:
         model: whose parameters are float32.
-        dtype: bfloat16, which has the exponents of float32 and needs nothing else; or float16, which needs a `LossScale`.
+        dtype: bfloat16, which has the exponents of float32 and needs nothing else; or float16,
+            which needs a `LossScale`.
 
     Returns:
         a function with the arguments of the model.
@@ -47,7 +52,9 @@ def in_precision(model: Module, dtype: DType | str = bfloat16) -> Callable[..., 
 
 
 def _cast_floats(value: Any, dtype: DType | str) -> Any:
-    return exchange_leaves(value, Tensor, lambda tensor: tensor.cast(dtype) if tensor.dtype.is_float else tensor)
+    return exchange_leaves(
+        value, Tensor, lambda tensor: tensor.cast(dtype) if tensor.dtype.is_float else tensor
+    )
 
 
 class ScaledOptimizer(Protocol):
@@ -57,11 +64,13 @@ class ScaledOptimizer(Protocol):
 
 
 class LossScale:
-    """A factor that keeps small gradients of float16 from becoming 0, and finds itself how large it may be.
+    """A factor that keeps small gradients of float16 from becoming 0, and finds itself how large it
+    may be.
 
-    The loss is multiplied by it, and the gradients are divided by it. A step whose gradients are infinite or NaN is left out, with
-    the state of the optimizer, and the scale becomes smaller; after so many good steps in a row it becomes larger. All of that is
-    in tensors: a captured step does it without reading a value.
+    The loss is multiplied by it, and the gradients are divided by it. A step whose gradients are
+    infinite or NaN is left out, with the state of the optimizer, and the scale becomes smaller;
+    after so many good steps in a row it becomes larger. All of that is in tensors: a captured step
+    does it without reading a value.
 
     Args:
         initial: the first scale.
@@ -76,7 +85,8 @@ class LossScale:
     Raises:
         LayerArgumentError: if a factor goes the wrong way.
 
-    Source: `torch.amp.GradScaler`, whose defaults these are; Micikevicius et al., Mixed Precision Training (2018), section 3.2.
+    Source: `torch.amp.GradScaler`, whose defaults these are; Micikevicius et al., Mixed Precision
+    Training (2018), section 3.2.
 
     Example:
         >>> from svod_nn import LossScale
@@ -105,12 +115,22 @@ class LossScale:
         backoff_factor: float = 0.5,
         growth_interval: int = 2000,
     ) -> None:
-        if not (initial > 0 and growth_factor >= 1 and 0 < backoff_factor <= 1 and growth_interval >= 1):
+        if not (
+            initial > 0 and growth_factor >= 1 and 0 < backoff_factor <= 1 and growth_interval >= 1
+        ):
             raise LayerArgumentError(
-                name="LossScale", problem=f"initial={initial}, growth_factor={growth_factor}, backoff_factor={backoff_factor}, "
-                f"growth_interval={growth_interval}", hint="a scale is above 0, grows by at least 1, and backs off by at most 1",
-            )  # fmt: skip
-        self.growth_factor, self.backoff_factor, self.growth_interval = growth_factor, backoff_factor, growth_interval
+                name="LossScale",
+                problem=(
+                    f"initial={initial}, growth_factor={growth_factor},"
+                    f" backoff_factor={backoff_factor}, growth_interval={growth_interval}"
+                ),
+                hint="a scale is above 0, grows by at least 1, and backs off by at most 1",
+            )
+        self.growth_factor, self.backoff_factor, self.growth_interval = (
+            growth_factor,
+            backoff_factor,
+            growth_interval,
+        )
         self.scale = Tensor.full((), float(initial), dtype=float32).realize()
         self.n_good = Tensor.zeros((), dtype="int32").realize()
 
@@ -126,7 +146,8 @@ class LossScale:
         return plain, reduce(Tensor.logical_and, good, Tensor.full((), True))
 
     def update(self, optimizer: ScaledOptimizer, gradients: Mapping[str, Tensor]) -> Tensor:
-        """One step of an optimizer with the gradients of the scaled loss, or none, and the next scale.
+        """One step of an optimizer with the gradients of the scaled loss, or none, and the next
+        scale.
 
         Args:
             optimizer: whose `update` takes `when`.
@@ -141,7 +162,9 @@ class LossScale:
         return is_good
 
     def adapt(self, is_good: Tensor) -> None:
-        """Count a step, good or not, and change the scale: for who clips what `unscale` gives, and calls the optimizer."""
+        """Count a step, good or not, and change the scale: for who clips what `unscale` gives, and
+        calls the optimizer.
+        """
         n_good = self.n_good.add(1)
         grows = n_good.ge(self.growth_interval)
         larger = self.scale.mul(self.growth_factor)

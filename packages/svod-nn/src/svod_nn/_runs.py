@@ -1,4 +1,6 @@
-"""A training run in one file: everything that a run which was ended needs to go on as if it had not been."""
+"""A training run in one file: everything that a run which was ended needs to go on as if it had not
+been.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,13 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from svod_nn.errors import RunError
-from svod_tensor import Generator, Tensor, load_safetensors, read_safetensors_metadata, save_safetensors
+from svod_tensor import (
+    Generator,
+    Tensor,
+    load_safetensors,
+    read_safetensors_metadata,
+    save_safetensors,
+)
 
 __all__ = ["Part", "Stateful", "load_run", "save_run"]
 
@@ -17,7 +25,9 @@ _KEY: Final = "svod_nn.run"
 
 
 class Stateful(Protocol):
-    """Something whose state can be taken and given back, as nested dicts of tensors and plain numbers and texts."""
+    """Something whose state can be taken and given back, as nested dicts of tensors and plain
+    numbers and texts.
+    """
 
     def state_dict(self) -> Mapping[str, Any]: ...
 
@@ -25,20 +35,25 @@ class Stateful(Protocol):
 
 
 Part: TypeAlias = "Stateful | Generator | Tensor"
-"""What a run is made of: modules, optimizers, batches, loss scales, ...; generators; tensors that are assigned to."""
+"""What a run is made of: modules, optimizers, batches, loss scales, ...; generators; tensors that
+are assigned to.
+"""
 
 
-def save_run(path: str | os.PathLike[str], *, values: Mapping[str, object] | None = None, **parts: Part) -> None:
-    """Write the state of a run to one safetensors file, which appears under its name only when it is complete.
+def save_run(
+    path: str | os.PathLike[str], *, values: Mapping[str, object] | None = None, **parts: Part
+) -> None:
+    """Write the state of a run to one safetensors file, which appears under its name only when it
+    is complete.
 
-    A process that is killed at any time leaves the file from before, or the new one. The tensors of a part named `model` have
-    names that begin with `model.`, so that other programs read them too.
+    A process that is killed at any time leaves the file from before, or the new one. The tensors of
+    a part named `model` have names that begin with `model.`, so that other programs read them too.
 
     Args:
         path: of the file; one that is there is replaced.
         values: numbers, texts and lists of such, which `load_run` returns.
-        parts: what the run is made of, by names of your choice: the model, the optimizer, the batches, the generators that are
-            drawn from, a loss scale, ...
+        parts: what the run is made of, by names of your choice: the model, the optimizer, the
+            batches, the generators that are drawn from, a loss scale, ...
 
     Raises:
         RunError: if something has no state.
@@ -88,7 +103,11 @@ def load_run(path: str | os.PathLike[str], **parts: Part) -> dict[str, Any]:
     """
     text = read_safetensors_metadata(path).get(_KEY)
     if text is None:
-        raise RunError(path=path, problem="holds tensors, but no run", hint="load_safetensors reads its tensors")
+        raise RunError(
+            path=path,
+            problem="holds tensors, but no run",
+            hint="load_safetensors reads its tensors",
+        )
     found = json.loads(text)
     saved: dict[str, object] = found["parts"]
     if saved.keys() != parts.keys():
@@ -124,7 +143,9 @@ def _set_state(part: Part, state: Any) -> None:
 
 
 def _take_apart(state: object, path: str, tensors: dict[str, Tensor]) -> object:
-    """The state with the name of each tensor in its place, for JSON; `tensors` gets them by name."""
+    """The state with the name of each tensor in its place, for JSON; `tensors` gets them by
+    name.
+    """
     if isinstance(state, Tensor):
         tensors[path] = state
         return {"tensor": path}
@@ -133,7 +154,9 @@ def _take_apart(state: object, path: str, tensors: dict[str, Tensor]) -> object:
         return {"dict": {key: _take_apart(value, f"{path}.{key}", tensors) for key, value in items}}
     if isinstance(state, (list, tuple)):
         elements = cast("list[object]", state)
-        return {"list": [_take_apart(value, f"{path}.{n}", tensors) for n, value in enumerate(elements)]}
+        return {
+            "list": [_take_apart(value, f"{path}.{n}", tensors) for n, value in enumerate(elements)]
+        }
     return {"value": state}
 
 

@@ -11,7 +11,9 @@ from svod_tensor import Tensor
 __all__ = ["load_tensors", "place_like"]
 
 
-def load_tensors(owner: str, own: Mapping[str, Tensor], state: Mapping[str, Any], *, strict: bool = True) -> None:
+def load_tensors(
+    owner: str, own: Mapping[str, Tensor], state: Mapping[str, Any], *, strict: bool = True
+) -> None:
     """Assign to tensors the values of the same names, of any dtype, device or library.
 
     Args:
@@ -26,7 +28,9 @@ def load_tensors(owner: str, own: Mapping[str, Tensor], state: Mapping[str, Any]
     missing = [name for name in own if name not in state] if strict else []
     unexpected = [name for name in state if name not in own] if strict else []
     values = {n: v if isinstance(v := state[n], Tensor) else Tensor(v) for n in own if n in state}
-    shapes = {n: (own[n].shape, value.shape) for n, value in values.items() if own[n].shape != value.shape}
+    shapes = {
+        n: (own[n].shape, value.shape) for n, value in values.items() if own[n].shape != value.shape
+    }
     if missing or unexpected or shapes:
         raise StateDictError(module=owner, missing=missing, unexpected=unexpected, shapes=shapes)
     for name, value in values.items():
@@ -35,7 +39,9 @@ def load_tensors(owner: str, own: Mapping[str, Tensor], state: Mapping[str, Any]
 
 
 def place_like(value: Tensor, like: Tensor) -> Tensor:
-    """A tensor where another one is: spread as that is if it has its shape, else whole on each of its devices."""
+    """A tensor where another one is: spread as that is if it has its shape, else whole on each of
+    its devices.
+    """
     sharding = like.sharding
     if sharding is None:
         return value if value.device == like.device else value.to(str(like.device))

@@ -11,7 +11,9 @@ T = TypeVar("T")
 
 
 def iter_leaves(value: object, kinds: tuple[type, ...], path: str) -> Iterator[tuple[str, object]]:
-    """What is of these kinds, with its path: keys and numbers of elements behind dots, as in `layers.0`."""
+    """What is of these kinds, with its path: keys and numbers of elements behind dots, as in
+    `layers.0`.
+    """
     if isinstance(value, kinds):
         yield path, value
     elif isinstance(value, (list, tuple)):
@@ -23,7 +25,9 @@ def iter_leaves(value: object, kinds: tuple[type, ...], path: str) -> Iterator[t
 
 
 def exchange_leaves(value: object, kind: type[T], exchange: Callable[[T], T]) -> object:
-    """The same structure with what `exchange` makes of its leaves; the object itself where none of them changes."""
+    """The same structure with what `exchange` makes of its leaves; the object itself where none of
+    them changes.
+    """
     if isinstance(value, kind):
         return exchange(value)
     if isinstance(value, (list, tuple)):
@@ -38,6 +42,8 @@ def exchange_leaves(value: object, kind: type[T], exchange: Callable[[T], T]) ->
         return make(*after) if hasattr(cast("object", value), "_fields") else tuple(after)
     if isinstance(value, dict):
         mapping = cast("dict[object, object]", value)
-        changed = {key: exchange_leaves(element, kind, exchange) for key, element in mapping.items()}
+        changed = {
+            key: exchange_leaves(element, kind, exchange) for key, element in mapping.items()
+        }
         return changed if any(changed[key] is not mapping[key] for key in mapping) else mapping
     return value

@@ -5,7 +5,8 @@ UserError
 ├── ParameterNameError (LookupError)      a name that no parameter has or begins with
 ├── GradientNameError (LookupError)       gradients that belong to no parameter of the optimizer
 ├── MissingGradientError (LookupError)    parameters of the optimizer without gradients
-├── ParametersChangedError (RuntimeError) a model whose parameters are others than when the optimizer was made
+├── ParametersChangedError (RuntimeError) a model whose parameters are others than when the
+optimizer was made
 ├── EmptyParameterError (RuntimeError)    a parameter that is read before it was loaded
 ├── LayerArgumentError (ValueError)       arguments that no layer, loss or optimizer can be made of
 └── RunError (ValueError)                 a file that is not the state of this run
@@ -19,9 +20,15 @@ from difflib import get_close_matches
 from svod_tensor.errors import UserError
 
 __all__ = [
-    "EmptyParameterError", "GradientNameError", "LayerArgumentError", "MissingGradientError", "ParameterNameError",
-    "ParametersChangedError", "RunError", "StateDictError",
-]  # fmt: skip
+    "EmptyParameterError",
+    "GradientNameError",
+    "LayerArgumentError",
+    "MissingGradientError",
+    "ParameterNameError",
+    "ParametersChangedError",
+    "RunError",
+    "StateDictError",
+]
 
 _N_SHOWN = 8
 
@@ -47,10 +54,17 @@ class StateDictError(UserError, ValueError):
         notes = [f"missing: {_list_names(missing)}"] if missing else []
         notes += [f"unexpected: {_list_names(unexpected)}"] if unexpected else []
         notes += [
-            f"{name} has shape {found}, not {wanted}" for name, (wanted, found) in list(shapes.items())[:_N_SHOWN]
+            f"{name} has shape {found}, not {wanted}"
+            for name, (wanted, found) in list(shapes.items())[:_N_SHOWN]
         ]
-        notes += [f"{len(shapes) - _N_SHOWN} more have other shapes"] if len(shapes) > _N_SHOWN else []
-        hint = None if shapes else "load_state_dict(..., strict=False) leaves out what is missing or unexpected"
+        notes += (
+            [f"{len(shapes) - _N_SHOWN} more have other shapes"] if len(shapes) > _N_SHOWN else []
+        )
+        hint = (
+            None
+            if shapes
+            else "load_state_dict(..., strict=False) leaves out what is missing or unexpected"
+        )
         super().__init__(f"the state does not fit {module}", notes=tuple(notes), hint=hint)
 
 
@@ -60,7 +74,10 @@ class ParameterNameError(UserError, LookupError):
     def __init__(self, *, name: str, known: Sequence[str]) -> None:
         self.name = name
         near = get_close_matches(name, known, n=3) or list(known)
-        super().__init__(f"no parameter is named {name!r} or lies below it", notes=(f"there are: {_list_names(near)}",))
+        super().__init__(
+            f"no parameter is named {name!r} or lies below it",
+            notes=(f"there are: {_list_names(near)}",),
+        )
 
 
 class GradientNameError(UserError, LookupError):
@@ -75,7 +92,10 @@ class GradientNameError(UserError, LookupError):
         super().__init__(
             f"{optimizer} has no parameter for the gradients of {_list_names(names)}",
             notes=(f"its parameters are: {_list_names(known)}",),
-            hint="give the optimizer the model itself, as in AdamW(model), and update with what value_and_grad of this model gave",
+            hint=(
+                "give the optimizer the model itself, as in AdamW(model), and update with what"
+                " value_and_grad of this model gave"
+            ),
         )
 
 
@@ -90,7 +110,10 @@ class MissingGradientError(UserError, LookupError):
         self.names = tuple(names)
         super().__init__(
             f"{optimizer} has no gradients for the parameters {_list_names(names)}",
-            hint=f"freeze parameters that are not trained, as in model.freeze({names[0]!r}), or make {optimizer} of the others",
+            hint=(
+                f"freeze parameters that are not trained, as in model.freeze({names[0]!r}), or make"
+                f" {optimizer} of the others"
+            ),
         )
 
 
@@ -104,7 +127,12 @@ class ParametersChangedError(UserError, RuntimeError):
     """
 
     def __init__(
-        self, *, owner: str, replaced: Sequence[str] = (), added: Sequence[str] = (), removed: Sequence[str] = ()
+        self,
+        *,
+        owner: str,
+        replaced: Sequence[str] = (),
+        added: Sequence[str] = (),
+        removed: Sequence[str] = (),
     ) -> None:
         self.replaced, self.added, self.removed = tuple(replaced), tuple(added), tuple(removed)
         notes = [f"replaced by other tensors: {_list_names(replaced)}"] if replaced else []
@@ -113,12 +141,16 @@ class ParametersChangedError(UserError, RuntimeError):
         super().__init__(
             f"{owner}: the parameters of the model have changed since it was made",
             notes=tuple(notes),
-            hint=f"call cast, to, shard and unfreeze, and exchange layers, before; or make a new one now: {owner}(model, ...)",
+            hint=(
+                "call cast, to, shard and unfreeze, and exchange layers, before; or make a new one"
+                f" now: {owner}(model, ...)"
+            ),
         )
 
 
 class EmptyParameterError(UserError, RuntimeError):
-    """A parameter without values, of a model that was made in `init_empty_weights`, which is read before it was loaded.
+    """A parameter without values, of a model that was made in `init_empty_weights`, which is read
+    before it was loaded.
 
     Attributes:
         shape: of the parameter.
@@ -127,8 +159,12 @@ class EmptyParameterError(UserError, RuntimeError):
     def __init__(self, *, shape: Sequence[int]) -> None:
         self.shape = tuple(shape)
         super().__init__(
-            f"a parameter of shape {self.shape} has no values: it was made in init_empty_weights() and never loaded",
-            hint="call model.load_state_dict(state) first, or make the model outside of init_empty_weights()",
+            f"a parameter of shape {self.shape} has no values: it was made in init_empty_weights()"
+            " and never loaded",
+            hint=(
+                "call model.load_state_dict(state) first, or make the model outside of"
+                " init_empty_weights()"
+            ),
         )
 
 

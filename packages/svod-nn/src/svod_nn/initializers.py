@@ -1,7 +1,8 @@
-"""Values that parameters begin with: each function makes a tensor of a shape, of random numbers of a generator where it draws.
+"""Values that parameters begin with: each function makes a tensor of a shape, of random numbers of
+a generator where it draws.
 
-A layer's weight is replaced by `layer.weight = xavier_uniform(layer.weight.shape)`, before an optimizer is made of it.
-"""
+A layer's weight is replaced by `layer.weight = xavier_uniform(layer.weight.shape)`, before an
+optimizer is made of it."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ def constant(shape: Sequence[int], value: float) -> Tensor:
     return initialize(shape, lambda sizes: Tensor.full(sizes, float(value)))
 
 
-def uniform(shape: Sequence[int], low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+def uniform(
+    shape: Sequence[int], low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
     """Numbers from `low` up to `high`, uniformly distributed.
 
     Example:
@@ -51,17 +54,23 @@ def uniform(shape: Sequence[int], low: float = 0.0, high: float = 1.0, *, genera
         >>> x.shape, bool((x.abs() <= 0.5).all())
         ((3, 4), True)
     """
-    return initialize(shape, lambda sizes: Tensor.uniform(sizes, low=low, high=high, generator=generator))
+    return initialize(
+        shape, lambda sizes: Tensor.uniform(sizes, low=low, high=high, generator=generator)
+    )
 
 
-def normal(shape: Sequence[int], mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+def normal(
+    shape: Sequence[int], mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
     """Normally distributed numbers.
 
     Example:
         >>> normal((3, 4), std=0.02).shape
         (3, 4)
     """
-    return initialize(shape, lambda sizes: Tensor.normal(sizes, mean=mean, std=std, generator=generator))
+    return initialize(
+        shape, lambda sizes: Tensor.normal(sizes, mean=mean, std=std, generator=generator)
+    )
 
 
 def truncated_normal(
@@ -73,8 +82,8 @@ def truncated_normal(
     *,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normally distributed numbers, of which those outside `low` and `high` are never drawn: bounds of values, not of
-    multiples of `std`, as in PyTorch.
+    """Normally distributed numbers, of which those outside `low` and `high` are never drawn: bounds
+    of values, not of multiples of `std`, as in PyTorch.
 
     Example:
         >>> bool((truncated_normal((100,), low=-1, high=1).abs() <= 1).all())
@@ -82,15 +91,20 @@ def truncated_normal(
     """
     return initialize(
         shape,
-        lambda sizes: Tensor.truncated_normal(sizes, low=low, high=high, mean=mean, std=std, generator=generator),
+        lambda sizes: Tensor.truncated_normal(
+            sizes, low=low, high=high, mean=mean, std=std, generator=generator
+        ),
     )
 
 
-def xavier_uniform(shape: Sequence[int], gain: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+def xavier_uniform(
+    shape: Sequence[int], gain: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
     """Uniformly distributed numbers with variance `2 gain^2 / (fan_in + fan_out)`.
 
     Source:
-        Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010, equation 16.
+        Glorot and Bengio, Understanding the difficulty of training deep feedforward neural
+        networks, 2010, equation 16.
 
     Example:
         >>> xavier_uniform((3, 4)).shape
@@ -101,7 +115,9 @@ def xavier_uniform(shape: Sequence[int], gain: float = 1.0, *, generator: Genera
     return uniform(shape, -bound, bound, generator=generator)
 
 
-def xavier_normal(shape: Sequence[int], gain: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+def xavier_normal(
+    shape: Sequence[int], gain: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
     """Normally distributed numbers with variance `2 gain^2 / (fan_in + fan_out)`.
 
     Example:
@@ -120,7 +136,8 @@ def kaiming_uniform(
     *,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Uniformly distributed numbers with variance `gain^2 / fan`: activations keep their size from layer to layer.
+    """Uniformly distributed numbers with variance `gain^2 / fan`: activations keep their size from
+    layer to layer.
 
     Args:
         shape: of a weight: outputs, inputs, and the sizes of a kernel.
@@ -154,16 +171,21 @@ def kaiming_normal(
         >>> kaiming_normal((8, 4, 3, 3), mode="fan_out", nonlinearity="relu").shape
         (8, 4, 3, 3)
     """
-    return normal(shape, 0.0, _get_kaiming_std(shape, slope, mode, nonlinearity), generator=generator)
+    return normal(
+        shape, 0.0, _get_kaiming_std(shape, slope, mode, nonlinearity), generator=generator
+    )
 
 
-def orthogonal(shape: Sequence[int], gain: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """A matrix whose rows, or columns if there are more rows, are orthonormal, times `gain`; the axes behind the first are
-    one.
+def orthogonal(
+    shape: Sequence[int], gain: float = 1.0, *, generator: Generator | None = None
+) -> Tensor:
+    """A matrix whose rows, or columns if there are more rows, are orthonormal, times `gain`; the
+    axes behind the first are one.
 
     Source:
-        Saxe et al., Exact solutions to the nonlinear dynamics of learning in deep linear neural networks, 2013; signs as
-        Mezzadri, How to generate random matrices from the classical compact groups, 2006, makes them uniform.
+        Saxe et al., Exact solutions to the nonlinear dynamics of learning in deep linear neural
+        networks, 2013; signs as Mezzadri, How to generate random matrices from the classical
+        compact groups, 2006, makes them uniform.
 
     Example:
         >>> w = orthogonal((2, 3))
@@ -178,7 +200,9 @@ def _draw_orthogonal(shape: tuple[int, ...], gain: float, generator: Generator |
     import numpy as np
 
     n_rows, n_columns = shape[0], math.prod(shape[1:])
-    drawn = Tensor.normal(max(n_rows, n_columns), min(n_rows, n_columns), generator=generator).numpy()
+    drawn = Tensor.normal(
+        max(n_rows, n_columns), min(n_rows, n_columns), generator=generator
+    ).numpy()
     q, r = np.linalg.qr(drawn.astype(np.float64))
     q = q * np.sign(np.diag(r))
     matrix = q if n_rows >= n_columns else q.T
@@ -186,7 +210,8 @@ def _draw_orthogonal(shape: tuple[int, ...], gain: float, generator: Generator |
 
 
 def get_gain(nonlinearity: Nonlinearity, slope: float = 0.01) -> float:
-    """By how much a layer must grow its inputs for the nonlinearity behind it to give them back their size.
+    """By how much a layer must grow its inputs for the nonlinearity behind it to give them back
+    their size.
 
     Example:
         >>> get_gain("tanh")
@@ -201,11 +226,15 @@ def get_gain(nonlinearity: Nonlinearity, slope: float = 0.01) -> float:
         "selu": 3 / 4,
     }
     if nonlinearity not in gains:
-        raise LayerArgumentError(name="get_gain", problem=f"{nonlinearity!r} is none of {', '.join(gains)}")
+        raise LayerArgumentError(
+            name="get_gain", problem=f"{nonlinearity!r} is none of {', '.join(gains)}"
+        )
     return gains[nonlinearity]
 
 
-def _get_kaiming_std(shape: Sequence[int], slope: float, mode: Fan, nonlinearity: Nonlinearity) -> float:
+def _get_kaiming_std(
+    shape: Sequence[int], slope: float, mode: Fan, nonlinearity: Nonlinearity
+) -> float:
     fan_in, fan_out = _count_fans(shape)
     fan = fan_in if mode == "fan_in" else fan_out
     return get_gain(nonlinearity, slope) / math.sqrt(fan) if fan else 0.0

@@ -1,8 +1,9 @@
-"""Learning rates that change from step to step: functions of the number of steps, which are part of the graph.
+"""Learning rates that change from step to step: functions of the number of steps, which are part of
+the graph.
 
-A schedule is called with the number of steps so far, from 0, and gives the rate of the next one. Any such function of
-tensors may stand where an optimizer takes a learning rate; a captured step needs one plan for all its values.
-"""
+A schedule is called with the number of steps so far, from 0, and gives the rate of the next one.
+Any such function of tensors may stand where an optimizer takes a learning rate; a captured step
+needs one plan for all its values."""
 
 from __future__ import annotations
 
@@ -14,9 +15,18 @@ from svod_nn.errors import LayerArgumentError
 from svod_tensor import Tensor
 
 __all__ = [
-    "Plateau", "Schedule", "constant", "cosine", "cosine_restarts", "exponential", "join", "linear", "one_cycle", "step_decay",
+    "Plateau",
+    "Schedule",
+    "constant",
+    "cosine",
+    "cosine_restarts",
+    "exponential",
+    "join",
+    "linear",
+    "one_cycle",
+    "step_decay",
     "warm_up",
-]  # fmt: skip
+]
 
 Schedule: TypeAlias = Callable[[Tensor | float], Tensor]
 """The rate after so many steps, as a tensor of one element."""
@@ -67,7 +77,8 @@ def cosine(start: float, n_steps: int, end: float = 0.0) -> Schedule:
 def cosine_restarts(start: float, n_steps: int, factor: int = 1, end: float = 0.0) -> Schedule:
     """`cosine` again and again, each time `factor` times as long as before.
 
-    Source: I. Loshchilov, F. Hutter, SGDR, 2017, section 3, as `torch.optim.lr_scheduler.CosineAnnealingWarmRestarts` has it.
+    Source: I. Loshchilov, F. Hutter, SGDR, 2017, section 3, as
+    `torch.optim.lr_scheduler.CosineAnnealingWarmRestarts` has it.
 
     Example:
         >>> from svod_nn import schedules
@@ -76,14 +87,16 @@ def cosine_restarts(start: float, n_steps: int, factor: int = 1, end: float = 0.
     """
     _check_steps("cosine_restarts", n_steps)
     if factor < 1:
-        raise LayerArgumentError(name="cosine_restarts", problem=f"a factor of {factor} makes the waves shorter")
+        raise LayerArgumentError(
+            name="cosine_restarts", problem=f"a factor of {factor} makes the waves shorter"
+        )
 
     def make_rate(step: Tensor | float) -> Tensor:
         count = _count(step)
         if factor == 1:
             return _get_cosine(start, end, count.remainder(n_steps) / n_steps)
-        # The wave with number n begins after n_steps * (factor**n - 1) / (factor - 1) steps. A half keeps the logarithm of what is
-        # a power away from the border between two numbers.
+        # The wave with number n begins after n_steps * (factor**n - 1) / (factor - 1) steps. A half
+        # keeps the logarithm of what is a power away from the border between two numbers.
         number = (((count + 0.5) * ((factor - 1) / n_steps) + 1).log() / math.log(factor)).floor()
         scale = float(factor) ** number
         begin = (scale - 1) * (n_steps / (factor - 1))
@@ -111,7 +124,8 @@ def one_cycle(
         first: by how much the first rate is less than the highest.
         last: by how much the last rate is less than the first.
 
-    Source: L. N. Smith, N. Topin, Super-convergence, 2018, as `torch.optim.lr_scheduler.OneCycleLR` has it with two phases.
+    Source: L. N. Smith, N. Topin, Super-convergence, 2018, as `torch.optim.lr_scheduler.OneCycleLR`
+    has it with two phases.
 
     Example:
         >>> from svod_nn import schedules
@@ -145,7 +159,8 @@ def exponential(start: float, factor: float) -> Schedule:
 
 
 def step_decay(start: float, factor: float, every: int | Sequence[int]) -> Schedule:
-    """`start`, times `factor` after each `every` steps, or after each of the numbers of steps that are given.
+    """`start`, times `factor` after each `every` steps, or after each of the numbers of steps that
+    are given.
 
     Example:
         >>> from svod_nn import schedules
@@ -184,7 +199,10 @@ def join(schedules: Sequence[Schedule], n_steps: Sequence[int]) -> Schedule:
     if len(n_steps) != len(schedules) - 1:
         raise LayerArgumentError(
             name="join",
-            problem=f"{len(schedules)} schedules need {len(schedules) - 1} numbers of steps, not {len(n_steps)}",
+            problem=(
+                f"{len(schedules)} schedules need {len(schedules) - 1} numbers of steps, not"
+                f" {len(n_steps)}"
+            ),
         )
 
     def make_rate(step: Tensor | float) -> Tensor:
@@ -219,7 +237,8 @@ def warm_up(schedule: Schedule, n_steps: int, start: float = 0.0) -> Schedule:
 
 
 class Plateau:
-    """A rate that falls when what the caller measures no longer gets better; its value is a tensor that steps read.
+    """A rate that falls when what the caller measures no longer gets better; its value is a tensor
+    that steps read.
 
     Args:
         rate: the first rate.
@@ -253,7 +272,9 @@ class Plateau:
         is_higher_better: bool = False,
     ) -> None:
         if not 0 <= factor < 1:
-            raise LayerArgumentError(name="Plateau", problem=f"factor={factor!r} is not from 0 up to but without 1")
+            raise LayerArgumentError(
+                name="Plateau", problem=f"factor={factor!r} is not from 0 up to but without 1"
+            )
         self.value = Tensor([float(rate)]).reshape(()).clone().realize()
         self.rate = float(rate)
         self.best = -math.inf if is_higher_better else math.inf
@@ -266,7 +287,9 @@ class Plateau:
         return self.value
 
     def observe(self, measured: float) -> None:
-        """Take a measurement, such as the loss of an epoch, and lower the rate if it is time; call it between steps."""
+        """Take a measurement, such as the loss of an epoch, and lower the rate if it is time; call
+        it between steps.
+        """
         margin = self._threshold * (1 if self._is_higher_better else -1)
         limit = self.best * (1 + margin)
         if measured > limit if self._is_higher_better else measured < limit:

@@ -1,4 +1,6 @@
-"""`python -m svod_onnx model.onnx`: what a model takes, what it is made of, and what it computes."""
+"""`python -m svod_onnx model.onnx`: what a model takes, what it is made of, and what it
+computes.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Shapes: broadcasting as operators of versions before 7 have it, where the second operand stands along axes of the first that
-are named; and how many elements there are."""
+"""Shapes: broadcasting as operators of versions before 7 have it, where the second operand stands
+along axes of the first that are named; and how many elements there are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ __all__ = ["multiply_sizes", "place_along"]
 
 
 def place_along(a: Tensor, b: Tensor, axis: int | None) -> Tensor:
-    """`b` with axes of size 1 after its own, so that its first one stands at `axis` of `a`; by default its last one at the last."""
+    """`b` with axes of size 1 after its own, so that its first one stands at `axis` of `a`; by
+    default its last one at the last.
+    """
     if axis is None or b.ndim == 0:
         return b
     n_after = a.ndim - axis % max(a.ndim, 1) - b.ndim

@@ -41,26 +41,46 @@ _SIZE: Final = 1
 
 
 def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> int:
-    """Describe a model, and run it where that is asked for; 2 and a message where that cannot be."""
+    """Describe a model, and run it where that is asked for; 2 and a message where that
+    cannot be.
+    """
     parser = argparse.ArgumentParser(
         prog="python -m svod_onnx", description="Say what is in an ONNX model, and run it."
     )
     parser.add_argument("model", help="the file")
-    parser.add_argument("--run", action="store_true", help="run it, on random inputs where none are given")
     parser.add_argument(
-        "--size", action="append", default=[], metavar="NAME=N", help="size of a symbolic dimension (1)"
+        "--run", action="store_true", help="run it, on random inputs where none are given"
     )
-    parser.add_argument("--input", action="append", default=[], metavar="NAME=FILE.npy", help="array of an input")
-    parser.add_argument("--profile", action="store_true", help="run it, and print the time of kernels and operators")
-    parser.add_argument("--trace", metavar="FILE", help="run it, and write a trace for ui.perfetto.dev")
     parser.add_argument(
-        "--tune", action="store_true", help="run it, and search each new kernel before; later runs find the same"
+        "--size",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="size of a symbolic dimension (1)",
+    )
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="NAME=FILE.npy", help="array of an input"
+    )
+    parser.add_argument(
+        "--profile", action="store_true", help="run it, and print the time of kernels and operators"
+    )
+    parser.add_argument(
+        "--trace", metavar="FILE", help="run it, and write a trace for ui.perfetto.dev"
+    )
+    parser.add_argument(
+        "--tune",
+        action="store_true",
+        help="run it, and search each new kernel before; later runs find the same",
     )
     parser.add_argument("--seconds", type=float, help="about so long for all searches together")
     parser.add_argument(
-        "--compare", action="store_true", help="run it beside onnxruntime, or onnx itself where that is not installed"
+        "--compare",
+        action="store_true",
+        help="run it beside onnxruntime, or onnx itself where that is not installed",
     )
-    parser.add_argument("--bisect", action="store_true", help="likewise, and find the first node that differs")
+    parser.add_argument(
+        "--bisect", action="store_true", help="likewise, and find the first node that differs"
+    )
     given = parser.parse_args(arguments)
     written: TextIO = sys.stdout if out is None else out
     try:
@@ -70,11 +90,17 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
         if not (runs or given.compare or given.bisect):
             return 0
         sizes = {name: int(size) for name, size in map(_split, given.size)}
-        arrays = _fill(file, sizes, {name: np.load(path) for name, path in map(_split, given.input)})
+        arrays = _fill(
+            file, sizes, {name: np.load(path) for name, path in map(_split, given.input)}
+        )
         lines: list[str] = []
         if runs:
             runnable = Model(file)
-            with searching(written, seconds=given.seconds) if given.tune else showing_compiled(sys.stderr):
+            with (
+                searching(written, seconds=given.seconds)
+                if given.tune
+                else showing_compiled(sys.stderr)
+            ):
                 lines += _run(runnable, arrays)
             lines += _profile(runnable, file, prints=given.profile, trace=given.trace)
         if given.compare or given.bisect:
@@ -101,11 +127,22 @@ def _describe(file: ModelFile) -> Iterator[str]:
     nodes = list(_iter_nodes(file.graph))
     counts = Counter((node.qualified, node.version, is_supported(node)) for node in nodes)
     yield f"operators: {len(nodes)} nodes"
-    for (name, version, is_known), count in sorted(counts.items(), key=lambda row: (-row[1], row[0])):
-        yield f"  {count:5}  {name} (version {version}){'' if is_known else ': svod-onnx has it not'}"
+    for (name, version, is_known), count in sorted(
+        counts.items(), key=lambda row: (-row[1], row[0])
+    ):
+        yield (
+            f"  {count:5}  {name} (version {version}){'' if is_known else ': svod-onnx has it not'}"
+        )
     weights = list(_iter_constants(file.graph))
-    n_bytes = sum(weight.size * np.dtype(str(weight.dtype)).itemsize for weight in weights if _is_number(weight))
-    yield f"parameters: {sum(weight.size for weight in weights):,} in {len(weights)} tensors, {n_bytes / 2**20:.1f} MiB"
+    n_bytes = sum(
+        weight.size * np.dtype(str(weight.dtype)).itemsize
+        for weight in weights
+        if _is_number(weight)
+    )
+    yield (
+        f"parameters: {sum(weight.size for weight in weights):,} in {len(weights)} tensors,"
+        f" {n_bytes / 2**20:.1f} MiB"
+    )
 
 
 def _is_number(weight: Constant) -> bool:
@@ -126,7 +163,9 @@ def _iter_constants(graph: Graph) -> Iterator[Constant]:
             yield from _iter_constants(inner)
 
 
-def _fill(file: ModelFile, sizes: Mapping[str, int], arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _fill(
+    file: ModelFile, sizes: Mapping[str, int], arrays: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
     """The inputs, drawn where they are not given."""
     generator = np.random.default_rng(_SEED)
     wanted = [info for info in file.graph.inputs if info.name not in arrays]
@@ -138,16 +177,23 @@ def _run(model: Model, arrays: Mapping[str, np.ndarray]) -> Iterator[str]:
     for name in ("first run", "second run"):
         start = perf_counter()
         results = cast("dict[str, Value]", model(**arrays))
-        found = {name: value.numpy() if isinstance(value, Tensor) else value for name, value in results.items()}
+        found = {
+            name: value.numpy() if isinstance(value, Tensor) else value
+            for name, value in results.items()
+        }
         yield f"{name}: {(perf_counter() - start) * 1e3:.1f} ms"
     for name, value in found.items():
         array = np.asarray(value, dtype=None if isinstance(value, np.ndarray) else object)
-        facts = f", {array.min()} to {array.max()}" if array.size and array.dtype.kind in "fiu" else ""
+        facts = (
+            f", {array.min()} to {array.max()}" if array.size and array.dtype.kind in "fiu" else ""
+        )
         yield f"  {name}: {array.dtype}{array.shape}{facts}"
 
 
 def _profile(model: Model, file: ModelFile, *, prints: bool, trace: str | None) -> Iterator[str]:
-    """The time of the kernels of each plan, and that of the operators, of which a kernel may join several."""
+    """The time of the kernels of each plan, and that of the operators, of which a kernel may join
+    several.
+    """
     operators = {node.scope: node.qualified for node in _iter_nodes(file.graph)}
     times: Counter[str] = Counter()
     for number, plan in enumerate(model.plans()):
@@ -170,7 +216,11 @@ def _draw(info: ValueInfo, sizes: Mapping[str, int], generator: np.random.Genera
     """Normal numbers, or zeros and ones where the dtype is not of floats."""
     dtype = find_host_type(info.element_type)
     if info.kind != "tensor" or info.shape is None or dtype is None:
-        raise ValueError(f"nothing can be drawn for input {info}: give it with --input {info.name}=FILE.npy")
+        raise ValueError(
+            f"nothing can be drawn for input {info}: give it with --input {info.name}=FILE.npy"
+        )
     shape = [size if isinstance(size, int) else sizes.get(size or "", _SIZE) for size in info.shape]
     is_float = dtype.kind in "fcV"
-    return (generator.standard_normal(shape) if is_float else generator.integers(0, 2, shape)).astype(dtype)
+    return (
+        generator.standard_normal(shape) if is_float else generator.integers(0, 2, shape)
+    ).astype(dtype)

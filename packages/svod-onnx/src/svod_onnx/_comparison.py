@@ -1,4 +1,6 @@
-"""A model's results beside those of onnxruntime, or where that is not installed of onnx's reference implementation."""
+"""A model's results beside those of onnxruntime, or where that is not installed of onnx's reference
+implementation.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ class Difference:
 
     Attributes:
         name: of the value.
-        absolute: the largest difference of two elements; NaN where dtypes or shapes differ, or only one has NaN or an infinity.
+        absolute: the largest difference of two elements; NaN where dtypes or shapes differ, or only
+            one has NaN or an infinity.
         relative: the same in parts of the largest element.
     """
 
@@ -43,7 +46,10 @@ class Difference:
         return not self.relative <= TOLERANCE
 
     def __str__(self) -> str:
-        return f"{self.name}: largest difference {self.absolute:.3g}, {self.relative:.3g} of the largest element"
+        return (
+            f"{self.name}: largest difference {self.absolute:.3g}, {self.relative:.3g} of the"
+            " largest element"
+        )
 
 
 def choose_reference() -> tuple[str, Reference]:
@@ -65,12 +71,16 @@ def _run_reference(model: onnx.ModelProto, arrays: Arrays) -> dict[str, Any]:
 
 def _run_onnxruntime(runtime: Any, model: onnx.ModelProto, arrays: Arrays) -> dict[str, Any]:
     names = [info.name for info in model.graph.output]
-    session = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = runtime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
     return dict(zip(names, session.run(names, dict(arrays)), strict=True))
 
 
 def compare(model: onnx.ModelProto, arrays: Arrays, reference: Reference) -> list[Difference]:
-    """How far each output is from that of `reference`; those that are no tensors of numbers are left out."""
+    """How far each output is from that of `reference`; those that are no tensors of numbers are
+    left out.
+    """
     found = cast("dict[str, Any]", load(model)(**arrays))
     wanted = reference(model, arrays)
     return [_measure(name, found[name], wanted[name]) for name in found if _is_number(wanted[name])]
@@ -97,7 +107,8 @@ def _measure(name: str, found: Any, wanted: np.ndarray) -> Difference:
 def find_first_difference(
     model: onnx.ModelProto, arrays: Arrays, reference: Reference
 ) -> tuple[onnx.NodeProto, Difference] | None:
-    """The first node one of whose results differs, with all results of nodes made outputs of a copy; None where none does.
+    """The first node one of whose results differs, with all results of nodes made outputs of a
+    copy; None where none does.
 
     Nodes of subgraphs count as part of the node that has them.
     """
@@ -107,7 +118,14 @@ def find_first_difference(
     del copy.graph.output[:]
     copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in makers)
     differences = {difference.name: difference for difference in compare(copy, arrays, reference)}
-    found = next((differences[name] for name in makers if name in differences and differences[name].is_large), None)
+    found = next(
+        (
+            differences[name]
+            for name in makers
+            if name in differences and differences[name].is_large
+        ),
+        None,
+    )
     return None if found is None else (makers[found.name], found)
 
 
@@ -121,8 +139,12 @@ def iter_lines(model: onnx.ModelProto, arrays: Arrays, *, bisects: bool) -> Iter
         return
     first = find_first_difference(model, arrays, reference)
     if first is None:
-        # Results that are outputs are kernels' results, so that what only joined kernels get wrong does not show here.
-        yield f"no node's results differ by more than {TOLERANCE:g} of the largest element, each computed as an output"
+        # Results that are outputs are kernels' results, so that what only joined kernels get wrong
+        # does not show here.
+        yield (
+            f"no node's results differ by more than {TOLERANCE:g} of the largest element, each"
+            " computed as an output"
+        )
         return
     node, difference = first
     yield f"the first node that differs is {node.name or node.output[0]!r} ({node.op_type}):"

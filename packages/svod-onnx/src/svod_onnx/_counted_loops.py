@@ -1,4 +1,6 @@
-"""Loops of which it is known how often they run, before any of their tensors is: what was written as "while counter < length"."""
+"""Loops of which it is known how often they run, before any of their tensors is: what was written
+as "while counter < length".
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["CountedLoop", "find_count"]
 
 _MOST_COUNTED: Final = 4096
-"""The iterations that are counted by computing the condition of each, at some ten microseconds for each node."""
+"""The iterations that are counted by computing the condition of each, at some ten microseconds for
+each node.
+"""
 
 
 @dataclass(frozen=True)
@@ -31,17 +35,21 @@ class CountedLoop:
 
     Attributes:
         n_iterations: so often.
-        known: by the number of a carried value that the condition depends on, what it is before each iteration and after the last.
+        known: by the number of a carried value that the condition depends on, what it is before
+            each iteration and after the last.
     """
 
     n_iterations: int
     known: dict[int, list[np.ndarray]]
 
-    def scan(self, node: Call, carried: Sequence[Value], body: Graph) -> tuple[list[Value], list[Tensor]]:
+    def scan(
+        self, node: Call, carried: Sequence[Value], body: Graph
+    ) -> tuple[list[Value], list[Tensor]]:
         """What is carried out of the loop, and what its iterations give, as one loop of a program.
 
         Raises:
-            RunOnHostError: if the iterations are not alike: they carry values of other shapes, or need numbers of tensors.
+            RunOnHostError: if the iterations are not alike: they carry values of other shapes, or
+                need numbers of tensors.
         """
         # What a body gives as it got it is read as what stands around the loop.
         moving = [
@@ -50,7 +58,9 @@ class CountedLoop:
             if i not in self.known and body.outputs[1 + i].name != body.inputs[2 + i].name
         ]
         columns = [np.stack(self.known[i][:-1]) for i in self.known]
-        if any(not isinstance(carried[i], Tensor | np.ndarray) for i in moving) or any(map(is_opaque, columns)):
+        if any(not isinstance(carried[i], Tensor | np.ndarray) for i in moving) or any(
+            map(is_opaque, columns)
+        ):
             raise RunOnHostError
 
         def make_tensor(value: Value) -> Tensor:
@@ -59,7 +69,10 @@ class CountedLoop:
         def step(states: Any, now: Any) -> Any:
             number, *known = now
             values = list(carried)
-            for i, value in (*zip(moving, states, strict=True), *zip(self.known, known, strict=True)):
+            for i, value in (
+                *zip(moving, states, strict=True),
+                *zip(self.known, known, strict=True),
+            ):
                 values[i] = value
             _, *results = node.trace.run_graph(body, [number, np.array(True), *values])
             stacked = [make_tensor(value) for value in results[len(carried) :]]
@@ -78,8 +91,12 @@ class CountedLoop:
         return after, list(stacks)
 
 
-def find_count(node: Call, n_trips: int | None, carried: Sequence[Value], body: Graph) -> CountedLoop | None:
-    """How often a loop runs that has begun, if that depends on no tensor; None if it does, or is more than can be counted."""
+def find_count(
+    node: Call, n_trips: int | None, carried: Sequence[Value], body: Graph
+) -> CountedLoop | None:
+    """How often a loop runs that has begun, if that depends on no tensor; None if it does, or is
+    more than can be counted.
+    """
     names = [info.name for info in body.inputs]
     nodes, read = _slice_condition(body)
     numbers = [i for i, name in enumerate(names[2:]) if name in read]
@@ -94,7 +111,9 @@ def find_count(node: Call, n_trips: int | None, carried: Sequence[Value], body: 
         if number == _MOST_COUNTED:
             return None
         try:
-            found, *after = node.trace.run_graph(graph, [np.array(number, np.int64), np.array(True), *values])
+            found, *after = node.trace.run_graph(
+                graph, [np.array(number, np.int64), np.array(True), *values]
+            )
         except RunOnHostError:
             return None
         if not all(isinstance(value, np.ndarray) for value in (found, *after)):
@@ -110,7 +129,9 @@ def find_count(node: Call, n_trips: int | None, carried: Sequence[Value], body: 
 
 
 def _slice_condition(body: Graph) -> tuple[tuple[Node, ...], set[str]]:
-    """The nodes that compute whether a loop goes on, and what it carries for them; and all names that they read."""
+    """The nodes that compute whether a loop goes on, and what it carries for them; and all names
+    that they read.
+    """
     carried = {info.name: body.outputs[1 + i].name for i, info in enumerate(body.inputs[2:])}
     wanted, read = {body.outputs[0].name}, set[str]()
     nodes: tuple[Node, ...] = ()

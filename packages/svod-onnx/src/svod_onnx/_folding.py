@@ -1,7 +1,8 @@
-"""Nodes whose operands are all known on the host: small ones are computed there, by the reference implementation of onnx.
+"""Nodes whose operands are all known on the host: small ones are computed there, by the reference
+implementation of onnx.
 
-Shapes are computed in models by dozens of nodes on a handful of integers, each of which would be a kernel.
-"""
+Shapes are computed in models by dozens of nodes on a handful of integers, each of which would be a
+kernel."""
 
 from __future__ import annotations
 
@@ -21,17 +22,95 @@ __all__ = ["FOLDED_SIZE", "can_fold", "compute_on_host"]
 FOLDED_SIZE: Final = 4096
 """The number of elements up to which an array is computed with on the host; beyond, kernels win."""
 
-_OF_THEIR_SIZE: Final = frozenset({
-    "Abs", "Add", "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor",
-    "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant", "Cos", "CumSum", "Div", "Equal", "Erf",
-    "Exp", "Flatten", "Floor", "Gather", "GatherND", "Greater", "GreaterOrEqual", "Identity",
-    "IsInf", "IsNaN", "Less", "LessOrEqual", "Log", "Max", "Mean", "Min", "Mod", "Mul", "Neg", "NonZero", "Not",
-    "Or", "Pow", "Reciprocal", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
-    "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Relu", "Reshape", "Round", "ScatterElements",
-    "ScatterND", "Shape", "Sigmoid", "Sign", "Sin", "Size", "Slice", "Softmax", "Split", "Sqrt", "Squeeze", "Sub",
-    "Sum", "Tan", "Tanh", "TopK", "Transpose", "Trilu", "Unique", "Unsqueeze", "Where", "Xor",
-})  # fmt: skip
-"""Operators whose results are no larger than two of their operands multiplied, so that small operands mean little work."""
+_OF_THEIR_SIZE: Final = frozenset(
+    {
+        "Abs",
+        "Add",
+        "And",
+        "ArgMax",
+        "ArgMin",
+        "BitShift",
+        "BitwiseAnd",
+        "BitwiseNot",
+        "BitwiseOr",
+        "BitwiseXor",
+        "Cast",
+        "CastLike",
+        "Ceil",
+        "Clip",
+        "Compress",
+        "Concat",
+        "Constant",
+        "Cos",
+        "CumSum",
+        "Div",
+        "Equal",
+        "Erf",
+        "Exp",
+        "Flatten",
+        "Floor",
+        "Gather",
+        "GatherND",
+        "Greater",
+        "GreaterOrEqual",
+        "Identity",
+        "IsInf",
+        "IsNaN",
+        "Less",
+        "LessOrEqual",
+        "Log",
+        "Max",
+        "Mean",
+        "Min",
+        "Mod",
+        "Mul",
+        "Neg",
+        "NonZero",
+        "Not",
+        "Or",
+        "Pow",
+        "Reciprocal",
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceLogSum",
+        "ReduceLogSumExp",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceProd",
+        "ReduceSum",
+        "ReduceSumSquare",
+        "Relu",
+        "Reshape",
+        "Round",
+        "ScatterElements",
+        "ScatterND",
+        "Shape",
+        "Sigmoid",
+        "Sign",
+        "Sin",
+        "Size",
+        "Slice",
+        "Softmax",
+        "Split",
+        "Sqrt",
+        "Squeeze",
+        "Sub",
+        "Sum",
+        "Tan",
+        "Tanh",
+        "TopK",
+        "Transpose",
+        "Trilu",
+        "Unique",
+        "Unsqueeze",
+        "Where",
+        "Xor",
+    }
+)
+"""Operators whose results are no larger than two of their operands multiplied, so that small
+operands mean little work.
+"""
 
 _BROADCAST_ALL: Final = frozenset({"Max", "Mean", "Min", "Sum", "Where"})
 _N_COMPUTED: Final = 1 << 22
@@ -39,21 +118,30 @@ _N_COMPUTED: Final = 1 << 22
 
 
 def can_fold(node: Node, operands: Sequence[np.ndarray]) -> bool:
-    """Whether the reference implementation computes a node of small operands with little work and memory.
+    """Whether the reference implementation computes a node of small operands with little work and
+    memory.
 
-    A model of a hundred bytes may ask for an array of any size. What may be large is left to kernels.
-    """
-    if node.domain != DEFAULT_DOMAIN or node.message is None or any(array.size > FOLDED_SIZE for array in operands):
+    A model of a hundred bytes may ask for an array of any size. What may be large is left to
+    kernels."""
+    if (
+        node.domain != DEFAULT_DOMAIN
+        or node.message is None
+        or any(array.size > FOLDED_SIZE for array in operands)
+    ):
         return False
     match node.operator:
         case "Cast" | "CastLike" if any(array.dtype in HOST_TYPES.values() for array in operands):
-            return False  # the reference implementation converts none of four bits to others of four
+            return (
+                False  # the reference implementation converts none of four bits to others of four
+            )
         case "ConstantOfShape":
             size = _multiply(operands[0])
         case "Expand" | "Tile":
             size = _multiply(operands[-1]) * operands[0].size
         case "Range" if len(operands) == 3:
-            start, limit, step = (float(array.item()) if array.size == 1 else np.nan for array in operands)
+            start, limit, step = (
+                float(array.item()) if array.size == 1 else np.nan for array in operands
+            )
             size = abs(limit - start) / abs(step) if step else np.nan
         case _ if node.operator in _OF_THEIR_SIZE:
             sizes = sorted(max(array.size, 1) for array in operands)
@@ -87,7 +175,9 @@ def compute_on_host(node: Node, operands: Sequence[object]) -> tuple[object, ...
     # Of a node alone the evaluator takes the newest version, of a model the one that it asks for.
     opset = onnx.OperatorSetIdProto(domain=node.domain, version=node.version)
     graph = onnx.GraphProto(node=[proto])
-    graph.input.extend(onnx.ValueInfoProto(name=name) for name in dict.fromkeys(filter(None, proto.input)))
+    graph.input.extend(
+        onnx.ValueInfoProto(name=name) for name in dict.fromkeys(filter(None, proto.input))
+    )
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in filter(None, proto.output))
     given = {name: value for name, value in zip(proto.input, operands, strict=True) if name}
     try:
@@ -96,7 +186,9 @@ def compute_on_host(node: Node, operands: Sequence[object]) -> tuple[object, ...
             values = evaluator.run(None, given)
     except MemoryError:
         raise
-    except Exception as error:  # whatever a wrong attribute or operand comes to in the reference implementation
+    except (
+        Exception
+    ) as error:  # whatever a wrong attribute or operand comes to in the reference implementation
         raise NodeError(node=node.title, operator=node.qualified, problem=str(error)) from error
     results = iter(cast("list[object]", values))
     return tuple(next(results) if name else None for name in node.outputs)

@@ -1,4 +1,6 @@
-"""Operators that the standard defines by others: a node without a function here becomes the nodes of that definition."""
+"""Operators that the standard defines by others: a node without a function here becomes the nodes
+of that definition.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ def is_supported(node: Node) -> bool:
 
 
 def make_body(node: Node, types: Sequence[onnx.TypeProto | None]) -> Graph:
-    """The nodes that stand for `node`; the graph's inputs are the operands that are given, in their order.
+    """The nodes that stand for `node`; the graph's inputs are the operands that are given, in their
+    order.
 
     Args:
         node: which has a body, and has kept its message.
@@ -60,20 +63,25 @@ def make_body(node: Node, types: Sequence[onnx.TypeProto | None]) -> Graph:
     graph = onnx.GraphProto(node=[call], name=node.operator)
     graph.input.extend(onnx.ValueInfoProto(name=name) for name in filter(None, call.input))
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in call.output)
-    model = onnx.ModelProto(ir_version=onnx.IR_VERSION, graph=graph, functions=[body], opset_import=opsets)
+    model = onnx.ModelProto(
+        ir_version=onnx.IR_VERSION, graph=graph, functions=[body], opset_import=opsets
+    )
     try:
         expanded = inline_local_functions(model)
     except (RuntimeError, onnx.checker.ValidationError) as error:
         raise ValueError(f"cannot be expanded: {error}") from error
     versions = {entry.domain: entry.version for entry in opsets}
-    # Bodies that a program makes do not always say which version of the other operators they mean: it is the newest.
+    # Bodies that a program makes do not always say which version of the other operators they mean:
+    # it is the newest.
     versions.setdefault(DEFAULT_DOMAIN, onnx.defs.onnx_opset_version())
     # For attributes that contradict each other a body may read what it does not define.
     title = f"the definition of {node.qualified}"
     return put_in_order(make_graph(expanded.graph, versions, title), title)
 
 
-def _make_function(node: Node, call: onnx.NodeProto, types: Sequence[onnx.TypeProto | None]) -> onnx.FunctionProto:
+def _make_function(
+    node: Node, call: onnx.NodeProto, types: Sequence[onnx.TypeProto | None]
+) -> onnx.FunctionProto:
     """The newest body that the schema has."""
     schema = _find_schema(node)
     assert schema is not None
@@ -83,7 +91,9 @@ def _make_function(node: Node, call: onnx.NodeProto, types: Sequence[onnx.TypePr
     else:
         version = max(schema.context_dependent_function_opset_versions)
         kinds = [(kind or onnx.TypeProto()).SerializeToString() for kind in types]
-        made = schema.get_context_dependent_function_with_opset_version(version, call.SerializeToString(), kinds)
+        made = schema.get_context_dependent_function_with_opset_version(
+            version, call.SerializeToString(), kinds
+        )
     if not made:
         raise ValueError("is defined by other operators, but not for these operands and attributes")
     return onnx.FunctionProto.FromString(made)

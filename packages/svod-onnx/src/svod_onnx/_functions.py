@@ -1,4 +1,6 @@
-"""Functions that a model defines: each call becomes the nodes of its body, before anything else is read."""
+"""Functions that a model defines: each call becomes the nodes of its body, before anything else is
+read.
+"""
 
 from __future__ import annotations
 
@@ -33,24 +35,32 @@ def inline_functions(model: onnx.ModelProto, title: str) -> onnx.ModelProto:
         for node in _walk(nodes):
             name = (node.domain, node.op_type, node.overload)
             if name in callers:
-                raise ModelFileError(path=title, problem=f"the function {node.op_type!r} calls itself")
+                raise ModelFileError(
+                    path=title, problem=f"the function {node.op_type!r} calls itself"
+                )
             if name in bodies and name not in sizes:
                 sizes[name] = count(bodies[name].node, (*callers, name))
             total += sizes.get(name, 1)
         if total > _MAX_NODES:
-            raise ModelFileError(path=title, problem=f"has functions whose bodies are {total} nodes")
+            raise ModelFileError(
+                path=title, problem=f"has functions whose bodies are {total} nodes"
+            )
         return total
 
     try:
         count(model.graph.node, ())
     except RecursionError as error:
-        raise ModelFileError(path=title, problem="has functions that call each other too deeply") from error
+        raise ModelFileError(
+            path=title, problem="has functions that call each other too deeply"
+        ) from error
     from onnx.inliner import inline_local_functions
 
     try:
         return inline_local_functions(model)
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
-        raise ModelFileError(path=title, problem=f"has functions that cannot be expanded: {error}") from error
+        raise ModelFileError(
+            path=title, problem=f"has functions that cannot be expanded: {error}"
+        ) from error
 
 
 def _walk(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:

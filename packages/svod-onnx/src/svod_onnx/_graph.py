@@ -1,4 +1,6 @@
-"""A model as Python objects: nodes and values by name, with the version of each operator that the model asks for."""
+"""A model as Python objects: nodes and values by name, with the version of each operator that the
+model asks for.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,16 @@ import onnx
 from svod_onnx._types import get_type_name
 from svod_tensor import Tensor
 
-__all__ = ["DEFAULT_DOMAIN", "Attribute", "Constant", "Graph", "Node", "ValueInfo", "iter_reads", "list_free_names"]
+__all__ = [
+    "DEFAULT_DOMAIN",
+    "Attribute",
+    "Constant",
+    "Graph",
+    "Node",
+    "ValueInfo",
+    "iter_reads",
+    "list_free_names",
+]
 
 DEFAULT_DOMAIN: Final = ""
 
@@ -27,8 +38,10 @@ class ValueInfo:
     Attributes:
         name: of the value.
         kind: "tensor", "sequence" or "optional".
-        element_type: of a tensor, or of the tensors in it, as a number of `onnx.TensorProto.DataType`; 0 where it is not said.
-        shape: of a tensor: numbers, names of dimensions, and None where nothing is said; None where the rank is not.
+        element_type: of a tensor, or of the tensors in it, as a number of
+            `onnx.TensorProto.DataType`; 0 where it is not said.
+        shape: of a tensor: numbers, names of dimensions, and None where nothing is said; None where
+            the rank is not.
     """
 
     name: str
@@ -42,7 +55,11 @@ class ValueInfo:
         return get_type_name(self.element_type)
 
     def __str__(self) -> str:
-        sizes = "?" if self.shape is None else ", ".join("?" if size is None else str(size) for size in self.shape)
+        sizes = (
+            "?"
+            if self.shape is None
+            else ", ".join("?" if size is None else str(size) for size in self.shape)
+        )
         text = f"{self.dtype}({sizes})"
         return f"{self.name}: {text if self.kind == 'tensor' else f'{self.kind} of {text}'}"
 
@@ -72,7 +89,9 @@ class Node:
 
     @property
     def scope(self) -> str:
-        """Where its operations belong in profiles: dots would say that it lies inside of another."""
+        """Where its operations belong in profiles: dots would say that it lies inside of
+        another.
+        """
         return self.title.replace(".", "/") or self.operator
 
     def subgraphs(self) -> list[Graph]:
@@ -81,7 +100,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """Nodes in an order in which each comes after those that it reads, and the values that come from outside."""
+    """Nodes in an order in which each comes after those that it reads, and the values that come
+    from outside.
+    """
 
     name: str
     nodes: tuple[Node, ...]
@@ -91,13 +112,26 @@ class Graph:
 
 
 Attribute = (
-    int | float | str | bytes | np.ndarray | Graph | onnx.TypeProto | onnx.SparseTensorProto
-    | Sequence[int] | Sequence[float] | Sequence[str] | Sequence[np.ndarray] | Sequence[Graph]
-)  # fmt: skip
+    int
+    | float
+    | str
+    | bytes
+    | np.ndarray
+    | Graph
+    | onnx.TypeProto
+    | onnx.SparseTensorProto
+    | Sequence[int]
+    | Sequence[float]
+    | Sequence[str]
+    | Sequence[np.ndarray]
+    | Sequence[Graph]
+)
 
 
 def list_free_names(graph: Graph) -> set[str]:
-    """What the nodes of `graph` read that neither they nor the graph define: values of the graph around it."""
+    """What the nodes of `graph` read that neither they nor the graph define: values of the graph
+    around it.
+    """
     known = {info.name for info in graph.inputs} | set(graph.constants)
     free: set[str] = set()
     for node in graph.nodes:

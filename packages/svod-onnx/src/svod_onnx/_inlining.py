@@ -35,10 +35,21 @@ class Inline(Exception):
         local |= {name for inner in graph.nodes for name in inner.outputs if name}
         names = {name: prefix + name for name in local}
         values: dict[str, Value] = {names[name]: value for name, value in graph.constants.items()}
-        values |= {names[info.name]: value for info, value in zip(graph.inputs, self.arguments, strict=False)}
+        values |= {
+            names[info.name]: value
+            for info, value in zip(graph.inputs, self.arguments, strict=False)
+        }
         nodes = [_rename_node(inner, names, prefix) for inner in graph.nodes]
         ends = [
-            Node("Identity", DEFAULT_DOMAIN, 1, f"{prefix}end", (names.get(info.name, info.name),), (name,), {})
+            Node(
+                "Identity",
+                DEFAULT_DOMAIN,
+                1,
+                f"{prefix}end",
+                (names.get(info.name, info.name),),
+                (name,),
+                {},
+            )
             for info, name in zip(graph.outputs, node.outputs, strict=False)
             if name
         ]
@@ -66,4 +77,6 @@ def _rename_graph(graph: Graph, names: Mapping[str, str], prefix: str) -> Graph:
     own |= {name for node in graph.nodes for name in node.outputs}
     outer = {name: new for name, new in names.items() if name not in own}
     outputs = tuple(replace(info, name=outer.get(info.name, info.name)) for info in graph.outputs)
-    return replace(graph, nodes=tuple(_rename_node(node, outer, "") for node in graph.nodes), outputs=outputs)
+    return replace(
+        graph, nodes=tuple(_rename_node(node, outer, "") for node in graph.nodes), outputs=outputs
+    )

@@ -1,4 +1,6 @@
-"""What is computed of weights alone, once for all calls: in branches and loops too, whose nodes appear while a program is built."""
+"""What is computed of weights alone, once for all calls: in branches and loops too, whose nodes
+appear while a program is built.
+"""
 
 from __future__ import annotations
 
@@ -16,11 +18,13 @@ __all__ = ["Weights"]
 class Weights:
     """The tensors of a program that are the same in each call.
 
-    They are collected by a walk over the nodes before the program is built, and are in memory when it is.
-    """
+    They are collected by a walk over the nodes before the program is built, and are in memory when
+    it is."""
 
     def __init__(self, tensors: Iterable[object]) -> None:
-        self._known: Final = {id(tensor): tensor for tensor in tensors if isinstance(tensor, Tensor)}
+        self._known: Final = {
+            id(tensor): tensor for tensor in tensors if isinstance(tensor, Tensor)
+        }
         self._computed: Final[dict[object, tuple[object, ...]]] = {}
         self._of_arrays: Final[dict[object, tuple[np.ndarray, Tensor]]] = {}
         self.is_collecting = False
@@ -40,7 +44,9 @@ class Weights:
 
     def are_weights(self, operands: Iterable[object]) -> bool:
         """Whether all tensors among `operands` are weights."""
-        return all(id(operand) in self._known for operand in operands if isinstance(operand, Tensor))
+        return all(
+            id(operand) in self._known for operand in operands if isinstance(operand, Tensor)
+        )
 
     def get_computed(
         self, key: object, operands: Sequence[object], compute: Callable[[], tuple[object, ...]]
@@ -61,8 +67,11 @@ class Weights:
         made = compute()
         tensors = [one for one in made if isinstance(one, Tensor)]
         if self.is_collecting and len(tensors) == len(made):
-            n_read = sum(_count_bytes(operand) for operand in operands if isinstance(operand, Tensor))
-            # What takes much more memory than what it is made of is left to kernels, which may never store it.
+            n_read = sum(
+                _count_bytes(operand) for operand in operands if isinstance(operand, Tensor)
+            )
+            # What takes much more memory than what it is made of is left to kernels, which may
+            # never store it.
             if sum(map(_count_bytes, tensors)) <= 2 * n_read + FOLDED_SIZE:
                 self._computed[key] = made
                 self._known.update((id(tensor), tensor) for tensor in tensors)

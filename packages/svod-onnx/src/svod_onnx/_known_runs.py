@@ -1,4 +1,6 @@
-"""Calls with arrays like those of a call before: they are known to be right, and go at once to the plan that computes all outputs."""
+"""Calls with arrays like those of a call before: they are known to be right, and go at once to the
+plan that computes all outputs.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,12 @@ class KnownRuns:
             return None
         return known.runs.get(known.get_values(inputs) if known.names else ())
 
-    def keep(self, form: object, names: tuple[str, ...], inputs: Mapping[str, Any], run: WholeRun | None) -> None:
-        """Let calls with arrays of a form be known, and go to `run` if those that `names` lists have the values of these."""
+    def keep(
+        self, form: object, names: tuple[str, ...], inputs: Mapping[str, Any], run: WholeRun | None
+    ) -> None:
+        """Let calls with arrays of a form be known, and go to `run` if those that `names` lists
+        have the values of these.
+        """
         by_form = self._by_form
         known = by_form.get(form)
         if known is None or known.names != names:

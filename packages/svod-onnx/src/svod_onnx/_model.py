@@ -33,13 +33,16 @@ def load(
 
     Args:
         source: what to read.
-        device: where its weights are put, and its inputs; by default the CPU, or what `SVOD_DEVICE` names.
-        sizes: by the name of a symbolic dimension its largest size: for all from 2 on up to it, the first call makes the kernels. Of other
-            dimensions, the first two sizes have kernels each, and a third size makes those for any.
+        device: where its weights are put, and its inputs; by default the CPU, or what `SVOD_DEVICE`
+            names.
+        sizes: by the name of a symbolic dimension its largest size: for all from 2 on up to it, the
+            first call makes the kernels. Of other dimensions, the first two sizes have kernels
+            each, and a third size makes those for any.
 
     Raises:
         ModelFileError: if it is no model, or contradicts itself.
-        UnsupportedOperatorsError: if it needs operators that svod-onnx has not; it names all of them.
+        UnsupportedOperatorsError: if it needs operators that svod-onnx has not; it names all of
+            them.
         ModelInputError: if no input has a dimension that `sizes` names.
     """
     return Model(read_model(source), device, sizes)
@@ -54,7 +57,9 @@ class Model:
         metadata: what those who made it say of it.
     """
 
-    def __init__(self, file: ModelFile, device: str | None = None, sizes: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, file: ModelFile, device: str | None = None, sizes: Mapping[str, int] | None = None
+    ) -> None:
         self.inputs: Final = file.graph.inputs
         self.outputs: Final = file.graph.outputs
         self.metadata: Final = file.metadata
@@ -69,7 +74,8 @@ class Model:
             raise self._refuse(f"has no dimension {sorted(unknown)[0]!r}")
 
     def __call__(self, **inputs: Any) -> dict[str, Tensor]:
-        """The outputs by name: tensors; arrays of numpy where they are strings, lists where they are sequences.
+        """The outputs by name: tensors; arrays of numpy where they are strings, lists where they
+        are sequences.
 
         Args:
             inputs: by name: tensors, arrays, nested lists; of an optional input, None or nothing.
@@ -86,12 +92,15 @@ class Model:
         live = self._convert_inputs(inputs, form)
         results = self._program.run(live, inputs)
         if form is not None and inputs.keys() == self._by_name.keys():
-            names, run = self._program.get_whole(live, inputs) if self._device is None else ((), None)
+            names, run = (
+                self._program.get_whole(live, inputs) if self._device is None else ((), None)
+            )
             self._known_runs.keep(form, names, inputs, run)
         return results  # pyright: ignore[reportReturnType]
 
     def to_function(self) -> Callable[..., Tensor | tuple[Tensor, ...]]:
-        """A function of tensors, in the order of `inputs`, for use inside other programs, `jit` and `grad`.
+        """A function of tensors, in the order of `inputs`, for use inside other programs, `jit` and
+        `grad`.
 
         It returns the output, or a tuple of them in their order.
         """
@@ -105,7 +114,10 @@ class Model:
         return run
 
     def plans(self) -> list[Any]:
-        """The plans (`svod_runtime.ExecutionPlan`) of all calls so far: `plan.profile()` says where the time goes."""
+        """The plans (`svod_runtime.ExecutionPlan`) of all calls so far:
+
+        `plan.profile()` says where the time goes.
+        """
         return self._program.plans()
 
     def _convert_inputs(self, inputs: Mapping[str, Any], form: object = None) -> dict[str, Value]:
@@ -115,12 +127,21 @@ class Model:
 
     def _check_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Value]:
         unknown = inputs.keys() - self._by_name.keys()
-        missing = [name for name, info in self._by_name.items() if name not in inputs and info.kind != "optional"]
+        missing = [
+            name
+            for name, info in self._by_name.items()
+            if name not in inputs and info.kind != "optional"
+        ]
         if unknown or missing:
-            problem = f"has no input {sorted(unknown)[0]!r}" if unknown else f"needs input {missing[0]!r}"
+            problem = (
+                f"has no input {sorted(unknown)[0]!r}" if unknown else f"needs input {missing[0]!r}"
+            )
             raise self._refuse(problem)
         sizes: dict[str, tuple[str, int]] = {}
-        return {name: self._convert(info, inputs.get(name), sizes) for name, info in self._by_name.items()}
+        return {
+            name: self._convert(info, inputs.get(name), sizes)
+            for name, info in self._by_name.items()
+        }
 
     def _convert(self, info: ValueInfo, value: Any, sizes: dict[str, tuple[str, int]]) -> Value:
         if info.kind == "optional" and value is None:
@@ -143,25 +164,36 @@ class Model:
         else:
             made = Tensor(value, dtype=wanted, device=self._device)
         if wanted is not None and made.dtype != wanted:
-            raise self._refuse(f"input {info.name!r} has dtype {info.dtype}, and was given {made.dtype}")
+            raise self._refuse(
+                f"input {info.name!r} has dtype {info.dtype}, and was given {made.dtype}"
+            )
         return made
 
-    def _check_shape(self, info: ValueInfo, value: Tensor, sizes: dict[str, tuple[str, int]]) -> None:
+    def _check_shape(
+        self, info: ValueInfo, value: Tensor, sizes: dict[str, tuple[str, int]]
+    ) -> None:
         assert info.shape is not None
         if len(value.shape) != len(info.shape):
-            raise self._refuse(f"input {info.name!r} has {len(info.shape)} axes, and was given shape {value.shape}")
+            raise self._refuse(
+                f"input {info.name!r} has {len(info.shape)} axes, and was given shape {value.shape}"
+            )
         for axis, (size, wanted) in enumerate(zip(value.shape, info.shape, strict=True)):
             if isinstance(wanted, int) and isinstance(size, int) and size != wanted:
-                raise self._refuse(f"axis {axis} of input {info.name!r} has size {wanted}, and was given {size}")
+                raise self._refuse(
+                    f"axis {axis} of input {info.name!r} has size {wanted}, and was given {size}"
+                )
             if isinstance(wanted, str) and isinstance(size, int):
                 other, known = sizes.setdefault(wanted, (info.name, size))
                 if known != size:
                     raise self._refuse(
-                        f"dimension {wanted!r} is {known} in input {other!r} and {size} in input {info.name!r}"
+                        f"dimension {wanted!r} is {known} in input {other!r} and {size} in input"
+                        f" {info.name!r}"
                     )
 
     def _refuse(self, problem: str) -> ModelInputError:
-        return ModelInputError(model=self._title, problem=problem, inputs=[str(info) for info in self.inputs])
+        return ModelInputError(
+            model=self._title, problem=problem, inputs=[str(info) for info in self.inputs]
+        )
 
 
 def _check_operators(file: ModelFile) -> None:

@@ -1,4 +1,6 @@
-"""Activations that nodes have by name, with up to two parameters: those of recurrent layers and of fused operators."""
+"""Activations that nodes have by name, with up to two parameters: those of recurrent layers and of
+fused operators.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ Activation = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True)
 class NamedActivation:
-    """An activation, and what its parameters are where nothing is said; None where it has no such parameter."""
+    """An activation, and what its parameters are where nothing is said; None where it has no such
+    parameter.
+    """
 
     make: Callable[[Any, Any], Activation]
     alpha: float | None = None
@@ -25,7 +29,9 @@ class NamedActivation:
 NAMED_ACTIVATIONS: Final[dict[str, NamedActivation]] = {
     "affine": NamedActivation(lambda a, b: lambda x: x * a + b, 1.0, 0.0),
     "elu": NamedActivation(lambda a, _: lambda x: x.elu(a), 1.0),
-    "hardsigmoid": NamedActivation(lambda a, b: lambda x: (x * a + b).maximum(0).minimum(1), 0.2, 0.5),
+    "hardsigmoid": NamedActivation(
+        lambda a, b: lambda x: (x * a + b).maximum(0).minimum(1), 0.2, 0.5
+    ),
     "leakyrelu": NamedActivation(lambda a, _: lambda x: x.leaky_relu(a), 0.01),
     "relu": NamedActivation(lambda _, __: Tensor.relu),
     "scaledtanh": NamedActivation(lambda a, b: lambda x: (x * b).tanh() * a, 1.0, 1.0),

@@ -1,4 +1,6 @@
-"""Rounding to the element types that svod has no dtype for: tensors of them carry their elements in a wider one."""
+"""Rounding to the element types that svod has no dtype for: tensors of them carry their elements in
+a wider one.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ class NarrowFloat:
         n_fraction: bits of the fraction.
         least_exponent: of a number that is not subnormal, as a power of two.
         greatest: finite number.
-        overflow: what a number that is too large becomes where it does not become the greatest: infinity, NaN or, where there is neither,
-            the greatest.
+        overflow: what a number that is too large becomes where it does not become the greatest:
+            infinity, NaN or, where there is neither, the greatest.
     """
 
     n_fraction: int
@@ -37,11 +39,12 @@ class NarrowFloat:
 
         Args:
             x: any float32.
-            saturate: whether what is too large becomes the greatest element; it else becomes `overflow`. NaN becomes 0 where the
-                type has none.
+            saturate: whether what is too large becomes the greatest element; it else becomes
+                `overflow`. NaN becomes 0 where the type has none.
         """
         magnitude = x.abs()
-        # The exponent is read from the bits, so that the step between neighbours is an exact power of two.
+        # The exponent is read from the bits, so that the step between neighbours is an exact power
+        # of two.
         exponent = (magnitude.bitcast("int32").rshift(23) - 127).maximum(self.least_exponent)
         step = (exponent - self.n_fraction + 127).lshift(23).bitcast("float32")
         rounded = (magnitude / step).round() * step
@@ -61,11 +64,16 @@ NARROW_FLOATS: Final[dict[int, NarrowFloat]] = {
     _T.FLOAT8E5M2FNUZ: NarrowFloat(2, -15, 57344.0, float("nan"), has_negative_zero=False),
     _T.FLOAT4E2M1: NarrowFloat(1, 0, 6.0, 6.0),
 }
-"""The types by number; the source of their limits is the IEEE-like formats of OCP and of Graphcore, as ONNX's page on float8 has them."""
+"""The types by number; the source of their limits is the IEEE-like formats of OCP and of Graphcore,
+as ONNX's page on float8 has them.
+"""
 
 NARROW_INTEGERS: Final[dict[int, tuple[int, bool]]] = {
-    _T.INT4: (4, True), _T.UINT4: (4, False), _T.INT2: (2, True), _T.UINT2: (2, False),
-}  # fmt: skip
+    _T.INT4: (4, True),
+    _T.UINT4: (4, False),
+    _T.INT2: (2, True),
+    _T.UINT2: (2, False),
+}
 """How many bits an integer type has, and whether it is signed."""
 
 
@@ -80,12 +88,14 @@ def wrap_integer(x: Tensor, kind: int) -> Tensor:
 
 
 def round_to_power(x: Tensor, *, mode: str, saturate: bool) -> Tensor:
-    """Powers of two from 2^-127 to 2^127, the elements of float8e8m0, as float32; there is no zero, and what is negative is NaN.
+    """Powers of two from 2^-127 to 2^127, the elements of float8e8m0, as float32; there is no zero,
+    and what is negative is NaN.
 
     Args:
         x: any float32.
         mode: "up", "down" or "nearest", of which ties go up.
-        saturate: whether what is too large or too small becomes the greatest or least element, and not NaN.
+        saturate: whether what is too large or too small becomes the greatest or least element, and
+            not NaN.
     """
     bits = x.bitcast("int32")
     exponent, fraction = bits.rshift(23).bitwise_and(0xFF), bits.bitwise_and(0x7FFFFF)

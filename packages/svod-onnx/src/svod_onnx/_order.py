@@ -27,14 +27,20 @@ def put_in_order(graph: Graph, title: str, outer: frozenset[str] = frozenset()) 
     makers = _map_makers(graph, outside - outer, title)
     known = outside | makers.keys()
     nodes = [_order_subgraphs(node, title, known) for node in graph.nodes]
-    reads = [set(node.inputs).union(*map(list_free_names, node.subgraphs())) - {""} for node in nodes]
+    reads = [
+        set(node.inputs).union(*map(list_free_names, node.subgraphs())) - {""} for node in nodes
+    ]
     for node, names in zip(nodes, reads, strict=True):
         for name in sorted(names - known):
-            problem = f"{node.qualified} in node {node.title!r} reads {name!r}, which nothing defines"
+            problem = (
+                f"{node.qualified} in node {node.title!r} reads {name!r}, which nothing defines"
+            )
             raise ModelFileError(path=title, problem=problem)
     for info in graph.outputs:
         if info.name not in known:
-            raise ModelFileError(path=title, problem=f"its output {info.name!r} is defined by nothing")
+            raise ModelFileError(
+                path=title, problem=f"its output {info.name!r} is defined by nothing"
+            )
     return replace(graph, nodes=tuple(_sort(nodes, reads, makers, title)))
 
 
@@ -57,13 +63,18 @@ def _map_makers(graph: Graph, given: frozenset[str], title: str) -> dict[str, in
     for number, node in enumerate(graph.nodes):
         for name in filter(None, node.outputs):
             if name in makers or name in given:
-                problem = f"{node.qualified} in node {node.title!r} defines {name!r}, which has a value already"
+                problem = (
+                    f"{node.qualified} in node {node.title!r} defines {name!r}, which has a value"
+                    " already"
+                )
                 raise ModelFileError(path=title, problem=problem)
             makers[name] = number
     return makers
 
 
-def _sort(nodes: Sequence[Node], reads: Sequence[set[str]], makers: Mapping[str, int], title: str) -> list[Node]:
+def _sort(
+    nodes: Sequence[Node], reads: Sequence[set[str]], makers: Mapping[str, int], title: str
+) -> list[Node]:
     """The nodes, depth first through what they read: those in order come out as they were."""
     done: set[int] = set()
     result: list[Node] = []
@@ -81,11 +92,14 @@ def _sort(nodes: Sequence[Node], reads: Sequence[set[str]], makers: Mapping[str,
                 result.append(nodes[waiting.pop()])
                 continue
             path[number] = None
-            wanted = sorted({makers[name] for name in reads[number] if name in makers} - done, reverse=True)
+            wanted = sorted(
+                {makers[name] for name in reads[number] if name in makers} - done, reverse=True
+            )
             circle = next((other for other in wanted if other in path), None)
             if circle is not None:
                 problem = (
-                    f"{nodes[circle].qualified} in node {nodes[circle].title!r} reads what is made of its own result"
+                    f"{nodes[circle].qualified} in node {nodes[circle].title!r} reads what is made"
+                    " of its own result"
                 )
                 raise ModelFileError(path=title, problem=problem)
             waiting += wanted

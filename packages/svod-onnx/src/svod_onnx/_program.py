@@ -1,9 +1,10 @@
-"""Running a graph: in one plan where that can be, else in stages, each of which begins with what the one before it found.
+"""Running a graph: in one plan where that can be, else in stages, each of which begins with what
+the one before it found.
 
-A stage is a captured function of the tensors that are there: it walks over the nodes that are left, and computes all that it can.
-A node that needs numbers (a size that was computed, how many elements were found) ends it for what depends on them: they are read,
-and the next stage knows them. Equal numbers and equal shapes lead to the same stages, which are kept.
-"""
+A stage is a captured function of the tensors that are there: it walks over the nodes that are left,
+and computes all that it can. A node that needs numbers (a size that was computed, how many elements
+were found) ends it for what depends on them: they are read, and the next stage knows them. Equal
+numbers and equal shapes lead to the same stages, which are kept."""
 
 from __future__ import annotations
 
@@ -53,7 +54,9 @@ class Program:
     ) -> None:
         self.graph: Final = graph
         self.device: Final = device
-        self.kinds: Final = {info.name: info.element_type for info in graph.inputs if info.kind == "tensor"}
+        self.kinds: Final = {
+            info.name: info.element_type for info in graph.inputs if info.kind == "tensor"
+        }
         self.kinds.update(_list_kinds({**outer, **graph.constants}))
         self.output_names: Final = tuple(info.name for info in graph.outputs)
         self._lock: Final = threading.Lock()
@@ -66,7 +69,9 @@ class Program:
         )
         self._weights: Final = Weights(self.constants.values())
 
-    def run(self, inputs: Mapping[str, Value], given: Mapping[str, object] | None = None) -> dict[str, Value]:
+    def run(
+        self, inputs: Mapping[str, Value], given: Mapping[str, object] | None = None
+    ) -> dict[str, Value]:
         """The outputs by name.
 
         Args:
@@ -112,9 +117,9 @@ class Program:
     def get_whole(
         self, live: Mapping[str, Value], given: Mapping[str, object]
     ) -> tuple[tuple[str, ...], WholeRun | None]:
-        """The inputs whose values count, and what computes all outputs of inputs that have the shapes of `live` and these values of
-        `given`, after a first run of them, if that was one plan.
-        """
+        """The inputs whose values count, and what computes all outputs of inputs that have the
+        shapes of `live` and these values of `given`, after a first run of them, if that was one
+        plan."""
         static = self._static
         key, _ = self._identify(live, static, given)
         with self._lock:
@@ -144,12 +149,16 @@ class Program:
                 self._weights.is_collecting = False
 
     def add_static(self, names: Iterable[str]) -> None:
-        """Let the values of inputs be known while stages are built, which are then made for each of them."""
+        """Let the values of inputs be known while stages are built, which are then made for each of
+        them.
+        """
         with self._lock:
             self._static |= set(names)
 
     def list_static(self, name: str, live: Mapping[str, Value]) -> set[str]:
-        """The inputs that alone determine a value, if all of them are single integers; else nothing."""
+        """The inputs that alone determine a value, if all of them are single integers; else
+        nothing.
+        """
         makers = {output: node for node in self.nodes for output in node.outputs}
         found: set[str] = set()
         seen = {"", *self.constants}
@@ -160,7 +169,11 @@ class Program:
                 continue
             seen.add(wanted)
             value = live.get(wanted)
-            if isinstance(value, Tensor) and value.size == 1 and not (value.dtype.is_float or value.dtype.is_complex):
+            if (
+                isinstance(value, Tensor)
+                and value.size == 1
+                and not (value.dtype.is_float or value.dtype.is_complex)
+            ):
                 found.add(wanted)
             elif value is None and wanted in makers and not makers[wanted].subgraphs():
                 waiting += makers[wanted].inputs
@@ -171,7 +184,9 @@ class Program:
     def _run_with_variables(
         self, live: Mapping[str, Value], given: Mapping[str, object], known: Mapping[str, Value]
     ) -> dict[str, Value] | None:
-        """The outputs of a stage for which sizes of the inputs are variables; None where there is none."""
+        """The outputs of a stage for which sizes of the inputs are variables; None where there is
+        none.
+        """
         with self._lock:
             form = self.sizes.find_form(live)
         if form is None:
@@ -182,7 +197,9 @@ class Program:
         try:
             results = stage.run(form.bind(live, given, self.device))
         except UserError:
-            results = None  # what is wrong with the inputs themselves, the stage for their sizes says
+            results = (
+                None  # what is wrong with the inputs themselves, the stage for their sizes says
+            )
         if results is None or stage.deferred:
             with self._lock:
                 self._roots.pop(key, None)
@@ -198,11 +215,15 @@ class Program:
     def _identify(
         self, live: Mapping[str, Value], static: frozenset[str], given: Mapping[str, object]
     ) -> tuple[object, dict[str, Value]]:
-        """What the first stage for these inputs is found by, and the values of inputs that it knows."""
+        """What the first stage for these inputs is found by, and the values of inputs that it
+        knows.
+        """
         known: dict[str, Value] = {}
         for name in sorted(static):
             array = given.get(name)
-            known[name] = cast("np.ndarray", array) if isinstance(array, np.ndarray) else _read(live[name])
+            known[name] = (
+                cast("np.ndarray", array) if isinstance(array, np.ndarray) else _read(live[name])
+            )
         return (_get_signature(live), tuple(map(_get_key, known.values()))), known
 
     def _get_root(self, key: object, known: Mapping[str, Value]) -> _Stage:
@@ -210,8 +231,13 @@ class Program:
             stage = self._roots.get(key)
             if stage is None:
                 # An array of the caller's may have other values later.
-                own = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in known.items()}
-                stage = self._roots[key] = _Stage(self, self.nodes, {**self.constants, **own}, is_root=True)
+                own = {
+                    name: value.copy() if isinstance(value, np.ndarray) else value
+                    for name, value in known.items()
+                }
+                stage = self._roots[key] = _Stage(
+                    self, self.nodes, {**self.constants, **own}, is_root=True
+                )
             return stage
 
 
@@ -237,7 +263,9 @@ class _Stage:
         deferred: the nodes that it left for later.
     """
 
-    def __init__(self, program: Program, nodes: Sequence[Node], known: Mapping[str, Value], *, is_root: bool) -> None:
+    def __init__(
+        self, program: Program, nodes: Sequence[Node], known: Mapping[str, Value], *, is_root: bool
+    ) -> None:
         self.known: Final = dict(known)
         self.deferred: list[Node] = []
         self.is_root: Final = is_root
@@ -259,7 +287,11 @@ class _Stage:
             return {}
         if not self._has_weights:
             self._program.collect_weights(self._nodes, {**live, **self.known})
-            self._names = tuple(name for name, value in live.items() if not is_opaque(value) and name not in self.known)
+            self._names = tuple(
+                name
+                for name, value in live.items()
+                if not is_opaque(value) and name not in self.known
+            )
             self._has_weights = True
         try:
             results = self._function(*(live[name] for name in self._names))
@@ -276,11 +308,18 @@ class _Stage:
 
     def plans(self) -> list[Any]:
         """Those of this stage and of those after it."""
-        return [*self._function.plans(), *(plan for stage in list(self._next.values()) for plan in stage.plans())]
+        return [
+            *self._function.plans(),
+            *(plan for stage in list(self._next.values()) for plan in stage.plans()),
+        ]
 
     def get_next(self, live: dict[str, Value]) -> _Stage:
-        """The stage that computes what this one deferred; what the host computes of it is added to `live`."""
-        host = Trace({**self.known, **live}, self._program.device, can_read=True, kinds=self._program.kinds)
+        """The stage that computes what this one deferred; what the host computes of it is added to
+        `live`.
+        """
+        host = Trace(
+            {**self.known, **live}, self._program.device, can_read=True, kinds=self._program.kinds
+        )
         left: list[Node] = []
         done = 0
         for node in self.deferred:
@@ -288,22 +327,30 @@ class _Stage:
             if reads is None:
                 reads = self._reads[node] = iter_reads(node)
             is_there = host.values.keys() >= reads
-            reads_strings = is_there and any(is_opaque(host.values[name]) for name in node.inputs if name)
+            reads_strings = is_there and any(
+                is_opaque(host.values[name]) for name in node.inputs if name
+            )
             if is_there and (node in self._on_host or reads_strings):
                 host.compute(node)
                 done += 1
             else:
                 left.append(node)
         for node in self.deferred:
-            live |= {name: _to_live(host.values[name]) for name in node.outputs if name in host.values}
+            live |= {
+                name: _to_live(host.values[name]) for name in node.outputs if name in host.values
+            }
         needed = [name for name in self._needed if name in host.values]
         if left and not needed and not done:
-            raise ValueNeededError(node=left[0].title, operator=left[0].qualified, value=", ".join(self._needed))
+            raise ValueNeededError(
+                node=left[0].title, operator=left[0].qualified, value=", ".join(self._needed)
+            )
         known = {name: _read(host.values[name]) for name in needed}
         key = (_get_signature(live), tuple(map(_get_key, known.values())))
         stage = self._next.get(key)
         if stage is None:
-            stage = self._next[key] = _Stage(self._program, left, {**self.known, **known}, is_root=False)
+            stage = self._next[key] = _Stage(
+                self._program, left, {**self.known, **known}, is_root=False
+            )
         return stage
 
     def _compute(self, *values: Any) -> tuple[Any, ...]:
@@ -312,12 +359,20 @@ class _Stage:
         trace = program.make_trace({**tensors, **self.known})
         outcome = trace.run(self._nodes, _list_missing(self._nodes, trace.values))
         if self.is_root:
-            program.add_static(set[str]().union(*(program.list_static(name, tensors) for name in outcome.needed)))
-        self.deferred, self._needed, self._on_host = outcome.deferred, outcome.needed, outcome.on_host
+            program.add_static(
+                set[str]().union(*(program.list_static(name, tensors) for name in outcome.needed))
+            )
+        self.deferred, self._needed, self._on_host = (
+            outcome.deferred,
+            outcome.needed,
+            outcome.on_host,
+        )
         wanted = {*program.output_names, *outcome.needed}.union(*map(iter_reads, outcome.deferred))
         results: dict[str, Any] = {}
         new = (wanted & trace.values.keys()) - tensors.keys() - self.known.keys()
-        for name in dict.fromkeys([*(name for name in program.output_names if name in new), *sorted(new)]):
+        for name in dict.fromkeys(
+            [*(name for name in program.output_names if name in new), *sorted(new)]
+        ):
             value = trace.values[name]
             if isinstance(value, Sizes):
                 results[name] = value.to_tensor()
@@ -359,7 +414,11 @@ def _read(value: Value) -> Value:
 
 def _get_key(value: Value) -> object:
     if isinstance(value, np.ndarray):
-        return value.shape, value.dtype.str, value.tobytes() if value.dtype.kind != "O" else tuple(value.flat)
+        return (
+            value.shape,
+            value.dtype.str,
+            value.tobytes() if value.dtype.kind != "O" else tuple(value.flat),
+        )
     return tuple(map(_get_key, map(_read, value))) if isinstance(value, list) else value
 
 
@@ -382,8 +441,8 @@ def _fold_constants(
 ) -> tuple[tuple[Node, ...], dict[str, Value]]:
     """The nodes that depend on inputs, and the values of the others, computed once.
 
-    What takes much more memory than what it is made of is left to the programs, whose kernels may never store it.
-    """
+    What takes much more memory than what it is made of is left to the programs, whose kernels may
+    never store it."""
     values: dict[str, Value] = {
         name: to_tensor(cast("np.ndarray", value), device) if is_large(value) else value
         for name, value in constants.items()
@@ -396,13 +455,18 @@ def _fold_constants(
             continue
         trace.compute(node)
         n_read = sum(_count_elements(trace.values[name]) for name in node.inputs if name)
-        if sum(_count_elements(trace.values[name]) for name in node.outputs if name) > 2 * n_read + FOLDED_SIZE:
+        if (
+            sum(_count_elements(trace.values[name]) for name in node.outputs if name)
+            > 2 * n_read + FOLDED_SIZE
+        ):
             for name in node.outputs:
                 trace.values.pop(name, None)
             kept.append(node)
     wanted = set(outputs).union(*map(iter_reads, kept))
     folded = {name: value for name, value in trace.values.items() if name in wanted}
-    lazy = [value for value in folded.values() if isinstance(value, Tensor) and not value.is_realized]
+    lazy = [
+        value for value in folded.values() if isinstance(value, Tensor) and not value.is_realized
+    ]
     Tensor.realize_batch(lazy)
     return tuple(kept), folded
 

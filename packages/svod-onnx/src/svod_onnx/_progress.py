@@ -1,4 +1,6 @@
-"""How far the compilation of kernels is: a bar by rich, where that is installed and somebody looks, or a line at the end."""
+"""How far the compilation of kernels is: a bar by rich, where that is installed and somebody looks,
+or a line at the end.
+"""
 
 from __future__ import annotations
 

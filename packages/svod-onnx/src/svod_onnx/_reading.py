@@ -64,12 +64,16 @@ def read_model(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Mode
         message, places = cut_weights(data)
         model = onnx.ModelProto.FromString(message)
     except DecodeError as error:
-        raise ModelFileError(path=title, problem=f"is no ONNX model: its bytes are no message ({error})") from error
+        raise ModelFileError(
+            path=title, problem=f"is no ONNX model: its bytes are no message ({error})"
+        ) from error
     weights = {number: data[start : start + size] for number, (start, size) in places.items()}
     return _convert(model, WeightReader(title, folder), weights)
 
 
-def _convert(model: onnx.ModelProto, tensors: WeightReader, weights: Mapping[int, memoryview]) -> ModelFile:
+def _convert(
+    model: onnx.ModelProto, tensors: WeightReader, weights: Mapping[int, memoryview]
+) -> ModelFile:
     title = tensors.title
     if not model.HasField("graph"):
         raise ModelFileError(path=title, problem="has no graph")
@@ -81,7 +85,9 @@ def _convert(model: onnx.ModelProto, tensors: WeightReader, weights: Mapping[int
 
 
 def _read_opsets(model: onnx.ModelProto) -> dict[str, int]:
-    return {_normalize_domain(entry.domain): entry.version for entry in model.opset_import} or {DEFAULT_DOMAIN: 1}
+    return {_normalize_domain(entry.domain): entry.version for entry in model.opset_import} or {
+        DEFAULT_DOMAIN: 1
+    }
 
 
 def make_graph(graph: onnx.GraphProto, opsets: Mapping[str, int], title: str) -> Graph:
@@ -99,14 +105,17 @@ class _Reader:
     opsets: Mapping[str, int]
     _versions: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
 
-    def make_graph(self, graph: onnx.GraphProto, weights: Mapping[int, memoryview] | None = None) -> Graph:
+    def make_graph(
+        self, graph: onnx.GraphProto, weights: Mapping[int, memoryview] | None = None
+    ) -> Graph:
         constants: dict[str, Constant] = {
             tensor.name: self.tensors.read(tensor, (weights or {}).get(number))
             for number, tensor in enumerate(graph.initializer)
         }
         for sparse in graph.sparse_initializer:
             constants[sparse.values.name] = self.tensors.read_sparse(sparse)
-        # Old models list their weights among the inputs, whose values a caller might replace; nobody does.
+        # Old models list their weights among the inputs, whose values a caller might replace;
+        # nobody does.
         self.check_names(*constants, *(info.name for info in [*graph.input, *graph.output]))
         inputs = tuple(_make_info(info) for info in graph.input if info.name not in constants)
         outputs = tuple(_make_info(info) for info in graph.output)
@@ -121,7 +130,9 @@ class _Reader:
         """
         for name in names:
             if not isinstance(name, str):
-                raise ModelFileError(path=self.tensors.title, problem=f"has a name that is no text: {name!r}")
+                raise ModelFileError(
+                    path=self.tensors.title, problem=f"has a name that is no text: {name!r}"
+                )
 
     def make_node(self, node: onnx.NodeProto) -> Node:
         names = (entry.name for entry in node.attribute)
@@ -195,15 +206,19 @@ def _make_info(info: onnx.ValueInfoProto) -> ValueInfo:
     kind, element = "tensor", info.type
     while (which := element.WhichOneof("value")) in ("sequence_type", "optional_type"):
         kind = "sequence" if which == "sequence_type" else "optional"
-        element = element.sequence_type.elem_type if which == "sequence_type" else element.optional_type.elem_type
+        element = (
+            element.sequence_type.elem_type
+            if which == "sequence_type"
+            else element.optional_type.elem_type
+        )
     tensor = element.tensor_type
     shape = tuple(map(_make_size, tensor.shape.dim)) if tensor.HasField("shape") else None
     return ValueInfo(info.name, kind, tensor.elem_type, shape)
 
 
 def _make_size(size: Any) -> int | str | None:
-    # Exporters that know nothing of a size write "?" or "-1", which is no name: two such sizes may differ. Nor are bytes one that are
-    # no UTF-8, which protobuf gives as they are.
+    # Exporters that know nothing of a size write "?" or "-1", which is no name: two such sizes may
+    # differ. Nor are bytes one that are no UTF-8, which protobuf gives as they are.
     name = size.dim_param
     if isinstance(name, str) and any(map(str.isalnum, name)) and not name.startswith("-"):
         return name

@@ -1,20 +1,23 @@
 """Operators: functions of values whose signatures say what they take.
 
     @operator("Gemm")
-    def gemm(a: Tensor, b: Tensor, c: Tensor | None = None, *, alpha: float = 1.0, transA: int = 0) -> Tensor: ...
+    def gemm(a: Tensor, b: Tensor, c: Tensor | None = None, *, alpha: float = 1.0, transA: int = 0)
+    -> Tensor: ...
 
-Parameters by position are the operands in ONNX's order, with a default or `| None` where they may be left out; those by name are the
-attributes. Where there are many, they are fields of a dataclass, which is the type of one parameter, `attributes`. An annotation says
-in which form an operand is wanted:
+Parameters by position are the operands in ONNX's order, with a default or `| None` where they may
+be left out; those by name are the attributes. Where there are many, they are fields of a dataclass,
+which is the type of one parameter, `attributes`. An annotation says in which form an operand is
+wanted:
 
 - `Tensor`: a tensor, which may be lazy;
-- `Known`, or `np.ndarray`: a numpy array; where the numbers depend on inputs, the node waits for a later stage, which knows them;
+- `Known`, or `np.ndarray`: a numpy array; where the numbers depend on inputs, the node waits for a
+  later stage, which knows them;
 - `Ints`, or `list[int]`: likewise, as a flat list of Python integers;
 - `list[Tensor]`: the elements of a sequence;
 - `Value`: whatever it is.
 
-A first parameter `node` gets the node itself. What is returned are the results in ONNX's order: one, or a tuple.
-"""
+A first parameter `node` gets the node itself. What is returned are the results in ONNX's order:
+one, or a tuple."""
 
 from __future__ import annotations
 
@@ -48,11 +51,15 @@ F = TypeVar("F", bound=Callable[..., object])
 Known = np.ndarray
 Ints = list[int]
 Value = Tensor | np.ndarray | Sizes | list[Any] | None
-"""What has a name in a graph: a tensor, an array that is known on the host (or holds strings), sizes that vary, a sequence, or nothing."""
+"""What has a name in a graph: a tensor, an array that is known on the host (or holds strings),
+sizes that vary, a sequence, or nothing.
+"""
 
 
 class RunOnHostError(Exception):
-    """What the function of an operator raises where it cannot make tensors, and the operator's `host` function is to compute."""
+    """What the function of an operator raises where it cannot make tensors, and the operator's
+    `host` function is to compute.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +78,13 @@ class Operator:
 
     Attributes:
         since: the first version that the function is for; it holds until the next registered one.
-        function: makes tensors of tensors while a program is built; None where only `host` can compute it.
-        host: computes while a program runs, on values that are there: strings, and what has sizes that depend on values.
+        function: makes tensors of tensors while a program is built; None where only `host` can
+            compute it.
+        host: computes while a program runs, on values that are there: strings, and what has sizes
+            that depend on values.
         attributes: names of all attributes.
-        attributes_type: dataclass of the attributes, which is the type of the parameter `attributes`; None where each attribute is a
-            parameter.
+        attributes_type: dataclass of the attributes, which is the type of the parameter
+            `attributes`; None where each attribute is a parameter.
         is_random: whether two calls with equal operands differ.
         arranges: whether it asks for `Call.arrange`.
     """
@@ -117,16 +126,22 @@ def operator(
     arranges: bool = False,
     host: Callable[..., object] | None = None,
 ) -> Callable[[F], F]:
-    """Let a function compute the operators `names` from version `since` on; the module's docstring says how it takes them.
+    """Let a function compute the operators `names` from version `since` on; the module's docstring
+    says how it takes them.
 
     Args:
         names: of operators; one function may stand for several, and ask its `node` which it is.
-        since: the first version of the operator that the function is for; a later registration takes over from its own on.
-        domain: of the operators: "" is the default one, "com.microsoft" that of onnxruntime's own ones.
-        is_host: whether the function computes when a program runs, and not while it is built: `Known` operands are then read.
+        since: the first version of the operator that the function is for; a later registration
+            takes over from its own on.
+        domain: of the operators: "" is the default one, "com.microsoft" that of onnxruntime's own
+            ones.
+        is_host: whether the function computes when a program runs, and not while it is built:
+            `Known` operands are then read.
         is_random: whether two calls with equal operands differ.
-        arranges: whether the function computes things of weights alone by `Call.arrange`, which then are computed once.
-        host: a function with the same parameters that computes when a program runs, where `function` raises `RunOnHostError`.
+        arranges: whether the function computes things of weights alone by `Call.arrange`, which
+            then are computed once.
+        host: a function with the same parameters that computes when a program runs, where
+            `function` raises `RunOnHostError`.
     """
 
     def register(function: F) -> F:
@@ -147,7 +162,9 @@ def operator(
                 is_random,
                 arranges,
             )
-            rows[:] = sorted([*(old for old in rows if old.since != since), row], key=lambda old: old.since)
+            rows[:] = sorted(
+                [*(old for old in rows if old.since != since), row], key=lambda old: old.since
+            )
         return function
 
     return register
@@ -191,10 +208,12 @@ def _read_signature(
             form, may_be_none = _read_annotation(parameter.annotation)
             if form not in _FORMS:
                 raise TypeError(
-                    f"{function.__name__}: the annotation of {parameter.name} is none of {', '.join(_FORMS)}"
+                    f"{function.__name__}: the annotation of {parameter.name} is none of"
+                    f" {', '.join(_FORMS)}"
                 )
             is_variadic = parameter.kind is parameter.VAR_POSITIONAL
-            # One that may be left out before one that may not has no default in Python: its annotation says it.
+            # One that may be left out before one that may not has no default in Python: its
+            # annotation says it.
             is_optional = is_variadic or may_be_none or parameter.default is not parameter.empty
             operands.append(Operand(parameter.name, form, is_optional, is_variadic))
     return tuple(operands), frozenset(attributes), attributes_type, takes_node
@@ -208,7 +227,9 @@ def _get_type(function: Callable[..., object], annotation: object) -> type:
 
 
 def _read_annotation(annotation: object) -> tuple[str, bool]:
-    """The form that an annotation names, and whether it adds `| None`; Python gives it as text only where it is asked to."""
+    """The form that an annotation names, and whether it adds `| None`; Python gives it as text only
+    where it is asked to.
+    """
     if isinstance(annotation, str):
         text = annotation.removesuffix(" | None")
         return _ALIASES.get(text, text), text != annotation
@@ -218,4 +239,7 @@ def _read_annotation(annotation: object) -> tuple[str, bool]:
     may_be_none = isinstance(annotation, UnionType) and len(members) == 1
     wanted: object = members[0] if may_be_none else annotation
     forms = {Tensor: "Tensor", Known: "Known", Ints: "Ints", list[Tensor]: "list[Tensor]"}
-    return next((form for known, form in forms.items() if wanted == known), str(wanted)), may_be_none
+    return (
+        next((form for known, form in forms.items() if wanted == known), str(wanted)),
+        may_be_none,
+    )

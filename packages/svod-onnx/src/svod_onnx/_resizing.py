@@ -1,4 +1,6 @@
-"""Where the elements of a resized axis lie among those before, and what they are made of: numbers, before any tensor."""
+"""Where the elements of a resized axis lie among those before, and what they are made of: numbers,
+before any tensor.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,14 @@ class Filter:
     Attributes:
         mode: "nearest", "linear" or "cubic".
         coordinates: the mode of coordinate transformation.
-        rounding: which element is the nearest: the name of a mode; or of "simple" what the versions before 11 meant.
+        rounding: which element is the nearest: the name of a mode; or of "simple" what the versions
+            before 11 meant.
         steepness: of the cubic polynomials.
-        only_inside: whether what is outside has no weight, in place of that of the outermost element.
+        only_inside: whether what is outside has no weight, in place of that of the outermost
+            element.
         antialias: whether an element is made of all that an axis loses.
-        keeps_fraction: whether "align_corners" counts what rounding took of the size: since version 19.
+        keeps_fraction: whether "align_corners" counts what rounding took of the size: since version
+            19.
     """
 
     mode: str
@@ -61,7 +66,8 @@ class Mixture:
     Attributes:
         positions: of the elements before, of shape (after, n).
         weights: of these, of the same shape; None where each is one element.
-        outside: which elements are outside of the axis, of shape (after,), where those have a value of their own.
+        outside: which elements are outside of the axis, of shape (after,), where those have a value
+            of their own.
     """
 
     positions: np.ndarray
@@ -71,12 +77,13 @@ class Mixture:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """What the elements of an axis that becomes a whole number of times as long are made of, which is the same for each element
-    before: of those around it.
+    """What the elements of an axis that becomes a whole number of times as long are made of, which
+    is the same for each element before: of those around it.
 
     Attributes:
         first: the place of the first of these, beside the element: 0 or less.
-        weights: of all of them for each element of the result that stands in its place, of shape (elements, n).
+        weights: of all of them for each element of the result that stands in its place, of shape
+            (elements, n).
     """
 
     first: int
@@ -84,7 +91,9 @@ class Pattern:
 
 
 def find_pattern(scale: float, how: Filter) -> Pattern | None:
-    """The pattern that is repeated where straight lines or polynomials make an axis longer; None where none is."""
+    """The pattern that is repeated where straight lines or polynomials make an axis longer; None
+    where none is.
+    """
     n_each = int(scale)
     if n_each != scale or n_each < 2 or how.mode not in ("linear", "cubic") or how.only_inside:
         return None
@@ -109,14 +118,17 @@ def make_mixture(axis: Axis, how: Filter) -> Mixture:
     Raises:
         ValueError: if an attribute has a value that ONNX does not name.
     """
-    # The nearest of two that are equally far is decided by rounding: in float32, as in other runtimes.
+    # The nearest of two that are equally far is decided by rounding: in float32, as in other
+    # runtimes.
     places = _list_places(axis, how, np.dtype(np.float32 if how.mode == "nearest" else np.float64))
     outside = None
     if how.coordinates == "tf_crop_and_resize":
         outside = (places < 0) | (places > axis.before - 1)
         outside = outside if outside.any() else None
     if how.mode == "nearest":
-        rounding = ("ceil" if axis.scale < 1 else "floor") if how.rounding == "simple" else how.rounding
+        rounding = (
+            ("ceil" if axis.scale < 1 else "floor") if how.rounding == "simple" else how.rounding
+        )
         if rounding not in _ROUNDINGS:
             raise ValueError(f"attribute 'nearest_mode' is {rounding!r}")
         nearest = _ROUNDINGS[rounding](places).astype(np.int64)
@@ -172,8 +184,9 @@ def _list_places(axis: Axis, how: Filter, dtype: np.dtype) -> np.ndarray:
 
 
 def _weigh(places: np.ndarray, axis: Axis, how: Filter) -> tuple[np.ndarray, np.ndarray]:
-    """The elements around each place, which may be outside, and their weights. Of neighbours at the same distance, as many are
-    before the place as behind it, and the place itself counts as behind."""
+    """The elements around each place, which may be outside, and their weights. Of neighbours at the
+    same distance, as many are before the place as behind it, and the place itself counts as
+    behind."""
     is_cubic = how.mode == "cubic"
     squeeze = min(axis.scale, 1.0) if how.antialias else 1.0
     reach = math.floor((-2 if is_cubic else -1) / squeeze) + 1

@@ -1,4 +1,6 @@
-"""From scores to what classical models give (ai.onnx.ml): transforms, and the class with the greatest score."""
+"""From scores to what classical models give (ai.onnx.ml): transforms, and the class with the
+greatest score.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,13 @@ __all__ = ["LEARNING", "choose_class", "finish_scores", "make_table"]
 LEARNING: Final = "ai.onnx.ml"
 
 
-def make_table(values: np.ndarray | Sequence[object], beside: Tensor, dtype: str | None = None) -> Tensor:
+def make_table(
+    values: np.ndarray | Sequence[object], beside: Tensor, dtype: str | None = None
+) -> Tensor:
     """A tensor of what a node has in its attributes, on the device of an operand."""
-    return asarray(values, dtype=dtype, device=beside.device if isinstance(beside.device, str) else None)
+    return asarray(
+        values, dtype=dtype, device=beside.device if isinstance(beside.device, str) else None
+    )
 
 
 def finish_scores(node: Call, scores: Tensor, transform: str) -> Tensor:
@@ -53,8 +59,8 @@ def choose_class(
         scores: of shape (rows, classes); or (rows, 1), of the second of two classes.
         labels: of the classes.
         transform: of the scores, by its name.
-        is_positive: of one score: whether it is a probability, so that the border is 0.5 and the other class has the rest; else the
-            border is 0, and the other class has its negative.
+        is_positive: of one score: whether it is a probability, so that the border is 0.5 and the
+            other class has the rest; else the border is 0, and the other class has its negative.
     """
     names = make_table(list(labels), scores, "int64")
     if len(labels) == 2 and scores.shape[1] == 1:

@@ -1,9 +1,9 @@
-"""Sizes that a model computes with, where those of its inputs are variables: they stay expressions while a program is built.
+"""Sizes that a model computes with, where those of its inputs are variables: they stay expressions
+while a program is built.
 
-A model takes a shape apart, multiplies and joins sizes, and gives them to Reshape or Expand, each by a node on a few integers. Where all
-are numbers the nodes are folded. Where some are expressions of variables, what such nodes do to them is done here; any other node
-gets them as a tensor.
-"""
+A model takes a shape apart, multiplies and joins sizes, and gives them to Reshape or Expand, each
+by a node on a few integers. Where all are numbers the nodes are folded. Where some are expressions
+of variables, what such nodes do to them is done here; any other node gets them as a tensor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Sizes:
     """An array of integers, some of which are expressions of variables.
 
     Attributes:
-        array: of objects, each an integer or an expression; it has one axis or none, or what a model makes of it.
+        array: of objects, each an integer or an expression; it has one axis or none, or what a
+            model makes of it.
     """
 
     def __init__(self, array: np.ndarray) -> None:
@@ -52,14 +53,20 @@ def make_sizes(values: Any) -> Sizes | np.ndarray:
     """An array of sizes: one of numbers where all are known."""
     array = np.empty(np.shape(values), object)
     array[...] = values
-    return array.astype(np.int64) if all(isinstance(size, int | np.integer) for size in array.flat) else Sizes(array)
+    return (
+        array.astype(np.int64)
+        if all(isinstance(size, int | np.integer) for size in array.flat)
+        else Sizes(array)
+    )
 
 
 def compute_with_sizes(node: Node, operands: Sequence[object]) -> object | None:
-    """The result of a node that has sizes among its operands, and numbers besides; None where it has to compute with a tensor.
+    """The result of a node that has sizes among its operands, and numbers besides; None where it
+    has to compute with a tensor.
 
     Raises:
-        UndecidedError: if it compares sizes, and what comes of it depends on the values of variables.
+        UndecidedError: if it compares sizes, and what comes of it depends on the values of
+            variables.
     """
     compute = _BY_OPERATOR.get(node.operator)
     arrays = [_get_array(value) for value in operands]
@@ -145,11 +152,14 @@ def _slice(attributes: _Attributes, array: np.ndarray, *bounds: np.ndarray) -> o
         step = bounds[3].item() if len(bounds) > 3 else 1
     else:
         start, end, step = attributes["starts"][0], attributes["ends"][0], 1
-    # A backward slice to before the first element has an end that Python would count from the last one.
+    # A backward slice to before the first element has an end that Python would count from the last
+    # one.
     return make_sizes(array[start : None if step < 0 and end < -array.size else end : step])
 
 
-def _unsqueeze(attributes: _Attributes, array: np.ndarray, axes: np.ndarray | None = None) -> object:
+def _unsqueeze(
+    attributes: _Attributes, array: np.ndarray, axes: np.ndarray | None = None
+) -> object:
     wanted = attributes["axes"] if axes is None else axes.tolist()
     return make_sizes(np.expand_dims(array, tuple(wanted)))
 
@@ -159,7 +169,9 @@ def _squeeze(attributes: _Attributes, array: np.ndarray, axes: np.ndarray | None
     return make_sizes(np.squeeze(array, None if wanted is None else tuple(wanted)))
 
 
-def _reshape(attributes: _Attributes, array: np.ndarray, shape: np.ndarray | None = None) -> object | None:
+def _reshape(
+    attributes: _Attributes, array: np.ndarray, shape: np.ndarray | None = None
+) -> object | None:
     wanted = attributes.get("shape") if shape is None else shape.tolist()
     if wanted is None or any(not isinstance(size, int) or size == 0 for size in wanted):
         return None
@@ -182,7 +194,9 @@ def _keep(size: Any) -> Any:
     return size
 
 
-def _multiply_all(attributes: _Attributes, array: np.ndarray, axes: np.ndarray | None = None) -> object | None:
+def _multiply_all(
+    attributes: _Attributes, array: np.ndarray, axes: np.ndarray | None = None
+) -> object | None:
     wanted = attributes.get("axes") if axes is None else axes.tolist()
     if array.ndim != 1 or (wanted is not None and list(wanted) not in ([0], [-1])):
         return None
@@ -192,7 +206,9 @@ def _multiply_all(attributes: _Attributes, array: np.ndarray, axes: np.ndarray |
     return make_sizes([product] if attributes.get("keepdims", 1) else product)
 
 
-def _make_range(_: _Attributes, start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> object | None:
+def _make_range(
+    _: _Attributes, start: np.ndarray, limit: np.ndarray, delta: np.ndarray
+) -> object | None:
     first, last, step = start.item(), limit.item(), delta.item()
     if not isinstance(first, int) or step != 1:
         return None
@@ -228,4 +244,6 @@ _BY_OPERATOR: Final[Mapping[str, Callable[..., object | None]]] = {
     "ReduceProd": _multiply_all,
     "Range": _make_range,
 }
-"""By operator what it does to sizes: a function of its attributes and of arrays of objects, which gives None where it cannot."""
+"""By operator what it does to sizes: a function of its attributes and of arrays of objects, which
+gives None where it cannot.
+"""

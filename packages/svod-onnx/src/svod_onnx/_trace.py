@@ -1,4 +1,6 @@
-"""Walking over nodes: each becomes operations of tensors, or is left for later where it needs numbers that are not known yet."""
+"""Walking over nodes: each becomes operations of tensors, or is left for later where it needs
+numbers that are not known yet.
+"""
 
 from __future__ import annotations
 
@@ -61,15 +63,19 @@ class Call:
             self.trace.set_element_type(self.node.outputs[number], kind)
 
     def tensors(self, *values: Value) -> tuple[Tensor, ...]:
-        """Operands that the operator took as values, as tensors; one may be given more than once."""
+        """Operands that the operator took as values, as tensors; one may be given more than
+        once.
+        """
         names = {id(self.trace.values[name]): name for name in self.node.inputs if name}
-        return tuple(self.trace.get_tensor(self.node, names.get(id(value), ""), value) for value in values)
+        return tuple(
+            self.trace.get_tensor(self.node, names.get(id(value), ""), value) for value in values
+        )
 
     def know(self, label: str, value: Tensor) -> np.ndarray:
         """The numbers of a tensor that the operator has computed, by which it then goes on.
 
-        Where they depend on inputs the node waits for a later stage, which is made for these numbers, and gets them here: the fewer
-        of them there are, the fewer stages.
+        Where they depend on inputs the node waits for a later stage, which is made for these
+        numbers, and gets them here: the fewer of them there are, the fewer stages.
 
         Args:
             label: what the numbers are, unlike those of the node's other ones.
@@ -77,10 +83,15 @@ class Call:
         """
         name = f"{self.node.title}#{label}"
         found = self.trace.values.setdefault(name, value)
-        return found if isinstance(found, np.ndarray) else self.trace.read(self.node, name, cast("Tensor", found))
+        return (
+            found
+            if isinstance(found, np.ndarray)
+            else self.trace.read(self.node, name, cast("Tensor", found))
+        )
 
     def arrange(self, label: str, compute: Callable[..., Tensor], *operands: Tensor) -> Tensor:
-        """`compute(*operands)`, which is computed once for all calls of the program where the operands are its weights.
+        """`compute(*operands)`, which is computed once for all calls of the program where the
+        operands are its weights.
 
         Args:
             label: what it is, unlike other things that the operator computes of the same operands.
@@ -90,7 +101,9 @@ class Call:
         weights = self.trace.weights
         if weights is None:
             return compute(*operands)
-        (made,) = weights.get_computed((self.operator, label), operands, lambda: (compute(*operands),))
+        (made,) = weights.get_computed(
+            (self.operator, label), operands, lambda: (compute(*operands),)
+        )
         return cast("Tensor", made)
 
     def refuse(self, problem: str) -> NodeError:
@@ -99,7 +112,9 @@ class Call:
 
     def refuse_names(self, n_results: int) -> NodeError:
         """The error that says that more results are named than there are."""
-        return self.refuse(f"has at most {n_results} results, and {len(self.node.outputs)} names for them")
+        return self.refuse(
+            f"has at most {n_results} results, and {len(self.node.outputs)} names for them"
+        )
 
 
 @dataclass(slots=True)
@@ -124,7 +139,9 @@ def _list_result_types(node: Node) -> list[int | None]:
     except onnx.defs.SchemaError:
         return []
     formal = [info.type_str for info in schema.inputs]
-    return [formal.index(info.type_str) if info.type_str in formal else None for info in schema.outputs]
+    return [
+        formal.index(info.type_str) if info.type_str in formal else None for info in schema.outputs
+    ]
 
 
 class Trace:
@@ -133,9 +150,12 @@ class Trace:
     Args:
         values: what is known before: inputs, weights, and what earlier stages computed.
         device: where constants become tensors.
-        can_read: whether the numbers of every tensor may be read, and operators that compute on the host are called.
-        kinds: the ONNX types of values, which tensors that carry a narrow type do not tell; what nodes compute is added.
-        weights: those of the program, and what is computed of them alone; None where nothing is kept of it.
+        can_read: whether the numbers of every tensor may be read, and operators that compute on the
+            host are called.
+        kinds: the ONNX types of values, which tensors that carry a narrow type do not tell; what
+            nodes compute is added.
+        weights: those of the program, and what is computed of them alone; None where nothing is
+            kept of it.
     """
 
     def __init__(
@@ -242,7 +262,9 @@ class Trace:
             graph = make_body(node, types)
         except ValueError as error:
             raise Call(node, self).refuse(str(error)) from error
-        return Inline(graph, tuple(value for name, value in zip(node.inputs, operands, strict=True) if name))
+        return Inline(
+            graph, tuple(value for name, value in zip(node.inputs, operands, strict=True) if name)
+        )
 
     def _make_type(self, name: str) -> onnx.TypeProto:
         value = self.values[name]
@@ -259,13 +281,17 @@ class Trace:
         """
         values = {**self.values, **graph.constants}
         values |= {info.name: value for info, value in zip(graph.inputs, arguments, strict=True)}
-        inner = Trace(values, self.device, can_read=self.can_read, kinds=self._kinds, weights=self.weights)
+        inner = Trace(
+            values, self.device, can_read=self.can_read, kinds=self._kinds, weights=self.weights
+        )
         if inner.run(graph.nodes).deferred:
             raise RunOnHostError
         return [inner.values[info.name] for info in graph.outputs]
 
     def can_fold(self, node: Node, operands: Sequence[Value], found: Operator | None) -> bool:
-        """Whether a node is computed by onnx: operands that are known and small, or strings that svod-onnx has no function for."""
+        """Whether a node is computed by onnx: operands that are known and small, or strings that
+        svod-onnx has no function for.
+        """
         if node.subgraphs() or (found is not None and (found.is_random or found.function is None)):
             return False
         present = [value for value in operands if value is not None]
@@ -276,11 +302,15 @@ class Trace:
             return found is None or found.host is None
         return can_fold(node, arrays)
 
-    def call_once(self, node: Node, found: Operator, operands: Sequence[Value]) -> tuple[object, ...]:
+    def call_once(
+        self, node: Node, found: Operator, operands: Sequence[Value]
+    ) -> tuple[object, ...]:
         """As `call`, once for all programs where the operands are weights."""
         rows = found.operands
         if len(operands) > len(rows) and not (rows and rows[-1].is_variadic):
-            raise Call(node, self).refuse(f"takes at most {len(rows)} operands, and has {len(operands)}")
+            raise Call(node, self).refuse(
+                f"takes at most {len(rows)} operands, and has {len(operands)}"
+            )
         weights = self.weights
         if (
             weights is None
@@ -290,13 +320,19 @@ class Trace:
         ):
             return self.call(node, found, operands)
         operands = [
-            self.get_tensor(node, name, value) if is_large(value) and row.form == "Tensor" else value
+            self.get_tensor(node, name, value)
+            if is_large(value) and row.form == "Tensor"
+            else value
             for name, value, row in zip(node.inputs, operands, found.iter_operands(), strict=False)
         ]
-        if not any(isinstance(value, Tensor) for value in operands) or not weights.are_weights(operands):
+        if not any(isinstance(value, Tensor) for value in operands) or not weights.are_weights(
+            operands
+        ):
             return self.call(node, found, operands)
         numbers = tuple(
-            (value.shape, value.dtype.str, value.tobytes()) if isinstance(value, np.ndarray) else value is None
+            (value.shape, value.dtype.str, value.tobytes())
+            if isinstance(value, np.ndarray)
+            else value is None
             for value in operands
         )
         key = node.qualified, node.version, repr(node.attributes), len(node.outputs), numbers
@@ -325,18 +361,30 @@ class Trace:
                 results = found.host(*arguments, **attributes)
         except (ValueNeededError, RunOnHostError, Inline, NodeError):
             raise
-        except (UserError, TypeError, ValueError, IndexError, KeyError, ArithmeticError, NotImplementedError) as error:
+        except (
+            UserError,
+            TypeError,
+            ValueError,
+            IndexError,
+            KeyError,
+            ArithmeticError,
+            NotImplementedError,
+        ) as error:
             raise NodeError(
                 node=node.title,
                 operator=node.qualified,
                 problem=str(error),
                 inputs=[
-                    f"{name}: {_describe(value)}" for name, value in zip(node.inputs, operands, strict=True) if name
+                    f"{name}: {_describe(value)}"
+                    for name, value in zip(node.inputs, operands, strict=True)
+                    if name
                 ],
             ) from error
         return cast("tuple[object, ...]", results) if isinstance(results, tuple) else (results,)
 
-    def bind(self, node: Node, found: Operator, operands: Sequence[Value]) -> list[Value | list[int]]:
+    def bind(
+        self, node: Node, found: Operator, operands: Sequence[Value]
+    ) -> list[Value | list[int]]:
         """The operands of a node in the forms that its operator takes."""
         bound: list[Value | list[int]] = []
         rows = list(found.operands)
@@ -359,11 +407,15 @@ class Trace:
                         value = value.to_tensor()
                     if isinstance(value, Tensor):
                         value = self.read(node, name, value)
-                    bound.append(self._list_integers(node, name, value) if row.form == "Ints" else value)
+                    bound.append(
+                        self._list_integers(node, name, value) if row.form == "Ints" else value
+                    )
                 case "list[Tensor]":
                     if not isinstance(value, list):
                         raise Call(node, self).refuse(f"{name!r} is no sequence")
-                    bound.append([self.get_tensor(node, name, item) for item in cast("list[Value]", value)])
+                    bound.append(
+                        [self.get_tensor(node, name, item) for item in cast("list[Value]", value)]
+                    )
                 case _:
                     bound.append(value)
         return bound
@@ -411,11 +463,15 @@ class Trace:
             return make()
         made = self._tensors.get(name)
         if made is None:
-            made = self._tensors[name] = make() if self.weights is None else self.weights.get_tensor(value, make)
+            made = self._tensors[name] = (
+                make() if self.weights is None else self.weights.get_tensor(value, make)
+            )
         return made
 
     def expand(self, node: Node, inline: Inline) -> list[Node]:
-        """The nodes that stand for `node`, with names of their own; what they read besides has values already."""
+        """The nodes that stand for `node`, with names of their own; what they read besides has
+        values already.
+        """
         n_results = len(inline.graph.outputs)
         if any(node.outputs[n_results:]):
             raise Call(node, self).refuse_names(n_results)

@@ -1,4 +1,6 @@
-"""Values of names: which of them only the host computes with, and which are tensors or become ones."""
+"""Values of names: which of them only the host computes with, and which are tensors or
+become ones.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ def to_tensor(value: np.ndarray, device: str | None = None, *, is_constant: bool
     Args:
         value: the elements, in a type of ONNX that is no string.
         device: where the tensor is.
-        is_constant: whether it is a part of the program: a single element is then a number in the graph.
+        is_constant: whether it is a part of the program: a single element is then a number in the
+            graph.
     """
     carrier = find_carrier(get_element_type(value.dtype))
     if value.dtype in HOST_TYPES.values():

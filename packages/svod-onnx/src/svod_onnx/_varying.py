@@ -1,8 +1,8 @@
-"""Sizes that differ from call to call: which of them are variables of one program, instead of each having a program of its own.
+"""Sizes that differ from call to call: which of them are variables of one program, instead of each
+having a program of its own.
 
-A size that is one is no variable: what is broadcast is another program. A variable has a largest value, for which memory is laid out (the
-system gives pages of it when they are first written).
-"""
+A size that is one is no variable: what is broadcast is another program. A variable has a largest
+value, for which memory is laid out (the system gives pages of it when they are first written)."""
 
 from __future__ import annotations
 
@@ -33,15 +33,19 @@ class VariableForm:
     Attributes:
         key: equal for equal forms.
         variables: by the dimension.
-        places: for each input with such sizes, the dimension of each of its axes, or None where the size is fixed.
+        places: for each input with such sizes, the dimension of each of its axes, or None where the
+            size is fixed.
     """
 
     key: object
     variables: Mapping[str, Variable]
     places: Mapping[str, tuple[str | None, ...]]
 
-    def bind(self, live: Mapping[str, Value], given: Mapping[str, object], device: str | None) -> dict[str, Value]:
-        """The inputs, with variables as sizes: each lies at the start of memory for the largest ones.
+    def bind(
+        self, live: Mapping[str, Value], given: Mapping[str, object], device: str | None
+    ) -> dict[str, Value]:
+        """The inputs, with variables as sizes: each lies at the start of memory for the largest
+        ones.
 
         Args:
             live: the inputs.
@@ -52,7 +56,10 @@ class VariableForm:
         for name, places in self.places.items():
             value = live[name]
             assert isinstance(value, Tensor)
-            array = cast("np.ndarray | None", given.get(name) if isinstance(given.get(name), np.ndarray) else None)
+            array = cast(
+                "np.ndarray | None",
+                given.get(name) if isinstance(given.get(name), np.ndarray) else None,
+            )
             if array is None or array.dtype != np.dtype(str(value.dtype)):
                 array = value.numpy()
             limits = [
@@ -77,7 +84,9 @@ class SizeVariables:
         largest: the largest sizes of dimensions that are variables from the first call on.
     """
 
-    def __init__(self, inputs: Sequence[ValueInfo], largest: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, inputs: Sequence[ValueInfo], largest: Mapping[str, int] | None = None
+    ) -> None:
         self._places: Final = {
             info.name: tuple(_name_axis(info, axis) for axis in range(len(info.shape)))
             for info in inputs
@@ -94,7 +103,9 @@ class SizeVariables:
         return {place for places in self._places.values() for place in places if place is not None}
 
     def find_form(self, live: Mapping[str, Value]) -> VariableForm | None:
-        """The form of a program for the shapes of `live`; None where a program for these shapes alone is wanted."""
+        """The form of a program for the shapes of `live`; None where a program for these shapes
+        alone is wanted.
+        """
         sizes = self._list_sizes(live)
         varying = {name for name, size in sizes.items() if self._is_variable(name, size)}
         if not varying:
@@ -105,7 +116,8 @@ class SizeVariables:
             if not varying.isdisjoint(axes) and isinstance(live.get(name), Tensor)
         }
         variables = {
-            name: Variable(f"size_{number}", _LOWEST, self._limits[name]) for number, name in enumerate(sorted(varying))
+            name: Variable(f"size_{number}", _LOWEST, self._limits[name])
+            for number, name in enumerate(sorted(varying))
         }
         fixed = tuple((name, _get_fixed(value, places.get(name))) for name, value in live.items())
         key = tuple(sorted((name, variable.high) for name, variable in variables.items())), fixed
@@ -116,14 +128,18 @@ class SizeVariables:
         self._refused.add(form.key)
 
     def _list_sizes(self, live: Mapping[str, Value]) -> dict[str, int]:
-        """The size of each dimension that may vary; nothing where inputs disagree, or have variables already."""
+        """The size of each dimension that may vary; nothing where inputs disagree, or have
+        variables already.
+        """
         sizes: dict[str, int] = {}
         for name, places in self._places.items():
             value = live.get(name)
             if not isinstance(value, Tensor):
                 continue
             for place, size in zip(places, value.shape, strict=True):
-                if not isinstance(size, int) or (place is not None and sizes.setdefault(place, size) != size):
+                if not isinstance(size, int) or (
+                    place is not None and sizes.setdefault(place, size) != size
+                ):
                     return {}
         return sizes
 
@@ -145,7 +161,9 @@ class SizeVariables:
 
 
 def _name_axis(info: ValueInfo, axis: int) -> str | None:
-    """The dimension of an axis: its name, one of its own where it has none, or None where its size is fixed."""
+    """The dimension of an axis: its name, one of its own where it has none, or None where its size
+    is fixed.
+    """
     assert info.shape is not None
     size = info.shape[axis]
     return None if isinstance(size, int) else size or f"{info.name}[{axis}]"
@@ -158,7 +176,9 @@ def _get_fixed(value: Value, places: tuple[str | None, ...] | None) -> object:
     if not isinstance(value, Tensor):
         return value is None
     axes = places or (None,) * value.ndim
-    return tuple(size if axis is None else axis for size, axis in zip(value.shape, axes, strict=True)), value.dtype
+    return tuple(
+        size if axis is None else axis for size, axis in zip(value.shape, axes, strict=True)
+    ), value.dtype
 
 
 def to_fixed_shapes(values: Mapping[str, Value], device: str | None) -> dict[str, Value]:

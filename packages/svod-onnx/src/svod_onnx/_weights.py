@@ -20,7 +20,13 @@ __all__ = ["WeightReader", "map_file"]
 
 _T: Final = onnx.TensorProto
 
-_PER_BYTE: Final[dict[int, int]] = {_T.INT4: 2, _T.UINT4: 2, _T.FLOAT4E2M1: 2, _T.INT2: 4, _T.UINT2: 4}
+_PER_BYTE: Final[dict[int, int]] = {
+    _T.INT4: 2,
+    _T.UINT4: 2,
+    _T.FLOAT4E2M1: 2,
+    _T.INT2: 4,
+    _T.UINT2: 4,
+}
 """How many elements share a byte."""
 
 
@@ -74,7 +80,9 @@ class WeightReader:
         per_byte = _PER_BYTE.get(int(tensor.data_type), 1)
         wanted = -(-prod(shape) // per_byte) * dtype.itemsize
         if data.nbytes != wanted:
-            raise self._refuse(tensor, f"of shape {shape} takes {wanted} bytes, and has {data.nbytes}")
+            raise self._refuse(
+                tensor, f"of shape {shape} takes {wanted} bytes, and has {data.nbytes}"
+            )
         if per_byte > 1:
             return self._unpack(tensor, data)
         return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(shape)
@@ -83,7 +91,8 @@ class WeightReader:
         """The elements of a sparse tensor, with the zeros between them.
 
         Raises:
-            ModelFileError: if what it says contradicts itself, or it is nearly empty and very large.
+            ModelFileError: if what it says contradicts itself, or it is nearly empty and very
+                large.
         """
         values, indices = self.read(sparse.values), self.read(sparse.indices)
         shape = tuple(sparse.dims)
@@ -114,9 +123,12 @@ class WeightReader:
         entries = {entry.key: entry.value for entry in tensor.external_data}
         location = entries.get("location", "")
         if self.folder is None:
-            raise self._refuse(tensor, f"lies in {location!r}, and the model in no folder: load it by its path")
+            raise self._refuse(
+                tensor, f"lies in {location!r}, and the model in no folder: load it by its path"
+            )
         folder = self.folder.resolve()
-        # A path that leaves the folder, through ".." or a link, would let a model read any file of its user.
+        # A path that leaves the folder, through ".." or a link, would let a model read any file of
+        # its user.
         path = (folder / location).resolve()
         if not location or not path.is_relative_to(folder) or path == folder:
             raise self._refuse(tensor, f"lies in {location!r}, which is outside the model's folder")
@@ -126,16 +138,22 @@ class WeightReader:
             try:
                 self._files[path] = map_file(path)
             except OSError as error:
-                raise self._refuse(tensor, f"lies in {location!r}, which cannot be read: {error.strerror}") from error
+                raise self._refuse(
+                    tensor, f"lies in {location!r}, which cannot be read: {error.strerror}"
+                ) from error
         data = self._files[path]
         try:
             offset = int(entries.get("offset") or 0)
             length = int(entries.get("length") or data.nbytes - offset)
         except ValueError as error:
-            raise self._refuse(tensor, f"has a place in {location!r} that is no number: {error}") from error
+            raise self._refuse(
+                tensor, f"has a place in {location!r} that is no number: {error}"
+            ) from error
         if offset < 0 or length < 0 or offset + length > data.nbytes:
             raise self._refuse(
-                tensor, f"lies in bytes {offset} to {offset + length} of {location!r}, which has {data.nbytes}"
+                tensor,
+                f"lies in bytes {offset} to {offset + length} of {location!r}, which has"
+                f" {data.nbytes}",
             )
         return data[offset : offset + length]
 

@@ -65,7 +65,9 @@ class Windows(NamedTuple):
     is_open: bool = False
 
 
-def spread(node: Call, name: str, given: Sequence[int] | None, n: int, default: int = 1) -> list[int]:
+def spread(
+    node: Call, name: str, given: Sequence[int] | None, n: int, default: int = 1
+) -> list[int]:
     """The attribute `name`, which has a number for each of `n` axes, or is left out."""
     values = [default] * n if given is None else list(given)
     if len(values) != n:
@@ -74,7 +76,9 @@ def spread(node: Call, name: str, given: Sequence[int] | None, n: int, default: 
 
 
 def list_pads(node: Call, pads: Sequence[int] | None, n: int) -> Pads:
-    """What is added before and after each of `n` axes, from the attribute: all that is before, then all that is after."""
+    """What is added before and after each of `n` axes, from the attribute: all that is before, then
+    all that is after.
+    """
     values = [0] * (2 * n) if pads is None else list(pads)
     if len(values) != 2 * n:
         raise node.refuse(f"attribute 'pads' has {len(values)} numbers for {n} axes")
@@ -82,7 +86,12 @@ def list_pads(node: Call, pads: Sequence[int] | None, n: int) -> Pads:
 
 
 def make_windows(
-    node: Call, x: Tensor, kernel: Sequence[int], attributes: WindowAttributes, *, ceil_mode: int = 0
+    node: Call,
+    x: Tensor,
+    kernel: Sequence[int],
+    attributes: WindowAttributes,
+    *,
+    ceil_mode: int = 0,
 ) -> Windows:
     """Return the windows of size `kernel` over the spatial axes of `x`, which follow the first two.
 
@@ -95,15 +104,22 @@ def make_windows(
     stride = spread(node, "strides", attributes.strides, n)
     dilation = spread(node, "dilations", attributes.dilations, n)
     if min(*stride, *dilation, *kernel) < 1:
-        raise node.refuse(f"has windows of size {list(kernel)}, strides {stride} and dilations {dilation}")
+        raise node.refuse(
+            f"has windows of size {list(kernel)}, strides {stride} and dilations {dilation}"
+        )
     match attributes.auto_pad:
         case "NOTSET" | "":
             return Windows(stride, list_pads(node, attributes.pads, n), dilation, bool(ceil_mode))
         case "VALID":
             return Windows(stride, [(0, 0)] * n, dilation)
         case "SAME_UPPER" | "SAME_LOWER":
-            missing = [_count_missing(node, *axis) for axis in zip(x.shape[2:], kernel, stride, dilation, strict=True)]
-            return Windows(stride, [split_pad(total, attributes.auto_pad) for total in missing], dilation)
+            missing = [
+                _count_missing(node, *axis)
+                for axis in zip(x.shape[2:], kernel, stride, dilation, strict=True)
+            ]
+            return Windows(
+                stride, [split_pad(total, attributes.auto_pad) for total in missing], dilation
+            )
         case _:
             raise node.refuse(f"attribute 'auto_pad' is {attributes.auto_pad!r}")
 

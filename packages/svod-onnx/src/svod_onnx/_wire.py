@@ -1,8 +1,9 @@
-"""Finding the weights in a model's bytes, so that they stay in the file: the message around them is read without them.
+"""Finding the weights in a model's bytes, so that they stay in the file: the message around them is
+read without them.
 
-A model is a protobuf message: fields, each with a number and, but for numbers, a length. Those on the way to the bytes of a weight
-are `ModelProto.graph`, `GraphProto.initializer` and `TensorProto.raw_data`; the others are kept as they are.
-"""
+A model is a protobuf message: fields, each with a number and, but for numbers, a length. Those on
+the way to the bytes of a weight are `ModelProto.graph`, `GraphProto.initializer` and
+`TensorProto.raw_data`; the others are kept as they are."""
 
 from __future__ import annotations
 
@@ -31,14 +32,21 @@ def cut_weights(message: memoryview) -> tuple[bytes, dict[int, Weight]]:
         message: a serialized `ModelProto`.
 
     Returns:
-        a shorter `ModelProto`, and a row for each weight that was cut, by its number among the initializers of the graph.
+        a shorter `ModelProto`, and a row for each weight that was cut, by its number among the
+        initializers of the graph.
 
     Raises:
         DecodeError: if the bytes are cut off in the middle of a field, or are no fields.
     """
-    graphs = [(start, end) for number, start, end, _ in _iter_fields(message, 0, len(message)) if number == _GRAPH]
+    graphs = [
+        (start, end)
+        for number, start, end, _ in _iter_fields(message, 0, len(message))
+        if number == _GRAPH
+    ]
     if len(graphs) != 1:
-        return bytes(message), {}  # several are one message in parts, which the parser puts together
+        return bytes(
+            message
+        ), {}  # several are one message in parts, which the parser puts together
     weights: dict[int, Weight] = {}
     count = 0
     pieces: list[memoryview | bytes] = []
@@ -51,7 +59,11 @@ def cut_weights(message: memoryview) -> tuple[bytes, dict[int, Weight]]:
             data, data_end, data_field = found
             weights[count] = data, data_end - data
             tensor = [message[content:data_field], message[data_end:stop]]
-            pieces += [message[done:field], _make_header(_INITIALIZER, sum(map(len, tensor))), *tensor]
+            pieces += [
+                message[done:field],
+                _make_header(_INITIALIZER, sum(map(len, tensor))),
+                *tensor,
+            ]
             done = stop
         count += 1
     if not weights:
@@ -59,20 +71,28 @@ def cut_weights(message: memoryview) -> tuple[bytes, dict[int, Weight]]:
     pieces.append(message[done:end])
     graph = b"".join(pieces)
     header = _make_header(_GRAPH, len(graph))
-    first = next(field for number, _, _, field in _iter_fields(message, 0, len(message)) if number == _GRAPH)
+    first = next(
+        field for number, _, _, field in _iter_fields(message, 0, len(message)) if number == _GRAPH
+    )
     return b"".join([message[:first], header, graph, message[end:]]), weights
 
 
 def _find_raw_data(message: memoryview, start: int, end: int) -> tuple[int, int, int] | None:
-    """Where the bytes of a tensor begin and end, and where their field does; None if there are few, or several fields."""
+    """Where the bytes of a tensor begin and end, and where their field does; None if there are few,
+    or several fields.
+    """
     if end - start < _MIN_WEIGHT:
         return None
     found = [row[1:] for row in _iter_fields(message, start, end) if row[0] == _RAW_DATA]
     return found[0] if len(found) == 1 and found[0][1] - found[0][0] >= _MIN_WEIGHT else None
 
 
-def _iter_fields(message: memoryview, position: int, end: int) -> Iterator[tuple[int, int, int, int]]:
-    """The fields of a message: number, where the content begins and ends, and where the field begins."""
+def _iter_fields(
+    message: memoryview, position: int, end: int
+) -> Iterator[tuple[int, int, int, int]]:
+    """The fields of a message: number, where the content begins and ends, and where the field
+    begins.
+    """
     while position < end:
         field = position
         tag, position = _read_varint(message, position, end)

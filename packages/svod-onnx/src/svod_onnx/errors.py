@@ -50,7 +50,8 @@ class MissingOperator(NamedTuple):
 
 
 class UnsupportedOperatorsError(UserError, NotImplementedError):
-    """Operators that a model needs and svod-onnx does not have: all of them, before anything is computed.
+    """Operators that a model needs and svod-onnx does not have: all of them, before anything is
+    computed.
 
     Attributes:
         missing: a row for each node.
@@ -80,7 +81,9 @@ class NodeError(UserError, ValueError):
         operator: what it computes.
     """
 
-    def __init__(self, *, node: str, operator: str, problem: str, inputs: Sequence[str] = ()) -> None:
+    def __init__(
+        self, *, node: str, operator: str, problem: str, inputs: Sequence[str] = ()
+    ) -> None:
         self.node, self.operator = node, operator
         notes = (f"inputs: {', '.join(inputs)}",) if inputs else ()
         super().__init__(f"{operator} in node {node!r}: {problem}", notes=notes)
@@ -105,5 +108,8 @@ class ValueNeededError(UserError, ValueError):
         self.node, self.value = node, value
         super().__init__(
             f"{operator} in node {node!r} needs the numbers in {value!r}, which depend on inputs",
-            hint="a call of the model itself computes in stages; a function of it takes such inputs as numpy arrays",
+            hint=(
+                "a call of the model itself computes in stages; a function of it takes such inputs"
+                " as numpy arrays"
+            ),
         )

@@ -1,4 +1,5 @@
-"""Execution plans: prepared kernels, copies, views, custom functions and loops, run in dependency order.
+"""Execution plans: prepared kernels, copies, views, custom functions and loops, run in dependency
+order.
 
 Example:
     >>> import numpy as np
@@ -60,7 +61,8 @@ Example:
     >>> plan.output_buffer.as_numpy().tolist()
     [135.0, 20406.0]
 
-    The plan of a tensor has kernels, and a profile says how long each of them took, and of which scope it is:
+    The plan of a tensor has kernels, and a profile says how long each of them took, and of which
+    scope it is:
 
     >>> import svod_tensor as sv
     >>> from svod_runtime import CachedKernel, KernelProfile, KernelSummary, PlannedKernel, PreparedKernel, ScopeSummary
@@ -93,7 +95,11 @@ from svod_runtime.errors import (
 )
 from svod_runtime.memory.lives import is_fresh
 from svod_runtime.memory.memory_report import MemoryReport, PlannerMode
-from svod_runtime.ops.custom_functions import CustomFunction, clear_custom_functions, register_custom_function
+from svod_runtime.ops.custom_functions import (
+    CustomFunction,
+    clear_custom_functions,
+    register_custom_function,
+)
 from svod_runtime.ops.dependencies import get_hazards, list_accesses
 from svod_runtime.ops.loop_bindings import Binding, Carried, CarriedIn, CarriedOut, Slice, Whole
 from svod_runtime.ops.prepared import (

@@ -43,7 +43,9 @@ class VariableBoundsError(UserError, ValueError):
 
 
 class NonFiniteError(UserError, FloatingPointError):
-    """A kernel that makes a NaN or an infinity, and reads none, in a plan that is watched for them."""
+    """A kernel that makes a NaN or an infinity, and reads none, in a plan that is watched
+    for them.
+    """
 
     def __init__(
         self,
@@ -61,9 +63,13 @@ class NonFiniteError(UserError, FloatingPointError):
         others = f", and {count - 1} more" if count > 1 else ""
         lines = (f"it comes from {format_origins(origins, max_shown=4)}",)
         super().__init__(
-            f"kernel {kernel} (op {op_id}) makes {value} of arguments without any: element {element} of its buffer {buffer}{others}",
+            f"kernel {kernel} (op {op_id}) makes {value} of arguments without any: element"
+            f" {element} of its buffer {buffer}{others}",
             notes=lines if origins else (),
-            hint="plan.kernels() has the kernel's source; SVOD_ORIGINS=1 names the lines that it comes from",
+            hint=(
+                "plan.kernels() has the kernel's source; SVOD_ORIGINS=1 names the lines that it"
+                " comes from"
+            ),
         )
 
 
@@ -74,8 +80,10 @@ class DonatedBufferError(UserError, RuntimeError):
         self.index, self.taker = index, taker
         super().__init__(
             f"buffer {index} of the plan, {buffer}, was donated: {taker}",
-            hint=f"give the plan new content, as in plan.replace_buffer({index}, buffer); "
-            "a function under jit gets what is donated elsewhere as an argument",
+            hint=(
+                f"give the plan new content, as in plan.replace_buffer({index}, buffer); "
+                "a function under jit gets what is donated elsewhere as an argument"
+            ),
         )
 
 
@@ -84,7 +92,9 @@ class ProfileError(UserError, ValueError):
 
     def __init__(self, *, n_runs: int) -> None:
         self.n_runs = n_runs
-        super().__init__(f"a profile of {n_runs} runs measures nothing", hint="plan.profile(n_runs=5)")
+        super().__init__(
+            f"a profile of {n_runs} runs measures nothing", hint="plan.profile(n_runs=5)"
+        )
 
 
 class UnsupportedError(UserError, NotImplementedError):

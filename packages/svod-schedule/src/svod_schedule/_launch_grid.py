@@ -1,7 +1,8 @@
 """How parallel axes lie in the at most three dimensions of a launch.
 
 The innermost axis is dimension 0, in which neighbours run together. Axes beyond the third share a
-dimension with a neighbour, and an axis that exceeds the limit of its dimension takes a free one too:
+dimension with a neighbour, and an axis that exceeds the limit of its dimension takes a free one
+too:
 
     axes 7, 5, 4, 3             dimensions 3, 4, 35
     axis 100000, limits 65535   dimensions 50000, 2
@@ -22,7 +23,8 @@ N_DIMENSIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class AxisGroup:
-    """Axes (RANGEs, outer to inner) that are numbered together, by the launch's dimensions from `first` on.
+    """Axes (RANGEs, outer to inner) that are numbered together, by the launch's dimensions from
+    `first` on.
 
     `sizes` are those of the dimensions, inner to outer. `is_over` says that one exceeds its limit.
     """
@@ -58,7 +60,10 @@ def arrange_axes(axes: Sequence[UOp], limits: Sequence[int] = ()) -> list[AxisGr
     groups = [(axis,) for axis in reversed(axes)]
     while len(groups) > len(limits):
         groups = _join_smallest(groups)
-    if any(_largest(g) > limit for g, limit in zip(groups, limits, strict=False)) and _largest(axes) <= limits[0]:
+    if (
+        any(_largest(g) > limit for g, limit in zip(groups, limits, strict=False))
+        and _largest(axes) <= limits[0]
+    ):
         groups = [tuple(axes)]
     n_free = len(limits) - len(groups)
     arranged: list[AxisGroup] = []

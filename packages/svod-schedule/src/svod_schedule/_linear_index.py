@@ -1,4 +1,6 @@
-"""How an index expression moves with one of its ranges, and what that means for reading in vectors."""
+"""How an index expression moves with one of its ranges, and what that means for reading in
+vectors.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,22 @@ MAX_STRIDE = 4
 
 
 def access_cost(access: UOp, axis: UOp, n_lanes: int, *, is_read: bool) -> float:
-    """How many accesses `n_lanes` elements along `axis` take, as a part of so many; above 1 where that is no use."""
+    """How many accesses `n_lanes` elements along `axis` take, as a part of so many; above 1 where
+    that is no use.
+    """
     return stride_cost(find_stride(access.position, axis), access, axis, n_lanes, is_read=is_read)
 
 
-def stride_cost(stride: int | None, access: UOp, axis: UOp, n_lanes: int, *, is_read: bool) -> float:
+def stride_cost(
+    stride: int | None, access: UOp, axis: UOp, n_lanes: int, *, is_read: bool
+) -> float:
     """`access_cost` of an access whose stride along `axis` is known."""
     if stride in (0, 1):
         return 1 if stride == 0 else 1 / n_lanes
     is_gated = (gate := access.gate) is not None and axis in gate.ranges
     if stride is None and is_read and not _is_even(access.position, axis):
-        # A lookup: a gather takes as long as reading its elements one by one. Rows of a size that is not known are far apart.
+        # A lookup: a gather takes as long as reading its elements one by one. Rows of a size that
+        # is not known are far apart.
         return 1
     if stride is None or abs(stride) > MAX_STRIDE or is_gated or not is_read:
         return 2
@@ -29,7 +36,9 @@ def stride_cost(stride: int | None, access: UOp, axis: UOp, n_lanes: int, *, is_
 
 
 def _is_even(expression: UOp, r: UOp) -> bool:
-    """Whether `expression` grows by the same amount whenever `r` grows by 1, be it one that is known when the kernel runs."""
+    """Whether `expression` grows by the same amount whenever `r` grows by 1, be it one that is
+    known when the kernel runs.
+    """
     if r not in expression.ranges:
         return True
     match expression.op:
@@ -38,7 +47,9 @@ def _is_even(expression: UOp, r: UOp) -> bool:
         case Op.ADD | Op.SUB | Op.NEG | Op.CAST | Op.AFTER:
             return all(_is_even(s, r) for s in expression.src)
         case Op.MUL:
-            return sum(bool(s.ranges) for s in expression.src) < 2 and all(_is_even(s, r) for s in expression.src)
+            return sum(bool(s.ranges) for s in expression.src) < 2 and all(
+                _is_even(s, r) for s in expression.src
+            )
         case _:
             return False
 

@@ -13,7 +13,9 @@ _LOOPED = frozenset({Op.END, Op.REDUCE})
 
 
 def replace_range(sink: UOp, r: UOp, expression: UOp, ranges: tuple[UOp, ...]) -> UOp:
-    """`sink` with `expression` for the value of `r`, and loops over `ranges` where it had a loop over `r`."""
+    """`sink` with `expression` for the value of `r`, and loops over `ranges` where it had a loop
+    over `r`.
+    """
     done: dict[UOp, UOp] = {r: expression}
     for node in sink.toposort():
         if node in done:
@@ -27,13 +29,17 @@ def replace_range(sink: UOp, r: UOp, expression: UOp, ranges: tuple[UOp, ...]) -
 
 
 def mask_accesses(sink: UOp, loop: UOp, inside: UOp) -> UOp:
-    """Gate with `inside` every access that depends on `loop`, and let reductions over it skip what is not inside."""
+    """Gate with `inside` every access that depends on `loop`, and let reductions over it skip what
+    is not inside.
+    """
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
         new = node.with_images(done)
         if node.op is Op.INDEX and loop in node.ranges:
             gate = new.gate
-            new = UOp(Op.INDEX, new.dtype, (*new.src[:2], inside if gate is None else gate & inside))
+            new = UOp(
+                Op.INDEX, new.dtype, (*new.src[:2], inside if gate is None else gate & inside)
+            )
         elif node.op is Op.REDUCE and loop in node.loops:
             value = UOp(Op.WHERE, new.dtype, (inside, new.source, identity_of(new.arg, new.dtype)))
             new = new.with_src((value, *new.loops))

@@ -1,8 +1,7 @@
 """Narrow floats as float32 and back, by integer operations.
 
-A conversion from float64 or a wide integer goes through a float32 that is rounded to odd, so that the
-second rounding is exact. float8_e4m3 has no infinity: overflow gives NaN.
-"""
+A conversion from float64 or a wide integer goes through a float32 that is rounded to odd, so that
+the second rounding is exact. float8_e4m3 has no infinity: overflow gives NaN."""
 
 from __future__ import annotations
 
@@ -42,7 +41,8 @@ def decode(x: UOp) -> UOp:
     magnitude = bits & _constant(bits, (1 << sign_bit) - 1)
     sign = (bits & _constant(bits, 1 << sign_bit)) << _constant(bits, 31 - sign_bit)
     shifted = magnitude << _constant(bits, 23 - dtype.mantissa_bits)
-    # The exponent field is right but for the bias; multiplying adds the difference and normalises subnormals.
+    # The exponent field is right but for the bias; multiplying adds the difference and normalises
+    # subnormals.
     scaled = shifted.bitcast(float32.vec(lanes)) * 2.0 ** (127 - _bias(dtype))
     special = shifted | _constant(bits, 0x7F800000)
     is_finite = magnitude < _constant(bits, _largest(dtype) + 1)
@@ -71,11 +71,15 @@ def _encode_small(x: UOp, bits: UOp, dtype: DType) -> UOp:
     magnitude = bits & _constant(bits, 0x7FFFFFFF)
     sign = (bits >> _constant(bits, 31 - sign_bit)) & _constant(bits, 1 << sign_bit)
     is_odd = (magnitude >> _constant(bits, shift)) & _constant(bits, 1)
-    rounded = (magnitude + _constant(bits, (1 << (shift - 1)) - 1) + is_odd) >> _constant(bits, shift)
+    rounded = (magnitude + _constant(bits, (1 << (shift - 1)) - 1) + is_odd) >> _constant(
+        bits, shift
+    )
     normal = rounded - _constant(bits, (127 - bias) << mantissa)
     # Adding a number whose last place is the smallest subnormal lets the adder round to it.
     anchor = UOp.const(float32.vec(x.dtype.lanes), 2.0 ** (24 - bias - mantissa))
-    anchored = (magnitude.bitcast(x.dtype) + anchor).bitcast(bits.dtype) - anchor.bitcast(bits.dtype)
+    anchored = (magnitude.bitcast(x.dtype) + anchor).bitcast(bits.dtype) - anchor.bitcast(
+        bits.dtype
+    )
     is_normal = _constant(bits, (128 - bias << 23) - 1) < magnitude
     result = is_normal.where(normal, anchored)
     largest = _largest(dtype)
@@ -98,14 +102,17 @@ def to_float32(x: UOp, narrow: DType) -> UOp:
 def round_to_odd(x: UOp) -> UOp:
     """A float64 as float32; where it is inexact, the last bit is 1.
 
-    Source: Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums: proved algorithms
-    using rounding to odd", section 2.
-    """
+    Source: Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums: proved
+    algorithms using rounding to odd", section 2."""
     single = x.cast(float32)
     back = single.cast(float64)
     bits = single.bitcast(uint32.vec(x.dtype.lanes))
     is_even = (bits & _constant(bits, 1)).eq(_constant(bits, 0))
-    step = back.alu(Op.ABS).alu(Op.LT, x.alu(Op.ABS)).where(_constant(bits, 1), _constant(bits, 0xFFFFFFFF))
+    step = (
+        back.alu(Op.ABS)
+        .alu(Op.LT, x.alu(Op.ABS))
+        .where(_constant(bits, 1), _constant(bits, 0xFFFFFFFF))
+    )
     return (back.ne(x) & is_even).where(bits + step, bits).bitcast(single.dtype)
 
 

@@ -1,8 +1,9 @@
-"""What `SVOD_CHECK` looks at around each pass: the specification, the form of results, and with `values` what is computed.
+"""What `SVOD_CHECK` looks at around each pass: the specification, the form of results, and with
+`values` what is computed.
 
-A rule that fires is held against its own replacement, so that a wrong one is named at its first wrong firing; the whole
-graph against what the pass made of it. Both are evaluated on random inputs, and only where that is not too long.
-"""
+A rule that fires is held against its own replacement, so that a wrong one is named at its first
+wrong firing; the whole graph against what the pass made of it. Both are evaluated on random inputs,
+and only where that is not too long."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["MAX_FIRING_NODES", "MAX_FIRING_STEPS", "MAX_GRAPH_STEPS", "PassCheck"]
 
 MAX_GRAPH_STEPS: Final = 100_000
-"""How much work evaluating a graph before and after a pass may be, as `count_steps` counts it: about half a second."""
+"""How much work evaluating a graph before and after a pass may be, as `count_steps` counts it:
+about half a second.
+"""
 
 MAX_FIRING_STEPS: Final = 4_000
 """The same for the firing of a rule, of which there are thousands."""
@@ -41,7 +44,9 @@ MAX_FIRING_NODES: Final = 200
 """How large what matched and its replacement may be, down to what both read or reduce alike."""
 
 _FAILURES: Final = (ValueError, TypeError, IndexError)
-"""What an evaluation raises: an EvaluationError, or an error of numpy where a rule or a pass broke the graph."""
+"""What an evaluation raises: an EvaluationError, or an error of numpy where a rule or a pass broke
+the graph.
+"""
 
 _N_SAMPLES: Final = 128
 _N_SINGLE: Final = 6
@@ -62,7 +67,8 @@ class PassCheck:
         """What `run` makes of `graph`.
 
         Raises:
-            SpecError: if that breaks the specification of `stage`, or has results of another shape or dtype.
+            SpecError: if that breaks the specification of `stage`, or has results of another shape
+                or dtype.
             MeaningError: if it computes something else.
         """
         pass_name = f"{self.pipeline}:{name}"
@@ -94,7 +100,10 @@ class PassCheck:
             reasons.setdefault(why, []).append(name)
         lines = [f"{', '.join(names)}{of}: {why}" for why, names in reasons.items()]
         if self.n_skipped_firings:
-            what = f"{self.n_skipped_firings} of {self.n_firings} firings of rules in {self.pipeline}{of}"
+            what = (
+                f"{self.n_skipped_firings} of {self.n_firings} firings of rules in"
+                f" {self.pipeline}{of}"
+            )
             lines.append(f"{what}: too large, or without a reference meaning")
         return [f"SVOD_CHECK=values: not compared: {line}" for line in lines]
 
@@ -108,7 +117,9 @@ class PassCheck:
             return
         before, after = hidden
         try:
-            values = find_difference(before, after, self.n_firings, _N_SAMPLES, _ROUNDINGS, _N_SINGLE)
+            values = find_difference(
+                before, after, self.n_firings, _N_SAMPLES, _ROUNDINGS, _N_SINGLE
+            )
         except _FAILURES:
             self.n_skipped_firings += 1
             return
@@ -127,11 +138,15 @@ class PassCheck:
 
         self.n_passes += 1
         if _is_unordered(before) or _is_unordered(after):
-            self.skipped_passes[pass_name] = "memory is written more than once, in an order that cut-kernels makes"
+            self.skipped_passes[pass_name] = (
+                "memory is written more than once, in an order that cut-kernels makes"
+            )
             return
         steps = count_steps(before) + count_steps(after)
         if steps > MAX_GRAPH_STEPS:
-            self.skipped_passes[pass_name] = f"about {steps:,} steps of evaluation, more than {MAX_GRAPH_STEPS:,}"
+            self.skipped_passes[pass_name] = (
+                f"about {steps:,} steps of evaluation, more than {MAX_GRAPH_STEPS:,}"
+            )
             return
         try:
             found = find_change(before, after)
@@ -147,10 +162,13 @@ class PassCheck:
             )
 
     def _judge(self, before: UOp, after: UOp, pass_name: str) -> Change | None:
-        """The change in what cannot be evaluated with random variables; that it cannot at all is one where the pass made it so."""
+        """The change in what cannot be evaluated with random variables; that it cannot at all is
+        one where the pass made it so.
+        """
         from svod_ir.compare import Change, find_change
 
-        # Variables may belong together: a place where a kernel begins to read, and how much it reads.
+        # Variables may belong together: a place where a kernel begins to read, and how much it
+        # reads.
         variables = (*before.iter_ops(Op.DEFINE_VAR), *after.iter_ops(Op.DEFINE_VAR))
         smallest = {n: n.arg.low for n in variables if n.arg.name != "core_id"}
         try:
@@ -168,7 +186,9 @@ class PassCheck:
 
 
 def _is_unordered(graph: UOp) -> bool:
-    """Whether loops over tensors write some memory more than once: which of them is first is decided with their kernels."""
+    """Whether loops over tensors write some memory more than once: which of them is first is
+    decided with their kernels.
+    """
     if isinstance(graph.arg, KernelInfo):
         return False
     from svod_ir.evaluate import memory_of
@@ -201,7 +221,10 @@ def _name_values(values: dict[UOp, Any]) -> dict[str, object]:
 
 
 def _show(before: UOp, after: UOp) -> tuple[str, ...]:
-    return tuple(f"{when}:\n{print_graph(graph, limit=200)}" for when, graph in (("before", before), ("after", after)))
+    return tuple(
+        f"{when}:\n{print_graph(graph, limit=200)}"
+        for when, graph in (("before", before), ("after", after))
+    )
 
 
 # What needs no values.
@@ -213,7 +236,10 @@ def _check_form(match: Match, pass_name: str, stage: str) -> None:
     if after.dtype is not before.dtype:
         broken = f"a rule keeps the dtype, which became {after.dtype}"
     elif after.find_shape() != before.find_shape():
-        broken = f"a rule keeps the shape {_format(before.find_shape())}, which became {_format(after.find_shape())}"
+        broken = (
+            f"a rule keeps the shape {_format(before.find_shape())}, which became"
+            f" {_format(after.find_shape())}"
+        )
     if broken is not None:
         notes = (f"it became {format_expression(after)}",)
         raise SpecError(
@@ -231,7 +257,9 @@ def _format(shape: tuple[SInt, ...] | None) -> str:
 
 
 def _name_maker(error: SpecError, matches: list[Match]) -> SpecError:
-    """`error` with the rule that first made a node which breaks the same rule of the stage of what did not."""
+    """`error` with the rule that first made a node which breaks the same rule of the stage of what
+    did not.
+    """
     for match in matches:
         known = set(match.before.toposort())
         for node in match.after.toposort():
@@ -255,7 +283,9 @@ def _breaks(node: UOp, error: SpecError) -> bool:
 
 
 def _check_results(before: UOp, after: UOp, pass_name: str, stage: str) -> None:
-    """Each result keeps its dtype, and its shape, or the number of its elements where it became memory."""
+    """Each result keeps its dtype, and its shape, or the number of its elements where it became
+    memory.
+    """
     results, made = (graph.src if graph.op is Op.SINK else (graph,) for graph in (before, after))
     if len(made) != len(results):
         return
@@ -267,14 +297,19 @@ def _check_results(before: UOp, after: UOp, pass_name: str, stage: str) -> None:
         if new.dtype is not old.dtype:
             broken = f"a pass keeps the dtype of results, {old.dtype}, which became {new.dtype}"
         elif old.op is not Op.ASSIGN and None not in counts and counts[0] != counts[1]:
-            broken = f"a pass keeps the shape of results, {_format(shapes[0])}, which became {_format(shapes[1])}"
+            broken = (
+                f"a pass keeps the shape of results, {_format(shapes[0])}, which became"
+                f" {_format(shapes[1])}"
+            )
         else:
             continue
         raise SpecError(pass_name=pass_name, stage=stage, rule=broken, node=format_expression(old))
 
 
 def _count(shape: tuple[SInt, ...]) -> int | None:
-    """How many elements there are, None where it depends on variables, for which there is memory for the most."""
+    """How many elements there are, None where it depends on variables, for which there is memory
+    for the most.
+    """
     n_elements = 1
     for size in shape:
         if isinstance(size, UOp):

@@ -83,11 +83,15 @@ class UnknownPassError(UserError, LookupError):
 
     def __init__(self, *, kind: str, name: str, known: Sequence[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)
-        super().__init__(f"no {kind} is called {name!r}", notes=(f"those that there are: {', '.join(known)}",))
+        super().__init__(
+            f"no {kind} is called {name!r}", notes=(f"those that there are: {', '.join(known)}",)
+        )
 
 
 class PassOrderError(UserError, ValueError):
-    """A pass that stands before one that it must come after, or whose name stands twice (`missing` is empty then)."""
+    """A pass that stands before one that it must come after, or whose name stands twice (`missing`
+    is empty then).
+    """
 
     def __init__(self, *, pipeline: str, name: str, missing: Sequence[str]) -> None:
         self.pipeline, self.name, self.missing = pipeline, name, tuple(missing)

@@ -26,14 +26,18 @@ _ARITHMETIC = (UNARY | BINARY | TERNARY) - {Op.WHERE}
 
 
 class Work(NamedTuple):
-    """Arithmetic operations on values (not on indices), and bytes of memory that are read or written at least once."""
+    """Arithmetic operations on values (not on indices), and bytes of memory that are read or
+    written at least once.
+    """
 
     n_operations: int
     n_bytes: int
 
 
 def estimate_work(kernel: UOp) -> Work:
-    """The work of one launch of a kernel that is not lowered yet; variables count with their largest value."""
+    """The work of one launch of a kernel that is not lowered yet; variables count with their
+    largest value.
+    """
     n_operations = 0
     touched: dict[UOp, int] = {}
     for node in kernel.toposort():

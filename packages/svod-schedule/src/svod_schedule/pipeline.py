@@ -1,8 +1,8 @@
 """All passes in order: the one table that runs the compiler.
 
-`python -m svod_schedule.pipeline` prints it. The runner does the timing, logging, dumping and checking;
-a pass is a function from graph to graph and does nothing else. A table with passes of your own is made
-from it by `with_pass`, and runs where a `Context` names it.
+`python -m svod_schedule.pipeline` prints it. The runner does the timing, logging, dumping and
+checking; a pass is a function from graph to graph and does nothing else. A table with passes of
+your own is made from it by `with_pass`, and runs where a `Context` names it.
 
 Example:
     >>> from svod_dtype import float32
@@ -73,7 +73,15 @@ from svod_schedule.rangeify.store_transposed import store_transposed
 if TYPE_CHECKING:
     from svod_schedule._pass_check import PassCheck
 
-__all__ = ["PIPELINES", "Context", "Pass", "PassTable", "compile_kernel", "format_table", "run_pipeline"]
+__all__ = [
+    "PIPELINES",
+    "Context",
+    "Pass",
+    "PassTable",
+    "compile_kernel",
+    "format_table",
+    "run_pipeline",
+]
 
 _serials: Final = count(1)
 
@@ -120,7 +128,8 @@ class PassTable:
         return iter(self.pipelines.items())
 
     def with_pass(self, pipeline: str, row: Pass, *, before: str | None = None) -> PassTable:
-        """This table with one pass more: in front of the pass `before`, or at the end. One of its name is replaced where it stands.
+        """This table with one pass more: in front of the pass `before`, or at the end. One of its
+        name is replaced where it stands.
 
         Raises:
             UnknownPassError: if there is no such pipeline, or no pass `before` in it.
@@ -142,7 +151,9 @@ class PassTable:
         """
         place = self._find(pipeline, name)
         left = (p for i, p in enumerate(self[pipeline]) if i != place)
-        return self._with(pipeline, tuple(replace(p, after=tuple(a for a in p.after if a != name)) for p in left))
+        return self._with(
+            pipeline, tuple(replace(p, after=tuple(a for a in p.after if a != name)) for p in left)
+        )
 
     def _with(self, pipeline: str, passes: tuple[Pass, ...]) -> PassTable:
         return PassTable({**self.pipelines, pipeline: passes})
@@ -169,11 +180,11 @@ class Context:
 
     `opts` None lets the heuristics choose; a tuple is applied as it is, the empty one meaning none.
     `note_reasons` is told why each kernel got its opts.
-    `observe` is called after each pass with the pipeline, the pass, the graph and the seconds it took.
-    `options` say what is checked and written: a Context reads no environment, `IROptions.from_env()` does.
-    `targets` are those of the devices in a graph, where there are others than `device`.
-    `passes` are those that run; `PIPELINES.with_pass` makes a table with others.
-    """
+    `observe` is called after each pass with the pipeline, the pass, the graph and the seconds it
+    took. `options` say what is checked and written: a Context reads no environment,
+    `IROptions.from_env()` does. `targets` are those of the devices in a graph, where there are
+    others than `device`. `passes` are those that run; `PIPELINES.with_pass` makes a table with
+    others."""
 
     target: Target = field(default_factory=Target.generic)
     device: str = "CPU"
@@ -189,7 +200,9 @@ class Context:
         return self.targets.get(device, self.target)
 
     def count_cores(self, device: str) -> int | None:
-        """How many cores of a device take loops of their own; None where work-items of a grid do."""
+        """How many cores of a device take loops of their own; None where work-items of a
+        grid do.
+        """
         target = self.target_of(device)
         return None if target.has_local else target.cores
 
@@ -197,78 +210,284 @@ class Context:
     def max_buffers(self) -> int | None:
         """The most arguments of a kernel on any of the devices, None where there is no limit."""
         return min(
-            (t.max_buffers for t in (self.target, *self.targets.values()) if t.max_buffers is not None), default=None
+            (
+                t.max_buffers
+                for t in (self.target, *self.targets.values())
+                if t.max_buffers is not None
+            ),
+            default=None,
         )
 
 
 _RANGEIFY: Final = (
-    Pass("split-complex", lambda g, _: split_complex(g), "writes complex numbers as pairs of real ones", "graph"),
+    Pass(
+        "split-complex",
+        lambda g, _: split_complex(g),
+        "writes complex numbers as pairs of real ones",
+        "graph",
+    ),
     # What waits for a complex number waits for both of its parts.
-    Pass("release-events", lambda g, _: release_events(g), "makes a LATER node wait only for values that are computed anyway", "graph", after=("split-complex",)),
+    Pass(
+        "release-events",
+        lambda g, _: release_events(g),
+        "makes a LATER node wait only for values that are computed anyway",
+        "graph",
+        after=("split-complex",),
+    ),
     # What is left of events are values that every pass writes as it does any other.
-    Pass("shard-values", lambda g, _: shard_values(g), "computes what lies on several devices on each of them", "graph", after=("release-events",)),
+    Pass(
+        "shard-values",
+        lambda g, _: shard_values(g),
+        "computes what lies on several devices on each of them",
+        "graph",
+        after=("release-events",),
+    ),
     # Each shard of what a loop carries is an operand of its own.
-    Pass("simplify-loops", lambda g, _: simplify_loops(g), "moves out of loops and choices what need not be repeated or chosen", "graph", after=("shard-values",)),
-    # Each device reduces its shards first, and then all of them meet; iterations that are written out reduce as well.
-    Pass("all-reduce", lambda g, _: all_reduce(g), "reduces the shards of several devices by copies and ordinary ops", "graph", after=("shard-values", "simplify-loops")),
+    Pass(
+        "simplify-loops",
+        lambda g, _: simplify_loops(g),
+        "moves out of loops and choices what need not be repeated or chosen",
+        "graph",
+        after=("shard-values",),
+    ),
+    # Each device reduces its shards first, and then all of them meet; iterations that are written
+    # out reduce as well.
+    Pass(
+        "all-reduce",
+        lambda g, _: all_reduce(g),
+        "reduces the shards of several devices by copies and ordinary ops",
+        "graph",
+        after=("shard-values", "simplify-loops"),
+    ),
     # Each device adds up at all places what it has.
-    Pass("gather-sums", lambda g, _: gather_sums(g), "turns scattered sums at positions in equal steps into reductions", "graph", after=("shard-values",)),
+    Pass(
+        "gather-sums",
+        lambda g, _: gather_sums(g),
+        "turns scattered sums at positions in equal steps into reductions",
+        "graph",
+        after=("shard-values",),
+    ),
     # What is stored, and what must be copied before it changes, are questions of one device.
-    Pass("protect-assigned", lambda g, _: protect_assigned(g), "computes what is assigned before the memory that it reads changes", "graph", after=("shard-values",)),
+    Pass(
+        "protect-assigned",
+        lambda g, _: protect_assigned(g),
+        "computes what is assigned before the memory that it reads changes",
+        "graph",
+        after=("shard-values",),
+    ),
     # A reduction is no memory, as sums one after the other are.
-    Pass("mark-results", lambda g, _: mark_results(g), "makes each result a CONTIGUOUS node that all readers share", "graph", after=("gather-sums",)),
+    Pass(
+        "mark-results",
+        lambda g, _: mark_results(g),
+        "makes each result a CONTIGUOUS node that all readers share",
+        "graph",
+        after=("gather-sums",),
+    ),
     # A result has a reader of its own, so that it keeps the order of axes that was asked for.
-    Pass("permute-early", lambda g, _: permute_early(g), "computes reductions in the axis order in which they are read", "graph", after=("mark-results",)),
-    # What a reduction reads in which order is known once its axes have theirs, and its parts are no longer whole.
-    Pass("store-transposed", lambda g, c: store_transposed(g, c.device, lambda d: not c.target_of(d).has_local), "copies operands whose elements are read far from each other", "graph", after=("permute-early",)),
+    Pass(
+        "permute-early",
+        lambda g, _: permute_early(g),
+        "computes reductions in the axis order in which they are read",
+        "graph",
+        after=("mark-results",),
+    ),
+    # What a reduction reads in which order is known once its axes have theirs, and its parts are no
+    # longer whole.
+    Pass(
+        "store-transposed",
+        lambda g, c: store_transposed(g, c.device, lambda d: not c.target_of(d).has_local),
+        "copies operands whose elements are read far from each other",
+        "graph",
+        after=("permute-early",),
+    ),
     # Copies are made of what is multiplied; a choice among products stands in front of that.
-    Pass("skip-padding", lambda g, c: skip_padding(g, c.device, lambda d: not c.target_of(d).has_local), "sums products over what a window sees, not over the padding", "graph", after=("store-transposed",)),
+    Pass(
+        "skip-padding",
+        lambda g, c: skip_padding(g, c.device, lambda d: not c.target_of(d).has_local),
+        "sums products over what a window sees, not over the padding",
+        "graph",
+        after=("store-transposed",),
+    ),
     # The parts of a split reduction are results of their own, so results are marked first.
-    Pass("split-reduce", lambda g, c: split_reduce(g, c.count_cores), "reduces long axes in two steps", "graph", after=("mark-results", "store-transposed")),
+    Pass(
+        "split-reduce",
+        lambda g, c: split_reduce(g, c.count_cores),
+        "reduces long axes in two steps",
+        "graph",
+        after=("mark-results", "store-transposed"),
+    ),
     # The parts of a split reduction are stored already.
-    Pass("limit-buffers", lambda g, c: limit_buffers(g, c.max_buffers), "stores intermediate values where a kernel would read more buffers than it may", "graph", after=("split-reduce",)),
-    Pass("range-values", lambda g, c: range_values(g, c.device, lambda d: not c.target_of(d).has_local), "chooses which values are stored and writes them as expressions over loops", "ranged", after=("split-reduce", "limit-buffers")),
-)  # fmt: skip
+    Pass(
+        "limit-buffers",
+        lambda g, c: limit_buffers(g, c.max_buffers),
+        "stores intermediate values where a kernel would read more buffers than it may",
+        "graph",
+        after=("split-reduce",),
+    ),
+    Pass(
+        "range-values",
+        lambda g, c: range_values(g, c.device, lambda d: not c.target_of(d).has_local),
+        "chooses which values are stored and writes them as expressions over loops",
+        "ranged",
+        after=("split-reduce", "limit-buffers"),
+    ),
+)
 
 _KERNELIZE: Final = (
-    Pass("cut-kernels", lambda g, c: cut_kernels(g, lambda body, device: _make_body(body, device, c), c.max_buffers), "gives each stored value a buffer and a kernel", "kernel graph"),
-    Pass("join-kernels", lambda g, c: join_kernels(g, c.max_buffers), "joins kernels that go through the same memory", "kernel graph", after=("cut-kernels",)),
+    Pass(
+        "cut-kernels",
+        lambda g, c: cut_kernels(
+            g, lambda body, device: _make_body(body, device, c), c.max_buffers
+        ),
+        "gives each stored value a buffer and a kernel",
+        "kernel graph",
+    ),
+    Pass(
+        "join-kernels",
+        lambda g, c: join_kernels(g, c.max_buffers),
+        "joins kernels that go through the same memory",
+        "kernel graph",
+        after=("cut-kernels",),
+    ),
     # Where a kernel begins to read is compared as a constant.
-    Pass("share-bodies", lambda g, _: share_bodies(g), "merges kernels that differ only in where they begin to read", "kernel graph", after=("cut-kernels", "join-kernels")),
-)  # fmt: skip
+    Pass(
+        "share-bodies",
+        lambda g, _: share_bodies(g),
+        "merges kernels that differ only in where they begin to read",
+        "kernel graph",
+        after=("cut-kernels", "join-kernels"),
+    ),
+)
 
 _OPTIMIZE: Final = (
-    Pass("simplify-kernel", lambda g, _: simplify_kernel(g), "folds constants and simplifies indices and conditions", "kernel"),
+    Pass(
+        "simplify-kernel",
+        lambda g, _: simplify_kernel(g),
+        "folds constants and simplifies indices and conditions",
+        "kernel",
+    ),
     # How many elements fit a vector depends on the type that they are computed in.
-    Pass("emulate", lambda g, c: emulate(g, c.target), "computes narrow floats in float32", "kernel"),
+    Pass(
+        "emulate", lambda g, c: emulate(g, c.target), "computes narrow floats in float32", "kernel"
+    ),
     # Merging compares strides, which show only in simplified indices.
-    Pass("merge-loops", lambda g, _: merge_loops(g), "joins loops that walk through memory together", "kernel", after=("simplify-kernel",)),
+    Pass(
+        "merge-loops",
+        lambda g, _: merge_loops(g),
+        "joins loops that walk through memory together",
+        "kernel",
+        after=("simplify-kernel",),
+    ),
     # Loops of different nests are alike once each nest is as shallow as it gets.
-    Pass("share-loops", lambda g, _: share_loops(g), "lets independent reductions of the same elements share loops", "kernel", after=("merge-loops",)),
-    Pass("apply-opts", lambda g, c: apply_opts(g, c.target, c.opts, c.note_reasons), "takes several elements at a time and splits work over threads", "kernel", after=("merge-loops", "share-loops")),
-)  # fmt: skip
+    Pass(
+        "share-loops",
+        lambda g, _: share_loops(g),
+        "lets independent reductions of the same elements share loops",
+        "kernel",
+        after=("merge-loops",),
+    ),
+    Pass(
+        "apply-opts",
+        lambda g, c: apply_opts(g, c.target, c.opts, c.note_reasons),
+        "takes several elements at a time and splits work over threads",
+        "kernel",
+        after=("merge-loops", "share-loops"),
+    ),
+)
 
 _LOWER: Final = (
-    Pass("simplify-indices", lambda g, _: simplify_indices(g), "simplifies what the opts made of indices", "kernel"),
-    # Which loops are lanes and copies is known; what is left of a sum is a loop over scalars until expand.
-    Pass("narrow-sums", lambda g, _: narrow_sums(g), "shortens loops over terms that a condition makes 0", "lowering", after=("simplify-indices",)),
+    Pass(
+        "simplify-indices",
+        lambda g, _: simplify_indices(g),
+        "simplifies what the opts made of indices",
+        "kernel",
+    ),
+    # Which loops are lanes and copies is known; what is left of a sum is a loop over scalars until
+    # expand.
+    Pass(
+        "narrow-sums",
+        lambda g, _: narrow_sums(g),
+        "shortens loops over terms that a condition makes 0",
+        "lowering",
+        after=("simplify-indices",),
+    ),
     # Done on scalars, before expand writes out the copies.
-    Pass("decompose-math", lambda g, c: decompose_math(g, c.target), "writes transcendental functions as polynomials", "lowering"),
+    Pass(
+        "decompose-math",
+        lambda g, c: decompose_math(g, c.target),
+        "writes transcendental functions as polynomials",
+        "lowering",
+    ),
     # The places in shared memory are addresses like any other, for expand to take in vectors.
-    Pass("group-reduce", lambda g, _: group_reduce(g), "lets the work-items of a workgroup meet in shared memory", "lowering", after=("simplify-indices",)),
-    Pass("expand", lambda g, c: expand(g, c.target.tensor_cores), "turns UPCAST and UNROLL axes into vector lanes and register copies", "lowering", after=("simplify-indices",)),
+    Pass(
+        "group-reduce",
+        lambda g, _: group_reduce(g),
+        "lets the work-items of a workgroup meet in shared memory",
+        "lowering",
+        after=("simplify-indices",),
+    ),
+    Pass(
+        "expand",
+        lambda g, c: expand(g, c.target.tensor_cores),
+        "turns UPCAST and UNROLL axes into vector lanes and register copies",
+        "lowering",
+        after=("simplify-indices",),
+    ),
     # How many additions go to one accumulator is known once lanes and copies are.
-    Pass("block-sums", lambda g, _: block_sums(g), "splits long floating-point sums in blocks, for accuracy", "lowering", after=("expand",)),
+    Pass(
+        "block-sums",
+        lambda g, _: block_sums(g),
+        "splits long floating-point sums in blocks, for accuracy",
+        "lowering",
+        after=("expand",),
+    ),
     # An accumulator has the lanes that expand gave to its reduction.
-    Pass("accumulate", lambda g, _: accumulate(g), "turns reductions and scans into registers that loops update", "lowering", after=("expand",)),
-    Pass("place-launch-axes", lambda g, c: place_launch_axes(g, c.target), "replaces parallel axes by the indices of the launch", "lowering", after=("accumulate",)),
-    Pass("add-loads", lambda g, _: add_loads(g), "makes each read of memory a LOAD", "lowering", after=("accumulate",)),
-    # Whether a vector has a rare argument is known once there are vectors; the branch is a loop, whose end is an index.
-    Pass("branch-rare", lambda g, c: branch_rare(g, c.target), "computes what rare arguments need in loops that repeat for these only", "lowering", after=("add-loads",)),
-    Pass("type-indices", lambda g, _: type_indices(g), "gives indices 32 or 64 bits", "lowering", after=("add-loads",)),
+    Pass(
+        "accumulate",
+        lambda g, _: accumulate(g),
+        "turns reductions and scans into registers that loops update",
+        "lowering",
+        after=("expand",),
+    ),
+    Pass(
+        "place-launch-axes",
+        lambda g, c: place_launch_axes(g, c.target),
+        "replaces parallel axes by the indices of the launch",
+        "lowering",
+        after=("accumulate",),
+    ),
+    Pass(
+        "add-loads",
+        lambda g, _: add_loads(g),
+        "makes each read of memory a LOAD",
+        "lowering",
+        after=("accumulate",),
+    ),
+    # Whether a vector has a rare argument is known once there are vectors; the branch is a loop,
+    # whose end is an index.
+    Pass(
+        "branch-rare",
+        lambda g, c: branch_rare(g, c.target),
+        "computes what rare arguments need in loops that repeat for these only",
+        "lowering",
+        after=("add-loads",),
+    ),
+    Pass(
+        "type-indices",
+        lambda g, _: type_indices(g),
+        "gives indices 32 or 64 bits",
+        "lowering",
+        after=("add-loads",),
+    ),
     # Divisions of indices need a width before they can become shifts and multiplications.
-    Pass("decompose", lambda g, c: decompose(g, c.target), "replaces ops that the target lacks or that are slow", "lowered", after=("type-indices", "decompose-math", "branch-rare")),
-)  # fmt: skip
+    Pass(
+        "decompose",
+        lambda g, c: decompose(g, c.target),
+        "replaces ops that the target lacks or that are slow",
+        "lowered",
+        after=("type-indices", "decompose-math", "branch-rare"),
+    ),
+)
 
 
 def _make_body(graph: UOp, device: str, context: Context) -> UOp:
@@ -277,7 +496,9 @@ def _make_body(graph: UOp, device: str, context: Context) -> UOp:
     return run_pipeline("kernelize", run_pipeline("rangeify", graph, inside), inside)
 
 
-PIPELINES: Final = PassTable({"rangeify": _RANGEIFY, "kernelize": _KERNELIZE, "optimize": _OPTIMIZE, "lower": _LOWER})
+PIPELINES: Final = PassTable(
+    {"rangeify": _RANGEIFY, "kernelize": _KERNELIZE, "optimize": _OPTIMIZE, "lower": _LOWER}
+)
 
 
 def run_pipeline(name: str, graph: UOp, context: Context, *, until: str | None = None) -> UOp:
@@ -331,7 +552,10 @@ def _make_check(name: str, options: IROptions) -> PassCheck:
 
 def _check_names(options: IROptions, passes: PassTable) -> None:
     known = [(pipeline, row.name) for pipeline, rows in passes.items() for row in rows]
-    for variable, selector in (("SVOD_DUMP", options.dump), ("SVOD_STOP_AFTER", options.stop_after)):
+    for variable, selector in (
+        ("SVOD_DUMP", options.dump),
+        ("SVOD_STOP_AFTER", options.stop_after),
+    ):
         unknown = selector.find_unknown(known)
         if unknown is not None:
             expected = "a pipeline or a pass; `python -m svod_schedule.pipeline` lists them"
@@ -351,7 +575,9 @@ class _NodeCount:
 
 
 def compile_kernel(kernel: UOp, context: Context) -> tuple[UOp, tuple[UOp, ...]]:
-    """Optimise, lower and linearise one kernel: its optimised SINK, which carries name and opts, and its linear form."""
+    """Optimise, lower and linearise one kernel: its optimised SINK, which carries name and opts,
+    and its linear form.
+    """
     optimized = run_pipeline("optimize", kernel, context)
     lowered = run_pipeline("lower", optimized, context)
     return optimized, linearize(lowered)
@@ -363,7 +589,9 @@ def format_table() -> str:
     for name, passes in PIPELINES.items():
         lines.append(name)
         lines.extend(
-            f"  {row.name:18} {row.does}" + (f"  (after {', '.join(row.after)})" if row.after else "") for row in passes
+            f"  {row.name:18} {row.does}"
+            + (f"  (after {', '.join(row.after)})" if row.after else "")
+            for row in passes
         )
     return "\n".join(lines)
 

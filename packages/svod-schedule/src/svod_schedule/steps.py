@@ -1,4 +1,5 @@
-"""The compiler's part of the way from tensors to results: four words, each a function from one artifact to the next.
+"""The compiler's part of the way from tensors to results: four words, each a function from one
+artifact to the next.
 
     rangeify   graph           → RangedGraph       decides what is stored, and writes it as expressions over loops
     kernelize  RangedGraph     → KernelGraph       cuts at what is stored: each kernel is the body of a CALL
@@ -59,7 +60,9 @@ class OptimizedKernel:
 
 
 def rangeify(graph: UOp, context: Context) -> RangedGraph:
-    """A SINK of tensors, with RANGE and INDEX instead of movement, and BUFFERIZE around what is stored."""
+    """A SINK of tensors, with RANGE and INDEX instead of movement, and BUFFERIZE around what is
+    stored.
+    """
     return RangedGraph(run_pipeline("rangeify", graph, context))
 
 

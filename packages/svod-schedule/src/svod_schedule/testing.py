@@ -28,7 +28,9 @@ __all__ = ["using_threads_from"]
 
 @contextmanager
 def using_threads_from(least_work: int) -> Generator[None]:
-    """Let kernels of so many steps or more be split over threads, in this process, whether it pays or not."""
+    """Let kernels of so many steps or more be split over threads, in this process, whether it pays
+    or not.
+    """
     before, constants.MIN_THREADED_WORK = constants.MIN_THREADED_WORK, least_work
     try:
         yield

@@ -1,4 +1,5 @@
-"""Tensors that build a graph, and the pipeline that turns it into compiled kernels; the namespace of the array API standard.
+"""Tensors that build a graph, and the pipeline that turns it into compiled kernels; the namespace
+of the array API standard.
 
 Example:
     >>> from svod_tensor import Tensor
@@ -36,7 +37,7 @@ from svod_dtype import (
     uint16,
     uint32,
     uint64,
-)  # fmt: skip
+)
 from svod_tensor._variable import Variable
 from svod_tensor.ops.core.operation import FUNCTIONS
 from svod_tensor.ops.core.themes import attach_themes
@@ -45,12 +46,23 @@ from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from svod_tensor import fft, linalg, special
-    from svod_tensor._data_types import broadcast_shapes, can_cast, finfo, iinfo, isdtype, result_type
+    from svod_tensor._data_types import (
+        broadcast_shapes,
+        can_cast,
+        finfo,
+        iinfo,
+        isdtype,
+        result_type,
+    )
     from svod_tensor._deferred_values import defer_values, is_deferred, realize_deferred
     from svod_tensor._generator import Generator, default_generator, manual_seed
     from svod_tensor._namespace_info import __array_namespace_info__
     from svod_tensor._origins import is_tracking_origins, scope, track_origins
-    from svod_tensor._safetensors import load_safetensors, read_safetensors_metadata, save_safetensors
+    from svod_tensor._safetensors import (
+        load_safetensors,
+        read_safetensors_metadata,
+        save_safetensors,
+    )
     from svod_tensor.capture.attribute_changes import observe_attributes
     from svod_tensor.capture.dependencies import depend_on
     from svod_tensor.capture.function import jit
@@ -166,7 +178,14 @@ if TYPE_CHECKING:
         sigmoid,
         sqrt,
     )
-    from svod_tensor.ops.elementwise.logic import heaviside, logical_and, logical_not, logical_or, logical_xor, where
+    from svod_tensor.ops.elementwise.logic import (
+        heaviside,
+        logical_and,
+        logical_not,
+        logical_or,
+        logical_xor,
+        where,
+    )
     from svod_tensor.ops.elementwise.representation import bitwise_count, frexp, ldexp
     from svod_tensor.ops.elementwise.trigonometry import (
         acos,
@@ -213,7 +232,13 @@ if TYPE_CHECKING:
     )
     from svod_tensor.ops.indexing.sets import intersect1d, setdiff1d, setxor1d, union1d
     from svod_tensor.ops.indexing.sorting import argsort, isin, searchsorted, sort, topk
-    from svod_tensor.ops.indexing.updates import bincount, index_add, scatter, scatter_add, scatter_reduce
+    from svod_tensor.ops.indexing.updates import (
+        bincount,
+        index_add,
+        scatter,
+        scatter_add,
+        scatter_reduce,
+    )
     from svod_tensor.ops.interface.sources import asarray, from_dlpack
     from svod_tensor.ops.movement.joining import (
         concat,
@@ -262,7 +287,16 @@ if TYPE_CHECKING:
     from svod_tensor.ops.neural.pooling import avg_pool2d, max_pool2d
     from svod_tensor.ops.neural.resizing import interpolate
     from svod_tensor.ops.neural.windows import conv2d, conv_transpose2d, fold, unfold
-    from svod_tensor.ops.products.matmul import einsum, kron, matmul, matmul as dot, outer, tensordot, trace, vecdot
+    from svod_tensor.ops.products.matmul import (
+        einsum,
+        kron,
+        matmul,
+        matmul as dot,
+        outer,
+        tensordot,
+        trace,
+        vecdot,
+    )
     from svod_tensor.ops.reductions.cumulative import (
         cumargmax,
         cumargmin,
@@ -332,49 +366,66 @@ if TYPE_CHECKING:
     )
     from svod_tensor.ops.statistics.curves import central_differences, interp, polyval, trapezoid
     from svod_tensor.ops.statistics.moments import logsumexp, mean, nanmean, std, var
-    from svod_tensor.ops.statistics.quantiles import median, nanmedian, nanpercentile, nanquantile, percentile, quantile
+    from svod_tensor.ops.statistics.quantiles import (
+        median,
+        nanmedian,
+        nanpercentile,
+        nanquantile,
+        percentile,
+        quantile,
+    )
 
 __all__ = [
     "DType", "Generator", "PrepareConfig", "Tensor", "Variable", "__array_api_version__",
-    "__array_namespace_info__", "abs", "acos", "acosh", "add", "affine_grid", "all", "amax", "amin", "angle",
-    "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax",
-    "argmin", "argsort", "argwhere", "as_complex", "as_real", "asarray", "asin", "asinh", "associative_scan",
-    "astype", "atan", "atan2", "atanh", "avg_pool2d", "beta", "bfloat16", "bincount", "bitwise_and",
+    "__array_namespace_info__", "abs", "acos", "acosh", "add", "affine_grid", "all",
+    "amax", "amin", "angle", "any", "arange", "arccos", "arccosh", "arcsin", "arcsinh",
+    "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort", "argwhere",
+    "as_complex", "as_real", "asarray", "asin", "asinh", "associative_scan", "astype",
+    "atan", "atan2", "atanh", "avg_pool2d", "beta", "bfloat16", "bincount", "bitwise_and",
     "bitwise_count", "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or",
-    "bitwise_right_shift", "bitwise_xor", "bool", "bool_", "broadcast_arrays", "broadcast_shapes",
-    "broadcast_to", "caches", "can_cast", "cbrt", "ceil", "central_differences", "checkpoint", "clear_caches",
-    "clip", "complex64", "complex128", "concat", "cond", "conj", "conjugate", "conv2d", "conv_transpose2d",
-    "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov",
-    "cumargmax", "cumargmin", "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum",
-    "custom_function", "custom_gradient", "default_dtype", "default_generator", "defer_values", "deg2rad",
-    "degrees", "depend_on", "diag", "diagonal", "diff", "digamma", "digitize", "divide", "dot", "e", "einsum",
-    "elu", "embedding", "empty", "empty_like", "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "exp2",
-    "expand_dims", "expm1", "eye", "fft", "finfo", "flatten", "flip", "float8_e4m3", "float8_e5m2", "float16",
-    "float32", "float64", "floor", "floor_divide", "fmax", "fmin", "fmod", "fold", "fori_loop", "frexp",
-    "from_dlpack", "full", "full_like", "gamma", "gather", "gcd", "gelu", "get_default_dtype", "glu", "grad",
-    "greater", "greater_equal", "grid_sample", "gru", "hardsigmoid", "hardswish", "heaviside", "hessian",
-    "histogram", "hypot", "i0", "i0e", "i1", "i1e", "iinfo", "imag", "index_add", "inf", "int8", "int16",
-    "int32", "int64", "interp", "interpolate", "intersect1d", "invert", "is_deferred", "is_tracking_origins",
-    "isclose", "isdtype", "isfinite", "isin", "isinf", "isnan", "j0", "j1", "jacobian", "jit", "jvp", "kron",
-    "lcm", "ldexp", "leaky_relu", "left_shift", "lerp", "less", "less_equal", "lgamma", "linalg", "linspace",
-    "load_safetensors", "log", "log1p", "log2", "log10", "log_ndtr", "log_softmax", "logaddexp",
-    "logcumsumexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logsumexp", "lstm",
-    "manual_seed", "masked_fill", "masked_select", "matmul", "matrix_transpose", "max", "max_pool2d",
-    "maximum", "mean", "median", "meshgrid", "min", "minimum", "mish", "mod", "moveaxis", "multiply", "nan",
-    "nan_to_num", "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian",
-    "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "ndtr", "ndtri",
-    "negative", "newaxis", "nextafter", "nonzero", "not_equal", "observe_attributes", "one_hot", "ones",
-    "ones_like", "outer", "pad", "percentile", "permute_dims", "pi", "polyval", "positive", "pow", "power",
-    "prod", "quantile", "rad2deg", "radians", "ravel", "read_safetensors_metadata", "real",
-    "realize_deferred", "reciprocal", "register_custom_function", "register_pytree_node", "relu", "relu6",
-    "remainder", "repeat", "repeat_interleave", "reshape", "result_type", "right_shift", "rint", "rnn",
-    "roll", "round", "rsqrt", "save_safetensors", "scan", "scatter", "scatter_add", "scatter_reduce", "scope",
-    "searchsorted", "selu", "set_default_dtype", "setdiff1d", "setxor1d", "sigmoid", "sign", "signbit",
-    "silu", "sin", "sinc", "sinh", "softmax", "softplus", "softsign", "sort", "special", "split", "sqrt",
-    "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "swish", "switch", "take",
-    "take_along_axis", "tan", "tanh", "tensordot", "tile", "topk", "trace", "track_origins", "transpose",
-    "trapezoid", "tril", "triu", "true_divide", "trunc", "uint8", "uint16", "uint32", "uint64", "unfold",
-    "union1d", "unique_all", "unique_counts", "unique_inverse", "unique_values", "unstack", "value_and_grad",
+    "bitwise_right_shift", "bitwise_xor", "bool", "bool_", "broadcast_arrays",
+    "broadcast_shapes", "broadcast_to", "caches", "can_cast", "cbrt", "ceil",
+    "central_differences", "checkpoint", "clear_caches", "clip", "complex64",
+    "complex128", "concat", "cond", "conj", "conjugate", "conv2d", "conv_transpose2d",
+    "convolve", "copy", "copysign", "corrcoef", "correlate", "cos", "cosh",
+    "count_nonzero", "cov", "cumargmax", "cumargmin", "cummax", "cummin", "cumprod",
+    "cumsum", "cumulative_prod", "cumulative_sum", "custom_function", "custom_gradient",
+    "default_dtype", "default_generator", "defer_values", "deg2rad", "degrees",
+    "depend_on", "diag", "diagonal", "diff", "digamma", "digitize", "divide", "dot", "e",
+    "einsum", "elu", "embedding", "empty", "empty_like", "equal", "erf", "erfc", "erfcx",
+    "erfinv", "exp", "exp2", "expand_dims", "expm1", "eye", "fft", "finfo", "flatten",
+    "flip", "float8_e4m3", "float8_e5m2", "float16", "float32", "float64", "floor",
+    "floor_divide", "fmax", "fmin", "fmod", "fold", "fori_loop", "frexp", "from_dlpack",
+    "full", "full_like", "gamma", "gather", "gcd", "gelu", "get_default_dtype", "glu",
+    "grad", "greater", "greater_equal", "grid_sample", "gru", "hardsigmoid", "hardswish",
+    "heaviside", "hessian", "histogram", "hypot", "i0", "i0e", "i1", "i1e", "iinfo",
+    "imag", "index_add", "inf", "int8", "int16", "int32", "int64", "interp",
+    "interpolate", "intersect1d", "invert", "is_deferred", "is_tracking_origins",
+    "isclose", "isdtype", "isfinite", "isin", "isinf", "isnan", "j0", "j1", "jacobian",
+    "jit", "jvp", "kron", "lcm", "ldexp", "leaky_relu", "left_shift", "lerp", "less",
+    "less_equal", "lgamma", "linalg", "linspace", "load_safetensors", "log", "log1p",
+    "log2", "log10", "log_ndtr", "log_softmax", "logaddexp", "logcumsumexp",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logsumexp",
+    "lstm", "manual_seed", "masked_fill", "masked_select", "matmul", "matrix_transpose",
+    "max", "max_pool2d", "maximum", "mean", "median", "meshgrid", "min", "minimum",
+    "mish", "mod", "moveaxis", "multiply", "nan", "nan_to_num", "nanargmax", "nanargmin",
+    "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
+    "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "ndtr",
+    "ndtri", "negative", "newaxis", "nextafter", "nonzero", "not_equal",
+    "observe_attributes", "one_hot", "ones", "ones_like", "outer", "pad", "percentile",
+    "permute_dims", "pi", "polyval", "positive", "pow", "power", "prod", "quantile",
+    "rad2deg", "radians", "ravel", "read_safetensors_metadata", "real",
+    "realize_deferred", "reciprocal", "register_custom_function", "register_pytree_node",
+    "relu", "relu6", "remainder", "repeat", "repeat_interleave", "reshape", "result_type",
+    "right_shift", "rint", "rnn", "roll", "round", "rsqrt", "save_safetensors", "scan",
+    "scatter", "scatter_add", "scatter_reduce", "scope", "searchsorted", "selu",
+    "set_default_dtype", "setdiff1d", "setxor1d", "sigmoid", "sign", "signbit", "silu",
+    "sin", "sinc", "sinh", "softmax", "softplus", "softsign", "sort", "special", "split",
+    "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "swish",
+    "switch", "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "topk",
+    "trace", "track_origins", "transpose", "trapezoid", "tril", "triu", "true_divide",
+    "trunc", "uint8", "uint16", "uint32", "uint64", "unfold", "union1d", "unique_all",
+    "unique_counts", "unique_inverse", "unique_values", "unstack", "value_and_grad",
     "var", "vecdot", "vjp", "where", "while_loop", "xlogy", "zeros", "zeros_like", "zeta",
 ]  # fmt: skip
 

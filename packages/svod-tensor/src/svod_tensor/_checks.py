@@ -1,7 +1,8 @@
-"""Checked plans: a position that an axis does not have, and an integer divided by 0, are errors of `execute`.
+"""Checked plans: a position that an axis does not have, and an integer divided by 0, are errors of
+`execute`.
 
-What an operation expects of its integers is a CHECK in the graph, which costs nothing where nobody asks. A plan that checks
-has one more output, two numbers for each CHECK:
+What an operation expects of its integers is a CHECK in the graph, which costs nothing where nobody
+asks. A plan that checks has one more output, two numbers for each CHECK:
 
     CHECK %x [take, 0, 10]   ->   place = MIN(WHERE(%x >= -10 & %x < 10, none, 0 1 2 ...)), GATHER(%x, place)
 
@@ -54,13 +55,17 @@ class Checks(NamedTuple):
 
 
 def build_checked(nodes: Sequence[UOp], config: PrepareConfig) -> tuple[TensorGraph, Guard | None]:
-    """The graph of nodes, none of which is memory, and who looks at its last result where the configuration asks for that."""
+    """The graph of nodes, none of which is memory, and who looks at its last result where the
+    configuration asks for that.
+    """
     checks = make_checks(UOp.sink(*map(make_result, nodes))) if config.check_operands else None
     return (build(nodes), None) if checks is None else (build(nodes, checks.findings), checks.guard)
 
 
 def make_checks(sink: UOp) -> Checks | None:
-    """The findings of all that `sink` expects, and the guard that reads them; None where it expects nothing."""
+    """The findings of all that `sink` expects, and the guard that reads them; None where it expects
+    nothing.
+    """
     checks = [node for node in sink.iter_ops(Op.CHECK) if 0 not in node.shape]
     if not checks:
         return None
@@ -125,16 +130,31 @@ class _Fact(NamedTuple):
     @staticmethod
     def of(check: UOp) -> _Fact:
         size = 0 if check.arg.axis is None else _unbind(_size_of(check))
-        return _Fact(check.arg, tuple(map(_unbind, check.shape)), size, check.dtype, sorted(get_origins(check)))
+        return _Fact(
+            check.arg,
+            tuple(map(_unbind, check.shape)),
+            size,
+            check.dtype,
+            sorted(get_origins(check)),
+        )
 
-    def make_error(self, position: tuple[int, ...], value: int, variables: Mapping[str, int]) -> UserError:
+    def make_error(
+        self, position: tuple[int, ...], value: int, variables: Mapping[str, int]
+    ) -> UserError:
         operation, axis, _ = self.arg
         if axis is None:
-            return IntegerDivisionError(operation=operation, position=position, origins=self.origins)
+            return IntegerDivisionError(
+                operation=operation, position=position, origins=self.origins
+            )
         value = value % (1 << 64) if self.dtype is uint64 else value
         size = _resolve(self.size, variables)
         return PositionError(
-            operation=operation, position=position, value=value, axis=axis, size=size, origins=self.origins
+            operation=operation,
+            position=position,
+            value=value,
+            axis=axis,
+            size=size,
+            origins=self.origins,
         )
 
 

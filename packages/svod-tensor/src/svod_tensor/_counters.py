@@ -1,9 +1,8 @@
 """The variables that number the iterations of loops.
 
-While a body is traced, the name of its variable is that of no closed loop: the body may meet loops that were made before, and
-derivatives make loops of what other bodies compute. Once it is closed, `svod_ir.loops.choose_counter` names it by its depth,
-so that equal bodies are equal nodes.
-"""
+While a body is traced, the name of its variable is that of no closed loop: the body may meet loops
+that were made before, and derivatives make loops of what other bodies compute. Once it is closed,
+`svod_ir.loops.choose_counter` names it by its depth, so that equal bodies are equal nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +17,9 @@ _TRACED: Final = f"{COUNTER_PREFIX}of_trace_"
 
 
 def name_traced_counter(depth: int) -> str:
-    """The name of the variable of a loop whose body is being traced, inside of the bodies of so many others."""
+    """The name of the variable of a loop whose body is being traced, inside of the bodies of so
+    many others.
+    """
     return f"{_TRACED}{depth}"
 
 

@@ -1,4 +1,6 @@
-"""From Python values and numpy arrays to nodes: constants for single numbers, buffers for the rest."""
+"""From Python values and numpy arrays to nodes: constants for single numbers, buffers for
+the rest.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,28 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Protocol, SupportsFloat, TypeAlias, cast
 
-from svod_dtype import DType, bool_, default_complex, default_float, int32, int64, result_type, to_dtype, uint8, uint64
-from svod_ir import Op, OperandError, SInt, UOp, make_as_complex, make_concat, make_empty, make_reshape
+from svod_dtype import (
+    DType,
+    bool_,
+    default_complex,
+    default_float,
+    int32,
+    int64,
+    result_type,
+    to_dtype,
+    uint8,
+    uint64,
+)
+from svod_ir import (
+    Op,
+    OperandError,
+    SInt,
+    UOp,
+    make_as_complex,
+    make_concat,
+    make_empty,
+    make_reshape,
+)
 from svod_ir.placement import check_devices, is_file
 from svod_ir.sizes import max_size
 from svod_tensor._variable import explain_unbound
@@ -26,9 +48,17 @@ if TYPE_CHECKING:
     Array: TypeAlias = NDArray[np.generic]
 
 __all__ = [
-    "Scalar", "check_finite", "check_scalar", "copy_to_device", "default_int_dtype", "make_array_node",
-    "make_buffer_node", "make_constant", "make_node", "place_by_default",
-]  # fmt: skip
+    "Scalar",
+    "check_finite",
+    "check_scalar",
+    "copy_to_device",
+    "default_int_dtype",
+    "make_array_node",
+    "make_buffer_node",
+    "make_constant",
+    "make_node",
+    "place_by_default",
+]
 
 Scalar: TypeAlias = bool | int | float | complex
 
@@ -63,9 +93,11 @@ def make_constant(value: Scalar, dtype: DType) -> UOp:
         return UOp.const(dtype, bool(value))
     if isinstance(value, complex) and not dtype.is_complex:
         raise OperandError(
-            operation="tensor", found=value, expected=f"a number without an imaginary part, to become {dtype}",
+            operation="tensor",
+            found=value,
+            expected=f"a number without an imaginary part, to become {dtype}",
             hint="give its real part, or a complex dtype",
-        )  # fmt: skip
+        )
     return UOp.const(dtype, value)
 
 
@@ -92,7 +124,9 @@ def make_buffer_node(buffer: Buffer, dtype: DType, shape: tuple[int, ...], devic
 
 
 def make_array_node(array: Array, *, may_share: bool, dtype: DType | None = None) -> UOp:
-    """A node for the elements of a numpy array, on the CPU; with `dtype` for the bits of its elements."""
+    """A node for the elements of a numpy array, on the CPU; with `dtype` for the bits of its
+    elements.
+    """
     from svod_tensor import _storage as storage
 
     dtype = to_dtype(array.dtype) if dtype is None else dtype
@@ -101,11 +135,15 @@ def make_array_node(array: Array, *, may_share: bool, dtype: DType | None = None
         return make_empty(dtype, shape)
     if dtype.is_complex:
         return make_as_complex(make_array_node(_view_parts(array, dtype), may_share=may_share))
-    return make_buffer_node(storage.make_host_buffer(array, dtype, may_share=may_share), dtype, shape, HOST_DEVICE)
+    return make_buffer_node(
+        storage.make_host_buffer(array, dtype, may_share=may_share), dtype, shape, HOST_DEVICE
+    )
 
 
 def _view_parts(array: Array, dtype: DType) -> Array:
-    """The parts of complex numbers along a last axis: where they are, if the numbers lie in order without gaps."""
+    """The parts of complex numbers along a last axis: where they are, if the numbers lie in order
+    without gaps.
+    """
     import numpy as np
 
     array = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
@@ -113,7 +151,9 @@ def _view_parts(array: Array, dtype: DType) -> Array:
 
 
 def place_by_default(node: UOp, data: object = None) -> UOp:
-    """`node`, made from the caller's data, on the device for which none was named; a list of tensors stays where these are."""
+    """`node`, made from the caller's data, on the device for which none was named; a list of
+    tensors stays where these are.
+    """
     if DEFAULT_DEVICE == HOST_DEVICE or node.placement != HOST_DEVICE:
         return node
     has_tensors = _is_list(data) and any(map(_is_tensor, _flatten(data)[1]))
@@ -136,8 +176,13 @@ def copy_to_device(node: UOp, device: str) -> UOp:
     placement = node.placement
     if placement == name or (placement is None and name == DEFAULT_DEVICE):
         return node
-    if placement is None and not storage.reads_files(name) and any(map(_is_on_disk, node.iter_ops(Op.BUFFER))):
-        # What is made from a file is computed where the file can be read, so that only the result moves.
+    if (
+        placement is None
+        and not storage.reads_files(name)
+        and any(map(_is_on_disk, node.iter_ops(Op.BUFFER)))
+    ):
+        # What is made from a file is computed where the file can be read, so that only the result
+        # moves.
         node = UOp(Op.COPY, node.dtype, (node,), DEFAULT_DEVICE)
     return UOp(Op.COPY, node.dtype, (node,), name)
 
@@ -193,12 +238,16 @@ def _to_array(numbers: Sequence[Scalar], dtype: DType) -> Array:
     if dtype.is_bool:
         return np.array([bool(n) for n in numbers], np.bool_)
     if not dtype.is_complex and any(isinstance(number, complex) for number in numbers):
-        raise OperandError(operation="tensor", found="complex numbers", expected=f"numbers that {dtype} holds")
+        raise OperandError(
+            operation="tensor", found="complex numbers", expected=f"numbers that {dtype} holds"
+        )
     if dtype.is_inexact:
         with np.errstate(all="ignore"):
             return np.array(numbers, dtype.numpy)
     reals = [number for number in numbers if not isinstance(number, complex)]
-    for number in reals if float in set(map(type, reals)) else (min(reals), max(reals)) if reals else ():
+    for number in (
+        reals if float in set(map(type, reals)) else (min(reals), max(reals)) if reals else ()
+    ):
         check_scalar(number, dtype)
     return np.array([int(n) for n in reals], dtype.numpy)
 
@@ -228,7 +277,9 @@ def _from_mixed(leaves: Sequence[object], shape: tuple[int, ...], dtype: DType |
     import numpy as np
 
     for leaf in leaves:
-        if not isinstance(leaf, (bool, int, float, complex, np.generic, np.ndarray)) and not _is_tensor(leaf):
+        if not isinstance(
+            leaf, (bool, int, float, complex, np.generic, np.ndarray)
+        ) and not _is_tensor(leaf):
             raise DataError(found=leaf)
     inner: set[tuple[SInt, ...]] = {getattr(leaf, "shape", ()) for leaf in leaves}
     if len(inner) > 1:
@@ -242,17 +293,24 @@ def _from_mixed(leaves: Sequence[object], shape: tuple[int, ...], dtype: DType |
 
 
 def _from_tensors(leaves: Sequence[object], shape: tuple[int, ...], dtype: DType | None) -> UOp:
-    """Lists of tensors of one shape, beside which numbers may stand; these are weak, as in arithmetic."""
+    """Lists of tensors of one shape, beside which numbers may stand; these are weak, as in
+    arithmetic.
+    """
     made = [leaf.uop if _is_tensor(leaf) else make_node(leaf, dtype) for leaf in leaves]
     if dtype is None:
         pairs = zip(leaves, made, strict=True)
         dtype = result_type(
-            *(leaf if isinstance(leaf, (bool, int, float, complex)) else node.dtype for leaf, node in pairs)
+            *(
+                leaf if isinstance(leaf, (bool, int, float, complex)) else node.dtype
+                for leaf, node in pairs
+            )
         )
     nodes = [node.cast(dtype) for node in made]
     inner = nodes[0].shape
     check_devices(*nodes)
-    return make_reshape(make_concat([make_reshape(n, (1, *inner)) for n in nodes], 0), (*shape, *inner))
+    return make_reshape(
+        make_concat([make_reshape(n, (1, *inner)) for n in nodes], 0), (*shape, *inner)
+    )
 
 
 def _is_tensor(value: object) -> TypeIs[_HasNode]:
@@ -278,9 +336,17 @@ def _from_foreign(data: object, dtype: DType | None) -> UOp:
     if isinstance(data, np.generic):
         scalar = cast("np.generic[object]", data)
         found, value = to_dtype(scalar.dtype), scalar.item()
-        number = value if isinstance(value, (bool, int, complex)) else float(cast("SupportsFloat", value))
+        number = (
+            value
+            if isinstance(value, (bool, int, complex))
+            else float(cast("SupportsFloat", value))
+        )
         return make_constant(number, dtype or found)
-    if isinstance(data, np.ndarray) or hasattr(data, "__array__") or hasattr(data, "__array_interface__"):
+    if (
+        isinstance(data, np.ndarray)
+        or hasattr(data, "__array__")
+        or hasattr(data, "__array_interface__")
+    ):
         return _from_readable(cast("object", data), dtype)
     if isinstance(data, range):
         return _from_nested(list(data), dtype)
@@ -288,11 +354,14 @@ def _from_foreign(data: object, dtype: DType | None) -> UOp:
 
 
 def _from_readable(data: object, dtype: DType | None) -> UOp:
-    """What numpy makes an array of; what it has no dtype for comes by DLPack, where that is offered."""
+    """What numpy makes an array of; what it has no dtype for comes by DLPack, where that is
+    offered.
+    """
     import numpy as np
 
     if getattr(data, "requires_grad", False):
-        # PyTorch gives numpy and DLPack the memory of no tensor whose gradient it records; what is copied here has none.
+        # PyTorch gives numpy and DLPack the memory of no tensor whose gradient it records; what is
+        # copied here has none.
         data = cast("_Recorded", data).detach()
     try:
         array: Array = np.asarray(data)

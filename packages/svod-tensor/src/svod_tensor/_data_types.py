@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
-from svod_dtype import DType, float64, promote_types, promote_with_scalar, result_type as promote_all, to_dtype
+from svod_dtype import (
+    DType,
+    float64,
+    promote_types,
+    promote_with_scalar,
+    result_type as promote_all,
+    to_dtype,
+)
 from svod_ir import OperandError
 from svod_tensor import _shapes
 from svod_tensor._shapes import Shape
@@ -32,9 +39,14 @@ __all__ = [
 Kinds: TypeAlias = "DTypeLike | tuple[DTypeLike | tuple[DTypeLike, ...], ...]"
 
 _KINDS = {
-    "bool": ("bool",), "signed integer": ("int",), "unsigned integer": ("uint",), "integral": ("int", "uint"),
-    "real floating": ("float",), "complex floating": ("complex",), "numeric": ("int", "uint", "float", "complex"),
-}  # fmt: skip
+    "bool": ("bool",),
+    "signed integer": ("int",),
+    "unsigned integer": ("uint",),
+    "integral": ("int", "uint"),
+    "real floating": ("float",),
+    "complex floating": ("complex",),
+    "numeric": ("int", "uint", "float", "complex"),
+}
 """The standard's names of kinds, and ours."""
 
 
@@ -99,7 +111,12 @@ def finfo(type: DTypeLike | Tensor, /) -> FloatInfo:
     """
     dtype = _dtype_of(type).part
     if not dtype.exponent_bits:
-        raise OperandError(operation="finfo", found=dtype, expected="a dtype of floats", hint="iinfo is for integers")
+        raise OperandError(
+            operation="finfo",
+            found=dtype,
+            expected="a dtype of floats",
+            hint="iinfo is for integers",
+        )
     bias = (1 << (dtype.exponent_bits - 1)) - 1
     top = dtype.finfo_max
     return FloatInfo(dtype.bits, dtype.finfo_eps, top, -top, math.ldexp(1.0, 1 - bias), dtype)
@@ -118,7 +135,12 @@ def iinfo(type: DTypeLike | Tensor, /) -> IntegerInfo:
     """
     dtype = _dtype_of(type)
     if not dtype.is_int:
-        raise OperandError(operation="iinfo", found=dtype, expected="a dtype of integers", hint="finfo is for floats")
+        raise OperandError(
+            operation="iinfo",
+            found=dtype,
+            expected="a dtype of integers",
+            hint="finfo is for floats",
+        )
     return IntegerInfo(dtype.bits, int(dtype.max), int(dtype.min), dtype)
 
 
@@ -127,8 +149,9 @@ def isdtype(dtype: DTypeLike, kind: Kinds) -> bool:
 
     Args:
         dtype: a dtype.
-        kind: another dtype, which it may be; `"bool"`, `"signed integer"`, `"unsigned integer"`, `"integral"`,
-            `"real floating"`, `"complex floating"` or `"numeric"`; or a tuple of these, one of which it may be.
+        kind: another dtype, which it may be; `"bool"`, `"signed integer"`, `"unsigned integer"`,
+            `"integral"`, `"real floating"`, `"complex floating"` or `"numeric"`; or a tuple of
+            these, one of which it may be.
 
     Raises:
         UnknownDTypeError: if `kind` is none of these.
@@ -147,8 +170,8 @@ def isdtype(dtype: DTypeLike, kind: Kinds) -> bool:
 
 
 def can_cast(from_: DTypeLike | Tensor, to: DTypeLike, /) -> bool:
-    """Whether every value of the dtype `from_`, or that of a tensor, is one of the dtype `to`; as in numpy, float64 counts
-    as holding all integers.
+    """Whether every value of the dtype `from_`, or that of a tensor, is one of the dtype `to`; as
+    in numpy, float64 counts as holding all integers.
 
     Example:
         >>> import svod_tensor as sv
@@ -165,7 +188,8 @@ def can_cast(from_: DTypeLike | Tensor, to: DTypeLike, /) -> bool:
 
 
 def result_type(*arrays_and_dtypes: Tensor | DTypeLike | complex) -> DType:
-    """The dtype that tensors, dtypes and numbers get together. Numbers are weak: they only change the kind.
+    """The dtype that tensors, dtypes and numbers get together. Numbers are weak: they only change
+    the kind.
 
     Raises:
         OperandError: if there is nothing.
@@ -176,10 +200,16 @@ def result_type(*arrays_and_dtypes: Tensor | DTypeLike | complex) -> DType:
         float32
     """
     if not arrays_and_dtypes:
-        raise OperandError(operation="result_type", found="nothing", expected="tensors, dtypes and numbers")
+        raise OperandError(
+            operation="result_type", found="nothing", expected="tensors, dtypes and numbers"
+        )
     numbers = [one for one in arrays_and_dtypes if is_scalar(one)]
     dtypes = [_dtype_of(one) for one in arrays_and_dtypes if not is_scalar(one)]
-    return reduce(promote_with_scalar, numbers, reduce(promote_types, dtypes)) if dtypes else promote_all(*numbers)
+    return (
+        reduce(promote_with_scalar, numbers, reduce(promote_types, dtypes))
+        if dtypes
+        else promote_all(*numbers)
+    )
 
 
 def broadcast_shapes(*shapes: Iterable[int]) -> Shape:

@@ -1,4 +1,6 @@
-"""Deferred tensors: values that are computed once, before the first read, and never if others are assigned before it."""
+"""Deferred tensors: values that are computed once, before the first read, and never if others are
+assigned before it.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,10 @@ T = TypeVar("T", bound=Tensor)
 def defer_values(tensor: T) -> T:
     """Mark a tensor that is not computed yet as an initial value, and return it.
 
-    It is computed in memory of its own before a captured function reads it, and never if another value is assigned before.
-    Without the mark a captured function computes such a tensor at each call. Its random numbers are those of the calls that
-    built it, whenever they are computed. A copy of a deferred tensor is deferred too.
+    It is computed in memory of its own before a captured function reads it, and never if another
+    value is assigned before. Without the mark a captured function computes such a tensor at each
+    call. Its random numbers are those of the calls that built it, whenever they are computed. A
+    copy of a deferred tensor is deferred too.
 
     Raises:
         CaptureError: if a function is captured at present, which would sample anew at each call.
@@ -55,8 +58,9 @@ def is_deferred(tensor: Tensor) -> bool:
 def realize_deferred(tensors: Iterable[Tensor]) -> None:
     """Compute the deferred tensors among `tensors` together.
 
-    Nothing is done, and `tensors` is not iterated, where no tensor is deferred. While a function is captured nothing is computed
-    either: the tensors that it reads are computed and it is captured again.
+    Nothing is done, and `tensors` is not iterated, where no tensor is deferred. While a function is
+    captured nothing is computed either: the tensors that it reads are computed and it is captured
+    again.
 
     Example:
         >>> from svod_tensor import Tensor, defer_values, realize_deferred

@@ -20,7 +20,9 @@ __all__ = ["Elements", "make_capsule", "read_elements"]
 
 _CPU: Final = 1
 _OFFSETS: Final = {b"dltensor": 0, b"dltensor_versioned": 32}
-"""The name of a capsule -> where in its memory the tensor begins: behind version, context, deleter and flags, if it has these."""
+"""The name of a capsule -> where in its memory the tensor begins: behind version, context, deleter
+and flags, if it has these.
+"""
 
 _NARROW: Final = {(4, 16): bfloat16, (10, 8): float8_e4m3, (12, 8): float8_e5m2}
 """DLPack's type code and bits -> the dtype."""
@@ -28,14 +30,23 @@ _NARROW: Final = {(4, 16): bfloat16, (10, 8): float8_e4m3, (12, 8): float8_e5m2}
 
 class _DLTensor(ctypes.Structure):
     _fields_ = (
-        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-        ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
-    )  # fmt: skip
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
 
 
 class Elements(NamedTuple):
-    """An array, and the dtype that its elements stand for: where numpy lacks that, they are integers with the same bits."""
+    """An array, and the dtype that its elements stand for: where numpy lacks that, they are
+    integers with the same bits.
+    """
 
     array: NDArray[np.generic]
     dtype: DType | None
@@ -47,27 +58,38 @@ class _Words:
     def __init__(self, capsule: object, tensor: _DLTensor, itemsize: int) -> None:
         self._capsule = capsule
         shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
-        strides = tuple(tensor.strides[axis] * itemsize for axis in range(tensor.ndim)) if tensor.strides else None
+        strides = (
+            tuple(tensor.strides[axis] * itemsize for axis in range(tensor.ndim))
+            if tensor.strides
+            else None
+        )
         self.__array_interface__: dict[str, object] = {
-            "version": 3, "shape": shape, "strides": strides, "typestr": f"<u{itemsize}",
+            "version": 3,
+            "shape": shape,
+            "strides": strides,
+            "typestr": f"<u{itemsize}",
             "data": ((tensor.data or 0) + tensor.byte_offset, True),
-        }  # fmt: skip
+        }
 
 
 def make_capsule(array: NDArray[np.generic], dtype: DType, **options: Any) -> object:
-    """A capsule with the memory of `array`, whose elements are of `dtype`; the options are those of `__dlpack__`."""
+    """A capsule with the memory of `array`, whose elements are of `dtype`; the options are those of
+    `__dlpack__`.
+    """
     types = {narrow: code for code, narrow in _NARROW.items()}
     version = options.get("max_version")
     if not array.flags.writeable and (version is None or version[0] < 1):
         # Before version 1, DLPack cannot say that memory is read-only.
         if options.get("copy") is False:
             raise CopyRequiredError(
-                operation="__dlpack__", problem="the elements are read-only, which DLPack 0 cannot say"
+                operation="__dlpack__",
+                problem="the elements are read-only, which DLPack 0 cannot say",
             )
         array = array.copy()
     if dtype not in types:
         return array.__dlpack__(**options)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
-    # numpy makes the capsule, for integers of the same size, and keeps the memory; what they are is said in it afterwards.
+    # numpy makes the capsule, for integers of the same size, and keeps the memory; what they are is
+    # said in it afterwards.
     capsule = array.view(f"u{dtype.itemsize}").__dlpack__(**options)
     tensor = _get_tensor(capsule)
     tensor.code, tensor.bits = types[dtype]
@@ -84,7 +106,9 @@ def read_elements(source: Any) -> Elements:
 
     if not (hasattr(source, "__dlpack__") and hasattr(source, "__dlpack_device__")):
         found = type(source).__name__
-        raise OperandError(operation="from_dlpack", found=found, expected="an array with __dlpack__")
+        raise OperandError(
+            operation="from_dlpack", found=found, expected="an array with __dlpack__"
+        )
     try:
         return Elements(np.from_dlpack(source), None)
     except (BufferError, RuntimeError) as error:
@@ -108,7 +132,10 @@ def read_elements(source: Any) -> Elements:
 
 def _get_tensor(capsule: object) -> _DLTensor:
     api = ctypes.pythonapi
-    api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, (ctypes.py_object,)
+    api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = (
+        ctypes.c_char_p,
+        (ctypes.py_object,),
+    )
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = (ctypes.py_object, ctypes.c_char_p)
     name: bytes = api.PyCapsule_GetName(capsule)

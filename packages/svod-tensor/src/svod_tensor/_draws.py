@@ -1,4 +1,5 @@
-"""Keys of random numbers in graphs: what a draw does to the state of its generator, in captured functions and in plans.
+"""Keys of random numbers in graphs: what a draw does to the state of its generator, in captured
+functions and in plans.
 
 The state of a generator is memory of two words (`svod_tensor._generator`),
 
@@ -29,7 +30,15 @@ if TYPE_CHECKING:
 
     from svod_tensor.cells.cell import Live
 
-__all__ = ["draw_again", "draw_in_graph", "find_n_draws", "forget_draws", "make_words", "note_draw", "note_draws"]
+__all__ = [
+    "draw_again",
+    "draw_in_graph",
+    "find_n_draws",
+    "forget_draws",
+    "make_words",
+    "note_draw",
+    "note_draws",
+]
 
 
 def draw_in_graph(state: Cell, given: tuple[UOp, UOp] | None = None) -> UOp:
@@ -48,7 +57,9 @@ def draw_in_graph(state: Cell, given: tuple[UOp, UOp] | None = None) -> UOp:
     write(state, (), state.node + step)
     # Who reads the state after the draw makes sure that it is done.
     words = state.node - step
-    seed, number = (make_reshape(make_shrink(words, ((place, place + 1),)), ()) for place in range(2))
+    seed, number = (
+        make_reshape(make_shrink(words, ((place, place + 1),)), ()) for place in range(2)
+    )
     key = number.eq(0).where(seed, make_alu(Op.THREEFRY, -number, seed))
     if given is not None:
         key = given[0].where(given[1], key)
@@ -62,21 +73,28 @@ def draw_in_graph(state: Cell, given: tuple[UOp, UOp] | None = None) -> UOp:
 
 
 def note_draw(key: UOp, state: Cell) -> None:
-    """Remember that `key`, which is memory, was drawn from the generator with this state, outside of captured functions."""
+    """Remember that `key`, which is memory, was drawn from the generator with this state, outside
+    of captured functions.
+    """
     memory = find_base(key)
     assert memory is not None, key
     _drawn[memory] = _Drawn(state, None)
 
 
 def note_draws(words: UOp, state: Cell, n_draws: int) -> None:
-    """Remember that `words`, which is memory, were the generator's state before so many draws, which a loop makes."""
+    """Remember that `words`, which is memory, were the generator's state before so many draws,
+    which a loop makes.
+    """
     memory = find_base(words)
     assert memory is not None, words
     _drawn[memory] = _Drawn(state, n_draws)
 
 
 def forget_draws(node: UOp) -> None:
-    """Keep the numbers that the graph of `node` sampled, in plans too: `draw_again` samples none of them anew."""
+    """Keep the numbers that the graph of `node` sampled, in plans too:
+
+    `draw_again` samples none of them anew.
+    """
     for memory in node.iter_ops(Op.BUFFER):
         _drawn.pop(memory, None)
 
@@ -95,15 +113,17 @@ def find_n_draws(step: UOp) -> int | None:
 
 
 def draw_again(tensors: Iterable[Live]) -> None:
-    """Let what tensors are computed from be drawn again whenever a plan that is prepared for them is executed, but the first time.
+    """Let what tensors are computed from be drawn again whenever a plan that is prepared for them
+    is executed, but the first time.
 
-    What was drawn from generators has keys in memory of its own. In the graphs of `tensors` each is replaced by
+    What was drawn from generators has keys in memory of its own. In the graphs of `tensors` each is
+    replaced by
 
         where(n_executions = 1, the key, that of the generator's next draw)
 
     (and the state that a loop began to draw from by the state now)
-    which counts executions, and advances the generator, in memory. Other tensors keep the numbers that were drawn.
-    """
+    which counts executions, and advances the generator, in memory. Other tensors keep the numbers
+    that were drawn."""
     found = list(tensors)
     nodes = UOp.sink(*(one.node for one in found)).toposort()
     memories = [node for node in nodes if node.op is Op.BUFFER and node in _drawn]
@@ -116,7 +136,9 @@ def draw_again(tensors: Iterable[Live]) -> None:
     for memory in sorted(memories, key=lambda memory: memory.arg.id):
         state, n_draws = _drawn[memory]
         if n_draws is None:
-            keys[memory] = make_reshape(draw_in_graph(state, (is_first, make_reshape(memory, ()))), (1,))
+            keys[memory] = make_reshape(
+                draw_in_graph(state, (is_first, make_reshape(memory, ()))), (1,)
+            )
             continue
         step = is_first.where(UOp.const(uint64, 0), make_iota(2, uint64) * n_draws)
         write(state, (), state.node + step)
@@ -124,7 +146,9 @@ def draw_again(tensors: Iterable[Live]) -> None:
     new = [one.node.substitute(keys) for one in found]
     # Assignments that pend are everybody's, and stay the same for everybody.
     with registry.lock:
-        registry.replace_nodes({state: state.substitute(keys) for state in nodes if states.is_later_state(state)})
+        registry.replace_nodes(
+            {state: state.substitute(keys) for state in nodes if states.is_later_state(state)}
+        )
         for one, node in zip(found, new, strict=True):
             one.set_node(node)
 
@@ -137,7 +161,9 @@ def make_words(*words: int) -> NDArray[np.uint64]:
 
 
 class _Drawn(NamedTuple):
-    """What memory was drawn from: the state of a generator, and how many draws a loop makes; None for one key."""
+    """What memory was drawn from: the state of a generator, and how many draws a loop makes; None
+    for one key.
+    """
 
     state: Cell
     n_draws: int | None

@@ -1,4 +1,5 @@
-"""What PyTorch and JAX call by names that svod has not, what is nearly one of its names, and what to write instead.
+"""What PyTorch and JAX call by names that svod has not, what is nearly one of its names, and what
+to write instead.
 
 Only a lookup that has failed asks.
 """
@@ -27,52 +28,100 @@ _ASKED: Final = (
     "x.detach() stands for its values, and model.freeze(name) leaves parameters out"
 )
 _NO_GRADIENT: Final = (
-    "leave it out: nothing is kept for gradients unless svod_tensor.grad or svod_nn.value_and_grad asks for them"
+    "leave it out: nothing is kept for gradients unless svod_tensor.grad or svod_nn.value_and_grad"
+    " asks for them"
 )
 
 _ATTRIBUTES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("backward", "grad", "grad_fn", "retain_grad", "register_hook"), _GRADIENT),
     **dict.fromkeys(("requires_grad", "requires_grad_", "is_leaf"), _ASKED),
-    "cuda": 'write x.to("CUDA")', "cpu": 'write x.to("CPU")', "is_cuda": "write x.device", "get_device": "write x.device",
-    "half": 'write x.cast("float16")', "bfloat16": 'write x.cast("bfloat16")', "float": 'write x.cast("float32")',
-    "double": 'write x.cast("float64")', "int": 'write x.cast("int32")', "long": 'write x.cast("int64")',
-    "bool": 'write x.cast("bool")', "type": "write x.cast(dtype)", "type_as": "write x.cast(other.dtype)",
-    "dim": "write x.ndim", "numel": "write x.size", "data": "write x.detach(), or x.assign(values) to write",
-    "detach_": "write x.detach()", "zero_": "write x.assign(0)", "fill_": "write x.assign(value)", "copy_": "write x.assign(other)",
-    "new_zeros": "write Tensor.zeros(shape, dtype=x.dtype)", "new_ones": "write Tensor.ones(shape, dtype=x.dtype)",
-    "at": "write x.with_items(index, value) for .at[index].set(value), and x.add_at(index, value) for .at[index].add(value)",
-    "block_until_ready": "write x.realize()", "t": "write x.T", "fill": "write x.assign(value)",
-    "resize": "write x.reshape(shape), x.pad(widths) or x.tile(n)", "tofile": "write x.numpy().tofile(path)",
-    "ptp": "write x.max() - x.min()", **dict.fromkeys(("mm", "bmm", "mv"), "write x @ y"),
+    "cuda": 'write x.to("CUDA")',
+    "cpu": 'write x.to("CPU")',
+    "is_cuda": "write x.device",
+    "get_device": "write x.device",
+    "half": 'write x.cast("float16")',
+    "bfloat16": 'write x.cast("bfloat16")',
+    "float": 'write x.cast("float32")',
+    "double": 'write x.cast("float64")',
+    "int": 'write x.cast("int32")',
+    "long": 'write x.cast("int64")',
+    "bool": 'write x.cast("bool")',
+    "type": "write x.cast(dtype)",
+    "type_as": "write x.cast(other.dtype)",
+    "dim": "write x.ndim",
+    "numel": "write x.size",
+    "data": "write x.detach(), or x.assign(values) to write",
+    "detach_": "write x.detach()",
+    "zero_": "write x.assign(0)",
+    "fill_": "write x.assign(value)",
+    "copy_": "write x.assign(other)",
+    "new_zeros": "write Tensor.zeros(shape, dtype=x.dtype)",
+    "new_ones": "write Tensor.ones(shape, dtype=x.dtype)",
+    "at": (
+        "write x.with_items(index, value) for .at[index].set(value), and x.add_at(index, value) for"
+        " .at[index].add(value)"
+    ),
+    "block_until_ready": "write x.realize()",
+    "t": "write x.T",
+    "fill": "write x.assign(value)",
+    "resize": "write x.reshape(shape), x.pad(widths) or x.tile(n)",
+    "tofile": "write x.numpy().tofile(path)",
+    "ptp": "write x.max() - x.min()",
+    **dict.fromkeys(("mm", "bmm", "mv"), "write x @ y"),
     "index_select": "write x.take(indices, axis=0)",
     "index_put": "write x.with_items(index, value), or x.add_at(index, value) to accumulate",
-    "is_floating_point": "write x.dtype.is_float", "is_contiguous": "leave it out: every tensor is read in the order of its axes",
-    **dict.fromkeys(("strides", "stride", "storage", "data_ptr"), "x.numpy() is an array that shares the memory where it can"),
-}  # fmt: skip
+    "is_floating_point": "write x.dtype.is_float",
+    "is_contiguous": "leave it out: every tensor is read in the order of its axes",
+    **dict.fromkeys(
+        ("strides", "stride", "storage", "data_ptr"),
+        "x.numpy() is an array that shares the memory where it can",
+    ),
+}
 
 _NAMES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("no_grad", "inference_mode", "enable_grad", "set_grad_enabled"), _NO_GRADIENT),
-    "nn": "write import svod_nn as nn", "optim": "optimizers are names of svod_nn, as in svod_nn.AdamW(model)",
-    "autograd": _GRADIENT, "compile": "write jit(f)", "vmap": "operations take any number of leading axes; loops are svod_tensor.scan",
-    "from_numpy": "write Tensor(array), or Tensor.from_numpy(array) to share its memory", "array": "write Tensor(data)",
-    "save": "write save_safetensors(tensors, path)", "load": "write load_safetensors(path)",
-    **dict.fromkeys(("jacfwd", "jacrev"), "write svod_tensor.jacobian(f)"), "device_put": 'write x.to("CPU")',
-    **dict.fromkeys(("custom_vjp", "custom_jvp"), "write svod_tensor.custom_gradient(f)"), "pmap": "write x.shard(devices, axis=0)",
-    "lax": "its loops are names of svod_tensor: scan, fori_loop, while_loop, cond, switch", "stop_gradient": "write x.detach()",
-    "device": "devices are strings, as in x.to(\"CPU\")", "cuda": "write x.to(\"CUDA\"); python -m svod_device lists what is there",
+    "nn": "write import svod_nn as nn",
+    "optim": "optimizers are names of svod_nn, as in svod_nn.AdamW(model)",
+    "autograd": _GRADIENT,
+    "compile": "write jit(f)",
+    "vmap": "operations take any number of leading axes; loops are svod_tensor.scan",
+    "from_numpy": "write Tensor(array), or Tensor.from_numpy(array) to share its memory",
+    "array": "write Tensor(data)",
+    "save": "write save_safetensors(tensors, path)",
+    "load": "write load_safetensors(path)",
+    **dict.fromkeys(("jacfwd", "jacrev"), "write svod_tensor.jacobian(f)"),
+    "device_put": 'write x.to("CPU")',
+    **dict.fromkeys(("custom_vjp", "custom_jvp"), "write svod_tensor.custom_gradient(f)"),
+    "pmap": "write x.shard(devices, axis=0)",
+    "lax": "its loops are names of svod_tensor: scan, fori_loop, while_loop, cond, switch",
+    "stop_gradient": "write x.detach()",
+    "device": 'devices are strings, as in x.to("CPU")',
+    "cuda": 'write x.to("CUDA"); python -m svod_device lists what is there',
     **dict.fromkeys(("concatenate", "cat", "hstack", "vstack"), "write concat([x, y], axis=0)"),
-    "random": "write Tensor.rand(...), Tensor.randn(...) or Tensor.randint(...); svod_tensor.manual_seed(n) seeds them",
-    "ptp": "write x.max() - x.min()", "cross": "write svod_tensor.linalg.cross(x, y)",
+    "random": (
+        "write Tensor.rand(...), Tensor.randn(...) or Tensor.randint(...);"
+        " svod_tensor.manual_seed(n) seeds them"
+    ),
+    "ptp": "write x.max() - x.min()",
+    "cross": "write svod_tensor.linalg.cross(x, y)",
     "unique": "write unique_values(x), or unique_all(x) with positions and counts too",
     **dict.fromkeys(("allclose", "array_equal"), "write isclose(x, y).all(), or equal(x, y).all()"),
     **dict.fromkeys(("append", "insert", "delete"), "write concat([x[:i], y, x[j:]])"),
-    **dict.fromkeys(("bmm", "mm", "mv"), "write matmul(x, y)"), "array_split": "write x.chunk(n)",
-    "gradient": "slopes between neighbours are central_differences(x), derivatives svod_tensor.grad(f)(x)",
-    "vectorize": "operations take whole tensors; a function of numpy's arrays is called by custom_function",
+    **dict.fromkeys(("bmm", "mm", "mv"), "write matmul(x, y)"),
+    "array_split": "write x.chunk(n)",
+    "gradient": (
+        "slopes between neighbours are central_differences(x), derivatives svod_tensor.grad(f)(x)"
+    ),
+    "vectorize": (
+        "operations take whole tensors; a function of numpy's arrays is called by custom_function"
+    ),
     "is_tensor": "write isinstance(x, Tensor)",
-    "float": "write float32", "double": "write float64", "half": "write float16",
-    "int": "write int32", "long": "write int64",
-}  # fmt: skip
+    "float": "write float32",
+    "double": "write float64",
+    "half": "write float16",
+    "int": "write int32",
+    "long": "write int64",
+}
 
 _ARGUMENTS: Final[Mapping[str, str]] = {
     "requires_grad": _ASKED,
@@ -82,14 +131,19 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
 
 
 def find_foreign_attribute(kind: type, name: str) -> MissingNameError | None:
-    """What to say about an attribute that tensors of a class have not; None if nothing is known about it."""
+    """What to say about an attribute that tensors of a class have not; None if nothing is known
+    about it.
+    """
     if hasattr(kind, name):
         # It is there, and something was missing inside of it.
         return None
     hint = _ATTRIBUTES.get(name)
     if hint is None and name.endswith("_") and hasattr(kind, name[:-1]):
         # In PyTorch such a name writes to the tensor.
-        hint = f"write x.assign(x.{name[:-1]}(...)): tensors are written to by assign and x[index] = value"
+        hint = (
+            f"write x.assign(x.{name[:-1]}(...)): tensors are written to by assign and x[index] ="
+            " value"
+        )
     if hint is None and (close := _find_close(kind, name)) is not None:
         hint = f"it may be meant: x.{close}"
     return None if hint is None else MissingNameError(owner=kind.__name__, missing=name, hint=hint)
@@ -106,10 +160,18 @@ def find_foreign_name(tensor: type, name: str) -> MissingNameError | None:
     if hint is None and not name.startswith("_") and hasattr(tensor, name):
         member = vars(next(c for c in tensor.__mro__ if name in vars(c)))[name]
         is_made = isinstance(member, (classmethod, staticmethod))
-        hint = f"write Tensor.{name}(...)" if is_made else f"it is a method, or an attribute, of tensors: x.{name}"
+        hint = (
+            f"write Tensor.{name}(...)"
+            if is_made
+            else f"it is a method, or an attribute, of tensors: x.{name}"
+        )
     if hint is None and (close := _find_close(import_module("svod_tensor"), name)) is not None:
         hint = f"it may be meant: svod_tensor.{close}"
-    return None if hint is None else MissingNameError(owner="the module svod_tensor", missing=name, hint=hint)
+    return (
+        None
+        if hint is None
+        else MissingNameError(owner="the module svod_tensor", missing=name, hint=hint)
+    )
 
 
 @lru_cache(maxsize=256)  # libraries ask again and again what an array has

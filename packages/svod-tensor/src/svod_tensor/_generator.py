@@ -1,18 +1,19 @@
-"""Generators of random numbers: a key and a count of draws, in memory, so that a plan can go on drawing.
+"""Generators of random numbers: a key and a count of draws, in memory, so that a plan can go on
+drawing.
 
-A tensor of random numbers is a function of one 64-bit key: element i of it is made of threefry(i, key). What a generator
-has in memory says which key is next,
+A tensor of random numbers is a function of one 64-bit key: element i of it is made of threefry(i,
+key). What a generator has in memory says which key is next,
 
     state = [seed, n]      key of draw n = seed if n = 0 else threefry(2^64 - n, seed)
 
-and each draw, however large, adds 1 to n. No two draws of a generator have the same key before n comes round, since threefry is
-a permutation.
+and each draw, however large, adds 1 to n. No two draws of a generator have the same key before n
+comes round, since threefry is a permutation.
 
-Who draws outside of a captured function gets the next key at once, in memory of its own: what the numbers are depends neither
-on when they are computed nor on what else is, and one kernel serves all keys. In a captured function a draw is an assignment
-to the state, as any other, which each call makes again. A plan that is prepared from draws that were made before uses their
-keys at its first execution, and draws anew from their generators at each later one: see `svod_tensor._draws`.
-"""
+Who draws outside of a captured function gets the next key at once, in memory of its own: what the
+numbers are depends neither on when they are computed nor on what else is, and one kernel serves all
+keys. In a captured function a draw is an assignment to the state, as any other, which each call
+makes again. A plan that is prepared from draws that were made before uses their keys at its first
+execution, and draws anew from their generators at each later one: see `svod_tensor._draws`."""
 
 from __future__ import annotations
 
@@ -47,16 +48,18 @@ _MASK: Final = (1 << 64) - 1
 class Generator:
     """A source of random numbers, which differ from draw to draw and depend on the seed alone.
 
-    The numbers are the same on every device, for every number of threads, and whether a draw is computed at once, in a captured
-    function or by a plan. The state is in the host's memory, and is two integers: the seed, and how many draws there were.
+    The numbers are the same on every device, for every number of threads, and whether a draw is
+    computed at once, in a captured function or by a plan. The state is in the host's memory, and is
+    two integers: the seed, and how many draws there were.
 
-    Any thread may draw, in captured functions too. Plans that draw from one generator are executed one after the other, as
-    plans that assign to one tensor are; for threads of their own, `spawn` makes generators. In the child of a fork a generator
-    goes on where it was, as it does in the parent: both draw the same numbers.
+    Any thread may draw, in captured functions too. Plans that draw from one generator are executed
+    one after the other, as plans that assign to one tensor are; for threads of their own, `spawn`
+    makes generators. In the child of a fork a generator goes on where it was, as it does in the
+    parent: both draw the same numbers.
 
     Args:
-        seed: an integer, modulo 2^64; a 0-d tensor of integers or a bound variable, in a captured function too; by default, what the
-            operating system gives.
+        seed: an integer, modulo 2^64; a 0-d tensor of integers or a bound variable, in a captured
+            function too; by default, what the operating system gives.
 
     Example:
         >>> from svod_tensor import Generator, Tensor
@@ -69,7 +72,8 @@ class Generator:
 
     Raises:
         OperandError: if the seed is none.
-        CaptureError: if it is to be drawn in a captured function, which would have the same one at each call.
+        CaptureError: if it is to be drawn in a captured function, which would have the same one at
+            each call.
         >>> generator = Generator(7)
         >>> first = Tensor.rand(2, generator=generator).tolist()
         >>> generator.manual_seed(7) is generator, Tensor.rand(2, generator=generator).tolist() == first
@@ -94,8 +98,13 @@ class Generator:
         if registry.find_capture() is None and not isinstance(seed, (TensorBase, UOp)):
             self._state = _make_state(_to_word(seed), 0)
             return
-        # A value, no memory that calls would change: a function that makes a generator makes it anew at each call.
-        key = _read_seed(seed) if isinstance(seed, (TensorBase, UOp)) else UOp.const(uint64, _to_word(seed))
+        # A value, no memory that calls would change: a function that makes a generator makes it
+        # anew at each call.
+        key = (
+            _read_seed(seed)
+            if isinstance(seed, (TensorBase, UOp))
+            else UOp.const(uint64, _to_word(seed))
+        )
         words = make_concat([make_reshape(word, (1,)) for word in (key, UOp.const(uint64, 0))], 0)
         if registry.find_capture() is not None:
             self._state = Cell(words)
@@ -117,7 +126,9 @@ class Generator:
         return made
 
     def manual_seed(self, seed: int) -> Self:
-        """Begin again, with this seed; plans and captured functions that draw from this generator do so too."""
+        """Begin again, with this seed; plans and captured functions that draw from this generator
+        do so too.
+        """
         self.set_state((_to_word(seed), 0))
         return self
 
@@ -136,7 +147,8 @@ class Generator:
         self._update(_read_state(state))
 
     def spawn(self, n: int) -> list[Generator]:
-        """`n` generators with seeds that are drawn from this one: independent of it and of each other.
+        """`n` generators with seeds that are drawn from this one: independent of it and of each
+        other.
 
         Raises:
             OperandError: if `n` is no number of generators.
@@ -169,29 +181,37 @@ class Generator:
 
 
 def draw_ahead(state: Cell, n_draws: int) -> UOp:
-    """The state of a generator, in memory of its own, which has made so many draws afterwards: a loop makes them."""
+    """The state of a generator, in memory of its own, which has made so many draws afterwards: a
+    loop makes them.
+    """
     words = make_array_node(make_words(*_update(state, n_draws)), may_share=False)
     note_draws(words, state, n_draws)
     return words
 
 
 def get_key(operation: str, seed: Seed | None, generator: Generator | None) -> UOp:
-    """The key of a draw, 0-d and uint64: that of the next draw of a generator, or of the first one with a seed.
+    """The key of a draw, 0-d and uint64: that of the next draw of a generator, or of the first one
+    with a seed.
 
     Raises:
         OperandError: if there are both, or the seed is none.
     """
     if seed is None:
         if generator is not None and not isinstance(generator, Generator):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise OperandError(operation=operation, found=repr(generator), expected="a Generator as generator")
+            raise OperandError(
+                operation=operation, found=repr(generator), expected="a Generator as generator"
+            )
         return (default_generator() if generator is None else generator).next_key()
     if generator is not None:
         raise OperandError(operation=operation, found="both", expected="a seed or a generator")
-    return _make_key(_to_word(seed)) if not isinstance(seed, (TensorBase, UOp)) else _read_seed(seed)
+    return (
+        _make_key(_to_word(seed)) if not isinstance(seed, (TensorBase, UOp)) else _read_seed(seed)
+    )
 
 
 def default_generator() -> Generator:
-    """What is drawn from where no generator is named; seeded by the operating system until `manual_seed` is called.
+    """What is drawn from where no generator is named; seeded by the operating system until
+    `manual_seed` is called.
 
     Example:
         >>> from svod_tensor import default_generator, manual_seed
@@ -223,7 +243,9 @@ def manual_seed(seed: int) -> Generator:
 def _read_state(state: State) -> State:
     is_pair = isinstance(state, Sequence) and len(state) == 2  # pyright: ignore[reportUnnecessaryIsInstance, reportUnnecessaryComparison]
     if not is_pair:
-        raise OperandError(operation="set_state", found=repr(state), expected="a state, as get_state gives it")
+        raise OperandError(
+            operation="set_state", found=repr(state), expected="a state, as get_state gives it"
+        )
     return _to_word(state[0]), _to_word(state[1])
 
 
@@ -240,7 +262,11 @@ def _to_word(seed: object) -> int:
         return operator.index(seed) & _MASK  # pyright: ignore[reportArgumentType]
     except TypeError:
         pass
-    raise OperandError(operation="seed", found=repr(seed), expected="an integer, a tensor of one, or a bound variable")
+    raise OperandError(
+        operation="seed",
+        found=repr(seed),
+        expected="an integer, a tensor of one, or a bound variable",
+    )
 
 
 def _to_count(n: object) -> int:
@@ -257,7 +283,9 @@ def _read_seed(seed: TensorBase | UOp) -> UOp:
     node = seed.uop if isinstance(seed, TensorBase) else make_node(seed, None)
     if not node.dtype.is_int or node.shape:
         raise OperandError(
-            operation="seed", found=f"{node.dtype} of shape {node.shape}", expected="a 0-d tensor of integers"
+            operation="seed",
+            found=f"{node.dtype} of shape {node.shape}",
+            expected="a 0-d tensor of integers",
         )
     return node.cast(uint64)
 
@@ -284,7 +312,11 @@ def _update(cell: Cell, change: State | int | None) -> State:
                 words = buffer.as_numpy()
                 found = int(words[0]), int(words[1])
                 if change is not None:
-                    new = (found[0], (found[1] + change) & _MASK) if isinstance(change, int) else change
+                    new = (
+                        (found[0], (found[1] + change) & _MASK)
+                        if isinstance(change, int)
+                        else change
+                    )
                     words[:] = np.array(new, np.uint64)
                 registry.end_computation(computation)
                 return found

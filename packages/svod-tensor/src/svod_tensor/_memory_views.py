@@ -1,4 +1,6 @@
-"""Tensors that are parts of memory: its first elements, and its bytes as elements of another dtype."""
+"""Tensors that are parts of memory: its first elements, and its bytes as elements of
+another dtype.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,16 @@ def view_prefix(memory: UOp, sizes: Shape, dtype: DType | None = None) -> UOp:
 
 
 def view_bytes(node: UOp, dtype: DType, shape: Shape) -> UOp:
-    """The bytes of `node` as elements of `dtype`: where they lie if they lie together in memory, else in a copy."""
+    """The bytes of `node` as elements of `dtype`: where they lie if they lie together in memory,
+    else in a copy.
+    """
     memory, begin = _get_part(node)
     if memory is None or (begin * node.dtype.itemsize) % dtype.itemsize:
         memory, begin = UOp(Op.CONTIGUOUS, node.dtype, (node,)), 0
     size = math.prod(map(max_size, shape))
-    return view_prefix(UOp(Op.BUFFER_VIEW, dtype, (memory,), (begin * node.dtype.itemsize, size)), shape)
+    return view_prefix(
+        UOp(Op.BUFFER_VIEW, dtype, (memory,), (begin * node.dtype.itemsize, size)), shape
+    )
 
 
 def _get_part(node: UOp) -> tuple[UOp | None, int]:
@@ -43,7 +49,8 @@ def _get_part(node: UOp) -> tuple[UOp | None, int]:
         if node.op is Op.SHRINK:
             first, end, *others = node.sizes
             is_whole = all(
-                b == 0 and e == s for b, e, s in zip(others[::2], others[1::2], source.shape[1:], strict=True)
+                b == 0 and e == s
+                for b, e, s in zip(others[::2], others[1::2], source.shape[1:], strict=True)
             )
             row = product(source.shape[1:])
             if (

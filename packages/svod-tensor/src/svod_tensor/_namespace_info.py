@@ -11,22 +11,36 @@ from svod_tensor.options import DEFAULT_DEVICE
 __all__ = ["NamespaceInfo", "__array_namespace_info__"]
 
 _NAMES = (
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "complex64",
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float32",
+    "float64",
+    "complex64",
     "complex128",
-)  # fmt: skip
+)
 """Dtypes of the standard. The narrow floats of svod are none of them."""
 
 _DEFAULTS = {
-    "real floating": float, "complex floating": complex, "integral": int, "indexing": "int64",
-}  # fmt: skip
+    "real floating": float,
+    "complex floating": complex,
+    "integral": int,
+    "indexing": "int64",
+}
 
 
 class NamespaceInfo:
     """What `__array_namespace_info__` gives."""
 
     def capabilities(self) -> dict[str, bool | int | None]:
-        """What the standard leaves to libraries: shapes may depend on values, which are computed then; there may be any
-        number of axes."""
+        """What the standard leaves to libraries: shapes may depend on values, which are computed
+        then; there may be any number of axes."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
 
     def default_device(self) -> str:
@@ -39,7 +53,9 @@ class NamespaceInfo:
         return {kind: to_dtype(given) for kind, given in _DEFAULTS.items()}
 
     def devices(self) -> tuple[str, ...]:
-        """The first device of each kind that works here; others of a kind have numbers, such as `CPU:1`."""
+        """The first device of each kind that works here; others of a kind have numbers, such as
+        `CPU:1`.
+        """
         return tuple(kind for kind in get_registry().list_kinds() if _is_writable(kind))
 
     def dtypes(self, *, device: str | None = None, kind: Kinds | None = None) -> dict[str, DType]:
@@ -51,11 +67,14 @@ class NamespaceInfo:
         """
         _check(device)
         found = {name: dtype for name in _NAMES if (dtype := find_dtype(name)) is not None}
-        return {name: dtype for name, dtype in found.items() if kind is None or isdtype(dtype, kind)}
+        return {
+            name: dtype for name, dtype in found.items() if kind is None or isdtype(dtype, kind)
+        }
 
 
 def __array_namespace_info__() -> NamespaceInfo:
-    """What this namespace has: `capabilities()`, `default_device()`, `default_dtypes()`, `devices()` and `dtypes()`.
+    """What this namespace has: `capabilities()`, `default_device()`, `default_dtypes()`,
+    `devices()` and `dtypes()`.
 
     Example:
         >>> import svod_tensor as sv

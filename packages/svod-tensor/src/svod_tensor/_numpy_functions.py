@@ -1,9 +1,9 @@
 """numpy's functions on tensors: those that have a counterpart build a graph, as its method does.
 
-`numpy.sin(x)`, `numpy.add(array, x)` and `array + x` come here by `__array_ufunc__`, `numpy.mean(x, axis=0)` by `__array_function__`.
-What numpy fills for the caller (`out=array`) is computed. A function, a method of a ufunc or an argument without a counterpart
-reads the values, and numpy computes arrays.
-"""
+`numpy.sin(x)`, `numpy.add(array, x)` and `array + x` come here by `__array_ufunc__`, `numpy.mean(x,
+axis=0)` by `__array_function__`. What numpy fills for the caller (`out=array`) is computed. A
+function, a method of a ufunc or an argument without a counterpart reads the values, and numpy
+computes arrays."""
 
 from __future__ import annotations
 
@@ -39,7 +39,11 @@ def _is_ufunc(name: str) -> bool:
 
 
 UFUNCS: Final[Mapping[str, str]] = {
-    name: name for one in OPERATIONS.values() if one.is_function for name in (one.name, *one.aliases) if _is_ufunc(name)
+    name: name
+    for one in OPERATIONS.values()
+    if one.is_function
+    for name in (one.name, *one.aliases)
+    if _is_ufunc(name)
 } | {"absolute": "abs", "fabs": "abs"}
 """A function of numpy on elements, and the method that computes it: the operation of its name."""
 
@@ -48,15 +52,25 @@ _COMPUTED_BY_NUMPY: Final = ("where", "initial")
 """Arguments that methods of tensors do not take."""
 
 _REDUCTIONS: Final = {
-    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any",
-}  # fmt: skip
+    "add": "sum",
+    "multiply": "prod",
+    "maximum": "max",
+    "minimum": "min",
+    "logical_and": "all",
+    "logical_or": "any",
+}
 _SCANS: Final = {"add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin"}
-_OF_FLOATS: Final = frozenset({"div", "atan2", "copysign", "hypot", "logaddexp", "nextafter", "heaviside"})
+_OF_FLOATS: Final = frozenset(
+    {"div", "atan2", "copysign", "hypot", "logaddexp", "nextafter", "heaviside"}
+)
 """Methods that take integers as floats, so that a number beside these need not fit them."""
 
 
-def call_ufunc(owner: Tensor, ufunc: np.ufunc, how: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
-    """The result of `__array_ufunc__`: an array of numpy, or several, where there is no counterpart, which reads values.
+def call_ufunc(
+    owner: Tensor, ufunc: np.ufunc, how: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]
+) -> object:
+    """The result of `__array_ufunc__`: an array of numpy, or several, where there is no
+    counterpart, which reads values.
 
     Args:
         owner: a tensor among the operands.
@@ -74,7 +88,9 @@ def call_ufunc(owner: Tensor, ufunc: np.ufunc, how: str, inputs: Sequence[Any], 
         return _compute_arrays(ufunc, how, inputs, outs, given)
     dtype = given.pop("dtype", None)
     if dtype is not None:
-        inputs = [value if is_scalar(value) else _wrap(owner, value).cast(dtype) for value in inputs]
+        inputs = [
+            value if is_scalar(value) else _wrap(owner, value).cast(dtype) for value in inputs
+        ]
     result = _compute(owner, name, how, inputs, given)
     if isinstance(result, tuple):
         return result if not outs else tuple(map(_fill, outs, result))
@@ -94,7 +110,9 @@ def _compute(
         left, right = (_wrap(owner, value) for value in inputs)
         inputs = left.reshape((*left.shape, *(1,) * right.ndim)), right
     if name == "divmod":
-        return _call(_bind(owner, "floor_divide", inputs), (), given), _bind(owner, "remainder", inputs)()
+        return _call(_bind(owner, "floor_divide", inputs), (), given), _bind(
+            owner, "remainder", inputs
+        )()
     if name == "modf":
         return _split(_wrap(owner, inputs[0]))
     assert method is not None
@@ -117,7 +135,11 @@ def _has_counterpart(ufunc: np.ufunc, how: str, given: Mapping[str, Any]) -> boo
 
 
 def _compute_arrays(
-    ufunc: np.ufunc, how: str, inputs: Sequence[Any], outs: Sequence[object], given: Mapping[str, Any]
+    ufunc: np.ufunc,
+    how: str,
+    inputs: Sequence[Any],
+    outs: Sequence[object],
+    given: Mapping[str, Any],
 ) -> object:
     """What numpy computes of the values; tensors that it should write to are assigned to."""
     if how == "at":
@@ -166,21 +188,31 @@ def _bind(owner: Tensor, method: str, inputs: Sequence[Any]) -> Callable[..., Te
 def _call(function: Callable[..., Tensor], args: Sequence[Any], given: Mapping[str, Any]) -> Tensor:
     # These say how numpy makes its array.
     ignored = {"casting", "order", "subok", "signature", "copy"}
-    kwargs = {name: value for name, value in given.items() if name not in ignored and not _is_default(name, value)}
+    kwargs = {
+        name: value
+        for name, value in given.items()
+        if name not in ignored and not _is_default(name, value)
+    }
     return function(*args, **kwargs)
 
 
 def _is_default(name: str, value: object) -> bool:
     import numpy as np
 
-    return value is np._NoValue or (name == "where" and value is True) or (name == "out" and value is None)  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage, reportUnknownMemberType]
+    return (
+        value is np._NoValue  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage, reportUnknownMemberType]
+        or (name == "where" and value is True)
+        or (name == "out" and value is None)
+    )
 
 
 def _refuse(shown: str, name: str) -> None:
     raise OperandError(
-        operation=shown, found=f"the argument {name}", expected="what the method of tensors takes",
+        operation=shown,
+        found=f"the argument {name}",
+        expected="what the method of tensors takes",
         hint="x.numpy() is an array with the values, read now",
-    )  # fmt: skip
+    )
 
 
 def _has_its_own(value: object) -> bool:
@@ -188,7 +220,11 @@ def _has_its_own(value: object) -> bool:
     import numpy as np
 
     own = getattr(type(value), "__array_ufunc__", np.ndarray.__array_ufunc__)
-    return not isinstance(value, Tensor) and own is not np.ndarray.__array_ufunc__ and not isinstance(value, np.generic)
+    return (
+        not isinstance(value, Tensor)
+        and own is not np.ndarray.__array_ufunc__
+        and not isinstance(value, np.generic)
+    )
 
 
 def _wrap(owner: Tensor, value: Any) -> Tensor:
@@ -211,9 +247,14 @@ def _fill(out: object, result: Tensor) -> object:
 
 
 def call_function(
-    owner: Tensor, function: Callable[..., Any], types: Iterable[type], args: Sequence[Any], kwargs: Mapping[str, Any]
+    owner: Tensor,
+    function: Callable[..., Any],
+    types: Iterable[type],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
 ) -> object:
-    """What `__array_function__` gives: an array of numpy where the function has no counterpart, which reads values.
+    """What `__array_function__` gives: an array of numpy where the function has no counterpart,
+    which reads values.
 
     Args:
         owner: a tensor among the arguments.
@@ -232,7 +273,9 @@ def call_function(
     name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
     counterpart = FUNCTIONS.get(name)
     if counterpart is None:
-        return function(*map(_to_array, args), **{name: _to_array(value) for name, value in kwargs.items()})
+        return function(
+            *map(_to_array, args), **{name: _to_array(value) for name, value in kwargs.items()}
+        )
     given = {name: value for name, value in kwargs.items() if not _is_default(name, value)}
     out = given.pop("out", None)
     try:
@@ -242,7 +285,9 @@ def call_function(
         surplus = next((n for n in given if n not in known), None)
         if surplus is None or surplus in _COMPUTED_BY_NUMPY:
             given |= {} if out is None else {"out": out}
-            return function(*map(_to_array, args), **{n: _to_array(value) for n, value in kwargs.items()})
+            return function(
+                *map(_to_array, args), **{n: _to_array(value) for n, value in kwargs.items()}
+            )
         _refuse(f"numpy.{name}", surplus)
         raise
     result = counterpart(*bound.args, **bound.kwargs)
@@ -269,7 +314,9 @@ def _reduce(method: str) -> Callable[..., Tensor]:
 
 
 def _sum_up(method: str) -> Callable[..., Tensor]:
-    def reduce(owner: Tensor, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
+    def reduce(
+        owner: Tensor, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
+    ) -> Tensor:
         return getattr(_wrap(owner, a), method)(axis, keepdims=keepdims, dtype=dtype)
 
     return reduce
@@ -277,12 +324,22 @@ def _sum_up(method: str) -> Callable[..., Tensor]:
 
 def _average(method: str) -> Callable[..., Tensor]:
     def reduce(
-        owner: Tensor, a: Any, axis: Axis = None, dtype: Any = None, *, ddof: float = 0, correction: float | None = None,
+        owner: Tensor,
+        a: Any,
+        axis: Axis = None,
+        dtype: Any = None,
+        *,
+        ddof: float = 0,
+        correction: float | None = None,
         keepdims: bool = False,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         x = _wrap(owner, a)
         x = x if dtype is None else x.cast(dtype)
-        extra = {} if method in ("mean", "nanmean") else {"correction": ddof if correction is None else correction}
+        extra = (
+            {}
+            if method in ("mean", "nanmean")
+            else {"correction": ddof if correction is None else correction}
+        )
         return getattr(x, method)(axis, keepdims=keepdims, **extra)
 
     return reduce
@@ -322,7 +379,9 @@ def _of_two(method: str) -> Callable[..., Any]:
     return call
 
 
-def _concatenate(owner: Tensor, arrays: Iterable[Any], /, axis: int | None = 0, *, dtype: Any = None) -> Tensor:
+def _concatenate(
+    owner: Tensor, arrays: Iterable[Any], /, axis: int | None = 0, *, dtype: Any = None
+) -> Tensor:
     joined = type(owner).concat([_wrap(owner, a) for a in arrays], axis=axis)
     return joined if dtype is None else joined.cast(dtype)
 
@@ -369,7 +428,9 @@ def _reshape(owner: Tensor, a: Any, /, shape: Any) -> Tensor:
     return _wrap(owner, a).reshape(shape)
 
 
-def _pad(owner: Tensor, array: Any, pad_width: Any, mode: str = "constant", **options: Any) -> object:
+def _pad(
+    owner: Tensor, array: Any, pad_width: Any, mode: str = "constant", **options: Any
+) -> object:
     import numpy as np
 
     x = _wrap(owner, array)
@@ -381,7 +442,9 @@ def _pad(owner: Tensor, array: Any, pad_width: Any, mode: str = "constant", **op
     return cast("Any", x).pad(pairs, mode=mode, constant_values=filling)
 
 
-def _clip(owner: Tensor, a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None) -> Tensor:
+def _clip(
+    owner: Tensor, a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
+) -> Tensor:
     return _wrap(owner, a).clip(a_min if min is None else min, a_max if max is None else max)
 
 
@@ -396,7 +459,9 @@ def _full_like(owner: Tensor, a: Any, fill_value: bool | int | float, dtype: Any
     return _wrap(owner, a).full_like(fill_value, dtype=dtype)
 
 
-def _norm(owner: Tensor, x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def _norm(
+    owner: Tensor, x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False
+) -> Tensor:
     one = cast("Any", _wrap(owner, x))
     if ord is None:
         # Of all elements, however many axes they have.
@@ -412,7 +477,9 @@ def _einsum(owner: Tensor, formula: str, *operands: Any) -> Tensor:
 def _result_type(_owner: Tensor, *values: Any) -> np.dtype:
     import numpy as np
 
-    return np.result_type(*(to_dtype(v.dtype).numpy if isinstance(v, Tensor) else v for v in values))
+    return np.result_type(
+        *(to_dtype(v.dtype).numpy if isinstance(v, Tensor) else v for v in values)
+    )
 
 
 def _is_all(method: str) -> Callable[..., bool]:
@@ -428,28 +495,78 @@ def _array_equal(owner: Tensor, a1: Any, a2: Any) -> bool:
 
 
 FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
-    **{name: _reduce(name) for name in (
-        "max", "min", "amax", "amin", "any", "all", "argmax", "argmin", "count_nonzero", "nanmax", "nanmin", "nansum", "nanprod",
-    )},
-    **{name: _sum_up(name) for name in ("sum", "prod")}, **{name: _scan(name) for name in ("cumsum", "cumprod")},
+    **{
+        name: _reduce(name)
+        for name in (
+            "max",
+            "min",
+            "amax",
+            "amin",
+            "any",
+            "all",
+            "argmax",
+            "argmin",
+            "count_nonzero",
+            "nanmax",
+            "nanmin",
+            "nansum",
+            "nanprod",
+        )
+    },
+    **{name: _sum_up(name) for name in ("sum", "prod")},
+    **{name: _scan(name) for name in ("cumsum", "cumprod")},
     **{name: _average(name) for name in ("mean", "std", "var", "nanmean", "nanvar", "nanstd")},
-    **{name: _on(name) for name in (
-        "moveaxis", "squeeze", "flip", "roll", "tril", "triu", "take", "tile", "diff", "round", "isclose", "copy", "expand_dims", "ravel",
-        "repeat", "broadcast_to",
-    )},
-    **{name: _of_two(name) for name in ("take_along_axis", "searchsorted", "isin", "tensordot")}, **LIBRARIES, **SAMPLES,
-    "concatenate": _concatenate, "stack": _stack, "where": _where,
-    "transpose": _transpose, "permute_dims": _transpose, "swapaxes": _on("transpose"), "reshape": _reshape,
-
+    **{
+        name: _on(name)
+        for name in (
+            "moveaxis",
+            "squeeze",
+            "flip",
+            "roll",
+            "tril",
+            "triu",
+            "take",
+            "tile",
+            "diff",
+            "round",
+            "isclose",
+            "copy",
+            "expand_dims",
+            "ravel",
+            "repeat",
+            "broadcast_to",
+        )
+    },
+    **{name: _of_two(name) for name in ("take_along_axis", "searchsorted", "isin", "tensordot")},
+    **LIBRARIES,
+    **SAMPLES,
+    "concatenate": _concatenate,
+    "stack": _stack,
+    "where": _where,
+    "transpose": _transpose,
+    "permute_dims": _transpose,
+    "swapaxes": _on("transpose"),
+    "reshape": _reshape,
     "pad": _pad,
-
-    "sort": _sort, "argsort": _argsort,
-    "clip": _clip, "around": _on("round"),
-    "dot": _dot, "outer": _outer,
-    "einsum": _einsum, "linalg.norm": _norm, "linalg.matmul": _of_two("matmul"),
-    "zeros_like": _like(0), "ones_like": _like(1), "full_like": _full_like, "empty_like": _like(0),
-    "shape": _ask("shape"), "ndim": _ask("ndim"), "size": _ask("size"),
-    "result_type": _result_type, "allclose": _is_all("isclose"), "array_equal": _array_equal,
-}  # fmt: skip
-"""A function of numpy, by its name below that of the package, and what it computes of a tensor (the first argument: any of
-those that it was called with) and of numpy's arguments."""
+    "sort": _sort,
+    "argsort": _argsort,
+    "clip": _clip,
+    "around": _on("round"),
+    "dot": _dot,
+    "outer": _outer,
+    "einsum": _einsum,
+    "linalg.norm": _norm,
+    "linalg.matmul": _of_two("matmul"),
+    "zeros_like": _like(0),
+    "ones_like": _like(1),
+    "full_like": _full_like,
+    "empty_like": _like(0),
+    "shape": _ask("shape"),
+    "ndim": _ask("ndim"),
+    "size": _ask("size"),
+    "result_type": _result_type,
+    "allclose": _is_all("isclose"),
+    "array_equal": _array_equal,
+}
+"""A function of numpy, by its name below that of the package, and what it computes of a tensor (the
+first argument: any of those that it was called with) and of numpy's arguments."""

@@ -1,4 +1,6 @@
-"""numpy's functions of matrices and Fourier transforms on tensors: those of `svod_tensor.linalg` and `svod_tensor.fft`."""
+"""numpy's functions of matrices and Fourier transforms on tensors: those of `svod_tensor.linalg`
+and `svod_tensor.fft`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def _of_matrices(name: str, n_operands: int) -> Callable[..., Any]:
 
 
 def _of_axis(name: str) -> Callable[..., Any]:
-    def call(owner: Tensor, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
+    def call(
+        owner: Tensor, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None
+    ) -> Any:
         return _get("fft", name)(as_tensor(a, owner), n=n, axis=axis, norm=norm or "backward")
 
     return call
@@ -38,7 +42,10 @@ def _get(library: str, name: str) -> Callable[..., Any]:
 
 
 LIBRARIES: Final[Mapping[str, Callable[..., Any]]] = {
-    **{f"linalg.{name}": _of_matrices(name, 1) for name in ("det", "eigvals", "inv", "slogdet", "svdvals")},
+    **{
+        f"linalg.{name}": _of_matrices(name, 1)
+        for name in ("det", "eigvals", "inv", "slogdet", "svdvals")
+    },
     "linalg.solve": _of_matrices("solve", 2),
     **{f"fft.{name}": _of_axis(name) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")},
 }

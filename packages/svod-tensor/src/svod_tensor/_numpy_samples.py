@@ -1,4 +1,6 @@
-"""numpy's functions of samples on tensors: the arguments of numpy's functions, given to the methods that compute the same."""
+"""numpy's functions of samples on tensors: the arguments of numpy's functions, given to the methods
+that compute the same.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,15 @@ def _wrap(owner: Tensor, value: Any) -> Any:
 
 def _call_quantile(name: str) -> Callable[..., Tensor]:
     def compute(
-        owner: Tensor, a: Any, q: Any, axis: Axis = None, *, overwrite_input: bool = False, method: str = "linear",
+        owner: Tensor,
+        a: Any,
+        q: Any,
+        axis: Axis = None,
+        *,
+        overwrite_input: bool = False,
+        method: str = "linear",
         keepdims: bool = False,
-    ) -> Tensor:  # fmt: skip
+    ) -> Tensor:
         return getattr(_wrap(owner, a), name)(q, axis, method=method, keepdims=keepdims)
 
     return compute
@@ -29,7 +37,12 @@ def _call_quantile(name: str) -> Callable[..., Tensor]:
 
 def _call_middle(name: str) -> Callable[..., Tensor]:
     def compute(
-        owner: Tensor, a: Any, axis: Axis = None, *, overwrite_input: bool = False, keepdims: bool = False
+        owner: Tensor,
+        a: Any,
+        axis: Axis = None,
+        *,
+        overwrite_input: bool = False,
+        keepdims: bool = False,
     ) -> Tensor:
         return getattr(_wrap(owner, a), name)(axis, keepdims=keepdims)
 
@@ -46,11 +59,19 @@ def _call(name: str) -> Callable[..., Any]:
 
 
 def _cov(
-    owner: Tensor, m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: float | None = None,
-    fweights: Any = None, aweights: Any = None,
-) -> Tensor:  # fmt: skip
+    owner: Tensor,
+    m: Any,
+    y: Any = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: float | None = None,
+    fweights: Any = None,
+    aweights: Any = None,
+) -> Tensor:
     correction = (0 if bias else 1) if ddof is None else ddof
-    return _wrap(owner, m).cov(y, rowvar=bool(rowvar), correction=correction, fweights=fweights, aweights=aweights)
+    return _wrap(owner, m).cov(
+        y, rowvar=bool(rowvar), correction=correction, fweights=fweights, aweights=aweights
+    )
 
 
 def _corrcoef(owner: Tensor, x: Any, y: Any = None, rowvar: bool = True) -> Tensor:
@@ -58,19 +79,44 @@ def _corrcoef(owner: Tensor, x: Any, y: Any = None, rowvar: bool = True) -> Tens
 
 
 def _histogram(
-    owner: Tensor, a: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
+    owner: Tensor,
+    a: Any,
+    bins: Any = 10,
+    range: Any = None,
+    density: bool | None = None,
+    weights: Any = None,
 ) -> tuple[Tensor, Tensor]:
     return _wrap(owner, a).histogram(bins, range, weights=weights, density=bool(density))
 
 
 SAMPLES: Final[Mapping[str, Callable[..., Any]]] = {
-    **{name: _call_quantile(name) for name in ("quantile", "percentile", "nanquantile", "nanpercentile")},
+    **{
+        name: _call_quantile(name)
+        for name in ("quantile", "percentile", "nanquantile", "nanpercentile")
+    },
     **{name: _call_middle(name) for name in ("median", "nanmedian")},
-    **{name: _call(name) for name in (
-        "i0", "sinc", "diag", "kron",
-        "nanargmax", "nanargmin", "nancumsum", "nancumprod", "digitize", "convolve", "correlate", "trapezoid", "interp",
-        "polyval",
-    )},
-    "gradient": _call("central_differences"), "cov": _cov, "corrcoef": _corrcoef, "histogram": _histogram,
-}  # fmt: skip
+    **{
+        name: _call(name)
+        for name in (
+            "i0",
+            "sinc",
+            "diag",
+            "kron",
+            "nanargmax",
+            "nanargmin",
+            "nancumsum",
+            "nancumprod",
+            "digitize",
+            "convolve",
+            "correlate",
+            "trapezoid",
+            "interp",
+            "polyval",
+        )
+    },
+    "gradient": _call("central_differences"),
+    "cov": _cov,
+    "corrcoef": _corrcoef,
+    "histogram": _histogram,
+}
 """As `FUNCTIONS` of `_numpy_functions`, for functions of samples."""

@@ -1,13 +1,14 @@
-"""Which lines of a program, inside which scopes, build the nodes of tensors: what profiles and `explain` tell of a kernel.
+"""Which lines of a program, inside which scopes, build the nodes of tensors: what profiles and
+`explain` tell of a kernel.
 
     with scope("encoder"), scope("layer3"):     # kernels of what is built here are those of "encoder.layer3"
         x = layer(x)
     with track_origins():                       # lines alone
         y = x.softmax()
 
-Each operation labels the nodes that it made (`svod_ir.origins`) with the line that called it, or the layer that computes it: the
-innermost one outside svod. `svod_tensor.engine.kernel_origins` finds the lines of each kernel.
-"""
+Each operation labels the nodes that it made (`svod_ir.origins`) with the line that called it, or
+the layer that computes it: the innermost one outside svod. `svod_tensor.engine.kernel_origins`
+finds the lines of each kernel."""
 
 from __future__ import annotations
 
@@ -37,18 +38,28 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _OWN: Final = frozenset(
-    {"svod_dtype", "svod_ir", "svod_schedule", "svod_device", "svod_codegen", "svod_runtime", "svod_tensor"}
+    {
+        "svod_dtype",
+        "svod_ir",
+        "svod_schedule",
+        "svod_device",
+        "svod_codegen",
+        "svod_runtime",
+        "svod_tensor",
+    }
 )
 _LAYERS: Final = "svod_nn"
-"""Its lines are not the program's either: the scope names the layer, and the line is the one that calls it."""
+"""Its lines are not the program's either: the scope names the layer, and the line is the one that
+calls it.
+"""
 
 
 @contextmanager
 def track_origins() -> Generator[None]:
     """Remember, for what this thread builds inside the block, which line builds it.
 
-    What a kernel was made from is then part of its profile, of the errors about it, and of `svod_tensor.explain`. The
-    variable `SVOD_ORIGINS=1` tracks everything from the start.
+    What a kernel was made from is then part of its profile, of the errors about it, and of
+    `svod_tensor.explain`. The variable `SVOD_ORIGINS=1` tracks everything from the start.
 
     Example:
         >>> from svod_tensor import Tensor, track_origins
@@ -64,7 +75,8 @@ def track_origins() -> Generator[None]:
 
 @contextmanager
 def scope(name: str) -> Generator[None]:
-    """Track what this thread builds inside the block, as part of `name`; the names of nested blocks are joined by dots.
+    """Track what this thread builds inside the block, as part of `name`; the names of nested blocks
+    are joined by dots.
 
     Example:
         >>> from svod_tensor import Tensor, scope
@@ -80,7 +92,8 @@ def scope(name: str) -> Generator[None]:
 
 
 def is_tracking_origins() -> bool:
-    """Whether lines are remembered for what this thread builds now: inside `track_origins` or `scope`, or with `SVOD_ORIGINS=1`.
+    """Whether lines are remembered for what this thread builds now: inside `track_origins` or
+    `scope`, or with `SVOD_ORIGINS=1`.
 
     Example:
         >>> from svod_tensor import is_tracking_origins, track_origins
@@ -111,7 +124,9 @@ def _skip_older() -> None:
 
 
 def add_line(node: UOp) -> None:
-    """Say that the line which called svod built `node`, and what below it has no origin; where lines are tracked."""
+    """Say that the line which called svod built `node`, and what below it has no origin; where
+    lines are tracked.
+    """
     name = current_scope.get()
     if name is not None and needs_origin(node):
         # `inspect.currentframe` does the same, but takes 4 ms to import.
@@ -129,13 +144,17 @@ def _find_origin(frame: FrameType | None, name: str) -> Origin | None:
             operation = frame.f_code.co_name
         elif package != _LAYERS:
             code = frame.f_code
-            return Origin(code.co_filename, frame.f_lineno, code.co_qualname, _spell(operation), name)
+            return Origin(
+                code.co_filename, frame.f_lineno, code.co_qualname, _spell(operation), name
+            )
         frame = frame.f_back
     return None
 
 
 def wrap(wrapper: Callable[P, R], function: Callable[P, R]) -> Callable[P, R]:
-    """`wrapper` with the name and documentation of `function`, which it calls; in frames too, where operations are recognized."""
+    """`wrapper` with the name and documentation of `function`, which it calls; in frames too, where
+    operations are recognized.
+    """
     update_wrapper(wrapper, function)
     code: CodeType = wrapper.__code__  # pyright: ignore[reportFunctionMemberAccess]
     wrapper.__code__ = code.replace(co_name=function.__name__, co_qualname=function.__qualname__)  # pyright: ignore[reportFunctionMemberAccess]

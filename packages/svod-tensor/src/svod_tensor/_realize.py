@@ -1,8 +1,7 @@
 """realize: from tensors to filled buffers, and to plans that fill them again.
 
-Decide what to compute (`cells.work`), make its plan and execute it (`engine.compute`), and let the tensors stand for what it
-wrote.
-"""
+Decide what to compute (`cells.work`), make its plan and execute it (`engine.compute`), and let the
+tensors stand for what it wrote."""
 
 from __future__ import annotations
 
@@ -46,8 +45,11 @@ _log = get_logger("tensor")
 register_built_in()
 
 
-def realize_tensors(tensors: Sequence[Live], config: PrepareConfig, *, is_apart: bool = False) -> None:
-    """Compute all tensors and cells in one go; what they share is computed once. Nothing is done for realized or empty ones.
+def realize_tensors(
+    tensors: Sequence[Live], config: PrepareConfig, *, is_apart: bool = False
+) -> None:
+    """Compute all tensors and cells in one go; what they share is computed once. Nothing is done
+    for realized or empty ones.
 
     Args:
         tensors: what to compute.
@@ -60,8 +62,17 @@ def realize_tensors(tensors: Sequence[Live], config: PrepareConfig, *, is_apart:
     """
     check_not_capturing("reads values")
     started = perf_counter()
-    if len(tensors) == 1 and not is_apart and (known := compute_known(tensors[0], config)) is not None:
-        _log.info("realize.done", outputs=1, kernels=known.plan.num_kernels, execute_us=_get_microseconds(started))
+    if (
+        len(tensors) == 1
+        and not is_apart
+        and (known := compute_known(tensors[0], config)) is not None
+    ):
+        _log.info(
+            "realize.done",
+            outputs=1,
+            kernels=known.plan.num_kernels,
+            execute_us=_get_microseconds(started),
+        )
         return
     compute_repeated(tensors, config, realize_tensors)
     tensors = [*tensors, *list_kept(tensors)]
@@ -77,9 +88,12 @@ def realize_tensors(tensors: Sequence[Live], config: PrepareConfig, *, is_apart:
                 prepared = perf_counter()
                 execute(plan)
                 _log.info(
-                    "realize.done", outputs=len(work.results), kernels=plan.num_kernels,
-                    prepare_us=round((prepared - started) * 1e6), execute_us=_get_microseconds(prepared),
-                )  # fmt: skip
+                    "realize.done",
+                    outputs=len(work.results),
+                    kernels=plan.num_kernels,
+                    prepare_us=round((prepared - started) * 1e6),
+                    execute_us=_get_microseconds(prepared),
+                )
                 with registry.lock:
                     # What another thread gave another value meanwhile is computed again.
                     nodes = work.computation.nodes
@@ -87,7 +101,9 @@ def realize_tensors(tensors: Sequence[Live], config: PrepareConfig, *, is_apart:
                     tensors = [t for t in there if t.node is not nodes[id(t)] and not t.is_realized]
                     adopted = adopt_outputs(work, plan, range(len(work.results)))
                     if not is_apart:
-                        overwriting.settle(work.job.graph.written, adopted.values, work.versions, adopted.copies)
+                        overwriting.settle(
+                            work.job.graph.written, adopted.values, work.versions, adopted.copies
+                        )
                 if len(work.results) > 1 or not keep_known_plan(work.results[0], plan, config):
                     plan.retire()
         finally:
@@ -106,14 +122,18 @@ def _get_microseconds(start: float) -> int:
     return round((perf_counter() - start) * 1e6)
 
 
-def prepare_tensors(tensors: Sequence[Live], config: PrepareConfig, donated: Collection[UOp] = ()) -> ExecutionPlan:
-    """The plan that computes all tensors, which are wired to its outputs: they read what `plan.execute()` last wrote.
+def prepare_tensors(
+    tensors: Sequence[Live], config: PrepareConfig, donated: Collection[UOp] = ()
+) -> ExecutionPlan:
+    """The plan that computes all tensors, which are wired to its outputs: they read what
+    `plan.execute()` last wrote.
 
-    It may overwrite the BUFFERs in `donated`. The outputs are the parts of each tensor in order: one, or one for each shard.
-    Of a tensor that is realized already it is its memory, of one without elements an empty buffer.
+    It may overwrite the BUFFERs in `donated`. The outputs are the parts of each tensor in order:
+    one, or one for each shard. Of a tensor that is realized already it is its memory, of one
+    without elements an empty buffer.
 
-    Assignments that the tensors depend on are part of the plan. What reads the old elements and is none
-    of the tensors is computed now.
+    Assignments that the tensors depend on are part of the plan. What reads the old elements and is
+    none of the tensors is computed now.
 
     Raises:
         EmptyScheduleError: if no tensor needs computing.
@@ -129,15 +149,24 @@ def prepare_tensors(tensors: Sequence[Live], config: PrepareConfig, donated: Col
                 if one.missing and not all(isinstance(s, int) for s in one.node.shape):
                     # From now on its size is that of the last execution.
                     one.tensor.adopt(one.tensor.node, bind_to_plan(one.tensor.node, plan.variables))
-            overwriting.settle(states.get_written(*work.results), kept.values, work.versions, {**copies, **kept.copies})
+            overwriting.settle(
+                states.get_written(*work.results),
+                kept.values,
+                work.versions,
+                {**copies, **kept.copies},
+            )
         registry.add_plan(plan)
     finally:
         registry.end_computation(work.computation)
     return plan
 
 
-def _start_plan(tensors: list[Live], config: PrepareConfig, kept: Adopted) -> tuple[Work, list[int]]:
-    """Decide what a plan for `tensors` computes, once all else that reads what it overwrites is computed, which `kept` gets."""
+def _start_plan(
+    tensors: list[Live], config: PrepareConfig, kept: Adopted
+) -> tuple[Work, list[int]]:
+    """Decide what a plan for `tensors` computes, once all else that reads what it overwrites is
+    computed, which `kept` gets.
+    """
     while True:
         with registry.lock:
             registry.wait_for_capture()
@@ -154,8 +183,12 @@ def _start_plan(tensors: list[Live], config: PrepareConfig, kept: Adopted) -> tu
             _compute_aside(cell, config, kept)
 
 
-def keep_content(readers: Sequence[Cell], config: PrepareConfig, kept: Adopted | None = None) -> Adopted:
-    """Compute what reads memory that is about to be overwritten; return what it became, besides what `kept` has."""
+def keep_content(
+    readers: Sequence[Cell], config: PrepareConfig, kept: Adopted | None = None
+) -> Adopted:
+    """Compute what reads memory that is about to be overwritten; return what it became, besides
+    what `kept` has.
+    """
     old = [cell.node for cell in readers]
     realize_tensors(readers, config)
     kept = kept or Adopted({}, {})
@@ -171,7 +204,9 @@ def keep_content(readers: Sequence[Cell], config: PrepareConfig, kept: Adopted |
 
 
 def _compute_aside(cell: Cell, config: PrepareConfig, kept: Adopted) -> None:
-    """Give `cell` its value while graphs that contain it keep computing theirs, at each execution of a plan."""
+    """Give `cell` its value while graphs that contain it keep computing theirs, at each execution
+    of a plan.
+    """
     work = start_work([cell], config)
     if work is None:
         return

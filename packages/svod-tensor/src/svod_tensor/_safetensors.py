@@ -1,9 +1,10 @@
-"""Reading safetensors files: each tensor is a view of the mapped file, and nothing is copied before a kernel reads it.
+"""Reading safetensors files: each tensor is a view of the mapped file, and nothing is copied before
+a kernel reads it.
 
-Source: the safetensors format, https://github.com/huggingface/safetensors#format. A file is the size of
-the header (8 bytes, little-endian), the header (JSON: name → dtype, shape, [begin, end) in the data), and the data.
-Every statement of the header is checked against the file before a tensor is made.
-"""
+Source: the safetensors format, https://github.com/huggingface/safetensors#format. A file is the
+size of the header (8 bytes, little-endian), the header (JSON: name → dtype, shape, [begin, end) in
+the data), and the data. Every statement of the header is checked against the file before a tensor
+is made."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from svod_dtype import (
     uint16,
     uint32,
     uint64,
-)  # fmt: skip
+)
 from svod_tensor._data import make_array_node, make_buffer_node
 from svod_tensor.errors import MissingFileError, SafetensorsError
 from svod_tensor.tensor import Tensor
@@ -40,24 +41,46 @@ from svod_tensor.tensor import Tensor
 if TYPE_CHECKING:
     from svod_device import Buffer
 
-__all__ = ["TensorEntry", "load_safetensors", "read_header", "read_safetensors_metadata", "save_safetensors"]
+__all__ = [
+    "TensorEntry",
+    "load_safetensors",
+    "read_header",
+    "read_safetensors_metadata",
+    "save_safetensors",
+]
 
 _DTYPES: Final[Mapping[str, DType]] = {
-    "BOOL": bool_, "U8": uint8, "I8": int8, "U16": uint16, "I16": int16, "U32": uint32, "I32": int32, "U64": uint64, "I64": int64,
-    "F8_E4M3": float8_e4m3, "F8_E5M2": float8_e5m2, "F16": float16, "BF16": bfloat16, "F32": float32, "F64": float64,
+    "BOOL": bool_,
+    "U8": uint8,
+    "I8": int8,
+    "U16": uint16,
+    "I16": int16,
+    "U32": uint32,
+    "I32": int32,
+    "U64": uint64,
+    "I64": int64,
+    "F8_E4M3": float8_e4m3,
+    "F8_E5M2": float8_e5m2,
+    "F16": float16,
+    "BF16": bfloat16,
+    "F32": float32,
+    "F64": float64,
     "C64": complex64,
-}  # fmt: skip
+}
 _NAMES: Final = {dtype: name for name, dtype in _DTYPES.items()}
 _ZIP: Final = b"PK\x03\x04"
 _FROM_TORCH: Final = (
-    "write it again with PyTorch: safetensors.torch.save_file(torch.load(path, weights_only=True), other)"
+    "write it again with PyTorch: safetensors.torch.save_file(torch.load(path, weights_only=True),"
+    " other)"
 )
 _MAX_HEADER_BYTES: Final = 100_000_000
 """The format's own limit, against files that claim a header as large as memory."""
 
 
 class TensorEntry(NamedTuple):
-    """One tensor of a file: dtype, shape, and the interval of its bytes from the start of the file."""
+    """One tensor of a file: dtype, shape, and the interval of its bytes from the start of
+    the file.
+    """
 
     dtype: DType
     shape: tuple[int, ...]
@@ -68,7 +91,8 @@ class TensorEntry(NamedTuple):
 def load_safetensors(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     """The tensors of a file by name, in the order of the header, on the file's DISK device.
 
-    CPU kernels read the mapped file where it lies; a tensor whose bytes do not start at a multiple of its element size is copied.
+    CPU kernels read the mapped file where it lies; a tensor whose bytes do not start at a multiple
+    of its element size is copied.
 
     Raises:
         MissingFileError: if the file is not there.
@@ -138,25 +162,35 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, TensorEntry]:
 def _read_text(name: str) -> tuple[dict[str, object], int, int]:
     """The header of a file, where its data begin, and its size."""
     if not os.path.isfile(name):
-        raise MissingFileError(path=name, problem="is a directory" if os.path.isdir(name) else "does not exist")
+        raise MissingFileError(
+            path=name, problem="is a directory" if os.path.isdir(name) else "does not exist"
+        )
     file_bytes = os.path.getsize(name)
     with open(name, "rb") as file:
         prefix = file.read(8)
         if len(prefix) < 8:
-            raise SafetensorsError(path=name, problem=f"{file_bytes} bytes are too few for the size of the header")
+            raise SafetensorsError(
+                path=name, problem=f"{file_bytes} bytes are too few for the size of the header"
+            )
         if prefix.startswith(_ZIP):
-            raise SafetensorsError(path=name, problem="it is a zip file, as torch.save writes one", hint=_FROM_TORCH)
+            raise SafetensorsError(
+                path=name, problem="it is a zip file, as torch.save writes one", hint=_FROM_TORCH
+            )
         header_bytes = int.from_bytes(prefix, "little")
         if header_bytes > min(_MAX_HEADER_BYTES, file_bytes - 8):
             raise SafetensorsError(
-                path=name, problem=f"the header claims {header_bytes} bytes, but the file has {file_bytes}"
+                path=name,
+                problem=f"the header claims {header_bytes} bytes, but the file has {file_bytes}",
             )
         text = file.read(header_bytes)
     return _parse(name, text), 8 + header_bytes, file_bytes
 
 
 def save_safetensors(
-    tensors: Mapping[str, Tensor], path: str | os.PathLike[str], *, metadata: Mapping[str, str] | None = None
+    tensors: Mapping[str, Tensor],
+    path: str | os.PathLike[str],
+    *,
+    metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Write tensors to a file, which appears under its name only when it is complete.
 
@@ -178,7 +212,11 @@ def save_safetensors(
     for name, tensor in tensors.items():
         shape = list(tensor.numpy().shape)
         nbytes = math.prod(shape) * tensor.itemsize
-        header[name] = {"dtype": _NAMES[tensor.dtype], "shape": shape, "data_offsets": [offset, offset + nbytes]}
+        header[name] = {
+            "dtype": _NAMES[tensor.dtype],
+            "shape": shape,
+            "data_offsets": [offset, offset + nbytes],
+        }
         offset += nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
@@ -202,7 +240,9 @@ def _parse(path: str, text: bytes) -> dict[str, object]:
         if len(found) < len(pairs):
             names = [key for key, _ in pairs]
             raise SafetensorsError(
-                path=path, problem="the header names it twice", name=next(n for n in names if names.count(n) > 1)
+                path=path,
+                problem="the header names it twice",
+                name=next(n for n in names if names.count(n) > 1),
             )
         return found
 
@@ -211,47 +251,63 @@ def _parse(path: str, text: bytes) -> dict[str, object]:
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise SafetensorsError(path=path, problem=f"the header is no JSON: {error}") from error
     if not isinstance(header, dict):
-        raise SafetensorsError(path=path, problem=f"the header is a {type(header).__name__}, not an object")
+        raise SafetensorsError(
+            path=path, problem=f"the header is a {type(header).__name__}, not an object"
+        )
     return cast("dict[str, object]", header)
 
 
-def _read_entry(path: str, name: str, value: object, data_start: int, file_bytes: int) -> TensorEntry:
+def _read_entry(
+    path: str, name: str, value: object, data_start: int, file_bytes: int
+) -> TensorEntry:
     if not isinstance(value, dict):
         raise SafetensorsError(path=path, name=name, problem="its description is no object")
     entry = cast("dict[str, object]", value)
     spelling, shape, offsets = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
     dtype = _DTYPES.get(spelling) if isinstance(spelling, str) else None
     if dtype is None:
-        raise SafetensorsError(path=path, name=name, problem=f"dtype {spelling!r} is none of {', '.join(_DTYPES)}")
+        raise SafetensorsError(
+            path=path, name=name, problem=f"dtype {spelling!r} is none of {', '.join(_DTYPES)}"
+        )
     if not _is_sizes(shape):
         raise SafetensorsError(path=path, name=name, problem=f"shape {shape!r} is no list of sizes")
     if not _is_sizes(offsets) or len(offsets) != 2:
-        raise SafetensorsError(path=path, name=name, problem=f"data_offsets {offsets!r} are no pair of positions")
+        raise SafetensorsError(
+            path=path, name=name, problem=f"data_offsets {offsets!r} are no pair of positions"
+        )
     begin, end = offsets
     data_bytes = file_bytes - data_start
     if not begin <= end <= data_bytes:
         raise SafetensorsError(
-            path=path, name=name, problem=f"bytes {begin} to {end} are not within the {data_bytes} bytes of data"
+            path=path,
+            name=name,
+            problem=f"bytes {begin} to {end} are not within the {data_bytes} bytes of data",
         )
     expected = math.prod(shape) * dtype.itemsize
     if end - begin != expected:
         raise SafetensorsError(
             path=path,
             name=name,
-            problem=f"shape {tuple(shape)} of {dtype} takes {expected} bytes, but it has {end - begin}",
+            problem=(
+                f"shape {tuple(shape)} of {dtype} takes {expected} bytes, but it has {end - begin}"
+            ),
         )
     return TensorEntry(dtype, tuple(shape), data_start + begin, data_start + end)
 
 
 def _is_sizes(value: object) -> TypeGuard[list[int]]:
-    return isinstance(value, list) and all(type(n) is int and n >= 0 for n in cast("list[object]", value))  # pyright: ignore[reportOperatorIssue]
+    return isinstance(value, list) and all(
+        type(n) is int and n >= 0 for n in cast("list[object]", value)
+    )  # pyright: ignore[reportOperatorIssue]
 
 
 def _check_overlaps(path: str, entries: Mapping[str, TensorEntry]) -> None:
     spans = sorted((e.begin, e.end, name) for name, e in entries.items() if e.begin < e.end)
     for (_, end, first), (begin, _, second) in pairwise(spans):
         if begin < end:
-            raise SafetensorsError(path=path, name=second, problem=f"its bytes overlap those of tensor {first!r}")
+            raise SafetensorsError(
+                path=path, name=second, problem=f"its bytes overlap those of tensor {first!r}"
+            )
 
 
 def _make_tensor(entry: TensorEntry, base: Buffer, device: str) -> Tensor:
@@ -260,6 +316,8 @@ def _make_tensor(entry: TensorEntry, base: Buffer, device: str) -> Tensor:
         return Tensor.zeros(entry.shape, dtype=entry.dtype)
     if entry.begin % entry.dtype.itemsize:
         data = base.view(entry.begin, nbytes).as_numpy().copy().view(entry.dtype.numpy)
-        return Tensor.from_uop(make_array_node(data.reshape(entry.shape), may_share=False), owns=True)
+        return Tensor.from_uop(
+            make_array_node(data.reshape(entry.shape), may_share=False), owns=True
+        )
     view = base.view(entry.begin, nbytes, entry.dtype)
     return Tensor.from_uop(make_buffer_node(view, entry.dtype, entry.shape, device), owns=True)

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 __all__ = ["current_scope", "leave_scope", "skip_line"]
 
 # None where lines are not tracked, "" outside all scopes.
-current_scope: Final = ContextVar[str | None]("current_scope", default="" if read_origins() else None)
+current_scope: Final = ContextVar[str | None](
+    "current_scope", default="" if read_origins() else None
+)
 
 
 @contextmanager

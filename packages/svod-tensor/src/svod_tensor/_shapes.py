@@ -7,7 +7,16 @@ from collections.abc import Iterable, Sequence
 from typing import NoReturn, TypeAlias, cast
 
 from svod_dtype import DType, find_dtype
-from svod_ir import AxisError, BroadcastError, OperandError, ShapeError, SInt, UOp, make_expand, make_reshape
+from svod_ir import (
+    AxisError,
+    BroadcastError,
+    OperandError,
+    ShapeError,
+    SInt,
+    UOp,
+    make_expand,
+    make_reshape,
+)
 from svod_ir.sizes import is_known_at_most, normalize_size
 from svod_tensor._variable import explain_unbound
 from svod_tensor.errors import CalledPropertyError, SymbolicBoundsError, SymbolicShapeError
@@ -49,7 +58,13 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     """
     result: Shape = ()
     for shape in shapes:
-        result = shape if not result else _broadcast_pair(result, shape) if shape and shape != result else result
+        result = (
+            shape
+            if not result
+            else _broadcast_pair(result, shape)
+            if shape and shape != result
+            else result
+        )
     return result
 
 
@@ -98,7 +113,9 @@ def _to_integer(operation: str, value: object, expected: str) -> int:
             return int(operator.index(value))  # pyright: ignore[reportArgumentType]
         except TypeError:
             pass
-    is_dtype = isinstance(value, DType) or (isinstance(value, str) and find_dtype(value) is not None)
+    is_dtype = isinstance(value, DType) or (
+        isinstance(value, str) and find_dtype(value) is not None
+    )
     hint = f"write dtype={value!r}" if is_dtype else explain_unbound(value)
     raise OperandError(operation=operation, found=repr(value), expected=expected, hint=hint)
 
@@ -152,7 +169,8 @@ def item_count(begin: SInt, end: SInt, step: int) -> SInt:
 
 
 def check_within(operation: str, axis: int, found: SInt, low: SInt, high: SInt | None) -> None:
-    """Raise unless `low <= found <= high` for all values of the variables; a `high` of None is no limit.
+    """Raise unless `low <= found <= high` for all values of the variables; a `high` of None is no
+    limit.
 
     Raises:
         SymbolicBoundsError: if that is not known.

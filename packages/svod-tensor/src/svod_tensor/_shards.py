@@ -1,8 +1,8 @@
 """The parts of a tensor that lies on several devices.
 
-A tensor is one node, wherever it lies; what has memory is each of its shards. So whatever computes, reads or writes memory
-takes a tensor apart first, into nodes of one device each: `parts_of`. A tensor on one device is its only part.
-"""
+A tensor is one node, wherever it lies; what has memory is each of its shards. So whatever computes,
+reads or writes memory takes a tensor apart first, into nodes of one device each: `parts_of`. A
+tensor on one device is its only part."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ __all__ = ["bring_to", "iter_parts", "join_parts", "parts_of", "place_like", "sp
 
 
 def parts_of(node: UOp) -> tuple[UOp, ...]:
-    """The shards of a node in the order of its devices, or the node itself where it is on one device."""
+    """The shards of a node in the order of its devices, or the node itself where it is on one
+    device.
+    """
     if node.op is Op.MULTI:
         return node.source.src
     placement = node.placement
@@ -35,7 +37,9 @@ def spread(node: UOp, sharding: Sharding) -> tuple[UOp, ...]:
     """The shards of `node` as `sharding` splits it."""
     parts = [_part(node, sharding, position) for position in range(len(sharding.devices))]
     # What is written to a shard is not written to `node`.
-    return tuple(UOp(Op.CONTIGUOUS, part.dtype, (part,)) if part is node else part for part in parts)
+    return tuple(
+        UOp(Op.CONTIGUOUS, part.dtype, (part,)) if part is node else part for part in parts
+    )
 
 
 def place_like(node: UOp, other: UOp) -> UOp:
@@ -47,7 +51,9 @@ def place_like(node: UOp, other: UOp) -> UOp:
 
 
 def bring_to(node: UOp, other: UOp) -> UOp:
-    """`node`, made from the caller's own data, on the device that `other` is on, or on each of its devices."""
+    """`node`, made from the caller's own data, on the device that `other` is on, or on each of its
+    devices.
+    """
     placement = other.placement
     if node.placement is None or placement is None or is_file(placement):
         return node
@@ -69,8 +75,12 @@ def _part(node: UOp, sharding: Sharding, position: int) -> UOp:
     else:
         bounds = sharding.bounds(position)
         if bounds[0] == bounds[1]:
-            return _nowhere(node.dtype, tuple(0 if a == axis else s for a, s in enumerate(node.shape)), device)
-        part = make_shrink(node, [bounds if a == axis else (0, s) for a, s in enumerate(node.shape)])
+            return _nowhere(
+                node.dtype, tuple(0 if a == axis else s for a, s in enumerate(node.shape)), device
+            )
+        part = make_shrink(
+            node, [bounds if a == axis else (0, s) for a, s in enumerate(node.shape)]
+        )
     return make_copy(part, device)
 
 

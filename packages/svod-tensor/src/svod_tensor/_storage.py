@@ -1,4 +1,7 @@
-"""Between numpy arrays and device buffers. The only module besides `realize` that touches storage."""
+"""Between numpy arrays and device buffers.
+
+The only module besides `realize` that touches storage.
+"""
 
 from __future__ import annotations
 
@@ -53,27 +56,37 @@ def _find_address(array: NDArray[np.generic]) -> int | None:
     """Where an array is that a kernel can read there."""
     if not (array.flags.c_contiguous and array.dtype.isnative):
         return None
-    # numpy takes three times as long to say where it is; the buffer protocol knows numpy's own dtypes alone.
+    # numpy takes three times as long to say where it is; the buffer protocol knows numpy's own
+    # dtypes alone.
     knows = array.dtype.kind in _OWN_KINDS and array.size > 0
     address = locate_host(array) if knows else int(array.ctypes.data)  # pyright: ignore[reportArgumentType]
     return None if address % SHARED_ALIGNMENT else address
 
 
 def find_shared(array: NDArray[np.generic], dtype: DType) -> Buffer | None:
-    """`make_host_buffer` over an array of a native dtype of numpy's own, with elements; None where it has to be copied."""
+    """`make_host_buffer` over an array of a native dtype of numpy's own, with elements; None where
+    it has to be copied.
+    """
     if not array.flags.c_contiguous:
         return None
     address = locate_host(array)  # pyright: ignore[reportArgumentType]
-    return None if address % SHARED_ALIGNMENT else Buffer.wrap(array, address, array.nbytes, dtype, is_writable=False)
+    return (
+        None
+        if address % SHARED_ALIGNMENT
+        else Buffer.wrap(array, address, array.nbytes, dtype, is_writable=False)
+    )
 
 
 def is_plain(dtype: np.dtype[np.generic]) -> bool:
-    """Whether arrays of a dtype have elements as kernels read them, and lend their memory by the buffer protocol."""
+    """Whether arrays of a dtype have elements as kernels read them, and lend their memory by the
+    buffer protocol.
+    """
     return dtype.kind in _OWN_KINDS and dtype.isnative
 
 
 def make_host_buffer(array: NDArray[np.generic], dtype: DType, *, may_share: bool) -> Buffer:
-    """A CPU buffer with the elements of `array`: over the array itself where `is_shareable`, else a copy.
+    """A CPU buffer with the elements of `array`: over the array itself where `is_shareable`, else a
+    copy.
 
     What belongs to the array is never written; a tensor that is assigned to gets a copy first.
     """
@@ -85,7 +98,10 @@ def make_host_buffer(array: NDArray[np.generic], dtype: DType, *, may_share: boo
         array = array.astype(array.dtype.newbyteorder("="))
     buffer = allocate("CPU", dtype, array.size)
     target = buffer.as_numpy()
-    np.copyto(target.reshape(array.shape), array.view(target.dtype) if array.dtype != target.dtype else array)
+    np.copyto(
+        target.reshape(array.shape),
+        array.view(target.dtype) if array.dtype != target.dtype else array,
+    )
     return buffer
 
 
@@ -108,10 +124,14 @@ def has_equal_bytes(left: Buffer, right: Buffer) -> bool:
 
 
 def reads_files(device: str) -> bool:
-    """Whether kernels of a device read mapped files, and other memory of the host, where they are."""
+    """Whether kernels of a device read mapped files, and other memory of the host, where
+    they are.
+    """
     return get_allocator(device).is_host_addressable
 
 
 def open_file(device: str, dtype: DType, size: int) -> Buffer:
-    """The bytes of a file behind a DISK device, mapped at once so that an unreadable file is noticed here."""
+    """The bytes of a file behind a DISK device, mapped at once so that an unreadable file is
+    noticed here.
+    """
     return Buffer(get_allocator(device), dtype, size).ensure_allocated()

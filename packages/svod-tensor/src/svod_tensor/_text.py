@@ -1,4 +1,6 @@
-"""What a tensor shows of itself: its values where they are in memory, and else that they are not computed."""
+"""What a tensor shows of itself: its values where they are in memory, and else that they are not
+computed.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ def _describe(size: SInt) -> str:
 
 
 def format_array(kind: str, array: Array, facts: str) -> str:
-    """The elements as numpy shows them, in the brackets of a call of `kind`, and `facts` behind them."""
+    """The elements as numpy shows them, in the brackets of a call of `kind`, and `facts` behind
+    them.
+    """
     import numpy as np
 
     opening = f"{kind}("

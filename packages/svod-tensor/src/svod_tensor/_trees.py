@@ -1,9 +1,10 @@
-"""Nested lists, tuples, dicts and Nones of anything, as a flat list of leaves and a structure that puts others in place.
+"""Nested lists, tuples, dicts and Nones of anything, as a flat list of leaves and a structure that
+puts others in place.
 
-The items of a list or a tuple come in order, those of a dict in the order of its sorted keys, so that two dicts that
-are equal have their leaves in one order however they were made; what is put together has its keys in the first order.
-None is a container without items. Anything else is a leaf.
-"""
+The items of a list or a tuple come in order, those of a dict in the order of its sorted keys, so
+that two dicts that are equal have their leaves in one order however they were made; what is put
+together has its keys in the first order. None is a container without items. Anything else is a
+leaf."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ class Structure:
     names: tuple[str, ...] = ()
     items: tuple[Structure, ...] = ()
     n_leaves: int = 1
-    _build: Callable[[Sequence[object]], object] | None = field(default=None, compare=False, repr=False)
+    _build: Callable[[Sequence[object]], object] | None = field(
+        default=None, compare=False, repr=False
+    )
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -66,7 +69,9 @@ class Structure:
         return self._put_together(iter(leaves))
 
     def find_difference(self, other: Structure) -> Difference | None:
-        """The first part that is not of the same kind in another structure; None if they are equal."""
+        """The first part that is not of the same kind in another structure; None if they
+        are equal.
+        """
         if (self.kind, self.names) != (other.kind, other.names):
             return Difference("", _describe(self), _describe(other))
         for name, item, its in zip(self.names, self.items, other.items, strict=True):
@@ -95,7 +100,10 @@ class Structure:
             case (kind, _) if kind is tuple:
                 return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
             case (kind, _, *_):
-                named = [f"{n[1:]}={t}" if n.startswith(".") else t for n, t in zip(self.names, texts, strict=True)]
+                named = [
+                    f"{n[1:]}={t}" if n.startswith(".") else t
+                    for n, t in zip(self.names, texts, strict=True)
+                ]
                 return f"{_name(kind)}({', '.join(named)})"
             case _:
                 return "None"
@@ -129,7 +137,9 @@ def _flatten(tree: object, leaves: list[object]) -> Structure:
     if parts.kind[0] is dict:
         parts = _sort(parts)
     items = tuple([_flatten(item, leaves) for item in parts.items])
-    return Structure(parts.kind, parts.names, items, sum(item.n_leaves for item in items), parts.build)
+    return Structure(
+        parts.kind, parts.names, items, sum(item.n_leaves for item in items), parts.build
+    )
 
 
 def _sort(parts: Parts) -> Parts:
@@ -165,7 +175,10 @@ def _describe(structure: Structure) -> str:
         case (kind, int(length), *_):
             return f"{_name(kind)} of {length}"
         case (kind, tuple(), *_):
-            return f"{_name(kind)} of {', '.join(name[1:] for name in structure.names) or 'no tensors'}"
+            return (
+                f"{_name(kind)} of"
+                f" {', '.join(name[1:] for name in structure.names) or 'no tensors'}"
+            )
         case _:
             return "None"
 

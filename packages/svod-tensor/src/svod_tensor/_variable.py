@@ -1,4 +1,6 @@
-"""Runtime sizes and values: a `Variable` has a name and bounds, and is bound to a value for one computation."""
+"""Runtime sizes and values: a `Variable` has a name and bounds, and is bound to a value for one
+computation.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ _MIN, _MAX = -(1 << 63), (1 << 63) - 1
 class Variable:
     """A size or value that may differ from run to run, between `low` and `high`, both included.
 
-    The name is an identifier. In one computation it stands for one variable: another one of the same name has the same
-    bounds, and is the same.
+    The name is an identifier. In one computation it stands for one variable: another one of the
+    same name has the same bounds, and is the same.
 
     Example:
         >>> from svod_tensor import Variable
@@ -66,9 +68,13 @@ class Variable:
 
 
 def explain_unbound(value: object) -> str | None:
-    """What to do where a value is wanted and a variable without one was given; None for anything else."""
+    """What to do where a value is wanted and a variable without one was given; None for anything
+    else.
+    """
     return (
-        f"bind the variable to a value, as in {value.name}.bind({value.low})" if isinstance(value, Variable) else None
+        f"bind the variable to a value, as in {value.name}.bind({value.low})"
+        if isinstance(value, Variable)
+        else None
     )
 
 
@@ -78,5 +84,7 @@ def _to_bound(bound: int) -> int:
     except TypeError:
         found = None
     if found is None or not _MIN <= found <= _MAX:
-        raise OperandError(operation="Variable", found=repr(bound), expected="integers of 64 bits as bounds")
+        raise OperandError(
+            operation="Variable", found=repr(bound), expected="integers of 64 bits as bounds"
+        )
     return found

@@ -62,21 +62,61 @@ from svod_ir.origins import Origin, format_origins
 from svod_ir.sizes import bounds_of_size
 
 __all__ = [
-    "AmbiguousTruthError", "ApiVersionError", "ArgumentNameError", "AssignmentDtypeError", "BatchOutputError", "BoundsConflictError",
-    "BranchError", "BufferNotFoundError", "CalledPropertyError", "CaptureError", "CarriedValueError", "CopyRequiredError",
-    "DataDependentShapeError", "DataError", "DependencyCycleError", "DerivativeError", "DonatedTensorError",
-    "DonationError", "EinsumError", "EmptyReductionError", "EmptyScheduleError", "IndexKindError",
-    "IndexOutOfRangeError", "IntegerDivisionError", "IntegerOverflowError", "LoopArgumentError", "MatrixError",
+    "AmbiguousTruthError",
+    "ApiVersionError",
+    "ArgumentNameError",
+    "AssignmentDtypeError",
+    "BatchOutputError",
+    "BoundsConflictError",
+    "BranchError",
+    "BufferNotFoundError",
+    "CalledPropertyError",
+    "CaptureError",
+    "CarriedValueError",
+    "CopyRequiredError",
+    "DataDependentShapeError",
+    "DataError",
+    "DependencyCycleError",
+    "DerivativeError",
+    "DonatedTensorError",
+    "DonationError",
+    "EinsumError",
+    "EmptyReductionError",
+    "EmptyScheduleError",
+    "IndexKindError",
+    "IndexOutOfRangeError",
+    "IntegerDivisionError",
+    "IntegerOverflowError",
+    "LoopArgumentError",
+    "MatrixError",
     "MissingFileError",
-    "MissingNameError", "NoKernelsFoundError", "NonFiniteCastError", "PositionError", "ProgramMetadataError", "RaggedDataError",
-    "RepeatedWriteError", "ResultDtypeError", "SafetensorsError", "ScheduleError", "ShardError", "SingleElementError",
-    "StaleCaptureError", "SymbolicBoundsError", "SymbolicShapeError",
-    "TraceError", "UserError", "VariableBoundsError", "VariableConflictError", "VariableNameError", "ViewBoundsError",
-]  # fmt: skip
+    "MissingNameError",
+    "NoKernelsFoundError",
+    "NonFiniteCastError",
+    "PositionError",
+    "ProgramMetadataError",
+    "RaggedDataError",
+    "RepeatedWriteError",
+    "ResultDtypeError",
+    "SafetensorsError",
+    "ScheduleError",
+    "ShardError",
+    "SingleElementError",
+    "StaleCaptureError",
+    "SymbolicBoundsError",
+    "SymbolicShapeError",
+    "TraceError",
+    "UserError",
+    "VariableBoundsError",
+    "VariableConflictError",
+    "VariableNameError",
+    "ViewBoundsError",
+]
 
 
 class ArgumentNameError(UserError, TypeError):
-    """An argument by a name that an operation does not have, such as that of another library, or by place where it has one.
+    """An argument by a name that an operation does not have, such as that of another library, or by
+    place where it has one.
 
     Attributes:
         operation: the name of the operation.
@@ -85,16 +125,24 @@ class ArgumentNameError(UserError, TypeError):
     """
 
     def __init__(
-        self, *, operation: str, given: str | None, expected: tuple[str, ...], call: str | None = None, is_placed: bool = False,
+        self,
+        *,
+        operation: str,
+        given: str | None,
+        expected: tuple[str, ...],
+        call: str | None = None,
+        is_placed: bool = False,
         hint: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.operation, self.given, self.expected = operation, given, expected
         taken = ", ".join(expected) or "no arguments"
         name = "" if expected == (given,) else f", not as {given}"
         found = f"{taken} by its place{name}" if is_placed else f"{taken}, not {given}"
         if given is None:
             found = f"{taken} by name alone"
-        super().__init__(f"{operation}() takes {found}", hint=hint if call is None else f"write {call}")
+        super().__init__(
+            f"{operation}() takes {found}", hint=hint if call is None else f"write {call}"
+        )
 
 
 class MissingNameError(UserError, AttributeError):
@@ -123,7 +171,9 @@ class ApiVersionError(UserError, ValueError):
 
     def __init__(self, *, given: object, known: tuple[str, ...]) -> None:
         self.given, self.known = given, known
-        super().__init__(f"no array API {given!r}; there are {', '.join(known)}", hint="leave api_version out")
+        super().__init__(
+            f"no array API {given!r}; there are {', '.join(known)}", hint="leave api_version out"
+        )
 
 
 class IndexOutOfRangeError(UserError, IndexError):
@@ -132,36 +182,49 @@ class IndexOutOfRangeError(UserError, IndexError):
     def __init__(self, *, index: int, axis: int, size: object) -> None:
         self.index, self.axis, self.size = index, axis, size
         super().__init__(
-            f"index {index} is out of range for axis {axis} with size {size}", hint=f"use {_index_span(size)}"
+            f"index {index} is out of range for axis {axis} with size {size}",
+            hint=f"use {_index_span(size)}",
         )
 
 
 class PositionError(UserError, IndexError):
-    """A position in an index tensor that the axis does not have, found by a plan that checks its operands."""
+    """A position in an index tensor that the axis does not have, found by a plan that checks its
+    operands.
+    """
 
     def __init__(
-        self, *, operation: str, position: tuple[int, ...], value: int, axis: int, size: int,
+        self,
+        *,
+        operation: str,
+        position: tuple[int, ...],
+        value: int,
+        axis: int,
+        size: int,
         origins: Collection[Origin] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.operation, self.position, self.value = operation, position, value
         self.axis, self.size, self.origins = axis, size, tuple(origins)
         place = f"element {format_shape(position)} of the indices" if position else "the index"
         super().__init__(
             f"{operation}: {place} is {value}, out of range for axis {axis} with size {size}",
-            notes=_name_lines(origins), hint=f"use {_index_span(size)}; what was computed means nothing",
-        )  # fmt: skip
+            notes=_name_lines(origins),
+            hint=f"use {_index_span(size)}; what was computed means nothing",
+        )
 
 
 class IntegerDivisionError(UserError, ZeroDivisionError):
     """An integer divided by 0, found by a plan that checks its operands."""
 
-    def __init__(self, *, operation: str, position: tuple[int, ...], origins: Collection[Origin] = ()) -> None:
+    def __init__(
+        self, *, operation: str, position: tuple[int, ...], origins: Collection[Origin] = ()
+    ) -> None:
         self.operation, self.position, self.origins = operation, position, tuple(origins)
         place = f"element {format_shape(position)} of the divisor" if position else "the divisor"
         super().__init__(
-            f"{operation}: {place} is 0", notes=_name_lines(origins),
+            f"{operation}: {place} is 0",
+            notes=_name_lines(origins),
             hint="divide by y.eq(0).where(1, y); without SVOD_CHECK_OPERANDS the result is 0",
-        )  # fmt: skip
+        )
 
 
 class IndexKindError(UserError, IndexError):
@@ -180,7 +243,10 @@ class DataDependentShapeError(UserError, IndexError):
 
     def __init__(self, *, operation: str, hint: str) -> None:
         self.operation = operation
-        super().__init__(f"{operation}: the shape of the result depends on values that are not computed yet", hint=hint)
+        super().__init__(
+            f"{operation}: the shape of the result depends on values that are not computed yet",
+            hint=hint,
+        )
 
 
 class RaggedDataError(UserError, ValueError):
@@ -206,7 +272,11 @@ class DataError(UserError, TypeError):
         super().__init__(
             f"cannot make a tensor from {type(found).__name__}",
             hint=hint
-            or (_NONE_HINT if found is None else "pass numbers, nested lists of numbers, a numpy array or a Tensor"),
+            or (
+                _NONE_HINT
+                if found is None
+                else "pass numbers, nested lists of numbers, a numpy array or a Tensor"
+            ),
         )
 
 
@@ -215,7 +285,10 @@ class IntegerOverflowError(UserError, OverflowError):
 
     def __init__(self, *, value: int, dtype: object) -> None:
         self.value, self.dtype = value, dtype
-        super().__init__(f"{value} does not fit {dtype}", hint="cast the tensor to a wider dtype, as in x.cast(int64)")
+        super().__init__(
+            f"{value} does not fit {dtype}",
+            hint="cast the tensor to a wider dtype, as in x.cast(int64)",
+        )
 
 
 class NonFiniteCastError(UserError, ValueError):
@@ -224,7 +297,8 @@ class NonFiniteCastError(UserError, ValueError):
     def __init__(self, *, value: float, dtype: object) -> None:
         self.value, self.dtype = value, dtype
         super().__init__(
-            f"{value} has no value of {dtype}", hint="use a floating-point dtype, or replace the value first"
+            f"{value} has no value of {dtype}",
+            hint="use a floating-point dtype, or replace the value first",
         )
 
 
@@ -241,7 +315,9 @@ class AmbiguousTruthError(UserError, ValueError):
 
     def __init__(self, *, shape: tuple[object, ...]) -> None:
         self.shape = shape
-        super().__init__(f"a tensor of shape {shape} has no single truth value", hint="use x.any() or x.all()")
+        super().__init__(
+            f"a tensor of shape {shape} has no single truth value", hint="use x.any() or x.all()"
+        )
 
 
 class SingleElementError(UserError, ValueError):
@@ -250,7 +326,8 @@ class SingleElementError(UserError, ValueError):
     def __init__(self, *, operation: str, shape: tuple[object, ...]) -> None:
         self.operation, self.shape = operation, shape
         super().__init__(
-            f"{operation} of a tensor of shape {format_shape(shape)}: it does not have exactly one element",
+            f"{operation} of a tensor of shape {format_shape(shape)}: it does not have exactly one"
+            " element",
             hint="x.tolist() gives all of them, x[index].item() one",
         )
 
@@ -269,17 +346,20 @@ class EinsumError(UserError, ValueError):
     def __init__(self, *, formula: str, problem: str) -> None:
         self.operation, self.formula = "einsum", formula
         super().__init__(
-            f"einsum {formula!r}: {problem}", hint='write formulas as "ij,jk->ik", with one letter for each axis'
+            f"einsum {formula!r}: {problem}",
+            hint='write formulas as "ij,jk->ik", with one letter for each axis',
         )
 
 
 class MatrixError(UserError, ValueError):
-    """A matrix that a function of linear algebra has no result for. It is caught as `numpy.linalg.LinAlgError` too.
+    """A matrix that a function of linear algebra has no result for. It is caught as
+    `numpy.linalg.LinAlgError` too.
 
     Attributes:
         operation: the function.
         problem: what the matrix is.
-        place: which of several matrices, as an index of the axes in front of the last two; empty where there is one.
+        place: which of several matrices, as an index of the axes in front of the last two; empty
+            where there is one.
     """
 
     def __init__(self, *, operation: str, problem: str, place: tuple[int, ...] = ()) -> None:
@@ -305,11 +385,23 @@ class SymbolicBoundsError(UserError, IndexError):
     `low` and `high` are the limits that it must keep, as sizes.
     """
 
-    def __init__(self, *, operation: str, axis: int, found: SInt, low: SInt, high: SInt | None) -> None:
-        self.operation, self.axis, self.found, self.low, self.high = operation, axis, found, low, high
+    def __init__(
+        self, *, operation: str, axis: int, found: SInt, low: SInt, high: SInt | None
+    ) -> None:
+        self.operation, self.axis, self.found, self.low, self.high = (
+            operation,
+            axis,
+            found,
+            low,
+            high,
+        )
         least, most = bounds_of_size(found)
         shown = format_size(found)
-        allowed = f"at least {format_size(low)}" if high is None else f"from {format_size(low)} to {format_size(high)}"
+        allowed = (
+            f"at least {format_size(low)}"
+            if high is None
+            else f"from {format_size(low)} to {format_size(high)}"
+        )
         values = f", which may be {least} to {most}," if least != most else ""
         super().__init__(
             f"{operation}: {shown}{values} is not known to be {allowed} on axis {axis}",
@@ -318,14 +410,25 @@ class SymbolicBoundsError(UserError, IndexError):
 
 
 class ShardError(UserError, ValueError):
-    """Devices that a tensor cannot be spread over, or an operation that shards have no joint meaning for."""
+    """Devices that a tensor cannot be spread over, or an operation that shards have no joint
+    meaning for.
+    """
 
     def __init__(
-        self, *, devices: tuple[str, ...], operation: str = "shard", problem: str | None = None, hint: str | None = None
+        self,
+        *,
+        devices: tuple[str, ...],
+        operation: str = "shard",
+        problem: str | None = None,
+        hint: str | None = None,
     ) -> None:
         self.devices, self.operation = devices, operation
         if problem is None:
-            problem = f"got a device twice: {', '.join(devices)}" if devices else "needs at least one device"
+            problem = (
+                f"got a device twice: {', '.join(devices)}"
+                if devices
+                else "needs at least one device"
+            )
             hint = 'name each once, as in x.shard(("CPU", "CPU:1"), axis=0)'
         super().__init__(f"{operation}: {problem}", hint=hint)
 
@@ -342,13 +445,19 @@ class AssignmentDtypeError(UserError, TypeError):
 
 
 class ResultDtypeError(UserError, TypeError):
-    """The result of an augmented operator, such as `x += y`, of a higher kind than the tensor that it is written to."""
+    """The result of an augmented operator, such as `x += y`, of a higher kind than the tensor that
+    it is written to.
+    """
 
     def __init__(self, *, operation: str, result: object, target: object) -> None:
         self.operation, self.result, self.target = operation, result, target
         super().__init__(
-            f"{operation}: cannot cast the result from {result} to {target} with casting rule 'same_kind'",
-            hint=f"write x = x + y for a new tensor of {result}, or cast the result, as in x[...] = x + y",
+            f"{operation}: cannot cast the result from {result} to {target} with casting rule"
+            " 'same_kind'",
+            hint=(
+                f"write x = x + y for a new tensor of {result}, or cast the result, as in x[...] ="
+                " x + y"
+            ),
         )
 
 
@@ -361,14 +470,19 @@ class CaptureError(UserError, RuntimeError):
 
 
 class StaleCaptureError(UserError, RuntimeError):
-    """A captured function whose result is not that of the plain function, found under `SVOD_CHECK`."""
+    """A captured function whose result is not that of the plain function, found under
+    `SVOD_CHECK`.
+    """
 
     def __init__(self, *, function: str, path: str, result: str, expected: str) -> None:
         self.function, self.path = function, path
         super().__init__(
-            f"{function}: the captured function's result{path} is {result}, and the plain one's {expected}",
-            hint="it reads a value that is not checked before each call, such as an element of a numpy array: pass it as an "
-            "argument, or read it with depend_on",
+            f"{function}: the captured function's result{path} is {result}, and the plain one's"
+            f" {expected}",
+            hint=(
+                "it reads a value that is not checked before each call, such as an element of a"
+                " numpy array: pass it as an argument, or read it with depend_on"
+            ),
         )
 
 
@@ -397,22 +511,34 @@ class LoopArgumentError(UserError, ValueError):
 
 
 class CarriedValueError(UserError, TypeError):
-    """A value that is carried from iteration to iteration, of another kind after one than before."""
+    """A value that is carried from iteration to iteration, of another kind after one than
+    before.
+    """
 
     def __init__(self, *, operation: str, path: str, before: str, after: str) -> None:
         self.operation, self.path, self.before, self.after = operation, path, before, after
         super().__init__(
             f"{operation}: {path}: {before} became {after}",
-            hint="what an iteration returns has the structure, shapes, dtypes and devices of what it got: convert the initial "
-            "value, or what is returned, as with x.cast(dtype)",
+            hint=(
+                "what an iteration returns has the structure, shapes, dtypes and devices of what it"
+                " got: convert the initial value, or what is returned, as with x.cast(dtype)"
+            ),
         )
 
 
 class BranchError(UserError, TypeError):
     """Branches that give values of different kinds."""
 
-    def __init__(self, *, operation: str, path: str, first: str, other: str, branches: tuple[str, str]) -> None:
-        self.operation, self.path, self.first, self.other, self.branches = operation, path, first, other, branches
+    def __init__(
+        self, *, operation: str, path: str, first: str, other: str, branches: tuple[str, str]
+    ) -> None:
+        self.operation, self.path, self.first, self.other, self.branches = (
+            operation,
+            path,
+            first,
+            other,
+            branches,
+        )
         super().__init__(
             f"{operation}: {path}: {first} from {branches[0]}, but {other} from {branches[1]}",
             hint="let all branches return values of one structure, shape, dtype and device",
@@ -433,7 +559,8 @@ class RepeatedWriteError(UserError, ValueError):
     def __init__(self, *, shape: tuple[object, ...]) -> None:
         self.shape = shape
         super().__init__(
-            f"cannot write to a tensor of shape {format_shape(shape)} that repeats elements of another one",
+            f"cannot write to a tensor of shape {format_shape(shape)} that repeats elements of"
+            " another one",
             hint="write to a copy, as in x = x.clone(); x[index] = value",
         )
 
@@ -461,9 +588,13 @@ class SafetensorsError(UserError, ValueError):
     """A safetensors file that contradicts itself or its size."""
 
     def __init__(
-        self, *, path: str, problem: str, name: str | None = None,
+        self,
+        *,
+        path: str,
+        problem: str,
+        name: str | None = None,
         hint: str = "the file is damaged or no safetensors file; download it again",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.path, self.problem, self.name = path, problem, name
         about = f", tensor {name!r}" if name is not None else ""
         super().__init__(f"{path}{about}: {problem}", hint=hint)
@@ -474,7 +605,10 @@ class VariableNameError(UserError, ValueError):
 
     def __init__(self, *, name: object, problem: str) -> None:
         self.name = name
-        super().__init__(f"variable name {name!r} {problem}", hint='take another one, as in Variable("n_rows", 1, 64)')
+        super().__init__(
+            f"variable name {name!r} {problem}",
+            hint='take another one, as in Variable("n_rows", 1, 64)',
+        )
 
 
 class VariableBoundsError(UserError, ValueError):
@@ -482,7 +616,11 @@ class VariableBoundsError(UserError, ValueError):
 
     def __init__(self, *, name: str, low: int, high: int, value: int | None = None) -> None:
         self.name, self.low, self.high, self.value = name, low, high, value
-        headline = f"bounds {low} to {high} hold no value" if value is None else f"{value} is outside {low} to {high}"
+        headline = (
+            f"bounds {low} to {high} hold no value"
+            if value is None
+            else f"{value} is outside {low} to {high}"
+        )
         super().__init__(f"variable {name!r}: {headline}")
 
 
@@ -504,7 +642,8 @@ class BoundsConflictError(UserError, ValueError):
         self.name, self.first, self.second = name, first, second
         one, other = sorted((first, second))
         super().__init__(
-            f"variable {name!r} goes from {one[0]} to {one[1]} and from {other[0]} to {other[1]} in one computation",
+            f"variable {name!r} goes from {one[0]} to {one[1]} and from {other[0]} to {other[1]} in"
+            " one computation",
             hint="use two variables with different names, or one variable for both",
         )
 
@@ -514,7 +653,11 @@ class EmptyScheduleError(UserError, ValueError):
 
     def __init__(self, *, n_tensors: int) -> None:
         self.n_tensors = n_tensors
-        problem = "no tensors were given" if n_tensors == 0 else f"all {n_tensors} tensors are realized or empty"
+        problem = (
+            "no tensors were given"
+            if n_tensors == 0
+            else f"all {n_tensors} tensors are realized or empty"
+        )
         super().__init__(f"nothing to prepare: {problem}")
 
 
@@ -531,7 +674,10 @@ class DependencyCycleError(InternalError, ValueError):
 
     def __init__(self, *, kernels: Sequence[object]) -> None:
         self.kernels = tuple(kernels)
-        super().__init__(f"{len(self.kernels)} kernels wait for each other: {', '.join(str(k) for k in self.kernels)}")
+        super().__init__(
+            f"{len(self.kernels)} kernels wait for each other:"
+            f" {', '.join(str(k) for k in self.kernels)}"
+        )
 
 
 class ScheduleError(InternalError, ValueError):
@@ -562,7 +708,13 @@ class ProgramMetadataError(InternalError, ValueError):
     """A compiled kernel whose argument lists contradict its call."""
 
     def __init__(
-        self, *, problem: str, kernel: object, globals_: Sequence[int], outs: Sequence[int], n_buffers: int
+        self,
+        *,
+        problem: str,
+        kernel: object,
+        globals_: Sequence[int],
+        outs: Sequence[int],
+        n_buffers: int,
     ) -> None:
         self.problem, self.kernel = problem, kernel
         self.globals, self.outs, self.n_buffers = tuple(globals_), tuple(outs), n_buffers
@@ -575,11 +727,20 @@ class ProgramMetadataError(InternalError, ValueError):
 class ViewBoundsError(InternalError, ValueError):
     """A view that leaves its base."""
 
-    def __init__(self, *, kernel: object, base_id: object, base_bytes: int, offset_bytes: int, size_bytes: int) -> None:
+    def __init__(
+        self,
+        *,
+        kernel: object,
+        base_id: object,
+        base_bytes: int,
+        offset_bytes: int,
+        size_bytes: int,
+    ) -> None:
         self.kernel, self.base_id = kernel, base_id
         self.base_bytes, self.offset_bytes, self.size_bytes = base_bytes, offset_bytes, size_bytes
         super().__init__(
-            f"view {kernel} of buffer {base_id} takes {size_bytes} bytes at offset {offset_bytes}, but there are {base_bytes}"
+            f"view {kernel} of buffer {base_id} takes {size_bytes} bytes at offset {offset_bytes},"
+            f" but there are {base_bytes}"
         )
 
 

@@ -3,8 +3,8 @@
     python -m svod_tensor.explain script.py            every artifact
     python -m svod_tensor.explain script.py lower      only what `lower` made
 
-The script is run with its tensors, and whatever it computes, with `realize`, `prepare` or `jit`, is explained when it is
-compiled. Long artifacts are cut after `--lines` lines.
+The script is run with its tensors, and whatever it computes, with `realize`, `prepare` or `jit`, is
+explained when it is compiled. Long artifacts are cut after `--lines` lines.
 
 Example:
     >>> from svod_tensor import PrepareConfig, Tensor
@@ -99,7 +99,9 @@ def _show_pre_schedule(pre: PreSchedule) -> str:
     for item in pre.items:
         what = "kernel" if item.body is None else "loop"
         after = [pre.first + number for number in item.dependencies]
-        lines.append(f"{what} {pre.first + item.id} on {[_number(m) for m in item.memory]} after {after}")
+        lines.append(
+            f"{what} {pre.first + item.id} on {[_number(m) for m in item.memory]} after {after}"
+        )
         if item.body is not None:
             lines.append(indent(_show_pre_schedule(item.body), "    "))
     runs = [
@@ -125,7 +127,9 @@ def _show_schedule(schedule: Schedule) -> str:
 
 
 def _show_lines(origins: Sequence[Origin]) -> str:
-    """Where a kernel comes from; the first is not always what matters most, so that all are named."""
+    """Where a kernel comes from; the first is not always what matters most, so that all are
+    named.
+    """
     return "".join(f"\n    from {o}" + (f" in {o.scope}" if o.scope else "") for o in origins)
 
 
@@ -136,7 +140,9 @@ def _show_code(compiled: CompiledSpec) -> str:
 
 def _show_kernel(kernel: CachedKernel) -> str:
     spec = kernel.spec
-    takes = f"buffers {list(spec.globals)}, variables {list(spec.var_names)}, launch {spec.global_size}"
+    takes = (
+        f"buffers {list(spec.globals)}, variables {list(spec.var_names)}, launch {spec.global_size}"
+    )
     return f"{type(kernel.program).__name__} {kernel.name}: {takes}"
 
 
@@ -147,14 +153,19 @@ def _show_ops(builder: ExecutionPlanBuilder) -> str:
 def _show_op(op: PreparedOp) -> str:
     if isinstance(op, PreparedLoop):
         inner = "".join(f"\n    {i}: {_show_op(o)}" for i, o in enumerate(op.body.ops))
-        return f"{describe_op(op)} on buffers {op.buffer_indices}, carrying {list(op.body.carried)}{inner}"
+        return (
+            f"{describe_op(op)} on buffers {op.buffer_indices}, carrying"
+            f" {list(op.body.carried)}{inner}"
+        )
     kernel = getattr(op, "kernel", None)
     name = "" if kernel is None else f" {kernel.name}"
     return f"{type(op).__name__}{name} on buffers {op.buffer_indices}"
 
 
 def _show_plan(plan: ExecutionPlan) -> str:
-    levels = "\n".join(f"level {i}: ops {', '.join(map(str, ops))}" for i, ops in enumerate(plan.levels))
+    levels = "\n".join(
+        f"level {i}: ops {', '.join(map(str, ops))}" for i, ops in enumerate(plan.levels)
+    )
     return f"{plan!r}\nmemory: {plan.memory_report}\n{levels}"
 
 
@@ -166,7 +177,11 @@ def _show_execution(plan: ExecutionPlan) -> str:
 
 
 def _show_launch(kernel: PlannedKernel | None) -> str:
-    return "" if kernel is None else f" on {kernel.op.device}, {kernel.global_size}{_show_lines(kernel.origins)}"
+    return (
+        ""
+        if kernel is None
+        else f" on {kernel.op.device}, {kernel.global_size}{_show_lines(kernel.origins)}"
+    )
 
 
 _SHOW: Final[Mapping[str, Callable[[Any], str]]] = {
@@ -191,25 +206,39 @@ WORDS: Final = tuple(_SHOW)
 def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> int:
     """Run a script and write the artifacts of all that it computes."""
     parser = argparse.ArgumentParser(
-        prog="python -m svod_tensor.explain", description="Show the artifact after each step.",
-        epilog="How long each kernel takes says plan.profile() of x.prepare() or f.plans()[0]; "
-        "plan.profile().save_trace('step.json') writes a trace for chrome://tracing or ui.perfetto.dev.",
-    )  # fmt: skip
+        prog="python -m svod_tensor.explain",
+        description="Show the artifact after each step.",
+        epilog=(
+            "How long each kernel takes says plan.profile() of x.prepare() or f.plans()[0];"
+            " plan.profile().save_trace('step.json') writes a trace for chrome://tracing or"
+            " ui.perfetto.dev."
+        ),
+    )
     parser.add_argument("script", help="a Python file that computes tensors")
     parser.add_argument(
-        "words", nargs="*", default=[], metavar="word", help=f"what to show: {', '.join(WORDS)}; by default everything"
+        "words",
+        nargs="*",
+        default=[],
+        metavar="word",
+        help=f"what to show: {', '.join(WORDS)}; by default everything",
     )
-    parser.add_argument("--lines", type=int, default=60, help="show at most so many lines of an artifact (0: all)")
+    parser.add_argument(
+        "--lines", type=int, default=60, help="show at most so many lines of an artifact (0: all)"
+    )
     given = parser.parse_args(arguments)
     unknown = [word for word in given.words if word not in WORDS]
     if unknown:
         parser.error(f"{unknown[0]!r} is no step; use {', '.join(WORDS)}")
     target = out or sys.stdout
     try:
-        _run_observed(given.script, lambda artifact: _write(artifact, given.words or WORDS, given.lines, target))
+        _run_observed(
+            given.script,
+            lambda artifact: _write(artifact, given.words or WORDS, given.lines, target),
+        )
         target.flush()
     except BrokenPipeError:
-        # The reader, `head` perhaps, has seen enough. What is buffered must not be written when Python ends.
+        # The reader, `head` perhaps, has seen enough. What is buffered must not be written when
+        # Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
     return 0

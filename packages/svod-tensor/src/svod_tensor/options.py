@@ -1,4 +1,5 @@
-"""How tensors are prepared, and what the environment may say about it: the only reader of the environment in svod-tensor.
+"""How tensors are prepared, and what the environment may say about it: the only reader of the
+environment in svod-tensor.
 
 Example:
     >>> from svod_tensor import PrepareConfig
@@ -70,25 +71,32 @@ class PrepareConfig:
         [4, 2]
 
     Attributes:
-        opts: the `Opt`s for every kernel, the empty tuple meaning none; None leaves them to `optimizer`.
-        optimizer: who chooses the opts otherwise, from the environment as `OptimizerConfig.from_env` reads it.
-        memory_planner: how intermediates share memory (`SVOD_MEMORY_PLANNER`): `arena` packs them into one
-            block for each device, `remap` reuses whole buffers, `disabled` gives each its own.
-        disable_schedule_cache: whether equal graphs are scheduled anew each time (`SVOD_DISABLE_SCHEDULE_CACHE=1`).
-        vary_sizes: whether graphs that `realize` computes, and that differ only in sizes, share kernels from the third size
-            on (`SVOD_VARY_SIZES`, on); these kernels take sizes as variables.
-        backend: the backend that compiles kernels: `c` on every device, `CPU.c` only on the CPU; None leaves it to the
-            device (`SVOD_<KIND>_BACKEND`).
-        use_tuned: whether kernels get the opts that an earlier search or `svod_tensor.tune` found for them, where
-            `optimizer` has the strategy `heuristic` (`SVOD_TUNED`, on).
-        passes: a table of passes, as `svod_schedule.pipeline.PIPELINES.with_pass` makes it; None means the compiler's own
-            passes. Kernels made by other tables are cached only in this process, and do not use tuned opts.
-        check_operands: whether executing raises an error for a position out of range in an index tensor, or an integer
-            divided by 0 (`SVOD_CHECK_OPERANDS=1`); otherwise the result is 0. It costs one more kernel for each such
-            operation.
-        check_floats: what is an error if a kernel makes it from arguments without it (`SVOD_CHECK_FLOATS`): `nan`,
-            or `inf` for infinities too; `off` for neither. Kernels then run one by one, and their arguments and
-            results are checked in the host's memory, which is slow.
+        opts: the `Opt`s for every kernel, the empty tuple meaning none; None leaves them to
+            `optimizer`.
+        optimizer: who chooses the opts otherwise, from the environment as
+            `OptimizerConfig.from_env` reads it.
+        memory_planner: how intermediates share memory (`SVOD_MEMORY_PLANNER`): `arena` packs them
+            into one block for each device, `remap` reuses whole buffers, `disabled` gives each its
+            own.
+        disable_schedule_cache: whether equal graphs are scheduled anew each time
+            (`SVOD_DISABLE_SCHEDULE_CACHE=1`).
+        vary_sizes: whether graphs that `realize` computes, and that differ only in sizes, share
+            kernels from the third size on (`SVOD_VARY_SIZES`, on); these kernels take sizes as
+            variables.
+        backend: the backend that compiles kernels: `c` on every device, `CPU.c` only on the CPU;
+            None leaves it to the device (`SVOD_<KIND>_BACKEND`).
+        use_tuned: whether kernels get the opts that an earlier search or `svod_tensor.tune` found
+            for them, where `optimizer` has the strategy `heuristic` (`SVOD_TUNED`, on).
+        passes: a table of passes, as `svod_schedule.pipeline.PIPELINES.with_pass` makes it; None
+            means the compiler's own passes. Kernels made by other tables are cached only in this
+            process, and do not use tuned opts.
+        check_operands: whether executing raises an error for a position out of range in an index
+            tensor, or an integer divided by 0 (`SVOD_CHECK_OPERANDS=1`); otherwise the result is 0.
+            It costs one more kernel for each such operation.
+        check_floats: what is an error if a kernel makes it from arguments without it
+            (`SVOD_CHECK_FLOATS`): `nan`, or `inf` for infinities too; `off` for neither. Kernels
+            then run one by one, and their arguments and results are checked in the host's memory,
+            which is slow.
         fingerprint: names the fields that a compiled kernel depends on.
     """
 
@@ -125,7 +133,11 @@ class PrepareConfig:
 
     def __post_init__(self) -> None:
         if self.passes is not None and self.is_searched:
-            raise ConfigError(field="optimizer.strategy", value="beam", expected="possible with passes of your own")
+            raise ConfigError(
+                field="optimizer.strategy",
+                value="beam",
+                expected="possible with passes of your own",
+            )
         object.__setattr__(self, "fingerprint", self._make_fingerprint())
 
     @property
@@ -142,7 +154,11 @@ class PrepareConfig:
     def is_tuned(self) -> bool:
         """Whether what earlier searches found is used."""
         # What a search found may use tensor cores.
-        is_wanted = self.use_tuned and self.optimizer.strategy == "heuristic" and self.optimizer.use_tensor_cores
+        is_wanted = (
+            self.use_tuned
+            and self.optimizer.strategy == "heuristic"
+            and self.optimizer.use_tensor_cores
+        )
         return is_wanted and self.fixed_opts is None and self.passes is None
 
     def _make_fingerprint(self) -> str:
@@ -170,7 +186,9 @@ _optimizers: Final[list[OptimizerConfig]] = []
 
 @contextmanager
 def using_optimizer(optimizer: OptimizerConfig) -> Generator[None]:
-    """Let `optimizer` choose opts in all threads where no configuration is given, instead of what the environment says."""
+    """Let `optimizer` choose opts in all threads where no configuration is given, instead of what
+    the environment says.
+    """
     _optimizers.append(optimizer)
     try:
         yield
@@ -193,7 +211,8 @@ AnyConfig: TypeAlias = PrepareConfig | OptimizerConfig
 
 
 def resolve_config(config: AnyConfig | None) -> PrepareConfig:
-    """What a caller asks for, None meaning what the environment does; an `OptimizerConfig` leaves the rest to that.
+    """What a caller asks for, None meaning what the environment does; an `OptimizerConfig` leaves
+    the rest to that.
 
     Raises:
         ConfigError: if it is something else.
@@ -204,25 +223,33 @@ def resolve_config(config: AnyConfig | None) -> PrepareConfig:
         return config
     if isinstance(config, OptimizerConfig):  # pyright: ignore[reportUnnecessaryIsInstance] - callers are not checked
         return replace(get_config(), optimizer=config)
-    raise ConfigError(field="config", value=config, expected="a PrepareConfig or an OptimizerConfig")
+    raise ConfigError(
+        field="config", value=config, expected="a PrepareConfig or an OptimizerConfig"
+    )
 
 
 def read_origins(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether the lines that build tensors are tracked from the start (`SVOD_ORIGINS`); read when svod_tensor is imported.
+    """Whether the lines that build tensors are tracked from the start (`SVOD_ORIGINS`); read when
+    svod_tensor is imported.
 
     Raises:
         OptionError: if the variable has a value that it does not take.
     """
-    return read_switch(os.environ if environment is None else environment, "SVOD_ORIGINS", default=False)
+    return read_switch(
+        os.environ if environment is None else environment, "SVOD_ORIGINS", default=False
+    )
 
 
 def read_device(environment: Mapping[str, str] | None = None) -> str:
-    """The device of tensors that are made without naming one (`SVOD_DEVICE`); read when svod_tensor is imported.
+    """The device of tensors that are made without naming one (`SVOD_DEVICE`); read when svod_tensor
+    is imported.
 
     Raises:
         OptionError: if the variable names no device.
     """
-    value = (os.environ if environment is None else environment).get("SVOD_DEVICE", "").strip() or HOST_DEVICE
+    value = (os.environ if environment is None else environment).get(
+        "SVOD_DEVICE", ""
+    ).strip() or HOST_DEVICE
     try:
         return str(parse_device_name(value))
     except DeviceNameError as error:
@@ -231,13 +258,19 @@ def read_device(environment: Mapping[str, str] | None = None) -> str:
 
 
 def read_opt_cache_max(environment: Mapping[str, str] | None = None) -> int:
-    """How many kernels the cache holds (`SVOD_OPT_CACHE_MAX`); anything but a positive integer means 4096, with a warning."""
-    value = (os.environ if environment is None else environment).get("SVOD_OPT_CACHE_MAX", "").strip()
+    """How many kernels the cache holds (`SVOD_OPT_CACHE_MAX`); anything but a positive integer
+    means 4096, with a warning.
+    """
+    value = (
+        (os.environ if environment is None else environment).get("SVOD_OPT_CACHE_MAX", "").strip()
+    )
     if not value:
         return OPT_CACHE_MAX
     if not value.isdecimal() or int(value) == 0:
         warnings.warn(
-            f"SVOD_OPT_CACHE_MAX is {value!r}, which is no positive integer; {OPT_CACHE_MAX} is used", stacklevel=2
+            f"SVOD_OPT_CACHE_MAX is {value!r}, which is no positive integer; {OPT_CACHE_MAX} is"
+            " used",
+            stacklevel=2,
         )
         return OPT_CACHE_MAX
     return int(value)
@@ -254,7 +287,9 @@ def _read_float_check(environment: Mapping[str, str]) -> FloatCheck:
     return _read_choice(environment, "SVOD_CHECK_FLOATS", "off", get_args(FloatCheck))
 
 
-def _read_choice(environment: Mapping[str, str], variable: str, default: T, choices: tuple[T, ...]) -> T:
+def _read_choice(
+    environment: Mapping[str, str], variable: str, default: T, choices: tuple[T, ...]
+) -> T:
     value = environment.get(variable, "").strip().lower() or default
     for choice in choices:
         if value == choice:

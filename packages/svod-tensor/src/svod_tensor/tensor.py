@@ -1,4 +1,6 @@
-"""`Tensor`: computing the results of operations, which `svod_tensor.ops` attaches to its base as methods."""
+"""`Tensor`: computing the results of operations, which `svod_tensor.ops` attaches to its base as
+methods.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ class Tensor(Methods):
     """An n-dimensional array whose values are computed when they are asked for.
 
     Operations build a graph. `realize`, or anything that reads values (`numpy`, `item`, `tolist`,
-    `bool(x)`), compiles the graph into kernels and runs them; `prepare` gives the compiled plan, to be run many times.
+    `bool(x)`), compiles the graph into kernels and runs them; `prepare` gives the compiled plan, to
+    be run many times.
 
     Example:
         >>> x = Tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -30,7 +33,8 @@ class Tensor(Methods):
     __slots__ = ()
 
     def realize(self) -> Self:
-        """Compute this tensor now, and return it. Other tensors whose graphs contain it then read its buffer.
+        """Compute this tensor now, and return it. Other tensors whose graphs contain it then read
+        its buffer.
 
         Raises:
             CaptureError: if a function is captured just now.
@@ -46,7 +50,8 @@ class Tensor(Methods):
         """`realize` with a configuration.
 
         Args:
-            config: a `PrepareConfig`, an `OptimizerConfig` as a part of one, or None for that of the environment.
+            config: a `PrepareConfig`, an `OptimizerConfig` as a part of one, or None for that of
+                the environment.
 
         Raises:
             ConfigError: if it is no configuration.
@@ -93,8 +98,9 @@ class Tensor(Methods):
         """The plan that computes this tensor, which reads what `plan.execute()` last wrote.
 
         Args:
-            donate: tensors whose memory the plan may overwrite, with results too. They cannot be used any more,
-                and each execution but the first needs new content for them by `plan.replace_buffer`.
+            donate: tensors whose memory the plan may overwrite, with results too. They cannot be
+                used any more, and each execution but the first needs new content for them by
+                `plan.replace_buffer`.
 
         Raises:
             EmptyScheduleError: if the tensor is realized already, or empty.
@@ -109,7 +115,9 @@ class Tensor(Methods):
         """
         return self.prepare_with(None, donate=donate)
 
-    def prepare_with(self, config: AnyConfig | None, *, donate: Iterable[Tensor] = ()) -> ExecutionPlan:
+    def prepare_with(
+        self, config: AnyConfig | None, *, donate: Iterable[Tensor] = ()
+    ) -> ExecutionPlan:
         """`prepare` with a configuration.
 
         Args:
@@ -129,11 +137,15 @@ class Tensor(Methods):
         return self.prepare_batch_with((self,), config, donate=donate)
 
     @classmethod
-    def prepare_batch(cls, tensors: Iterable[Tensor], *, donate: Iterable[Tensor] = ()) -> ExecutionPlan:
-        """One plan for several tensors, with an output for each of them, in order; for a sharded one, one for each shard.
+    def prepare_batch(
+        cls, tensors: Iterable[Tensor], *, donate: Iterable[Tensor] = ()
+    ) -> ExecutionPlan:
+        """One plan for several tensors, with an output for each of them, in order; for a sharded
+        one, one for each shard.
 
-        Equal tensors have outputs of their own too; only a tensor that is given twice has one buffer. The output of a
-        tensor that is realized already is its memory, that of a tensor without elements an empty buffer.
+        Equal tensors have outputs of their own too; only a tensor that is given twice has one
+        buffer. The output of a tensor that is realized already is its memory, that of a tensor
+        without elements an empty buffer.
 
         Args:
             tensors: what the plan computes.

@@ -3,10 +3,11 @@
     python -m svod_tensor.tune script.py [arguments]
     python -m svod_tensor.tune --seconds 10 script.py [arguments]     # about 10 s of searches, whatever there is to search
 
-The script runs as it always does, except that each new kernel is searched before it is used. With `--seconds` it is searched after the
-script has ended: the kernels that do the most work come first and get the most time, those that make a network's first weights last.
-A table says at the end what that gained. A later run of the script, without this, finds the same kernels
-(`SVOD_TUNED=0` turns that off). A search that is interrupted is gone on with by the next one.
+The script runs as it always does, except that each new kernel is searched before it is used. With
+`--seconds` it is searched after the script has ended: the kernels that do the most work come first
+and get the most time, those that make a network's first weights last. A table says at the end what
+that gained. A later run of the script, without this, finds the same kernels (`SVOD_TUNED=0` turns
+that off). A search that is interrupted is gone on with by the next one.
 
 Example:
     >>> import io
@@ -38,29 +39,47 @@ from svod_tensor.tuning.progress import Observed, format_table, make_observer
 __all__ = ["main", "searching"]
 
 _NAMES: Final = (
-    "The name of a kernel is r for one that reduces and E for any other, then a letter for the kind and the size of each of its loops: "
-    "small u is unrolled over outputs, r over what is added up, R is a loop over that, L one over outputs, t one over threads."
+    "The name of a kernel is r for one that reduces and E for any other, then a letter for the kind"
+    " and the size of each of its loops: small u is unrolled over outputs, r over what is added up,"
+    " R is a loop over that, L one over outputs, t one over threads."
 )
 
 
 def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> int:
     """Run a script with tuning and write the table."""
     parser = argparse.ArgumentParser(
-        prog="python -m svod_tensor.tune", description="Search better opts for the kernels of a script.", epilog=_NAMES
+        prog="python -m svod_tensor.tune",
+        description="Search better opts for the kernels of a script.",
+        epilog=_NAMES,
     )
-    parser.add_argument("--width", type=int, help="how many candidates each round keeps (SVOD_BEAM, 4)")
-    parser.add_argument("--seconds", type=_read_seconds, help="about so long for all searches of the script together")
-    parser.add_argument("--kernel-seconds", type=float, help="the most time for one kernel (BEAM_TIMEOUT, 60)")
-    parser.add_argument("--plan-seconds", type=float, help="the most time for one plan (BEAM_PLAN_TIMEOUT, 600)")
+    parser.add_argument(
+        "--width", type=int, help="how many candidates each round keeps (SVOD_BEAM, 4)"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=_read_seconds,
+        help="about so long for all searches of the script together",
+    )
+    parser.add_argument(
+        "--kernel-seconds", type=float, help="the most time for one kernel (BEAM_TIMEOUT, 60)"
+    )
+    parser.add_argument(
+        "--plan-seconds", type=float, help="the most time for one plan (BEAM_PLAN_TIMEOUT, 600)"
+    )
     parser.add_argument("--again", action="store_true", help="search what was searched before too")
     parser.add_argument("script", help="a Python file that computes tensors")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given")
     given = parser.parse_args(arguments)
     search = read_search(
-        width=given.width, kernel_seconds=given.kernel_seconds, plan_seconds=given.plan_seconds, is_again=given.again
+        width=given.width,
+        kernel_seconds=given.kernel_seconds,
+        plan_seconds=given.plan_seconds,
+        is_again=given.again,
     )
     try:
-        with searching(out or sys.stdout, search, seconds=given.seconds, at_end=given.seconds is not None):
+        with searching(
+            out or sys.stdout, search, seconds=given.seconds, at_end=given.seconds is not None
+        ):
             _run(given.script, given.arguments)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; what was found so far is kept\n")
@@ -70,18 +89,27 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
 
 @contextmanager
 def searching(
-    out: TextIO, search: OptimizerConfig | None = None, *, seconds: float | None = None, at_end: bool = False
+    out: TextIO,
+    search: OptimizerConfig | None = None,
+    *,
+    seconds: float | None = None,
+    at_end: bool = False,
 ) -> Generator[None]:
-    """Search each new kernel that is prepared in the block, show how that goes, and write a table at its end.
+    """Search each new kernel that is prepared in the block, show how that goes, and write a table
+    at its end.
 
     Args:
         out: where the table is written; what goes on is shown on the standard error.
         search: how to search; by default as the environment says.
         seconds: about so long for all searches together.
-        at_end: search at the end of the block, for plans that are made later; the kernels that do the most work come first, of
-            whatever plan they are.
+        at_end: search at the end of the block, for plans that are made later; the kernels that do
+            the most work come first, of whatever plan they are.
     """
-    search = read_search(width=None, kernel_seconds=None, plan_seconds=None) if search is None else search
+    search = (
+        read_search(width=None, kernel_seconds=None, plan_seconds=None)
+        if search is None
+        else search
+    )
     observer = make_observer(sys.stderr)
     if at_end:
         when = search_at_end(seconds)

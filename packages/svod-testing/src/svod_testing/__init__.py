@@ -1,11 +1,13 @@
-"""Tests of tensors, for svod and for device plugins: inputs, comparison with numpy, and a conformance suite.
+"""Tests of tensors, for svod and for device plugins: inputs, comparison with numpy, and a
+conformance suite.
 
     from svod_testing import OperatorConformance
 
     class TestOperators(OperatorConformance):
         device = "MINE"
 
-`svod_device.testing` holds a device to what its protocols promise; this suite computes with tensors on it.
+`svod_device.testing` holds a device to what its protocols promise; this suite computes with tensors
+on it.
 
 Example:
     What the suite does with each operator:
@@ -33,4 +35,12 @@ from svod_testing._conformance import OperatorConformance  # noqa: E402
 from svod_testing._graphs import place_graph  # noqa: E402
 from svod_testing._operators import OPERATORS, OperatorCase  # noqa: E402
 
-__all__ = ["OPERATORS", "SHAPES", "OperatorCase", "OperatorConformance", "check", "make_array", "place_graph"]
+__all__ = [
+    "OPERATORS",
+    "SHAPES",
+    "OperatorCase",
+    "OperatorConformance",
+    "check",
+    "make_array",
+    "place_graph",
+]

@@ -26,15 +26,28 @@ if TYPE_CHECKING:
 __all__ = ["SHAPES", "check", "make_array"]
 
 SHAPES: Final[tuple[tuple[int, ...], ...]] = (
-    (), (1,), (5,), (0,), (3, 0, 2), (1, 1), (7, 13), (2, 3, 5), (37, 64), (4, 1, 6),
-)  # fmt: skip
+    (),
+    (1,),
+    (5,),
+    (0,),
+    (3, 0, 2),
+    (1, 1),
+    (7, 13),
+    (2, 3, 5),
+    (37, 64),
+    (4, 1, 6),
+)
 """0-d, empty, of size 1, prime, and larger than a tile."""
 
 _TOLERANCE: Final = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-6, "float64": 1e-12}
 
 
-def check(tensor: Tensor, expected: ArrayLike, *, rtol: float | None = None, atol: float | None = None) -> None:
-    """Assert that a tensor has the dtype, the shape and, within rounding, the values of a numpy result."""
+def check(
+    tensor: Tensor, expected: ArrayLike, *, rtol: float | None = None, atol: float | None = None
+) -> None:
+    """Assert that a tensor has the dtype, the shape and, within rounding, the values of a numpy
+    result.
+    """
     import numpy as np
 
     wanted = np.asarray(expected)
@@ -46,7 +59,10 @@ def check(tensor: Tensor, expected: ArrayLike, *, rtol: float | None = None, ato
         return
     tolerance = _TOLERANCE.get(wanted.dtype.name, 0.0) if rtol is None else rtol
     np.testing.assert_allclose(
-        found.astype(np.float64), wanted.astype(np.float64), rtol=tolerance, atol=tolerance if atol is None else atol
+        found.astype(np.float64),
+        wanted.astype(np.float64),
+        rtol=tolerance,
+        atol=tolerance if atol is None else atol,
     )
 
 

@@ -25,7 +25,9 @@ __all__ = ["OperatorConformance"]
 _ARITHMETIC: Final = tuple(d for d in ALL_DTYPES if (not d.is_bool and d.itemsize > 1) or d.is_int)
 
 _DIFFERENTIATED: Final = ("matmul", "conv2d", "softmax", "take", "max_pool2d", "cumsum", "gelu")
-_DERIVATIVES: Final = [next(n for n, case in enumerate(CASES) if case.operation == name) for name in _DIFFERENTIATED]
+_DERIVATIVES: Final = [
+    next(n for n, case in enumerate(CASES) if case.operation == name) for name in _DIFFERENTIATED
+]
 """The cases of derivatives that a device computes: one of each kind of kernel."""
 
 _UNCHECKED: Final = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
@@ -42,12 +44,17 @@ class OperatorConformance(Conformance):
 
     @property
     def config(self) -> PrepareConfig:
-        """How the tensors are computed: with the backend under test, which other devices need not have."""
+        """How the tensors are computed: with the backend under test, which other devices need not
+        have.
+        """
         kind = self.device.partition(":")[0]
-        return PrepareConfig(backend=None if self.backend_name is None else f"{kind}.{self.backend_name}")
+        return PrepareConfig(
+            backend=None if self.backend_name is None else f"{kind}.{self.backend_name}"
+        )
 
     def compute(self, tensor: Tensor) -> Tensor:
-        """The tensor with its value, computed on the device; what depends on no element of a buffer is put there.
+        """The tensor with its value, computed on the device; what depends on no element of a buffer
+        is put there.
 
         A test ends as skipped where the device does not compute in a dtype that it needs.
         """
@@ -66,7 +73,9 @@ class OperatorConformance(Conformance):
     @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
     def test_every_dtype_goes_there_and_back(self, dtype: DType) -> None:
         values = make_array(np.random.default_rng(0), (3, 11), "float32")
-        expected = cast("Any", values if not dtype.is_unsigned else np.abs(values)).astype(dtype.numpy)
+        expected = cast("Any", values if not dtype.is_unsigned else np.abs(values)).astype(
+            dtype.numpy
+        )
         there = Tensor(expected, device=self.device)
         assert there.dtype is dtype
         check(there, expected)
@@ -75,7 +84,10 @@ class OperatorConformance(Conformance):
     @pytest.mark.parametrize("dtype", _ARITHMETIC, ids=str)
     def test_every_dtype_is_computed_with(self, dtype: DType) -> None:
         rng = np.random.default_rng(1)
-        a, b = (rng.integers(0 if dtype.is_unsigned else -4, 5, (3, 17)).astype(dtype.numpy) for _ in range(2))
+        a, b = (
+            rng.integers(0 if dtype.is_unsigned else -4, 5, (3, 17)).astype(dtype.numpy)
+            for _ in range(2)
+        )
         x, y = (Tensor(v, device=self.device) for v in (a, b))
         # Small whole numbers, which every dtype holds exactly.
         check(self.compute(x * y + x), a * b + a, rtol=0)
@@ -86,12 +98,29 @@ class OperatorConformance(Conformance):
     @pytest.mark.parametrize("source", ["float32", "int8", "uint16", "int64", "bool"])
     def test_casts_agree_with_numpy(self, source: str, target: DType) -> None:
         values = np.arange(0, 12).astype(source)
-        check(self.compute(Tensor(values, device=self.device).cast(target)), values.astype(target.numpy), rtol=0)
+        check(
+            self.compute(Tensor(values, device=self.device).cast(target)),
+            values.astype(target.numpy),
+            rtol=0,
+        )
 
     @pytest.mark.parametrize("target", INTEGER_DTYPES, ids=str)
     def test_numbers_out_of_range_become_the_nearest_integers(self, target: DType) -> None:
         values = np.array(
-            [np.nan, np.inf, -np.inf, 1e30, -1e30, 300.7, -300.7, 2.0**31, 2.0**63, -(2.0**63), 1.9, -0.9]
+            [
+                np.nan,
+                np.inf,
+                -np.inf,
+                1e30,
+                -1e30,
+                300.7,
+                -300.7,
+                2.0**31,
+                2.0**63,
+                -(2.0**63),
+                1.9,
+                -0.9,
+            ]
         )
         values = values.astype(np.float32)
         expected = np.array([cast_value(float(v), target) for v in values], target.numpy)
@@ -103,7 +132,11 @@ class OperatorConformance(Conformance):
         a, b = make_array(rng, shape, "float32"), make_array(rng, shape, "float32")
         x, y = Tensor(a, device=self.device), Tensor(b, device=self.device)
         check(self.compute(x * y + x - 2), cast("Any", a) * b + a - np.float32(2), rtol=3e-6)
-        check(self.compute((x * 2).sum()), np.asarray(cast("Any", a) * 2).sum(dtype=np.float32), rtol=1e-4)
+        check(
+            self.compute((x * 2).sum()),
+            np.asarray(cast("Any", a) * 2).sum(dtype=np.float32),
+            rtol=1e-4,
+        )
 
     def test_special_floats_are_kept(self) -> None:
         a = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, np.nan], np.float32)
@@ -127,12 +160,27 @@ class OperatorConformance(Conformance):
         bits = cast("Any", threefry(np.arange(300, dtype=np.uint64), np.full(300, 5, np.uint64)))
         high = (bits >> 40).astype(np.float32) * np.float32(2.0**-24)
         low = ((bits & 0xFFFFFFFF) >> 8).astype(np.float64) * 2.0**-24
-        check(self.compute(Tensor.rand(30, 10, seed=5, device=self.device)), high.reshape(30, 10), rtol=0)
-        check(self.compute(Tensor.randint(300, high=1000, seed=5, device=self.device)), (bits % 1000).astype(np.int32))
+        check(
+            self.compute(Tensor.rand(30, 10, seed=5, device=self.device)),
+            high.reshape(30, 10),
+            rtol=0,
+        )
+        check(
+            self.compute(Tensor.randint(300, high=1000, seed=5, device=self.device)),
+            (bits % 1000).astype(np.int32),
+        )
         normal = np.sqrt(-2 * np.log1p(-low)) * np.cos(2 * np.pi * high.astype(np.float64))
-        check(self.compute(Tensor.randn(300, seed=5, device=self.device)), normal.astype(np.float32), rtol=1e-4)
+        check(
+            self.compute(Tensor.randn(300, seed=5, device=self.device)),
+            normal.astype(np.float32),
+            rtol=1e-4,
+        )
         ones = Tensor(np.ones(300, np.float32), device=self.device)
-        check(self.compute(ones.dropout(0.5, seed=5)), np.where(high >= 0.5, 2, 0).astype(np.float32), rtol=0)
+        check(
+            self.compute(ones.dropout(0.5, seed=5)),
+            np.where(high >= 0.5, 2, 0).astype(np.float32),
+            rtol=0,
+        )
 
     def test_several_results_share_one_plan(self) -> None:
         values = make_array(np.random.default_rng(4), (6, 9), "float32")
@@ -141,7 +189,9 @@ class OperatorConformance(Conformance):
         results = [y.sum(0), y.sum(1), y + 1]
         Tensor.realize_batch_with(results, self.config)
         doubled = cast("Any", values).astype(np.float64) * 2
-        for found, expected in zip(results, (doubled.sum(0), doubled.sum(1), doubled + 1), strict=True):
+        for found, expected in zip(
+            results, (doubled.sum(0), doubled.sum(1), doubled + 1), strict=True
+        ):
             check(found, expected.astype(np.float32), rtol=1e-5)
 
     @pytest.mark.parametrize("number", _DERIVATIVES, ids=lambda number: f"{CASES[number]}-{number}")
@@ -165,9 +215,16 @@ class OperatorConformance(Conformance):
     def test_complex_numbers_are_computed_as_pairs(self) -> None:
         rng = np.random.default_rng(6)
         a, b = (rng.normal(size=(2, 5, 6)).astype(np.float32) for _ in range(2))
-        x, y = (Tensor(c, device=self.device).permute(1, 2, 0).contiguous().as_complex() for c in (a, b))
+        x, y = (
+            Tensor(c, device=self.device).permute(1, 2, 0).contiguous().as_complex() for c in (a, b)
+        )
         u, v = (c[0] + 1j * c[1] for c in (a, b))
-        pairs = [(x * y, u * v), (x / y, u / v), (x @ y.T, u @ v.T), (x.conj().sum(0), u.conj().sum(0))]
+        pairs = [
+            (x * y, u * v),
+            (x / y, u / v),
+            (x @ y.T, u @ v.T),
+            (x.conj().sum(0), u.conj().sum(0)),
+        ]
         for found, expected in pairs:
             parts = np.stack([expected.real, expected.imag], -1)
             check(self.compute(found.as_real()), parts, rtol=1e-5, atol=1e-5)
@@ -195,7 +252,11 @@ class OperatorConformance(Conformance):
 
     @pytest.mark.parametrize("part", range(5))
     def test_random_programs_agree_with_the_reference(self, part: int) -> None:
-        @settings(max_examples=count_examples(self.n_programs), deadline=None, suppress_health_check=_UNCHECKED)
+        @settings(
+            max_examples=count_examples(self.n_programs),
+            deadline=None,
+            suppress_health_check=_UNCHECKED,
+        )
         @given(graphs(max_ops=8, max_elements=150))
         def run(graph: UOp) -> None:
             inputs = random_inputs(graph)

@@ -22,6 +22,10 @@ __all__ = ["place_graph"]
 
 
 def place_graph(graph: UOp, inputs: Mapping[UOp, Any], device: str = "CPU") -> Tensor:
-    """A tensor with this graph, on new buffers of `device` that hold the inputs: an array for each BUFFER."""
-    memory = {n: Tensor(array, dtype=n.dtype, device=device).realize().uop for n, array in inputs.items()}
+    """A tensor with this graph, on new buffers of `device` that hold the inputs: an array for each
+    BUFFER.
+    """
+    memory = {
+        n: Tensor(array, dtype=n.dtype, device=device).realize().uop for n, array in inputs.items()
+    }
     return Tensor.from_uop(graph.substitute(memory))

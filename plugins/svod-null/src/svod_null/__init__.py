@@ -1,4 +1,7 @@
-"""The device NULL: a processor with workgroups that nobody built. Its memory is the host's, its kernels run in the reference evaluator."""
+"""The device NULL: a processor with workgroups that nobody built.
+
+Its memory is the host's, its kernels run in the reference evaluator.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from svod_device import Backend, CompiledSpec, DeviceLostError, Dims, Memory, OutOfMemoryError, ProgramSpec
+from svod_device import (
+    Backend,
+    CompiledSpec,
+    DeviceLostError,
+    Dims,
+    Memory,
+    OutOfMemoryError,
+    ProgramSpec,
+)
 from svod_device.host_memory import ALIGNMENT, address_of, copy_host, view_host
 from svod_dtype import void
 from svod_ir import Op, Target, UOp, parse_graph, print_graph
@@ -16,9 +27,15 @@ from svod_ir.evaluate import evaluate_linear
 __all__ = ["NullAllocator", "NullCompiler", "NullProgram", "NullRenderer", "make_backend"]
 
 TARGET = replace(
-    Target.generic(cores=1), name="null", vector_bits=128, has_local=True, has_shared=True, shared_bytes=32 << 10,
-    max_global=(2**31 - 1, 65535, 65535), max_local=256,
-)  # fmt: skip
+    Target.generic(cores=1),
+    name="null",
+    vector_bits=128,
+    has_local=True,
+    has_shared=True,
+    shared_bytes=32 << 10,
+    max_global=(2**31 - 1, 65535, 65535),
+    max_local=256,
+)
 
 
 class NullAllocator:
@@ -80,10 +97,16 @@ class NullProgram:
         assert compiled.source is not None
         self.name, self._var_names = compiled.name, compiled.var_names
         self._nodes = parse_graph(compiled.source).src
-        self._params = sorted({node for node in self._nodes if node.op is Op.PARAM}, key=lambda node: node.arg.slot)
+        self._params = sorted(
+            {node for node in self._nodes if node.op is Op.PARAM}, key=lambda node: node.arg.slot
+        )
 
     def __call__(
-        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+        self,
+        buffers: Sequence[int],
+        values: Sequence[int],
+        global_size: Dims,
+        local_size: Dims | None = None,
     ) -> None:
         arrays = {
             param.arg.slot: np.frombuffer(
@@ -95,5 +118,7 @@ class NullProgram:
 
 
 def make_backend(device: str) -> Backend:
-    """The factory behind the entry point `NULL.reference`; an allocator's class is a factory by itself."""
+    """The factory behind the entry point `NULL.reference`; an allocator's class is a factory by
+    itself.
+    """
     return Backend(NullRenderer(), NullCompiler(), NullProgram, TARGET)

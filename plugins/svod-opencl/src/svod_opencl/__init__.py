@@ -1,4 +1,7 @@
-"""OpenCL devices for svod: `OPENCL:0`, `OPENCL:1`, ... are the devices of all platforms of the machine."""
+"""OpenCL devices for svod:
+
+`OPENCL:0`, `OPENCL:1`, ... are the devices of all platforms of the machine.
+"""
 
 from __future__ import annotations
 

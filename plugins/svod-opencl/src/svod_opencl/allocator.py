@@ -10,10 +10,14 @@ from svod_opencl.errors import UnknownAddressError
 
 __all__ = ["OpenCLAllocator", "make_allocator"]
 
-_OUT_OF_MEMORY = frozenset({
-    cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE, cl.status_code.OUT_OF_RESOURCES, cl.status_code.OUT_OF_HOST_MEMORY,
-    cl.status_code.INVALID_BUFFER_SIZE,
-})  # fmt: skip
+_OUT_OF_MEMORY = frozenset(
+    {
+        cl.status_code.MEM_OBJECT_ALLOCATION_FAILURE,
+        cl.status_code.OUT_OF_RESOURCES,
+        cl.status_code.OUT_OF_HOST_MEMORY,
+        cl.status_code.INVALID_BUFFER_SIZE,
+    }
+)
 
 
 class OpenCLAllocator:
@@ -49,7 +53,9 @@ class OpenCLAllocator:
 
     def copy_out(self, destination: memoryview, address: int) -> None:
         memory, offset = self._find(address)
-        cl.enqueue_copy(self.context.queue, destination, memory, src_offset=offset, is_blocking=True)
+        cl.enqueue_copy(
+            self.context.queue, destination, memory, src_offset=offset, is_blocking=True
+        )
 
     def synchronize(self) -> None:
         self.context.queue.finish()
@@ -67,4 +73,6 @@ class OpenCLAllocator:
 
 def make_allocator(device: str) -> CachingAllocator:
     """The factory behind the entry point `OPENCL`."""
-    return CachingAllocator(OpenCLAllocator(get_context(device)), DeviceOptions.from_env().allocator_cache_bytes)
+    return CachingAllocator(
+        OpenCLAllocator(get_context(device)), DeviceOptions.from_env().allocator_cache_bytes
+    )

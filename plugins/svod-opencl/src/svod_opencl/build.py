@@ -13,18 +13,25 @@ class BuildFailure(Exception):
     """A driver does not build a program; the message is what it says."""
 
 
-def build_program(context: cl.Context, device: cl.Device, code: str | bytes, options: Sequence[str] = ()) -> cl.Program:
+def build_program(
+    context: cl.Context, device: cl.Device, code: str | bytes, options: Sequence[str] = ()
+) -> cl.Program:
     """Build the source, or the binary, for the one device of its context.
 
-    This is `cl.Program(...).build()` without its warning of whatever a driver says about a program that it accepts. Filters
-    of warnings belong to the process: changed around a build, they would change for other threads, or be changed by them.
+    This is `cl.Program(...).build()` without its warning of whatever a driver says about a program
+    that it accepts. Filters of warnings belong to the process: changed around a build, they would
+    change for other threads, or be changed by them.
 
     Raises:
         BuildFailure: if the driver rejects it.
     """
     internal = cl._cl._Program  # pyright: ignore[reportPrivateUsage, reportPrivateImportUsage, reportAttributeAccessIssue]
     try:
-        program = internal(context, code) if isinstance(code, str) else internal(context, [device], [code])
+        program = (
+            internal(context, code)
+            if isinstance(code, str)
+            else internal(context, [device], [code])
+        )
     except cl.Error as error:
         raise BuildFailure(str(error)) from error
     try:

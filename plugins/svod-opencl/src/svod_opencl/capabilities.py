@@ -34,13 +34,16 @@ def make_target(device: cl.Device) -> Target:
         l3_bytes=0,
         cache_line_bytes=device.global_mem_cacheline_size or 64,
         has_local=True,
-        has_shared=device.local_mem_type == cl.device_local_mem_type.LOCAL or device.local_mem_size > 0,
+        has_shared=device.local_mem_type == cl.device_local_mem_type.LOCAL
+        or device.local_mem_size > 0,
         shared_bytes=device.local_mem_size,
-        max_global=((1 << min(device.address_bits, 63)) - 1,) * min(device.max_work_item_dimensions, 3),
+        max_global=((1 << min(device.address_bits, 63)) - 1,)
+        * min(device.max_work_item_dimensions, 3),
         max_local=device.max_work_group_size,
         max_local_dims=tuple(device.max_work_item_sizes[:3]),
         lockstep=_count_lockstep(device),
-        # Products and sums may be fused; that they are, which `has_fma` would promise, no driver says.
+        # Products and sums may be fused; that they are, which `has_fma` would promise, no driver
+        # says.
         native_ops=COMMON_OPS | {Op.MULACC},
         native_dtypes=dtypes,
     )
@@ -53,13 +56,16 @@ def has_exact_division(device: cl.Device) -> bool:
 
 def max_vector_bytes(device: cl.Device) -> int:
     """The largest built-in vector that the driver's compiler is to see."""
-    # PoCL before 4 chooses its built-in functions by what the CPU has, but compiles kernels for the CPU's name. Where
-    # its LLVM is older than the CPU, functions of 64-byte vectors do not fit the kernels, which never end compiling.
+    # PoCL before 4 chooses its built-in functions by what the CPU has, but compiles kernels for the
+    # CPU's name. Where its LLVM is older than the CPU, functions of 64-byte vectors do not fit the
+    # kernels, which never end compiling.
     return 32 if is_pocl_before(4, device.platform) else 128
 
 
 def _count_lockstep(device: cl.Device) -> int:
-    """How many work-items of a workgroup run in step: a GPU's warp or wavefront; a CPU runs them one after the other."""
+    """How many work-items of a workgroup run in step: a GPU's warp or wavefront; a CPU runs them
+    one after the other.
+    """
     if not device.type & cl.device_type.GPU:
         return 1
     for name in ("warp_size_nv", "wavefront_width_amd"):
@@ -71,7 +77,8 @@ def _count_lockstep(device: cl.Device) -> int:
 
 
 def _count_registers(float_bits: int) -> int:
-    # OpenCL does not say: a CPU has 32 where its registers have 512 bits and mostly 16 else; a GPU's thread has more.
+    # OpenCL does not say: a CPU has 32 where its registers have 512 bits and mostly 16 else; a
+    # GPU's thread has more.
     return 16 if 128 <= float_bits < 512 else 32
 
 

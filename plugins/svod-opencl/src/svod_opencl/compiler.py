@@ -1,4 +1,6 @@
-"""OpenCL C to programs: the driver's binaries, or the source for a driver that has a cache of its own."""
+"""OpenCL C to programs: the driver's binaries, or the source for a driver that has a cache of its
+own.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ _LINE = re.compile(r"error[^\n]*?:(\d+):\d+:|:(\d+):\d+:[^\n]*error")
 
 
 class OpenCLCompiler:
-    """Compiles for one device. Equal keys (driver, device, options) give interchangeable binaries."""
+    """Compiles for one device.
+
+    Equal keys (driver, device, options) give interchangeable binaries.
+    """
 
     def __init__(self, context: DeviceContext) -> None:
         device = context.device
@@ -47,7 +52,11 @@ class OpenCLCompiler:
             device.driver_version,
         )
         self.cache_key = "; ".join((*parts, *self.options))
-        self.use_binaries = not has_src_build_cache(device) if options.use_binaries is None else options.use_binaries
+        self.use_binaries = (
+            not has_src_build_cache(device)
+            if options.use_binaries is None
+            else options.use_binaries
+        )
         self._built: OrderedDict[str, cl.Program] = OrderedDict()
         self._lock = threading.Lock()
 

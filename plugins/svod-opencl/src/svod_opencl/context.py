@@ -1,8 +1,9 @@
-"""OpenCL devices by number, and what the allocator, the loader and the launcher of one share: its queue and blocks.
+"""OpenCL devices by number, and what the allocator, the loader and the launcher of one share: its
+queue and blocks.
 
-All work of a device goes through one queue that runs it in order. So a kernel sees what was launched
-before it, a copy waits for the kernels before it, and a block that is freed may be used again at once.
-"""
+All work of a device goes through one queue that runs it in order. So a kernel sees what was
+launched before it, a copy waits for the kernels before it, and a block that is freed may be used
+again at once."""
 
 from __future__ import annotations
 
@@ -21,14 +22,22 @@ from svod_opencl.drivers import find_fault, list_platforms
 from svod_opencl.errors import NoDeviceError, NoPlatformError
 from svod_opencl.options import OpenCLOptions
 
-__all__ = ["OFFSET_BITS", "Block", "DeviceContext", "choose_device", "clear", "get_context", "list_devices"]
+__all__ = [
+    "OFFSET_BITS",
+    "Block",
+    "DeviceContext",
+    "choose_device",
+    "clear",
+    "get_context",
+    "list_devices",
+]
 
 OFFSET_BITS: Final = 40
 """An address is the number of a block, above these bits, and an offset into the block below them.
 
-Not every device has pointers that the host can name (shared virtual memory), and sub-buffers start only at
-multiples of up to 4 KiB. A kernel takes a block and an offset instead, so a view may start at any element.
-"""
+Not every device has pointers that the host can name (shared virtual memory), and sub-buffers start
+only at multiples of up to 4 KiB. A kernel takes a block and an offset instead, so a view may start
+at any element. """
 
 _OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
 
@@ -49,7 +58,9 @@ class DeviceContext:
     def __init__(self, name: str, device: cl.Device) -> None:
         self.name, self.device = name, device
         self.context = cl.Context([device])
-        self.queue = cl.CommandQueue(self.context, properties=cl.command_queue_properties.PROFILING_ENABLE)
+        self.queue = cl.CommandQueue(
+            self.context, properties=cl.command_queue_properties.PROFILING_ENABLE
+        )
         self._blocks: dict[int, cl.Buffer] = {}
         self._numbers = itertools.count(1)
         self._freed: deque[int] = deque()
@@ -86,7 +97,8 @@ class DeviceContext:
 
 
 def list_devices(options: OpenCLOptions | None = None) -> list[cl.Device]:
-    """The devices, by name of the platform and then in the platform's own order, whether they work or not.
+    """The devices, by name of the platform and then in the platform's own order, whether they work
+    or not.
 
     Raises:
         NoPlatformError: if there is no platform, or none of the name in `options`.
@@ -96,7 +108,11 @@ def list_devices(options: OpenCLOptions | None = None) -> list[cl.Device]:
     chosen = [p for p in platforms if wanted.lower() in f"{p.name}\n{p.vendor}".lower()]
     if not chosen:
         raise NoPlatformError(wanted=wanted, found=[p.name for p in platforms])
-    return [device for p in sorted(chosen, key=lambda p: (p.name, p.vendor, p.version)) for device in _devices_of(p)]
+    return [
+        device
+        for p in sorted(chosen, key=lambda p: (p.name, p.vendor, p.version))
+        for device in _devices_of(p)
+    ]
 
 
 def _devices_of(platform: cl.Platform) -> list[cl.Device]:
@@ -106,8 +122,11 @@ def _devices_of(platform: cl.Platform) -> list[cl.Device]:
         return []
 
 
-def choose_device(name: str, devices: Iterable[cl.Device], find_fault: Callable[[cl.Device], str | None]) -> cl.Device:
-    """The device with the number in the name, among those that work: a driver may be older than the processor.
+def choose_device(
+    name: str, devices: Iterable[cl.Device], find_fault: Callable[[cl.Device], str | None]
+) -> cl.Device:
+    """The device with the number in the name, among those that work: a driver may be older than the
+    processor.
 
     None behind the chosen one is tried.
 

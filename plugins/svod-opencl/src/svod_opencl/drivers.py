@@ -1,4 +1,6 @@
-"""Drivers: those of the system, those that came as wheels, and which of their devices run a kernel."""
+"""Drivers: those of the system, those that came as wheels, and which of their devices run a
+kernel.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,17 @@ from svod_opencl.build import BuildFailure, build_program
 __all__ = ["find_fault", "is_pocl_before", "list_platforms"]
 
 _WHEELS = {"intel-opencl-rt": "libintelocl.so"}
-"""Distributions with a driver that the loader of drivers does not find by itself, and the driver's file."""
+"""Distributions with a driver that the loader of drivers does not find by itself, and the driver's
+file.
+"""
 
 _VENDORS = "OCL_ICD_VENDORS"
 _SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
 
-_SOURCE = "__kernel void svod_probe(__global int *out) { out[get_global_id(0)] = 3 * (int)get_global_id(0) + 1; }"
+_SOURCE = (
+    "__kernel void svod_probe(__global int *out) { out[get_global_id(0)] = 3 *"
+    " (int)get_global_id(0) + 1; }"
+)
 
 
 def list_platforms() -> list[cl.Platform]:
@@ -41,7 +48,9 @@ def list_platforms() -> list[cl.Platform]:
 
 @contextmanager
 def _wheels_listed(system: Path = _SYSTEM_VENDORS) -> Generator[None, None, None]:
-    """Have the loader find the drivers of wheels beside those of the system; where a user says what it reads, that holds."""
+    """Have the loader find the drivers of wheels beside those of the system; where a user says what
+    it reads, that holds.
+    """
     drivers = [] if os.environ.get(_VENDORS) else list(_iter_wheels())
     if not drivers:
         yield
@@ -51,7 +60,8 @@ def _wheels_listed(system: Path = _SYSTEM_VENDORS) -> Generator[None, None, None
             Path(folder, f"wheel-{number}.icd").write_text(f"{driver}\n")
         for path in system.glob("*.icd"):
             Path(folder, path.name).symlink_to(path)
-        # The loader asks its own C library. What Python code reads, and hands to processes, stays as it is.
+        # The loader asks its own C library. What Python code reads, and hands to processes, stays
+        # as it is.
         os.putenv(_VENDORS, folder)
         try:
             yield
@@ -62,14 +72,20 @@ def _wheels_listed(system: Path = _SYSTEM_VENDORS) -> Generator[None, None, None
 def _iter_wheels() -> Iterator[Path]:
     for distribution, name in _WHEELS.items():
         try:
-            found = [Path(str(path.locate())).resolve() for path in files(distribution) or () if path.name == name]
+            found = [
+                Path(str(path.locate())).resolve()
+                for path in files(distribution) or ()
+                if path.name == name
+            ]
         except PackageNotFoundError:
             continue
         yield from (path for path in found if path.is_file())
 
 
 def find_fault(device: cl.Device) -> str | None:
-    """Why a device runs no kernels, as its driver says it; None if it has built one, run it, and the result is right."""
+    """Why a device runs no kernels, as its driver says it; None if it has built one, run it, and
+    the result is right.
+    """
     try:
         if not device.available:
             return "the driver says that it is not available"
@@ -107,4 +123,7 @@ def _run_probe(device: cl.Device) -> Sequence[int]:
 def _last_line(text: str) -> str:
     """The line of a compiler's output that says what is wrong."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return next((line for line in lines if "error" in line.lower() and "clBuildProgram" not in line), lines[-1])
+    return next(
+        (line for line in lines if "error" in line.lower() and "clBuildProgram" not in line),
+        lines[-1],
+    )

@@ -30,7 +30,10 @@ class NoPlatformError(UserError, LookupError):
         else:
             super().__init__(
                 "no OpenCL platform is installed",
-                hint="install your device's driver, or `pip install svod-opencl[cpu]` for one that runs on the CPU",
+                hint=(
+                    "install your device's driver, or `pip install svod-opencl[cpu]` for one that"
+                    " runs on the CPU"
+                ),
             )
 
 
@@ -40,16 +43,23 @@ class NoDeviceError(UserError, LookupError):
     `found` are the names of those that do, `faults` the names of the others and why.
     """
 
-    def __init__(self, *, device: str, found: Sequence[str], faults: Sequence[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self, *, device: str, found: Sequence[str], faults: Sequence[tuple[str, str]] = ()
+    ) -> None:
         self.device, self.found, self.faults = device, tuple(found), tuple(faults)
         working = (f"OPENCL:{number} is {name}" for number, name in enumerate(self.found))
         broken = (f"{name} does not work: {fault}" for name, fault in self.faults)
         super().__init__(
             f"no device {device!r}: {len(self.found)} OpenCL devices work",
             notes=(*working, *broken),
-            hint=None
-            if self.found
-            else "install another driver: `pip install svod-opencl[cpu]` for one that runs on the CPU",
+            hint=(
+                None
+                if self.found
+                else (
+                    "install another driver: `pip install svod-opencl[cpu]` for one that runs on"
+                    " the CPU"
+                )
+            ),
         )
 
 

@@ -22,13 +22,26 @@ __all__ = ["Expressions"]
 _COMPARED: Final = {Op.LT: "<", Op.LE: "<=", Op.EQ: "==", Op.NE: "!="}
 _FLOAT_OPERATORS: Final = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.FDIV: "/"}
 _FUNCTIONS: Final = {
-    Op.SQRT: "sqrt", Op.TRUNC: "trunc", Op.FLOOR: "floor", Op.CEIL: "ceil", Op.ROUND: "rint", Op.ABS: "fabs",
-}  # fmt: skip
+    Op.SQRT: "sqrt",
+    Op.TRUNC: "trunc",
+    Op.FLOOR: "floor",
+    Op.CEIL: "ceil",
+    Op.ROUND: "rint",
+    Op.ABS: "fabs",
+}
 _WRAPPING: Final = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*"}
 _BITS: Final = {Op.AND: "&", Op.OR: "|", Op.XOR: "^"}
 _BOOL_OPERATORS: Final = {
-    Op.ADD: "|", Op.OR: "|", Op.MAX: "|", Op.MUL: "&", Op.AND: "&", Op.MIN: "&", Op.XOR: "^", Op.SUB: "^", Op.NE: "^",
-}  # fmt: skip
+    Op.ADD: "|",
+    Op.OR: "|",
+    Op.MAX: "|",
+    Op.MUL: "&",
+    Op.AND: "&",
+    Op.MIN: "&",
+    Op.XOR: "^",
+    Op.SUB: "^",
+    Op.NE: "^",
+}
 _ROUNDING: Final = frozenset({Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND})
 
 
@@ -78,7 +91,9 @@ class Expressions:
         """`x` where the condition holds, else `y`."""
         if self.lanes == 1:
             return f"{condition} ? {x} : {y}"
-        mask = condition if dtype.itemsize == 1 else f"convert_{self._mask_name(dtype)}({condition})"
+        mask = (
+            condition if dtype.itemsize == 1 else f"convert_{self._mask_name(dtype)}({condition})"
+        )
         return f"select({y}, {x}, {mask})"
 
     def _pick(self, comparison: str, x: str, y: str) -> str:
@@ -109,7 +124,11 @@ class Expressions:
         return x if given == wanted else f"as_{wanted}(({given}){x})"
 
     def _name(self, dtype: DType) -> str:
-        return scalar_name(dtype, self.target) if self.lanes == 1 else vector_name(dtype, self.lanes, self.target)
+        return (
+            scalar_name(dtype, self.target)
+            if self.lanes == 1
+            else vector_name(dtype, self.lanes, self.target)
+        )
 
     def _mask_name(self, dtype: DType) -> str:
         return {1: "char", 2: "short", 4: "int", 8: "long"}[dtype.itemsize] + str(self.lanes)
@@ -150,7 +169,8 @@ class Expressions:
         if op in (Op.FDIV, Op.SQRT) and dtype is float32 and not self.has_exact_division:
             return self._divide_in_double(op, operands)
         if op is Op.MULACC:
-            # The driver fuses it where it has the instruction; some drivers' fma() is a slow emulation.
+            # The driver fuses it where it has the instruction; some drivers' fma() is a slow
+            # emulation.
             return f"{x} * {operands[1]} + {operands[2]}"
         if op in _FLOAT_OPERATORS:
             return f"{x} {_FLOAT_OPERATORS[op]} {operands[1]}"
@@ -184,7 +204,11 @@ class Expressions:
             case Op.NOT:
                 return self._narrow(dtype, f"~{x}")
             case Op.ABS:
-                return x if dtype.is_unsigned else f"as_{self._name(dtype)}(abs(({self._name(dtype)}){x}))"
+                return (
+                    x
+                    if dtype.is_unsigned
+                    else f"as_{self._name(dtype)}(abs(({self._name(dtype)}){x}))"
+                )
             case Op.SHL | Op.SHR:
                 return self._shift(node, dtype, x, operands[1])
             case Op.MULACC:
@@ -209,7 +233,9 @@ class Expressions:
             if dtype.is_unsigned:
                 return plain
             unsigned = f"u{self._name(dtype)}"
-            return f"as_{self._name(dtype)}({form.format(*(f'as_{unsigned}({x})' for x in operands))})"
+            return (
+                f"as_{self._name(dtype)}({form.format(*(f'as_{unsigned}({x})' for x in operands))})"
+            )
         wide = "ulong" if dtype.itemsize == 8 else "uint"
         return f"({self._name(dtype)})({form.format(*(f'({wide}){x}' for x in operands))})"
 
@@ -217,18 +243,28 @@ class Expressions:
         """OpenCL C takes the amount modulo the number of bits; ours shifts everything out."""
         name, given, bits = self._name(dtype), node.right, 8 * dtype.itemsize
         sign = "<<" if node.op is Op.SHL else ">>"
-        values = given.arg if given.op is Op.VCONST else (given.arg,) if given.op is Op.CONST else ()
+        values = (
+            given.arg if given.op is Op.VCONST else (given.arg,) if given.op is Op.CONST else ()
+        )
         is_small = bool(values) and all(0 <= v < bits for v in values)
         if self.lanes == 1:
             wide = "" if node.op is Op.SHR else "(ulong)" if bits == 64 else "(uint)"
             shifted = f"({name})({wide}{x} {sign} {amount})"
             if is_small:
                 return shifted
-            beyond = f"({name})({x} < 0 ? -1 : 0)" if node.op is Op.SHR and dtype.is_signed else f"({name})0"
+            beyond = (
+                f"({name})({x} < 0 ? -1 : 0)"
+                if node.op is Op.SHR and dtype.is_signed
+                else f"({name})0"
+            )
             return f"(ulong){amount} < {bits} ? {shifted} : {beyond}"
         shifted = f"({x} {sign} {amount})"
         if is_small:
             return shifted
         unsigned = name if dtype.is_unsigned else f"u{name}"
-        beyond = f"({x} >> ({name})({bits - 1}))" if node.op is Op.SHR and dtype.is_signed else f"({name})(0)"
+        beyond = (
+            f"({x} >> ({name})({bits - 1}))"
+            if node.op is Op.SHR and dtype.is_signed
+            else f"({name})(0)"
+        )
         return f"select({beyond}, {shifted}, as_{unsigned}({amount}) < ({unsigned})({bits}))"

@@ -1,4 +1,6 @@
-"""Runs a whole batch of launches: kernel objects with their arguments are made once, a run only enqueues them."""
+"""Runs a whole batch of launches: kernel objects with their arguments are made once, a run only
+enqueues them.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ class _Entry:
 
 
 class OpenCLBatchLauncher:
-    """The batch launcher of one device. Its queue is in order, so groups need no barriers between them."""
+    """The batch launcher of one device.
+
+    Its queue is in order, so groups need no barriers between them.
+    """
 
     def __init__(self, context: DeviceContext) -> None:
         self.context = context
@@ -46,7 +51,13 @@ class OpenCLBatchLauncher:
             program = launch.program
             if not isinstance(program, OpenCLProgram) or program.context is not self.context:
                 raise ValueError(f"program {program.name} is not one of {self.context.name}")
-            entries.append(_Entry(launch, program.make_kernel(), global_items(launch.global_size, launch.local_size)))
+            entries.append(
+                _Entry(
+                    launch,
+                    program.make_kernel(),
+                    global_items(launch.global_size, launch.local_size),
+                )
+            )
         return entries
 
     def run(self, table: object) -> None:

@@ -19,11 +19,14 @@ class OpenCLOptions:
 
     Attributes:
         platform: only platforms whose name or vendor has this in it, in any case, are looked at
-            (`SVOD_OPENCL_PLATFORM`; empty for all). `OPENCL:0` is then the first device of the first such platform.
-        use_binaries: whether kernels are kept as the driver's binaries (`SVOD_OPENCL_BINARIES`), by default only where the
-            driver has no cache of its own: some take longer to write a binary than to compile.
-        build_options: what the driver's compiler is told besides (`SVOD_OPENCL_BUILD_OPTIONS`, words as in a shell):
-            `-g`, a vendor's own options, or `-cl-opt-disable`, with which it takes less time.
+            (`SVOD_OPENCL_PLATFORM`; empty for all). `OPENCL:0` is then the first device of the
+            first such platform.
+        use_binaries: whether kernels are kept as the driver's binaries (`SVOD_OPENCL_BINARIES`), by
+            default only where the driver has no cache of its own: some take longer to write a
+            binary than to compile.
+        build_options: what the driver's compiler is told besides (`SVOD_OPENCL_BUILD_OPTIONS`,
+            words as in a shell): `-g`, a vendor's own options, or `-cl-opt-disable`, with which it
+            takes less time.
     """
 
     platform: str = ""
@@ -39,11 +42,15 @@ class OpenCLOptions:
         """
         variables = os.environ if environment is None else environment
         is_chosen = bool(variables.get("SVOD_OPENCL_BINARIES", "").strip())
-        use_binaries = read_switch(variables, "SVOD_OPENCL_BINARIES", default=False) if is_chosen else None
+        use_binaries = (
+            read_switch(variables, "SVOD_OPENCL_BINARIES", default=False) if is_chosen else None
+        )
         given = variables.get("SVOD_OPENCL_BUILD_OPTIONS", "")
         try:
             build_options = tuple(shlex.split(given))
         except ValueError as error:
             expected = f"words as in a shell ({error})"
-            raise OptionError(variable="SVOD_OPENCL_BUILD_OPTIONS", value=given, expected=expected) from None
+            raise OptionError(
+                variable="SVOD_OPENCL_BUILD_OPTIONS", value=given, expected=expected
+            ) from None
         return cls(variables.get("SVOD_OPENCL_PLATFORM", "").strip(), use_binaries, build_options)

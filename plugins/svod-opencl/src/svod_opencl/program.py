@@ -34,13 +34,21 @@ class OpenCLProgram:
         return cl.Kernel(self._program, self.name)
 
     def __call__(
-        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+        self,
+        buffers: Sequence[int],
+        values: Sequence[int],
+        global_size: Dims,
+        local_size: Dims | None = None,
     ) -> None:
         self._enqueue(buffers, values, global_size, local_size)
         self.context.queue.flush()
 
     def timed_call(
-        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+        self,
+        buffers: Sequence[int],
+        values: Sequence[int],
+        global_size: Dims,
+        local_size: Dims | None = None,
     ) -> int:
         """Run the kernel to its end, and return the nanoseconds that the device spent on it."""
         event = self._enqueue(buffers, values, global_size, local_size)
@@ -48,7 +56,11 @@ class OpenCLProgram:
         return int(event.profile.end - event.profile.start)
 
     def _enqueue(
-        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None
+        self,
+        buffers: Sequence[int],
+        values: Sequence[int],
+        global_size: Dims,
+        local_size: Dims | None,
     ) -> cl.Event:
         with self._lock:
             set_arguments(self._kernel, self.context, buffers, values)
@@ -56,7 +68,9 @@ class OpenCLProgram:
             return cl.enqueue_nd_range_kernel(self.context.queue, self._kernel, items, local_size)
 
 
-def set_arguments(kernel: cl.Kernel, context: DeviceContext, buffers: Sequence[int], values: Sequence[int]) -> None:
+def set_arguments(
+    kernel: cl.Kernel, context: DeviceContext, buffers: Sequence[int], values: Sequence[int]
+) -> None:
     """Give a kernel its blocks, offsets and values."""
     position = 0
     for address in buffers:

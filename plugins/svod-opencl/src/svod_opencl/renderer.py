@@ -18,14 +18,20 @@ _SPECIAL: Final = {"gidx": "get_group_id", "lidx": "get_local_id", "idx": "get_g
 
 
 class OpenCLRenderer(CRenderer):
-    """Kernels take each buffer as a memory object and an offset in bytes, and then their variables as `long`s.
+    """Kernels take each buffer as a memory object and an offset in bytes, and then their variables
+    as `long`s.
 
-    Vectors of 2, 3, 4, 8 and 16 lanes are built-in types; others are structs of them. No built-in vector is larger
-    than `vector_bytes`; in one kernel, all have at most `part_lanes` lanes, so that those of all dtypes match.
-    """
+    Vectors of 2, 3, 4, 8 and 16 lanes are built-in types; others are structs of them. No built-in
+    vector is larger than `vector_bytes`; in one kernel, all have at most `part_lanes` lanes, so
+    that those of all dtypes match."""
 
     def __init__(
-        self, target: Target, *, has_exact_division: bool = True, vector_bytes: int = 128, part_lanes: int = 16
+        self,
+        target: Target,
+        *,
+        has_exact_division: bool = True,
+        vector_bytes: int = 128,
+        part_lanes: int = 16,
     ) -> None:
         super().__init__(target)
         self.has_exact_division = has_exact_division
@@ -50,7 +56,9 @@ class OpenCLRenderer(CRenderer):
 
     def vector_type(self, dtype: DType) -> str:
         self.type_name(dtype)
-        return dtype.short if self._is_struct(dtype) else vector_name(dtype, dtype.lanes, self.target)
+        return (
+            dtype.short if self._is_struct(dtype) else vector_name(dtype, dtype.lanes, self.target)
+        )
 
     def declare_vector(self, dtype: DType) -> str:
         if not self._is_struct(dtype):
@@ -76,15 +84,25 @@ class OpenCLRenderer(CRenderer):
         parts: list[str] = []
         for start, size in self._iter_parts(dtype):
             text = f"vload{size}(0, {address} + {start})" if size > 1 else f"({address})[{start}]"
-            parts.append(f"-convert_{vector_name(dtype, size, self.target)}({text})" if dtype.is_bool else text)
+            parts.append(
+                f"-convert_{vector_name(dtype, size, self.target)}({text})"
+                if dtype.is_bool
+                else text
+            )
         return self._join(dtype, parts)
 
     def store_vector(self, dtype: DType, address: str, value: str) -> str | None:
         statements: list[str] = []
-        for (start, size), part in zip(self._iter_parts(dtype), self._parts(dtype, value), strict=True):
+        for (start, size), part in zip(
+            self._iter_parts(dtype), self._parts(dtype, value), strict=True
+        ):
             suffix = "" if size == 1 else str(size)
             text = f"convert_uchar{suffix}(-{part})" if dtype.is_bool else part
-            place = f"({address})[{start}] = {text};" if size == 1 else f"vstore{size}({text}, 0, {address} + {start});"
+            place = (
+                f"({address})[{start}] = {text};"
+                if size == 1
+                else f"vstore{size}({text}, 0, {address} + {start});"
+            )
             statements.append(place)
         return " ".join(statements)
 
@@ -117,8 +135,9 @@ class OpenCLRenderer(CRenderer):
         return f"__global {memory_name(dtype, self.target)} *restrict"
 
     def open_file(self) -> list[str]:
-        # Within one expression: products and sums are fused where the kernel says so, in a statement of their own, and
-        # nowhere else, since some polynomials count on the rounding of each.
+        # Within one expression: products and sums are fused where the kernel says so, in a
+        # statement of their own, and nowhere else, since some polynomials count on the rounding of
+        # each.
         lines = ["#pragma OPENCL FP_CONTRACT ON"]
         if float64 in self.target.native_dtypes:
             lines.append("#pragma OPENCL EXTENSION cl_khr_fp64 : enable")
@@ -126,7 +145,9 @@ class OpenCLRenderer(CRenderer):
             lines.append("#pragma OPENCL EXTENSION cl_khr_fp16 : enable")
         return [*lines, ""]
 
-    def open_function(self, name: str, buffers: Sequence[Buffer], variables: Sequence[Variable]) -> list[str]:
+    def open_function(
+        self, name: str, buffers: Sequence[Buffer], variables: Sequence[Variable]
+    ) -> list[str]:
         arguments: list[str] = []
         lines: list[str] = []
         for buffer in buffers:
@@ -135,11 +156,15 @@ class OpenCLRenderer(CRenderer):
             arguments += [f"__global {element} *{buffer.name}_block", f"ulong {buffer.name}_offset"]
             byte = f"__global {'' if buffer.is_written else 'const '}uchar *"
             start = f"(({byte}){buffer.name}_block + {buffer.name}_offset)"
-            lines.append(f"  __global {element} *restrict {buffer.name} = (__global {element} *){start};")
+            lines.append(
+                f"  __global {element} *restrict {buffer.name} = (__global {element} *){start};"
+            )
         for variable in variables:
             type_name = self.type_name(variable.node.dtype)
             arguments.append(f"long given_{variable.name}")
-            lines.append(f"  const {type_name} {variable.name} = ({type_name})given_{variable.name};")
+            lines.append(
+                f"  const {type_name} {variable.name} = ({type_name})given_{variable.name};"
+            )
         return [f"__kernel void {name}({', '.join(arguments)}) {{", *lines]
 
     def declare_local(self, name: str, dtype: DType, size: int) -> str:
@@ -172,7 +197,11 @@ class OpenCLRenderer(CRenderer):
         return texts[0] if len(texts) == 1 else f"({name})({', '.join(texts)})"
 
     def _join(self, dtype: DType, parts: Sequence[str]) -> str:
-        return f"({self.vector_type(dtype)}){{ {', '.join(parts)} }}" if self._is_struct(dtype) else parts[0]
+        return (
+            f"({self.vector_type(dtype)}){{ {', '.join(parts)} }}"
+            if self._is_struct(dtype)
+            else parts[0]
+        )
 
     def _parts(self, dtype: DType, value: str) -> list[str]:
         """The built-in vectors that a value consists of."""

@@ -1,9 +1,9 @@
-"""How values are typed in OpenCL C: scalars, built-in vectors, and structs of vectors for other numbers of lanes.
+"""How values are typed in OpenCL C: scalars, built-in vectors, and structs of vectors for other
+numbers of lanes.
 
-A bool is `bool` as a scalar and `uchar` in memory; a vector of bools is a vector of `char` that holds
--1 for true, which is what comparisons give and what `select` takes. Floats that the device
-only stores are unsigned integers of their size.
-"""
+A bool is `bool` as a scalar and `uchar` in memory; a vector of bools is a vector of `char` that
+holds -1 for true, which is what comparisons give and what `select` takes. Floats that the device
+only stores are unsigned integers of their size."""
 
 from __future__ import annotations
 
@@ -41,13 +41,17 @@ def memory_name(dtype: DType, target: Target) -> str:
 
 
 def vector_name(dtype: DType, lanes: int, target: Target) -> str:
-    """The built-in type of so many lanes; that of one is a scalar (of an odd lane of bools, a `char`)."""
+    """The built-in type of so many lanes; that of one is a scalar (of an odd lane of bools, a
+    `char`).
+    """
     name = "char" if dtype.is_bool else scalar_name(dtype, target)
     return name if lanes == 1 else f"{name}{lanes}"
 
 
 def split_lanes(lanes: int, most: int = 16) -> Sequence[int]:
-    """The sizes of the built-in vectors, of at most `most` lanes, that a vector consists of: 40 is 16, 16 and 8."""
+    """The sizes of the built-in vectors, of at most `most` lanes, that a vector consists of: 40 is
+    16, 16 and 8.
+    """
     parts: list[int] = []
     for size in (n for n in _NATIVE_LANES if n <= most):
         n_parts, lanes = divmod(lanes, size)

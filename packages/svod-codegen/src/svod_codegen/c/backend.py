@@ -1,4 +1,7 @@
-"""The backend `CPU.c`: C text, compiled by the system's compiler, linked and run like the code of `CPU.llvm`."""
+"""The backend `CPU.c`:
+
+C text, compiled by the system's compiler, linked and run like the code of `CPU.llvm`.
+"""
 
 from __future__ import annotations
 

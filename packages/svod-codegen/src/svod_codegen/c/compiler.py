@@ -26,14 +26,20 @@ if TYPE_CHECKING:
 __all__ = ["CCompiler"]
 
 _STEPS_VERSION: Final = 1
-"""Of what is done here besides the command of the toolchain; a change makes cached objects unusable."""
+"""Of what is done here besides the command of the toolchain; a change makes cached objects
+unusable.
+"""
 
 _TIMEOUT_S: Final = 300.0
-_MESSAGE: Final = re.compile(r"^<stdin>:(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$", re.MULTILINE)
+_MESSAGE: Final = re.compile(
+    r"^<stdin>:(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$", re.MULTILINE
+)
 
 
 class CCompiler:
-    """Compiles C for the host, unless the store has the object; every method may be called from several threads."""
+    """Compiles C for the host, unless the store has the object; every method may be called from
+    several threads.
+    """
 
     def __init__(self, toolchain: Toolchain, store: DiskStore) -> None:
         self.toolchain = toolchain
@@ -68,14 +74,20 @@ def _compile(toolchain: Toolchain, source: str) -> bytes:
         if stderr is not None:
             raise _make_error(toolchain, stderr, source)
         code = target.read_bytes()
-        missing = [name for name in list_undefined_symbols(code) if find_process_symbol(name) is None]
+        missing = [
+            name for name in list_undefined_symbols(code) if find_process_symbol(name) is None
+        ]
         return _add_runtime(toolchain, target, source) if missing else code
 
 
 def _add_runtime(toolchain: Toolchain, target: Path, source: str) -> bytes:
-    """Join an object with the functions of the compiler's own library that it calls: arithmetic that the processor lacks."""
+    """Join an object with the functions of the compiler's own library that it calls: arithmetic
+    that the processor lacks.
+    """
     compiler = toolchain.command[0]
-    found = subprocess.run([compiler, "-print-libgcc-file-name"], capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        [compiler, "-print-libgcc-file-name"], capture_output=True, text=True, check=False
+    )
     joined = target.with_name("joined.o")
     command = (compiler, "-r", "-nostdlib", str(target), found.stdout.strip(), "-o", str(joined))
     # What does not work here shows when the object is loaded, with the names of what is missing.
@@ -85,7 +97,9 @@ def _add_runtime(toolchain: Toolchain, target: Path, source: str) -> bytes:
 def _run(command: Sequence[str], text: str, source: str) -> str | None:
     """What a command prints when it fails, None where it does not."""
     try:
-        done = subprocess.run(command, input=text.encode(), capture_output=True, timeout=_TIMEOUT_S, check=False)
+        done = subprocess.run(
+            command, input=text.encode(), capture_output=True, timeout=_TIMEOUT_S, check=False
+        )
     except subprocess.TimeoutExpired:
         raise CompileTimeoutError(seconds=_TIMEOUT_S, source=source) from None
     stderr = done.stderr.decode(errors="replace")
@@ -95,7 +109,9 @@ def _run(command: Sequence[str], text: str, source: str) -> str | None:
 
 
 def _make_error(toolchain: Toolchain, stderr: str, source: str) -> CompileError:
-    """The first error that the compiler prints; the source stays in a file, to compile it again by hand."""
+    """The first error that the compiler prints; the source stays in a file, to compile it again by
+    hand.
+    """
     handle, path = tempfile.mkstemp(prefix="svod-", suffix=".c")
     with os.fdopen(handle, "w") as file:
         file.write(source)

@@ -21,18 +21,57 @@ __all__ = ["constant_expression", "float_function", "scalar_expression"]
 TypeName = Callable[[DType], str]
 
 _OPERATORS: Final = {
-    Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.FDIV: "/", Op.CDIV: "/", Op.CMOD: "%", Op.AND: "&", Op.OR: "|", Op.XOR: "^",
-    Op.LT: "<", Op.LE: "<=", Op.EQ: "==", Op.NE: "!=",
-}  # fmt: skip
+    Op.ADD: "+",
+    Op.SUB: "-",
+    Op.MUL: "*",
+    Op.FDIV: "/",
+    Op.CDIV: "/",
+    Op.CMOD: "%",
+    Op.AND: "&",
+    Op.OR: "|",
+    Op.XOR: "^",
+    Op.LT: "<",
+    Op.LE: "<=",
+    Op.EQ: "==",
+    Op.NE: "!=",
+}
 _BOOL_OPERATORS: Final = {
-    Op.ADD: "|", Op.SUB: "^", Op.MUL: "&", Op.MAX: "|", Op.MIN: "&", Op.AND: "&", Op.OR: "|", Op.XOR: "^", Op.LT: "<",
-    Op.LE: "<=", Op.EQ: "==", Op.NE: "!=",
-}  # fmt: skip
+    Op.ADD: "|",
+    Op.SUB: "^",
+    Op.MUL: "&",
+    Op.MAX: "|",
+    Op.MIN: "&",
+    Op.AND: "&",
+    Op.OR: "|",
+    Op.XOR: "^",
+    Op.LT: "<",
+    Op.LE: "<=",
+    Op.EQ: "==",
+    Op.NE: "!=",
+}
 _FUNCTIONS: Final = {
-    Op.SQRT: "sqrt", Op.EXP: "exp", Op.EXP2: "exp2", Op.LOG: "log", Op.LOG2: "log2", Op.SIN: "sin", Op.COS: "cos", Op.TAN: "tan",
-    Op.TANH: "tanh", Op.ERF: "erf", Op.POW: "pow", Op.TRUNC: "trunc", Op.FLOOR: "floor", Op.CEIL: "ceil", Op.ROUND: "rint",
-    Op.ABS: "fabs", Op.MULACC: "fma", Op.EXPM1: "expm1", Op.LOG1P: "log1p", Op.SINH: "sinh", Op.COSH: "cosh",
-}  # fmt: skip
+    Op.SQRT: "sqrt",
+    Op.EXP: "exp",
+    Op.EXP2: "exp2",
+    Op.LOG: "log",
+    Op.LOG2: "log2",
+    Op.SIN: "sin",
+    Op.COS: "cos",
+    Op.TAN: "tan",
+    Op.TANH: "tanh",
+    Op.ERF: "erf",
+    Op.POW: "pow",
+    Op.TRUNC: "trunc",
+    Op.FLOOR: "floor",
+    Op.CEIL: "ceil",
+    Op.ROUND: "rint",
+    Op.ABS: "fabs",
+    Op.MULACC: "fma",
+    Op.EXPM1: "expm1",
+    Op.LOG1P: "log1p",
+    Op.SINH: "sinh",
+    Op.COSH: "cosh",
+}
 _ROUNDING: Final = frozenset({Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND})
 _WRAPPING: Final = frozenset({Op.ADD, Op.SUB, Op.MUL})
 
@@ -116,10 +155,13 @@ def _float_expression(op: Op, dtype: DType, operands: list[str]) -> str | None:
     x = operands[0]
     if op in (Op.MAX, Op.MIN):
         y = operands[1]
-        # A NaN on either side fails the comparison or is x itself; of two zeros, the sign decides. Without a branch, so
-        # that lanes can be joined.
+        # A NaN on either side fails the comparison or is x itself; of two zeros, the sign decides.
+        # Without a branch, so that lanes can be joined.
         is_negative = f"(signbit((float){y if op is Op.MAX else x}) != 0)"
-        first = f"({x} {'>' if op is Op.MAX else '<'} {y}) | ({x} != {x}) | (({x} == {y}) & {is_negative})"
+        first = (
+            f"({x} {'>' if op is Op.MAX else '<'} {y}) | ({x} != {x}) | (({x} == {y}) &"
+            f" {is_negative})"
+        )
         return f"({first}) ? {x} : {y}"
     if op is Op.NEG:
         return f"-{x}"
@@ -134,11 +176,21 @@ def _float_expression(op: Op, dtype: DType, operands: list[str]) -> str | None:
     return None
 
 
-def _integer_expression(node: UOp, op: Op, dtype: DType, operands: list[str], type_name: TypeName) -> str | None:
+def _integer_expression(
+    node: UOp, op: Op, dtype: DType, operands: list[str], type_name: TypeName
+) -> str | None:
     x = operands[0]
     name = type_name(dtype)
     if op in _WRAPPING:
-        return _wrapping(node, dtype, f"{x} {_OPERATORS[op]} {operands[1]}", operands, _OPERATORS[op], name, type_name)
+        return _wrapping(
+            node,
+            dtype,
+            f"{x} {_OPERATORS[op]} {operands[1]}",
+            operands,
+            _OPERATORS[op],
+            name,
+            type_name,
+        )
     if op in COMPARISON:
         return f"{x} {_OPERATORS[op]} {operands[1]}"
     if op in _OPERATORS:
@@ -167,7 +219,13 @@ def _unsigned(dtype: DType) -> DType:
 
 
 def _wrapping(
-    node: UOp, dtype: DType, plain: str, operands: list[str], operator: str, name: str, type_name: TypeName
+    node: UOp,
+    dtype: DType,
+    plain: str,
+    operands: list[str],
+    operator: str,
+    name: str,
+    type_name: TypeName,
 ) -> str:
     if dtype.bits >= 32:
         low, high = node.bounds
@@ -202,7 +260,10 @@ def _cast(x: str, source: DType, target: DType, type_name: TypeName) -> str:
     limit = float64 if source is float64 else float32
     largest, smallest = (constant_expression(target, v) for v in (int(target.max), int(target.min)))
     top, bottom = constant_expression(limit, high), constant_expression(limit, low)
-    return f"{x} >= {top} ? {largest} : {x} > {bottom} ? ({name}){x} : {x} <= {bottom} ? {smallest} : 0"
+    return (
+        f"{x} >= {top} ? {largest} : {x} > {bottom} ? ({name}){x} : {x} <= {bottom} ?"
+        f" {smallest} : 0"
+    )
 
 
 def _bitcast(x: str, source: DType, target: DType, type_name: TypeName) -> str:

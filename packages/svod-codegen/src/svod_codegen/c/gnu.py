@@ -18,7 +18,9 @@ _BIT_OPERATORS: Final = {Op.AND: "&", Op.OR: "|", Op.XOR: "^"}
 
 
 MAX_CONDITION: Final = 3
-"""Conditions that are deeper are written once, as bools: each mask is text that is written twice."""
+"""Conditions that are deeper are written once, as bools: each mask is text that is written
+twice.
+"""
 
 SMALLEST_BYTES: Final = 16
 """Vectors of this size are reduced lane by lane."""
@@ -27,10 +29,10 @@ SMALLEST_BYTES: Final = 16
 class GnuCRenderer(CRenderer):
     """C99 with the vector extensions of gcc (from version 9) and clang.
 
-    A comparison gives a vector of integers as wide as its operands, all bits set where it holds: extrema, and selections by
-    a comparison, are such masks and bit operations, which both compilers turn into masked instructions. Bools are bytes,
-    and a selection by bools that come from elsewhere is written lane by lane: gcc has no conversion of bytes to masks.
-    """
+    A comparison gives a vector of integers as wide as its operands, all bits set where it holds:
+    extrema, and selections by a comparison, are such masks and bit operations, which both compilers
+    turn into masked instructions. Bools are bytes, and a selection by bools that come from
+    elsewhere is written lane by lane: gcc has no conversion of bytes to masks."""
 
     def declare_vector(self, dtype: DType) -> str:
         if not self._is_native(dtype):
@@ -38,7 +40,10 @@ class GnuCRenderer(CRenderer):
         part, n_parts = self._split(dtype)
         declared = self._declare_native(part)
         if n_parts > 1:
-            declared += f"\ntypedef struct {{ {self.vector_type(part)} part[{n_parts}]; }} {self.vector_type(dtype)};"
+            declared += (
+                f"\ntypedef struct {{ {self.vector_type(part)} part[{n_parts}]; }}"
+                f" {self.vector_type(dtype)};"
+            )
         return declared
 
     def _declare_native(self, dtype: DType) -> str:
@@ -47,9 +52,12 @@ class GnuCRenderer(CRenderer):
         lines = [f"typedef {element} {name} __attribute__((vector_size({size})));"]
         # The type of a vector in memory, which starts at any element.
         lines.append(
-            f"typedef {element} {name}_in_memory __attribute__((vector_size({size}), aligned({dtype.itemsize}), may_alias));"
+            f"typedef {element} {name}_in_memory __attribute__((vector_size({size}),"
+            f" aligned({dtype.itemsize}), may_alias));"
         )
-        lines.append(f"typedef int{8 * dtype.itemsize}_t m{name} __attribute__((vector_size({size})));")
+        lines.append(
+            f"typedef int{8 * dtype.itemsize}_t m{name} __attribute__((vector_size({size})));"
+        )
         if dtype.is_signed:
             lines.append(f"typedef u{element} u{name} __attribute__((vector_size({size})));")
         return "\n".join(lines)
@@ -59,7 +67,9 @@ class GnuCRenderer(CRenderer):
             return super().make_vector(dtype, lanes)
         part, n_parts = self._split(dtype)
         chunks = [lanes[k * part.lanes : (k + 1) * part.lanes] for k in range(n_parts)]
-        return self._join(dtype, [f"({self.vector_type(part)}){{ {', '.join(chunk)} }}" for chunk in chunks])
+        return self._join(
+            dtype, [f"({self.vector_type(part)}){{ {', '.join(chunk)} }}" for chunk in chunks]
+        )
 
     def lane(self, dtype: DType, vector: str, position: int) -> str:
         if not self._is_native(dtype):
@@ -86,24 +96,45 @@ class GnuCRenderer(CRenderer):
         part, n_parts = self._split(dtype)
         if any(self._split(s)[1] != n_parts for s in sources):
             return None
-        split = zip(*(self._parts_of(s, o) for s, o in zip(sources, operands, strict=True)), strict=True)
+        split = zip(
+            *(self._parts_of(s, o) for s, o in zip(sources, operands, strict=True)), strict=True
+        )
         found = [self._native_operation(node, part, parts) for parts in split]
-        return self._join(dtype, [text for text in found if text is not None]) if None not in found else None
+        return (
+            self._join(dtype, [text for text in found if text is not None])
+            if None not in found
+            else None
+        )
 
     def halves(self, dtype: DType, vector: str) -> tuple[DType, str, str] | None:
         part, n_parts = self._split(dtype)
-        if not self._is_native(dtype) or dtype.is_bool or dtype.lanes * dtype.itemsize <= SMALLEST_BYTES:
+        if (
+            not self._is_native(dtype)
+            or dtype.is_bool
+            or dtype.lanes * dtype.itemsize <= SMALLEST_BYTES
+        ):
             return None
         half = dtype.scalar.vec(dtype.lanes // 2)
         if n_parts > 1:
             parts = self._parts_of(dtype, vector)
-            return half, self._join(half, parts[: n_parts // 2]), self._join(half, parts[n_parts // 2 :])
-        both = f"((union {{ {self.vector_type(part)} whole; {self.vector_type(half)} half[2]; }}){{ {vector} }}).half"
+            return (
+                half,
+                self._join(half, parts[: n_parts // 2]),
+                self._join(half, parts[n_parts // 2 :]),
+            )
+        both = (
+            f"((union {{ {self.vector_type(part)} whole; {self.vector_type(half)} half[2]; }}){{"
+            f" {vector} }}).half"
+        )
         return half, f"{both}[0]", f"{both}[1]"
 
     def vector_selection(self, node: UOp, value: Callable[[UOp], str]) -> str | None:
         dtype = node.dtype
-        if not self._is_native(dtype) or dtype.is_bool or any(s.dtype.lanes != dtype.lanes for s in node.src):
+        if (
+            not self._is_native(dtype)
+            or dtype.is_bool
+            or any(s.dtype.lanes != dtype.lanes for s in node.src)
+        ):
             return None
         masks = self._find_masks(node.condition, dtype, value, MAX_CONDITION)
         if masks is None:
@@ -113,14 +144,24 @@ class GnuCRenderer(CRenderer):
         split = zip(masks, *sides, strict=True)
         return self._join(dtype, [self._select(part, *texts) for texts in split])
 
-    def _find_masks(self, condition: UOp, dtype: DType, value: Callable[[UOp], str], depth: int) -> list[str] | None:
-        """A condition for each part of a vector, as masks as wide as its elements; None where it is none of comparisons."""
+    def _find_masks(
+        self, condition: UOp, dtype: DType, value: Callable[[UOp], str], depth: int
+    ) -> list[str] | None:
+        """A condition for each part of a vector, as masks as wide as its elements; None where it is
+        none of comparisons.
+        """
         if condition.op in _COMPARED and self._is_comparable(condition.left.dtype):
-            sides = [s for s in condition.src if s.dtype.itemsize == dtype.itemsize and s.dtype.lanes == dtype.lanes]
+            sides = [
+                s
+                for s in condition.src
+                if s.dtype.itemsize == dtype.itemsize and s.dtype.lanes == dtype.lanes
+            ]
             if len(sides) < 2:
                 return None
             left, right = (self._parts_of(s.dtype, value(s)) for s in sides)
-            return [f"({x} {_COMPARED[condition.op]} {y})" for x, y in zip(left, right, strict=True)]
+            return [
+                f"({x} {_COMPARED[condition.op]} {y})" for x, y in zip(left, right, strict=True)
+            ]
         if depth == 0 or condition.op not in (*_BIT_OPERATORS, Op.NOT):
             return None
         found = [self._find_masks(s, dtype, value, depth - 1) for s in condition.src]
@@ -142,7 +183,9 @@ class GnuCRenderer(CRenderer):
         return f"({name})(((m{name})({mask}) & (m{name}){x}) | (~(m{name})({mask}) & (m{name}){y}))"
 
     def _extremum(self, op: Op, dtype: DType, x: str, y: str) -> str:
-        """The larger or smaller operand; of floats NaN where one is NaN, and of zeros that with the right sign."""
+        """The larger or smaller operand; of floats NaN where one is NaN, and of zeros that with the
+        right sign.
+        """
         mask = f"{x} {'>' if op is Op.MAX else '<'} {y}"
         if dtype.is_float:
             negative = f"(m{self.vector_type(dtype)}){y if op is Op.MAX else x} < 0"
@@ -156,7 +199,11 @@ class GnuCRenderer(CRenderer):
             return self._convert(dtype, source, operands[0])
         if node.op is Op.BITCAST:
             has_bools = dtype.is_bool or source.is_bool
-            return None if has_bools or self.is_stored(dtype) else f"({self.vector_type(dtype)}){operands[0]}"
+            return (
+                None
+                if has_bools or self.is_stored(dtype)
+                else f"({self.vector_type(dtype)}){operands[0]}"
+            )
         if node.op in _COMPARED and self._is_comparable(source):
             mask = f"m{self.vector_type(self._split(source)[0])}"
             found = f"({mask})({operands[0]} {_COMPARED[node.op]} {operands[1]})"
@@ -170,7 +217,9 @@ class GnuCRenderer(CRenderer):
         return self._integer_operation(node, dtype, operands)
 
     def _split(self, dtype: DType) -> tuple[DType, int]:
-        """A vector's part that fills a register, and how many of them there are: gcc keeps wider vectors in memory."""
+        """A vector's part that fills a register, and how many of them there are: gcc keeps wider
+        vectors in memory.
+        """
         lanes = min(dtype.lanes, max(1, self.target.vector_bits // (8 * dtype.itemsize)))
         return dtype.scalar.vec(lanes), dtype.lanes // lanes
 
@@ -185,7 +234,11 @@ class GnuCRenderer(CRenderer):
         return [f"{name}({address}{f' + {k * part.lanes}' if k else ''})" for k in range(n_parts)]
 
     def _join(self, dtype: DType, parts: Sequence[str]) -> str:
-        return parts[0] if len(parts) == 1 else f"({self.vector_type(dtype)}){{ {{ {', '.join(parts)} }} }}"
+        return (
+            parts[0]
+            if len(parts) == 1
+            else f"({self.vector_type(dtype)}){{ {{ {', '.join(parts)} }} }}"
+        )
 
     def _float_operation(self, node: UOp, operands: Sequence[str]) -> str | None:
         if node.op is Op.NEG:
@@ -206,8 +259,16 @@ class GnuCRenderer(CRenderer):
         unsigned = f"u{name}" if dtype.is_signed else name
         if node.op is Op.SHR and _is_shift_within(node):
             return f"{x} >> {operands[1]}"
-        operator = "<<" if node.op is Op.SHL and _is_shift_within(node) else _WRAPPING_OPERATORS.get(node.op)
-        return None if operator is None else f"({name})(({unsigned}){x} {operator} ({unsigned}){operands[1]})"
+        operator = (
+            "<<"
+            if node.op is Op.SHL and _is_shift_within(node)
+            else _WRAPPING_OPERATORS.get(node.op)
+        )
+        return (
+            None
+            if operator is None
+            else f"({name})(({unsigned}){x} {operator} ({unsigned}){operands[1]})"
+        )
 
     def _convert(self, dtype: DType, source: DType, x: str) -> str | None:
         # A comparison, or a float beyond the range of an integer, is a test for each lane.
@@ -222,7 +283,12 @@ class GnuCRenderer(CRenderer):
 
 
 def _is_shift_within(node: UOp) -> bool:
-    """Whether all amounts are known and less than the bits of an element: C leaves the others open."""
+    """Whether all amounts are known and less than the bits of an element:
+
+    C leaves the others open.
+    """
     amount = node.right
-    values = amount.arg if amount.op is Op.VCONST else (amount.arg,) if amount.op is Op.CONST else ()
+    values = (
+        amount.arg if amount.op is Op.VCONST else (amount.arg,) if amount.op is Op.CONST else ()
+    )
     return bool(values) and all(0 <= value < node.dtype.bits for value in values)

@@ -21,8 +21,8 @@ __all__ = ["KernelWriter"]
 class KernelWriter:
     """Collects the statements of a kernel; `names` maps each node that has a value to its text.
 
-    `language` says how types, vectors and operations are spelled; `types` holds the vector types in use.
-    """
+    `language` says how types, vectors and operations are spelled; `types` holds the vector types in
+    use."""
 
     def __init__(self, language: CLanguage) -> None:
         self.language = language
@@ -33,13 +33,27 @@ class KernelWriter:
         self.n_values = 0
         self.handlers: dict[Op, Callable[[UOp], None]] = {
             **dict.fromkeys((Op.PARAM, Op.DEFINE_VAR, Op.SINK, Op.GROUP, Op.NOOP), self._nothing),
-            Op.AFTER: self._alias, Op.CONST: self._constant, Op.VCONST: self._constant,
-            Op.DEFINE_REG: self._declare_memory, Op.DEFINE_LOCAL: self._declare_memory, Op.SPECIAL: self._special,
-            Op.BARRIER: self._barrier, Op.INDEX: self._index, Op.LOAD: self._load, Op.STORE: self._store,
-            Op.RANGE: self._start_loop, Op.END: self._end_loop, Op.LEAVE: self._leave_loop,
-            Op.VECTORIZE: self._make_lanes, Op.BROADCAST: self._make_lanes, Op.CAT: self._make_lanes,
-            Op.GEP: self._pick_lanes, Op.REDUCE: self._reduce, Op.WMMA: self._matrix, Op.CUSTOM: self._custom,
-        }  # fmt: skip
+            Op.AFTER: self._alias,
+            Op.CONST: self._constant,
+            Op.VCONST: self._constant,
+            Op.DEFINE_REG: self._declare_memory,
+            Op.DEFINE_LOCAL: self._declare_memory,
+            Op.SPECIAL: self._special,
+            Op.BARRIER: self._barrier,
+            Op.INDEX: self._index,
+            Op.LOAD: self._load,
+            Op.STORE: self._store,
+            Op.RANGE: self._start_loop,
+            Op.END: self._end_loop,
+            Op.LEAVE: self._leave_loop,
+            Op.VECTORIZE: self._make_lanes,
+            Op.BROADCAST: self._make_lanes,
+            Op.CAT: self._make_lanes,
+            Op.GEP: self._pick_lanes,
+            Op.REDUCE: self._reduce,
+            Op.WMMA: self._matrix,
+            Op.CUSTOM: self._custom,
+        }
 
     def write(self, node: UOp) -> None:
         """Append the statements of one node.
@@ -85,8 +99,12 @@ class KernelWriter:
         self.names[node] = name
 
     def _elementwise(self, node: UOp) -> str:
-        if node.op not in (Op.WHERE, Op.BITCAST) and any(self.language.is_stored(n.dtype) for n in (node, *node.src)):
-            raise RenderError(problem="computes in a float type that only lowering may compute in", node=node)
+        if node.op not in (Op.WHERE, Op.BITCAST) and any(
+            self.language.is_stored(n.dtype) for n in (node, *node.src)
+        ):
+            raise RenderError(
+                problem="computes in a float type that only lowering may compute in", node=node
+            )
         if node.dtype.lanes == 1:
             if node.source.dtype.lanes > 1:
                 raise RenderError(problem="reinterprets a vector as a scalar", node=node)
@@ -120,7 +138,9 @@ class KernelWriter:
         else:
             self._assign(
                 node,
-                self.language.make_vector(node.dtype, [self.language.constant(node.dtype.scalar, v) for v in node.arg]),
+                self.language.make_vector(
+                    node.dtype, [self.language.constant(node.dtype.scalar, v) for v in node.arg]
+                ),
             )
 
     def _declare_memory(self, node: UOp) -> None:
@@ -161,23 +181,34 @@ class KernelWriter:
         location = location_of(node)
         gate = location.gate
         if (gate is None) != (len(node.src) == 1):
-            raise RenderError(problem="needs an alternative exactly where its location has a gate", node=node)
+            raise RenderError(
+                problem="needs an alternative exactly where its location has a gate", node=node
+            )
         elements = self._elements(location)
         if gate is not None:
             gates, others = self.lanes_of(gate), self.lanes_of(node.alternative)
-            elements = [f"{gates[i % len(gates)]} ? {e} : {others[i]}" for i, e in enumerate(elements)]
+            elements = [
+                f"{gates[i % len(gates)]} ? {e} : {others[i]}" for i, e in enumerate(elements)
+            ]
         if len(elements) == 1:
             self._assign(node, elements[0])
             return
         whole = None
         if gate is None and location.position.dtype.lanes == 1:
             whole = self.language.load_vector(node.dtype, f"&{elements[0]}")
-        self._assign(node, whole if whole is not None else self.language.make_vector(node.dtype, elements))
+        self._assign(
+            node, whole if whole is not None else self.language.make_vector(node.dtype, elements)
+        )
 
     def _store(self, node: UOp) -> None:
         location, value = location_of(node), node.value
-        if value.dtype.lanes != location.dtype.lanes or value.dtype.itemsize != location.dtype.itemsize:
-            raise RenderError(problem=f"writes {value.dtype} to a location of {location.dtype}", node=node)
+        if (
+            value.dtype.lanes != location.dtype.lanes
+            or value.dtype.itemsize != location.dtype.itemsize
+        ):
+            raise RenderError(
+                problem=f"writes {value.dtype} to a location of {location.dtype}", node=node
+            )
         gate = location.gate
         elements = self._elements(location)
         if gate is None and len(elements) > 1 and location.position.dtype.lanes == 1:
@@ -195,7 +226,8 @@ class KernelWriter:
         self.n_values += 1
         name = f"i{self.n_values}"
         self.add(
-            f"for ({self.language.type_name(node.dtype)} {name} = 0; {name} < {self.value(node.stop)}; {name}++) {{"
+            f"for ({self.language.type_name(node.dtype)} {name} = 0; {name} <"
+            f" {self.value(node.stop)}; {name}++) {{"
         )
         self.names[node] = name
         self.depth += 1
@@ -206,7 +238,10 @@ class KernelWriter:
     def _end_loop(self, node: UOp) -> None:
         if len(node.src) != 2:
             raise RenderError(
-                problem=f"closes {len(node.src) - 1} ranges, but one END closes one after linearize", node=node
+                problem=(
+                    f"closes {len(node.src) - 1} ranges, but one END closes one after linearize"
+                ),
+                node=node,
             )
         self.depth -= 1
         self.add("}")
@@ -221,7 +256,9 @@ class KernelWriter:
         lanes = self.lanes_of(node.source)
         positions: tuple[int, ...] = node.arg
         picked = [lanes[p] for p in positions]
-        self._assign(node, picked[0] if len(picked) == 1 else self.language.make_vector(node.dtype, picked))
+        self._assign(
+            node, picked[0] if len(picked) == 1 else self.language.make_vector(node.dtype, picked)
+        )
 
     def _reduce(self, node: UOp) -> None:
         """Pairwise: the first half of the lanes with the second, until one is left."""
@@ -252,7 +289,11 @@ class KernelWriter:
             if joined is None:
                 break
             dtype, vector = half, self._name_vector(half, joined)
-        return [self.language.lane(dtype, vector, i) for i in range(dtype.lanes)] if dtype.lanes > 1 else [vector]
+        return (
+            [self.language.lane(dtype, vector, i) for i in range(dtype.lanes)]
+            if dtype.lanes > 1
+            else [vector]
+        )
 
     def _name_vector(self, dtype: DType, expression: str) -> str:
         self.n_values += 1
@@ -269,7 +310,8 @@ class KernelWriter:
             text = node.arg.format(*operands)
         except (IndexError, ValueError, KeyError) as error:
             raise RenderError(
-                problem=f"has a template that does not fit its {len(operands)} operands ({error})", node=node
+                problem=f"has a template that does not fit its {len(operands)} operands ({error})",
+                node=node,
             ) from None
         if node.dtype.kind == "void":
             self.add(f"{text};")

@@ -36,7 +36,9 @@ class CLanguage:
         self.target = target or Target.generic()
 
     def type_name(self, dtype: DType) -> str:
-        """The scalar type; floats that the target only stores are unsigned integers of their size."""
+        """The scalar type; floats that the target only stores are unsigned integers of
+        their size.
+        """
         scalar = dtype.scalar
         if scalar is float32:
             return "float"
@@ -56,7 +58,10 @@ class CLanguage:
 
     def declare_vector(self, dtype: DType) -> str:
         """The declaration of a vector type that the kernel uses, or nothing."""
-        return f"typedef struct {{ {self.type_name(dtype)} lane[{dtype.lanes}]; }} {self.vector_type(dtype)};"
+        return (
+            f"typedef struct {{ {self.type_name(dtype)} lane[{dtype.lanes}]; }}"
+            f" {self.vector_type(dtype)};"
+        )
 
     def make_vector(self, dtype: DType, lanes: Sequence[str]) -> str:
         """A vector of these lanes."""
@@ -68,7 +73,9 @@ class CLanguage:
         return f"{vector}.lane[{position}]"
 
     def load_vector(self, dtype: DType, address: str) -> str | None:
-        """Consecutive elements from an address with the alignment of one; None to read them one by one."""
+        """Consecutive elements from an address with the alignment of one; None to read them one by
+        one.
+        """
         del dtype, address
         return None
 
@@ -83,12 +90,16 @@ class CLanguage:
         return None
 
     def vector_selection(self, node: UOp, value: Callable[[UOp], str]) -> str | None:
-        """A WHERE on whole vectors from what its condition compares, whose text `value` gives; or None to use the condition."""
+        """A WHERE on whole vectors from what its condition compares, whose text `value` gives; or
+        None to use the condition.
+        """
         del node, value
         return None
 
     def halves(self, dtype: DType, vector: str) -> tuple[DType, str, str] | None:
-        """The type and the text of both halves of a vector that has a name; None to take it apart into lanes."""
+        """The type and the text of both halves of a vector that has a name; None to take it apart
+        into lanes.
+        """
         del dtype, vector
         return None
 
@@ -110,18 +121,26 @@ class CLanguage:
         """The lines before all declarations."""
         return ["#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", ""]
 
-    def open_function(self, name: str, buffers: Sequence[Buffer], variables: Sequence[Variable]) -> list[str]:
-        """The function's head, its opening brace, and what gives buffers and variables their names."""
+    def open_function(
+        self, name: str, buffers: Sequence[Buffer], variables: Sequence[Variable]
+    ) -> list[str]:
+        """The function's head, its opening brace, and what gives buffers and variables
+        their names.
+        """
         lines = [f"void {name}(void *const *buffers, const int64_t *values, int64_t core_id) {{"]
         for position, buffer in enumerate(buffers):
-            lines.append(f"  {self.pointer_type(buffer.node.dtype)} {buffer.name} = buffers[{position}];")
+            lines.append(
+                f"  {self.pointer_type(buffer.node.dtype)} {buffer.name} = buffers[{position}];"
+            )
         position = 0
         for variable in variables:
             type_name = self.type_name(variable.node.dtype)
             if variable.node.arg.name == "core_id":
                 lines.append(f"  const {type_name} {variable.name} = ({type_name})core_id;")
             else:
-                lines.append(f"  const {type_name} {variable.name} = ({type_name})values[{position}];")
+                lines.append(
+                    f"  const {type_name} {variable.name} = ({type_name})values[{position}];"
+                )
                 position += 1
         return [*lines, *(f"  (void){unused};" for unused in ("buffers", "values", "core_id"))]
 
@@ -146,18 +165,28 @@ class CLanguage:
         return ""
 
     def matrix_operation(self, node: UOp, operands: Sequence[str]) -> str:
-        """The expression of a WMMA: the operands a, b and the accumulator are vectors as its `TensorCore` says, and so is the result.
+        """The expression of a WMMA: the operands a, b and the accumulator are vectors as its
+        `TensorCore` says, and so is the result.
 
         Raises:
-            RenderError: here always. A language overrides this together with listing its units in `Target.tensor_cores`.
+            RenderError: here always. A language overrides this together with listing its units in
+                `Target.tensor_cores`.
         """
         del operands
-        raise RenderError(problem="is a matrix operation, which this target does not have", node=node)
+        raise RenderError(
+            problem="is a matrix operation, which this target does not have", node=node
+        )
 
     def value_type(self, dtype: DType) -> str:
         """The type of a value, scalar or vector."""
         return self.vector_type(dtype) if dtype.lanes > 1 else self.type_name(dtype)
 
     def is_stored(self, dtype: DType) -> bool:
-        """Whether the target has no arithmetic on this float type, so that it exists only as bits."""
-        return dtype.is_float and dtype.scalar is not float32 and self.type_name(dtype).startswith("uint")
+        """Whether the target has no arithmetic on this float type, so that it exists only
+        as bits.
+        """
+        return (
+            dtype.is_float
+            and dtype.scalar is not float32
+            and self.type_name(dtype).startswith("uint")
+        )

@@ -35,7 +35,9 @@ class CRenderer(CLanguage):
         params = sorted({n for n in linear if n.op is Op.PARAM}, key=lambda n: n.arg.slot)
         buffers = [Buffer(f"data{n.arg.slot}", n, n in written) for n in params]
         named = dict.fromkeys(n for n in linear if n.op is Op.DEFINE_VAR)
-        variables = [Variable("part" if n.arg.name == "core_id" else f"var_{n.arg.name}", n) for n in named]
+        variables = [
+            Variable("part" if n.arg.name == "core_id" else f"var_{n.arg.name}", n) for n in named
+        ]
         writer.names.update((item.node, item.name) for item in (*buffers, *variables))
         for node in linear:
             writer.write(node)

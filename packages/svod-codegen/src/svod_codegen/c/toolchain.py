@@ -20,20 +20,32 @@ from svod_ir.target import COMMON_DTYPES
 __all__ = ["REQUIRED_FLAGS", "Toolchain", "get_toolchain", "make_c_target"]
 
 REQUIRED_FLAGS: Final = ("-fno-strict-aliasing",)
-"""What the text of a `CRenderer` needs of gcc and clang to mean what it should: views of one storage have several dtypes."""
+"""What the text of a `CRenderer` needs of gcc and clang to mean what it should: views of one
+storage have several dtypes.
+"""
 
 _NAMES: Final = ("cc", "gcc", "clang")
 _NATIVE: Final = ("-march=native", "-mcpu=native")
-"""How compilers are asked for the host's instructions: some of them take only the second on some processors."""
+"""How compilers are asked for the host's instructions: some of them take only the second on some
+processors.
+"""
 
 _FLAGS: Final = (
-    "-std=gnu11", "-O3", "-fPIC", "-w",
-    # No -ffast-math or any part of it that changes a result. Nobody reads errno or the floating-point flags.
-    "-fno-math-errno", "-fno-trapping-math",
+    "-std=gnu11",
+    "-O3",
+    "-fPIC",
+    "-w",
+    # No -ffast-math or any part of it that changes a result. Nobody reads errno or the
+    # floating-point flags.
+    "-fno-math-errno",
+    "-fno-trapping-math",
     *REQUIRED_FLAGS,
     # Kernels are neither unwound nor linked by a program that would check these.
-    "-fno-asynchronous-unwind-tables", "-fno-stack-protector", "-fcf-protection=none", "-fno-ident",
-)  # fmt: skip
+    "-fno-asynchronous-unwind-tables",
+    "-fno-stack-protector",
+    "-fcf-protection=none",
+    "-fno-ident",
+)
 _GCC_FLAGS: Final = ("-fexcess-precision=16", "-mprefer-vector-width=512")
 """Half is rounded after each operation, and vectors keep the width that they are written in."""
 
@@ -42,8 +54,8 @@ _GCC_FLAGS: Final = ("-fexcess-precision=16", "-mprefer-vector-width=512")
 class Toolchain:
     """A C compiler with the flags for this machine.
 
-    `identity` names compiler, version, flags and processor: equal ones give interchangeable objects.
-    """
+    `identity` names compiler, version, flags and processor: equal ones give interchangeable
+    objects."""
 
     command: tuple[str, ...]
     version: str
@@ -74,11 +86,18 @@ def get_toolchain(wanted: str | None, *, contracts: bool = True) -> Toolchain:
 
 
 def make_c_target(host: Target, toolchain: Toolchain) -> Target:
-    """The host as C code reaches it: vectors are there, masks and gathers are taken apart into lanes, matrix instructions are not."""
+    """The host as C code reaches it: vectors are there, masks and gathers are taken apart into
+    lanes, matrix instructions are not.
+    """
     dtypes = host.native_dtypes if toolchain.has_half else host.native_dtypes - {float16}
     assert dtypes >= COMMON_DTYPES
     return replace(
-        host, has_masked_access=False, has_gather=False, native_dtypes=dtypes, tensor_cores=(), shared_ops=frozenset()
+        host,
+        has_masked_access=False,
+        has_gather=False,
+        native_dtypes=dtypes,
+        tensor_cores=(),
+        shared_ops=frozenset(),
     )
 
 
@@ -88,7 +107,9 @@ class _DoesNotWorkError(Exception):
 
 @cache
 def _identify(command: tuple[str, ...], *, contracts: bool) -> Toolchain:
-    """Ask a compiler for its predefined macros, which tell its version and the processor's instructions."""
+    """Ask a compiler for its predefined macros, which tell its version and the processor's
+    instructions.
+    """
     problem = ""
     for native in _NATIVE:
         flags = [*_FLAGS, f"-ffp-contract={'fast' if contracts else 'off'}", native]
@@ -103,7 +124,9 @@ def _identify(command: tuple[str, ...], *, contracts: bool) -> Toolchain:
         full = (*command, *flags)
         version = names.get("__VERSION__", "unknown version").strip('"')
         digest = hashlib.sha256("\0".join((*full, *sorted(macros))).encode()).hexdigest()
-        return Toolchain(full, version, f"{command[0]} {version} {digest[:16]}", "__FLT16_MANT_DIG__" in names)
+        return Toolchain(
+            full, version, f"{command[0]} {version} {digest[:16]}", "__FLT16_MANT_DIG__" in names
+        )
     raise _DoesNotWorkError(problem)
 
 
@@ -124,10 +147,17 @@ def _takes(command: tuple[str, ...]) -> bool:
 def _preprocess(command: tuple[str, ...]) -> list[str]:
     try:
         done = subprocess.run(
-            [*command, "-E", "-x", "c", "-"], input="", capture_output=True, text=True, timeout=60, check=False
+            [*command, "-E", "-x", "c", "-"],
+            input="",
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _DoesNotWorkError(str(error)) from None
     if done.returncode != 0:
-        raise _DoesNotWorkError(done.stderr.strip().splitlines()[0] if done.stderr.strip() else "it fails")
+        raise _DoesNotWorkError(
+            done.stderr.strip().splitlines()[0] if done.stderr.strip() else "it fails"
+        )
     return [line for line in done.stdout.splitlines() if line.startswith("#define ")]

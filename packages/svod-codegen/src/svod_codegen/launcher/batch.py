@@ -38,8 +38,8 @@ class CpuBatchLauncher:
     def run(self, table: object) -> None:
         """Run the table to its end, with the interpreter lock released.
 
-        A table with loops stops now and then between two iterations, so that a `KeyboardInterrupt` can end it there.
-        """
+        A table with loops stops now and then between two iterations, so that a `KeyboardInterrupt`
+        can end it there."""
         if isinstance(table, CpuTable):
             table.run()
         elif isinstance(table, CpuLoopTable):
@@ -52,4 +52,7 @@ class CpuBatchLauncher:
 
 
 CPU_LAUNCHER: Final = CpuBatchLauncher()
-"""The launcher of the process's pool. It is one for all CPU devices, so that one call may run kernels of several."""
+"""The launcher of the process's pool.
+
+It is one for all CPU devices, so that one call may run kernels of several.
+"""

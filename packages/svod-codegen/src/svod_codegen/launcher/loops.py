@@ -38,7 +38,9 @@ _WORD_BYTES: Final = 8
 
 
 class CpuLoopTable:
-    """Launches, copies and loops in the launcher's form; keeps alive the programs and the arrays that it points to."""
+    """Launches, copies and loops in the launcher's form; keeps alive the programs and the arrays
+    that it points to.
+    """
 
     __slots__ = ("_records", "items", "state")
 
@@ -51,12 +53,16 @@ class CpuLoopTable:
 
 
 class _Maker:
-    """Writes a program; each record lies in memory of its own, so that its address is known at once."""
+    """Writes a program; each record lies in memory of its own, so that its address is known at
+    once.
+    """
 
     def __init__(self) -> None:
         self.records: list[object] = []
         self._steps: list[Step] = []
-        self._loops: list[tuple[list[int], int, int]] = []  # a record, the positions of its body and of what follows
+        self._loops: list[
+            tuple[list[int], int, int]
+        ] = []  # a record, the positions of its body and of what follows
         self._singles: list[int] = []  # launches of one part that no step runs yet
         self._zero = self._write([0])  # what counters begin with
 
@@ -115,14 +121,18 @@ class _Maker:
         count = repeat.count or repeat.count_address
         if count is None or (repeat.count and repeat.count_address):
             raise ValueError("a loop has either a count or the address of one")
-        # Those that change for each iteration come first; values that stay in place are written once.
+        # Those that change for each iteration come first; values that stay in place are written
+        # once.
         carried = sorted(repeat.carried, key=lambda value: value.spare is None)
         updates = self._make_updates(repeat)
         n_own, n_changing = len(updates), len(updates)
         spans: list[tuple[int, int, int]] = []
         for value in carried:
             start, middle = len(updates), len(updates) + len(value.reads)
-            updates += [Update(target=_locate(word), base_offset=word.offset) for word in value.reads + value.writes]
+            updates += [
+                Update(target=_locate(word), base_offset=word.offset)
+                for word in value.reads + value.writes
+            ]
             spans.append((start, middle, len(updates)))
             n_changing = len(updates) if value.spare else n_changing
         first = self._write(word for update in updates for word in update)

@@ -1,4 +1,6 @@
-"""The process's thread pool: its memory, its native functions, and its life across forks and exit."""
+"""The process's thread pool: its memory, its native functions, and its life across forks
+and exit.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
 __all__ = ["Pool", "get_parking", "get_pool"]
 
 _SPINS: Final = 2000
-"""Pauses before a worker sleeps, some 20 to 90 us: longer than the gap between two kernels of a plan."""
+"""Pauses before a worker sleeps, some 20 to 90 us: longer than the gap between two kernels of a
+plan.
+"""
 
 _ALIGNMENT: Final = 64
 
@@ -34,10 +38,10 @@ _ffi: Final = FFI()
 class Pool:
     """Threads that run the parts of kernels together with the thread that launches them.
 
-    `n_threads` counts the launching thread. Workers start at the first launch with several parts, sleep
-    while there is nothing to do, and start anew in the child of a fork. Launches may come from any
-    thread; one that finds the pool at work for another runs alone, so it never waits and never nests.
-    """
+    `n_threads` counts the launching thread. Workers start at the first launch with several parts,
+    sleep while there is nothing to do, and start anew in the child of a fork. Launches may come
+    from any thread; one that finds the pool at work for another runs alone, so it never waits and
+    never nests."""
 
     def __init__(self, n_threads: int, *, parking: Parking | None = None) -> None:
         self.n_threads = n_threads
@@ -53,19 +57,24 @@ class Pool:
         self.handle = _ffi.cast("void *", address)
         run_table, run_loops, launch, stop, reset = (self._code.addresses[name] for name in EXPORTS)
         self.run_table = cast(
-            "Callable[[object, object, int], None]", _ffi.cast("void (*)(void *, void *, int64_t)", run_table)
+            "Callable[[object, object, int], None]",
+            _ffi.cast("void (*)(void *, void *, int64_t)", run_table),
         )
         """(handle, table of launches, how many): run a whole table."""
         self.run_loops = cast(
             "Callable[[object, object, int], int]",
             _ffi.cast("int64_t (*)(void *, void *, int64_t)", run_loops),
         )
-        """(handle, state, is_resumed): run a table with loops, and return 1 where it is to be called again, resumed."""
+        """(handle, state, is_resumed): run a table with loops, and return 1 where it is to be
+        called again, resumed.
+        """
         self.launch = cast(
             "Callable[[object, object, object, object, int], int]",
             _ffi.cast("int64_t (*)(void *, void *, void *, void *, int64_t)", launch),
         )
-        """(handle, entry, buffers, values, n_parts): run one kernel, and return the nanoseconds that it took."""
+        """(handle, entry, buffers, values, n_parts): run one kernel, and return the nanoseconds
+        that it took.
+        """
         self._stop = cast("Callable[[object], None]", _ffi.cast("void (*)(void *)", stop))
         self._reset = cast("Callable[[object], None]", _ffi.cast("void (*)(void *)", reset))
 
@@ -84,7 +93,9 @@ class Pool:
         self._stop(self.handle)
 
     def reset_after_fork(self) -> None:
-        """Forget the workers of the parent process; to be called in the child before anything else."""
+        """Forget the workers of the parent process; to be called in the child before
+        anything else.
+        """
         self._reset(self.handle)
 
 

@@ -21,7 +21,10 @@ _ffi: Final = FFI()
 
 
 class CpuProgram:
-    """A kernel of the CPU's convention: `void name(void **buffers, const int64_t *values, int64_t core_id)`."""
+    """A kernel of the CPU's convention:
+
+    `void name(void **buffers, const int64_t *values, int64_t core_id)`.
+    """
 
     __slots__ = ("_call", "_code", "_entry", "entry", "name")
 
@@ -31,7 +34,8 @@ class CpuProgram:
         self._code = code  # keeps the machine code mapped
         self._entry = _ffi.cast("void *", self.entry)
         self._call = cast(
-            "Callable[[object, object, int], None]", _ffi.cast("void (*)(uint64_t *, int64_t *, int64_t)", self.entry)
+            "Callable[[object, object, int], None]",
+            _ffi.cast("void (*)(uint64_t *, int64_t *, int64_t)", self.entry),
         )
 
     @staticmethod
@@ -44,10 +48,17 @@ class CpuProgram:
         return CpuProgram(spec.name, load_object(spec.binary, (spec.name,)))
 
     def __call__(
-        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+        self,
+        buffers: Sequence[int],
+        values: Sequence[int],
+        global_size: Dims,
+        local_size: Dims | None = None,
     ) -> None:
         """Run the kernel's `global_size[0]` parts on the pool and return when all are done."""
-        buffer_array, value_array = _ffi.new("uint64_t[]", list(buffers)), _ffi.new("int64_t[]", list(values))
+        buffer_array, value_array = (
+            _ffi.new("uint64_t[]", list(buffers)),
+            _ffi.new("int64_t[]", list(values)),
+        )
         if global_size[0] == 1:
             self._call(buffer_array, value_array, 0)
         else:
@@ -55,9 +66,18 @@ class CpuProgram:
             pool.launch(pool.handle, self._entry, buffer_array, value_array, global_size[0])
 
     def timed_call(
-        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+        self,
+        buffers: Sequence[int],
+        values: Sequence[int],
+        global_size: Dims,
+        local_size: Dims | None = None,
     ) -> int:
-        """Run the kernel as a call does, and return the nanoseconds from its start to its end, without Python's part."""
-        buffer_array, value_array = _ffi.new("uint64_t[]", list(buffers)), _ffi.new("int64_t[]", list(values))
+        """Run the kernel as a call does, and return the nanoseconds from its start to its end,
+        without Python's part.
+        """
+        buffer_array, value_array = (
+            _ffi.new("uint64_t[]", list(buffers)),
+            _ffi.new("int64_t[]", list(values)),
+        )
         pool = get_pool()
         return pool.launch(pool.handle, self._entry, buffer_array, value_array, global_size[0])

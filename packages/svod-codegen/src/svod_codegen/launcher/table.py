@@ -19,7 +19,10 @@ _ffi: Final = FFI()
 
 
 class CpuTable:
-    """Launches in the launcher's form; keeps alive the programs and the arrays that it points to. `run` runs them in a pool."""
+    """Launches in the launcher's form; keeps alive the programs and the arrays that it points to.
+
+    `run` runs them in a pool.
+    """
 
     __slots__ = ("launches", "n_launches", "records", "run")
 
@@ -43,7 +46,10 @@ def make_group(group: Sequence[Launch]) -> list[int]:
     for launch in group:
         entry = launch.program.entry
         if entry is None:
-            raise ValueError(f"program {launch.program.name!r} has no native entry point and cannot run in a batch")
+            raise ValueError(
+                f"program {launch.program.name!r} has no native entry point and cannot run in a"
+                " batch"
+            )
         buffers, values = launch.buffers.buffer_info()[0], launch.values.buffer_info()[0]
         words += (entry, buffers, values, launch.n_parts, len(group), n_parts)
     return words

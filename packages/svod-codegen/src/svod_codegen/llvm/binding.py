@@ -1,4 +1,5 @@
-"""The part of llvmlite that svod uses, typed, initialised once, and callable from several threads at a time.
+"""The part of llvmlite that svod uses, typed, initialised once, and callable from several threads
+at a time.
 
 llvmlite serialises every call into LLVM with one process-wide lock, although LLVM itself is safe
 as long as two threads do not share a context.  The four calls that take long (parse, verify, run
@@ -6,8 +7,8 @@ passes, emit) skip that lock inside `unlocked()`, and only for the thread that e
 other users of llvmlite in the process keep their guarantee.  The lock is a private attribute; where
 it is not found, compilation is serial.
 
-A fork waits until no thread is inside LLVM: neither that lock nor LLVM's own could be had in the child otherwise.
-"""
+A fork waits until no thread is inside LLVM: neither that lock nor LLVM's own could be had in the
+child otherwise."""
 
 from __future__ import annotations
 
@@ -146,7 +147,10 @@ class Binding(Protocol):
 class _LockManager(Protocol):
     def __enter__(self) -> None: ...
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None: ...
 
 
@@ -178,7 +182,10 @@ class _SkippableLock:
             self._lock.__enter__()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if not getattr(_thread, "unlocked", False):
             self._lock.__exit__(kind, error, trace)

@@ -11,9 +11,9 @@ its own, without llvmlite's lock (see `svod_codegen.llvm.binding`).
 
 What must not be emitted, because LLVM ends the process where it cannot select an instruction:
 intrinsics without a lowering on the host (`llvm.exp` on `half`, saturating casts of `bfloat`
-vectors, masked gathers of odd types), inline assembly that does not assemble, vectors whose lane count is no
-power of two as arguments of reductions, `musttail`, scalable vectors, and address spaces other
-than 0. Malformed text, type errors and broken SSA are safe: they raise `CompileError`.
+vectors, masked gathers of odd types), inline assembly that does not assemble, vectors whose lane
+count is no power of two as arguments of reductions, `musttail`, scalable vectors, and address
+spaces other than 0. Malformed text, type errors and broken SSA are safe: they raise `CompileError`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ _OPT_LEVEL: Final = 2
 _RELOCATION, _CODE_MODEL = "pic", "small"
 
 COMPILER_FLAGS: Final = f"sroa;O{_OPT_LEVEL};{_RELOCATION};{_CODE_MODEL}"
-"""All that decides about the code besides the IR, the CPU and the version of LLVM; part of cache keys."""
+"""All that decides about the code besides the IR, the CPU and the version of LLVM; part of cache
+keys.
+"""
 
 
 def compile_ir(source: str, *, cpu: HostCpu | None = None) -> bytes:
@@ -60,16 +62,21 @@ def compile_assembly(source: str, *, cpu: HostCpu | None = None) -> str:
 
 
 _idle_machines: defaultdict[HostCpu, list[TargetMachine]] = defaultdict(list)
-"""Target machines that no thread uses at the moment: making one takes as long as compiling a small kernel's IR."""
+"""Target machines that no thread uses at the moment: making one takes as long as compiling a small
+kernel's IR.
+"""
 
 
 @contextmanager
 def _optimized_module(source: str, cpu: HostCpu) -> Generator[tuple[TargetMachine, Module]]:
-    """A verified, optimised module and the machine to emit it with; errors of LLVM inside become `CompileError`."""
+    """A verified, optimised module and the machine to emit it with; errors of LLVM inside become
+    `CompileError`.
+    """
     binding = load_binding()
     with unlocked(), _borrow_machine(binding, cpu) as machine:
         try:
-            # Closed here and not by the garbage collector, which may run in a thread that compiles something else.
+            # Closed here and not by the garbage collector, which may run in a thread that compiles
+            # something else.
             with (
                 closing(binding.create_context()) as context,
                 closing(binding.parse_assembly(source, context)) as module,
@@ -98,7 +105,12 @@ def _borrow_machine(binding: Binding, cpu: HostCpu) -> Generator[TargetMachine]:
 
 def _make_machine(binding: Binding, cpu: HostCpu) -> TargetMachine:
     return binding.Target.from_triple(cpu.triple).create_target_machine(
-        cpu=cpu.name, features=cpu.features, opt=_OPT_LEVEL, reloc=_RELOCATION, codemodel=_CODE_MODEL, jit=True
+        cpu=cpu.name,
+        features=cpu.features,
+        opt=_OPT_LEVEL,
+        reloc=_RELOCATION,
+        codemodel=_CODE_MODEL,
+        jit=True,
     )
 
 
@@ -119,6 +131,10 @@ def _make_error(message: str, source: str) -> CompileError:
     """Take the place and the headline out of what LLVM prints."""
     found = _MESSAGE.search(message)
     if found is None:
-        return CompileError(compiler="LLVM", message=message.strip().replace("\n", "; "), source=source)
+        return CompileError(
+            compiler="LLVM", message=message.strip().replace("\n", "; "), source=source
+        )
     line = found["line"]
-    return CompileError(compiler="LLVM", message=found["text"], source=source, line=int(line) if line else None)
+    return CompileError(
+        compiler="LLVM", message=found["text"], source=source, line=int(line) if line else None
+    )

@@ -12,7 +12,13 @@ from typing import Final
 
 from svod_codegen.errors import RenderError
 from svod_codegen.llvm.function import FunctionWriter
-from svod_codegen.llvm.text import constant_text, is_storage_only, suffix_text, type_text, vector_constant_text
+from svod_codegen.llvm.text import (
+    constant_text,
+    is_storage_only,
+    suffix_text,
+    type_text,
+    vector_constant_text,
+)
 from svod_dtype import DType, bool_, float16, float32, int32
 from svod_ir import Op, UOp
 
@@ -21,24 +27,56 @@ __all__ = ["EMITTERS", "emit_reduce"]
 Emitter = Callable[[FunctionWriter, UOp], str]
 
 _FLOAT_BINARY: Final = {
-    Op.ADD: "fadd", Op.SUB: "fsub", Op.MUL: "fmul", Op.FDIV: "fdiv", Op.LT: "fcmp olt", Op.LE: "fcmp ole", Op.EQ: "fcmp oeq",
+    Op.ADD: "fadd",
+    Op.SUB: "fsub",
+    Op.MUL: "fmul",
+    Op.FDIV: "fdiv",
+    Op.LT: "fcmp olt",
+    Op.LE: "fcmp ole",
+    Op.EQ: "fcmp oeq",
     Op.NE: "fcmp une",
-}  # fmt: skip
+}
 _CONTRACTED: Final = frozenset({Op.ADD, Op.SUB, Op.MUL})
 _INTEGER_BINARY: Final = {
-    Op.ADD: "add", Op.SUB: "sub", Op.MUL: "mul", Op.AND: "and", Op.OR: "or", Op.XOR: "xor", Op.EQ: "icmp eq", Op.NE: "icmp ne",
-}  # fmt: skip
+    Op.ADD: "add",
+    Op.SUB: "sub",
+    Op.MUL: "mul",
+    Op.AND: "and",
+    Op.OR: "or",
+    Op.XOR: "xor",
+    Op.EQ: "icmp eq",
+    Op.NE: "icmp ne",
+}
 _SIGNED_BINARY: Final = {Op.CDIV: "sdiv", Op.CMOD: "srem", Op.LT: "icmp slt", Op.LE: "icmp sle"}
 _UNSIGNED_BINARY: Final = {Op.CDIV: "udiv", Op.CMOD: "urem", Op.LT: "icmp ult", Op.LE: "icmp ule"}
 _BOOL_BINARY: Final = {
-    Op.ADD: "or", Op.SUB: "xor", Op.MUL: "and", Op.MAX: "or", Op.MIN: "and", Op.AND: "and", Op.OR: "or", Op.XOR: "xor",
-    Op.EQ: "icmp eq", Op.NE: "icmp ne", Op.LT: "icmp ult", Op.LE: "icmp ule",
-}  # fmt: skip
+    Op.ADD: "or",
+    Op.SUB: "xor",
+    Op.MUL: "and",
+    Op.MAX: "or",
+    Op.MIN: "and",
+    Op.AND: "and",
+    Op.OR: "or",
+    Op.XOR: "xor",
+    Op.EQ: "icmp eq",
+    Op.NE: "icmp ne",
+    Op.LT: "icmp ult",
+    Op.LE: "icmp ule",
+}
 _INTRINSICS: Final = {
-    Op.SQRT: "llvm.sqrt", Op.EXP: "llvm.exp", Op.EXP2: "llvm.exp2", Op.LOG: "llvm.log", Op.LOG2: "llvm.log2", Op.SIN: "llvm.sin",
-    Op.COS: "llvm.cos", Op.TRUNC: "llvm.trunc", Op.FLOOR: "llvm.floor", Op.CEIL: "llvm.ceil", Op.ROUND: "llvm.rint",
+    Op.SQRT: "llvm.sqrt",
+    Op.EXP: "llvm.exp",
+    Op.EXP2: "llvm.exp2",
+    Op.LOG: "llvm.log",
+    Op.LOG2: "llvm.log2",
+    Op.SIN: "llvm.sin",
+    Op.COS: "llvm.cos",
+    Op.TRUNC: "llvm.trunc",
+    Op.FLOOR: "llvm.floor",
+    Op.CEIL: "llvm.ceil",
+    Op.ROUND: "llvm.rint",
     Op.POW: "llvm.pow",
-}  # fmt: skip
+}
 _ROUNDING: Final = frozenset({Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND})
 
 
@@ -46,7 +84,9 @@ _MAY_WRAP: Final = frozenset({Op.ADD, Op.SUB, Op.MUL})
 
 
 def _no_wrap(node: UOp) -> str:
-    """` nsw` where the bounds prove that the result does not wrap, so that LLVM can widen and reorder positions."""
+    """` nsw` where the bounds prove that the result does not wrap, so that LLVM can widen and
+    reorder positions.
+    """
     dtype = node.dtype
     low, high = node.bounds
     return " nsw" if dtype.is_signed and (low > dtype.min or high < dtype.max) else ""
@@ -72,7 +112,9 @@ def _binary(w: FunctionWriter, node: UOp) -> str:
     elif dtype.is_float:
         instruction = _find_float_instruction(w, op)
     else:
-        instruction = _INTEGER_BINARY.get(op) or (_UNSIGNED_BINARY if dtype.is_unsigned else _SIGNED_BINARY).get(op)
+        instruction = _INTEGER_BINARY.get(op) or (
+            _UNSIGNED_BINARY if dtype.is_unsigned else _SIGNED_BINARY
+        ).get(op)
         if op in _MAY_WRAP and dtype.lanes == 1:
             instruction = f"{instruction}{_no_wrap(node)}"
     if instruction is None:
@@ -89,17 +131,24 @@ def _minimum_or_maximum(w: FunctionWriter, node: UOp) -> str:
     if dtype.is_float:
         return _float_extreme(w, node.op, dtype, w.value(x), w.value(y))
     kind = ("u" if dtype.is_unsigned else "s") + node.op.name.lower()
-    return w.call_same(f"llvm.{kind}.{suffix_text(dtype)}", type_text(dtype), w.value(x), w.value(y))
+    return w.call_same(
+        f"llvm.{kind}.{suffix_text(dtype)}", type_text(dtype), w.value(x), w.value(y)
+    )
 
 
 def _float_extreme(w: FunctionWriter, op: Op, dtype: DType, x: str, y: str) -> str:
-    """NaN where either operand is NaN. Which of two zeros it gives is open: ordering them costs two more instructions."""
+    """NaN where either operand is NaN.
+
+    Which of two zeros it gives is open: ordering them costs two more instructions.
+    """
     function = "llvm.maximum" if op is Op.MAX else "llvm.minimum"
     if dtype.scalar is not float16:
         return w.call_same(f"{function}.{suffix_text(dtype)}", type_text(dtype), x, y, flags="nsz ")
     # Half goes through float, exactly: processors that only convert it would compare lane by lane.
     wide = float32.vec(dtype.lanes)
-    result = _float_extreme(w, op, wide, _resize_float(w, x, dtype, wide), _resize_float(w, y, dtype, wide))
+    result = _float_extreme(
+        w, op, wide, _resize_float(w, x, dtype, wide), _resize_float(w, y, dtype, wide)
+    )
     return _resize_float(w, result, wide, dtype)
 
 
@@ -134,7 +183,9 @@ def _shift(w: FunctionWriter, node: UOp) -> str:
     shifted = w.emit(f"{instruction} {text} {w.value(x)}, {safe}")
     if instruction == "ashr":
         return shifted
-    return w.emit(f"select {condition} {fits}, {text} {shifted}, {text} {_splat_constant(dtype, 0)}")
+    return w.emit(
+        f"select {condition} {fits}, {text} {shifted}, {text} {_splat_constant(dtype, 0)}"
+    )
 
 
 def _splat_constant(dtype: DType, value: int | float) -> str:
@@ -182,7 +233,9 @@ def _absolute(w: FunctionWriter, node: UOp) -> str:
         return w.call_same(f"llvm.fabs.{suffix}", text, w.value(x))
     if not dtype.is_signed:
         return w.value(x)
-    return w.call(text, f"llvm.abs.{suffix}", f"{text} {w.value(x)}, i1 false", parameters=f"{text}, i1")
+    return w.call(
+        text, f"llvm.abs.{suffix}", f"{text} {w.value(x)}, i1 false", parameters=f"{text}, i1"
+    )
 
 
 def _intrinsic(w: FunctionWriter, node: UOp) -> str:
@@ -194,7 +247,9 @@ def _intrinsic(w: FunctionWriter, node: UOp) -> str:
     _check_arithmetic(node, dtype)
     operands = [w.value(s) for s in node.src]
     if dtype.scalar is not float16:
-        return w.call_same(f"{_INTRINSICS[node.op]}.{suffix_text(dtype)}", type_text(dtype), *operands)
+        return w.call_same(
+            f"{_INTRINSICS[node.op]}.{suffix_text(dtype)}", type_text(dtype), *operands
+        )
     # Most of these do not exist for half; of those that do, float gives the same result.
     wide = float32.vec(dtype.lanes)
     operands = [_resize_float(w, o, dtype, wide) for o in operands]
@@ -252,7 +307,11 @@ def _float_to_integer(w: FunctionWriter, x: str, source: DType, target: DType) -
         wide = float32.vec(source.lanes)
         x, source = _resize_float(w, x, source, wide), wide
     carrier = target if target.bits >= 32 else int32.vec(target.lanes)
-    text, condition, wanted = type_text(source), type_text(bool_.vec(source.lanes)), type_text(carrier)
+    text, condition, wanted = (
+        type_text(source),
+        type_text(bool_.vec(source.lanes)),
+        type_text(carrier),
+    )
     instruction = "fptoui" if carrier.is_unsigned else "fptosi"
     low, high = float(target.min), float(int(target.max) + 1)
     result = w.emit(f"{instruction} {text} {x} to {wanted}")
@@ -265,9 +324,12 @@ def _float_to_integer(w: FunctionWriter, x: str, source: DType, target: DType) -
     for test, replacement in steps:
         found = w.emit(f"fcmp {test}")
         result = w.emit(
-            f"select {condition} {found}, {wanted} {_splat_constant(carrier, int(replacement))}, {wanted} {result}"
+            f"select {condition} {found}, {wanted} {_splat_constant(carrier, int(replacement))},"
+            f" {wanted} {result}"
         )
-    return result if carrier is target else w.emit(f"trunc {wanted} {result} to {type_text(target)}")
+    return (
+        result if carrier is target else w.emit(f"trunc {wanted} {result} to {type_text(target)}")
+    )
 
 
 def _bitcast(w: FunctionWriter, node: UOp) -> str:
@@ -284,7 +346,9 @@ def _bitcast(w: FunctionWriter, node: UOp) -> str:
         wide = f"<{node.dtype.lanes} x i8>" if node.dtype.lanes > 1 else "i8"
         if given != wide:
             name = w.emit(f"bitcast {given} {name} to {wide}")
-        return w.emit(f"icmp ne {wide} {name}, {'zeroinitializer' if node.dtype.lanes > 1 else '0'}")
+        return w.emit(
+            f"icmp ne {wide} {name}, {'zeroinitializer' if node.dtype.lanes > 1 else '0'}"
+        )
     return name if given == wanted else w.emit(f"bitcast {given} {name} to {wanted}")
 
 
@@ -303,15 +367,21 @@ def emit_reduce(w: FunctionWriter, node: UOp) -> str:
 
 
 def _fold_to_power_of_two(w: FunctionWriter, op: Op, dtype: DType, name: str) -> tuple[DType, str]:
-    """Combine the lanes beyond the last power of two with the first: LLVM reduces only vectors of such sizes."""
+    """Combine the lanes beyond the last power of two with the first:
+
+    LLVM reduces only vectors of such sizes.
+    """
     size = 1 << (dtype.lanes.bit_length() - 1)
     if size == dtype.lanes:
         return dtype, name
     extra = dtype.lanes - size
     low = w.shuffle(dtype, name, "poison", range(size))
-    # Lanes that have no partner are combined with the operation's identity, which the second vector holds.
+    # Lanes that have no partner are combined with the operation's identity, which the second vector
+    # holds.
     identity = vector_constant_text(dtype, (_identity(op, dtype),) * dtype.lanes)
-    high = w.shuffle(dtype, name, identity, [*range(size, dtype.lanes), *[dtype.lanes] * (size - extra)])
+    high = w.shuffle(
+        dtype, name, identity, [*range(size, dtype.lanes), *[dtype.lanes] * (size - extra)]
+    )
     half = dtype.vec(size)
     return half, _combine(w, op, half, low, high)
 
@@ -358,7 +428,11 @@ def _reduce_lanes(w: FunctionWriter, op: Op, dtype: DType, name: str, node: UOp)
         raise RenderError(problem=f"reduces {dtype} with {op.name}", node=node)
     flags = "nsz " if dtype.is_float else ""
     return w.call(
-        element, f"llvm.vector.reduce.{function}.{suffix}", f"{vector} {name}", flags=flags, parameters=vector
+        element,
+        f"llvm.vector.reduce.{function}.{suffix}",
+        f"{vector} {name}",
+        flags=flags,
+        parameters=vector,
     )
 
 
@@ -390,8 +464,18 @@ def _reduce_function(op: Op, dtype: DType) -> str | None:
 EMITTERS: Final[dict[Op, Emitter]] = {
     **dict.fromkeys((*_FLOAT_BINARY, *_INTEGER_BINARY, *_SIGNED_BINARY), _binary),
     **dict.fromkeys(_INTRINSICS, _intrinsic),
-    Op.MAX: _minimum_or_maximum, Op.MIN: _minimum_or_maximum, Op.SHL: _shift, Op.SHR: _shift, Op.WHERE: _where,
-    Op.MULACC: _multiply_add, Op.NEG: _negate, Op.NOT: _invert, Op.ABS: _absolute, Op.RECIPROCAL: _reciprocal,
-    Op.RSQRT: _reciprocal, Op.CAST: _cast, Op.BITCAST: _bitcast,
-}  # fmt: skip
+    Op.MAX: _minimum_or_maximum,
+    Op.MIN: _minimum_or_maximum,
+    Op.SHL: _shift,
+    Op.SHR: _shift,
+    Op.WHERE: _where,
+    Op.MULACC: _multiply_add,
+    Op.NEG: _negate,
+    Op.NOT: _invert,
+    Op.ABS: _absolute,
+    Op.RECIPROCAL: _reciprocal,
+    Op.RSQRT: _reciprocal,
+    Op.CAST: _cast,
+    Op.BITCAST: _bitcast,
+}
 """For each elementwise op, what writes its instructions and names its value."""

@@ -1,4 +1,6 @@
-"""The text of one LLVM function while it is written: lines, names of values, blocks, declarations."""
+"""The text of one LLVM function while it is written: lines, names of values, blocks,
+declarations.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,8 @@ __all__ = ["FunctionWriter"]
 class FunctionWriter:
     """Collects the body of a function.
 
-    `names` maps each node that has a value to its operand text, `memory_tags` each buffer to the metadata of its accesses, and
-    `branch_tags` loops to the metadata of the branch into them.
-    """
+    `names` maps each node that has a value to its operand text, `memory_tags` each buffer to the
+    metadata of its accesses, and `branch_tags` loops to the metadata of the branch into them."""
 
     __slots__ = (
         "_n_blocks",
@@ -60,7 +61,9 @@ class FunctionWriter:
         """Append an instruction without a value."""
         self.lines.append(f"  {instruction}")
 
-    def call(self, result: str, function: str, operands: str, *, flags: str = "", parameters: str) -> str:
+    def call(
+        self, result: str, function: str, operands: str, *, flags: str = "", parameters: str
+    ) -> str:
         """Call a function or intrinsic that returns a value, declaring it."""
         self.declarations[f"declare {result} @{function}({parameters})"] = None
         return self.emit(f"call {flags}{result} @{function}({operands})")
@@ -68,7 +71,9 @@ class FunctionWriter:
     def call_same(self, function: str, dtype: str, *operands: str, flags: str = "") -> str:
         """Call an intrinsic whose operands and result all have the type `dtype`."""
         typed = ", ".join(f"{dtype} {o}" for o in operands)
-        return self.call(dtype, function, typed, flags=flags, parameters=", ".join([dtype] * len(operands)))
+        return self.call(
+            dtype, function, typed, flags=flags, parameters=", ".join([dtype] * len(operands))
+        )
 
     def new_label(self, stem: str) -> str:
         self._n_blocks += 1
@@ -97,7 +102,10 @@ class FunctionWriter:
         if scalar[0] != "%":
             return f"splat ({element} {scalar})"
         first = self.emit(f"insertelement {vector} poison, {element} {scalar}, i64 0")
-        return self.emit(f"shufflevector {vector} {first}, {vector} poison, <{dtype.lanes} x i32> zeroinitializer")
+        return self.emit(
+            f"shufflevector {vector} {first}, {vector} poison, <{dtype.lanes} x i32>"
+            " zeroinitializer"
+        )
 
     def lanes(self, dtype: DType, scalars: list[str]) -> str:
         """A vector of `dtype` made of scalar operands."""
@@ -109,14 +117,18 @@ class FunctionWriter:
         name = "<" + ", ".join(start) + ">" if any(s[0] != "%" for s in scalars) else "poison"
         for position, scalar in enumerate(scalars):
             if scalar[0] == "%":
-                name = self.emit(f"insertelement {vector} {name}, {element} {scalar}, i64 {position}")
+                name = self.emit(
+                    f"insertelement {vector} {name}, {element} {scalar}, i64 {position}"
+                )
         return name
 
     def extract(self, dtype: DType, vector: str, lane: int) -> str:
         """One lane of a vector operand of type `dtype`."""
         return self.emit(f"extractelement {type_text(dtype)} {vector}, i64 {lane}")
 
-    def shuffle(self, dtype: DType, left: str, right: str, lanes: tuple[int, ...] | list[int] | range) -> str:
+    def shuffle(
+        self, dtype: DType, left: str, right: str, lanes: tuple[int, ...] | list[int] | range
+    ) -> str:
         """Lanes of two vectors of type `dtype`, numbered through both."""
         vector = type_text(dtype)
         return self.emit(f"shufflevector {vector} {left}, {vector} {right}, {mask_text(lanes)}")

@@ -1,4 +1,6 @@
-"""Linking objects with LLVM's own JIT linker: works on every platform, costs an import of llvmlite."""
+"""Linking objects with LLVM's own JIT linker: works on every platform, costs an import of
+llvmlite.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,12 @@ _library_numbers = itertools.count()  # a library's name cannot be used again, a
 def link_with_lljit(
     code: bytes, symbols: Sequence[str], imports: Mapping[str, int]
 ) -> tuple[dict[str, int], LinkedLibrary]:
-    """Link one object against the process and `imports`; returns addresses, and what keeps the code alive.
+    """Link one object against the process and `imports`; returns addresses, and what keeps the code
+    alive.
 
     Raises:
-        MissingSymbolError: The object calls something that is neither in the process nor in `imports`.
+        MissingSymbolError: The object calls something that is neither in the process nor in
+            `imports`.
         LoadError: Anything else that the linker refuses.
     """
     builder = load_binding().JITLibraryBuilder().add_object_img(code).add_current_process()
@@ -45,10 +49,14 @@ def link_with_lljit(
 @cache
 def _get_jit() -> Jit:
     # JITLink maps less memory for each library than RTDyld; on Windows it is not ready for COFF.
-    return load_binding().create_lljit_compiler(None, use_jit_link=sys.platform != "win32", suppress_errors=True)
+    return load_binding().create_lljit_compiler(
+        None, use_jit_link=sys.platform != "win32", suppress_errors=True
+    )
 
 
-def _make_error(message: str, code: bytes, symbols: tuple[str, ...], imports: Mapping[str, int]) -> LoadError:
+def _make_error(
+    message: str, code: bytes, symbols: tuple[str, ...], imports: Mapping[str, int]
+) -> LoadError:
     # LLVM tells the names on stderr only, which is silenced because it is not ours.
     undefined = (name for name in list_undefined_symbols(code) if name not in imports)
     missing = tuple(name for name in undefined if find_process_symbol(name) is None)

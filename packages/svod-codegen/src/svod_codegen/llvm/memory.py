@@ -30,7 +30,10 @@ def emit_index(w: FunctionWriter, node: UOp) -> None:
     index_type = type_text(int64.vec(position.dtype.lanes))
     # A gated position may lie outside the object, so its address must not be poison.
     inbounds = "inbounds " if node.gate is None else ""
-    result = f"getelementptr {inbounds}{element}, ptr {w.value(node.memory)}, {index_type} {w.wide_index(position)}"
+    result = (
+        f"getelementptr {inbounds}{element}, ptr {w.value(node.memory)}, {index_type}"
+        f" {w.wide_index(position)}"
+    )
     w.names[node] = w.emit(result)
 
 
@@ -39,11 +42,15 @@ def emit_load(w: FunctionWriter, node: UOp) -> None:
     location = location_of(node)
     gate = location.gate
     if (gate is None) != (len(node.src) == 1):
-        raise RenderError(problem="needs an alternative exactly where its location has a gate", node=node)
+        raise RenderError(
+            problem="needs an alternative exactly where its location has a gate", node=node
+        )
     if location.position.dtype.lanes > 1:
         name = _gather(w, node, location, gate)
     elif gate is None:
-        name = w.emit(f"load {memory_type(node.dtype)}, ptr {w.value(location)}{_access(w, location)}")
+        name = w.emit(
+            f"load {memory_type(node.dtype)}, ptr {w.value(location)}{_access(w, location)}"
+        )
     elif gate.dtype.lanes == 1 and memory_of(location).arg.size >= node.dtype.lanes:
         name = _load_safely(w, location, gate)
     else:
@@ -52,7 +59,9 @@ def emit_load(w: FunctionWriter, node: UOp) -> None:
     if dtype.is_bool:
         name = w.emit(f"icmp ne {memory_type(dtype)} {name}, zeroinitializer")
     if gate is not None and gate.dtype.lanes == 1:
-        name = w.emit(f"select i1 {w.value(gate)}, {type_text(dtype)} {name}, {w.typed(node.alternative)}")
+        name = w.emit(
+            f"select i1 {w.value(gate)}, {type_text(dtype)} {name}, {w.typed(node.alternative)}"
+        )
     w.names[node] = name
 
 
@@ -61,7 +70,9 @@ def emit_store(w: FunctionWriter, node: UOp) -> None:
     location, value = location_of(node), node.value
     gate = location.gate
     if value.dtype.lanes != location.dtype.lanes or value.dtype.itemsize != location.dtype.itemsize:
-        raise RenderError(problem=f"writes {value.dtype} to a location of {location.dtype}", node=node)
+        raise RenderError(
+            problem=f"writes {value.dtype} to a location of {location.dtype}", node=node
+        )
     content = _memory_value(w, value)
     dtype = memory_type(value.dtype)
     if location.position.dtype.lanes > 1:
@@ -71,10 +82,12 @@ def emit_store(w: FunctionWriter, node: UOp) -> None:
     elif gate.dtype.lanes > 1:
         suffix = _memory_suffix(value.dtype)
         function = f"llvm.masked.store.{suffix}.p0"
-        w.declarations[f"declare void @{function}({dtype}, ptr, i32, {type_text(gate.dtype)})"] = None
+        w.declarations[f"declare void @{function}({dtype}, ptr, i32, {type_text(gate.dtype)})"] = (
+            None
+        )
         w.do(
-            f"call void @{function}({dtype} {content}, ptr {w.value(location)}, i32 {value.dtype.itemsize}, "
-            f"{w.typed(gate)}){_tags(w, location)}"
+            f"call void @{function}({dtype} {content}, ptr {w.value(location)}, i32"
+            f" {value.dtype.itemsize}, {w.typed(gate)}){_tags(w, location)}"
         )
     else:
         body, done = w.new_label("store"), w.new_label("stored")
@@ -86,7 +99,9 @@ def emit_store(w: FunctionWriter, node: UOp) -> None:
 
 
 def _access(w: FunctionWriter, location: UOp) -> str:
-    """The attributes of a plain access: a vector is aligned like one element, since views start anywhere."""
+    """The attributes of a plain access: a vector is aligned like one element, since views start
+    anywhere.
+    """
     return f", align {location.dtype.itemsize}{_tags(w, location)}"
 
 
@@ -128,17 +143,19 @@ def _masked_load(w: FunctionWriter, node: UOp, location: UOp, gate: UOp) -> str:
     function = f"llvm.masked.load.{_memory_suffix(dtype)}.p0"
     w.declarations[f"declare {vector} @{function}(ptr, i32, {mask}, {vector})"] = None
     return w.emit(
-        f"call {vector} @{function}(ptr {_address_inside(w, location, gate)}, i32 {dtype.itemsize}, {mask} {_mask(w, gate, dtype.lanes)}, "
-        f"{vector} {_memory_value(w, node.value)}){_tags(w, location)}"
+        f"call {vector} @{function}(ptr {_address_inside(w, location, gate)}, i32 {dtype.itemsize},"
+        f" {mask} {_mask(w, gate, dtype.lanes)}, {vector}"
+        f" {_memory_value(w, node.value)}){_tags(w, location)}"
     )
 
 
 def _address_inside(w: FunctionWriter, location: UOp, gate: UOp) -> str:
-    """The address of a masked load; where the gate is false for all lanes, that of the first elements.
+    """The address of a masked load; where the gate is false for all lanes, that of the first
+    elements.
 
-    Processors suppress the fault of lanes that are masked, but take hundreds of cycles for that where the address is on no
-    page: joining tensors whose sizes no vector divides would be a hundred times slower.
-    """
+    Processors suppress the fault of lanes that are masked, but take hundreds of cycles for that
+    where the address is on no page: joining tensors whose sizes no vector divides would be a
+    hundred times slower."""
     lanes = gate.dtype.lanes
     if lanes & (lanes - 1):
         return w.value(location)
@@ -149,7 +166,11 @@ def _address_inside(w: FunctionWriter, location: UOp, gate: UOp) -> str:
 
 def _gather(w: FunctionWriter, node: UOp, location: UOp, gate: UOp | None) -> str:
     dtype = node.dtype
-    if not w.target.has_gather or dtype.itemsize < _GATHERED_BYTES or dtype.lanes & (dtype.lanes - 1):
+    if (
+        not w.target.has_gather
+        or dtype.itemsize < _GATHERED_BYTES
+        or dtype.lanes & (dtype.lanes - 1)
+    ):
         return _load_each_lane(w, node, location, gate)
     pointers = f"<{dtype.lanes} x ptr>"
     vector, mask_type = memory_type(dtype), type_text(bool_.vec(dtype.lanes))
@@ -158,21 +179,28 @@ def _gather(w: FunctionWriter, node: UOp, location: UOp, gate: UOp | None) -> st
     function = f"llvm.masked.gather.{suffix_text(dtype)}.v{dtype.lanes}p0"
     w.declarations[f"declare {vector} @{function}({pointers}, i32, {mask_type}, {vector})"] = None
     return w.emit(
-        f"call {vector} @{function}({pointers} {w.value(location)}, i32 {dtype.itemsize}, {mask_type} {mask}, {vector} {other})"
-        f"{_tags(w, location)}"
+        f"call {vector} @{function}({pointers} {w.value(location)}, i32 {dtype.itemsize},"
+        f" {mask_type} {mask}, {vector} {other}){_tags(w, location)}"
     )
 
 
 def _load_each_lane(w: FunctionWriter, node: UOp, location: UOp, gate: UOp | None) -> str:
-    """A gather of scalar loads; where the gate is false they read element 0, and the alternative replaces it."""
+    """A gather of scalar loads; where the gate is false they read element 0, and the alternative
+    replaces it.
+    """
     dtype, addresses = node.dtype, w.value(location)
     pointers = f"<{dtype.lanes} x ptr>"
     vector, element = memory_type(dtype), memory_type(dtype.scalar)
     mask = "" if gate is None else _mask(w, gate, dtype.lanes)
     if gate is not None:
         start = w.emit(f"insertelement {pointers} poison, ptr {w.value(location.memory)}, i64 0")
-        starts = w.emit(f"shufflevector {pointers} {start}, {pointers} poison, <{dtype.lanes} x i32> zeroinitializer")
-        addresses = w.emit(f"select <{dtype.lanes} x i1> {mask}, {pointers} {addresses}, {pointers} {starts}")
+        starts = w.emit(
+            f"shufflevector {pointers} {start}, {pointers} poison, <{dtype.lanes} x i32>"
+            " zeroinitializer"
+        )
+        addresses = w.emit(
+            f"select <{dtype.lanes} x i1> {mask}, {pointers} {addresses}, {pointers} {starts}"
+        )
     name = "poison"
     for lane in range(dtype.lanes):
         address = w.emit(f"extractelement {pointers} {addresses}, i64 {lane}")
@@ -184,7 +212,9 @@ def _load_each_lane(w: FunctionWriter, node: UOp, location: UOp, gate: UOp | Non
     return w.emit(f"select <{dtype.lanes} x i1> {mask}, {vector} {name}, {vector} {other}")
 
 
-def _scatter(w: FunctionWriter, location: UOp, dtype: DType, content: str, gate: UOp | None) -> None:
+def _scatter(
+    w: FunctionWriter, location: UOp, dtype: DType, content: str, gate: UOp | None
+) -> None:
     """Lanes are written in order, so the last of equal positions stays."""
     addresses = w.value(location)
     pointers = f"<{dtype.lanes} x ptr>"
@@ -194,8 +224,8 @@ def _scatter(w: FunctionWriter, location: UOp, dtype: DType, content: str, gate:
         function = f"llvm.masked.scatter.{_memory_suffix(dtype)}.v{dtype.lanes}p0"
         w.declarations[f"declare void @{function}({vector}, {pointers}, i32, {mask_type})"] = None
         w.do(
-            f"call void @{function}({vector} {content}, {pointers} {addresses}, i32 {dtype.itemsize}, "
-            f"{mask_type} {_mask(w, gate, dtype.lanes)}){_tags(w, location)}"
+            f"call void @{function}({vector} {content}, {pointers} {addresses}, i32"
+            f" {dtype.itemsize}, {mask_type} {_mask(w, gate, dtype.lanes)}){_tags(w, location)}"
         )
         return
     access = _access(w, location)

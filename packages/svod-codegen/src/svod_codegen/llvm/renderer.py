@@ -16,7 +16,13 @@ from svod_codegen.llvm.elementwise import EMITTERS, emit_reduce
 from svod_codegen.llvm.function import FunctionWriter
 from svod_codegen.llvm.memory import emit_index, emit_load, emit_store
 from svod_codegen.llvm.tensor_cores import check_units, emit_dot
-from svod_codegen.llvm.text import constant_text, memory_type, suffix_text, type_text, vector_constant_text
+from svod_codegen.llvm.text import (
+    constant_text,
+    memory_type,
+    suffix_text,
+    type_text,
+    vector_constant_text,
+)
 from svod_codegen.llvm.tiles import assign_tiles, emit_tile, end_tiles, start_tiles
 from svod_dtype import DType
 from svod_ir import Op, UOp
@@ -29,7 +35,9 @@ __all__ = ["render"]
 
 _LOCAL_ALIGNMENT: Final = 64
 _RARELY: Final = '!{!"branch_weights", i32 1, i32 2000}'
-"""Weights of the branch to rare work: without them registers are spilled in front of it instead of in it."""
+"""Weights of the branch to rare work: without them registers are spilled in front of it instead of
+in it.
+"""
 
 _MEMORY: Final = frozenset({Op.DEFINE_REG, Op.INDEX})
 
@@ -72,10 +80,22 @@ def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
         handler(w, node)
     if tiles:
         end_tiles(w)
-    definitions = [line for name, node in functions.items() for line in _define_shared(w, name, node)]
+    definitions = [
+        line for name, node in functions.items() for line in _define_shared(w, name, node)
+    ]
     part = f"i64{_part_bounds(linear)} %core_id"
     header = f"define void @{name}(ptr noalias %buffers, ptr noalias %values, {part}) nounwind {{"
-    parts = [header, "entry:", *w.entry, *w.lines, "  ret void", "}", *definitions, *w.declarations, *_scopes(n_scopes)]
+    parts = [
+        header,
+        "entry:",
+        *w.entry,
+        *w.lines,
+        "  ret void",
+        "}",
+        *definitions,
+        *w.declarations,
+        *_scopes(n_scopes),
+    ]
     parts += [f"{weights} = {_RARELY}", ""] if rare_loops else [""]
     return "\n".join(parts)
 
@@ -132,7 +152,9 @@ def _bind_arguments(w: FunctionWriter, linear: tuple[UOp, ...]) -> int:
         else:
             word, position = _load_word(w, "i64", "%values", position), position + 1
         w.names[node] = (
-            word if node.dtype.itemsize == 8 else w.emit_at_entry(f"trunc i64 {word} to {type_text(node.dtype)}")
+            word
+            if node.dtype.itemsize == 8
+            else w.emit_at_entry(f"trunc i64 {word} to {type_text(node.dtype)}")
         )
     written = any(n.op is Op.STORE and memory_of(n.location).op is Op.PARAM for n in linear)
     if not written or len(params) < 2:
@@ -145,9 +167,9 @@ def _bind_arguments(w: FunctionWriter, linear: tuple[UOp, ...]) -> int:
 def _part_bounds(linear: tuple[UOp, ...]) -> str:
     """The attribute that says which parts a kernel has.
 
-    Without it no position that depends on the part is known to fit 32 bits, so that LLVM cannot take what stays the same in a
-    loop out of the widening, and computes each address anew: convolutions took a fifth longer.
-    """
+    Without it no position that depends on the part is known to fit 32 bits, so that LLVM cannot
+    take what stays the same in a loop out of the widening, and computes each address anew:
+    convolutions took a fifth longer."""
     parts = [node for node in linear if node.op is Op.DEFINE_VAR and node.arg.name == "core_id"]
     if not parts:
         return ""
@@ -155,17 +177,26 @@ def _part_bounds(linear: tuple[UOp, ...]) -> str:
 
 
 def _load_word(w: FunctionWriter, kind: str, array: str, position: int) -> str:
-    address = array if position == 0 else w.emit_at_entry(f"getelementptr inbounds {kind}, ptr {array}, i64 {position}")
+    address = (
+        array
+        if position == 0
+        else w.emit_at_entry(f"getelementptr inbounds {kind}, ptr {array}, i64 {position}")
+    )
     return w.emit_at_entry(f"load {kind}, ptr {address}, align 8")
 
 
 def _scopes(n: int) -> list[str]:
-    """Metadata: !0 is the domain; !1 to !n hold one scope each, !n+1 to !2n all the others; then the scopes."""
+    """Metadata: !0 is the domain; !1 to !n hold one scope each, !n+1 to !2n all the others; then
+    the scopes.
+    """
     if n == 0:
         return []
     first = 1 + 2 * n
     own = [f"!{1 + k} = !{{!{first + k}}}" for k in range(n)]
-    others = [f"!{1 + n + k} = !{{" + ", ".join(f"!{first + j}" for j in range(n) if j != k) + "}" for k in range(n)]
+    others = [
+        f"!{1 + n + k} = !{{" + ", ".join(f"!{first + j}" for j in range(n) if j != k) + "}"
+        for k in range(n)
+    ]
     scopes = [f"!{first + k} = distinct !{{!{first + k}, !0}}" for k in range(n)]
     return ["!0 = distinct !{!0}", *own, *others, *scopes]
 
@@ -179,7 +210,11 @@ def _nothing(_w: FunctionWriter, _node: UOp) -> None:
 
 def _constant(w: FunctionWriter, node: UOp) -> None:
     is_vector = node.op is Op.VCONST
-    w.names[node] = vector_constant_text(node.dtype, node.arg) if is_vector else constant_text(node.dtype, node.arg)
+    w.names[node] = (
+        vector_constant_text(node.dtype, node.arg)
+        if is_vector
+        else constant_text(node.dtype, node.arg)
+    )
 
 
 def _alias(w: FunctionWriter, node: UOp) -> None:
@@ -190,12 +225,15 @@ def _alias(w: FunctionWriter, node: UOp) -> None:
 
 def _allocate(w: FunctionWriter, node: UOp) -> None:
     size = node.arg.size
-    w.names[node] = w.emit_at_entry(f"alloca [{size} x {memory_type(node.dtype)}], align {_LOCAL_ALIGNMENT}")
+    w.names[node] = w.emit_at_entry(
+        f"alloca [{size} x {memory_type(node.dtype)}], align {_LOCAL_ALIGNMENT}"
+    )
 
 
 def _special(_w: FunctionWriter, node: UOp) -> None:
     raise RenderError(
-        problem="is a grid index, which a CPU does not have: its ranges become loops or core_id", node=node
+        problem="is a grid index, which a CPU does not have: its ranges become loops or core_id",
+        node=node,
     )
 
 
@@ -212,7 +250,9 @@ def _start_loop(w: FunctionWriter, node: UOp) -> None:
     index = f"%{label}.i"
     if not (end.op is Op.CONST and end.arg > 0):
         # A symbolic loop may run zero times; the test below it comes after the first iteration.
-        enter = w.value(end.source) if _is_condition(end) else w.emit(f"icmp slt {dtype} 0, {limit}")
+        enter = (
+            w.value(end.source) if _is_condition(end) else w.emit(f"icmp slt {dtype} 0, {limit}")
+        )
         w.do(f"br i1 {enter}, label %{label}, label %{label}.done{w.branch_tags.get(node, '')}")
     else:
         w.do(f"br label %{label}")
@@ -231,7 +271,10 @@ def _leave_loop(w: FunctionWriter, node: UOp) -> None:
 def _end_loop(w: FunctionWriter, node: UOp) -> None:
     ranges = node.loops
     if len(ranges) != 1:
-        raise RenderError(problem=f"closes {len(ranges)} ranges, but one END closes one after linearize", node=node)
+        raise RenderError(
+            problem=f"closes {len(ranges)} ranges, but one END closes one after linearize",
+            node=node,
+        )
     loop = ranges[0]
     index = w.value(loop)
     label, dtype = index[1:-2], type_text(loop.dtype)
@@ -285,7 +328,9 @@ def _concatenate(w: FunctionWriter, node: UOp) -> None:
 
 
 def _join(w: FunctionWriter, left: DType, x: str, right: DType, y: str) -> tuple[DType, str]:
-    """Two vectors one after the other; a shuffle takes operands of one type, so the narrower is widened first."""
+    """Two vectors one after the other; a shuffle takes operands of one type, so the narrower is
+    widened first.
+    """
     widest = left if left.lanes >= right.lanes else right
     x, y = _widen(w, left, x, widest), _widen(w, right, y, widest)
     lanes = [*range(left.lanes), *range(widest.lanes, widest.lanes + right.lanes)]
@@ -297,7 +342,9 @@ def _widen(w: FunctionWriter, dtype: DType, name: str, target: DType) -> str:
         return name
     if dtype.lanes == 1:
         return w.emit(f"insertelement {type_text(target)} poison, {type_text(dtype)} {name}, i64 0")
-    return w.shuffle(dtype, name, "poison", [*range(dtype.lanes), *[-1] * (target.lanes - dtype.lanes)])
+    return w.shuffle(
+        dtype, name, "poison", [*range(dtype.lanes), *[-1] * (target.lanes - dtype.lanes)]
+    )
 
 
 def _multiply_matrices(w: FunctionWriter, node: UOp) -> None:
@@ -310,9 +357,22 @@ def _reduce(w: FunctionWriter, node: UOp) -> None:
 
 _HANDLERS: Final[dict[Op, Handler]] = {
     **dict.fromkeys((Op.PARAM, Op.DEFINE_VAR, Op.SINK, Op.GROUP, Op.NOOP, Op.BARRIER), _nothing),
-    Op.CONST: _constant, Op.VCONST: _constant, Op.AFTER: _alias, Op.DEFINE_REG: _allocate, Op.DEFINE_LOCAL: _allocate,
-    Op.SPECIAL: _special, Op.INDEX: _index, Op.LOAD: emit_load, Op.STORE: emit_store, Op.RANGE: _start_loop, Op.END: _end_loop,
+    Op.CONST: _constant,
+    Op.VCONST: _constant,
+    Op.AFTER: _alias,
+    Op.DEFINE_REG: _allocate,
+    Op.DEFINE_LOCAL: _allocate,
+    Op.SPECIAL: _special,
+    Op.INDEX: _index,
+    Op.LOAD: emit_load,
+    Op.STORE: emit_store,
+    Op.RANGE: _start_loop,
+    Op.END: _end_loop,
     Op.LEAVE: _leave_loop,
-    Op.BROADCAST: _broadcast, Op.VECTORIZE: _vectorize, Op.GEP: _pick_lanes,
-    Op.CAT: _concatenate, Op.REDUCE: _reduce, Op.WMMA: _multiply_matrices,
-}  # fmt: skip
+    Op.BROADCAST: _broadcast,
+    Op.VECTORIZE: _vectorize,
+    Op.GEP: _pick_lanes,
+    Op.CAT: _concatenate,
+    Op.REDUCE: _reduce,
+    Op.WMMA: _multiply_matrices,
+}

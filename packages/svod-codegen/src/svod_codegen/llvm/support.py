@@ -1,9 +1,8 @@
 """Helper functions that LLVM calls for half and bfloat16 conversion and that few processes contain.
 
 Compiler runtimes provide them, in statically linked form or not at all; the renderer avoids them,
-but a CPU without the instructions makes LLVM call them for conversions that others do inline. They are
-written here with integer operations only, round to nearest even, and keep NaNs quiet.
-"""
+but a CPU without the instructions makes LLVM call them for conversions that others do inline. They
+are written here with integer operations only, round to nearest even, and keep NaNs quiet."""
 
 from __future__ import annotations
 
@@ -50,7 +49,9 @@ def make_support_ir() -> str:
 
 
 def _make_truncation(name: str, wide: _Format, narrow: _Format) -> str:
-    """Shift the mantissa down, round to even; numbers below the narrow normals get their leading one written out."""
+    """Shift the mantissa down, round to even; numbers below the narrow normals get their leading
+    one written out.
+    """
     shift = wide.mantissa - narrow.mantissa
     sign = 1 << (wide.bits - 1)
     infinity = ((1 << wide.exponent) - 1) << wide.mantissa
@@ -84,8 +85,8 @@ def _make_truncation(name: str, wide: _Format, narrow: _Format) -> str:
     return text
 
 
-# A subnormal result with exponent e is the significand shifted by (1 - e) more; rounding may carry into the
-# exponent field, which is right there too, up to infinity.
+# A subnormal result with exponent e is the significand shifted by (1 - e) more; rounding may carry
+# into the exponent field, which is right there too, up to infinity.
 _TRUNCATION: Final = """\
 define ${narrow} @${name}(${wide} %value) nounwind {
   %bits = bitcast ${wide} %value to ${W}
@@ -127,7 +128,8 @@ define ${narrow} @${name}(${wide} %value) nounwind {
 }
 """
 
-# A multiplication by 2**112 moves the exponent from half's bias to float's and normalises subnormals.
+# A multiplication by 2**112 moves the exponent from half's bias to float's and normalises
+# subnormals.
 _EXTEND_HALF: Final = """\
 define float @__extendhfsf2(half %value) nounwind {
   %bits = bitcast half %value to i16

@@ -23,7 +23,15 @@ from svod_ir.target import COMMON_DTYPES
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-__all__ = ["HostCpu", "get_cpu_features", "get_machine", "host_cpu", "host_key", "host_target", "make_target"]
+__all__ = [
+    "HostCpu",
+    "get_cpu_features",
+    "get_machine",
+    "host_cpu",
+    "host_key",
+    "host_target",
+    "make_target",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +57,8 @@ def host_cpu() -> HostCpu:
     binding = load_binding()
     features = binding.get_host_cpu_features().flatten()
     if "+avx512f" in features:
-        # Many of these CPUs are tuned to prefer 256 bits, which would split the full-width vectors that we emit.
+        # Many of these CPUs are tuned to prefer 256 bits, which would split the full-width vectors
+        # that we emit.
         features += ",-prefer-256-bit"
     return HostCpu(
         triple=binding.get_process_triple(),
@@ -87,7 +96,9 @@ def host_target(options: CodegenOptions | None = None) -> Target:
 
 
 def get_cpu_features() -> frozenset[str]:
-    """The host's features by LLVM's names, of those that `make_target` asks for and that this process may use."""
+    """The host's features by LLVM's names, of those that `make_target` asks for and that this
+    process may use.
+    """
     features = _get_all_features()
     return features if _TILES not in features or may_use_tiles() else features - {_TILES}
 
@@ -100,7 +111,9 @@ def _get_all_features() -> frozenset[str]:
             pass  # no /proc in this container: ask LLVM
     from svod_codegen.llvm.binding import load_binding
 
-    return frozenset(name for name, present in load_binding().get_host_cpu_features().items() if present)
+    return frozenset(
+        name for name, present in load_binding().get_host_cpu_features().items() if present
+    )
 
 
 def make_target(machine: str, features: AbstractSet[str], caches: tuple[int, int, int]) -> Target:
@@ -143,9 +156,9 @@ def make_target(machine: str, features: AbstractSet[str], caches: tuple[int, int
 
 
 _TILES: Final = "amx-tile"
-_KNOWN_FEATURES: Final = frozenset({"fma", "avx2", "f16c", "avx", "avx512f", "avx512vl", "avx512bw", "avx512dq"}).union(
-    *(unit.features for unit in UNITS)
-)
+_KNOWN_FEATURES: Final = frozenset(
+    {"fma", "avx2", "f16c", "avx", "avx512f", "avx512vl", "avx512bw", "avx512dq"}
+).union(*(unit.features for unit in UNITS))
 _CPUINFO_NAMES: Final = {
     "avx512_bf16": "avx512bf16",
     "avx512_vnni": "avx512vnni",
@@ -163,18 +176,34 @@ def _parse_cpuinfo(path: Path) -> frozenset[str]:
         for line in lines:
             if line.startswith("flags"):
                 flags = line.partition(":")[2].split()
-                return _KNOWN_FEATURES.intersection(_CPUINFO_NAMES.get(flag, flag) for flag in flags)
+                return _KNOWN_FEATURES.intersection(
+                    _CPUINFO_NAMES.get(flag, flag) for flag in flags
+                )
     return frozenset()
 
 
-_IDENTITY_FIELDS: Final = frozenset({
-    "vendor_id", "cpu family", "model", "model name", "stepping", "flags",
-    "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "CPU revision", "Features",
-})  # fmt: skip
+_IDENTITY_FIELDS: Final = frozenset(
+    {
+        "vendor_id",
+        "cpu family",
+        "model",
+        "model name",
+        "stepping",
+        "flags",
+        "CPU implementer",
+        "CPU architecture",
+        "CPU variant",
+        "CPU part",
+        "CPU revision",
+        "Features",
+    }
+)
 
 
 def _read_cpu_identity(path: Path) -> str:
-    """What tells one processor model from another, of the first core; empty where it is not known."""
+    """What tells one processor model from another, of the first core; empty where it is not
+    known.
+    """
     found: list[str] = []
     try:
         with path.open(encoding="ascii", errors="replace") as lines:
@@ -201,7 +230,9 @@ def _get_cache_sizes() -> tuple[int, int, int]:
     root = Path("/sys/devices/system/cpu/cpu0/cache")
     for entry in sorted(root.glob("index*")):
         try:
-            level, kind, size = ((entry / name).read_text().strip() for name in ("level", "type", "size"))
+            level, kind, size = (
+                (entry / name).read_text().strip() for name in ("level", "type", "size")
+            )
         except OSError:
             continue
         if kind != "Instruction" and size.endswith("K"):

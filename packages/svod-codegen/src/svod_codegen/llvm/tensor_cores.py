@@ -2,9 +2,8 @@
 
     WMMA f32x16 a: bf16x2, b: bf16x32, c: f32x16 [16 x 1 x 2]  ->  vdpbf16ps c, b, broadcast(a)
 
-A dot unit multiplies groups of neighbours, 32 bits of them, and adds to one lane for each group. Units with tile
-registers of their own are rendered by `svod_codegen.llvm.tiles`.
-"""
+A dot unit multiplies groups of neighbours, 32 bits of them, and adds to one lane for each group.
+Units with tile registers of their own are rendered by `svod_codegen.llvm.tiles`."""
 
 from __future__ import annotations
 
@@ -44,7 +43,9 @@ _TILE_CYCLES: Final = 16.0
 
 
 class Unit(NamedTuple):
-    """A matrix instruction: what a CPU needs for it by LLVM's names, what it computes, and LLVM's intrinsic for it."""
+    """A matrix instruction: what a CPU needs for it by LLVM's names, what it computes, and LLVM's
+    intrinsic for it.
+    """
 
     features: frozenset[str]
     core: TensorCore
@@ -63,10 +64,14 @@ def _tile_unit(feature: str, a: DType, b: DType, accumulator: DType, instruction
     return Unit(frozenset({"amx-tile", feature}), core, f"llvm.x86.{instruction}")
 
 
-def _dot_unit(features: str, lanes: int, a: DType, b: DType, accumulator: DType, intrinsic: str) -> Unit:
+def _dot_unit(
+    features: str, lanes: int, a: DType, b: DType, accumulator: DType, intrinsic: str
+) -> Unit:
     group = _WORD_BYTES // a.itemsize
     core = TensorCore((lanes, 1, group), group, (a, b, accumulator), cycles=_DOT_CYCLES)
-    return Unit(frozenset(features.split()), core, f"llvm.x86.{intrinsic}.{8 * _WORD_BYTES * lanes}")
+    return Unit(
+        frozenset(features.split()), core, f"llvm.x86.{intrinsic}.{8 * _WORD_BYTES * lanes}"
+    )
 
 
 UNITS: Final = (
@@ -76,24 +81,30 @@ UNITS: Final = (
     _tile_unit("amx-int8", int8, uint8, int32, "tdpbsud"),
     _tile_unit("amx-int8", uint8, int8, int32, "tdpbusd"),
     _tile_unit("amx-int8", uint8, uint8, int32, "tdpbuud"),
-    # This one takes as long as a multiply-add on AMD's processors, but four times as long on Intel's, where widening the operands
-    # is twice as fast. Only AMD has ever had sse4a.
+    # This one takes as long as a multiply-add on AMD's processors, but four times as long on
+    # Intel's, where widening the operands is twice as fast. Only AMD has ever had sse4a.
     _dot_unit("avx512bf16 sse4a", 16, bfloat16, bfloat16, float32, "avx512bf16.dpbf16ps"),
     _dot_unit("avx512vnni", 16, uint8, int8, int32, "avx512.vpdpbusd"),
     _dot_unit("avx512vnni", 16, int16, int16, int32, "avx512.vpdpwssd"),
     _dot_unit("avxvnni", 8, uint8, int8, int32, "avx512.vpdpbusd"),
     _dot_unit("avxvnni", 8, int16, int16, int32, "avx512.vpdpwssd"),
 )
-"""The fastest first. An instruction that is slower than what lowering makes of ordinary ones is not here."""
+"""The fastest first.
+
+An instruction that is slower than what lowering makes of ordinary ones is not here.
+"""
 
 
 def list_tensor_cores(features: AbstractSet[str], vector_bits: int) -> tuple[TensorCore, ...]:
     """The units of a CPU that computes in vectors of `vector_bits`."""
-    return tuple(u.core for u in UNITS if u.features <= features and u.vector_bits in (0, vector_bits))
+    return tuple(
+        u.core for u in UNITS if u.features <= features and u.vector_bits in (0, vector_bits)
+    )
 
 
 def check_units(products: Sequence[UOp], target: Target) -> None:
-    """Check that the target has the units of WMMAs: LLVM ends the process on instructions that the processor lacks.
+    """Check that the target has the units of WMMAs: LLVM ends the process on instructions that the
+    processor lacks.
 
     Raises:
         RenderError: if it does not.
@@ -101,7 +112,9 @@ def check_units(products: Sequence[UOp], target: Target) -> None:
     units = {_product(core) for core in target.tensor_cores}
     for node in products:
         if _product(node.arg) not in units:
-            raise RenderError(problem=f"asks for {node.arg}, which {target.name} does not have", node=node)
+            raise RenderError(
+                problem=f"asks for {node.arg}, which {target.name} does not have", node=node
+            )
 
 
 def get_unit(node: UOp) -> Unit:

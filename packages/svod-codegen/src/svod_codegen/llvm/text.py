@@ -89,4 +89,8 @@ def vector_constant_text(dtype: DType, values: tuple[bool | int | float, ...]) -
 
 def mask_text(lanes: tuple[int, ...] | list[int] | range) -> str:
     """A shuffle mask with its type; -1 is a lane that nothing reads."""
-    return f"<{len(lanes)} x i32> <" + ", ".join("i32 poison" if n < 0 else f"i32 {n}" for n in lanes) + ">"
+    return (
+        f"<{len(lanes)} x i32> <"
+        + ", ".join("i32 poison" if n < 0 else f"i32 {n}" for n in lanes)
+        + ">"
+    )

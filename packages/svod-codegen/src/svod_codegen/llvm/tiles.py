@@ -8,14 +8,15 @@
       STORE %acc[0], WMMA %a, %b, (LOAD %acc[0])        ->  tdpbf16ps 0, 2, 3
     STORE %results[...], (LOAD %acc[0])                 ->  tilestored 0
 
-LLVM can assign tile registers itself, but spills what does not fit and needs passes that the other kernels have no use for; here
-an assignment is found or the kernel refused. A WMMA changes its accumulator where it lies, so each accumulator is an element of a
-DEFINE_REG at a constant position, read where nothing has changed it since. The configuration of the registers, all tiles with
-16 rows of 64 bytes, is loaded at entry; at exit the registers are released, so that a thread that goes on with something else
-has no tiles to save.
+LLVM can assign tile registers itself, but spills what does not fit and needs passes that the other
+kernels have no use for; here an assignment is found or the kernel refused. A WMMA changes its
+accumulator where it lies, so each accumulator is an element of a DEFINE_REG at a constant position,
+read where nothing has changed it since. The configuration of the registers, all tiles with 16 rows
+of 64 bytes, is loaded at entry; at exit the registers are released, so that a thread that goes on
+with something else has no tiles to save.
 
-Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18 (programming with AMX).
-"""
+Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18
+(programming with AMX)."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ Accumulator = tuple[UOp, int]
 
 
 def assign_tiles(linear: Sequence[UOp]) -> dict[UOp, int]:
-    """The tile of each node that stands for one; -1 for what has no instruction of its own. Empty for most kernels.
+    """The tile of each node that stands for one; -1 for what has no instruction of its own. Empty
+    for most kernels.
 
     Raises:
         RenderError: if there are not enough tiles, or an accumulator is used as no instruction can.
@@ -48,7 +50,9 @@ def assign_tiles(linear: Sequence[UOp]) -> dict[UOp, int]:
     if not products:
         return {}
     registers = {_register(load) for load in map(_first_value, products)}
-    walk = _Assignment(registers, {_factor(node, factor) for node in products for factor in node.src[:2]})
+    walk = _Assignment(
+        registers, {_factor(node, factor) for node in products for factor in node.src[:2]}
+    )
     for position, node in enumerate(linear):
         walk.visit(node, position)
     tiles = walk.number()
@@ -70,7 +74,9 @@ class _Life:
 
 
 class _Held(NamedTuple):
-    """A value that is in an accumulator, for as long as nothing changes it and in the loop where it was read."""
+    """A value that is in an accumulator, for as long as nothing changes it and in the loop where it
+    was read.
+    """
 
     accumulator: Accumulator
     version: int
@@ -79,7 +85,9 @@ class _Held(NamedTuple):
 
 @dataclass(slots=True)
 class _Assignment:
-    """The walk through a kernel that finds out how long each tile is needed and that accumulators change in place."""
+    """The walk through a kernel that finds out how long each tile is needed and that accumulators
+    change in place.
+    """
 
     registers: set[UOp]
     factors: set[UOp]
@@ -105,14 +113,18 @@ class _Assignment:
         elif node.op is Op.LOAD and memory_of(node.location) in self.registers:
             key = _key(node)
             if key not in self.lives or key in self.unstored:
-                raise RenderError(problem="reads an accumulator that holds something else", node=node)
+                raise RenderError(
+                    problem="reads an accumulator that holds something else", node=node
+                )
             self._hold(node, key)
         elif node.op is Op.STORE:
             self._store(node, position)
 
     def _leave(self, node: UOp, position: int) -> None:
         if self.unstored:
-            raise RenderError(problem="ends a loop in which the result of a WMMA was not stored", node=node)
+            raise RenderError(
+                problem="ends a loop in which the result of a WMMA was not stored", node=node
+            )
         for loop in node.src[1:]:
             self.spans.append((self.starts[loop], position))
             self.loops.remove(loop)
@@ -139,7 +151,9 @@ class _Assignment:
         key = _key(node)
         if source is None:
             if not _is_zero(value):
-                raise RenderError(problem="sets an accumulator to what is neither zero nor a WMMA", node=node)
+                raise RenderError(
+                    problem="sets an accumulator to what is neither zero nor a WMMA", node=node
+                )
             self.versions[key] = self.versions.get(key, 0) + 1
         elif source != key:
             raise RenderError(problem="moves an accumulator to another", node=node)
@@ -153,8 +167,12 @@ class _Assignment:
     def _take(self, node: UOp, value: UOp) -> Accumulator:
         """The accumulator that `value` is in, checked to be there still."""
         found = self.held.get(value)
-        if found is None or found != _Held(found.accumulator, self.versions[found.accumulator], tuple(self.loops)):
-            raise RenderError(problem="uses an accumulator that may have changed since it was read", node=node)
+        if found is None or found != _Held(
+            found.accumulator, self.versions[found.accumulator], tuple(self.loops)
+        ):
+            raise RenderError(
+                problem="uses an accumulator that may have changed since it was read", node=node
+            )
         return found.accumulator
 
     def _touch(self, key: Accumulator | UOp, node: UOp, position: int) -> None:
@@ -170,7 +188,9 @@ class _Assignment:
         }
 
     def _extend(self, life: _Life) -> None:
-        """A tile that is taken before a loop and used in it is taken until its end, and the other way round."""
+        """A tile that is taken before a loop and used in it is taken until its end, and the other
+        way round.
+        """
         for start, end in self.spans:  # inner loops end, and so stand, before outer ones
             if life.start < start <= life.end < end:
                 life.end = end
@@ -201,13 +221,22 @@ def _first_value(product: UOp) -> UOp:
 def _register(load: UOp) -> UOp:
     memory = memory_of(load.location) if load.op is Op.LOAD else None
     if memory is None or memory.op is not Op.DEFINE_REG or memory.dtype is not load.dtype:
-        raise RenderError(problem="is added to by a WMMA on tiles, which takes an element of a DEFINE_REG", node=load)
+        raise RenderError(
+            problem="is added to by a WMMA on tiles, which takes an element of a DEFINE_REG",
+            node=load,
+        )
     return memory
 
 
 def _factor(product: UOp, factor: UOp) -> UOp:
-    if factor.op is not Op.LOAD or len(factor.src) > 1 or factor.location.unordered.position.dtype.lanes > 1:
-        raise RenderError(problem="multiplies what is no plain load of consecutive elements", node=product)
+    if (
+        factor.op is not Op.LOAD
+        or len(factor.src) > 1
+        or factor.location.unordered.position.dtype.lanes > 1
+    ):
+        raise RenderError(
+            problem="multiplies what is no plain load of consecutive elements", node=product
+        )
     return factor
 
 
@@ -215,7 +244,9 @@ def _key(node: UOp) -> Accumulator:
     location = node.location.unordered
     position = location.position
     if position.op is not Op.CONST or location.gate is not None:
-        raise RenderError(problem="has an accumulator at a position that is not constant", node=node)
+        raise RenderError(
+            problem="has an accumulator at a position that is not constant", node=node
+        )
     return memory_of(location), position.arg
 
 
@@ -223,7 +254,9 @@ def _is_zero(value: UOp) -> bool:
     if value.op is Op.BROADCAST:
         value = value.source
     constants = value.arg if value.op is Op.VCONST else (value.arg,)
-    return value.op in (Op.CONST, Op.VCONST) and all(str(constant) in ("0", "0.0") for constant in constants)
+    return value.op in (Op.CONST, Op.VCONST) and all(
+        str(constant) in ("0", "0.0") for constant in constants
+    )
 
 
 def emit_tile(w: FunctionWriter, node: UOp, tiles: dict[UOp, int]) -> None:
@@ -240,7 +273,9 @@ def emit_tile(w: FunctionWriter, node: UOp, tiles: dict[UOp, int]) -> None:
 
 
 def start_tiles(w: FunctionWriter) -> None:
-    """Configure the thread's tiles: palette 1, the bytes in a row from byte 16 on, the rows from byte 48 on."""
+    """Configure the thread's tiles: palette 1, the bytes in a row from byte 16 on, the rows from
+    byte 48 on.
+    """
     row_bytes = (TILE_BYTES.to_bytes(2, "little") * N_TILES).ljust(32, b"\0")
     rows = bytes([TILE_ROWS] * N_TILES).ljust(16, b"\0")
     text = "".join(f"\\{byte:02X}" for byte in bytes([1]).ljust(16, b"\0") + row_bytes + rows)

@@ -1,4 +1,6 @@
-"""Source text as a function that is called with arrays: what tests of renderers do with what they rendered."""
+"""Source text as a function that is called with arrays: what tests of renderers do with what they
+rendered.
+"""
 
 from __future__ import annotations
 
@@ -20,25 +22,44 @@ __all__ = ["C_COMPILER", "call_c", "call_llvm"]
 C_COMPILER: Final = shutil.which("gcc") or shutil.which("clang")
 """The C compiler of the system, or None."""
 
-_FLAGS: Final = ("-std=gnu99", "-O1", "-shared", "-fPIC", "-march=native", "-ffp-contract=off", "-Wno-psabi", "-w")
+_FLAGS: Final = (
+    "-std=gnu99",
+    "-O1",
+    "-shared",
+    "-fPIC",
+    "-march=native",
+    "-ffp-contract=off",
+    "-Wno-psabi",
+    "-w",
+)
 
 
-def call_llvm(source: str, arrays: Sequence[NDArray[Any]], values: Sequence[int] = (), core_id: int = 0) -> None:
+def call_llvm(
+    source: str, arrays: Sequence[NDArray[Any]], values: Sequence[int] = (), core_id: int = 0
+) -> None:
     """Compile LLVM IR that defines `kernel`, and call it."""
     code = load_object(compile_ir(source), ("kernel",))
-    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(code.addresses["kernel"])
+    entry = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(
+        code.addresses["kernel"]
+    )
     buffers, words = _make_arguments(arrays, values)
     entry(ctypes.addressof(buffers), ctypes.addressof(words), core_id)
 
 
-def call_c(source: str, arrays: Sequence[NDArray[Any]], values: Sequence[int] = (), core_id: int = 0) -> None:
+def call_c(
+    source: str, arrays: Sequence[NDArray[Any]], values: Sequence[int] = (), core_id: int = 0
+) -> None:
     """Compile C that defines `kernel` with the compiler of the system, and call it."""
     assert C_COMPILER is not None, "no C compiler here"
     buffers, words = _make_arguments(arrays, values)
     with tempfile.TemporaryDirectory() as folder:
         text, library = Path(folder) / "kernel.c", Path(folder) / "kernel.so"
         text.write_text(source)
-        subprocess.run([C_COMPILER, *_FLAGS, str(text), "-o", str(library), "-lm"], check=True, capture_output=True)
+        subprocess.run(
+            [C_COMPILER, *_FLAGS, str(text), "-o", str(library), "-lm"],
+            check=True,
+            capture_output=True,
+        )
         ctypes.CDLL(str(library)).kernel(buffers, words, ctypes.c_int64(core_id))
 
 

@@ -21,7 +21,8 @@ __all__ = ["kill_at_line"]
 
 
 def kill_at_line(module: ModuleType, n_lines: int) -> None:
-    """From now on, kill this process when a thread of it is about to run its `n_lines`th line of `module`.
+    """From now on, kill this process when a thread of it is about to run its `n_lines`th line of
+    `module`.
 
     `sys.settrace(None)` calls it off.
     """

@@ -1,19 +1,24 @@
-r"""AMX on any machine: kernels with tile instructions, rewritten to call functions on a tile file in memory.
+r"""AMX on any machine: kernels with tile instructions, rewritten to call functions on a tile file
+in memory.
 
-    call void @llvm.x86.tdpbf16ps(i8 0, i8 2, i8 3)  ->  call void @amx.tdpbf16ps(ptr %tile_file, i8 0, i8 2, i8 3)
+    call void @llvm.x86.tdpbf16ps(i8 0, i8 2, i8 3)  ->  call void @amx.tdpbf16ps(ptr %tile_file, i8
+    0, i8 2, i8 3)
 
 The functions do what the manual defines, for tiles of 16 rows of 64 bytes:
 
-- `tdpbf16ps c, a, b`: in each row of c two sums start at zero, one of the products of the even elements, one of the odd. Each product is
-  added with a fused multiply-add. Then the even sum and the odd sum are added, and this to the element of c. Every step rounds to
-  nearest even, takes denormal numbers for zeros and gives zero for denormal results.
+- `tdpbf16ps c, a, b`: in each row of c two sums start at zero, one of the products of the even
+  elements, one of the odd. Each product is added with a fused multiply-add. Then the even sum and
+  the odd sum are added, and this to the element of c. Every step rounds to nearest even, takes
+  denormal numbers for zeros and gives zero for denormal results.
 - `tdpfp16ps` does the same, except that denormal elements of a and b count.
 - `tdpb{s,u}{s,u}d` adds four products of bytes, signed or not, to each element of c, modulo 2**32.
 
-A kernel owns its file, so kernels may run in several threads. Until the tiles are configured and after they are released they hold garbage.
+A kernel owns its file, so kernels may run in several threads. Until the tiles are configured and
+after they are released they hold garbage.
 
-Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, instructions LDTILECFG,
-TDPBF16PS, TDPFP16PS, TDPBSSD/TDPBSUD/TDPBUSD/TDPBUUD, TILELOADD, TILERELEASE, TILESTORED, TILEZERO ("Operation").
+Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, instructions
+LDTILECFG, TDPBF16PS, TDPFP16PS, TDPBSSD/TDPBSUD/TDPBUSD/TDPBUUD, TILELOADD, TILERELEASE,
+TILESTORED, TILEZERO ("Operation").
 
 Example:
     >>> text = emulate_tiles("define void @k() {\nentry:\n  call void @llvm.x86.tilezero(i8 0)\n  ret void\n}")
@@ -32,7 +37,9 @@ from typing import Final
 
 __all__ = ["emulate_tiles"]
 
-_INTRINSIC: Final = re.compile(r"@llvm\.x86\.(ldtilecfg|tilerelease|tilezero|tileloadd64|tilestored64|tdp\w+)\(")
+_INTRINSIC: Final = re.compile(
+    r"@llvm\.x86\.(ldtilecfg|tilerelease|tilezero|tileloadd64|tilestored64|tdp\w+)\("
+)
 
 
 def emulate_tiles(source: str) -> str:
@@ -40,9 +47,17 @@ def emulate_tiles(source: str) -> str:
     used = sorted(set(_INTRINSIC.findall(source)))
     if not used:
         return source
-    lines = [line for line in source.splitlines() if not (line.startswith("declare") and _INTRINSIC.search(line))]
-    text = "\n".join(lines).replace("\nentry:\n", "\nentry:\n  %tile_file = alloca [8 x [1024 x i8]], align 64\n", 1)
-    text = _INTRINSIC.sub(r"@amx.\1(ptr %tile_file, ", text).replace("(ptr %tile_file, )", "(ptr %tile_file)")
+    lines = [
+        line
+        for line in source.splitlines()
+        if not (line.startswith("declare") and _INTRINSIC.search(line))
+    ]
+    text = "\n".join(lines).replace(
+        "\nentry:\n", "\nentry:\n  %tile_file = alloca [8 x [1024 x i8]], align 64\n", 1
+    )
+    text = _INTRINSIC.sub(r"@amx.\1(ptr %tile_file, ", text).replace(
+        "(ptr %tile_file, )", "(ptr %tile_file)"
+    )
     return "\n".join([text, _COMMON, *(_FUNCTIONS[name] for name in used), ""])
 
 
@@ -141,7 +156,8 @@ done:
 }}
 """
 
-# The loops of all products: over the rows of c, and in each over the words of a's row, which go with the rows of b.
+# The loops of all products: over the rows of c, and in each over the words of a's row, which go
+# with the rows of b.
 _PRODUCT: Final = """\
 define internal void @amx.{name}(ptr %file, i8 %c, i8 %a, i8 %b) nounwind noinline {{
 entry:
@@ -190,7 +206,8 @@ def _float_product(name: str, kind: str) -> str:
         for side, shift in (("even", 16), ("odd", 0))
         for v in "xy"
     ) + "".join(
-        f"  %next_{s} = call <16 x float> @amx.add_product(<16 x float> %{s}, <16 x float> %x_{s}, <16 x float> %y_{s})\n"
+        f"  %next_{s} = call <16 x float> @amx.add_product(<16 x float> %{s}, <16 x float> %x_{s},"
+        f" <16 x float> %y_{s})\n"
         for s in ("even", "odd")
     )
     end = """\
@@ -214,7 +231,11 @@ def _byte_product(name: str) -> str:
         total = f"%sum{byte}"
     phis = f"  %sum = phi <16 x i32> [ %old, %rows ], [ {total}, %words ]\n"
     return _PRODUCT.format(
-        name=name, vector="<16 x i32>", phis=phis, step=step, end=f"  %new = add <16 x i32> {total}, zeroinitializer"
+        name=name,
+        vector="<16 x i32>",
+        phis=phis,
+        step=step,
+        end=f"  %new = add <16 x i32> {total}, zeroinitializer",
     )
 
 

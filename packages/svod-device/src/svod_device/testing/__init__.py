@@ -5,9 +5,10 @@
     class TestMine(DeviceConformance):
         device = "MINE"
 
-Everything that `svod_device._protocols` promises is tested: memory, buffers, copies, the registry, and for each kernel of
-`iter_kernels` rendering, compiling, loading and running against the reference evaluation. The parts can be inherited from one
-by one. What the device cannot do is named with a reason in `expected_failures`, and must fail.
+Everything that `svod_device._protocols` promises is tested: memory, buffers, copies, the registry,
+and for each kernel of `iter_kernels` rendering, compiling, loading and running against the
+reference evaluation. The parts can be inherited from one by one. What the device cannot do is named
+with a reason in `expected_failures`, and must fail.
 
 Tensor programs have a suite of their own, `svod_testing`.
 
@@ -55,13 +56,25 @@ import pytest
 
 # Before the modules are imported: a failed assertion in them shows its operands, as in a test file.
 pytest.register_assert_rewrite(
-    *(f"svod_device.testing.{name}" for name in ("backend", "kernel_runner", "loops", "loss", "memory"))
+    *(
+        f"svod_device.testing.{name}"
+        for name in ("backend", "kernel_runner", "loops", "loss", "memory")
+    )
 )
 
 from svod_device.testing.asynchronous import AsynchronousAllocator, AsynchronousDevice  # noqa: E402
-from svod_device.testing.backend import BackendConformance, LauncherConformance, RegistryConformance  # noqa: E402
+from svod_device.testing.backend import (  # noqa: E402
+    BackendConformance,
+    LauncherConformance,
+    RegistryConformance,
+)
 from svod_device.testing.base import Conformance  # noqa: E402
-from svod_device.testing.kernel_runner import BuiltKernel, build, check_kernel, make_spec  # noqa: E402
+from svod_device.testing.kernel_runner import (  # noqa: E402
+    BuiltKernel,
+    build,
+    check_kernel,
+    make_spec,
+)
 from svod_device.testing.kernels import KernelCase, get_case, iter_kernels  # noqa: E402
 from svod_device.testing.loops import LoopConformance  # noqa: E402
 from svod_device.testing.loss import LossConformance  # noqa: E402

@@ -1,11 +1,12 @@
-"""Asynchronous device for tests: work is pending until a caller waits for it. It is built from any backend of the CPU.
+"""Asynchronous device for tests: work is pending until a caller waits for it. It is built from any
+backend of the CPU.
 
     late = AsynchronousDevice(make_llvm_backend)
     register_allocator("LATE", late.make_allocator)
     register_backend("LATE.llvm", late.make_backend)
 
-Launches, copies to the device and frees are queued. A read of its memory without `synchronize` always returns the previous
-contents; on a real device such a mistake shows only under load.
+Launches, copies to the device and frees are queued. A read of its memory without `synchronize`
+always returns the previous contents; on a real device such a mistake shows only under load.
 
 Example:
     >>> from svod_device import Buffer
@@ -44,15 +45,19 @@ _MAX_PENDING: Final = 256
 
 _POISON: Final = 0xA5
 _MAX_POISONED: Final = 1 << 20
-"""Number of bytes up to which new blocks are filled: a block that was in use before may hold the expected result."""
+"""Number of bytes up to which new blocks are filled: a block that was in use before may hold the
+expected result.
+"""
 
 
 class AsynchronousAllocator(HostAllocator):
-    """Memory of this process that changes only when `synchronize` or `copy_out` runs the queued operations.
+    """Memory of this process that changes only when `synchronize` or `copy_out` runs the queued
+    operations.
 
     Args:
         device: its name.
-        is_host_addressable: whether the host may use the addresses, as on a device that shares its memory with the host.
+        is_host_addressable: whether the host may use the addresses, as on a device that shares its
+            memory with the host.
     """
 
     is_permanent = False
@@ -128,7 +133,11 @@ class AsynchronousDevice:
     """
 
     def __init__(
-        self, make_backend: Callable[[str], Backend], *, is_host_addressable: bool = True, launch_s: float = 0.0
+        self,
+        make_backend: Callable[[str], Backend],
+        *,
+        is_host_addressable: bool = True,
+        launch_s: float = 0.0,
     ) -> None:
         self.allocators: dict[str, AsynchronousAllocator] = {}
         """Allocators of the devices that are open, by name."""
@@ -165,7 +174,11 @@ class _AsynchronousProgram:
         return self._inner.name
 
     def __call__(
-        self, buffers: Sequence[int], values: Sequence[int], global_size: Dims, local_size: Dims | None = None
+        self,
+        buffers: Sequence[int],
+        values: Sequence[int],
+        global_size: Dims,
+        local_size: Dims | None = None,
     ) -> None:
         # The caller may change both once the launch has returned.
         addresses, numbers = list(buffers), list(values)

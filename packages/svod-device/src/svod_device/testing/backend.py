@@ -1,4 +1,6 @@
-"""Conformance of a device's backends: rendering, compiling, loading and running kernels, alone and in batches."""
+"""Conformance of a device's backends: rendering, compiling, loading and running kernels, alone and
+in batches.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,14 @@ import pytest
 from svod_device._buffer import Buffer, copy_buffer
 from svod_device._device import Device
 from svod_device._protocols import Backend, BatchLauncher, Launch, TimedProgram
-from svod_device._registry import COMPILERS, Plugin, canonical_device, get_allocator, get_device, get_registry
+from svod_device._registry import (
+    COMPILERS,
+    Plugin,
+    canonical_device,
+    get_allocator,
+    get_device,
+    get_registry,
+)
 from svod_device._report import report_devices
 from svod_device.testing.base import Conformance
 from svod_device.testing.kernel_runner import BuiltKernel, build, check_kernel, make_spec
@@ -51,7 +60,11 @@ class RegistryConformance(Conformance):
 
     def test_the_backend_under_test_is_there(self, owner: Device, backend: Backend) -> None:
         assert owner.backend_names
-        assert callable(backend.renderer.render) and callable(backend.compiler.compile) and callable(backend.loader)
+        assert (
+            callable(backend.renderer.render)
+            and callable(backend.compiler.compile)
+            and callable(backend.loader)
+        )
         assert isinstance(backend.target, Target)
 
 
@@ -67,19 +80,27 @@ class BackendConformance(Conformance):
     def test_the_target_has_the_dtypes_that_every_kernel_may_need(self, backend: Backend) -> None:
         missing = COMMON_DTYPES - {float64} - backend.target.native_dtypes
         assert not missing, (
-            f"indices, divisions and functions are computed in {', '.join(sorted(map(str, missing)))} too"
+            "indices, divisions and functions are computed in"
+            f" {', '.join(sorted(map(str, missing)))} too"
         )
 
-    def test_a_kernel_computes_what_the_reference_does(self, kernel: str, backend: Backend, owner: Device) -> None:
+    def test_a_kernel_computes_what_the_reference_does(
+        self, kernel: str, backend: Backend, owner: Device
+    ) -> None:
         built = build(get_case(backend.target, kernel), backend, owner.name)
         for seed, values in enumerate(built.case.values):
             check_kernel(built, owner, values, seed)
 
     def test_equal_programs_have_equal_sources(self, backend: Backend, owner: Device) -> None:
         case = get_case(backend.target, "variables")
-        assert make_spec(case, backend, owner.name).source == make_spec(case, backend, owner.name).source
+        assert (
+            make_spec(case, backend, owner.name).source
+            == make_spec(case, backend, owner.name).source
+        )
         other = backend.renderer.render(case.linear, "another_name")
-        assert other != make_spec(case, backend, owner.name).source, "a kernel's name is that of its entry point"
+        assert other != make_spec(case, backend, owner.name).source, (
+            "a kernel's name is that of its entry point"
+        )
 
     def test_the_cache_key_names_compiler_and_target(self, backend: Backend, owner: Device) -> None:
         key = backend.compiler.cache_key
@@ -87,7 +108,9 @@ class BackendConformance(Conformance):
         plugin = self._get_plugin(owner, backend)
         assert plugin.make(owner.name, Backend).compiler.cache_key == key
 
-    def test_the_cache_key_is_the_same_in_every_process(self, backend: Backend, owner: Device) -> None:
+    def test_the_cache_key_is_the_same_in_every_process(
+        self, backend: Backend, owner: Device
+    ) -> None:
         plugin = self._get_plugin(owner, backend)
         if not plugin.is_installed:
             pytest.skip("the backend is registered in this process only")
@@ -97,14 +120,22 @@ class BackendConformance(Conformance):
             "from svod_device import get_device\n"
             f"print(get_device({owner.name!r}).get_backend({plugin.backend!r}).compiler.cache_key)"
         )
-        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        found = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
         assert found.stdout.rstrip("\n") == backend.compiler.cache_key
 
-    def test_a_compiled_kernel_carries_what_its_launches_need(self, backend: Backend, owner: Device) -> None:
+    def test_a_compiled_kernel_carries_what_its_launches_need(
+        self, backend: Backend, owner: Device
+    ) -> None:
         built = build(get_case(backend.target, "variables"), backend, owner.name)
         spec, compiled = built.spec, built.compiled
         assert compiled.source is not None or compiled.binary
-        assert (compiled.name, compiled.var_names, compiled.n_buffers) == (spec.name, spec.var_names, spec.n_buffers)
+        assert (compiled.name, compiled.var_names, compiled.n_buffers) == (
+            spec.name,
+            spec.var_names,
+            spec.n_buffers,
+        )
         assert (compiled.global_size, compiled.local_size) == (spec.global_size, spec.local_size)
         assert built.program.name == spec.name
 
@@ -112,7 +143,9 @@ class BackendConformance(Conformance):
         spec = make_spec(get_case(backend.target, "copy_float32"), backend, owner.name)
         with pytest.raises(SvodError):
             backend.loader(backend.compiler.compile(replace(spec, source="} this is no program {")))
-        check_kernel(build(get_case(backend.target, "copy_float32"), backend, owner.name), owner, {})
+        check_kernel(
+            build(get_case(backend.target, "copy_float32"), backend, owner.name), owner, {}
+        )
 
     def test_one_compiled_kernel_is_loaded_twice(self, backend: Backend, owner: Device) -> None:
         built = build(get_case(backend.target, "variables"), backend, owner.name)
@@ -121,7 +154,9 @@ class BackendConformance(Conformance):
             check_kernel(built, owner, values, seed)
             check_kernel(again, owner, values, seed)
 
-    def test_a_program_runs_in_several_threads_at_once(self, backend: Backend, owner: Device) -> None:
+    def test_a_program_runs_in_several_threads_at_once(
+        self, backend: Backend, owner: Device
+    ) -> None:
         built = build(get_case(backend.target, "variables"), backend, owner.name)
 
         def work(number: int) -> None:
@@ -142,11 +177,15 @@ class BackendConformance(Conformance):
 
         run_in_threads(*(partial(work, number) for number in range(len(names))))
 
-    def test_kernels_are_built_in_several_threads_at_once(self, backend: Backend, owner: Device) -> None:
+    def test_kernels_are_built_in_several_threads_at_once(
+        self, backend: Backend, owner: Device
+    ) -> None:
         names = ("copy_float32", "arithmetic_int32", "accumulate", "parallel")
 
         def work(number: int) -> None:
-            check_kernel(build(get_case(backend.target, names[number]), backend, owner.name), owner, {})
+            check_kernel(
+                build(get_case(backend.target, names[number]), backend, owner.name), owner, {}
+            )
 
         run_in_threads(*(partial(work, number) for number in range(len(names))))
 
@@ -159,7 +198,9 @@ class BackendConformance(Conformance):
             _launch(built, (buffers[turn % 2], buffers[1 - turn % 2]), {"scale": 1, "shift": 3})
         assert buffers[1].as_numpy().tolist() == [5 + 20 * 3] * _SIZE
 
-    def test_arguments_may_change_once_a_launch_has_returned(self, backend: Backend, owner: Device) -> None:
+    def test_arguments_may_change_once_a_launch_has_returned(
+        self, backend: Backend, owner: Device
+    ) -> None:
         built = build(get_case(backend.target, "variables"), backend, owner.name)
         content = np.arange(_SIZE)
         there = [Buffer(owner.allocator, int64, _SIZE).ensure_allocated() for _ in range(3)]
@@ -173,9 +214,14 @@ class BackendConformance(Conformance):
         addresses[0], values[scale], values[shift] = there[2].address, 0, 0
         assert there[0].as_numpy().tolist() == (content * 3 - 5).tolist()
 
-    def test_a_block_may_be_freed_while_a_launch_that_uses_it_is_queued(self, backend: Backend, owner: Device) -> None:
+    def test_a_block_may_be_freed_while_a_launch_that_uses_it_is_queued(
+        self, backend: Backend, owner: Device
+    ) -> None:
         built = build(get_case(backend.target, "variables"), backend, owner.name)
-        content, results = np.arange(_SIZE), [Buffer(owner.allocator, int64, _SIZE) for _ in range(20)]
+        content, results = (
+            np.arange(_SIZE),
+            [Buffer(owner.allocator, int64, _SIZE) for _ in range(20)],
+        )
         for number, result in enumerate(results):
             given = Buffer(owner.allocator, int64, _SIZE)
             given.copyin((content + number).data)
@@ -184,10 +230,16 @@ class BackendConformance(Conformance):
             Buffer(owner.allocator, int64, _SIZE).copyin(np.full(_SIZE, -7).data)
         for number, result in enumerate(results):
             found = result.as_numpy().tolist()
-            assert found == ((content + number) * 3 + 1).tolist(), "a launch read a block that was freed after it"
+            assert found == ((content + number) * 3 + 1).tolist(), (
+                "a launch read a block that was freed after it"
+            )
 
-    @pytest.mark.parametrize("way", ["as_numpy", "as_memoryview", "to_bytes", "copy to the CPU", "copy on the device"])
-    def test_every_way_to_read_a_result_waits_for_its_launches(self, backend: Backend, owner: Device, way: str) -> None:
+    @pytest.mark.parametrize(
+        "way", ["as_numpy", "as_memoryview", "to_bytes", "copy to the CPU", "copy on the device"]
+    )
+    def test_every_way_to_read_a_result_waits_for_its_launches(
+        self, backend: Backend, owner: Device, way: str
+    ) -> None:
         if way == "as_memoryview" and not owner.allocator.is_host_addressable:
             pytest.skip("the host cannot address this memory")
         built = build(get_case(backend.target, "variables"), backend, owner.name)
@@ -196,7 +248,9 @@ class BackendConformance(Conformance):
         for given, result in itertools.pairwise(chain):
             _launch(built, (result, given), {"scale": 2, "shift": 1})
         found = _read_result(chain[-1], way)
-        assert found == [256 * n + 255 for n in range(_SIZE)], f"{way} reads a result before its launch has ended"
+        assert found == [256 * n + 255 for n in range(_SIZE)], (
+            f"{way} reads a result before its launch has ended"
+        )
 
     def test_a_timed_call_runs_the_kernel_and_says_how_many_nanoseconds_it_took(
         self, backend: Backend, owner: Device
@@ -225,7 +279,11 @@ class BackendConformance(Conformance):
     def _get_plugin(owner: Device, backend: Backend) -> Plugin:
         name = next(name for name in owner.backend_names if owner.get_backend(name) is backend)
         plugins = get_registry().iter_plugins()
-        return next(p for p in plugins if p.group == COMPILERS and (p.kind, p.backend) == (owner.base_key, name))
+        return next(
+            p
+            for p in plugins
+            if p.group == COMPILERS and (p.kind, p.backend) == (owner.base_key, name)
+        )
 
 
 def _read_result(buffer: Buffer, way: str) -> list[int]:
@@ -244,7 +302,9 @@ def _read_result(buffer: Buffer, way: str) -> list[int]:
 
 
 class LauncherConformance(Conformance):
-    """A batch launcher runs its launches in the order of their groups, on the contents that the tables have at each run."""
+    """A batch launcher runs its launches in the order of their groups, on the contents that the
+    tables have at each run.
+    """
 
     @pytest.fixture
     def launcher(self, backend: Backend) -> BatchLauncher:
@@ -257,7 +317,9 @@ class LauncherConformance(Conformance):
         """out = in * scale + shift, on integers."""
         return build(get_case(backend.target, "variables"), backend, owner.name)
 
-    def test_groups_run_in_order(self, step: BuiltKernel, launcher: BatchLauncher, owner: Device) -> None:
+    def test_groups_run_in_order(
+        self, step: BuiltKernel, launcher: BatchLauncher, owner: Device
+    ) -> None:
         chain = _Chain(step, owner, length=6)
         table = launcher.make_table(chain.launches)
         launcher.run(table)
@@ -284,7 +346,9 @@ class LauncherConformance(Conformance):
         launcher.run(table)
         chain.check()
 
-    def test_launches_of_one_group_all_run(self, step: BuiltKernel, launcher: BatchLauncher, owner: Device) -> None:
+    def test_launches_of_one_group_all_run(
+        self, step: BuiltKernel, launcher: BatchLauncher, owner: Device
+    ) -> None:
         chains = [_Chain(step, owner, length=1) for _ in range(9)]
         for number, chain in enumerate(chains):
             chain.set_values(scale=number, shift=number * number)
@@ -292,7 +356,9 @@ class LauncherConformance(Conformance):
         for chain in chains:
             chain.check()
 
-    def test_two_tables_run_at_once(self, step: BuiltKernel, launcher: BatchLauncher, owner: Device) -> None:
+    def test_two_tables_run_at_once(
+        self, step: BuiltKernel, launcher: BatchLauncher, owner: Device
+    ) -> None:
         chains = [_Chain(step, owner, length=3) for _ in range(3)]
         tables = [launcher.make_table(chain.launches) for chain in chains]
 
@@ -304,20 +370,28 @@ class LauncherConformance(Conformance):
 
         run_in_threads(*(partial(work, number) for number in range(len(chains))))
 
-    def test_a_table_keeps_its_programs_alive(self, backend: Backend, launcher: BatchLauncher, owner: Device) -> None:
-        chain = _Chain(build(get_case(backend.target, "variables"), backend, owner.name), owner, length=2)
+    def test_a_table_keeps_its_programs_alive(
+        self, backend: Backend, launcher: BatchLauncher, owner: Device
+    ) -> None:
+        chain = _Chain(
+            build(get_case(backend.target, "variables"), backend, owner.name), owner, length=2
+        )
         table = launcher.make_table(chain.launches)
         chain.forget_programs()
         launcher.run(table)
         chain.check()
 
-    def test_all_parts_of_a_launch_run(self, backend: Backend, launcher: BatchLauncher, owner: Device) -> None:
+    def test_all_parts_of_a_launch_run(
+        self, backend: Backend, launcher: BatchLauncher, owner: Device
+    ) -> None:
         built = build(get_case(backend.target, "parallel"), backend, owner.name)
         there, content = Buffer(owner.allocator, int32, 21), np.arange(21, dtype=np.int32)
         source = Buffer(owner.allocator, int32, 21)
         source.copyin(content.data)
         there.copyin(content.data)
-        launcher.run(launcher.make_table([_make_launch(built, [there.address, source.address], (), 0)]))
+        launcher.run(
+            launcher.make_table([_make_launch(built, [there.address, source.address], (), 0)])
+        )
         assert there.as_numpy().tolist() == [i + i // 3 for i in range(21)]
 
 
@@ -336,7 +410,8 @@ class _Chain:
         words = [self._values[name] for name in self._var_names]
         pairs = zip(self.buffers, self.buffers[1:], strict=False)
         self.launches = [
-            _make_launch(step, [out.address, given.address], words, group) for group, (given, out) in enumerate(pairs)
+            _make_launch(step, [out.address, given.address], words, group)
+            for group, (given, out) in enumerate(pairs)
         ]
 
     def set_values(self, **values: int) -> None:
@@ -362,12 +437,26 @@ class _Chain:
             assert buffer.as_numpy().tolist() == expected.tolist()
 
 
-def _make_launch(built: BuiltKernel, addresses: Sequence[int], values: Sequence[int], group: int) -> Launch:
+def _make_launch(
+    built: BuiltKernel, addresses: Sequence[int], values: Sequence[int], group: int
+) -> Launch:
     dims = built.spec.launch_dims({})
-    return Launch(built.program, array("Q", addresses), array("q", values), dims.global_size, dims.local_size, group)
+    return Launch(
+        built.program,
+        array("Q", addresses),
+        array("q", values),
+        dims.global_size,
+        dims.local_size,
+        group,
+    )
 
 
 def _launch(built: BuiltKernel, buffers: Sequence[Buffer], values: Mapping[str, int]) -> None:
     dims = built.spec.launch_dims(values)
     words = [values[name] for name in built.spec.var_names]
-    built.program([buffer.ensure_allocated().address for buffer in buffers], words, dims.global_size, dims.local_size)
+    built.program(
+        [buffer.ensure_allocated().address for buffer in buffers],
+        words,
+        dims.global_size,
+        dims.local_size,
+    )

@@ -21,9 +21,10 @@ class Conformance:
     Attributes:
         device: the name of the device under test.
         backend_name: the backend under test; None takes the device's default.
-        limit_s: what a test of locks or of a lost device may take at most; it fails then, and does not stop the others.
-        expected_failures: why a case cannot work on this device, by the name of the test, as `test_x` or
-            `test_x[case]`. Such a case must fail: when it passes, the entry has to go.
+        limit_s: what a test of locks or of a lost device may take at most; it fails then, and does
+            not stop the others.
+        expected_failures: why a case cannot work on this device, by the name of the test, as
+            `test_x` or `test_x[case]`. Such a case must fail: when it passes, the entry has to go.
     """
 
     device: ClassVar[str]
@@ -35,19 +36,24 @@ class Conformance:
         super().__init_subclass__()
         for name in cls.expected_failures:
             if not hasattr(cls, name.partition("[")[0]):
-                raise TypeError(f"{cls.__name__}.expected_failures names {name!r}, which is no test of it")
+                raise TypeError(
+                    f"{cls.__name__}.expected_failures names {name!r}, which is no test of it"
+                )
 
     def break_device(self, allocator: Any) -> None:
-        """Let the device fail: the next launch must fail, at once or late, and so must everything after it.
+        """Let the device fail: the next launch must fail, at once or late, and so must everything
+        after it.
 
-        As when a launch faults, or the way to the device is cut. Where a class defines this, late errors and the loss of the
-        device are tried; `allocator` is what the plugin's factory made for one test alone.
-        """
+        As when a launch faults, or the way to the device is cut. Where a class defines this, late
+        errors and the loss of the device are tried; `allocator` is what the plugin's factory made
+        for one test alone."""
 
     @pytest.fixture(autouse=True)
     def _expect_failures(self, request: pytest.FixtureRequest) -> None:
         name: str = request.node.name
-        reason = self.expected_failures.get(name) or self.expected_failures.get(name.partition("[")[0])
+        reason = self.expected_failures.get(name) or self.expected_failures.get(
+            name.partition("[")[0]
+        )
         if reason:
             request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
 

@@ -1,4 +1,6 @@
-"""Builds a kernel with a backend, runs it on a device, and compares with the reference evaluation."""
+"""Builds a kernel with a backend, runs it on a device, and compares with the reference
+evaluation.
+"""
 
 from __future__ import annotations
 
@@ -90,11 +92,15 @@ def make_values(dtype: DType, size: int, seed: int) -> Array:
     if size > 2 * len(special):
         places = rng.permutation(size)[: len(special)]
         with np.errstate(all="ignore"):
-            values[places] = np.array(special, np.float64 if dtype.is_float else dtype.numpy).astype(dtype.numpy)
+            values[places] = np.array(
+                special, np.float64 if dtype.is_float else dtype.numpy
+            ).astype(dtype.numpy)
     return values
 
 
-def check_kernel(built: BuiltKernel, device: Device, values: Mapping[str, int], seed: int = 0) -> None:
+def check_kernel(
+    built: BuiltKernel, device: Device, values: Mapping[str, int], seed: int = 0
+) -> None:
     """Launch a kernel and compare every buffer with what the reference evaluation leaves there.
 
     Raises:
@@ -115,4 +121,6 @@ def check_kernel(built: BuiltKernel, device: Device, values: Mapping[str, int], 
     evaluate_linear(built.case.linear, expected, values)
     for param, item in zip(params, there, strict=True):
         what = f"{spec.name} {dict(values)}, buffer {param.arg.slot}"
-        assert_close(item.read(what), expected[param.arg.slot], loose=tolerance(built.case.sink), what=what)
+        assert_close(
+            item.read(what), expected[param.arg.slot], loose=tolerance(built.case.sink), what=what
+        )

@@ -1,8 +1,9 @@
-"""Kernels as linear programs written by hand: what every renderer, compiler and loader must get right.
+"""Kernels as linear programs written by hand: what every renderer, compiler and loader must get
+right.
 
-They are what `svod_schedule.linearize` could have made for the target: only ops and dtypes that the target says it
-has, `core_id` where it has no workgroups, grid indices where it has. Their meaning is `svod_ir.evaluate`.
-"""
+They are what `svod_schedule.linearize` could have made for the target: only ops and dtypes that the
+target says it has, `core_id` where it has no workgroups, grid indices where it has. Their meaning
+is `svod_ir.evaluate`."""
 
 from __future__ import annotations
 
@@ -10,7 +11,20 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from svod_device._build_kernel import order_nodes
-from svod_dtype import ALL_DTYPES, DType, bool_, float16, float32, float64, int8, int16, int32, int64, uint16, void
+from svod_dtype import (
+    ALL_DTYPES,
+    DType,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint16,
+    void,
+)
 from svod_ir import AxisType, KernelInfo, Op, Target, UOp
 from svod_ir.ops import BINARY, FUNCTIONS, UNARY, count_operands, takes
 from svod_ir.testing import nodes
@@ -50,7 +64,14 @@ def iter_kernels(target: Target) -> Iterator[KernelCase]:
     for op in sorted(_FUNCTIONS & target.native_ops, key=lambda op: op.name):
         yield _function(op)
     yield from _iter_bitcasts(computed)
-    yield from (_variables(), _symbolic_loop(), _accumulate(), _gates(), _indirect(), _nested_loops())
+    yield from (
+        _variables(),
+        _symbolic_loop(),
+        _accumulate(),
+        _gates(),
+        _indirect(),
+        _nested_loops(),
+    )
     yield from (_parallel(target), _many_buffers(target))
     if target.has_local:
         yield _items(target)
@@ -76,14 +97,20 @@ def _loop(size: int | UOp = _SIZE, number: int = 0, kind: AxisType = AxisType.LO
     return UOp(Op.RANGE, int32, (_const(size) if isinstance(size, int) else size,), (number, kind))
 
 
-def _case(name: str, *effects: UOp, values: Sequence[dict[str, int]] = ({},), order: Sequence[UOp] = ()) -> KernelCase:
-    """`effects` are the SINK's; `order` names nodes that must come before others of them, one after another."""
+def _case(
+    name: str, *effects: UOp, values: Sequence[dict[str, int]] = ({},), order: Sequence[UOp] = ()
+) -> KernelCase:
+    """`effects` are the SINK's; `order` names nodes that must come before others of them, one after
+    another.
+    """
     sink = UOp.sink(*effects, arg=KernelInfo(name, ()))
     return KernelCase(name, sink, order_nodes(sink, order), tuple(values))
 
 
 def _store_all(name: str, i: UOp, results: Sequence[UOp]) -> KernelCase:
-    """Each result, which depends on `i`, goes to element `i` of a buffer of its own, in one loop."""
+    """Each result, which depends on `i`, goes to element `i` of a buffer of its own, in one
+    loop.
+    """
     stores = [_param(slot, r.dtype).index(i).store(r) for slot, r in enumerate(results)]
     return _case(name, nodes.group(*stores).end(i))
 
@@ -100,10 +127,22 @@ def _copy(dtype: DType) -> KernelCase:
 def _constants(dtype: DType) -> KernelCase:
     numbers: tuple[int | float, ...] = (0, 1, dtype.min, dtype.max)
     if dtype.is_float:
-        numbers = (0.0, -0.0, 1.0, 0.1, -3.75, dtype.finfo_max, float("inf"), float("-inf"), float("nan"))
+        numbers = (
+            0.0,
+            -0.0,
+            1.0,
+            0.1,
+            -3.75,
+            dtype.finfo_max,
+            float("inf"),
+            float("-inf"),
+            float("nan"),
+        )
         # A type without infinities or without a NaN rounds them to what it has.
     out = _param(0, dtype, len(numbers))
-    stores = [out.index(_const(k)).store(UOp.const(dtype, number)) for k, number in enumerate(numbers)]
+    stores = [
+        out.index(_const(k)).store(UOp.const(dtype, number)) for k, number in enumerate(numbers)
+    ]
     return _case(f"constants_{dtype}", *stores)
 
 
@@ -116,16 +155,22 @@ def _select(dtype: DType) -> KernelCase:
 def _iter_elementwise(
     name: str, dtype: DType, n_inputs: int, makers: Sequence[Callable[..., UOp]], max_buffers: int
 ) -> Iterator[KernelCase]:
-    """Results of the same inputs: in one kernel, or in as many as a target with few buffers needs."""
+    """Results of the same inputs: in one kernel, or in as many as a target with few buffers
+    needs.
+    """
     size = max(max_buffers - n_inputs, 1)
     for start in range(0, len(makers), size):
         part = makers[start : start + size]
         i = _loop()
         inputs = _inputs(len(part), dtype, i, n_inputs)
-        yield _store_all(name if not start else f"{name}_{start // size}", i, [make(*inputs) for make in part])
+        yield _store_all(
+            name if not start else f"{name}_{start // size}", i, [make(*inputs) for make in part]
+        )
 
 
-def _iter_arithmetic(dtype: DType, native_ops: frozenset[Op], max_buffers: int) -> Iterator[KernelCase]:
+def _iter_arithmetic(
+    dtype: DType, native_ops: frozenset[Op], max_buffers: int
+) -> Iterator[KernelCase]:
     ops = (op for op in native_ops & (UNARY | BINARY) - _FUNCTIONS if takes(op, dtype))
     makers = [_apply(op) for op in sorted(ops, key=lambda op: op.name)]
     if dtype.is_int:
@@ -154,12 +199,16 @@ def _iter_bitcasts(computed: Sequence[DType]) -> Iterator[KernelCase]:
     for one, other in ((float32, int32), (float16, uint16), (float16, int16), (float64, int64)):
         if one in computed and other in computed:
             i = _loop()
-            there, back = (_param(2 + k, dtype).index(i).load() for k, dtype in enumerate((one, other)))
+            there, back = (
+                _param(2 + k, dtype).index(i).load() for k, dtype in enumerate((one, other))
+            )
             results = [UOp(Op.BITCAST, other, (there,)), UOp(Op.BITCAST, one, (back,))]
             yield _store_all(f"bitcasts_{one}_{other}", i, results)
 
 
-_FUNCTIONS: Final = frozenset(op for op in UNARY | FUNCTIONS | {Op.MULACC} if takes(op, float32)) - {Op.NEG, Op.ABS}
+_FUNCTIONS: Final = frozenset(
+    op for op in UNARY | FUNCTIONS | {Op.MULACC} if takes(op, float32)
+) - {Op.NEG, Op.ABS}
 """Ops that are tried on floats alone."""
 
 
@@ -198,7 +247,11 @@ def _variables() -> KernelCase:
     i = _loop()
     x = _param(1, int64).index(i).load()
     store = _param(0, int64).index(i).store(x * scale.cast(int64) + shift)
-    values = ({"scale": 3, "shift": -5}, {"scale": -7, "shift": 1 << 40}, {"scale": (1 << 31) - 1, "shift": -(1 << 40)})
+    values = (
+        {"scale": 3, "shift": -5},
+        {"scale": -7, "shift": 1 << 40},
+        {"scale": (1 << 31) - 1, "shift": -(1 << 40)},
+    )
     return _case("variables", store.end(i), values=values)
 
 
@@ -206,7 +259,9 @@ def _symbolic_loop() -> KernelCase:
     count = UOp.variable("count", 0, _SIZE, int32)
     i = _loop(count)
     store = _param(0, int32).index(i).store(_param(1, int32).index(i).load() + count)
-    return _case("symbolic_loop", store.end(i), values=({"count": 0}, {"count": 1}, {"count": _SIZE}))
+    return _case(
+        "symbolic_loop", store.end(i), values=({"count": 0}, {"count": 1}, {"count": _SIZE})
+    )
 
 
 def _accumulate() -> KernelCase:
@@ -215,7 +270,9 @@ def _accumulate() -> KernelCase:
     register, zero = nodes.register(0, 1), _const(0)
     start = register.after(row).index(zero).store(UOp.const(float32, 0.0))
     inside = register.after(start, column).index(zero)
-    update = inside.store(inside.load() + _param(1, float32, 3 * _SIZE).index(row * _SIZE + column).load())
+    update = inside.store(
+        inside.load() + _param(1, float32, 3 * _SIZE).index(row * _SIZE + column).load()
+    )
     done = update.end(column)
     result = _param(0, float32, 3).index(row).store(register.after(done).index(zero).load())
     return _case("accumulate", result.end(row), order=(row, start, done))
@@ -227,7 +284,10 @@ def _gates() -> KernelCase:
     shifted = i - 5
     inside = shifted.alu(Op.LE, _const(_SIZE - 1)) & _const(0).alu(Op.LE, shifted)
     x = _param(2, float32).index(shifted, gate=inside).load(UOp.const(float32, -1.5))
-    stores = [_param(0, float32, 2 * _SIZE).index(i).store(x), _param(1, float32).index(shifted, gate=inside).store(x)]
+    stores = [
+        _param(0, float32, 2 * _SIZE).index(i).store(x),
+        _param(1, float32).index(shifted, gate=inside).store(x),
+    ]
     return _case("gates", nodes.group(*stores).end(i))
 
 
@@ -235,7 +295,9 @@ def _indirect() -> KernelCase:
     """A place that is read from memory, kept inside."""
     i = _loop()
     place = _param(2, int8).index(i).load().cast(int32).maximum(0).minimum(_SIZE - 1)
-    return _case("indirect", _param(0, float32).index(i).store(_param(1, float32).index(place).load()).end(i))
+    return _case(
+        "indirect", _param(0, float32).index(i).store(_param(1, float32).index(place).load()).end(i)
+    )
 
 
 def _nested_loops() -> KernelCase:
@@ -262,7 +324,9 @@ def _parallel(target: Target) -> KernelCase:
 
 
 def _many_buffers(target: Target) -> KernelCase:
-    """As many arguments as a kernel of the scheduler may have, up to `_MANY`, in slots with gaps."""
+    """As many arguments as a kernel of the scheduler may have, up to `_MANY`, in slots with
+    gaps.
+    """
     count = min(target.max_buffers or _MANY, _MANY)
     i = _loop()
     total = _param(3, int32).index(i).load()
@@ -277,17 +341,23 @@ def _specials(prefix: str, sizes: Sequence[int]) -> list[UOp]:
 
 def _fit(sizes: Sequence[int], limits: Sequence[int]) -> list[int]:
     """`sizes` within the limit of each axis; no limits allow any."""
-    return [min(pair) for pair in zip(sizes, limits or sizes, strict=False)] + [1] * (len(sizes) - len(limits or sizes))
+    return [min(pair) for pair in zip(sizes, limits or sizes, strict=False)] + [1] * (
+        len(sizes) - len(limits or sizes)
+    )
 
 
 def _items(target: Target) -> KernelCase:
-    """Three axes of single items, which are in no workgroup: the size of a workgroup is the device's to choose."""
+    """Three axes of single items, which are in no workgroup: the size of a workgroup is the
+    device's to choose.
+    """
     sizes = _fit((5, 3, 2), target.max_global)
     x, y, z = _specials("idx", sizes)
     count = sizes[0] * sizes[1] * sizes[2]
     place = (z * sizes[1] + y) * sizes[0] + x
     store = (
-        _param(0, int32, count).index(place).store(_param(1, int32, count).index(place).load() + x * 100 + y * 10 + z)
+        _param(0, int32, count)
+        .index(place)
+        .store(_param(1, int32, count).index(place).load() + x * 100 + y * 10 + z)
     )
     return _case("items", store)
 
@@ -316,4 +386,6 @@ def _workgroup(work_items: int) -> KernelCase:
     put = shared.index(work_item).store(_param(1, float32, 3 * work_items).index(place).load())
     meet = UOp(Op.BARRIER, void, (put,))
     got = shared.after(meet).index(_const(work_items - 1) - work_item).load()
-    return _case("workgroup", _param(0, float32, 3 * work_items).index(place).store(got), order=(meet,))
+    return _case(
+        "workgroup", _param(0, float32, 3 * work_items).index(place).store(got), order=(meet,)
+    )

@@ -1,4 +1,6 @@
-"""Runs what may never end: a plugin that waits for itself must fail a test, and not stop all of them."""
+"""Runs what may never end: a plugin that waits for itself must fail a test, and not stop all of
+them.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +18,24 @@ __all__ = ["get_plugin_allocator", "run_with_limit"]
 def get_plugin_allocator(allocator: Allocator) -> Allocator:
     """What the plugin's factory made, without what guards it."""
     opening = allocator.opening if isinstance(allocator, WrappedAllocator) else None
-    while opening is not None and isinstance(allocator, WrappedAllocator) and allocator.opening is opening:
+    while (
+        opening is not None
+        and isinstance(allocator, WrappedAllocator)
+        and allocator.opening is opening
+    ):
         allocator = allocator.inner
     return allocator
 
 
-def run_with_limit(allocator: Allocator, limit_s: float, work: Callable[[], None], problem: str) -> None:
+def run_with_limit(
+    allocator: Allocator, limit_s: float, work: Callable[[], None], problem: str
+) -> None:
     """Run `work` in a thread of its own, and raise its error here.
 
     Raises:
-        AssertionError: with `problem` and the place where it waits, if it takes longer than the limit. The device counts as
-            lost then: every use of it fails at once instead of waiting as well.
+        AssertionError: with `problem` and the place where it waits, if it takes longer than the
+            limit. The device counts as lost then: every use of it fails at once instead of waiting
+            as well.
     """
     errors: list[BaseException] = []
 

@@ -1,4 +1,6 @@
-"""Conformance of a batch launcher that says it runs loops: counts, slices, carried values, conditions, branches, copies."""
+"""Conformance of a batch launcher that says it runs loops: counts, slices, carried values,
+conditions, branches, copies.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ class LoopConformance(Conformance):
             if not is_same:
                 _check(initial, np.arange(_SIZE), f"the initial value, after {number} iterations")
 
-    def test_a_count_in_memory_is_read_when_the_loop_begins(self, looping: LoopingLauncher, rows: _Rows) -> None:
+    def test_a_count_in_memory_is_read_when_the_loop_begins(
+        self, looping: LoopingLauncher, rows: _Rows
+    ) -> None:
         total, count, half = rows.make(1), rows.make(1), rows.make(1)
         double, body = rows.launch(count, half, scale=2), rows.launch(shift=1)
         carried = _carry(body, total, total, None)
@@ -78,16 +82,22 @@ class LoopConformance(Conformance):
             _check(total, np.full(_SIZE, max(2 * number, 0)), f"a count of {2 * number}")
 
     @pytest.mark.parametrize("is_reversed", [False, True], ids=["forward", "reversed"])
-    def test_iterations_use_slices_and_numbers(self, looping: LoopingLauncher, rows: _Rows, is_reversed: bool) -> None:
+    def test_iterations_use_slices_and_numbers(
+        self, looping: LoopingLauncher, rows: _Rows, is_reversed: bool
+    ) -> None:
         xs, ys, content = rows.make(8), rows.make(8), np.arange(8 * _SIZE) ** 2
         xs.copyin(content.data)
         body, count, outside = rows.launch(scale=10), array("q", [0]), _point_at(xs, ys)
         slices = (
-            LoopSlice(Word(outside, 0, _ROW_BYTES), _ROW_BYTES, (Word(body.buffers, 1, _ROW_BYTES),)),
+            LoopSlice(
+                Word(outside, 0, _ROW_BYTES), _ROW_BYTES, (Word(body.buffers, 1, _ROW_BYTES),)
+            ),
             LoopSlice(Word(outside, 1), _ROW_BYTES, (Word(body.buffers, 0),)),
         )
         counters = (Word(body.values, rows.shift_position, -5),)
-        loop = Repeat((body,), 0, Word(count, 0), counters=counters, slices=slices, is_reversed=is_reversed)
+        loop = Repeat(
+            (body,), 0, Word(count, 0), counters=counters, slices=slices, is_reversed=is_reversed
+        )
         table = looping.make_table([loop])
         for number in _COUNTS:
             count[0], n = number, max(number, 0)
@@ -119,17 +129,32 @@ class LoopConformance(Conformance):
         table = looping.make_table([loop])
         for _ in range(2):
             looping.run(table)
-            _check(result, np.full(_SIZE, n_true + 1), f"{n_true} iterations that go on, and one that does not")
+            _check(
+                result,
+                np.full(_SIZE, n_true + 1),
+                f"{n_true} iterations that go on, and one that does not",
+            )
 
     @pytest.mark.parametrize("is_in_memory", [False, True], ids=["value", "memory"])
-    def test_one_branch_of_a_switch_runs(self, looping: LoopingLauncher, rows: _Rows, is_in_memory: bool) -> None:
+    def test_one_branch_of_a_switch_runs(
+        self, looping: LoopingLauncher, rows: _Rows, is_in_memory: bool
+    ) -> None:
         data, there, index = rows.make(1), rows.make(1), array("q", [0])
         given: dict[str, Any] = (
-            {"count_address": Word(_point_at(there), 0)} if is_in_memory else {"count": Word(index, 0)}
+            {"count_address": Word(_point_at(there), 0)}
+            if is_in_memory
+            else {"count": Word(index, 0)}
         )
         bodies = [rows.launch(scale=10, shift=number) for number in range(3)]
         branches = [
-            Repeat((body,), number, branch=number, n_branches=3, carried=(_carry(body, data, data, None),), **given)
+            Repeat(
+                (body,),
+                number,
+                branch=number,
+                n_branches=3,
+                carried=(_carry(body, data, data, None),),
+                **given,
+            )
             for number, body in enumerate(bodies)
         ]
         table = looping.make_table(branches)
@@ -140,19 +165,30 @@ class LoopConformance(Conformance):
             looping.run(table)
             _check(data, np.full(_SIZE, 10 + min(max(number, 0), 2)), f"branch {number} of 3")
 
-    def test_a_branch_that_is_not_taken_leaves_its_results_alone(self, looping: LoopingLauncher, rows: _Rows) -> None:
+    def test_a_branch_that_is_not_taken_leaves_its_results_alone(
+        self, looping: LoopingLauncher, rows: _Rows
+    ) -> None:
         initial, result = rows.make(1), rows.make(1)
         initial.copyin(np.ones(_SIZE, np.int64).data)
         result.copyin(np.zeros(_SIZE, np.int64).data)
         body = rows.launch()
         carried = _carry(body, initial, result, None)
-        looping.run(looping.make_table([Repeat((body,), 0, _times(1), branch=0, n_branches=2, carried=(carried,))]))
+        looping.run(
+            looping.make_table(
+                [Repeat((body,), 0, _times(1), branch=0, n_branches=2, carried=(carried,))]
+            )
+        )
         _check(result, np.zeros(_SIZE), "branch 1 of 2, which is not there")
 
-    def test_loops_in_loops_work_on_slices_of_slices(self, looping: LoopingLauncher, rows: _Rows) -> None:
+    def test_loops_in_loops_work_on_slices_of_slices(
+        self, looping: LoopingLauncher, rows: _Rows
+    ) -> None:
         xs, sums, total, content = rows.make(6), rows.make(2), rows.make(1), np.arange(6 * _SIZE)
         xs.copyin(content.data)
-        body, keep = rows.launch(scale=3), Move(Word(_point_at(sums), 0), Word(_point_at(total), 0), _ROW_BYTES, 1)
+        body, keep = (
+            rows.launch(scale=3),
+            Move(Word(_point_at(sums), 0), Word(_point_at(total), 0), _ROW_BYTES, 1),
+        )
         number = array("q", [0])
         inner = Repeat(
             (body,),
@@ -190,7 +226,9 @@ class LoopConformance(Conformance):
             looping.run(table)
             _check(result, np.full(_SIZE, 8 * number), f"the buffers of run {number}")
 
-    def test_loops_run_in_several_threads_at_once(self, looping: LoopingLauncher, rows: _Rows) -> None:
+    def test_loops_run_in_several_threads_at_once(
+        self, looping: LoopingLauncher, rows: _Rows
+    ) -> None:
         values = [[rows.make(1) for _ in range(3)] for _ in range(3)]
         for initial, _, _ in values:
             initial.copyin(np.zeros(_SIZE, np.int64).data)
@@ -229,7 +267,12 @@ class _Rows:
         """A launch whose addresses a loop sets, unless buffers are given."""
         values = {"scale": scale, "shift": shift}
         addresses = _point_at(*buffers) if buffers else array("Q", [0, 0])
-        return _launch(self._built, addresses, array("q", [values[name] for name in self._built.spec.var_names]), 0)
+        return _launch(
+            self._built,
+            addresses,
+            array("q", [values[name] for name in self._built.spec.var_names]),
+            0,
+        )
 
 
 def _launch(built: BuiltKernel, addresses: array[int], values: array[int], group: int) -> Launch:

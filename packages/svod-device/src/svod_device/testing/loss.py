@@ -28,7 +28,9 @@ _TIMES: Final = 3
 
 
 class _Victim:
-    """A device that was opened for one test: the plugin's own objects, and a kernel that is ready to launch."""
+    """A device that was opened for one test: the plugin's own objects, and a kernel that is ready
+    to launch.
+    """
 
     def __init__(self, device: Device, backend_name: str | None) -> None:
         self.device = device
@@ -46,7 +48,9 @@ class _Victim:
 
     def launch(self, program: Program) -> None:
         dims = self.built.spec.launch_dims({})
-        program(self.addresses, [1] * len(self.built.spec.var_names), dims.global_size, dims.local_size)
+        program(
+            self.addresses, [1] * len(self.built.spec.var_names), dims.global_size, dims.local_size
+        )
 
     @property
     def plugin_program(self) -> Program:
@@ -77,12 +81,17 @@ class LossConformance(Conformance):
     def victim(self, owner: Device) -> object:
         """A fresh opening of the device, which is closed after the test."""
         if type(self).break_device is Conformance.break_device:
-            pytest.skip("late errors and the loss of the device are not tried: break_device is not defined")
-        owner.allocator.synchronize()  # one that another test lost must not be opened again: it may hang
+            pytest.skip(
+                "late errors and the loss of the device are not tried: break_device is not defined"
+            )
+        # one that another test lost must not be opened again: it may hang
+        owner.allocator.synchronize()
         close_device(owner.name)
         victim = _Victim(get_device(self.device), self.backend_name)
         yield victim
-        self._run(victim, lambda: close_device(owner.name), "closing a device that failed waits forever")
+        self._run(
+            victim, lambda: close_device(owner.name), "closing a device that failed waits forever"
+        )
 
     def _run(self, victim: _Victim, work: Callable[[], None], problem: str) -> None:
         run_with_limit(victim.device.allocator, self.limit_s, work, problem)
@@ -94,7 +103,9 @@ class LossConformance(Conformance):
             victim.launch(victim.plugin_program)
 
     @pytest.mark.parametrize("method", ["synchronize", "copy_out", "copy_in", "allocate"])
-    def test_whoever_waits_for_a_device_that_failed_gets_an_error_each_time(self, victim: _Victim, method: str) -> None:
+    def test_whoever_waits_for_a_device_that_failed_gets_an_error_each_time(
+        self, victim: _Victim, method: str
+    ) -> None:
         def use() -> None:
             self._break(victim)
             for time in range(_TIMES):
@@ -103,7 +114,11 @@ class LossConformance(Conformance):
                 except Exception:
                     continue
                 when = "" if time == 0 else ", though it raised before"
-                what = "what it read is garbage" if method == "copy_out" else "the error of a launch is swallowed"
+                what = (
+                    "what it read is garbage"
+                    if method == "copy_out"
+                    else "the error of a launch is swallowed"
+                )
                 pytest.fail(f"{method} of a device that failed returns{when}: {what}")
 
         self._run(victim, use, f"{method} of a device that failed waits forever")
@@ -125,7 +140,9 @@ class LossConformance(Conformance):
 
         self._run(victim, use, "a device that failed waits forever")
 
-    def test_a_device_that_failed_is_opened_again_and_takes_nothing_of_before(self, victim: _Victim) -> None:
+    def test_a_device_that_failed_is_opened_again_and_takes_nothing_of_before(
+        self, victim: _Victim
+    ) -> None:
         def use() -> None:
             self._break(victim)
             with pytest.raises(DeviceLostError):
@@ -133,7 +150,9 @@ class LossConformance(Conformance):
             close_device(victim.device.name)
             device = get_device(self.device)
             backend = device.get_backend(self.backend_name)
-            check_kernel(build(get_case(backend.target, "copy_float32"), backend, device.name), device, {})
+            check_kernel(
+                build(get_case(backend.target, "copy_float32"), backend, device.name), device, {}
+            )
             with pytest.raises(DeviceLostError):
                 victim.buffers[0].to_bytes()
             with pytest.raises(DeviceLostError):

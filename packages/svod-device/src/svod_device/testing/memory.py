@@ -49,7 +49,9 @@ class AllocatorConformance(Conformance):
         assert allocator.is_host_addressable in (True, False)
 
     @pytest.mark.parametrize("nbytes", _SIZES)
-    def test_a_block_is_aligned_and_keeps_its_bytes(self, allocator: Allocator, nbytes: int) -> None:
+    def test_a_block_is_aligned_and_keeps_its_bytes(
+        self, allocator: Allocator, nbytes: int
+    ) -> None:
         memory = allocator.allocate(nbytes)
         assert memory.address % ALIGNMENT == 0 and memory.address != 0
         assert memory.capacity >= nbytes
@@ -65,12 +67,17 @@ class AllocatorConformance(Conformance):
         for number, memory in enumerate(blocks):
             allocator.copy_in(memory.address, memoryview(bytes([number % 251]) * memory.capacity))
         for number, memory in enumerate(blocks):
-            assert _read(allocator, memory.address, memory.capacity) == bytes([number % 251]) * memory.capacity
+            assert (
+                _read(allocator, memory.address, memory.capacity)
+                == bytes([number % 251]) * memory.capacity
+            )
             allocator.free(memory)
 
     @pytest.mark.parametrize("offset", [0, 1, 3, 64, 100, 4095])
     @pytest.mark.parametrize("nbytes", [1, 7, 64, 1001])
-    def test_an_address_plus_n_is_the_n_th_byte(self, allocator: Allocator, offset: int, nbytes: int) -> None:
+    def test_an_address_plus_n_is_the_n_th_byte(
+        self, allocator: Allocator, offset: int, nbytes: int
+    ) -> None:
         memory = allocator.allocate(8192)
         expected = bytearray(_make_bytes(8192, 1))
         allocator.copy_in(memory.address, memoryview(expected))
@@ -118,8 +125,11 @@ class AllocatorConformance(Conformance):
         allocator.free(allocator.allocate(1000))
 
     @pytest.mark.parametrize("method", ["allocate", "copy_in", "copy_out", "synchronize"])
-    def test_a_finalizer_may_free_a_block_in_the_midst_of_any_call(self, allocator: Allocator, method: str) -> None:
-        allocator.synchronize()  # one that another test lost fails here, and is not waited for again
+    def test_a_finalizer_may_free_a_block_in_the_midst_of_any_call(
+        self, allocator: Allocator, method: str
+    ) -> None:
+        # one that another test lost fails here, and is not waited for again
+        allocator.synchronize()
         plugin = get_plugin_allocator(allocator)
 
         def work() -> None:
@@ -145,7 +155,10 @@ class AllocatorConformance(Conformance):
                 sys.settrace(None)
             plugin.free(memory)
 
-        problem = f"free, called by a finalizer in the midst of {method}, waits for a lock that {method} holds"
+        problem = (
+            f"free, called by a finalizer in the midst of {method}, waits for a lock that {method}"
+            " holds"
+        )
         run_with_limit(allocator, self.limit_s, work, problem)
 
     def test_threads_allocate_copy_and_free_at_once(self, allocator: Allocator) -> None:
@@ -156,7 +169,9 @@ class AllocatorConformance(Conformance):
                 for k, memory in enumerate(blocks):
                     allocator.copy_in(memory.address, memoryview(bytes([number * 3 + k]) * nbytes))
                 for k, memory in enumerate(blocks):
-                    assert _read(allocator, memory.address, nbytes) == bytes([number * 3 + k]) * nbytes
+                    assert (
+                        _read(allocator, memory.address, nbytes) == bytes([number * 3 + k]) * nbytes
+                    )
                     allocator.free(memory)
 
         run_in_threads(*(partial(work, number) for number in range(4)))
@@ -184,7 +199,11 @@ class BufferConformance(Conformance):
 
     @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
     def test_every_dtype_comes_back_bit_by_bit(self, allocator: Allocator, dtype: DType) -> None:
-        content = _make_bytes(17 * dtype.itemsize, 3) if not dtype.is_bool else bytes(range(2)) * 8 + b"\1"
+        content = (
+            _make_bytes(17 * dtype.itemsize, 3)
+            if not dtype.is_bool
+            else bytes(range(2)) * 8 + b"\1"
+        )
         buffer = Buffer(allocator, dtype, 17)
         buffer.copyin(content)
         assert buffer.to_bytes() == content
@@ -234,7 +253,10 @@ class BufferConformance(Conformance):
     @pytest.mark.parametrize("size", [0, 1, 999, 1 << 20])
     def test_copies_to_and_from_the_cpu(self, allocator: Allocator, size: int) -> None:
         values = np.random.default_rng(0).standard_normal(size, np.float32)
-        here, there, back = (Buffer(a, float32, size) for a in (get_allocator("CPU"), allocator, get_allocator("CPU")))
+        here, there, back = (
+            Buffer(a, float32, size)
+            for a in (get_allocator("CPU"), allocator, get_allocator("CPU"))
+        )
         here.copyin(values.data)
         copy_buffer(there, here)
         here.copyin(np.zeros(size, np.float32).data)

@@ -18,7 +18,8 @@ _ELEMENTS_AT_ONCE: Final = 256
 
 
 def count_steps(root: UOp) -> int:
-    """About how many steps `svod_ir.evaluate` takes: each node once for each iteration around it, arrays by their size.
+    """About how many steps `svod_ir.evaluate` takes: each node once for each iteration around it,
+    arrays by their size.
 
     Sizes and loop ends that depend on variables count with their largest values.
     """
@@ -34,7 +35,9 @@ def count_steps(root: UOp) -> int:
             steps += max(map(count_steps, node.arg.bodies))
         elif node.op is Op.END and node.body.op is Op.CALL and node.body.arg is not None:
             steps += count_steps(node.body.body) * _count_iterations(_find_repeats(node))
-        steps += math.prod(map(_count_values, node.ranges)) * (1 + _count_elements(node) // _ELEMENTS_AT_ONCE)
+        steps += math.prod(map(_count_values, node.ranges)) * (
+            1 + _count_elements(node) // _ELEMENTS_AT_ONCE
+        )
     return launches * steps
 
 

@@ -1,8 +1,7 @@
 """Values at which two expressions differ, sought by evaluating both.
 
-Floats are compared to the last bit: zeros with their signs, any NaN for any other. Formats of 8 and 16
-bits are gone through whole where one variable is all there is.
-"""
+Floats are compared to the last bit: zeros with their signs, any NaN for any other. Formats of 8 and
+16 bits are gone through whole where one variable is all there is."""
 
 # Values are numpy's, of any dtype and shape.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -27,33 +26,68 @@ _LEAVES: Final = (Op.DEFINE_VAR, Op.RANGE, Op.SPECIAL)
 _MEMORIES: Final = (Op.PARAM, Op.BUFFER)
 _VECTORISED: Final = ELEMENTWISE | {Op.DEFINE_VAR, Op.RANGE, Op.CONST}
 _CALM: Final = 4
-"""Special values soon make every result infinite or NaN: where roundings are allowed, half of the memories hold quarters up to this."""
+"""Special values soon make every result infinite or NaN: where roundings are allowed, half of the
+memories hold quarters up to this.
+"""
 _SMALL: Final = 1e4
 _MAX_COLUMN: Final = 1 << 16
 
 
 def list_special(dtype: DType) -> np.ndarray[Any, Any]:
-    """The values of a float dtype where rules go wrong: zeros, subnormals, ones, halves, the largest, infinities, NaN."""
+    """The values of a float dtype where rules go wrong: zeros, subnormals, ones, halves, the
+    largest, infinities, NaN.
+    """
     tiny = 2.0 ** -(2 ** (dtype.exponent_bits - 1) - 2)
     least, largest = tiny * 2.0**-dtype.mantissa_bits, dtype.finfo_max
     step = dtype.finfo_eps
     whole = 2.0**dtype.mantissa_bits
     sizes = [
-        0.0, least, 3 * least, tiny - least, tiny, tiny + least, 0.25, 0.5 - step / 4, 0.5, 0.5 + step, 1 - step / 2, 1.0, 1 + step,
-        1.5, 2.0, 2.5, 3.0, 3.5, 7.0, 10.0, whole / 2, whole / 2 + 0.5, whole - 0.5, whole, whole + 1, 2 * whole, largest / 2,
-        largest / (1 + step), largest, np.inf, np.nan,
-    ]  # fmt: skip
+        0.0,
+        least,
+        3 * least,
+        tiny - least,
+        tiny,
+        tiny + least,
+        0.25,
+        0.5 - step / 4,
+        0.5,
+        0.5 + step,
+        1 - step / 2,
+        1.0,
+        1 + step,
+        1.5,
+        2.0,
+        2.5,
+        3.0,
+        3.5,
+        7.0,
+        10.0,
+        whole / 2,
+        whole / 2 + 0.5,
+        whole - 0.5,
+        whole,
+        whole + 1,
+        2 * whole,
+        largest / 2,
+        largest / (1 + step),
+        largest,
+        np.inf,
+        np.nan,
+    ]
     return np.array([s * size for size in sizes for s in (1.0, -1.0)]).astype(dtype.numpy)
 
 
 def find_difference(
     before: UOp, after: UOp, seed: int, n_samples: int, roundings: int = 0, n_single: int = 40
 ) -> dict[UOp, Any] | None:
-    """Values at which the expressions, or effects, differ, or None where none of the tried ones does.
+    """Values at which the expressions, or effects, differ, or None where none of the tried ones
+    does.
 
     Args:
-        n_samples: how many values are tried at once, in expressions of scalars without memory and loops.
-        roundings: floats may differ by so many roundings of the largest value on the way, where all are finite.
+        n_samples: how many values are tried at once, in expressions of scalars without memory and
+            loops.
+        roundings: floats may differ by so many roundings of the largest value on the way, where all
+            are finite.
         n_single: how many values are tried in others, one after the other.
     """
     random = np.random.default_rng(seed)
@@ -78,7 +112,12 @@ def find_difference(
 
 
 def _find_in_columns(
-    before: UOp, after: UOp, leaves: list[UOp], random: np.random.Generator, n_samples: int, roundings: int
+    before: UOp,
+    after: UOp,
+    leaves: list[UOp],
+    random: np.random.Generator,
+    n_samples: int,
+    roundings: int,
 ) -> dict[UOp, Any] | None:
     columns = _all_values(leaves) or _crossed(leaves, random, n_samples)
     given: Mapping[UOp, Any] = {**columns}
@@ -90,23 +129,35 @@ def _find_in_columns(
     if not differs.any():
         return None
     places = np.flatnonzero(differs)
-    simplest = places[np.argmin(sum(_complexity(column[places]) for column in columns.values()))] if columns else 0
+    simplest = (
+        places[np.argmin(sum(_complexity(column[places]) for column in columns.values()))]
+        if columns
+        else 0
+    )
     return {leaf: column[simplest] for leaf, column in columns.items()}
 
 
 def _complexity(column: Any) -> Any:
     """Less for values that people see through: small whole numbers."""
     numbers = np.nan_to_num(column.astype(np.float64), nan=np.inf)
-    return np.where((numbers == np.trunc(numbers)) & (np.abs(numbers) < _SMALL), np.abs(numbers), _SMALL)
+    return np.where(
+        (numbers == np.trunc(numbers)) & (np.abs(numbers) < _SMALL), np.abs(numbers), _SMALL
+    )
 
 
 def _all_values(leaves: list[UOp]) -> dict[UOp, Any] | None:
     """Every value of the only variable, or every pair of two, where they are few."""
     spaces = [_whole_space(leaf) for leaf in leaves]
     known = [s for s in spaces if s is not None]
-    if not leaves or len(known) != len(spaces) or np.prod([len(s) for s in known], dtype=float) > _MAX_COLUMN:
+    if (
+        not leaves
+        or len(known) != len(spaces)
+        or np.prod([len(s) for s in known], dtype=float) > _MAX_COLUMN
+    ):
         return None
-    return dict(zip(leaves, (g.reshape(-1) for g in np.meshgrid(*known, indexing="ij")), strict=True))
+    return dict(
+        zip(leaves, (g.reshape(-1) for g in np.meshgrid(*known, indexing="ij")), strict=True)
+    )
 
 
 def _whole_space(leaf: UOp) -> Any:
@@ -116,14 +167,18 @@ def _whole_space(leaf: UOp) -> Any:
     if dtype.is_float:
         if dtype.itemsize > 2:
             return None
-        bits = np.arange(1 << 8 * dtype.itemsize, dtype=np.uint8 if dtype.itemsize == 1 else np.uint16)
+        bits = np.arange(
+            1 << 8 * dtype.itemsize, dtype=np.uint8 if dtype.itemsize == 1 else np.uint16
+        )
         return bits.view(dtype.numpy)
     low, high = (int(b) for b in leaf.bounds)
     return np.arange(low, high + 1).astype(dtype.numpy) if high - low < _MAX_COLUMN else None
 
 
 def _crossed(leaves: list[UOp], random: np.random.Generator, n_samples: int) -> dict[UOp, Any]:
-    """Special values of all leaves with each other, as many as there is room for, and random ones."""
+    """Special values of all leaves with each other, as many as there is room for, and
+    random ones.
+    """
     found: dict[UOp, Any] = {}
     for leaf in leaves:
         column = _column(leaf, random, max(8, n_samples // 4), found)
@@ -144,7 +199,9 @@ def _column(leaf: UOp, random: np.random.Generator, n: int, given: Mapping[UOp, 
         high = max(0, int(evaluate(leaf.stop, {**given})) - 1)
     near = {low, low + 1, high - 1, high, 0, 1, -1, (low + high) // 2}
     ends = [v for v in sorted(near) if low <= v <= high]
-    drawn = [low + int(random.integers(0, 1 << 62)) * (high - low + 1) // (1 << 62) for _ in range(n)]
+    drawn = [
+        low + int(random.integers(0, 1 << 62)) * (high - low + 1) // (1 << 62) for _ in range(n)
+    ]
     return (
         np.array([*ends * 2, *drawn]).astype(dtype.numpy)
         if dtype.is_bool
@@ -160,7 +217,10 @@ def _content(memory: UOp, random: np.random.Generator, *, is_calm: bool) -> Any:
         return random.choice(list_special(memory.dtype), size)
     low, high = int(memory.dtype.min), int(memory.dtype.max)
     return np.array(
-        [low + int(random.integers(0, 1 << 62)) * (high - low + 1) // (1 << 62) for _ in range(size)]
+        [
+            low + int(random.integers(0, 1 << 62)) * (high - low + 1) // (1 << 62)
+            for _ in range(size)
+        ]
     ).astype(memory.dtype.numpy)
 
 
@@ -178,12 +238,17 @@ def _spell_loops(root: UOp) -> UOp:
 def differ_at(before: UOp, after: UOp, values: Mapping[UOp, Any], roundings: int = 0) -> bool:
     """Whether the graphs differ for these values; an effect, in what it leaves in memory."""
     before, after = _spell_loops(before), _spell_loops(after)
-    left, right = ({n: v.copy() if isinstance(v, np.ndarray) else v for n, v in values.items()} for _ in range(2))
+    left, right = (
+        {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in values.items()}
+        for _ in range(2)
+    )
     try:
         if before.op is Op.END or before.op is Op.STORE:
             for root, given in ((before, left), (after, right)):
                 evaluate_kernel(UOp.sink(root), {**given})
-            return any(bool(_differs(left[n], right[n], None).any()) for n in left if n.op is Op.PARAM)
+            return any(
+                bool(_differs(left[n], right[n], None).any()) for n in left if n.op is Op.PARAM
+            )
         with quiet():
             x, y = evaluate(before, {**left}), evaluate(after, {**right})
             if not roundings or not _differs(x, y, None).any():
@@ -197,15 +262,24 @@ def differ_at(before: UOp, after: UOp, values: Mapping[UOp, Any], roundings: int
 def _get_tolerance(before: UOp, values: Mapping[UOp, Any], roundings: int) -> Any:
     if not roundings or not before.dtype.is_float:
         return None
-    parts = [np.abs(evaluate(n, {**values}).astype(np.float64)) for n in before.toposort() if n.dtype.is_float]
+    parts = [
+        np.abs(evaluate(n, {**values}).astype(np.float64))
+        for n in before.toposort()
+        if n.dtype.is_float
+    ]
     dtype = before.dtype.scalar
     least = 2.0 ** -(2 ** (dtype.exponent_bits - 1) - 2 + dtype.mantissa_bits)
     if any(np.ndim(part) and np.shape(part) != np.shape(parts[-1]) for part in parts):
         # Elements move: what is largest anywhere stands for all.
         parts = [np.max(np.abs(part), initial=0.0) for part in parts]
-    # Where a value on the way is infinite or NaN, the sum with what is left of the rounding says nothing.
-    largest = np.max(np.nan_to_num(np.stack(np.broadcast_arrays(*parts)), nan=np.inf, posinf=np.inf), axis=0)
-    return np.where(largest < dtype.finfo_max / 4, roundings * (dtype.finfo_eps * largest + least), np.inf)
+    # Where a value on the way is infinite or NaN, the sum with what is left of the rounding says
+    # nothing.
+    largest = np.max(
+        np.nan_to_num(np.stack(np.broadcast_arrays(*parts)), nan=np.inf, posinf=np.inf), axis=0
+    )
+    return np.where(
+        largest < dtype.finfo_max / 4, roundings * (dtype.finfo_eps * largest + least), np.inf
+    )
 
 
 def _differs(x: Any, y: Any, tolerance: Any) -> Any:
@@ -214,4 +288,6 @@ def _differs(x: Any, y: Any, tolerance: Any) -> Any:
         return x != y
     a, b = x.astype(np.float64), y.astype(np.float64)
     same = ((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))
-    return ~same if tolerance is None else ~(same | (np.abs(a - b) <= tolerance) | np.isinf(tolerance))
+    return (
+        ~same if tolerance is None else ~(same | (np.abs(a - b) <= tolerance) | np.isinf(tolerance))
+    )

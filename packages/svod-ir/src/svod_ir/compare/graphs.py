@@ -18,14 +18,24 @@ from svod_ir.uop import UOp
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Change", "assert_close", "assert_same", "find_change", "random_array", "random_inputs", "tolerance"]
+__all__ = [
+    "Change",
+    "assert_close",
+    "assert_same",
+    "find_change",
+    "random_array",
+    "random_inputs",
+    "tolerance",
+]
 
 _INPUTS: Final = (Op.BUFFER, Op.PARAM, Op.DEFINE_VAR)
 _EFFECTS: Final = (Op.STORE, Op.END, Op.GROUP, Op.BARRIER)
 
 
 class Change(NamedTuple):
-    """A value in which two graphs differ: a result of the first one or memory that it writes, and in what."""
+    """A value in which two graphs differ: a result of the first one or memory that it writes, and
+    in what.
+    """
 
     node: UOp
     problem: str
@@ -58,7 +68,8 @@ def find_change(
     seed: int = 0,
     n_samples: int = 200,
 ) -> Change | None:
-    """The first difference in the values that two graphs give and the buffers that they leave behind, or None.
+    """The first difference in the values that two graphs give and the buffers that they leave
+    behind, or None.
 
     `after` may be a linearized kernel.  Inputs that are not given are random.  Integers must be
     equal; floats agree within the rounding of the least precise dtype.  In expressions without
@@ -74,12 +85,22 @@ def find_change(
     before_values, after_values = _run(before, left), _run(after, right)
     if len(before_values) != len(after_values):
         return Change(before, f"{len(after_values)} results, expected {len(before_values)}")
-    results = before.src if len(before_values) == len(before.src) else (before,) * len(before_values)
-    written = [n for n, array in left.items() if isinstance(array, np.ndarray) and n.op in (Op.BUFFER, Op.PARAM)]
-    compared = [*zip(results, before_values, after_values, strict=True), *((n, left[n], right[n]) for n in written)]
+    results = (
+        before.src if len(before_values) == len(before.src) else (before,) * len(before_values)
+    )
+    written = [
+        n
+        for n, array in left.items()
+        if isinstance(array, np.ndarray) and n.op in (Op.BUFFER, Op.PARAM)
+    ]
+    compared = [
+        *zip(results, before_values, after_values, strict=True),
+        *((n, left[n], right[n]) for n in written),
+    ]
     for node, expected, actual in compared:
         if node.op is Op.ASSIGN:
-            # What it gives is a matter of the stage, the part or the whole memory; what it leaves there is compared below.
+            # What it gives is a matter of the stage, the part or the whole memory; what it leaves
+            # there is compared below.
             continue
         problem = _find_mismatch(actual, expected, loose, f"{node}" if node in left else "value")
         if problem is not None:
@@ -88,7 +109,8 @@ def find_change(
 
 
 def assert_close(actual: Any, expected: Any, *, loose: float = 0.0, what: str = "value") -> None:
-    """Check arrays for equality; floats may differ by `loose` times the largest finite magnitude (or 1).
+    """Check arrays for equality; floats may differ by `loose` times the largest finite magnitude
+    (or 1).
 
     Raises:
         AssertionError: with the first difference.
@@ -118,12 +140,19 @@ def _find_mismatch(actual: Any, expected: Any, loose: float, what: str) -> str |
     if not differs.any():
         return None
     where, count = int(np.flatnonzero(differs)[0]), int(differs.sum())
-    return f"{what}: element {where} is {actual[where]}, expected {expected[where]} ({count} of {differs.size} differ)"
+    return (
+        f"{what}: element {where} is {actual[where]}, expected {expected[where]} ({count} of"
+        f" {differs.size} differ)"
+    )
 
 
 def tolerance(*roots: UOp) -> float:
-    """How far float results may differ: some roundings of the least precise float dtype below `roots`."""
-    found: set[DType] = {n.dtype.scalar for root in roots for n in iter_nodes(root) if n.dtype.is_float}
+    """How far float results may differ: some roundings of the least precise float dtype below
+    `roots`.
+    """
+    found: set[DType] = {
+        n.dtype.scalar for root in roots for n in iter_nodes(root) if n.dtype.is_float
+    }
     return 8 * max((d.finfo_eps for d in found), default=0.0)
 
 
@@ -138,7 +167,9 @@ def random_inputs(*roots: UOp, seed: int = 0) -> dict[UOp, Any]:
 
 def _repeat_copies(values: dict[UOp, Any], roots: Sequence[UOp]) -> dict[UOp, Any]:
     """What several devices have copies of is the same on each."""
-    for multi in dict.fromkeys(n for root in roots for n in root.iter_ops(Op.MULTI) if n.arg is None):
+    for multi in dict.fromkeys(
+        n for root in roots for n in root.iter_ops(Op.MULTI) if n.arg is None
+    ):
         memories = [memory_of(shard) for shard in multi.source.src]
         for memory in memories[1:]:
             if memory in values and memories[0] in values:
@@ -149,7 +180,10 @@ def _repeat_copies(values: dict[UOp, Any], roots: Sequence[UOp]) -> dict[UOp, An
 def _share_names(values: dict[UOp, Any]) -> dict[UOp, Any]:
     """Variables of one name are one, of whatever dtype a pass made them."""
     first: dict[str, Any] = {}
-    return {n: first.setdefault(n.arg.name, v) if n.op is Op.DEFINE_VAR else v for n, v in values.items()}
+    return {
+        n: first.setdefault(n.arg.name, v) if n.op is Op.DEFINE_VAR else v
+        for n, v in values.items()
+    }
 
 
 def _is_core(node: UOp) -> bool:
@@ -177,11 +211,15 @@ def random_array(dtype: DType, size: int, rng: np.random.Generator) -> NDArray[A
 def _random_inputs(nodes: Sequence[UOp], seed: int, n_samples: int) -> dict[UOp, Any]:
     given = random_inputs(*nodes, seed=seed)
     free = dict.fromkeys(r for node in nodes[:2] for r in node.ranges)
-    is_expression = all(n.op is Op.DEFINE_VAR for n in given) and all(n.find_shape() == () for n in nodes)
+    is_expression = all(n.op is Op.DEFINE_VAR for n in given) and all(
+        n.find_shape() == () for n in nodes
+    )
     if is_expression and (given or free):
         given.update(_samples([*given, *free], np.random.default_rng(seed), n_samples))
     elif free:
-        given.update({r: int(np.random.default_rng(seed).integers(0, max(1, max_trips(r)))) for r in free})
+        given.update(
+            {r: int(np.random.default_rng(seed).integers(0, max(1, max_trips(r)))) for r in free}
+        )
     return given
 
 
@@ -189,7 +227,11 @@ def _samples(nodes: Sequence[UOp], rng: np.random.Generator, n_samples: int) -> 
     """Assignments with both ends of every interval, and random ones between."""
     columns: dict[UOp, Any] = {}
     for i, node in enumerate(nodes):
-        low, high = (node.arg.low, node.arg.high) if node.op is Op.DEFINE_VAR else (0, max(0, int(node.vmax)))
+        low, high = (
+            (node.arg.low, node.arg.high)
+            if node.op is Op.DEFINE_VAR
+            else (0, max(0, int(node.vmax)))
+        )
         drawn = rng.integers(low, high, n_samples, endpoint=True)
         n_corners = min(n_samples // 2, 1 << min(len(nodes), 12))
         corners = np.arange(n_corners) >> min(i, 11) & 1
@@ -219,7 +261,9 @@ def _run(graph: UOp | Sequence[UOp], inputs: dict[UOp, Any]) -> tuple[Any, ...]:
 def _broadcast(value: Any, inputs: Mapping[UOp, Any]) -> Any:
     # An expression that became a constant has one value for all the assignments.
     columns: list[NDArray[Any]] = [
-        v for n, v in inputs.items() if isinstance(v, np.ndarray) and n.op not in (Op.BUFFER, Op.PARAM)
+        v
+        for n, v in inputs.items()
+        if isinstance(v, np.ndarray) and n.op not in (Op.BUFFER, Op.PARAM)
     ]
     return np.broadcast_to(value, columns[0].shape) if columns and np.ndim(value) == 0 else value
 
@@ -227,4 +271,6 @@ def _broadcast(value: Any, inputs: Mapping[UOp, Any]) -> Any:
 def _show(graph: UOp | Sequence[UOp]) -> str:
     from svod_ir.text import print_graph
 
-    return print_graph(graph if isinstance(graph, UOp) else UOp(Op.LINEAR, src=tuple(graph)), limit=200)
+    return print_graph(
+        graph if isinstance(graph, UOp) else UOp(Op.LINEAR, src=tuple(graph)), limit=200
+    )

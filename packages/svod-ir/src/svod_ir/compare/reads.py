@@ -1,4 +1,6 @@
-"""Any value in place of what two expressions read or reduce alike, so that comparing them takes no loops."""
+"""Any value in place of what two expressions read or reduce alike, so that comparing them takes no
+loops.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +14,40 @@ from svod_ir.uop import UOp
 
 __all__ = ["hide_reads"]
 
-_READS: Final = frozenset({
-    Op.LOAD, Op.INDEX, Op.REDUCE, Op.SCAN, Op.REDUCE_AXIS, Op.SCAN_AXIS, Op.GATHER, Op.CONTIGUOUS, Op.ASSIGN, Op.AFTER,
-    Op.SCATTER_ADD, Op.MULTI, Op.MSELECT, Op.ALLREDUCE, Op.CUSTOM_FUNCTION, Op.RESULT,
-})  # fmt: skip
+_READS: Final = frozenset(
+    {
+        Op.LOAD,
+        Op.INDEX,
+        Op.REDUCE,
+        Op.SCAN,
+        Op.REDUCE_AXIS,
+        Op.SCAN_AXIS,
+        Op.GATHER,
+        Op.CONTIGUOUS,
+        Op.ASSIGN,
+        Op.AFTER,
+        Op.SCATTER_ADD,
+        Op.MULTI,
+        Op.MSELECT,
+        Op.ALLREDUCE,
+        Op.CUSTOM_FUNCTION,
+        Op.RESULT,
+    }
+)
 _ELEMENTS: Final = frozenset({Op.LOAD, Op.INDEX})
 _FIRST_ID: Final = 1 << 40
 _LIMIT: Final = 1 << 20
-"""Elements of memory are counted without overflow: what an index is computed from is at most this."""
+"""Elements of memory are counted without overflow: what an index is computed from is at
+most this.
+"""
 
 
 def hide_reads(before: UOp, after: UOp, max_nodes: int) -> tuple[UOp, UOp] | None:
-    """Both expressions with a variable, or a buffer, for each read and reduction that is the same node in both.
+    """Both expressions with a variable, or a buffer, for each read and reduction that is the same
+    node in both.
 
-    None where more than `max_nodes` nodes are left. Reads with a gate stay, since rules look at more of them than dtype
-    and bounds.
-    """
+    None where more than `max_nodes` nodes are left. Reads with a gate stay, since rules look at
+    more of them than dtype and bounds."""
     opened = {before, after}
     while True:
         parts = [_walk(root, opened, max_nodes) for root in (before, after)]
@@ -39,7 +59,9 @@ def hide_reads(before: UOp, after: UOp, max_nodes: int) -> tuple[UOp, UOp] | Non
         alone = left ^ right
         # What is read below a reduction on one side may be read on the other one too.
         opened |= {node for node in alone if node.op not in _ELEMENTS} or alone
-    locations = {n.location.unordered for part in parts for n in part if n.op in (Op.LOAD, Op.STORE)}
+    locations = {
+        n.location.unordered for part in parts for n in part if n.op in (Op.LOAD, Op.STORE)
+    }
     has_index = any(n.dtype.kind == "index" for part in parts for n in part)
     done: dict[UOp, UOp] = {}
     for node in (*parts[0], *parts[1]):
@@ -51,7 +73,9 @@ def hide_reads(before: UOp, after: UOp, max_nodes: int) -> tuple[UOp, UOp] | Non
 
 
 def _walk(root: UOp, opened: set[UOp], max_nodes: int) -> list[UOp]:
-    """The nodes down to the reads that are not opened, operands first; one more than `max_nodes` where there are more."""
+    """The nodes down to the reads that are not opened, operands first; one more than `max_nodes`
+    where there are more.
+    """
     order: list[UOp] = []
     seen: set[UOp] = set()
     stack: list[tuple[UOp, bool]] = [(root, False)]
@@ -84,7 +108,9 @@ def _is_read(node: UOp, opened: set[UOp]) -> bool:
 def _make_leaf(node: UOp, number: int, has_index: bool) -> UOp:
     shape = tuple(s for s in node.shape if isinstance(s, int))
     if shape:
-        memory = UOp(Op.BUFFER, node.dtype, (), BufferArg(_FIRST_ID + number, math.prod(shape), "CPU"))
+        memory = UOp(
+            Op.BUFFER, node.dtype, (), BufferArg(_FIRST_ID + number, math.prod(shape), "CPU")
+        )
         return make_reshape(memory, shape)
     low, high = (-math.inf, math.inf) if node.dtype.is_float else _get_bounds(node, has_index)
     return UOp(Op.DEFINE_VAR, node.dtype, (), VariableArg(f"read{number}", low, high))  # pyright: ignore[reportArgumentType]

@@ -36,7 +36,22 @@ from svod_ir.derivatives.rule import Derivative, scale_guarded
 from svod_ir.derivatives.table import DERIVATIVES
 
 __all__ = [
-    "DERIVATIVES", "RECOMPUTED", "Derivative", "drop_marks", "list_operands", "list_sources", "list_values",
-    "make_cotangents", "make_given_gradients", "make_gradient", "make_gradients", "make_later", "make_placeholder_like",
-    "make_tangents", "make_traced", "scale_guarded", "sort_nodes", "split_parts",
-]  # fmt: skip
+    "DERIVATIVES",
+    "RECOMPUTED",
+    "Derivative",
+    "drop_marks",
+    "list_operands",
+    "list_sources",
+    "list_values",
+    "make_cotangents",
+    "make_given_gradients",
+    "make_gradient",
+    "make_gradients",
+    "make_later",
+    "make_placeholder_like",
+    "make_tangents",
+    "make_traced",
+    "scale_guarded",
+    "sort_nodes",
+    "split_parts",
+]

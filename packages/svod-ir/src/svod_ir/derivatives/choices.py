@@ -1,4 +1,6 @@
-"""The derivatives of SWITCH: a SWITCH of the derivatives of its bodies, which compute again what they need."""
+"""The derivatives of SWITCH: a SWITCH of the derivatives of its bodies, which compute again what
+they need.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ from typing import Final
 
 from svod_ir.derivatives.new_loop import group_params, make_placed, make_shaped, make_view
 from svod_ir.derivatives.rule import Mode, MultipleDerivative, Parts, Wanted, make_zeros
-from svod_ir.loops import count_slots, get_bodies, get_slots, make_parameter, make_results, make_switch
+from svod_ir.loops import (
+    count_slots,
+    get_bodies,
+    get_slots,
+    make_parameter,
+    make_results,
+    make_switch,
+)
 from svod_ir.uop import UOp
 
 __all__ = ["SWITCH"]
@@ -27,7 +36,12 @@ def _reverse(switch: UOp, cotangents: Mapping[int, UOp], wanted: Wanted, mode: M
         by_param = dict(zip(sources, parts, strict=True))
         found.append([make_view(forms[n], {p: by_param[p] for p in params[n]}) for n in positions])
     read = [k for k in range(len(positions)) if any(parts[k] is not None for parts in found)]
-    made = _choose(switch, [[parts[k] for k in read] for parts in found], [forms[positions[k]] for k in read], given)
+    made = _choose(
+        switch,
+        [[parts[k] for k in read] for parts in found],
+        [forms[positions[k]] for k in read],
+        given,
+    )
     by_position = dict(zip((positions[k] for k in read), made, strict=True))
     return [None, *(by_position.get(n) for n in range(len(operands)))]
 
@@ -41,10 +55,18 @@ def _forward(switch: UOp, tangents: Parts, mode: Mode) -> dict[int, UOp]:
     moved: list[UOp] = []
     for k, (n, params) in enumerate((n, group_params(bodies, operands)[n]) for n in positions):
         sources += params
-        moved += [p.with_arg(p.arg._replace(slot=slots[added + k] + p.arg.slot - slots[n])) for p in params]
+        moved += [
+            p.with_arg(p.arg._replace(slot=slots[added + k] + p.arg.slot - slots[n]))
+            for p in params
+        ]
     found = [mode.derive(body.src, sources, moved) for body in bodies]
     read = [n for n in range(len(bodies[0].src)) if any(parts[n] is not None for parts in found)]
-    made = _choose(switch, [[parts[n] for n in read] for parts in found], [bodies[0].src[n] for n in read], given)
+    made = _choose(
+        switch,
+        [[parts[n] for n in read] for parts in found],
+        [bodies[0].src[n] for n in read],
+        given,
+    )
     return dict(zip(read, made, strict=True))
 
 
@@ -58,11 +80,18 @@ def _make_forms(operands: Sequence[UOp], given: Sequence[UOp]) -> list[UOp]:
 def _choose(
     switch: UOp, values: Sequence[Sequence[UOp | None]], likes: Sequence[UOp], given: Sequence[UOp]
 ) -> tuple[UOp, ...]:
-    """The RESULTs of a choice between values, each as its `like`, of the operands of a SWITCH and what is given besides."""
+    """The RESULTs of a choice between values, each as its `like`, of the operands of a SWITCH and
+    what is given besides.
+    """
     if not likes:
         return ()
     bodies = [
-        UOp.sink(*(make_shaped(make_zeros(like) if v is None else v, like) for v, like in zip(row, likes, strict=True)))
+        UOp.sink(
+            *(
+                make_shaped(make_zeros(like) if v is None else v, like)
+                for v, like in zip(row, likes, strict=True)
+            )
+        )
         for row in values
     ]
     return make_switch(switch.src[0], bodies, [*switch.src[1:], *given])

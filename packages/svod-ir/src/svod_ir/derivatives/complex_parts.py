@@ -1,15 +1,21 @@
 """The derivatives of what takes complex numbers apart and puts them together.
 
-The cotangent of a complex z = x + iy is that of x minus i times that of y, as in JAX: the rules of all functions that have a
-complex derivative, products and quotients among them, are then those for real numbers. A step against the gradient of a real
-function goes along its conjugate.
-"""
+The cotangent of a complex z = x + iy is that of x minus i times that of y, as in JAX: the rules of
+all functions that have a complex derivative, products and quotients among them, are then those for
+real numbers. A step against the gradient of a real function goes along its conjugate."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from svod_ir.build import make_alu, make_as_complex, make_as_real, make_complex, make_imag, make_real
+from svod_ir.build import (
+    make_alu,
+    make_as_complex,
+    make_as_real,
+    make_complex,
+    make_imag,
+    make_real,
+)
 from svod_ir.derivatives.movement import forward_same_op
 from svod_ir.derivatives.rule import Derivative, Parts, Wanted, collapse, spread
 from svod_ir.ops import Op

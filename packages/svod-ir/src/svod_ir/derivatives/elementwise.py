@@ -1,8 +1,7 @@
 """The derivatives of elementwise ops: partial derivatives, which serve both modes.
 
-A cotangent of exactly 0 stays 0 however large the partial derivative is: what `where` did not take, or a mask left out,
-contributes nothing, also where the function is infinite or undefined there.
-"""
+A cotangent of exactly 0 stays 0 however large the partial derivative is: what `where` did not take,
+or a mask left out, contributes nothing, also where the function is infinite or undefined there."""
 
 from __future__ import annotations
 
@@ -11,7 +10,15 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from svod_ir.build import make_alu, make_cast, make_real
-from svod_ir.derivatives.rule import Derivative, Parts, Wanted, collapse, scale, scale_guarded, spread
+from svod_ir.derivatives.rule import (
+    Derivative,
+    Parts,
+    Wanted,
+    collapse,
+    scale,
+    scale_guarded,
+    spread,
+)
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
@@ -19,7 +26,9 @@ __all__ = ["CAST", "FUNCTIONS", "OPERATORS", "WHERE", "ZERO"]
 
 
 class _Partial(NamedTuple):
-    """The partial derivative by an operand; `is_safe` says that it is finite wherever the op's operands are, NaN apart."""
+    """The partial derivative by an operand; `is_safe` says that it is finite wherever the op's
+    operands are, NaN apart.
+    """
 
     factor: UOp
     is_safe: bool = False
@@ -99,7 +108,11 @@ FUNCTIONS: Final[dict[Op, Derivative]] = {
     Op.COSH: _function(_function_of(Op.SINH)),
     # (1 - y) (1 + y) keeps its digits where y is near 1.
     Op.TANH: _function(lambda _, y: _times(_one_minus(y), _plus(y, 1))),
-    Op.ERF: _function(lambda x, _: _times(make_alu(Op.EXP, make_alu(Op.NEG, _times(x, x))), 2 / math.sqrt(math.pi))),
+    Op.ERF: _function(
+        lambda x, _: _times(
+            make_alu(Op.EXP, make_alu(Op.NEG, _times(x, x))), 2 / math.sqrt(math.pi)
+        )
+    ),
 }
 """Functions of one operand."""
 
@@ -134,18 +147,25 @@ def _list_power(node: UOp) -> list[Callable[[], _Partial]]:
             if exponent.arg in (1, 2):
                 return _Partial(_times(base, 2) if exponent.arg == 2 else one, is_safe=True)
             return _Partial(
-                zero if exponent.arg == 0 else _times(make_alu(Op.POW, base, _plus(exponent, -1)), exponent)
+                zero
+                if exponent.arg == 0
+                else _times(make_alu(Op.POW, base, _plus(exponent, -1)), exponent)
             )
-        # Any base to the power of 0 is 1, also 0 and NaN. Of others, the product has a derivative by the exponent there.
+        # Any base to the power of 0 is 1, also 0 and NaN. Of others, the product has a derivative
+        # by the exponent there.
         has_none = make_alu(Op.NOT, make_alu(Op.LT, zero, make_alu(Op.ABS, base)))
         is_flat = make_alu(Op.AND, make_alu(Op.EQ, exponent, zero), has_none)
         lower = make_alu(Op.WHERE, is_flat, one, _plus(exponent, -1))
-        return _Partial(make_alu(Op.WHERE, is_flat, zero, _times(make_alu(Op.POW, base, lower), exponent)))
+        return _Partial(
+            make_alu(Op.WHERE, is_flat, zero, _times(make_alu(Op.POW, base, lower), exponent))
+        )
 
     def by_exponent() -> _Partial:
-        # 0 ** y is 0 around every y above 0, and falls from infinity below; of a negative base the logarithm, and so the
-        # derivative, is NaN.
-        is_flat = make_alu(Op.AND, make_alu(Op.EQ, base, zero), make_alu(Op.NOT, make_alu(Op.LT, exponent, zero)))
+        # 0 ** y is 0 around every y above 0, and falls from infinity below; of a negative base the
+        # logarithm, and so the derivative, is NaN.
+        is_flat = make_alu(
+            Op.AND, make_alu(Op.EQ, base, zero), make_alu(Op.NOT, make_alu(Op.LT, exponent, zero))
+        )
         return _Partial(make_alu(Op.WHERE, is_flat, zero, _times(make_alu(Op.LOG, base), node)))
 
     return [by_base, by_exponent]
@@ -158,7 +178,9 @@ def _list_choice(node: UOp) -> list[Callable[[], _Partial]]:
     def make(x: UOp, y: UOp) -> _Partial:
         less, more = (y, x) if node.op is Op.MAX else (x, y)
         shared = make_alu(Op.WHERE, make_alu(Op.EQ, x, y), _number(x, 0.5), _number(x, 0))
-        return _Partial(make_alu(Op.WHERE, make_alu(Op.LT, less, more), _number(x, 1), shared), is_safe=True)
+        return _Partial(
+            make_alu(Op.WHERE, make_alu(Op.LT, less, more), _number(x, 1), shared), is_safe=True
+        )
 
     return [lambda: make(left, right), lambda: make(right, left)]
 
@@ -166,7 +188,9 @@ def _list_choice(node: UOp) -> list[Callable[[], _Partial]]:
 def _reverse_sum(node: UOp, cotangent: UOp, wanted: Wanted) -> Parts:
     signs = (False, node.op is Op.SUB)
     return [
-        collapse(make_alu(Op.NEG, cotangent) if is_negated else cotangent, operand) if is_wanted else None
+        collapse(make_alu(Op.NEG, cotangent) if is_negated else cotangent, operand)
+        if is_wanted
+        else None
         for operand, is_negated, is_wanted in zip(node.src, signs, wanted, strict=True)
     ]
 

@@ -22,7 +22,9 @@ from svod_ir.uop import UOp
 __all__ = ["make_tangents"]
 
 
-def make_tangents(outputs: Sequence[UOp], sources: Sequence[UOp], tangents: Sequence[UOp]) -> tuple[UOp | None, ...]:
+def make_tangents(
+    outputs: Sequence[UOp], sources: Sequence[UOp], tangents: Sequence[UOp]
+) -> tuple[UOp | None, ...]:
     """The tangents of `outputs`, None where one does not depend on any source.
 
     Args:
@@ -31,7 +33,8 @@ def make_tangents(outputs: Sequence[UOp], sources: Sequence[UOp], tangents: Sequ
         tangents: for each source, a node of its shape and dtype.
 
     Raises:
-        NotDifferentiableError: if an output depends on a source through an op that has no derivative.
+        NotDifferentiableError: if an output depends on a source through an op that has no
+            derivative.
     """
     dependence = get_dependence(outputs, sources, is_forward=True)
     found = dict(zip(sources, tangents, strict=True))
@@ -46,7 +49,11 @@ def make_tangents(outputs: Sequence[UOp], sources: Sequence[UOp], tangents: Sequ
             results[node] = MULTIPLE[node.op].forward(node, parts, _MODE)
             continue
         else:
-            made = _push(node, parts) if any(part is not None for part in parts) or node.op is Op.BITCAST else None
+            made = (
+                _push(node, parts)
+                if any(part is not None for part in parts) or node.op is Op.BITCAST
+                else None
+            )
         if made is not None:
             found[node] = made
             add_gradient_origin(made, node)
@@ -66,17 +73,28 @@ def _push(node: UOp, tangents: Parts) -> UOp | None:
         return None if joint is None else split_parts(node.src[1], joint)[number]
     if node.op is Op.GRADIENT and not node.arg.rule.differentiates_value:
         given: GradientRule = node.arg.rule
-        return _transpose(node, tangents) if given.forward is None else given.forward(node, tuple(tangents))
+        return (
+            _transpose(node, tangents)
+            if given.forward is None
+            else given.forward(node, tuple(tangents))
+        )
     return rule.forward(node, tangents)
 
 
 def _transpose(node: UOp, tangents: Parts) -> UOp | None:
     """The tangent of a GRADIENT by the transpose of its rule, which is linear in the cotangent."""
-    cotangents = [make_traced(make_constant_like(value, 1)) for value in node.src[: node.arg.n_values]]
+    cotangents = [
+        make_traced(make_constant_like(value, 1)) for value in node.src[: node.arg.n_values]
+    ]
     wanted = tuple(tangent is not None for tangent in tangents)
-    parts = GRADIENT.reverse(node, join_parts(cotangents) if len(cotangents) > 1 else cotangents[0], wanted)
-    pairs = [(p, t) for p, t in zip(parts, tangents, strict=True) if p is not None and t is not None]
-    # All that a rule reads is constant here. Walking the graph below it would make forward mode quadratic in the size of the graph.
+    parts = GRADIENT.reverse(
+        node, join_parts(cotangents) if len(cotangents) > 1 else cotangents[0], wanted
+    )
+    pairs = [
+        (p, t) for p, t in zip(parts, tangents, strict=True) if p is not None and t is not None
+    ]
+    # All that a rule reads is constant here. Walking the graph below it would make forward mode
+    # quadratic in the size of the graph.
     constants = {node, *node.src}.difference(cotangents)
     found = make_cotangents([p for p, _ in pairs], [t for _, t in pairs], cotangents, constants)
     first, *others = found

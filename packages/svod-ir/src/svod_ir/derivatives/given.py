@@ -1,8 +1,10 @@
-"""The derivative of values whose cotangents a user's function makes, which stand beside the operands as a graph.
+"""The derivative of values whose cotangents a user's function makes, which stand beside the
+operands as a graph.
 
     GRADIENT(v, part, placeholder, x; given)        part: the cotangent of x where that of v is the placeholder
 
-So that graph reads what the values were made of when they were made, whatever is written before a derivative is taken.
+So that graph reads what the values were made of when they were made, whatever is written before a
+derivative is taken.
 
 Example:
     >>> import numpy as np
@@ -34,9 +36,14 @@ __all__ = ["make_given_gradients", "make_placeholder_like"]
 
 
 def make_given_gradients(
-    values: Sequence[UOp], placeholders: Sequence[UOp], operands: Sequence[UOp], parts: Sequence[UOp | None]
+    values: Sequence[UOp],
+    placeholders: Sequence[UOp],
+    operands: Sequence[UOp],
+    parts: Sequence[UOp | None],
 ) -> tuple[UOp, ...]:
-    """`values`, whose cotangents, put in the place of placeholders, make `parts` the cotangents of `operands`."""
+    """`values`, whose cotangents, put in the place of placeholders, make `parts` the cotangents of
+    `operands`.
+    """
     known = tuple(n for n, part in enumerate(parts) if part is not None)
     given = [part for part in parts if part is not None]
     return make_gradients(values, [*given, *placeholders, *operands], _GIVEN, known)

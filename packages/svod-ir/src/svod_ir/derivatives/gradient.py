@@ -1,7 +1,8 @@
 """Derivative of a GRADIENT: that of its rule, in both modes.
 
 value = GRADIENT(v, x; rule)        reverse: rule.backward(value, cotangent, wanted)
-                                    forward: rule.forward(value, tangents), or the transpose of rule.backward
+                                    forward: rule.forward(value, tangents), or the transpose of
+                                        rule.backward
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ def _reverse(node: UOp, cotangent: UOp, wanted: Wanted) -> Parts:
     rule: GradientRule = node.arg.rule
     if rule.backward is None:
         raise NotDifferentiableError(
-            operation=rule.name, reason="its rule was read from text, and this process does not know one of that name"
+            operation=rule.name,
+            reason="its rule was read from text, and this process does not know one of that name",
         )
     return rule.backward(node, cotangent, wanted)
 

@@ -14,7 +14,11 @@ __all__ = ["get_dependence", "list_sources", "map_marks", "sort_nodes"]
 
 
 def get_dependence(
-    outputs: Sequence[UOp], sources: Sequence[UOp], *, is_forward: bool = False, constants: Collection[UOp] = ()
+    outputs: Sequence[UOp],
+    sources: Sequence[UOp],
+    *,
+    is_forward: bool = False,
+    constants: Collection[UOp] = (),
 ) -> Dependence:
     """The dependence of `outputs` on `sources`.
 
@@ -47,7 +51,9 @@ def get_dependence(
             # The derivative is lost in bits, and only a float that is made of them shows it.
             is_active = node.dtype.is_float
         else:
-            is_active = not active.isdisjoint(operands) and (node.dtype.is_inexact or node.op in _SEVERAL)
+            is_active = not active.isdisjoint(operands) and (
+                node.dtype.is_inexact or node.op in _SEVERAL
+            )
         if is_active:
             active.add(node)
     return Dependence(order, inputs, active)
@@ -85,15 +91,20 @@ def map_marks(nodes: Iterable[UOp]) -> dict[int, UOp]:
 
 
 def list_sources(node: UOp, marked: Mapping[int, UOp]) -> Sequence[UOp]:
-    """What a node is computed from: of what was computed meanwhile, that which it was computed from.
+    """What a node is computed from: of what was computed meanwhile, that which it was computed
+    from.
 
-    Memory may have become a copy of it since then; what has a mark of `marked` is that node for all that.
-    """
+    Memory may have become a copy of it since then; what has a mark of `marked` is that node for all
+    that."""
     find: Callable[[], UOp] | None = node.arg.computed_from if node.op is Op.TRACED else None
     if find is None:
         return node.src
     graph = find()
-    return (graph.substitute({n: marked[n.arg.number] for n in graph.iter_ops(Op.TRACED) if n.arg.number in marked}),)
+    return (
+        graph.substitute(
+            {n: marked[n.arg.number] for n in graph.iter_ops(Op.TRACED) if n.arg.number in marked}
+        ),
+    )
 
 
 def _list_inputs(node: UOp, is_forward: bool, marked: Mapping[int, UOp]) -> Sequence[UOp]:
@@ -102,4 +113,8 @@ def _list_inputs(node: UOp, is_forward: bool, marked: Mapping[int, UOp]) -> Sequ
     if node.op is Op.GRADIENT:
         return node.src[:1] if is_forward and node.arg.rule.differentiates_value else node.src[1:]
     rule = DERIVATIVES.get(node.op)
-    return rule.list_inputs(node) if isinstance(rule, Derivative) and rule.list_inputs is not None else node.src
+    return (
+        rule.list_inputs(node)
+        if isinstance(rule, Derivative) and rule.list_inputs is not None
+        else node.src
+    )

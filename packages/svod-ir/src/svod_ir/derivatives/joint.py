@@ -4,7 +4,8 @@
     y0 = GRADIENT(v0, joint; part, (0,))              one for each value; its cotangent is part of that of `joint`
     y1 = GRADIENT(v1, joint; part, (1,))
 
-The cotangent, and the tangent, of `joint` is a NOOP of those of the values, which no other rule sees.
+The cotangent, and the tangent, of `joint` is a NOOP of those of the values, which no other rule
+sees.
 
 Example:
     >>> import numpy as np
@@ -38,24 +39,42 @@ from svod_ir.derivatives.rule import Wanted
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
 
-__all__ = ["add_parts", "is_part", "join_parts", "list_operands", "list_values", "make_gradients", "split_parts"]
+__all__ = [
+    "add_parts",
+    "is_part",
+    "join_parts",
+    "list_operands",
+    "list_values",
+    "make_gradients",
+    "split_parts",
+]
 
 
 def make_gradients(
-    values: Sequence[UOp], operands: Sequence[UOp], rule: GradientRule, parameters: tuple[object, ...] = ()
+    values: Sequence[UOp],
+    operands: Sequence[UOp],
+    rule: GradientRule,
+    parameters: tuple[object, ...] = (),
 ) -> tuple[UOp, ...]:
-    """`values`, whose derivatives by `operands` the rule gives. Its backward reads its node by this module's functions."""
+    """`values`, whose derivatives by `operands` the rule gives.
+
+    Its backward reads its node by this module's functions.
+    """
     first, *others = values
     return list_values(make_gradient(first, (*others, *operands), rule, parameters, len(values)))
 
 
 def list_values(joint: UOp) -> tuple[UOp, ...]:
-    """The values of the GRADIENT that a rule is asked about, with their derivatives: a rule may compute with them."""
+    """The values of the GRADIENT that a rule is asked about, with their derivatives: a rule may
+    compute with them.
+    """
     if joint.arg.n_values == 1:
         return (joint,)
     part = _PART_OF_NODES if joint.arg.rule.differentiates_value else _PART
     values = joint.src[: joint.arg.n_values]
-    return tuple(make_gradient(value, (joint,), part, (number,)) for number, value in enumerate(values))
+    return tuple(
+        make_gradient(value, (joint,), part, (number,)) for number, value in enumerate(values)
+    )
 
 
 def list_operands(node: UOp) -> tuple[UOp, ...]:

@@ -1,10 +1,11 @@
 """The derivatives of LOOP.
 
     forward: one loop that carries values and tangents
-    reverse: the loop again, which also stacks what is needed of each iteration, then one that goes back and carries cotangents
+    reverse: the loop again, which also stacks what is needed of each iteration, then one that goes
+        back and carries cotangents
 
-The first of the two has the operands and values of the loop itself, and takes its place where graphs are computed.
-"""
+The first of the two has the operands and values of the loop itself, and takes its place where
+graphs are computed."""
 
 from __future__ import annotations
 
@@ -14,7 +15,14 @@ from typing import Final, NamedTuple, TypeAlias
 from svod_ir.args import LoopArg
 from svod_ir.build import make_alu, make_as_complex, make_as_real, make_cast, make_reshape
 from svod_ir.derivatives.memory import update_values
-from svod_ir.derivatives.new_loop import NewLoop, group_params, make_placed, make_shaped, make_view, number_back
+from svod_ir.derivatives.new_loop import (
+    NewLoop,
+    group_params,
+    make_placed,
+    make_shaped,
+    make_view,
+    number_back,
+)
 from svod_ir.derivatives.residuals import choose_kept, list_depending
 from svod_ir.derivatives.rule import (
     Dependence,
@@ -69,7 +77,9 @@ def _get_activity(loop: UOp, wanted: Sequence[bool], mode: Mode) -> _Activity:
     arg: LoopArg = loop.arg
     params = group_params([arg.body], loop.src[1:])
     values = arg.body.src[: count_results(loop)]
-    active = {n for n, is_wanted in enumerate(wanted) if is_wanted and loop.src[1 + n].dtype.is_inexact}
+    active = {
+        n for n, is_wanted in enumerate(wanted) if is_wanted and loop.src[1 + n].dtype.is_inexact
+    }
     while True:
         dependence = mode.get_dependence(values, [p for n in active for p in params[n]])
         more = {n for n in range(arg.n_carried) if values[n] in dependence.active} - active
@@ -100,26 +110,32 @@ def _forward(loop: UOp, tangents: Parts, mode: Mode) -> dict[int, UOp]:
         add(make_placed(tangent, operand))
         for param in activity.params[number]:
             sources.append(param)
-            given.append(param.with_arg(param.arg._replace(slot=first + param.arg.slot - slots[number])))
+            given.append(
+                param.with_arg(param.arg._replace(slot=first + param.arg.slot - slots[number]))
+            )
     values = body.src[: count_results(loop)]
-    stacked = [n for n in range(arg.n_carried, len(values)) if values[n] in activity.dependence.active]
+    stacked = [
+        n for n in range(arg.n_carried, len(values)) if values[n] in activity.dependence.active
+    ]
     found = mode.derive([values[n] for n in (*carried, *stacked)], sources, given)
     made = [
         make_shaped(make_zeros(values[n]) if part is None else part, values[n])
         for n, part in zip((*carried, *stacked), found, strict=True)
     ]
     results = new.make(
-        [*values[: arg.n_carried], *made[: len(carried)]], made[len(carried) :],
-        body.src[-1] if arg.is_conditional else None, is_reversed=arg.is_reversed,
-    )  # fmt: skip
+        [*values[: arg.n_carried], *made[: len(carried)]],
+        made[len(carried) :],
+        body.src[-1] if arg.is_conditional else None,
+        is_reversed=arg.is_reversed,
+    )
     return dict(zip((*carried, *stacked), results[arg.n_carried :], strict=True))
 
 
 # Reverse.
 
 _HINT: Final = (
-    "give the loop a number of iterations that is known, or a variable, as scan(..., length=n) does, or use jvp, "
-    "or detach() what it reads"
+    "give the loop a number of iterations that is known, or a variable, as scan(..., length=n)"
+    " does, or use jvp, or detach() what it reads"
 )
 
 
@@ -131,7 +147,9 @@ def _reverse(loop: UOp, cotangents: Mapping[int, UOp], wanted: Wanted, mode: Mod
     count = find_count(loop)
     if loop.arg.is_conditional or count is None:
         raise make_refusal(
-            loop, "how often it is repeated is computed, and what each iteration leaves has no place", _HINT
+            loop,
+            "how often it is repeated is computed, and what each iteration leaves has no place",
+            _HINT,
         )
     return _Reverse(loop, count, cotangents, wanted, activity, mode).make()
 
@@ -140,9 +158,21 @@ class _Reverse:
     """The reverse mode of one LOOP."""
 
     def __init__(
-        self, loop: UOp, count: SInt, cotangents: Mapping[int, UOp], wanted: Wanted, activity: _Activity, mode: Mode
+        self,
+        loop: UOp,
+        count: SInt,
+        cotangents: Mapping[int, UOp],
+        wanted: Wanted,
+        activity: _Activity,
+        mode: Mode,
     ) -> None:
-        self.loop, self.count, self.cotangents, self.wanted, self.mode = loop, count, cotangents, wanted[1:], mode
+        self.loop, self.count, self.cotangents, self.wanted, self.mode = (
+            loop,
+            count,
+            cotangents,
+            wanted[1:],
+            mode,
+        )
         self.arg: LoopArg = loop.arg
         self.operands = loop.src[1:]
         self.values: tuple[UOp, ...] = self.arg.body.src
@@ -157,18 +187,33 @@ class _Reverse:
         carried = self._list_carried()
         outputs = [*carried, *(n for n in sorted(self.cotangents) if n >= self.n_carried)]
         given = [self._enter(n) for n in outputs]
-        is_read = [n in carried if n < self.n_carried else self.wanted[n] for n in range(len(self.operands))]
+        is_read = [
+            n in carried if n < self.n_carried else self.wanted[n]
+            for n in range(len(self.operands))
+        ]
         numbers = [n for n in sorted(self.activity.active) if is_read[n]]
         sources = self.activity.list_sources(numbers)
-        found = dict(zip(sources, self.mode.derive([self.values[n] for n in outputs], given, sources), strict=True))
+        found = dict(
+            zip(
+                sources,
+                self.mode.derive([self.values[n] for n in outputs], given, sources),
+                strict=True,
+            )
+        )
         shown = {n: self._show(n, found) for n in numbers}
         next_values = [self._fill(shown[n], self._get_form(n)) for n in carried]
-        slices = [n for n in numbers if self.n_carried <= n < self.end_sliced and shown[n] is not None]
+        slices = [
+            n for n in numbers if self.n_carried <= n < self.end_sliced and shown[n] is not None
+        ]
         stacked = [self._fill(shown[n], self._get_form(n)) for n in slices]
-        constants = {n: value for n in numbers if n >= self.end_sliced and (value := shown[n]) is not None}
+        constants = {
+            n: value for n in numbers if n >= self.end_sliced and (value := shown[n]) is not None
+        }
         sums = self._make_sums(constants)
         makers = {
-            n: make for n, value in sorted(constants.items(), key=_order) if (make := sums.take(value)) is not None
+            n: make
+            for n, value in sorted(constants.items(), key=_order)
+            if (make := sums.take(value)) is not None
         }
         added = [n for n in constants if n not in makers]
         for n in added:
@@ -181,16 +226,25 @@ class _Reverse:
             parts[1 + n] = make_cast(result, self.operands[n].dtype)
         for n, result in zip(slices, made[n_next:], strict=False):
             parts[1 + n] = result
-        terms = self._stack_terms(sums, dict(zip(sums.stacked, made[n_next + n_slices :], strict=True)), replace)
+        terms = self._stack_terms(
+            sums, dict(zip(sums.stacked, made[n_next + n_slices :], strict=True)), replace
+        )
         for n, make in makers.items():
             parts[1 + n] = make_reshape(make(terms.__getitem__), self.operands[n].shape)
-        return [part if is_wanted else None for part, is_wanted in zip(parts, (False, *self.wanted), strict=True)]
+        return [
+            part if is_wanted else None
+            for part, is_wanted in zip(parts, (False, *self.wanted), strict=True)
+        ]
 
     def _list_carried(self) -> list[int]:
-        """The carried values whose cotangents are carried back: active ones that a result with a cotangent depends on."""
+        """The carried values whose cotangents are carried back: active ones that a result with a
+        cotangent depends on.
+        """
         active = [n for n in sorted(self.activity.active) if n < self.n_carried]
         carried = {n for n in active if n in self.cotangents}
-        stack = [self.values[n] for n in (*carried, *(n for n in self.cotangents if n >= self.n_carried))]
+        stack = [
+            self.values[n] for n in (*carried, *(n for n in self.cotangents if n >= self.n_carried))
+        ]
         owners = {param: n for n in active for param in self.activity.params[n]}
         seen = set(stack)
         while stack:
@@ -200,7 +254,8 @@ class _Reverse:
             if number is not None and number not in carried:
                 carried.add(number)
                 below.append(self.values[number])
-            # A node that no derivative flows through is entered all the same where it has several results.
+            # A node that no derivative flows through is entered all the same where it has several
+            # results.
             new = [s for s in below if s not in seen and s in self.activity.dependence.active]
             seen.update(new)
             stack.extend(new)
@@ -212,14 +267,20 @@ class _Reverse:
         if position >= self.n_carried:
             assert cotangent is not None
             return self.new.slice(make_placed(cotangent, result))
-        return self.new.carry(make_placed(make_zeros(result) if cotangent is None else cotangent, result))
+        return self.new.carry(
+            make_placed(make_zeros(result) if cotangent is None else cotangent, result)
+        )
 
     def _get_form(self, number: int) -> UOp:
         is_slice = self.n_carried <= number < self.end_sliced
-        return make_parameter(self.operands[number], get_slots(self.operands)[number], is_slice=is_slice)
+        return make_parameter(
+            self.operands[number], get_slots(self.operands)[number], is_slice=is_slice
+        )
 
     def _show(self, number: int, found: Mapping[UOp, UOp | None]) -> UOp | None:
-        return make_view(self._get_form(number), {param: found[param] for param in self.activity.params[number]})
+        return make_view(
+            self._get_form(number), {param: found[param] for param in self.activity.params[number]}
+        )
 
     def _fill(self, value: UOp | None, form: UOp) -> UOp:
         return make_shaped(make_zeros(form) if value is None else value, form)
@@ -233,17 +294,27 @@ class _Reverse:
 
     def _list_entered(self, order: Sequence[UOp]) -> set[UOp]:
         """The PARAMs that the body of the LOOP does not have."""
-        return {node for node in order if node.op is Op.PARAM and node.arg.slot >= self.new.first_slot}
+        return {
+            node for node in order if node.op is Op.PARAM and node.arg.slot >= self.new.first_slot
+        }
 
     def _make_sums(self, constants: Mapping[int, UOp]) -> StackedSums:
         order = UOp.sink(*constants.values()).toposort()[:-1]
         return StackedSums(list_depending(order, self._list_entered(order)), self.arg.counter)
 
     def _keep(self, roots: Sequence[UOp], terms: Sequence[UOp]) -> _Replace:
-        """Let the loop keep what these need of its iterations; gives what stands for them in a loop that goes back."""
+        """Let the loop keep what these need of its iterations; gives what stands for them in a loop
+        that goes back.
+        """
         order = UOp.sink(*roots, *terms).toposort()[:-1]
         varying = list_depending(order, self._list_entered(order))
-        needed = {s: None for node in order if node in varying for s in _list_read(node) if s not in varying}
+        needed = {
+            s: None
+            for node in order
+            if node in varying
+            for s in _list_read(node)
+            if s not in varying
+        }
         needed.update((root, None) for root in (*roots, *terms) if root not in varying)
         carried = {p for group in self.activity.params[: self.n_carried] for p in group}
         changing = carried.union(*self.activity.params[self.n_carried : self.end_sliced])
@@ -259,7 +330,8 @@ class _Reverse:
 
         def replace(nodes: Sequence[UOp]) -> list[UOp]:
             sink = _drop_events(UOp.sink(*nodes).substitute(images))
-            # What is kept is read alone: an iteration that is computed again makes a value where it wrote memory.
+            # What is kept is read alone: an iteration that is computed again makes a value where it
+            # wrote memory.
             sink = update_values(sink, memory)
             if counter is not None:
                 sink = number_back(sink, counter, to_node(normalize_size(_unbind(self.count) - 1)))
@@ -281,9 +353,14 @@ class _Reverse:
             arg = self.arg._replace(body=body)
             results = make_results(self.loop.with_arg(arg))
         found = {node: results[known[node]] for node in kept}
-        return {node: make_as_complex(stack) if node.dtype.is_complex else stack for node, stack in found.items()}
+        return {
+            node: make_as_complex(stack) if node.dtype.is_complex else stack
+            for node, stack in found.items()
+        }
 
-    def _stack_terms(self, sums: StackedSums, stacks: Mapping[UOp, UOp], replace: _Replace) -> dict[UOp, UOp]:
+    def _stack_terms(
+        self, sums: StackedSums, stacks: Mapping[UOp, UOp], replace: _Replace
+    ) -> dict[UOp, UOp]:
         """All iterations' values of the terms of sums."""
         if not sums.terms:
             return {}
@@ -308,7 +385,9 @@ def _drop_events(sink: UOp) -> UOp:
 
 def _find_counter(arg: LoopArg) -> UOp | None:
     nodes = iter_nodes(arg.body) if arg.counter is not None else ()
-    return next((node for node in nodes if node.op is Op.DEFINE_VAR and node.arg.name == arg.counter), None)
+    return next(
+        (node for node in nodes if node.op is Op.DEFINE_VAR and node.arg.name == arg.counter), None
+    )
 
 
 def _unbind(size: SInt) -> SInt:

@@ -1,4 +1,5 @@
-"""The nodes that say how derivatives are taken, and when: TRACED, GRADIENT and LATER, and what says so of loops.
+"""The nodes that say how derivatives are taken, and when: TRACED, GRADIENT and LATER, and what says
+so of loops.
 
 Example:
     >>> from svod_ir import UOp, make_constant_like
@@ -40,26 +41,42 @@ _numbers: Final = itertools.count(1)
 
 
 def make_traced(x: UOp, computed_from: Callable[[], UOp] | None = None) -> UOp:
-    """The same values, told apart from all that is equal to them; of values that were computed, what from."""
+    """The same values, told apart from all that is equal to them; of values that were computed,
+    what from.
+    """
     return UOp(Op.TRACED, x.dtype, (x,), Mark(next(_numbers), computed_from))
 
 
 def make_gradient(
-    value: UOp, operands: Sequence[UOp], rule: GradientRule, parameters: tuple[object, ...] = (), n_values: int = 1
+    value: UOp,
+    operands: Sequence[UOp],
+    rule: GradientRule,
+    parameters: tuple[object, ...] = (),
+    n_values: int = 1,
 ) -> UOp:
-    """`value`, whose derivatives by `operands` the rule gives; in front of these are the others of several values."""
-    return UOp(Op.GRADIENT, value.dtype, (value, *operands), GradientArg(rule, parameters, n_values))
+    """`value`, whose derivatives by `operands` the rule gives; in front of these are the others of
+    several values.
+    """
+    return UOp(
+        Op.GRADIENT, value.dtype, (value, *operands), GradientArg(rule, parameters, n_values)
+    )
 
 
 def make_later(x: UOp, events: Sequence[UOp]) -> UOp:
-    """The same values, told apart from `x`, and read once `events` are computed, as far as these are needed for something else."""
+    """The same values, told apart from `x`, and read once `events` are computed, as far as these
+    are needed for something else.
+    """
     return UOp(Op.LATER, x.dtype, (x, *events))
 
 
 def drop_marks(node: UOp) -> UOp:
     """A LOOP or SWITCH without anything in its bodies that says how derivatives are taken."""
     new = map_bodies(node, _drop_inside)
-    return new.with_arg(new.arg._replace(is_recomputed=False)) if new.op is Op.LOOP and new.arg.is_recomputed else new
+    return (
+        new.with_arg(new.arg._replace(is_recomputed=False))
+        if new.op is Op.LOOP and new.arg.is_recomputed
+        else new
+    )
 
 
 def _drop_inside(body: UOp) -> UOp:

@@ -33,7 +33,11 @@ LATER: Final = Derivative(_reverse_traced, forward_first, _list_later)
 def _list_after(node: UOp) -> Sequence[UOp]:
     """The content before the assignment, and what is assigned; without one, the source."""
     effect = node.src[1]
-    return (_list_target(effect.target)[-1], effect.value) if effect.op is Op.ASSIGN else (node.source,)
+    return (
+        (_list_target(effect.target)[-1], effect.value)
+        if effect.op is Op.ASSIGN
+        else (node.source,)
+    )
 
 
 def _list_target(target: UOp) -> list[UOp]:
@@ -54,7 +58,10 @@ def _reverse_after(node: UOp, cotangent: UOp, wanted: Wanted) -> Parts:
         seen = view.with_src((seen, *view.src[1:]))
     if not wanted[0]:
         return [None, seen]
-    return [make_alu(Op.WHERE, _mark_written(views, content), UOp.const(cotangent.dtype, 0), cotangent), seen]
+    return [
+        make_alu(Op.WHERE, _mark_written(views, content), UOp.const(cotangent.dtype, 0), cotangent),
+        seen,
+    ]
 
 
 def _forward_after(node: UOp, tangents: Parts) -> UOp | None:
@@ -87,7 +94,9 @@ def update_values(root: UOp, memory: Collection[UOp]) -> UOp:
 def _mark_written(views: Sequence[UOp], content: UOp) -> UOp:
     """Which elements of the content are seen through the views."""
     target = views[0] if views else content
-    return _put_back(views, make_constant_like(target.cast(bool_) if target.dtype is not bool_ else target, True))
+    return _put_back(
+        views, make_constant_like(target.cast(bool_) if target.dtype is not bool_ else target, True)
+    )
 
 
 def _put_back(views: Sequence[UOp], value: UOp) -> UOp:

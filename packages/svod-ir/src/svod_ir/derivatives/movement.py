@@ -1,4 +1,6 @@
-"""The derivatives of movement, gathers and copies, which are linear: forward the op itself, in reverse its transpose."""
+"""The derivatives of movement, gathers and copies, which are linear: forward the op itself, in
+reverse its transpose.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ def _reverse_reshape(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
 
 def _reverse_expand(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
     pairs = zip(node.source.shape, node.shape, strict=True)
-    return _first(node, add_up(cotangent, [axis for axis, (before, after) in enumerate(pairs) if before != after]))
+    return _first(
+        node,
+        add_up(cotangent, [axis for axis, (before, after) in enumerate(pairs) if before != after]),
+    )
 
 
 def _reverse_permute(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
@@ -48,14 +53,19 @@ def _reverse_permute(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
 
 def _reverse_pad(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
     before = node.sizes[::2]
-    bounds = [(b, normalize_size(b + size)) for b, size in zip(before, node.source.shape, strict=True)]
+    bounds = [
+        (b, normalize_size(b + size)) for b, size in zip(before, node.source.shape, strict=True)
+    ]
     return _first(node, make_shrink(cotangent, bounds))
 
 
 def _reverse_shrink(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
     begins, ends = node.sizes[::2], node.sizes[1::2]
     triples = zip(begins, ends, node.source.shape, strict=True)
-    return _first(node, make_pad(cotangent, [(begin, normalize_size(size - end)) for begin, end, size in triples]))
+    return _first(
+        node,
+        make_pad(cotangent, [(begin, normalize_size(size - end)) for begin, end, size in triples]),
+    )
 
 
 def _reverse_flip(node: UOp, cotangent: UOp, _: Wanted) -> Parts:

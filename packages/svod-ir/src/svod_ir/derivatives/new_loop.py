@@ -9,7 +9,14 @@ from svod_ir.args import LoopArg
 from svod_ir.build import make_alu, make_constant_like, make_copy, make_reshape, make_shrink
 from svod_ir.derivatives.rule import spread
 from svod_ir.derivatives.shards import spread_cotangent
-from svod_ir.loops import count_slots, get_slots, iter_nodes, make_loop, make_parameter, replace_variable
+from svod_ir.loops import (
+    count_slots,
+    get_slots,
+    iter_nodes,
+    make_loop,
+    make_parameter,
+    replace_variable,
+)
 from svod_ir.ops import Op
 from svod_ir.sizes import product
 from svod_ir.uop import UOp
@@ -18,7 +25,8 @@ __all__ = ["NewLoop", "group_params", "make_placed", "make_shaped", "make_view",
 
 
 class NewLoop:
-    """A LOOP that is being made beside another one, whose operands it may read in the slots that they have there.
+    """A LOOP that is being made beside another one, whose operands it may read in the slots that
+    they have there.
 
     Attributes:
         like: the arg of the other one.
@@ -59,9 +67,15 @@ class NewLoop:
         self._carried.update(zip(self._slots[: self.like.n_carried], self._operands, strict=False))
 
     def make(
-        self, next_values: Sequence[UOp], stacked: Sequence[UOp], go_on: UOp | None = None, *, is_reversed: bool
+        self,
+        next_values: Sequence[UOp],
+        stacked: Sequence[UOp],
+        go_on: UOp | None = None,
+        *,
+        is_reversed: bool,
     ) -> tuple[UOp, ...]:
-        """The RESULTs of the loop, of which slices and constants are those of the other one and what was added.
+        """The RESULTs of the loop, of which slices and constants are those of the other one and
+        what was added.
 
         Args:
             next_values: in the order in which their first values were added.
@@ -77,28 +91,42 @@ class NewLoop:
         variables = {node.arg.name for node in iter_nodes(body) if node.op is Op.DEFINE_VAR}
         sliced = _choose({**dict(pairs[arg.n_carried : end]), **self._sliced}, read)
         constants = _choose({**dict(pairs[end:]), **self._constants}, read)
-        binds = {o: None for o in (*self._operands, *self.count.iter_ops(Op.BIND)) if o.op is Op.BIND}
+        binds = {
+            o: None for o in (*self._operands, *self.count.iter_ops(Op.BIND)) if o.op is Op.BIND
+        }
         # What only stacks what it makes of slices carries nothing.
         carried = self._carried if next_values else {}
         chosen = {**carried, **sliced, **constants}
-        operands = [*chosen.values(), *(bind for bind in binds if bind.symbol.arg.name in variables)]
+        operands = [
+            *chosen.values(),
+            *(bind for bind in binds if bind.symbol.arg.name in variables),
+        ]
         moved = {
             before + n: after + n
             for before, operand, after in zip(chosen, operands, get_slots(operands), strict=False)
             for n in range(count_slots(operand))
         }
-        body = body.substitute({p: p.with_arg(p.arg._replace(slot=moved[p.arg.slot])) for p in body.iter_ops(Op.PARAM)})
+        body = body.substitute(
+            {p: p.with_arg(p.arg._replace(slot=moved[p.arg.slot])) for p in body.iter_ops(Op.PARAM)}
+        )
         return make_loop(
-            body, self.count, operands, n_carried=len(carried), n_sliced=len(sliced), counter=arg.counter,
-            is_reversed=is_reversed, is_conditional=go_on is not None,
-        )  # fmt: skip
+            body,
+            self.count,
+            operands,
+            n_carried=len(carried),
+            n_sliced=len(sliced),
+            counter=arg.counter,
+            is_reversed=is_reversed,
+            is_conditional=go_on is not None,
+        )
 
 
 def _choose(group: Mapping[int, UOp], read: set[int]) -> dict[int, UOp]:
     return {
         slot: operand
         for slot, operand in group.items()
-        if operand.op is not Op.BIND and not read.isdisjoint(range(slot, slot + count_slots(operand)))
+        if operand.op is not Op.BIND
+        and not read.isdisjoint(range(slot, slot + count_slots(operand)))
     }
 
 
@@ -119,7 +147,8 @@ def group_params(bodies: Sequence[UOp], operands: Sequence[UOp]) -> list[list[UO
 
 
 def make_view(form: UOp, found: Mapping[UOp, UOp | None]) -> UOp | None:
-    """What a body has for an operand, `form`, of flat values in the place of its PARAMs; None where no PARAM has one.
+    """What a body has for an operand, `form`, of flat values in the place of its PARAMs; None where
+    no PARAM has one.
 
     Where each shard is the whole value, it is the sum of theirs on each device.
     """
@@ -153,7 +182,11 @@ def _show(shard: UOp, by_slot: Mapping[int, UOp]) -> UOp | None:
     while memory.src:
         memory = memory.src[0]
     flat = by_slot.get(memory.arg.slot)
-    return None if flat is None else make_reshape(make_shrink(flat, [(0, product(shard.shape))]), shard.shape)
+    return (
+        None
+        if flat is None
+        else make_reshape(make_shrink(flat, [(0, product(shard.shape))]), shard.shape)
+    )
 
 
 def make_placed(value: UOp, like: UOp) -> UOp:

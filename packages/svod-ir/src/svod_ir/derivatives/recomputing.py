@@ -1,4 +1,5 @@
-"""The derivative of a value that is computed again for it, so that nothing between its operands and it is kept.
+"""The derivative of a value that is computed again for it, so that nothing between its operands and
+it is kept.
 
     value = GRADIENT(f(x, w), x, w; RECOMPUTED)         backward, with the cotangent c:
     again = f(LATER(x, c, value), LATER(w, c, value))   the cotangents of the LATERs, from those nodes
@@ -25,7 +26,11 @@ __all__ = ["RECOMPUTED"]
 
 def _backward(node: UOp, cotangent: UOp, wanted: Wanted) -> tuple[UOp | None, ...]:
     operands = list_operands(node)
-    parts = [(v, c) for v, c in zip(node.src, split_parts(node, cotangent), strict=False) if c is not None]
+    parts = [
+        (v, c)
+        for v, c in zip(node.src, split_parts(node, cotangent), strict=False)
+        if c is not None
+    ]
     events = [event for part in parts for event in part]
     again = {operand: make_later(operand, events) for operand in operands}
     rebuilt = _rebuild([value for value, _ in parts], again)
@@ -40,7 +45,9 @@ def _rebuild(values: Sequence[UOp], images: Mapping[UOp, UOp]) -> list[UOp]:
     done.update(images)
     marked = map_marks(images)
     sources: dict[UOp, Sequence[UOp]] = {}
-    for node in sort_nodes(values, lambda n: sources.setdefault(n, list_sources(n, marked)) if n not in images else ()):
+    for node in sort_nodes(
+        values, lambda n: sources.setdefault(n, list_sources(n, marked)) if n not in images else ()
+    ):
         if node not in images:
             found = sources[node]
             done[node] = node.with_images(done) if found is node.src else done[found[0]]

@@ -1,4 +1,6 @@
-"""Linear recurrences along an axis, as loops: what running products and their derivatives are made of."""
+"""Linear recurrences along an axis, as loops: what running products and their derivatives are made
+of.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ def solve_recurrence(factors: UOp, terms: UOp, axis: int) -> UOp:
     order = (axis, *(a for a in range(len(terms.shape)) if a != axis))
     sliced = [make_permute(x, order) for x in (factors, terms)]
     (count, *shape) = sliced[1].shape
-    initial = make_constant_like(make_reshape(make_shrink(sliced[1], [(0, 1), *((0, s) for s in shape)]), shape), 0)
+    initial = make_constant_like(
+        make_reshape(make_shrink(sliced[1], [(0, 1), *((0, s) for s in shape)]), shape), 0
+    )
     operands = [initial, *sliced]
     state, factor, term = (
         make_parameter(operand, slot, is_slice=number > 0)

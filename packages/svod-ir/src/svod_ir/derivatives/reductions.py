@@ -48,7 +48,9 @@ def _forward_reduce(node: UOp, tangents: Parts) -> UOp | None:
         return add_up(tangent, node.arg.axes)
     if node.arg.op is Op.MUL:
         return add_up(scale(tangent, _multiply_others(node.source, node.arg.axes)), node.arg.axes)
-    return make_alu(Op.FDIV, add_up(_take_extrema(node, tangent), node.arg.axes), _count_equal(node))
+    return make_alu(
+        Op.FDIV, add_up(_take_extrema(node, tangent), node.arg.axes), _count_equal(node)
+    )
 
 
 def _is_extremum(node: UOp) -> UOp:
@@ -68,7 +70,9 @@ def _count_equal(node: UOp) -> UOp:
 
 
 def _multiply_others(x: UOp, axes: tuple[int, ...]) -> UOp:
-    """The product, for each element, of all others along `axes`: of those before it, times those behind it. No division, for zeros."""
+    """The product, for each element, of all others along `axes`: of those before it, times those
+    behind it. No division, for zeros.
+    """
     shape = x.shape
     kept = [a for a in range(len(shape)) if a not in axes]
     order = (*kept, *axes)
@@ -78,7 +82,9 @@ def _multiply_others(x: UOp, axes: tuple[int, ...]) -> UOp:
     last = len(sizes)
     before = _shift(make_scan_axis(flat, Op.MUL, last), last, 1)
     backward = tuple(axis == last for axis in range(last + 1))
-    behind = make_flip(_shift(make_scan_axis(make_flip(flat, backward), Op.MUL, last), last, 1), backward)
+    behind = make_flip(
+        _shift(make_scan_axis(make_flip(flat, backward), Op.MUL, last), last, 1), backward
+    )
     others = make_reshape(make_alu(Op.MUL, before, behind), moved.shape)
     return make_permute(others, [order.index(a) for a in range(len(order))])
 
@@ -111,7 +117,8 @@ def _reverse_scan(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
     if op is Op.ADD:
         return [_scan_back(cotangent, axis)]
     if op is Op.MUL:
-        # S(j) = c(j) + x(j + 1) S(j + 1), and the derivative is S(j) times the product of what is before: no division, for zeros.
+        # S(j) = c(j) + x(j + 1) S(j + 1), and the derivative is S(j) times the product of what is
+        # before: no division, for zeros.
         x = node.source
         backward = tuple(a == axis for a in range(len(x.shape)))
         factors = _shift(make_flip(x, backward), axis, 0)

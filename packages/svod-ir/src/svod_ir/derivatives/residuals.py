@@ -1,10 +1,11 @@
-"""What a loop keeps of each iteration for the loop that goes back: the fewest bytes from which the rest can be computed again.
+"""What a loop keeps of each iteration for the loop that goes back: the fewest bytes from which the
+rest can be computed again.
 
-A value that costs little is computed again from what is kept, and one that costs much is kept, or what is made of it.
-Between those and what is asked for lies the smallest cut of the graph.
+A value that costs little is computed again from what is kept, and one that costs much is kept, or
+what is made of it. Between those and what is asked for lies the smallest cut of the graph.
 
-Source: the partition of PyTorch's functorch, "min-cut optimal recomputation"; flows after Edmonds and Karp (1972).
-"""
+Source: the partition of PyTorch's functorch, "min-cut optimal recomputation"; flows after Edmonds
+and Karp (1972)."""
 
 from __future__ import annotations
 
@@ -24,16 +25,28 @@ _MAX_REDUCED: Final = 8
 _STORED_WEIGHT: Final = 0.75
 _READ_WEIGHT: Final = 0.5
 """A slice is there to be read again; what is kept is written before."""
-_KEPT: Final = frozenset({
-    Op.RESULT, Op.SCAN_AXIS, Op.SCATTER_ADD, Op.COPY, Op.ALLREDUCE, Op.CUSTOM_FUNCTION, Op.AFTER,
-})  # fmt: skip
+_KEPT: Final = frozenset(
+    {
+        Op.RESULT,
+        Op.SCAN_AXIS,
+        Op.SCATTER_ADD,
+        Op.COPY,
+        Op.ALLREDUCE,
+        Op.CUSTOM_FUNCTION,
+        Op.AFTER,
+    }
+)
 """What is expensive, or cannot be computed again."""
 
 
 def choose_kept(
-    needed: Sequence[UOp], carried: Collection[UOp], changing: Collection[UOp], free: Collection[UOp]
+    needed: Sequence[UOp],
+    carried: Collection[UOp],
+    changing: Collection[UOp],
+    free: Collection[UOp],
 ) -> list[UOp]:
-    """The nodes to keep, from which and from what does not depend on `carried` all that is needed can be computed.
+    """The nodes to keep, from which and from what does not depend on `carried` all that is needed
+    can be computed.
 
     Args:
         needed: what is asked for.
@@ -46,7 +59,9 @@ def choose_kept(
     sources = [
         node
         for node in order
-        if node in carried or (node in lost and _is_expensive(node)) or (node in varying and node.op in _KEPT)
+        if node in carried
+        or (node in lost and _is_expensive(node))
+        or (node in varying and node.op in _KEPT)
     ]
     lost |= list_depending(order, sources)
     slices = [n for n in order if n in changing and n not in carried and n.dtype.kind != "index"]
@@ -58,12 +73,16 @@ def choose_kept(
         for operand in node.src:
             if operand in sizes:
                 network.add_edge(operand, node)
-    kept = network.cut([*sources, *slices], [node for node in dict.fromkeys(needed) if node in lost])
+    kept = network.cut(
+        [*sources, *slices], [node for node in dict.fromkeys(needed) if node in lost]
+    )
     return list(dict.fromkeys(_take_base(node, lost, free) for node in kept if node in lost))
 
 
 def _take_base(node: UOp, lost: Collection[UOp], free: Collection[UOp]) -> UOp:
-    """What has the elements of a node in the order in which they are computed; in another one they would be copied to be kept."""
+    """What has the elements of a node in the order in which they are computed; in another one they
+    would be copied to be kept.
+    """
     base = node
     while node not in free and node.op in (Op.RESHAPE, Op.PERMUTE) and node.source in lost:
         base, node = node.source if node.op is Op.PERMUTE else base, node.source
@@ -80,7 +99,9 @@ def list_depending(order: Iterable[UOp], sources: Collection[UOp]) -> set[UOp]:
 
 
 def count_elements(node: UOp) -> float:
-    """How many elements a node has at most; infinitely many where it is no value that memory can hold."""
+    """How many elements a node has at most; infinitely many where it is no value that memory can
+    hold.
+    """
     shape = node.find_shape()
     if shape is None or node.dtype.kind in ("index", "void") or node.op is Op.MSTACK:
         return inf
@@ -103,7 +124,9 @@ def _is_expensive(node: UOp) -> bool:
 
 
 class _Network:
-    """A network of nodes that let through as much as they have bytes: each is two places, its entry and its exit."""
+    """A network of nodes that let through as much as they have bytes: each is two places, its entry
+    and its exit.
+    """
 
     def __init__(self, sizes: dict[UOp, float]) -> None:
         self.sizes = sizes

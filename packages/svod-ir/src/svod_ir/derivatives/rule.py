@@ -7,7 +7,14 @@ from typing import Final, NamedTuple, TypeAlias
 
 from svod_dtype import DType, float32
 from svod_ir.args import GradientRule
-from svod_ir.build import make_alu, make_cast, make_constant_like, make_expand, make_reduce_axis, make_reshape
+from svod_ir.build import (
+    make_alu,
+    make_cast,
+    make_constant_like,
+    make_expand,
+    make_reduce_axis,
+    make_reshape,
+)
 from svod_ir.derivatives.marks import make_gradient
 from svod_ir.errors import NotDifferentiableError
 from svod_ir.ops import Op
@@ -15,9 +22,22 @@ from svod_ir.origins import get_origins
 from svod_ir.uop import SInt, UOp
 
 __all__ = [
-    "Dependence", "Derivative", "Mode", "MultipleDerivative", "Parts", "Wanted", "add_up", "collapse", "is_zero",
-    "make_refusal", "make_zeros", "scale", "scale_guarded", "spread", "widen",
-]  # fmt: skip
+    "Dependence",
+    "Derivative",
+    "Mode",
+    "MultipleDerivative",
+    "Parts",
+    "Wanted",
+    "add_up",
+    "collapse",
+    "is_zero",
+    "make_refusal",
+    "make_zeros",
+    "scale",
+    "scale_guarded",
+    "spread",
+    "widen",
+]
 
 Wanted: TypeAlias = tuple[bool, ...]
 """Of which operands the cotangents are asked for."""
@@ -45,7 +65,8 @@ class Dependence(NamedTuple):
     Attributes:
         order: the nodes below the outputs, inputs first.
         inputs: what each depends on.
-        active: the nodes through which a derivative may flow: floats that depend on a source through floats.
+        active: the nodes through which a derivative may flow: floats that depend on a source
+            through floats.
     """
 
     order: list[UOp]
@@ -69,10 +90,10 @@ class MultipleDerivative(NamedTuple):
     """The derivative of an op of several results, whose parts have the positions of these.
 
     Attributes:
-        reverse: from a node, the cotangents of those of its results that have one, what is wanted, and how derivatives of
-            its bodies are taken, to the cotangents of its operands.
-        forward: from a node, the tangents of its operands, and how derivatives of its bodies are taken, to the tangents of
-            its results.
+        reverse: from a node, the cotangents of those of its results that have one, what is wanted,
+            and how derivatives of its bodies are taken, to the cotangents of its operands.
+        forward: from a node, the tangents of its operands, and how derivatives of its bodies are
+            taken, to the tangents of its results.
     """
 
     reverse: Callable[[UOp, Mapping[int, UOp], Wanted, Mode], Parts]
@@ -96,10 +117,16 @@ def _name(node: UOp) -> str:
 
 
 def scale(cotangent: UOp, factor: UOp) -> UOp:
-    """Product with a factor; the elements that `where` or a guard leaves out stay 0 whatever the factor is."""
+    """Product with a factor; the elements that `where` or a guard leaves out stay 0 whatever the
+    factor is.
+    """
     if _is_guarded(cotangent):
         product, _, before = cotangent.src
-        return _guard(make_alu(Op.MUL, product.src[2], factor), cotangent.src[1], make_alu(Op.MUL, before, factor))
+        return _guard(
+            make_alu(Op.MUL, product.src[2], factor),
+            cotangent.src[1],
+            make_alu(Op.MUL, before, factor),
+        )
     found = _split_choice(cotangent)
     if found is None:
         return make_alu(Op.MUL, cotangent, factor)
@@ -112,8 +139,8 @@ def scale(cotangent: UOp, factor: UOp) -> UOp:
 def scale_guarded(cotangent: UOp, factor: UOp) -> UOp:
     """Product with a factor that may be infinite or NaN, by which a cotangent of 0 stays 0.
 
-    The derivative by a cotangent of 0 is the factor if that is finite, else 0. That of the `where` alone would be 0 for any
-    factor: the second derivative of x exp(x) at 0 would lack a term.
+    The derivative by a cotangent of 0 is the factor if that is finite, else 0. That of the `where`
+    alone would be 0 for any factor: the second derivative of x exp(x) at 0 would lack a term.
 
     Example:
         >>> import numpy as np
@@ -175,7 +202,9 @@ _GUARDED: Final = GradientRule("guarded_product", _reverse_guarded, _forward_gua
 
 
 def _split_choice(node: UOp) -> tuple[UOp, UOp, bool] | None:
-    """The condition of a WHERE of which one side is 0, the other side, and whether it is the first."""
+    """The condition of a WHERE of which one side is 0, the other side, and whether it is
+    the first.
+    """
     if node.op is not Op.WHERE:
         return None
     condition, x, y = node.src
@@ -206,7 +235,9 @@ def add_up(x: UOp, axes: Sequence[int]) -> UOp:
 
 
 def collapse(cotangent: UOp, operand: UOp) -> UOp:
-    """The cotangent of an operand of an elementwise op: of a 0-d one, which stands for all elements, their sum."""
+    """The cotangent of an operand of an elementwise op: of a 0-d one, which stands for all
+    elements, their sum.
+    """
     if operand.shape or not cotangent.shape:
         return cotangent
     return make_reshape(add_up(cotangent, range(len(cotangent.shape))), ())
@@ -214,7 +245,11 @@ def collapse(cotangent: UOp, operand: UOp) -> UOp:
 
 def spread(value: UOp, shape: tuple[SInt, ...]) -> UOp:
     """A value of this shape, or a 0-d one in the place of all its elements."""
-    return value if value.shape == shape else make_expand(make_reshape(value, (1,) * len(shape)), shape)
+    return (
+        value
+        if value.shape == shape
+        else make_expand(make_reshape(value, (1,) * len(shape)), shape)
+    )
 
 
 def widen(dtype: DType) -> DType:

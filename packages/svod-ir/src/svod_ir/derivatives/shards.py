@@ -29,7 +29,9 @@ def _reverse_multi(node: UOp, cotangent: UOp, wanted: Wanted) -> Parts:
 
 def _forward_multi(node: UOp, tangents: Parts) -> UOp | None:
     shards = node.source.src
-    found = [make_constant_like(s, 0) if t is None else t for s, t in zip(shards, tangents, strict=True)]
+    found = [
+        make_constant_like(s, 0) if t is None else t for s, t in zip(shards, tangents, strict=True)
+    ]
     return node.with_src((node.source.with_src(tuple(found)),))
 
 
@@ -45,7 +47,10 @@ def _split(cotangent: UOp, place: Sharding) -> tuple[UOp, ...]:
     shape = cotangent.shape
     return tuple(
         make_copy(
-            make_shrink(cotangent, [place.bounds(n) if a == place.axis else (0, s) for a, s in enumerate(shape)]),
+            make_shrink(
+                cotangent,
+                [place.bounds(n) if a == place.axis else (0, s) for a, s in enumerate(shape)],
+            ),
             device,
         )
         for n, device in enumerate(place.devices)

@@ -2,9 +2,8 @@
 
     REDUCE(MUL(EXPAND(h), EXPAND(d))) added in each iteration     REDUCE of the products of all h and all d, after the loop
 
-What is small in an iteration is stacked, and the sum is one reduction over the stacks, which for products of matrices is one
-product; otherwise the loop carries the sum.
-"""
+What is small in an iteration is stacked, and the sum is one reduction over the stacks, which for
+products of matrices is one product; otherwise the loop carries the sum."""
 
 from __future__ import annotations
 
@@ -48,7 +47,9 @@ class StackedSums:
         self._costs: dict[UOp, float] = {}
 
     def take(self, value: UOp) -> Callable[[Callable[[UOp], UOp]], UOp] | None:
-        """How the sum of `value` is made of all of each term, or None where the loop had better carry it."""
+        """How the sum of `value` is made of all of each term, or None where the loop had better
+        carry it.
+        """
         self._costs.clear()
         found = self._split(value)
         if found is None:
@@ -63,7 +64,9 @@ class StackedSums:
             self.terms[term] = None
         return make
 
-    def _split(self, value: UOp) -> tuple[Sequence[UOp], Callable[[Callable[[UOp], UOp]], UOp]] | None:
+    def _split(
+        self, value: UOp
+    ) -> tuple[Sequence[UOp], Callable[[Callable[[UOp], UOp]], UOp]] | None:
         """Terms, and how the sum of the value is made of all of them."""
         if not all(isinstance(size, int) for size in value.shape):
             return None
@@ -71,22 +74,32 @@ class StackedSums:
             first, second = self._split(value.left), self._split(value.right)
             if first is None or second is None:
                 return None
-            return [*first[0], *second[0]], lambda get: make_alu(Op.ADD, first[1](get), second[1](get))
+            return [*first[0], *second[0]], lambda get: make_alu(
+                Op.ADD, first[1](get), second[1](get)
+            )
         if value.op in _LINEAR and not (value.op is Op.CAST and not value.source.dtype.is_inexact):
             below = self._split(value.source)
             return None if below is None else (below[0], lambda get: _apply(value, below[1](get)))
         if value.op is Op.REDUCE_AXIS and value.arg.op is Op.ADD:
             axes = [0, *(axis + 1 for axis in value.arg.axes)]
-            return [value.source], lambda get: make_reshape(add_up(get(value.source), axes), value.shape)
+            return [value.source], lambda get: make_reshape(
+                add_up(get(value.source), axes), value.shape
+            )
         return [value], lambda get: make_reshape(add_up(get(value), [0]), value.shape)
 
     def _get_cost(self, root: UOp) -> float:
-        """How many elements of an iteration must be stacked, so that `root` can be computed from them."""
+        """How many elements of an iteration must be stacked, so that `root` can be computed from
+        them.
+        """
         for node in root.toposort():
             if node not in self._varying or node in self.stacked:
                 self._costs[node] = 0.0
             elif node not in self._costs:
-                below = sum(self._costs[s] for s in dict.fromkeys(node.src)) if node.op in _SAME else inf
+                below = (
+                    sum(self._costs[s] for s in dict.fromkeys(node.src))
+                    if node.op in _SAME
+                    else inf
+                )
                 self._costs[node] = min(count_elements(node), below)
         return self._costs[root]
 
@@ -102,7 +115,9 @@ class StackedSums:
                 stack.extend(node.src)
 
     def _is_batched(self, term: UOp) -> bool:
-        """Whether all below a term, down to what is stacked or kept, can be computed for all iterations at once."""
+        """Whether all below a term, down to what is stacked or kept, can be computed for all
+        iterations at once.
+        """
         stack, seen = [term], {term}
         while stack:
             node = stack.pop()

@@ -41,8 +41,12 @@ _SEVERAL: Final = "it has several results"
 _PART: Final = "the node that reads it has the derivative of both"
 
 DERIVATIVES: Final[dict[Op, Derivative | str]] = {
-    **dict.fromkeys((Op.CONST, Op.IOTA, Op.DEFINE_VAR, Op.BIND, Op.NOOP, Op.BUFFER, Op.PARAM), _LEAF),
-    **dict.fromkeys((Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD, Op.SHL, Op.SHR, Op.THREEFRY, Op.CHECK), _INTEGERS),
+    **dict.fromkeys(
+        (Op.CONST, Op.IOTA, Op.DEFINE_VAR, Op.BIND, Op.NOOP, Op.BUFFER, Op.PARAM), _LEAF
+    ),
+    **dict.fromkeys(
+        (Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD, Op.SHL, Op.SHR, Op.THREEFRY, Op.CHECK), _INTEGERS
+    ),
     **dict.fromkeys((Op.NOT, Op.AND, Op.OR, Op.XOR, Op.LT, Op.LE, Op.EQ, Op.NE), _NO_FLOAT),
     **dict.fromkeys((Op.SIGN, Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND, Op.DETACH), ZERO),
     **FUNCTIONS,

@@ -53,10 +53,12 @@ __all__ = ["Inputs", "evaluate", "evaluate_kernel", "evaluate_linear", "memory_o
 
 
 def evaluate(node: UOp, inputs: Inputs | None = None) -> Any:
-    """The value of `node` as a numpy array; for a SINK or GROUP, a tuple with one entry for each operand.
+    """The value of `node` as a numpy array; for a SINK or GROUP, a tuple with one entry for each
+    operand.
 
-    Buffers are given as arrays, by their node, PARAMs also by their slot, and are written where the graph assigns to
-    them.  Variables are given by name or node as ints, or, in a graph of elementwise ops alone, as arrays that broadcast.
+    Buffers are given as arrays, by their node, PARAMs also by their slot, and are written where the
+    graph assigns to them.  Variables are given by name or node as ints, or, in a graph of
+    elementwise ops alone, as arrays that broadcast.
 
     Raises:
         EvaluationError: if an input is missing or does not fit, the graph reads or writes outside
@@ -83,7 +85,8 @@ def _join(shards: tuple[Any, ...]) -> Any:
 
 
 def evaluate_kernel(sink: UOp, buffers: Inputs, variables: Mapping[str, int] | None = None) -> None:
-    """Run a kernel body of stage kernel or lowered; `buffers` are by PARAM slot or node, and are written.
+    """Run a kernel body of stage kernel or lowered; `buffers` are by PARAM slot or node, and are
+    written.
 
     A DEFINE_VAR `core_id` and SPECIALs take each of their values in turn.
     """
@@ -92,7 +95,9 @@ def evaluate_kernel(sink: UOp, buffers: Inputs, variables: Mapping[str, int] | N
     _launch(environment, sink.toposort(), lambda layout: layout.add_block(roots, None))
 
 
-def evaluate_linear(nodes: Sequence[UOp], buffers: Inputs, variables: Mapping[str, int] | None = None) -> None:
+def evaluate_linear(
+    nodes: Sequence[UOp], buffers: Inputs, variables: Mapping[str, int] | None = None
+) -> None:
     """Run a linearized kernel, node by node in the given order; otherwise as `evaluate_kernel`."""
     environment = _make_environment(buffers, variables)
     _launch(environment, nodes, lambda layout: layout.add_linear(nodes))
@@ -105,7 +110,9 @@ def _make_environment(buffers: Inputs, variables: Mapping[str, int] | None) -> E
 
 
 def _run_body(body: UOp, inputs: Inputs) -> Values | None:
-    """Run the body of a CALL: a kernel writes its arguments, a COPY or BUFFER_VIEW gives what to write."""
+    """Run the body of a CALL: a kernel writes its arguments, a COPY or BUFFER_VIEW gives what to
+    write.
+    """
     if body.op is Op.SINK:
         evaluate_kernel(body, inputs)
         return None
@@ -113,9 +120,17 @@ def _run_body(body: UOp, inputs: Inputs) -> Values | None:
 
 
 def _launch(environment: Environment, nodes: Sequence[UOp], fill: Callable[[Layout], None]) -> None:
-    """Run a kernel for each core and workgroup; the threads of a workgroup advance from barrier to barrier together."""
-    cores = [n for n in nodes if n.op is Op.DEFINE_VAR and n.arg.name == "core_id" and not environment.has(n)]
-    specials = sorted({n for n in nodes if n.op is Op.SPECIAL and not environment.has(n)}, key=lambda n: n.arg)
+    """Run a kernel for each core and workgroup; the threads of a workgroup advance from barrier to
+    barrier together.
+    """
+    cores = [
+        n
+        for n in nodes
+        if n.op is Op.DEFINE_VAR and n.arg.name == "core_id" and not environment.has(n)
+    ]
+    specials = sorted(
+        {n for n in nodes if n.op is Op.SPECIAL and not environment.has(n)}, key=lambda n: n.arg
+    )
     grid = [*dict.fromkeys(cores), *(s for s in specials if not s.arg.startswith("l"))]
     local = [s for s in specials if s.arg.startswith("l")]
     writes = {memory_of(n.location) for n in nodes if n.op is Op.STORE}
@@ -123,7 +138,9 @@ def _launch(environment: Environment, nodes: Sequence[UOp], fill: Callable[[Layo
         shared: dict[UOp, Values] = {}
         threads: list[Iterator[None]] = []
         for thread in _iter_positions(local, environment):
-            layout = Layout(environment.with_values({**group, **thread}), writes, shared, is_kernel=True)
+            layout = Layout(
+                environment.with_values({**group, **thread}), writes, shared, is_kernel=True
+            )
             fill(layout)
             threads.append(Machine(layout).run())
         while threads:

@@ -15,19 +15,48 @@ import numpy as np
 from svod_dtype import DType
 from svod_ir._arithmetic import Values
 from svod_ir.errors import EvaluationError
-from svod_ir.evaluate.memory import MEMORY_BASES, Poison, checked, find_poison, memory_of, new_memory
+from svod_ir.evaluate.memory import (
+    MEMORY_BASES,
+    Poison,
+    checked,
+    find_poison,
+    memory_of,
+    new_memory,
+)
 from svod_ir.evaluate.movement import MOVES, fill_sizes
 from svod_ir.ops import MOVEMENT, Op
 from svod_ir.uop import UOp
 
 __all__ = [
-    "assigned_before", "dependencies", "fill", "fill_whole", "is_effect", "make_allocate", "make_assign", "make_load",
-    "make_read", "make_store", "ranges_of", "view_bytes", "view_chain",
-]  # fmt: skip
+    "assigned_before",
+    "dependencies",
+    "fill",
+    "fill_whole",
+    "is_effect",
+    "make_allocate",
+    "make_assign",
+    "make_load",
+    "make_read",
+    "make_store",
+    "ranges_of",
+    "view_bytes",
+    "view_chain",
+]
 
-_EFFECTS: Final = frozenset({
-    Op.STORE, Op.END, Op.SINK, Op.GROUP, Op.BARRIER, Op.NOOP, Op.CALL, Op.CUSTOM_FUNCTION, Op.ADVANCE, Op.LEAVE,
-})  # fmt: skip
+_EFFECTS: Final = frozenset(
+    {
+        Op.STORE,
+        Op.END,
+        Op.SINK,
+        Op.GROUP,
+        Op.BARRIER,
+        Op.NOOP,
+        Op.CALL,
+        Op.CUSTOM_FUNCTION,
+        Op.ADVANCE,
+        Op.LEAVE,
+    }
+)
 
 
 def is_effect(node: UOp) -> bool:
@@ -39,7 +68,9 @@ def ranges_of(node: UOp) -> tuple[UOp, ...]:
 
 
 def make_read(node: UOp) -> Callable[..., Any]:
-    """The content of a location where a value is expected; out of range it is poison, which a WHERE may discard."""
+    """The content of a location where a value is expected; out of range it is poison, which a WHERE
+    may discard.
+    """
     has_gate = node.gate is not None
     n_positions = len(node.src) - 1 - has_gate
 
@@ -91,11 +122,14 @@ def make_store(node: UOp) -> Callable[..., Any]:
         place = checked(_place(location, memory, operands[:n_positions]))
         flat = _flat(location, memory)
         mask = (
-            np.broadcast_to(np.asarray(gate), np.shape(place)) if gate is not None else np.ones(np.shape(place), bool)
+            np.broadcast_to(np.asarray(gate), np.shape(place))
+            if gate is not None
+            else np.ones(np.shape(place), bool)
         )
         if not np.all(((place >= 0) & (place < len(flat))) | ~mask):
             raise EvaluationError(
-                problem=f"index {place} is out of range of the {len(flat)} elements of", node=memory_of(location)
+                problem=f"index {place} is out of range of the {len(flat)} elements of",
+                node=memory_of(location),
             )
         if not np.ndim(place):
             flat[place] = value
@@ -128,7 +162,8 @@ def view_bytes(node: UOp, x: Values, offset: int, size: int) -> Values:
     end = offset + size * node.dtype.itemsize
     if offset < 0 or end > raw.size:
         raise EvaluationError(
-            problem=f"bytes {offset} to {end} are out of range of the {raw.size} bytes below", node=node
+            problem=f"bytes {offset} to {end} are out of range of the {raw.size} bytes below",
+            node=node,
         )
     return raw[offset:end].view(node.dtype.numpy)
 
@@ -149,13 +184,17 @@ def fill(array: Values, value: Any, *positions: Any) -> Values:
 
 
 def fill_whole(array: Values, value: Values) -> Values:
-    """The value of what is no expression of one element but of all of them: a COPY, a BUFFER_VIEW."""
+    """The value of what is no expression of one element but of all of them: a COPY, a
+    BUFFER_VIEW.
+    """
     array.reshape(-1)[:] = value.reshape(-1)
     return array
 
 
 def dependencies(location: UOp) -> tuple[UOp, ...]:
-    """What a location is ordered after, by AFTERs around the INDEX (those below it are operands)."""
+    """What a location is ordered after, by AFTERs around the INDEX (those below it are
+    operands).
+    """
     found: tuple[UOp, ...] = ()
     while location.op is Op.AFTER:
         found += location.dependencies
@@ -175,7 +214,9 @@ def view_chain(node: UOp) -> list[UOp]:
 
 
 def assigned_before(node: UOp) -> tuple[UOp, ...]:
-    """What happens before an assignment to this target: earlier assignments, and reading the states after them."""
+    """What happens before an assignment to this target: earlier assignments, and reading the states
+    after them.
+    """
     found: tuple[UOp, ...] = ()
     while node.op in MOVEMENT or node.op in (Op.AFTER, Op.ASSIGN, Op.DETACH, Op.TRACED):
         if node.op is Op.ASSIGN:
@@ -192,7 +233,13 @@ def _zero(dtype: DType) -> Values:
 
 
 def _access(
-    node: UOp, memory: Values, positions: Sequence[Any], gate: Any, *, is_strict: bool, alternative: Any = None
+    node: UOp,
+    memory: Values,
+    positions: Sequence[Any],
+    gate: Any,
+    *,
+    is_strict: bool,
+    alternative: Any = None,
 ) -> Any:
     place = _place(node, memory, positions)
     if isinstance(place, Poison):
@@ -204,7 +251,9 @@ def _access(
     is_inside = (place >= 0) & (place < len(flat))
     if not np.all(is_inside | ~np.asarray(mask)):
         poison = Poison(
-            f"index {place} is out of range of the {len(flat)} elements of {memory_of(node.src[0])} at", node
+            f"index {place} is out of range of the {len(flat)} elements of"
+            f" {memory_of(node.src[0])} at",
+            node,
         )
         if is_strict:
             raise poison.fail()
@@ -212,7 +261,9 @@ def _access(
     if not np.ndim(place):
         # An element of a memory of vectors is a row, which a later write would change.
         return flat[place].copy()
-    found = flat[np.where(is_inside, place, 0)] if len(flat) else np.zeros(np.shape(place), flat.dtype)
+    found = (
+        flat[np.where(is_inside, place, 0)] if len(flat) else np.zeros(np.shape(place), flat.dtype)
+    )
     other = _zero(node.dtype) if alternative is None else alternative
     return np.where(mask, found, other).astype(flat.dtype)
 
@@ -231,9 +282,13 @@ def _place(node: UOp, memory: Values, positions: Sequence[Any]) -> Any:
     if len(positions) > 1:
         extents = memory.shape
         if len(extents) != len(positions):
-            raise EvaluationError(problem=f"{len(positions)} positions for a memory of shape {extents}", node=node)
+            raise EvaluationError(
+                problem=f"{len(positions)} positions for a memory of shape {extents}", node=node
+            )
         if any(not 0 <= p < n for p, n in zip(positions, extents, strict=True)):
-            return Poison(f"index {tuple(map(int, positions))} is out of range of shape {extents} at", node)
+            return Poison(
+                f"index {tuple(map(int, positions))} is out of range of shape {extents} at", node
+            )
         place = np.int64(0)
         for position, extent in zip(positions, extents, strict=True):
             place = place * extent + position

@@ -1,4 +1,6 @@
-"""From a graph to a list of steps, in which each loop holds exactly the nodes that depend on its RANGE."""
+"""From a graph to a list of steps, in which each loop holds exactly the nodes that depend on its
+RANGE.
+"""
 
 # Values are numpy's, of any dtype and shape: a lambda on them has nothing to declare.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -22,7 +24,14 @@ from svod_ir.evaluate.access import (
     view_chain,
 )
 from svod_ir.evaluate.memory import MEMORY_BASES, Environment, is_location, memory_of, new_memory
-from svod_ir.evaluate.reduction import accumulator_dtype, make_accumulate, make_finish, make_keep, make_resume, scan_key
+from svod_ir.evaluate.reduction import (
+    accumulator_dtype,
+    make_accumulate,
+    make_finish,
+    make_keep,
+    make_resume,
+    scan_key,
+)
 from svod_ir.evaluate.repeat import is_repeat
 from svod_ir.evaluate.steps import copy, make_step
 from svod_ir.ops import Op
@@ -32,7 +41,9 @@ __all__ = ["BARRIER", "LOOP", "NEXT", "STEP", "Layout", "Operand"]
 
 
 STEP, LOOP, NEXT, BARRIER = range(4)
-"""The kinds of steps: run a function, begin a loop, end one, skip if false, wait for the workgroup."""
+"""The kinds of steps: run a function, begin a loop, end one, skip if false, wait for the
+workgroup.
+"""
 
 _LOOPS: Final = frozenset({Op.REDUCE, Op.END, Op.BUFFERIZE, Op.SCAN})
 
@@ -43,9 +54,9 @@ Operand: TypeAlias = "tuple[UOp, bool]"
 class Layout:
     """The steps of a graph: tuples of a kind and what the machine needs for it.
 
-    In a kernel, and in the order of a linear form, memory is read as it is by then. In other graphs what reads memory,
-    and not the state after an effect, reads what was there before all effects, wherever it stands.
-    """
+    In a kernel, and in the order of a linear form, memory is read as it is by then. In other graphs
+    what reads memory, and not the state after an effect, reads what was there before all effects,
+    wherever it stands."""
 
     def __init__(
         self,
@@ -120,7 +131,10 @@ class Layout:
             case Op.INDEX:
                 return self._location(node)
             case Op.AFTER:
-                return [*((s, False) for s in node.dependencies), (node.source, is_location(node.source))]
+                return [
+                    *((s, False) for s in node.dependencies),
+                    (node.source, is_location(node.source)),
+                ]
             case Op.ASSIGN:
                 chain = view_chain(node.target)
                 sizes = [(s, False) for view in chain for s in view.src[1:]]
@@ -133,7 +147,10 @@ class Layout:
                 return [(s, is_location(s)) for s in node.arguments if not is_effect(s)]
             case Op.END:
                 # The repetition of a call: that runs all iterations at once.
-                return [(node.loops[0].stop, False), *((s, is_location(s)) for s in node.body.arguments)]
+                return [
+                    (node.loops[0].stop, False),
+                    *((s, is_location(s)) for s in node.body.arguments),
+                ]
             case Op.BIND:
                 return [(node.value, False)]
             case Op.RANGE | Op.DEFINE_VAR | Op.SPECIAL:
@@ -145,7 +162,9 @@ class Layout:
         return [(node.src[0], is_location(node.src[0])), *((s, False) for s in node.src[1:])]
 
     def _body(self, node: UOp) -> list[UOp]:
-        """The roots of a loop's body: the ends of the loops, and its effects, seen through GROUPs, or its value."""
+        """The roots of a loop's body: the ends of the loops, and its effects, seen through GROUPs,
+        or its value.
+        """
         roots = [r.stop for r in ranges_of(node)]
         if node.op is not Op.END:
             return [*roots, node.src[0]]
@@ -158,8 +177,12 @@ class Layout:
                 roots.append(root)
         return roots
 
-    def _walk(self, roots: Sequence[UOp], opened: frozenset[UOp] | None) -> tuple[list[Operand], list[Operand]]:
-        """The operands of a block in order, and those that it takes from outside: all that depend on no opened range."""
+    def _walk(
+        self, roots: Sequence[UOp], opened: frozenset[UOp] | None
+    ) -> tuple[list[Operand], list[Operand]]:
+        """The operands of a block in order, and those that it takes from outside: all that depend
+        on no opened range.
+        """
         is_effect_loop = {r for r in roots if is_effect(r)}
         inside: list[Operand] = []
         outside: list[Operand] = []
@@ -174,7 +197,11 @@ class Layout:
                 continue
             seen.add(operand)
             node = operand[0]
-            if opened is None or node in is_effect_loop or (node.ranges & opened and node not in opened):
+            if (
+                opened is None
+                or node in is_effect_loop
+                or (node.ranges & opened and node not in opened)
+            ):
                 stack.append((operand, True))
                 stack.extend((o, False) for o in reversed(self._operands(operand)) if o not in seen)
             elif node not in opened:
@@ -256,9 +283,16 @@ class Layout:
         loops = self._add_nest(node, opened)
         if node.op is Op.REDUCE:
             op, dtype = node.arg, node.source.dtype
-            self.step(make_accumulate(op, accumulator_dtype(dtype)), target, target, self.slot(node.source))
+            self.step(
+                make_accumulate(op, accumulator_dtype(dtype)),
+                target,
+                target,
+                self.slot(node.source),
+            )
         elif node.op is Op.BUFFERIZE:
-            self.step(fill, target, target, self.slot(node.source), *(self.slot(p) for p in node.loops))
+            self.step(
+                fill, target, target, self.slot(node.source), *(self.slot(p) for p in node.loops)
+            )
         for loop in reversed(loops):
             self._close(loop)
         if node.op is Op.REDUCE:
@@ -272,13 +306,19 @@ class Layout:
                 self.step(lambda x: x, self.slot(carry), self.slot(carry.src[0]))
 
     def _add_nest(self, node: UOp, opened: tuple[UOp, ...]) -> list[tuple[int, int, int]]:
-        """Open the loops, outer first, each with the nodes that depend on it and on no loop further in."""
+        """Open the loops, outer first, each with the nodes that depend on it and on no loop further
+        in.
+        """
         effects = {root for root in self._body(node) if is_effect(root)}
         levels: list[list[Operand]] = [[] for _ in opened]
         for operand in self._walk(self._body(node), frozenset(opened))[0]:
             part = operand[0]
             is_last = part in effects
-            level = len(opened) - 1 if is_last else max(i for i, r in enumerate(opened) if r in part.ranges)
+            level = (
+                len(opened) - 1
+                if is_last
+                else max(i for i, r in enumerate(opened) if r in part.ranges)
+            )
             levels[level].append(operand)
         loops: list[tuple[int, int, int]] = []
         for r, operands in zip(opened, levels, strict=True):
@@ -294,9 +334,15 @@ class Layout:
         self.initial[slot] = 1
         return slot
 
-    def _open(self, node: UOp, start: int | None = None, end: int | None = None) -> tuple[int, int, int]:
+    def _open(
+        self, node: UOp, start: int | None = None, end: int | None = None
+    ) -> tuple[int, int, int]:
         """Begin a loop; gives its position in the code, and the slots of its variable and end."""
-        place, slot, end = len(self.code), self.slot(node), self.slot(node.source) if end is None else end
+        place, slot, end = (
+            len(self.code),
+            self.slot(node),
+            self.slot(node.source) if end is None else end,
+        )
         self.code.append(())
         self.code[place] = (LOOP, slot, start, end, 0)
         return place, slot, end
@@ -308,9 +354,13 @@ class Layout:
         self.code[place] = (kind, slot, start, end, len(self.code))
 
     def _add_scan(self, node: UOp) -> None:
-        """SCAN(x, r) at r = i combines x at 0 to i; it goes on from i - 1 where the loop came from there."""
+        """SCAN(x, r) at r = i combines x at 0 to i; it goes on from i - 1 where the loop came from
+        there.
+        """
         scanned, target, current = node.src[1], self.slot(node), self.slot(node.src[1])
-        others = [self.slot(r) for r in sorted(node.source.ranges - {scanned}, key=lambda r: r.arg.id)]
+        others = [
+            self.slot(r) for r in sorted(node.source.ranges - {scanned}, key=lambda r: r.arg.id)
+        ]
         saved, start, end, state = self.new_slot(), self.new_slot(), self.new_slot(), {}
         self.step(lambda x: x, saved, current)
         self.step(make_resume(node, state), start, current, *others)
@@ -318,7 +368,12 @@ class Layout:
         self.step(lambda i: i + 1, end, saved)
         loop = self._open(scanned, start, end)
         self.add_block([node.src[0]], frozenset({scanned}))
-        self.step(make_accumulate(node.arg, accumulator_dtype(node.dtype)), target, target, self.slot(node.src[0]))
+        self.step(
+            make_accumulate(node.arg, accumulator_dtype(node.dtype)),
+            target,
+            target,
+            self.slot(node.src[0]),
+        )
         self._close(loop)
         self.step(lambda x: x, current, saved)
         self.step(make_keep(state), self.new_slot(), target, saved, *others)

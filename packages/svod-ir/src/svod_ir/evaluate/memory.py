@@ -18,13 +18,23 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 __all__ = [
-    "MEMORY_BASES", "Environment", "Inputs", "Poison", "checked", "find_poison", "get_writes", "is_location",
-    "memory_of", "new_memory",
-]  # fmt: skip
+    "MEMORY_BASES",
+    "Environment",
+    "Inputs",
+    "Poison",
+    "checked",
+    "find_poison",
+    "get_writes",
+    "is_location",
+    "memory_of",
+    "new_memory",
+]
 
 
 Inputs: TypeAlias = "Mapping[UOp | int | str, ArrayLike]"
-"""Values by node (BUFFER, PARAM, DEFINE_VAR, RANGE, SPECIAL), by PARAM slot, or by variable name."""
+"""Values by node (BUFFER, PARAM, DEFINE_VAR, RANGE, SPECIAL), by PARAM slot, or by variable
+name.
+"""
 
 
 class Environment:
@@ -73,16 +83,22 @@ class Environment:
                 if node.op is Op.PARAM
                 else "{node: array}, by the node itself"
             )
-            raise EvaluationError(problem="no array is given for", node=node, hint=f"give it as {key}")
+            raise EvaluationError(
+                problem="no array is given for", node=node, hint=f"give it as {key}"
+            )
         array = np.asarray(found)
         if array.dtype != node.dtype.numpy:
             raise EvaluationError(problem=f"an array of {array.dtype} is given for", node=node)
         if array.size < node.arg.size:
-            raise EvaluationError(problem=f"an array of {array.size} elements is given for", node=node)
+            raise EvaluationError(
+                problem=f"an array of {array.size} elements is given for", node=node
+            )
         flat = array.reshape(-1)
         if array.size and not np.shares_memory(flat, array):
             raise EvaluationError(
-                problem="an array that is not contiguous is given for", node=node, hint="use np.ascontiguousarray"
+                problem="an array that is not contiguous is given for",
+                node=node,
+                hint="use np.ascontiguousarray",
             )
         return flat
 

@@ -1,4 +1,7 @@
-"""Reductions and scans, over axes and over loops. Narrow floats accumulate in float64 and are rounded once."""
+"""Reductions and scans, over axes and over loops.
+
+Narrow floats accumulate in float64 and are rounded once.
+"""
 
 # Values are numpy's, of any dtype and shape: a lambda on them has nothing to declare.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -20,9 +23,18 @@ from svod_ir.target import TensorCore
 from svod_ir.uop import UOp
 
 __all__ = [
-    "accumulator_dtype", "all_reduce", "make_accumulate", "make_finish", "make_keep", "make_resume", "multiply_tiles",
-    "reduce_axes", "scan_axis", "scan_key", "scatter_sums",
-]  # fmt: skip
+    "accumulator_dtype",
+    "all_reduce",
+    "make_accumulate",
+    "make_finish",
+    "make_keep",
+    "make_resume",
+    "multiply_tiles",
+    "reduce_axes",
+    "scan_axis",
+    "scan_key",
+    "scatter_sums",
+]
 
 
 def accumulator_dtype(dtype: DType) -> np.dtype[np.generic]:
@@ -65,7 +77,9 @@ def multiply_tiles(core: TensorCore, a: Values, b: Values, accumulator: Values) 
     dtype_a, dtype_b, dtype = core.dtypes
     wide = float64 if dtype.is_float else int64
     rows = convert(a, dtype_a, wide).reshape(m, k)
-    columns = convert(b, dtype_b, wide).reshape(k // group, n, group).transpose(0, 2, 1).reshape(k, n)
+    columns = (
+        convert(b, dtype_b, wide).reshape(k // group, n, group).transpose(0, 2, 1).reshape(k, n)
+    )
     total = convert(accumulator, dtype, wide).reshape(m, n) + rows @ columns
     return convert(total.reshape(-1), wide, dtype)
 
@@ -100,7 +114,9 @@ def reduce_axes(x: Values, node: UOp) -> Values:
     if op in (Op.MAX, Op.MIN) and x.size == 0:
         shape = tuple(1 if a in axes else s for a, s in enumerate(x.shape))
         return np.full(shape, identity_value(op, node.dtype))
-    found = _UFUNCS[op, wide.dtype.kind == "b"].reduce(wide, axis=axes, keepdims=True, dtype=wide.dtype)
+    found = _UFUNCS[op, wide.dtype.kind == "b"].reduce(
+        wide, axis=axes, keepdims=True, dtype=wide.dtype
+    )
     return _round(found, node.dtype)
 
 
@@ -127,6 +143,12 @@ def all_reduce(shards: Any, node: UOp) -> Values:
 
 
 _UFUNCS: Final = {
-    (Op.ADD, False): np.add, (Op.MUL, False): np.multiply, (Op.MAX, False): np.maximum, (Op.MIN, False): np.minimum,
-    (Op.ADD, True): np.logical_or, (Op.MUL, True): np.logical_and, (Op.MAX, True): np.logical_or, (Op.MIN, True): np.logical_and,
-}  # fmt: skip
+    (Op.ADD, False): np.add,
+    (Op.MUL, False): np.multiply,
+    (Op.MAX, False): np.maximum,
+    (Op.MIN, False): np.minimum,
+    (Op.ADD, True): np.logical_or,
+    (Op.MUL, True): np.logical_and,
+    (Op.MAX, True): np.logical_or,
+    (Op.MIN, True): np.logical_and,
+}

@@ -1,4 +1,6 @@
-"""LOOP, SWITCH, and the repeated CALLs that they become: bodies are evaluated on arrays of their own, once for each iteration."""
+"""LOOP, SWITCH, and the repeated CALLs that they become: bodies are evaluated on arrays of their
+own, once for each iteration.
+"""
 
 # Values are numpy's, of any dtype and shape: a lambda on them has nothing to declare.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -43,7 +45,13 @@ def make_loop_step(node: UOp, environment: Environment) -> Callable[..., tuple[V
                 if position < n_carried:
                     _give(inputs, slot, carried[position], operand)
                 elif position < end_sliced:
-                    _give(inputs, slot, _take_slice(values[position], place, n_iterations), operand, is_slice=True)
+                    _give(
+                        inputs,
+                        slot,
+                        _take_slice(values[position], place, n_iterations),
+                        operand,
+                        is_slice=True,
+                    )
                 else:
                     _give(inputs, slot, values[position], operand)
             found = environment.evaluate(arg.body, inputs)
@@ -54,8 +62,11 @@ def make_loop_step(node: UOp, environment: Environment) -> Callable[..., tuple[V
                 break
         return (
             *carried,
-            *(_stack(x, v[::-1] if arg.is_reversed else v, environment, given) for x, v in zip(parts.stacked, stacked, strict=True)),
-        )  # fmt: skip
+            *(
+                _stack(x, v[::-1] if arg.is_reversed else v, environment, given)
+                for x, v in zip(parts.stacked, stacked, strict=True)
+            ),
+        )
 
     return run
 
@@ -99,10 +110,14 @@ def make_repeat_step(end: UOp, environment: Environment) -> Callable[..., None]:
             for slot, operand in enumerate(operands):
                 value = carried[slot] if slot < arg.n_carried else operand
                 is_sliced = arg.n_carried <= slot < arg.n_carried + arg.n_sliced
-                inputs[slot] = (value.reshape(n_iterations, -1)[place] if is_sliced else value).copy()
+                inputs[slot] = (
+                    value.reshape(n_iterations, -1)[place] if is_sliced else value
+                ).copy()
             found = environment.evaluate(call.body, inputs)
             carried = list(found[: arg.n_carried])
-            for filled, value in zip(arrays[arg.n_carried : n_results], found[arg.n_carried :], strict=False):
+            for filled, value in zip(
+                arrays[arg.n_carried : n_results], found[arg.n_carried :], strict=False
+            ):
                 filled.reshape(n_iterations, -1)[place] = value
             if arg.is_conditional and not found[-1]:
                 break
@@ -112,7 +127,9 @@ def make_repeat_step(end: UOp, environment: Environment) -> Callable[..., None]:
     return run
 
 
-def _collect_variables(environment: Environment, operands: Sequence[UOp], values: Sequence[Any]) -> _Given:
+def _collect_variables(
+    environment: Environment, operands: Sequence[UOp], values: Sequence[Any]
+) -> _Given:
     """The variables of the caller, and those that are bound among the operands; no memory."""
     given: _Given = {
         k: v
@@ -126,12 +143,17 @@ def _collect_variables(environment: Environment, operands: Sequence[UOp], values
 
 
 def _give(inputs: _Given, slot: int, value: Any, operand: UOp, *, is_slice: bool = False) -> None:
-    """Put a value, or each of its shards, in its slots: memory of its own, which the body may write."""
+    """Put a value, or each of its shards, in its slots: memory of its own, which the body may
+    write.
+    """
     array = np.asarray(value)
     placement = _slice_placement(operand.placement) if is_slice else operand.placement
     if not isinstance(placement, Sharding):
-        # Memory has room for the largest values of variables; of memory, which is flat, the shape does not say it.
-        inputs[slot] = np.zeros(max(math.prod(map(max_size, operand.shape[is_slice:])), array.size), array.dtype)
+        # Memory has room for the largest values of variables; of memory, which is flat, the shape
+        # does not say it.
+        inputs[slot] = np.zeros(
+            max(math.prod(map(max_size, operand.shape[is_slice:])), array.size), array.dtype
+        )
         inputs[slot][: array.size] = array.reshape(-1)
         return
     for i in range(len(placement.devices)):

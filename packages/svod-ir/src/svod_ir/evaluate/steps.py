@@ -13,10 +13,24 @@ import numpy as np
 
 from svod_ir._arithmetic import Values, apply_elementwise, choose, constant, join_parts
 from svod_ir.errors import UnknownMeaningError
-from svod_ir.evaluate.access import is_effect, make_assign, make_load, make_read, make_store, view_bytes
+from svod_ir.evaluate.access import (
+    is_effect,
+    make_assign,
+    make_load,
+    make_read,
+    make_store,
+    view_bytes,
+)
 from svod_ir.evaluate.memory import Environment, Poison, checked, find_poison, is_location
 from svod_ir.evaluate.movement import MOVES, fill_sizes, gather
-from svod_ir.evaluate.reduction import all_reduce, make_finish, multiply_tiles, reduce_axes, scan_axis, scatter_sums
+from svod_ir.evaluate.reduction import (
+    all_reduce,
+    make_finish,
+    multiply_tiles,
+    reduce_axes,
+    scan_axis,
+    scatter_sums,
+)
 from svod_ir.evaluate.repeat import make_loop_step, make_repeat_step, make_switch_step
 from svod_ir.ops import ELEMENTWISE, Op
 from svod_ir.uop import UOp
@@ -108,20 +122,28 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
         case Op.MSELECT:
             return lambda stack: stack[node.arg]
         case Op.MULTI:
-            return lambda shards: shards[0] if node.arg is None else np.concatenate(shards, axis=node.arg)
+            return lambda shards: (
+                shards[0] if node.arg is None else np.concatenate(shards, axis=node.arg)
+            )
         case Op.ALLREDUCE:
             return lambda x: all_reduce(x, node)
         case Op.VECTORIZE:
             return lambda *lanes: (
-                checked(np.array(lanes, dtype=dtype.numpy)) if not find_poison(lanes) else find_poison(lanes)
+                checked(np.array(lanes, dtype=dtype.numpy))
+                if not find_poison(lanes)
+                else find_poison(lanes)
             )
         case Op.BROADCAST:
-            return lambda x: x if isinstance(x, Poison) else np.tile(x, dtype.lanes // node.source.dtype.lanes)
+            return lambda x: (
+                x if isinstance(x, Poison) else np.tile(x, dtype.lanes // node.source.dtype.lanes)
+            )
         case Op.GEP:
             lanes = list(node.arg) if len(node.arg) > 1 else node.arg[0]
             return lambda x: x if isinstance(x, Poison) else x[lanes] if np.ndim(x) else x
         case Op.CAT:
-            return lambda *parts: find_poison(parts) or np.concatenate([np.atleast_1d(p) for p in parts])
+            return lambda *parts: (
+                find_poison(parts) or np.concatenate([np.atleast_1d(p) for p in parts])
+            )
         case Op.WMMA:
             return lambda *tiles: find_poison(tiles) or multiply_tiles(node.arg, *tiles)
         case _:
@@ -164,7 +186,9 @@ def _call(node: UOp, environment: Environment) -> Callable[..., Any]:
     def run(*operands: Any) -> None:
         # A body's PARAMs are this call's arguments, whatever the caller has given for equal nodes.
         inputs: dict[UOp | int | str, Any] = {
-            k: v for k, v in environment.given.items() if not (isinstance(k, UOp) and k.op is Op.PARAM)
+            k: v
+            for k, v in environment.given.items()
+            if not (isinstance(k, UOp) and k.op is Op.PARAM)
         }
         for slot, (argument, value) in enumerate(zip(arguments, operands, strict=True)):
             if argument.op is Op.BIND:
@@ -172,7 +196,9 @@ def _call(node: UOp, environment: Environment) -> Callable[..., Any]:
             else:
                 inputs[slot] = value
         if body.op not in (Op.SINK, Op.COPY, Op.BUFFER_VIEW):
-            raise UnknownMeaningError(problem=f"a CALL of {body.op.name} has no reference meaning", node=node)
+            raise UnknownMeaningError(
+                problem=f"a CALL of {body.op.name} has no reference meaning", node=node
+            )
         value = environment.run_body(body, inputs)
         if value is not None:
             operands[0].reshape(-1)[:] = value.reshape(-1)

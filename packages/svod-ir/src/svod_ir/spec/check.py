@@ -22,7 +22,8 @@ _RULES: Final = {**VALUE_RULES, **TENSOR_RULES, **KERNEL_RULES}
 
 
 def verify(root: UOp, stage: str, pass_name: str | None = None) -> None:
-    """Check every node of a graph of `stage`; the bodies of CALLs are checked as kernels, those of loops as graphs.
+    """Check every node of a graph of `stage`; the bodies of CALLs are checked as kernels, those of
+    loops as graphs.
 
     Raises:
         SpecError: naming the pass, the rule and the node.
@@ -57,7 +58,10 @@ def find_violation(node: UOp, stage: str) -> str | None:
         return f"{node.op.name} stands in no graph of this stage"
     low, high = _COUNTS[node.op]
     if not low <= len(node.src) <= high:
-        return f"{node.op.name} takes {TABLE[node.op].operands or 'no operand'}, not {len(node.src)} operands"
+        return (
+            f"{node.op.name} takes {TABLE[node.op].operands or 'no operand'}, not {len(node.src)}"
+            " operands"
+        )
     if node.op in ARG_TYPES and not isinstance(node.arg, ARG_TYPES[node.op]):
         return f"{node.op.name} holds {TABLE[node.op].arg_text}"
     rule = _RULES.get(node.op)
@@ -74,7 +78,10 @@ def _check(node: UOp, stage: str, pass_name: str | None) -> None:
         broken = find_violation(node, stage)
     except (SvodError, AttributeError, TypeError, ValueError, IndexError) as error:
         raise SpecError(
-            pass_name=pass_name, stage=stage, rule=f"the arg or operands have a wrong form: {error}", node=node
+            pass_name=pass_name,
+            stage=stage,
+            rule=f"the arg or operands have a wrong form: {error}",
+            node=node,
         ) from error
     if broken is not None:
         notes = tuple(f"operand {i}: {s}" for i, s in enumerate(node.src[:8]))
@@ -91,7 +98,8 @@ def _find_root_violation(root: UOp, stage: str) -> str | None:
     if stage in ("kernel", "lowering", "lowered"):
         if root.op is not Op.SINK:
             return "a kernel is a SINK"
-        # After they met, the work-items of a workgroup go on in one scope until place-launch-axes numbers them.
+        # After they met, the work-items of a workgroup go on in one scope until place-launch-axes
+        # numbers them.
         is_free = stage == "lowering"
         left = [r for r in root.ranges if not (is_free and r.arg.kind is AxisType.GROUP_REDUCE)]
         if left:
@@ -139,7 +147,11 @@ def _rule_lowered(node: UOp) -> str | None:
     return None
 
 
-_STAGE_RULES: Final[dict[str, Rule]] = {"graph": _rule_tensors, "ranged": _rule_graph, "lowered": _rule_lowered}
+_STAGE_RULES: Final[dict[str, Rule]] = {
+    "graph": _rule_tensors,
+    "ranged": _rule_graph,
+    "lowered": _rule_lowered,
+}
 
 
 def _count(operands: str) -> tuple[int, int]:
@@ -150,5 +162,6 @@ def _count(operands: str) -> tuple[int, int]:
 
 _COUNTS: Final = {op: _count(row.operands) for op, row in TABLE.items()} | {
     # The table names the operands; these rows allow more than it can say.
-    Op.IOTA: (0, 1), Op.SOURCE: (0, 0),
-}  # fmt: skip
+    Op.IOTA: (0, 1),
+    Op.SOURCE: (0, 0),
+}

@@ -18,7 +18,11 @@ def check_no_arg(node: UOp) -> str | None:
 
 
 def check_same_as_first(node: UOp) -> str | None:
-    return None if node.dtype is node.src[0].dtype else f"{node.op.name} has the dtype of its first operand"
+    return (
+        None
+        if node.dtype is node.src[0].dtype
+        else f"{node.op.name} has the dtype of its first operand"
+    )
 
 
 def check_void(node: UOp) -> str | None:

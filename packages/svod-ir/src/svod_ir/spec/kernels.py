@@ -40,7 +40,9 @@ def _rule_load(node: UOp) -> str | None:
     if node.location.unordered.op is not Op.INDEX and node.location.unordered.op not in MEMORY:
         return "LOAD reads a location"
     return (
-        None if all(s.dtype is node.dtype for s in node.src) else "LOAD has the dtype of its location and alternative"
+        None
+        if all(s.dtype is node.dtype for s in node.src)
+        else "LOAD has the dtype of its location and alternative"
     )
 
 
@@ -48,7 +50,9 @@ def _rule_store(node: UOp) -> str | None:
     if node.location.unordered.op is not Op.INDEX and node.location.unordered.op not in MEMORY:
         return "STORE writes a location"
     return check_void(node) or (
-        None if node.value.dtype is node.location.dtype else "STORE writes a value of the location's dtype"
+        None
+        if node.value.dtype is node.location.dtype
+        else "STORE writes a value of the location's dtype"
     )
 
 
@@ -125,9 +129,21 @@ def _rule_bufferize(node: UOp) -> str | None:
 
 
 KERNEL_RULES: Final[dict[Op, Rule]] = {
-    **dict.fromkeys((Op.BUFFER, Op.PARAM, Op.DEFINE_LOCAL, Op.DEFINE_REG, Op.BUFFER_VIEW), _rule_memory),
+    **dict.fromkeys(
+        (Op.BUFFER, Op.PARAM, Op.DEFINE_LOCAL, Op.DEFINE_REG, Op.BUFFER_VIEW), _rule_memory
+    ),
     **dict.fromkeys((Op.GROUP, Op.BARRIER, Op.CALL, Op.NOOP), check_void),
-    Op.INDEX: _rule_index, Op.LOAD: _rule_load, Op.STORE: _rule_store, Op.REDUCE: _rule_reduce, Op.SCAN: _rule_scan,
-    Op.RANGE: _rule_range, Op.END: _rule_end, Op.SINK: _rule_sink, Op.BUFFERIZE: _rule_bufferize, Op.AFTER: check_same_as_first,
-    Op.CARRY: _rule_carry, Op.ADVANCE: _rule_advance, Op.LEAVE: _rule_leave,
-}  # fmt: skip
+    Op.INDEX: _rule_index,
+    Op.LOAD: _rule_load,
+    Op.STORE: _rule_store,
+    Op.REDUCE: _rule_reduce,
+    Op.SCAN: _rule_scan,
+    Op.RANGE: _rule_range,
+    Op.END: _rule_end,
+    Op.SINK: _rule_sink,
+    Op.BUFFERIZE: _rule_bufferize,
+    Op.AFTER: check_same_as_first,
+    Op.CARRY: _rule_carry,
+    Op.ADVANCE: _rule_advance,
+    Op.LEAVE: _rule_leave,
+}

@@ -15,7 +15,9 @@ __all__ = ["TENSOR_RULES"]
 
 def _rule_iota(node: UOp) -> str | None:
     is_symbolic = node.arg is None
-    return check_integer(node) or (None if is_symbolic == bool(node.src) else "IOTA has a size, as arg or as operand")
+    return check_integer(node) or (
+        None if is_symbolic == bool(node.src) else "IOTA has a size, as arg or as operand"
+    )
 
 
 def _rule_check(node: UOp) -> str | None:
@@ -27,7 +29,11 @@ def _rule_check(node: UOp) -> str | None:
 
 def _rule_reduce_axis(node: UOp) -> str | None:
     op, axes = node.arg
-    if op not in REDUCTIONS or len(set(axes)) != len(axes) or any(not 0 <= a < len(node.source.shape) for a in axes):
+    if (
+        op not in REDUCTIONS
+        or len(set(axes)) != len(axes)
+        or any(not 0 <= a < len(node.source.shape) for a in axes)
+    ):
         return "REDUCE_AXIS holds a reduction and distinct axes of its operand"
     return check_same_as_first(node)
 
@@ -44,13 +50,18 @@ def _rule_movement(node: UOp) -> str | None:
     n_symbolic = sum(a is None for a in node.arg)
     if n_symbolic != len(node.src) - 1:
         return f"{op.name} has an operand for each symbolic size"
-    n_expected = {Op.PAD: 2 * len(source), Op.SHRINK: 2 * len(source), Op.RESHAPE: len(node.arg)}.get(op, len(source))
+    n_expected = {
+        Op.PAD: 2 * len(source),
+        Op.SHRINK: 2 * len(source),
+        Op.RESHAPE: len(node.arg),
+    }.get(op, len(source))
     if len(node.arg) != n_expected:
         return f"{op.name} of {len(source)} axes holds {n_expected} values"
     if op is Op.PERMUTE and sorted(node.arg) != list(range(len(source))):
         return "PERMUTE holds each axis once"
     if op is Op.EXPAND and any(
-        isinstance(s, int) and a is not None and s not in (1, a) for s, a in zip(source, node.arg, strict=True)
+        isinstance(s, int) and a is not None and s not in (1, a)
+        for s, a in zip(source, node.arg, strict=True)
     ):
         return "EXPAND repeats axes of size 1"
     if op is Op.RESHAPE and _count_elements(source) != _count_elements(node.shape):
@@ -94,13 +105,21 @@ def _rule_scatter_add(node: UOp) -> str | None:
     if node.dtype.is_float and node.dtype.itemsize < float32.itemsize:
         return "SCATTER_ADD adds up floats of 32 bits or more"
     is_inside = 0 <= axis <= len(value.shape) - n_axes
-    if not position.dtype.is_int or not is_inside or value.shape[axis : axis + n_axes] != position.shape:
-        return "SCATTER_ADD takes integer positions of the sizes that its value has from its axis on"
+    if (
+        not position.dtype.is_int
+        or not is_inside
+        or value.shape[axis : axis + n_axes] != position.shape
+    ):
+        return (
+            "SCATTER_ADD takes integer positions of the sizes that its value has from its axis on"
+        )
     return check_same_as_first(node)
 
 
 def _rule_copy(node: UOp) -> str | None:
-    return check_same_as_first(node) or (None if isinstance(node.arg, str) else "COPY holds a device")
+    return check_same_as_first(node) or (
+        None if isinstance(node.arg, str) else "COPY holds a device"
+    )
 
 
 def _rule_stack(node: UOp) -> str | None:
@@ -113,7 +132,11 @@ def _rule_stack(node: UOp) -> str | None:
 
 def _rule_select(node: UOp) -> str | None:
     stack, position = node.source, node.arg
-    if stack.op is not Op.MSTACK or not isinstance(position, int) or not 0 <= position < len(stack.src):
+    if (
+        stack.op is not Op.MSTACK
+        or not isinstance(position, int)
+        or not 0 <= position < len(stack.src)
+    ):
         return "MSELECT holds a position in an MSTACK"
     return check_same_as_first(node)
 
@@ -122,7 +145,9 @@ def _rule_multi(node: UOp) -> str | None:
     stack, axis = node.source, node.arg
     if stack.op is not Op.MSTACK or not (axis is None or 0 <= axis < len(stack.shape)):
         return "MULTI takes an MSTACK and holds an axis or nothing"
-    shapes = [s.shape if axis is None else (*s.shape[:axis], *s.shape[axis + 1 :]) for s in stack.src]
+    shapes = [
+        s.shape if axis is None else (*s.shape[:axis], *s.shape[axis + 1 :]) for s in stack.src
+    ]
     if any(shape != shapes[0] for shape in shapes):
         return "the shards of a MULTI differ in no size but that of its axis"
     if axis is not None and any(not isinstance(s.shape[axis], int) for s in stack.src):
@@ -162,9 +187,19 @@ def _rule_result(node: UOp) -> str | None:
 TENSOR_RULES: Final[dict[Op, Rule]] = {
     **dict.fromkeys(MOVEMENT, _rule_movement),
     **dict.fromkeys((Op.CONTIGUOUS, Op.LATER, *MARKS), check_same_as_first),
-    Op.IOTA: _rule_iota, Op.CHECK: _rule_check, Op.COPY: _rule_copy, Op.GATHER: _rule_gather, Op.MSTACK: _rule_stack,
-    Op.MSELECT: _rule_select, Op.MULTI: _rule_multi, Op.ALLREDUCE: _rule_all_reduce, Op.REDUCE_AXIS: _rule_reduce_axis,
-    Op.SCATTER_ADD: _rule_scatter_add, Op.SCAN_AXIS: _rule_scan_axis,
-    Op.ASSIGN: _rule_assign, Op.LOOP: _rule_bodies, Op.SWITCH: _rule_bodies,
+    Op.IOTA: _rule_iota,
+    Op.CHECK: _rule_check,
+    Op.COPY: _rule_copy,
+    Op.GATHER: _rule_gather,
+    Op.MSTACK: _rule_stack,
+    Op.MSELECT: _rule_select,
+    Op.MULTI: _rule_multi,
+    Op.ALLREDUCE: _rule_all_reduce,
+    Op.REDUCE_AXIS: _rule_reduce_axis,
+    Op.SCATTER_ADD: _rule_scatter_add,
+    Op.SCAN_AXIS: _rule_scan_axis,
+    Op.ASSIGN: _rule_assign,
+    Op.LOOP: _rule_bodies,
+    Op.SWITCH: _rule_bodies,
     Op.RESULT: _rule_result,
-}  # fmt: skip
+}

@@ -63,7 +63,9 @@ def _rule_where(node: UOp) -> str | None:
 
 
 def _rule_mulacc(node: UOp) -> str | None:
-    return None if all(s.dtype is node.dtype for s in node.src) else "MULACC has operands of its dtype"
+    return (
+        None if all(s.dtype is node.dtype for s in node.src) else "MULACC has operands of its dtype"
+    )
 
 
 def _rule_cast(node: UOp) -> str | None:
@@ -74,7 +76,11 @@ def _rule_cast(node: UOp) -> str | None:
 
 def _rule_complex(node: UOp) -> str | None:
     x, y = node.src
-    if not node.dtype.is_complex or x.dtype is not node.dtype.part or y.dtype is not node.dtype.part:
+    if (
+        not node.dtype.is_complex
+        or x.dtype is not node.dtype.part
+        or y.dtype is not node.dtype.part
+    ):
         return "COMPLEX is complex, and takes its two parts"
     return check_no_arg(node) or _rule_shape(node)
 
@@ -87,20 +93,30 @@ def _rule_part(node: UOp) -> str | None:
 
 
 def _rule_as_complex(node: UOp) -> str | None:
-    if not node.dtype.is_complex or node.source.dtype is not node.dtype.part or node.source.shape[-1:] != (2,):
+    if (
+        not node.dtype.is_complex
+        or node.source.dtype is not node.dtype.part
+        or node.source.shape[-1:] != (2,)
+    ):
         return "AS_COMPLEX is complex, and takes its parts along a last axis of 2"
     return check_no_arg(node)
 
 
 def _rule_bitcast(node: UOp) -> str | None:
-    return None if node.dtype.nbytes == node.source.dtype.nbytes else "BITCAST keeps the size in bytes"
+    return (
+        None if node.dtype.nbytes == node.source.dtype.nbytes else "BITCAST keeps the size in bytes"
+    )
 
 
 def _rule_const(node: UOp) -> str | None:
     dtype = node.dtype
     if dtype.lanes > 1 or dtype is void:
         return "CONST has a scalar dtype"
-    return None if _fits(dtype, node.arg) else f"a constant holds a Python value of its dtype, not {node.arg!r}"
+    return (
+        None
+        if _fits(dtype, node.arg)
+        else f"a constant holds a Python value of its dtype, not {node.arg!r}"
+    )
 
 
 def _fits(dtype: DType, value: object) -> bool:
@@ -110,14 +126,22 @@ def _fits(dtype: DType, value: object) -> bool:
         case "float":
             return isinstance(value, float)
         case _:
-            return isinstance(value, int) and not isinstance(value, bool) and dtype.min <= value <= dtype.max
+            return (
+                isinstance(value, int)
+                and not isinstance(value, bool)
+                and dtype.min <= value <= dtype.max
+            )
 
 
 def _rule_vconst(node: UOp) -> str | None:
     values: tuple[object, ...] = node.arg
     if not isinstance(node.arg, tuple) or len(values) != node.dtype.lanes or node.dtype.lanes < 2:
         return "VCONST holds one value for each lane"
-    return None if all(_fits(node.dtype.scalar, v) for v in values) else "VCONST holds values of its dtype"
+    return (
+        None
+        if all(_fits(node.dtype.scalar, v) for v in values)
+        else "VCONST holds values of its dtype"
+    )
 
 
 def _rule_variable(node: UOp) -> str | None:
@@ -132,7 +156,9 @@ def _rule_bind(node: UOp) -> str | None:
 
 
 def _rule_vectorize(node: UOp) -> str | None:
-    wrong = any(s.dtype is not node.dtype.scalar for s in node.src) or len(node.src) != node.dtype.lanes
+    wrong = (
+        any(s.dtype is not node.dtype.scalar for s in node.src) or len(node.src) != node.dtype.lanes
+    )
     return "VECTORIZE takes one scalar for each lane" if wrong else None
 
 
@@ -168,15 +194,31 @@ def _rule_wmma(node: UOp) -> str | None:
         return "WMMA holds a tensor core"
     expected = node.arg.operand_dtypes
     if tuple(s.dtype for s in node.src) != expected or node.dtype is not expected[2]:
-        return f"WMMA takes and gives the tiles of its tensor core: {', '.join(d.short for d in expected)}"
+        return (
+            "WMMA takes and gives the tiles of its tensor core:"
+            f" {', '.join(d.short for d in expected)}"
+        )
     return None
 
 
 VALUE_RULES: Final[dict[Op, Rule]] = {
     **dict.fromkeys(UNARY, _rule_unary),
     **dict.fromkeys(BINARY, _rule_binary),
-    Op.COMPLEX: _rule_complex, **dict.fromkeys((Op.REAL, Op.IMAG, Op.AS_REAL), _rule_part), Op.AS_COMPLEX: _rule_as_complex,
-    Op.WHERE: _rule_where, Op.MULACC: _rule_mulacc, Op.CAST: _rule_cast, Op.BITCAST: _rule_bitcast, Op.CONST: _rule_const,
-    Op.VCONST: _rule_vconst, Op.DEFINE_VAR: _rule_variable, Op.SPECIAL: _rule_special, Op.BIND: _rule_bind,
-    Op.VECTORIZE: _rule_vectorize, Op.BROADCAST: _rule_broadcast, Op.GEP: _rule_gep, Op.CAT: _rule_cat, Op.WMMA: _rule_wmma,
-}  # fmt: skip
+    Op.COMPLEX: _rule_complex,
+    **dict.fromkeys((Op.REAL, Op.IMAG, Op.AS_REAL), _rule_part),
+    Op.AS_COMPLEX: _rule_as_complex,
+    Op.WHERE: _rule_where,
+    Op.MULACC: _rule_mulacc,
+    Op.CAST: _rule_cast,
+    Op.BITCAST: _rule_bitcast,
+    Op.CONST: _rule_const,
+    Op.VCONST: _rule_vconst,
+    Op.DEFINE_VAR: _rule_variable,
+    Op.SPECIAL: _rule_special,
+    Op.BIND: _rule_bind,
+    Op.VECTORIZE: _rule_vectorize,
+    Op.BROADCAST: _rule_broadcast,
+    Op.GEP: _rule_gep,
+    Op.CAT: _rule_cat,
+    Op.WMMA: _rule_wmma,
+}

@@ -98,15 +98,28 @@ def read_cases(path: Path) -> list[GoldenCase]:
         before, dashes, after = rest.partition("\n--- ")
         pass_name, _, expected = after.partition("\n")
         if not dashes or not title.strip():
-            raise ParseError(line=0, text=title, problem=f"a case of {path.name} has no line --- with a pass")
+            raise ParseError(
+                line=0, text=title, problem=f"a case of {path.name} has no line --- with a pass"
+            )
         if any(c.title == title.strip() for c in cases):
             raise ParseError(line=0, text=title, problem=f"two cases of {path.name} have one title")
-        cases.append(GoldenCase(path, title.strip(), before.strip() + "\n", pass_name.strip(), expected.strip() + "\n"))
+        cases.append(
+            GoldenCase(
+                path,
+                title.strip(),
+                before.strip() + "\n",
+                pass_name.strip(),
+                expected.strip() + "\n",
+            )
+        )
     return cases
 
 
-def check_case(case: GoldenCase, run: Callable[[UOp], UOp | str], *, is_blessing: bool = False) -> None:
-    """Compare what `run` makes of the case's graph, or says of it, with the expected text, or write it there.
+def check_case(
+    case: GoldenCase, run: Callable[[UOp], UOp | str], *, is_blessing: bool = False
+) -> None:
+    """Compare what `run` makes of the case's graph, or says of it, with the expected text, or write
+    it there.
 
     Raises:
         GoldenMismatch: with a diff.
@@ -117,8 +130,12 @@ def check_case(case: GoldenCase, run: Callable[[UOp], UOp | str], *, is_blessing
     if is_blessing:
         bless(case, actual)
         return
-    diff = difflib.unified_diff(case.expected.splitlines(), actual.splitlines(), "expected", "actual", lineterm="", n=8)
-    raise GoldenMismatch("\n".join([str(case), *diff, "rewrite it with pytest --bless if the new text is right"]))
+    diff = difflib.unified_diff(
+        case.expected.splitlines(), actual.splitlines(), "expected", "actual", lineterm="", n=8
+    )
+    raise GoldenMismatch(
+        "\n".join([str(case), *diff, "rewrite it with pytest --bless if the new text is right"])
+    )
 
 
 def bless(case: GoldenCase, actual: str) -> None:

@@ -33,13 +33,17 @@ _JOINS: Final = (Op.ADD, Op.SUB, Op.MUL, Op.MAX, Op.MIN, Op.XOR)
 
 @st.composite
 def loops(draw: st.DrawFn, *, max_ops: int = 5, max_depth: int = 2) -> UOp:
-    """A SINK of matrices of int32, made by loops and choices: nested, reversed, conditional, with counters, written in place."""
+    """A SINK of matrices of int32, made by loops and choices: nested, reversed, conditional, with
+    counters, written in place.
+    """
     drawn = _Drawn(draw, max_ops)
     values = [_shape(buffer(number, prod(_SHAPE), int32)) for number in (1, 2, 3)]
     for _ in range(draw(st.integers(1, 2))):
         values += drawn.extend(values, (), max_depth)
     values.append(make_alu(Op.ADD, values[-1], draw(st.sampled_from(values))))
-    return UOp.sink(*(UOp(Op.CONTIGUOUS, int32, (v,)) for v in dict.fromkeys(values[3:]) if v.shape == _SHAPE))
+    return UOp.sink(
+        *(UOp(Op.CONTIGUOUS, int32, (v,)) for v in dict.fromkeys(values[3:]) if v.shape == _SHAPE)
+    )
 
 
 class _Drawn:
@@ -47,19 +51,25 @@ class _Drawn:
         self.draw, self.max_ops = draw, max_ops
 
     def pick(self, values: Sequence[UOp], least: int, most: int) -> list[UOp]:
-        return [self.draw(st.sampled_from(values)) for _ in range(self.draw(st.integers(least, most)))]
+        return [
+            self.draw(st.sampled_from(values)) for _ in range(self.draw(st.integers(least, most)))
+        ]
 
     def flip_coin(self) -> bool:
         return self.draw(st.booleans())
 
     def extend(self, values: Sequence[UOp], counters: tuple[UOp, ...], depth: int) -> list[UOp]:
-        """Values made from others, the last of them by a loop or a choice where `depth` allows it."""
+        """Values made from others, the last of them by a loop or a choice where `depth`
+        allows it.
+        """
         found = list(values)
         for _ in range(self.draw(st.integers(1, self.max_ops))):
             found.append(self.compute(found, counters))
         if depth and self.flip_coin():
             found += (
-                self.choose(found, counters, depth - 1) if self.flip_coin() else self.repeat(found, counters, depth - 1)
+                self.choose(found, counters, depth - 1)
+                if self.flip_coin()
+                else self.repeat(found, counters, depth - 1)
             )
         return found[len(values) :]
 
@@ -67,7 +77,9 @@ class _Drawn:
         x, y = self.pick(values, 2, 2)
         match self.draw(st.integers(0, 5)):
             case 0 if counters:
-                return make_alu(Op.ADD, x, _expand(self.draw(st.sampled_from(counters)).cast(int32)))
+                return make_alu(
+                    Op.ADD, x, _expand(self.draw(st.sampled_from(counters)).cast(int32))
+                )
             case 1:
                 return make_flip(x, [True, False])
             case 2:
@@ -86,7 +98,10 @@ class _Drawn:
         sliced = [] if is_computed else [_repeat_rows(x, count) for x in self.pick(values, 0, 2)]
         operands = (*carried, *sliced, *constants)
         n_carried, end_sliced = len(carried), len(carried) + len(sliced)
-        inside = [make_parameter(x, i, is_slice=n_carried <= i < end_sliced) for i, x in enumerate(operands)]
+        inside = [
+            make_parameter(x, i, is_slice=n_carried <= i < end_sliced)
+            for i, x in enumerate(operands)
+        ]
         counter = make_counter(f"loop_counter_{len(counters)}", 7)
         made = self.extend(inside, (*counters, counter), depth)
         if sliced and self.flip_coin():
@@ -102,11 +117,21 @@ class _Drawn:
         stacked = [] if is_computed or is_conditional else self.pick(made, 0, 2)
         go_on = [_sum(made[-1]) < self.draw(st.integers(0, 40))] if is_conditional else []
         if is_computed:
-            count = make_alu(Op.MIN, make_alu(Op.MAX, _sum(values[0]), UOp.const(int32, -1)), UOp.const(int32, count))
+            count = make_alu(
+                Op.MIN,
+                make_alu(Op.MAX, _sum(values[0]), UOp.const(int32, -1)),
+                UOp.const(int32, count),
+            )
         results = make_loop(
-            UOp.sink(*following, *stacked, *go_on), count, operands, n_carried=n_carried, n_sliced=len(sliced),
-            counter=counter.arg.name, is_reversed=self.flip_coin(), is_conditional=is_conditional,
-        )  # fmt: skip
+            UOp.sink(*following, *stacked, *go_on),
+            count,
+            operands,
+            n_carried=n_carried,
+            n_sliced=len(sliced),
+            counter=counter.arg.name,
+            is_reversed=self.flip_coin(),
+            is_conditional=is_conditional,
+        )
         return [_fold(x) for x in results]
 
     def choose(self, values: Sequence[UOp], counters: tuple[UOp, ...], depth: int) -> list[UOp]:

@@ -1,4 +1,5 @@
-"""Nodes that tests build by hand where a text would not do: each is made as asked, and nothing is checked or folded.
+"""Nodes that tests build by hand where a text would not do: each is made as asked, and nothing is
+checked or folded.
 
 Example:
     >>> from svod_ir import AxisType, Op, UOp, print_graph
@@ -27,7 +28,8 @@ Example:
     >>> assign(a, contiguous(detach(a) * 2.0)), select(stack(a, b), 1).placement
     (ASSIGN(BUFFER, CONTIGUOUS):f32, 'CPU:1')
     >>> call(kernel, buffer(3, 1), buffer(4, 8)).arguments
-    (BUFFER():f32[BufferArg(id=3, size=1, device='CPU')], BUFFER():f32[BufferArg(id=4, size=8, device='CPU')])
+    (BUFFER():f32[BufferArg(id=3, size=1, device='CPU')], BUFFER():f32[BufferArg(id=4, size=8,
+    device='CPU')])
     >>> from svod_ir.testing.nodes import bind, local, register, special
     >>> bind(UOp.variable("n", 1, 8), 3), special("gidx0", 16).bounds
     (n=3, (0, 15))
@@ -43,9 +45,23 @@ from svod_ir.ops import COMPARISON, Op
 from svod_ir.uop import UOp
 
 __all__ = [
-    "alu", "assign", "bind", "buffer", "call", "cast", "contiguous", "detach", "group", "local", "param",
-    "reduce_over", "register", "select", "special", "stack",
-]  # fmt: skip
+    "alu",
+    "assign",
+    "bind",
+    "buffer",
+    "call",
+    "cast",
+    "contiguous",
+    "detach",
+    "group",
+    "local",
+    "param",
+    "reduce_over",
+    "register",
+    "select",
+    "special",
+    "stack",
+]
 
 
 def buffer(number: int, size: int = 4, dtype: DType = float32, device: str = "CPU") -> UOp:
@@ -70,7 +86,9 @@ def register(number: int, size: int, dtype: DType = float32) -> UOp:
 
 def special(name: str, size: int | UOp, dtype: DType = index) -> UOp:
     """A number of the grid, such as `gidx0`."""
-    return UOp(Op.SPECIAL, dtype, (size if isinstance(size, UOp) else UOp.const(dtype, size),), name)
+    return UOp(
+        Op.SPECIAL, dtype, (size if isinstance(size, UOp) else UOp.const(dtype, size),), name
+    )
 
 
 def bind(variable: UOp, value: int | UOp) -> UOp:

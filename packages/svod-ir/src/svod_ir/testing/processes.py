@@ -38,7 +38,8 @@ def start_threads(*works: Callable[[], object]) -> list[threading.Thread]:
 
 
 def run_in_threads(*works: Callable[[], object], switching_often: bool = False) -> None:
-    """Call each of `works` in a thread of its own, all at the same time; the first error is raised here.
+    """Call each of `works` in a thread of its own, all at the same time; the first error is raised
+    here.
 
     Threads that are `switching_often` take turns as often as Python lets them.
     """
@@ -74,7 +75,8 @@ def count_steps_beside(work: Callable[[], object]) -> int:
 
 
 def run_in_child(work: Callable[[], int | None]) -> int:
-    """The exit status of the child of a fork that calls `work`: what that returns, 0 for None, and 255 where it raises.
+    """The exit status of the child of a fork that calls `work`: what that returns, 0 for None, and
+    255 where it raises.
 
     A child that hangs is ended by a signal.
     """

@@ -1,4 +1,5 @@
-"""Well-known tensor programs as graphs: what tests of passes start from where a random graph would say less.
+"""Well-known tensor programs as graphs: what tests of passes start from where a random graph would
+say less.
 
 Example:
     >>> import numpy as np
@@ -30,7 +31,17 @@ from svod_ir.ops import Op
 from svod_ir.testing.nodes import buffer
 from svod_ir.uop import SInt, UOp
 
-__all__ = ["attention", "fit", "gelu", "layernorm", "linear", "matmul", "reduce", "softmax", "tensor"]
+__all__ = [
+    "attention",
+    "fit",
+    "gelu",
+    "layernorm",
+    "linear",
+    "matmul",
+    "reduce",
+    "softmax",
+    "tensor",
+]
 
 
 def tensor(number: int, *shape: int, dtype: DType = float32, device: str = "CPU") -> UOp:

@@ -31,7 +31,9 @@ CheckGolden = Callable[[GoldenCase, Callable[[UOp], UOp | str]], None]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option `--bless`."""
-    parser.addoption("--bless", action="store_true", help="rewrite the expected parts of golden files")
+    parser.addoption(
+        "--bless", action="store_true", help="rewrite the expected parts of golden files"
+    )
 
 
 @pytest.fixture

@@ -44,9 +44,15 @@ def dtypes() -> st.SearchStrategy[DType]:
 
 @st.composite
 def shapes(
-    draw: st.DrawFn, max_ndim: int = 4, max_elements: int = _MAX_ELEMENTS, *, allow_empty: bool = True
+    draw: st.DrawFn,
+    max_ndim: int = 4,
+    max_elements: int = _MAX_ELEMENTS,
+    *,
+    allow_empty: bool = True,
 ) -> tuple[int, ...]:
-    """Shapes with sizes 0, 1, small, prime and beside powers of two, of at most `max_elements` elements."""
+    """Shapes with sizes 0, 1, small, prime and beside powers of two, of at most `max_elements`
+    elements.
+    """
     sizes: list[int] = []
     for _ in range(draw(st.integers(0, max_ndim))):
         room = max_elements // max(1, prod(sizes))
@@ -80,7 +86,9 @@ def graphs(
 
 @st.composite
 def expressions(draw: st.DrawFn, *, max_ops: int = 10, n_variables: int = 3) -> UOp:
-    """An integer expression of dtype index over bounded variables, unfolded as a pass may meet it."""
+    """An integer expression of dtype index over bounded variables, unfolded as a pass may
+    meet it.
+    """
     return _expression(draw, max_ops, n_variables, is_condition=False)
 
 
@@ -98,26 +106,43 @@ def _expression(draw: st.DrawFn, max_ops: int, n_variables: int, *, is_condition
     truths: list[UOp] = []
     for _ in range(draw(st.integers(1, max_ops))):
         x = draw(st.sampled_from(numbers))
-        y = draw(st.sampled_from(numbers)) if draw(st.booleans()) else UOp.const(index, draw(st.integers(-9, 40)))
+        y = (
+            draw(st.sampled_from(numbers))
+            if draw(st.booleans())
+            else UOp.const(index, draw(st.integers(-9, 40)))
+        )
         choice = draw(st.integers(0, 9))
         if choice < 6:
             op = draw(st.sampled_from(_INTEGER_OPS))
             if op is Op.MUL:
                 y = UOp.const(index, draw(st.integers(-5, 16)))
             elif op in (Op.IDIV, Op.MOD):
-                y = UOp.const(index, draw(st.integers(1, 16)) if draw(st.integers(0, 4)) else draw(st.integers(-8, -1)))
+                y = UOp.const(
+                    index,
+                    draw(st.integers(1, 16))
+                    if draw(st.integers(0, 4))
+                    else draw(st.integers(-8, -1)),
+                )
             numbers.append(UOp(op, index, (x, y)))
         elif choice < 8 or not truths:
             truths.append(UOp(draw(st.sampled_from(_COMPARISONS)), bool_, (x, y)))
         elif choice == 8:
             truths.append(
-                UOp(draw(st.sampled_from((Op.AND, Op.OR, Op.XOR))), bool_, (draw(st.sampled_from(truths)), truths[-1]))
+                UOp(
+                    draw(st.sampled_from((Op.AND, Op.OR, Op.XOR))),
+                    bool_,
+                    (draw(st.sampled_from(truths)), truths[-1]),
+                )
             )
         else:
             numbers.append(alu(Op.WHERE, truths[-1], x, y))
     if not is_condition:
         return numbers[-1]
-    return truths[-1] if truths else alu(Op.LT, numbers[-1], UOp.const(index, draw(st.integers(-9, 40))))
+    return (
+        truths[-1]
+        if truths
+        else alu(Op.LT, numbers[-1], UOp.const(index, draw(st.integers(-9, 40))))
+    )
 
 
 _COMPARISONS: Final = (Op.LT, Op.LE, Op.EQ, Op.NE)
@@ -125,12 +150,16 @@ _COMPARISONS: Final = (Op.LT, Op.LE, Op.EQ, Op.NE)
 
 def _variable(draw: st.DrawFn, number: int) -> UOp:
     low = draw(st.sampled_from((0, 0, 0, 0, 1, -1, -7)))
-    return UOp.variable(f"v{number}", low, low + draw(st.sampled_from((0, 1, 2, 3, 7, 8, 15, 31, 63))))
+    return UOp.variable(
+        f"v{number}", low, low + draw(st.sampled_from((0, 1, 2, 3, 7, 8, 15, 31, 63)))
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A tensor, and how far its floats may be trusted: exact to the last bit, and no product that an add may join."""
+    """A tensor, and how far its floats may be trusted: exact to the last bit, and no product that
+    an add may join.
+    """
 
     node: UOp
     is_exact: bool = True
@@ -141,20 +170,49 @@ _FUNCTIONS: Final = (FUNCTIONS & UNARY) - {Op.TAN}
 """Where arguments are small; TAN has a pole there."""
 _SMOOTH_UNARY: Final = (Op.NEG, Op.ABS)
 _EXACT_UNARY: Final = UNARY - FUNCTIONS
-_COMBINING: Final = BINARY - COMPARISON - FUNCTIONS - {Op.CDIV, Op.CMOD, Op.THREEFRY, Op.SHL, Op.SHR}
+_COMBINING: Final = (
+    BINARY - COMPARISON - FUNCTIONS - {Op.CDIV, Op.CMOD, Op.THREEFRY, Op.SHL, Op.SHR}
+)
 
 
 class _Builder:
-    def __init__(self, draw: st.DrawFn, kinds: Sequence[DType], max_elements: int, device: str) -> None:
-        self.draw, self.kinds, self.max_elements, self.device = draw, tuple(kinds), max_elements, device
+    def __init__(
+        self, draw: st.DrawFn, kinds: Sequence[DType], max_elements: int, device: str
+    ) -> None:
+        self.draw, self.kinds, self.max_elements, self.device = (
+            draw,
+            tuple(kinds),
+            max_elements,
+            device,
+        )
         self.values: list[_Value] = []
         self.n_buffers = 0
         self.steps: tuple[Callable[[_Value], _Value | None], ...] = (
-            self.unary, self.function, self.quotient, self.binary, self.binary, self.with_constant, self.shift, self.power,
-            self.compare, self.select,
-            self.cast, self.bitcast, self.reshape, self.permute, self.expand, self.pad, self.shrink, self.flip, self.gather,
-            self.reduce, self.reduce, self.scan, self.scatter_add, self.mark,
-        )  # fmt: skip
+            self.unary,
+            self.function,
+            self.quotient,
+            self.binary,
+            self.binary,
+            self.with_constant,
+            self.shift,
+            self.power,
+            self.compare,
+            self.select,
+            self.cast,
+            self.bitcast,
+            self.reshape,
+            self.permute,
+            self.expand,
+            self.pad,
+            self.shrink,
+            self.flip,
+            self.gather,
+            self.reduce,
+            self.reduce,
+            self.scan,
+            self.scatter_add,
+            self.mark,
+        )
 
     @property
     def last(self) -> _Value:
@@ -173,7 +231,10 @@ class _Builder:
         if choice == 0 and dtype.is_int:
             node = make_reshape(make_iota(prod(shape), dtype), shape)
         elif choice == 1:
-            node = make_expand(make_reshape(UOp.const(dtype, self.draw(st.integers(0, 3))), (1,) * len(shape)), shape)
+            node = make_expand(
+                make_reshape(UOp.const(dtype, self.draw(st.integers(0, 3))), (1,) * len(shape)),
+                shape,
+            )
         else:
             node = self.new_buffer(dtype, shape)
         self.values.append(_Value(node))
@@ -184,17 +245,27 @@ class _Builder:
         return make_reshape(buffer(self.n_buffers, prod(shape), dtype, self.device), shape)
 
     def extend(self) -> None:
-        """Add one value: mostly an operation on the last one; sometimes a new leaf for others to join."""
+        """Add one value: mostly an operation on the last one; sometimes a new leaf for others to
+        join.
+        """
         if self.draw(st.integers(0, 7)) == 7:
             self.leaf()
             self.values.insert(0, self.values.pop())
             return
-        source = self.draw(st.sampled_from(self.values)) if self.draw(st.integers(0, 7)) == 7 else self.last
+        source = (
+            self.draw(st.sampled_from(self.values))
+            if self.draw(st.integers(0, 7)) == 7
+            else self.last
+        )
         # A step that does not apply gives way to the next one that does.
         first = self.draw(st.integers(0, len(self.steps) - 1))
         for step in (*self.steps[first:], *self.steps[:first]):
             made = step(source)
-            if made is not None and made.node is not source.node and prod(_sizes(made.node)) <= self.max_elements:
+            if (
+                made is not None
+                and made.node is not source.node
+                and prod(_sizes(made.node)) <= self.max_elements
+            ):
                 self.values.append(made)
                 return
 
@@ -203,7 +274,9 @@ class _Builder:
     def unary(self, x: _Value) -> _Value | None:
         dtype = x.node.dtype
         options = _EXACT_UNARY if x.is_exact or not dtype.is_float else _SMOOTH_UNARY
-        return _Value(make_alu(self.pick([o for o in options if takes(o, dtype)]), x.node), x.is_exact)
+        return _Value(
+            make_alu(self.pick([o for o in options if takes(o, dtype)]), x.node), x.is_exact
+        )
 
     def function(self, x: _Value) -> _Value | None:
         """A function whose last bit is the target's, on small arguments."""
@@ -218,7 +291,11 @@ class _Builder:
         return _Value(make_alu(Op.FDIV, x.node, partners[0].node))
 
     def _partners(self, x: _Value) -> list[_Value]:
-        return [v for v in self.values if v.node.dtype is x.node.dtype and _sizes(v.node) == _sizes(x.node)]
+        return [
+            v
+            for v in self.values
+            if v.node.dtype is x.node.dtype and _sizes(v.node) == _sizes(x.node)
+        ]
 
     def _clamp(self, node: UOp) -> UOp:
         low, high = (UOp.const(node.dtype, v) for v in (0.25, 4.0))
@@ -228,7 +305,11 @@ class _Builder:
         return self._combine(x, self.draw(st.sampled_from(self._partners(x))))
 
     def with_constant(self, x: _Value) -> _Value | None:
-        value = self.draw(st.integers(0, 3)) if x.node.dtype.is_unsigned else self.draw(st.integers(-3, 3))
+        value = (
+            self.draw(st.integers(0, 3))
+            if x.node.dtype.is_unsigned
+            else self.draw(st.integers(-3, 3))
+        )
         return self._combine(x, _Value(UOp.const(x.node.dtype, value)))
 
     def _combine(self, x: _Value, y: _Value) -> _Value | None:
@@ -249,7 +330,9 @@ class _Builder:
         if not dtype.is_int:
             return None
         if dtype is uint64 and self.flip_coin():
-            return _Value(make_alu(Op.THREEFRY, x.node, self.draw(st.sampled_from(self._partners(x))).node))
+            return _Value(
+                make_alu(Op.THREEFRY, x.node, self.draw(st.sampled_from(self._partners(x))).node)
+            )
         amount = UOp.const(dtype, self.draw(st.integers(0, min(dtype.bits - 1, 40))))
         return _Value(make_alu(self.pick((Op.SHL, Op.SHR)), x.node, amount))
 
@@ -265,10 +348,14 @@ class _Builder:
         partners = [v for v in self._partners(x) if v.is_exact]
         if not x.is_exact or bool_ not in self.kinds or not partners:
             return None
-        return _Value(make_alu(self.pick(_COMPARISONS), x.node, self.draw(st.sampled_from(partners)).node))
+        return _Value(
+            make_alu(self.pick(_COMPARISONS), x.node, self.draw(st.sampled_from(partners)).node)
+        )
 
     def select(self, x: _Value) -> _Value | None:
-        masks = [v for v in self.values if v.node.dtype is bool_ and _sizes(v.node) == _sizes(x.node)]
+        masks = [
+            v for v in self.values if v.node.dtype is bool_ and _sizes(v.node) == _sizes(x.node)
+        ]
         partners = self._partners(x)
         if not masks:
             return None
@@ -283,8 +370,18 @@ class _Builder:
         return _Value(x.node.cast(target), x.is_exact)
 
     def bitcast(self, x: _Value) -> _Value | None:
-        same = [d for d in self.kinds if d.itemsize == x.node.dtype.itemsize and not d.is_bool and not d.is_float]
-        if not same or not x.is_exact or x.node.dtype.is_bool or x.node.op is Op.CONST or not _sizes(x.node):
+        same = [
+            d
+            for d in self.kinds
+            if d.itemsize == x.node.dtype.itemsize and not d.is_bool and not d.is_float
+        ]
+        if (
+            not same
+            or not x.is_exact
+            or x.node.dtype.is_bool
+            or x.node.op is Op.CONST
+            or not _sizes(x.node)
+        ):
             return None
         # The bits of a NaN that arithmetic made are the target's choice.
         if x.node.dtype.is_float:
@@ -313,18 +410,24 @@ class _Builder:
         return self._moved(x, make_reshape(x.node, sizes))
 
     def permute(self, x: _Value) -> _Value | None:
-        return self._moved(x, make_permute(x.node, self.draw(st.permutations(range(len(x.node.shape))))))
+        return self._moved(
+            x, make_permute(x.node, self.draw(st.permutations(range(len(x.node.shape)))))
+        )
 
     def expand(self, x: _Value) -> _Value | None:
         sizes = list(_sizes(x.node))
         if 1 not in sizes:
             return None
         sizes[sizes.index(1)] = self.draw(st.sampled_from(_SIZES[1:8]))
-        return self._moved(x, make_expand(x.node, sizes)) if prod(sizes) <= self.max_elements else None
+        return (
+            self._moved(x, make_expand(x.node, sizes)) if prod(sizes) <= self.max_elements else None
+        )
 
     def pad(self, x: _Value) -> _Value | None:
         amounts = st.sampled_from((0, 0, 1, 2, 3))
-        return self._moved(x, make_pad(x.node, [(self.draw(amounts), self.draw(amounts)) for _ in x.node.shape]))
+        return self._moved(
+            x, make_pad(x.node, [(self.draw(amounts), self.draw(amounts)) for _ in x.node.shape])
+        )
 
     def shrink(self, x: _Value) -> _Value | None:
         bounds: list[tuple[int, int]] = []
@@ -343,7 +446,9 @@ class _Builder:
         positions = [v.node for v in self.values if v.node.dtype.is_int and len(v.node.shape) <= 2]
         integers = [d for d in self.kinds if d.is_int]
         if integers and (not positions or self.flip_coin()):
-            positions = [self.new_buffer(self.draw(st.sampled_from(integers)), self.draw(shapes(2, 40)))]
+            positions = [
+                self.new_buffer(self.draw(st.sampled_from(integers)), self.draw(shapes(2, 40)))
+            ]
         if not positions:
             return None
         axis = self.draw(st.integers(0, len(shape) - 1))
@@ -371,7 +476,10 @@ class _Builder:
         kept = prod(shape) // max(1, prod(_sizes(positions)))
         if kept * size > self.max_elements:
             return None
-        return _Value(make_scatter_add(x.node, positions, axis, size), x.is_exact and not x.node.dtype.is_float)
+        return _Value(
+            make_scatter_add(x.node, positions, axis, size),
+            x.is_exact and not x.node.dtype.is_float,
+        )
 
     # Reductions.
 
@@ -392,11 +500,20 @@ class _Builder:
             return None
         op = self.pick((Op.ADD, Op.MAX, Op.MIN))
         is_exact = x.is_exact and (not x.node.dtype.is_float or op is not Op.ADD)
-        return _Value(make_scan_axis(x.node, op, self.draw(st.integers(0, len(x.node.shape) - 1))), is_exact)
+        return _Value(
+            make_scan_axis(x.node, op, self.draw(st.integers(0, len(x.node.shape) - 1))), is_exact
+        )
 
     def mark(self, x: _Value) -> _Value | None:
         op = self.pick(
-            (Op.CONTIGUOUS, Op.DETACH, Op.TRACED, Op.GRADIENT, Op.LATER, *((Op.CHECK,) if x.node.dtype.is_int else ()))
+            (
+                Op.CONTIGUOUS,
+                Op.DETACH,
+                Op.TRACED,
+                Op.GRADIENT,
+                Op.LATER,
+                *((Op.CHECK,) if x.node.dtype.is_int else ()),
+            )
         )
         match op:
             case Op.CHECK:

@@ -10,7 +10,8 @@ __all__ = ["parse_graph", "parse_linear", "parse_nodes"]
 
 
 def parse_nodes(text: str) -> dict[str, UOp]:
-    """The nodes of a text by their names, without the sign before them: `parse_nodes("%x = ...")["x"]`.
+    """The nodes of a text by their names, without the sign before them: `parse_nodes("%x =
+    ...")["x"]`.
 
     Raises:
         ParseError: with the number of the line that is wrong.

@@ -14,19 +14,20 @@ After the op come the dtype (left out for void), the operands, and in brackets w
 numbers, `true`, `false`, `none`, names, "text", hex"00ff", tuples in parentheses, and opts as in
 `UPCAST(0, 4)`.  Names of nodes are free (`%acc`); `#` begins a comment.
 
-That is what is printed. What is written by hand may be shorter: an operand may be an expression, which stands for
-exactly the nodes that it names, and a line that nothing refers to needs no name. The same kernel:
+That is what is printed. What is written by hand may be shorter: an operand may be an expression,
+which stands for exactly the nodes that it names, and a line that nothing refers to needs no name.
+The same kernel:
 
     %out = PARAM f32 [0, 16]
     %i = RANGE index 16 [0, LOOP]
     %store = STORE %out[%i], -%out[%i]
     END %store, %i
 
-Expressions have Python's operators, functions (`max(%x, 1.0)`, `where(%c, %x, %y)`, `load(%x[%i])`), casts
-(`f32(%x)`), nodes as they are printed in parentheses, and locations, with a gate and with lanes if need be (`%x[%i if %c : 4]`). Brackets
-that touch a name hold positions, and those after a space the arg. A number is a constant, rounded to the dtype of what
-it stands beside, to `index` as a position, and to the line's dtype otherwise; `i32(0)` says which.
-"""
+Expressions have Python's operators, functions (`max(%x, 1.0)`, `where(%c, %x, %y)`,
+`load(%x[%i])`), casts (`f32(%x)`), nodes as they are printed in parentheses, and locations, with a
+gate and with lanes if need be (`%x[%i if %c : 4]`). Brackets that touch a name hold positions, and
+those after a space the arg. A number is a constant, rounded to the dtype of what it stands beside,
+to `index` as a position, and to the line's dtype otherwise; `i32(0)` says which."""
 
 from __future__ import annotations
 

@@ -76,7 +76,9 @@ def _spell(value: object) -> str:
 def _symbol(members: dict[str, Any], value: object) -> Any:
     if not isinstance(value, Symbol) or value.name not in members:
         raise ValueError(
-            f"{_spell(value)} is none of {', '.join(members)}" if len(members) < 20 else f"{_spell(value)} is not known"
+            f"{_spell(value)} is none of {', '.join(members)}"
+            if len(members) < 20
+            else f"{_spell(value)} is not known"
         )
     return members[value.name]
 
@@ -207,14 +209,23 @@ def _axes(value: object) -> tuple[int, ...]:
 
 
 _FIELDS: Final[dict[Op, tuple[Callable[[object], Any], ...]]] = {
-    Op.DEFINE_VAR: (_text, _int, _int), Op.RANGE: (_int, _axis_type), Op.DEFINE_LOCAL: (_int, _int), Op.DEFINE_REG: (_int, _int),
-    Op.BUFFER: (_int, _int, _text), Op.BUFFER_VIEW: (_int, _int), Op.PARAM: (_int, _int, _or_none(_text)),
+    Op.DEFINE_VAR: (_text, _int, _int),
+    Op.RANGE: (_int, _axis_type),
+    Op.DEFINE_LOCAL: (_int, _int),
+    Op.DEFINE_REG: (_int, _int),
+    Op.BUFFER: (_int, _int, _text),
+    Op.BUFFER_VIEW: (_int, _int),
+    Op.PARAM: (_int, _int, _or_none(_text)),
     Op.BUFFERIZE: (_text, _space, _int),
-    Op.LOOP: (_node, _int, _int, _or_none(_text), _flag, _flag, _flag), Op.SWITCH: (_nodes,),
-    Op.REDUCE_AXIS: (_op, _axes), Op.SCAN_AXIS: (_op, _int), Op.SCATTER_ADD: (_int, _or_none(_int)),
-    Op.ALLREDUCE: (_op, _text), Op.CHECK: (_text, _or_none(_int), _or_none(_int)),
+    Op.LOOP: (_node, _int, _int, _or_none(_text), _flag, _flag, _flag),
+    Op.SWITCH: (_nodes,),
+    Op.REDUCE_AXIS: (_op, _axes),
+    Op.SCAN_AXIS: (_op, _int),
+    Op.SCATTER_ADD: (_int, _or_none(_int)),
+    Op.ALLREDUCE: (_op, _text),
+    Op.CHECK: (_text, _or_none(_int), _or_none(_int)),
     Op.GRADIENT: (lambda value: GradientRule(_text(value)), _parameters, _int),
-}  # fmt: skip
+}
 """How the fields of the args in `ARG_TYPES` are read."""
 
 _OPTIONAL: Final = frozenset({Op.IOTA, Op.MULTI, Op.SINK, Op.CALL, Op.WMMA, Op.PROGRAM})
@@ -241,7 +252,19 @@ _ARGS: Final[dict[Op, Callable[[DType, Values], object]]] = {
     Op.CARRY: _one(_int),
     Op.SINK: lambda _, values: KernelInfo(*_fields(values, _text, _or_none(_opts), optional=1)),
     Op.CALL: lambda _, values: RepeatArg(
-        *_fields(values, _int, _int, _int, _axes, _or_none(_text), _flag, _flag, _flag, _or_none(_int), _int)
+        *_fields(
+            values,
+            _int,
+            _int,
+            _int,
+            _axes,
+            _or_none(_text),
+            _flag,
+            _flag,
+            _flag,
+            _or_none(_int),
+            _int,
+        )
     ),
     Op.PROGRAM: _one(_text),
     Op.SOURCE: _one(_text),

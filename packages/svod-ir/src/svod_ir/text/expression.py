@@ -12,7 +12,9 @@ __all__ = ["INFIX", "format_expression"]
 
 
 def format_expression(node: UOp, limit: int = 400) -> str:
-    """One line for people, as in `p0[(L0 * 16 + L1)]`; parts longer than `limit` characters become `...`."""
+    """One line for people, as in `p0[(L0 * 16 + L1)]`; parts longer than `limit` characters become
+    `...`.
+    """
     done: dict[UOp, str] = {}
     for part in node.toposort():
         shown = _show(part, [done[s] for s in part.src])

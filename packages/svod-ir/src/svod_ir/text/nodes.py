@@ -1,4 +1,6 @@
-"""Nodes on one line: as they are printed, and as people write them, with numbers and expressions as operands."""
+"""Nodes on one line: as they are printed, and as people write them, with numbers and expressions as
+operands.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,21 @@ _PREFIX: Final = {"-": Op.NEG, "~": Op.NOT}
 _SIGNS: Final = {sign: op for op, sign in INFIX.items()}
 # As in Python, but comparisons do not chain.
 _LEVELS: Final = (
-    {"<", "<=", "==", "!="}, {"|"}, {"^"}, {"&"}, {"<<", ">>"}, {"+", "-"}, {"*", "/", "//", "%"}, {"**"},
-)  # fmt: skip
+    {"<", "<=", "==", "!="},
+    {"|"},
+    {"^"},
+    {"&"},
+    {"<<", ">>"},
+    {"+", "-"},
+    {"*", "/", "//", "%"},
+    {"**"},
+)
 _FUNCTIONS: Final = {op.name.lower(): op for op in UNARY | BINARY | TERNARY | {Op.LOAD, Op.AFTER}}
 
 
 def read_expression(reader: Reader, nodes: Mapping[str, UOp], wanted: DType | None = None) -> UOp:
-    """One expression, or a node as it is printed; a number by itself is a constant of the dtype that is wanted.
+    """One expression, or a node as it is printed; a number by itself is a constant of the dtype
+    that is wanted.
 
     Raises:
         ParseError: if nothing says of which dtype a number is.
@@ -43,7 +53,11 @@ class _Expressions:
 
     def is_at_node(self) -> bool:
         kind, text = self.reader.peek()
-        return kind == "word" and text not in ("true", "false") and self.reader.peek(1) != ("touch", "(")
+        return (
+            kind == "word"
+            and text not in ("true", "false")
+            and self.reader.peek(1) != ("touch", "(")
+        )
 
     def read_node(self) -> UOp:
         """A node as it is printed: op, dtype, operands and arg."""
@@ -58,12 +72,15 @@ class _Expressions:
             found = find_dtype(spelling)
             if found is None:
                 raise reader.error(
-                    f"{spelling} is not a dtype", hint="write f32, i8, bool, index, or f32x4 for a vector"
+                    f"{spelling} is not a dtype",
+                    hint="write f32, i8, bool, index, or f32x4 for a vector",
                 )
             dtype = found
         # What is printed has names alone, and is parsed wherever a graph is sent or stored.
         names = reader.take_names()
-        src = tuple([self._find(name) for name in names]) if names else self._read_operands(op, dtype)
+        src = (
+            tuple([self._find(name) for name in names]) if names else self._read_operands(op, dtype)
+        )
         values = self._list_bodies(reader.read_values("]")) if reader.accept("[") else None
         return UOp(op, dtype, src, decode_arg(reader, op, dtype, values))
 
@@ -81,11 +98,13 @@ class _Expressions:
         if not any(isinstance(value, (Reference, tuple)) for value in values):
             return values
         return tuple(
-            self._find(value.name) if isinstance(value, Reference)
-            else self._list_bodies(cast("tuple[object, ...]", value)) if value.__class__ is tuple
+            self._find(value.name)
+            if isinstance(value, Reference)
+            else self._list_bodies(cast("tuple[object, ...]", value))
+            if value.__class__ is tuple
             else value
             for value in values
-        )  # fmt: skip
+        )
 
     def _find(self, name: str) -> UOp:
         found = self.nodes.get(name)
@@ -122,12 +141,18 @@ class _Expressions:
             reader.take("name")
             return self._find(text)
         number = reader.accept_number()
-        return self._read_call(reader.take("operand" if kind != "word" else "word")) if number is None else number
+        return (
+            self._read_call(reader.take("operand" if kind != "word" else "word"))
+            if number is None
+            else number
+        )
 
     def _read_call(self, word: str) -> UOp | Number:
         dtype, op = find_dtype(word), _FUNCTIONS.get(word)
         if dtype is None and op is None:
-            raise self.reader.error(f"{word} is neither a dtype nor a function", hint="write f32(%x), exp2(%x) or 1.0")
+            raise self.reader.error(
+                f"{word} is neither a dtype nor a function", hint="write f32(%x), exp2(%x) or 1.0"
+            )
         if not self.reader.accept("(", kind="touch"):
             raise self.reader.error(f"expected '(' behind {word}, found {self.reader.peek()[1]!r}")
         operands = [self.read()]
@@ -140,10 +165,16 @@ class _Expressions:
         if len(operands) != 1:
             raise self.reader.error(f"{word} takes one operand, not {len(operands)}")
         (x,) = operands
-        return UOp(Op.CAST, dtype, (x,)) if isinstance(x, UOp) else _make_constant(self.reader, x, dtype)
+        return (
+            UOp(Op.CAST, dtype, (x,))
+            if isinstance(x, UOp)
+            else _make_constant(self.reader, x, dtype)
+        )
 
     def _read_location(self, memory: UOp) -> UOp:
-        """What follows `%memory[`: positions, a gate after `if`, and a number of lanes after a colon."""
+        """What follows `%memory[`: positions, a gate after `if`, and a number of lanes after a
+        colon.
+        """
         operands: list[UOp] = [memory]
         while True:
             operands.append(read_expression(self.reader, self.nodes, index))
@@ -163,7 +194,9 @@ class _Expressions:
         return UOp(op, bool_.vec(dtype.lanes) if op in COMPARISON else dtype, src)
 
 
-def _fill_numbers(reader: Reader, op: Op, dtype: DType, operands: Sequence[UOp | Number]) -> tuple[UOp, ...]:
+def _fill_numbers(
+    reader: Reader, op: Op, dtype: DType, operands: Sequence[UOp | Number]
+) -> tuple[UOp, ...]:
     """The operands with constants in place of numbers."""
     if op is Op.WHERE and operands and isinstance(operands[0], Number):
         operands = (_make_constant(reader, operands[0], bool_), *operands[1:])
@@ -171,7 +204,9 @@ def _fill_numbers(reader: Reader, op: Op, dtype: DType, operands: Sequence[UOp |
     if len(nodes) == len(operands):
         return tuple(nodes)
     values = nodes[1:] if op is Op.WHERE else nodes
-    wanted = dtype if dtype is not void and op not in COMPARISON else values[0].dtype if values else None
+    wanted = (
+        dtype if dtype is not void and op not in COMPARISON else values[0].dtype if values else None
+    )
     if op in (Op.INDEX, Op.LOOP, Op.SWITCH):
         wanted = index
     if op in (Op.VECTORIZE, Op.BROADCAST):
@@ -185,7 +220,9 @@ def _make_constant(reader: Reader, number: Number, dtype: DType | None) -> UOp:
     if dtype is None or dtype is void:
         raise reader.error(f"nothing says of which dtype {number} is", hint=f"write f32({number})")
     op = Op.CONST if dtype.lanes == 1 else Op.VCONST
-    decode_arg(reader, op, dtype, (number.value,) * dtype.lanes)  # refuses what is no number of the dtype
+    decode_arg(
+        reader, op, dtype, (number.value,) * dtype.lanes
+    )  # refuses what is no number of the dtype
     return UOp.const(dtype, number.value)
 
 

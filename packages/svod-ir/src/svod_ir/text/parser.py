@@ -16,7 +16,8 @@ from svod_ir.uop import UOp
 __all__ = ["parse_graph", "parse_lines"]
 
 _PRINTED: Final = re.compile(
-    r"(?P<name>%\w+) = (?P<kind>[A-Z]\w*(?: [a-z]\w*)?)(?: (?P<operands>%\w+(?:, %\w+)*))?(?: (?P<arg>\[[^%]*\]))?"
+    r"(?P<name>%\w+) = (?P<kind>[A-Z]\w*(?: [a-z]\w*)?)(?: (?P<operands>%\w+(?:, %\w+)*))?(?:"
+    r" (?P<arg>\[[^%]*\]))?"
 )
 """A line as it is printed, whose arg names no node."""
 
@@ -34,7 +35,9 @@ def parse_graph(text: str) -> UOp:
 
 
 def parse_lines(text: str) -> list[tuple[str, UOp]]:
-    """The name, empty where there is none, and the node of each line; `parse_graph` gives the last of them."""
+    """The name, empty where there is none, and the node of each line; `parse_graph` gives the last
+    of them.
+    """
     nodes: dict[str, UOp] = {}
     found: list[tuple[str, UOp]] = []
     kinds: _Kinds = {}
@@ -60,19 +63,26 @@ def parse_lines(text: str) -> list[tuple[str, UOp]]:
             _remember(printed, found[-1][1], nodes, kinds)
     if not found:
         raise ParseError(
-            line=0, text="", problem="the text holds no node", hint="write a line such as %0 = CONST f32 [1.0]"
+            line=0,
+            text="",
+            problem="the text holds no node",
+            hint="write a line such as %0 = CONST f32 [1.0]",
         )
     return found
 
 
 def _find_known(printed: re.Match[str], nodes: Mapping[str, UOp], kinds: _Kinds) -> UOp | None:
-    """The node of a line that differs from an earlier one in names alone; None too where a name is wrong."""
+    """The node of a line that differs from an earlier one in names alone; None too where a name is
+    wrong.
+    """
     name, kind, operands, arg = printed.groups()
     known = kinds.get((kind, arg))
     if known is None or name in nodes:
         return None
     try:
-        src = () if operands is None else tuple([nodes[operand] for operand in operands.split(", ")])
+        src = (
+            () if operands is None else tuple([nodes[operand] for operand in operands.split(", ")])
+        )
     except KeyError:
         return None
     return UOp(known[0], known[1], src, known[2])

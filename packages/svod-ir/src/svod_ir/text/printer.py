@@ -32,7 +32,8 @@ def print_graph(node: UOp, limit: int | None = None) -> str:
 
 
 def format_arg(node: UOp) -> str:
-    """`arg` as it stands between the brackets: the same in every process, and empty for None. A body is its content hash.
+    """`arg` as it stands between the brackets: the same in every process, and empty for None. A
+    body is its content hash.
 
     Raises:
         GraphError: if the arg holds an object without a text form.
@@ -54,7 +55,9 @@ def hash_node(node: UOp) -> str:
 
 
 def format_top(node: UOp, fallback: Callable[[object], str]) -> str:
-    """What stands between the brackets for a node with an arg; `fallback` spells a value that has no text form."""
+    """What stands between the brackets for a node with an arg; `fallback` spells a value that has
+    no text form.
+    """
     arg = node.arg
     if node.op is Op.CONST and node.dtype.is_float:
         return format_value(float(arg), fallback)
@@ -84,9 +87,7 @@ def format_value(value: object, fallback: Callable[[object], str]) -> str:
             return f'hex"{value.hex()}"'
         case Opt():
             last = 2 if value.amount is not None else 1 if value.axis is not None else 0
-            return (
-                f"{value.op.value}({', '.join(format_value(v, fallback) for v in (value.axis, value.amount)[:last])})"
-            )
+            return f"{value.op.value}({', '.join(format_value(v, fallback) for v in (value.axis, value.amount)[:last])})"
         case tuple():
             values = cast("tuple[object, ...]", value)
             inner = ", ".join(format_value(v, fallback) for v in values)
@@ -134,7 +135,10 @@ def _refuse(node: UOp) -> Callable[[object], str]:
     def refuse(value: object) -> str:
         if isinstance(value, UOp):
             return value.content_hash
-        raise GraphError(rule=f"an arg consists of values with a text form, not {type(value).__name__}", node=node)
+        raise GraphError(
+            rule=f"an arg consists of values with a text form, not {type(value).__name__}",
+            node=node,
+        )
 
     return refuse
 
@@ -147,7 +151,10 @@ def _trim(arg: tuple[object, ...]) -> tuple[object, ...]:
         return arg[:-1]
     if isinstance(arg, LoopArg):
         n_given = len(arg)
-        while n_given > 2 and arg[n_given - 1] == LoopArg._field_defaults[LoopArg._fields[n_given - 1]]:
+        while (
+            n_given > 2
+            and arg[n_given - 1] == LoopArg._field_defaults[LoopArg._fields[n_given - 1]]
+        ):
             n_given -= 1
         return arg[:n_given]
     return arg

@@ -64,11 +64,15 @@ class Reader:
                 raise self.error(f"cannot read {line[place:].strip()[:20]!r}")
             if found.lastgroup != "comment":
                 touches = found[0] in _OPENING and found[0] == self._opening()
-                self.tokens.append(("touch" if touches else found.lastgroup, found[found.lastgroup]))
+                self.tokens.append(
+                    ("touch" if touches else found.lastgroup, found[found.lastgroup])
+                )
             place = found.end()
 
     def _opening(self) -> str:
-        """What belongs to the last token if it touches that: positions of a location, operands of a function."""
+        """What belongs to the last token if it touches that: positions of a location, operands of a
+        function.
+        """
         kind, text = self.tokens[-1] if self.tokens else ("end", "")
         return "(" if kind == "word" else "[" if kind == "name" or text == ")" else ""
 
@@ -114,7 +118,9 @@ class Reader:
             raise self.error(f"expected {sign!r}, found {self.peek()[1]!r}")
 
     def take_names(self) -> list[str]:
-        """Names with commas between, up to the brackets or the end of the line; none where anything else is among them."""
+        """Names with commas between, up to the brackets or the end of the line; none where anything
+        else is among them.
+        """
         names: list[str] = []
         place, tokens = self.position, self.tokens
         while place < len(tokens) and tokens[place][0] == "name":
@@ -161,7 +167,11 @@ class Reader:
             case "word" if text in _WORDS:
                 return _WORDS[text]
             case "word":
-                return Record(text, self.read_values(")")) if self.accept("(", kind="touch") else Symbol(text)
+                return (
+                    Record(text, self.read_values(")"))
+                    if self.accept("(", kind="touch")
+                    else Symbol(text)
+                )
             case _:
                 raise self.error(f"expected a value, found {text!r}")
 

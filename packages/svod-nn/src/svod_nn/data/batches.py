@@ -17,19 +17,26 @@ _N_AHEAD: Final = 2
 
 
 def batches(
-    arrays: Any, size: int, generator: Generator | None = None, *, shuffle: bool | None = None, drop_last: bool = False,
+    arrays: Any,
+    size: int,
+    generator: Generator | None = None,
+    *,
+    shuffle: bool | None = None,
+    drop_last: bool = False,
     prefetch: int = _N_AHEAD,
-) -> Batches:  # fmt: skip
+) -> Batches:
     """The rows of nested arrays, some at a time; each `for` over the result is one epoch.
 
     Args:
-        arrays: nested lists, tuples and dicts of numpy arrays (mapped files too) and tensors, whose first axes have one size.
+        arrays: nested lists, tuples and dicts of numpy arrays (mapped files too) and tensors, whose
+            first axes have one size.
         size: of a batch.
         generator: the order of the rows depends on: one seed is drawn from it now.
-        shuffle: whether each epoch has an order of its own; by default if there is a generator. Without one the order comes from
-            the generator that `manual_seed` seeds.
-        drop_last: whether the last batch of an epoch is left out where it would be smaller, so that all have one shape, a
-            captured step is captured once, and no batch normalization trains on a single row.
+        shuffle: whether each epoch has an order of its own; by default if there is a generator.
+            Without one the order comes from the generator that `manual_seed` seeds.
+        drop_last: whether the last batch of an epoch is left out where it would be smaller, so that
+            all have one shape, a captured step is captured once, and no batch normalization trains
+            on a single row.
         prefetch: how many batches a thread makes ahead; 0 makes each when it is asked for.
 
     Returns:
@@ -54,8 +61,9 @@ class Batches:
     """What `batches` makes.
 
     Attributes:
-        position: how many batches were given out, over all epochs. It can be set: the next `for` begins with the batch of that number,
-            whatever came before, and has what is left of its epoch.
+        position: how many batches were given out, over all epochs. It can be set: the next `for`
+            begins with the batch of that number, whatever came before, and has what is left of its
+            epoch.
 
     Example:
         >>> import numpy as np
@@ -71,9 +79,15 @@ class Batches:
     """
 
     def __init__(
-        self, arrays: Any, size: int, generator: Generator | None = None, *, shuffle: bool | None = None,
-        drop_last: bool = False, prefetch: int = _N_AHEAD,
-    ) -> None:  # fmt: skip
+        self,
+        arrays: Any,
+        size: int,
+        generator: Generator | None = None,
+        *,
+        shuffle: bool | None = None,
+        drop_last: bool = False,
+        prefetch: int = _N_AHEAD,
+    ) -> None:
         self._n_rows, self._size = count_rows("batches", arrays), operator.index(size)
         if self._size < 1:
             raise LayerArgumentError(name="batches", problem=f"a batch of {size} rows")
@@ -112,19 +126,23 @@ class Batches:
         return {"position": self.position, "seed": self._seed}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with the batches that came next where `state_dict` was called; the arrays and the size are the same.
+        """Go on with the batches that came next where `state_dict` was called; the arrays and the
+        size are the same.
 
         Raises:
             LayerArgumentError: if one of the two shuffles and the other does not.
         """
         if (state["seed"] is None) != (self._seed is None):
             raise LayerArgumentError(
-                name="batches", problem="one of the state and these batches is shuffled, the other is not"
+                name="batches",
+                problem="one of the state and these batches is shuffled, the other is not",
             )
         self.position, self._seed = state["position"], state["seed"]
 
     def _get_order(self, epoch: int) -> Positions | None:
-        """The order of the rows in an epoch, which depends on nothing but the seed and its number."""
+        """The order of the rows in an epoch, which depends on nothing but the seed and its
+        number.
+        """
         if self._seed is None:
             return None
         return draw_order(self._n_rows, Generator.from_state((self._seed, epoch)))

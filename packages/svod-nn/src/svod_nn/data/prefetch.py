@@ -13,16 +13,18 @@ T = TypeVar("T")
 
 
 def prefetch(make: Callable[[int], T], numbers: range, n_ahead: int) -> Iterator[T]:
-    """`make(number)` for each number, in order; at most `n_ahead` are made before somebody asks for them.
+    """`make(number)` for each number, in order; at most `n_ahead` are made before somebody asks for
+    them.
 
-    The thread ends with the iterator: after the last item, an error, `break` or Ctrl-C. What `make` raises is raised where the
-    item would have been.
-    """
+    The thread ends with the iterator: after the last item, an error, `break` or Ctrl-C. What `make`
+    raises is raised where the item would have been."""
     if n_ahead < 1:
         yield from map(make, numbers)
         return
     shelf = _Shelf[T](n_ahead)
-    thread = threading.Thread(target=_fill, args=(shelf, make, numbers), name="svod-nn batches", daemon=True)
+    thread = threading.Thread(
+        target=_fill, args=(shelf, make, numbers), name="svod-nn batches", daemon=True
+    )
     thread.start()
     try:
         for number in numbers:

@@ -23,8 +23,9 @@ def progress(
         items: what is iterated over.
         total: how many there are; by default what `len` says, if it says something.
         text: stands before the bar.
-        file: where it is shown; by default the standard error. On a terminal a bar of rich is drawn, if that is installed (the
-            extra `progress`); elsewhere ten lines of text are written, or one for each power of two if nobody knows the total.
+        file: where it is shown; by default the standard error. On a terminal a bar of rich is
+            drawn, if that is installed (the extra `progress`); elsewhere ten lines of text are
+            written, or one for each power of two if nobody knows the total.
 
     Returns:
         an iterable. Its `show(loss=...)` puts values beside the bar.
@@ -58,18 +59,27 @@ class Progress(Generic[T]):
     """
 
     def __init__(
-        self, items: Iterable[T], total: int | None = None, *, text: str = "", file: TextIO | None = None
+        self,
+        items: Iterable[T],
+        total: int | None = None,
+        *,
+        text: str = "",
+        file: TextIO | None = None,
     ) -> None:
         self._items, self._text, self._file = items, text, file or sys.stderr
         self._total = _find_length(items) if total is None else total
         self._values: dict[str, object] = {}
 
     def show(self, **values: object) -> None:
-        """Show these values from now on, with the others; tensors are read when they are written."""
+        """Show these values from now on, with the others; tensors are read when they are
+        written.
+        """
         self._values.update(values)
 
     def __iter__(self) -> Iterator[T]:
-        bar = _find_bar(self._file, self._total, self._text) or _Lines(self._file, self._total, self._text)
+        bar = _find_bar(self._file, self._total, self._text) or _Lines(
+            self._file, self._total, self._text
+        )
         with bar:
             for number, item in enumerate(self._items, 1):
                 yield item
@@ -98,7 +108,9 @@ class _Lines:
         )
         if is_due:
             count = str(number) if total is None else f"{number}/{total}"
-            self._file.write(" ".join([*([self._text] if self._text else []), count, *_format(values)]) + "\n")
+            self._file.write(
+                " ".join([*([self._text] if self._text else []), count, *_format(values)]) + "\n"
+            )
             self._file.flush()
 
 
@@ -118,9 +130,14 @@ class _RichBar:
 
         values = TextColumn("{task.fields[values]}")
         self._bar = RichProgress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
-            values, console=Console(file=file),
-        )  # fmt: skip
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            values,
+            console=Console(file=file),
+        )
         self._task = self._bar.add_task(text, total=total, values="")
 
     def __enter__(self) -> None:

@@ -22,12 +22,14 @@ def split_rows(arrays: A, fraction: float = 0.2, generator: Generator | None = N
     """Two parts of the data: what is trained on, and a `fraction` of the rows that is held out.
 
     Args:
-        arrays: nested lists, tuples and dicts of numpy arrays and tensors, whose first axes have one size.
+        arrays: nested lists, tuples and dicts of numpy arrays and tensors, whose first axes have
+            one size.
         fraction: of the rows, rounded to whole ones, in the second part; between 0 and 1.
         generator: draws which ones; without it they are the last ones.
 
     Returns:
-        both parts, nested as `arrays` is, in the order of the rows. Of arrays without a generator they are views.
+        both parts, nested as `arrays` is, in the order of the rows. Of arrays without a generator
+        they are views.
 
     Raises:
         LayerArgumentError: if the fraction is none, or the arrays have different numbers of rows.
@@ -40,7 +42,9 @@ def split_rows(arrays: A, fraction: float = 0.2, generator: Generator | None = N
         (array([0, 1, 2, 3, 4, 5, 6]), array([7, 8, 9]))
     """
     if not 0 <= fraction <= 1:
-        raise LayerArgumentError(name="split_rows", problem=f"fraction {fraction} is not between 0 and 1")
+        raise LayerArgumentError(
+            name="split_rows", problem=f"fraction {fraction} is not between 0 and 1"
+        )
     n_rows = count_rows("split_rows", arrays)
     n_kept = n_rows - round(n_rows * fraction)
     if generator is None:
@@ -48,7 +52,10 @@ def split_rows(arrays: A, fraction: float = 0.2, generator: Generator | None = N
     else:
         order = draw_order(n_rows, generator)
         first, second = np.sort(order[:n_kept]), np.sort(order[n_kept:])
-    parts = (_exchange(arrays, lambda leaf: leaf[first]), _exchange(arrays, lambda leaf: leaf[second]))
+    parts = (
+        _exchange(arrays, lambda leaf: leaf[first]),
+        _exchange(arrays, lambda leaf: leaf[second]),
+    )
     return cast("tuple[A, A]", parts)
 
 
@@ -67,11 +74,17 @@ def count_rows(function: str, arrays: object) -> int:
     for path, leaf in iter_leaves(arrays, (np.ndarray, Tensor), "arrays"):
         shape = cast("Tensor", leaf).shape
         if not shape:
-            raise LayerArgumentError(name=function, problem=f"{path} is one number, which has no rows")
+            raise LayerArgumentError(
+                name=function, problem=f"{path} is one number, which has no rows"
+            )
         sizes[path] = int(cast("int", shape[0]))
     if len(set(sizes.values())) != 1:
-        found = ", ".join(f"{path} has {size}" for path, size in sizes.items()) or "there are no arrays"
-        raise LayerArgumentError(name=function, problem=f"the arrays have no common number of rows: {found}")
+        found = (
+            ", ".join(f"{path} has {size}" for path, size in sizes.items()) or "there are no arrays"
+        )
+        raise LayerArgumentError(
+            name=function, problem=f"the arrays have no common number of rows: {found}"
+        )
     return next(iter(sizes.values()))
 
 
@@ -82,7 +95,10 @@ def to_arrays(arrays: object) -> object:
 
 def take_rows(arrays: object, rows: slice | Positions) -> object:
     """Tensors of some rows of nested numpy arrays, in memory of their own."""
-    return _exchange(arrays, lambda leaf: Tensor.from_numpy(leaf[rows], copy=True if isinstance(rows, slice) else None))
+    return _exchange(
+        arrays,
+        lambda leaf: Tensor.from_numpy(leaf[rows], copy=True if isinstance(rows, slice) else None),
+    )
 
 
 def _exchange(value: object, exchange: Callable[[Any], object]) -> object:
@@ -96,7 +112,12 @@ def _exchange(value: object, exchange: Callable[[Any], object]) -> object:
         kind = cast("Callable[..., object]", type(cast("object", value)))
         return kind(*made) if hasattr(kind, "_fields") else kind(made)
     if isinstance(value, dict):
-        return {key: _exchange(element, exchange) for key, element in cast("Mapping[object, object]", value).items()}
+        return {
+            key: _exchange(element, exchange)
+            for key, element in cast("Mapping[object, object]", value).items()
+        }
     raise LayerArgumentError(
-        name="arrays", problem=f"a {type(value).__name__} has no rows", hint="numpy.asarray(...) makes an array of it"
+        name="arrays",
+        problem=f"a {type(value).__name__} has no rows",
+        hint="numpy.asarray(...) makes an array of it",
     )

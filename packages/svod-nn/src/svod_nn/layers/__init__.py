@@ -1,1 +1,3 @@
-"""Layers, theme by theme, with PyTorch's names, shapes, defaults and distributions of first values."""
+"""Layers, theme by theme, with PyTorch's names, shapes, defaults and distributions of first
+values.
+"""

@@ -197,7 +197,8 @@ class ELU(Module):
 
 
 class GELU(Module):
-    """`x * Phi(x)`, where Phi is the distribution function of normal numbers; `approximate` is `none` or `tanh`.
+    """`x * Phi(x)`, where Phi is the distribution function of normal numbers; `approximate` is
+    `none` or `tanh`.
 
     Example:
         >>> nn.GELU("tanh")(Tensor([0.0])).tolist()
@@ -312,7 +313,11 @@ class PReLU(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The same shape."""
-        slope = self.weight if self.num_parameters == 1 else self.weight.reshape(-1, *(1,) * (x.ndim - 2))
+        slope = (
+            self.weight
+            if self.num_parameters == 1
+            else self.weight.reshape(-1, *(1,) * (x.ndim - 2))
+        )
         return (x < 0).where(x * slope, x)
 
     def extra_repr(self) -> str:

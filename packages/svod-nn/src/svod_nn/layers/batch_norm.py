@@ -11,7 +11,14 @@ from svod_nn.initializers import constant
 from svod_nn.layers.sizes import check_axes, check_sample_count
 from svod_tensor import DType, Tensor, defer_values, float32, float64, int64
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+]
 
 
 class _ChannelNorm(Module):
@@ -20,27 +27,38 @@ class _ChannelNorm(Module):
     Args:
         num_features: how many channels there are.
         eps: added to the variance.
-        momentum: the part of the running statistics that a batch replaces; None for the mean of all batches.
+        momentum: the part of the running statistics that a batch replaces; None for the mean of all
+            batches.
         affine: whether there are a weight and a bias.
-        track_running_stats: whether there are running statistics, which take the place of those at hand out of training.
+        track_running_stats: whether there are running statistics, which take the place of those at
+            hand out of training.
     """
 
     buffer_names = ("running_mean", "running_var", "num_batches_tracked")
     n_axes: ClassVar[tuple[int, ...]] = ()
 
     def __init__(
-        self, num_features: int, eps: float, momentum: float | None, affine: bool, track_running_stats: bool
+        self,
+        num_features: int,
+        eps: float,
+        momentum: float | None,
+        affine: bool,
+        track_running_stats: bool,
     ) -> None:
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.weight = constant((num_features,), 1.0) if affine else None
         self.bias = constant((num_features,), 0.0) if affine else None
         self.running_mean = constant((num_features,), 0.0) if track_running_stats else None
         self.running_var = constant((num_features,), 1.0) if track_running_stats else None
-        self.num_batches_tracked = defer_values(Tensor(0, dtype=int64)) if track_running_stats else None
+        self.num_batches_tracked = (
+            defer_values(Tensor(0, dtype=int64)) if track_running_stats else None
+        )
 
     def _check_channels(self, shape: tuple[object, ...], axis: int) -> None:
         if shape[axis] != self.num_features:
-            problem = f"a tensor of shape {shape} has {shape[axis]} channels, and not {self.num_features}"
+            problem = (
+                f"a tensor of shape {shape} has {shape[axis]} channels, and not {self.num_features}"
+            )
             raise LayerArgumentError(name=type(self).__name__, problem=problem)
 
     def _check_samples(self, x: Tensor, axes: Sequence[int], values: str) -> None:
@@ -49,7 +67,11 @@ class _ChannelNorm(Module):
 
     def _track(self, mean: Tensor, variance: Tensor) -> None:
         """Let the running statistics go on; those of a batch are of shape (channels,)."""
-        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
+        if (
+            self.running_mean is None
+            or self.running_var is None
+            or self.num_batches_tracked is None
+        ):
             return
         part = self._count_batch(self.num_batches_tracked).cast(mean.dtype)
         for running, found in ((self.running_mean, mean), (self.running_var, variance)):
@@ -65,21 +87,23 @@ class _ChannelNorm(Module):
         """The result with the running statistics; None where those of `x` count."""
         if self.training or self.running_mean is None or self.running_var is None:
             return None
-        return x.batchnorm(self.running_mean, self.running_var, self.weight, self.bias, self.eps).cast(x.dtype)
+        return x.batchnorm(
+            self.running_mean, self.running_var, self.weight, self.bias, self.eps
+        ).cast(x.dtype)
 
     def extra_repr(self) -> str:
         return (
-            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.weight is not None}, "
-            f"track_running_stats={self.running_mean is not None}"
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum},"
+            f" affine={self.weight is not None},"
+            f" track_running_stats={self.running_mean is not None}"
         )
 
 
 class _BatchNorm(_ChannelNorm):
     """Mean 0 and variance 1 for each channel over the batch, then times `weight` and plus `bias`.
 
-    In training each call assigns to the running statistics, which are used otherwise. A batch of one value for each channel has no
-    variance: an error in training.
-    """
+    In training each call assigns to the running statistics, which are used otherwise. A batch of
+    one value for each channel has no variance: an error in training."""
 
     def __init__(
         self,
@@ -109,7 +133,9 @@ class _BatchNorm(_ChannelNorm):
 
 
 class _InstanceNorm(_ChannelNorm):
-    """Mean 0 and variance 1 for each channel of each sample, then times `weight` and plus `bias`."""
+    """Mean 0 and variance 1 for each channel of each sample, then times `weight` and plus
+    `bias`.
+    """
 
     def __init__(
         self,
@@ -125,7 +151,11 @@ class _InstanceNorm(_ChannelNorm):
         """From shape (batch, channels, ...), or one without a batch, to the same."""
         check_axes(type(self).__name__, x.shape, (self.n_axes[-1] - 1, self.n_axes[-1]))
         self._check_channels(x.shape, 1 - self.n_axes[-1])
-        return self._normalize(x) if x.ndim == self.n_axes[-1] else self._normalize(x.unsqueeze(0)).squeeze(0)
+        return (
+            self._normalize(x)
+            if x.ndim == self.n_axes[-1]
+            else self._normalize(x.unsqueeze(0)).squeeze(0)
+        )
 
     def _count_batch(self, n_batches: Tensor) -> Tensor:
         # PyTorch counts no batches here, and lets a momentum of None stand for 0.
@@ -149,7 +179,8 @@ def _get_inner(x: Tensor) -> DType:
 
 
 class BatchNorm1d(_BatchNorm):
-    """Mean 0 and variance 1 for each channel over the batch, for tensors of shape (batch, channels) or (batch, channels, n).
+    """Mean 0 and variance 1 for each channel over the batch, for tensors of shape (batch, channels)
+    or (batch, channels, n).
 
     Example:
         >>> nn.BatchNorm1d(3)(Tensor.rand(2, 3, 4)).shape
@@ -160,7 +191,8 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Mean 0 and variance 1 for each channel over the batch, for tensors of shape (batch, channels, height, width).
+    """Mean 0 and variance 1 for each channel over the batch, for tensors of shape (batch, channels,
+    height, width).
 
     Example:
         >>> nn.BatchNorm2d(3)(Tensor.rand(2, 3, 4, 4)).shape
@@ -171,7 +203,8 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Mean 0 and variance 1 for each channel over the batch, for tensors of shape (batch, channels, depth, height, width).
+    """Mean 0 and variance 1 for each channel over the batch, for tensors of shape (batch, channels,
+    depth, height, width).
 
     Example:
         >>> nn.BatchNorm3d(3)(Tensor.rand(2, 3, 4, 4, 4)).shape
@@ -182,7 +215,8 @@ class BatchNorm3d(_BatchNorm):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Mean 0 and variance 1 for each channel of each sample, for tensors of shape (batch, channels, n).
+    """Mean 0 and variance 1 for each channel of each sample, for tensors of shape (batch, channels,
+    n).
 
     Example:
         >>> nn.InstanceNorm1d(3)(Tensor.rand(2, 3, 4)).shape
@@ -193,7 +227,8 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Mean 0 and variance 1 for each channel of each sample, for tensors of shape (batch, channels, height, width).
+    """Mean 0 and variance 1 for each channel of each sample, for tensors of shape (batch, channels,
+    height, width).
 
     Example:
         >>> nn.InstanceNorm2d(3)(Tensor.rand(2, 3, 4, 4)).shape
@@ -204,7 +239,8 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Mean 0 and variance 1 for each channel of each sample, for tensors of shape (batch, channels, depth, height, width).
+    """Mean 0 and variance 1 for each channel of each sample, for tensors of shape (batch, channels,
+    depth, height, width).
 
     Example:
         >>> nn.InstanceNorm3d(3)(Tensor.rand(2, 3, 4, 4, 4)).shape

@@ -30,18 +30,21 @@ class KeyValueCache:
         (1, 2, 3, 4)
     """
 
-    def __init__(self, batch: int, heads: int, room: int, head_size: int, dtype: DType | str = float32) -> None:
+    def __init__(
+        self, batch: int, heads: int, room: int, head_size: int, dtype: DType | str = float32
+    ) -> None:
         self.keys = Tensor.zeros(batch, heads, room, head_size, dtype=dtype).realize()
         self.values = Tensor.zeros(batch, heads, room, head_size, dtype=dtype).realize()
 
     def extend(self, keys: Tensor, values: Tensor, position: Any) -> tuple[Tensor, Tensor]:
-        """Write the keys and values of the positions from `position` on, and give all up to the last of them.
+        """Write the keys and values of the positions from `position` on, and give all up to the
+        last of them.
 
         Args:
             keys: of shape (batch, heads, n, head_size).
             values: likewise.
-            position: how many positions were written before: an integer or a bound `Variable`, with which one plan serves every
-                position.
+            position: how many positions were written before: an integer or a bound `Variable`, with
+                which one plan serves every position.
         """
         end = position + keys.shape[2]
         self.keys[:, :, position:end] = keys.cast(self.keys.dtype)

@@ -14,7 +14,8 @@ class Sequential(Module):
     """Modules, or functions, one after the other.
 
     Args:
-        steps: each gets what the one before gives; their parameters begin with their numbers, as in `0.weight`.
+        steps: each gets what the one before gives; their parameters begin with their numbers, as in
+            `0.weight`.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))

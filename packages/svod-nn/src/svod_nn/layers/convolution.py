@@ -17,24 +17,36 @@ __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "
 
 
 class _Filters(Module):
-    """What convolutions and their transposes share: the weights, and tensors without an axis of the batch."""
+    """What convolutions and their transposes share: the weights, and tensors without an axis of the
+    batch.
+    """
 
     n_axes: ClassVar[int] = 1
 
     def __init__(
-        self, channels: tuple[int, int], kernel_size: tuple[int, ...], groups: int, has_bias: bool,
-        generator: Generator | None, *, is_transposed: bool,
-    ) -> None:  # fmt: skip
+        self,
+        channels: tuple[int, int],
+        kernel_size: tuple[int, ...],
+        groups: int,
+        has_bias: bool,
+        generator: Generator | None,
+        *,
+        is_transposed: bool,
+    ) -> None:
         self.in_channels, self.out_channels = channels
         self.kernel_size, self.groups = kernel_size, groups
         if groups < 1 or channels[0] % groups or channels[1] % groups:
-            problem = f"{groups} groups do not divide {channels[0]} channels in and {channels[1]} out"
+            problem = (
+                f"{groups} groups do not divide {channels[0]} channels in and {channels[1]} out"
+            )
             raise LayerArgumentError(name=type(self).__name__, problem=problem)
         rows, columns = channels if is_transposed else channels[::-1]
         shape = (rows, columns // groups, *kernel_size)
         bound = 1 / math.sqrt(math.prod(shape[1:]))
         self.weight = uniform(shape, -bound, bound, generator=generator)
-        self.bias = uniform((channels[1],), -bound, bound, generator=generator) if has_bias else None
+        self.bias = (
+            uniform((channels[1],), -bound, bound, generator=generator) if has_bias else None
+        )
 
     def _run(self, x: Tensor, convolve: Callable[[Tensor], Tensor]) -> Tensor:
         check_axes(type(self).__name__, x.shape, (self.n_axes + 1, self.n_axes + 2))
@@ -42,26 +54,33 @@ class _Filters(Module):
 
     def _describe(self, **options: tuple[object, object]) -> str:
         """Values and defaults: what differs from its default is shown."""
-        shown = [f"{name}={value}" for name, (value, default) in options.items() if value != default]
+        shown = [
+            f"{name}={value}" for name, (value, default) in options.items() if value != default
+        ]
         shown += [f"groups={self.groups}"] if self.groups != 1 else []
         shown += ["bias=False"] if self.bias is None else []
-        return ", ".join([f"{self.in_channels}, {self.out_channels}", f"kernel_size={self.kernel_size}", *shown])
+        return ", ".join(
+            [f"{self.in_channels}, {self.out_channels}", f"kernel_size={self.kernel_size}", *shown]
+        )
 
 
 class _Convolution(_Filters):
-    """Filters that slide over the last axes of a tensor of shape (batch, in_channels, *sizes), or one without a batch.
+    """Filters that slide over the last axes of a tensor of shape (batch, in_channels, *sizes), or
+    one without a batch.
 
     Args:
         in_channels: how many channels come in.
         out_channels: how many go out.
         kernel_size: of the filters: a number for all axes, or one for each.
         stride: how far the filters move.
-        padding: how much is added on both sides; `valid` is nothing, and `same` what keeps sizes at a stride of 1.
+        padding: how much is added on both sides; `valid` is nothing, and `same` what keeps sizes at
+            a stride of 1.
         dilation: the distance of a filter's elements.
         groups: into how many independent parts the channels fall.
         bias: whether there is one.
         padding_mode: what is added.
-        generator: what the first values are drawn from, uniformly between plus and minus `1 / sqrt(elements of a filter)`.
+        generator: what the first values are drawn from, uniformly between plus and minus `1 /
+            sqrt(elements of a filter)`.
     """
 
     def __init__(
@@ -80,10 +99,17 @@ class _Convolution(_Filters):
     ) -> None:
         n, name = self.n_axes, type(self).__name__
         kernel = to_sizes(name, "kernel_size", kernel_size, n)
-        super().__init__((in_channels, out_channels), kernel, groups, bias, generator, is_transposed=False)
-        self.stride, self.dilation = to_sizes(name, "stride", stride, n), to_sizes(name, "dilation", dilation, n)
+        super().__init__(
+            (in_channels, out_channels), kernel, groups, bias, generator, is_transposed=False
+        )
+        self.stride, self.dilation = (
+            to_sizes(name, "stride", stride, n),
+            to_sizes(name, "dilation", dilation, n),
+        )
         check_mode(name, padding_mode)
-        self.padding = padding if isinstance(padding, str) else to_sizes(name, "padding", padding, n, least=0)
+        self.padding = (
+            padding if isinstance(padding, str) else to_sizes(name, "padding", padding, n, least=0)
+        )
         self.padding_mode: PaddingMode = padding_mode
         self._amounts = self._get_amounts()
 
@@ -105,11 +131,18 @@ class _Convolution(_Filters):
         return self._run(x, self._convolve)
 
     def _convolve(self, x: Tensor) -> Tensor:
-        is_plain = self.padding_mode == "zeros" and all(before == behind for before, behind in self._amounts)
+        is_plain = self.padding_mode == "zeros" and all(
+            before == behind for before, behind in self._amounts
+        )
         padded = x if is_plain else pad_axes(x, self._amounts, self.padding_mode)
         padding = [before if is_plain else 0 for before, _ in self._amounts]
         return padded.conv2d(
-            self.weight, self.bias, stride=self.stride, padding=padding, dilation=self.dilation, groups=self.groups
+            self.weight,
+            self.bias,
+            stride=self.stride,
+            padding=padding,
+            dilation=self.dilation,
+            groups=self.groups,
         )
 
     def extra_repr(self) -> str:
@@ -123,7 +156,8 @@ class _Convolution(_Filters):
 
 
 class _TransposedConvolution(_Filters):
-    """The transpose of a convolution: each element adds its multiple of a filter to a window of the result.
+    """The transpose of a convolution: each element adds its multiple of a filter to a window of the
+    result.
 
     Args:
         in_channels: how many channels come in.
@@ -135,7 +169,8 @@ class _TransposedConvolution(_Filters):
         groups: into how many independent parts the channels fall.
         bias: whether there is one.
         dilation: the distance of a filter's elements.
-        generator: what the first values are drawn from, uniformly between plus and minus `1 / sqrt(elements of a filter)`.
+        generator: what the first values are drawn from, uniformly between plus and minus `1 /
+            sqrt(elements of a filter)`.
     """
 
     def __init__(
@@ -154,8 +189,13 @@ class _TransposedConvolution(_Filters):
     ) -> None:
         n, name = self.n_axes, type(self).__name__
         kernel = to_sizes(name, "kernel_size", kernel_size, n)
-        super().__init__((in_channels, out_channels), kernel, groups, bias, generator, is_transposed=True)
-        self.stride, self.dilation = to_sizes(name, "stride", stride, n), to_sizes(name, "dilation", dilation, n)
+        super().__init__(
+            (in_channels, out_channels), kernel, groups, bias, generator, is_transposed=True
+        )
+        self.stride, self.dilation = (
+            to_sizes(name, "stride", stride, n),
+            to_sizes(name, "dilation", dilation, n),
+        )
         self.padding = to_sizes(name, "padding", padding, n, least=0)
         self.output_padding = to_sizes(name, "output_padding", output_padding, n, least=0)
 
@@ -165,9 +205,14 @@ class _TransposedConvolution(_Filters):
 
     def _convolve(self, x: Tensor) -> Tensor:
         return x.conv_transpose2d(
-            self.weight, self.bias, stride=self.stride, padding=self.padding, output_padding=self.output_padding,
-            dilation=self.dilation, groups=self.groups,
-        )  # fmt: skip
+            self.weight,
+            self.bias,
+            stride=self.stride,
+            padding=self.padding,
+            output_padding=self.output_padding,
+            dilation=self.dilation,
+            groups=self.groups,
+        )
 
     def extra_repr(self) -> str:
         ones, zeros = (1,) * self.n_axes, (0,) * self.n_axes

@@ -10,7 +10,8 @@ __all__ = ["Dropout"]
 
 
 class Dropout(Module):
-    """In training each element is 0 with probability `p`, and otherwise divided by `1 - p`; afterwards nothing happens.
+    """In training each element is 0 with probability `p`, and otherwise divided by `1 - p`;
+    afterwards nothing happens.
 
     Args:
         p: the probability.

@@ -13,14 +13,16 @@ __all__ = ["Embedding"]
 class Embedding(Module):
     """The row of a table that each integer names; a negative one counts from the end.
 
-    Integers are values, which nobody looks at while a graph is built: one that names no row gives zeros, and no error.
-    `SVOD_CHECK_OPERANDS=1`, or `PrepareConfig(check_operands=True)`, makes it a `PositionError` of the execution, which says
-    where it stands and which line built the operation.
+    Integers are values, which nobody looks at while a graph is built: one that names no row gives
+    zeros, and no error. `SVOD_CHECK_OPERANDS=1`, or `PrepareConfig(check_operands=True)`, makes it
+    a `PositionError` of the execution, which says where it stands and which line built the
+    operation.
 
     Args:
         num_embeddings: how many rows the table has.
         embedding_dim: how many elements a row has.
-        padding_idx: a row that begins as zeros and gets no gradient; a negative one counts from the end.
+        padding_idx: a row that begins as zeros and gets no gradient; a negative one counts from the
+            end.
         generator: what the first values are drawn from, with mean 0 and variance 1.
 
     Attributes:

@@ -18,7 +18,8 @@ class Linear(Module):
         in_features: the size of the last axis of what comes in.
         out_features: that of what goes out.
         bias: whether there is one.
-        generator: what the first values are drawn from, uniformly between plus and minus `1 / sqrt(in_features)`.
+        generator: what the first values are drawn from, uniformly between plus and minus `1 /
+            sqrt(in_features)`.
 
     Attributes:
         weight: of shape (out_features, in_features).
@@ -30,7 +31,12 @@ class Linear(Module):
     """
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, *, generator: Generator | None = None
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        generator: Generator | None = None,
     ) -> None:
         self.in_features, self.out_features = in_features, out_features
         bound = 1 / math.sqrt(in_features) if in_features else 0.0
@@ -42,7 +48,10 @@ class Linear(Module):
         return x.linear(self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features},"
+            f" bias={self.bias is not None}"
+        )
 
 
 class Bilinear(Module):
@@ -53,7 +62,8 @@ class Bilinear(Module):
         in2_features: that of the second.
         out_features: that of the result.
         bias: whether there is one.
-        generator: what the first values are drawn from, uniformly between plus and minus `1 / sqrt(in1_features)`.
+        generator: what the first values are drawn from, uniformly between plus and minus `1 /
+            sqrt(in1_features)`.
 
     Attributes:
         weight: of shape (out_features, in1_features, in2_features).
@@ -73,14 +83,22 @@ class Bilinear(Module):
         *,
         generator: Generator | None = None,
     ) -> None:
-        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        self.in1_features, self.in2_features, self.out_features = (
+            in1_features,
+            in2_features,
+            out_features,
+        )
         bound = 1 / math.sqrt(in1_features)
-        self.weight = uniform((out_features, in1_features, in2_features), -bound, bound, generator=generator)
+        self.weight = uniform(
+            (out_features, in1_features, in2_features), -bound, bound, generator=generator
+        )
         self.bias = uniform((out_features,), -bound, bound, generator=generator) if bias else None
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         """From shapes (..., in1_features) and (..., in2_features) to (..., out_features)."""
-        rows = x1 @ self.weight.permute(1, 0, 2).reshape(self.in1_features, self.out_features * self.in2_features)
+        rows = x1 @ self.weight.permute(1, 0, 2).reshape(
+            self.in1_features, self.out_features * self.in2_features
+        )
         rows = rows.reshape(*x1.shape[:-1], self.out_features, self.in2_features)
         made = (rows * x2.unsqueeze(-2)).sum(axis=-1)
         return made if self.bias is None else made + self.bias

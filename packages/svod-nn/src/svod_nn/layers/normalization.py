@@ -30,7 +30,11 @@ class LayerNorm(Module):
     """
 
     def __init__(
-        self, normalized_shape: Sizes, eps: float = 1e-5, elementwise_affine: bool = True, bias: bool = True
+        self,
+        normalized_shape: Sizes,
+        eps: float = 1e-5,
+        elementwise_affine: bool = True,
+        bias: bool = True,
     ) -> None:
         self.normalized_shape = _to_shape(normalized_shape)
         self.eps = eps
@@ -40,10 +44,14 @@ class LayerNorm(Module):
     def forward(self, x: Tensor) -> Tensor:
         """The same shape."""
         _check_last("LayerNorm", x, self.normalized_shape)
-        return x.layernorm(tuple(range(-len(self.normalized_shape), 0)), self.eps, self.weight, self.bias)
+        return x.layernorm(
+            tuple(range(-len(self.normalized_shape), 0)), self.eps, self.weight, self.bias
+        )
 
     def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"
+        )
 
 
 class RMSNorm(Module):
@@ -51,7 +59,8 @@ class RMSNorm(Module):
 
     Args:
         normalized_shape: the sizes of these axes; a number is the last one.
-        eps: added to the mean square; by default the distance of 1 from the next float of the dtype that is computed in.
+        eps: added to the mean square; by default the distance of 1 from the next float of the dtype
+            that is computed in.
         elementwise_affine: whether there is a weight.
 
     Attributes:
@@ -62,7 +71,9 @@ class RMSNorm(Module):
         [[0.8500000238418579, 1.1299999952316284]]
     """
 
-    def __init__(self, normalized_shape: Sizes, eps: float | None = None, elementwise_affine: bool = True) -> None:
+    def __init__(
+        self, normalized_shape: Sizes, eps: float | None = None, elementwise_affine: bool = True
+    ) -> None:
         self.normalized_shape = _to_shape(normalized_shape)
         self.eps = eps
         self.weight = constant(self.normalized_shape, 1.0) if elementwise_affine else None
@@ -75,11 +86,14 @@ class RMSNorm(Module):
         return x.rms_norm(tuple(range(-len(self.normalized_shape), 0)), eps, self.weight)
 
     def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"
+        return (
+            f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.weight is not None}"
+        )
 
 
 class GroupNorm(Module):
-    """Mean 0 and variance 1 over each group of channels, then times `weight` and plus `bias` for each channel.
+    """Mean 0 and variance 1 over each group of channels, then times `weight` and plus `bias` for
+    each channel.
 
     Args:
         num_groups: into how many groups the channels fall.
@@ -96,10 +110,13 @@ class GroupNorm(Module):
         (3, 4, 5)
     """
 
-    def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True) -> None:
+    def __init__(
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True
+    ) -> None:
         if num_groups < 1 or num_channels % num_groups:
             raise LayerArgumentError(
-                name="GroupNorm", problem=f"{num_groups} groups do not divide {num_channels} channels"
+                name="GroupNorm",
+                problem=f"{num_groups} groups do not divide {num_channels} channels",
             )
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
         self.weight = constant((num_channels,), 1.0) if affine else None
@@ -109,11 +126,16 @@ class GroupNorm(Module):
         """The same shape."""
         if x.ndim >= 2:
             each = self.num_channels // self.num_groups
-            check_sample_count("GroupNorm", x, (0, *range(2, x.ndim)), "value per channel", factor=each)
+            check_sample_count(
+                "GroupNorm", x, (0, *range(2, x.ndim)), "value per channel", factor=each
+            )
         return x.group_norm(self.num_groups, self.eps, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.weight is not None}"
+        return (
+            f"{self.num_groups}, {self.num_channels}, eps={self.eps},"
+            f" affine={self.weight is not None}"
+        )
 
 
 def _to_shape(sizes: Sizes) -> tuple[int, ...]:
@@ -122,4 +144,6 @@ def _to_shape(sizes: Sizes) -> tuple[int, ...]:
 
 def _check_last(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
     if x.shape[-len(shape) :] != shape:
-        raise LayerArgumentError(name=name, problem=f"a tensor of shape {x.shape} does not end with the sizes {shape}")
+        raise LayerArgumentError(
+            name=name, problem=f"a tensor of shape {x.shape} does not end with the sizes {shape}"
+        )

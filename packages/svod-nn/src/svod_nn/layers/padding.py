@@ -32,7 +32,9 @@ __all__ = [
 ]
 
 PaddingMode: TypeAlias = Literal["zeros", "reflect", "replicate", "circular"]
-"""What stands outside: zeros, the elements mirrored at the first and the last one, those themselves, or the other end."""
+"""What stands outside: zeros, the elements mirrored at the first and the last one, those
+themselves, or the other end.
+"""
 
 
 def check_mode(name: str, mode: str) -> None:
@@ -43,11 +45,14 @@ def check_mode(name: str, mode: str) -> None:
     """
     if mode not in get_args(PaddingMode):
         raise LayerArgumentError(
-            name=name, problem=f"padding_mode={mode!r} is none of {', '.join(get_args(PaddingMode))}"
+            name=name,
+            problem=f"padding_mode={mode!r} is none of {', '.join(get_args(PaddingMode))}",
         )
 
 
-def pad_axes(x: Tensor, amounts: Sequence[tuple[int, int]], mode: PaddingMode, value: float = 0.0) -> Tensor:
+def pad_axes(
+    x: Tensor, amounts: Sequence[tuple[int, int]], mode: PaddingMode, value: float = 0.0
+) -> Tensor:
     """Pad the last axes by amounts before and behind each.
 
     Raises:
@@ -60,7 +65,10 @@ def pad_axes(x: Tensor, amounts: Sequence[tuple[int, int]], mode: PaddingMode, v
         size = x.shape[axis]
         most = {"reflect": size - 1, "circular": size, "replicate": None}[mode]
         if most is not None and isinstance(most, int) and max(before, behind) > most:
-            problem = f"cannot add {max(before, behind)} elements to an axis of {size} with padding_mode={mode!r}"
+            problem = (
+                f"cannot add {max(before, behind)} elements to an axis of {size} with"
+                f" padding_mode={mode!r}"
+            )
             raise LayerArgumentError(name="padding", problem=problem)
         around = [
             _make_part(x, axis, mode, before, is_first=True),
@@ -90,7 +98,8 @@ class _Padding(Module):
     """What the layers of this file share.
 
     Args:
-        padding: a number for all sides, or two for each axis, before and behind it, the last axis first.
+        padding: a number for all sides, or two for each axis, before and behind it, the last axis
+            first.
     """
 
     n_axes: ClassVar[int] = 1
@@ -105,7 +114,9 @@ class _Padding(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Any axes before the padded ones stay."""
-        pairs = [(self.padding[2 * k], self.padding[2 * k + 1]) for k in reversed(range(self.n_axes))]
+        pairs = [
+            (self.padding[2 * k], self.padding[2 * k + 1]) for k in reversed(range(self.n_axes))
+        ]
         return pad_axes(x, pairs, self.mode, self._get_value())
 
     def _get_value(self) -> float:

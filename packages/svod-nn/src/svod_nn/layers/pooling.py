@@ -50,7 +50,11 @@ class _MaxPool(_Pool):
     """
 
     def __init__(
-        self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
     ) -> None:
         self._set_windows(kernel_size, stride, padding)
         self.dilation = to_sizes(type(self).__name__, "dilation", dilation, self.n_axes)
@@ -58,7 +62,9 @@ class _MaxPool(_Pool):
     def forward(self, x: Tensor) -> Tensor:
         """From shape (batch, channels, *sizes), or one without a batch, to smaller sizes."""
         self._check(x)
-        return x.max_pool2d(self.kernel_size, stride=self.stride, padding=self.padding, dilation=self.dilation)
+        return x.max_pool2d(
+            self.kernel_size, stride=self.stride, padding=self.padding, dilation=self.dilation
+        )
 
 
 class _AvgPool(_Pool):
@@ -72,7 +78,11 @@ class _AvgPool(_Pool):
     """
 
     def __init__(
-        self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, count_include_pad: bool = True
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        count_include_pad: bool = True,
     ) -> None:
         self._set_windows(kernel_size, stride, padding)
         self.count_include_pad = count_include_pad
@@ -81,13 +91,16 @@ class _AvgPool(_Pool):
         """From shape (batch, channels, *sizes), or one without a batch, to smaller sizes."""
         self._check(x)
         return x.avg_pool2d(
-            self.kernel_size, stride=self.stride, padding=self.padding, count_include_pad=self.count_include_pad
+            self.kernel_size,
+            stride=self.stride,
+            padding=self.padding,
+            count_include_pad=self.count_include_pad,
         )
 
 
 class _AdaptiveAvgPool(Module):
-    """The mean of as many windows as are asked for: window o of n begins at `o * size // n` and ends before
-    `ceil((o + 1) * size / n)`.
+    """The mean of as many windows as are asked for: window o of n begins at `o * size // n` and
+    ends before `ceil((o + 1) * size / n)`.
 
     Args:
         output_size: how many windows there are: a number for all axes, or one for each.
@@ -99,7 +112,9 @@ class _AdaptiveAvgPool(Module):
         self.output_size = to_sizes(type(self).__name__, "output_size", output_size, self.n_axes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """From shape (batch, channels, *sizes), or one without a batch, to (batch, channels, *output_size)."""
+        """From shape (batch, channels, *sizes), or one without a batch, to (batch, channels,
+        *output_size).
+        """
         check_axes(type(self).__name__, x.shape, (self.n_axes + 1, self.n_axes + 2))
         for axis, n in enumerate(self.output_size, -self.n_axes):
             x = _average_windows(x, axis, n)

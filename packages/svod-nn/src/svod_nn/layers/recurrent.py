@@ -25,17 +25,25 @@ class _Recurrent(Module):
         bias: whether there are biases.
         batch_first: whether shapes are (batch, steps, ...) instead of (steps, batch, ...).
         dropout: the probability with which, in training, elements between the layers are 0.
-        bidirectional: whether each layer also runs from the last step to the first, and joins what both give.
-        generator: what the first values are drawn from, uniformly between plus and minus `1 / sqrt(hidden_size)`, and then
-            the zeros of dropout.
+        bidirectional: whether each layer also runs from the last step to the first, and joins what
+            both give.
+        generator: what the first values are drawn from, uniformly between plus and minus `1 /
+            sqrt(hidden_size)`, and then the zeros of dropout.
     """
 
     n_gates: ClassVar[int] = 1
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int, bias: bool, batch_first: bool, dropout: float,
-        bidirectional: bool, generator: Generator | None,
-    ) -> None:  # fmt: skip
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int,
+        bias: bool,
+        batch_first: bool,
+        dropout: float,
+        bidirectional: bool,
+        generator: Generator | None,
+    ) -> None:
         if num_layers < 1 or hidden_size < 1 or not 0 <= dropout <= 1:
             problem = f"num_layers={num_layers}, hidden_size={hidden_size}, dropout={dropout}"
             raise LayerArgumentError(name=type(self).__name__, problem=problem)
@@ -48,7 +56,9 @@ class _Recurrent(Module):
             shapes = ((rows, width), (rows, hidden_size), (rows,), (rows,))[: 4 if bias else 2]
             for suffix in self._get_suffixes(layer):
                 for kind, shape in zip(_KINDS, shapes, strict=False):
-                    setattr(self, f"{kind}_{suffix}", uniform(shape, -bound, bound, generator=generator))
+                    setattr(
+                        self, f"{kind}_{suffix}", uniform(shape, -bound, bound, generator=generator)
+                    )
 
     def _get_suffixes(self, layer: int) -> list[str]:
         return [f"l{layer}", f"l{layer}_reverse"][: 2 if self.bidirectional else 1]
@@ -57,21 +67,28 @@ class _Recurrent(Module):
         """The weights of some layers, named as if there were no others."""
         found: dict[str, Tensor] = {}
         for layer in range(first, end):
-            for suffix, name in zip(self._get_suffixes(layer), self._get_suffixes(layer - first), strict=True):
+            for suffix, name in zip(
+                self._get_suffixes(layer), self._get_suffixes(layer - first), strict=True
+            ):
                 for kind in _KINDS:
                     if hasattr(self, f"{kind}_{suffix}"):
                         found[f"{kind}_{name}"] = getattr(self, f"{kind}_{suffix}")
         return found
 
-    def _run(self, x: Tensor, hx: Any, weights: dict[str, Tensor], n_layers: int) -> tuple[Tensor, Any]:
+    def _run(
+        self, x: Tensor, hx: Any, weights: dict[str, Tensor], n_layers: int
+    ) -> tuple[Tensor, Any]:
         raise NotImplementedError
 
     def forward(self, x: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
-        """The outputs of the last layer after each step, and the states of all layers after the last one.
+        """The outputs of the last layer after each step, and the states of all layers after the
+        last one.
 
         Args:
-            x: of shape (steps, batch, input_size), or (batch, steps, input_size) if `batch_first`; without a batch two axes.
-            hx: the states before the first step, each of shape (layers * directions, batch, hidden_size); zeros where None.
+            x: of shape (steps, batch, input_size), or (batch, steps, input_size) if `batch_first`;
+                without a batch two axes.
+            hx: the states before the first step, each of shape (layers * directions, batch,
+                hidden_size); zeros where None.
         """
         if not (self.training and self.dropout and self.num_layers > 1):
             return self._run(x, hx, self._get_weights(0, self.num_layers), self.num_layers)
@@ -87,7 +104,11 @@ class _Recurrent(Module):
 
     def extra_repr(self) -> str:
         options = {"num_layers": 1, "batch_first": False, "dropout": 0.0, "bidirectional": False}
-        shown = [f"{name}={getattr(self, name)}" for name, usual in options.items() if getattr(self, name) != usual]
+        shown = [
+            f"{name}={getattr(self, name)}"
+            for name, usual in options.items()
+            if getattr(self, name) != usual
+        ]
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *shown])
 
 
@@ -103,13 +124,39 @@ class LSTM(_Recurrent):
     n_gates = 4
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, *, generator: Generator | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, generator)
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__(
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            generator,
+        )
 
-    def _run(self, x: Tensor, hx: Any, weights: dict[str, Tensor], n_layers: int) -> tuple[Tensor, Any]:
-        return lstm(x, weights, hx, num_layers=n_layers, bidirectional=self.bidirectional, batch_first=self.batch_first)
+    def _run(
+        self, x: Tensor, hx: Any, weights: dict[str, Tensor], n_layers: int
+    ) -> tuple[Tensor, Any]:
+        return lstm(
+            x,
+            weights,
+            hx,
+            num_layers=n_layers,
+            bidirectional=self.bidirectional,
+            batch_first=self.batch_first,
+        )
 
 
 class GRU(_Recurrent):
@@ -124,17 +171,44 @@ class GRU(_Recurrent):
     n_gates = 3
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False,
-        dropout: float = 0.0, bidirectional: bool = False, *, generator: Generator | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, generator)
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__(
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            generator,
+        )
 
-    def _run(self, x: Tensor, hx: Any, weights: dict[str, Tensor], n_layers: int) -> tuple[Tensor, Any]:
-        return gru(x, weights, hx, num_layers=n_layers, bidirectional=self.bidirectional, batch_first=self.batch_first)
+    def _run(
+        self, x: Tensor, hx: Any, weights: dict[str, Tensor], n_layers: int
+    ) -> tuple[Tensor, Any]:
+        return gru(
+            x,
+            weights,
+            hx,
+            num_layers=n_layers,
+            bidirectional=self.bidirectional,
+            batch_first=self.batch_first,
+        )
 
 
 class RNN(_Recurrent):
-    """Elman's recurrent layer: `h = tanh(x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh)`, or with `relu`.
+    """Elman's recurrent layer: `h = tanh(x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh)`,
+    or with `relu`.
 
     Example:
         >>> output, h = nn.RNN(3, 5, batch_first=True)(Tensor.ones(2, 7, 3))
@@ -143,18 +217,42 @@ class RNN(_Recurrent):
     """
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: Literal["tanh", "relu"] = "tanh",
-        bias: bool = True, batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
-        *, generator: Generator | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, generator)
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: Literal["tanh", "relu"] = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        *,
+        generator: Generator | None = None,
+    ) -> None:
+        super().__init__(
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            generator,
+        )
         self.nonlinearity: Literal["tanh", "relu"] = nonlinearity
 
-    def _run(self, x: Tensor, hx: Any, weights: dict[str, Tensor], n_layers: int) -> tuple[Tensor, Any]:
+    def _run(
+        self, x: Tensor, hx: Any, weights: dict[str, Tensor], n_layers: int
+    ) -> tuple[Tensor, Any]:
         return rnn(
-            x, weights, hx, nonlinearity=self.nonlinearity, num_layers=n_layers, bidirectional=self.bidirectional,
+            x,
+            weights,
+            hx,
+            nonlinearity=self.nonlinearity,
+            num_layers=n_layers,
+            bidirectional=self.bidirectional,
             batch_first=self.batch_first,
-        )  # fmt: skip
+        )
 
 
 def _cut(hx: Any, first: int, end: int) -> Any:

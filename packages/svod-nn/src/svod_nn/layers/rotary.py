@@ -12,11 +12,11 @@ __all__ = ["rotary_embedding"]
 
 
 def rotary_embedding(x: Tensor, position: Any = 0, base: float = 10000.0) -> Tensor:
-    """Rotate pairs of features, the more the later the position: products of rotated queries and keys depend on how far
-    apart they are.
+    """Rotate pairs of features, the more the later the position: products of rotated queries and
+    keys depend on how far apart they are.
 
-    Feature i makes a pair with feature `i + size / 2`, as in GPT-NeoX and Llama; the angle of position p is
-    `p * base^(-2 i / size)`.
+    Feature i makes a pair with feature `i + size / 2`, as in GPT-NeoX and Llama; the angle of
+    position p is `p * base^(-2 i / size)`.
 
     Args:
         x: of shape (..., positions, size), with an even size.

@@ -15,7 +15,9 @@ Sizes: TypeAlias = int | Sequence[int]
 """A number for all axes, or one for each."""
 
 
-def to_sizes(name: str, argument: str, value: Sizes, n_axes: int, least: int = 1) -> tuple[int, ...]:
+def to_sizes(
+    name: str, argument: str, value: Sizes, n_axes: int, least: int = 1
+) -> tuple[int, ...]:
     """One number for each axis.
 
     Raises:
@@ -23,7 +25,9 @@ def to_sizes(name: str, argument: str, value: Sizes, n_axes: int, least: int = 1
     """
     sizes = (value,) * n_axes if isinstance(value, int) else tuple(value)
     if len(sizes) != n_axes or any(size < least for size in sizes):
-        raise LayerArgumentError(name=name, problem=f"{argument}={value!r} is not {n_axes} numbers of at least {least}")
+        raise LayerArgumentError(
+            name=name, problem=f"{argument}={value!r} is not {n_axes} numbers of at least {least}"
+        )
     return sizes
 
 
@@ -35,16 +39,24 @@ def check_axes(name: str, shape: tuple[object, ...], allowed: Sequence[int]) -> 
     """
     if len(shape) not in allowed:
         wanted = " or ".join(str(n) for n in allowed)
-        raise LayerArgumentError(name=name, problem=f"a tensor of shape {shape} has not {wanted} axes")
+        raise LayerArgumentError(
+            name=name, problem=f"a tensor of shape {shape} has not {wanted} axes"
+        )
 
 
 def check_sample_count(
-    layer: str, x: Tensor, axes: Sequence[int], values: str, *, factor: int = 1, is_recorded: bool = False
+    layer: str,
+    x: Tensor,
+    axes: Sequence[int],
+    values: str,
+    *,
+    factor: int = 1,
+    is_recorded: bool = False,
 ) -> None:
     """Check that each variance of a normalization is that of more than one value.
 
-    A symbolic size is an error if it has no other value than 1. With `is_recorded` it is an error too if it may be 1 or 0: the
-    running variance would be NaN from that batch on.
+    A symbolic size is an error if it has no other value than 1. With `is_recorded` it is an error
+    too if it may be 1 or 0: the running variance would be NaN from that batch on.
 
     Args:
         layer: the name of its class.
@@ -66,7 +78,11 @@ def check_sample_count(
         remedies = ['raise the lower bound of the size, as in Variable("n", 2, 64)']
     elif least == most == 1:
         problem += f"{' when training' if is_recorded else ''}, got input size {x.shape}"
-        remedies = ["leave out a last batch of one row, as in batches(..., drop_last=True)"] if 0 in axes else []
+        remedies = (
+            ["leave out a last batch of one row, as in batches(..., drop_last=True)"]
+            if 0 in axes
+            else []
+        )
     else:
         return
     remedies += ["call model.eval() to predict"] if is_recorded else []

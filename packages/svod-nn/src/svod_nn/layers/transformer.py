@@ -17,7 +17,12 @@ from svod_nn.layers.linear import Linear
 from svod_nn.layers.normalization import LayerNorm
 from svod_tensor import Generator, Tensor
 
-__all__ = ["TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer"]
+__all__ = [
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
+]
 
 M = TypeVar("M", bound=Module)
 
@@ -32,7 +37,8 @@ class _FeedForward(Module):
         dropout: the probability with which, in training, elements are 0.
         activation: between the products: `relu`, `gelu`, or a function of tensors.
         layer_norm_eps: added to variances.
-        batch_first: whether shapes are (batch, positions, d_model) instead of (positions, batch, d_model).
+        batch_first: whether shapes are (batch, positions, d_model) instead of (positions, batch,
+            d_model).
         norm_first: whether each block normalises what it reads, instead of what it gives.
         bias: whether products and normalisations have biases.
         generator: what first values, and then zeros, are drawn from.
@@ -54,8 +60,12 @@ class _FeedForward(Module):
     ) -> None:
         self.norm_first, self.activation = norm_first, activation
         if isinstance(activation, str) and activation not in ("relu", "gelu"):
-            raise LayerArgumentError(name=type(self).__name__, problem=f"activation={activation!r} is not relu or gelu")
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, generator=generator)
+            raise LayerArgumentError(
+                name=type(self).__name__, problem=f"activation={activation!r} is not relu or gelu"
+            )
+        self.self_attn = MultiheadAttention(
+            d_model, nhead, dropout, bias, batch_first=batch_first, generator=generator
+        )
         if self._has_memory():
             self.multihead_attn = MultiheadAttention(
                 d_model, nhead, dropout, bias, batch_first=batch_first, generator=generator
@@ -79,7 +89,11 @@ class _FeedForward(Module):
 
     def _feed(self, x: Tensor) -> Tensor:
         x = self.linear1(x)
-        x = getattr(x, self.activation)() if isinstance(self.activation, str) else self.activation(x)
+        x = (
+            getattr(x, self.activation)()
+            if isinstance(self.activation, str)
+            else self.activation(x)
+        )
         return self.linear2(self.dropout(x))
 
 
@@ -87,7 +101,8 @@ class TransformerEncoderLayer(_FeedForward):
     """Attention of positions to each other, and two products for each, with ways around both.
 
     Source:
-        Vaswani et al., Attention Is All You Need, 2017, section 3.1, as `torch.nn.TransformerEncoderLayer` has it.
+        Vaswani et al., Attention Is All You Need, 2017, section 3.1, as
+        `torch.nn.TransformerEncoderLayer` has it.
 
     Example:
         >>> layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
@@ -109,17 +124,26 @@ class TransformerEncoderLayer(_FeedForward):
 
         def attend(x: Tensor) -> Tensor:
             return self.self_attn(
-                x, x, x, src_key_padding_mask, src_mask, is_causal=is_causal, cache=cache, position=position
+                x,
+                x,
+                x,
+                src_key_padding_mask,
+                src_mask,
+                is_causal=is_causal,
+                cache=cache,
+                position=position,
             )[0]
 
         return self._add_block(self._add_block(src, 1, attend), 2, self._feed)
 
 
 class TransformerDecoderLayer(_FeedForward):
-    """Attention of positions to each other, attention to what an encoder gave, and two products, with ways around each.
+    """Attention of positions to each other, attention to what an encoder gave, and two products,
+    with ways around each.
 
     Source:
-        Vaswani et al., Attention Is All You Need, 2017, section 3.1, as `torch.nn.TransformerDecoderLayer` has it.
+        Vaswani et al., Attention Is All You Need, 2017, section 3.1, as
+        `torch.nn.TransformerDecoderLayer` has it.
 
     Example:
         >>> layer = nn.TransformerDecoderLayer(8, 2, dim_feedforward=16, batch_first=True)
@@ -143,11 +167,20 @@ class TransformerDecoderLayer(_FeedForward):
         cache: KeyValueCache | None = None,
         position: Any = 0,
     ) -> Tensor:
-        """The shape of `tgt`; the masks are those of `MultiheadAttention`, and `memory` is what the encoder gave."""
+        """The shape of `tgt`; the masks are those of `MultiheadAttention`, and `memory` is what the
+        encoder gave.
+        """
 
         def attend(x: Tensor) -> Tensor:
             return self.self_attn(
-                x, x, x, tgt_key_padding_mask, tgt_mask, is_causal=tgt_is_causal, cache=cache, position=position
+                x,
+                x,
+                x,
+                tgt_key_padding_mask,
+                tgt_mask,
+                is_causal=tgt_is_causal,
+                cache=cache,
+                position=position,
             )[0]
 
         def look_up(x: Tensor) -> Tensor:
@@ -171,7 +204,9 @@ class TransformerEncoder(Module):
         (2, 5, 8)
     """
 
-    def __init__(self, encoder_layer: TransformerEncoderLayer, num_layers: int, norm: Module | None = None) -> None:
+    def __init__(
+        self, encoder_layer: TransformerEncoderLayer, num_layers: int, norm: Module | None = None
+    ) -> None:
         self.layers = [_copy(encoder_layer) for _ in range(num_layers)]
         self.norm = norm
 
@@ -206,7 +241,9 @@ class TransformerDecoder(Module):
         (2, 5, 8)
     """
 
-    def __init__(self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None) -> None:
+    def __init__(
+        self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None
+    ) -> None:
         self.layers = [_copy(decoder_layer) for _ in range(num_layers)]
         self.norm = norm
 
@@ -227,16 +264,32 @@ class TransformerDecoder(Module):
         for number, layer in enumerate(self.layers):
             cache = None if caches is None else caches[number]
             tgt = layer(
-                tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask, tgt_is_causal,
-                cache=cache, position=position,
-            )  # fmt: skip
+                tgt,
+                memory,
+                tgt_mask,
+                memory_mask,
+                tgt_key_padding_mask,
+                memory_key_padding_mask,
+                tgt_is_causal,
+                cache=cache,
+                position=position,
+            )
         return tgt if self.norm is None else self.norm(tgt)
 
 
 def _copy(module: M) -> M:
-    """Return a copy of a module with tensors of its own and the same generators: copies of these would all sample the same."""
-    generators = [value for part in module.modules() for value in vars(part).values() if isinstance(value, Generator)]
+    """Return a copy of a module with tensors of its own and the same generators: copies of these
+    would all sample the same.
+    """
+    generators = [
+        value
+        for part in module.modules()
+        for value in vars(part).values()
+        if isinstance(value, Generator)
+    ]
     copied = copy.deepcopy(module, {id(generator): generator for generator in generators})
-    leaves = [leaf for part in copied.modules() for _, leaf in iter_leaves(vars(part), (Tensor,), "")]
+    leaves = [
+        leaf for part in copied.modules() for _, leaf in iter_leaves(vars(part), (Tensor,), "")
+    ]
     realize_derived([(leaf, leaf) for leaf in leaves if isinstance(leaf, Tensor)])
     return copied

@@ -26,8 +26,8 @@ class Upsample(Module):
         size: of the results: a number for all axes, or one for each.
         scale_factor: by how much they are longer than those of the operand, where `size` is None.
         mode: what stands between the elements; the linear ones say the number of axes.
-        align_corners: whether the corners of linear results are those of the operand; otherwise elements are areas, and the
-            borders of the outermost areas stay where they are.
+        align_corners: whether the corners of linear results are those of the operand; otherwise
+            elements are areas, and the borders of the outermost areas stay where they are.
 
     Example:
         >>> nn.Upsample(scale_factor=2)(Tensor([[[1.0, 2.0]]])).tolist()
@@ -47,7 +47,8 @@ class Upsample(Module):
             raise LayerArgumentError(name="Upsample", problem="takes either size or scale_factor")
         if mode not in get_args(Interpolation):
             raise LayerArgumentError(
-                name="Upsample", problem=f"mode={mode!r} is none of {', '.join(get_args(Interpolation))}"
+                name="Upsample",
+                problem=f"mode={mode!r} is none of {', '.join(get_args(Interpolation))}",
             )
         if align_corners is not None and mode == "nearest":
             raise LayerArgumentError(name="Upsample", problem="align_corners is for linear modes")
@@ -60,7 +61,10 @@ class Upsample(Module):
         n = x.ndim - 2
         if n < 1 or n != _N_LINEAR.get(self.mode, n):
             raise LayerArgumentError(
-                name="Upsample", problem=f"a tensor of shape {x.shape} has other spatial axes than mode={self.mode!r}"
+                name="Upsample",
+                problem=(
+                    f"a tensor of shape {x.shape} has other spatial axes than mode={self.mode!r}"
+                ),
             )
         for axis, (size, step) in enumerate(self._get_sizes(x.shape[2:]), 2):
             if size != x.shape[axis] or step != 1:
@@ -75,7 +79,11 @@ class Upsample(Module):
             after = to_sizes("Upsample", "size", self.size, len(sizes))
             return [(new, Fraction(old, new)) for old, new in zip(before, after, strict=True)]
         factors = self.scale_factor
-        every = [float(factors)] * len(before) if isinstance(factors, (int, float)) else [float(f) for f in factors]
+        every = (
+            [float(factors)] * len(before)
+            if isinstance(factors, (int, float))
+            else [float(f) for f in factors]
+        )
         exact = [Fraction(factor).limit_denominator(4096) for factor in every]
         return [(int(old * factor), 1 / factor) for old, factor in zip(before, exact, strict=True)]
 

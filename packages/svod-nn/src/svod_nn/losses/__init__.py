@@ -11,6 +11,18 @@ from svod_nn.losses.divergence import kl_div
 from svod_nn.losses.similarity import cosine_embedding_loss, cosine_similarity, triplet_margin_loss
 
 __all__ = [
-    "Reduction", "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cosine_similarity",
-    "cross_entropy", "ctc_loss", "huber_loss", "kl_div", "l1_loss", "mse_loss", "nll_loss", "smooth_l1_loss", "triplet_margin_loss",
-]  # fmt: skip
+    "Reduction",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "cosine_embedding_loss",
+    "cosine_similarity",
+    "cross_entropy",
+    "ctc_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "mse_loss",
+    "nll_loss",
+    "smooth_l1_loss",
+    "triplet_margin_loss",
+]

@@ -1,4 +1,6 @@
-"""What the losses share: narrow floats computed in float32, elements reduced to one number, and operands that must fit."""
+"""What the losses share: narrow floats computed in float32, elements reduced to one number, and
+operands that must fit.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,14 @@ from typing import Concatenate, Literal, ParamSpec, TypeAlias, cast
 from svod_nn.errors import LayerArgumentError
 from svod_tensor import Tensor, float32
 
-__all__ = ["Reduction", "check_labels", "check_reduction", "check_same_shape", "reduce_loss", "rounds_once"]
+__all__ = [
+    "Reduction",
+    "check_labels",
+    "check_reduction",
+    "check_same_shape",
+    "reduce_loss",
+    "rounds_once",
+]
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 """What becomes of the losses of single elements: their mean, their sum, or nothing."""
@@ -17,12 +26,20 @@ Reduction: TypeAlias = Literal["mean", "sum", "none"]
 P = ParamSpec("P")
 
 
-def rounds_once(loss: Callable[Concatenate[Tensor, P], Tensor]) -> Callable[Concatenate[Tensor, P], Tensor]:
-    """Let a loss get floats narrower than float32 as float32; one of such floats alone is rounded to their dtype at its end."""
+def rounds_once(
+    loss: Callable[Concatenate[Tensor, P], Tensor],
+) -> Callable[Concatenate[Tensor, P], Tensor]:
+    """Let a loss get floats narrower than float32 as float32; one of such floats alone is rounded
+    to their dtype at its end.
+    """
 
     @wraps(loss)
     def compute(first: Tensor, /, *args: P.args, **kwargs: P.kwargs) -> Tensor:
-        kinds = {t.dtype for t in (first, *args, *kwargs.values()) if isinstance(t, Tensor) and t.dtype.is_float}
+        kinds = {
+            t.dtype
+            for t in (first, *args, *kwargs.values())
+            if isinstance(t, Tensor) and t.dtype.is_float
+        }
         if not any(kind.itemsize < 4 for kind in kinds):
             return loss(first, *args, **kwargs)
         wide = [_widen(argument) for argument in (first, *args)]
@@ -48,11 +65,14 @@ def check_reduction(loss: str, reduction: str, *others: str) -> None:
     """
     known = ("mean", "sum", "none", *others)
     if reduction not in known:
-        raise LayerArgumentError(name=loss, problem=f"no reduction {reduction!r}", hint=f"there are {', '.join(known)}")
+        raise LayerArgumentError(
+            name=loss, problem=f"no reduction {reduction!r}", hint=f"there are {', '.join(known)}"
+        )
 
 
 def check_same_shape(loss: str, prediction: Tensor, target: Tensor) -> None:
-    """Check that two tensors have one shape: broadcasting (n, 1) with (n,) would compare each with all.
+    """Check that two tensors have one shape: broadcasting (n, 1) with (n,) would compare each with
+    all.
 
     Raises:
         LayerArgumentError: if they have not.
@@ -69,15 +89,25 @@ def check_labels(loss: str, scores: Tensor, labels: Tensor) -> int:
     """Check that there is a label for each position, and return the axis of the classes.
 
     Raises:
-        LayerArgumentError: if the labels are no integers, or their shape is not that of the scores without the classes.
+        LayerArgumentError: if the labels are no integers, or their shape is not that of the scores
+            without the classes.
     """
     axis = 0 if scores.ndim == 1 else 1
-    is_fitting = bool(scores.ndim) and labels.shape == (*scores.shape[:axis], *scores.shape[axis + 1 :])
+    is_fitting = bool(scores.ndim) and labels.shape == (
+        *scores.shape[:axis],
+        *scores.shape[axis + 1 :],
+    )
     if not (is_fitting and labels.dtype.is_int):
         raise LayerArgumentError(
             name=loss,
-            problem=f"the target is {labels.dtype} {labels.shape}, which does not fit scores of shape {scores.shape}",
-            hint="labels are integers of shape (batch, ...), and scores are of shape (batch, classes, ...)",
+            problem=(
+                f"the target is {labels.dtype} {labels.shape}, which does not fit scores of shape"
+                f" {scores.shape}"
+            ),
+            hint=(
+                "labels are integers of shape (batch, ...), and scores are of shape (batch,"
+                " classes, ...)"
+            ),
         )
     return axis
 

@@ -1,11 +1,19 @@
-"""Losses of two classes, or of several that exclude nothing: cross-entropies of a probability, or of its logit."""
+"""Losses of two classes, or of several that exclude nothing: cross-entropies of a probability, or
+of its logit.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
-from svod_nn.losses._reduction import Reduction, check_reduction, check_same_shape, reduce_loss, rounds_once
+from svod_nn.losses._reduction import (
+    Reduction,
+    check_reduction,
+    check_same_shape,
+    reduce_loss,
+    rounds_once,
+)
 from svod_tensor import Tensor, custom_gradient
 
 __all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits"]
@@ -19,12 +27,17 @@ _SMALLEST_VARIANCE: Final = 1e-12
 
 @rounds_once
 def binary_cross_entropy(
-    probability: Tensor, target: Tensor, *, weight: Tensor | None = None, reduction: Reduction = "mean"
+    probability: Tensor,
+    target: Tensor,
+    *,
+    weight: Tensor | None = None,
+    reduction: Reduction = "mean",
 ) -> Tensor:
     """`-(target * log(p) + (1 - target) * log(1 - p))`, of logarithms that are at least -100.
 
-    What comes from a sigmoid is better given as logits: probabilities near 1 have lost what the loss depends on. The derivative is
-    `(p - target) / max(p * (1 - p), 1e-12)`: large where a prediction is certain and wrong, not 0 as that of a bounded logarithm.
+    What comes from a sigmoid is better given as logits: probabilities near 1 have lost what the
+    loss depends on. The derivative is `(p - target) / max(p * (1 - p), 1e-12)`: large where a
+    prediction is certain and wrong, not 0 as that of a bounded logarithm.
 
     Args:
         probability: in [0, 1], of any shape.
@@ -51,9 +64,13 @@ def binary_cross_entropy(
 
 @rounds_once
 def binary_cross_entropy_with_logits(
-    logits: Tensor, target: Tensor, *, weight: Tensor | None = None, pos_weight: Tensor | None = None,
+    logits: Tensor,
+    target: Tensor,
+    *,
+    weight: Tensor | None = None,
+    pos_weight: Tensor | None = None,
     reduction: Reduction = "mean",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """`binary_cross_entropy` of `sigmoid(logits)`, accurate for logits of any size.
 
     Args:
@@ -86,7 +103,9 @@ def binary_cross_entropy_with_logits(
 
 
 @custom_gradient
-def _get_cost(probability: Tensor, target: Tensor) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor, Tensor]]]:
+def _get_cost(
+    probability: Tensor, target: Tensor
+) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor, Tensor]]]:
     yes = probability.log().maximum(_SMALLEST_LOG)
     no = probability.neg().log1p().maximum(_SMALLEST_LOG)
 

@@ -17,26 +17,33 @@ IGNORED: Final = -100
 
 @rounds_once
 def cross_entropy(
-    logits: Tensor, target: Tensor, *, weight: Tensor | None = None, ignore_index: int = IGNORED,
-    reduction: Reduction = "mean", label_smoothing: float = 0.0,
-) -> Tensor:  # fmt: skip
+    logits: Tensor,
+    target: Tensor,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = IGNORED,
+    reduction: Reduction = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
     """`-log(softmax(logits))` of the right class, computed without the softmax.
 
     Args:
         logits: of shape (batch, classes, ...), or (classes,).
-        target: the labels, integers of shape (batch, ...), or the probabilities of the classes, in the shape of `logits`.
-            The loss of a label that is no class is NaN.
+        target: the labels, integers of shape (batch, ...), or the probabilities of the classes, in
+            the shape of `logits`. The loss of a label that is no class is NaN.
         weight: of each class, of shape (classes,).
         ignore_index: the label of positions that count for nothing; probabilities have none.
-        reduction: with labels, "mean" divides by the weights of the labels, with probabilities by the number of positions.
+        reduction: with labels, "mean" divides by the weights of the labels, with probabilities by
+            the number of positions.
         label_smoothing: the part of the probability that is shared equally among all classes.
 
     Returns:
-        one number, or with "none" the loss of each position, (batch, ...). The mean over no labels is NaN.
+        one number, or with "none" the loss of each position, (batch, ...). The mean over no labels
+        is NaN.
 
     Raises:
-        LayerArgumentError: if the target is neither integers nor floats of the shape of `logits`, something else does not fit, or
-            there is no such reduction.
+        LayerArgumentError: if the target is neither integers nor floats of the shape of `logits`,
+            something else does not fit, or there is no such reduction.
 
     Source: `torch.nn.functional.cross_entropy`, whose arguments these are.
 
@@ -68,23 +75,30 @@ def cross_entropy(
 
 @rounds_once
 def nll_loss(
-    log_probabilities: Tensor, target: Tensor, *, weight: Tensor | None = None, ignore_index: int = IGNORED,
+    log_probabilities: Tensor,
+    target: Tensor,
+    *,
+    weight: Tensor | None = None,
+    ignore_index: int = IGNORED,
     reduction: Reduction = "mean",
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Minus the log-probability of the right class, for what `log_softmax(1)` gives.
 
     Args:
         log_probabilities: of shape (batch, classes, ...), or (classes,).
-        target: the labels, integers of shape (batch, ...). The loss of a label that is no class is NaN.
+        target: the labels, integers of shape (batch, ...). The loss of a label that is no class is
+            NaN.
         weight: of each class, of shape (classes,).
         ignore_index: the label of positions that count for nothing.
         reduction: "mean" divides by the weights of the labels.
 
     Returns:
-        one number, or with "none" the loss of each position, (batch, ...). The mean over no labels is NaN.
+        one number, or with "none" the loss of each position, (batch, ...). The mean over no labels
+        is NaN.
 
     Raises:
-        LayerArgumentError: if the shapes do not fit, the labels are no integers, or there is no such reduction.
+        LayerArgumentError: if the shapes do not fit, the labels are no integers, or there is no
+            such reduction.
 
     Source: `torch.nn.functional.nll_loss`, whose arguments these are.
 
@@ -99,11 +113,17 @@ def nll_loss(
     kept, labels = _read_labels(target, ignore_index)
     right = _look_up(log_probabilities, labels, axis).neg()
     weights = _weigh(weight, labels, kept)
-    return _reduce(kept.where(right if weight is None else right.mul(weights), 0.0), weights, reduction)
+    return _reduce(
+        kept.where(right if weight is None else right.mul(weights), 0.0), weights, reduction
+    )
 
 
 def _of_probabilities(
-    logits: Tensor, target: Tensor, weight: Tensor | None, reduction: Reduction, label_smoothing: float
+    logits: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: Reduction,
+    label_smoothing: float,
 ) -> Tensor:
     if not logits.ndim:
         raise LayerArgumentError(name="cross_entropy", problem="the logits have no axis of classes")
@@ -115,17 +135,18 @@ def _of_probabilities(
     if label_smoothing:
         even = Tensor(label_smoothing, dtype=logits.dtype).div(logits.shape[axis])
         target = target.mul(1.0 - label_smoothing).add(even)
-    # A class that is impossible, and has no probability, costs nothing. Others have a derivative by a probability of 0.
+    # A class that is impossible, and has no probability, costs nothing. Others have a derivative by
+    # a probability of 0.
     losses = target.eq(0).logical_and(costs.isinf()).where(0.0, costs.mul(target)).sum(axis)
     return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.mean()
 
 
 def _normalize(logits: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """How far each logit is below the largest, and the log of the sum of the exponentials of that, without the axis.
+    """How far each logit is below the largest, and the log of the sum of the exponentials of that,
+    without the axis.
 
-    The loss is their difference: that of the logits and their `logsumexp` would cancel where they are large. The largest is no
-    part of the derivative, in which it cancels.
-    """
+    The loss is their difference: that of the logits and their `logsumexp` would cancel where they
+    are large. The largest is no part of the derivative, in which it cancels."""
     below = logits.sub(logits.detach().max(axis, keepdims=True))
     return below, below.exp().sum(axis).log()
 
@@ -137,9 +158,13 @@ def _read_labels(target: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
 
 
 def _look_up(scores: Tensor, labels: Tensor, axis: int) -> Tensor:
-    """The score of each label; NaN for one that is no class, which indexing would count from the end, or read as 0."""
+    """The score of each label; NaN for one that is no class, which indexing would count from the
+    end, or read as 0.
+    """
     is_class = labels.ge(0).logical_and(labels.lt(scores.shape[axis]))
-    return is_class.where(scores.take_along_axis(labels.unsqueeze(axis), axis).squeeze(axis), math.nan)
+    return is_class.where(
+        scores.take_along_axis(labels.unsqueeze(axis), axis).squeeze(axis), math.nan
+    )
 
 
 def _weigh(weight: Tensor | None, labels: Tensor, kept: Tensor) -> Tensor:

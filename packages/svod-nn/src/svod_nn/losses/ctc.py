@@ -17,26 +17,37 @@ _IMPOSSIBLE: Final = -1e30
 
 @rounds_once
 def ctc_loss(
-    log_probabilities: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, *, blank: int = 0,
-    reduction: Reduction = "mean", zero_infinity: bool = False,
-) -> Tensor:  # fmt: skip
-    """Minus the log-probability of all ways to say the labels, with repetitions and blanks between them.
+    log_probabilities: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    *,
+    blank: int = 0,
+    reduction: Reduction = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """Minus the log-probability of all ways to say the labels, with repetitions and blanks between
+    them.
 
     One loop over the time, in logarithms.
 
     Args:
         log_probabilities: of shape (time, batch, classes), or (time, classes).
-        targets: the labels, integers of shape (batch, longest), or (longest,); what is behind the length of a row does not count.
+        targets: the labels, integers of shape (batch, longest), or (longest,); what is behind the
+            length of a row does not count.
         input_lengths: how many steps of the time count, of shape (batch,), or ().
         target_lengths: how many labels count, of shape (batch,), or ().
         blank: the class that is no label.
-        reduction: "mean" divides each loss by the number of its labels (at least 1) first, and is the mean of that.
+        reduction: "mean" divides each loss by the number of its labels (at least 1) first, and is
+            the mean of that.
         zero_infinity: whether a target that does not fit into its time costs 0, and not infinity.
 
     Raises:
-        LayerArgumentError: if the shapes do not fit, labels or lengths are no integers, or there is no such reduction.
+        LayerArgumentError: if the shapes do not fit, labels or lengths are no integers, or there is
+            no such reduction.
 
-    Source: Graves et al., Connectionist Temporal Classification (2006), section 4.1; `torch.nn.functional.ctc_loss`.
+    Source: Graves et al., Connectionist Temporal Classification (2006), section 4.1;
+    `torch.nn.functional.ctc_loss`.
 
     Example:
         >>> from svod_nn import ctc_loss
@@ -50,7 +61,11 @@ def ctc_loss(
         if reduction == "none":
             one = [t.unsqueeze(0) for t in (targets, input_lengths, target_lengths)]
             return ctc_loss(
-                log_probabilities.unsqueeze(1), *one, blank=blank, reduction=reduction, zero_infinity=zero_infinity
+                log_probabilities.unsqueeze(1),
+                *one,
+                blank=blank,
+                reduction=reduction,
+                zero_infinity=zero_infinity,
             ).squeeze(0)
         log_probabilities, targets = log_probabilities.unsqueeze(1), targets.unsqueeze(0)
         input_lengths, target_lengths = input_lengths.unsqueeze(0), target_lengths.unsqueeze(0)
@@ -63,24 +78,41 @@ def ctc_loss(
     return reduce_loss(losses, reduction)
 
 
-def _check(log_probabilities: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor) -> None:
+def _check(
+    log_probabilities: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor
+) -> None:
     shape = log_probabilities.shape
     if len(shape) != 3:
         raise LayerArgumentError(
             name="ctc_loss",
-            problem=f"log-probabilities of shape {shape} are not (time, batch, classes) or (time, classes)",
+            problem=(
+                f"log-probabilities of shape {shape} are not (time, batch, classes) or (time,"
+                " classes)"
+            ),
         )
-    given = {"targets": (targets, 2), "input_lengths": (input_lengths, 1), "target_lengths": (target_lengths, 1)}
+    given = {
+        "targets": (targets, 2),
+        "input_lengths": (input_lengths, 1),
+        "target_lengths": (target_lengths, 1),
+    }
     for name, (tensor, ndim) in given.items():
         if not tensor.dtype.is_int or tensor.ndim != ndim or tensor.shape[0] != shape[1]:
             raise LayerArgumentError(
                 name="ctc_loss",
-                problem=f"{name} are {tensor.dtype} {tensor.shape}, which does not fit log-probabilities of shape {shape}",
-                hint="targets are integers of shape (batch, longest), lengths are integers of shape (batch,)",
+                problem=(
+                    f"{name} are {tensor.dtype} {tensor.shape}, which does not fit"
+                    f" log-probabilities of shape {shape}"
+                ),
+                hint=(
+                    "targets are integers of shape (batch, longest), lengths are integers of shape"
+                    " (batch,)"
+                ),
             )
 
 
-def _get_loss(scores: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int) -> Tensor:
+def _get_loss(
+    scores: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int
+) -> Tensor:
     """Equations 6 to 8 of the source; a state is a place in the labels with blanks around each."""
     n_steps, n_rows, _ = scores.shape
     n_labels = targets.shape[1]
@@ -88,11 +120,17 @@ def _get_loss(scores: Tensor, targets: Tensor, input_lengths: Tensor, target_len
     place = Tensor.arange(n_states)
     # Labels behind the length of a row may be anything.
     is_label = place.remainder(2).eq(1).logical_and(place.lt(target_lengths.unsqueeze(1).mul(2)))
-    spread = targets.repeat_interleave(2, axis=1).pad(((0, 0), (0, 1))) if n_labels else targets.pad(((0, 0), (0, 1)))
+    spread = (
+        targets.repeat_interleave(2, axis=1).pad(((0, 0), (0, 1)))
+        if n_labels
+        else targets.pad(((0, 0), (0, 1)))
+    )
     states = is_label.where(spread, blank)
     # From a label to the next one without a blank between them, unless they are equal.
     is_new = is_label.logical_and(states.ne(_shift(states, 2, blank))).logical_and(place.ge(2))
-    heard = scores.take_along_axis(states.unsqueeze(0).expand(n_steps, n_rows, n_states), 2).maximum(_IMPOSSIBLE)
+    heard = scores.take_along_axis(
+        states.unsqueeze(0).expand(n_steps, n_rows, n_states), 2
+    ).maximum(_IMPOSSIBLE)
 
     def step(before: Tensor, now: tuple[Tensor, Tensor]) -> tuple[Tensor, None]:
         emitted, number = now

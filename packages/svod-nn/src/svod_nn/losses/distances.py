@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from svod_nn.errors import LayerArgumentError
-from svod_nn.losses._reduction import Reduction, check_reduction, check_same_shape, reduce_loss, rounds_once
+from svod_nn.losses._reduction import (
+    Reduction,
+    check_reduction,
+    check_same_shape,
+    reduce_loss,
+    rounds_once,
+)
 from svod_tensor import Tensor
 
 __all__ = ["huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"]
@@ -56,8 +62,11 @@ def l1_loss(prediction: Tensor, target: Tensor, *, reduction: Reduction = "mean"
 
 
 @rounds_once
-def smooth_l1_loss(prediction: Tensor, target: Tensor, *, beta: float = 1.0, reduction: Reduction = "mean") -> Tensor:
-    """Half the square of the difference over `beta` where that is smaller than `beta`, else the difference less `beta / 2`.
+def smooth_l1_loss(
+    prediction: Tensor, target: Tensor, *, beta: float = 1.0, reduction: Reduction = "mean"
+) -> Tensor:
+    """Half the square of the difference over `beta` where that is smaller than `beta`, else the
+    difference less `beta / 2`.
 
     Args:
         prediction: of any shape.
@@ -89,8 +98,11 @@ def smooth_l1_loss(prediction: Tensor, target: Tensor, *, beta: float = 1.0, red
 
 
 @rounds_once
-def huber_loss(prediction: Tensor, target: Tensor, *, delta: float = 1.0, reduction: Reduction = "mean") -> Tensor:
-    """Half the square of the difference where that is at most `delta`, else `delta` times the difference less `delta / 2`.
+def huber_loss(
+    prediction: Tensor, target: Tensor, *, delta: float = 1.0, reduction: Reduction = "mean"
+) -> Tensor:
+    """Half the square of the difference where that is at most `delta`, else `delta` times the
+    difference less `delta / 2`.
 
     Args:
         prediction: of any shape.
@@ -99,7 +111,8 @@ def huber_loss(prediction: Tensor, target: Tensor, *, delta: float = 1.0, reduct
         reduction: what becomes of the elements.
 
     Raises:
-        LayerArgumentError: if the shapes differ, there is no such reduction, or `delta` is not above 0.
+        LayerArgumentError: if the shapes differ, there is no such reduction, or `delta` is not
+            above 0.
 
     Source: Huber, Robust Estimation of a Location Parameter (1964).
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from svod_nn.errors import LayerArgumentError
-from svod_nn.losses._reduction import Reduction, check_reduction, check_same_shape, reduce_loss, rounds_once
+from svod_nn.losses._reduction import (
+    Reduction,
+    check_reduction,
+    check_same_shape,
+    reduce_loss,
+    rounds_once,
+)
 from svod_tensor import Tensor
 
 __all__ = ["kl_div"]
@@ -13,22 +19,28 @@ __all__ = ["kl_div"]
 
 @rounds_once
 def kl_div(
-    log_probabilities: Tensor, target: Tensor, *, reduction: Reduction | Literal["batchmean"] = "mean",
+    log_probabilities: Tensor,
+    target: Tensor,
+    *,
+    reduction: Reduction | Literal["batchmean"] = "mean",
     log_target: bool = False,
-) -> Tensor:  # fmt: skip
-    """The divergence of Kullback and Leibler: `target * (log(target) - log_probabilities)`, 0 where the target is.
+) -> Tensor:
+    """The divergence of Kullback and Leibler: `target * (log(target) - log_probabilities)`, 0 where
+    the target is.
 
     Args:
         log_probabilities: logarithms of the probabilities, of any shape.
         target: probabilities of the same shape.
-        reduction: "batchmean", the divergence itself, divides the sum by the size of the first axis; "mean" by the number of
-            elements.
+        reduction: "batchmean", the divergence itself, divides the sum by the size of the first
+            axis; "mean" by the number of elements.
         log_target: whether the target is logarithms too.
 
     Raises:
-        LayerArgumentError: if the shapes differ, there is no first axis to divide by, or no such reduction.
+        LayerArgumentError: if the shapes differ, there is no first axis to divide by, or no such
+            reduction.
 
-    Source: Kullback and Leibler, On Information and Sufficiency (1951); `torch.nn.functional.kl_div`.
+    Source: Kullback and Leibler, On Information and Sufficiency (1951);
+    `torch.nn.functional.kl_div`.
 
     Example:
         >>> from svod_nn import kl_div
@@ -48,5 +60,7 @@ def kl_div(
     if reduction != "batchmean":
         return reduce_loss(losses, reduction)
     if not losses.ndim:
-        raise LayerArgumentError(name="kl_div", problem="batchmean is over a first axis, and there is none")
+        raise LayerArgumentError(
+            name="kl_div", problem="batchmean is over a first axis, and there is none"
+        )
     return losses.sum().div(losses.shape[0])

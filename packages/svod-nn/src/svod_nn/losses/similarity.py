@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from svod_nn.errors import LayerArgumentError
-from svod_nn.losses._reduction import Reduction, check_reduction, check_same_shape, reduce_loss, rounds_once
+from svod_nn.losses._reduction import (
+    Reduction,
+    check_reduction,
+    check_same_shape,
+    reduce_loss,
+    rounds_once,
+)
 from svod_tensor import Tensor
 
 __all__ = ["cosine_embedding_loss", "cosine_similarity", "triplet_margin_loss"]
@@ -34,7 +40,8 @@ def cosine_similarity(x: Tensor, y: Tensor, *, axis: int = 1, eps: float = 1e-8)
     """
     product = x.mul(y).sum(axis)
     if x.ndim != y.ndim or x.shape[axis] != y.shape[axis]:
-        # Elements that repeat along the axis count each time, and `axis` is one of the common shape.
+        # Elements that repeat along the axis count each time, and `axis` is one of the common
+        # shape.
         x, y = Tensor.broadcast_arrays(x, y)
     return product.div(_get_length(x, axis, eps).mul(_get_length(y, axis, eps)))
 
@@ -80,10 +87,18 @@ def cosine_embedding_loss(
 
 @rounds_once
 def triplet_margin_loss(
-    anchor: Tensor, positive: Tensor, negative: Tensor, *, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6,
-    swap: bool = False, reduction: Reduction = "mean",
-) -> Tensor:  # fmt: skip
-    """`max(0, distance(anchor, positive) - distance(anchor, negative) + margin)`, along the last axis.
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: Reduction = "mean",
+) -> Tensor:
+    """`max(0, distance(anchor, positive) - distance(anchor, negative) + margin)`, along the last
+    axis.
 
     Args:
         anchor: of shape (..., features).
@@ -92,14 +107,15 @@ def triplet_margin_loss(
         margin: how much nearer.
         p: which norm of the difference is the distance.
         eps: added to each difference, so that the distance of equal vectors has a derivative.
-        swap: whether the negative one's distance is that to the anchor or to the positive one, whichever is smaller.
+        swap: whether the negative one's distance is that to the anchor or to the positive one,
+            whichever is smaller.
         reduction: what becomes of the triples.
 
     Raises:
         LayerArgumentError: if the shapes differ, or there is no such reduction.
 
-    Source: Balntas et al., Learning shallow convolutional feature descriptors with triplet losses (2016);
-    `torch.nn.functional.triplet_margin_loss`.
+    Source: Balntas et al., Learning shallow convolutional feature descriptors with triplet losses
+    (2016); `torch.nn.functional.triplet_margin_loss`.
 
     Example:
         >>> from svod_nn import triplet_margin_loss

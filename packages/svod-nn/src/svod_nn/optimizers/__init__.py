@@ -1,4 +1,6 @@
-"""What changes parameters: each optimizer is a rule for one parameter, and `Optimizer`, which applies it to all of them."""
+"""What changes parameters: each optimizer is a rule for one parameter, and `Optimizer`, which
+applies it to all of them.
+"""
 
 from __future__ import annotations
 

@@ -9,9 +9,11 @@ __all__ = ["GradientMean"]
 
 
 class GradientMean:
-    """The mean of gradients that are added one after the other, in place: a large batch in the memory of a small one.
+    """The mean of gradients that are added one after the other, in place: a large batch in the
+    memory of a small one.
 
-    `add` and `take` work inside `jit`, each in a function of its own: one for a small batch, one for the step.
+    `add` and `take` work inside `jit`, each in a function of its own: one for a small batch, one
+    for the step.
 
     Args:
         parameters: what the gradients belong to: a module, or nested lists and dicts of tensors.

@@ -31,7 +31,9 @@ class AdafactorRule(Rule):
         self.check_not_negative("weight_decay")
         self.check("beta2_decay", self.beta2_decay <= 0, "at most 0")
         self.check("d", self.d >= 1, "at least 1")
-        self.check("eps", all(e is None or e >= 0 for e in self.eps), "two numbers that are at least 0")
+        self.check(
+            "eps", all(e is None or e >= 0 for e in self.eps), "two numbers that are at least 0"
+        )
 
     def make_slots(self, parameter: Tensor) -> dict[str, Tensor]:
         if parameter.ndim < 2:
@@ -39,8 +41,14 @@ class AdafactorRule(Rule):
         rows = parameter[..., :1].zeros_like()
         return {"row_var": rows, "col_var": parameter[..., :1, :].zeros_like()}
 
-    def make_numbers(self, count: Tensor, rate: float | Tensor, shared: Shared) -> tuple[Numbers, Shared]:
-        return {"rate": rate, "share": count**self.beta2_decay, "relative_rate": count.rsqrt().minimum(rate)}, shared
+    def make_numbers(
+        self, count: Tensor, rate: float | Tensor, shared: Shared
+    ) -> tuple[Numbers, Shared]:
+        return {
+            "rate": rate,
+            "share": count**self.beta2_decay,
+            "relative_rate": count.rsqrt().minimum(rate),
+        }, shared
 
     def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
         least, least_size = self._get_least(parameter), self.eps[1]
@@ -49,8 +57,12 @@ class AdafactorRule(Rule):
         if parameter.ndim < 2:
             estimate = slots.put("variance", slots["variance"].lerp(square, share))
         else:
-            rows = slots.put("row_var", slots["row_var"].lerp(square.mean(-1, keepdims=True), share))
-            columns = slots.put("col_var", slots["col_var"].lerp(square.mean(-2, keepdims=True), share))
+            rows = slots.put(
+                "row_var", slots["row_var"].lerp(square.mean(-1, keepdims=True), share)
+            )
+            columns = slots.put(
+                "col_var", slots["col_var"].lerp(square.mean(-2, keepdims=True), share)
+            )
             estimate = rows * columns / rows.mean(-2, keepdims=True).maximum(least)
         direction = estimate.maximum(least * least).rsqrt() * gradient
         size = _make_root_mean_square(parameter).maximum(least_size)
@@ -59,7 +71,9 @@ class AdafactorRule(Rule):
         return start - direction * (numbers["relative_rate"] * size / excess)
 
     def _get_least(self, parameter: Tensor) -> float:
-        """What no average of squares is below, before it is squared: by default the distance of 1 to the next number."""
+        """What no average of squares is below, before it is squared: by default the distance of 1
+        to the next number.
+        """
         given = self.eps[0]
         return given if given is not None else 2.0**-52 if parameter.dtype is float64 else 2.0**-23
 
@@ -69,13 +83,17 @@ def _make_root_mean_square(x: Tensor) -> Tensor:
 
 
 class Adafactor(Optimizer):
-    """Steps of the gradient over an estimate of its average squares from those of rows and columns: little memory for matrices.
+    """Steps of the gradient over an estimate of its average squares from those of rows and columns:
+    little memory for matrices.
 
     Args:
         parameters: a module, or nested lists and dicts of tensors; see `Optimizer`.
-        lr: a number, a tensor, or a schedule; what a step is as a part of the parameter's size, at most.
-        beta2_decay: the power of the number of the step that is the share of the last gradient in the averages.
-        eps: what averages are not below, and what the parameter's size is not below; None means the dtype's precision.
+        lr: a number, a tensor, or a schedule; what a step is as a part of the parameter's size, at
+            most.
+        beta2_decay: the power of the number of the step that is the share of the last gradient in
+            the averages.
+        eps: what averages are not below, and what the parameter's size is not below; None means the
+            dtype's precision.
         d: the largest root mean square of a direction, before the rate.
         weight_decay: how much is taken off the parameter, times the rate.
         maximize: whether to go up.
@@ -104,5 +122,12 @@ class Adafactor(Optimizer):
         maximize: bool = False,
         groups: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        rule = AdafactorRule(lr=lr, beta2_decay=beta2_decay, eps=eps, d=d, weight_decay=weight_decay, maximize=maximize)
+        rule = AdafactorRule(
+            lr=lr,
+            beta2_decay=beta2_decay,
+            eps=eps,
+            d=d,
+            weight_decay=weight_decay,
+            maximize=maximize,
+        )
         super().__init__(parameters, rule, groups)

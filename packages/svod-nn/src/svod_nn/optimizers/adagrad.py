@@ -33,7 +33,9 @@ class AdagradRule(Rule):
     def make_slots(self, parameter: Tensor) -> dict[str, Tensor]:
         return {"sum": parameter.full_like(self.initial_accumulator_value)}
 
-    def make_numbers(self, count: Tensor, rate: float | Tensor, shared: Shared) -> tuple[Numbers, Shared]:
+    def make_numbers(
+        self, count: Tensor, rate: float | Tensor, shared: Shared
+    ) -> tuple[Numbers, Shared]:
         return {"rate": rate / (1 + (count - 1) * self.lr_decay)}, shared
 
     def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
@@ -55,7 +57,8 @@ class Adagrad(Optimizer):
         maximize: whether to go up.
         groups: other options for some parameters.
 
-    Source: J. Duchi, E. Hazan, Y. Singer, Adaptive subgradient methods, 2011, as `torch.optim.Adagrad` has it.
+    Source: J. Duchi, E. Hazan, Y. Singer, Adaptive subgradient methods, 2011, as
+    `torch.optim.Adagrad` has it.
 
     Example:
         >>> import svod_nn as nn
@@ -79,7 +82,11 @@ class Adagrad(Optimizer):
         groups: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         rule = AdagradRule(
-            lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value,
-            eps=eps, maximize=maximize,
-        )  # fmt: skip
+            lr=lr,
+            lr_decay=lr_decay,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            eps=eps,
+            maximize=maximize,
+        )
         super().__init__(parameters, rule, groups)

@@ -1,4 +1,6 @@
-"""Adam and AdamW: each element's step is its average gradient over the root of its average square."""
+"""Adam and AdamW: each element's step is its average gradient over the root of its average
+square.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class AdamRule(MomentsRule):
         slots = super().make_slots(parameter)
         return {**slots, "max_exp_avg_sq": parameter.zeros_like()} if self.amsgrad else slots
 
-    def make_numbers(self, count: Tensor, rate: float | Tensor, shared: Shared) -> tuple[Numbers, Shared]:
+    def make_numbers(
+        self, count: Tensor, rate: float | Tensor, shared: Shared
+    ) -> tuple[Numbers, Shared]:
         first, second = self.betas
         numbers: Numbers = {"rate": rate / (1 - first**count), "scale": (1 - second**count).rsqrt()}
         if self.weight_decay and self.decoupled_weight_decay:
@@ -56,12 +60,13 @@ class Adam(Optimizer):
         eps: is added to the root.
         weight_decay: how much of the parameter is added to its gradient.
         amsgrad: whether the largest average square so far is taken.
-        decoupled_weight_decay: whether the decay is taken off the parameter instead, as `AdamW` does.
+        decoupled_weight_decay: whether the decay is taken off the parameter instead, as `AdamW`
+            does.
         maximize: whether to go up.
         groups: other options for some parameters.
 
-    Source: D. P. Kingma, J. Ba, Adam, 2015, algorithm 1; S. J. Reddi et al., On the convergence of Adam and beyond, 2018, with the
-    corrected average square, as `torch.optim.Adam` has it.
+    Source: D. P. Kingma, J. Ba, Adam, 2015, algorithm 1; S. J. Reddi et al., On the convergence of
+    Adam and beyond, 2018, with the corrected average square, as `torch.optim.Adam` has it.
 
     Example:
         >>> import svod_nn as nn
@@ -86,9 +91,14 @@ class Adam(Optimizer):
         groups: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         rule = AdamRule(
-            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize,
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            amsgrad=amsgrad,
+            maximize=maximize,
             decoupled_weight_decay=decoupled_weight_decay,
-        )  # fmt: skip
+        )
         super().__init__(parameters, rule, groups)
 
 

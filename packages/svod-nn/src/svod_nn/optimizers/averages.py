@@ -1,4 +1,6 @@
-"""Averages of weights over the steps of training, which often predict better than the last weights."""
+"""Averages of weights over the steps of training, which often predict better than the last
+weights.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,12 @@ class _Average:
         return dict(self._averages)
 
     def update(self) -> None:
-        """Take in the parameters as they are now. Works inside `jit`, behind the optimizer's update.
+        """Take in the parameters as they are now. Works inside `jit`, behind the optimizer's
+        update.
 
         Raises:
-            ParametersChangedError: if the model has other parameters than when the average was made.
+            ParametersChangedError: if the model has other parameters than when the average was
+                made.
         """
         self._check()
         share = self._make_share(self._count.cast(float32) + 1).contiguous()
@@ -45,10 +49,12 @@ class _Average:
 
     @contextmanager
     def swapped(self) -> Generator[None]:
-        """Within the block, the parameters have the averages as their values, and afterwards what they had before.
+        """Within the block, the parameters have the averages as their values, and afterwards what
+        they had before.
 
         Raises:
-            ParametersChangedError: if the model has other parameters than when the average was made.
+            ParametersChangedError: if the model has other parameters than when the average was
+                made.
         """
         self._check()
         before = {name: tensor.clone() for name, tensor in self._tensors.items()}
@@ -61,7 +67,10 @@ class _Average:
 
     def state_dict(self) -> dict[str, Tensor]:
         """The averages and their number, under one name each."""
-        return {"count": self._count, **{f"averages.{name}": average for name, average in self._averages.items()}}
+        return {
+            "count": self._count,
+            **{f"averages.{name}": average for name, average in self._averages.items()},
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state_dict` gave.
@@ -89,8 +98,8 @@ class MovingAverage(_Average):
     Args:
         parameters: a module, or nested lists and dicts of tensors.
         decay: how much is kept in an update, at most.
-        warm_up: whether less is kept in the first updates: (1 + n) / (10 + n) in the one with number n, as TensorFlow has it, so
-            that the first weights are soon forgotten.
+        warm_up: whether less is kept in the first updates: (1 + n) / (10 + n) in the one with
+            number n, as TensorFlow has it, so that the first weights are soon forgotten.
 
     Example:
         >>> import svod_nn as nn
@@ -106,9 +115,13 @@ class MovingAverage(_Average):
         [1.0]
     """
 
-    def __init__(self, parameters: Parameters, decay: float = 0.999, *, warm_up: bool = False) -> None:
+    def __init__(
+        self, parameters: Parameters, decay: float = 0.999, *, warm_up: bool = False
+    ) -> None:
         if not 0 <= decay <= 1:
-            raise LayerArgumentError(name="MovingAverage", problem=f"decay={decay!r} is not from 0 to 1")
+            raise LayerArgumentError(
+                name="MovingAverage", problem=f"decay={decay!r} is not from 0 to 1"
+            )
         self._decay, self._warm_up = decay, warm_up
         super().__init__(parameters)
 
@@ -119,12 +132,14 @@ class MovingAverage(_Average):
 
 
 class WeightMean(_Average):
-    """The mean of parameters at all updates: stochastic weight averaging, where these are some steps apart.
+    """The mean of parameters at all updates: stochastic weight averaging, where these are some
+    steps apart.
 
     Args:
         parameters: a module, or nested lists and dicts of tensors.
 
-    Source: P. Izmailov et al., Averaging weights leads to wider optima and better generalization, 2018.
+    Source: P. Izmailov et al., Averaging weights leads to wider optima and better generalization,
+    2018.
 
     Example:
         >>> import svod_nn as nn

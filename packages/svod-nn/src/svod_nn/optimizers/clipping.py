@@ -18,7 +18,8 @@ _LEAST = 1e-6
 
 
 def get_norm(tree: object) -> Tensor:
-    """The root of the sum of the squares of all elements in nested lists, tuples and dicts of tensors.
+    """The root of the sum of the squares of all elements in nested lists, tuples and dicts of
+    tensors.
 
     Example:
         >>> import svod_nn as nn
@@ -31,7 +32,8 @@ def get_norm(tree: object) -> Tensor:
 
 
 def clip_by_norm(gradients: Tree, max_norm: float) -> tuple[Tree, Tensor]:
-    """Gradients whose norm, of all together, is at most `max_norm`: all are scaled alike where it is larger.
+    """Gradients whose norm, of all together, is at most `max_norm`: all are scaled alike where it
+    is larger.
 
     Args:
         gradients: nested lists, tuples and dicts of tensors.

@@ -14,7 +14,9 @@ from svod_tensor import Tensor
 __all__ = ["Group", "Selection", "make_groups"]
 
 Selection: TypeAlias = Module | Tensor | str | Callable[[str, Tensor], bool] | Iterable[Tensor]
-"""Some parameters: a module, tensors, the name of what is above them, or a function that is asked for each."""
+"""Some parameters: a module, tensors, the name of what is above them, or a function that is asked
+for each.
+"""
 
 
 class Group(NamedTuple):
@@ -36,11 +38,15 @@ class Group(NamedTuple):
     rule: Rule
 
 
-def make_groups(tensors: Mapping[str, Tensor], rule: Rule, groups: Sequence[Mapping[str, Any]]) -> list[Group]:
-    """The parameters by their options: each belongs to the first group that chooses it, or else to the last one, which has `rule`.
+def make_groups(
+    tensors: Mapping[str, Tensor], rule: Rule, groups: Sequence[Mapping[str, Any]]
+) -> list[Group]:
+    """The parameters by their options: each belongs to the first group that chooses it, or else to
+    the last one, which has `rule`.
 
     Raises:
-        LayerArgumentError: if a group does not say for what it is, or has an option that the optimizer has not.
+        LayerArgumentError: if a group does not say for what it is, or has an option that the
+            optimizer has not.
         ParameterNameError: if nothing has the name that it chooses.
     """
     left = dict(tensors)
@@ -48,9 +54,10 @@ def make_groups(tensors: Mapping[str, Tensor], rule: Rule, groups: Sequence[Mapp
     for options in groups:
         if "params" not in options:
             raise LayerArgumentError(
-                name=rule.name, problem=f"a group of {', '.join(map(repr, options))} does not say for what",
+                name=rule.name,
+                problem=f"a group of {', '.join(map(repr, options))} does not say for what",
                 hint='write {"params": model.head, "lr": 1e-2}',
-            )  # fmt: skip
+            )
         is_chosen = _make_choice(options["params"], tensors)
         names = tuple(name for name, tensor in left.items() if is_chosen(name, tensor))
         changes = {name: value for name, value in options.items() if name != "params"}
@@ -63,7 +70,9 @@ def make_groups(tensors: Mapping[str, Tensor], rule: Rule, groups: Sequence[Mapp
     return [*found, Group(tuple(left), rule)]
 
 
-def _make_choice(selection: Selection, tensors: Mapping[str, Tensor]) -> Callable[[str, Tensor], bool]:
+def _make_choice(
+    selection: Selection, tensors: Mapping[str, Tensor]
+) -> Callable[[str, Tensor], bool]:
     if isinstance(selection, str):
         prefix = selection
         if not any(_is_below(name, prefix) for name in tensors):

@@ -23,9 +23,15 @@ class LAMBRule(MomentsRule):
 
     name: ClassVar[str] = "LAMB"
 
-    def make_numbers(self, count: Tensor, rate: float | Tensor, shared: Shared) -> tuple[Numbers, Shared]:
+    def make_numbers(
+        self, count: Tensor, rate: float | Tensor, shared: Shared
+    ) -> tuple[Numbers, Shared]:
         first, second = self.betas
-        return {"rate": rate, "grown": 1 / (1 - first**count), "scale": (1 - second**count).rsqrt()}, shared
+        return {
+            "rate": rate,
+            "grown": 1 / (1 - first**count),
+            "scale": (1 - second**count).rsqrt(),
+        }, shared
 
     def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
         average, square = self.put_moments(slots, gradient)
@@ -49,7 +55,8 @@ class LAMB(Optimizer):
         maximize: whether to go up.
         groups: other options for some parameters.
 
-    Source: Y. You et al., Large batch optimization for deep learning: training BERT in 76 minutes, 2020, algorithm 2, where phi(z) = z.
+    Source: Y. You et al., Large batch optimization for deep learning: training BERT in 76 minutes,
+    2020, algorithm 2, where phi(z) = z.
 
     Example:
         >>> import svod_nn as nn

@@ -73,4 +73,8 @@ class Lion(Optimizer):
         maximize: bool = False,
         groups: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        super().__init__(parameters, LionRule(lr=lr, betas=betas, weight_decay=weight_decay, maximize=maximize), groups)
+        super().__init__(
+            parameters,
+            LionRule(lr=lr, betas=betas, weight_decay=weight_decay, maximize=maximize),
+            groups,
+        )

@@ -1,4 +1,6 @@
-"""What Adam and those that are derived from it share: averages of the gradients and of their squares."""
+"""What Adam and those that are derived from it share: averages of the gradients and of their
+squares.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,12 @@ class MomentsRule(Rule):
         return {"exp_avg": parameter.zeros_like(), "exp_avg_sq": parameter.zeros_like()}
 
     def put_moments(self, slots: Slots, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        """Keep the average of the gradients and that of their squares after this one, and give both."""
+        """Keep the average of the gradients and that of their squares after this one, and give
+        both.
+        """
         first, second = self.betas
         average = slots.put("exp_avg", slots["exp_avg"] * first + gradient * (1 - first))
-        square = slots.put("exp_avg_sq", slots["exp_avg_sq"] * second + gradient.square() * (1 - second))
+        square = slots.put(
+            "exp_avg_sq", slots["exp_avg_sq"] * second + gradient.square() * (1 - second)
+        )
         return average, square

@@ -17,10 +17,16 @@ from svod_tensor import Tensor
 __all__ = ["Muon", "MuonRule", "orthogonalize"]
 
 Adjustment: TypeAlias = Literal["original", "match_rms_adamw", "spectral_unclamped"]
-"""How the rate depends on a matrix's sizes: as K. Jordan has it, so that rates of AdamW are right, or by the spectral norm."""
+"""How the rate depends on a matrix's sizes: as K.
+
+Jordan has it, so that rates of AdamW are right, or by the spectral norm.
+"""
 
 _AVERAGE_KEPT = 0.2
-"""The root mean square of AdamW's steps, by J. Liu et al., Muon is scalable for LLM training, 2025, section 2.2."""
+"""The root mean square of AdamW's steps, by J.
+
+Liu et al., Muon is scalable for LLM training, 2025, section 2.2.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +42,9 @@ class MuonRule(Rule):
     ns_steps: int = 5
     adjust_lr_fn: Adjustment | None = None
     use_muon: bool | None = None
-    others: AdamRule = field(default_factory=lambda: AdamRule(weight_decay=1e-2, decoupled_weight_decay=True))
+    others: AdamRule = field(
+        default_factory=lambda: AdamRule(weight_decay=1e-2, decoupled_weight_decay=True)
+    )
 
     name: ClassVar[str] = "Muon"
 
@@ -52,16 +60,28 @@ class MuonRule(Rule):
             return self.others.make_slots(parameter)
         return {"momentum_buffer": parameter.zeros_like()}
 
-    def make_numbers(self, count: Tensor, rate: float | Tensor, shared: Shared) -> tuple[Numbers, Shared]:
+    def make_numbers(
+        self, count: Tensor, rate: float | Tensor, shared: Shared
+    ) -> tuple[Numbers, Shared]:
         others, _ = self.others.make_numbers(count, self.others.get_rate(count - 1), {})
-        return {"rate": rate, **{f"others.{name}": number for name, number in others.items()}}, shared
+        return {
+            "rate": rate,
+            **{f"others.{name}": number for name, number in others.items()},
+        }, shared
 
     def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
         if not self._is_matrix(parameter):
-            theirs = {n.removeprefix("others."): v for n, v in numbers.items() if n.startswith("others.")}
+            theirs = {
+                n.removeprefix("others."): v for n, v in numbers.items() if n.startswith("others.")
+            }
             return self.others.change(parameter, gradient, slots, theirs)
-        buffer = slots.put("momentum_buffer", slots["momentum_buffer"] * self.momentum + gradient * (1 - self.momentum))
-        direction = gradient * (1 - self.momentum) + buffer * self.momentum if self.nesterov else buffer
+        buffer = slots.put(
+            "momentum_buffer",
+            slots["momentum_buffer"] * self.momentum + gradient * (1 - self.momentum),
+        )
+        direction = (
+            gradient * (1 - self.momentum) + buffer * self.momentum if self.nesterov else buffer
+        )
         step = orthogonalize(direction, self.ns_coefficients, self.ns_steps, self.eps)
         start = make_decayed(parameter, numbers["rate"], self.weight_decay)
         return start - step * (numbers["rate"] * self._get_ratio(parameter))
@@ -69,7 +89,11 @@ class MuonRule(Rule):
     def _is_matrix(self, parameter: Tensor) -> bool:
         if self.use_muon is None:
             return parameter.ndim == 2
-        self.check("use_muon", not self.use_muon or parameter.ndim == 2, f"possible for a shape of {parameter.shape}")
+        self.check(
+            "use_muon",
+            not self.use_muon or parameter.ndim == 2,
+            f"possible for a shape of {parameter.shape}",
+        )
         return self.use_muon
 
     def _get_ratio(self, parameter: Tensor) -> float:
@@ -83,11 +107,14 @@ class MuonRule(Rule):
                 return math.sqrt(max(1.0, n_rows / n_columns))
 
 
-def orthogonalize(matrix: Tensor, coefficients: tuple[float, float, float], n_steps: int, eps: float) -> Tensor:
-    """About the orthogonal matrix that is next to `matrix`: its singular values are brought near to 1, from below and above.
+def orthogonalize(
+    matrix: Tensor, coefficients: tuple[float, float, float], n_steps: int, eps: float
+) -> Tensor:
+    """About the orthogonal matrix that is next to `matrix`: its singular values are brought near to
+    1, from below and above.
 
-    Source: K. Jordan et al., Muon, 2024: iterations of a polynomial of degree 5, after Newton and Schulz.
-    """
+    Source: K. Jordan et al., Muon, 2024: iterations of a polynomial of degree 5, after Newton and
+    Schulz."""
     first, second, third = coefficients
     n_rows, n_columns = _get_sizes(matrix)
     is_tall = n_rows > n_columns
@@ -102,14 +129,17 @@ def orthogonalize(matrix: Tensor, coefficients: tuple[float, float, float], n_st
 def _get_sizes(matrix: Tensor) -> tuple[int, int]:
     n_rows, n_columns = matrix.shape
     if not isinstance(n_rows, int) or not isinstance(n_columns, int):
-        raise LayerArgumentError(name="Muon", problem=f"the sizes of a matrix, {matrix.shape}, depend on variables")
+        raise LayerArgumentError(
+            name="Muon", problem=f"the sizes of a matrix, {matrix.shape}, depend on variables"
+        )
     return n_rows, n_columns
 
 
 class Muon(Optimizer):
     """Orthogonal steps for matrices, and those of `AdamW` for all other parameters.
 
-    Embeddings and the last layer, matrices too, are better left to AdamW: `groups=[{"params": model.head, "use_muon": False}]`.
+    Embeddings and the last layer, matrices too, are better left to AdamW: `groups=[{"params":
+    model.head, "use_muon": False}]`.
 
     Args:
         parameters: a module, or nested lists and dicts of tensors; see `Optimizer`.
@@ -120,14 +150,16 @@ class Muon(Optimizer):
         ns_coefficients: of x, x³ and x⁵ in the polynomial that brings singular values to 1.
         eps: the least norm of a matrix.
         ns_steps: how often the polynomial is applied.
-        adjust_lr_fn: how the rate depends on the sizes of a matrix: by default it grows with the root of rows / columns.
-        use_muon: whether all parameters of a group are taken for matrices, or none; by default those of two axes.
+        adjust_lr_fn: how the rate depends on the sizes of a matrix: by default it grows with the
+            root of rows / columns.
+        use_muon: whether all parameters of a group are taken for matrices, or none; by default
+            those of two axes.
         others: for all other parameters, the options of `AdamW`.
         maximize: whether to go up.
         groups: other options for some parameters.
 
-    Source: K. Jordan et al., Muon: an optimizer for hidden layers in neural networks, 2024, as `torch.optim.Muon` has it, but
-    in the parameter's dtype where that is in bfloat16.
+    Source: K. Jordan et al., Muon: an optimizer for hidden layers in neural networks, 2024, as
+    `torch.optim.Muon` has it, but in the parameter's dtype where that is in bfloat16.
 
     Example:
         >>> import svod_nn as nn
@@ -155,9 +187,20 @@ class Muon(Optimizer):
         maximize: bool = False,
         groups: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        adam = replace(AdamRule(lr=lr, weight_decay=1e-2), **(others or {}), decoupled_weight_decay=True)
+        adam = replace(
+            AdamRule(lr=lr, weight_decay=1e-2), **(others or {}), decoupled_weight_decay=True
+        )
         rule = MuonRule(
-            lr=lr, weight_decay=weight_decay, momentum=momentum, nesterov=nesterov, ns_coefficients=ns_coefficients, eps=eps,
-            ns_steps=ns_steps, adjust_lr_fn=adjust_lr_fn, use_muon=use_muon, others=adam, maximize=maximize,
-        )  # fmt: skip
+            lr=lr,
+            weight_decay=weight_decay,
+            momentum=momentum,
+            nesterov=nesterov,
+            ns_coefficients=ns_coefficients,
+            eps=eps,
+            ns_steps=ns_steps,
+            adjust_lr_fn=adjust_lr_fn,
+            use_muon=use_muon,
+            others=adam,
+            maximize=maximize,
+        )
         super().__init__(parameters, rule, groups)

@@ -35,7 +35,9 @@ class NAdamRule(MomentsRule):
     def make_shared(self) -> dict[str, float]:
         return {"mu_product": 1.0}
 
-    def make_numbers(self, count: Tensor, rate: float | Tensor, shared: Shared) -> tuple[Numbers, Shared]:
+    def make_numbers(
+        self, count: Tensor, rate: float | Tensor, shared: Shared
+    ) -> tuple[Numbers, Shared]:
         momentum, ahead = self._make_momentum(count), self._make_momentum(count + 1)
         product = shared["mu_product"] * momentum
         numbers = {
@@ -74,7 +76,8 @@ class NAdam(Optimizer):
         maximize: whether to go up.
         groups: other options for some parameters.
 
-    Source: T. Dozat, Incorporating Nesterov momentum into Adam, 2016, as `torch.optim.NAdam` has it.
+    Source: T. Dozat, Incorporating Nesterov momentum into Adam, 2016, as `torch.optim.NAdam` has
+    it.
 
     Example:
         >>> import svod_nn as nn
@@ -99,7 +102,12 @@ class NAdam(Optimizer):
         groups: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         rule = NAdamRule(
-            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay,
-            decoupled_weight_decay=decoupled_weight_decay, maximize=maximize,
-        )  # fmt: skip
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            momentum_decay=momentum_decay,
+            decoupled_weight_decay=decoupled_weight_decay,
+            maximize=maximize,
+        )
         super().__init__(parameters, rule, groups)

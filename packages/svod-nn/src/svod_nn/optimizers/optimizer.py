@@ -51,22 +51,26 @@ class OptimizerState(TypedDict):
 
 
 class Optimizer:
-    """Changes parameters along their gradients: `update` does it in place, `init` and `apply` with values.
+    """Changes parameters along their gradients: `update` does it in place, `init` and `apply` with
+    values.
 
-    The gradients are named as the parameters are, and each parameter of floats has one, but those of the model that are frozen.
-    Everything is part of the graph,
-    the number of the step and what follows from it too: a captured function that computes gradients and calls `update` is one
-    plan, and each of its kernels goes through a parameter, its gradient and what is kept for it once. Outside of `jit`,
-    nothing is computed before a parameter is read.
+    The gradients are named as the parameters are, and each parameter of floats has one, but those
+    of the model that are frozen. Everything is part of the graph, the number of the step and what
+    follows from it too: a captured function that computes gradients and calls `update` is one plan,
+    and each of its kernels goes through a parameter, its gradient and what is kept for it once.
+    Outside of `jit`, nothing is computed before a parameter is read.
 
-    Parameters of 16 bits are changed in float32, which also is the dtype of what is kept for them, and rounded once.
+    Parameters of 16 bits are changed in float32, which also is the dtype of what is kept for them,
+    and rounded once.
 
     Args:
-        parameters: what `update` changes: a module, whose frozen parameters stay out, or nested lists and dicts of tensors.
-            None for `init` and `apply` alone. A module whose parameters are replaced, unfrozen or added afterwards needs a new
-            optimizer; freezing them is all right.
+        parameters: what `update` changes: a module, whose frozen parameters stay out, or nested
+            lists and dicts of tensors. None for `init` and `apply` alone. A module whose parameters
+            are replaced, unfrozen or added afterwards needs a new optimizer; freezing them is all
+            right.
         rule: what is done to each of them.
-        groups: other options for some of them: dicts of options, in which `"params"` says which. The first that fits counts.
+        groups: other options for some of them: dicts of options, in which `"params"` says which.
+            The first that fits counts.
 
     Raises:
         LayerArgumentError: if there are no parameters, or all are frozen.
@@ -84,7 +88,9 @@ class Optimizer:
         >>> optimizer.load_state_dict(optimizer.state_dict())
     """
 
-    def __init__(self, parameters: Parameters | None, rule: Rule, groups: Sequence[Mapping[str, Any]] = ()) -> None:
+    def __init__(
+        self, parameters: Parameters | None, rule: Rule, groups: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
         self._rule, self._parameters = rule, parameters if isinstance(parameters, Module) else None
         self._tensors = {} if parameters is None else _name_parameters(rule.name, parameters)
         self._groups = make_groups(self._tensors, rule, groups)
@@ -111,14 +117,17 @@ class Optimizer:
         Raises:
             GradientNameError: if a gradient belongs to no parameter.
             MissingGradientError: if a parameter has none.
-            ParametersChangedError: if the model has other parameters than when the optimizer was made.
+            ParametersChangedError: if the model has other parameters than when the optimizer was
+                made.
             LayerArgumentError: if a gradient has another shape than its parameter.
         """
         frozen = check_parameters(type(self).__name__, self._parameters, self._tensors)
         named = _name_gradients(self._rule.name, gradients)
         _check_gradients(self._rule.name, self._tensors, named, frozen)
         slots = {
-            name: SlotsInPlace(kept, None if when is None else place_like(when, self._tensors[name]))
+            name: SlotsInPlace(
+                kept, None if when is None else place_like(when, self._tensors[name])
+            )
             for name, kept in self._state["slots"].items()
         }
         parameters, shared = self._step(self._tensors, self._groups, self._state, named, slots)
@@ -135,8 +144,11 @@ class Optimizer:
         _realize(state)
         return state
 
-    def apply(self, parameters: Tree, state: OptimizerState, gradients: object) -> tuple[Tree, OptimizerState]:
-        """What parameters and the state are after a step, as new values; groups have no part in this.
+    def apply(
+        self, parameters: Tree, state: OptimizerState, gradients: object
+    ) -> tuple[Tree, OptimizerState]:
+        """What parameters and the state are after a step, as new values; groups have no part in
+        this.
 
         Args:
             parameters: nested lists, tuples and dicts of tensors.
@@ -156,12 +168,17 @@ class Optimizer:
         changed, shared = self._step(tensors, groups, state, named, slots)
         images = {id(tensor): changed.get(name, tensor) for name, tensor in tensors.items()}
         after: OptimizerState = {
-            "step": state["step"] + 1, "shared": shared, "slots": {name: kept.tensors for name, kept in slots.items()},
-        }  # fmt: skip
+            "step": state["step"] + 1,
+            "shared": shared,
+            "slots": {name: kept.tensors for name, kept in slots.items()},
+        }
         return cast("Tree", exchange_leaves(parameters, Tensor, lambda t: images[id(t)])), after
 
     def state_dict(self) -> dict[str, Tensor]:
-        """All that is kept, under one name each: `svod_tensor.save_safetensors` writes it. The options are not in it."""
+        """All that is kept, under one name each:
+
+        `svod_tensor.save_safetensors` writes it. The options are not in it.
+        """
         return _list_tensors(self._state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -183,11 +200,18 @@ class Optimizer:
     def _make_state(self, tensors: Mapping[str, Tensor], groups: Sequence[Group]) -> OptimizerState:
         device = _find_device(tensors)
         shared = {
-            str(number): {name: Tensor.full((), value, dtype=float64, device=device) for name, value in found.items()}
+            str(number): {
+                name: Tensor.full((), value, dtype=float64, device=device)
+                for name, value in found.items()
+            }
             for number, group in enumerate(groups)
             if (found := group.rule.make_shared())
         }
-        slots = {name: group.rule.make_slots(widen(tensors[name])) for group in groups for name in group.names}
+        slots = {
+            name: group.rule.make_slots(widen(tensors[name]))
+            for group in groups
+            for name in group.names
+        }
         return {
             "step": Tensor.full((), 0, dtype=int32, device=device),
             "shared": shared,
@@ -202,13 +226,17 @@ class Optimizer:
         gradients: Mapping[str, Tensor],
         slots: Mapping[str, Slots],
     ) -> tuple[dict[str, Tensor], dict[str, Shared]]:
-        """The parameters that have gradients, and what is kept for all of a group, after a step; `slots` have been put."""
+        """The parameters that have gradients, and what is kept for all of a group, after a step;
+        `slots` have been put.
+        """
         changed: dict[str, Tensor] = {}
         shared = dict(state["shared"])
         n_before = state["step"].cast(float64)
         for number, group in enumerate(groups):
             key, rule = str(number), group.rule
-            numbers, new = rule.make_numbers(n_before + 1, rule.get_rate(n_before), shared.get(key, {}))
+            numbers, new = rule.make_numbers(
+                n_before + 1, rule.get_rate(n_before), shared.get(key, {})
+            )
             if key in shared:
                 shared[key] = new
             by_kind: dict[tuple[DType, str | tuple[str, ...]], Numbers] = {}
@@ -222,7 +250,10 @@ class Optimizer:
                     by_kind[kind] = {n: _to_number(v, wide) for n, v in numbers.items()}
                 gradient = gradients[name].cast(wide.dtype)
                 after = rule.change(
-                    wide, -gradient if rule.maximize else gradient, slots.get(name, Slots({})), by_kind[kind]
+                    wide,
+                    -gradient if rule.maximize else gradient,
+                    slots.get(name, Slots({})),
+                    by_kind[kind],
                 )
                 changed[name] = after.cast(tensors[name].dtype)
         return changed, shared
@@ -233,10 +264,16 @@ def _name_parameters(optimizer: str, parameters: Parameters) -> dict[str, Tensor
     if tensors:
         return tensors
     if isinstance(parameters, Module) and any(True for _ in parameters.parameters()):
-        problem, hint = "all parameters are frozen", "write model.unfreeze(), or unfreeze(name), before"
+        problem, hint = (
+            "all parameters are frozen",
+            "write model.unfreeze(), or unfreeze(name), before",
+        )
     else:
         problem = "there are no parameters"
-        hint = f"give it a model, as in {optimizer}(model), or tensors; an iterator such as model.parameters() can be read once"
+        hint = (
+            f"give it a model, as in {optimizer}(model), or tensors; an iterator such as"
+            " model.parameters() can be read once"
+        )
     raise LayerArgumentError(name=optimizer, problem=problem, hint=hint)
 
 
@@ -245,25 +282,39 @@ def _name_gradients(optimizer: str, gradients: object) -> dict[str, Tensor]:
     # Nested containers without any tensor are gradients of nothing.
     if not named and not isinstance(gradients, (Mapping, Sequence)):
         raise LayerArgumentError(
-            name=optimizer, problem=f"gradients are of {type(gradients).__name__}, and no tensors",
-            hint="write loss, gradients = svod_nn.value_and_grad(model, loss_function)(x), then optimizer.update(gradients)",
-        )  # fmt: skip
+            name=optimizer,
+            problem=f"gradients are of {type(gradients).__name__}, and no tensors",
+            hint=(
+                "write loss, gradients = svod_nn.value_and_grad(model, loss_function)(x), then"
+                " optimizer.update(gradients)"
+            ),
+        )
     return named
 
 
 def _check_gradients(
-    optimizer: str, tensors: Mapping[str, Tensor], gradients: Mapping[str, Tensor], frozen: frozenset[str] = frozenset()
+    optimizer: str,
+    tensors: Mapping[str, Tensor],
+    gradients: Mapping[str, Tensor],
+    frozen: frozenset[str] = frozenset(),
 ) -> None:
     check_gradient_names(optimizer, tensors, gradients, frozen)
     for name, gradient in gradients.items():
         if gradient.shape != tensors[name].shape:
             raise LayerArgumentError(
-                name=optimizer, problem=f"the gradient of {name} has shape {gradient.shape}, not {tensors[name].shape}"
+                name=optimizer,
+                problem=(
+                    f"the gradient of {name} has shape {gradient.shape}, not {tensors[name].shape}"
+                ),
             )
 
 
 def _to_number(value: float | Tensor, like: Tensor) -> float | Tensor:
-    return place_like(value.cast(like.dtype).contiguous(), like) if isinstance(value, Tensor) else value
+    return (
+        place_like(value.cast(like.dtype).contiguous(), like)
+        if isinstance(value, Tensor)
+        else value
+    )
 
 
 def _find_device(tensors: Mapping[str, Tensor]) -> str | None:

@@ -26,7 +26,9 @@ class RAdamRule(MomentsRule):
 
     name: ClassVar[str] = "RAdam"
 
-    def make_numbers(self, count: Tensor, rate: float | Tensor, shared: Shared) -> tuple[Numbers, Shared]:
+    def make_numbers(
+        self, count: Tensor, rate: float | Tensor, shared: Shared
+    ) -> tuple[Numbers, Shared]:
         first, second = self.betas
         longest = 2 / (1 - second) - 1
         power = second**count
@@ -50,7 +52,9 @@ class RAdamRule(MomentsRule):
         else:
             gradient = add_decay(gradient, parameter, self.weight_decay)
         average, square = self.put_moments(slots, gradient)
-        factor = (cast("Tensor", numbers["known"]) > 0).where(numbers["scale"] / (square.sqrt() + self.eps), 1.0)
+        factor = (cast("Tensor", numbers["known"]) > 0).where(
+            numbers["scale"] / (square.sqrt() + self.eps), 1.0
+        )
         return start - average * numbers["rate"] * factor
 
 
@@ -67,7 +71,8 @@ class RAdam(Optimizer):
         maximize: whether to go up.
         groups: other options for some parameters.
 
-    Source: L. Liu et al., On the variance of the adaptive learning rate and beyond, 2020, algorithm 2, as `torch.optim.RAdam` has it.
+    Source: L. Liu et al., On the variance of the adaptive learning rate and beyond, 2020, algorithm
+    2, as `torch.optim.RAdam` has it.
 
     Example:
         >>> import svod_nn as nn
@@ -91,7 +96,11 @@ class RAdam(Optimizer):
         groups: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         rule = RAdamRule(
-            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, decoupled_weight_decay=decoupled_weight_decay,
+            lr=lr,
+            betas=betas,
+            eps=eps,
+            weight_decay=weight_decay,
+            decoupled_weight_decay=decoupled_weight_decay,
             maximize=maximize,
-        )  # fmt: skip
+        )
         super().__init__(parameters, rule, groups)

@@ -32,18 +32,28 @@ class RMSpropRule(Rule):
         self.check_not_negative("alpha", "eps", "weight_decay", "momentum")
 
     def make_slots(self, parameter: Tensor) -> dict[str, Tensor]:
-        is_kept = {"square_avg": True, "grad_avg": self.centered, "momentum_buffer": self.momentum > 0}
+        is_kept = {
+            "square_avg": True,
+            "grad_avg": self.centered,
+            "momentum_buffer": self.momentum > 0,
+        }
         return {name: parameter.zeros_like() for name, is_it in is_kept.items() if is_it}
 
     def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
         gradient = add_decay(gradient, parameter, self.weight_decay)
-        square = slots.put("square_avg", slots["square_avg"] * self.alpha + gradient.square() * (1 - self.alpha))
+        square = slots.put(
+            "square_avg", slots["square_avg"] * self.alpha + gradient.square() * (1 - self.alpha)
+        )
         if self.centered:
-            average = slots.put("grad_avg", slots["grad_avg"] * self.alpha + gradient * (1 - self.alpha))
+            average = slots.put(
+                "grad_avg", slots["grad_avg"] * self.alpha + gradient * (1 - self.alpha)
+            )
             square = square - average.square()
         direction = gradient / (square.sqrt() + self.eps)
         if self.momentum:
-            direction = slots.put("momentum_buffer", slots["momentum_buffer"] * self.momentum + direction)
+            direction = slots.put(
+                "momentum_buffer", slots["momentum_buffer"] * self.momentum + direction
+            )
         return parameter - direction * numbers["rate"]
 
 
@@ -61,7 +71,8 @@ class RMSprop(Optimizer):
         maximize: whether to go up.
         groups: other options for some parameters.
 
-    Source: G. Hinton, Neural networks for machine learning, lecture 6e, 2012, as `torch.optim.RMSprop` has it.
+    Source: G. Hinton, Neural networks for machine learning, lecture 6e, 2012, as
+    `torch.optim.RMSprop` has it.
 
     Example:
         >>> import svod_nn as nn

@@ -1,4 +1,6 @@
-"""`Rule`: how an optimizer changes one parameter, as a value with options and pure functions of tensors."""
+"""`Rule`: how an optimizer changes one parameter, as a value with options and pure functions of
+tensors.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,26 @@ from typing import ClassVar, TypeAlias
 from svod_nn.errors import LayerArgumentError
 from svod_tensor import Tensor
 
-__all__ = ["Numbers", "Rate", "Rule", "Shared", "Slots", "SlotsInPlace", "add_decay", "make_decayed"]
+__all__ = [
+    "Numbers",
+    "Rate",
+    "Rule",
+    "Shared",
+    "Slots",
+    "SlotsInPlace",
+    "add_decay",
+    "make_decayed",
+]
 
 Rate: TypeAlias = float | Tensor | Callable[[Tensor], Tensor]
-"""A learning rate: a number, a tensor that is read at each step, or a schedule: a function of the number of steps before."""
+"""A learning rate: a number, a tensor that is read at each step, or a schedule: a function of the
+number of steps before.
+"""
 
 Numbers: TypeAlias = dict[str, float | Tensor]
-"""What is computed once in a step, for all parameters of a group: tensors of one element, or numbers that no step changes."""
+"""What is computed once in a step, for all parameters of a group: tensors of one element, or
+numbers that no step changes.
+"""
 
 Shared: TypeAlias = dict[str, Tensor]
 """What is kept for all parameters of a group together: tensors of one element."""
@@ -48,9 +63,9 @@ class Slots:
 class SlotsInPlace(Slots):
     """`Slots` whose tensors are assigned, `when` a bool is true.
 
-    What is computed from them afterwards reads the new elements: if the parameter's change read the old ones, neither could be
-    written before the other one was computed where their values depend on the parameter too.
-    """
+    What is computed from them afterwards reads the new elements: if the parameter's change read the
+    old ones, neither could be written before the other one was computed where their values depend
+    on the parameter too."""
 
     def __init__(self, before: Mapping[str, Tensor], when: Tensor | None) -> None:
         super().__init__(before)
@@ -66,8 +81,8 @@ class SlotsInPlace(Slots):
 class Rule:
     """The options of an optimizer, and what it does with them.
 
-    A subclass adds its options as fields, and says what it keeps (`make_slots`), what it computes once in a step
-    (`make_numbers`) and what becomes of a parameter (`change`).
+    A subclass adds its options as fields, and says what it keeps (`make_slots`), what it computes
+    once in a step (`make_numbers`) and what becomes of a parameter (`change`).
 
     Attributes:
         lr: the learning rate.
@@ -121,7 +136,9 @@ class Rule:
         """Numbers that are kept for all parameters together, before the first step."""
         return {}
 
-    def make_numbers(self, count: Tensor, rate: float | Tensor, shared: Shared) -> tuple[Numbers, Shared]:
+    def make_numbers(
+        self, count: Tensor, rate: float | Tensor, shared: Shared
+    ) -> tuple[Numbers, Shared]:
         """What a step computes once.
 
         Args:
@@ -135,7 +152,9 @@ class Rule:
         return {"rate": rate}, shared
 
     def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
-        """The parameter after a step, of tensors in the dtype that the step is computed in; `slots` are given what is kept."""
+        """The parameter after a step, of tensors in the dtype that the step is computed in; `slots`
+        are given what is kept.
+        """
         raise NotImplementedError
 
     def get_rate(self, n_before: Tensor) -> float | Tensor:
@@ -155,7 +174,9 @@ class Rule:
             LayerArgumentError: if it is not.
         """
         if not is_valid:
-            raise LayerArgumentError(name=self.name, problem=f"{option}={getattr(self, option)!r} is not {wanted}")
+            raise LayerArgumentError(
+                name=self.name, problem=f"{option}={getattr(self, option)!r} is not {wanted}"
+            )
 
     def check_not_negative(self, *options: str) -> None:
         """Refuse negative values of these options."""
@@ -165,12 +186,16 @@ class Rule:
     def check_betas(self, betas: tuple[float, float]) -> None:
         """Refuse decays of averages that are none."""
         self.check(
-            "betas", len(betas) == 2 and all(0 <= b < 1 for b in betas), "two numbers from 0 up to but without 1"
+            "betas",
+            len(betas) == 2 and all(0 <= b < 1 for b in betas),
+            "two numbers from 0 up to but without 1",
         )
 
 
 def add_decay(gradient: Tensor, parameter: Tensor, weight_decay: float) -> Tensor:
-    """The gradient of what is minimised and half of `weight_decay` times the square of the parameter."""
+    """The gradient of what is minimised and half of `weight_decay` times the square of the
+    parameter.
+    """
     return gradient + parameter * weight_decay if weight_decay else gradient
 
 

@@ -31,12 +31,16 @@ class SGDRule(Rule):
         Rule.__post_init__(self)
         self.check_not_negative("momentum", "weight_decay")
         if self.nesterov and (self.momentum == 0 or self.dampening != 0):
-            raise LayerArgumentError(name=self.name, problem="nesterov needs a momentum, and no dampening")
+            raise LayerArgumentError(
+                name=self.name, problem="nesterov needs a momentum, and no dampening"
+            )
 
     def make_slots(self, parameter: Tensor) -> dict[str, Tensor]:
         return {"momentum_buffer": parameter.zeros_like()} if self.momentum else {}
 
-    def make_numbers(self, count: Tensor, rate: float | Tensor, shared: Shared) -> tuple[Numbers, Shared]:
+    def make_numbers(
+        self, count: Tensor, rate: float | Tensor, shared: Shared
+    ) -> tuple[Numbers, Shared]:
         if not self.dampening:
             return {"rate": rate}, shared
         # The first gradient is taken as it is.
@@ -66,7 +70,8 @@ class SGD(Optimizer):
         maximize: whether to go up.
         groups: other options for some parameters.
 
-    Source: I. Sutskever et al., On the importance of initialization and momentum in deep learning, 2013, as `torch.optim.SGD` has it.
+    Source: I. Sutskever et al., On the importance of initialization and momentum in deep learning,
+    2013, as `torch.optim.SGD` has it.
 
     Example:
         >>> import svod_nn as nn

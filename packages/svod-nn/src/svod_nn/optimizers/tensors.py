@@ -11,24 +11,35 @@ from svod_nn.errors import GradientNameError, MissingGradientError, ParametersCh
 from svod_tensor import Tensor, bfloat16, float16, float32
 
 __all__ = [
-    "Parameters", "check_gradient_names", "check_parameters", "name_tensors", "widen",
-]  # fmt: skip
+    "Parameters",
+    "check_gradient_names",
+    "check_parameters",
+    "name_tensors",
+    "widen",
+]
 
 Parameters: TypeAlias = Module | Mapping[str, Any] | Iterable[Any] | Tensor
-"""A module, whose parameters have their names; or tensors in nested lists, tuples and dicts, whose paths are their names."""
+"""A module, whose parameters have their names; or tensors in nested lists, tuples and dicts, whose
+paths are their names.
+"""
 
 
 def name_tensors(tree: object) -> dict[str, Tensor]:
-    """The parameters of a module that are not frozen, or the tensors in nested lists, tuples and dicts, by name."""
+    """The parameters of a module that are not frozen, or the tensors in nested lists, tuples and
+    dicts, by name.
+    """
     if isinstance(tree, Module):
         return tree.trainable_parameters()
     is_iterator = isinstance(tree, Iterator)
-    leaves = iter_leaves(list(cast("Iterator[object]", tree)) if is_iterator else tree, (Tensor,), "")
+    leaves = iter_leaves(
+        list(cast("Iterator[object]", tree)) if is_iterator else tree, (Tensor,), ""
+    )
     return {path.removeprefix("."): cast("Tensor", leaf) for path, leaf in leaves}
 
 
 def check_parameters(owner: str, tree: object, tensors: Mapping[str, Tensor]) -> frozenset[str]:
-    """Check that a model, if `tree` is one, still has the parameters that it had when `owner` was made.
+    """Check that a model, if `tree` is one, still has the parameters that it had when `owner` was
+    made.
 
     Returns:
         the names of the parameters that were frozen since, which have no gradients.
@@ -40,10 +51,16 @@ def check_parameters(owner: str, tree: object, tensors: Mapping[str, Tensor]) ->
         return frozenset()
     now = tree.trainable_parameters()
     absent = [name for name in tensors if name not in now]
-    if len(now) == len(tensors) and not absent and all(now[name] is tensor for name, tensor in tensors.items()):
+    if (
+        len(now) == len(tensors)
+        and not absent
+        and all(now[name] is tensor for name, tensor in tensors.items())
+    ):
         return frozenset()
     everything = dict(tree.named_parameters()) if absent else now
-    replaced = [n for n, tensor in tensors.items() if n in everything and everything[n] is not tensor]
+    replaced = [
+        n for n, tensor in tensors.items() if n in everything and everything[n] is not tensor
+    ]
     added = [name for name in now if name not in tensors]
     removed = [name for name in absent if name not in everything]
     if replaced or added or removed:
@@ -52,7 +69,10 @@ def check_parameters(owner: str, tree: object, tensors: Mapping[str, Tensor]) ->
 
 
 def check_gradient_names(
-    owner: str, tensors: Mapping[str, Tensor], gradients: Mapping[str, Tensor], frozen: frozenset[str] = frozenset()
+    owner: str,
+    tensors: Mapping[str, Tensor],
+    gradients: Mapping[str, Tensor],
+    frozen: frozenset[str] = frozenset(),
 ) -> None:
     """Check that there is a gradient for each parameter that is not frozen, and no other one.
 
@@ -61,7 +81,9 @@ def check_gradient_names(
         MissingGradientError: if a parameter has none.
     """
     unknown = [name for name in gradients if name not in tensors or name in frozen]
-    missing = [n for n, t in tensors.items() if n not in gradients and n not in frozen and t.dtype.is_float]
+    missing = [
+        n for n, t in tensors.items() if n not in gradients and n not in frozen and t.dtype.is_float
+    ]
     if unknown:
         known = [name for name in tensors if name not in frozen]
         raise GradientNameError(optimizer=owner, names=unknown, known=known)

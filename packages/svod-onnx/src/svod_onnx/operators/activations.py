@@ -30,13 +30,21 @@ __all__ = [
 
 
 def _in_float32(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """`function` of elements, of which narrow ones are computed with as float32, and rounded once."""
+    """`function` of elements, of which narrow ones are computed with as float32, and
+    rounded once.
+    """
     if x.dtype.is_float and x.dtype.itemsize < 4:
         return function(x.cast("float32")).cast(x.dtype)
     return function(x)
 
 
-_PLAIN = {"Mish": "mish", "Relu": "relu", "Sigmoid": "sigmoid", "Softplus": "softplus", "Softsign": "softsign"}
+_PLAIN = {
+    "Mish": "mish",
+    "Relu": "relu",
+    "Sigmoid": "sigmoid",
+    "Softplus": "softplus",
+    "Softsign": "softsign",
+}
 
 
 @operator(*_PLAIN)
@@ -46,7 +54,9 @@ def activation(node: Call, x: Tensor, *, consumed_inputs: list[int] | None = Non
 
 
 @operator("LeakyRelu")
-def apply_leaky_relu(x: Tensor, *, alpha: float = 0.01, consumed_inputs: list[int] | None = None) -> Tensor:
+def apply_leaky_relu(
+    x: Tensor, *, alpha: float = 0.01, consumed_inputs: list[int] | None = None
+) -> Tensor:
     del consumed_inputs
     return x.leaky_relu(alpha)
 
@@ -83,7 +93,9 @@ def apply_selu(
 ) -> Tensor:
     """The constants have more digits from version 6 on."""
     del consumed_inputs
-    slope, scale = (1.6732, 1.0507) if node.version < 6 else (1.6732632423543772, 1.0507009873554805)
+    slope, scale = (
+        (1.6732, 1.0507) if node.version < 6 else (1.6732632423543772, 1.0507009873554805)
+    )
     slope, scale = slope if alpha is None else alpha, scale if gamma is None else gamma
     return _in_float32(lambda wide: wide.elu(slope).mul(scale), x)
 
@@ -91,7 +103,9 @@ def apply_selu(
 @operator("Celu", since=12)
 def apply_celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """`max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`."""
-    return _in_float32(lambda wide: wide.maximum(0).add(wide.div(alpha).expm1().mul(alpha).minimum(0)), x)
+    return _in_float32(
+        lambda wide: wide.maximum(0).add(wide.div(alpha).expm1().mul(alpha).minimum(0)), x
+    )
 
 
 @operator("HardSigmoid")
@@ -119,12 +133,16 @@ def apply_gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
 
 @operator("Swish", since=24)
 def apply_swish(x: Tensor, *, alpha: float = 1.0) -> Tensor:
-    return x.silu() if alpha == 1 else _in_float32(lambda wide: wide.mul(wide.mul(alpha).sigmoid()), x)
+    return (
+        x.silu() if alpha == 1 else _in_float32(lambda wide: wide.mul(wide.mul(alpha).sigmoid()), x)
+    )
 
 
 @operator("Shrink", since=9)
 def shrink(input: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
-    """`x + bias` below `-lambd`, `x - bias` above `lambd`, and 0 between them, in the dtype of `input`."""
+    """`x + bias` below `-lambd`, `x - bias` above `lambd`, and 0 between them, in the dtype of
+    `input`.
+    """
     inner = input.gt(lambd).where(input.sub(bias), 0)
     return input.lt(-lambd).where(input.add(bias), inner).cast(input.dtype)
 
@@ -138,7 +156,10 @@ def dropout(
     *,
     seed: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Each element with probability 1 - `ratio`, scaled to keep the mean; and which are kept. All are unless `training_mode` is set."""
+    """Each element with probability 1 - `ratio`, scaled to keep the mean; and which are kept.
+
+    All are unless `training_mode` is set.
+    """
     if training_mode is None or not training_mode.any():
         return data, _keep_all(data)
     return drop(node, data, 0.5 if ratio is None else ratio.reshape(()), seed)
@@ -166,7 +187,12 @@ def dropout_since_7(node: Call, data: Tensor, *, ratio: float = 0.5) -> tuple[Te
 
 @operator("Dropout", is_random=True)
 def dropout_since_1(
-    node: Call, data: Tensor, *, ratio: float = 0.5, is_test: int = 0, consumed_inputs: list[int] | None = None
+    node: Call,
+    data: Tensor,
+    *,
+    ratio: float = 0.5,
+    is_test: int = 0,
+    consumed_inputs: list[int] | None = None,
 ) -> tuple[Tensor, Tensor]:
     del consumed_inputs
     if is_test:

@@ -58,7 +58,12 @@ def divide(a: Tensor, b: Tensor) -> Tensor:
 
 @operator("Div")
 def divide_along(
-    a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0, consumed_inputs: list[int] | None = None
+    a: Tensor,
+    b: Tensor,
+    *,
+    axis: int | None = None,
+    broadcast: int = 0,
+    consumed_inputs: list[int] | None = None,
 ) -> Tensor:
     del broadcast, consumed_inputs
     return divide(a, place_along(a, b, axis))
@@ -81,7 +86,10 @@ def mod(a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
 
 @operator("Pow", since=7)
 def pow_(node: Call, x: Tensor, y: Value) -> Tensor:
-    """In the dtype of `x`, whatever that of the exponent is. Small integers as constants make products."""
+    """In the dtype of `x`, whatever that of the exponent is.
+
+    Small integers as constants make products.
+    """
     if isinstance(y, np.ndarray) and y.size == 1 and y.ndim <= x.ndim:
         return _raise_to_constant(x, y.item())
     (power,) = node.tensors(y)
@@ -116,7 +124,9 @@ def pow_since_1(x: Tensor, y: Tensor, *, axis: int | None = None, broadcast: int
 @operator("BitShift", since=11)
 def bit_shift(node: Call, x: Tensor, y: Tensor, *, direction: str) -> Tensor:
     if direction not in ("LEFT", "RIGHT"):
-        raise node.refuse(f"attribute 'direction' is {direction!r}, which is neither LEFT nor RIGHT")
+        raise node.refuse(
+            f"attribute 'direction' is {direction!r}, which is neither LEFT nor RIGHT"
+        )
     return x.lshift(y) if direction == "LEFT" else x.rshift(y)
 
 

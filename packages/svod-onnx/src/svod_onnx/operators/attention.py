@@ -42,11 +42,12 @@ def attention(
     *,
     attributes: AttentionAttributes,
 ) -> tuple[Tensor, ...]:
-    """Each query's mean of the values, weighted by how its key fits; a query that may see nothing gives zeros.
+    """Each query's mean of the values, weighted by how its key fits; a query that may see nothing
+    gives zeros.
 
-    Tensors have the shape (batch, heads, steps, size), or (batch, steps, heads * size) with the heads as attributes. Several heads of
-    queries may share one of keys and values. `nonpad_kv_seqlen` says how many keys each row of the batch has.
-    """
+    Tensors have the shape (batch, heads, steps, size), or (batch, steps, heads * size) with the
+    heads as attributes. Several heads of queries may share one of keys and values.
+    `nonpad_kv_seqlen` says how many keys each row of the batch has."""
     is_flat = q.ndim == 3
     if is_flat:
         if attributes.q_num_heads is None or attributes.kv_num_heads is None:
@@ -60,7 +61,9 @@ def attention(
     exact = find_carrier(attributes.softmax_precision) if attributes.softmax_precision else None
     factor = attributes.scale if attributes.scale is not None else _get_number(size) ** -0.5
     grouped = q.reshape(batch, n_shared, -1, n_queries, size)
-    scores = (grouped @ keys.unsqueeze(2).transpose(-1, -2) * factor).reshape(batch, n_heads, n_queries, n_keys)
+    scores = (grouped @ keys.unsqueeze(2).transpose(-1, -2) * factor).reshape(
+        batch, n_heads, n_queries, n_keys
+    )
     shown = [scores]
     if attributes.softcap:
         scores = (scores / attributes.softcap).tanh() * attributes.softcap
@@ -72,10 +75,18 @@ def attention(
         offset = nonpad_kv_seqlen.reshape(-1, 1, 1, 1).cast("int64") - n_queries
     scores = _add_mask(scores, attn_mask)
     allowed = _list_visible(
-        n_queries, n_keys, offset, bool(attributes.is_causal), attributes.left_window_size, attributes.right_window_size
+        n_queries,
+        n_keys,
+        offset,
+        bool(attributes.is_causal),
+        attributes.left_window_size,
+        attributes.right_window_size,
     )
     if nonpad_kv_seqlen is not None:
-        allowed.append(Tensor.arange(n_keys, dtype="int64") < nonpad_kv_seqlen.reshape(-1, 1, 1, 1).cast("int64"))
+        allowed.append(
+            Tensor.arange(n_keys, dtype="int64")
+            < nonpad_kv_seqlen.reshape(-1, 1, 1, 1).cast("int64")
+        )
     for one in allowed:
         scores = one.where(scores, float("-inf"))
     shown.append(scores)
@@ -100,7 +111,9 @@ def _get_number(size: Any) -> float:
 
 
 def _add_mask(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """What a mask of numbers adds, and what one of truth values lets through; keys beyond its end are not seen."""
+    """What a mask of numbers adds, and what one of truth values lets through; keys beyond its end
+    are not seen.
+    """
     if mask is None:
         return scores
     missing: Any = scores.shape[-1] - mask.shape[-1]
@@ -110,7 +123,9 @@ def _add_mask(scores: Tensor, mask: Tensor | None) -> Tensor:
     return mask.where(scores, float("-inf")) if mask.dtype.is_bool else scores + mask
 
 
-def _list_visible(n_queries: Any, n_keys: Any, offset: Any, is_causal: bool, left: int, right: int) -> list[Tensor]:
+def _list_visible(
+    n_queries: Any, n_keys: Any, offset: Any, is_causal: bool, left: int, right: int
+) -> list[Tensor]:
     """Which keys each query may see: none after it, and none far from it."""
     if not is_causal and left < 0 and right < 0:
         return []
@@ -146,11 +161,12 @@ def rotary_embedding(
     num_heads: int = 0,
     rotary_embedding_dim: int = 0,
 ) -> Tensor:
-    """Pairs of elements of each head turned by angles that grow with the place; the first `rotary_embedding_dim` of them.
+    """Pairs of elements of each head turned by angles that grow with the place; the first
+    `rotary_embedding_dim` of them.
 
-    `x` has the shape (batch, heads, steps, size), or (batch, steps, heads * size) with the number of heads as an attribute. The tables
-    have a row for each place, which `position_ids` chooses, or one for each step of the batch.
-    """
+    `x` has the shape (batch, heads, steps, size), or (batch, steps, heads * size) with the number
+    of heads as an attribute. The tables have a row for each place, which `position_ids` chooses, or
+    one for each step of the batch."""
     is_flat = x.ndim == 3
     if is_flat and not num_heads:
         raise node.refuse("has an input of three axes, and no 'num_heads'")
@@ -158,7 +174,9 @@ def rotary_embedding(
     size: Any = rotary_embedding_dim or heads.shape[-1]
     turned, kept = heads[..., :size], heads[..., size:]
     cos, sin = (
-        (table if position_ids is None else table.take(position_ids, 0)).unsqueeze(2)[..., : size // 2]
+        (table if position_ids is None else table.take(position_ids, 0)).unsqueeze(2)[
+            ..., : size // 2
+        ]
         for table in (cos_cache, sin_cache)
     )
     if interleaved:
@@ -166,6 +184,8 @@ def rotary_embedding(
     else:
         first, second = turned[..., : size // 2], turned[..., size // 2 :]
     parts = first * cos - second * sin, first * sin + second * cos
-    made = sv.stack(parts, axis=-1).reshape(turned.shape) if interleaved else sv.concat(parts, axis=-1)
+    made = (
+        sv.stack(parts, axis=-1).reshape(turned.shape) if interleaved else sv.concat(parts, axis=-1)
+    )
     result = made.concat(kept, axis=-1) if rotary_embedding_dim else made
     return (result.reshape(x.shape) if is_flat else result.transpose(1, 2)).cast(x.dtype)

@@ -10,7 +10,14 @@ import onnx
 from svod_onnx._narrow_types import NARROW_FLOATS, NARROW_INTEGERS, round_to_power, wrap_integer
 from svod_onnx._registry import RunOnHostError, Value, operator
 from svod_onnx._trace import Call
-from svod_onnx._types import HOST_TYPES, STRING, find_carrier, find_host_type, get_element_type, get_type_name
+from svod_onnx._types import (
+    HOST_TYPES,
+    STRING,
+    find_carrier,
+    find_host_type,
+    get_element_type,
+    get_type_name,
+)
 from svod_onnx._values import is_opaque, to_tensor
 from svod_tensor import Tensor
 
@@ -28,7 +35,8 @@ def convert(x: Tensor, kind: int, *, saturate: bool = True, round_mode: str = "u
     Args:
         x: of any dtype.
         kind: the number of the type, which is not that of strings.
-        saturate: for types of eight bits and fewer: whether what is too large becomes the greatest element.
+        saturate: for types of eight bits and fewer: whether what is too large becomes the greatest
+            element.
         round_mode: for float8e8m0: "up", "down" or "nearest".
     """
     carrier = find_carrier(kind)
@@ -46,16 +54,22 @@ def convert(x: Tensor, kind: int, *, saturate: bool = True, round_mode: str = "u
     return x.cast(carrier)
 
 
-def _cast_on_host(node: Call, input: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
+def _cast_on_host(
+    node: Call, input: Value, *, to: int, saturate: int = 1, round_mode: str = "up"
+) -> Value:
     """To strings or from them: numbers as numpy writes and Python reads them."""
     array = _read(node, input)
     if to == STRING:
         return array.astype(np.str_).astype(object)
-    return convert(to_tensor(_read_numbers(array, to)), to, saturate=bool(saturate), round_mode=round_mode)
+    return convert(
+        to_tensor(_read_numbers(array, to)), to, saturate=bool(saturate), round_mode=round_mode
+    )
 
 
 def _read_numbers(texts: np.ndarray, kind: int) -> np.ndarray:
-    """The numbers that strings stand for, in the widest type of those that a conversion to `kind` begins with."""
+    """The numbers that strings stand for, in the widest type of those that a conversion to `kind`
+    begins with.
+    """
     values = [text.decode() if isinstance(text, bytes) else str(text) for text in texts.flat]
     carrier = find_carrier(kind)
     if carrier is None or carrier.is_inexact or not all(map(_is_integer, values)):
@@ -96,19 +110,30 @@ def _get_kind_like(node: Call, like: Value) -> int:
 def _cast_like_on_host(
     node: Call, input: Value, target_type: Value, *, saturate: int = 1, round_mode: str = "up"
 ) -> Value:
-    return _cast_on_host(node, input, to=_get_kind_like(node, target_type), saturate=saturate, round_mode=round_mode)
+    return _cast_on_host(
+        node, input, to=_get_kind_like(node, target_type), saturate=saturate, round_mode=round_mode
+    )
 
 
 @operator("CastLike", host=_cast_like_on_host)
-def cast_like(node: Call, input: Value, target_type: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
-    return cast(node, input, to=_get_kind_like(node, target_type), saturate=saturate, round_mode=round_mode)
+def cast_like(
+    node: Call, input: Value, target_type: Value, *, saturate: int = 1, round_mode: str = "up"
+) -> Value:
+    return cast(
+        node, input, to=_get_kind_like(node, target_type), saturate=saturate, round_mode=round_mode
+    )
 
 
 def _bit_cast_on_host(node: Call, input: Value, *, to: int) -> Value:
-    """The bits of types that svod has no dtype for, of which a tensor has not the bits but the numbers."""
+    """The bits of types that svod has no dtype for, of which a tensor has not the bits but the
+    numbers.
+    """
     array, wanted = _read(node, input), find_host_type(to)
     if wanted is None or array.dtype.itemsize != wanted.itemsize:
-        raise node.refuse(f"reads elements of type {array.dtype} as {get_type_name(to)}, which have not as many bits")
+        raise node.refuse(
+            f"reads elements of type {array.dtype} as {get_type_name(to)}, which have not as many"
+            " bits"
+        )
     return np.ascontiguousarray(array).view(wanted).reshape(array.shape)
 
 
@@ -127,7 +152,9 @@ def bit_cast(node: Call, input: Value, *, to: int) -> Tensor:
         raise RunOnHostError
     (tensor,) = node.tensors(input)
     if tensor.dtype.itemsize != carrier.itemsize:
-        raise node.refuse(f"reads elements of type {tensor.dtype} as {carrier}, which have not as many bits")
+        raise node.refuse(
+            f"reads elements of type {tensor.dtype} as {carrier}, which have not as many bits"
+        )
     bits = tensor.cast("uint8") if tensor.dtype.is_bool else tensor  # one byte of 0 or 1
     return bits.bitcast("uint8").ne(0) if carrier.is_bool else bits.bitcast(carrier)
 

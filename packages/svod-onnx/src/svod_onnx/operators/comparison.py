@@ -42,7 +42,9 @@ def comparison(node: Call, a: Tensor, b: Tensor) -> Tensor:
 
 
 @operator("Equal", "Greater", "Less", "And", "Or", "Xor")
-def comparison_since_1(node: Call, a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0) -> Tensor:
+def comparison_since_1(
+    node: Call, a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0
+) -> Tensor:
     del broadcast
     return comparison(node, a, place_along(a, b, axis))
 
@@ -67,7 +69,10 @@ def is_inf(x: Tensor, *, detect_negative: int = 1, detect_positive: int = 1) -> 
 
 @operator("Clip", since=11)
 def clip(input: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
-    """NaN stays NaN, and where both limits contradict each other the upper one holds. Exporters write limits of shape (1,) too."""
+    """NaN stays NaN, and where both limits contradict each other the upper one holds.
+
+    Exporters write limits of shape (1,) too.
+    """
     low, high = (None if bound is None else bound.reshape(()) for bound in (min, max))
     return input.clip(low, high)
 

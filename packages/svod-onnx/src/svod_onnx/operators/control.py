@@ -31,7 +31,14 @@ def if_(cond: Known, *, then_branch: Graph, else_branch: Graph) -> Value:
 def _loop_on_host(
     node: Call, max_trip_count: Value = None, cond: Value = None, *v_initial: Value, body: Graph
 ) -> tuple[Value, ...]:
-    return _repeat(node, _count_trips(_read(max_trip_count)), _read_condition(_read(cond)), v_initial, body, None)
+    return _repeat(
+        node,
+        _count_trips(_read(max_trip_count)),
+        _read_condition(_read(cond)),
+        v_initial,
+        body,
+        None,
+    )
 
 
 def _read(value: Value) -> Value:
@@ -42,8 +49,8 @@ def _read(value: Value) -> Value:
 def loop(
     node: Call, max_trip_count: Value = None, cond: Value = None, *v_initial: Value, body: Graph
 ) -> tuple[Value, ...]:
-    """The iterations in one program, where their number is known while it is built: few one after the other, many as a loop; else on
-    the host."""
+    """The iterations in one program, where their number is known while it is built: few one after
+    the other, many as a loop; else on the host."""
     if isinstance(max_trip_count, Tensor) or isinstance(cond, Tensor):
         raise RunOnHostError
     n_trips, goes_on = _count_trips(max_trip_count), _read_condition(cond)
@@ -63,7 +70,12 @@ def _read_condition(condition: Value) -> bool:
 
 
 def _repeat(
-    node: Call, n_trips: int | None, goes_on: bool, carried: Sequence[Value], body: Graph, limit: int | None
+    node: Call,
+    n_trips: int | None,
+    goes_on: bool,
+    carried: Sequence[Value],
+    body: Graph,
+    limit: int | None,
 ) -> tuple[Value, ...]:
     values = list(carried)
     stacks: list[list[Value]] = [[] for _ in body.outputs[1 + len(values) :]]
@@ -72,7 +84,9 @@ def _repeat(
             break
         if limit is not None and number >= limit:
             raise RunOnHostError
-        results = node.trace.run_graph(body, [np.array(number, np.int64), np.array(goes_on), *values])
+        results = node.trace.run_graph(
+            body, [np.array(number, np.int64), np.array(goes_on), *values]
+        )
         if node.trace.can_read:
             results = [_settle(value) for value in results]
         if isinstance(results[0], Tensor):
@@ -82,7 +96,8 @@ def _repeat(
         for stack, value in zip(stacks, results[1 + len(values) :], strict=True):
             stack.append(value)
     return *values, *(
-        _stack(node, stack, info) for stack, info in zip(stacks, body.outputs[1 + len(values) :], strict=True)
+        _stack(node, stack, info)
+        for stack, info in zip(stacks, body.outputs[1 + len(values) :], strict=True)
     )
 
 
@@ -94,7 +109,9 @@ def _settle(value: Value) -> Value:
 
 
 def _stack(node: Call, values: Sequence[Value], info: Any) -> Value:
-    """What iterations give, along a new first axis; without iterations, the shape is what the body says of it."""
+    """What iterations give, along a new first axis; without iterations, the shape is what the body
+    says of it.
+    """
     if values:
         return Tensor.stack([node.trace.get_tensor(node.node, "", value) for value in values])
     shape = [size if isinstance(size, int) else 0 for size in info.shape or ()]
@@ -128,9 +145,13 @@ def scan(
         )
     ]
     carried, stacked = _scan(node, tensors[:n_carried], slices, body)
-    axes, directions = scan_output_axes or [0] * len(stacked), scan_output_directions or [0] * len(stacked)
+    axes, directions = (
+        scan_output_axes or [0] * len(stacked),
+        scan_output_directions or [0] * len(stacked),
+    )
     turned = [
-        _turn(x, direction).moveaxis(0, axis) for x, axis, direction in zip(stacked, axes, directions, strict=True)
+        _turn(x, direction).moveaxis(0, axis)
+        for x, axis, direction in zip(stacked, axes, directions, strict=True)
     ]
     return *carried, *turned
 
@@ -139,7 +160,9 @@ def _turn(x: Tensor, direction: int) -> Tensor:
     return x.flip(0) if direction else x
 
 
-def _scan(node: Call, carried: list[Tensor], slices: list[Tensor], body: Graph) -> tuple[list[Tensor], list[Tensor]]:
+def _scan(
+    node: Call, carried: list[Tensor], slices: list[Tensor], body: Graph
+) -> tuple[list[Tensor], list[Tensor]]:
     def step(states: Any, now: Any) -> Any:
         results = node.trace.run_graph(body, [*states, *now])
         tensors = [node.trace.get_tensor(node.node, "", value) for value in results]
@@ -158,7 +181,9 @@ def scan_since_8(
     num_scan_inputs: int,
     directions: list[int] | None = None,
 ) -> tuple[Value, ...]:
-    """Version 8 has a batch along the first axis of all operands, each row of which may end after steps of its own."""
+    """Version 8 has a batch along the first axis of all operands, each row of which may end after
+    steps of its own.
+    """
     if sequence_lens is not None:
         raise node.refuse("of version 8 is done for sequences of equal lengths alone")
     tensors = [
@@ -169,7 +194,9 @@ def scan_since_8(
     rows: list[list[Tensor]] = []
     for parts in zip(*(x.unbind(0) for x in tensors), strict=True):
         turns = directions or [0] * num_scan_inputs
-        slices = [_turn(x, direction) for x, direction in zip(parts[n_carried:], turns, strict=True)]
+        slices = [
+            _turn(x, direction) for x, direction in zip(parts[n_carried:], turns, strict=True)
+        ]
         carried, stacked = _scan(node, list(parts[:n_carried]), slices, body)
         rows.append([*carried, *stacked])
     return tuple(Tensor.stack(list(column)) for column in zip(*rows, strict=True))

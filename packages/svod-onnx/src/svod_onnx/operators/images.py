@@ -17,11 +17,15 @@ _MODES: Final = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}
 
 @operator("ImageDecoder", is_host=True)
 def image_decoder(node: Call, encoded_stream: Known, *, pixel_format: str = "RGB") -> np.ndarray:
-    """The picture of shape (height, width, channels) in the bytes of a file, of any format that Pillow reads."""
+    """The picture of shape (height, width, channels) in the bytes of a file, of any format that
+    Pillow reads.
+    """
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError as error:
-        raise node.refuse("decodes pictures by Pillow, which is not installed: `pip install pillow`") from error
+        raise node.refuse(
+            "decodes pictures by Pillow, which is not installed: `pip install pillow`"
+        ) from error
     if pixel_format not in _MODES:
         raise node.refuse(f"attribute 'pixel_format' is {pixel_format!r}")
     try:

@@ -49,7 +49,9 @@ def gather(node: Call, data: Tensor, indices: Value, *, axis: int = 0) -> Tensor
             raise node.refuse(f"reads element {position} along an axis of size {size}")
         place = (slice(None),) * (axis % data.ndim)
         taken = data[(*place, position)]
-        return taken.reshape(*data.shape[: len(place)], *indices.shape, *data.shape[len(place) + 1 :])
+        return taken.reshape(
+            *data.shape[: len(place)], *indices.shape, *data.shape[len(place) + 1 :]
+        )
     return data.take(node.trace.get_tensor(node.node, node.node.inputs[1], indices), axis)
 
 
@@ -60,10 +62,14 @@ def gather_elements(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
 
 @operator("GatherND")
 def gather_nd(data: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
-    """`indices` has along its last axis the positions in the first axes of `data` behind those of the batch."""
+    """`indices` has along its last axis the positions in the first axes of `data` behind those of
+    the batch.
+    """
     depth = _get_int(indices.shape[-1])
     batch = [
-        Tensor.arange(size).reshape(*(-1 if other == axis else 1 for other in range(indices.ndim - 1)))
+        Tensor.arange(size).reshape(
+            *(-1 if other == axis else 1 for other in range(indices.ndim - 1))
+        )
         for axis, size in enumerate(indices.shape[:batch_dims])
     ]
     return data[(*batch, *(indices[..., number] for number in range(depth)))]
@@ -79,8 +85,12 @@ def scatter_elements(
 
 
 @operator("ScatterND")
-def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
-    """`data` with `updates` at the positions in its first axes that `indices` has along its last axis."""
+def scatter_nd(
+    data: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none"
+) -> Tensor:
+    """`data` with `updates` at the positions in its first axes that `indices` has along its last
+    axis.
+    """
     depth = _get_int(indices.shape[-1])
     if data.ndim == 0 or depth == 0:
         return _combine_whole(data, updates, reduction)
@@ -95,11 +105,15 @@ def scatter_nd(data: Tensor, indices: Tensor, updates: Tensor, *, reduction: str
     count = multiply_sizes(place.shape)
     # Each element of a slice has the place of the slice.
     places = place.reshape(count, 1).broadcast_to(count, rest)
-    return scatter_elements(rows, places, updates.reshape(count, rest), reduction=reduction).reshape(data.shape)
+    return scatter_elements(
+        rows, places, updates.reshape(count, rest), reduction=reduction
+    ).reshape(data.shape)
 
 
 def _combine_whole(x: Tensor, updates: Tensor, reduction: str) -> Tensor:
-    """Positions without coordinates mean the whole of `x`, each in turn; of several that only set it, the last one stays."""
+    """Positions without coordinates mean the whole of `x`, each in turn; of several that only set
+    it, the last one stays.
+    """
     count = prod(cast("tuple[int, ...]", updates.shape[: updates.ndim - x.ndim]))
     rows = updates.reshape(count, *x.shape)
     if count == 0:
@@ -131,9 +145,16 @@ def _get_int(size: Any) -> int:
 
 @operator("TensorScatter")
 def tensor_scatter(
-    past_cache: Tensor, update: Tensor, write_indices: Tensor | None = None, *, axis: int = -2, mode: str = "linear"
+    past_cache: Tensor,
+    update: Tensor,
+    write_indices: Tensor | None = None,
+    *,
+    axis: int = -2,
+    mode: str = "linear",
 ) -> Tensor:
-    """`past_cache` with `update` along `axis` from a place of each row of the batch on; it goes round where it is circular."""
+    """`past_cache` with `update` along `axis` from a place of each row of the batch on; it goes
+    round where it is circular.
+    """
     axis = axis % past_cache.ndim
     size, length = past_cache.shape[axis], update.shape[axis]
     steps = Tensor.arange(length)
@@ -142,12 +163,16 @@ def tensor_scatter(
     places = write_indices.reshape(-1, 1) + steps
     if mode == "circular":
         places = places % size
-    shape = [past_cache.shape[0]] + [length if number == axis else 1 for number in range(1, past_cache.ndim)]
+    shape = [past_cache.shape[0]] + [
+        length if number == axis else 1 for number in range(1, past_cache.ndim)
+    ]
     return past_cache.scatter(axis, places.reshape(shape).broadcast_to(update.shape), update)
 
 
 @operator("Slice", since=10)
-def slice_(data: Tensor, starts: Ints, ends: Ints, axes: Ints | None = None, steps: Ints | None = None) -> Tensor:
+def slice_(
+    data: Tensor, starts: Ints, ends: Ints, axes: Ints | None = None, steps: Ints | None = None
+) -> Tensor:
     """Positions beyond the ends are cut off, as in Python."""
     wanted = [slice(None)] * data.ndim
     for number, axis in enumerate(range(len(starts)) if axes is None else axes):
@@ -166,13 +191,20 @@ def _bound(place: Any) -> Any:
 
 
 @operator("Slice")
-def slice_since_1(data: Tensor, *, starts: list[int], ends: list[int], axes: list[int] | None = None) -> Tensor:
+def slice_since_1(
+    data: Tensor, *, starts: list[int], ends: list[int], axes: list[int] | None = None
+) -> Tensor:
     return slice_(data, starts, ends, axes)
 
 
 @operator("Pad", since=11)
 def pad(
-    data: Tensor, pads: Ints, constant_value: Known | None = None, axes: Ints | None = None, *, mode: str = "constant"
+    data: Tensor,
+    pads: Ints,
+    constant_value: Known | None = None,
+    axes: Ints | None = None,
+    *,
+    mode: str = "constant",
 ) -> Tensor:
     """All amounts before come first, then all behind; negative ones cut off."""
     padding = [(0, 0)] * data.ndim
@@ -186,18 +218,24 @@ def pad(
 
 
 @operator("Pad", since=2)
-def pad_since_2(data: Tensor, *, pads: list[int], mode: str = "constant", value: float = 0.0) -> Tensor:
+def pad_since_2(
+    data: Tensor, *, pads: list[int], mode: str = "constant", value: float = 0.0
+) -> Tensor:
     return pad(data, pads, np.array(value), mode=mode)
 
 
 @operator("Pad")
-def pad_since_1(data: Tensor, *, paddings: list[int], mode: str = "constant", value: float = 0.0) -> Tensor:
+def pad_since_1(
+    data: Tensor, *, paddings: list[int], mode: str = "constant", value: float = 0.0
+) -> Tensor:
     return pad(data, paddings, np.array(value), mode=mode)
 
 
 @operator("OneHot")
 def one_hot(indices: Tensor, depth: Ints, values: Tensor, *, axis: int = -1) -> Tensor:
-    """The second of `values` at each index, and the first elsewhere; negative indices count from the end."""
+    """The second of `values` at each index, and the first elsewhere; negative indices count from
+    the end.
+    """
     size = depth[0]
     axis = axis % (indices.ndim + 1)
     whole = indices.cast("int64")
@@ -210,11 +248,15 @@ def one_hot(indices: Tensor, depth: Ints, values: Tensor, *, axis: int = -1) -> 
 
 
 @operator("ReverseSequence")
-def reverse_sequence(input: Tensor, sequence_lens: Tensor, *, batch_axis: int = 1, time_axis: int = 0) -> Tensor:
+def reverse_sequence(
+    input: Tensor, sequence_lens: Tensor, *, batch_axis: int = 1, time_axis: int = 0
+) -> Tensor:
     """The first steps of each sequence in the opposite order."""
     steps = Tensor.arange(input.shape[time_axis], dtype="int64")
     time = steps.reshape(*(-1 if axis == time_axis else 1 for axis in range(2)))
-    length = sequence_lens.cast("int64").reshape(*(-1 if axis == batch_axis else 1 for axis in range(2)))
+    length = sequence_lens.cast("int64").reshape(
+        *(-1 if axis == batch_axis else 1 for axis in range(2))
+    )
     places = (time < length).where(length - 1 - time, time)
     places = places.reshape(*places.shape, *(1,) * (input.ndim - 2)).broadcast_to(input.shape)
     return input.take_along_axis(places, time_axis)
@@ -228,7 +270,9 @@ def nonzero(x: Known) -> Value:
 
 @operator("Compress", is_host=True)
 def compress(input: Known, condition: Known, *, axis: int | None = None) -> Value:
-    """What `condition` marks along an axis, or among all elements; behind its end nothing is marked."""
+    """What `condition` marks along an axis, or among all elements; behind its end nothing is
+    marked.
+    """
     source = input.ravel() if axis is None else input
     places = np.flatnonzero(condition.astype(bool))
     return np.take(source, places, 0 if axis is None else axis)
@@ -236,8 +280,12 @@ def compress(input: Known, condition: Known, *, axis: int | None = None) -> Valu
 
 @operator("Unique", is_host=True)
 def unique(x: Known, *, axis: int | None = None, sorted: int = 1) -> tuple[Value, ...]:
-    """Each element once, where it was first, which it is of each place, and how often; in order, or as they came."""
-    found, first, inverse, counts = np.unique(x, return_index=True, return_inverse=True, return_counts=True, axis=axis)
+    """Each element once, where it was first, which it is of each place, and how often; in order, or
+    as they came.
+    """
+    found, first, inverse, counts = np.unique(
+        x, return_index=True, return_inverse=True, return_counts=True, axis=axis
+    )
     inverse = inverse.ravel()
     if not sorted:
         order = np.argsort(first)

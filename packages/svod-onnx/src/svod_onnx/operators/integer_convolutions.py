@@ -1,4 +1,6 @@
-"""Convolutions of 8-bit integers, exact in int32, as products: the windows become columns, and the filters the rows before them."""
+"""Convolutions of 8-bit integers, exact in int32, as products: the windows become columns, and the
+filters the rows before them.
+"""
 
 from __future__ import annotations
 
@@ -13,16 +15,26 @@ from svod_tensor import Tensor
 __all__ = ["can_convolve_whole", "convolve_whole"]
 
 _LANES: Final = 16
-"""The columns of a row of windows are a multiple of these, so that rows are copied in whole vectors."""
+"""The columns of a row of windows are a multiple of these, so that rows are copied in whole
+vectors.
+"""
 
 
 def can_convolve_whole(x: Tensor, weight: Tensor, group: int) -> bool:
-    """Whether `convolve_whole` takes a tensor and filters: of known sizes, with elements, and in one group."""
+    """Whether `convolve_whole` takes a tensor and filters: of known sizes, with elements, and in
+    one group.
+    """
     sizes = (*x.shape, *weight.shape)
-    return group == 1 and all(isinstance(size, int) and size > 0 for size in sizes) and x.shape[1] == weight.shape[1]
+    return (
+        group == 1
+        and all(isinstance(size, int) and size > 0 for size in sizes)
+        and x.shape[1] == weight.shape[1]
+    )
 
 
-def convolve_whole(node: Call, x: Tensor, weight: Tensor, x_zero: Zero, weight_zero: Zero, windows: Windows) -> Tensor:
+def convolve_whole(
+    node: Call, x: Tensor, weight: Tensor, x_zero: Zero, weight_zero: Zero, windows: Windows
+) -> Tensor:
     """What integers with zero points give, where padding stands for zero.
 
     Args:
@@ -41,15 +53,30 @@ def convolve_whole(node: Call, x: Tensor, weight: Tensor, x_zero: Zero, weight_z
         for size, pad, span, step in zip(image, windows.padding, spans, windows.stride, strict=True)
     ]
     rows = weight.reshape(n_filters, -1)
-    if prod(kernel) == 1 and windows.stride == [1] * len(kernel) and not any(map(sum, windows.padding)):
+    if (
+        prod(kernel) == 1
+        and windows.stride == [1] * len(kernel)
+        and not any(map(sum, windows.padding))
+    ):
         total = multiply_whole(node, rows, x.reshape(*x.shape[:2], -1), weight_zero, x_zero)
         return total.reshape(x.shape[0], n_filters, *image)
     wide = [*sizes[:-1], -(-sizes[-1] // _LANES) * _LANES]
     extra = (wide[-1] - 1) * windows.stride[-1] + spans[-1] - image[-1] - sum(windows.padding[-1])
-    padding = [*windows.padding[:-1], (windows.padding[-1][0], windows.padding[-1][1] + max(extra, 0))]
-    columns = _pad(x, padding, x_zero).contiguous().unfold(kernel, stride=windows.stride, dilation=windows.dilation)
+    padding = [
+        *windows.padding[:-1],
+        (windows.padding[-1][0], windows.padding[-1][1] + max(extra, 0)),
+    ]
+    columns = (
+        _pad(x, padding, x_zero)
+        .contiguous()
+        .unfold(kernel, stride=windows.stride, dilation=windows.dilation)
+    )
     # Stored by their axes: the copy of each row is one of vectors.
-    columns = columns.reshape(*x.shape[:2], *kernel, *wide).contiguous().reshape(x.shape[0], rows.shape[1], -1)
+    columns = (
+        columns.reshape(*x.shape[:2], *kernel, *wide)
+        .contiguous()
+        .reshape(x.shape[0], rows.shape[1], -1)
+    )
     total = multiply_whole(node, rows, columns, weight_zero, x_zero)
     return total.reshape(x.shape[0], n_filters, *wide)[..., : sizes[-1]]
 

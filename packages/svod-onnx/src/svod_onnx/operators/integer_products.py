@@ -1,4 +1,6 @@
-"""Products of matrices of 8-bit integers, exact in int32, by the units that processors have for them."""
+"""Products of matrices of 8-bit integers, exact in int32, by the units that processors have for
+them.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ def to_zero(node: Call, value: Value) -> Zero:
 def multiply_whole(node: Call, a: Tensor, b: Tensor, a_zero: Zero, b_zero: Zero) -> Tensor:
     """`(a - a_zero) @ (b - b_zero)` in int32, by the processor's product of uint8 with int8.
 
-    Zero points are taken out of the sums afterwards: one of `a` by the sums of `b`, and the other way round.
+    Zero points are taken out of the sums afterwards: one of `a` by the sums of `b`, and the other
+    way round.
 
     Args:
         node: whose weights are arranged once.
@@ -43,12 +46,19 @@ def multiply_whole(node: Call, a: Tensor, b: Tensor, a_zero: Zero, b_zero: Zero)
         a_zero: one, or one for each row: of shape (rows,) or (..., rows, 1).
         b_zero: one, or one for each column.
     """
-    left, shift_left = (a, 0) if str(a.dtype) == "uint8" else (node.arrange("unsigned", _to_unsigned, a), 128)
-    right, shift_right = (b, 0) if str(b.dtype) == "int8" else (node.arrange("signed", _to_signed, b), -128)
+    left, shift_left = (
+        (a, 0) if str(a.dtype) == "uint8" else (node.arrange("unsigned", _to_unsigned, a), 128)
+    )
+    right, shift_right = (
+        (b, 0) if str(b.dtype) == "int8" else (node.arrange("signed", _to_signed, b), -128)
+    )
     of_a, of_b = a_zero + shift_left, b_zero + shift_right
     if isinstance(of_a, Tensor) and of_a.ndim == 1 and of_a.size != 1:
         of_a = of_a.unsqueeze(-1)
-    is_a_moved, is_b_moved = isinstance(of_a, Tensor) or of_a != 0, isinstance(of_b, Tensor) or of_b != 0
+    is_a_moved, is_b_moved = (
+        isinstance(of_a, Tensor) or of_a != 0,
+        isinstance(of_b, Tensor) or of_b != 0,
+    )
     total = left.matmul(right, dtype="int32")
     if is_a_moved:
         total = total - node.arrange("columns", _sum_columns, right) * of_a
@@ -56,7 +66,11 @@ def multiply_whole(node: Call, a: Tensor, b: Tensor, a_zero: Zero, b_zero: Zero)
         total = total - node.arrange("rows", _sum_rows, left) * of_b
     depth: Any = a.shape[-1]
     # A depth that is a variable is an int64.
-    return cast("Tensor", total + of_a * of_b * depth).cast("int32") if is_a_moved and is_b_moved else total
+    return (
+        cast("Tensor", total + of_a * of_b * depth).cast("int32")
+        if is_a_moved and is_b_moved
+        else total
+    )
 
 
 def _to_unsigned(x: Tensor) -> Tensor:
@@ -76,5 +90,7 @@ def _sum_rows(x: Tensor) -> Tensor:
 
 
 @operator("MatMulInteger", arranges=True)
-def matmul_integer(node: Call, a: Tensor, b: Tensor, a_zero_point: Value = None, b_zero_point: Value = None) -> Tensor:
+def matmul_integer(
+    node: Call, a: Tensor, b: Tensor, a_zero_point: Value = None, b_zero_point: Value = None
+) -> Tensor:
     return multiply_whole(node, a, b, to_zero(node, a_zero_point), to_zero(node, b_zero_point))

@@ -43,9 +43,15 @@ def binarizer(x: Tensor, *, threshold: float = 0.0) -> Tensor:
 
 
 @operator("Scaler", domain=LEARNING)
-def scaler(node: Call, x: Tensor, *, offset: list[float] | None = None, scale: list[float] | None = None) -> Tensor:
-    """`(x - offset) * scale`, in float32, with one offset and scale for all columns or one for each."""
-    return (x.cast("float32") - _make_row(node, offset or [0.0], x)) * _make_row(node, scale or [1.0], x)
+def scaler(
+    node: Call, x: Tensor, *, offset: list[float] | None = None, scale: list[float] | None = None
+) -> Tensor:
+    """`(x - offset) * scale`, in float32, with one offset and scale for all columns or one for
+    each.
+    """
+    return (x.cast("float32") - _make_row(node, offset or [0.0], x)) * _make_row(
+        node, scale or [1.0], x
+    )
 
 
 def _make_row(node: Call, values: Sequence[float], x: Tensor) -> Tensor:
@@ -64,7 +70,10 @@ def imputer(
     replaced_value_float: float = 0.0,
     replaced_value_int64: int = 0,
 ) -> Tensor:
-    """`x` with another value in the place of one, by which missing ones are marked: NaN among others."""
+    """`x` with another value in the place of one, by which missing ones are marked:
+
+    NaN among others.
+    """
     values: Any = imputed_value_floats if x.dtype.is_float else imputed_value_int64s
     if not values or len(values) not in (1, x.shape[-1]):
         raise node.refuse(f"has no values to impute for {x.shape[-1]} columns of {x.dtype}")
@@ -78,7 +87,10 @@ def imputer(
 @operator("FeatureVectorizer", domain=LEARNING)
 def feature_vectorizer(*x: Tensor, inputdimensions: list[int] | None = None) -> Tensor:
     """The columns of all parts, of each as many as is said, in float32."""
-    rows = [part.cast("float32").reshape(1, -1) if part.ndim == 1 else part.cast("float32") for part in x]
+    rows = [
+        part.cast("float32").reshape(1, -1) if part.ndim == 1 else part.cast("float32")
+        for part in x
+    ]
     if inputdimensions:
         rows = [
             row[:, :size].pad([(0, 0), (0, max(size - cast("int", row.shape[1]), 0))])
@@ -104,14 +116,20 @@ def normalizer(node: Call, x: Tensor, *, norm: str = "MAX") -> Tensor:
 
 
 def _multiply(
-    node: Call, x: Tensor, coefficients: list[float] | None, intercepts: list[float] | None, n_targets: int
+    node: Call,
+    x: Tensor,
+    coefficients: list[float] | None,
+    intercepts: list[float] | None,
+    n_targets: int,
 ) -> Tensor:
     """`x @ coefficients + intercepts`, in float32, of shape (rows, targets)."""
     rows = x.cast("float32")
     rows = rows.reshape(1, -1) if x.ndim == 1 else rows
     table = make_table(coefficients or [], x, "float32")
     if table.size != n_targets * rows.shape[1]:
-        raise node.refuse(f"has {table.size} coefficients for {rows.shape[1]} columns and {n_targets} targets")
+        raise node.refuse(
+            f"has {table.size} coefficients for {rows.shape[1]} columns and {n_targets} targets"
+        )
     scores = rows @ table.reshape(n_targets, -1).transpose(0, 1)
     if not intercepts:
         return scores
@@ -130,7 +148,9 @@ def linear_regressor(
     post_transform: str = "NONE",
     targets: int = 1,
 ) -> Tensor:
-    return finish_scores(node, _multiply(node, x, coefficients, intercepts, targets), post_transform)
+    return finish_scores(
+        node, _multiply(node, x, coefficients, intercepts, targets), post_transform
+    )
 
 
 @operator("LinearClassifier", domain=LEARNING)
@@ -148,23 +168,36 @@ def linear_classifier(
     """The class of each row, and the scores, of shape (rows, classes)."""
     del multi_class
     if classlabels_strings:
-        raise node.refuse("has classes that are named by strings, which svod-onnx does not give: name them by numbers")
+        raise node.refuse(
+            "has classes that are named by strings, which svod-onnx does not give: name them by"
+            " numbers"
+        )
     labels = classlabels_ints or [0]
     n_features: Any = x.shape[-1]
     n_scores = max(len(coefficients) // max(n_features, 1), 1)
     return choose_class(
-        node, _multiply(node, x, coefficients, intercepts, n_scores), labels, post_transform, is_positive=False
+        node,
+        _multiply(node, x, coefficients, intercepts, n_scores),
+        labels,
+        post_transform,
+        is_positive=False,
     )
 
 
 @operator("OneHotEncoder", domain=LEARNING)
 def one_hot_encoder(
-    node: Call, x: Value, *, cats_int64s: list[int] | None = None, cats_strings: list[str] | None = None, zeros: int = 1
+    node: Call,
+    x: Value,
+    *,
+    cats_int64s: list[int] | None = None,
+    cats_strings: list[str] | None = None,
+    zeros: int = 1,
 ) -> Value:
-    """1 in the place of an element's category, along a new last axis, in float32; zeros for what has none.
+    """1 in the place of an element's category, along a new last axis, in float32; zeros for what
+    has none.
 
-    With `zeros` = 0 what has none is an error in ONNX; numbers are known too late to say so, and are encoded as with 1.
-    """
+    With `zeros` = 0 what has none is an error in ONNX; numbers are known too late to say so, and
+    are encoded as with 1."""
     del zeros
     if isinstance(x, np.ndarray) and x.dtype.kind in "OUST":
         return (x[..., None] == np.array(cats_strings or [], dtype=object)).astype(np.float32)
@@ -198,16 +231,29 @@ def label_encoder(
     *,
     attributes: LabelEncoderAttributes,
 ) -> Value:
-    """For each element the value of its key, or the default. Of the first version: classes, and their places."""
+    """For each element the value of its key, or the default.
+
+    Of the first version: classes, and their places.
+    """
     if attributes.classes_strings is not None:
         is_text = isinstance(x, np.ndarray) and x.dtype.kind in "OUST"
-        names, places = _array(attributes.classes_strings), np.arange(len(attributes.classes_strings))
+        names, places = (
+            _array(attributes.classes_strings),
+            np.arange(len(attributes.classes_strings)),
+        )
         pair = (names, places) if is_text else (places, names)
-        return _look_up(node, x, *pair, attributes.default_int64 if is_text else attributes.default_string)
+        return _look_up(
+            node, x, *pair, attributes.default_int64 if is_text else attributes.default_string
+        )
     keys = next(
         (
             _array(k)
-            for k in (attributes.keys_tensor, attributes.keys_int64s, attributes.keys_floats, attributes.keys_strings)
+            for k in (
+                attributes.keys_tensor,
+                attributes.keys_int64s,
+                attributes.keys_floats,
+                attributes.keys_strings,
+            )
             if k is not None
         ),
         _array([]),
@@ -230,7 +276,13 @@ def label_encoder(
             if kind == "f"
             else attributes.default_int64
         )
-    return _look_up(node, x, keys, _array(values), np.ravel(default)[0] if isinstance(default, np.ndarray) else default)
+    return _look_up(
+        node,
+        x,
+        keys,
+        _array(values),
+        np.ravel(default)[0] if isinstance(default, np.ndarray) else default,
+    )
 
 
 # Strings are looked up on the host, by the same function.
@@ -249,7 +301,9 @@ def _look_up(node: Call, x: Value, keys: np.ndarray, values: np.ndarray, default
     if keys.dtype.kind == "O" or values.dtype.kind == "O":
         if isinstance(x, Tensor) and not node.trace.can_read:
             raise RunOnHostError
-        return _look_up_on_host(x.numpy() if isinstance(x, Tensor) else np.asarray(x), keys, values, default)
+        return _look_up_on_host(
+            x.numpy() if isinstance(x, Tensor) else np.asarray(x), keys, values, default
+        )
     (numbers,) = node.tensors(x)
     order = np.argsort(keys, kind="stable")
     if not keys.size:
@@ -257,8 +311,14 @@ def _look_up(node: Call, x: Value, keys: np.ndarray, values: np.ndarray, default
     ordered = make_table(keys[order], numbers).cast(numbers.dtype)
     place = sv.searchsorted(ordered, numbers).clip(0, len(keys) - 1)
     found = ordered[place]
-    same = (found == numbers) | (found.isnan() & numbers.isnan()) if numbers.dtype.is_float else found == numbers
-    return same.where(make_table(values[order], numbers)[place], asarray(default, dtype=str(values.dtype)))
+    same = (
+        (found == numbers) | (found.isnan() & numbers.isnan())
+        if numbers.dtype.is_float
+        else found == numbers
+    )
+    return same.where(
+        make_table(values[order], numbers)[place], asarray(default, dtype=str(values.dtype))
+    )
 
 
 def _look_up_on_host(x: Known, keys: np.ndarray, values: np.ndarray, default: Any) -> np.ndarray:

@@ -17,7 +17,8 @@ def negative_log_likelihood_loss(
     ignore_index: int | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The negative logarithms at the labels, along the second axis; those of `ignore_index` do not count.
+    """The negative logarithms at the labels, along the second axis; those of `ignore_index` do not
+    count.
 
     The mean is weighted.
     """
@@ -25,7 +26,11 @@ def negative_log_likelihood_loss(
     counts = None if ignore_index is None else whole != ignore_index
     places = whole if counts is None else counts.where(whole, 0)
     found = -input.take_along_axis(places.unsqueeze(1), 1).squeeze(1)
-    weight = Tensor.full(places.shape, 1, dtype=input.dtype) if weights is None else weights.take(places, 0)
+    weight = (
+        Tensor.full(places.shape, 1, dtype=input.dtype)
+        if weights is None
+        else weights.take(places, 0)
+    )
     if counts is not None:
         weight = counts.where(weight, 0)
     losses = found * weight

@@ -1,4 +1,6 @@
-"""Operators of the domain "com.microsoft", which onnxruntime's optimiser and quantisation put into models."""
+"""Operators of the domain "com.microsoft", which onnxruntime's optimiser and quantisation put into
+models.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,12 @@ from svod_onnx.operators.quantization import (
     dynamic_quantize_linear,
     quantize_linear,
 )
-from svod_onnx.operators.recurrence import LstmAttributes, finish_layer, make_layer, run_memory_steps
+from svod_onnx.operators.recurrence import (
+    LstmAttributes,
+    finish_layer,
+    make_layer,
+    run_memory_steps,
+)
 from svod_tensor import Tensor
 
 __all__ = [
@@ -38,7 +45,9 @@ __all__ = [
 MICROSOFT: Final = "com.microsoft"
 
 
-def _multiply_by_range(node: Call, x: Tensor, weight: Tensor, scale: Tensor, zero_point: Zero) -> Tensor:
+def _multiply_by_range(
+    node: Call, x: Tensor, weight: Tensor, scale: Tensor, zero_point: Zero
+) -> Tensor:
     """`x @ weight` in float32, where `x` is quantised by the range of its elements.
 
     Args:
@@ -77,7 +86,9 @@ def dynamic_quantize_lstm(
     *,
     attributes: LstmAttributes,
 ) -> tuple[Tensor, ...]:
-    """An LSTM with weights of 8 bits, of shape (directions, inputs, 4 * width); inputs and each state are quantised by their ranges."""
+    """An LSTM with weights of 8 bits, of shape (directions, inputs, 4 * width); inputs and each
+    state are quantised by their ranges.
+    """
     if w_scale is None or r_scale is None:
         raise node.refuse("has no scales of its weights")
 
@@ -112,7 +123,12 @@ def _pick(parameter: Value, number: int) -> Value:
 
 @operator("DynamicQuantizeMatMul", domain=MICROSOFT, arranges=True)
 def dynamic_quantize_matmul(
-    node: Call, a: Tensor, b: Tensor, b_scale: Tensor, b_zero_point: Value = None, bias: Tensor | None = None
+    node: Call,
+    a: Tensor,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero_point: Value = None,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """A product of floats, which are quantised by their range, with integers; in float32."""
     product = _multiply_by_range(node, a, b, b_scale, to_zero(node, b_zero_point))
@@ -139,7 +155,13 @@ def matmul_integer_to_float(
 
 @operator("QuantizeLinear", domain=MICROSOFT)
 def microsoft_quantize_linear(
-    node: Call, x: Tensor, y_scale: Tensor, y_zero_point: Tensor | None = None, *, axis: int = 1, block_size: int = 0
+    node: Call,
+    x: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
 ) -> Tensor:
     attributes = QuantizeLinearAttributes(axis=axis, block_size=block_size)
     return quantize_linear(node, x, y_scale, y_zero_point, attributes=attributes)
@@ -147,7 +169,12 @@ def microsoft_quantize_linear(
 
 @operator("DequantizeLinear", domain=MICROSOFT)
 def microsoft_dequantize_linear(
-    x: Tensor, x_scale: Tensor, x_zero_point: Tensor | None = None, *, axis: int = 1, block_size: int = 0
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor | None = None,
+    *,
+    axis: int = 1,
+    block_size: int = 0,
 ) -> Tensor:
     return dequantize_linear(x, x_scale, x_zero_point, axis=axis, block_size=block_size)
 
@@ -207,7 +234,9 @@ def skip_layer_normalization(
     *,
     epsilon: float = 1e-12,
 ) -> tuple[Tensor, ...]:
-    """The normalised sum of `input`, `skip` and a bias; and the mean, the reciprocal of the deviation, and the sum."""
+    """The normalised sum of `input`, `skip` and a bias; and the mean, the reciprocal of the
+    deviation, and the sum.
+    """
     total, wide = _add_skip(input, skip, bias)
     value = total.layernorm(-1, epsilon, gamma, beta).cast(input.dtype)
     if not (node.wants(1) or node.wants(2)):
@@ -218,7 +247,12 @@ def skip_layer_normalization(
 
 @operator("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
 def skip_simplified_layer_normalization(
-    input: Tensor, skip: Tensor, gamma: Tensor, bias: Tensor | None = None, *, epsilon: float = 1e-12
+    input: Tensor,
+    skip: Tensor,
+    gamma: Tensor,
+    bias: Tensor | None = None,
+    *,
+    epsilon: float = 1e-12,
 ) -> tuple[Tensor, ...]:
     """As `SkipLayerNormalization`, by the root of the mean square."""
     total, wide = _add_skip(input, skip, bias)

@@ -1,4 +1,6 @@
-"""What onnxruntime fuses the attention of transformers into: operators of "com.microsoft", and one that it adds to the default domain."""
+"""What onnxruntime fuses the attention of transformers into: operators of "com.microsoft", and one
+that it adds to the default domain.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,12 @@ import onnx
 
 from svod_onnx._registry import Ints, operator
 from svod_onnx._trace import Call
-from svod_onnx.operators.attention import AttentionAttributes, attention, rotary_embedding, split_heads
+from svod_onnx.operators.attention import (
+    AttentionAttributes,
+    attention,
+    rotary_embedding,
+    split_heads,
+)
 from svod_onnx.operators.microsoft import MICROSOFT
 from svod_onnx.operators.normalizations import rms_normalization
 from svod_tensor import Tensor, concat, stack
@@ -32,7 +39,13 @@ _FLOAT: Final = onnx.TensorProto.FLOAT
 
 @operator("SimplifiedLayerNormalization")
 def simplified_layer_normalization(
-    node: Call, x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+    node: Call,
+    x: Tensor,
+    scale: Tensor,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """RMSNormalization, and the reciprocal of the root of the mean square."""
     value = rms_normalization(node, x, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
@@ -58,16 +71,25 @@ def embed_layer_normalization(
     epsilon: float = 1e-12,
     mask_index_type: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The normalised sum of the rows for words, positions and segments; how many words the mask keeps; and the sum.
+    """The normalised sum of the rows for words, positions and segments; how many words the mask
+    keeps; and the sum.
 
-    `input_ids`, `segment_ids` and `mask` have the shape (batch, steps), `position_ids` that or (1, steps).
-    """
+    `input_ids`, `segment_ids` and `mask` have the shape (batch, steps), `position_ids` that or (1,
+    steps)."""
     del mask_index_type
-    places = Tensor.arange(input_ids.shape[1], dtype="int64").unsqueeze(0) if position_ids is None else position_ids
+    places = (
+        Tensor.arange(input_ids.shape[1], dtype="int64").unsqueeze(0)
+        if position_ids is None
+        else position_ids
+    )
     total = word_embedding.take(input_ids, 0) + position_embedding.take(places, 0)
     if segment_ids is not None and segment_embedding is not None:
         total = total + segment_embedding.take(segment_ids, 0)
-    n_kept = input_ids.zeros_like(dtype="int32").sum(1) if mask is None else mask.eq(1).cast("int32").sum(1)
+    n_kept = (
+        input_ids.zeros_like(dtype="int32").sum(1)
+        if mask is None
+        else mask.eq(1).cast("int32").sum(1)
+    )
     return total.layernorm(-1, epsilon, gamma, beta).cast(total.dtype), n_kept.cast("int32"), total
 
 
@@ -94,18 +116,17 @@ def microsoft_rotary_embedding(
 ) -> Tensor:
     """As `RotaryEmbedding`, where one place is that of the first step.
 
-    Without a number of heads each has twice as many elements as a row of the tables. Packed batches differ in nothing that is
-    computed, and onnxruntime does not look at the scale.
-    """
+    Without a number of heads each has twice as many elements as a row of the tables. Packed batches
+    differ in nothing that is computed, and onnxruntime does not look at the scale."""
     is_flat = input.ndim == 3
     steps: Any = input.shape[1 if is_flat else 2]
     n_heads: Any = attributes.num_heads
     if is_flat and not (attributes.num_heads and attributes.rotary_embedding_dim):
         n_heads = input.shape[2] // (2 * cos_cache.shape[1])
     if position_ids.ndim < 2:
-        position_ids = (position_ids.reshape(1, 1).cast("int64") + Tensor.arange(steps, dtype="int64")).expand(
-            input.shape[0], steps
-        )
+        position_ids = (
+            position_ids.reshape(1, 1).cast("int64") + Tensor.arange(steps, dtype="int64")
+        ).expand(input.shape[0], steps)
     return rotary_embedding(
         node,
         input,
@@ -145,10 +166,11 @@ def microsoft_attention(
     *,
     attributes: MicrosoftAttentionAttributes,
 ) -> tuple[Tensor, Tensor]:
-    """Attention of `input`, of shape (batch, steps, inputs), to itself; and the keys and values, (2, batch, heads, keys, size).
+    """Attention of `input`, of shape (batch, steps, inputs), to itself; and the keys and values,
+    (2, batch, heads, keys, size).
 
-    `weights` make queries, keys and values side by side. `mask_index` is one of those that `_place_mask` takes.
-    """
+    `weights` make queries, keys and values side by side. `mask_index` is one of those that
+    `_place_mask` takes."""
     if attributes.do_rotary:
         raise node.refuse("has 'do_rotary', and no tables of angles; RotaryEmbedding takes them")
     made = input.matmul(weights) if bias is None else input.matmul(weights) + bias
@@ -201,9 +223,9 @@ def multi_head_attention(
 ) -> tuple[Tensor, ...]:
     """Attention; the keys; the values; and the scores.
 
-    Queries have the shape (batch, steps, heads * size), or with keys and values (batch, steps, heads, 3, size); keys have that of
-    the queries, or with values (batch, keys, heads, 2, size), or (batch, heads, keys, size), where the bias is for the queries alone.
-    """
+    Queries have the shape (batch, steps, heads * size), or with keys and values (batch, steps,
+    heads, 3, size); keys have that of the queries, or with values (batch, keys, heads, 2, size), or
+    (batch, heads, keys, size), where the bias is for the queries alone."""
     if cache_indirection is not None:
         raise node.refuse("has a cache of several beams, and svod-onnx takes one of a single one")
     is_apart = key is not None and key.ndim == 4
@@ -219,7 +241,9 @@ def multi_head_attention(
     elif value is None:
         raise node.refuse("has keys, and no values")
     else:
-        parts = [split_heads(x, attributes.num_heads) if x.ndim == 3 else x for x in (query, key, value)]
+        parts = [
+            split_heads(x, attributes.num_heads) if x.ndim == 3 else x for x in (query, key, value)
+        ]
     if bias is not None:
         sizes: list[Any] = [attributes.num_heads * part.shape[3] for part in parts]
         if is_apart and bias.shape[0] == sizes[0]:
@@ -259,8 +283,8 @@ def _attend_with_cache(
     """What `attention` returns, with the heads of the result side by side.
 
     Args:
-        past_length: how many rows of the past ones are filled, which then have room for the new ones too; None for all, where the
-            new ones are put behind them.
+        past_length: how many rows of the past ones are filled, which then have room for the new
+            ones too; None for all, where the new ones are put behind them.
         masked: what is added to the scores of what the mask leaves out.
     """
     n_steps: Any = query.shape[2]
@@ -272,7 +296,10 @@ def _attend_with_cache(
             n_past = n_past + past_key.shape[2]
         else:
             n_past = past_length.reshape(-1).cast("int64")
-            keys, values = _write(past_key, key, n_past, n_steps), _write(past_value, value, n_past, n_steps)
+            keys, values = (
+                _write(past_key, key, n_past, n_steps),
+                _write(past_value, value, n_past, n_steps),
+            )
     n_keys: Any = keys.shape[2]
     if mask is not None:
         placed = _place_mask(node, mask, query.shape[0], n_steps, n_keys, n_past).where(0.0, masked)
@@ -293,7 +320,8 @@ def _attend(
     shown: int,
     softcap: float = 0.0,
 ) -> tuple[Tensor, ...]:
-    """`attention`, with what is added to scores; the scores are after that, and the result is (batch, steps, heads * size).
+    """`attention`, with what is added to scores; the scores are after that, and the result is
+    (batch, steps, heads * size).
 
     Args:
         shown: 1 for the scores as the last result, 2 for the weights.
@@ -317,7 +345,11 @@ def _attend(
 def _extend(added: Tensor, n_keys: Any) -> Tensor:
     """Numbers for some keys, with zeros for those behind."""
     missing = n_keys - added.shape[-1]
-    return added if isinstance(missing, int) and not missing else added.pad(*(None,) * (added.ndim - 1), (0, missing))
+    return (
+        added
+        if isinstance(missing, int) and not missing
+        else added.pad(*(None,) * (added.ndim - 1), (0, missing))
+    )
 
 
 def _write(past: Tensor, new: Tensor, start: Tensor, n_new: Any) -> Tensor:
@@ -330,13 +362,19 @@ def _write(past: Tensor, new: Tensor, start: Tensor, n_new: Any) -> Tensor:
         n_new: likewise, as a tensor or a number.
     """
     count = n_new.reshape(-1, 1, 1, 1) if isinstance(n_new, Tensor) else n_new
-    place = Tensor.arange(past.shape[2], dtype="int64").reshape(1, 1, -1, 1) - start.reshape(-1, 1, 1, 1)
+    place = Tensor.arange(past.shape[2], dtype="int64").reshape(1, 1, -1, 1) - start.reshape(
+        -1, 1, 1, 1
+    )
     source = place.maximum(0).minimum(new.shape[2] - 1).expand(*past.shape)
     return ((place >= 0) & (place < count)).where(new.cast(past.dtype).gather(2, source), past)
 
 
-def _see(n_steps: Any, n_keys: Any, n_past: Tensor, total: Tensor, is_causal: bool, window: int = -1) -> Tensor:
-    """Which of the keys each step may see, of shape (batch or 1, 1, steps, keys): those that are there, none after it or far before."""
+def _see(
+    n_steps: Any, n_keys: Any, n_past: Tensor, total: Tensor, is_causal: bool, window: int = -1
+) -> Tensor:
+    """Which of the keys each step may see, of shape (batch or 1, 1, steps, keys): those that are
+    there, none after it or far before.
+    """
     place = n_past.reshape(-1, 1, 1, 1) + Tensor.arange(n_steps, dtype="int64").reshape(-1, 1)
     key = Tensor.arange(n_keys, dtype="int64")
     found = (key < total.reshape(-1, 1, 1, 1)).expand(total.shape[0], 1, n_steps, n_keys)
@@ -345,12 +383,15 @@ def _see(n_steps: Any, n_keys: Any, n_past: Tensor, total: Tensor, is_causal: bo
     return found & (key > place - window) if window >= 0 else found
 
 
-def _place_mask(node: Call, mask: Tensor, n_batch: Any, n_steps: Any, n_keys: Any, n_past: Tensor) -> Tensor:
+def _place_mask(
+    node: Call, mask: Tensor, n_batch: Any, n_steps: Any, n_keys: Any, n_past: Tensor
+) -> Tensor:
     """Which keys a mask keeps, of shape (batch, 1, steps or 1, keys).
 
     Args:
-        mask: numbers that are above 0 for what is kept, of shape (batch, keys), (batch, steps, keys) or (batch, 1, places, places);
-            or the ends of (batch,), the ends and the starts of (2 * batch,), or of (3 * batch + 2,) lengths and two runs of starts.
+        mask: numbers that are above 0 for what is kept, of shape (batch, keys), (batch, steps,
+            keys) or (batch, 1, places, places); or the ends of (batch,), the ends and the starts of
+            (2 * batch,), or of (3 * batch + 2,) lengths and two runs of starts.
     """
     if mask.ndim == 1:
         key = Tensor.arange(n_keys, dtype="int64")
@@ -416,23 +457,27 @@ def group_query_attention(
     *,
     attributes: GroupQueryAttentionAttributes,
 ) -> tuple[Tensor, ...]:
-    """Attention where several heads of queries share one of keys and values; the keys, the values, and the scores or weights.
+    """Attention where several heads of queries share one of keys and values; the keys, the values,
+    and the scores or weights.
 
     Scores are -inf where a step may not see a key.
 
     Args:
         query: of shape (batch, steps, heads * size), or with keys and values side by side.
-        past_key: of shape (batch, shared heads, rows, size); the result has room for `total_sequence_length` rows at least.
+        past_key: of shape (batch, shared heads, rows, size); the result has room for
+            `total_sequence_length` rows at least.
         seqlens_k: for each of the batch the number of its last key.
         head_sink: for each head a score of nothing, whose weight is lost.
-        query_lengths: for each of the batch how many of the steps there are; the others are unspecified.
+        query_lengths: for each of the batch how many of the steps there are; the others are
+            unspecified.
     """
     del k_scale, v_scale
     if {attributes.k_quant_type, attributes.v_quant_type} != {"NONE"}:
         raise node.refuse("has a quantised cache, and svod-onnx takes one of floats")
     if attributes.sliding_window_cache:
         raise node.refuse(
-            "has a cache that drops old rows ('sliding_window_cache'), and svod-onnx takes one that keeps them"
+            "has a cache that drops old rows ('sliding_window_cache'), and svod-onnx takes one that"
+            " keeps them"
         )
     parts = _split_packed(node, query, key, value, attributes.num_heads, attributes.kv_num_heads)
     if query_weight is not None and key_weight is not None:
@@ -444,7 +489,9 @@ def group_query_attention(
         parts[1] = parts[1].rms_norm(-1, epsilons[1], key_weight).cast(query.dtype)
     n_steps: Any = query.shape[1]
     total = seqlens_k.reshape(-1).cast("int64") + 1
-    lengths = total.minimum(n_steps) if query_lengths is None else query_lengths.reshape(-1).cast("int64")
+    lengths = (
+        total.minimum(n_steps) if query_lengths is None else query_lengths.reshape(-1).cast("int64")
+    )
     n_past = total - lengths
     if attributes.do_rotary:
         if cos_cache is None or sin_cache is None:
@@ -469,16 +516,23 @@ def group_query_attention(
     )
     n_keys: Any = keys.shape[2]
     added: Any = 0.0 if attention_bias is None else _extend(attention_bias, n_keys)
-    added = _see(n_steps, n_keys, n_past, total, bool(attributes.causal), attributes.local_window_size).where(
-        added, float("-inf")
-    )
+    added = _see(
+        n_steps, n_keys, n_past, total, bool(attributes.causal), attributes.local_window_size
+    ).where(added, float("-inf"))
     seen_keys, seen_values = keys, values
     if attributes.smooth_softmax or head_sink is not None:
-        # A key of zeros has the score 0 before the sink is added, and its value of zeros takes no part in the mean.
+        # A key of zeros has the score 0 before the sink is added, and its value of zeros takes no
+        # part in the mean.
         seen_keys, seen_values = (x.pad(None, None, (0, 1), None) for x in (keys, values))
-        column = Tensor.zeros(1, dtype="float32") if head_sink is None else head_sink.cast("float32")
-        column = column.reshape(1, -1, 1, 1).expand(query.shape[0], attributes.num_heads, n_steps, 1)
-        added = concat([added.expand(query.shape[0], attributes.num_heads, n_steps, n_keys), column], axis=-1)
+        column = (
+            Tensor.zeros(1, dtype="float32") if head_sink is None else head_sink.cast("float32")
+        )
+        column = column.reshape(1, -1, 1, 1).expand(
+            query.shape[0], attributes.num_heads, n_steps, 1
+        )
+        added = concat(
+            [added.expand(query.shape[0], attributes.num_heads, n_steps, n_keys), column], axis=-1
+        )
     result, _, _, shown = _attend(
         node,
         parts[0],
@@ -503,12 +557,22 @@ def _split_packed(
         given = list(query.split([n_heads * size, n_shared * size, n_shared * size], -1))
     else:
         raise node.refuse("has keys or values, and not both")
-    return [split_heads(x, number) for x, number in zip(given, (n_heads, n_shared, n_shared), strict=True)]
+    return [
+        split_heads(x, number)
+        for x, number in zip(given, (n_heads, n_shared, n_shared), strict=True)
+    ]
 
 
 def _make_room(past: Tensor | None, new: Tensor, n_rows: int) -> Tensor:
     """Rows for `n_rows` keys at least: the past ones, and zeros."""
     if past is None:
-        return Tensor.zeros(new.shape[0], new.shape[1], n_rows, new.shape[3], dtype=new.dtype, device=str(new.device))
+        return Tensor.zeros(
+            new.shape[0],
+            new.shape[1],
+            n_rows,
+            new.shape[3],
+            dtype=new.dtype,
+            device=str(new.device),
+        )
     missing: Any = n_rows - past.shape[2]
     return past.pad(None, None, (0, missing), None) if missing > 0 else past

@@ -49,17 +49,23 @@ def matmul_nbits(
     *,
     attributes: MatMulNBitsAttributes,
 ) -> Tensor:
-    """`a @ weights.T`, of N rows of K integers in blocks with a scale and a zero point each; in the dtype of `a`.
+    """`a @ weights.T`, of N rows of K integers in blocks with a scale and a zero point each; in the
+    dtype of `a`.
 
     Args:
-        b: of shape (N, blocks, block_size * bits / 8), the first integer of each byte in its low bits. Weights without elements give zeros.
+        b: of shape (N, blocks, block_size * bits / 8), the first integer of each byte in its low
+            bits. Weights without elements give zeros.
         scales: of shape (N, blocks).
-        zero_points: packed as `b` is, of shape (N, bytes), or of shape (N, blocks) and the dtype of the scales; None for the middle.
+        zero_points: packed as `b` is, of shape (N, bytes), or of shape (N, blocks) and the dtype of
+            the scales; None for the middle.
         g_idx: for each of the K columns the block whose scale and zero point it has.
-        accuracy_level: how exactly onnxruntime computes at least; here it is in float32 or the dtype of `a`.
+        accuracy_level: how exactly onnxruntime computes at least; here it is in float32 or the
+            dtype of `a`.
     """
     if attributes.weight_prepacked:
-        raise node.refuse("has weights in the order of a kernel for graphics cards ('weight_prepacked')")
+        raise node.refuse(
+            "has weights in the order of a kernel for graphics cards ('weight_prepacked')"
+        )
     if attributes.bits not in (2, 4, 8):
         raise node.refuse(f"has weights of {attributes.bits} bits; there are those of 2, 4 and 8")
     exact = a if a.dtype.itemsize > 2 else a.cast("float32")
@@ -74,7 +80,9 @@ def matmul_nbits(
         )
         factors, zeros = scales.reshape(attributes.N, -1).cast("float32"), None
         if zero_points is not None and zero_points.dtype.is_int:
-            zeros = _unpack(zero_points.reshape(attributes.N, -1), attributes.bits)[:, :n_blocks].cast("float32")
+            zeros = _unpack(zero_points.reshape(attributes.N, -1), attributes.bits)[
+                :, :n_blocks
+            ].cast("float32")
         elif zero_points is not None:
             zeros = zero_points.reshape(attributes.N, -1).cast("float32")
 
@@ -116,16 +124,22 @@ _FUSED: Final = (
 
 
 def _activate(node: Call, x: Tensor, name: str, given: Sequence[float | None]) -> Tensor:
-    """The activation of `x`, with the parameters that the node has, or those that it has where nothing is said."""
+    """The activation of `x`, with the parameters that the node has, or those that it has where
+    nothing is said.
+    """
     if not name:
         return x
     if name not in _FUSED:
         raise node.refuse(f"has the activation {name!r}; there are {', '.join(_FUSED)}")
     alpha, beta = [*given, None, None][:2]
     if name == "Clip":
-        return x.maximum(float("-inf") if alpha is None else alpha).minimum(float("inf") if beta is None else beta)
+        return x.maximum(float("-inf") if alpha is None else alpha).minimum(
+            float("inf") if beta is None else beta
+        )
     function = NAMED_ACTIVATIONS[name.lower()]
-    return function.make(function.alpha if alpha is None else alpha, function.beta if beta is None else beta)(x)
+    return function.make(
+        function.alpha if alpha is None else alpha, function.beta if beta is None else beta
+    )(x)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +169,10 @@ def fused_conv(
         attributes=attributes,
     )
     return _activate(
-        node, result if z is None else result + z, attributes.activation, attributes.activation_params or ()
+        node,
+        result if z is None else result + z,
+        attributes.activation,
+        attributes.activation_params or (),
     )
 
 
@@ -183,8 +200,18 @@ def fused_gemm(
     attributes: FusedGemmAttributes,
 ) -> Tensor:
     """The activation of `alpha * A @ B + beta * C`."""
-    numbers: list[Any] = [attributes.activation_alpha, attributes.activation_beta, attributes.activation_gamma]
+    numbers: list[Any] = [
+        attributes.activation_alpha,
+        attributes.activation_beta,
+        attributes.activation_gamma,
+    ]
     result = gemm(
-        a, b, c, alpha=attributes.alpha, beta=attributes.beta, transA=attributes.transA, transB=attributes.transB
+        a,
+        b,
+        c,
+        alpha=attributes.alpha,
+        beta=attributes.beta,
+        transA=attributes.transA,
+        transB=attributes.transB,
     )
     return _activate(node, result, attributes.activation, numbers)

@@ -1,20 +1,36 @@
-"""Operators of "com.microsoft" on quantised elements: floats are computed with, and rounded to the integers of the result."""
+"""Operators of "com.microsoft" on quantised elements: floats are computed with, and rounded to the
+integers of the result.
+"""
 
 from __future__ import annotations
 
 from svod_onnx._registry import operator
 from svod_onnx._trace import Call
 from svod_onnx.operators.microsoft import MICROSOFT
-from svod_onnx.operators.quantization import QuantizeLinearAttributes, dequantize_linear, quantize_linear
+from svod_onnx.operators.quantization import (
+    QuantizeLinearAttributes,
+    dequantize_linear,
+    quantize_linear,
+)
 from svod_tensor import Tensor, concat
 
-__all__ = ["qlinear_binary", "qlinear_concat", "qlinear_global_average_pool", "qlinear_leaky_relu", "qlinear_sigmoid"]
+__all__ = [
+    "qlinear_binary",
+    "qlinear_concat",
+    "qlinear_global_average_pool",
+    "qlinear_leaky_relu",
+    "qlinear_sigmoid",
+]
 
 
-def _quantize(node: Call, x: Tensor, scale: Tensor, zero_point: Tensor | None, operand: int) -> Tensor:
+def _quantize(
+    node: Call, x: Tensor, scale: Tensor, zero_point: Tensor | None, operand: int
+) -> Tensor:
     """Floats as integers of the type that an operand of the node has."""
     kind = node.trace.get_element_type(node.node.inputs[operand])
-    return quantize_linear(node, x, scale, zero_point, attributes=QuantizeLinearAttributes(output_dtype=kind))
+    return quantize_linear(
+        node, x, scale, zero_point, attributes=QuantizeLinearAttributes(output_dtype=kind)
+    )
 
 
 @operator("QLinearAdd", "QLinearMul", domain=MICROSOFT)
@@ -29,8 +45,17 @@ def qlinear_binary(
     c_scale: Tensor,
     c_zero_point: Tensor | None = None,
 ) -> Tensor:
-    left, right = dequantize_linear(a, a_scale, a_zero_point), dequantize_linear(b, b_scale, b_zero_point)
-    return _quantize(node, left + right if node.operator == "QLinearAdd" else left * right, c_scale, c_zero_point, 0)
+    left, right = (
+        dequantize_linear(a, a_scale, a_zero_point),
+        dequantize_linear(b, b_scale, b_zero_point),
+    )
+    return _quantize(
+        node,
+        left + right if node.operator == "QLinearAdd" else left * right,
+        c_scale,
+        c_zero_point,
+        0,
+    )
 
 
 @operator("QLinearSigmoid", domain=MICROSOFT)
@@ -42,7 +67,9 @@ def qlinear_sigmoid(
     y_scale: Tensor,
     y_zero_point: Tensor | None = None,
 ) -> Tensor:
-    return _quantize(node, dequantize_linear(x, x_scale, x_zero_point).sigmoid(), y_scale, y_zero_point, 0)
+    return _quantize(
+        node, dequantize_linear(x, x_scale, x_zero_point).sigmoid(), y_scale, y_zero_point, 0
+    )
 
 
 @operator("QLinearLeakyRelu", domain=MICROSOFT)
@@ -56,11 +83,19 @@ def qlinear_leaky_relu(
     *,
     alpha: float = 0.01,
 ) -> Tensor:
-    return _quantize(node, dequantize_linear(x, x_scale, x_zero_point).leaky_relu(alpha), y_scale, y_zero_point, 0)
+    return _quantize(
+        node,
+        dequantize_linear(x, x_scale, x_zero_point).leaky_relu(alpha),
+        y_scale,
+        y_zero_point,
+        0,
+    )
 
 
 @operator("QLinearConcat", domain=MICROSOFT)
-def qlinear_concat(node: Call, y_scale: Tensor, y_zero_point: Tensor, *inputs: Tensor, axis: int) -> Tensor:
+def qlinear_concat(
+    node: Call, y_scale: Tensor, y_zero_point: Tensor, *inputs: Tensor, axis: int
+) -> Tensor:
     """Operands are a tensor, its scale and its zero point, and the next three."""
     if not inputs or len(inputs) % 3:
         raise node.refuse(f"has {len(inputs)} operands, and takes three for each tensor")
@@ -81,5 +116,9 @@ def qlinear_global_average_pool(
 ) -> Tensor:
     axes = tuple(range(1, x.ndim - 1)) if channels_last else tuple(range(2, x.ndim))
     return _quantize(
-        node, dequantize_linear(x, x_scale, x_zero_point).mean(axes, keepdims=True), y_scale, y_zero_point, 0
+        node,
+        dequantize_linear(x, x_scale, x_zero_point).mean(axes, keepdims=True),
+        y_scale,
+        y_zero_point,
+        0,
     )

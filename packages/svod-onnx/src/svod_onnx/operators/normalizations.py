@@ -38,10 +38,17 @@ def batch_normalization(
     momentum: float = 0.9,
     training_mode: int = 0,
 ) -> Tensor | tuple[Tensor, ...]:
-    """With given statistics, or with those of the batch, which then move the given ones. One axis is that of the batch."""
+    """With given statistics, or with those of the batch, which then move the given ones.
+
+    One axis is that of the batch.
+    """
     column = x.unsqueeze(1) if x.ndim == 1 else x
     if not training_mode:
-        return column.batchnorm(input_mean, input_var, scale, b, epsilon).reshape(x.shape).cast(x.dtype)
+        return (
+            column.batchnorm(input_mean, input_var, scale, b, epsilon)
+            .reshape(x.shape)
+            .cast(x.dtype)
+        )
     found, spread = _measure_batch(column, input_mean)
     value = column.batchnorm(found, spread, scale, b, epsilon).reshape(x.shape).cast(x.dtype)
     return value, _move(input_mean, found, momentum), _move(input_var, spread, momentum)
@@ -81,26 +88,41 @@ def batch_normalization_since_1(
     *,
     attributes: BatchNormalizationSince1Attributes,
 ) -> Tensor | tuple[Tensor, ...]:
-    """Versions up to 9: whoever reads the statistics wants those of the batch, and without `spatial` each place has its own."""
+    """Versions up to 9: whoever reads the statistics wants those of the batch, and without
+    `spatial` each place has its own.
+    """
     channels = x.unsqueeze(1) if x.ndim == 1 else x if attributes.spatial else x.flatten(1)
     scale, shift, old, older = (
-        operand if attributes.spatial else operand.reshape(-1) for operand in (weight, b, input_mean, input_var)
+        operand if attributes.spatial else operand.reshape(-1)
+        for operand in (weight, b, input_mean, input_var)
     )
     if attributes.is_test or node.n_outputs == 1:
         return channels.batchnorm(old, older, scale, shift, attributes.epsilon).reshape(x.shape)
     found, spread = _measure_batch(channels, old)
     value = channels.batchnorm(found, spread, scale, shift, attributes.epsilon).cast(x.dtype)
-    statistics = (_move(old, found, attributes.momentum), _move(older, spread, attributes.momentum), found, spread)
+    statistics = (
+        _move(old, found, attributes.momentum),
+        _move(older, spread, attributes.momentum),
+        found,
+        spread,
+    )
     return value.reshape(x.shape), *(each.reshape(input_mean.shape) for each in statistics)
 
 
 @operator("InstanceNormalization")
 def instance_normalization(
-    input: Tensor, scale: Tensor, b: Tensor, *, epsilon: float = 1e-5, consumed_inputs: list[int] | None = None
+    input: Tensor,
+    scale: Tensor,
+    b: Tensor,
+    *,
+    epsilon: float = 1e-5,
+    consumed_inputs: list[int] | None = None,
 ) -> Tensor:
     del consumed_inputs
     column = (-1, *(1,) * (input.ndim - 2))
-    return input.layernorm(tuple(range(2, input.ndim)), epsilon, scale.reshape(column), b.reshape(column))
+    return input.layernorm(
+        tuple(range(2, input.ndim)), epsilon, scale.reshape(column), b.reshape(column)
+    )
 
 
 @operator("LayerNormalization")
@@ -114,7 +136,9 @@ def layer_normalization(
     epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> Tensor | tuple[Tensor, ...]:
-    """The normalised elements, and where they are wanted the means and the reciprocals of the deviations, as `stash_type`."""
+    """The normalised elements, and where they are wanted the means and the reciprocals of the
+    deviations, as `stash_type`.
+    """
     axes = _list_last(node, x, axis)
     value = x.layernorm(axes, epsilon, scale, b).cast(x.dtype)
     if not (node.wants(1) or node.wants(2)):
@@ -137,9 +161,18 @@ def _list_last(node: Call, x: Tensor, axis: int) -> tuple[int, ...]:
 
 @operator("RMSNormalization")
 def rms_normalization(
-    node: Call, x: Tensor, scale: Tensor, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1
+    node: Call,
+    x: Tensor,
+    scale: Tensor,
+    *,
+    axis: int = -1,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
 ) -> Tensor:
-    """In the dtype of the weight. `stash_type` is that which narrow floats are computed in: float32, always."""
+    """In the dtype of the weight.
+
+    `stash_type` is that which narrow floats are computed in: float32, always.
+    """
     del stash_type
     wide = x.cast(scale.dtype) if scale.dtype.itemsize > x.dtype.itemsize else x
     return wide.rms_norm(_list_last(node, x, axis), epsilon, scale).cast(scale.dtype)
@@ -147,7 +180,13 @@ def rms_normalization(
 
 @operator("GroupNormalization", since=21)
 def group_normalization(
-    x: Tensor, scale: Tensor, bias: Tensor, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
+    x: Tensor,
+    scale: Tensor,
+    bias: Tensor,
+    *,
+    num_groups: int,
+    epsilon: float = 1e-5,
+    stash_type: int = 1,
 ) -> Tensor:
     """`stash_type` is that which narrow floats are computed in: float32, always."""
     del stash_type
@@ -183,7 +222,9 @@ def mean_variance_normalization(x: Tensor, *, axes: Sequence[int] = (0, 2, 3)) -
 
 
 @operator("LRN")
-def lrn(x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Tensor:
+def lrn(
+    x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
+) -> Tensor:
     """By the squares of `size` channels around each."""
     wide = x if x.dtype.itemsize > 2 else x.cast("float32")
     squares = wide.square().moveaxis(1, -1)

@@ -40,7 +40,9 @@ def average_pool(
     *,
     attributes: AveragePoolAttributes,
 ) -> Tensor:
-    windows = make_windows(node, x, attributes.kernel_shape, attributes, ceil_mode=attributes.ceil_mode)
+    windows = make_windows(
+        node, x, attributes.kernel_shape, attributes, ceil_mode=attributes.ceil_mode
+    )
     return x.avg_pool2d(
         attributes.kernel_shape,
         stride=windows.stride,
@@ -65,13 +67,19 @@ def max_pool(
     *,
     attributes: MaxPoolAttributes,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The largest elements; and where they are, counted over the whole tensor, with columns first for `storage_order` 1."""
+    """The largest elements; and where they are, counted over the whole tensor, with columns first
+    for `storage_order` 1.
+    """
     stride, padding, dilation, is_open = make_windows(
         node, x, attributes.kernel_shape, attributes, ceil_mode=attributes.ceil_mode
     )
     if not node.wants(1):
         return x.max_pool2d(
-            attributes.kernel_shape, stride=stride, padding=padding, dilation=dilation, ceil_mode=is_open
+            attributes.kernel_shape,
+            stride=stride,
+            padding=padding,
+            dilation=dilation,
+            ceil_mode=is_open,
         )
     value, found = x.max_pool2d(
         attributes.kernel_shape,
@@ -111,7 +119,9 @@ def lp_pool(
     *,
     attributes: LpPoolAttributes,
 ) -> Tensor:
-    windows = make_windows(node, x, attributes.kernel_shape, attributes, ceil_mode=attributes.ceil_mode)
+    windows = make_windows(
+        node, x, attributes.kernel_shape, attributes, ceil_mode=attributes.ceil_mode
+    )
     return x.lp_pool2d(
         attributes.p,
         attributes.kernel_shape,
@@ -153,17 +163,24 @@ def max_unpool(
     pads: list[int] | None = None,
     strides: list[int] | None = None,
 ) -> Tensor:
-    """The elements where a MaxPool with these attributes found them, in a tensor of the size that it was given, whose end is
-    filled with zeros up to the wanted shape."""
+    """The elements where a MaxPool with these attributes found them, in a tensor of the size that
+    it was given, whose end is filled with zeros up to the wanted shape."""
     n = len(kernel_shape)
-    stride, padding = spread(node, "strides", strides, n), list_pads(node, None if output_shape else pads, n)
+    stride, padding = (
+        spread(node, "strides", strides, n),
+        list_pads(node, None if output_shape else pads, n),
+    )
     sizes = [
         (size - 1) * step + k - before - after
-        for size, step, k, (before, after) in zip(x.shape[2:], stride, kernel_shape, padding, strict=True)
+        for size, step, k, (before, after) in zip(
+            x.shape[2:], stride, kernel_shape, padding, strict=True
+        )
     ]
     shape = (*x.shape[:2], *sizes)
     flat = Tensor.zeros(math.prod(shape), dtype=x.dtype, device=str(x.device))
     whole = flat.put_along_axis(indices.reshape(-1), x.reshape(-1), 0).reshape(shape)
     if not output_shape:
         return whole
-    return whole.pad(*((0, wanted - size) for wanted, size in zip(output_shape, shape, strict=True)))
+    return whole.pad(
+        *((0, wanted - size) for wanted, size in zip(output_shape, shape, strict=True))
+    )

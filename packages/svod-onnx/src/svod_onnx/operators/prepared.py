@@ -27,7 +27,9 @@ def dequantized_matmul(
     a_axis: int = 1,
     b_axis: int = 1,
 ) -> Tensor:
-    """The product of what stands for floats: of the integers where they have 8 bits, with the scales behind it."""
+    """The product of what stands for floats: of the integers where they have 8 bits, with the
+    scales behind it.
+    """
     by_column = b_scale.size == 1 or (b.ndim > 1 and b_axis % b.ndim == b.ndim - 1)
     if not (is_whole(a, b) and a_scale.size == 1 and by_column):
         left, right = (
@@ -36,9 +38,9 @@ def dequantized_matmul(
         )
         return left.matmul(right).cast(a_scale.dtype)
     total = multiply_whole(node, a, b, to_zero(node, a_zero_point), to_zero(node, b_zero_point))
-    factor = a_scale.cast("float32").reshape(()) * (b_scale.reshape(()) if b_scale.size == 1 else b_scale).cast(
-        "float32"
-    )
+    factor = a_scale.cast("float32").reshape(()) * (
+        b_scale.reshape(()) if b_scale.size == 1 else b_scale
+    ).cast("float32")
     return (total.cast("float32") * factor).cast(a_scale.dtype)
 
 
@@ -68,13 +70,24 @@ def dequantized_gemm(
     attributes: DequantizedGemmAttributes,
 ) -> Tensor:
     """`alpha * A @ B + beta * C`, as `multiply_dequantized`."""
-    left, right = (a.transpose(0, 1) if attributes.transA else a), (b.transpose(0, 1) if attributes.transB else b)
+    left, right = (
+        (a.transpose(0, 1) if attributes.transA else a),
+        (b.transpose(0, 1) if attributes.transB else b),
+    )
     axes = (
         (1 - attributes.a_axis % 2 if attributes.transA else attributes.a_axis % 2),
         (1 - attributes.b_axis % 2 if attributes.transB else attributes.b_axis % 2),
     )
     product = dequantized_matmul(
-        node, left, a_scale, a_zero_point, right, b_scale, b_zero_point, a_axis=axes[0], b_axis=axes[1]
+        node,
+        left,
+        a_scale,
+        a_zero_point,
+        right,
+        b_scale,
+        b_zero_point,
+        a_axis=axes[0],
+        b_axis=axes[1],
     )
     product = product if attributes.alpha == 1 else product * attributes.alpha
     return (
@@ -85,4 +98,6 @@ def dequantized_gemm(
 
 
 def _dequantize(node: Call, x: Tensor, scale: Tensor, zero_point: Value, axis: int) -> Tensor:
-    return dequantize_linear(x, scale, None if zero_point is None else node.tensors(zero_point)[0], axis=axis)
+    return dequantize_linear(
+        x, scale, None if zero_point is None else node.tensors(zero_point)[0], axis=axis
+    )

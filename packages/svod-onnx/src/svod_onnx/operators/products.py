@@ -57,7 +57,10 @@ def gemm_since_1(
     """Up to version 6 `C` is broadcast where an attribute allows it."""
     result = gemm(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
     if not broadcast and c.shape != result.shape:
-        raise ValueError(f"C of shape {c.shape} has not the shape {result.shape} of the product, and broadcast is 0")
+        raise ValueError(
+            f"C of shape {c.shape} has not the shape {result.shape} of the product, and broadcast"
+            " is 0"
+        )
     return result
 
 
@@ -85,4 +88,6 @@ def col2im(
     n_axes = len(image_shape)
     amounts = pads or [0] * 2 * n_axes
     padding = [(amounts[axis], amounts[axis + n_axes]) for axis in range(n_axes)]
-    return input.fold(image_shape, block_shape, stride=strides or 1, padding=padding, dilation=dilations or 1)
+    return input.fold(
+        image_shape, block_shape, stride=strides or 1, padding=padding, dilation=dilations or 1
+    )

@@ -33,7 +33,9 @@ _T: Final = onnx.TensorProto
 
 
 def _place(parameter: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
-    """A scale or zero point beside the elements that it is for: all, those along an axis, or blocks of these."""
+    """A scale or zero point beside the elements that it is for: all, those along an axis, or blocks
+    of these.
+    """
     if block_size:
         return parameter.repeat(block_size, axis).shrink(*((0, size) for size in x.shape))
     if parameter.size == 1:
@@ -73,7 +75,9 @@ def quantize_linear(
     *,
     attributes: QuantizeLinearAttributes,
 ) -> Tensor:
-    """`round(x / scale) + zero_point`, of two equally near integers the even one, within the limits of the type."""
+    """`round(x / scale) + zero_point`, of two equally near integers the even one, within the limits
+    of the type.
+    """
     kind = attributes.output_dtype or (
         _T.UINT8 if y_zero_point is None else node.trace.get_element_type(node.node.inputs[2])
     )
@@ -85,7 +89,9 @@ def quantize_linear(
         return convert(steps, kind, saturate=bool(attributes.saturate))
     rounded = steps.round()
     if y_zero_point is not None:
-        rounded = rounded + _place(y_zero_point, x, attributes.axis, attributes.block_size).cast(exact)
+        rounded = rounded + _place(y_zero_point, x, attributes.axis, attributes.block_size).cast(
+            exact
+        )
     return fit(rounded, kind)
 
 
@@ -109,13 +115,17 @@ def dequantize_linear(
     exact = "float64" if str(x_scale.dtype) == "float64" else "float32"
     values = x.cast(exact)
     if x_zero_point is not None and x.dtype.is_int:
-        values = (x.cast("int32") - _place(x_zero_point, x, axis, block_size).cast("int32")).cast(exact)
+        values = (x.cast("int32") - _place(x_zero_point, x, axis, block_size).cast("int32")).cast(
+            exact
+        )
     return (values * _place(x_scale, x, axis, block_size).cast(exact)).cast(dtype)
 
 
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """As uint8, by the range of the elements and zero; the scale and the zero point are found with it."""
+    """As uint8, by the range of the elements and zero; the scale and the zero point are found with
+    it.
+    """
     least, greatest = x.min().minimum(0), x.max().maximum(0)
     scale = (greatest - least) / 255
     steps = (scale == 0).where(1, scale)
@@ -137,7 +147,9 @@ def qlinear_matmul(
 ) -> Tensor:
     kind = node.trace.get_element_type(node.node.inputs[7])
     if not (a.dtype.is_int and b.dtype.is_int):
-        product = dequantize_linear(a, a_scale).matmul(dequantize_linear(b, b_scale)).cast("float32")
+        product = (
+            dequantize_linear(a, a_scale).matmul(dequantize_linear(b, b_scale)).cast("float32")
+        )
         return convert(product / y_scale.cast("float32"), kind)
     total = multiply_whole(node, a, b, to_zero(node, a_zero_point), to_zero(node, b_zero_point))
     rows = a_scale.unsqueeze(-1) if a_scale.ndim == 1 and a_scale.size != 1 else a_scale
@@ -199,5 +211,7 @@ def qlinear_conv(
         total = total + _place(b, total, 1, 0)
     factor = x_scale.cast("float32") * w_scale.cast("float32") / y_scale.cast("float32")
     return fit(
-        (total.cast("float32") * _place(factor, total, 1, 0)).round() + y_zero_point.cast("float32").reshape(()), kind
+        (total.cast("float32") * _place(factor, total, 1, 0)).round()
+        + y_zero_point.cast("float32").reshape(()),
+        kind,
     )

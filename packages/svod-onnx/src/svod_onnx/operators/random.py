@@ -67,8 +67,12 @@ def bernoulli(input: Tensor, *, dtype: int | None = None, seed: float | None = N
 
 
 @operator("Multinomial", is_random=True)
-def multinomial(input: Tensor, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None) -> Value:
-    """Classes of shape (batch, sample_size), by logarithms of shares that need not add up to one: (batch, classes)."""
+def multinomial(
+    input: Tensor, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None
+) -> Value:
+    """Classes of shape (batch, sample_size), by logarithms of shares that need not add up to one:
+    (batch, classes).
+    """
     ends = input.softmax(-1).cumsum(-1)
     drawn = Tensor.rand(input.shape[0], sample_size, 1, seed=_get_seed(seed))
     n_passed = (ends.unsqueeze(1) <= drawn).cast("int32").sum(-1)

@@ -28,12 +28,17 @@ __all__ = [
 ]
 
 Product = Callable[[Tensor, int], Tensor]
-"""Of a tensor and the number of a direction, the product with the weights of that direction, of shape (..., gates * width)."""
+"""Of a tensor and the number of a direction, the product with the weights of that direction, of
+shape (..., gates * width).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecurrentAttributes:
-    """Attributes of recurrent operators. Activations and their parameters are listed direction by direction."""
+    """Attributes of recurrent operators.
+
+    Activations and their parameters are listed direction by direction.
+    """
 
     activations: list[str] | None = None
     activation_alpha: list[float] | None = None
@@ -66,7 +71,8 @@ class RecurrentLayer:
         states: initial states, each of shape (directions, batch, width).
         activations: names of the activations of each direction, concatenated.
         attributes: of the node.
-        products: functions that multiply the inputs, and a state, by the weights of a direction; None for plain products.
+        products: functions that multiply the inputs, and a state, by the weights of a direction;
+            None for plain products.
     """
 
     x: Tensor
@@ -81,7 +87,11 @@ class RecurrentLayer:
 
     def multiply_inputs(self, number: int) -> Tensor:
         """The inputs of all steps times the weights of a direction."""
-        return self.products[0](self.x, number) if self.products else self.x.linear(self.weights[number])
+        return (
+            self.products[0](self.x, number)
+            if self.products
+            else self.x.linear(self.weights[number])
+        )
 
     def multiply_state(self, h: Tensor, number: int) -> Tensor:
         """A state times the weights of a direction."""
@@ -92,18 +102,25 @@ class RecurrentLayer:
         return self.attributes.n_directions
 
     def is_plain(self, *names: str) -> bool:
-        """Whether its activations have these names in each direction, and nothing else is unusual."""
+        """Whether its activations have these names in each direction, and nothing else is
+        unusual.
+        """
         found = tuple(name.lower() for name in self.activations)
         return found == names * self.n_directions and not self.attributes.clip
 
     def list_activations(self) -> list[Activation]:
         """The activations; those that have parameters take the next ones that are given."""
-        alphas, betas = iter(self.attributes.activation_alpha or ()), iter(self.attributes.activation_beta or ())
+        alphas, betas = (
+            iter(self.attributes.activation_alpha or ()),
+            iter(self.attributes.activation_beta or ()),
+        )
         made: list[Activation] = []
         for name in self.activations:
             function = NAMED_ACTIVATIONS.get(name.lower())
             if function is None:
-                raise ValueError(f"has no activation {name!r}; there are {', '.join(sorted(NAMED_ACTIVATIONS))}")
+                raise ValueError(
+                    f"has no activation {name!r}; there are {', '.join(sorted(NAMED_ACTIVATIONS))}"
+                )
             alpha = None if function.alpha is None else next(alphas, function.alpha)
             beta = None if function.beta is None else next(betas, function.beta)
             made.append(function.make(alpha, beta))
@@ -115,7 +132,9 @@ class RecurrentLayer:
 
 
 _Step = Callable[[int, tuple[Tensor, ...], Tensor], tuple[Tensor, ...]]
-"""What is carried after a step: of a direction, what was carried, and the products of the inputs of shape (batch, gates * width)."""
+"""What is carried after a step: of a direction, what was carried, and the products of the inputs of
+shape (batch, gates * width).
+"""
 
 
 def make_layer(
@@ -139,18 +158,26 @@ def make_layer(
     x, weights, recurrence, biases, lengths = operands
     n_directions = attributes.n_directions
     if weights.shape[0] != n_directions:
-        raise node.refuse(f"is {attributes.direction}, and has weights of {weights.shape[0]} directions")
+        raise node.refuse(
+            f"is {attributes.direction}, and has weights of {weights.shape[0]} directions"
+        )
     steps = x.transpose(0, 1) if attributes.layout else x
     zeros = Tensor.zeros(n_directions, steps.shape[1], recurrence.shape[2], dtype=x.dtype)
     initial = tuple(
-        zeros if state is None else state.transpose(0, 1) if attributes.layout else state for state in states
+        zeros if state is None else state.transpose(0, 1) if attributes.layout else state
+        for state in states
     )
     names = tuple(attributes.activations or (*activations,) * n_directions)
-    return RecurrentLayer(steps, weights, recurrence, biases, lengths, initial, names, attributes, products)
+    return RecurrentLayer(
+        steps, weights, recurrence, biases, lengths, initial, names, attributes, products
+    )
 
 
-def finish_layer(layer: RecurrentLayer, outputs: Tensor, ends: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Return the results of the node: outputs and last states, with the batch as the leading axis for `layout` 1.
+def finish_layer(
+    layer: RecurrentLayer, outputs: Tensor, ends: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
+    """Return the results of the node: outputs and last states, with the batch as the leading axis
+    for `layout` 1.
 
     Args:
         layer: the layer.
@@ -164,10 +191,14 @@ def finish_layer(layer: RecurrentLayer, outputs: Tensor, ends: Sequence[Tensor])
 
 
 _Run = Callable[..., tuple[Tensor, Any]]
-"""A layer of svod: of inputs, weights and states, and whether it is `bidirectional`, the outputs and the last states."""
+"""A layer of svod: of inputs, weights and states, and whether it is `bidirectional`, the outputs
+and the last states.
+"""
 
 
-def _run_fused(node: Call, layer: RecurrentLayer, run: _Run, order: Sequence[int]) -> tuple[Tensor, list[Tensor]]:
+def _run_fused(
+    node: Call, layer: RecurrentLayer, run: _Run, order: Sequence[int]
+) -> tuple[Tensor, list[Tensor]]:
     """By a layer of svod, whose gates have another order.
 
     Args:
@@ -192,21 +223,33 @@ def _run_fused(node: Call, layer: RecurrentLayer, run: _Run, order: Sequence[int
 
     weights: list[list[Tensor]] = []
     for number in range(layer.n_directions):
-        weights.append([arrange("inputs", layer.weights, number), arrange("states", layer.recurrence, number)])
+        weights.append(
+            [arrange("inputs", layer.weights, number), arrange("states", layer.recurrence, number)]
+        )
         if layer.biases is not None:
-            weights[-1] += [arrange(f"biases{half}.", layer.biases, number, half) for half in range(2)]
+            weights[-1] += [
+                arrange(f"biases{half}.", layer.biases, number, half) for half in range(2)
+            ]
     if layer.lengths is not None:
         rows = [
             _run_to_lengths(layer, layer.lengths.cast("int64"), run, number, weights[number])
             for number in range(len(weights))
         ]
-        return Tensor.stack([outputs for outputs, _ in rows], axis=1), [Tensor.stack([end for _, end in rows])]
+        return Tensor.stack([outputs for outputs, _ in rows], axis=1), [
+            Tensor.stack([end for _, end in rows])
+        ]
     is_reverse = layer.attributes.is_reverse
     x = layer.x.flip(0) if is_reverse else layer.x
-    outputs, ends = run(x, [*chain(*weights)], _join_states(layer.states), bidirectional=layer.n_directions == 2)
+    outputs, ends = run(
+        x, [*chain(*weights)], _join_states(layer.states), bidirectional=layer.n_directions == 2
+    )
     steps, batch, width = outputs.shape
-    outputs = outputs.reshape(steps, batch, layer.n_directions, width // layer.n_directions).permute(0, 2, 1, 3)
-    return outputs.flip(0) if is_reverse else outputs, [*ends] if isinstance(ends, tuple) else [ends]
+    outputs = outputs.reshape(
+        steps, batch, layer.n_directions, width // layer.n_directions
+    ).permute(0, 2, 1, 3)
+    return outputs.flip(0) if is_reverse else outputs, [*ends] if isinstance(ends, tuple) else [
+        ends
+    ]
 
 
 def _join_states(states: Sequence[Tensor]) -> Any:
@@ -216,7 +259,9 @@ def _join_states(states: Sequence[Tensor]) -> Any:
 def _run_to_lengths(
     layer: RecurrentLayer, lengths: Tensor, run: _Run, number: int, weights: Sequence[Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """The outputs of one direction and the state at the end of each row: what is computed behind the end is left out afterwards."""
+    """The outputs of one direction and the state at the end of each row: what is computed behind
+    the end is left out afterwards.
+    """
     is_reverse = layer.attributes.is_reverse or number == 1
     x = _reverse(layer.x, lengths) if is_reverse else layer.x
     states = [state[number : number + 1] for state in layer.states]
@@ -232,10 +277,14 @@ def _run_steps(layer: RecurrentLayer, step: _Step) -> tuple[Tensor, list[Tensor]
     """By one step after the other, in each direction."""
     made = [_run_direction(layer, number, step) for number in range(layer.n_directions)]
     outputs = Tensor.stack([outputs for outputs, _ in made], axis=1)
-    return outputs, [Tensor.stack(list(ends)) for ends in zip(*(ends for _, ends in made), strict=True)]
+    return outputs, [
+        Tensor.stack(list(ends)) for ends in zip(*(ends for _, ends in made), strict=True)
+    ]
 
 
-def _run_direction(layer: RecurrentLayer, number: int, step: _Step) -> tuple[Tensor, tuple[Tensor, ...]]:
+def _run_direction(
+    layer: RecurrentLayer, number: int, step: _Step
+) -> tuple[Tensor, tuple[Tensor, ...]]:
     is_reverse = layer.attributes.is_reverse or number == 1
     n_steps = layer.x.shape[0]
     x = layer.multiply_inputs(number)
@@ -327,8 +376,14 @@ def gru(
     *,
     attributes: GruAttributes,
 ) -> tuple[Tensor, ...]:
-    """Gates z, r, h: `h = (1 - z) * g(...) + z * h`, where r applies to the state, or to its product with the weights."""
-    layer = make_layer(node, (x, w, r, b, sequence_lens), [initial_h], ["Sigmoid", "Tanh"], attributes)
+    """Gates z, r, h:
+
+    `h = (1 - z) * g(...) + z * h`, where r applies to the state, or to its product with the
+    weights.
+    """
+    layer = make_layer(
+        node, (x, w, r, b, sequence_lens), [initial_h], ["Sigmoid", "Tanh"], attributes
+    )
     if attributes.linear_before_reset and layer.is_plain("sigmoid", "tanh"):
         return finish_layer(layer, *_run_fused(node, layer, sv.gru, [1, 0, 2]))
     functions = layer.list_activations()
@@ -373,17 +428,28 @@ def lstm(
     *,
     attributes: LstmAttributes,
 ) -> tuple[Tensor, ...]:
-    """Gates i, o, f, c; with peepholes the first three look at the cell, and coupled ones forget as much as they let in."""
+    """Gates i, o, f, c; with peepholes the first three look at the cell, and coupled ones forget as
+    much as they let in.
+    """
     states = [initial_h, initial_c]
-    layer = make_layer(node, (x, w, r, b, sequence_lens), states, ["Sigmoid", "Tanh", "Tanh"], attributes)
+    layer = make_layer(
+        node, (x, w, r, b, sequence_lens), states, ["Sigmoid", "Tanh", "Tanh"], attributes
+    )
     # Of the cells, the fused layer gives those after the last step alone.
     is_cell_known = sequence_lens is None or not node.wants(2)
-    if p is None and not attributes.input_forget and is_cell_known and layer.is_plain("sigmoid", "tanh", "tanh"):
+    if (
+        p is None
+        and not attributes.input_forget
+        and is_cell_known
+        and layer.is_plain("sigmoid", "tanh", "tanh")
+    ):
         return finish_layer(layer, *_run_fused(node, layer, sv.lstm, [0, 2, 3, 1]))
     return finish_layer(layer, *run_memory_steps(layer, p, couples=bool(attributes.input_forget)))
 
 
-def run_memory_steps(layer: RecurrentLayer, peepholes: Tensor | None, *, couples: bool) -> tuple[Tensor, list[Tensor]]:
+def run_memory_steps(
+    layer: RecurrentLayer, peepholes: Tensor | None, *, couples: bool
+) -> tuple[Tensor, list[Tensor]]:
     """The outputs and the last states of an LSTM, by one step after the other.
 
     Args:
@@ -397,7 +463,9 @@ def run_memory_steps(layer: RecurrentLayer, peepholes: Tensor | None, *, couples
         f, g, finish = functions[3 * number : 3 * number + 3]
         of_inputs, of_states = _split_biases(layer, number, 4)
         h, c = states
-        looks: list[Any] = [0.0] * 3 if peepholes is None else list(peepholes[number].reshape(3, -1).unbind(0))
+        looks: list[Any] = (
+            [0.0] * 3 if peepholes is None else list(peepholes[number].reshape(3, -1).unbind(0))
+        )
         sums = [
             inner + outer + one + other
             for inner, outer, one, other in zip(

@@ -53,7 +53,12 @@ _LIMITED: Final = frozenset({"ReduceMax", "ReduceMin", "ReduceLogSumExp"})
 @operator(*_REDUCTIONS, since=18)
 @operator("ReduceSum", since=13)
 def reduce(
-    node: Call, data: Tensor, axes: Ints | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    node: Call,
+    data: Tensor,
+    axes: Ints | None = None,
+    *,
+    keepdims: int = 1,
+    noop_with_empty_axes: int = 0,
 ) -> Tensor:
     """Over all axes where none are given, or over none where that is to do nothing."""
     chosen: _Axes = tuple(axes) if axes else () if noop_with_empty_axes else None
@@ -61,7 +66,9 @@ def reduce(
 
 
 @operator(*_REDUCTIONS)
-def reduce_since_1(node: Call, data: Tensor, *, axes: list[int] | None = None, keepdims: int = 1) -> Tensor:
+def reduce_since_1(
+    node: Call, data: Tensor, *, axes: list[int] | None = None, keepdims: int = 1
+) -> Tensor:
     return _reduce(node.operator, data, tuple(axes) if axes else None, bool(keepdims))
 
 
@@ -89,7 +96,9 @@ def _get_limit(name: str, dtype: DType) -> Any:
 
 
 @operator("ArgMax", "ArgMin")
-def arg_max_or_min(node: Call, data: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
+def arg_max_or_min(
+    node: Call, data: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
+) -> Tensor:
     """The first or last position of the greatest or least element along an axis, as int64."""
     find = Tensor.argmax if node.operator == "ArgMax" else Tensor.argmin
     if select_last_index:
@@ -100,7 +109,9 @@ def arg_max_or_min(node: Call, data: Tensor, *, axis: int = 0, keepdims: int = 1
 
 
 @operator("CumSum", "CumProd")
-def cumulative(node: Call, x: Tensor, axis: Ints, *, exclusive: int = 0, reverse: int = 0) -> Tensor:
+def cumulative(
+    node: Call, x: Tensor, axis: Ints, *, exclusive: int = 0, reverse: int = 0
+) -> Tensor:
     """What the elements up to each give, with it or without, from the beginning or from the end."""
     place = axis[0] % x.ndim
     values = x.flip(place) if reverse else x
@@ -112,8 +123,12 @@ def cumulative(node: Call, x: Tensor, axis: Ints, *, exclusive: int = 0, reverse
 
 
 @operator("TopK", since=10)
-def topk(x: Tensor, k: Ints, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Tensor, Tensor]:
-    """The greatest or least elements along an axis, in order whether or not that is asked for, and their positions."""
+def topk(
+    x: Tensor, k: Ints, *, axis: int = -1, largest: int = 1, sorted: int = 1
+) -> tuple[Tensor, Tensor]:
+    """The greatest or least elements along an axis, in order whether or not that is asked for, and
+    their positions.
+    """
     del sorted
     values, places = x.topk(k[0], axis, largest=bool(largest))
     return values, places.cast("int64")
@@ -133,7 +148,9 @@ def softmax(node: Call, input: Tensor, *, axis: int = -1) -> Tensor:
 def softmax_since_1(node: Call, input: Tensor, *, axis: int = 1) -> Tensor:
     """Up to version 12 the axes from `axis` on are one."""
     rows = _flatten_from(input, axis)
-    return (rows.softmax(-1) if node.operator == "Softmax" else rows.log_softmax(-1)).reshape(input.shape)
+    return (rows.softmax(-1) if node.operator == "Softmax" else rows.log_softmax(-1)).reshape(
+        input.shape
+    )
 
 
 def _flatten_from(x: Tensor, axis: int) -> Tensor:
@@ -146,7 +163,9 @@ def hardmax(input: Tensor, *, axis: int = -1) -> Tensor:
     """1 at the first greatest element along an axis, 0 elsewhere."""
     size = input.shape[axis]
     shape = [size if number == axis % input.ndim else 1 for number in range(input.ndim)]
-    return (Tensor.arange(size).reshape(shape) == input.argmax(axis, keepdims=True)).cast(input.dtype)
+    return (Tensor.arange(size).reshape(shape) == input.argmax(axis, keepdims=True)).cast(
+        input.dtype
+    )
 
 
 @operator("Hardmax")

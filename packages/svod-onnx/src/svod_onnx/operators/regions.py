@@ -10,7 +10,13 @@ from svod_onnx._registry import operator
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
-__all__ = ["RoiAlignAttributes", "RoiAlignSince10Attributes", "max_roi_pool", "roi_align", "roi_align_since_10"]
+__all__ = [
+    "RoiAlignAttributes",
+    "RoiAlignSince10Attributes",
+    "max_roi_pool",
+    "roi_align",
+    "roi_align_since_10",
+]
 
 
 class _Samples(NamedTuple):
@@ -54,8 +60,8 @@ def roi_align(
     *,
     attributes: RoiAlignAttributes,
 ) -> Tensor:
-    """The mean, or the largest part, of samples between elements: `sampling_ratio` of them along each axis of a part of a
-    region, or one for each element that it is long."""
+    """The mean, or the largest part, of samples between elements: `sampling_ratio` of them along
+    each axis of a part of a region, or one for each element that it is long."""
     if attributes.mode.lower() not in ("avg", "max"):
         raise node.refuse(f"attribute 'mode' is {attributes.mode!r}")
     is_shifted = attributes.coordinate_transformation_mode.lower() == "half_pixel"
@@ -65,9 +71,15 @@ def roi_align(
     sizes = sizes if is_shifted else sizes.maximum(1.0)
     axes: list[_Samples] = []
     counts: list[Tensor] = []
-    for axis, (n_parts, place) in enumerate(((attributes.output_height, 1), (attributes.output_width, 0))):
+    for axis, (n_parts, place) in enumerate(
+        ((attributes.output_height, 1), (attributes.output_width, 0))
+    ):
         each = sizes[:, place].div(n_parts)
-        count = each.full_like(attributes.sampling_ratio) if attributes.sampling_ratio > 0 else each.ceil().maximum(0)
+        count = (
+            each.full_like(attributes.sampling_ratio)
+            if attributes.sampling_ratio > 0
+            else each.ceil().maximum(0)
+        )
         most = (
             attributes.sampling_ratio
             if attributes.sampling_ratio > 0
@@ -78,9 +90,15 @@ def roi_align(
     rows, columns = axes
     # Regions, parts and samples along the height, parts and samples along the width, channels.
     found = _look_up(wide, batch_indices, rows.positions, columns.positions)
-    weights = rows.weights.unsqueeze(-1).unsqueeze(-1).mul(columns.weights.unsqueeze(1).unsqueeze(1))
+    weights = (
+        rows.weights.unsqueeze(-1).unsqueeze(-1).mul(columns.weights.unsqueeze(1).unsqueeze(1))
+    )
     total = counts[0].mul(counts[1]).reshape(-1, 1, 1, 1)
-    counted = rows.is_counted.unsqueeze(-1).unsqueeze(-1).logical_and(columns.is_counted.unsqueeze(1).unsqueeze(1))
+    counted = (
+        rows.is_counted.unsqueeze(-1)
+        .unsqueeze(-1)
+        .logical_and(columns.is_counted.unsqueeze(1).unsqueeze(1))
+    )
     if attributes.mode.lower() == "avg":
         shares = counted.where(weights, 0.0).contiguous().unsqueeze(-1)
         value = found.mul(shares).sum((2, 4)).div(total.maximum(1))
@@ -100,13 +118,15 @@ def roi_align_since_10(
     attributes: RoiAlignSince10Attributes,
 ) -> Tensor:
     """Version 10: an element is where it begins."""
-    shifted = RoiAlignAttributes(**asdict(attributes), coordinate_transformation_mode="output_half_pixel")
+    shifted = RoiAlignAttributes(
+        **asdict(attributes), coordinate_transformation_mode="output_half_pixel"
+    )
     return roi_align(node, x, rois, batch_indices, attributes=shifted)
 
 
 def _know_most(node: Call, label: str, counts: Tensor) -> int:
-    """A number of three binary digits and zeros that none of the counts exceeds, so that other regions mostly need no other
-    program: each number that is read has one of its own."""
+    """A number of three binary digits and zeros that none of the counts exceeds, so that other
+    regions mostly need no other program: each number that is read has one of its own."""
     size = counts.size
     largest = counts.max() if not isinstance(size, int) or size else counts.sum()
     number = largest.maximum(1).cast("int64")
@@ -116,7 +136,9 @@ def _know_most(node: Call, label: str, counts: Tensor) -> int:
     return int(node.know(label, number.add(unit).sub(1).floor_divide(unit).mul(unit)))
 
 
-def _sample_axis(begin: Tensor, each: Tensor, count: Tensor, n_parts: int, most: int, size: int) -> _Samples:
+def _sample_axis(
+    begin: Tensor, each: Tensor, count: Tensor, n_parts: int, most: int, size: int
+) -> _Samples:
     """The two elements around each sample, of which those far outside count nothing.
 
     Args:
@@ -131,7 +153,11 @@ def _sample_axis(begin: Tensor, each: Tensor, count: Tensor, n_parts: int, most:
     part = Tensor.arange(n_parts, dtype=kind, device=device).unsqueeze(1)
     number = Tensor.arange(most, dtype=kind, device=device)
     length, steps = each.reshape(-1, 1, 1), count.reshape(-1, 1, 1)
-    place = begin.reshape(-1, 1, 1).add(part.mul(length)).add(number.add(0.5).mul(length).div(steps.maximum(1)))
+    place = (
+        begin.reshape(-1, 1, 1)
+        .add(part.mul(length))
+        .add(number.add(0.5).mul(length).div(steps.maximum(1)))
+    )
     is_near = place.ge(-1).logical_and(place.le(size))
     inner = place.maximum(0).minimum(size - 1)
     low = inner.floor()
@@ -143,8 +169,8 @@ def _sample_axis(begin: Tensor, each: Tensor, count: Tensor, n_parts: int, most:
 
 
 def _look_up(x: Tensor, batch_indices: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """The elements of images (batch, channels, height, width) in rows and columns of the shape (regions, parts, samples): shape
-    (regions, parts, samples, parts, samples, channels)."""
+    """The elements of images (batch, channels, height, width) in rows and columns of the shape
+    (regions, parts, samples): shape (regions, parts, samples, parts, samples, channels)."""
     height, width = x.shape[2:]
     image = batch_indices.cast("int64").reshape(-1, 1, 1)
     lines = image.mul(height).add(rows).mul(width)  # pyright: ignore[reportArgumentType]
@@ -154,8 +180,12 @@ def _look_up(x: Tensor, batch_indices: Tensor, rows: Tensor, columns: Tensor) ->
 
 
 @operator("MaxRoiPool")
-def max_roi_pool(node: Call, x: Tensor, rois: Tensor, *, pooled_shape: list[int], spatial_scale: float = 1.0) -> Tensor:
-    """The largest element of each part of a region, whose ends are rounded to elements; 0 of a part that has none."""
+def max_roi_pool(
+    node: Call, x: Tensor, rois: Tensor, *, pooled_shape: list[int], spatial_scale: float = 1.0
+) -> Tensor:
+    """The largest element of each part of a region, whose ends are rounded to elements; 0 of a part
+    that has none.
+    """
     places = rois[:, 1:].cast("float32").mul(spatial_scale)
     # Halves are rounded away from 0.
     corners = places.abs().add(0.5).floor().mul(places.sign())
@@ -168,10 +198,17 @@ def max_roi_pool(node: Call, x: Tensor, rois: Tensor, *, pooled_shape: list[int]
         first = part.mul(each).floor().add(begin).clip(0, size)  # pyright: ignore[reportArgumentType]
         behind = part.add(1).mul(each).ceil().add(begin).clip(0, size)  # pyright: ignore[reportArgumentType]
         most = _know_most(node, f"elements along axis {axis}", behind.sub(first))
-        position = first.unsqueeze(-1).add(Tensor.arange(most, dtype="float32", device=str(x.device)))
+        position = first.unsqueeze(-1).add(
+            Tensor.arange(most, dtype="float32", device=str(x.device))
+        )
         axes.append((position.clip(0, size - 1).cast("int64"), position.lt(behind.unsqueeze(-1))))  # pyright: ignore[reportArgumentType]
     (rows, has_row), (columns, has_column) = axes
     found = _look_up(x, rois[:, 0], rows, columns)
-    inside = has_row.unsqueeze(-1).unsqueeze(-1).logical_and(has_column.unsqueeze(1).unsqueeze(1)).unsqueeze(-1)
+    inside = (
+        has_row.unsqueeze(-1)
+        .unsqueeze(-1)
+        .logical_and(has_column.unsqueeze(1).unsqueeze(1))
+        .unsqueeze(-1)
+    )
     largest = inside.where(found, -math.inf).max((2, 4))
     return inside.any((2, 4)).where(largest, 0.0).moveaxis(-1, 1).cast(x.dtype)

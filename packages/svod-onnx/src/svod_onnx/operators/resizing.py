@@ -46,7 +46,11 @@ def resize(
     *,
     attributes: ResizeAttributes,
 ) -> Tensor:
-    numbers = list(range(x.ndim)) if attributes.axes is None else [axis % x.ndim for axis in attributes.axes]
+    numbers = (
+        list(range(x.ndim))
+        if attributes.axes is None
+        else [axis % x.ndim for axis in attributes.axes]
+    )
     how = Filter(
         attributes.mode,
         attributes.coordinate_transformation_mode,
@@ -58,7 +62,10 @@ def resize(
     )
     if attributes.antialias and attributes.mode == "nearest":
         raise node.refuse("has attribute 'antialias', and takes the nearest elements")
-    has_scales, has_sizes = scales is not None and scales.size > 0, sizes is not None and sizes.size > 0
+    has_scales, has_sizes = (
+        scales is not None and scales.size > 0,
+        sizes is not None and sizes.size > 0,
+    )
     if has_scales == has_sizes:
         raise node.refuse("wants either scales or sizes")
     given = scales if has_scales else sizes
@@ -68,7 +75,9 @@ def resize(
     if has_scales:
         plan = _plan_scales(x, numbers, given)
     else:
-        plan = _plan_sizes(node, x, numbers, [int(size) for size in given], attributes.keep_aspect_ratio_policy)
+        plan = _plan_sizes(
+            node, x, numbers, [int(size) for size in given], attributes.keep_aspect_ratio_policy
+        )
     if attributes.coordinate_transformation_mode == "tf_crop_and_resize":
         if roi is None or roi.size != 2 * len(numbers):
             raise node.refuse(f"wants a region of {2 * len(numbers)} numbers")
@@ -91,8 +100,12 @@ def _plan_scales(x: Tensor, axes: Sequence[int], scales: np.ndarray) -> dict[int
     return plan
 
 
-def _plan_sizes(node: Call, x: Tensor, axes: Sequence[int], sizes: Sequence[int], policy: str) -> dict[int, Axis]:
-    """What becomes of each axis by the wanted sizes, of which some are not reached where the proportions stay."""
+def _plan_sizes(
+    node: Call, x: Tensor, axes: Sequence[int], sizes: Sequence[int], policy: str
+) -> dict[int, Axis]:
+    """What becomes of each axis by the wanted sizes, of which some are not reached where the
+    proportions stay.
+    """
     before = [_get_size(node, x, number) for number in axes]
     ratios = [after / old if old else 1.0 for old, after in zip(before, sizes, strict=True)]
     if policy == "stretch":
@@ -101,7 +114,10 @@ def _plan_sizes(node: Call, x: Tensor, axes: Sequence[int], sizes: Sequence[int]
     if policy not in _POLICIES:
         raise node.refuse(f"attribute 'keep_aspect_ratio_policy' is {policy!r}")
     scale = _POLICIES[policy](ratios)
-    return {number: Axis(old, int(scale * old + 0.5), scale) for number, old in zip(axes, before, strict=True)}
+    return {
+        number: Axis(old, int(scale * old + 0.5), scale)
+        for number, old in zip(axes, before, strict=True)
+    }
 
 
 def _get_size(node: Call, x: Tensor, axis: int) -> int:
@@ -111,37 +127,56 @@ def _get_size(node: Call, x: Tensor, axis: int) -> int:
     return size
 
 
-def _resize_axes(node: Call, x: Tensor, plan: dict[int, Axis], how: Filter, beyond: float = 0.0) -> Tensor:
+def _resize_axes(
+    node: Call, x: Tensor, plan: dict[int, Axis], how: Filter, beyond: float = 0.0
+) -> Tensor:
     """One axis after the other, in floats that hold the elements, and rounded once."""
     kept = {
         number: axis
         for number, axis in plan.items()
-        if axis.before != axis.after or (axis.begin, axis.end) != (0.0, 1.0) or abs(axis.scale - 1) > 1e-9
+        if axis.before != axis.after
+        or (axis.begin, axis.end) != (0.0, 1.0)
+        or abs(axis.scale - 1) > 1e-9
     }
     for number, axis in kept.items():
         if axis.after < 0 or (axis.after > 0 and not (axis.before > 0 and axis.scale > 0)):
             raise node.refuse(f"makes {axis.after} elements of {axis.before} along axis {number}")
     if any(axis.after == 0 for axis in kept.values()):
-        shape = [kept[number].after if number in kept else size for number, size in enumerate(x.shape)]
+        shape = [
+            kept[number].after if number in kept else size for number, size in enumerate(x.shape)
+        ]
         return Tensor.zeros(*shape, dtype=x.dtype, device=str(x.device))
     result = x if how.mode == "nearest" else _widen(x)
     patterns = {number: find_pattern(axis.scale, how) for number, axis in kept.items()}
     even = {number: pattern for number, pattern in patterns.items() if pattern is not None}
     result = _repeat_patterns(result, even)
-    mixtures = {number: make_mixture(axis, how) for number, axis in kept.items() if number not in even}
-    times = {number: n for number, mixture in mixtures.items() if (n := _count_repeats(kept[number], mixture))}
+    mixtures = {
+        number: make_mixture(axis, how) for number, axis in kept.items() if number not in even
+    }
+    times = {
+        number: n
+        for number, mixture in mixtures.items()
+        if (n := _count_repeats(kept[number], mixture))
+    }
     result = _repeat_elements(result, times)
     for number, mixture in mixtures.items():
         axis = kept[number]
         result = result if number in times else _mix(node, result, number, axis, mixture)
         if mixture.outside is not None:
             column = (-1, *(1,) * (x.ndim - number - 1))
-            result = _to_constant(mixture.outside, x).reshape(column).where(beyond, result).cast(result.dtype)
+            result = (
+                _to_constant(mixture.outside, x)
+                .reshape(column)
+                .where(beyond, result)
+                .cast(result.dtype)
+            )
     return _narrow(result, x)
 
 
 def _repeat_patterns(x: Tensor, patterns: Mapping[int, Pattern]) -> Tensor:
-    """Axes that become a whole number of times as long: sums of weighted neighbours, which need no table of positions."""
+    """Axes that become a whole number of times as long: sums of weighted neighbours, which need no
+    table of positions.
+    """
     if not patterns:
         return x
     padded = x
@@ -162,7 +197,9 @@ def _repeat_patterns(x: Tensor, patterns: Mapping[int, Pattern]) -> Tensor:
             total = term if total is None else total.add(term)
         assert total is not None
         padded = total
-    return _join_axes(padded, x.shape, {number: pattern.weights.shape[0] for number, pattern in patterns.items()})
+    return _join_axes(
+        padded, x.shape, {number: pattern.weights.shape[0] for number, pattern in patterns.items()}
+    )
 
 
 def _repeat_elements(x: Tensor, times: Mapping[int, int]) -> Tensor:
@@ -173,15 +210,20 @@ def _repeat_elements(x: Tensor, times: Mapping[int, int]) -> Tensor:
     for number in sorted(times, reverse=True):
         wide = wide.unsqueeze(number + 1)
     shape = [
-        size for number, each in enumerate(x.shape) for size in (each, *([times[number]] if number in times else []))
+        size
+        for number, each in enumerate(x.shape)
+        for size in (each, *([times[number]] if number in times else []))
     ]
     return _join_axes(wide.expand(*shape), x.shape, times)
 
 
 def _join_axes(x: Tensor, before: Sequence[Any], times: Mapping[int, int]) -> Tensor:
-    """Axes that have become longer, of which each element has an axis of its own. Stored before they are one: what reads the
-    result would compute from each position to which element it belongs."""
-    return x.contiguous().reshape(*(size * times.get(number, 1) for number, size in enumerate(before)))
+    """Axes that have become longer, of which each element has an axis of its own. Stored before
+    they are one: what reads the result would compute from each position to which element it
+    belongs."""
+    return x.contiguous().reshape(
+        *(size * times.get(number, 1) for number, size in enumerate(before))
+    )
 
 
 def _cut(x: Tensor, axis: int, begin: Any, end: Any) -> Tensor:
@@ -233,7 +275,9 @@ def _count_repeats(axis: Axis, mixture: Mixture) -> int:
 
 
 def _choose(node: Call, x: Tensor, number: int, axis: Axis, positions: np.ndarray) -> Tensor:
-    """One element for each position: by steps of one size where they are even, which needs no table of them."""
+    """One element for each position: by steps of one size where they are even, which needs no table
+    of them.
+    """
     _get_size(node, x, number)
     step = axis.before // axis.after
     if step and (positions == positions[0] + step * np.arange(axis.after)).all():
@@ -250,8 +294,8 @@ def _to_constant(values: np.ndarray, like: Tensor) -> Tensor:
 
 
 def _make_simple_filter(mode: str) -> Filter:
-    """What the versions before 11 mean, which say nothing of places: an element stays where it begins, and where an axis loses
-    elements the nearest is the next one, as in onnxruntime."""
+    """What the versions before 11 mean, which say nothing of places: an element stays where it
+    begins, and where an axis loses elements the nearest is the next one, as in onnxruntime."""
     name = "linear" if mode in ("linear", "bilinear", "trilinear") else mode
     return Filter(name, "asymmetric", "simple")
 
@@ -271,5 +315,7 @@ def upsample(node: Call, x: Tensor, *, scales: list[float], mode: str = "nearest
 
 
 @operator("Upsample")
-def upsample_image(node: Call, x: Tensor, *, height_scale: float, width_scale: float, mode: str = "nearest") -> Tensor:
+def upsample_image(
+    node: Call, x: Tensor, *, height_scale: float, width_scale: float, mode: str = "nearest"
+) -> Tensor:
     return upsample(node, x, scales=[1.0] * (x.ndim - 2) + [height_scale, width_scale], mode=mode)

@@ -36,7 +36,9 @@ def grid_sample(
 ) -> Tensor:
     if mode not in _MODES:
         raise node.refuse(f"attribute 'mode' is {mode!r}")
-    found = x.grid_sample(grid, mode=_MODES[mode], padding_mode=padding_mode, align_corners=bool(align_corners))
+    found = x.grid_sample(
+        grid, mode=_MODES[mode], padding_mode=padding_mode, align_corners=bool(align_corners)
+    )
     return found.cast(x.dtype)
 
 
@@ -68,7 +70,9 @@ def deform_conv(
     *,
     attributes: DeformConvAttributes,
 ) -> Tensor:
-    """A convolution whose windows look between the elements, where `offset` moves their places to."""
+    """A convolution whose windows look between the elements, where `offset` moves their
+    places to.
+    """
     kernel = get_kernel(node, w, attributes.kernel_shape)
     n, count = len(kernel), math.prod(kernel)
     batch, channels, *sizes = x.shape
@@ -82,7 +86,8 @@ def deform_conv(
         or channels % attributes.offset_group
     ):  # pyright: ignore[reportOperatorIssue]
         raise node.refuse(
-            f"has {channels} channels in {attributes.group} groups, and {attributes.offset_group} groups of offsets"
+            f"has {channels} channels in {attributes.group} groups, and {attributes.offset_group}"
+            " groups of offsets"
         )
     wide = "float32" if x.dtype.itemsize < 4 else x.dtype
     moves = offset.cast(wide).reshape(batch, attributes.offset_group, count, n, *outputs)
@@ -94,26 +99,39 @@ def deform_conv(
     )
     places: list[Tensor] = []
     for axis, (stride, (before, _), dilation) in enumerate(steps):
-        line = Tensor.arange(outputs[axis], dtype=wide, device=str(x.device)).mul(stride).sub(before)
+        line = (
+            Tensor.arange(outputs[axis], dtype=wide, device=str(x.device)).mul(stride).sub(before)
+        )
         inside = Tensor.arange(kernel[axis], dtype=wide, device=str(x.device)).mul(dilation)
-        numbers = inside.reshape(*(-1 if a == axis else 1 for a in range(n))).expand(*kernel).reshape(count, *(1,) * n)
-        places.append(moves[:, :, :, axis].add(line.reshape(-1, *(1,) * (n - 1 - axis))).add(numbers))
+        numbers = (
+            inside.reshape(*(-1 if a == axis else 1 for a in range(n)))
+            .expand(*kernel)
+            .reshape(count, *(1,) * n)
+        )
+        places.append(
+            moves[:, :, :, axis].add(line.reshape(-1, *(1,) * (n - 1 - axis))).add(numbers)
+        )
     images = x.cast(wide).reshape(
         batch * attributes.offset_group, channels // attributes.offset_group, math.prod(sizes)
     )  # pyright: ignore[reportOperatorIssue,reportArgumentType]
     found = _interpolate(images, [place.flatten(2).flatten(0, 1) for place in places], sizes)
     sampled = found.reshape(batch, attributes.offset_group, images.shape[1], count, *outputs)
     if mask is not None:
-        sampled = sampled.mul(mask.cast(wide).reshape(batch, attributes.offset_group, 1, count, *outputs))
+        sampled = sampled.mul(
+            mask.cast(wide).reshape(batch, attributes.offset_group, 1, count, *outputs)
+        )
     columns = sampled.reshape(batch, attributes.group, w.shape[1] * count, math.prod(outputs))
-    filters = w.cast(wide).reshape(1, attributes.group, w.shape[0] // attributes.group, w.shape[1] * count)
+    filters = w.cast(wide).reshape(
+        1, attributes.group, w.shape[0] // attributes.group, w.shape[1] * count
+    )
     total = filters.matmul(columns).reshape(batch, w.shape[0], *outputs)
     shifted = total if b is None else total.add(b.cast(wide).reshape(-1, *(1,) * n))
     return shifted.cast(x.dtype)
 
 
 def _interpolate(images: Tensor, places: list[Tensor], sizes: list[Any]) -> Tensor:
-    """What is between the elements at places, by straight lines along each axis; outside there are zeros.
+    """What is between the elements at places, by straight lines along each axis; outside there are
+    zeros.
 
     Args:
         images: of shape (images, channels, elements).
@@ -127,7 +145,11 @@ def _interpolate(images: Tensor, places: list[Tensor], sizes: list[Any]) -> Tens
     parts = [place.sub(low) for place, low in zip(places, lows, strict=True)]
     # All channels of an element lie side by side, since they are looked up together.
     elements = images.moveaxis(1, -1).flatten(0, 1).contiguous()
-    starts = Tensor.arange(images.shape[0], dtype="int64", device=str(images.device)).mul(images.shape[2]).unsqueeze(1)
+    starts = (
+        Tensor.arange(images.shape[0], dtype="int64", device=str(images.device))
+        .mul(images.shape[2])
+        .unsqueeze(1)
+    )
     total: Tensor | None = None
     for corner in product((0, 1), repeat=len(sizes)):
         weight: Tensor | None = None

@@ -78,7 +78,8 @@ def sequence_map(
     elements = _get_list(input_sequence)
     rows = [
         node.trace.run_graph(
-            body, [element, *(one[place] if isinstance(one, list) else one for one in additional_inputs)]
+            body,
+            [element, *(one[place] if isinstance(one, list) else one for one in additional_inputs)],
         )
         for place, element in enumerate(elements)
     ]
@@ -88,8 +89,12 @@ def sequence_map(
 
 
 @operator("SplitToSequence")
-def split_to_sequence(input: Tensor, split: Known | None = None, *, axis: int = 0, keepdims: int = 1) -> Value:
-    """Parts of given sizes, of one size of which the last may be smaller, or single elements, with their axis or without."""
+def split_to_sequence(
+    input: Tensor, split: Known | None = None, *, axis: int = 0, keepdims: int = 1
+) -> Value:
+    """Parts of given sizes, of one size of which the last may be smaller, or single elements, with
+    their axis or without.
+    """
     size: Any = input.shape[axis]
     if split is None:
         return [part if keepdims else part.squeeze(axis) for part in input.split(1, axis)]
@@ -101,7 +106,11 @@ def split_to_sequence(input: Tensor, split: Known | None = None, *, axis: int = 
 
 @operator("ConcatFromSequence")
 def concat_from_sequence(input_sequence: list[Tensor], *, axis: int, new_axis: int = 0) -> Tensor:
-    return Tensor.stack(input_sequence, axis=axis) if new_axis else Tensor.concat(input_sequence, axis=axis)
+    return (
+        Tensor.stack(input_sequence, axis=axis)
+        if new_axis
+        else Tensor.concat(input_sequence, axis=axis)
+    )
 
 
 @operator("Optional")

@@ -71,12 +71,16 @@ def constant(
 @operator("Reshape", since=5)
 def reshape(data: Tensor, shape: Ints, *, allowzero: int = 0) -> Tensor:
     """A size of 0 stands for that of `data`, unless zeros are meant; -1 for what is left."""
-    sizes = [data.shape[axis] if size == 0 and not allowzero else size for axis, size in enumerate(shape)]
+    sizes = [
+        data.shape[axis] if size == 0 and not allowzero else size for axis, size in enumerate(shape)
+    ]
     return data.reshape(sizes)
 
 
 @operator("Reshape")
-def reshape_since_1(data: Tensor, *, shape: list[int], consumed_inputs: list[int] | None = None) -> Tensor:
+def reshape_since_1(
+    data: Tensor, *, shape: list[int], consumed_inputs: list[int] | None = None
+) -> Tensor:
     del consumed_inputs
     return reshape(data, shape)
 
@@ -96,7 +100,9 @@ def flatten(input: Tensor, *, axis: int = 1) -> Tensor:
 @operator("Squeeze", since=13)
 def squeeze(data: Tensor, axes: Ints | None = None) -> Tensor:
     return data.squeeze(
-        tuple(axis for axis, size in enumerate(data.shape) if size == 1) if axes is None else tuple(axes)
+        tuple(axis for axis, size in enumerate(data.shape) if size == 1)
+        if axes is None
+        else tuple(axes)
     )
 
 
@@ -128,20 +134,32 @@ def concat(*inputs: Tensor, axis: int = 1) -> Tensor:
 
 @operator("Split", since=18)
 def split(
-    node: Call, input: Tensor, split: Ints | None = None, *, axis: int = 0, num_outputs: int | None = None
+    node: Call,
+    input: Tensor,
+    split: Ints | None = None,
+    *,
+    axis: int = 0,
+    num_outputs: int | None = None,
 ) -> tuple[Tensor, ...]:
     """Parts of given sizes, or of equal ones, of which the last may be smaller."""
     return _split(node, input, split, axis, num_outputs)
 
 
 @operator("Split", since=13)
-def split_since_13(node: Call, input: Tensor, split: Ints | None = None, *, axis: int = 0) -> tuple[Tensor, ...]:
+def split_since_13(
+    node: Call, input: Tensor, split: Ints | None = None, *, axis: int = 0
+) -> tuple[Tensor, ...]:
     return _split(node, input, split, axis)
 
 
 @operator("Split")
 def split_since_1(
-    node: Call, input: Tensor, sizes: Ints | None = None, *, axis: int = 0, split: list[int] | None = None
+    node: Call,
+    input: Tensor,
+    sizes: Ints | None = None,
+    *,
+    axis: int = 0,
+    split: list[int] | None = None,
 ) -> tuple[Tensor, ...]:
     """Version 1 takes the sizes as an operand or as an attribute."""
     return _split(node, input, split if sizes is None else sizes, axis)
@@ -180,7 +198,9 @@ def tile(input: Tensor, repeats: Ints) -> Tensor:
 @operator("Tile")
 def tile_since_1(input: Tensor, tiles: Ints, axis: Ints) -> Tensor:
     """Version 1 repeats along one axis."""
-    return input.tile([tiles[0] if number == axis[0] % input.ndim else 1 for number in range(input.ndim)])
+    return input.tile(
+        [tiles[0] if number == axis[0] % input.ndim else 1 for number in range(input.ndim)]
+    )
 
 
 @operator("Shape")
@@ -238,12 +258,18 @@ def trilu(input: Tensor, k: Ints | None = None, *, upper: int = 1) -> Tensor:
 
 @operator("DepthToSpace")
 def depth_to_space(input: Tensor, *, blocksize: int, mode: str = "DCR") -> Tensor:
-    """Channels become blocks of pixels: the block is the outer part of the channels (DCR), or the inner one (CRD)."""
+    """Channels become blocks of pixels: the block is the outer part of the channels (DCR), or the
+    inner one (CRD).
+    """
     n, c, height, width = input.shape
     if mode == "DCR":
-        blocks = input.reshape(n, blocksize, blocksize, c // blocksize**2, height, width).permute(0, 3, 4, 1, 5, 2)
+        blocks = input.reshape(n, blocksize, blocksize, c // blocksize**2, height, width).permute(
+            0, 3, 4, 1, 5, 2
+        )
     else:
-        blocks = input.reshape(n, c // blocksize**2, blocksize, blocksize, height, width).permute(0, 1, 4, 2, 5, 3)
+        blocks = input.reshape(n, c // blocksize**2, blocksize, blocksize, height, width).permute(
+            0, 1, 4, 2, 5, 3
+        )
     return blocks.reshape(n, c // blocksize**2, height * blocksize, width * blocksize)
 
 
@@ -253,7 +279,9 @@ def space_to_depth(input: Tensor, *, blocksize: int, mode: str = "DCR") -> Tenso
     n, c, height, width = input.shape
     blocks = input.reshape(n, c, height // blocksize, blocksize, width // blocksize, blocksize)
     order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
-    return blocks.permute(order).reshape(n, c * blocksize**2, height // blocksize, width // blocksize)
+    return blocks.permute(order).reshape(
+        n, c * blocksize**2, height // blocksize, width // blocksize
+    )
 
 
 @operator("CenterCropPad")

@@ -20,15 +20,19 @@ def _step_each(
     """The results of a step of each tensor that is optimized.
 
     Args:
-        step: from a tensor, its gradient and what else is kept of it, to the new tensor and what is kept then.
-        states: all tensors that are optimized, then all their gradients, then all of what else is kept.
+        step: from a tensor, its gradient and what else is kept of it, to the new tensor and what is
+            kept then.
+        states: all tensors that are optimized, then all their gradients, then all of what else is
+            kept.
         n_states: how many operands a step has.
 
     Returns:
         All new tensors, and then all of what is kept.
     """
     if len(states) % n_states:
-        raise ValueError(f"takes {n_states} operands for each tensor to optimize, and got {len(states)} in all")
+        raise ValueError(
+            f"takes {n_states} operands for each tensor to optimize, and got {len(states)} in all"
+        )
     count = len(states) // n_states
     steps = (step(*states[number::count]) for number in range(count))
     return tuple(chain.from_iterable(zip(*steps, strict=True)))
@@ -63,7 +67,9 @@ def adam(
     norm_coefficient: float = 0.0,
     norm_coefficient_post: float = 0.0,
 ) -> tuple[Tensor, ...]:
-    def step(x: Tensor, gradient: Tensor, mean: Tensor, squares: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def step(
+        x: Tensor, gradient: Tensor, mean: Tensor, squares: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         whole = x * norm_coefficient + gradient
         new_mean = mean * alpha + whole * (1 - alpha)
         new_squares = squares * beta + whole * whole * (1 - beta)
@@ -83,7 +89,13 @@ def _raise(base: float, exponent: Tensor) -> Tensor:
 
 @operator("Momentum", domain=_DOMAIN)
 def momentum(
-    r: Tensor, t: Tensor, *inputs: Tensor, alpha: float, beta: float, mode: str, norm_coefficient: float
+    r: Tensor,
+    t: Tensor,
+    *inputs: Tensor,
+    alpha: float,
+    beta: float,
+    mode: str,
+    norm_coefficient: float,
 ) -> tuple[Tensor, ...]:
     if mode not in ("standard", "nesterov"):
         raise ValueError(f"attribute 'mode' is {mode!r}, which is neither standard nor nesterov")

@@ -1,4 +1,6 @@
-"""Ensembles of trees (ai.onnx.ml): all rows walk down all trees at once, one level in each step, by gathers from tables of nodes."""
+"""Ensembles of trees (ai.onnx.ml): all rows walk down all trees at once, one level in each step, by
+gathers from tables of nodes.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,15 @@ __all__ = [
     "tree_ensemble_regressor",
 ]
 
-_MODES: Final = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER")
+_MODES: Final = (
+    "BRANCH_LEQ",
+    "BRANCH_LT",
+    "BRANCH_GTE",
+    "BRANCH_GT",
+    "BRANCH_EQ",
+    "BRANCH_NEQ",
+    "BRANCH_MEMBER",
+)
 _LEAF: Final = "LEAF"
 _AGGREGATES: Final = ("AVERAGE", "SUM", "MIN", "MAX")
 _POSTS: Final = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
@@ -44,7 +54,8 @@ class _Forest:
         on_missing: whether it holds for NaN.
         weights: of the leaves, of shape (nodes, targets).
         is_weighted: likewise, where a leaf says something of a target.
-        members: of the sets that nodes compare with, of shape (nodes, greatest number), filled up with NaN; None without sets.
+        members: of the sets that nodes compare with, of shape (nodes, greatest number), filled up
+            with NaN; None without sets.
     """
 
     roots: np.ndarray
@@ -77,7 +88,9 @@ class _Forest:
                 raise node.refuse(f"names a {what} that is not there")
         is_read = self.on_true != np.arange(len(self.features))
         read = self.features[is_read]
-        if read.size and not (read.min() >= 0 and (not isinstance(n_features, int) or read.max() < n_features)):
+        if read.size and not (
+            read.min() >= 0 and (not isinstance(n_features, int) or read.max() < n_features)
+        ):
             raise node.refuse(f"compares feature {int(read.max())} of {n_features}")
 
     def score(self, node: Call, x: Tensor, aggregate: str) -> Tensor:
@@ -97,7 +110,8 @@ class _Forest:
     def walk_down(self, node: Call, x: Tensor) -> Tensor:
         """The leaf of each row in each tree, of shape (rows, trees)."""
         features, on_true, on_false, on_missing, modes = (
-            make_table(table, x) for table in (self.features, self.on_true, self.on_false, self.on_missing, self.modes)
+            make_table(table, x)
+            for table in (self.features, self.on_true, self.on_false, self.on_missing, self.modes)
         )
         splits = make_table(self.splits, x).cast(x.dtype)
         place = make_table(self.roots, x).reshape(1, -1).expand(x.shape[0], len(self.roots))
@@ -132,10 +146,17 @@ class _Forest:
 
 
 def _make_weights(
-    node: Call, n_nodes: int, n_targets: int, places: np.ndarray, targets: np.ndarray, weights: np.ndarray
+    node: Call,
+    n_nodes: int,
+    n_targets: int,
+    places: np.ndarray,
+    targets: np.ndarray,
+    weights: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     if n_nodes * n_targets > _MAX_TABLE:
-        raise node.refuse(f"has {n_nodes} nodes and {n_targets} targets, which would be a table too large")
+        raise node.refuse(
+            f"has {n_nodes} nodes and {n_targets} targets, which would be a table too large"
+        )
     if targets.size and not (targets.min() >= 0 and targets.max() < n_targets):
         raise node.refuse(f"gives a weight to target {int(targets.max())} of {n_targets}")
     table = np.zeros((n_nodes, n_targets), weights.dtype)
@@ -174,7 +195,10 @@ def tree_ensemble(
     *,
     attributes: TreeEnsembleAttributes,
 ) -> Tensor:
-    """What trees say of rows, of shape (rows, targets). The list of a forest has the inner nodes first, then the leaves."""
+    """What trees say of rows, of shape (rows, targets).
+
+    The list of a forest has the inner nodes first, then the leaves.
+    """
     n_inner, n_leaves = len(attributes.nodes_featureids), len(attributes.leaf_targetids)
     leaves = np.arange(n_leaves) + n_inner
     modes = np.asarray(attributes.nodes_modes).astype(np.int64)
@@ -190,7 +214,9 @@ def tree_ensemble(
         raise node.refuse(f"compares in mode {int(modes.max())}, which there is not")
 
     def lead(targets: Sequence[int], is_leaf: Sequence[int]) -> np.ndarray:
-        return np.concatenate([np.asarray(targets, np.int64) + n_inner * np.asarray(is_leaf, bool), leaves])
+        return np.concatenate(
+            [np.asarray(targets, np.int64) + n_inner * np.asarray(is_leaf, bool), leaves]
+        )
 
     def fill(values: np.ndarray) -> np.ndarray:
         return np.concatenate([values, np.zeros(n_leaves, values.dtype)])
@@ -216,21 +242,30 @@ def tree_ensemble(
         is_weighted,
         _list_members(node, modes, n_leaves, attributes.membership_values),
     )
-    if not (0 <= attributes.aggregate_function < len(_AGGREGATES) and 0 <= attributes.post_transform < len(_POSTS)):
+    if not (
+        0 <= attributes.aggregate_function < len(_AGGREGATES)
+        and 0 <= attributes.post_transform < len(_POSTS)
+    ):
         raise node.refuse("has an aggregate function or a transform that there is not")
     scores = forest.score(node, x, _AGGREGATES[attributes.aggregate_function])
     return finish_scores(node, scores, _POSTS[attributes.post_transform]).cast(x.dtype)
 
 
-def _list_members(node: Call, modes: np.ndarray, n_leaves: int, values: np.ndarray | None) -> np.ndarray | None:
-    """The sets of the nodes that compare with one: in `values`, one after the other, each with a NaN behind it."""
+def _list_members(
+    node: Call, modes: np.ndarray, n_leaves: int, values: np.ndarray | None
+) -> np.ndarray | None:
+    """The sets of the nodes that compare with one: in `values`, one after the other, each with a
+    NaN behind it.
+    """
     comparing = np.flatnonzero(modes == _MODES.index("BRANCH_MEMBER"))
     if not comparing.size:
         return None
     flat = np.asarray([] if values is None else values)
     ends = np.flatnonzero(np.isnan(flat))
     if len(ends) < len(comparing):
-        raise node.refuse(f"has {len(comparing)} nodes that compare with a set, and {len(ends)} sets")
+        raise node.refuse(
+            f"has {len(comparing)} nodes that compare with a set, and {len(ends)} sets"
+        )
     sets = np.split(flat, ends + 1)[: len(comparing)]
     table = np.full((len(modes) + n_leaves, max(map(len, sets))), np.nan, flat.dtype)
     for place, members in zip(comparing, sets, strict=True):
@@ -238,7 +273,9 @@ def _list_members(node: Call, modes: np.ndarray, n_leaves: int, values: np.ndarr
     return table
 
 
-def _number_nodes(node: Call, trees: Sequence[int], numbers: Sequence[int]) -> dict[tuple[int, int], int]:
+def _number_nodes(
+    node: Call, trees: Sequence[int], numbers: Sequence[int]
+) -> dict[tuple[int, int], int]:
     keys = list(zip(trees, numbers, strict=True))
     found = {key: place for place, key in enumerate(keys)}
     if len(found) < len(keys) or not keys:
@@ -260,29 +297,51 @@ def _read_forest(
     missing: list[int] | None,
     weighted: tuple[list[int], list[int], list[int], np.ndarray],
 ) -> _Forest:
-    """The trees of the older operators, whose nodes have a number within their tree, and leaves are nodes with a mode of their own."""
+    """The trees of the older operators, whose nodes have a number within their tree, and leaves are
+    nodes with a mode of their own.
+    """
     places = _number_nodes(node, nodes_treeids, nodes_nodeids)
     n_nodes = len(places)
     is_leaf = np.array([mode == _LEAF for mode in nodes_modes])
     unknown = {*nodes_modes} - {*_MODES[:-1], _LEAF}
-    if unknown or len({n_nodes, *map(len, (nodes_modes, nodes_featureids, nodes_truenodeids, nodes_falsenodeids))}) > 1:
-        raise node.refuse(f"has unknown modes {sorted(unknown)}, or attributes of different lengths")
+    if (
+        unknown
+        or len(
+            {
+                n_nodes,
+                *map(len, (nodes_modes, nodes_featureids, nodes_truenodeids, nodes_falsenodeids)),
+            }
+        )
+        > 1
+    ):
+        raise node.refuse(
+            f"has unknown modes {sorted(unknown)}, or attributes of different lengths"
+        )
 
     def lead(numbers: Sequence[int]) -> np.ndarray:
         keys = zip(nodes_treeids, numbers, is_leaf, range(n_nodes), strict=True)
-        return np.array([own if leaf else places.get((tree, number), -1) for tree, number, leaf, own in keys], np.int64)
+        return np.array(
+            [own if leaf else places.get((tree, number), -1) for tree, number, leaf, own in keys],
+            np.int64,
+        )
 
     trees, numbers, targets, weights = weighted
     try:
         leaves = np.array([places[key] for key in zip(trees, numbers, strict=True)], np.int64)
     except KeyError as error:
         raise node.refuse(f"gives a weight to node {error}, which is not there") from error
-    table, is_weighted = _make_weights(node, n_nodes, n_targets, leaves, np.asarray(targets, np.int64), weights)
+    table, is_weighted = _make_weights(
+        node, n_nodes, n_targets, leaves, np.asarray(targets, np.int64), weights
+    )
     on_true, on_false = lead(nodes_truenodeids), lead(nodes_falsenodeids)
     # A root is the first node of its tree.
     roots = list({tree: place for (tree, _), place in reversed(places.items())}.values())
     modes = np.array(
-        [0 if leaf else _MODES.index(mode) for mode, leaf in zip(nodes_modes, is_leaf, strict=True)], np.int64
+        [
+            0 if leaf else _MODES.index(mode)
+            for mode, leaf in zip(nodes_modes, is_leaf, strict=True)
+        ],
+        np.int64,
     )
     return _Forest(
         np.array(sorted(roots), np.int64),
@@ -400,7 +459,10 @@ def tree_ensemble_classifier(
 ) -> tuple[Tensor, Tensor]:
     """The class of each row, and its scores, of shape (rows, classes)."""
     if attributes.classlabels_strings:
-        raise node.refuse("has classes that are named by strings, which svod-onnx does not give: name them by numbers")
+        raise node.refuse(
+            "has classes that are named by strings, which svod-onnx does not give: name them by"
+            " numbers"
+        )
     labels = attributes.classlabels_int64s or []
     weights = _pick(attributes.class_weights, attributes.class_weights_as_tensor)
     forest = _read_forest(
@@ -414,7 +476,12 @@ def tree_ensemble_classifier(
         nodes_falsenodeids=attributes.nodes_falsenodeids,
         nodes_values=_pick(attributes.nodes_values, attributes.nodes_values_as_tensor),
         missing=attributes.nodes_missing_value_tracks_true,
-        weighted=(attributes.class_treeids, attributes.class_nodeids, attributes.class_ids, weights),
+        weighted=(
+            attributes.class_treeids,
+            attributes.class_nodeids,
+            attributes.class_ids,
+            weights,
+        ),
     )
     scores = forest.score(node, _widen(x), "SUM")
     base = _pick(attributes.base_values, attributes.base_values_as_tensor)
@@ -422,8 +489,15 @@ def tree_ensemble_classifier(
     if is_binary:
         only = scores[:, attributes.class_ids[0] : attributes.class_ids[0] + 1]
         only = only + float(base[0]) if base.size == 1 else only
-        return choose_class(node, only, labels, attributes.post_transform, is_positive=bool((weights >= 0).all()))
-    return choose_class(node, scores + make_table(base, x) if base.size else scores, labels, attributes.post_transform)
+        return choose_class(
+            node, only, labels, attributes.post_transform, is_positive=bool((weights >= 0).all())
+        )
+    return choose_class(
+        node,
+        scores + make_table(base, x) if base.size else scores,
+        labels,
+        attributes.post_transform,
+    )
 
 
 def _widen(x: Tensor) -> Tensor:

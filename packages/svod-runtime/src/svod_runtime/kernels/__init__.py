@@ -1,4 +1,5 @@
-"""Kernels of a plan: groups that run at the same time, their arrangement, and their state between executions.
+"""Kernels of a plan: groups that run at the same time, their arrangement, and their state between
+executions.
 
 Imports `ops` and `profile`.
 """

@@ -1,9 +1,8 @@
 """Arrangement: which op each call of a plan runs, and which kernels run at the same time.
 
-Consecutive kernels of one batch launcher are one call, whatever their levels, since a batch has levels of its own
-("groups"); only a long run of them is cut, so that signals are handled between the parts. A loop that the launcher runs
-is in that call, too.
-"""
+Consecutive kernels of one batch launcher are one call, whatever their levels, since a batch has
+levels of its own ("groups"); only a long run of them is cut, so that signals are handled between
+the parts. A loop that the launcher runs is in that call, too."""
 
 from __future__ import annotations
 
@@ -62,7 +61,9 @@ class CopyUnit:
 
 Call = Sequence[Group | LoopUnit] | CopyUnit | PreparedCustomFunction
 Arrangement = Sequence[Call]
-"""What one call runs, for each call: groups and loops one after the other, or a single op that is neither."""
+"""What one call runs, for each call: groups and loops one after the other, or a single op that is
+neither.
+"""
 
 
 def arrange(
@@ -71,7 +72,9 @@ def arrange(
     states: Sequence[KernelState],
     loops: Sequence[BatchLauncher | None] = (),
 ) -> Arrangement:
-    """Put the ops into calls; `states` are those of the kernels, in schedule order, `loops` those who run the loops in one call."""
+    """Put the ops into calls; `states` are those of the kernels, in schedule order, `loops` those
+    who run the loops in one call.
+    """
     calls: list[Call] = []
     batch: list[Group | LoopUnit] = []
     n_work = 0
@@ -81,7 +84,11 @@ def arrange(
             calls.append(unit)
             continue
         # A loop that runs for long hears signals between two iterations.
-        work = sum(_work_of(states[number]) for number in unit.numbers) if isinstance(unit, Group) else 0
+        work = (
+            sum(_work_of(states[number]) for number in unit.numbers)
+            if isinstance(unit, Group)
+            else 0
+        )
         if (
             not batch
             or unit.launcher is None
@@ -104,7 +111,9 @@ def _iter_units(
     states: Sequence[KernelState],
     loops: Sequence[BatchLauncher | None],
 ) -> Iterator[_Unit]:
-    """Groups of kernels that may run at the same time, and the other ops, each by itself; a view costs no call."""
+    """Groups of kernels that may run at the same time, and the other ops, each by itself; a view
+    costs no call.
+    """
     number_of = _number_by_kind(ops)
     for level in levels:
         pending: list[int] = []
@@ -140,7 +149,9 @@ def _number_by_kind(ops: Sequence[PreparedOp]) -> list[int]:
 
 
 def _split_group(numbers: Sequence[int], states: Sequence[KernelState]) -> Iterator[Group]:
-    """Kernels of one level, which share no bytes that one of them writes: by launcher, and together if that pays."""
+    """Kernels of one level, which share no bytes that one of them writes: by launcher, and together
+    if that pays.
+    """
     loads = [_load_of(states[number]) for number in numbers]
     for group in group_loads(loads):
         yield Group(loads[group[0]].launcher, tuple(numbers[position] for position in group))

@@ -1,4 +1,6 @@
-"""Groups of independent kernels that run at the same time: one rule for execution and for ordering."""
+"""Groups of independent kernels that run at the same time: one rule for execution and for
+ordering.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from svod_runtime.ops.prepared import PreparedKernel, PreparedOp
 __all__ = ["WORTH_A_THREAD", "Load", "find_load", "group_loads"]
 
 WORTH_A_THREAD: Final = 1 << 16
-"""Bytes and operations from which on a kernel pays for waking a thread: some microseconds of work."""
+"""Bytes and operations from which on a kernel pays for waking a thread: some microseconds
+of work.
+"""
 
 
 class Load(NamedTuple):
@@ -29,7 +33,9 @@ class Load(NamedTuple):
 
 
 def find_load(op: PreparedOp, buffers: Sequence[Buffer]) -> Load | None:
-    """What a kernel does to the cores, with variables at their largest; None for what never runs beside a kernel."""
+    """What a kernel does to the cores, with variables at their largest; None for what never runs
+    beside a kernel.
+    """
     if not isinstance(op, PreparedKernel) or not op.kernel.is_host_parallel_safe:
         return None
     spec = op.kernel.spec
@@ -40,7 +46,9 @@ def find_load(op: PreparedOp, buffers: Sequence[Buffer]) -> Load | None:
 
 
 def group_loads(loads: Sequence[Load]) -> list[tuple[int, ...]]:
-    """The positions of those that run together, where that pays: two at least are worth a thread, and none uses all."""
+    """The positions of those that run together, where that pays: two at least are worth a thread,
+    and none uses all.
+    """
     by_launcher: dict[BatchLauncher | None, list[int]] = {}
     for position, load in enumerate(loads):
         by_launcher.setdefault(load.launcher, []).append(position)

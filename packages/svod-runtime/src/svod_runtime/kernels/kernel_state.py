@@ -39,7 +39,10 @@ def has_varying_sizes(op: PreparedKernel, counters: Set[str]) -> bool:
     """Whether the launch sizes of a kernel depend on one of these variables."""
     sizes = (*op.kernel.spec.global_size, *(op.kernel.spec.local_size or ()))
     return bool(counters) and any(
-        node.arg.name in counters for size in sizes if isinstance(size, UOp) for node in size.iter_ops(Op.DEFINE_VAR)
+        node.arg.name in counters
+        for size in sizes
+        if isinstance(size, UOp)
+        for node in size.iter_ops(Op.DEFINE_VAR)
     )
 
 
@@ -58,9 +61,17 @@ class KernelState:
     """
 
     __slots__ = (
-        "_buffers", "addresses", "counters", "global_size", "has_constant_sizes", "launcher", "local_size", "op", "origins",
+        "_buffers",
+        "addresses",
+        "counters",
+        "global_size",
+        "has_constant_sizes",
+        "launcher",
+        "local_size",
+        "op",
+        "origins",
         "values",
-    )  # fmt: skip
+    )
 
     def __init__(
         self,
@@ -70,11 +81,11 @@ class KernelState:
         origins: tuple[Origin, ...] = (),
         counters: Set[str] = frozenset(),
     ) -> None:
-        """A kernel on those of a plan's `buffers`, or of a loop's, that it takes, as they are at any time.
+        """A kernel on those of a plan's `buffers`, or of a loop's, that it takes, as they are at
+        any time.
 
-        `sizes` are those of a kernel whose launches are all alike, None where they depend on variables. `counters` are those of
-        the loops that the kernel is in.
-        """
+        `sizes` are those of a kernel whose launches are all alike, None where they depend on
+        variables. `counters` are those of the loops that the kernel is in."""
         self.op, self.origins, self.counters, self._buffers = op, origins, counters, buffers
         # A table has the launch sizes of when it was made.
         self.launcher = None if has_varying_sizes(op, counters) else op.kernel.launcher
@@ -102,14 +113,19 @@ class KernelState:
                 self.values[position] = changes[name]
 
     def find_value(self, name: str) -> int | None:
-        """The position of a variable among the values; None if the kernel takes no such variable."""
+        """The position of a variable among the values; None if the kernel takes no such
+        variable.
+        """
         names = self.op.kernel.spec.var_names
         return names.index(name) if name in names and name not in self.op.fixedvars else None
 
     @property
     def variables(self) -> dict[str, int]:
         """The value of every variable, those that the schedule fixed included."""
-        return {**dict(zip(self.op.kernel.spec.var_names, self.values, strict=True)), **self.op.fixedvars}
+        return {
+            **dict(zip(self.op.kernel.spec.var_names, self.values, strict=True)),
+            **self.op.fixedvars,
+        }
 
     def resolve_sizes(self, changes: Mapping[str, int]) -> Sizes:
         """The launch sizes after `changes` to the variables.
@@ -150,7 +166,9 @@ class KernelState:
             raise  # no kernel is to blame
         except Exception as error:
             raise ExecutionError(
-                op=describe_op(self.op), problem=f"{type(error).__name__}: {error}", origins=self.origins
+                op=describe_op(self.op),
+                problem=f"{type(error).__name__}: {error}",
+                origins=self.origins,
             ) from error
 
     def run_profiled(self) -> KernelProfile:

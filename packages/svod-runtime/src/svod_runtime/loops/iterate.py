@@ -1,4 +1,6 @@
-"""The iterations of a loop that Python runs: what its local buffers are in each, and what is copied before and after."""
+"""The iterations of a loop that Python runs: what its local buffers are in each, and what is copied
+before and after.
+"""
 
 from __future__ import annotations
 
@@ -68,13 +70,18 @@ class _CarriedValue:
     def __init__(self, state: LoopState, number: int, carried: Carried) -> None:
         form, buffers = state.form, state.buffers
         self._state = state
-        self._ins, self._outs = form.get_bound(CarriedIn(number)), form.get_bound(CarriedOut(number))
+        self._ins, self._outs = (
+            form.get_bound(CarriedIn(number)),
+            form.get_bound(CarriedOut(number)),
+        )
         self._result = buffers[carried.result]
         self._spare = self._result if carried.spare is None else buffers[carried.spare]
         self._source, self._target = buffers[carried.initial], self._spare
 
     def begin(self, count: int) -> None:
-        """Choose where the first iteration writes, so that the last one writes the result, if that can be."""
+        """Choose where the first iteration writes, so that the last one writes the result, if that
+        can be.
+        """
         if self._spare is self._result:
             self._source = _move(self._result, self._source)
         elif count % 2 and not _are_same(self._result, self._source):
@@ -89,7 +96,10 @@ class _CarriedValue:
 
     def leave(self) -> None:
         """What was written is what comes in next."""
-        self._source, self._target = self._target, self._spare if self._target is self._result else self._result
+        self._source, self._target = (
+            self._target,
+            self._spare if self._target is self._result else self._result,
+        )
 
     def end(self) -> None:
         """Put what came last into the result."""

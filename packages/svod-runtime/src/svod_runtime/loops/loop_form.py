@@ -1,4 +1,6 @@
-"""`LoopForm`: what holds for a loop in every plan of a template: the order of its ops, and who takes which local buffer."""
+"""`LoopForm`: what holds for a loop in every plan of a template: the order of its ops, and who
+takes which local buffer.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ from svod_runtime.kernels.arrangement import Arrangement, arrange
 from svod_runtime.kernels.kernel_state import KernelState, find_constant_sizes, has_varying_sizes
 from svod_runtime.loops.body_order import BodyDependencies
 from svod_runtime.ops.loop_bindings import Binding, CarriedIn, CarriedOut, Slice, Whole
-from svod_runtime.ops.prepared import PreparedCopy, PreparedCustomFunction, PreparedKernel, PreparedLoop, list_parts
+from svod_runtime.ops.prepared import (
+    PreparedCopy,
+    PreparedCustomFunction,
+    PreparedKernel,
+    PreparedLoop,
+    list_parts,
+)
 
 __all__ = ["LoopForm", "User", "list_loop_forms"]
 
@@ -30,12 +38,14 @@ class LoopForm:
         op: the loop.
         counters: the counters of this loop and of those that it is in.
         levels: indices into the body's ops; the ops of one level do not depend on each other.
-        kernels: the kernels of the body, in order, and their launch sizes where these are always the same.
+        kernels: the kernels of the body, in order, and their launch sizes where these are always
+            the same.
         copies: the copies of the body, in order.
         loops: the loops of the body, in order.
-        parts: for each local buffer that is bound, what lies on it: indices of local buffers, itself first, and offsets.
-        users: for each local buffer those who take it. Kernels are numbered first, then copies and loops; last comes
-            the condition.
+        parts: for each local buffer that is bound, what lies on it: indices of local buffers,
+            itself first, and offsets.
+        users: for each local buffer those who take it. Kernels are numbered first, then copies and
+            loops; last comes the condition.
         launcher: the one that runs the whole loop in one call, if there is one.
     """
 
@@ -47,7 +57,9 @@ class LoopForm:
         kernels = [inner for inner in body.ops if isinstance(inner, PreparedKernel)]
         self.kernels = [(inner, find_constant_sizes(inner)) for inner in kernels]
         self.copies = [inner for inner in body.ops if isinstance(inner, PreparedCopy)]
-        self.loops = [LoopForm(inner, self.counters) for inner in body.ops if isinstance(inner, PreparedLoop)]
+        self.loops = [
+            LoopForm(inner, self.counters) for inner in body.ops if isinstance(inner, PreparedLoop)
+        ]
         self.parts = list_parts(body)
         takers = [kernels, self.copies, [form.op for form in self.loops]]
         taken = [inner.buffer_indices for kind in takers for inner in kind]
@@ -82,11 +94,17 @@ class LoopForm:
         return self._bound.get(binding, [])
 
     def arrange(self, states: Sequence[KernelState]) -> Arrangement:
-        """What each call of an iteration runs; the same for all plans unless launch sizes say otherwise."""
+        """What each call of an iteration runs; the same for all plans unless launch sizes say
+        otherwise.
+        """
         if not self._has_constant_sizes:
-            return arrange(self.body.ops, self.levels, states, [form.launcher for form in self.loops])
+            return arrange(
+                self.body.ops, self.levels, states, [form.launcher for form in self.loops]
+            )
         if self._arrangement is None:
-            self._arrangement = arrange(self.body.ops, self.levels, states, [form.launcher for form in self.loops])
+            self._arrangement = arrange(
+                self.body.ops, self.levels, states, [form.launcher for form in self.loops]
+            )
         return self._arrangement
 
     @property
@@ -97,14 +115,20 @@ class LoopForm:
 
     @property
     def has_varying_count(self) -> bool:
-        """Whether the number of iterations differs between iterations of a loop that this one is in."""
+        """Whether the number of iterations differs between iterations of a loop that this one is
+        in.
+        """
         return not self._outer_counters.isdisjoint(self.count_variables)
 
     @property
     def copied_counter(self) -> str | None:
         """The counter that the number of iterations is, if it is just that."""
         count = self.op.count
-        if not isinstance(count, UOp) or count.op is not Op.DEFINE_VAR or not self.has_varying_count:
+        if (
+            not isinstance(count, UOp)
+            or count.op is not Op.DEFINE_VAR
+            or not self.has_varying_count
+        ):
             return None
         return str(count.arg.name)
 
@@ -113,8 +137,12 @@ class LoopForm:
         return self.counters - {self.body.counter}
 
     def _find_launcher(self) -> LoopingLauncher | None:
-        """The launcher of all kernels, if it runs loops and everything else in the body is something that it can do."""
-        launchers = {op.kernel.launcher for op, _ in self.kernels} | {loop.launcher for loop in self.loops}
+        """The launcher of all kernels, if it runs loops and everything else in the body is
+        something that it can do.
+        """
+        launchers = {op.kernel.launcher for op, _ in self.kernels} | {
+            loop.launcher for loop in self.loops
+        }
         launcher = launchers.pop() if len(launchers) == 1 else None
         if not isinstance(launcher, LoopingLauncher) or not launcher.runs_loops:
             return None

@@ -50,16 +50,26 @@ class LoopState(Arguments):
         kernels: the kernels of the body.
         copies: the arguments of its copies.
         loops: the loops in it.
-        condition: of one buffer, the bool that says whether the loop goes on; None where nothing says that.
+        condition: of one buffer, the bool that says whether the loop goes on; None where nothing
+            says that.
         counters: the value of each counter, shared with the loops around this one and within.
         variables: the values of the plan's variables.
         origins: the lines of the program that it comes from.
     """
 
     __slots__ = (
-        "_words", "condition", "copies", "counters", "form", "kernels", "local_buffers", "loops", "origins", "values",
+        "_words",
+        "condition",
+        "copies",
+        "counters",
+        "form",
+        "kernels",
+        "local_buffers",
+        "loops",
+        "origins",
+        "values",
         "variables",
-    )  # fmt: skip
+    )
 
     def __init__(
         self,
@@ -86,7 +96,12 @@ class LoopState(Arguments):
         self.copies = [Arguments(local, copy.buffer_indices) for copy in form.copies]
         self.loops = [LoopState(inner, local, variables, origins, self) for inner in form.loops]
         self.condition = None if body.go_on is None else Arguments(local, (body.go_on,))
-        holders = [*self.kernels, *self.copies, *self.loops, *([self.condition] if self.condition else [])]
+        holders = [
+            *self.kernels,
+            *self.copies,
+            *self.loops,
+            *([self.condition] if self.condition else []),
+        ]
         self._words = {index: list(self._iter_words(index, holders)) for index in form.parts}
         self.end()
         self.values = array("q", [0])
@@ -97,13 +112,21 @@ class LoopState(Arguments):
             for holder, position in self.form.users.get(part, ()):
                 taker = holders[holder]
                 if isinstance(taker, LoopState):
-                    yield from (word._replace(offset=word.offset + start) for word in taker.list_words(position))
+                    yield from (
+                        word._replace(offset=word.offset + start)
+                        for word in taker.list_words(position)
+                    )
                 else:
                     yield Word(taker.addresses, position, start)
 
     def list_words(self, position: int) -> list[Word]:
-        """The words that hold the address of an operand, or of a part of it, whatever iteration runs."""
-        return [Word(self.addresses, position), *self.list_local_words(*self.form.get_bound(Whole(position)))]
+        """The words that hold the address of an operand, or of a part of it, whatever iteration
+        runs.
+        """
+        return [
+            Word(self.addresses, position),
+            *self.list_local_words(*self.form.get_bound(Whole(position))),
+        ]
 
     def list_local_words(self, *indices: int) -> list[Word]:
         """The words that hold the address of bound local buffers, or of parts of these."""
@@ -137,7 +160,9 @@ class LoopState(Arguments):
     def bind_slice(self, index: int, position: int, number: int) -> None:
         """Let a local buffer be the slice of an operand with this number."""
         shape = self.form.body.buffers[index]
-        self.bind(index, self.buffers[position].view(number * shape.nbytes, shape.nbytes, shape.dtype))
+        self.bind(
+            index, self.buffers[position].view(number * shape.nbytes, shape.nbytes, shape.dtype)
+        )
 
     def _get_first(self, index: int) -> Buffer:
         """What a bound local buffer is in the first iteration of a loop that counts up."""
@@ -164,7 +189,8 @@ class LoopState(Arguments):
             yield from loop.iter_loops()
 
     def resolve_count(self, changes: Mapping[str, int]) -> int:
-        """The number of iterations after `changes` to the variables, 0 where it is a number in memory.
+        """The number of iterations after `changes` to the variables, 0 where it is a number in
+        memory.
 
         Raises:
             ExecutionError: if it has no value.
@@ -177,22 +203,33 @@ class LoopState(Arguments):
             return evaluate_expression(op.count, variables)
         except LaunchSizeError as error:
             problem = f"its number of iterations: {error}"
-            raise ExecutionError(op=describe_op(op), problem=problem, origins=self.origins) from error
+            raise ExecutionError(
+                op=describe_op(op), problem=problem, origins=self.origins
+            ) from error
 
     @property
     def known_count(self) -> int | None:
         """The number of iterations, if that is known before the loop runs."""
         op = self.form.op
-        if op.count is None or op.branch is not None or self.form.has_varying_count or self.condition is not None:
+        if (
+            op.count is None
+            or op.branch is not None
+            or self.form.has_varying_count
+            or self.condition is not None
+        ):
             return None
         return max(self.values[0], 0)
 
     def read_count(self) -> int:
-        """How many iterations there are at most, from 0 on; reads it from memory where it is there."""
+        """How many iterations there are at most, from 0 on; reads it from memory where it
+        is there.
+        """
         op = self.form.op
         if op.count is None:
             assert op.count_position is not None
-            number = int.from_bytes(self.buffers[op.count_position].to_bytes(), sys.byteorder, signed=True)
+            number = int.from_bytes(
+                self.buffers[op.count_position].to_bytes(), sys.byteorder, signed=True
+            )
         else:
             number = self.values[0]
         if op.branch is None:

@@ -1,4 +1,6 @@
-"""A loop of a plan as the `Repeat` that a batch launcher runs: which words of which arrays differ between iterations."""
+"""A loop of a plan as the `Repeat` that a batch launcher runs: which words of which arrays differ
+between iterations.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,14 @@ __all__ = ["make_launch", "make_repeat"]
 
 def make_launch(state: KernelState, group: int) -> Launch:
     """A kernel as a launch, on the arrays that the plan changes."""
-    return Launch(state.op.kernel.program, state.addresses, state.values, state.global_size, state.local_size, group)
+    return Launch(
+        state.op.kernel.program,
+        state.addresses,
+        state.values,
+        state.global_size,
+        state.local_size,
+        group,
+    )
 
 
 def make_repeat(state: LoopState, group: int) -> Repeat:
@@ -23,7 +32,11 @@ def make_repeat(state: LoopState, group: int) -> Repeat:
     op, body = state.form.op, state.form.body
     is_read = op.count is None
     slices = [
-        LoopSlice(Word(state.addresses, position), body.buffers[index].nbytes, tuple(state.list_local_words(index)))
+        LoopSlice(
+            Word(state.addresses, position),
+            body.buffers[index].nbytes,
+            tuple(state.list_local_words(index)),
+        )
         for index, position in state.form.slices
     ]
     return Repeat(
@@ -35,7 +48,9 @@ def make_repeat(state: LoopState, group: int) -> Repeat:
         n_branches=op.n_branches,
         counters=tuple(_iter_counters(state, body.counter)) if body.counter is not None else (),
         slices=tuple(slices),
-        carried=tuple(_make_carried(state, number, carried) for number, carried in enumerate(body.carried)),
+        carried=tuple(
+            _make_carried(state, number, carried) for number, carried in enumerate(body.carried)
+        ),
         is_reversed=body.is_reversed,
         go_on=None if state.condition is None else Word(state.condition.addresses, 0),
     )

@@ -1,11 +1,12 @@
-"""Memory for what lives within an iteration: intermediates in the body of a loop become operands of the loop.
+"""Memory for what lives within an iteration: intermediates in the body of a loop become operands of
+the loop.
 
     body:  a, b, c  not bound          body:  a, b, c  parts of m, which is Whole(p)
     loop:  operands 0 .. p - 1    ->   loop:  operand p, as much memory as they need at the same time
 
-They share memory as those of a plan do, level by level. What they share is one intermediate more around the loop, so that
-it has memory while the loop runs, and other intermediates have it before and after. Inner loops come first.
-"""
+They share memory as those of a plan do, level by level. What they share is one intermediate more
+around the loop, so that it has memory while the loop runs, and other intermediates have it before
+and after. Inner loops come first."""
 
 from __future__ import annotations
 
@@ -53,25 +54,40 @@ def place_bodies(
     return placed, extended
 
 
-def _place_body(loop: PreparedLoop, around: list[Buffer], mode: PlannerMode, saved: Saved) -> PreparedLoop:
+def _place_body(
+    loop: PreparedLoop, around: list[Buffer], mode: PlannerMode, saved: Saved
+) -> PreparedLoop:
     body = loop.body
     ops, local = place_bodies(body.ops, body.buffers, mode, saved)
     bindings: list[Binding | None] = [*body.bindings, *([None] * (len(local) - len(body.buffers)))]
     body = replace(body, ops=tuple(ops), buffers=tuple(local), bindings=tuple(bindings))
     loop = replace(loop, body=body)
-    bound = {buffer.storage_id for buffer, binding in zip(local, bindings, strict=True) if binding is not None}
+    bound = {
+        buffer.storage_id
+        for buffer, binding in zip(local, bindings, strict=True)
+        if binding is not None
+    }
     if mode != "disabled":
-        fixed = {index for index, buffer in enumerate(local) if buffer.storage_id in bound or index == body.go_on}
+        fixed = {
+            index
+            for index, buffer in enumerate(local)
+            if buffer.storage_id in bound or index == body.go_on
+        }
         ops, _ = join_initials(ops, BodyDependencies(loop).order, local, fixed)
         body = replace(body, ops=tuple(ops))
         loop = replace(loop, body=body)
     levels = BodyDependencies(loop).get_levels(body.buffers)
     if _can_move(ops):
-        # Who waits for whom on shared memory follows from the order of the ops: those that share it must come one level later.
+        # Who waits for whom on shared memory follows from the order of the ops: those that share it
+        # must come one level later.
         body = replace(body, ops=tuple(ops[index] for level in levels for index in level))
         loop = replace(loop, body=body)
     touched = {index for op in body.ops for index in op.buffer_indices} | {body.go_on}
-    own = [index for index, buffer in enumerate(local) if buffer.storage_id not in bound and index in touched]
+    own = [
+        index
+        for index, buffer in enumerate(local)
+        if buffer.storage_id not in bound and index in touched
+    ]
     if not own:
         return loop
     new = [*local]
@@ -97,13 +113,19 @@ def _place_body(loop: PreparedLoop, around: list[Buffer], mode: PlannerMode, sav
     )
 
 
-def _share(loop: PreparedLoop, own: Sequence[int], mode: PlannerMode, saved: Saved) -> Mapping[int, Buffer]:
+def _share(
+    loop: PreparedLoop, own: Sequence[int], mode: PlannerMode, saved: Saved
+) -> Mapping[int, Buffer]:
     """Where intermediates of a body lie that share memory, one iteration like the other."""
     body = loop.body
     dependencies = BodyDependencies(loop)
     local = set(own)
     n_handles = Counter(buffer.storage_id for buffer in body.buffers)
-    fixed = [i for i, buffer in enumerate(body.buffers) if i not in local or n_handles[buffer.storage_id] > 1]
+    fixed = [
+        i
+        for i, buffer in enumerate(body.buffers)
+        if i not in local or n_handles[buffer.storage_id] > 1
+    ]
     if body.go_on is not None:
         fixed.append(body.go_on)
     lives = list_lives(body.ops, dependencies.order, body.buffers, fixed)

@@ -1,9 +1,8 @@
 """Live range of each intermediate of a plan.
 
-Ops of one level may run at the same time, so that a life is counted in levels and not in positions: two
-buffers may share memory only if every op that touches the first is on an earlier level than every op that
-touches the second.
-"""
+Ops of one level may run at the same time, so that a life is counted in levels and not in positions:
+two buffers may share memory only if every op that touches the first is on an earlier level than
+every op that touches the second."""
 
 from __future__ import annotations
 
@@ -14,7 +13,13 @@ from svod_device import Buffer
 from svod_ir import UOp
 from svod_runtime.loops.body_order import BodyDependencies
 from svod_runtime.ops.loop_bindings import CarriedOut, Slice, Whole
-from svod_runtime.ops.prepared import PreparedKernel, PreparedLoop, PreparedOp, get_written, list_parts
+from svod_runtime.ops.prepared import (
+    PreparedKernel,
+    PreparedLoop,
+    PreparedOp,
+    get_written,
+    list_parts,
+)
 
 __all__ = ["Life", "is_fresh", "list_lives"]
 
@@ -41,12 +46,13 @@ class Life:
 def list_lives(
     ops: Sequence[PreparedOp], order: Iterable[int], buffers: Sequence[Buffer], fixed: Iterable[int]
 ) -> list[Life]:
-    """The intermediates that may share memory, in the order of their first use; those in `fixed` never do.
+    """The intermediates that may share memory, in the order of their first use; those in `fixed`
+    never do.
 
-    What copies, views and custom functions touch is left alone, and so is what a kernel touches that stores in part, and
-    what an iteration of a loop may leave as it was. What a loop fills that may run no iteration is shared only if nobody
-    else reads it, or if one of the branches of a switch fills it in any case.
-    """
+    What copies, views and custom functions touch is left alone, and so is what a kernel touches
+    that stores in part, and what an iteration of a loop may leave as it was. What a loop fills that
+    may run no iteration is shared only if nobody else reads it, or if one of the branches of a
+    switch fills it in any case."""
     fixed = set(fixed)
     unsure: dict[int, _Unsure] = {}
     lives: dict[int, Life] = {}
@@ -72,15 +78,22 @@ def list_lives(
 class _Unsure:
     """What a loop fills that may not run: by which switch, and in which of its branches so far.
 
-    The switch is None for other loops, and once somebody else touched the buffer before all branches did.
-    """
+    The switch is None for other loops, and once somebody else touched the buffer before all
+    branches did."""
 
     switch: object
     branches: set[int] = field(default_factory=set[int])
 
     def see(self, op: PreparedOp, is_filled: bool) -> bool:
-        """Note that an op touches the buffer, and say whether all branches of the switch filled it."""
-        if not is_filled or not isinstance(op, PreparedLoop) or op.branch is None or _get_switch(op) != self.switch:
+        """Note that an op touches the buffer, and say whether all branches of the switch
+        filled it.
+        """
+        if (
+            not is_filled
+            or not isinstance(op, PreparedLoop)
+            or op.branch is None
+            or _get_switch(op) != self.switch
+        ):
             self.switch = None
             return False
         self.branches.add(op.branch)
@@ -92,11 +105,17 @@ def _get_switch(op: PreparedOp) -> object:
     if not isinstance(op, PreparedLoop) or op.branch is None:
         return None
     position = op.count_position
-    return op.n_branches, op.count, None if position is None or op.count is not None else op.buffer_indices[position]
+    return (
+        op.n_branches,
+        op.count,
+        None if position is None or op.count is not None else op.buffer_indices[position],
+    )
 
 
 def _list_kept(op: PreparedOp) -> Collection[int]:
-    """The buffers that hold afterwards, as far as is known, some of what was in them before; whatever is no life, too."""
+    """The buffers that hold afterwards, as far as is known, some of what was in them before;
+    whatever is no life, too.
+    """
     match op:
         case PreparedKernel():
             return op.buffer_indices if op.is_partial else ()
@@ -107,9 +126,13 @@ def _list_kept(op: PreparedOp) -> Collection[int]:
 
 
 def _list_kept_positions(op: PreparedLoop) -> Iterator[int]:
-    """The operands that an iteration writes, but may leave parts of as they were, or of the iteration before."""
+    """The operands that an iteration writes, but may leave parts of as they were, or of the
+    iteration before.
+    """
     body = op.body
-    whole = {life.index for life in list_lives(body.ops, BodyDependencies(op).order, body.buffers, ())}
+    whole = {
+        life.index for life in list_lives(body.ops, BodyDependencies(op).order, body.buffers, ())
+    }
     touched = {i for inner in body.ops for i in inner.buffer_indices}
     written = {i for inner in body.ops for i in get_written(inner)}
     for owner, parts in list_parts(body).items():

@@ -8,7 +8,9 @@ from typing import Literal, TypeAlias
 __all__ = ["MemoryReport", "PlannerMode"]
 
 PlannerMode: TypeAlias = Literal["arena", "remap", "disabled"]
-"""Intermediates are packed into one block for each device, take each other's place whole, or share nothing."""
+"""Intermediates are packed into one block for each device, take each other's place whole, or share
+nothing.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +22,8 @@ class MemoryReport:
         n_buffers: how many intermediates could share memory.
         bytes_before: what they would take, each by itself.
         bytes_after: what they take, outside donated memory.
-        lower_bound: the largest sum of the bytes of those outside donated memory that are needed at the same time.
+        lower_bound: the largest sum of the bytes of those outside donated memory that are needed at
+            the same time.
         n_donated: how many outputs took the memory of a donated input.
         bytes_donated: what they would take by themselves.
     """
@@ -45,10 +48,14 @@ class MemoryReport:
     def __str__(self) -> str:
         shared = f"{self.mode}: {self.n_buffers} intermediates of {_show_bytes(self.bytes_before)}"
         taken = (
-            f"in {_show_bytes(self.bytes_after)}, {self.ratio:.2f} times the least possible" if self.n_buffers else ""
+            f"in {_show_bytes(self.bytes_after)}, {self.ratio:.2f} times the least possible"
+            if self.n_buffers
+            else ""
         )
         donated = (
-            f"{self.n_donated} outputs of {_show_bytes(self.bytes_donated)} in donated memory" if self.n_donated else ""
+            f"{self.n_donated} outputs of {_show_bytes(self.bytes_donated)} in donated memory"
+            if self.n_donated
+            else ""
         )
         return ", ".join(part for part in (f"{shared} {taken}".rstrip(), donated) if part)
 

@@ -1,8 +1,9 @@
-"""Order: ops one after the other where nothing is lost by that, so that few intermediates are alive at once.
+"""Order: ops one after the other where nothing is lost by that, so that few intermediates are alive
+at once.
 
-Kernels that would run at the same time stay together: they are one unit, of the earliest level that they can run on.
-Every other op is a unit of its own, since it has the cores for itself anyway. Of several orders of the units, the
-one that needs least memory counts:
+Kernels that would run at the same time stay together: they are one unit, of the earliest level that
+they can run on. Every other op is a unit of its own, since it has the cores for itself anyway. Of
+several orders of the units, the one that needs least memory counts:
 
     as early as possible    a0 b0 c0 | a1 b1 c1 | sum     all branches are alive
     as listed               a0 | a1 | b0 | b1 | ...       as the program says
@@ -47,7 +48,8 @@ def order_in_units(
     """
     levels = make_levels(order, predecessors)
     devices = {buffers[index].device for op in ops for index in op.buffer_indices}
-    # Devices work beside each other, so that an order would take that away. Those that only hold data run nothing.
+    # Devices work beside each other, so that an order would take that away. Those that only hold
+    # data run nothing.
     is_ordered = sum(parse_device_name(device).kind != "DISK" for device in devices) == 1
     units = _split_levels(ops, levels, buffers) if is_ordered else levels
     if len(units) == len(levels):
@@ -83,7 +85,9 @@ def _split_levels(
         loads = {index: find_load(ops[index], buffers) for index in level}
         units.extend([index] for index, load in loads.items() if load is None)
         known = [(index, load) for index, load in loads.items() if load is not None]
-        units.extend([known[i][0] for i in group] for group in group_loads([load for _, load in known]))
+        units.extend(
+            [known[i][0] for i in group] for group in group_loads([load for _, load in known])
+        )
     return units
 
 
@@ -96,7 +100,9 @@ class _Graph:
     users: list[set[int]]
 
 
-def _make_graph(predecessors: Sequence[set[int]], units: Sequence[Sequence[int]], lives: Sequence[Life]) -> _Graph:
+def _make_graph(
+    predecessors: Sequence[set[int]], units: Sequence[Sequence[int]], lives: Sequence[Life]
+) -> _Graph:
     unit_of = {index: unit for unit, indices in enumerate(units) for index in indices}
     needed = [{unit_of[p] for index in indices for p in predecessors[index]} for indices in units]
     users = [{unit_of[index] for index in life.users} for life in lives]
@@ -106,11 +112,15 @@ def _make_graph(predecessors: Sequence[set[int]], units: Sequence[Sequence[int]]
 def _get_most_live(graph: _Graph, order: Sequence[int]) -> int:
     time_of = {unit: time for time, unit in enumerate(order)}
     times = [[time_of[unit] for unit in users] for users in graph.users]
-    return get_most_live([Block(size, min(t), max(t)) for size, t in zip(graph.sizes, times, strict=True)])
+    return get_most_live(
+        [Block(size, min(t), max(t)) for size, t in zip(graph.sizes, times, strict=True)]
+    )
 
 
 def _sort_by_growth(graph: _Graph) -> list[int]:
-    """What leaves the least memory taken comes first; of equals, what could run last, which follows what just ran."""
+    """What leaves the least memory taken comes first; of equals, what could run last, which follows
+    what just ran.
+    """
     waiting = [set(users) for users in graph.users]
     touched: list[list[int]] = [[] for _ in graph.predecessors]
     for number, users in enumerate(graph.users):

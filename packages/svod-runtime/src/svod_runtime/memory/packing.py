@@ -1,8 +1,9 @@
-"""Packing: where blocks of bytes lie in one piece of memory, so that those that live at the same time do not meet.
+"""Packing: where blocks of bytes lie in one piece of memory, so that those that live at the same
+time do not meet.
 
-This is dynamic storage allocation with known lifetimes, which is NP-hard: blocks are placed one after the
-other at the lowest free place, in several orders, and the best result counts. No result is shorter than the
-largest sum of sizes at any time; the search ends when that is nearly reached.
+This is dynamic storage allocation with known lifetimes, which is NP-hard: blocks are placed one
+after the other at the lowest free place, in several orders, and the best result counts. No result
+is shorter than the largest sum of sizes at any time; the search ends when that is nearly reached.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ _NEAR_ENOUGH: Final = 1.02
 """A packing that is longer than the bound by no more than this is not improved."""
 _MAX_TRIES: Final = 8
 _MAX_PLACEMENTS: Final = 8_000
-"""How many orders are tried after the first, and how many blocks placed for that: some tenths of a second."""
+"""How many orders are tried after the first, and how many blocks placed for that: some tenths of a
+second.
+"""
 _MAX_ROUNDS: Final = 40
 """How often a place is raised before a block goes above all that it must not meet."""
 
@@ -70,13 +73,18 @@ def _make_orders(blocks: Sequence[Block]) -> list[list[int]]:
     ]
 
 
-def _raise_highest(blocks: Sequence[Block], order: list[int], best: Packing, enough: float, n_tries: int) -> Packing:
+def _raise_highest(
+    blocks: Sequence[Block], order: list[int], best: Packing, enough: float, n_tries: int
+) -> Packing:
     """Place what lies highest before everything else, again and again."""
     current = best
     for _ in range(n_tries):
         if best.size <= enough:
             break
-        is_highest = [start + block.size == current.size for start, block in zip(current.starts, blocks, strict=True)]
+        is_highest = [
+            start + block.size == current.size
+            for start, block in zip(current.starts, blocks, strict=True)
+        ]
         order = sorted(order, key=lambda n: not is_highest[n])
         current = _place_in_order(blocks, order)
         best = min(best, current, key=lambda p: p.size)
@@ -92,11 +100,15 @@ def _place_in_order(blocks: Sequence[Block], order: Sequence[int]) -> Packing:
     starts = [0] * len(blocks)
     for number in order:
         starts[number] = taken.place(blocks[number])
-    return Packing(starts, max((start + block.size for start, block in zip(starts, blocks, strict=True)), default=0))
+    return Packing(
+        starts,
+        max((start + block.size for start, block in zip(starts, blocks, strict=True)), default=0),
+    )
 
 
 class _TakenSpace:
-    """What is taken at each time: a binary tree over the times, so that a long life is entered in few nodes.
+    """What is taken at each time: a binary tree over the times, so that a long life is entered in
+    few nodes.
 
     A node has what is taken throughout its times by blocks that were entered right there, and what
     is taken at any of its times.
@@ -108,7 +120,9 @@ class _TakenSpace:
         self._at_any: dict[int, _Intervals] = {}
 
     def place(self, block: Block) -> int:
-        """Take the lowest place that is free throughout the life of `block`, and return where it starts."""
+        """Take the lowest place that is free throughout the life of `block`, and return where it
+        starts.
+        """
         nodes = self._cover(block.first, block.last)
         above = {parent for node in nodes for parent in _iter_parents(node)}
         taken = [t for node in nodes if (t := self._at_any.get(node)) is not None]

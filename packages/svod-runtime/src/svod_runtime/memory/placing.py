@@ -1,4 +1,6 @@
-"""Placing: where intermediates lie whose lives are known, in the way that a planner's mode asks for."""
+"""Placing: where intermediates lie whose lives are known, in the way that a planner's mode asks
+for.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _ALIGNMENT: Final = 256
 
 
 def date_lives(lives: list[Life], units: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Enter in lives, which are sorted, when they begin and end; returns the unit of each op, which is its level."""
+    """Enter in lives, which are sorted, when they begin and end; returns the unit of each op, which
+    is its level.
+    """
     time_of = {index: time for time, unit in enumerate(units) for index in unit}
     place_of = {index: place for place, index in enumerate(time_of)}
     for life in lives:
@@ -39,7 +43,10 @@ def _pack(lives: Sequence[Life]) -> dict[int, Buffer]:
     """One block of memory for all, which are on one device."""
     allocator = lives[0].buffer.allocator
     alignment = _HOST_ALIGNMENT if allocator.is_host_addressable else _ALIGNMENT
-    blocks = [Block(-(-life.buffer.nbytes // alignment) * alignment, life.first, life.last) for life in lives]
+    blocks = [
+        Block(-(-life.buffer.nbytes // alignment) * alignment, life.first, life.last)
+        for life in lives
+    ]
     packing = pack(blocks)
     arena = Buffer(allocator, uint8, packing.size)
     return {
@@ -49,12 +56,16 @@ def _pack(lives: Sequence[Life]) -> dict[int, Buffer]:
 
 
 def _reuse(lives: Sequence[Life]) -> dict[int, Buffer]:
-    """A buffer that is no longer needed serves as the next one of its dtype and size; the one freed last comes first."""
+    """A buffer that is no longer needed serves as the next one of its dtype and size; the one freed
+    last comes first.
+    """
     free: dict[tuple[object, int], list[Buffer]] = defaultdict(list)
     busy: list[tuple[Life, Buffer]] = []
     placed: dict[int, Buffer] = {}
     for life in sorted(lives, key=lambda v: v.first):
-        for owner, buffer in sorted((e for e in busy if e[0].last < life.first), key=lambda e: e[0].last):
+        for owner, buffer in sorted(
+            (e for e in busy if e[0].last < life.first), key=lambda e: e[0].last
+        ):
             free[owner.buffer.dtype, owner.buffer.nbytes].append(buffer)
         busy = [e for e in busy if e[0].last >= life.first]
         pool = free[life.buffer.dtype, life.buffer.nbytes]

@@ -1,4 +1,5 @@
-"""Ops of a plan: kernels, copies, views, custom functions and loops, with their checks, variables and dependencies.
+"""Ops of a plan: kernels, copies, views, custom functions and loops, with their checks, variables
+and dependencies.
 
 Imports no other package of the runtime.
 """

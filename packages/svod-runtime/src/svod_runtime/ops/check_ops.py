@@ -20,7 +20,9 @@ from svod_runtime.ops.prepared import (
 __all__ = ["check_indices", "check_op"]
 
 
-def check_op(op: PreparedOp, buffers: Sequence[Buffer], counters: frozenset[str] = frozenset()) -> None:
+def check_op(
+    op: PreparedOp, buffers: Sequence[Buffer], counters: frozenset[str] = frozenset()
+) -> None:
     """Check that an op fits the buffers that it takes.
 
     Args:
@@ -64,13 +66,18 @@ def _check_kernel(name: str, op: PreparedKernel, taken: Sequence[Buffer]) -> Non
         problem = f"takes {spec.n_buffers} buffers (slots {spec.globals}), got {len(taken)}"
         raise PlanError(op=name, problem=problem)
     if len(op.values) != len(spec.var_names):
-        problem = f"has {len(spec.var_names)} variables {spec.var_names}, but {len(op.values)} values {op.values}"
+        problem = (
+            f"has {len(spec.var_names)} variables {spec.var_names}, but {len(op.values)} values"
+            f" {op.values}"
+        )
         raise PlanError(op=name, problem=problem)
     is_on_host = taken[op.output_indices[0]].is_host_addressable
     for position in op.output_indices:
         _check_writable(name, taken[position])
     for buffer in taken:
-        if buffer.device != canonical_device(op.device) and not (is_on_host and buffer.is_host_addressable):
+        if buffer.device != canonical_device(op.device) and not (
+            is_on_host and buffer.is_host_addressable
+        ):
             raise PlanError(op=name, problem=f"runs on {op.device}, which cannot address {buffer}")
 
 
@@ -90,7 +97,9 @@ def _check_writable(name: str, buffer: Buffer) -> None:
         raise PlanError(op=name, problem=f"writes {buffer}, which is read-only")
 
 
-def _check_loop(name: str, op: PreparedLoop, taken: Sequence[Buffer], counters: frozenset[str]) -> None:
+def _check_loop(
+    name: str, op: PreparedLoop, taken: Sequence[Buffer], counters: frozenset[str]
+) -> None:
     _check_output_positions(name, op)
     for position in op.output_indices:
         _check_writable(name, taken[position])
@@ -109,5 +118,8 @@ def _check_loop(name: str, op: PreparedLoop, taken: Sequence[Buffer], counters: 
 def _check_output_positions(name: str, op: PreparedKernel | PreparedLoop) -> None:
     for position in op.output_indices:
         if not 0 <= position < len(op.buffer_indices):
-            problem = f"output position {position} is out of range: it has {len(op.buffer_indices)} buffers"
+            problem = (
+                f"output position {position} is out of range: it has {len(op.buffer_indices)}"
+                " buffers"
+            )
             raise PlanError(op=name, problem=problem)

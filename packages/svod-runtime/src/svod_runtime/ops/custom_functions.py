@@ -11,18 +11,30 @@ from svod_ir import UOp
 from svod_ir.forks import hold_across_fork
 from svod_runtime.errors import UnsupportedError
 
-__all__ = ["CustomFunction", "clear_custom_functions", "get_custom_function", "register_custom_function"]
+__all__ = [
+    "CustomFunction",
+    "clear_custom_functions",
+    "get_custom_function",
+    "register_custom_function",
+]
 
 CustomFunction = Callable[[Sequence[Buffer], Mapping[str, int], Sequence[UOp]], None]
-"""Takes the buffers, the values of the variables, and the operands of the IR node. It may write any of the buffers."""
+"""Takes the buffers, the values of the variables, and the operands of the IR node.
+
+It may write any of the buffers.
+"""
 
 _functions: Final[dict[str, CustomFunction]] = {}
 _built_in: Final[dict[str, CustomFunction]] = {}
 _lock: Final = hold_across_fork(threading.RLock())
 
 
-def register_custom_function(kind: str, function: CustomFunction, *, is_built_in: bool = False) -> None:
-    """Run `function` for custom functions of this kind from now on; one that is built in is never forgotten."""
+def register_custom_function(
+    kind: str, function: CustomFunction, *, is_built_in: bool = False
+) -> None:
+    """Run `function` for custom functions of this kind from now on; one that is built in is never
+    forgotten.
+    """
     with _lock:
         (_built_in if is_built_in else _functions)[kind] = function
 

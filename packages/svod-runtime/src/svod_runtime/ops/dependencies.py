@@ -2,8 +2,8 @@
 
 Ops are given in schedule order. A declared dependency names an op by id, or by its index in the
 plan; an id that occurs several times (a schedule loop that was unrolled) means the latest op before
-the one that depends on it. Two ops that touch the same bytes, at least one writing, keep their order
-whether they declared it or not: what counts is the interval of the storage, not the handle.
+the one that depends on it. Two ops that touch the same bytes, at least one writing, keep their
+order whether they declared it or not: what counts is the interval of the storage, not the handle.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from typing import NamedTuple
 from svod_device import Buffer
 from svod_ir import sort_by_dependencies
 from svod_runtime.errors import DependencyError
-from svod_runtime.ops.prepared import PreparedBufferView, PreparedCopy, PreparedKernel, PreparedLoop, PreparedOp
+from svod_runtime.ops.prepared import (
+    PreparedBufferView,
+    PreparedCopy,
+    PreparedKernel,
+    PreparedLoop,
+    PreparedOp,
+)
 
 __all__ = [
     "Access",
@@ -32,7 +38,9 @@ __all__ = [
 ]
 
 
-def resolve_dependencies(ops: Sequence[PreparedOp], instance_dependencies: Sequence[Sequence[int]]) -> list[set[int]]:
+def resolve_dependencies(
+    ops: Sequence[PreparedOp], instance_dependencies: Sequence[Sequence[int]]
+) -> list[set[int]]:
     """For each op the indices of the ops that it declares to depend on.
 
     Raises:
@@ -49,7 +57,9 @@ def resolve_dependencies(ops: Sequence[PreparedOp], instance_dependencies: Seque
                 problem = f"op {op.id} depends on op index {position}, but there are {len(ops)} ops"
                 raise DependencyError(problem=problem, op_ids=[op.id])
             if position == index:
-                raise DependencyError(problem=f"op {op.id} depends on itself by op index {index}", op_ids=[op.id])
+                raise DependencyError(
+                    problem=f"op {op.id} depends on itself by op index {index}", op_ids=[op.id]
+                )
             predecessors[index].add(position)
     return predecessors
 
@@ -77,11 +87,13 @@ def _resolve_ids(ops: Sequence[PreparedOp]) -> list[set[int]]:
 
 
 class Dependencies:
-    """Who waits for whom among the ops of a plan: what they declare, and what follows from the memory that they are on.
+    """Who waits for whom among the ops of a plan: what they declare, and what follows from the
+    memory that they are on.
 
     Attributes:
         declared: for each op the indices of those that it declares to wait for.
-        order: the ops in an order that this allows, the smallest index first where there is a choice.
+        order: the ops in an order that this allows, the smallest index first where there is a
+            choice.
     """
 
     def __init__(self, ops: Sequence[PreparedOp], declared: Sequence[set[int]]) -> None:
@@ -110,12 +122,16 @@ def order_ops(ops: Sequence[PreparedOp], predecessors: Sequence[set[int]]) -> li
     order = sort_by_dependencies(predecessors)
     if len(order) != len(ops):
         blocked = [ops[index].id for index in sorted(set(range(len(ops))) - set(order))]
-        raise DependencyError(problem=f"a cycle blocks ops {', '.join(map(str, blocked))}", op_ids=blocked)
+        raise DependencyError(
+            problem=f"a cycle blocks ops {', '.join(map(str, blocked))}", op_ids=blocked
+        )
     return order
 
 
 def make_levels(order: Sequence[int], predecessors: Sequence[set[int]]) -> list[list[int]]:
-    """The ops by level, each level in schedule order: an op's predecessors are all in earlier levels."""
+    """The ops by level, each level in schedule order: an op's predecessors are all in earlier
+    levels.
+    """
     level_of: dict[int, int] = {}
     levels: list[list[int]] = []
     for index in order:
@@ -137,7 +153,10 @@ class Access(NamedTuple):
 
 
 def iter_accesses(op: PreparedOp, buffers: Sequence[Buffer]) -> Iterable[Access]:
-    """What an op touches. A view touches nothing, a custom function may write all of its buffers."""
+    """What an op touches.
+
+    A view touches nothing, a custom function may write all of its buffers.
+    """
     if isinstance(op, PreparedBufferView):
         return
     for position, index in enumerate(op.buffer_indices):
@@ -159,7 +178,9 @@ def list_accesses(buffer: Buffer, is_write: bool) -> tuple[Access, ...]:
 
 
 def get_hazards(accesses: Sequence[Iterable[Access]], order: Iterable[int]) -> list[set[int]]:
-    """For each op the earlier ops, along `order`, that touch bytes which it writes or wrote bytes which it touches."""
+    """For each op the earlier ops, along `order`, that touch bytes which it writes or wrote bytes
+    which it touches.
+    """
     found: list[set[int]] = [set() for _ in accesses]
     touched = HazardMap()
     for index in order:
@@ -202,7 +223,9 @@ class HazardMap:
 
 
 def _cut(segments: list[_Segment], position: int) -> int:
-    """Split the segment that holds `position` there, and return the index of the one that then starts at it."""
+    """Split the segment that holds `position` there, and return the index of the one that then
+    starts at it.
+    """
     index = bisect_left(segments, position, key=attrgetter("start"))
     if index == len(segments) or segments[index].start != position:
         before = segments[index - 1]

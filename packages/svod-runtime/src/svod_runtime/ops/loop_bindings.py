@@ -1,4 +1,5 @@
-"""`PreparedLoop`: ops of a plan that run again and again, and what they carry from one iteration to the next.
+"""`PreparedLoop`: ops of a plan that run again and again, and what they carry from one iteration to
+the next.
 
     for t in range(count):                      # or range(count)[::-1] for the slices, if the body is reversed
         CarriedIn(k)   = initial[k] if t == 0 else what the last iteration wrote to CarriedOut(k)
@@ -8,9 +9,9 @@
         if go_on is not None and not go_on: break
     result[k] = the last CarriedOut(k), or initial[k] if there was none
 
-A carried value with a spare alternates between result and spare, so that what is carried in can be read until the iteration
-ends. One without a spare is in its result all the time: the body changes it in place.
-"""
+A carried value with a spare alternates between result and spare, so that what is carried in can be
+read until the iteration ends. One without a spare is in its result all the time: the body changes
+it in place."""
 
 from __future__ import annotations
 
@@ -29,7 +30,9 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The part of an operand that belongs to an iteration: as many bytes as the local buffer has, one after the other."""
+    """The part of an operand that belongs to an iteration: as many bytes as the local buffer has,
+    one after the other.
+    """
 
     position: int
 
@@ -43,7 +46,9 @@ class CarriedIn:
 
 @dataclass(frozen=True, slots=True)
 class CarriedOut:
-    """Where the iteration writes what carried value `number` is next; the same memory if it has no spare."""
+    """Where the iteration writes what carried value `number` is next; the same memory if it has no
+    spare.
+    """
 
     number: int
 
@@ -53,7 +58,8 @@ Binding: TypeAlias = Whole | Slice | CarriedIn | CarriedOut
 
 
 class Carried(NamedTuple):
-    """A value that each iteration takes from the one before, by positions within `PreparedLoop.buffer_indices`.
+    """A value that each iteration takes from the one before, by positions within
+    `PreparedLoop.buffer_indices`.
 
     Attributes:
         initial: what it is before the first iteration.

@@ -1,4 +1,5 @@
-"""Prepared ops of an execution plan: kernels, copies, views, custom functions and loops, ready to run.
+"""Prepared ops of an execution plan: kernels, copies, views, custom functions and loops, ready to
+run.
 
 Prepared ops refer to buffers by index into the plan's buffers, and to each other by `id`. They hold
 no tensor, no schedule and no renderer.
@@ -34,9 +35,8 @@ __all__ = [
 class CachedKernel:
     """A loaded kernel with its facts, shared by every plan that launches it.
 
-    `launcher` is the batch launcher of the backend that made it, if it has one. A kernel that is not
-    `is_host_parallel_safe` never runs at the same time as another.
-    """
+    `launcher` is the batch launcher of the backend that made it, if it has one. A kernel that is
+    not `is_host_parallel_safe` never runs at the same time as another."""
 
     program: Program
     spec: ProgramSpec
@@ -65,7 +65,8 @@ class PreparedKernel:
         values: initial values of `kernel.spec.var_names`, in that order.
         fixedvars: values that the schedule fixed (loop counters); no caller overrides them.
         dependencies: ids of ops that must have run before.
-        is_partial: whether it stores under a condition, so that what it writes may keep old content.
+        is_partial: whether it stores under a condition, so that what it writes may keep old
+            content.
     """
 
     id: int
@@ -90,7 +91,8 @@ class PreparedCopy:
 
 @dataclass(frozen=True, slots=True)
 class PreparedBufferView:
-    """State that buffer `buffer_indices[0]` is `byte_size` bytes of `buffer_indices[1]` from `byte_offset` on.
+    """State that buffer `buffer_indices[0]` is `byte_size` bytes of `buffer_indices[1]` from
+    `byte_offset` on.
 
     Example:
         >>> import numpy as np
@@ -139,14 +141,18 @@ class LoopBody:
     """The ops of one iteration, on buffers of their own numbering.
 
     Attributes:
-        buffers: local buffers. Of one that is bound, size, dtype and device count alone, and it is all of its storage;
-            one that is not bound has no memory yet, or is a part of one that is bound.
+        buffers: local buffers. Of one that is bound, size, dtype and device count alone, and it is
+            all of its storage; one that is not bound has no memory yet, or is a part of one that is
+            bound.
         ops: on indices of `buffers`; `dependencies` name ops of this body.
-        bindings: for each local buffer what memory it is; None for what lives within an iteration, and for parts.
+        bindings: for each local buffer what memory it is; None for what lives within an iteration,
+            and for parts.
         carried: the carried values.
-        counter: the variable that is the number of the iteration, from 0 on in the order of execution.
+        counter: the variable that is the number of the iteration, from 0 on in the order of
+            execution.
         is_reversed: whether iteration t has slice count - 1 - t.
-        go_on: the index of a local buffer, one bool: after an iteration that leaves it false the loop ends.
+        go_on: the index of a local buffer, one bool: after an iteration that leaves it false the
+            loop ends.
     """
 
     buffers: tuple[Buffer, ...]
@@ -163,14 +169,18 @@ class PreparedLoop:
     """Run a body `count` times, or until it says that it is done.
 
     Attributes:
-        id: of the op in the schedule. Ops of the body with ids of their own may have origins of their own.
-        buffer_indices: indices of the plan's buffers that it touches: operands, results, spares, and the computed count.
+        id: of the op in the schedule. Ops of the body with ids of their own may have origins of
+            their own.
+        buffer_indices: indices of the plan's buffers that it touches: operands, results, spares,
+            and the computed count.
         output_indices: positions within `buffer_indices` that it writes, spares among them.
         body: what runs in each iteration.
-        count: how many iterations there are at most, a number or an expression of variables; None if it is an int64 in memory.
-        count_position: the position of the buffer which that number is read from when the loop begins; below 0 is none.
-        branch: of several loops of which one runs, once: the number of this one. The count, clamped to those that there
-            are, then says which one runs.
+        count: how many iterations there are at most, a number or an expression of variables; None
+            if it is an int64 in memory.
+        count_position: the position of the buffer which that number is read from when the loop
+            begins; below 0 is none.
+        branch: of several loops of which one runs, once: the number of this one. The count, clamped
+            to those that there are, then says which one runs.
         n_branches: how many of them there are.
         fixedvars: values of variables that the schedule fixed; no caller overrides them.
         dependencies: ids of ops that must have run before.
@@ -190,11 +200,15 @@ class PreparedLoop:
     values: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-PreparedOp = PreparedKernel | PreparedCopy | PreparedBufferView | PreparedCustomFunction | PreparedLoop
+PreparedOp = (
+    PreparedKernel | PreparedCopy | PreparedBufferView | PreparedCustomFunction | PreparedLoop
+)
 
 
 def get_written(op: PreparedOp) -> list[int]:
-    """The buffers that a kernel, a copy or a loop writes; what a custom function writes is not known."""
+    """The buffers that a kernel, a copy or a loop writes; what a custom function writes is not
+    known.
+    """
     match op:
         case PreparedKernel() | PreparedLoop():
             return [op.buffer_indices[position] for position in op.output_indices]
@@ -228,7 +242,11 @@ class Part(NamedTuple):
 
 def list_parts(body: LoopBody) -> dict[int, list[Part]]:
     """For each local buffer that is bound what lies on it: itself, and its parts."""
-    owners = {buffer.storage_id: i for i, buffer in enumerate(body.buffers) if body.bindings[i] is not None}
+    owners = {
+        buffer.storage_id: i
+        for i, buffer in enumerate(body.buffers)
+        if body.bindings[i] is not None
+    }
     parts: dict[int, list[Part]] = {index: [] for index in owners.values()}
     for index, buffer in enumerate(body.buffers):
         if buffer.storage_id in owners:

@@ -1,4 +1,6 @@
-"""The variables of a plan: those that its ops read, but for what the schedule fixed and the counters of loops."""
+"""The variables of a plan: those that its ops read, but for what the schedule fixed and the
+counters of loops.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,15 @@ __all__ = ["collect_bounds", "get_initial_values"]
 
 
 def get_initial_values(ops: Iterable[PreparedOp]) -> tuple[dict[str, int], set[str]]:
-    """The value at first of each variable that a caller may set, and the names that have several, since an op says so."""
+    """The value at first of each variable that a caller may set, and the names that have several,
+    since an op says so.
+    """
     values: dict[str, int] = {}
     uneven: set[str] = set()
     for _, own in _iter_variables(ops, frozenset()):
-        uneven.update(name for name, value in own.items() if values.setdefault(name, value) != value)
+        uneven.update(
+            name for name, value in own.items() if values.setdefault(name, value) != value
+        )
         values.update(own)
     return values, uneven
 
@@ -40,24 +46,38 @@ def collect_bounds(ops: Iterable[PreparedOp]) -> dict[str, set[Variable]]:
 def _iter_variables(
     ops: Iterable[PreparedOp], counters: frozenset[str]
 ) -> Iterator[tuple[list[Variable], Mapping[str, int]]]:
-    """For each op, those in loops included, the variables that a caller may set, and their values at first."""
+    """For each op, those in loops included, the variables that a caller may set, and their values
+    at first.
+    """
     for op in ops:
         match op:
             case PreparedKernel():
                 variables: Iterable[Variable] = op.kernel.spec.variables
-                values: Mapping[str, int] = dict(zip(op.kernel.spec.var_names, op.values, strict=True))
+                values: Mapping[str, int] = dict(
+                    zip(op.kernel.spec.var_names, op.values, strict=True)
+                )
             case PreparedCustomFunction():
                 variables, values = op.variables, op.values
             case PreparedCopy() | PreparedBufferView():
                 continue
             case _:
                 variables = _list_variables(op.count)
-                values = {variable.name: op.values.get(variable.name, variable.min) for variable in variables}
+                values = {
+                    variable.name: op.values.get(variable.name, variable.min)
+                    for variable in variables
+                }
                 inner = counters if op.body.counter is None else counters | {op.body.counter}
                 yield from _iter_variables(op.body.ops, inner)
         fixed = op.fixedvars.keys() | counters
-        yield [v for v in variables if v.name not in fixed], {n: v for n, v in values.items() if n not in fixed}
+        yield (
+            [v for v in variables if v.name not in fixed],
+            {n: v for n, v in values.items() if n not in fixed},
+        )
 
 
 def _list_variables(count: UOp | int | None) -> list[Variable]:
-    return [Variable(*node.arg) for node in count.iter_ops(Op.DEFINE_VAR)] if isinstance(count, UOp) else []
+    return (
+        [Variable(*node.arg) for node in count.iter_ops(Op.DEFINE_VAR)]
+        if isinstance(count, UOp)
+        else []
+    )

@@ -1,4 +1,5 @@
-"""Plans: building, templates, binding of buffers and variables, changes between executions, and execution.
+"""Plans: building, templates, binding of buffers and variables, changes between executions, and
+execution.
 
 Imports every other package of the runtime; none of them imports it.
 """

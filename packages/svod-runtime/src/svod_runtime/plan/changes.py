@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["LARGE", "MAX_PATTERNS", "ChangingPlan", "make_blank"]
 
 LARGE: Final = 1 << 16
-"""Bytes from which on a plan keeps no memory of a call: writing a buffer's address again at each call takes less than filling it."""
+"""Bytes from which on a plan keeps no memory of a call: writing a buffer's address again at each
+call takes less than filling it.
+"""
 
 MAX_PATTERNS: Final = 16
-"""For how many ways in which buffers share memory a plan keeps its levels and steps; the oldest leave first."""
+"""For how many ways in which buffers share memory a plan keeps its levels and steps; the oldest
+leave first.
+"""
 
 
 class ChangingPlan(PlanView):
@@ -44,14 +48,17 @@ class ChangingPlan(PlanView):
         self._given: dict[str, int] = {}
         self._sharing: Sharing | None = None
         self._arranged: dict[Pattern, tuple[list[list[int]], list[Step]]] = {}
-        # Where kernels and loops take the addresses of buffers that were replaced once, or of parts of these.
+        # Where kernels and loops take the addresses of buffers that were replaced once, or of parts
+        # of these.
         self._words: dict[int, list[tuple[array[int], int, int]]] = {}
         self._is_stale = False
         self._donated: dict[int, str] = {}
-        # Buffers that are the caller's, and what stands for those of them that the plan does not keep until the next call.
+        # Buffers that are the caller's, and what stands for those of them that the plan does not
+        # keep until the next call.
         self._lent: Collection[int] = ()
         self._blanks: dict[int, Buffer] = {}
-        # What a caller lends at each call, as long as nothing else puts buffers there: all of them are blanks.
+        # What a caller lends at each call, as long as nothing else puts buffers there: all of them
+        # are blanks.
         self._direct: object = None
         if values:
             self._change_variables(values)
@@ -61,7 +68,8 @@ class ChangingPlan(PlanView):
     def replace_buffer(self, index: int, buffer: Buffer) -> None:
         """Let the plan use another buffer from now on: new inputs without a copy.
 
-        A donated input is replaced before each execution, be it by the same buffer with new content.
+        A donated input is replaced before each execution, be it by the same buffer with new
+        content.
 
         Raises:
             PlanError: if there is no such index, or the buffer differs in size, dtype or device.
@@ -84,7 +92,9 @@ class ChangingPlan(PlanView):
             self._let_go()
 
     def renew(self, buffers: Mapping[int, Buffer], input_ids: Sequence[int] | None) -> None:
-        """Be a plan on these buffers, all that were lent, of which the inputs have these AST ids."""
+        """Be a plan on these buffers, all that were lent, of which the inputs have these
+        AST ids.
+        """
         with self._lock:
             self._lent, self._input_ids, self.is_used_again = (), input_ids, True
             self._replace(buffers)
@@ -94,19 +104,28 @@ class ChangingPlan(PlanView):
         if not replacements.keys() >= set(self._lent):
             self._take_back()
         self._lent = lent
-        outputs, given = self._template.output_indices, [(index, replacements[index]) for index in lent]
+        outputs, given = (
+            self._template.output_indices,
+            [(index, replacements[index]) for index in lent],
+        )
         self._blanks = {
-            index: make_blank(buffer) for index, buffer in given if index in outputs or buffer.nbytes >= LARGE
+            index: make_blank(buffer)
+            for index, buffer in given
+            if index in outputs or buffer.nbytes >= LARGE
         }
 
     def _let_go(self) -> None:
-        """Keep no results of a call, and nothing large: memory that nobody else refers to is free for the next one."""
+        """Keep no results of a call, and nothing large: memory that nobody else refers to is free
+        for the next one.
+        """
         buffers = self._buffers
         for index, blank in self._blanks.items():
             buffers[index] = blank
 
     def _take_back(self) -> None:
-        """Have memory of its own where a call lent its, which is not this plan's to write: zeros, since they are indices too."""
+        """Have memory of its own where a call lent its, which is not this plan's to write: zeros,
+        since they are indices too.
+        """
         lent, self._lent = self._lent, ()
         if lent:
             self._replace({index: make_blank(self._buffers[index]) for index in lent})
@@ -151,7 +170,9 @@ class ChangingPlan(PlanView):
         self._is_stale = False
 
     def _follow(self, changes: Mapping[int, Buffer]) -> Pattern | None:
-        """How buffers share memory with `changes` in their places, if that is another way than before."""
+        """How buffers share memory with `changes` in their places, if that is another way than
+        before.
+        """
         sharing = self._sharing
         if sharing is None or not changes.keys() <= sharing.moving:
             sharing = self._start_sharing(changes)
@@ -162,8 +183,14 @@ class ChangingPlan(PlanView):
         """Follow how these buffers share memory too, from now on."""
         users, loop_users = self._template.users, self._template.loop_users
         for index in changes:
-            kernels = [(self._states[number].addresses, position, 0) for number, position in users.get(index, ())]
-            loops = [self._loops[number].list_words(position) for number, position in loop_users.get(index, ())]
+            kernels = [
+                (self._states[number].addresses, position, 0)
+                for number, position in users.get(index, ())
+            ]
+            loops = [
+                self._loops[number].list_words(position)
+                for number, position in loop_users.get(index, ())
+            ]
             self._words[index] = [*kernels, *(word for words in loops for word in words)]
         sharing = self._sharing = Sharing(self._buffers, self._words)
         self._arranged = {sharing.pattern: (self._levels, self._steps)}
@@ -183,10 +210,18 @@ class ChangingPlan(PlanView):
         if not 0 <= index < len(self._buffers):
             raise PlanError(op="plan", problem=f"no buffer {index}, there are {len(self._buffers)}")
         old = self._buffers[index]
-        if buffer.nbytes != old.nbytes or buffer.dtype is not old.dtype or buffer.device != old.device:
-            raise PlanError(op="plan", problem=f"buffer {index} is {old}, which {buffer} cannot replace")
+        if (
+            buffer.nbytes != old.nbytes
+            or buffer.dtype is not old.dtype
+            or buffer.device != old.device
+        ):
+            raise PlanError(
+                op="plan", problem=f"buffer {index} is {old}, which {buffer} cannot replace"
+            )
         if not buffer.is_writable and old.is_writable and index in self._template.written:
-            raise PlanError(op="plan", problem=f"buffer {index} is written, but {buffer} is read-only")
+            raise PlanError(
+                op="plan", problem=f"buffer {index} is written, but {buffer} is read-only"
+            )
 
     def _set_variables(self, values: Mapping[str, int]) -> None:
         if self._is_stale:
@@ -201,9 +236,15 @@ class ChangingPlan(PlanView):
         for name, value in given.items():
             for bounds in self._template.bounds.get(name, ()):
                 if not bounds.min <= value <= bounds.max:
-                    raise VariableBoundsError(name=name, value=value, min=bounds.min, max=bounds.max)
+                    raise VariableBoundsError(
+                        name=name, value=value, min=bounds.min, max=bounds.max
+                    )
         known, uneven = self._variables, self._template.uneven_names
-        changes = {name: value for name, value in given.items() if name in uneven or known.get(name) != value}
+        changes = {
+            name: value
+            for name, value in given.items()
+            if name in uneven or known.get(name) != value
+        }
         if not changes:
             return False
         states = [*self._states, *self._states_in_loops] if self._states_in_loops else self._states
@@ -226,12 +267,18 @@ class ChangingPlan(PlanView):
 
     def _make_steps(self) -> None:
         arrangement = self._template.arrange(self._levels, self._states)
-        self._steps = make_steps(arrangement, self._states, self._loops, self._buffers, self._variables)
+        self._steps = make_steps(
+            arrangement, self._states, self._loops, self._buffers, self._variables
+        )
         # Those of other patterns have the launch sizes of before.
-        self._arranged = {} if self._sharing is None else {self._sharing.pattern: (self._levels, self._steps)}
+        self._arranged = (
+            {} if self._sharing is None else {self._sharing.pattern: (self._levels, self._steps)}
+        )
 
     def _rearrange(self, pattern: Pattern) -> None:
-        """Take the levels and the steps for another pattern of sharing; steps read through what buffers and states hold."""
+        """Take the levels and the steps for another pattern of sharing; steps read through what
+        buffers and states hold.
+        """
         known = self._arranged
         found = known.get(pattern)
         if found is None:
@@ -239,16 +286,27 @@ class ChangingPlan(PlanView):
             found = next((one for one in known.values() if one[0] == levels), None)
             if found is None:
                 arrangement = self._template.arrange(levels, self._states)
-                found = levels, make_steps(arrangement, self._states, self._loops, self._buffers, self._variables)
+                found = (
+                    levels,
+                    make_steps(
+                        arrangement, self._states, self._loops, self._buffers, self._variables
+                    ),
+                )
             while len(known) >= MAX_PATTERNS:
                 del known[next(iter(known))]
             known[pattern] = found
         self._levels, self._steps = found
 
     def _renew(self) -> None:
-        """Derive everything from buffers and variables again: an interrupt came while one of them changed."""
+        """Derive everything from buffers and variables again: an interrupt came while one of them
+        changed.
+        """
         self._direct = None
-        bases = {i: buffer for i, buffer in enumerate(self._buffers) if i not in self._template.view_indices}
+        bases = {
+            i: buffer
+            for i, buffer in enumerate(self._buffers)
+            if i not in self._template.view_indices
+        }
         for index, view in self._view_parts(bases).items():
             self._buffers[index] = view
         for state in self._states:
@@ -268,5 +326,7 @@ class ChangingPlan(PlanView):
 
 
 def make_blank(like: Buffer) -> Buffer:
-    """Memory that stands for what a plan does not keep, which has none until somebody looks: zeros."""
+    """Memory that stands for what a plan does not keep, which has none until somebody
+    looks: zeros.
+    """
     return Buffer(get_allocator(like.device), like.dtype, like.size, zeroed=True)

@@ -1,8 +1,9 @@
-"""Executions on memory that a caller lends at the same places each time: addresses are written where kernels take them, and steps run.
+"""Executions on memory that a caller lends at the same places each time: addresses are written
+where kernels take them, and steps run.
 
-So go the calls of captured functions. Nothing is looked up in a dict, compared with the call before or kept after it: the plan
-has blanks in these places all the time, so that everything else that is done with it puts buffers there first.
-"""
+So go the calls of captured functions. Nothing is looked up in a dict, compared with the call before
+or kept after it: the plan has blanks in these places all the time, so that everything else that is
+done with it puts buffers there first."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class Lending:
     """Memory that a caller lends a plan in the same places at each of its calls.
 
     Attributes:
-        places: the index in the plan of each buffer of a call, inputs and outputs; None for one that the plan has no use for.
+        places: the index in the plan of each buffer of a call, inputs and outputs; None for one
+            that the plan has no use for.
         n_executions: how many calls there were.
 
     Example:
@@ -46,7 +48,8 @@ class DirectPlan(ChangingPlan):
     """Whether something looks at each execution, so that none goes directly."""
 
     _direct_runs: Sequence[Callable[[], None]] = ()
-    # For each place, where kernels take its address or that of a part, and the address that is there now.
+    # For each place, where kernels take its address or that of a part, and the address that is
+    # there now.
     _direct_words: Sequence[Sequence[tuple[array[int], int, int]]] = ()
     _direct_starts: list[int | None]
 
@@ -54,12 +57,14 @@ class DirectPlan(ChangingPlan):
         """Run on buffers of the caller's, of which the plan keeps none.
 
         Args:
-            lending: the places of all buffers that are others at each call; the same object as long as the caller is the same.
-            buffers: one for each place, equal in size, dtype and device to what is there. Those that the plan writes have storages
-                of their own, which nobody else has.
+            lending: the places of all buffers that are others at each call; the same object as long
+                as the caller is the same.
+            buffers: one for each place, equal in size, dtype and device to what is there. Those
+                that the plan writes have storages of their own, which nobody else has.
 
         Returns:
-            False if nothing was done: another thread is at work with the plan, or the call must go by `execute_on`, which says
+            False if nothing was done: another thread is at work with the plan, or the call must go
+                by `execute_on`, which says
             what is wrong if something is.
         """
         # See `execute_on`.
@@ -76,7 +81,8 @@ class DirectPlan(ChangingPlan):
                     start = buffer.start
                     if start is None:
                         start = buffer.locate()
-                    # What is given again, and a block that is freed and given again, is there already.
+                    # What is given again, and a block that is freed and given again, is there
+                    # already.
                     if start != starts[number]:
                         starts[number] = None  # an interrupt may come in between
                         for words_of_op, position, offset in words:
@@ -94,10 +100,14 @@ class DirectPlan(ChangingPlan):
         """Whether `execute_direct` can do anything."""
         form = self._template
         is_plain = not (form.views or form.writes_inputs or form.bounds or form.donated_indices)
-        return is_plain and not self._is_checked and all(step.takes_addresses for step in self._steps)
+        return (
+            is_plain and not self._is_checked and all(step.takes_addresses for step in self._steps)
+        )
 
     def _enter(self, lending: Lending) -> bool:
-        """Have blanks in these places, which share memory with nothing, and the steps for that; False if it cannot be."""
+        """Have blanks in these places, which share memory with nothing, and the steps for that;
+        False if it cannot be.
+        """
         if not self.can_execute_direct:
             return False
         lent = frozenset(index for index in lending.places if index is not None)
@@ -117,7 +127,9 @@ class DirectPlan(ChangingPlan):
         if not self.can_execute_direct:
             # With other levels there may be other steps.
             return False
-        self._direct_words = [() if index is None else self._words[index] for index in lending.places]
+        self._direct_words = [
+            () if index is None else self._words[index] for index in lending.places
+        ]
         self._direct_starts = [None] * len(lending.places)
         self._direct_runs = [step.run for step in self._steps]
         self._direct = lending

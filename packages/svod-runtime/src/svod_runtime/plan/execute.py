@@ -20,7 +20,12 @@ from svod_runtime.loops.iterate import iterate
 from svod_runtime.loops.loop_state import LoopState
 from svod_runtime.loops.repeat import make_launch, make_repeat
 from svod_runtime.ops.custom_functions import get_custom_function
-from svod_runtime.ops.prepared import PreparedBufferView, PreparedCopy, PreparedCustomFunction, describe_op
+from svod_runtime.ops.prepared import (
+    PreparedBufferView,
+    PreparedCopy,
+    PreparedCustomFunction,
+    describe_op,
+)
 from svod_runtime.profile.kernel_profile import KernelProfile, LaunchSums
 
 if TYPE_CHECKING:
@@ -34,7 +39,8 @@ class Step(Protocol):
     """One call of the plan.
 
     Attributes:
-        is_whole: whether nothing of Python runs between what it writes, so that no Ctrl-C comes in the middle.
+        is_whole: whether nothing of Python runs between what it writes, so that no Ctrl-C comes in
+            the middle.
         takes_addresses: whether it finds all memory by the addresses in the states of kernels.
     """
 
@@ -59,7 +65,9 @@ class _Batch:
 
     __slots__ = ("_groups", "_run", "_table", "_units", "is_whole")
 
-    def __init__(self, launcher: BatchLauncher, groups: Sequence[Sequence[KernelState] | LoopState]) -> None:
+    def __init__(
+        self, launcher: BatchLauncher, groups: Sequence[Sequence[KernelState] | LoopState]
+    ) -> None:
         items: list[BatchItem] = []
         for number, group in enumerate(groups):
             if isinstance(group, LoopState):
@@ -83,7 +91,11 @@ class _Batch:
         except DeviceLostError:
             raise
         except Exception as error:
-            kernels = [s for g in self._groups for s in (g.iter_kernels() if isinstance(g, LoopState) else g)]
+            kernels = [
+                s
+                for g in self._groups
+                for s in (g.iter_kernels() if isinstance(g, LoopState) else g)
+            ]
             names = ", ".join(state.op.kernel.name for state in kernels[:4])
             more = ", ..." if len(kernels) > 4 else ""
             problem = f"{type(error).__name__}: {error}"
@@ -140,7 +152,9 @@ class _Parallel:
 
 
 def _wait_for_all(futures: Sequence[Future[None]]) -> list[BaseException | None]:
-    """The error of each future, when all are done: also if Ctrl-C interrupts the wait, since they write to the plan's buffers."""
+    """The error of each future, when all are done: also if Ctrl-C interrupts the wait, since they
+    write to the plan's buffers.
+    """
     interrupt: KeyboardInterrupt | None = None
     while True:
         try:
@@ -204,7 +218,9 @@ class _Custom:
     __slots__ = ("_buffers", "_op", "_variables")
     is_whole, takes_addresses = False, False
 
-    def __init__(self, op: PreparedCustomFunction, buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
+    def __init__(
+        self, op: PreparedCustomFunction, buffers: Sequence[Buffer], variables: Mapping[str, int]
+    ) -> None:
         self._op, self._variables, self._buffers = op, variables, buffers
 
     def run(self) -> None:
@@ -251,7 +267,9 @@ class HostLoop:
     def __init__(self, state: LoopState) -> None:
         self._state = state
         variables = ChainMap(state.counters, state.variables)
-        self._steps = make_steps(state.arrange(), state.kernels, state.loops, state.local_buffers, variables)
+        self._steps = make_steps(
+            state.arrange(), state.kernels, state.loops, state.local_buffers, variables
+        )
 
     def run(self) -> None:
         for _ in iterate(self._state):
@@ -259,7 +277,9 @@ class HostLoop:
                 step.run()
 
     def run_profiled(self) -> Iterable[KernelProfile]:
-        """One profile for each kernel, with all of its launches, as if these had come one after the other."""
+        """One profile for each kernel, with all of its launches, as if these had come one after the
+        other.
+        """
         sums = LaunchSums(time.perf_counter_ns())
         for _ in iterate(self._state):
             for step in self._steps:
@@ -284,7 +304,10 @@ def make_steps(
     buffers: Sequence[Buffer],
     variables: Mapping[str, int],
 ) -> list[Step]:
-    """The steps of a plan, in order. They see what `buffers`, `variables` and the states hold when they run."""
+    """The steps of a plan, in order.
+
+    They see what `buffers`, `variables` and the states hold when they run.
+    """
     steps: list[Step] = []
     for call in arrangement:
         match call:
@@ -293,7 +316,10 @@ def make_steps(
             case PreparedCustomFunction():
                 steps.append(_Custom(call, buffers, variables))
             case _:
-                groups = [loops[u.number] if isinstance(u, LoopUnit) else [states[n] for n in u.numbers] for u in call]
+                groups = [
+                    loops[u.number] if isinstance(u, LoopUnit) else [states[n] for n in u.numbers]
+                    for u in call
+                ]
                 steps.extend(_make_batches(call[0].launcher, groups))
     return steps
 
@@ -301,7 +327,9 @@ def make_steps(
 def _make_batches(
     launcher: BatchLauncher | None, groups: Sequence[Sequence[KernelState] | LoopState]
 ) -> Iterable[Step]:
-    """One batch, or more steps if the launcher refuses it: what it takes by itself, and what nobody launches in a batch."""
+    """One batch, or more steps if the launcher refuses it: what it takes by itself, and what nobody
+    launches in a batch.
+    """
     if launcher is not None:
         try:
             return [_Batch(launcher, groups)]

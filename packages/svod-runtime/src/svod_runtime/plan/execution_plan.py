@@ -50,7 +50,9 @@ if TYPE_CHECKING:
 __all__ = ["ExecutionPlan", "Guard"]
 
 Guard: TypeAlias = Callable[[Sequence[Buffer], Mapping[str, int]], None]
-"""Looks at buffers that a plan filled, with the values of its variables, and raises if something is wrong."""
+"""Looks at buffers that a plan filled, with the values of its variables, and raises if something is
+wrong.
+"""
 
 
 class ExecutionPlan(DirectPlan):
@@ -77,22 +79,28 @@ class ExecutionPlan(DirectPlan):
         self._is_watched = bool(template.views or template.donated_indices)
 
     def __repr__(self) -> str:
-        counts = f"{len(self._template.ops)} ops, {self.num_kernels} kernels, {len(self._buffers)} buffers"
+        counts = (
+            f"{len(self._template.ops)} ops, {self.num_kernels} kernels, {len(self._buffers)}"
+            " buffers"
+        )
         return f"ExecutionPlan({counts}, {len(self._steps)} calls on {self.device})"
 
     def execute(self) -> None:
         """Run every op.
 
-        Of a plan that writes memory that was there before, Ctrl-C is raised when all is written (a second one at once).
-        Reading an output afterwards gives its result; a device that works asynchronously may still be
-        busy when this returns.
+        Of a plan that writes memory that was there before, Ctrl-C is raised when all is written (a
+        second one at once). Reading an output afterwards gives its result; a device that works
+        asynchronously may still be busy when this returns.
 
         Raises:
             ExecutionError: if an op fails or a view is not what it must be.
-            DeviceLostError: if a device is lost, or one of the buffers is of a device that was lost or closed.
+            DeviceLostError: if a device is lost, or one of the buffers is of a device that was lost
+                or closed.
             UnsupportedError: if a custom function has a kind that nothing implements.
-            DonatedBufferError: if an input was donated, to this plan or elsewhere, and not replaced since.
-            NonFiniteError: if the plan is watched, and a kernel makes a NaN of arguments without any.
+            DonatedBufferError: if an input was donated, to this plan or elsewhere, and not replaced
+                since.
+            NonFiniteError: if the plan is watched, and a kernel makes a NaN of arguments without
+                any.
         """
         with self._lock:
             self._take_back()
@@ -140,7 +148,8 @@ class ExecutionPlan(DirectPlan):
         `core_id`, are never touched. Names that no op uses have no effect.
 
         Raises:
-            VariableBoundsError: if a value is outside its variable's bounds. Nothing has run or changed then.
+            VariableBoundsError: if a value is outside its variable's bounds. Nothing has run or
+                changed then.
         """
         with self._lock:
             self._take_back()
@@ -155,24 +164,27 @@ class ExecutionPlan(DirectPlan):
         may_wait: bool = True,
         lent: Collection[int] = (),
     ) -> bool:
-        """`replace_buffers`, then `execute_with_vars`; what other threads do with the plan comes before or after both.
+        """`replace_buffers`, then `execute_with_vars`; what other threads do with the plan comes
+        before or after both.
 
         Args:
             replacements: buffers by index.
             values: of variables.
             may_wait: whether to wait for another thread that is at work with the plan.
-            lent: those of `replacements` that are the caller's alone afterwards. The plan forgets the results among them, and
-                what is large; whatever it does next without getting others happens in memory of its own, filled with zeros.
+            lent: those of `replacements` that are the caller's alone afterwards. The plan forgets
+                the results among them, and what is large; whatever it does next without getting
+                others happens in memory of its own, filled with zeros.
 
         Returns:
-            False if another thread is at work with the plan and `may_wait` does not hold: nothing was done then.
+            False if another thread is at work with the plan and `may_wait` does not hold: nothing
+                was done then.
 
         Raises:
             PlanError: if a buffer cannot be replaced.
             VariableBoundsError: if a value is outside its variable's bounds.
         """
-        # An interrupt may come between any two steps, so that only `with` gives a lock back for certain. Who comes after this
-        # question and before the answer changes waits for a turn.
+        # An interrupt may come between any two steps, so that only `with` gives a lock back for
+        # certain. Who comes after this question and before the answer changes waits for a turn.
         if self._is_at_work and not may_wait:
             return False
         with self._lock:
@@ -190,42 +202,63 @@ class ExecutionPlan(DirectPlan):
 
     @property
     def is_special(self) -> bool:
-        """Whether it has something that other plans of its template may not have: a guard, values of variables, origins."""
+        """Whether it has something that other plans of its template may not have: a guard, values
+        of variables, origins.
+        """
         return bool(self._guard or self._watched or self._given or self._origins or self._forks)
 
     def retire(self) -> None:
-        """Let the template use this plan, which nobody else has any more, for one that is bound later."""
+        """Let the template use this plan, which nobody else has any more, for one that is bound
+        later.
+        """
         self._template.retire(self)
 
     def fork(self) -> ExecutionPlan:
-        """Another plan on the same inputs, with memory of its own for everything else: both can run at once.
+        """Another plan on the same inputs, with memory of its own for everything else: both can run
+        at once.
 
-        Nobody waits: a fork that is made while another thread changes this plan has some inputs from before and some from after.
+        Nobody waits: a fork that is made while another thread changes this plan has some inputs
+        from before and some from after.
 
         Raises:
             OutOfMemoryError: if there is no memory for it.
         """
         template = self._template
-        buffers = template.copy_buffers([buffer.ensure_allocated() for buffer in list(self._buffers)])
+        buffers = template.copy_buffers(
+            [buffer.ensure_allocated() for buffer in list(self._buffers)]
+        )
         fork = ExecutionPlan(
-            template, buffers, dict(self._given), self._input_ids, self._origins, self._guard, self._watched
+            template,
+            buffers,
+            dict(self._given),
+            self._input_ids,
+            self._origins,
+            self._guard,
+            self._watched,
         )
         levels = template.dependencies.get_levels(buffers)
         if levels != fork._levels:
             fork._levels = levels
             fork._make_steps()
-        fork._donated.update(dict.fromkeys(template.donated_indices, "the plan that it was forked from took it"))
-        # A thread that takes content marks this plan first and its forks then, so that no mark is lost on the way.
+        fork._donated.update(
+            dict.fromkeys(template.donated_indices, "the plan that it was forked from took it")
+        )
+        # A thread that takes content marks this plan first and its forks then, so that no mark is
+        # lost on the way.
         self._forks.append(weakref.ref(fork, self._forks.remove))
         fork._donated.update(self._donated)
         return fork
 
     def execute_profiled(self) -> list[KernelProfile]:
-        """Run every op, each kernel by itself, and return one profile for each kernel in the order of execution."""
+        """Run every op, each kernel by itself, and return one profile for each kernel in the order
+        of execution.
+        """
         return self._run_profiled([])
 
     def _run_profiled(self, transfer_times: list[int]) -> list[KernelProfile]:
-        """`execute_profiled`, with the nanoseconds that each copy and custom function took appended to a list."""
+        """`execute_profiled`, with the nanoseconds that each copy and custom function took appended
+        to a list.
+        """
         with self._lock:
             self._take_back()
             was_at_work, self._is_at_work = self._is_at_work, True
@@ -252,7 +285,8 @@ class ExecutionPlan(DirectPlan):
             return self.execute_profiled()
 
     def profile(self, values: Mapping[str, int] | None = None, *, n_runs: int = 5) -> ProfileReport:
-        """Run once to warm up, then `n_runs` times with profiles, and report what each kernel took on average.
+        """Run once to warm up, then `n_runs` times with profiles, and report what each kernel took
+        on average.
 
         Copies and custom functions are reported together.
 
@@ -271,7 +305,9 @@ class ExecutionPlan(DirectPlan):
             self._is_at_work = True
             try:
                 self.execute_with_vars(values or {})
-                profiles = [profile for _ in range(n_runs) for profile in self._run_profiled(transfer_times)]
+                profiles = [
+                    profile for _ in range(n_runs) for profile in self._run_profiled(transfer_times)
+                ]
             finally:
                 self._is_at_work = False
         return ProfileReport(profiles, n_runs=n_runs, transfer_times=transfer_times)
@@ -287,7 +323,9 @@ class ExecutionPlan(DirectPlan):
             self._donated[index] = "the last execution took it"
 
     def forget_content(self, buffer: Buffer, taker: str) -> None:
-        """Refuse to run until everything on the memory of `buffer` is replaced, as all forks do; `taker` says who took it."""
+        """Refuse to run until everything on the memory of `buffer` is replaced, as all forks do;
+        `taker` says who took it.
+        """
         with self._lock:
             for index, own in enumerate(self._buffers):
                 if own.storage_id == buffer.storage_id:

@@ -1,4 +1,6 @@
-"""Ctrl-C while memory is written that outlives an execution: it waits until all of it is written."""
+"""Ctrl-C while memory is written that outlives an execution: it waits until all of it is
+written.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,19 @@ Handler = Callable[[int, FrameType | None], object]
 _get_handler = cast("Callable[[int], object]", _signal.getsignal)  # pyright: ignore[reportUnknownMemberType]
 _set_handler = cast("Callable[[int, Handler], object]", _signal.signal)  # pyright: ignore[reportUnknownMemberType]
 
-_NOTE: Final = "raised by the second Ctrl-C, in the middle of a plan: what it writes is of no whole execution"
+_NOTE: Final = (
+    "raised by the second Ctrl-C, in the middle of a plan: what it writes is of no whole execution"
+)
 
 
 class InterruptDelay:
-    """A context in which Ctrl-C waits for the end, so that what is written inside is written as a whole or not at all.
+    """A context in which Ctrl-C waits for the end, so that what is written inside is written as a
+    whole or not at all.
 
-    The first Ctrl-C is raised when the context is left; a second one is raised at once, and says so. The handler is the
-    program's own in both cases: one that raises nothing goes on as it does elsewhere. Other threads than the main one
-    are never interrupted, and inside another delay there is nothing to do.
+    The first Ctrl-C is raised when the context is left; a second one is raised at once, and says
+    so. The handler is the program's own in both cases: one that raises nothing goes on as it does
+    elsewhere. Other threads than the main one are never interrupted, and inside another delay there
+    is nothing to do.
 
     Example:
         >>> from signal import raise_signal, signal
@@ -47,7 +53,8 @@ class InterruptDelay:
         if threading.get_ident() != threading.main_thread().ident:
             return
         handler = _get_handler(SIGINT)
-        # None is a handler that Python knows nothing of; SIG_DFL ends the process, and SIG_IGN does nothing.
+        # None is a handler that Python knows nothing of; SIG_DFL ends the process, and SIG_IGN does
+        # nothing.
         if callable(handler) and not isinstance(handler, _Waiting):
             self._handler = _Waiting(handler)
             _set_handler(SIGINT, self._handler)

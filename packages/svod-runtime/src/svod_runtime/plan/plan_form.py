@@ -1,4 +1,6 @@
-"""`PlanForm`: what holds for every plan of a template: ops, levels, who takes which buffer, and how much memory there must be."""
+"""`PlanForm`: what holds for every plan of a template: ops, levels, who takes which buffer, and how
+much memory there must be.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,14 @@ class PlanForm:
         ops: in schedule order.
         n_buffers: of a plan, the inputs included.
         output_indices: the index of each output among them.
-        kernels: the index of each kernel in `ops`, the kernel, and its launch sizes where they are always the same.
+        kernels: the index of each kernel in `ops`, the kernel, and its launch sizes where they are
+            always the same.
         dependencies: who waits for whom.
         views: the ops that must be verified at each run.
         view_indices: the buffers that are views.
         loops: the index of each loop in `ops`, and what is known of it.
-        users: for each buffer the kernels (their number) that take it, and the position at which they do.
+        users: for each buffer the kernels (their number) that take it, and the position at which
+            they do.
         loop_users: the same of loops.
         written: the buffers that kernels, copies and loops write.
         writes_inputs: whether memory is among them that was there before, and is not given away.
@@ -58,7 +62,10 @@ class PlanForm:
     ) -> None:
         ops, buffers = tuple(parts.ops), parts.buffers
         self.device, self.ops, self.memory_report = parts.device, ops, parts.memory_report
-        self.donated_indices, self.guarded_indices = tuple(parts.donated_indices), tuple(parts.guarded_indices)
+        self.donated_indices, self.guarded_indices = (
+            tuple(parts.donated_indices),
+            tuple(parts.guarded_indices),
+        )
         self.n_buffers, self.output_indices = len(buffers), tuple(parts.output_indices)
         position_of = {ast_id: position for position, ast_id in enumerate(input_ids or ())}
         self._aliases = [(ast_id, position_of.get(ast_id)) for ast_id in parts.alias_ids]
@@ -86,18 +93,24 @@ class PlanForm:
         self._input_indices = self._get_input_indices(buffers, inputs)
         named = set(self._input_indices)
         self._ids = dict(parts.ast_to_buffer)
-        self._other_ids = {ast_id: index for ast_id, index in self._ids.items() if index not in named}
+        self._other_ids = {
+            ast_id: index for ast_id, index in self._ids.items() if index not in named
+        }
 
     def __repr__(self) -> str:
         counts = f"{len(self.ops)} ops, {len(self.kernels)} kernels, {len(self._forms)} inputs"
         return f"{type(self).__name__}({counts} on {self.device})"
 
     def retire(self, plan: object) -> None:
-        """Take back a plan that nobody else has any more. A form makes no plans, and has no use for it."""
+        """Take back a plan that nobody else has any more.
+
+        A form makes no plans, and has no use for it.
+        """
 
     @cached_property
     def spare_bytes(self) -> int | None:
-        """The memory of a plan that is neither input nor output, where inputs and outputs may be smaller; None where they may not.
+        """The memory of a plan that is neither input nor output, where inputs and outputs may be
+        smaller; None where they may not.
 
         They may where there are only kernels, and inputs and outputs are no parts of other memory.
         """
@@ -112,24 +125,35 @@ class PlanForm:
         is_own = None not in outputs and len(named) == len(outputs)
         if not (is_whole and is_own) or len(self.kernels) < len(self.ops) or self.donated_indices:
             return None
-        return sum(make().nbytes for number, make in enumerate(self._makers) if n_inputs + number not in named)
+        return sum(
+            make().nbytes
+            for number, make in enumerate(self._makers)
+            if n_inputs + number not in named
+        )
 
     @cached_property
     def _sized_outputs(self) -> list[int | None]:
         """For each output, which new memory it is."""
-        n_inputs, bases = len(self._forms), [self._places[index].base for index in self.output_indices]
+        n_inputs, bases = (
+            len(self._forms),
+            [self._places[index].base for index in self.output_indices],
+        )
         return [base - n_inputs if base >= n_inputs else None for base in bases]
 
-    def place(self, inputs: Sequence[Buffer], output_sizes: Sequence[int] | None = None) -> list[Buffer]:
+    def place(
+        self, inputs: Sequence[Buffer], output_sizes: Sequence[int] | None = None
+    ) -> list[Buffer]:
         """The buffers of a plan on these inputs, with new memory for everything else.
 
         Args:
             inputs: each like the one that the form was made with.
-            output_sizes: the elements of each output, where `spare_bytes` is a number; inputs may then be smaller, too.
+            output_sizes: the elements of each output, where `spare_bytes` is a number; inputs may
+                then be smaller, too.
 
         Raises:
-            PlanError: if an input has another size, dtype or device, is written but read-only, or if inputs
-                share memory with each other in another way than those that the form was made with.
+            PlanError: if an input has another size, dtype or device, is written but read-only, or
+                if inputs share memory with each other in another way than those that the form was
+                made with.
             OutOfMemoryError: if a buffer gets no memory.
         """
         self._check_inputs(inputs, may_be_smaller=output_sizes is not None)
@@ -141,36 +165,61 @@ class PlanForm:
         return [_take_part(bases[base], part) for base, part in self._places]
 
     def copy_buffers(self, buffers: Sequence[Buffer]) -> list[Buffer]:
-        """From the buffers of a plan those of another one: the same inputs, new memory for everything else."""
+        """From the buffers of a plan those of another one: the same inputs, new memory for
+        everything else.
+        """
         n_inputs = len(self._forms)
         new = [make() for make in self._makers]
         pairs = zip(buffers, self._places, strict=True)
-        return [own if base < n_inputs else _take_part(new[base - n_inputs], part) for own, (base, part) in pairs]
+        return [
+            own if base < n_inputs else _take_part(new[base - n_inputs], part)
+            for own, (base, part) in pairs
+        ]
 
     def _check_inputs(self, inputs: Sequence[Buffer], *, may_be_smaller: bool = False) -> None:
         if len(inputs) != len(self._forms):
-            raise PlanError(op="plan", problem=f"takes {len(self._forms)} inputs, got {len(inputs)}")
+            raise PlanError(
+                op="plan", problem=f"takes {len(self._forms)} inputs, got {len(inputs)}"
+            )
         for position, (buffer, form) in enumerate(zip(inputs, self._forms, strict=True)):
             nbytes = form[0] if may_be_smaller and buffer.nbytes < form[0] else buffer.nbytes
             if (nbytes, buffer.dtype, buffer.device) != form:
-                raise PlanError(op="plan", problem=f"input {position} is {_show_form(form)}, which {buffer} cannot be")
+                raise PlanError(
+                    op="plan",
+                    problem=f"input {position} is {_show_form(form)}, which {buffer} cannot be",
+                )
         for position in self._written_inputs:
             if not inputs[position].is_writable:
-                raise PlanError(op="plan", problem=f"input {position} is written, but {inputs[position]} is read-only")
+                raise PlanError(
+                    op="plan",
+                    problem=f"input {position} is written, but {inputs[position]} is read-only",
+                )
         if find_sharing(inputs) != self._sharing:
             raise PlanError(op="plan", problem="inputs share memory with each other in another way")
 
-    def _get_input_indices(self, buffers: Sequence[Buffer], inputs: Sequence[Buffer]) -> list[int | None]:
-        """The index of each input among the buffers; equal ones have one, and one that no op uses has none."""
-        index_of = {_identify(b): i for i, b in reversed(list(enumerate(buffers))) if i not in self.view_indices}
+    def _get_input_indices(
+        self, buffers: Sequence[Buffer], inputs: Sequence[Buffer]
+    ) -> list[int | None]:
+        """The index of each input among the buffers; equal ones have one, and one that no op uses
+        has none.
+        """
+        index_of = {
+            _identify(b): i
+            for i, b in reversed(list(enumerate(buffers)))
+            if i not in self.view_indices
+        }
         return [index_of.get(_identify(buffer)) for buffer in inputs]
 
     def arrange(self, levels: list[list[int]], states: Sequence[KernelState]) -> Arrangement:
-        """What each call of a plan runs; the same for all plans unless launch sizes, or levels of their own, say otherwise."""
+        """What each call of a plan runs; the same for all plans unless launch sizes, or levels of
+        their own, say otherwise.
+        """
         if levels is not self.levels or not self._has_constant_sizes:
             return arrange(self.ops, levels, states, [form.launcher for _, form in self.loops])
         if self._arrangement is None:
-            self._arrangement = arrange(self.ops, levels, states, [form.launcher for _, form in self.loops])
+            self._arrangement = arrange(
+                self.ops, levels, states, [form.launcher for _, form in self.loops]
+            )
         return self._arrangement
 
     def map_ids(self, input_ids: Sequence[int] | None) -> dict[int, int]:
@@ -178,13 +227,21 @@ class PlanForm:
         if input_ids is None:
             return dict(self._ids)
         indices = zip(input_ids, self._input_indices, strict=True)
-        return {**{ast_id: index for ast_id, index in indices if index is not None}, **self._other_ids}
+        return {
+            **{ast_id: index for ast_id, index in indices if index is not None},
+            **self._other_ids,
+        }
 
     def map_aliases(self, input_ids: Sequence[int] | None) -> list[int]:
-        """The ids that releasing reports besides the buffers' own, with these ids for the inputs."""
+        """The ids that releasing reports besides the buffers' own, with these ids for the
+        inputs.
+        """
         if input_ids is None:
             return [ast_id for ast_id, _ in self._aliases]
-        return [ast_id if position is None else input_ids[position] for ast_id, position in self._aliases]
+        return [
+            ast_id if position is None else input_ids[position]
+            for ast_id, position in self._aliases
+        ]
 
 
 Sharing = tuple[tuple[int, int, int], ...]
@@ -199,8 +256,12 @@ def find_sharing(buffers: Sequence[Buffer]) -> Sharing | None:
     if len(buffers) < 2 or len({buffer.storage_id for buffer in buffers}) == len(buffers):
         return None
     first: dict[int, int] = {}
-    places = [first.setdefault(buffer.storage_id, position) for position, buffer in enumerate(buffers)]
-    return tuple((p, b.offset - buffers[p].offset, b.nbytes) for p, b in zip(places, buffers, strict=True))
+    places = [
+        first.setdefault(buffer.storage_id, position) for position, buffer in enumerate(buffers)
+    ]
+    return tuple(
+        (p, b.offset - buffers[p].offset, b.nbytes) for p, b in zip(places, buffers, strict=True)
+    )
 
 
 def _form_of(buffer: Buffer) -> Form:
@@ -216,7 +277,9 @@ def _show_form(form: Form) -> str:
 
 
 class _Place(NamedTuple):
-    """Where a buffer is: all of an input or of new memory (numbered after the inputs), or a part of it."""
+    """Where a buffer is: all of an input or of new memory (numbered after the inputs), or a part of
+    it.
+    """
 
     base: int
     part: tuple[int, int, DType] | None
@@ -243,11 +306,18 @@ def _describe_memory(
             beside = on_storage.get(buffer.storage_id, ())
             position = next((p for p in beside if _contains(inputs[p], buffer)), None)
         if position is not None:
-            base, offset, whole = position, buffer.offset - inputs[position].offset, _form_of(inputs[position])
+            base, offset, whole = (
+                position,
+                buffer.offset - inputs[position].offset,
+                _form_of(inputs[position]),
+            )
         else:
             if buffer.storage_id not in new:
                 is_whole = buffer.nbytes == buffer.storage_nbytes
-                new[buffer.storage_id] = len(inputs) + len(makers), buffer.dtype if is_whole else uint8
+                new[buffer.storage_id] = (
+                    len(inputs) + len(makers),
+                    buffer.dtype if is_whole else uint8,
+                )
                 makers.append(_make_maker(buffer, new[buffer.storage_id][1]))
             base, dtype = new[buffer.storage_id]
             offset, whole = buffer.offset, (buffer.storage_nbytes, dtype, buffer.device)
@@ -258,7 +328,9 @@ def _describe_memory(
 
 def _contains(outer: Buffer, inner: Buffer) -> bool:
     """Whether one buffer is part of another on the same storage."""
-    return outer.offset <= inner.offset and inner.offset + inner.nbytes <= outer.offset + outer.nbytes
+    return (
+        outer.offset <= inner.offset and inner.offset + inner.nbytes <= outer.offset + outer.nbytes
+    )
 
 
 def _make_maker(buffer: Buffer, dtype: DType) -> Callable[[], Buffer]:

@@ -1,9 +1,10 @@
-"""Buffers of a plan that share bytes: of all that a replaced buffer changes, the part that levels and batches depend on.
+"""Buffers of a plan that share bytes: of all that a replaced buffer changes, the part that levels
+and batches depend on.
 
-Two ops keep their order if both touch a byte that one of them writes. Whether they do follows from which of the buffers that they
-take overlap, wherever these lie. So what was arranged for a pattern of overlaps is right whenever the pattern comes again, and
-nothing needs arranging while each buffer has a storage of its own, as in nearly all calls.
-"""
+Two ops keep their order if both touch a byte that one of them writes. Whether they do follows from
+which of the buffers that they take overlap, wherever these lie. So what was arranged for a pattern
+of overlaps is right whenever the pattern comes again, and nothing needs arranging while each buffer
+has a storage of its own, as in nearly all calls."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ _NOTHING: Pattern = frozenset()
 
 
 class Sharing:
-    """How the buffers of a plan that move, since they are replaced, share bytes with each other and with those that stay.
+    """How the buffers of a plan that move, since they are replaced, share bytes with each other and
+    with those that stay.
 
     Attributes:
         moving: their indices.
@@ -40,14 +42,17 @@ class Sharing:
         for index, buffer in enumerate(buffers):
             if index not in self.moving:
                 self._resting.setdefault(buffer.storage_id, []).append(index)
-        # The storages that are in use, and those of buffers that move, as long as none of them holds another buffer too.
+        # The storages that are in use, and those of buffers that move, as long as none of them
+        # holds another buffer too.
         self._taken: set[int] = set()
         self._storages: dict[int, int] = {}
         self._is_apart = False
         self.pattern = self._make_pattern(buffers, {})
 
     def follow(self, buffers: Sequence[Buffer], changes: Mapping[int, Buffer]) -> Pattern:
-        """The pattern when `changes`, which are among those that move, are in the place of `buffers`."""
+        """The pattern when `changes`, which are among those that move, are in the place of
+        `buffers`.
+        """
         if self._is_apart:
             # What is new may be what another one was before: that goes first.
             taken, storages = self._taken, self._storages
@@ -77,13 +82,19 @@ class Sharing:
         for storage, indices in on_storage.items():
             beside = self._resting.get(storage, ())
             if len(indices) + len(beside) > 1:
-                parts = [(b.offset, b.offset + b.nbytes, i) for i in indices if (b := now[i]).nbytes]
-                parts += [(b.offset, b.offset + b.nbytes, i) for i in beside if (b := buffers[i]).nbytes]
+                parts = [
+                    (b.offset, b.offset + b.nbytes, i) for i in indices if (b := now[i]).nbytes
+                ]
+                parts += [
+                    (b.offset, b.offset + b.nbytes, i) for i in beside if (b := buffers[i]).nbytes
+                ]
                 groups += _list_groups(sorted(parts), self.moving)
         return frozenset(groups)
 
 
-def _list_groups(parts: Sequence[tuple[int, int, int]], moving: Set[int]) -> list[tuple[tuple[int, int, int], ...]]:
+def _list_groups(
+    parts: Sequence[tuple[int, int, int]], moving: Set[int]
+) -> list[tuple[tuple[int, int, int], ...]]:
     """The groups of overlapping parts of one storage: (start, end, index) in order."""
     groups: list[list[tuple[int, int, int]]] = []
     group_end = 0
@@ -95,7 +106,11 @@ def _list_groups(parts: Sequence[tuple[int, int, int]], moving: Set[int]) -> lis
         else:
             groups.append([part])
             group_end = end
-    return [_rank(group) for group in groups if len(group) > 1 and any(index in moving for *_, index in group)]
+    return [
+        _rank(group)
+        for group in groups
+        if len(group) > 1 and any(index in moving for *_, index in group)
+    ]
 
 
 def _rank(group: Sequence[tuple[int, int, int]]) -> tuple[tuple[int, int, int], ...]:

@@ -1,10 +1,11 @@
-"""`PlanTemplate`: a plan without memory. Plans that differ in nothing but their buffers and variables share one.
+"""`PlanTemplate`: a plan without memory. Plans that differ in nothing but their buffers and
+variables share one.
 
     template = builder.build_template(inputs=[x, y])      # checked and ordered once
     plan = template.bind([x2, y2], {"n": 7})              # other inputs, new memory for everything else
 
-What a template knows holds for every plan made from it: the ops and their levels, which kernel takes which
-buffer, the bounds of variables, and how much memory there must be besides the inputs.
+What a template knows holds for every plan made from it: the ops and their levels, which kernel
+takes which buffer, the bounds of variables, and how much memory there must be besides the inputs.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 __all__ = ["PlanTemplate"]
 
 _MAX_RETIRED: Final = 2
-"""How many plans a template keeps to use them again: as many as threads are likely to execute equal graphs at once."""
+"""How many plans a template keeps to use them again: as many as threads are likely to execute equal
+graphs at once.
+"""
 
 
 class _Renewal(NamedTuple):
@@ -70,9 +73,17 @@ class PlanTemplate(PlanForm):
 
     @cached_property
     def _renewal(self) -> _Renewal | None:
-        """How plans are used again; None where they hold more than a little memory, or not only kernels and copies."""
+        """How plans are used again; None where they hold more than a little memory, or not only
+        kernels and copies.
+        """
         is_plain = all(isinstance(op, (PreparedKernel, PreparedCopy)) for op in self.ops)
-        if not is_plain or self.bounds or self.donated_indices or self.guarded_indices or self._sharing is not None:
+        if (
+            not is_plain
+            or self.bounds
+            or self.donated_indices
+            or self.guarded_indices
+            or self._sharing is not None
+        ):
             return None
         n_inputs, n_parts = len(self._forms), Counter(place.base for place in self._places)
         outputs: dict[int, int] = {}
@@ -90,15 +101,23 @@ class PlanTemplate(PlanForm):
         return _Renewal(tuple(self._input_indices), tuple(made), indices)
 
     def retire(self, plan: object) -> None:
-        """Use a plan of this template that nobody else has any more for one that is bound later, on other memory."""
+        """Use a plan of this template that nobody else has any more for one that is bound later, on
+        other memory.
+        """
         renewal = self._renewal
-        if renewal is None or not isinstance(plan, ExecutionPlan) or len(self._retired) >= _MAX_RETIRED:
+        if (
+            renewal is None
+            or not isinstance(plan, ExecutionPlan)
+            or len(self._retired) >= _MAX_RETIRED
+        ):
             return
         if not plan.is_special:
             plan.lend(renewal.indices)
             self._retired.append(plan)
 
-    def _use_again(self, inputs: Sequence[Buffer], ids: Sequence[int] | None) -> ExecutionPlan | None:
+    def _use_again(
+        self, inputs: Sequence[Buffer], ids: Sequence[int] | None
+    ) -> ExecutionPlan | None:
         try:
             plan = self._retired.pop()
         except IndexError:
@@ -107,7 +126,9 @@ class PlanTemplate(PlanForm):
         renewal = self._renewal
         assert renewal is not None
         self._check_inputs(inputs)
-        buffers = {i: buffer for i, buffer in zip(renewal.inputs, inputs, strict=True) if i is not None}
+        buffers = {
+            i: buffer for i, buffer in zip(renewal.inputs, inputs, strict=True) if i is not None
+        }
         buffers.update((index, make()) for index, make in renewal.outputs)
         plan.renew(buffers, ids)
         return plan
@@ -127,17 +148,20 @@ class PlanTemplate(PlanForm):
         Args:
             inputs: as many as the template was built with, each like the one that it replaces.
             values: of variables; those that are not named start with the values in the ops.
-            ids: the AST id of each input, where they are not those that the template was built with.
+            ids: the AST id of each input, where they are not those that the template was built
+                with.
             origins: by the id of an op, the lines of the program that it comes from.
-            guard: gets the guarded buffers and the values of the variables after each execution, and raises if it
-                finds there that the results mean nothing.
+            guard: gets the guarded buffers and the values of the variables after each execution,
+                and raises if it finds there that the results mean nothing.
             watched: what no kernel may make of arguments without it; kernels then run one by one.
-            output_sizes: the elements of each output where the values of variables say that it has fewer than the
-                template has room for, and inputs may be smaller, too; for templates with `spare_bytes`.
+            output_sizes: the elements of each output where the values of variables say that it has
+                fewer than the template has room for, and inputs may be smaller, too; for templates
+                with `spare_bytes`.
 
         Raises:
-            PlanError: if an input has another size, dtype or device, is written but read-only, or if inputs
-                share memory with each other in another way than those that the template was built with.
+            PlanError: if an input has another size, dtype or device, is written but read-only, or
+                if inputs share memory with each other in another way than those that the template
+                was built with.
             VariableBoundsError: if a value is outside its variable's bounds.
             OutOfMemoryError: if a buffer gets no memory.
         """
@@ -145,4 +169,6 @@ class PlanTemplate(PlanForm):
             again = self._use_again(inputs, ids)
             if again is not None:
                 return again
-        return ExecutionPlan(self, self.place(inputs, output_sizes), values or {}, ids, origins or {}, guard, watched)
+        return ExecutionPlan(
+            self, self.place(inputs, output_sizes), values or {}, ids, origins or {}, guard, watched
+        )

@@ -27,7 +27,8 @@ class PlannedKernel:
 
     Attributes:
         op: the launch.
-        buffers: its buffers; of a kernel in a loop those of the first iteration, or those that it had last.
+        buffers: its buffers; of a kernel in a loop those of the first iteration, or those that it
+            had last.
         values: of its variables.
         global_size: the grid.
         local_size: items in a workgroup, or None.
@@ -74,9 +75,12 @@ class PlanView:
         self._buffers = list(buffers)
         self._variables = dict(template.values)
         self._states = [
-            KernelState(op, self._buffers, sizes, origins.get(op.id, ())) for _, op, sizes in template.kernels
+            KernelState(op, self._buffers, sizes, origins.get(op.id, ()))
+            for _, op, sizes in template.kernels
         ]
-        self._loops = [LoopState(form, self._buffers, self._variables, origins) for _, form in template.loops]
+        self._loops = [
+            LoopState(form, self._buffers, self._variables, origins) for _, form in template.loops
+        ]
         inner = (loop for outer in self._loops for loop in outer.iter_loops())
         self._counted_loops = [loop for loop in inner if loop.form.count_variables]
         self._states_in_loops = [state for loop in self._loops for state in loop.iter_kernels()]
@@ -195,7 +199,13 @@ class PlanView:
 
 def _describe(state: KernelState, n_runs: int | None) -> PlannedKernel:
     return PlannedKernel(
-        state.op, state.buffers, state.variables, state.global_size, state.local_size, state.origins, n_runs
+        state.op,
+        state.buffers,
+        state.variables,
+        state.global_size,
+        state.local_size,
+        state.origins,
+        n_runs,
     )
 
 

@@ -1,8 +1,9 @@
-"""Watched plans: kernels run one by one, and the first that makes a NaN (or an infinity) of arguments without any is an error.
+"""Watched plans: kernels run one by one, and the first that makes a NaN (or an infinity) of
+arguments without any is an error.
 
-What a kernel reads tells whether it may write one. What lay in the memory of its results before tells whether it did: where the
-same bits are there afterwards, it is asked again, with zeros in their place.
-"""
+What a kernel reads tells whether it may write one. What lay in the memory of its results before
+tells whether it did: where the same bits are there afterwards, it is asked again, with zeros in
+their place."""
 
 from __future__ import annotations
 
@@ -30,11 +31,17 @@ def run_watched(state: KernelState, watched: Watched) -> None:
         NonFiniteError: if it reads no such value, and writes one.
     """
     spec = state.op.kernel.spec
-    floats = [(slot, buffer) for slot, buffer in zip(spec.globals, state.buffers, strict=True) if buffer.dtype.is_float]
+    floats = [
+        (slot, buffer)
+        for slot, buffer in zip(spec.globals, state.buffers, strict=True)
+        if buffer.dtype.is_float
+    ]
     if any(_find(_read(buffer), watched).any() for slot, buffer in floats if slot in spec.ins):
         state.run()
         return
-    results = [(p, state.buffers[p]) for p in state.op.output_indices if state.buffers[p].dtype.is_float]
+    results = [
+        (p, state.buffers[p]) for p in state.op.output_indices if state.buffers[p].dtype.is_float
+    ]
     before = [_read(buffer) for _, buffer in results]
     state.run()
     for (position, buffer), old in zip(results, before, strict=True):
@@ -49,9 +56,15 @@ def run_watched(state: KernelState, watched: Watched) -> None:
 
 
 def _get_written(
-    state: KernelState, buffer: Buffer, values: NDArray[np.generic], where: NDArray[np.bool_], watched: Watched
+    state: KernelState,
+    buffer: Buffer,
+    values: NDArray[np.generic],
+    where: NDArray[np.bool_],
+    watched: Watched,
 ) -> NDArray[np.bool_]:
-    """Which of these places the kernel, which does not read them, writes; the others get their old values again."""
+    """Which of these places the kernel, which does not read them, writes; the others get their old
+    values again.
+    """
     cleared = values.copy()
     cleared[where] = 0
     buffer.copyin(cleared.tobytes())

@@ -1,4 +1,5 @@
-"""Measurements of executions: profiles of launches, their summaries, reports and tables, and the limits of a device.
+"""Measurements of executions: profiles of launches, their summaries, reports and tables, and the
+limits of a device.
 
 Imports `ops`.
 """

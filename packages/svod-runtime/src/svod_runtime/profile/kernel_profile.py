@@ -35,15 +35,15 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KernelProfile(Measured):
-    """One launch of a kernel, from the call until its results were there; without the way to a device that keeps time.
+    """One launch of a kernel, from the call until its results were there; without the way to a
+    device that keeps time.
 
-    All launches of a kernel in a loop are one profile: times, operations and bytes are then those of all `n_launches`, of which
-    the fastest took `fastest_ns`.
+    All launches of a kernel in a loop are one profile: times, operations and bytes are then those
+    of all `n_launches`, of which the fastest took `fastest_ns`.
 
-    `n_operations` is 0 where nothing estimated it; `n_bytes` is then the size of all buffers. `start_ns` is on the
-    clock of `time.perf_counter_ns`. `origins` are the lines of the program that the kernel comes from, where
-    they were tracked.
-    """
+    `n_operations` is 0 where nothing estimated it; `n_bytes` is then the size of all buffers.
+    `start_ns` is on the clock of `time.perf_counter_ns`. `origins` are the lines of the program
+    that the kernel comes from, where they were tracked."""
 
     kernel: CachedKernel
     device: str
@@ -66,7 +66,10 @@ class KernelProfile(Measured):
         return self.kernel.spec.reasons
 
     def __repr__(self) -> str:
-        rates = f"{self.elapsed_us:.2f} us, {self.gflops:.2f} GFLOP/s, {self.gigabytes_per_second:.2f} GB/s"
+        rates = (
+            f"{self.elapsed_us:.2f} us, {self.gflops:.2f} GFLOP/s, {self.gigabytes_per_second:.2f}"
+            " GB/s"
+        )
         lines = f", from {format_origins(self.origins)}" if self.origins else ""
         rates = rates if self.n_launches == 1 else f"{self.n_launches} launches, {rates}"
         return f"<KernelProfile {self.name} on {self.device}: {rates}{lines}>"
@@ -76,7 +79,8 @@ class KernelProfile(Measured):
         lines = f", from {format_origins(self.origins)}" if self.origins else ""
         calls = "" if self.n_launches == 1 else f", {self.n_launches} launches"
         return (
-            f"{self.elapsed_us:10.2f} us {rates}  {self.name} on {self.device}, {self.n_buffers} buffers{calls}{lines}"
+            f"{self.elapsed_us:10.2f} us {rates}  {self.name} on {self.device}, {self.n_buffers}"
+            f" buffers{calls}{lines}"
         )
 
 
@@ -110,7 +114,9 @@ class LaunchSums:
         )
 
     def list_profiles(self) -> list[KernelProfile]:
-        """One profile for each kernel, in the order in which they first ran, and as if all of its launches were in a row."""
+        """One profile for each kernel, in the order in which they first ran, and as if all of its
+        launches were in a row.
+        """
         start = self._started
         found: list[KernelProfile] = []
         for profile in self._sums.values():

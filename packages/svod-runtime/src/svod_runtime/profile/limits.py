@@ -20,7 +20,8 @@ class Limits(NamedTuple):
 
     Attributes:
         operations: a second.
-        levels: of its memory, the nearest first: up to how many bytes it holds, and how many it moves a second.
+        levels: of its memory, the nearest first: up to how many bytes it holds, and how many it
+            moves a second.
 
     Example:
         >>> near, far = (32e6, 1e12), (inf, 1e11)
@@ -49,7 +50,9 @@ class Limits(NamedTuple):
         """Bytes a second of the nearest memory that holds so many."""
         return next(speed for size, speed in self.levels if n_bytes <= size)
 
-    def get_bound(self, n_operations: int, n_bytes: int) -> tuple[float, Literal["compute", "memory"]]:
+    def get_bound(
+        self, n_operations: int, n_bytes: int
+    ) -> tuple[float, Literal["compute", "memory"]]:
         """The least time in seconds for one launch, and what takes it."""
         compute, memory = n_operations / self.operations, n_bytes / self.get_bandwidth(n_bytes)
         return (compute, "compute") if compute > memory else (memory, "memory")

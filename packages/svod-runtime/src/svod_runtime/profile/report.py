@@ -1,4 +1,5 @@
-"""Reports of profiled executions: a table, JSON, and a trace for chrome://tracing or ui.perfetto.dev.
+"""Reports of profiled executions: a table, JSON, and a trace for chrome://tracing or
+ui.perfetto.dev.
 
 report = plan.profile()                              # or ProfileReport(plan.execute_profiled())
 print(report)
@@ -33,7 +34,8 @@ class ProfileReport:
 
     Args:
         profiles: of one or more executions, in order.
-        limits: for each device what it could do at best; by default the estimates of the devices' targets.
+        limits: for each device what it could do at best; by default the estimates of the devices'
+            targets.
         n_runs: how many executions these are; tables then show the average one.
         transfer_times: nanoseconds of each copy and custom function of these executions.
     """
@@ -48,12 +50,17 @@ class ProfileReport:
     ) -> None:
         self.profiles: Sequence[KernelProfile] = tuple(profiles)
         self.devices = tuple(dict.fromkeys(p.device for p in self.profiles))
-        self.limits: Mapping[str, Limits] = get_limits(self.devices) if limits is None else dict(limits)
+        self.limits: Mapping[str, Limits] = (
+            get_limits(self.devices) if limits is None else dict(limits)
+        )
         self.n_runs = n_runs
         self.transfer_times: Sequence[int] = tuple(transfer_times)
 
     def __repr__(self) -> str:
-        return f"<ProfileReport of {self.n_launches} launches in {self.n_runs} runs, {self.elapsed_ns / 1e3:.2f} us>"
+        return (
+            f"<ProfileReport of {self.n_launches} launches in {self.n_runs} runs,"
+            f" {self.elapsed_ns / 1e3:.2f} us>"
+        )
 
     def __str__(self) -> str:
         return "\n\n".join(filter(None, (self.table(), self.explain())))
@@ -80,11 +87,16 @@ class ProfileReport:
         return sorted(found, key=lambda s: s.elapsed_ns, reverse=True)
 
     def scopes(self) -> list[ScopeSummary]:
-        """One for each scope; the one that took longest first. A kernel that joins several belongs to what they are part of."""
+        """One for each scope; the one that took longest first.
+
+        A kernel that joins several belongs to what they are part of.
+        """
         groups: dict[str, list[KernelProfile]] = {}
         for profile in self.profiles:
             groups.setdefault(get_scope(profile.origins), []).append(profile)
-        found = [ScopeSummary(name, _count(group), *_add_up(group)) for name, group in groups.items()]
+        found = [
+            ScopeSummary(name, _count(group), *_add_up(group)) for name, group in groups.items()
+        ]
         return sorted(found, key=lambda s: s.elapsed_ns, reverse=True)
 
     def table(self, *, max_rows: int = 40) -> str:
@@ -155,8 +167,8 @@ class ProfileReport:
     def to_trace(self) -> str:
         """Every launch as an event of the Trace Event Format, one row for each device.
 
-        Source: Trace Event Format (Google, 2016), section "Duration Events", phase X; times in microseconds.
-        """
+        Source: Trace Event Format (Google, 2016), section "Duration Events", phase X; times in
+        microseconds."""
         devices = self.devices
         begin = min((p.start_ns for p in self.profiles), default=0)
         titles = [
@@ -217,14 +229,20 @@ def _count(group: Iterable[KernelProfile]) -> int:
 
 
 def _get_bound(profile: KernelProfile, limits: Limits) -> tuple[float, str]:
-    """The seconds that launches take at best, and what takes them; where bytes lie depends on those of one launch."""
+    """The seconds that launches take at best, and what takes them; where bytes lie depends on those
+    of one launch.
+    """
     n = profile.n_launches
     seconds, bound = limits.get_bound(profile.n_operations // n, profile.n_bytes // n)
     return n * seconds, bound
 
 
 def _add_up(group: Sequence[KernelProfile]) -> tuple[int, int, int]:
-    return sum(p.elapsed_ns for p in group), sum(p.n_operations for p in group), sum(p.n_bytes for p in group)
+    return (
+        sum(p.elapsed_ns for p in group),
+        sum(p.n_operations for p in group),
+        sum(p.n_bytes for p in group),
+    )
 
 
 def _to_dicts(origins: Iterable[Origin]) -> list[dict[str, object]]:
@@ -236,4 +254,7 @@ def _name_lines(origins: Sequence[Origin]) -> dict[str, object]:
     if not origins:
         return {}
     scope = get_scope(origins)
-    return {"from": [f"{o.file}:{o.line} {o.operation}" for o in origins], **({"scope": scope} if scope else {})}
+    return {
+        "from": [f"{o.file}:{o.line} {o.operation}" for o in origins],
+        **({"scope": scope} if scope else {}),
+    }

@@ -16,8 +16,18 @@ if TYPE_CHECKING:
 __all__ = ["Summarized", "align_rows", "make_rich_table", "make_rows"]
 
 _HEADER: Final = (
-    "kernel", "device", "calls", "us", "fastest", "time", "GFLOP/s", "GB/s", "limit", "scope", "from",
-)  # fmt: skip
+    "kernel",
+    "device",
+    "calls",
+    "us",
+    "fastest",
+    "time",
+    "GFLOP/s",
+    "GB/s",
+    "limit",
+    "scope",
+    "from",
+)
 _FOLDED: Final = frozenset({"kernel", "scope", "from"})
 _TEXT: Final = _FOLDED | {"device"}
 _SCOPE_WIDTH: Final = 60
@@ -46,7 +56,8 @@ class Summarized(Protocol):
 
 
 def make_rows(report: Summarized, max_rows: int) -> list[Sequence[str]]:
-    """The cells: a header, the kernels of an average run, what was cut, what is no kernel, and the sum.
+    """The cells: a header, the kernels of an average run, what was cut, what is no kernel, and the
+    sum.
 
     Empty columns are left out.
 
@@ -58,12 +69,19 @@ def make_rows(report: Summarized, max_rows: int) -> list[Sequence[str]]:
         rest = summaries[max_rows:]
         rows.append(
             _make_sum(
-                report, f"{len(rest)} more", sum(s.n_launches for s in rest), sum(s.elapsed_ns for s in rest), "", ""
+                report,
+                f"{len(rest)} more",
+                sum(s.n_launches for s in rest),
+                sum(s.elapsed_ns for s in rest),
+                "",
+                "",
             )
         )
     elapsed, transfers = report.elapsed_ns, report.transfer_times
     if transfers:
-        rows.append(_make_sum(report, "copies and functions", len(transfers), sum(transfers), "", ""))
+        rows.append(
+            _make_sum(report, "copies and functions", len(transfers), sum(transfers), "", "")
+        )
     rows.append(
         _make_sum(
             report,
@@ -79,8 +97,12 @@ def make_rows(report: Summarized, max_rows: int) -> list[Sequence[str]]:
 
 
 def align_rows(rows: Sequence[Sequence[str]]) -> str:
-    """Columns under each other: names to the left, numbers to the right, of long scopes the beginning."""
-    columns = [[_cut(cell) for cell in c] if c[0] == "scope" else c for c in zip(*rows, strict=True)]
+    """Columns under each other: names to the left, numbers to the right, of long scopes the
+    beginning.
+    """
+    columns = [
+        [_cut(cell) for cell in c] if c[0] == "scope" else c for c in zip(*rows, strict=True)
+    ]
     padded = [
         [cell.ljust(width) if column[0] in _TEXT else cell.rjust(width) for cell in column]
         for column in columns

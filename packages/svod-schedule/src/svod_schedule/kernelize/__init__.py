@@ -1,1 +1,4 @@
-"""kernelize: `RangedGraph` → `KernelGraph`. Each stored value becomes a CALL that fills a buffer."""
+"""kernelize:
+
+`RangedGraph` → `KernelGraph`. Each stored value becomes a CALL that fills a buffer.
+"""

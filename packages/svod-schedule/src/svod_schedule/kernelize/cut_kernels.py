@@ -3,12 +3,13 @@
 before → after:
 
     BUFFERIZE(ADD(INDEX(x, r0), 1), r0)
-    AFTER(BUFFER, CALL(SINK(END(STORE(INDEX(PARAM 0, r0), ADD(INDEX(PARAM 1, r0), 1)), r0)), BUFFER, x))
+    AFTER(BUFFER, CALL(SINK(END(STORE(INDEX(PARAM 0, r0), ADD(INDEX(PARAM 1, r0), 1)), r0)), BUFFER,
+    x))
 
-Inside a kernel, memory is PARAM 0 (what it writes, first of all where it writes several buffers), PARAM 1, ... in the order
-of the CALL's arguments; ranges are numbered from 0 and bound variables stand for themselves. So equal computations on
-different buffers are one and the same SINK, and are optimised and compiled once.
-"""
+Inside a kernel, memory is PARAM 0 (what it writes, first of all where it writes several buffers),
+PARAM 1, ... in the order of the CALL's arguments; ranges are numbered from 0 and bound variables
+stand for themselves. So equal computations on different buffers are one and the same SINK, and are
+optimised and compiled once."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ _INNER_LOOPS = frozenset({Op.REDUCE, Op.BUFFERIZE})
 
 
 def cut_kernels(sink: UOp, make_body: MakeBody, max_buffers: int | None = None) -> UOp:
-    """The kernel graph of a ranged graph: `SINK(AFTER(BUFFER, CALL), ...)`, buffers numbered -1, -2, ...
+    """The kernel graph of a ranged graph: `SINK(AFTER(BUFFER, CALL), ...)`, buffers numbered -1,
+    -2, ...
 
     Args:
         make_body: gives the kernel graph of a loop's body, for the device of its results.
@@ -50,10 +52,14 @@ def cut_kernels(sink: UOp, make_body: MakeBody, max_buffers: int | None = None) 
         if node.op is Op.BUFFERIZE and node.source.op is Op.RESULT:
             loop = node.source.source
             results = [
-                n for n in stored if n.op is Op.BUFFERIZE and n.source.op is Op.RESULT and n.source.source is loop
+                n
+                for n in stored
+                if n.op is Op.BUFFERIZE and n.source.op is Op.RESULT and n.source.source is loop
             ]
             fused = _fill_fused(loop, results, filled, new, max_buffers)
-            filled |= fill_results(loop, results, filled, new, make_body) if fused is None else fused
+            filled |= (
+                fill_results(loop, results, filled, new, make_body) if fused is None else fused
+            )
             continue
         if node.op is Op.BUFFERIZE:
             buffer = new.make(node.dtype, prod(max_size(s) for s in node.shape), node.arg.device)
@@ -68,14 +74,18 @@ def cut_kernels(sink: UOp, make_body: MakeBody, max_buffers: int | None = None) 
 
 
 def _is_stored(node: UOp) -> bool:
-    """Whether a node of the ranged graph is memory that a kernel fills: a BUFFERIZE, or memory after an assignment."""
+    """Whether a node of the ranged graph is memory that a kernel fills: a BUFFERIZE, or memory
+    after an assignment.
+    """
     if node.op is Op.BUFFERIZE:
         return node.arg.space is AddressSpace.GLOBAL
     return node.op is Op.AFTER and node.dependency.op in (Op.END, Op.STORE)
 
 
 def _order_writes(stored: list[UOp]) -> list[tuple[UOp, tuple[UOp, ...]]]:
-    """Each stored node, behind those that it reads, with the ones that must have read its memory's old content before."""
+    """Each stored node, behind those that it reads, with the ones that must have read its memory's
+    old content before.
+    """
     assigned = {n.source for n in stored if n.op is Op.AFTER}
     if not assigned:
         return [(n, ()) for n in stored]
@@ -86,13 +96,18 @@ def _order_writes(stored: list[UOp]) -> list[tuple[UOp, tuple[UOp, ...]]]:
         for memory in below[n]:
             if memory in assigned:
                 readers_of[memory].append(n)
-    readers = {n: tuple(u for u in readers_of[n.source] if u is not n) if n.op is Op.AFTER else () for n in stored}
+    readers = {
+        n: tuple(u for u in readers_of[n.source] if u is not n) if n.op is Op.AFTER else ()
+        for n in stored
+    }
     order: dict[UOp, tuple[UOp, ...]] = {}
     entered: set[UOp] = set()
     stack = stored[::-1]
     while stack:
         node = stack[-1]
-        needed = [n for n in (*(u for u in below[node] if u in units), *readers[node]) if n not in order]
+        needed = [
+            n for n in (*(u for u in below[node] if u in units), *readers[node]) if n not in order
+        ]
         if node in order or not needed:
             order.setdefault(node, readers[node])
             stack.pop()
@@ -109,7 +124,8 @@ def _order_writes(stored: list[UOp]) -> list[tuple[UOp, tuple[UOp, ...]]]:
 
 def _read_by(node: UOp, units: set[UOp]) -> dict[UOp, None]:
     """The memory that the kernel of `node` reads: stored nodes and buffers."""
-    # The target of an assignment is no input, but what was assigned to it earlier has happened before.
+    # The target of an assignment is no input, but what was assigned to it earlier has happened
+    # before.
     target = node.src[:1] if node.op is Op.AFTER else ()
     effect = node.src[len(target)]
     found = {n: None for n in target if n in units}
@@ -126,18 +142,27 @@ def _read_by(node: UOp, units: set[UOp]) -> dict[UOp, None]:
 def _fill_fused(
     loop: UOp, results: list[UOp], filled: dict[UOp, UOp], new: NewBuffers, max_buffers: int | None
 ) -> dict[UOp, UOp] | None:
-    """The memory of the results of a LOOP, behind kernels that have the loop inside; None where these are not possible."""
+    """The memory of the results of a LOOP, behind kernels that have the loop inside; None where
+    these are not possible.
+    """
     devices = {d for n in (*results, *loop.src) if (d := n.placement) is not None}
     if loop.op is not Op.LOOP or len(devices) != 1:
         return None
     sizes = {n: prod(max_size(s) for s in n.shape) for n in results}
     # Buffers are numbered when it is known that there are kernels.
-    stand_ins = {n.source.arg: UOp(Op.PARAM, n.dtype, (), ParamArg(-1 - i, sizes[n])) for i, n in enumerate(results)}
+    stand_ins = {
+        n.source.arg: UOp(Op.PARAM, n.dtype, (), ParamArg(-1 - i, sizes[n]))
+        for i, n in enumerate(results)
+    }
     effects = fuse_loop(loop, loop.src, stand_ins)
     if effects is None:
         return None
     written = [
-        [m for m in stand_ins.values() if any(n.op is Op.INDEX and n.memory is m for n in e.toposort(stop=filled))]
+        [
+            m
+            for m in stand_ins.values()
+            if any(n.op is Op.INDEX and n.memory is m for n in e.toposort(stop=filled))
+        ]
         for e in effects
     ]
     kernels = [_Numbering(memory, filled) for memory in written]
@@ -148,7 +173,9 @@ def _fill_fused(
     for memory, kernel, body in zip(written, kernels, bodies, strict=True):
         nodes = [n for n in results if stand_ins[n.source.arg] in memory]
         buffers = [new.make(n.dtype, sizes[n], n.arg.device) for n in nodes]
-        call = UOp(Op.CALL, void, (body, *buffers, *kernel.arguments[len(buffers) :], *kernel.bindings))
+        call = UOp(
+            Op.CALL, void, (body, *buffers, *kernel.arguments[len(buffers) :], *kernel.bindings)
+        )
         hand_on(call, loop.arg.body.toposort())
         hand_on(call, nodes)
         made |= {n: b.after(call) for n, b in zip(nodes, buffers, strict=True)}
@@ -168,12 +195,16 @@ def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
         return kernel.make_call(store, ranges)
     value = node.source
     if value.op in (Op.COPY, Op.BUFFER_VIEW):
-        body = value.with_src((kernel.param(value.source if value.op is Op.COPY else value.memory),))
+        body = value.with_src(
+            (kernel.param(value.source if value.op is Op.COPY else value.memory),)
+        )
         return UOp(Op.CALL, void, (body, *kernel.arguments))
     if value.op is Op.CUSTOM_FUNCTION:
         read = read_signature(value).read
         arguments = tuple(get_argument(s, filled) for s in read)
-        body = UOp(Op.CUSTOM_FUNCTION, void, tuple(s for s in value.src if s not in read), value.arg)
+        body = UOp(
+            Op.CUSTOM_FUNCTION, void, tuple(s for s in value.src if s not in read), value.arg
+        )
         return UOp(Op.CALL, void, (body, *kernel.arguments, *arguments))
     ranges = order_loops(value, tuple(r for r in node.loops if r.op is Op.RANGE), filled)
     flat = flatten_index(node.loops, node.shape) if node.shape else UOp.const(index, 0)
@@ -181,10 +212,11 @@ def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
 
 
 def order_loops(value: UOp, ranges: tuple[UOp, ...], stop: Mapping[UOp, UOp]) -> tuple[UOp, ...]:
-    """Loops from outer to inner: those that a reduction inside depends on enclose those that it does not.
+    """Loops from outer to inner: those that a reduction inside depends on enclose those that it
+    does not.
 
-    A scan goes through its loop once for each of its results' other coordinates, so its loop is the innermost.
-    """
+    A scan goes through its loop once for each of its results' other coordinates, so its loop is the
+    innermost."""
     depth = dict.fromkeys(ranges, 0)
     for node in value.toposort(stop=stop):
         if node.op in _INNER_LOOPS and node not in stop:
@@ -201,9 +233,11 @@ class _Numbering:
         self.filled = filled
         self.arguments: list[UOp] = list(written)
         self.bindings: list[UOp] = []
-        # A PARAM of the graph may be the same node as one of the kernel: only what is rewritten has the kernel's.
+        # A PARAM of the graph may be the same node as one of the kernel: only what is rewritten has
+        # the kernel's.
         self.params: dict[UOp, UOp] = {
-            m: UOp(Op.PARAM, m.dtype, (), ParamArg(i, m.unordered.arg.size)) for i, m in enumerate(written)
+            m: UOp(Op.PARAM, m.dtype, (), ParamArg(i, m.unordered.arg.size))
+            for i, m in enumerate(written)
         }
         self.ranges: dict[UOp, UOp] = {}
         self.fresh = FreshIds()
@@ -226,7 +260,9 @@ class _Numbering:
             # It is the same memory at any time, and one argument says what must have run before.
             found = self.params[memory] = self.param(memory.source)
             slot: int = found.arg.slot
-            self.arguments[slot] = self.arguments[slot].after(*(self.filled[event] for event in memory.dependencies))
+            self.arguments[slot] = self.arguments[slot].after(
+                *(self.filled[event] for event in memory.dependencies)
+            )
         if found is None:
             argument = self.filled.get(memory, memory)
             size = prod(max_size(s) for s in memory.shape)
@@ -246,7 +282,12 @@ class _Numbering:
         done: dict[UOp, UOp] = {}
         # Stored operands are arguments here; their own expressions belong to other kernels.
         for node in body.toposort(stop=self.filled):
-            if node in self.filled or node in self.params or node.op in MEMORY or is_read_later(node, self.filled):
+            if (
+                node in self.filled
+                or node in self.params
+                or node.op in MEMORY
+                or is_read_later(node, self.filled)
+            ):
                 continue
             if node.op is Op.AFTER and node.source in self.params and node.source not in done:
                 # Memory as it is in an iteration of a loop.

@@ -6,13 +6,15 @@ before → after, for two results of one array:
     CALL(SINK(END(STORE(INDEX(PARAM 0, r0), b(INDEX(PARAM 1, r0))), r0)), BUFFER -2, x)
 
     CALL(SINK(END(GROUP(STORE(INDEX(PARAM 0, r0), a(INDEX(PARAM 2, r0))),
-                        STORE(INDEX(PARAM 1, r0), b(INDEX(PARAM 2, r0)))), r0)), BUFFER -1, BUFFER -2, x)
+                        STORE(INDEX(PARAM 1, r0), b(INDEX(PARAM 2, r0)))), r0)), BUFFER -1, BUFFER
+                        -2, x)
 
-What one kernel reads of another's result, where that is stored, it takes from the register; a result that nothing else reads is
-not stored. So the step of an optimizer, which assigns a weight and its moments, goes through memory once. A concatenation of parts
-of one size stores each part where it is computed (see `parts`). Kernels that reduce, and those that read elsewhere what another
-one of them writes, stay apart; so does what was stored for one reader alone, as by `contiguous`, from this reader.
-"""
+What one kernel reads of another's result, where that is stored, it takes from the register; a
+result that nothing else reads is not stored. So the step of an optimizer, which assigns a weight
+and its moments, goes through memory once. A concatenation of parts of one size stores each part
+where it is computed (see `parts`). Kernels that reduce, and those that read elsewhere what another
+one of them writes, stay apart; so does what was stored for one reader alone, as by `contiguous`,
+from this reader."""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ from typing import TypeAlias
 from svod_dtype import void
 from svod_ir import Op, UOp
 from svod_ir.origins import hand_on
-from svod_schedule.kernelize.bodies.joined_body import Elementwise, find_elementwise, make_joined_body
+from svod_schedule.kernelize.bodies.joined_body import (
+    Elementwise,
+    find_elementwise,
+    make_joined_body,
+)
 
 __all__ = ["join_kernels"]
 
@@ -36,7 +42,9 @@ MAX_KERNELS = 24
 """Values of all of them are in registers together, or on the stack."""
 
 MAX_DISTANCE = 16
-"""So many kernels at most are between a result's old place in the order and its new one, if its memory is taken that long."""
+"""So many kernels at most are between a result's old place in the order and its new one, if its
+memory is taken that long.
+"""
 
 _Walk: TypeAlias = tuple[UOp, tuple[UOp, ...], tuple[UOp, ...]]
 """A memory, the loops, and the position in the memory at each of their iterations."""
@@ -99,7 +107,9 @@ class _Calls:
         )
 
     def is_kept(self, number: int) -> bool:
-        """Whether a CALL fills something that is there after the run: a result, or memory that was there before."""
+        """Whether a CALL fills something that is there after the run: a result, or memory that was
+        there before.
+        """
         memory = self.calls[number].arguments[0].unordered
         return memory in self.kept or not _is_new(memory)
 
@@ -113,7 +123,9 @@ class _Calls:
         return kernel is not None and kernel.joins_parts
 
     def may_pass(self, number: int) -> bool:
-        """Whether a result may go from kernel to kernel in registers: whether all that read it go through its loops."""
+        """Whether a result may go from kernel to kernel in registers: whether all that read it go
+        through its loops.
+        """
         kernel = self.kernels[number]
         if kernel is None or self.is_kept(number):
             return False
@@ -125,11 +137,12 @@ class _Calls:
         return [kernel for number in group.numbers if (kernel := self.kernels[number]) is not None]
 
     def list_memory(self, group: _Group) -> dict[UOp, list[UOp]]:
-        """The memory that the kernel of a group has, results first, and the arguments of its CALLs for it.
+        """The memory that the kernel of a group has, results first, and the arguments of its CALLs
+        for it.
 
-        What the group alone reads goes from kernel to kernel in registers. An element that the group writes anew has to be read
-        before: what was stored of it keeps its STORE, which reads it at its place in the order.
-        """
+        What the group alone reads goes from kernel to kernel in registers. An element that the
+        group writes anew has to be read before: what was stored of it keeps its STORE, which reads
+        it at its place in the order."""
         own = set(group.numbers)
         kernels = self.get_kernels(group)
         rewritten = {kernel.result for kernel in kernels if not _is_new(kernel.result)}
@@ -140,7 +153,9 @@ class _Calls:
             and not self.is_kept(number)
             and rewritten.isdisjoint(memory for _, memory in kernel.reads)
         }
-        found: dict[UOp, list[UOp]] = {kernel.result: [] for kernel in kernels if kernel.result not in passing}
+        found: dict[UOp, list[UOp]] = {
+            kernel.result: [] for kernel in kernels if kernel.result not in passing
+        }
         for kernel in kernels:
             for memory, argument in zip(kernel.memory, kernel.call.arguments, strict=True):
                 if memory not in passing:
@@ -191,7 +206,9 @@ def _is_new(memory: UOp) -> bool:
 
 
 def _iter_walks(kernel: Elementwise) -> Iterator[_Walk]:
-    """What a kernel goes through once: its result, and each memory of which every iteration reads another element."""
+    """What a kernel goes through once: its result, and each memory of which every iteration reads
+    another element.
+    """
     for place in kernel.places:
         yield kernel.result, kernel.loops, place
     loops = set(kernel.loops)
@@ -201,13 +218,19 @@ def _iter_walks(kernel: Elementwise) -> Iterator[_Walk]:
 
 
 def _find_place(group: _Group, new: _Group, groups: Sequence[_Group], found: _Calls) -> int | None:
-    """Where in the order all of two groups may run: at the place of one of them; None if at neither."""
+    """Where in the order all of two groups may run: at the place of one of them; None if at
+    neither.
+    """
     both = (group, new)
     needed = {groups[n] for number in new.numbers for n in found.needs[number]}
-    if all(other in both or other.place < group.place for other in needed) and _may_move(new, group.place, found):
+    if all(other in both or other.place < group.place for other in needed) and _may_move(
+        new, group.place, found
+    ):
         return group.place
     readers = {groups[r] for number in group.numbers for r in found.readers[number]}
-    if all(other in both or other.place > new.place for other in readers) and _may_move(group, new.place, found):
+    if all(other in both or other.place > new.place for other in readers) and _may_move(
+        group, new.place, found
+    ):
         return new.place
     return None
 
@@ -219,9 +242,14 @@ def _may_move(group: _Group, place: int, found: _Calls) -> bool:
 
 
 def _are_joinable(group: _Group, new: _Group, found: _Calls, max_arguments: int) -> bool:
-    """Whether one loop may run an iteration of each kernel in turn: what one writes, others read in that iteration alone."""
+    """Whether one loop may run an iteration of each kernel in turn: what one writes, others read in
+    that iteration alone.
+    """
     kernels, others = found.get_kernels(group), found.get_kernels(new)
-    if others[0].loops != kernels[0].loops or others[0].result.arg.device != kernels[0].result.arg.device:
+    if (
+        others[0].loops != kernels[0].loops
+        or others[0].result.arg.device != kernels[0].result.arg.device
+    ):
         return False
     places = {kernel.result: kernel.places for kernel in (*kernels, *others)}
     if len(places) < len(kernels) + len(others):
@@ -232,11 +260,15 @@ def _are_joinable(group: _Group, new: _Group, found: _Calls, max_arguments: int)
         for n, memory in kernel.reads
     ):
         return False
-    return not _is_between(group, new, found) and _is_small([*group.numbers, *new.numbers], found, max_arguments)
+    return not _is_between(group, new, found) and _is_small(
+        [*group.numbers, *new.numbers], found, max_arguments
+    )
 
 
 def _is_between(group: _Group, new: _Group, found: _Calls) -> bool:
-    """Whether one of two groups stores what a kernel of the other alone reads, other than as a part of its result."""
+    """Whether one of two groups stores what a kernel of the other alone reads, other than as a part
+    of its result.
+    """
     pairs = ((group, new), (new, group))
     return any(
         n in one.numbers and found.is_private(n, reader)
@@ -248,14 +280,30 @@ def _is_between(group: _Group, new: _Group, found: _Calls) -> bool:
 
 
 def _is_small(numbers: Sequence[int], found: _Calls, max_arguments: int) -> bool:
-    """Whether kernels become one that a processor runs well. What may stay in registers is not counted."""
+    """Whether kernels become one that a processor runs well.
+
+    What may stay in registers is not counted.
+    """
     passing = {number for number in numbers if found.may_pass(number)}
-    memory = {m for number in numbers if (kernel := found.kernels[number]) is not None for m in kernel.memory}
-    in_registers = {kernel.result for number in passing if (kernel := found.kernels[number]) is not None}
+    memory = {
+        m
+        for number in numbers
+        if (kernel := found.kernels[number]) is not None
+        for m in kernel.memory
+    }
+    in_registers = {
+        kernel.result for number in passing if (kernel := found.kernels[number]) is not None
+    }
     n_stores = sum(
-        len(k.stores) for number in numbers if number not in passing and (k := found.kernels[number]) is not None
+        len(k.stores)
+        for number in numbers
+        if number not in passing and (k := found.kernels[number]) is not None
     )
-    return len(numbers) <= MAX_KERNELS and n_stores <= MAX_RESULTS and len(memory - in_registers) <= max_arguments
+    return (
+        len(numbers) <= MAX_KERNELS
+        and n_stores <= MAX_RESULTS
+        and len(memory - in_registers) <= max_arguments
+    )
 
 
 def _rebuild(sink: UOp, order: Sequence[_Group], calls: _Calls) -> UOp:
@@ -264,7 +312,9 @@ def _rebuild(sink: UOp, order: Sequence[_Group], calls: _Calls) -> UOp:
     for group in order:
         own = [calls.calls[number] for number in group.numbers]
         if len(own) == 1:
-            done[own[0]] = own[0].with_src((own[0].body, *(_rewrite(a, done) for a in own[0].arguments)))
+            done[own[0]] = own[0].with_src(
+                (own[0].body, *(_rewrite(a, done) for a in own[0].arguments))
+            )
             continue
         arguments = calls.list_memory(group)
         body = make_joined_body(calls.get_kernels(group), list(arguments))

@@ -1,4 +1,5 @@
-"""share-bodies: kernels that differ only in where they begin to read memory become one kernel, which gets the place as a variable.
+"""share-bodies: kernels that differ only in where they begin to read memory become one kernel,
+which gets the place as a variable.
 
 before → after, for the rows 3 and 4 of a matrix, each plus one:
 
@@ -8,9 +9,8 @@ before → after, for the rows 3 and 4 of a matrix, each plus one:
     CALL(SINK(... INDEX(PARAM 1, begin1 + r0) ...), BUFFER -1, x, BIND(begin1, 24))
     CALL(SINK(... INDEX(PARAM 1, begin1 + r0) ...), BUFFER -2, x, BIND(begin1, 32))
 
-So a loop over the rows of a tensor, written out step by step, compiles its step once. A kernel whose body no other would
-share keeps its constants.
-"""
+So a loop over the rows of a tensor, written out step by step, compiles its step once. A kernel
+whose body no other would share keeps its constants."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ __all__ = ["share_bodies"]
 
 
 class _Shared(NamedTuple):
-    """A body that reads from variable places on, and their values in the body that it was made from."""
+    """A body that reads from variable places on, and their values in the body that it was made
+    from.
+    """
 
     body: UOp
     begins: tuple[tuple[UOp, int], ...]
@@ -36,7 +38,9 @@ class _Shared(NamedTuple):
 def share_bodies(sink: UOp) -> UOp:
     """A kernel graph with as few different kernels as variable beginnings allow."""
     nodes = sink.toposort(enter_calls=False)
-    bodies = dict.fromkeys(n.body for n in nodes if n.op is Op.CALL and n.arg is None and n.body.op is Op.SINK)
+    bodies = dict.fromkeys(
+        n.body for n in nodes if n.op is Op.CALL and n.arg is None and n.body.op is Op.SINK
+    )
     if len(bodies) < 2:
         return sink
     loosened = {body: found for body in bodies if (found := _loosen(body)) is not None}
@@ -50,13 +54,18 @@ def share_bodies(sink: UOp) -> UOp:
         if found is None:
             done[node] = node.with_src(tuple(done.get(s, s) for s in node.src))
         else:
-            bindings = (UOp(Op.BIND, index, (begin, UOp.const(index, value))) for begin, value in found.begins)
+            bindings = (
+                UOp(Op.BIND, index, (begin, UOp.const(index, value)))
+                for begin, value in found.begins
+            )
             done[node] = node.with_src((found.body, *(done[s] for s in node.arguments), *bindings))
     return done[sink]
 
 
 def _loosen(body: UOp) -> _Shared | None:
-    """`body` with a variable for where it begins to read each memory that it reads a part of; None if there is no such part."""
+    """`body` with a variable for where it begins to read each memory that it reads a part of; None
+    if there is no such part.
+    """
     nodes = body.toposort()
     written = {n.location.memory for n in nodes if n.op is Op.STORE}
     accesses: dict[UOp, list[UOp]] = {}
@@ -75,7 +84,9 @@ def _loosen(body: UOp) -> _Shared | None:
             continue
         variable = UOp.variable(name, 0, size - 1)
         begins[param] = variable, begin
-        moved.update({n: n.with_src((param, variable + _rest(terms[n], begin), *n.src[2:])) for n in own})
+        moved.update(
+            {n: n.with_src((param, variable + _rest(terms[n], begin), *n.src[2:])) for n in own}
+        )
     return _Shared(_replace(nodes, moved), tuple(begins.values())) if begins else None
 
 

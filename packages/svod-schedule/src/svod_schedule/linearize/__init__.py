@@ -1,9 +1,9 @@
 """linearize: a lowered kernel → its nodes in the order in which they run.
 
-Each node stands in the innermost loop that it depends on, and in no other: what does not change in a
-loop is computed before it. What an END closes stands in its innermost loop all the same: a loop that does not run writes
-nothing. Within a loop, nodes keep the order of the graph (operands first), and
-an inner loop stands where its END does, after all that its body reads from outside. So one walk
+Each node stands in the innermost loop that it depends on, and in no other: what does not change in
+a loop is computed before it. What an END closes stands in its innermost loop all the same: a loop
+that does not run writes nothing. Within a loop, nodes keep the order of the graph (operands first),
+and an inner loop stands where its END does, after all that its body reads from outside. So one walk
 over the graph in its own order is enough.
 
 Example:
@@ -88,14 +88,18 @@ class _Loops:
             n_around += around in ranges
             around = self.parent[around]
         if n_around != len(ranges):
-            raise LinearizeError(problem="a node depends on two loops of which neither encloses the other", node=node)
+            raise LinearizeError(
+                problem="a node depends on two loops of which neither encloses the other", node=node
+            )
         self.found[ranges] = found
         return found
 
 
 def _list_effects(body: UOp) -> list[UOp]:
     """What the body of a loop does: its STOREs, and the loops inside."""
-    return [effect for s in body.src for effect in _list_effects(s)] if body.op in _SILENT else [body]
+    return (
+        [effect for s in body.src for effect in _list_effects(s)] if body.op in _SILENT else [body]
+    )
 
 
 def _emit(nodes: list[UOp], body: dict[UOp | None, list[UOp]], result: list[UOp]) -> None:

@@ -72,7 +72,9 @@ def _toposort_groups(sink: UOp, groups: dict[tuple[UOp, ...], list[UOp]]) -> lis
             stack.append((node, True))
             if node.op is _REDUCE and len(node.src) > 1:
                 members = groups[node.loops]
-                stack.extend([(s, False) for m in members for s in reversed(m.src) if s not in seen])
+                stack.extend(
+                    [(s, False) for m in members for s in reversed(m.src) if s not in seen]
+                )
             else:
                 stack.extend([(s, False) for s in reversed(node.src) if s not in seen])
     return order
@@ -91,7 +93,10 @@ def _reduce_together(members: list[UOp], done: dict[UOp, UOp], fresh: FreshIds) 
         registers.append(register)
     effect = updates[0] if len(updates) == 1 else UOp(Op.GROUP, void, tuple(updates))
     end = effect.end(*loops)
-    return {node: register.after(end).index(_ZERO).load() for node, register in zip(members, registers, strict=True)}
+    return {
+        node: register.after(end).index(_ZERO).load()
+        for node, register in zip(members, registers, strict=True)
+    }
 
 
 def _get_loops_around(sink: UOp) -> dict[UOp, frozenset[UOp]]:
@@ -104,14 +109,17 @@ def _get_loops_around(sink: UOp) -> dict[UOp, frozenset[UOp]]:
 
 
 def _initialize(register: UOp, node: UOp, value: UOp, loops: tuple[UOp, ...]) -> UOp:
-    # A loop whose end varies runs anew in each iteration around it, also where the value is constant.
+    # A loop whose end varies runs anew in each iteration around it, also where the value is
+    # constant.
     ranges = value.ranges.union(*(r.stop.ranges for r in loops)) - set(loops)
     outer = sorted(ranges, key=lambda r: r.arg.id)
     return register.after(*outer).index(_ZERO).store(identity_of(node.arg, node.dtype))
 
 
 def _take_in(op: Op, total: UOp, value: UOp) -> UOp:
-    """`total` joined with a chain of values from the left, one after the other: each step can be one fma."""
+    """`total` joined with a chain of values from the left, one after the other: each step can be
+    one fma.
+    """
     if value.op is Op.WMMA:
         return add_to(total, value)
     chain: list[UOp] = []
@@ -128,10 +136,14 @@ def _take_in(op: Op, total: UOp, value: UOp) -> UOp:
 
 
 def _scan(node: UOp, done: dict[UOp, UOp], around: frozenset[UOp], fresh: FreshIds) -> UOp:
-    """A scan begins anew in each iteration of the loops around its own, whether its value depends on them or not."""
+    """A scan begins anew in each iteration of the loops around its own, whether its value depends
+    on them or not.
+    """
     value, loop = done[node.source], done[node.loop]
     register = fresh.make_register(node.dtype)
-    outer = sorted((value.ranges - {loop}) | {done.get(r, r) for r in around}, key=lambda r: r.arg.id)
+    outer = sorted(
+        (value.ranges - {loop}) | {done.get(r, r) for r in around}, key=lambda r: r.arg.id
+    )
     start = register.after(*outer).index(_ZERO).store(identity_of(node.arg, node.dtype))
     inside = register.after(start, loop).index(_ZERO)
     update = inside.store(UOp(node.arg, node.dtype, (inside.load(), value)))
@@ -139,11 +151,17 @@ def _scan(node: UOp, done: dict[UOp, UOp], around: frozenset[UOp], fresh: FreshI
 
 
 class _Carried:
-    """The registers of CARRYs: each is filled before its loop, read and renewed in it, and read after it."""
+    """The registers of CARRYs: each is filled before its loop, read and renewed in it, and read
+    after it.
+    """
 
-    def __init__(self, sink: UOp, done: dict[UOp, UOp], around: dict[UOp, frozenset[UOp]], fresh: FreshIds) -> None:
+    def __init__(
+        self, sink: UOp, done: dict[UOp, UOp], around: dict[UOp, frozenset[UOp]], fresh: FreshIds
+    ) -> None:
         self.done, self.around, self.fresh = done, around, fresh
-        self.loop = {c.source: c.dependencies[0] for n in sink.iter_ops(Op.ADVANCE) for c in n.carried}
+        self.loop = {
+            c.source: c.dependencies[0] for n in sink.iter_ops(Op.ADVANCE) for c in n.carried
+        }
         self.start: dict[UOp, UOp] = {}
 
     def find(self, node: UOp) -> bool:

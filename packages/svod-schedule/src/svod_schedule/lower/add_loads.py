@@ -24,7 +24,9 @@ def add_loads(sink: UOp) -> UOp:
     for node in sink.toposort():
         is_access = node.op in _ACCESSES
         operands = [
-            _load(s, done[s], loaded) if s.op is _INDEX and not (is_access and position == 0) else done[s]
+            _load(s, done[s], loaded)
+            if s.op is _INDEX and not (is_access and position == 0)
+            else done[s]
             for position, s in enumerate(node.src)
         ]
         done[node] = node.with_src(tuple(operands))

@@ -4,12 +4,13 @@ before → after, for a loop of 1024 additions to one accumulator:
 
     REDUCE(x(r), r; ADD)        REDUCE(REDUCE(REDUCE(x(a * 64 + b * 8 + c), c; ADD), b; ADD), a; ADD)
 
-A running sum of n values has an error of up to n - 1 roundings, a sum of sums at most as many as its loops have
-iterations together, which grows with log(n). The accumulators of a tile of products fill the registers: their outer
-sums are spilled, so their runs are longer. Reductions that share their loops are split alike and go on sharing them.
+A running sum of n values has an error of up to n - 1 roundings, a sum of sums at most as many as
+its loops have iterations together, which grows with log(n). The accumulators of a tile of products
+fill the registers: their outer sums are spilled, so their runs are longer. Reductions that share
+their loops are split alike and go on sharing them.
 
-Source: N. J. Higham, "The accuracy of floating point summation", SIAM J. Sci. Comput. 14 (1993), section 3.
-"""
+Source: N. J. Higham, "The accuracy of floating point summation", SIAM J. Sci. Comput. 14 (1993),
+section 3."""
 
 from __future__ import annotations
 
@@ -24,16 +25,22 @@ __all__ = ["LONG_RUN", "SHORT_RUN", "block_sums"]
 _REDUCE = Op.REDUCE
 
 SHORT_RUN = 16
-"""Maximum number of additions per accumulator. Longer loops are cut into blocks of up to half as many iterations.
+"""Maximum number of additions per accumulator. Longer loops are cut into blocks of up to half as
+many iterations.
 
-Of 24 kernels from 4,096 to 1,000,000 elements on an AVX-512 core, none took longer than with a single loop, beyond noise.
-"""
+Of 24 kernels from 4,096 to 1,000,000 elements on an AVX-512 core, none took longer than with a
+single loop, beyond noise. """
 
 LONG_RUN = 512
-"""`SHORT_RUN` of tiles of products. Libraries of matrix products add 256 to 384 products to an accumulator."""
+"""`SHORT_RUN` of tiles of products.
+
+Libraries of matrix products add 256 to 384 products to an accumulator.
+"""
 
 MAX_SHORT_BYTES = 256
-"""Accumulators of products of up to this size leave registers for outer sums: half of the registers of AVX2."""
+"""Accumulators of products of up to this size leave registers for outer sums: half of the registers
+of AVX2.
+"""
 
 MIN_BLOCK = 4
 """Minimum number of iterations per block. Shorter blocks cost more than they are worth."""
@@ -46,7 +53,8 @@ def block_sums(sink: UOp) -> UOp:
         if node.loops:
             groups.setdefault(node.loops, []).append(node)
     blocks = _Blocks(
-        FreshIds(sink), {loops: cuts for loops, group in groups.items() if (cuts := _find_cuts(loops, group))}
+        FreshIds(sink),
+        {loops: cuts for loops, group in groups.items() if (cuts := _find_cuts(loops, group))},
     )
     if not blocks.cuts:
         return sink
@@ -58,14 +66,19 @@ def block_sums(sink: UOp) -> UOp:
 
 
 class _Part(NamedTuple):
-    """Iterations of a loop in one level of a sum of sums: `size` of them, or all blocks of the previous level where `size` is 0."""
+    """Iterations of a loop in one level of a sum of sums:
+
+    `size` of them, or all blocks of the previous level where `size` is 0.
+    """
 
     level: int
     size: int
 
 
 def _find_cuts(loops: tuple[UOp, ...], group: Sequence[UOp]) -> list[list[_Part]] | None:
-    """Parts of each loop of a group of reductions that share them; None where the group needs no blocks."""
+    """Parts of each loop of a group of reductions that share them; None where the group needs no
+    blocks.
+    """
     # A tensor core adds up its tiles itself.
     if any(is_tile(node.source) for node in group) or not any(map(_is_float_sum, group)):
         return None
@@ -85,7 +98,10 @@ def _is_product(x: UOp) -> bool:
 
 
 def _count_terms(x: UOp) -> int:
-    """Number of additions to the accumulator in one iteration: `accumulate` adds the terms of a chain sequentially."""
+    """Number of additions to the accumulator in one iteration:
+
+    `accumulate` adds the terms of a chain sequentially.
+    """
     n = 1
     while x.op is Op.ADD:
         n, x = n + 1, x.left
@@ -93,7 +109,9 @@ def _count_terms(x: UOp) -> int:
 
 
 def _cut(loops: tuple[UOp, ...], run: int) -> list[list[_Part]]:
-    """Parts of each loop, the innermost part first; the parts of one level have at most `run` iterations together."""
+    """Parts of each loop, the innermost part first; the parts of one level have at most `run`
+    iterations together.
+    """
     cuts: list[list[_Part]] = []
     level, count = 0, 1
     for loop in reversed(loops):
@@ -115,7 +133,9 @@ def _cut(loops: tuple[UOp, ...], run: int) -> list[list[_Part]]:
 
 
 def _choose_block(trips: SInt, most: int) -> int:
-    """The largest block size that divides the loop, or `most` where that is less than half of it."""
+    """The largest block size that divides the loop, or `most` where that is less than half
+    of it.
+    """
     if not isinstance(trips, int):
         return most
     return next((size for size in range(most, most // 2, -1) if trips % size == 0), most)
@@ -143,8 +163,12 @@ class _Blocks:
             value = UOp(_REDUCE, node.dtype, (value, *level), node.arg)
         return value
 
-    def _split_loops(self, loops: tuple[UOp, ...], cuts: list[list[_Part]]) -> tuple[dict[UOp, UOp], list[list[UOp]]]:
-        """Index in place of each loop, and the loops of each level from the innermost level to the outermost."""
+    def _split_loops(
+        self, loops: tuple[UOp, ...], cuts: list[list[_Part]]
+    ) -> tuple[dict[UOp, UOp], list[list[UOp]]]:
+        """Index in place of each loop, and the loops of each level from the innermost level to the
+        outermost.
+        """
         images: dict[UOp, UOp] = {}
         levels: dict[int, list[UOp]] = {}
         for loop, parts in zip(loops, cuts, strict=True):

@@ -4,13 +4,13 @@ before → after, for the sine of a vector, whose huge arguments take several ti
 
     SIN %x      any = REDUCE(|x| > limit; MAX)
                 y = DEFINE_REG; STORE(y, the sine of moderate arguments)
-                loop of any (0 or 1) iterations: STORE(y, WHERE(|x| > limit, the sine of huge arguments, LOAD(y)))
-                LOAD(AFTER(y, END))
+                loop of any (0 or 1) iterations: STORE(y, WHERE(|x| > limit, the sine of huge
+                arguments, LOAD(y))) LOAD(AFTER(y, END))
 
-FMOD is a loop likewise (`float_remainder`). The argument goes through a register too: read in the loop, it keeps what depends
-on it there. For a target with `shared_ops` the sine of huge arguments stays a SIN, which the renderer writes as a call: the
-function's code, several hundred nodes for each use, exists once per kernel. A kernel of 50 sines compiles in a fifth of the time.
-"""
+FMOD is a loop likewise (`float_remainder`). The argument goes through a register too: read in the
+loop, it keeps what depends on it there. For a target with `shared_ops` the sine of huge arguments
+stays a SIN, which the renderer writes as a call: the function's code, several hundred nodes for
+each use, exists once per kernel. A kernel of 50 sines compiles in a fifth of the time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def define_rare(op: Op, dtype: DType, target: Target) -> tuple[UOp, UOp]:
         target: the target of the kernel that calls the function.
 
     Returns:
-        A LOAD that stands for the argument, and the result as an expression of it without loops and memory.
+        A LOAD that stands for the argument, and the result as an expression of it without loops and
+        memory.
 
     Example:
         >>> from svod_dtype import float32
@@ -74,7 +75,9 @@ def define_rare(op: Op, dtype: DType, target: Target) -> tuple[UOp, UOp]:
 def _branch(op: Op, x: UOp, fresh: FreshIds, target: Target) -> UOp:
     case, has_fma = RARE[op], target.has_fma
     is_rare = case.is_rare(x, has_fma=has_fma)
-    has_any = UOp(Op.REDUCE, is_rare.dtype.scalar, (is_rare,), Op.MAX) if x.dtype.lanes > 1 else is_rare
+    has_any = (
+        UOp(Op.REDUCE, is_rare.dtype.scalar, (is_rare,), Op.MAX) if x.dtype.lanes > 1 else is_rare
+    )
     loop = fresh.make_range(has_any.cast(index), AxisType.LOOP)
     outer = sorted(x.ranges, key=lambda r: r.arg.id)
     argument, value = fresh.make_register(x.dtype), fresh.make_register(x.dtype)

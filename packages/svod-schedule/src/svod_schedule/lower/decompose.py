@@ -1,4 +1,5 @@
-"""decompose: ops that the target lacks become ops that it has, and expensive ones become cheap ones.
+"""decompose: ops that the target lacks become ops that it has, and expensive ones become cheap
+ones.
 
 before → after:
 
@@ -19,7 +20,15 @@ from svod_ir import Op, Rule, RuleSet, Target, UOp, graph_rewrite, rule
 from svod_ir.pattern import BOOL, FLOAT, INT, NUMBER, node, splat, splat_value, var
 from svod_schedule.lower.arithmetic.division import DIVISION, find_power_of_two, splat_like
 
-__all__ = ["CHEAPER", "FOR_MISSING", "FUSE", "FUSE_INTEGERS", "SIMPLER", "decompose", "make_decompositions"]
+__all__ = [
+    "CHEAPER",
+    "FOR_MISSING",
+    "FUSE",
+    "FUSE_INTEGERS",
+    "SIMPLER",
+    "decompose",
+    "make_decompositions",
+]
 
 x, y, z, c = var("x"), var("y"), var("z"), splat("c")
 
@@ -39,7 +48,11 @@ def _make_rules(native: frozenset[Op], contracts: bool) -> RuleSet:
     missing = tuple(r for op, r in FOR_MISSING if op not in native)
     # A rule that makes an op which another rule takes apart would not end.
     simpler = tuple(r for r in SIMPLER if _MADE_BY.get(r, Op.NOT) in native)
-    rules = RuleSet("missing", missing, is_pure=True) + DIVISION + RuleSet("simpler", simpler, is_pure=True)
+    rules = (
+        RuleSet("missing", missing, is_pure=True)
+        + DIVISION
+        + RuleSet("simpler", simpler, is_pure=True)
+    )
     if {Op.SHL, Op.SHR} <= native:
         rules = rules + CHEAPER
     if Op.MULACC in native:
@@ -109,11 +122,18 @@ def divide_by_power_of_two(x: UOp, c: UOp) -> UOp | None:
 SIMPLER: Final = RuleSet(
     "simpler",
     (
-        not_less, not_less_or_equal, not_equal, not_unequal, and_of_nots, or_of_nots, times_minus_one, add_negated,
+        not_less,
+        not_less_or_equal,
+        not_equal,
+        not_unequal,
+        and_of_nots,
+        or_of_nots,
+        times_minus_one,
+        add_negated,
         divide_by_power_of_two,
     ),
     is_pure=True,
-)  # fmt: skip
+)
 
 
 _MADE_BY: Final[dict[Rule, Op]] = {not_less: Op.LE, not_equal: Op.NE}
@@ -161,7 +181,9 @@ def reciprocal_root(x: UOp) -> UOp:
 
 @rule(node(Op.SIGN, x))
 def sign(x: UOp) -> UOp:
-    """SIGN(x) -> (x < 0).where(-1, (0 < x).where(1, x + 0)), which is NaN for NaN, and 0.0 for -0.0."""
+    """SIGN(x) -> (x < 0).where(-1, (0 < x).where(1, x + 0)), which is NaN for NaN, and 0.0 for
+    -0.0.
+    """
     if x.dtype.is_bool:
         return x
     positive = (splat_like(x, 0) < x).where(splat_like(x, 1), x + 0.0 if x.dtype.is_float else x)
@@ -201,7 +223,10 @@ def minimum(x: UOp, y: UOp) -> UOp:
 
 
 def _choose_of_floats(x: UOp, y: UOp, chosen: UOp, signs: Op) -> UOp:
-    """`chosen`, but NaN for NaN. Equal floats have equal bits, unless they are zeros: then `signs` joins the sign bits."""
+    """`chosen`, but NaN for NaN.
+
+    Equal floats have equal bits, unless they are zeros: then `signs` joins the sign bits.
+    """
     bits = _STORAGE[x.dtype.itemsize].vec(x.dtype.lanes)
     equal = x.bitcast(bits).alu(signs, y.bitcast(bits)).bitcast(x.dtype)
     return x.ne(x).where(x, x.eq(y).where(equal, chosen))
@@ -235,7 +260,9 @@ def bool_power(x: UOp, y: UOp) -> UOp:
 
 @rule(node(Op.ROUND, x).of(FLOAT))
 def round_half_even(x: UOp) -> UOp:
-    """ROUND(x) -> (|x| + 2**m) - 2**m with the sign of x.  m is the mantissa's size; larger x are whole."""
+    """ROUND(x) -> (|x| + 2**m) - 2**m with the sign of x.  m is the mantissa's size; larger x are
+    whole.
+    """
     anchor = splat_like(x, 2.0**x.dtype.mantissa_bits)
     magnitude = x.alu(Op.ABS)
     # The sum is not simplified away: float addition is never reassociated.
@@ -286,7 +313,9 @@ def threefry(x: UOp, y: UOp) -> UOp:
     for group in range(5):
         for turn in _ROTATIONS[group % 2]:
             first = first + second
-            second = ((second << splat_like(second, turn)) | (second >> splat_like(second, 32 - turn))) ^ first
+            second = (
+                (second << splat_like(second, turn)) | (second >> splat_like(second, 32 - turn))
+            ) ^ first
         first = first + keys[(group + 1) % 3]
         # What is made of the key alone is computed before the loop.
         second = second + (keys[(group + 2) % 3] + splat_like(second, group + 1))
@@ -303,7 +332,19 @@ def _halves(word: UOp) -> tuple[UOp, UOp]:
 
 
 FOR_MISSING: Final[tuple[tuple[Op, Rule], ...]] = (
-    (Op.RECIPROCAL, reciprocal), (Op.RSQRT, reciprocal_root), (Op.SIGN, sign), (Op.ABS, absolute_integer),
-    (Op.LE, less_or_equal), (Op.NE, unequal), (Op.MAX, maximum), (Op.MIN, minimum), (Op.POW, integer_power), (Op.POW, bool_power),
-    (Op.ROUND, round_half_even), (Op.TRUNC, truncate), (Op.FLOOR, floor), (Op.CEIL, ceil), (Op.THREEFRY, threefry),
-)  # fmt: skip
+    (Op.RECIPROCAL, reciprocal),
+    (Op.RSQRT, reciprocal_root),
+    (Op.SIGN, sign),
+    (Op.ABS, absolute_integer),
+    (Op.LE, less_or_equal),
+    (Op.NE, unequal),
+    (Op.MAX, maximum),
+    (Op.MIN, minimum),
+    (Op.POW, integer_power),
+    (Op.POW, bool_power),
+    (Op.ROUND, round_half_even),
+    (Op.TRUNC, truncate),
+    (Op.FLOOR, floor),
+    (Op.CEIL, ceil),
+    (Op.THREEFRY, threefry),
+)

@@ -15,7 +15,9 @@ __all__ = ["decompose_math"]
 
 
 def decompose_math(sink: UOp, target: Target) -> UOp:
-    """`sink` without the transcendental ops that the target lacks, but those that branch-rare writes as loops."""
+    """`sink` without the transcendental ops that the target lacks, but those that branch-rare
+    writes as loops.
+    """
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
         new = node.with_images(done)

@@ -1,6 +1,7 @@
 """expand: UPCAST and UNROLL axes become vector lanes and register copies.
 
-before → after, for UPCAST u of 8 in `STORE(INDEX(p, r * 8 + u), ADD(INDEX(a, r * 8 + u), INDEX(b, r)))`:
+before → after, for UPCAST u of 8 in `STORE(INDEX(p, r * 8 + u), ADD(INDEX(a, r * 8 + u), INDEX(b,
+r)))`:
 
     STORE(INDEX(p, r * 8):f32x8, ADD(INDEX(a, r * 8):f32x8, BROADCAST(INDEX(b, r))))
 
@@ -8,8 +9,8 @@ One axis of those that a value depends on becomes its lanes, the one along which
 written consecutively; for the others the value is written out once for each combination of their
 coordinates. Vectors are never taken apart: what is made here is what the target's compiler sees.
 
-A reduction whose lanes are the reduced elements gives one scalar for each output of its tile. What is
-made from them is computed in vectors again: the results along one axis of the tile are joined,
+A reduction whose lanes are the reduced elements gives one scalar for each output of its tile. What
+is made from them is computed in vectors again: the results along one axis of the tile are joined,
 
     VECTORIZE(REDUCE(...), ...)
 
@@ -37,12 +38,15 @@ MAX_ACCUMULATORS = 8
 
 
 def expand(sink: UOp, cores: tuple[TensorCore, ...] = ()) -> UOp:
-    """`sink` without UPCAST and UNROLL ranges, and without the tiles of tensor cores, which are among `cores`."""
+    """`sink` without UPCAST and UNROLL ranges, and without the tiles of tensor cores, which are
+    among `cores`.
+    """
     axes = [n for n in sink.iter_ops(Op.RANGE) if n.arg.kind in _EXPANDED]
     if not axes:
         return sink
     expanded = _Expander(sink, axes, cores).run()
-    # The rows of a tile are many copies whose positions differ by constants: folded, they are part of the instructions.
+    # The rows of a tile are many copies whose positions differ by constants: folded, they are part
+    # of the instructions.
     has_tiles = any(is_tile(n) for n in expanded.iter_ops(Op.WMMA))
     return _fold_positions(expanded) if has_tiles else expanded
 
@@ -58,10 +62,11 @@ def _fold_positions(sink: UOp) -> UOp:
 
 
 def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
-    """Which axes become vector lanes: the columns of a tensor core, then the most consecutive accesses first, never two in one value.
+    """Which axes become vector lanes: the columns of a tensor core, then the most consecutive
+    accesses first, never two in one value.
 
-    An access counts as often as it is run; along an axis of n elements, n consecutive ones become one.
-    """
+    An access counts as often as it is run; along an axis of n elements, n consecutive ones become
+    one."""
     order = sink.toposort()
     depends = _dependences(order, axes)
     loops = _get_loops(order)
@@ -73,9 +78,12 @@ def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
             for bit, axis in enumerate(axes):
                 if mask >> bit & 1:
                     n_lanes = max_trips(axis)
-                    good[axis] += n_times * (1 - access_cost(node, axis, n_lanes, is_read=node not in written))
+                    good[axis] += n_times * (
+                        1 - access_cost(node, axis, n_lanes, is_read=node not in written)
+                    )
         elif node.op is Op.ADVANCE:
-            # What a loop computes is done in vectors, however its first and last values lie in memory.
+            # What a loop computes is done in vectors, however its first and last values lie in
+            # memory.
             for axis in axes:
                 if axis in node.ranges:
                     good[axis] += max_trips(*node.ranges) * len(node.carried)
@@ -83,7 +91,11 @@ def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
     taken = 0
     masks = set(depends.values())
     # What fills a tile of a tensor core is made of its own vectors.
-    fills = [depends[n.body] for n in order if n.op is Op.END and any(r.arg.kind is AxisType.TILE_K for r in n.loops)]
+    fills = [
+        depends[n.body]
+        for n in order
+        if n.op is Op.END and any(r.arg.kind is AxisType.TILE_K for r in n.loops)
+    ]
     for axis in sorted(axes, key=lambda a: (not _is_column(a), -good[a])):
         bit = 1 << axes.index(axis)
         size = max_trips(axis)
@@ -99,7 +111,9 @@ def _is_column(axis: UOp) -> bool:
 
 
 def _get_loops(order: Sequence[UOp]) -> dict[UOp, frozenset[UOp]]:
-    """For each access that depends on the loops of a reduction, all loops that run it: also those around the reduction."""
+    """For each access that depends on the loops of a reduction, all loops that run it: also those
+    around the reduction.
+    """
     loops: dict[UOp, frozenset[UOp]] = {}
     for reduce in order:
         if reduce.op is Op.REDUCE:
@@ -129,7 +143,9 @@ def _dependences(order: Sequence[UOp], axes: Sequence[UOp]) -> dict[UOp, int]:
 
 
 def _is_join(node: UOp) -> bool:
-    """`VECTORIZE(x, inside, axis)`: the copies of x along the axis `inside` as the lanes of `axis`; exists only in this pass."""
+    """`VECTORIZE(x, inside, axis)`: the copies of x along the axis `inside` as the lanes of `axis`;
+    exists only in this pass.
+    """
     if node.op is not Op.VECTORIZE or len(node.src) != 3:
         return False
     _, inside, _ = node.src
@@ -137,7 +153,9 @@ def _is_join(node: UOp) -> bool:
 
 
 def _is_vector(node: UOp) -> bool:
-    """Whether a node is made by `merge_accesses` or `make_tiles`, so that it has its lanes already."""
+    """Whether a node is made by `merge_accesses` or `make_tiles`, so that it has its lanes
+    already.
+    """
     return node.dtype.lanes > 1
 
 
@@ -156,13 +174,21 @@ def _find_joined_axis(sink: UOp, axes: Sequence[UOp], lanes: set[UOp]) -> UOp | 
         size = max_trips(axis)
         strides = [find_stride(n.position, axis) for n in outside if axis in n.ranges]
         is_free = not any(axis in n.ranges and lanes & n.ranges for n in outside)
-        if axis not in lanes and size & (size - 1) == 0 and strides and all(s == 1 for s in strides) and is_free:
+        if (
+            axis not in lanes
+            and size & (size - 1) == 0
+            and strides
+            and all(s == 1 for s in strides)
+            and is_free
+        ):
             return axis if all(axis in r.ranges for r in reduces) else None
     return None
 
 
 def _join_results(sink: UOp, axis: UOp, inside: UOp, lanes: set[UOp]) -> UOp:
-    """`sink` with `inside` for `axis` in the horizontal reductions, whose results become lanes of `axis`."""
+    """`sink` with `inside` for `axis` in the horizontal reductions, whose results become lanes of
+    `axis`.
+    """
     reduces = set(_horizontal(sink, lanes))
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
@@ -174,7 +200,9 @@ def _join_results(sink: UOp, axis: UOp, inside: UOp, lanes: set[UOp]) -> UOp:
 
 
 class _Expander:
-    """`copied` are the axes written out, `lane_axes` those that become lanes; a value has at most one of these."""
+    """`copied` are the axes written out, `lane_axes` those that become lanes; a value has at most
+    one of these.
+    """
 
     def __init__(self, sink: UOp, axes: list[UOp], cores: tuple[TensorCore, ...]) -> None:
         lanes = choose_lane_axes(sink, axes)
@@ -220,7 +248,9 @@ class _Expander:
         return prod(self.sizes[i] for i in self._axes_in(mask))
 
     def _project(self, outer: int, inner: int) -> list[int]:
-        """For each combination of the axes in `outer`, the position among the copies over the axes in `inner`."""
+        """For each combination of the axes in `outer`, the position among the copies over the axes
+        in `inner`.
+        """
         found = self.projections.get((outer, inner))
         if found is None:
             axes = self._axes_in(outer)
@@ -256,7 +286,10 @@ class _Expander:
         mask = self.mask[node]
         operands = [(self.copies[s], self._project(mask, self.mask[s])) for s in node.src]
         build = self._builder(node, self.lanes[node])
-        return [build(tuple(copies[where[i]] for copies, where in operands)) for i in range(self._n_copies(mask))]
+        return [
+            build(tuple(copies[where[i]] for copies, where in operands))
+            for i in range(self._n_copies(mask))
+        ]
 
     def _builder(self, node: UOp, lanes: int) -> Callable[[tuple[UOp, ...]], UOp]:
         if lanes == 1 or _is_vector(node):
@@ -286,7 +319,9 @@ class _Expander:
         return [UOp(Op.VECTORIZE, dtype, tuple(values)) for values in members]
 
     def _members(self, kept: int, value: UOp, folded: int) -> list[list[UOp]]:
-        """For each combination of the axes in `kept`, the copies of `value` over the axes in `folded`."""
+        """For each combination of the axes in `kept`, the copies of `value` over the axes in
+        `folded`.
+        """
         where = self._project(kept | folded, self.mask[value])
         groups = self._project(kept | folded, kept)
         members: list[list[UOp]] = [[] for _ in range(self._n_copies(kept))]
@@ -347,5 +382,7 @@ def _chain(op: Op, values: list[UOp]) -> UOp:
     """Reduce values from the left, as an accumulator takes them in."""
     total = values[0]
     for value in values[1:]:
-        total = add_to(total, value) if value.op is Op.WMMA else UOp(op, total.dtype, (total, value))
+        total = (
+            add_to(total, value) if value.op is Op.WMMA else UOp(op, total.dtype, (total, value))
+        )
     return total

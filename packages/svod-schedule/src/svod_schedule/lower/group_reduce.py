@@ -4,13 +4,12 @@ before → after, for GROUP_REDUCE g of 16:
 
     REDUCE(x, r, g; ADD)    partial = REDUCE(x, r; ADD)
                             STORE(INDEX(local0, g), partial), BARRIER
-                            part = REDUCE(INDEX(AFTER(local0, BARRIER), p * 4 + g % 4), p; ADD), for p of 4
-                            STORE(INDEX(local1, g) if g < 4, part), BARRIER
+                            part = REDUCE(INDEX(AFTER(local0, BARRIER), p * 4 + g % 4), p; ADD), for
+                            p of 4 STORE(INDEX(local1, g) if g < 4, part), BARRIER
                             REDUCE(INDEX(AFTER(local1, BARRIER), q), q; ADD), for q of 4
 
-So a work-item reads 2 * sqrt(n) elements, not n; few work-items read all at once. Every work-item then has the whole result, and
-`place-launch-axes` lets one of them store it.
-"""
+So a work-item reads 2 * sqrt(n) elements, not n; few work-items read all at once. Every work-item
+then has the whole result, and `place-launch-axes` lets one of them store it."""
 
 from __future__ import annotations
 
@@ -37,7 +36,11 @@ def group_reduce(sink: UOp) -> UOp:
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
         new = node.with_images(done)
-        work_items = [r for r in new.loops if r.arg.kind is AxisType.GROUP_REDUCE] if node.op is Op.REDUCE else []
+        work_items = (
+            [r for r in new.loops if r.arg.kind is AxisType.GROUP_REDUCE]
+            if node.op is Op.REDUCE
+            else []
+        )
         done[node] = meeting.reduce(new, work_items) if work_items else new
     return done[sink]
 
@@ -51,7 +54,9 @@ def count_shared(node: UOp) -> int:
 
 
 def _count_parts(n_work_items: int) -> int:
-    """How many sums of parts are made before the sum of all; 0 where all parts are added up at once."""
+    """How many sums of parts are made before the sum of all; 0 where all parts are added up at
+    once.
+    """
     if n_work_items < MIN_STEPWISE:
         return 0
     return next((n for n in range(isqrt(n_work_items), 1, -1) if n_work_items % n == 0), 0)
@@ -60,8 +65,8 @@ def _count_parts(n_work_items: int) -> int:
 class _Meeting:
     """Reductions by work-items that meet.
 
-    What `neighbours`, the work-items that run together, write and read lies side by side, in banks of its own.
-    """
+    What `neighbours`, the work-items that run together, write and read lies side by side, in banks
+    of its own."""
 
     def __init__(self, fresh: FreshIds, neighbours: UOp) -> None:
         self.fresh, self.neighbours = fresh, neighbours
@@ -75,7 +80,8 @@ class _Meeting:
         n_work_items = max_trips(*work_items)
         memory = self.fresh.make_local(node.dtype, max_trips(*shared) * n_work_items)
         loops = tuple(r for r in scope if r.arg.kind in _ENCLOSING)
-        # In a loop, nobody may overwrite what another work-item still reads from the iteration before.
+        # In a loop, nobody may overwrite what another work-item still reads from the iteration
+        # before.
         place = memory.after(UOp(Op.BARRIER, void, loops)) if loops else memory
         number = _position(work_items)
         filled = _store(place, self._flat(shared, n_work_items, number), partial)
@@ -91,7 +97,9 @@ class _Meeting:
 
     def _add_up(self, node: UOp, memory: UOp, shared: list[UOp], size: int) -> UOp:
         loop = self.fresh.make_range(size, AxisType.REDUCE)
-        return UOp(Op.REDUCE, node.dtype, (memory.index(self._flat(shared, size, loop)), loop), node.arg)
+        return UOp(
+            Op.REDUCE, node.dtype, (memory.index(self._flat(shared, size, loop)), loop), node.arg
+        )
 
     def _flat(self, shared: list[UOp], size: int, number: UOp) -> UOp:
         """The place of one of `size` parts of each result."""

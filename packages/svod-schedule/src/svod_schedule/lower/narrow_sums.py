@@ -1,13 +1,15 @@
 """narrow-sums: a loop of a sum runs where its terms are not 0 by choice.
 
-before → after, for the rows of a window at row y of an image of 32 rows, with one row of zeros above it and one below:
+before → after, for the rows of a window at row y of an image of 32 rows, with one row of zeros
+above it and one below:
 
     REDUCE(WHERE(0 < y + k & y + k < 33, x, 0), c, k; ADD)      REDUCE(x[k := k + f], c, k := RANGE [n]; ADD)
-                                                                with f = MAX(1 - y, 0), n = MIN(33 - y, 3) - f
+                                                                with f = MAX(1 - y, 0), n = MIN(33 -
+                                                                y, 3) - f
 
-Terms must be 0 by choice, never by multiplication of floats: 0 times NaN is NaN. The bounds are those of the loops around, so a
-condition on what is taken in lanes or copies stays, and so does one inside whose loop is too little to do to be worth bounds.
-"""
+Terms must be 0 by choice, never by multiplication of floats: 0 times NaN is NaN. The bounds are
+those of the loops around, so a condition on what is taken in lanes or copies stays, and so does one
+inside whose loop is too little to do to be worth bounds."""
 
 from __future__ import annotations
 
@@ -26,14 +28,21 @@ from svod_schedule.symbolic.valid import iter_clauses
 __all__ = ["narrow_sums"]
 
 MIN_STEPS = 64
-"""So many terms, lanes and copies counted, are added up in an iteration that may be left out, at least."""
+"""So many terms, lanes and copies counted, are added up in an iteration that may be left out, at
+least.
+"""
 
 _AROUND = frozenset({AxisType.LOOP, AxisType.THREAD, AxisType.REDUCE})
-"""Loops of one thread. Work-items of a workgroup have to go through a loop together where they share memory."""
+"""Loops of one thread.
+
+Work-items of a workgroup have to go through a loop together where they share memory.
+"""
 
 
 class _Interval(NamedTuple):
-    """Where a condition on one loop holds: from `first` on, and up to `last`, which is not in it; None where nothing is said."""
+    """Where a condition on one loop holds: from `first` on, and up to `last`, which is not in it;
+    None where nothing is said.
+    """
 
     loop: UOp
     first: UOp | None
@@ -99,7 +108,9 @@ def _is_zero(x: UOp) -> bool:
 
 
 def _read_clause(clause: UOp, reduce: UOp) -> _Interval | None:
-    """Where a comparison holds, as an interval of one of the reduction's loops that depends on loops around it alone."""
+    """Where a comparison holds, as an interval of one of the reduction's loops that depends on
+    loops around it alone.
+    """
     is_negated = clause.op is Op.NOT
     order = clause.source if is_negated else clause
     if order.op is not Op.LT or order.left.dtype is not index:
@@ -108,7 +119,10 @@ def _read_clause(clause: UOp, reduce: UOp) -> _Interval | None:
     if len(own) != 1 or own[0].arg.kind is not AxisType.REDUCE or own[0].stop.ranges:
         return None
     (loop,) = own
-    if any(r.arg.kind not in _AROUND for r in order.ranges) or _count_steps(reduce, loop) < MIN_STEPS:
+    if (
+        any(r.arg.kind not in _AROUND for r in order.ranges)
+        or _count_steps(reduce, loop) < MIN_STEPS
+    ):
         return None
     terms = add_scaled(to_terms(order.left), to_terms(order.right), -1)
     scale = terms.pop((loop,), 0)
@@ -127,4 +141,6 @@ def _read_clause(clause: UOp, reduce: UOp) -> _Interval | None:
 
 def _count_steps(reduce: UOp, loop: UOp) -> int:
     inside = [r for r in reduce.source.ranges if r.arg.kind not in _AROUND]
-    return max_trips(*inside, *(r for r in reduce.loops if r is not loop and r.arg.kind is AxisType.REDUCE))
+    return max_trips(
+        *inside, *(r for r in reduce.loops if r is not loop and r.arg.kind is AxisType.REDUCE)
+    )

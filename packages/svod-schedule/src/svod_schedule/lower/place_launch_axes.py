@@ -7,8 +7,8 @@ before → after:
     RANGE [16, LOCAL]           SPECIAL lidx0
     RANGE [128, GLOBAL]         SPECIAL idx0, where there are no workgroups
 
-A store to a buffer at a place that does not depend on some work-item of the workgroup is done by work-item 0 alone.
-"""
+A store to a buffer at a place that does not depend on some work-item of the workgroup is done by
+work-item 0 alone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def place_launch_axes(sink: UOp, target: Target) -> UOp:
     axes = _get_axes(sink)
     work_items = get_work_items(sink)
     grid = [r for r in axes if r.arg.kind is AxisType.GLOBAL]
-    replaced = {r: UOp.variable("core_id", 0, int(r.vmax)) for r in axes if r.arg.kind is AxisType.THREAD}
+    replaced = {
+        r: UOp.variable("core_id", 0, int(r.vmax)) for r in axes if r.arg.kind is AxisType.THREAD
+    }
     replaced |= _number(work_items, target.max_local_dims, "lidx")
     replaced |= _number(grid, target.max_global, "gidx" if work_items else "idx")
     return _substitute(sink, replaced, work_items) if replaced else sink
@@ -49,17 +51,24 @@ def get_work_items(sink: UOp) -> list[UOp]:
 
 
 def _distance(access: UOp, work_item: UOp) -> float:
-    """How far apart in memory neighbours along a work-item axis are, each time that they run an access."""
+    """How far apart in memory neighbours along a work-item axis are, each time that they run an
+    access.
+    """
     stride = find_stride(access.position, work_item)
     loops = (r for r in access.ranges if r.arg.kind in (AxisType.LOOP, AxisType.REDUCE))
     return min(abs(stride or 0), FAR) * max_trips(*loops)
 
 
 def _get_axes(sink: UOp) -> list[UOp]:
-    """The RANGEs from outer to inner loop; those that share a reduction, which is over, come last."""
+    """The RANGEs from outer to inner loop; those that share a reduction, which is over,
+    come last.
+    """
     nodes = list(sink.iter_ops(Op.END, Op.RANGE))
     place = {r: i for end in nodes if end.op is Op.END for i, r in enumerate(end.loops)}
-    return sorted((n for n in nodes if n.op is Op.RANGE), key=lambda r: (r not in place, place.get(r, 0), r.arg.id))
+    return sorted(
+        (n for n in nodes if n.op is Op.RANGE),
+        key=lambda r: (r not in place, place.get(r, 0), r.arg.id),
+    )
 
 
 def _number(axes: list[UOp], limits: tuple[int, ...], prefix: str) -> dict[UOp, UOp]:

@@ -1,4 +1,5 @@
-"""type-indices: every value of dtype `index` becomes a machine integer, int32 where its bounds fit, else int64.
+"""type-indices: every value of dtype `index` becomes a machine integer, int32 where its bounds fit,
+else int64.
 
 before → after:
 
@@ -66,12 +67,23 @@ def _lower(node: UOp, src: tuple[UOp, ...]) -> UOp:
 
 
 def _join(node: UOp, src: tuple[UOp, ...]) -> UOp:
-    """The node with the operands of dtype `index` brought to one type, which a result of dtype `index` gets too."""
-    widths = [s.dtype.scalar for s, given in zip(src, node.src, strict=True) if given.dtype.kind == "index"]
+    """The node with the operands of dtype `index` brought to one type, which a result of dtype
+    `index` gets too.
+    """
+    widths = [
+        s.dtype.scalar
+        for s, given in zip(src, node.src, strict=True)
+        if given.dtype.kind == "index"
+    ]
     is_index = node.dtype.kind == "index"
     wide = int64 in widths or (is_index and _own(node) is int64)
     integer = int64 if wide else int32
-    src = tuple([s.cast(integer) if given.dtype.kind == "index" else s for s, given in zip(src, node.src, strict=True)])
+    src = tuple(
+        [
+            s.cast(integer) if given.dtype.kind == "index" else s
+            for s, given in zip(src, node.src, strict=True)
+        ]
+    )
     return UOp(node.op, integer.vec(node.dtype.lanes) if is_index else node.dtype, src, node.arg)
 
 

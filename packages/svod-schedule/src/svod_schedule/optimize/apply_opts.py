@@ -25,7 +25,8 @@ def apply_opts(
     opts: tuple[Opt, ...] | None = None,
     note: Callable[[tuple[Reason, ...]], None] | None = None,
 ) -> UOp:
-    """The kernel with exactly these Opts applied; None lets the heuristics choose. `note` is told the reasons.
+    """The kernel with exactly these Opts applied; None lets the heuristics choose. `note` is told
+    the reasons.
 
     Raises:
         OptError: if one does not apply.
@@ -33,7 +34,10 @@ def apply_opts(
     if opts is None:
         scheduler, reasons = choose(sink, target)
     else:
-        scheduler, reasons = Scheduler(sink, target), (Reason(_GIVEN if opts else f"no opts: {_GIVEN}", opts),)
+        scheduler, reasons = (
+            Scheduler(sink, target),
+            (Reason(_GIVEN if opts else f"no opts: {_GIVEN}", opts),),
+        )
         for opt in opts:
             scheduler.apply_opt(opt)
     if note is not None:

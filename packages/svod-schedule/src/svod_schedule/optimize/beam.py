@@ -1,12 +1,12 @@
 """Beam search: better Opts than the heuristics', found by measuring.
 
-It begins with the kernel as it is and with the heuristics' choice. A round makes every kernel that is
-one change away from the best ones so far, leaves out what is equal to another, computes much more, or
-is expected to be slow, and has the rest measured. It ends when a round gains too little, when nothing
-is left, or when the caller says so; what is best then is the result.
+It begins with the kernel as it is and with the heuristics' choice. A round makes every kernel that
+is one change away from the best ones so far, leaves out what is equal to another, computes much
+more, or is expected to be slow, and has the rest measured. It ends when a round gains too little,
+when nothing is left, or when the caller says so; what is best then is the result.
 
-There is no clock here: `measure` finds out how fast candidates are, and `should_stop` when time is up.
-With `predict` for `measure` nothing is run, and the cost model chooses.
+There is no clock here: `measure` finds out how fast candidates are, and `should_stop` when time is
+up. With `predict` for `measure` nothing is run, and the cost model chooses.
 
 Example:
     >>> from svod_ir import AxisType, KernelInfo, Op, ParamArg, Target, UOp
@@ -92,7 +92,10 @@ def format_event(event: Event) -> str:
         return f"round of {event.n_measured} out of {event.n_made}: {best} with {opts}"
     opts = format_opts(event.candidate.opts) or "no opts"
     if isinstance(event.outcome, Timed):
-        return f"{event.outcome.seconds * 1e6:.1f} us (expected {event.candidate.predicted * 1e6:.1f}): {opts}"
+        return (
+            f"{event.outcome.seconds * 1e6:.1f} us (expected"
+            f" {event.candidate.predicted * 1e6:.1f}): {opts}"
+        )
     detail = f" ({event.outcome.detail})" if event.outcome.detail else ""
     return f"dropped, {event.outcome.reason.value}{detail}: {opts}"
 
@@ -137,7 +140,9 @@ class _Search:
         self.should_stop = should_stop
         self.report = report
         self.schedulers: dict[tuple[Opt, ...], Scheduler | None] = {}
-        self.schedulers[()] = Scheduler(run_pipeline("optimize", kernel, context, until="apply-opts"), context.target)
+        self.schedulers[()] = Scheduler(
+            run_pipeline("optimize", kernel, context, until="apply-opts"), context.target
+        )
         self.made: dict[str, Candidate] = {}
         self.costs: dict[str, Cost] = {}
         self.pool: dict[str, tuple[float, Candidate]] = {}
@@ -188,18 +193,24 @@ class _Search:
             n_measured = self._measure(chosen)
             ranked = self._rank()
             best = ranked[0] if ranked else start[0]
-            self.rounds.append(Round(len(self.made) - n_made, n_measured, best.opts, self._seconds(best)))
+            self.rounds.append(
+                Round(len(self.made) - n_made, n_measured, best.opts, self._seconds(best))
+            )
             self.report(self.rounds[-1])
             if self.should_stop():
                 return StopReason.STOPPED
             after = self._best_seconds()
-            if after is None or (before is not None and after > before * (1 - self.config.min_gain)):
+            if after is None or (
+                before is not None and after > before * (1 - self.config.min_gain)
+            ):
                 return StopReason.CONVERGED
             beam = [c for c in ranked[: self.config.width] if c.key not in self.expanded]
         return StopReason.ROUNDS
 
     def _confirm(self, heuristic: Candidate) -> list[Candidate]:
-        """Measure the best once more, side by side, and return them: the least of many times is also the luckiest."""
+        """Measure the best once more, side by side, and return them: the least of many times is
+        also the luckiest.
+        """
         finalists = self._rank()[: self.config.width]
         if not finalists or finalists == [heuristic]:
             return finalists
@@ -211,10 +222,14 @@ class _Search:
         return finalists
 
     def _choose(self, heuristic: Candidate, finalists: list[Candidate]) -> Candidate:
-        """The fastest of the finalists, but the heuristics' choice where the gain could be chance."""
+        """The fastest of the finalists, but the heuristics' choice where the gain could be
+        chance.
+        """
         best = next((c for c in self._rank() if c in finalists), heuristic)
         seconds, usual = self._seconds(best), self._seconds(heuristic)
-        is_gain = usual is None or (seconds is not None and seconds < usual * (1 - self.config.min_gain))
+        is_gain = usual is None or (
+            seconds is not None and seconds < usual * (1 - self.config.min_gain)
+        )
         return best if is_gain else heuristic
 
     def _make_heuristic(self) -> Candidate:
@@ -225,7 +240,9 @@ class _Search:
         return self._add(chosen.scheduler, None)
 
     def _scheduler_of(self, opts: tuple[Opt, ...]) -> Scheduler | None:
-        """The kernel with these opts, or None if one does not apply; what sequences begin with in common is done once."""
+        """The kernel with these opts, or None if one does not apply; what sequences begin with in
+        common is done once.
+        """
         if opts not in self.schedulers:
             before = self._scheduler_of(opts[:-1])
             scheduler = None if before is None else before.copy()
@@ -240,7 +257,9 @@ class _Search:
     def _expand(self, candidate: Candidate) -> None:
         """Make every kernel that is one change away."""
         self.expanded.add(candidate.key)
-        for opts in iter_neighbours(candidate.opts, self._scheduler_of, can_pad=self.config.can_pad):
+        for opts in iter_neighbours(
+            candidate.opts, self._scheduler_of, can_pad=self.config.can_pad
+        ):
             if opts not in self.tried:
                 if self.should_stop():
                     return
@@ -261,29 +280,41 @@ class _Search:
         candidate = Candidate(tuple(scheduler.applied_opts), kernel, key, cost.seconds)
         self.made[key], self.costs[key] = candidate, cost
         if parent is not None:
-            dropped = self._check_limits(scheduler, cost) or self._check_bloat(cost, self.costs[parent.key])
+            dropped = self._check_limits(scheduler, cost) or self._check_bloat(
+                cost, self.costs[parent.key]
+            )
             if dropped is not None:
                 self._note(candidate, dropped)
             else:
-                # The model may be off for this kernel as a whole: what counts is how much better than the parent.
+                # The model may be off for this kernel as a whole: what counts is how much better
+                # than the parent.
                 measured = self._seconds(parent)
-                scale = 1.0 if measured is None or not parent.predicted else measured / parent.predicted
+                scale = (
+                    1.0 if measured is None or not parent.predicted else measured / parent.predicted
+                )
                 self.pool[key] = candidate.predicted * scale, candidate
         return candidate
 
     def _check_limits(self, scheduler: Scheduler, cost: Cost) -> Dropped | None:
         config = self.config
         if cost.n_taken > config.max_upcast:
-            return Dropped(DropReason.LIMIT, f"{cost.n_taken} > {config.max_upcast} elements in one iteration")
+            return Dropped(
+                DropReason.LIMIT, f"{cost.n_taken} > {config.max_upcast} elements in one iteration"
+            )
         n_work_items = max_trips(*(r for r in scheduler.axes if r.arg.kind in _WORK_ITEM_AXES))
         if n_work_items > config.max_local:
-            return Dropped(DropReason.LIMIT, f"{n_work_items} > {config.max_local} work-items of a workgroup")
+            return Dropped(
+                DropReason.LIMIT, f"{n_work_items} > {config.max_local} work-items of a workgroup"
+            )
         return None
 
     def _check_bloat(self, cost: Cost, parent: Cost) -> Dropped | None:
         limit = self.config.max_bloat
         if cost.n_operations > limit * parent.n_operations:
-            return Dropped(DropReason.BLOAT, f"{cost.n_operations:.0f} operations instead of {parent.n_operations:.0f}")
+            return Dropped(
+                DropReason.BLOAT,
+                f"{cost.n_operations:.0f} operations instead of {parent.n_operations:.0f}",
+            )
         return None
 
     def _take_promising(self) -> list[Candidate]:
@@ -305,7 +336,9 @@ class _Search:
             if start and self.should_stop():
                 break
             batch = missing[start : start + _BATCH]
-            for candidate, outcome in zip(batch, self.measure(batch, self._best_seconds()), strict=True):
+            for candidate, outcome in zip(
+                batch, self.measure(batch, self._best_seconds()), strict=True
+            ):
                 self._note(candidate, outcome)
                 n_measured += 1
         return n_measured

@@ -1,6 +1,8 @@
-"""What a search proposes and what is found out about it: the border between the search and its measurements.
+"""What a search proposes and what is found out about it: the border between the search and its
+measurements.
 
-The search knows no clock and no device. It hands `Candidate`s to a `Measure` function and gets an `Outcome` for each.
+The search knows no clock and no device. It hands `Candidate`s to a `Measure` function and gets an
+`Outcome` for each.
 
 Example:
     >>> from svod_dtype import float32, void
@@ -34,7 +36,8 @@ Example:
     What is out before it is measured:
 
     >>> check_length(kernel.toposort(), max_uops=10)
-    Dropped(reason=<DropReason.UOPS: 'has too many uops'>, detail='11 > 10: 2 PARAM, 2 CONST, 2 INDEX, 1 RANGE, 1 MUL')
+    Dropped(reason=<DropReason.UOPS: 'has too many uops'>, detail='11 > 10: 2 PARAM, 2 CONST, 2
+    INDEX, 1 RANGE, 1 MUL')
 """
 
 from __future__ import annotations
@@ -63,7 +66,10 @@ __all__ = [
 
 
 class DropReason(Enum):
-    """Why a candidate is no choice. The first four are found by the search, the others by who measures."""
+    """Why a candidate is no choice.
+
+    The first four are found by the search, the others by who measures.
+    """
 
     LIMIT = "exceeds a limit of the configuration"
     BLOAT = "computes much more than what it was made from"
@@ -116,13 +122,15 @@ Outcome: TypeAlias = Timed | Dropped
 class Measure(Protocol):
     """Finds out how fast candidates are: one outcome for each, in their order.
 
-    Candidates of one call are compared with each other, so that it is best to time them in turns: a slow phase of the
-    machine then hits all of them. `best_seconds` is the least time of the search so far, None where there is none: what
-    takes several times as long may be given up. A candidate that was not looked at for want of time is
-    `Dropped(DropReason.STOPPED)`. It raises nothing for what a candidate does.
-    """
+    Candidates of one call are compared with each other, so that it is best to time them in turns: a
+    slow phase of the machine then hits all of them. `best_seconds` is the least time of the search
+    so far, None where there is none: what takes several times as long may be given up. A candidate
+    that was not looked at for want of time is `Dropped(DropReason.STOPPED)`. It raises nothing for
+    what a candidate does."""
 
-    def __call__(self, candidates: Sequence[Candidate], best_seconds: float | None, /) -> Sequence[Outcome]: ...
+    def __call__(
+        self, candidates: Sequence[Candidate], best_seconds: float | None, /
+    ) -> Sequence[Outcome]: ...
 
 
 def is_stopped(outcome: Outcome) -> bool:
@@ -136,14 +144,22 @@ def find_seconds(candidate: Candidate, outcomes: Mapping[str, Outcome]) -> float
     return outcome.seconds if isinstance(outcome, Timed) else None
 
 
-def rank_candidates(candidates: Iterable[Candidate], outcomes: Mapping[str, Outcome]) -> list[Candidate]:
+def rank_candidates(
+    candidates: Iterable[Candidate], outcomes: Mapping[str, Outcome]
+) -> list[Candidate]:
     """Those that were timed, the fastest first."""
-    timed = [(seconds, c.key, c) for c in candidates if (seconds := find_seconds(c, outcomes)) is not None]
+    timed = [
+        (seconds, c.key, c)
+        for c in candidates
+        if (seconds := find_seconds(c, outcomes)) is not None
+    ]
     return [candidate for *_, candidate in sorted(timed, key=lambda entry: entry[:2])]
 
 
 def make_key(kernel: UOp) -> str:
-    """Names an optimised kernel whatever its opts, its name and the numbers of its loops: equal keys compute the same in the same way."""
+    """Names an optimised kernel whatever its opts, its name and the numbers of its loops: equal
+    keys compute the same in the same way.
+    """
     order = kernel.toposort()
     ranges = [n for n in order if n.op is Op.RANGE]
     renumbered = {r: r.with_arg(r.arg._replace(id=i)) for i, r in enumerate(ranges)}
@@ -151,8 +167,13 @@ def make_key(kernel: UOp) -> str:
 
 
 def check_length(linear: Sequence[UOp], max_uops: int) -> Dropped | None:
-    """What to say of a candidate whose linear program is longer than `max_uops`, with its most frequent ops; None if it is not."""
+    """What to say of a candidate whose linear program is longer than `max_uops`, with its most
+    frequent ops; None if it is not.
+    """
     if len(linear) <= max_uops:
         return None
     frequent = Counter(n.op.name for n in linear).most_common(5)
-    return Dropped(DropReason.UOPS, f"{len(linear)} > {max_uops}: {', '.join(f'{n} {op}' for op, n in frequent)}")
+    return Dropped(
+        DropReason.UOPS,
+        f"{len(linear)} > {max_uops}: {', '.join(f'{n} {op}' for op, n in frequent)}",
+    )

@@ -5,9 +5,8 @@ before → after:
     %1 = ADD %a, %b : bf16   ->   %1 = CAST (ADD (CAST %a : f32), (CAST %b : f32)) : bf16
     %2 = CAST %x : bf16      ->   %2 = BITCAST (CAST (round(BITCAST %x : u32) >> 16) : u16) : bf16
 
-Each operation is rounded once, to nearest even, subnormals included; a reduction only at its end, also of
-float16 where that is native.
-"""
+Each operation is rounded once, to nearest even, subnormals included; a reduction only at its end,
+also of float16 where that is native."""
 
 from __future__ import annotations
 
@@ -19,7 +18,14 @@ from svod_dtype import FLOAT_DTYPES, DType, bfloat16, float16, float32, float64
 from svod_ir import Op, Rule, RuleSet, Target, UOp, graph_rewrite, rule
 from svod_ir.ops import BINARY, COMPARISON, TERNARY, UNARY
 from svod_ir.pattern import node
-from svod_schedule._narrow_floats import EXACT_IN_F32, decode, encode, round_to_odd, storage_of, to_float32
+from svod_schedule._narrow_floats import (
+    EXACT_IN_F32,
+    decode,
+    encode,
+    round_to_odd,
+    storage_of,
+    to_float32,
+)
 from svod_schedule.errors import UnsupportedDtypeError
 
 __all__ = ["emulate", "make_emulation"]
@@ -35,7 +41,8 @@ def emulate(sink: UOp, target: Target) -> UOp:
     """The kernel with arithmetic on native dtypes alone.
 
     Raises:
-        UnsupportedDtypeError: if the target does not compute in float64, and something here needs it.
+        UnsupportedDtypeError: if the target does not compute in float64, and something here needs
+            it.
     """
     if float64 not in target.native_dtypes:
         _check_no_double(sink, target)
@@ -44,7 +51,9 @@ def emulate(sink: UOp, target: Target) -> UOp:
 
 def _check_no_double(sink: UOp, target: Target) -> None:
     for found in sink.toposort():
-        is_double = found.op in _COMPUTED and any(n.dtype.scalar is float64 for n in (found, *found.src))
+        is_double = found.op in _COMPUTED and any(
+            n.dtype.scalar is float64 for n in (found, *found.src)
+        )
         if is_double or _becomes_double(found, target):
             raise UnsupportedDtypeError(dtype=float64, operation=found.op.name, target=target.name)
 
@@ -59,8 +68,12 @@ def _becomes_double(x: UOp, target: Target) -> bool:
 
 
 def make_emulation(target: Target) -> RuleSet:
-    """The rules that leave arithmetic only on the target's native dtypes, and on float64, which float32 cannot stand for."""
-    return _make_rules(frozenset(d for d in FLOAT_DTYPES if d not in target.native_dtypes and d is not float64))
+    """The rules that leave arithmetic only on the target's native dtypes, and on float64, which
+    float32 cannot stand for.
+    """
+    return _make_rules(
+        frozenset(d for d in FLOAT_DTYPES if d not in target.native_dtypes and d is not float64)
+    )
 
 
 @lru_cache(maxsize=16)
@@ -90,7 +103,9 @@ def _make_rules(emulated: frozenset[DType]) -> RuleSet:
     return RuleSet("emulate", rules, is_pure=True)
 
 
-def _make_rule(fn: Callable[..., UOp | None], ops: frozenset[Op], when: Callable[[UOp], bool]) -> Rule:
+def _make_rule(
+    fn: Callable[..., UOp | None], ops: frozenset[Op], when: Callable[[UOp], bool]
+) -> Rule:
     """The rule that a function states, for the dtypes that a target lacks."""
     made = rule(node(ops, name="x", when=when))(fn)
     made.name = fn.__name__.removeprefix("_")
@@ -117,8 +132,12 @@ def _compare_in_float32(x: UOp) -> UOp:
 
 
 def _reduce_in_float32(x: UOp) -> UOp:
-    """REDUCE(v) : narrow -> (REDUCE(v : f32) : f32) : narrow, which rounds once in all; SCAN likewise."""
-    return UOp(x.op, float32.vec(x.dtype.lanes), (x.source.cast(float32), *x.src[1:]), x.arg).cast(x.dtype)
+    """REDUCE(v) : narrow -> (REDUCE(v : f32) : f32) : narrow, which rounds once in all; SCAN
+    likewise.
+    """
+    return UOp(x.op, float32.vec(x.dtype.lanes), (x.source.cast(float32), *x.src[1:]), x.arg).cast(
+        x.dtype
+    )
 
 
 def _select_bits(x: UOp) -> UOp:

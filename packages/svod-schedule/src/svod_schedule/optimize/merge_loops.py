@@ -4,9 +4,8 @@ before → after, for two loops of one nest and every access in it:
 
     a[r0 * 64 + r1 * 1], r0 in [0, 8), r1 in [0, 64)        a[r], r in [0, 512)
 
-Two neighbouring loops merge when each access moves by (inner size) * (inner stride) along the outer one
-and neither loop's number is used for anything but addresses.
-"""
+Two neighbouring loops merge when each access moves by (inner size) * (inner stride) along the outer
+one and neither loop's number is used for anything but addresses."""
 
 from __future__ import annotations
 
@@ -34,7 +33,9 @@ def merge_loops(sink: UOp) -> UOp:
             if not {outer, inner} & free and _is_one_walk(accesses, outer, inner):
                 # The bounds of an empty loop do not say that it has no iterations; its end does.
                 merged = outer.with_src((outer.stop * inner.stop,))
-                sink = replace_range(replace_range(sink, outer, UOp.const(index, 0), ()), inner, merged, (merged,))
+                sink = replace_range(
+                    replace_range(sink, outer, UOp.const(index, 0), ()), inner, merged, (merged,)
+                )
                 accesses = [n for n in sink.toposort() if n.op is Op.INDEX]
                 ranges[position : position + 2] = [merged]
             position -= 1
@@ -49,8 +50,15 @@ def _is_one_walk(accesses: list[UOp], outer: UOp, inner: UOp) -> bool:
     ):
         return False
     for node in accesses:
-        outer_stride, inner_stride = find_stride(node.position, outer), find_stride(node.position, inner)
-        if outer_stride is None or inner_stride is None or outer_stride != inner_stride * int(exact_trips(inner)):  # pyright: ignore[reportArgumentType]
+        outer_stride, inner_stride = (
+            find_stride(node.position, outer),
+            find_stride(node.position, inner),
+        )
+        if (
+            outer_stride is None
+            or inner_stride is None
+            or outer_stride != inner_stride * int(exact_trips(inner))
+        ):  # pyright: ignore[reportArgumentType]
             return False
     return True
 
@@ -66,7 +74,8 @@ def _used_outside_addresses(sink: UOp) -> set[UOp]:
             continue
         seen.add(node)
         if node.op is Op.INDEX:
-            # What an address is computed from is examined there; a gate, and what fills the memory, are uses of their own.
+            # What an address is computed from is examined there; a gate, and what fills the memory,
+            # are uses of their own.
             stack.extend(s for s in node.position.toposort() if s.op is Op.INDEX)
             stack.extend((node.memory, *node.src[2:]))
             continue

@@ -1,4 +1,5 @@
-"""What a search found, as a value with a text form, so that it can be kept on disk, read by people, and gone on with.
+"""What a search found, as a value with a text form, so that it can be kept on disk, read by people,
+and gone on with.
 
 Example:
     >>> from svod_schedule.optimize.result import Round, SearchResult, StopReason, find_result
@@ -61,9 +62,9 @@ class Round:
 class SearchResult:
     """The best opts that a search found and how it found them.
 
-    `seconds` is None where nothing could be measured; `opts` are the heuristics' then. `outcomes` has what was
-    measured, by the candidates' keys: a later search that is given it goes on instead of beginning anew.
-    """
+    `seconds` is None where nothing could be measured; `opts` are the heuristics' then. `outcomes`
+    has what was measured, by the candidates' keys: a later search that is given it goes on instead
+    of beginning anew."""
 
     opts: tuple[Opt, ...]
     seconds: float | None
@@ -91,15 +92,22 @@ class SearchResult:
                 "heuristic_seconds": self.heuristic_seconds,
                 "unoptimized_seconds": self.unoptimized_seconds,
                 "stop": self.stop.name,
-                "rounds": [[r.n_made, r.n_measured, format_opts(r.best_opts), r.best_seconds] for r in self.rounds],
+                "rounds": [
+                    [r.n_made, r.n_measured, format_opts(r.best_opts), r.best_seconds]
+                    for r in self.rounds
+                ],
                 "n_dropped": {reason.name: n for reason, n in self.n_dropped.items()},
-                "outcomes": {key: _outcome_to_json(outcome) for key, outcome in self.outcomes.items()},
+                "outcomes": {
+                    key: _outcome_to_json(outcome) for key, outcome in self.outcomes.items()
+                },
             }
         )
 
 
 def find_result(text: str) -> SearchResult | None:
-    """The result that `to_text` wrote, or None where the text is something else, as that of another version."""
+    """The result that `to_text` wrote, or None where the text is something else, as that of another
+    version.
+    """
     try:
         data = json.loads(text)
         if data["version"] != _VERSION:
@@ -116,7 +124,9 @@ def find_result(text: str) -> SearchResult | None:
                 for made, measured, opts, seconds in data["rounds"]
             ),
             n_dropped={DropReason[name]: int(n) for name, n in data["n_dropped"].items()},
-            outcomes={str(key): _outcome_from_json(*entry) for key, entry in data["outcomes"].items()},
+            outcomes={
+                str(key): _outcome_from_json(*entry) for key, entry in data["outcomes"].items()
+            },
         )
     except (ValueError, KeyError, TypeError, AttributeError, ParseError):
         return None
@@ -131,7 +141,9 @@ def _to_seconds(value: object) -> float | None:
 
 
 def _outcome_to_json(outcome: Outcome) -> list[object]:
-    return [outcome.seconds] if isinstance(outcome, Timed) else [outcome.reason.name, outcome.detail]
+    return (
+        [outcome.seconds] if isinstance(outcome, Timed) else [outcome.reason.name, outcome.detail]
+    )
 
 
 def _outcome_from_json(first: float | str, detail: str = "") -> Outcome:

@@ -4,9 +4,9 @@ before → after, for the sums of a row's elements and of their squares:
 
     REDUCE(x[r1], r1; ADD), REDUCE(x[r2] * x[r2], r2; ADD)      REDUCE(x[r1], r1; ADD), REDUCE(x[r1] * x[r1], r1; ADD)
 
-The elements are read once, and what both compute from them is computed once. Reductions that read other elements besides, such
-as two products with one operand in common, keep their loops: together they would need more registers than each by itself.
-"""
+The elements are read once, and what both compute from them is computed once. Reductions that read
+other elements besides, such as two products with one operand in common, keep their loops: together
+they would need more registers than each by itself."""
 
 from __future__ import annotations
 

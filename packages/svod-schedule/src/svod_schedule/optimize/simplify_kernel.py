@@ -18,5 +18,7 @@ _RULES = (SYMBOLIC + REDUCTIONS + GUARDED).renamed("symbolic-in-kernels")
 
 
 def simplify_kernel(sink: UOp) -> UOp:
-    """`sink` with constants folded, reductions without a loop where there is a formula, and simple indices and conditions."""
+    """`sink` with constants folded, reductions without a loop where there is a formula, and simple
+    indices and conditions.
+    """
     return graph_rewrite(_RULES, sink)

@@ -4,8 +4,8 @@
 
     print(prove_rules(MY_RULES))
 
-`python -m svod_schedule.prove` proves the compiler's own rules; with names, these rules or sets alone;
-`package.module:MY_RULES` names a set of your own.
+`python -m svod_schedule.prove` proves the compiler's own rules; with names, these rules or sets
+alone; `package.module:MY_RULES` names a set of your own.
 
 Example:
     >>> from svod_ir import UOp, rule
@@ -35,7 +35,24 @@ Example:
 
 from __future__ import annotations
 
-from svod_schedule.prove.prover import QUICK, THOROUGH, Counterexample, Effort, Report, RuleReport, prove_rules
+from svod_schedule.prove.prover import (
+    QUICK,
+    THOROUGH,
+    Counterexample,
+    Effort,
+    Report,
+    RuleReport,
+    prove_rules,
+)
 from svod_schedule.prove.rules import list_rule_sets
 
-__all__ = ["QUICK", "THOROUGH", "Counterexample", "Effort", "Report", "RuleReport", "list_rule_sets", "prove_rules"]
+__all__ = [
+    "QUICK",
+    "THOROUGH",
+    "Counterexample",
+    "Effort",
+    "Report",
+    "RuleReport",
+    "list_rule_sets",
+    "prove_rules",
+]

@@ -1,10 +1,10 @@
-"""`python -m svod_schedule.prove [--quick] [--kernels] [NAME ...]`: prove rules, and print a table and any counterexample.
+"""`python -m svod_schedule.prove [--quick] [--kernels] [NAME ...]`: prove rules, and print a table
+and any counterexample.
 
-A NAME is a rule, one of the compiler's rule sets, or `package.module:RULES` for a rule, a set or a tuple of your own.
-Rules of your own must hold for whole tensors too, unless `--kernels` says that they run in kernels alone, as the
-compiler's own do.
-The exit status is 1 where a rule is wrong or never fired, 2 where there is none of a name.
-"""
+A NAME is a rule, one of the compiler's rule sets, or `package.module:RULES` for a rule, a set or a
+tuple of your own. Rules of your own must hold for whole tensors too, unless `--kernels` says that
+they run in kernels alone, as the compiler's own do. The exit status is 1 where a rule is wrong or
+never fired, 2 where there is none of a name."""
 
 from __future__ import annotations
 
@@ -65,12 +65,21 @@ def _import_rules(name: str) -> list[Rule]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m svod_schedule.prove", description="Prove rewrite rules.")
+    parser = argparse.ArgumentParser(
+        prog="python -m svod_schedule.prove", description="Prove rewrite rules."
+    )
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="a rule, a rule set, or package.module:RULES; all without"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="a rule, a rule set, or package.module:RULES; all without",
     )
     parser.add_argument("--quick", action="store_true", help="fewer instances of each pattern")
-    parser.add_argument("--kernels", action="store_true", help="the rules run in kernels alone: try no whole tensors")
+    parser.add_argument(
+        "--kernels",
+        action="store_true",
+        help="the rules run in kernels alone: try no whole tensors",
+    )
     given = parser.parse_args(arguments)
     try:
         rules = get_rules(given.names)
@@ -78,7 +87,10 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(str(error))
     effort = QUICK if given.quick else THOROUGH
     of_kernels = {rule for rule_set in list_rule_sets().values() for rule in rule_set}
-    proofs = [prove_rules([rule], effort, tensors=not given.kernels and rule not in of_kernels) for rule in rules]
+    proofs = [
+        prove_rules([rule], effort, tensors=not given.kernels and rule not in of_kernels)
+        for rule in rules
+    ]
     report = Report(tuple(found for proof in proofs for found in proof.rules))
     print(report)
     for name in report.unfired:

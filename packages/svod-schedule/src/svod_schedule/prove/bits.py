@@ -1,4 +1,5 @@
-"""The meaning of integer and bool ops on bit-vectors of the dtype's width: exact for every op, slow for wide products.
+"""The meaning of integer and bool ops on bit-vectors of the dtype's width: exact for every op, slow
+for wide products.
 
 Dtype index has 64 bits, and its sums, differences and products are assumed not to overflow them.
 """
@@ -23,11 +24,15 @@ __all__ = ["TRANSLATED", "Bits"]
 
 _MAX_PRODUCTS: Final = 256
 _MAX_CHOICES: Final = 64
-"""Bits of all the products of a power that z3 is asked about, with a known exponent and with any."""
+"""Bits of all the products of a power that z3 is asked about, with a known exponent and
+with any.
+"""
 
 
 class Bits:
-    """Terms are bit-vectors, bools are z3's; while `is_assuming`, `assumed` collects that dtype index does not overflow."""
+    """Terms are bit-vectors, bools are z3's; while `is_assuming`, `assumed` collects that dtype
+    index does not overflow.
+    """
 
     def __init__(self) -> None:
         self.assumed: list[Any] = []
@@ -48,7 +53,11 @@ class Bits:
         if dtype.is_bool:
             return z3.And(z3.Or(not low, value), z3.Or(bool(high), z3.Not(value)))
         a, b = self.constant(low, dtype), self.constant(high, dtype)
-        return z3.And(a <= value, value <= b) if dtype.is_signed else z3.And(z3.ULE(a, value), z3.ULE(value, b))
+        return (
+            z3.And(a <= value, value <= b)
+            if dtype.is_signed
+            else z3.And(z3.ULE(a, value), z3.ULE(value, b))
+        )
 
     def raw(self, value: Term) -> Any:
         return value
@@ -109,7 +118,9 @@ def _convert(x: Term, source: DType, target: DType) -> Term:
 def _floor_divide(x: Term, y: Term) -> Term:
     remainder = z3.SRem(x, y)
     is_off = z3.And(remainder != 0, (remainder ^ y) < 0)
-    return _unless_zero(y, x / y - z3.If(is_off, z3.BitVecVal(1, x.size()), z3.BitVecVal(0, x.size())))
+    return _unless_zero(
+        y, x / y - z3.If(is_off, z3.BitVecVal(1, x.size()), z3.BitVecVal(0, x.size()))
+    )
 
 
 def _unless_zero(divisor: Term, quotient: Term) -> Term:
@@ -117,7 +128,9 @@ def _unless_zero(divisor: Term, quotient: Term) -> Term:
 
 
 def _power(x: Term, y: Term) -> Term:
-    """Products of squares; for a signed negative exponent that of the inverse is chosen by `_signed_power`."""
+    """Products of squares; for a signed negative exponent that of the inverse is chosen by
+    `_signed_power`.
+    """
     result, square = z3.BitVecVal(1, x.size()), x
     # Bits beyond those of a constant exponent multiply by nothing.
     exponent: Any = z3.simplify(y)
@@ -161,26 +174,54 @@ def _threefry(x: Term, key: Term) -> Term:
 _Table = dict[Op, Callable[..., Term]]
 
 _COMMON: Final[_Table] = {
-    Op.ADD: lambda x, y: x + y, Op.SUB: lambda x, y: x - y, Op.MUL: lambda x, y: x * y, Op.NEG: lambda x: -x,
-    Op.MULACC: lambda x, y, z: x * y + z, Op.AND: lambda x, y: x & y, Op.OR: lambda x, y: x | y, Op.XOR: lambda x, y: x ^ y,
-    Op.NOT: lambda x: ~x, Op.SHL: lambda x, y: x << y, Op.EQ: lambda x, y: x == y, Op.NE: lambda x, y: x != y,
-    Op.THREEFRY: _threefry, Op.TRUNC: lambda x: x, Op.FLOOR: lambda x: x, Op.CEIL: lambda x: x, Op.ROUND: lambda x: x,
-}  # fmt: skip
+    Op.ADD: lambda x, y: x + y,
+    Op.SUB: lambda x, y: x - y,
+    Op.MUL: lambda x, y: x * y,
+    Op.NEG: lambda x: -x,
+    Op.MULACC: lambda x, y, z: x * y + z,
+    Op.AND: lambda x, y: x & y,
+    Op.OR: lambda x, y: x | y,
+    Op.XOR: lambda x, y: x ^ y,
+    Op.NOT: lambda x: ~x,
+    Op.SHL: lambda x, y: x << y,
+    Op.EQ: lambda x, y: x == y,
+    Op.NE: lambda x, y: x != y,
+    Op.THREEFRY: _threefry,
+    Op.TRUNC: lambda x: x,
+    Op.FLOOR: lambda x: x,
+    Op.CEIL: lambda x: x,
+    Op.ROUND: lambda x: x,
+}
 
 _SIGNED: Final[_Table] = {
-    Op.IDIV: _floor_divide, Op.MOD: lambda x, y: _unless_zero(y, x % y), Op.CDIV: lambda x, y: _unless_zero(y, x / y),
-    Op.CMOD: lambda x, y: _unless_zero(y, z3.SRem(x, y)), Op.MAX: lambda x, y: z3.If(x >= y, x, y),
-    Op.MIN: lambda x, y: z3.If(x <= y, x, y), Op.LT: lambda x, y: x < y, Op.LE: lambda x, y: x <= y,
-    Op.SHR: lambda x, y: x >> y, Op.ABS: lambda x: z3.If(x < 0, -x, x), Op.SIGN: _sign, Op.POW: _signed_power,
-}  # fmt: skip
+    Op.IDIV: _floor_divide,
+    Op.MOD: lambda x, y: _unless_zero(y, x % y),
+    Op.CDIV: lambda x, y: _unless_zero(y, x / y),
+    Op.CMOD: lambda x, y: _unless_zero(y, z3.SRem(x, y)),
+    Op.MAX: lambda x, y: z3.If(x >= y, x, y),
+    Op.MIN: lambda x, y: z3.If(x <= y, x, y),
+    Op.LT: lambda x, y: x < y,
+    Op.LE: lambda x, y: x <= y,
+    Op.SHR: lambda x, y: x >> y,
+    Op.ABS: lambda x: z3.If(x < 0, -x, x),
+    Op.SIGN: _sign,
+    Op.POW: _signed_power,
+}
 
 _UNSIGNED: Final[_Table] = {
-    Op.IDIV: lambda x, y: _unless_zero(y, z3.UDiv(x, y)), Op.MOD: lambda x, y: _unless_zero(y, z3.URem(x, y)),
-    Op.CDIV: lambda x, y: _unless_zero(y, z3.UDiv(x, y)), Op.CMOD: lambda x, y: _unless_zero(y, z3.URem(x, y)),
-    Op.MAX: lambda x, y: z3.If(z3.UGE(x, y), x, y), Op.MIN: lambda x, y: z3.If(z3.ULE(x, y), x, y), Op.LT: z3.ULT, Op.LE: z3.ULE,
-    Op.SHR: z3.LShR, Op.ABS: lambda x: x, Op.POW: _power,
+    Op.IDIV: lambda x, y: _unless_zero(y, z3.UDiv(x, y)),
+    Op.MOD: lambda x, y: _unless_zero(y, z3.URem(x, y)),
+    Op.CDIV: lambda x, y: _unless_zero(y, z3.UDiv(x, y)),
+    Op.CMOD: lambda x, y: _unless_zero(y, z3.URem(x, y)),
+    Op.MAX: lambda x, y: z3.If(z3.UGE(x, y), x, y),
+    Op.MIN: lambda x, y: z3.If(z3.ULE(x, y), x, y),
+    Op.LT: z3.ULT,
+    Op.LE: z3.ULE,
+    Op.SHR: z3.LShR,
+    Op.ABS: lambda x: x,
+    Op.POW: _power,
     Op.SIGN: lambda x: z3.If(x == 0, z3.BitVecVal(0, x.size()), z3.BitVecVal(1, x.size())),
-}  # fmt: skip
+}
 
 TRANSLATED: Final = frozenset({*_COMMON, *_SIGNED, *_UNSIGNED})
 """The ops that have a meaning here."""

@@ -1,9 +1,9 @@
 """Instances of a pattern: nodes that it matches, made from the pattern itself.
 
 `iter_instances` walks the declaration. Names get one node for all their places, constants are those
-that the pattern's own conditions accept, commutative operands come in both orders. First come full-range
-variables and constants, then operands with structure (`operands`); nothing here knows any rule.
-"""
+that the pattern's own conditions accept, commutative operands come in both orders. First come
+full-range variables and constants, then operands with structure (`operands`); nothing here knows
+any rule."""
 
 from __future__ import annotations
 
@@ -28,8 +28,12 @@ class _Mismatch(Exception):
     pass
 
 
-def iter_instances(pattern: Pattern, dtype: DType, seed: str, n_plain: int, n_structured: int) -> Iterator[UOp]:
-    """Nodes that a pattern may match, whose operands are of `dtype` where the pattern leaves it open; the same for equal arguments."""
+def iter_instances(
+    pattern: Pattern, dtype: DType, seed: str, n_plain: int, n_structured: int
+) -> Iterator[UOp]:
+    """Nodes that a pattern may match, whose operands are of `dtype` where the pattern leaves it
+    open; the same for equal arguments.
+    """
     random = Random(seed)
     for attempt in range(n_plain + n_structured):
         depth = 0 if attempt < n_plain else random.choice((1, 1, 2, 2, 3))
@@ -42,7 +46,9 @@ def iter_instances(pattern: Pattern, dtype: DType, seed: str, n_plain: int, n_st
 
 
 def iter_tensor_instances(pattern: Pattern, dtype: DType, seed: str, n_drawn: int) -> Iterator[UOp]:
-    """The same of whole tensors, for patterns of elementwise ops, movement ops and reductions over axes."""
+    """The same of whole tensors, for patterns of elementwise ops, movement ops and reductions over
+    axes.
+    """
     random = Random(seed)
     for _ in range(n_drawn):
         draw = _Draw(Operands(random, dtype, depth=0, is_tensor=True))
@@ -85,7 +91,12 @@ class _Draw:
         return made
 
     def _make_new(self, pattern: Pattern, want: DType) -> UOp:
-        if pattern.kinds is not None and want.kind not in pattern.kinds and want.kind != "void" and pattern.ops is None:
+        if (
+            pattern.kinds is not None
+            and want.kind not in pattern.kinds
+            and want.kind != "void"
+            and pattern.ops is None
+        ):
             raise _Mismatch
         if pattern.ops is None:
             return self.operands.expression(want)
@@ -140,9 +151,14 @@ class _Draw:
         return (want,) * (1 if op in UNARY else 2 if op in BINARY else 3)
 
     def _cast_source(self, op: Op, want: DType) -> DType:
-        source = self.operands.choose((self.operands.dtype, self.operands.other_dtype(), self.operands.other_dtype()))
+        source = self.operands.choose(
+            (self.operands.dtype, self.operands.other_dtype(), self.operands.other_dtype())
+        )
         if op is Op.BITCAST and (
-            source.bits != want.bits or source.is_bool or want.is_bool or "index" in (source.kind, want.kind)
+            source.bits != want.bits
+            or source.is_bool
+            or want.is_bool
+            or "index" in (source.kind, want.kind)
         ):
             raise _Mismatch
         return source
@@ -166,7 +182,11 @@ class _Draw:
         loops: list[UOp] = [self.operands.loop() for _ in range(self.operands.choose((1, 1, 2)))]
         if self.operands.chance(0.3):
             loops.append(UOp.const(loops[0].dtype, 0))
-        options = [pattern.arg] if isinstance(pattern.arg, Op) else sorted(REDUCTIONS, key=lambda o: o.value)
+        options = (
+            [pattern.arg]
+            if isinstance(pattern.arg, Op)
+            else sorted(REDUCTIONS, key=lambda o: o.value)
+        )
         source, *_ = pattern.src or (Pattern(),)
         body = self._make(source, want)
         return UOp(Op.REDUCE, want, (body, *loops), self.operands.choose(options))
@@ -177,7 +197,9 @@ class _Draw:
             raise _Mismatch
         loop = self.operands.loop()
         memory = UOp(Op.PARAM, want, (), ParamArg(0, MEMORY_SIZE))
-        store = UOp(Op.STORE, void, (UOp(Op.INDEX, want, (memory, loop)), self.operands.expression(want)))
+        store = UOp(
+            Op.STORE, void, (UOp(Op.INDEX, want, (memory, loop)), self.operands.expression(want))
+        )
         return UOp(Op.END, void, (store, loop, UOp.const(loop.dtype, 0)))
 
     def make_range(self, pattern: Pattern, want: DType) -> UOp:
@@ -190,13 +212,19 @@ class _Draw:
         del pattern
         if want.lanes > 1:
             raise _Mismatch
-        return self.operands.read(want, self.operands.expression(index), self.operands.expression(bool_))
+        return self.operands.read(
+            want, self.operands.expression(index), self.operands.expression(bool_)
+        )
 
     def make_broadcast(self, pattern: Pattern, want: DType) -> UOp:
         if want.lanes == 1:
             raise _Mismatch
         source = next(iter(pattern.src or ()), None)
-        inner = self.operands.variable(want.scalar) if source is None else self._make(source, want.scalar)
+        inner = (
+            self.operands.variable(want.scalar)
+            if source is None
+            else self._make(source, want.scalar)
+        )
         return UOp(Op.BROADCAST, want, (inner,))
 
 
@@ -205,9 +233,13 @@ def _is_constant(pattern: Pattern) -> bool:
 
 
 _SPECIAL: Final = {
-    Op.REDUCE: _Draw.make_reduce, Op.END: _Draw.make_end, Op.RANGE: _Draw.make_range, Op.INDEX: _Draw.make_index,
-    Op.BROADCAST: _Draw.make_broadcast, **{op: partial(_Draw.make_moved, op=op) for op in MOVED},
-}  # fmt: skip
+    Op.REDUCE: _Draw.make_reduce,
+    Op.END: _Draw.make_end,
+    Op.RANGE: _Draw.make_range,
+    Op.INDEX: _Draw.make_index,
+    Op.BROADCAST: _Draw.make_broadcast,
+    **{op: partial(_Draw.make_moved, op=op) for op in MOVED},
+}
 
 MAIN_DTYPES: Final = (
     *(d for d in ALL_DTYPES if d.kind not in ("void", "index")),

@@ -1,9 +1,8 @@
 """The meaning of integer ops on unbounded integers, wrapped where a result may leave its dtype.
 
-Division by constants of any width is linear arithmetic here, which z3 decides where bit-vectors of 64
-bits are out of reach. Bits are known where arithmetic says them: shifts by constants, masks of low
-bits, and what all ones or all zeros combine with.
-"""
+Division by constants of any width is linear arithmetic here, which z3 decides where bit-vectors of
+64 bits are out of reach. Bits are known where arithmetic says them: shifts by constants, masks of
+low bits, and what all ones or all zeros combine with."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
@@ -24,7 +23,9 @@ _MAX_POWER = 8
 
 
 class Whole(NamedTuple):
-    """An integer term and an interval that holds it, derived here and not by `svod_ir._bounds`, which rules rely on."""
+    """An integer term and an interval that holds it, derived here and not by `svod_ir._bounds`,
+    which rules rely on.
+    """
 
     term: Any
     low: int
@@ -36,7 +37,9 @@ class Whole(NamedTuple):
 
 
 class Integers:
-    """Terms are `Whole`s, bools are z3's; while `is_assuming`, `assumed` collects that dtype index does not overflow."""
+    """Terms are `Whole`s, bools are z3's; while `is_assuming`, `assumed` collects that dtype index
+    does not overflow.
+    """
 
     def __init__(self) -> None:
         self.assumed: list[Any] = []
@@ -53,7 +56,11 @@ class Integers:
         return value.term if isinstance(value, Whole) else value
 
     def constant(self, value: bool | int, dtype: DType) -> Term:
-        return z3.BoolVal(bool(value)) if dtype.is_bool else Whole(z3.IntVal(int(value)), int(value), int(value))
+        return (
+            z3.BoolVal(bool(value))
+            if dtype.is_bool
+            else Whole(z3.IntVal(int(value)), int(value), int(value))
+        )
 
     def between(self, value: Term, low: int, high: int, dtype: DType) -> Any:
         if dtype.is_bool:
@@ -133,11 +140,17 @@ def _compute(op: Op, operands: tuple[Whole, ...], dtype: DType) -> Whole:
         case Op.CDIV:
             return _truncate(x, y)
         case Op.CMOD:
-            return _choose(x.term < 0, _negate(_remainder_of_sizes(x, y)), _remainder_of_sizes(x, y))
+            return _choose(
+                x.term < 0, _negate(_remainder_of_sizes(x, y)), _remainder_of_sizes(x, y)
+            )
         case Op.MAX:
-            return Whole(z3.If(x.term >= y.term, x.term, y.term), max(x.low, y.low), max(x.high, y.high))
+            return Whole(
+                z3.If(x.term >= y.term, x.term, y.term), max(x.low, y.low), max(x.high, y.high)
+            )
         case Op.MIN:
-            return Whole(z3.If(x.term <= y.term, x.term, y.term), min(x.low, y.low), min(x.high, y.high))
+            return Whole(
+                z3.If(x.term <= y.term, x.term, y.term), min(x.low, y.low), min(x.high, y.high)
+            )
         case Op.ABS:
             return _size(x)
         case Op.SIGN:
@@ -192,7 +205,11 @@ def _floor_divide(x: Whole, y: Whole) -> Whole:
 
 
 def _floor_remainder(x: Whole, y: Whole) -> Whole:
-    return Whole(_by_sign(y, x.term % y.term, -((-x.term) % (-y.term))), min(y.low + 1, 0), max(y.high - 1, 0))
+    return Whole(
+        _by_sign(y, x.term % y.term, -((-x.term) % (-y.term))),
+        min(y.low + 1, 0),
+        max(y.high - 1, 0),
+    )
 
 
 def _truncate(x: Whole, y: Whole) -> Whole:

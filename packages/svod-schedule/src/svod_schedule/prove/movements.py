@@ -60,8 +60,14 @@ def _scan(shape: Shape, random: Random) -> ScanArg:
 
 
 _DRAW: Final[dict[Op, Callable[[Shape, Random], object]]] = {
-    Op.RESHAPE: _reshape, Op.PERMUTE: _permute, Op.EXPAND: _expand, Op.PAD: _pad, Op.SHRINK: _shrink, Op.FLIP: _flip,
-    Op.REDUCE_AXIS: _reduce, Op.SCAN_AXIS: _scan,
-}  # fmt: skip
+    Op.RESHAPE: _reshape,
+    Op.PERMUTE: _permute,
+    Op.EXPAND: _expand,
+    Op.PAD: _pad,
+    Op.SHRINK: _shrink,
+    Op.FLIP: _flip,
+    Op.REDUCE_AXIS: _reduce,
+    Op.SCAN_AXIS: _scan,
+}
 
 MOVED: Final = frozenset(_DRAW)

@@ -1,8 +1,9 @@
-"""Rules with one thing changed, to see that the prover notices: `make_mutants` of a module of rules.
+"""Rules with one thing changed, to see that the prover notices: `make_mutants` of a module of
+rules.
 
-A mutant is the module's own syntax tree with one comparison, sign, number, operand or condition changed,
-and run as a module of its own, so that functions below a rule are changed as its callers see them.
-"""
+A mutant is the module's own syntax tree with one comparison, sign, number, operand or condition
+changed, and run as a module of its own, so that functions below a rule are changed as its callers
+see them."""
 
 from __future__ import annotations
 
@@ -18,9 +19,15 @@ from svod_ir import Rule
 __all__ = ["Mutant", "make_mutants"]
 
 _COMPARISONS: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot, ast.IsNot: ast.Is,
-}  # fmt: skip
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
 _OPERATORS: Final[dict[type[ast.operator], type[ast.operator]]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
@@ -32,7 +39,9 @@ _OPERATORS: Final[dict[type[ast.operator], type[ast.operator]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A change in words, the function that it is in, and the rules of the changed module by name."""
+    """A change in words, the function that it is in, and the rules of the changed module by
+    name.
+    """
 
     function: str
     line: int
@@ -76,7 +85,9 @@ def _list_sites(tree: ast.Module) -> list[tuple[str, int, int]]:
 
 def _annotations(function: ast.FunctionDef) -> Iterator[ast.AST | None]:
     for part in ast.walk(function):
-        if isinstance(part, ast.AnnAssign) or (isinstance(part, ast.arg) and part.annotation is not None):
+        if isinstance(part, ast.AnnAssign) or (
+            isinstance(part, ast.arg) and part.annotation is not None
+        ):
             yield part.annotation
         elif isinstance(part, ast.FunctionDef) and part.returns is not None:
             yield part.returns
@@ -132,5 +143,7 @@ def _apply(node: ast.AST, change: int) -> str:
 def _run(tree: ast.Module, module: ModuleType) -> ModuleType:
     made = ModuleType(module.__name__)
     made.__dict__.update({"__package__": module.__package__, "__file__": module.__file__})
-    exec(compile(ast.fix_missing_locations(tree), module.__file__ or "mutant", "exec"), made.__dict__)
+    exec(
+        compile(ast.fix_missing_locations(tree), module.__file__ or "mutant", "exec"), made.__dict__
+    )
     return made

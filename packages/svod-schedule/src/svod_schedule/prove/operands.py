@@ -1,9 +1,9 @@
-"""What may stand where a pattern says "any node": constants, variables with bounds, and small expressions of them.
+"""What may stand where a pattern says "any node": constants, variables with bounds, and small
+expressions of them.
 
-Rules look at constants and intervals, and at sums, quotients and comparisons below their operands. So
-the numbers of one instance belong together: bounds end at multiples of its constants, or one before
-or after, and coefficients are multiples and divisors of them.
-"""
+Rules look at constants and intervals, and at sums, quotients and comparisons below their operands.
+So the numbers of one instance belong together: bounds end at multiples of its constants, or one
+before or after, and coefficients are multiples and divisors of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ MEMORY_SIZE: Final = 64
 _SHAPES: Final = ((2, 3), (6,), (1, 4), (2, 1, 2))
 _SMALL: Final = (0, 1, -1, 2, 3, 4, 5, 7, 8, 10, 12, -2, -4)
 _LIMIT: Final = 1 << 20
-"""Dtype index counts elements of memory: with larger variables and constants most products would overflow."""
+"""Dtype index counts elements of memory: with larger variables and constants most products would
+overflow.
+"""
 _FLOATS: Final = (0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -2.0, 3.0, math.inf, -math.inf, math.nan)
 
 
@@ -36,19 +38,30 @@ def truth_like(dtype: DType) -> DType:
 
 @lru_cache(maxsize=64)
 def list_constants(dtype: DType) -> tuple[Number, ...]:
-    """The constants that stand for all: each of 8 bits, else the ends, the powers of two and their neighbours, and small ones."""
+    """The constants that stand for all: each of 8 bits, else the ends, the powers of two and their
+    neighbours, and small ones.
+    """
     if dtype.is_bool:
         return (False, True)
     if dtype.is_float:
         extra = (dtype.finfo_max, -dtype.finfo_max, dtype.finfo_eps, 2.0**dtype.mantissa_bits)
-        return tuple(dict.fromkeys(cast_value(v, dtype) for v in (*_FLOATS[:6], *extra))) + _FLOATS[6:]
+        return (
+            tuple(dict.fromkeys(cast_value(v, dtype) for v in (*_FLOATS[:6], *extra))) + _FLOATS[6:]
+        )
     low, high = int(dtype.min), int(dtype.max)
     if dtype.bits == 8:
         return tuple(range(low, high + 1))
     if dtype.kind == "index":
         low, high = -_LIMIT, _LIMIT
     powers = [1 << bit for bit in range(dtype.bits)]
-    found = [*_SMALL, low, low + 1, high - 1, high, *(s * p + d for p in powers for s in (1, -1) for d in (0, 1, -1))]
+    found = [
+        *_SMALL,
+        low,
+        low + 1,
+        high - 1,
+        high,
+        *(s * p + d for p in powers for s in (1, -1) for d in (0, 1, -1)),
+    ]
     return tuple(dict.fromkeys(v for v in found if low <= v <= high))
 
 
@@ -58,7 +71,9 @@ class Operands:
     With `is_tensor`, most variables are tensors of one shape, in memory that is read as a whole.
     """
 
-    def __init__(self, random: Random, dtype: DType, depth: int, *, is_tensor: bool = False) -> None:
+    def __init__(
+        self, random: Random, dtype: DType, depth: int, *, is_tensor: bool = False
+    ) -> None:
         self.random, self.dtype, self.depth = random, dtype, depth
         self.shape = random.choice(_SHAPES) if is_tensor else ()
         self.numbers: list[int] = []
@@ -76,7 +91,9 @@ class Operands:
     def constant(self, dtype: DType) -> UOp:
         """A constant, of a vector one for each lane; a splat now and then."""
         if dtype.lanes > 1 and self.chance(0.5):
-            return UOp(Op.VCONST, dtype, (), tuple(self.number(dtype.scalar) for _ in range(dtype.lanes)))
+            return UOp(
+                Op.VCONST, dtype, (), tuple(self.number(dtype.scalar) for _ in range(dtype.lanes))
+            )
         return UOp.const(dtype, self.number(dtype.scalar))
 
     def number(self, dtype: DType) -> Number:
@@ -94,11 +111,24 @@ class Operands:
         """A small number, or one that has to do with the numbers so far."""
         small = self.random.randint(1, 12)
         known = (
-            self.choose(self.numbers) if self.numbers and self.chance(0.7) else self.choose((2, 3, 4, 5, 6, 8, 12, 16))
+            self.choose(self.numbers)
+            if self.numbers and self.chance(0.7)
+            else self.choose((2, 3, 4, 5, 6, 8, 12, 16))
         )
         divisor = math.gcd(known, self.choose((2, 3, 4, 6)))
         value = self.choose(
-            (known, -known, known + 1, known - 1, known * small, -known * small, small, -small, divisor, known * 2)
+            (
+                known,
+                -known,
+                known + 1,
+                known - 1,
+                known * small,
+                -known * small,
+                small,
+                -small,
+                divisor,
+                known * 2,
+            )
         )
         return value if dtype.min <= value <= dtype.max else small
 
@@ -108,10 +138,16 @@ class Operands:
         """A variable; of a vector one for each lane; a tensor."""
         if self.shape and dtype.kind != "index" and not self.chance(0.2):
             self.n_variables += 1
-            memory = UOp(Op.BUFFER, dtype, (), BufferArg(self.n_variables, math.prod(self.shape), "CPU"))
+            memory = UOp(
+                Op.BUFFER, dtype, (), BufferArg(self.n_variables, math.prod(self.shape), "CPU")
+            )
             return UOp(Op.RESHAPE, dtype, (memory,), self.shape)
         if dtype.lanes > 1:
-            return UOp(Op.VECTORIZE, dtype, tuple(self._scalar_variable(dtype.scalar) for _ in range(dtype.lanes)))
+            return UOp(
+                Op.VECTORIZE,
+                dtype,
+                tuple(self._scalar_variable(dtype.scalar) for _ in range(dtype.lanes)),
+            )
         return self._scalar_variable(dtype)
 
     def _scalar_variable(self, dtype: DType) -> UOp:
@@ -132,19 +168,46 @@ class Operands:
             low, high = -_LIMIT, _LIMIT
         if not self.depth or self.chance(0.25):
             return low, high
-        n = abs(self.choose(self.numbers)) if self.numbers and self.chance(0.8) else self.random.randint(1, 20)
+        n = (
+            abs(self.choose(self.numbers))
+            if self.numbers and self.chance(0.8)
+            else self.random.randint(1, 20)
+        )
         q = self.random.randint(-3, 3) * n
-        found = self.choose((
-            (0, n - 1), (0, n - 1), (0, n), (q, q + n - 1), (q, q + n), (q - 1, q + n - 1), (-n, n), (-n, -1), (1, n), (0, high),
-            (1, high), (low, -1), (low, low + n), (high - n, high), (0, 1), (n, n), (n, high), (n - 1, high), (-1, n), (low, n), (low, 0),
-        ))  # fmt: skip
+        found = self.choose(
+            (
+                (0, n - 1),
+                (0, n - 1),
+                (0, n),
+                (q, q + n - 1),
+                (q, q + n),
+                (q - 1, q + n - 1),
+                (-n, n),
+                (-n, -1),
+                (1, n),
+                (0, high),
+                (1, high),
+                (low, -1),
+                (low, low + n),
+                (high - n, high),
+                (0, 1),
+                (n, n),
+                (n, high),
+                (n - 1, high),
+                (-1, n),
+                (low, n),
+                (low, 0),
+            )
+        )
         first, last = max(found[0], low), min(found[1], high)
         return (first, last) if first <= last else (low, high)
 
     # Expressions.
 
     def expression(self, dtype: DType) -> UOp:
-        """A node of a dtype: one that stands in the instance already, a variable, or a small expression."""
+        """A node of a dtype: one that stands in the instance already, a variable, or a small
+        expression.
+        """
         known = [n for n in self.nodes if n.dtype is dtype]
         if known and self.chance(0.25):
             return self.choose(known)
@@ -173,14 +236,20 @@ class Operands:
         return self.choose(
             (
                 lambda: UOp(self.choose((Op.NEG, Op.ABS, Op.TRUNC)), dtype, (x,)),
-                lambda: UOp(self.choose((Op.MAX, Op.MIN, Op.ADD, Op.MUL)), dtype, (x, self.expression(dtype))),
+                lambda: UOp(
+                    self.choose((Op.MAX, Op.MIN, Op.ADD, Op.MUL)),
+                    dtype,
+                    (x, self.expression(dtype)),
+                ),
             )
         )()
 
     def read(self, dtype: DType, position: UOp, gate: UOp | None = None) -> UOp:
         """An element of memory."""
         memory = UOp(Op.PARAM, dtype, (), ParamArg(0, MEMORY_SIZE))
-        return UOp(Op.INDEX, dtype, (memory, position) if gate is None else (memory, position, gate))
+        return UOp(
+            Op.INDEX, dtype, (memory, position) if gate is None else (memory, position, gate)
+        )
 
     def _condition(self, dtype: DType) -> UOp:
         compared = self.choose((self.dtype, self.dtype, index.vec(dtype.lanes)))
@@ -191,7 +260,11 @@ class Operands:
 
         def order() -> UOp:
             counters = [n for n in self.nodes if n.op is Op.RANGE and n.dtype is compared]
-            x = self.choose(counters) if counters and self.chance(0.7) else self.expression(compared)
+            x = (
+                self.choose(counters)
+                if counters and self.chance(0.7)
+                else self.expression(compared)
+            )
             y = self.constant(compared) if self.chance(0.7) else self.expression(compared)
             # The same left side again, with another limit: what chains of conditions are about.
             seen = [n for n in self.nodes if n.op is Op.LT and n.left.dtype is compared]
@@ -205,7 +278,11 @@ class Operands:
             return UOp(Op.NOT, dtype, (self.choose((order, lambda: self.expression(dtype)))(),))
 
         def joined() -> UOp:
-            return UOp(self.choose((Op.AND, Op.OR)), dtype, (self.expression(dtype), self.expression(dtype)))
+            return UOp(
+                self.choose((Op.AND, Op.OR)),
+                dtype,
+                (self.expression(dtype), self.expression(dtype)),
+            )
 
         return self.choose((order, order, negated, joined))()
 
@@ -230,7 +307,9 @@ class Operands:
     def rejoined(self, dtype: DType) -> UOp:
         """x // c * c + x % c, or one number off."""
         x, c, other = self.expression(dtype), self.constant(dtype), self.constant(dtype)
-        multiple = UOp(Op.MUL, dtype, (UOp(Op.IDIV, dtype, (x, c)), c if self.chance(0.8) else other))
+        multiple = UOp(
+            Op.MUL, dtype, (UOp(Op.IDIV, dtype, (x, c)), c if self.chance(0.8) else other)
+        )
         rest = self.choose((UOp(Op.MOD, dtype, (x, c)), x))
         return UOp(Op.ADD if rest.op is Op.MOD else Op.SUB, dtype, (rest, multiple))
 
@@ -243,7 +322,9 @@ class Operands:
 
     def chosen(self, dtype: DType) -> UOp:
         condition = self.expression(truth_like(dtype))
-        first, second = (self.constant(dtype) if self.chance(0.5) else self.expression(dtype) for _ in range(2))
+        first, second = (
+            self.constant(dtype) if self.chance(0.5) else self.expression(dtype) for _ in range(2)
+        )
         return UOp(Op.WHERE, dtype, (condition, first, second))
 
     def converted(self, dtype: DType) -> UOp:
@@ -251,7 +332,11 @@ class Operands:
         if counters and dtype.lanes == 1 and dtype is not index and self.chance(0.7):
             return UOp(Op.CAST, dtype, (self.choose(counters),))
         source = self.choose((*INTEGER_DTYPES, index, bool_)).vec(dtype.lanes)
-        return UOp(Op.CAST, dtype, (self.expression(source),)) if source is not dtype else self.expression(dtype)
+        return (
+            UOp(Op.CAST, dtype, (self.expression(source),))
+            if source is not dtype
+            else self.expression(dtype)
+        )
 
     # Loops.
 
@@ -272,6 +357,15 @@ class Operands:
 ALL_NUMBERS: Final = tuple(d for d in (*ALL_DTYPES, index) if d.is_int or d.is_bool or d.is_float)
 
 _INTEGERS: Final[tuple[Callable[[Operands, DType], UOp], ...]] = (
-    Operands.sum, Operands.sum, Operands.term, Operands.term, Operands.division, Operands.division, Operands.rejoined,
-    Operands.binary, Operands.unary, Operands.chosen, Operands.converted,
-)  # fmt: skip
+    Operands.sum,
+    Operands.sum,
+    Operands.term,
+    Operands.term,
+    Operands.division,
+    Operands.division,
+    Operands.rejoined,
+    Operands.binary,
+    Operands.unary,
+    Operands.chosen,
+    Operands.converted,
+)

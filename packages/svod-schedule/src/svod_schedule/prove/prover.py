@@ -1,8 +1,8 @@
-"""Proofs of rules: each rule is fired on instances of its own patterns, and both sides are compared.
+"""Proofs of rules: each rule is fired on instances of its own patterns, and both sides are
+compared.
 
-`prove_rules` is the entry. Nothing is restated: the pattern is what is instantiated, the rule's function
-decides whether it fires, and what it returns is what is compared.
-"""
+`prove_rules` is the entry. Nothing is restated: the pattern is what is instantiated, the rule's
+function decides whether it fires, and what it returns is what is compared."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ __all__ = ["QUICK", "THOROUGH", "Counterexample", "Effort", "Report", "RuleRepor
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How many draws of each pattern and dtype, and after how many that fired to stop (four times that with structure)."""
+    """How many draws of each pattern and dtype, and after how many that fired to stop (four times
+    that with structure).
+    """
 
     n_plain: int
     n_structured: int
@@ -38,7 +40,9 @@ THOROUGH: Final = Effort(n_plain=40, n_structured=1500, max_fired=3)
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """Values for which a rule changes the result; `is_confirmed` where `svod_ir.evaluate` shows it too."""
+    """Values for which a rule changes the result; `is_confirmed` where `svod_ir.evaluate` shows it
+    too.
+    """
 
     rule: str
     before: UOp
@@ -49,10 +53,17 @@ class Counterexample:
     """What differs, if it is not the values."""
 
     def __str__(self) -> str:
-        values = ", ".join(f"{_name(leaf)} = {value}" for leaf, value in self.values.items() if leaf.op is not Op.PARAM)
+        values = ", ".join(
+            f"{_name(leaf)} = {value}"
+            for leaf, value in self.values.items()
+            if leaf.op is not Op.PARAM
+        )
         how = "" if self.is_confirmed else " (not confirmed by evaluate)"
         problem = self.problem or f"the values differ{how} at {values or 'every value'}"
-        return f"{self.rule}: {problem}\nbefore:\n{print_graph(self.before)}\nafter:\n{print_graph(self.after)}"
+        return (
+            f"{self.rule}:"
+            f" {problem}\nbefore:\n{print_graph(self.before)}\nafter:\n{print_graph(self.after)}"
+        )
 
 
 def _name(leaf: UOp) -> str:
@@ -65,11 +76,10 @@ def _name(leaf: UOp) -> str:
 class RuleReport:
     """What is known of one rule.
 
-    `matched` and `fired` are the kinds of dtype of the instances that the pattern matched, and of those
-    that the function did not decline. `undecided` counts firings that were sampled because z3 gave up,
-    `sampled` those that have floats or effects, which z3 is not asked about, `tensors` those on whole
-    tensors, whose shapes and sampled values were compared.
-    """
+    `matched` and `fired` are the kinds of dtype of the instances that the pattern matched, and of
+    those that the function did not decline. `undecided` counts firings that were sampled because z3
+    gave up, `sampled` those that have floats or effects, which z3 is not asked about, `tensors`
+    those on whole tensors, whose shapes and sampled values were compared."""
 
     rule: Rule
     proved: int = 0
@@ -118,7 +128,8 @@ class Report:
         for r in self.rules:
             kinds, declined = " ".join(sorted(r.fired)), " ".join(sorted(r.declined))
             lines.append(
-                f"| `{r.rule.name}` | {r.verdict} | {r.proved} | {r.sampled} | {r.undecided} | {r.tensors} | {kinds} | {declined} |"
+                f"| `{r.rule.name}` | {r.verdict} | {r.proved} | {r.sampled} | {r.undecided} |"
+                f" {r.tensors} | {kinds} | {declined} |"
             )
         return "\n".join([*lines, "", *_LEGEND, *(f"\n{c}" for c in self.counterexamples)])
 
@@ -126,10 +137,16 @@ class Report:
 _LEGEND: Final = (
     "proved, sampled, undecided, tensors: how many firings of the rule were compared, and how.",
     "  proved     by z3, for every value of the variables",
-    "  sampled    at special and random values, since they have floats or effects, which z3 is not asked about",
+    (
+        "  sampled    at special and random values, since they have floats or effects, which z3 is"
+        " not asked about"
+    ),
     "  undecided  at special and random values too, since z3 gave up on them",
     "  tensors    on whole tensors: their shapes, and random values",
-    "kinds, declined: the kinds of dtype that the rule fired for, and those that its pattern takes and it always declined.",
+    (
+        "kinds, declined: the kinds of dtype that the rule fired for, and those that its pattern"
+        " takes and it always declined."
+    ),
 )
 
 
@@ -144,9 +161,9 @@ def prove_rules(
 ) -> Report:
     """Prove each rule for each dtype that its patterns take, or find values that it is wrong for.
 
-    Integers and bools are proved with z3 over all values of the variables, for constants, bounds and
-    structures that are drawn (the same in every run). Floats are compared to the last bit at special and
-    random values.
+    Integers and bools are proved with z3 over all values of the variables, for constants, bounds
+    and structures that are drawn (the same in every run). Floats are compared to the last bit at
+    special and random values.
 
     Args:
         rules: a `RuleSet`, or any rules.
@@ -154,28 +171,44 @@ def prove_rules(
         dtypes: of the operands where a pattern leaves them open.
         stop_at_first: whether to go on to the next rule once one is wrong.
         ctx: what rules that have a parameter `ctx` get.
-        tensors: whether the rules must hold for whole tensors too, and keep their shapes. Rules that run in kernels alone
-            need not: every node of a kernel is a number or a vector.
+        tensors: whether the rules must hold for whole tensors too, and keep their shapes. Rules
+            that run in kernels alone need not: every node of a kernel is a number or a vector.
     """
-    return Report(tuple(_prove_rule(rule, effort, tuple(dtypes), stop_at_first, ctx, tensors) for rule in rules))
+    return Report(
+        tuple(
+            _prove_rule(rule, effort, tuple(dtypes), stop_at_first, ctx, tensors) for rule in rules
+        )
+    )
 
 
 def _prove_rule(
-    rule: Rule, effort: Effort, dtypes: tuple[DType, ...], stop_at_first: bool, ctx: object, has_tensors: bool
+    rule: Rule,
+    effort: Effort,
+    dtypes: tuple[DType, ...],
+    stop_at_first: bool,
+    ctx: object,
+    has_tensors: bool,
 ) -> RuleReport:
     report = RuleReport(rule)
     for number, pattern in enumerate(rule.patterns):
         for dtype in dtypes:
             seed = f"{rule.name}/{number}/{dtype.short}"
             _prove_pattern(report, pattern, dtype, effort, seed, ctx)
-            if has_tensors and not report.counterexamples and dtype.lanes == 1 and dtype.kind != "index":
+            if (
+                has_tensors
+                and not report.counterexamples
+                and dtype.lanes == 1
+                and dtype.kind != "index"
+            ):
                 _try_tensors(report, pattern, dtype, effort, seed, ctx)
             if report.counterexamples and stop_at_first:
                 return report
     return report
 
 
-def _prove_pattern(report: RuleReport, pattern: Pattern, dtype: DType, effort: Effort, seed: str, ctx: object) -> None:
+def _prove_pattern(
+    report: RuleReport, pattern: Pattern, dtype: DType, effort: Effort, seed: str, ctx: object
+) -> None:
     seen: set[UOp] = set()
     # Plain operands are counted apart: those with structure are what conditions are about.
     for n_plain, n_structured in ((effort.n_plain, 0), (0, effort.n_structured)):
@@ -197,9 +230,13 @@ def _prove_pattern(report: RuleReport, pattern: Pattern, dtype: DType, effort: E
                 break
 
 
-def _try_tensors(report: RuleReport, pattern: Pattern, dtype: DType, effort: Effort, seed: str, ctx: object) -> None:
+def _try_tensors(
+    report: RuleReport, pattern: Pattern, dtype: DType, effort: Effort, seed: str, ctx: object
+) -> None:
     n_fired = 0
-    for before in dict.fromkeys(iter_tensor_instances(pattern, dtype, f"{seed}/tensors", _N_TENSORS)):
+    for before in dict.fromkeys(
+        iter_tensor_instances(pattern, dtype, f"{seed}/tensors", _N_TENSORS)
+    ):
         report.matched.add(dtype.kind)
         after = _apply(report.rule, before, ctx)
         if after is None:
@@ -212,7 +249,9 @@ def _try_tensors(report: RuleReport, pattern: Pattern, dtype: DType, effort: Eff
             return
 
 
-def _compare_tensors(report: RuleReport, before: UOp, after: UOp, effort: Effort, seed: int) -> None:
+def _compare_tensors(
+    report: RuleReport, before: UOp, after: UOp, effort: Effort, seed: int
+) -> None:
     name = report.rule.name
     problem, values = None, None
     if after.dtype is not before.dtype:
@@ -220,10 +259,13 @@ def _compare_tensors(report: RuleReport, before: UOp, after: UOp, effort: Effort
     elif after.find_shape() != before.shape:
         shapes = format_shape(before.shape), format_shape(after.find_shape() or ())
         problem = (
-            f"the shape changes from {shapes[0]} to {shapes[1]}; `make_constant_like` makes constants that keep it"
+            f"the shape changes from {shapes[0]} to {shapes[1]}; `make_constant_like` makes"
+            " constants that keep it"
         )
     else:
-        values = find_difference(before, after, seed, effort.n_samples, _count_roundings(name, before))
+        values = find_difference(
+            before, after, seed, effort.n_samples, _count_roundings(name, before)
+        )
     if problem is not None:
         report.counterexamples.append(Counterexample(name, before, after, {}, True, problem))
     elif values is not None:
@@ -250,7 +292,9 @@ def _compare(report: RuleReport, before: UOp, after: UOp, effort: Effort, seed: 
         return
     if answer.verdict == "different":
         is_confirmed = differ_at(before, after, answer.values)
-        report.counterexamples.append(Counterexample(name, before, after, dict(answer.values), is_confirmed))
+        report.counterexamples.append(
+            Counterexample(name, before, after, dict(answer.values), is_confirmed)
+        )
         return
     if _is_outside_of_z3(before):
         report.sampled += 1
@@ -276,5 +320,6 @@ _ROUNDED: Final[dict[str, int]] = {
     "fuse_multiply_add": 2,  # the product is not rounded
     "reciprocal_root": 2,  # the root is rounded before it divides
 }
-# Through float32 these are rounded twice: sums, products, quotients and roots of narrow floats are not hurt by that.
+# Through float32 these are rounded twice: sums, products, quotients and roots of narrow floats are
+# not hurt by that.
 _ROUNDED_TWICE: Final = FUNCTIONS | {Op.MULACC}

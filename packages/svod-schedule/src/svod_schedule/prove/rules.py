@@ -15,7 +15,9 @@ __all__ = ["list_rule_sets"]
 
 
 def list_rule_sets() -> dict[str, RuleSet]:
-    """By name: the algebra, what holds under conditions and in loops, and the late decompositions."""
+    """By name: the algebra, what holds under conditions and in loops, and the late
+    decompositions.
+    """
     missing = RuleSet("missing", tuple(rule for _, rule in FOR_MISSING), is_pure=True)
     decompose = (DIVISION + SIMPLER + CHEAPER + FUSE + missing).renamed("decompose")
     plain = Target.generic(cores=1)

@@ -1,4 +1,6 @@
-"""Whether two graphs have equal values for all values of their variables: yes, no for these values, or not known."""
+"""Whether two graphs have equal values for all values of their variables: yes, no for these values,
+or not known.
+"""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
@@ -39,7 +41,9 @@ _UNKNOWN: Final = Answer("unknown", {})
 
 
 def decide_equal(before: UOp, after: UOp) -> Answer:
-    """Ask z3, first about integers, then about bits; both are exact, each is fast where the other is slow."""
+    """Ask z3, first about integers, then about bits; both are exact, each is fast where the other
+    is slow.
+    """
     ops = {n.op for n in (*before.toposort(), *after.toposort())}
     for meaning in (Integers, Bits) if ops & _DIVISIONS else (Bits, Integers):
         try:
@@ -59,7 +63,9 @@ def _decide(before: UOp, after: UOp, meaning: Meaning) -> Answer:
     # Lanes of one value stand for all lanes.
     pairs = zip(left, right * len(left) if len(right) == 1 else right, strict=True)
     differs = z3.Or(*[meaning.raw(a) != meaning.raw(b) for a, b in pairs])
-    if z3.is_false(z3.simplify(differs)) or (_is_polynomial(before) and z3.is_false(z3.simplify(differs, som=True))):
+    if z3.is_false(z3.simplify(differs)) or (
+        _is_polynomial(before) and z3.is_false(z3.simplify(differs, som=True))
+    ):
         return Answer("equal", {})
     solver = z3.Solver()
     solver.set("rlimit", _STEPS)
@@ -71,13 +77,20 @@ def _decide(before: UOp, after: UOp, meaning: Meaning) -> Answer:
     if found != z3.sat:
         return _UNKNOWN
     model = solver.model()
-    return Answer("different", {leaf: _value(model, raw, leaf.dtype) for leaf, raw in translation.leaves.items()})
+    return Answer(
+        "different",
+        {leaf: _value(model, raw, leaf.dtype) for leaf, raw in translation.leaves.items()},
+    )
 
 
 def _is_polynomial(root: UOp) -> bool:
     """Whether multiplying everything out may help, and is not too much."""
     nodes = root.toposort()
-    return len(nodes) < _MAX_NODES and sum(n.op is Op.MUL for n in nodes) > 0 and all(n.op not in _LARGE for n in nodes)
+    return (
+        len(nodes) < _MAX_NODES
+        and sum(n.op is Op.MUL for n in nodes) > 0
+        and all(n.op not in _LARGE for n in nodes)
+    )
 
 
 def _value(model: Any, raw: Any, dtype: DType) -> bool | int:

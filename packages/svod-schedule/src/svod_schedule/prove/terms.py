@@ -52,8 +52,19 @@ def apply_bool(op: Op, operands: tuple[Term, ...]) -> Term:
 _SAME: Final = (Op.NEG, Op.ABS, Op.SIGN, Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND)
 _BOOL: Final[dict[Op, Callable[..., Term]]] = {
     **{op: lambda x: x for op in _SAME},
-    Op.NOT: z3.Not, Op.ADD: z3.Or, Op.SUB: z3.Xor, Op.MUL: z3.And, Op.MAX: z3.Or, Op.MIN: z3.And, Op.AND: z3.And, Op.OR: z3.Or,
-    Op.XOR: z3.Xor, Op.POW: lambda x, y: z3.Or(x, z3.Not(y)), Op.MULACC: lambda x, y, z: z3.Or(z3.And(x, y), z),
-    Op.LT: lambda x, y: z3.And(z3.Not(x), y), Op.LE: lambda x, y: z3.Or(z3.Not(x), y), Op.EQ: lambda x, y: x == y,
+    Op.NOT: z3.Not,
+    Op.ADD: z3.Or,
+    Op.SUB: z3.Xor,
+    Op.MUL: z3.And,
+    Op.MAX: z3.Or,
+    Op.MIN: z3.And,
+    Op.AND: z3.And,
+    Op.OR: z3.Or,
+    Op.XOR: z3.Xor,
+    Op.POW: lambda x, y: z3.Or(x, z3.Not(y)),
+    Op.MULACC: lambda x, y, z: z3.Or(z3.And(x, y), z),
+    Op.LT: lambda x, y: z3.And(z3.Not(x), y),
+    Op.LE: lambda x, y: z3.Or(z3.Not(x), y),
+    Op.EQ: lambda x, y: x == y,
     Op.NE: lambda x, y: z3.Xor(x, y),
-}  # fmt: skip
+}

@@ -1,4 +1,6 @@
-"""Graphs as z3 terms, one for each lane: leaves become variables, loops are unrolled, memory is a function of the position."""
+"""Graphs as z3 terms, one for each lane: leaves become variables, loops are unrolled, memory is a
+function of the position.
+"""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
@@ -23,9 +25,8 @@ _MAX_ITERATIONS: Final = 8
 class Translation:
     """Terms of several graphs over the same leaves.
 
-    `known` holds what the leaves' bounds say. What a meaning assumes of a node (that an index does not
-    overflow) is in `meaning.assumed`.
-    """
+    `known` holds what the leaves' bounds say. What a meaning assumes of a node (that an index does
+    not overflow) is in `meaning.assumed`."""
 
     def __init__(self, meaning: Meaning) -> None:
         self.meaning = meaning
@@ -87,12 +88,16 @@ class Translation:
             raise Untranslated(node)
         n_lanes = node.dtype.lanes
         wide = [lanes * n_lanes if len(lanes) == 1 else lanes for lanes in operands]
-        return tuple(self.meaning.apply(node.op, source, result, lanes) for lanes in zip(*wide, strict=True))
+        return tuple(
+            self.meaning.apply(node.op, source, result, lanes) for lanes in zip(*wide, strict=True)
+        )
 
     def _make_leaf(self, node: UOp, low: int, high: int) -> Term:
         raw = self.leaves.get(node)
         if raw is None:
-            raw = self.leaves[node] = z3.Const(f"{node.op.name}_{len(self.leaves)}", self.meaning.sort(node.dtype))
+            raw = self.leaves[node] = z3.Const(
+                f"{node.op.name}_{len(self.leaves)}", self.meaning.sort(node.dtype)
+            )
         value = self.meaning.lift(raw, node.dtype)
         self.known.append(self.meaning.between(value, int(low), int(high), node.dtype))
         return value
@@ -113,7 +118,9 @@ class Translation:
             key = z3.Function(f"memory_{memory.arg.slot}", *sorts, self.meaning.sort(node.dtype))
             self._memories[memory] = key
         found = self.meaning.lift(key(*[self.meaning.raw(p) for p in positions]), node.dtype)
-        self.known.append(self.meaning.between(found, int(node.dtype.min), int(node.dtype.max), node.dtype))
+        self.known.append(
+            self.meaning.between(found, int(node.dtype.min), int(node.dtype.max), node.dtype)
+        )
         if gate is None:
             return found
         zero = self.meaning.constant(0, node.dtype)
@@ -129,10 +136,14 @@ class Translation:
             # What the body says elsewhere in the graph is said of another iteration.
             (value,) = self._translate(node.source, {**counters, **position}, {})
             combined = self.meaning.apply(node.arg, node.dtype, node.dtype, (total, value))
-            total = self.meaning.apply(Op.WHERE, node.dtype, node.dtype, (is_inside, combined, total))
+            total = self.meaning.apply(
+                Op.WHERE, node.dtype, node.dtype, (is_inside, combined, total)
+            )
         return (total,)
 
-    def _positions(self, ranges: list[UOp], counters: dict[UOp, Lanes]) -> list[tuple[dict[UOp, Lanes], Any]]:
+    def _positions(
+        self, ranges: list[UOp], counters: dict[UOp, Lanes]
+    ) -> list[tuple[dict[UOp, Lanes], Any]]:
         found: list[tuple[dict[UOp, Lanes], Any]] = [({}, z3.BoolVal(True))]
         for counter in ranges:
             most = int(counter.stop.vmax)
@@ -140,7 +151,9 @@ class Translation:
                 raise Untranslated(counter)
             grown: list[tuple[dict[UOp, Lanes], Any]] = []
             for position, is_inside in found:
-                (end,) = self._translate(counter.stop, {**counters, **position}, self._done if not counters else {})
+                (end,) = self._translate(
+                    counter.stop, {**counters, **position}, self._done if not counters else {}
+                )
                 for number in range(most):
                     at = self.meaning.constant(number, counter.dtype)
                     is_below = self.meaning.apply(Op.LT, counter.dtype, bool_, (at, end))

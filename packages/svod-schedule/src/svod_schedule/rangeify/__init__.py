@@ -1,1 +1,5 @@
-"""rangeify: `Graph` → `RangedGraph`. Movement becomes index arithmetic over RANGEs; what is stored becomes BUFFERIZE."""
+"""rangeify:
+
+`Graph` → `RangedGraph`. Movement becomes index arithmetic over RANGEs; what is stored becomes
+BUFFERIZE.
+"""

@@ -4,9 +4,10 @@ before → after, for the device of x0:
 
     ALLREDUCE(MSTACK(x0, x1), (ADD, d0))        ADD(x0, COPY(x1, d0))
 
-Between more than three devices, each device reduces one part of the result, and then has the others' parts copied (a reduce-scatter and
-an all-gather): every device receives 2 * (n - 1) / n times the result instead of n - 1 times. The parts go straight from device to device
-and in no ring: where all devices share one memory, or are all connected, a ring would only add steps.
+Between more than three devices, each device reduces one part of the result, and then has the
+others' parts copied (a reduce-scatter and an all-gather): every device receives 2 * (n - 1) / n
+times the result instead of n - 1 times. The parts go straight from device to device and in no ring:
+where all devices share one memory, or are all connected, a ring would only add steps.
 
 Every device adds in the same order, so that all of them get the same bits.
 """
@@ -76,7 +77,9 @@ def _scatter(op: Op, shards: Sequence[UOp], device: str, axis: int) -> UOp:
     size = shards[0].shape[axis]
     assert isinstance(size, int)
     split = Sharding(
-        devices, axis, _split_aligned(size, len(devices), prod(max_size(s) for s in shards[0].shape[axis + 1 :]))
+        devices,
+        axis,
+        _split_aligned(size, len(devices), prod(max_size(s) for s in shards[0].shape[axis + 1 :])),
     )
     parts: list[UOp] = []
     for position, owner in enumerate(devices):
@@ -87,7 +90,9 @@ def _scatter(op: Op, shards: Sequence[UOp], device: str, axis: int) -> UOp:
 
 
 def _split_aligned(size: int, n_parts: int, row: int) -> tuple[int, ...]:
-    """Sizes of parts of `size` rows, which begin at multiples of PART_ELEMENTS elements where there are enough of them."""
+    """Sizes of parts of `size` rows, which begin at multiples of PART_ELEMENTS elements where there
+    are enough of them.
+    """
     step = PART_ELEMENTS // gcd(PART_ELEMENTS, row)
     n_steps = -(-size // step)
     if n_steps < n_parts:
@@ -98,4 +103,6 @@ def _split_aligned(size: int, n_parts: int, row: int) -> tuple[int, ...]:
 
 
 def _part(x: UOp, split: Sharding, axis: int, position: int) -> UOp:
-    return make_shrink(x, [split.bounds(position) if a == axis else (0, s) for a, s in enumerate(x.shape)])
+    return make_shrink(
+        x, [split.bounds(position) if a == axis else (0, s) for a, s in enumerate(x.shape)]
+    )

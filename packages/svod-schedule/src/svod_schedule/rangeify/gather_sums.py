@@ -1,17 +1,20 @@
-"""gather-sums: where the positions of a SCATTER_ADD go up in equal steps, each element of the result gathers what is added to it.
+"""gather-sums: where the positions of a SCATTER_ADD go up in equal steps, each element of the
+result gathers what is added to it.
 
 before → after, for windows of three elements that overlap, positions[o, k] = o + k:
 
     SCATTER_ADD(value, positions)       REDUCE_AXIS(GATHER(RESHAPE(value, (-1,)), places), (1,)), with
-                                        places[x, k] = (x - k) * 3 + k, which is outside where no window begins at x - k
+                                        places[x, k] = (x - k) * 3 + k, which is outside where no
+                                        window begins at x - k
 
-So the windows of a pooling or of a convolution are no loop in order, and what is made of the sums is part of their kernel.
+So the windows of a pooling or of a convolution are no loop in order, and what is made of the sums
+is part of their kernel.
 
-Positions are `offset + o * stride + k * dilation`, for one axis or two; axes of which one goes on where the other ends are
-one. Windows of more elements than their stride are cut into pieces of one stride, of which each element of the result gets one
-from each window that it is in. Positions in memory, and those that no such sum describes, are left as they are; but where
-there is only one, each element of the result compares its own with it.
-"""
+Positions are `offset + o * stride + k * dilation`, for one axis or two; axes of which one goes on
+where the other ends are one. Windows of more elements than their stride are cut into pieces of one
+stride, of which each element of the result gets one from each window that it is in. Positions in
+memory, and those that no such sum describes, are left as they are; but where there is only one,
+each element of the result compares its own with it."""
 
 from __future__ import annotations
 
@@ -52,8 +55,8 @@ MAX_NODES = 64
 """Positions that are made of more nodes are not looked at: those of windows are made of ten."""
 
 MAX_EXCESS = 4
-"""For each element that is added or is a result, so many terms are looked at, at most: between windows that are far apart
-there are none."""
+"""For each element that is added or is a result, so many terms are looked at, at most: between
+windows that are far apart there are none."""
 
 _KNOWN = ELEMENTWISE | MOVEMENT | MARKS | {Op.CONST, Op.IOTA, Op.CHECK, Op.CONTIGUOUS}
 
@@ -66,7 +69,9 @@ class _Steps(NamedTuple):
 
 
 class _Overlap(NamedTuple):
-    """How windows overlap: into how many pieces each is cut, of how many elements, and how many strides apart these begin."""
+    """How windows overlap: into how many pieces each is cut, of how many elements, and how many
+    strides apart these begin.
+    """
 
     n_pieces: int
     piece: int
@@ -99,7 +104,8 @@ def gather_sums(sink: UOp) -> UOp:
     for node in order:
         new = node.with_images(done)
         if node.op in (Op.SCATTER_ADD, Op.SHRINK):
-            # Sums of sums, as of the windows of an image along both of its axes, are one, and so are those of a part.
+            # Sums of sums, as of the windows of an image along both of its axes, are one, and so
+            # are those of a part.
             inner = found.get(node.source) if n_readers[node.source] == 1 else None
             terms = _find_terms(new, inner) if node.op is Op.SCATTER_ADD else _cut_terms(new, inner)
             if terms is not None:
@@ -113,7 +119,9 @@ def gather_sums(sink: UOp) -> UOp:
 def _add_up(terms: _Terms) -> UOp:
     shape = terms.value.shape
     n_kept = len(shape) - terms.n_summed
-    return make_reshape(make_reduce_axis(terms.value, Op.ADD, range(n_kept, len(shape))), shape[:n_kept])
+    return make_reshape(
+        make_reduce_axis(terms.value, Op.ADD, range(n_kept, len(shape))), shape[:n_kept]
+    )
 
 
 def _put_one(node: UOp) -> UOp:
@@ -131,14 +139,22 @@ def _cut_terms(shrink: UOp, given: _Terms | None) -> _Terms | None:
         return None
     bounds = [*zip(shrink.sizes[::2], shrink.sizes[1::2], strict=True)]
     summed = given.value.shape[len(bounds) :]
-    return given._replace(value=make_shrink(given.value, [*bounds, *((0, size) for size in summed)]))
+    return given._replace(
+        value=make_shrink(given.value, [*bounds, *((0, size) for size in summed)])
+    )
 
 
 def _find_terms(node: UOp, given: _Terms | None) -> _Terms | None:
-    """What the elements of a SCATTER_ADD are sums of, where its value is given as terms; None where it is left as it is."""
+    """What the elements of a SCATTER_ADD are sums of, where its value is given as terms; None where
+    it is left as it is.
+    """
     axis, size = node.arg
     sizes = node.source.shape[axis : axis + len(node.position.shape)]
-    if size is None or 0 in (size, *node.source.shape) or any(not isinstance(s, int) for s in sizes):
+    if (
+        size is None
+        or 0 in (size, *node.source.shape)
+        or any(not isinstance(s, int) for s in sizes)
+    ):
         return None
     found = _read_positions(node.position)
     if found is None:
@@ -163,30 +179,47 @@ def _find_terms(node: UOp, given: _Terms | None) -> _Terms | None:
 
 
 def _read_positions(position: UOp) -> tuple[int, list[_Steps]] | None:
-    """The position of the first element, and the steps along each axis; None where these are not equal, or not known."""
+    """The position of the first element, and the steps along each axis; None where these are not
+    equal, or not known.
+    """
     nodes = position.toposort()
     if len(nodes) > MAX_NODES or any(n.op not in _KNOWN for n in nodes):
         return None
     loops = KernelLoops()
     at = tuple(loops.make(size, AxisType.LOOP) for size in position.shape)
-    terms = to_terms(simplify(Puller(Storage(set(), {}), {}).pull(position, Coordinates(at)).cast(index)))
+    terms = to_terms(
+        simplify(Puller(Storage(set(), {}), {}).pull(position, Coordinates(at)).cast(index))
+    )
     if not terms.keys() <= {ONE, *((r,) for r in at)}:
         return None
     sizes = (size for size in position.shape if isinstance(size, int))
-    return terms.get(ONE, 0), [_Steps(terms.get((r,), 0), size) for r, size in zip(at, sizes, strict=True)]
+    return terms.get(ONE, 0), [
+        _Steps(terms.get((r,), 0), size) for r, size in zip(at, sizes, strict=True)
+    ]
 
 
-def _order_axes(terms: _Terms, axis: int, axes: list[_Steps], offset: int) -> tuple[_Terms, int, list[_Steps]]:
-    """The axes of the positions with steps that go down, none of them negative; those of no step are summed."""
+def _order_axes(
+    terms: _Terms, axis: int, axes: list[_Steps], offset: int
+) -> tuple[_Terms, int, list[_Steps]]:
+    """The axes of the positions with steps that go down, none of them negative; those of no step
+    are summed.
+    """
     x, n_axes = terms.value, len(axes)
-    x = make_flip(x, [axis <= a < axis + n_axes and axes[a - axis].step < 0 for a in range(len(x.shape))])
+    x = make_flip(
+        x, [axis <= a < axis + n_axes and axes[a - axis].step < 0 for a in range(len(x.shape))]
+    )
     offset += sum(a.step * (a.size - 1) for a in axes if a.step < 0)
     long = [i for i, a in enumerate(axes) if a.size > 1]
-    moving = sorted((i for i in long if axes[i].step), key=lambda i: (-abs(axes[i].step), -axes[i].size))
+    moving = sorted(
+        (i for i in long if axes[i].step), key=lambda i: (-abs(axes[i].step), -axes[i].size)
+    )
     still = [i for i in long if not axes[i].step]
     short = [i for i in range(n_axes) if i not in long]
     behind = range(axis + n_axes, len(x.shape))
-    x = make_permute(x, (*range(axis), *(axis + i for i in (*short, *moving)), *behind, *(axis + i for i in still)))
+    x = make_permute(
+        x,
+        (*range(axis), *(axis + i for i in (*short, *moving)), *behind, *(axis + i for i in still)),
+    )
     joined: list[_Steps] = []
     for i in moving:
         step, size = abs(axes[i].step), axes[i].size
@@ -204,8 +237,12 @@ def _cut_windows(windows: _Steps, inside: _Steps) -> _Overlap:
     return _Overlap(-(-_extent(inside) // windows.step), windows.step, 1)
 
 
-def _overlap(terms: _Terms, axis: int, windows: _Steps, inside: _Steps, overlap: _Overlap) -> _Terms:
-    """The places of all windows as one axis; where windows overlap, with the pieces at each place as a last axis."""
+def _overlap(
+    terms: _Terms, axis: int, windows: _Steps, inside: _Steps, overlap: _Overlap
+) -> _Terms:
+    """The places of all windows as one axis; where windows overlap, with the pieces at each place
+    as a last axis.
+    """
     x = terms.value
     if overlap.piece > 1:
         x = _spread(x, axis + 1, inside)
@@ -220,7 +257,9 @@ def _overlap(terms: _Terms, axis: int, windows: _Steps, inside: _Steps, overlap:
         n_summed += 1
     x = make_reshape(x, _replaced(x, axis, 2, n_strides * overlap.piece))
     # Windows whose elements are strides apart have nothing between them.
-    return _Terms(x if overlap.piece > 1 else _spread(x, axis, _Steps(windows.step, n_strides)), n_summed)
+    return _Terms(
+        x if overlap.piece > 1 else _spread(x, axis, _Steps(windows.step, n_strides)), n_summed
+    )
 
 
 def _exchange(terms: _Terms, axis: int) -> _Terms:

@@ -4,9 +4,8 @@ before → after, for kernels of at most 3 buffers, one of which is written:
 
     ADD(ADD(a, b), c)       ADD(CONTIGUOUS(ADD(a, b)), c)
 
-What is counted is what an expression reads if nothing below it is stored but what always is, so that
-whatever else is stored for other reasons, no kernel takes more.
-"""
+What is counted is what an expression reads if nothing below it is stored but what always is, so
+that whatever else is stored for other reasons, no kernel takes more."""
 
 from __future__ import annotations
 
@@ -23,7 +22,9 @@ _LEAST = 4
 
 
 def limit_buffers(sink: UOp, max_buffers: int | None) -> UOp:
-    """`sink` computed by kernels of at most `max_buffers` buffers; fewer than 4 are too few for some nodes."""
+    """`sink` computed by kernels of at most `max_buffers` buffers; fewer than 4 are too few for
+    some nodes.
+    """
     if max_buffers is None:
         return sink
     cut = _choose_cut(sink, max(max_buffers, _LEAST) - 1)
@@ -48,7 +49,10 @@ def _choose_cut(sink: UOp, max_inputs: int) -> set[UOp]:
             # A loop is no kernel; those of its body are limited by themselves.
             inputs[node] = frozenset()
             continue
-        found = {operand: inputs[operand] for operand in (node.src[:1] if node.op is Op.LATER else node.src)}
+        found = {
+            operand: inputs[operand]
+            for operand in (node.src[:1] if node.op is Op.LATER else node.src)
+        }
         while len(read := frozenset[UOp]().union(*found.values())) > max_inputs:
             largest = max(found, key=lambda operand: len(found[operand]))
             if len(found[largest]) < 2:
@@ -61,7 +65,9 @@ def _choose_cut(sink: UOp, max_inputs: int) -> set[UOp]:
 
 
 def _value_below(node: UOp) -> UOp:
-    """What is stored for `node`: the value below movement, which has no more elements than needed."""
+    """What is stored for `node`: the value below movement, which has no more elements than
+    needed.
+    """
     while node.op in MOVEMENT:
         node = node.source
     return node

@@ -5,13 +5,15 @@ before → after:
     SINK(x, ADD(x, y))      SINK(c, ADD(c, y)) with c = CONTIGUOUS(x)
 
 Each operand of the SINK becomes a CONTIGUOUS node, which is always stored, and every other reader
-of the same value reads the stored one. So does what is copied to another device and has no memory of its own.
-A result that is a RESHAPE is stored below it, where its elements stand in the same order. A LATER is one of what is stored:
+of the same value reads the stored one. So does what is copied to another device and has no memory
+of its own. A result that is a RESHAPE is stored below it, where its elements stand in the same
+order. A LATER is one of what is stored:
 
     LATER(RESHAPE(ADD(x, y)), z)      RESHAPE(LATER(CONTIGUOUS(ADD(x, y)), z))
 
-A result that is computed from constants and variables only is stored for the SINK, and its other readers keep the
-expression: it may be a size, a trip count or a number of a custom function, which are evaluated and never loaded.
+A result that is computed from constants and variables only is stored for the SINK, and its other
+readers keep the expression: it may be a size, a trip count or a number of a custom function, which
+are evaluated and never loaded.
 
     SINK(3, CUSTOM_FUNCTION(x, 3))    SINK(CONTIGUOUS(3), CUSTOM_FUNCTION(x, 3))
 """
@@ -42,7 +44,11 @@ _NUMBERS = ELEMENTWISE | {Op.CONST, Op.DEFINE_VAR, Op.BIND}
 def mark_results(sink: UOp) -> UOp:
     """`sink` with CONTIGUOUS operands, and without the nodes that only say something."""
     order = sink.toposort()
-    wanted = _choose_values(sink) | set(map(_value_of, _iter_copied(order))) | set(_iter_read_later(order))
+    wanted = (
+        _choose_values(sink)
+        | set(map(_value_of, _iter_copied(order)))
+        | set(_iter_read_later(order))
+    )
     done = make_images()
     unmarked: dict[UOp, UOp] = {}
     numbers: set[UOp] = set()
@@ -53,7 +59,9 @@ def mark_results(sink: UOp) -> UOp:
         operands = tuple(done[s] for s in node.src)
         if numbers:
             whole = list_positions_read_whole(node)
-            operands = tuple(_store_number(o, numbers) if i in whole else o for i, o in enumerate(operands))
+            operands = tuple(
+                _store_number(o, numbers) if i in whole else o for i, o in enumerate(operands)
+            )
         if node.op is Op.ASSIGN:
             # What is written is the memory itself, also where a copy of it is a result.
             operands = (_remake_view(node.target, done, unmarked), operands[1])
@@ -62,7 +70,9 @@ def mark_results(sink: UOp) -> UOp:
             continue
         if node is sink:
             # A result that is stored as itself is no RESHAPE any more.
-            operands = tuple(_store_number(_without(_SAME_ORDER, operand), numbers) for operand in operands)
+            operands = tuple(
+                _store_number(_without(_SAME_ORDER, operand), numbers) for operand in operands
+            )
         new = _wait(operands[0], operands[1:]) if node.op is Op.LATER else node.with_src(operands)
         done[node] = new
         if node in wanted and not _is_stored(new):
@@ -100,7 +110,9 @@ def _remake_view(view: UOp, images: Mapping[UOp, UOp], unmarked: Mapping[UOp, UO
 
 
 def _choose_values(sink: UOp) -> set[UOp]:
-    """What to store for the results, each in memory of its own: one of several that differ in their shapes is stored below these."""
+    """What to store for the results, each in memory of its own: one of several that differ in their
+    shapes is stored below these.
+    """
     results = dict.fromkeys(_without(_TRANSPARENT, s) for s in sink.src)
     values = {result for result in results if _value_of(result) is result}
     for result in results:
@@ -119,7 +131,9 @@ def _iter_copied(order: list[UOp]) -> Iterator[UOp]:
 
 
 def _iter_read_later(order: list[UOp]) -> Iterator[UOp]:
-    """What is read again later, and so is stored, unless it comes from no memory and is made again."""
+    """What is read again later, and so is stored, unless it comes from no memory and is
+    made again.
+    """
     for node in order:
         if node.op is Op.LATER:
             base = _without(_TRANSPARENT | MOVEMENT | {Op.LATER}, node.source)
@@ -147,7 +161,9 @@ def _is_stored(node: UOp) -> bool:
 
 
 def _value_of(node: UOp) -> UOp:
-    """What is stored for a result: the value below its RESHAPEs, whose loops are simpler, unless that is memory already."""
+    """What is stored for a result: the value below its RESHAPEs, whose loops are simpler, unless
+    that is memory already.
+    """
     value = _without(_TRANSPARENT, node)
     below = _without(_TRANSPARENT | _SAME_ORDER, value)
     return value if below.op in MEMORY or below.op is Op.AFTER else below

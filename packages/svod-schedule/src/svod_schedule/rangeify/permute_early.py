@@ -4,9 +4,8 @@ before → after, for the output of attention, whose heads are moved behind the 
 
     PERMUTE(REDUCE_AXIS(x))     REDUCE_AXIS(PERMUTE(x))
 
-A reduction is stored where it is computed, so the stored elements then lie in the reader's order and the
-reader walks through consecutive memory. A PERMUTE of what is merely read costs nothing.
-"""
+A reduction is stored where it is computed, so the stored elements then lie in the reader's order
+and the reader walks through consecutive memory. A PERMUTE of what is merely read costs nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +38,8 @@ class _Pusher:
 
     def visit(self, node: UOp) -> None:
         self.has_reduction[node] = node.op is Op.REDUCE_AXIS or (
-            self._is_transparent(node) and any(self.has_reduction[s] and self.n_readers[s] == 1 for s in node.src)
+            self._is_transparent(node)
+            and any(self.has_reduction[s] and self.n_readers[s] == 1 for s in node.src)
         )
         source = node.source if node.src else node
         if node.op is Op.PERMUTE and self.has_reduction[source] and self.n_readers[source] == 1:
@@ -62,9 +62,13 @@ class _Pusher:
         if node.op is Op.REDUCE_AXIS:
             op, reduced = node.arg
             moved = tuple(i for i, a in enumerate(axes) if a in reduced)
-            return UOp(Op.REDUCE_AXIS, node.dtype, (self._push(node.source, axes, depth - 1),), (op, moved))
+            return UOp(
+                Op.REDUCE_AXIS, node.dtype, (self._push(node.source, axes, depth - 1),), (op, moved)
+            )
         if node.op in ELEMENTWISE:
-            return node.with_src(tuple(self._push(s, axes, depth - 1) if s.shape else self.done[s] for s in node.src))
+            return node.with_src(
+                tuple(self._push(s, axes, depth - 1) if s.shape else self.done[s] for s in node.src)
+            )
         if node.op is Op.RESHAPE and _is_squeeze(node):
             return self._push_squeeze(node, axes, depth)
         return make_permute(self.done[node], axes)
@@ -74,8 +78,12 @@ class _Pusher:
         live_old = [a for a, s in enumerate(old) if s != 1]
         live_new = [a for a, s in enumerate(new) if s != 1]
         source_of = dict(zip(live_new, live_old, strict=True))
-        order = [source_of[a] for a in axes if a in source_of] + [a for a, s in enumerate(old) if s == 1]
-        return make_reshape(self._push(node.source, tuple(order), depth - 1), tuple(new[a] for a in axes))
+        order = [source_of[a] for a in axes if a in source_of] + [
+            a for a, s in enumerate(old) if s == 1
+        ]
+        return make_reshape(
+            self._push(node.source, tuple(order), depth - 1), tuple(new[a] for a in axes)
+        )
 
 
 def _is_squeeze(node: UOp) -> bool:

@@ -21,7 +21,9 @@ def _always(_device: str) -> bool:
     return True
 
 
-def range_values(sink: UOp, default_device: str = "CPU", has_private_rows: Callable[[str], bool] = _always) -> UOp:
+def range_values(
+    sink: UOp, default_device: str = "CPU", has_private_rows: Callable[[str], bool] = _always
+) -> UOp:
     """Decide what is stored, and write each stored node as an expression over loops.
 
     Args:
@@ -29,4 +31,6 @@ def range_values(sink: UOp, default_device: str = "CPU", has_private_rows: Calla
         has_private_rows: whether a thread of a device has memory of its own for rows.
     """
     devices = place_nodes(sink.toposort(), default_device)
-    return pull_values(sink, choose_stored(sink, lambda node: has_private_rows(devices[node])), devices)
+    return pull_values(
+        sink, choose_stored(sink, lambda node: has_private_rows(devices[node])), devices
+    )

@@ -8,12 +8,13 @@ and for the sum over the split axis, which needs the other shard:
 
     REDUCE_AXIS(MULTI(MSTACK(x0, x1), 0), (0,))     ALLREDUCE(MSTACK(REDUCE_AXIS(x0, (0,)), REDUCE_AXIS(x1, (0,))), device) for each device
 
-How each result lies is derived from how its operands lie (`svod_ir.placement`); here its shards are written.
-An operand that lies otherwise than the op needs is cut where each device has all of it, and put together from copies of
-other devices' parts where it has not. Results are replaced by their shards, in the order of the devices; shards without
-elements are left out.
+How each result lies is derived from how its operands lie (`svod_ir.placement`); here its shards are
+written. An operand that lies otherwise than the op needs is cut where each device has all of it,
+and put together from copies of other devices' parts where it has not. Results are replaced by their
+shards, in the order of the devices; shards without elements are left out.
 
-A LOOP or SWITCH takes the shards of its operands, each as an operand of its own, and has a RESULT for each shard:
+A LOOP or SWITCH takes the shards of its operands, each as an operand of its own, and has a RESULT
+for each shard:
 
     LOOP(count, MULTI(MSTACK(x0, x1), 0)), its body f(MULTI(MSTACK(PARAM 0, PARAM 1), 0))    LOOP(count, x0, x1), f(PARAM 0) and f(PARAM 1)
 """
@@ -134,20 +135,27 @@ class _Writer:
         make = _MOVES.get(node.op)
         if make is not None:
             own = layout.operands[0] or placement
-            return tuple(make(node, part[0], own, placement, position) for position, part in enumerate(parts))
+            return tuple(
+                make(node, part[0], own, placement, position) for position, part in enumerate(parts)
+            )
         return tuple(_rebuild(node, part) for part in parts)
 
     def _write_bodies(self, node: UOp) -> UOp:
         """A LOOP or SWITCH on shards."""
         self.placed[node] = node = self._place_operands(node)
         operands = [self._expand(operand) for operand in node.src[1:]]
-        placements = [_get_placement(node, position) for position in range(len(get_bodies(node)[0].src))]
-        device = next((p.devices[0] for s in node.src[1:] if isinstance(p := s.placement, Sharding)), None)
+        placements = [
+            _get_placement(node, position) for position in range(len(get_bodies(node)[0].src))
+        ]
+        device = next(
+            (p.devices[0] for s in node.src[1:] if isinstance(p := s.placement, Sharding)), None
+        )
         written = map_bodies(node, lambda body: _write_body(body, placements, device))
         if node.op is Op.LOOP:
             n_carried, end_sliced = node.arg.n_carried, node.arg.n_carried + node.arg.n_sliced
             n_carried, n_sliced = (
-                sum(map(len, part)) for part in (operands[:n_carried], operands[n_carried:end_sliced])
+                sum(map(len, part))
+                for part in (operands[:n_carried], operands[n_carried:end_sliced])
             )
             written = written.with_arg(written.arg._replace(n_carried=n_carried, n_sliced=n_sliced))
         control, *_ = self._expand(node.count if node.op is Op.LOOP else node.choice)
@@ -155,10 +163,16 @@ class _Writer:
 
     def _place_operands(self, node: UOp) -> UOp:
         """A LOOP or SWITCH of shards in which every device has what comes from no memory."""
-        devices = next((p.devices for s in node.src[1:] if isinstance(p := s.placement, Sharding)), ())
+        devices = next(
+            (p.devices for s in node.src[1:] if isinstance(p := s.placement, Sharding)), ()
+        )
         slots = get_slots(node.src[1:])
         operands = [
-            self._place(node, position, slots[position], devices) if devices and _is_nowhere(s) else s
+            (
+                self._place(node, position, slots[position], devices)
+                if devices and _is_nowhere(s)
+                else s
+            )
             for position, s in enumerate(node.src[1:])
         ]
         if operands == list(node.src[1:]):
@@ -180,12 +194,22 @@ class _Writer:
                 memory = memory.source
             if all(isinstance(size, int) for size in form.shape):
                 forms.setdefault(memory, make_reshape(form, memory.shape))
-        return map_bodies(node, lambda body: _move_parameters(body, forms, shifts)).with_operands(tuple(operands))
+        return map_bodies(node, lambda body: _move_parameters(body, forms, shifts)).with_operands(
+            tuple(operands)
+        )
 
     def _place(self, node: UOp, position: int, slot: int, devices: Sequence[str]) -> UOp:
         """An operand that is nowhere yet, where its PARAM or its result is, or on all devices."""
         operand = node.src[1 + position]
-        place = next((p.arg.device for b in get_bodies(node) for p in b.iter_ops(Op.PARAM) if p.arg.slot == slot), None)
+        place = next(
+            (
+                p.arg.device
+                for b in get_bodies(node)
+                for p in b.iter_ops(Op.PARAM)
+                if p.arg.slot == slot
+            ),
+            None,
+        )
         is_carried = node.op is Op.LOOP and position < node.arg.n_carried
         if place is None and is_carried:
             place = make_results(node)[position].placement
@@ -238,7 +262,10 @@ class _Writer:
         """`node` on one device, or its shards as `want` splits it."""
         if not isinstance(want, Sharding):
             return self._expand(node)[:1]
-        return tuple(self._fetch(node, node.placement, want, position) for position in range(len(want.devices)))
+        return tuple(
+            self._fetch(node, node.placement, want, position)
+            for position in range(len(want.devices))
+        )
 
     def _fetch(self, node: UOp, have: Placement, want: Sharding, position: int) -> UOp:
         """Shard `position` of `node` as `want` splits it, on its device."""
@@ -258,7 +285,10 @@ class _Writer:
         copied = [make_copy(p, device) for p in pieces if 0 not in p.shape]
         if copied:
             return make_concat(copied, have.axis)
-        shape = (sum(p.shape[a] for p in pieces) if a == have.axis else s for a, s in enumerate(pieces[0].shape))
+        shape = (
+            sum(p.shape[a] for p in pieces) if a == have.axis else s
+            for a, s in enumerate(pieces[0].shape)
+        )
         return make_copy(make_empty(node.dtype, tuple(shape)), device)
 
 
@@ -279,18 +309,24 @@ def _is_read_by_loop(body: UOp, slot: int) -> bool:
 def _move_parameters(body: UOp, forms: Mapping[UOp, UOp], shifts: Mapping[int, int]) -> UOp:
     """A body with other parameters, and with other slots for those that stay."""
     moved = {
-        p: p.with_arg(p.arg._replace(slot=shifts[p.arg.slot])) for p in body.iter_ops(Op.PARAM) if p.arg.slot in shifts
+        p: p.with_arg(p.arg._replace(slot=shifts[p.arg.slot]))
+        for p in body.iter_ops(Op.PARAM)
+        if p.arg.slot in shifts
     }
     return body.substitute({**moved, **forms})
 
 
 def _get_placement(node: UOp, position: int) -> Placement:
-    """Where the value at `position` of the bodies of a LOOP or SWITCH is; what decides whether to go on is on one device."""
+    """Where the value at `position` of the bodies of a LOOP or SWITCH is; what decides whether to
+    go on is on one device.
+    """
     if node.op is Op.LOOP and position < node.arg.n_carried:
         return node.src[1 + position].placement
     if position == count_results(node):
         return None
-    return next((p for body in get_bodies(node) if (p := body.src[position].placement) is not None), None)
+    return next(
+        (p for body in get_bodies(node) if (p := body.src[position].placement) is not None), None
+    )
 
 
 def _count_devices(placement: Placement) -> int:
@@ -313,7 +349,9 @@ def _put_on(x: UOp, device: str | None) -> UOp:
 
 def _rebuild(node: UOp, operands: Shards) -> UOp:
     # Integers are folded as they are when the graph is built.
-    is_exact = node.op in ELEMENTWISE and node.op not in (Op.CAST, Op.BITCAST) and not node.dtype.is_float
+    is_exact = (
+        node.op in ELEMENTWISE and node.op not in (Op.CAST, Op.BITCAST) and not node.dtype.is_float
+    )
     return make_alu(node.op, *operands) if is_exact else node.with_src(operands)
 
 
@@ -352,7 +390,9 @@ def _scatter(node: UOp, own: Sharding | None, parts: Sequence[Shards]) -> Shards
     if own is None or own.axis is None or not axis <= own.axis < axis + len(node.position.shape):
         return added
     stack = UOp(Op.MSTACK, node.dtype, added)
-    return tuple(UOp(Op.ALLREDUCE, node.dtype, (stack,), (Op.ADD, device)) for device in own.devices)
+    return tuple(
+        UOp(Op.ALLREDUCE, node.dtype, (stack,), (Op.ADD, device)) for device in own.devices
+    )
 
 
 def _flip(node: UOp, own: Sharding | None, parts: Sequence[Shards]) -> Shards:
@@ -405,7 +445,9 @@ def _pairs(node: UOp) -> list[tuple[SInt, SInt]]:
 
 
 def _shard_shape(node: UOp, result: Sharding, position: int) -> tuple[SInt, ...]:
-    return tuple(result.sizes[position] if a == result.axis else s for a, s in enumerate(node.shape))
+    return tuple(
+        result.sizes[position] if a == result.axis else s for a, s in enumerate(node.shape)
+    )
 
 
 _MOVES: Final[dict[Op, Callable[[UOp, UOp, Sharding, Sharding, int], UOp]]] = {

@@ -4,11 +4,11 @@ before → after, for a loop that carries x and w, of which it changes x alone:
 
     LOOP(100, x, w), its body SINK(ADD(PARAM 0, EXP(PARAM 1)), PARAM 1)     LOOP(100, x, EXP(w)), its body SINK(ADD(PARAM 0, PARAM 1))
 
-Loops over the same values are one. What no iteration changes is read and not carried, what nobody reads is not computed,
-expensive parts that are the same in every iteration are computed once before the loop, and those that depend on slices alone
-for all slices at once. The same elements in several orders are stacked once. A short loop is written out, so that its iterations are
-kernels like any others; a branch that is known to be taken stands for its choice.
-"""
+Loops over the same values are one. What no iteration changes is read and not carried, what nobody
+reads is not computed, expensive parts that are the same in every iteration are computed once before
+the loop, and those that depend on slices alone for all slices at once. The same elements in several
+orders are stacked once. A short loop is written out, so that its iterations are kernels like any
+others; a branch that is known to be taken stands for its choice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ from svod_schedule.rangeify.loops.batch_slices import make_batch
 from svod_schedule.rangeify.loops.body_costs import is_expensive, is_made_of_numbers
 from svod_schedule.rangeify.loops.functional_writes import find_written_slot, write_as_values
 from svod_schedule.rangeify.loops.join_loops import join_loops
-from svod_schedule.rangeify.loops.loop_draft import LoopDraft, bind_operands, list_slots, list_written_slots
+from svod_schedule.rangeify.loops.loop_draft import (
+    LoopDraft,
+    bind_operands,
+    list_slots,
+    list_written_slots,
+)
 from svod_schedule.rangeify.loops.share_stacks import add_shared, share_stacks
 from svod_schedule.rangeify.loops.simplify_choice import simplify_choice
 from svod_schedule.rangeify.loops.widen_slices import cut_results, widen_slices
@@ -65,7 +70,10 @@ def _simplify(sink: UOp, scope: frozenset[str]) -> UOp:
             results[node] = _simplify_loop(LoopDraft(new, read[node], scope))
         elif node.op is Op.SWITCH:
             positions = sorted(read[node])
-            bodies = [_simplify(UOp.sink(*(body.src[p] for p in positions)), scope) for body in get_bodies(new)]
+            bodies = [
+                _simplify(UOp.sink(*(body.src[p] for p in positions)), scope)
+                for body in get_bodies(new)
+            ]
             results[node] = simplify_choice(new, positions, bodies)
     return done[sink]
 
@@ -115,7 +123,9 @@ def _take_out_empty(draft: LoopDraft) -> None:
 
 
 def _write_as_values(draft: LoopDraft) -> None:
-    """Only a carried value that becomes the memory that is written is updated in place, and only where there is a next iteration."""
+    """Only a carried value that becomes the memory that is written is updated in place, and only
+    where there is a next iteration.
+    """
     written = list_written_slots(draft.body)
     in_place = {slot for slot in draft.carried if find_written_slot(draft.values[slot]) == slot}
     lost = written if draft.size == 1 else written - in_place
@@ -124,7 +134,9 @@ def _write_as_values(draft: LoopDraft) -> None:
 
 
 def _keep_unchanged(draft: LoopDraft) -> None:
-    """What is carried and never changes is read by every iteration; what is stacked and is always the same, repeated."""
+    """What is carried and never changes is read by every iteration; what is stacked and is always
+    the same, repeated.
+    """
     written = list_written_slots(draft.body)
     for slot in list(draft.carried):
         value = draft.values[slot]
@@ -180,13 +192,22 @@ def _hoist(draft: LoopDraft) -> None:
 
 
 def _batch(draft: LoopDraft) -> None:
-    """Reductions of slices alone are computed for all slices at once, and so is what is stacked and reads nothing that is carried."""
+    """Reductions of slices alone are computed for all slices at once, and so is what is stacked and
+    reads nothing that is carried.
+    """
     if draft.go_on is not None or draft.size is None or not draft.sliced:
         return
     size = draft.size
     params = {p.arg.slot: p for p in draft.body.iter_ops(Op.PARAM)}
-    slices = {params[s]: draft.operands[s] for s in draft.sliced if s in params and _is_known(draft.parameter(s).shape)}
-    changing, varying = _list_changing(draft, draft.carried), _list_changing(draft, [*draft.carried, *draft.sliced])
+    slices = {
+        params[s]: draft.operands[s]
+        for s in draft.sliced
+        if s in params and _is_known(draft.parameter(s).shape)
+    }
+    changing, varying = (
+        _list_changing(draft, draft.carried),
+        _list_changing(draft, [*draft.carried, *draft.sliced]),
+    )
 
     def make(node: UOp) -> UOp | None:
         return make_batch(node, size, slices, lambda x: _take_outside(draft, x))
@@ -197,7 +218,9 @@ def _batch(draft: LoopDraft) -> None:
         if made is not None:
             draft.settle(position, made)
     moved: dict[UOp, UOp] = {}
-    for node in _list_highest(draft.body, lambda n: n.op in _BATCHED and n in varying and n not in changing):
+    for node in _list_highest(
+        draft.body, lambda n: n.op in _BATCHED and n in varying and n not in changing
+    ):
         made = make(node)
         if made is not None:
             moved[node] = draft.add_operand(made, is_sliced=True)
@@ -210,7 +233,9 @@ def _is_known(shape: tuple[SInt, ...]) -> bool:
 
 
 def _list_changing(draft: LoopDraft, slots: Collection[int]) -> set[UOp]:
-    """The nodes of the body that read one of these operands or the counter, or that do more than to give a value."""
+    """The nodes of the body that read one of these operands or the counter, or that do more than to
+    give a value.
+    """
     changing: set[UOp] = set()
     for node in draft.body.toposort():
         if (
@@ -225,12 +250,16 @@ def _list_changing(draft: LoopDraft, slots: Collection[int]) -> set[UOp]:
 
 
 def _may_change(body: UOp, counter: str | None) -> bool:
-    is_counter = any(n.arg.name == counter for n in (*list_free_variables(body), *body.iter_ops(Op.DEFINE_VAR)))
+    is_counter = any(
+        n.arg.name == counter for n in (*list_free_variables(body), *body.iter_ops(Op.DEFINE_VAR))
+    )
     return is_counter or any(n.op is Op.CUSTOM_FUNCTION for n in iter_nodes(body))
 
 
 def _list_highest(body: UOp, holds: Callable[[UOp], bool]) -> list[UOp]:
-    """The nodes for which `holds`, and above which, on some way from the root, it holds for none."""
+    """The nodes for which `holds`, and above which, on some way from the root, it holds for
+    none.
+    """
     found: dict[UOp, None] = {}
     seen: set[UOp] = set()
     stack = [body]
@@ -247,7 +276,9 @@ def _list_highest(body: UOp, holds: Callable[[UOp], bool]) -> list[UOp]:
 
 
 def _is_worth_keeping(node: UOp) -> bool:
-    """Whether a value is one that memory can hold, and more than a number known when the kernel is compiled."""
+    """Whether a value is one that memory can hold, and more than a number known when the kernel is
+    compiled.
+    """
     shape = node.find_shape()
     if shape is None or node.dtype.kind == "index" or 0 in shape:
         return False
@@ -255,7 +286,9 @@ def _is_worth_keeping(node: UOp) -> bool:
 
 
 def _take_outside(draft: LoopDraft, node: UOp) -> UOp | None:
-    """What a part of the body that reads constant operands alone is outside of it; None where an operand cannot stand there."""
+    """What a part of the body that reads constant operands alone is outside of it; None where an
+    operand cannot stand there.
+    """
     part = UOp.sink(node)
     slots = list_slots(part)
     if not slots.issubset(draft.constants):

@@ -1,14 +1,15 @@
-"""skip-padding: a sum of products with windows of a padded operand chooses those that are not with padding.
+"""skip-padding: a sum of products with windows of a padded operand chooses those that are not with
+padding.
 
 before → after, for a convolution of images with a row of zeros above and below them:
 
     w = GATHER (GATHER (PAD x))         i = the same of PAD True
     REDUCE_AXIS (MUL (w, filters))      REDUCE_AXIS (WHERE (i, MUL (w, filters), 0))
 
-`narrow-sums` makes bounds of loops of the choice: of 3 x 3 filters on 4 x 4 images, each sixth product is left out. The last axis that
-is padded is not looked at, since its results are computed side by side, in one instruction with others. Where what is
-multiplied with padding is infinite or NaN, its products are left out as well: no convolution asks for them.
-"""
+`narrow-sums` makes bounds of loops of the choice: of 3 x 3 filters on 4 x 4 images, each sixth
+product is left out. The last axis that is padded is not looked at, since its results are computed
+side by side, in one instruction with others. Where what is multiplied with padding is infinite or
+NaN, its products are left out as well: no convolution asks for them."""
 
 from __future__ import annotations
 
@@ -25,20 +26,28 @@ MIN_ROWS = 16
 """Products in which an element is used fewer times than this are bound by memory."""
 
 MIN_PADDING = 0.1
-"""The part of an axis that has to be padding: below it, loops of known length save as much (32 rows and 2 of zeros: nothing)."""
+"""The part of an axis that has to be padding: below it, loops of known length save as much (32 rows
+and 2 of zeros: nothing).
+"""
 
 _MOVED = frozenset({Op.EXPAND, Op.RESHAPE, Op.PERMUTE, Op.SHRINK, Op.FLIP, Op.GATHER})
 
 
 def skip_padding(sink: UOp, device: str, has_serial_loops: Callable[[str], bool]) -> UOp:
-    """`sink` with such choices where a thread has loops of its own; what has no device runs on `device`."""
+    """`sink` with such choices where a thread has loops of its own; what has no device runs on
+    `device`.
+    """
     order = sink.toposort()
     if not any(node.op is Op.PAD for node in order):
         return sink
     done = make_images()
     for node in order:
         new = node.with_images(done)
-        if node.op is Op.REDUCE_AXIS and isinstance(where := new.device or device, str) and has_serial_loops(where):
+        if (
+            node.op is Op.REDUCE_AXIS
+            and isinstance(where := new.device or device, str)
+            and has_serial_loops(where)
+        ):
             new = _choose_products(new)
         done[node] = new
     return done[sink]
@@ -46,14 +55,20 @@ def skip_padding(sink: UOp, device: str, has_serial_loops: Callable[[str], bool]
 
 def _choose_products(node: UOp) -> UOp:
     product = node.source
-    if node.arg.op is not Op.ADD or product.op is not Op.MUL or product.dtype not in (float32, float64):
+    if (
+        node.arg.op is not Op.ADD
+        or product.op is not Op.MUL
+        or product.dtype not in (float32, float64)
+    ):
         return node
     if count_rows(node) < MIN_ROWS or any(map(_is_widened, product.src)):
         return node
     for operand in product.src:
         inside = _find_inside(operand)
         if inside is not None:
-            return node.with_src((UOp(Op.WHERE, product.dtype, (inside, product, UOp.const(product.dtype, 0.0))),))
+            return node.with_src(
+                (UOp(Op.WHERE, product.dtype, (inside, product, UOp.const(product.dtype, 0.0))),)
+            )
     return node
 
 
@@ -66,7 +81,9 @@ def _is_widened(operand: UOp) -> bool:
 
 
 def _find_inside(operand: UOp) -> UOp | None:
-    """Which elements of an operand are not padding that windows see; None where none are, or that is not asked."""
+    """Which elements of an operand are not padding that windows see; None where none are, or that
+    is not asked.
+    """
     moves: list[UOp] = []
     windows: list[UOp] = []
     node = operand
@@ -89,14 +106,20 @@ def _find_inside(operand: UOp) -> UOp | None:
 
 
 def _make_mask(pad: UOp, windows: list[UOp]) -> UOp | None:
-    """Where a PAD has elements of its source, along axes but the last that it pads; None without such an axis."""
+    """Where a PAD has elements of its source, along axes but the last that it pads; None without
+    such an axis.
+    """
     shape, sizes = pad.shape, pad.sizes
     if not all(isinstance(s, int) for s in (*shape, *sizes)):
         return None
     bounds = list(zip(sizes[::2], sizes[1::2], strict=True))
     padded = [axis for axis, (before, after) in enumerate(bounds) if before != 0 or after != 0]
     seen = _list_seen(windows, len(shape))
-    asked = [axis for axis in padded[:-1] if axis in seen and sum(bounds[axis]) >= MIN_PADDING * shape[axis]]  # pyright: ignore[reportOperatorIssue]
+    asked = [
+        axis
+        for axis in padded[:-1]
+        if axis in seen and sum(bounds[axis]) >= MIN_PADDING * shape[axis]
+    ]  # pyright: ignore[reportOperatorIssue]
     if not asked:
         return None
     kept = [bound if axis in asked else (0, 0) for axis, bound in enumerate(bounds)]
@@ -106,7 +129,9 @@ def _make_mask(pad: UOp, windows: list[UOp]) -> UOp | None:
 
 
 def _list_seen(windows: list[UOp], n_axes: int) -> set[int]:
-    """The axes that are looked at in windows of several elements, by their places below all of the GATHERs."""
+    """The axes that are looked at in windows of several elements, by their places below all of the
+    GATHERs.
+    """
     places: list[int] = list(range(n_axes))
     seen: set[int] = set()
     for node in reversed(windows):

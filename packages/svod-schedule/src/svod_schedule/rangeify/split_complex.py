@@ -7,12 +7,13 @@ before → after, for z * w of z = x + iy and w = u + iv:
     AS_REAL(z)              x and y, one after the other along a last axis
     REAL(AS_COMPLEX(p))     SHRINK(p), its first half along the last axis
 
-Nothing behind this pass knows complex numbers. What only moves pairs that are in memory, a copy of one or a part of it, moves
-both parts at once, as memory holds them; everything else is computed part by part. A sum of products, as in a product of
-matrices, is one of real products, over one axis more: of the pairs (x, y) and the rows (u, v) and (-v, u), which are stored.
+Nothing behind this pass knows complex numbers. What only moves pairs that are in memory, a copy of
+one or a part of it, moves both parts at once, as memory holds them; everything else is computed
+part by part. A sum of products, as in a product of matrices, is one of real products, over one axis
+more: of the pairs (x, y) and the rows (u, v) and (-v, u), which are stored.
 
-Source: a quotient is computed as by R. L. Smith, "Algorithm 116: Complex division", CACM 5(8), 1962, and as numpy does.
-"""
+Source: a quotient is computed as by R. L. Smith, "Algorithm 116: Complex division", CACM 5(8),
+1962, and as numpy does."""
 
 from __future__ import annotations
 
@@ -43,14 +44,20 @@ __all__ = ["split_complex"]
 
 Pair = tuple[UOp, UOp]
 
-_KEPT: Final = frozenset({Op.COPY, Op.CONTIGUOUS, Op.MSTACK, Op.MSELECT, Op.MULTI, Op.AFTER}) | MOVEMENT | {Op.GATHER}
+_KEPT: Final = (
+    frozenset({Op.COPY, Op.CONTIGUOUS, Op.MSTACK, Op.MSELECT, Op.MULTI, Op.AFTER})
+    | MOVEMENT
+    | {Op.GATHER}
+)
 """What moves both parts at once where its operand holds both."""
 _WHOLE: Final = frozenset({Op.CONTIGUOUS, Op.MSTACK, Op.MSELECT, Op.MULTI})
 """What is about memory, which holds both parts."""
 
 
 def split_complex(sink: UOp) -> UOp:
-    """`sink`, and the bodies of its loops and choices, without complex numbers; its own operands are real."""
+    """`sink`, and the bodies of its loops and choices, without complex numbers; its own operands
+    are real.
+    """
     order = sink.toposort()
     if not any(node.dtype.is_complex or _has_complex_body(node) for node in order):
         return sink
@@ -59,12 +66,16 @@ def split_complex(sink: UOp) -> UOp:
 
 def _has_complex_body(node: UOp) -> bool:
     return any(
-        inner.dtype.is_complex or _has_complex_body(inner) for body in get_bodies(node) for inner in body.toposort()
+        inner.dtype.is_complex or _has_complex_body(inner)
+        for body in get_bodies(node)
+        for inner in body.toposort()
     )
 
 
 class _PairWriter:
-    """What the nodes of a graph became: real ones a node, complex ones a pair, or one node with both parts."""
+    """What the nodes of a graph became: real ones a node, complex ones a pair, or one node with
+    both parts.
+    """
 
     def __init__(self) -> None:
         self.real = make_images()
@@ -95,13 +106,21 @@ class _PairWriter:
                 return self.get_whole(source)
             case Op.EQ | Op.NE:
                 (a, b), (c, d) = self.get_pair(node.left), self.get_pair(node.right)
-                return make_alu(Op.AND if node.op is Op.EQ else Op.OR, make_alu(node.op, a, c), make_alu(node.op, b, d))
+                return make_alu(
+                    Op.AND if node.op is Op.EQ else Op.OR,
+                    make_alu(node.op, a, c),
+                    make_alu(node.op, b, d),
+                )
             case Op.CAST:
                 x, y = self.get_pair(source)
                 return make_alu(Op.OR, make_cast(x, node.dtype), make_cast(y, node.dtype))
             case _:
                 # What only waits for complex values waits for both parts.
-                operands = [p for s in node.src for p in (self.get_pair(s) if s.dtype.is_complex else (self.real[s],))]
+                operands = [
+                    p
+                    for s in node.src
+                    for p in (self.get_pair(s) if s.dtype.is_complex else (self.real[s],))
+                ]
                 return node.with_src(tuple(operands))
 
     def get_pair(self, node: UOp) -> Pair:
@@ -128,11 +147,16 @@ class _PairWriter:
             self._copy(node.source, node)
         elif op is Op.REDUCE_AXIS and _is_product(node.source):
             self.wholes[node] = self._add_products(node)
-        elif op in _WHOLE or (op in _KEPT and node.source in self.wholes and node.source not in self.pairs):
+        elif op in _WHOLE or (
+            op in _KEPT and node.source in self.wholes and node.source not in self.pairs
+        ):
             self.wholes[node] = self._move_both(node)
         else:
             self.pairs[node] = self._make_pair(node)
-        for image in (*self.pairs.get(node, ()), *((self.wholes[node],) if node in self.wholes else ())):
+        for image in (
+            *self.pairs.get(node, ()),
+            *((self.wholes[node],) if node in self.wholes else ()),
+        ):
             hand_on(image, (node,))
 
     def _copy(self, source: UOp, node: UOp) -> None:
@@ -166,27 +190,42 @@ class _PairWriter:
         rule = _RULES.get(node.op)
         if rule is not None:
             return rule(
-                node, *[self.get_pair(s) if s.dtype.is_complex else (self.real[s], self.real[s]) for s in node.src]
+                node,
+                *[
+                    self.get_pair(s) if s.dtype.is_complex else (self.real[s], self.real[s])
+                    for s in node.src
+                ],
             )
         dtype = node.dtype.part
         # The same of each part: movement, sums, copies.
         x, y = [_spread(part, node.source.shape) for part in self.get_pair(node.source)]
-        others = [part for s in node.src[1:] for part in (self.get_pair(s) if s.dtype.is_complex else (self.real[s],))]
-        return UOp(node.op, dtype, (x, *others), node.arg), UOp(node.op, dtype, (y, *others), node.arg)
+        others = [
+            part
+            for s in node.src[1:]
+            for part in (self.get_pair(s) if s.dtype.is_complex else (self.real[s],))
+        ]
+        return UOp(node.op, dtype, (x, *others), node.arg), UOp(
+            node.op, dtype, (y, *others), node.arg
+        )
 
     def _add_products(self, node: UOp) -> UOp:
-        """A sum of products z w as one of real ones, over one axis more: of (x, y), and the rows (u, v) and (-v, u)."""
+        """A sum of products z w as one of real ones, over one axis more: of (x, y), and the rows
+        (u, v) and (-v, u).
+        """
         chains = sorted(map(_list_moved, node.source.src), key=lambda chain: _count(chain[-1]))
         (*moves, smaller), (other, *_) = chains
         shape = smaller.shape
         u, v = [_spread(part, shape) for part in self.get_pair(smaller)]
         first, second = _join(u, v, -1), _join(make_alu(Op.NEG, v), u, -1)
-        # In memory, so that a step of the sum reads it and chooses nothing; the last axis and the parts are in one row.
+        # In memory, so that a step of the sum reads it and chooses nothing; the last axis and the
+        # parts are in one row.
         last = len(shape) - 1 if shape else 0
         stored = _join(first, second, last)
         block = UOp(Op.CONTIGUOUS, stored.dtype, (stored,))
         if shape:
-            block = make_permute(block, [*[a for a in range(last + 3) if a not in (last, last + 2)], last, last + 2])
+            block = make_permute(
+                block, [*[a for a in range(last + 3) if a not in (last, last + 2)], last, last + 2]
+            )
         for move in reversed(moves):
             block = self._move(move, block, 2)
         whole, n_axes = self.get_whole(other), len(node.shape)
@@ -200,7 +239,9 @@ def _count(node: UOp) -> int:
 
 
 def _is_product(node: UOp) -> bool:
-    """Whether a node is a product that repeats elements of both operands, as one of matrices does."""
+    """Whether a node is a product that repeats elements of both operands, as one of
+    matrices does.
+    """
     return node.op is Op.MUL and all(
         s.shape == node.shape and any(n.op is Op.EXPAND for n in _list_moved(s)) for s in node.src
     )
@@ -229,7 +270,9 @@ def _take(whole: UOp, part: int) -> UOp:
 
 def _spread(part: UOp, shape: tuple[SInt, ...]) -> UOp:
     """A part in the shape of its number: a constant may stand for all of them."""
-    return part if part.shape == shape else make_expand(make_reshape(part, (1,) * len(shape)), shape)
+    return (
+        part if part.shape == shape else make_expand(make_reshape(part, (1,) * len(shape)), shape)
+    )
 
 
 def _number(dtype: DType, value: float) -> UOp:
@@ -248,7 +291,9 @@ def _cast(node: UOp, x: Pair) -> Pair:
 
 
 def _each(node: UOp, *operands: Pair) -> Pair:
-    return make_alu(node.op, *[o[0] for o in operands]), make_alu(node.op, *[o[1] for o in operands])
+    return make_alu(node.op, *[o[0] for o in operands]), make_alu(
+        node.op, *[o[1] for o in operands]
+    )
 
 
 def _mul(_: UOp, x: Pair, y: Pair) -> Pair:
@@ -262,7 +307,8 @@ def _mul(_: UOp, x: Pair, y: Pair) -> Pair:
 def _divide(_: UOp, x: Pair, y: Pair) -> Pair:
     (a, b), (c, d) = x, y
     zero = _number(c.dtype, 0)
-    # By the larger part of the divisor, the ratio of both is at most 1, and nothing overflows on the way.
+    # By the larger part of the divisor, the ratio of both is at most 1, and nothing overflows on
+    # the way.
     is_flat = make_alu(Op.LE, make_alu(Op.ABS, d), make_alu(Op.ABS, c))
     large, small = make_alu(Op.WHERE, is_flat, c, d), make_alu(Op.WHERE, is_flat, d, c)
     ratio = make_alu(Op.FDIV, small, large)
@@ -286,6 +332,10 @@ def _reciprocal(node: UOp, x: Pair) -> Pair:
 
 
 _RULES: Final[dict[Op, Callable[..., Pair]]] = {
-    Op.COMPLEX: _complex, Op.CAST: _cast, Op.MUL: _mul, Op.FDIV: _divide, Op.RECIPROCAL: _reciprocal,
+    Op.COMPLEX: _complex,
+    Op.CAST: _cast,
+    Op.MUL: _mul,
+    Op.FDIV: _divide,
+    Op.RECIPROCAL: _reciprocal,
     **dict.fromkeys((Op.ADD, Op.SUB, Op.NEG, Op.WHERE), _each),
-}  # fmt: skip
+}

@@ -5,9 +5,9 @@ before → after, for the sum of 16,777,216 numbers:
     REDUCE_AXIS (ADD, (0,))     RESHAPE (256, 65536), REDUCE_AXIS (ADD, (1,)), CONTIGUOUS, REDUCE_AXIS (ADD, (0,))
 
 A reduction to few results gets parts that run in parallel. A product of deep matrices gets parts of
-which a panel stays in the cache. What is left over when the parts do not divide the axis is reduced on
-its own and joined at the end. Rows that lie one after the other are left whole where there are enough of them for all
-cores: what is computed from a row's reduction is then one kernel with it.
+which a panel stays in the cache. What is left over when the parts do not divide the axis is reduced
+on its own and joined at the end. Rows that lie one after the other are left whole where there are
+enough of them for all cores: what is computed from a row's reduction is then one kernel with it.
 """
 
 from __future__ import annotations
@@ -29,33 +29,50 @@ MAX_OUTPUT = 1 << 12
 """A reduction with more results than this has parallel work without being split."""
 
 MAX_DEPTH = 1 << 12
-"""Products that add more elements than this to each result are split, so that a panel stays in the second cache."""
+"""Products that add more elements than this to each result are split, so that a panel stays in the
+second cache.
+"""
 
 PART_DEPTH = 1 << 11
 MIN_ROWS = 64
-"""Products in which an element is used fewer times than this are bound by memory; a panel would not help."""
+"""Products in which an element is used fewer times than this are bound by memory; a panel would not
+help.
+"""
 
 ROWS_FOR_A_CORE = 4
-"""So many rows for each core keep all of them at work. Softmax of 32 x 50257 takes 0.6 of the time of four kernels with parts of rows."""
+"""So many rows for each core keep all of them at work.
+
+Softmax of 32 x 50257 takes 0.6 of the time of four kernels with parts of rows.
+"""
 
 MIN_ROWS_OF_DEEP = 16
-"""The same for products so deep that both operands are far larger than the caches, such as the gradient of a filter."""
+"""The same for products so deep that both operands are far larger than the caches, such as the
+gradient of a filter.
+"""
 
 
 def split_reduce(sink: UOp, n_cores: Callable[[str], int | None]) -> UOp:
-    """`sink` with its long reductions split; `n_cores` says how many cores a device has that take a row each, None for a grid."""
+    """`sink` with its long reductions split; `n_cores` says how many cores a device has that take a
+    row each, None for a grid.
+    """
     done = make_images()
     moved: set[UOp] = set()
     for node in sink.toposort():
         new = node.with_images(done)
         if _is_moved(node, moved):
             moved.add(node)
-        done[node] = _split(new, n_cores, are_rows=node.source not in moved) if node.op is Op.REDUCE_AXIS else new
+        done[node] = (
+            _split(new, n_cores, are_rows=node.source not in moved)
+            if node.op is Op.REDUCE_AXIS
+            else new
+        )
     return done[sink]
 
 
 def _is_moved(node: UOp, moved: Set[UOp]) -> bool:
-    """Whether neighbours along the last axis of a value may lie far from each other in the memory that it is computed from."""
+    """Whether neighbours along the last axis of a value may lie far from each other in the memory
+    that it is computed from.
+    """
     if node.op is Op.PERMUTE:
         return node.arg[-1] != len(node.arg) - 1 or node.source in moved
     return node.op is not Op.CONTIGUOUS and any(s in moved for s in node.src)
@@ -68,7 +85,9 @@ def _split(node: UOp, n_cores: Callable[[str], int | None], *, are_rows: bool) -
         return node
     n_reduced = prod(sizes[a] for a in axes)
     n_results = prod(sizes) // max(n_reduced, 1)
-    if n_reduced > MAX_DEPTH and count_rows(node) >= (MIN_ROWS_OF_DEEP if n_reduced >= MIN_RATIO else MIN_ROWS):
+    if n_reduced > MAX_DEPTH and count_rows(node) >= (
+        MIN_ROWS_OF_DEEP if n_reduced >= MIN_RATIO else MIN_ROWS
+    ):
         fewest = -(-n_reduced // PART_DEPTH)
         longest = max(sizes[a] for a in axes)
         # Parts that divide the axis leave nothing to join.
@@ -85,8 +104,12 @@ def _split(node: UOp, n_cores: Callable[[str], int | None], *, are_rows: bool) -
     return _reduce_in_parts(node, *_merge_axes(node.source, sizes, axes), N_PARTS)
 
 
-def _reduce_in_parts(node: UOp, x: UOp, sizes: list[int], axes: tuple[int, ...], n_parts: int) -> UOp:
-    """`node`, a reduction of `x` over `axes`, as the reduction of `n_parts` results for parts of the longest axis."""
+def _reduce_in_parts(
+    node: UOp, x: UOp, sizes: list[int], axes: tuple[int, ...], n_parts: int
+) -> UOp:
+    """`node`, a reduction of `x` over `axes`, as the reduction of `n_parts` results for parts of
+    the longest axis.
+    """
     op: Op = node.arg.op
     axis = max(axes, key=lambda a: sizes[a])
     part = sizes[axis] // n_parts
@@ -97,14 +120,18 @@ def _reduce_in_parts(node: UOp, x: UOp, sizes: list[int], axes: tuple[int, ...],
     inner = make_reduce_axis(split, op, [a + (a >= axis) for a in axes])
     # The parts are stored one after the other, each as the whole result would be.
     parts = make_permute(inner, (axis, *(a for a in range(len(inner.shape)) if a != axis)))
-    whole = make_reshape(make_reduce_axis(UOp(Op.CONTIGUOUS, x.dtype, (parts,)), op, [0]), node.shape)
+    whole = make_reshape(
+        make_reduce_axis(UOp(Op.CONTIGUOUS, x.dtype, (parts,)), op, [0]), node.shape
+    )
     if part * n_parts == sizes[axis]:
         return whole
     rest = make_shrink(x, [(part * n_parts if a == axis else 0, s) for a, s in enumerate(sizes)])
     return UOp(op, x.dtype, (whole, make_reshape(make_reduce_axis(rest, op, axes), node.shape)))
 
 
-def _merge_axes(x: UOp, sizes: list[int], axes: tuple[int, ...]) -> tuple[UOp, list[int], tuple[int, ...]]:
+def _merge_axes(
+    x: UOp, sizes: list[int], axes: tuple[int, ...]
+) -> tuple[UOp, list[int], tuple[int, ...]]:
     """Reduced axes that lie side by side, as one axis: parts of it are consecutive elements."""
     first, last = axes[0], axes[-1]
     if last - first + 1 != len(axes):

@@ -1,4 +1,5 @@
-"""Short loops as their iterations, one after the other: the kernels of each are then kernels like any others.
+"""Short loops as their iterations, one after the other: the kernels of each are then kernels like
+any others.
 
 LOOP(2, x, xs), its body MUL(PARAM 0, PARAM 1)     MUL(MUL(x, xs[0]), xs[1])
 """
@@ -14,7 +15,13 @@ from svod_ir.ops import MOVEMENT
 from svod_ir.origins import make_images
 from svod_ir.sizes import normalize_size
 from svod_schedule.rangeify.loops.body_costs import count_nodes
-from svod_schedule.rangeify.loops.loop_draft import LoopDraft, bind_operands, can_bind, list_written_slots, slice_at
+from svod_schedule.rangeify.loops.loop_draft import (
+    LoopDraft,
+    bind_operands,
+    can_bind,
+    list_written_slots,
+    slice_at,
+)
 
 __all__ = ["MAX_JOINED", "MAX_UNROLLED_NODES", "is_short", "write_out"]
 
@@ -22,13 +29,19 @@ MAX_UNROLLED_NODES: Final = 64
 """A loop is written out where all its iterations together compute no more nodes than this."""
 
 MAX_JOINED: Final = 4
-"""Of more iterations than this, what they stack is written by a loop: a join of many parts takes longer to compute."""
+"""Of more iterations than this, what they stack is written by a loop: a join of many parts takes
+longer to compute.
+"""
 
 
 def is_short(draft: LoopDraft) -> bool:
     """Whether the iterations are few and small enough to be written one after the other."""
     size = draft.size
-    if not isinstance(size, int) or list_written_slots(draft.body) or (draft.go_on is not None and size > 1):
+    if (
+        not isinstance(size, int)
+        or list_written_slots(draft.body)
+        or (draft.go_on is not None and size > 1)
+    ):
         return False
     if not can_bind(draft.body, {slot: draft.parameter(slot) for slot in draft.operands}):
         return False
@@ -54,7 +67,11 @@ def write_out(draft: LoopDraft) -> Mapping[int, UOp]:
             parts.append(make_reshape(made[position], (1, *made[position].shape)))
     if draft.loop.arg.is_reversed:
         stacked = {position: parts[::-1] for position, parts in stacked.items()}
-    return {**draft.results, **carried, **{p: make_concat(parts, 0) for p, parts in stacked.items()}}
+    return {
+        **draft.results,
+        **carried,
+        **{p: make_concat(parts, 0) for p, parts in stacked.items()},
+    }
 
 
 def _instantiate(draft: LoopDraft, values: Mapping[int, UOp], number: int) -> UOp:
@@ -72,7 +89,11 @@ def _with_number(body: UOp, counter: str, number: int) -> UOp:
         if node.op is Op.DEFINE_VAR and node.arg.name == counter:
             done[node] = UOp.const(node.dtype, number)
             continue
-        new = map_bodies(node, lambda b: _with_number(b, counter, number)) if get_bodies(node) else node
+        new = (
+            map_bodies(node, lambda b: _with_number(b, counter, number))
+            if get_bodies(node)
+            else node
+        )
         done[node] = _with_known_sizes(new.with_images(done))
     return done[body]
 

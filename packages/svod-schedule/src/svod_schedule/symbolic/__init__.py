@@ -1,7 +1,7 @@
 """Symbolic simplification: the algebra of indices, bools and constants.
 
-The rule sets are for nodes without a shape (indices, and everything after rangeify): folding a tensor
-to a constant would lose its shape.
+The rule sets are for nodes without a shape (indices, and everything after rangeify): folding a
+tensor to a constant would lose its shape.
 
 Example:
     >>> from svod_ir import UOp

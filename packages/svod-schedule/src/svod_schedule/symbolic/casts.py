@@ -43,9 +43,14 @@ _exact = node(frozenset({Op.ADD, Op.SUB, Op.MUL, Op.MAX, Op.MIN}), x, y, name="i
 
 @rule(node(Op.CAST, _exact, name="n", kinds=_INDEX))
 def cast_operands_to_index(n: UOp, inner: UOp, x: UOp, y: UOp) -> UOp | None:
-    """cast(x + y) -> cast(x) + cast(y), to dtype index, when no sum wraps; so for -, *, max and min."""
+    """cast(x + y) -> cast(x) + cast(y), to dtype index, when no sum wraps; so for -, *, max and
+    min.
+    """
     if not (
-        keeps_values(x, n.dtype) and keeps_values(y, n.dtype) and keeps_values(inner, n.dtype) and _is_exact(inner)
+        keeps_values(x, n.dtype)
+        and keeps_values(y, n.dtype)
+        and keeps_values(inner, n.dtype)
+        and _is_exact(inner)
     ):
         return None
     return UOp(inner.op, n.dtype, (UOp(Op.CAST, n.dtype, (x,)), UOp(Op.CAST, n.dtype, (y,))))
@@ -64,7 +69,14 @@ def _is_exact(node: UOp) -> bool:
     return all(low <= result <= high for result in results)
 
 
-@rule(node(Op.CAST, node(frozenset({Op.IDIV, Op.MOD}), x, y, name="inner", kinds=INT), name="n", kinds=_INDEX))
+@rule(
+    node(
+        Op.CAST,
+        node(frozenset({Op.IDIV, Op.MOD}), x, y, name="inner", kinds=INT),
+        name="n",
+        kinds=_INDEX,
+    )
+)
 def cast_division_to_index(n: UOp, inner: UOp, x: UOp, y: UOp) -> UOp | None:
     """cast(x // y) -> cast(x) // cast(y), to dtype index, when y > 0; so for %."""
     if y.vmin <= 0 or not keeps_values(x, n.dtype) or not keeps_values(y, n.dtype):
@@ -81,7 +93,10 @@ def keeps_values(x: UOp, dtype: DType) -> bool:
         # The one type without infinities keeps no other's.
         if dtype.kind != "float" or (dtype.name == "float8_e4m3" and given.name != "float8_e4m3"):
             return False
-        return dtype.exponent_bits >= given.exponent_bits and dtype.mantissa_bits >= given.mantissa_bits
+        return (
+            dtype.exponent_bits >= given.exponent_bits
+            and dtype.mantissa_bits >= given.mantissa_bits
+        )
     low, high = x.bounds
     if dtype.kind == "float":
         limit = 1 << (dtype.mantissa_bits + 1)
@@ -92,7 +107,13 @@ def keeps_values(x: UOp, dtype: DType) -> bool:
 
 CASTS = RuleSet(
     "casts",
-    (cast_to_same, cast_of_cast, bitcast_of_bitcast, cast_operands_to_index, cast_division_to_index),
+    (
+        cast_to_same,
+        cast_of_cast,
+        bitcast_of_bitcast,
+        cast_operands_to_index,
+        cast_division_to_index,
+    ),
     is_pure=True,
 )
 """Conversions that change nothing."""

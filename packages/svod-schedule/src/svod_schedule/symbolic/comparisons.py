@@ -69,7 +69,9 @@ def move_terms(n: UOp, x: UOp, y: UOp) -> UOp | None:
 
 
 def _reduce_order(difference: Terms) -> tuple[Terms, int]:
-    """The terms and limit that terms < limit says the same as difference < 0, divided by their common factor."""
+    """The terms and limit that terms < limit says the same as difference < 0, divided by their
+    common factor.
+    """
     terms = dict(difference)
     limit = -terms.pop(ONE, 0)
     factor = gcd(*terms.values())
@@ -86,7 +88,11 @@ def _divide_order(terms: Terms, limit: int) -> Terms | None:
         low, high = get_interval(rest)
         k = -(-(limit - low) // g)
         if len(rest) < len(terms) and k == -(-(limit - high) // g):
-            return add_scaled({m: coefficient // g for m, coefficient in terms.items() if m not in rest}, {ONE: k}, -1)
+            return add_scaled(
+                {m: coefficient // g for m, coefficient in terms.items() if m not in rest},
+                {ONE: k},
+                -1,
+            )
     return None
 
 
@@ -119,7 +125,9 @@ def _make_order(terms: Terms, limit: int, x: UOp) -> UOp | None:
         right[ONE] = limit
     if not fits(left, x.dtype) or not fits(right, x.dtype):
         return None
-    order = UOp(Op.LT, bool_.vec(x.dtype.lanes), (from_terms(left, x.dtype), from_terms(right, x.dtype)))
+    order = UOp(
+        Op.LT, bool_.vec(x.dtype.lanes), (from_terms(left, x.dtype), from_terms(right, x.dtype))
+    )
     return _not(order) if is_negated else order
 
 
@@ -144,8 +152,14 @@ def move_equal_terms(n: UOp, x: UOp, y: UOp) -> UOp | None:
     if low == high == 0:
         return UOp.const(n.dtype, n.op is Op.EQ)
     sign = factor if difference[first_monomial(difference)] > 0 else -factor
-    left = {m: coefficient // sign for m, coefficient in difference.items() if coefficient // sign > 0}
-    right: Terms = {m: -(coefficient // sign) for m, coefficient in difference.items() if coefficient // sign < 0}
+    left = {
+        m: coefficient // sign for m, coefficient in difference.items() if coefficient // sign > 0
+    }
+    right: Terms = {
+        m: -(coefficient // sign)
+        for m, coefficient in difference.items()
+        if coefficient // sign < 0
+    }
     if constant:
         right[ONE] = constant // sign
     if not fits(left, x.dtype) or not fits(right, x.dtype):
@@ -170,7 +184,12 @@ _compared = frozenset({Op.LT, Op.EQ, Op.NE})
 
 
 @rule(
-    node(_compared, node(Op.CAST, var("x", INT), name="a"), node(Op.CAST, var("y", INT), name="b"), name="n").ordered()
+    node(
+        _compared,
+        node(Op.CAST, var("x", INT), name="a"),
+        node(Op.CAST, var("y", INT), name="b"),
+        name="n",
+    ).ordered()
 )
 def compare_casts(n: UOp, a: UOp, b: UOp, x: UOp, y: UOp) -> UOp | None:
     """cast(x) < cast(y) -> x < y when both casts keep every value and x and y have one dtype."""
@@ -183,14 +202,22 @@ def compare_casts(n: UOp, a: UOp, b: UOp, x: UOp, y: UOp) -> UOp | None:
 def compare_cast_with_constant(n: UOp, a: UOp, x: UOp, c: UOp) -> UOp | None:
     """cast(x) < c -> x < c when the cast keeps every value and c is one of x's dtype."""
     full = x.dtype.scalar
-    return n.with_src((x, UOp.const(x.dtype, c.arg))) if _keeps(a) and full.min <= c.arg <= full.max else None
+    return (
+        n.with_src((x, UOp.const(x.dtype, c.arg)))
+        if _keeps(a) and full.min <= c.arg <= full.max
+        else None
+    )
 
 
 @rule(node(Op.LT, const("c", INT), node(Op.CAST, var("x", INT), name="a"), name="n"))
 def compare_constant_with_cast(n: UOp, a: UOp, x: UOp, c: UOp) -> UOp | None:
     """c < cast(x) -> c < x when the cast keeps every value and c is one of x's dtype."""
     full = x.dtype.scalar
-    return n.with_src((UOp.const(x.dtype, c.arg), x)) if _keeps(a) and full.min <= c.arg <= full.max else None
+    return (
+        n.with_src((UOp.const(x.dtype, c.arg), x))
+        if _keeps(a) and full.min <= c.arg <= full.max
+        else None
+    )
 
 
 def _keeps(cast: UOp) -> bool:
@@ -207,9 +234,18 @@ def _not(condition: UOp) -> UOp:
 COMPARISONS = RuleSet(
     "comparisons",
     (
-        never_less_than_itself, always_equal_to_itself, compare_casts, compare_cast_with_constant, compare_constant_with_cast,
-        less_or_equal, compare_by_difference, move_terms, move_equal_terms, negate_equality, compare_with_truth,
+        never_less_than_itself,
+        always_equal_to_itself,
+        compare_casts,
+        compare_cast_with_constant,
+        compare_constant_with_cast,
+        less_or_equal,
+        compare_by_difference,
+        move_terms,
+        move_equal_terms,
+        negate_equality,
+        compare_with_truth,
     ),
     is_pure=True,
-)  # fmt: skip
+)
 """Comparisons of integers, in normal form for dtype index."""

@@ -4,10 +4,9 @@
     (i * 12 + j * 4 + k) % 4    ->  k % 4
     k // 4, k % 4               ->  0, k          when 0 <= k < 4
 
-Division rounds down, so that most rules hold for negative numbers too. Rules read the numerator as a
-polynomial (`terms`) and fire only where it cannot wrap. Each finds a `Split`, which gives the quotient
-and the remainder at once.
-"""
+Division rounds down, so that most rules hold for negative numbers too. Rules read the numerator as
+a polynomial (`terms`) and fire only where it cannot wrap. Each finds a `Split`, which gives the
+quotient and the remainder at once."""
 
 from __future__ import annotations
 
@@ -48,14 +47,20 @@ class Split(NamedTuple):
         terms = dict(self.quotient)
         if self.divisor != 1:
             _add_expression(
-                terms, UOp(Op.IDIV, dtype, (from_terms(self.inner, dtype), UOp.const(dtype, self.divisor))), 1
+                terms,
+                UOp(
+                    Op.IDIV, dtype, (from_terms(self.inner, dtype), UOp.const(dtype, self.divisor))
+                ),
+                1,
             )
         return from_terms(terms, dtype)
 
     def to_remainder(self, dtype: DType) -> UOp:
         terms = dict(self.rest)
         if self.divisor != 1:
-            inner = UOp(Op.MOD, dtype, (from_terms(self.inner, dtype), UOp.const(dtype, self.divisor)))
+            inner = UOp(
+                Op.MOD, dtype, (from_terms(self.inner, dtype), UOp.const(dtype, self.divisor))
+            )
             _add_expression(terms, inner, self.scale)
         return from_terms(terms, dtype)
 
@@ -70,7 +75,13 @@ def _split_by_interval(terms: Terms, d: int) -> Split | None:
     quotient = low // d
     if quotient != high // d:
         return None
-    return Split({ONE: quotient} if quotient else {}, {}, 1, 1, add_scaled(dict(terms), {ONE: quotient * d}, -1))
+    return Split(
+        {ONE: quotient} if quotient else {},
+        {},
+        1,
+        1,
+        add_scaled(dict(terms), {ONE: quotient * d}, -1),
+    )
 
 
 def _split_by_remainder(terms: Terms, d: int) -> Split | None:
@@ -102,7 +113,9 @@ def _round_to_nearest(coefficient: int, d: int) -> int:
 def _split_off_multiples(terms: Terms, d: int) -> Split | None:
     """(a*7 + 6) // 4 -> a + (a*3 + 2) // 4 + 1."""
     quotients = {
-        m: q for m, coefficient in terms.items() if (q := _round_to_zero(coefficient, d) if m else coefficient // d)
+        m: q
+        for m, coefficient in terms.items()
+        if (q := _round_to_zero(coefficient, d) if m else coefficient // d)
     }
     if not quotients:
         return None
@@ -119,7 +132,9 @@ def _split_by_factor(terms: Terms, d: int) -> Split | None:
         if monomial:
             factors |= {gcd(f, coefficient) for f in factors}
     for g in sorted(factors - {1, d}, reverse=True):
-        multiples = {m: coefficient // g for m, coefficient in terms.items() if m and coefficient % g == 0}
+        multiples = {
+            m: coefficient // g for m, coefficient in terms.items() if m and coefficient % g == 0
+        }
         rest = {m: coefficient for m, coefficient in terms.items() if m not in multiples}
         low, high = get_interval(rest)
         k = low // g
@@ -137,7 +152,9 @@ _SPLITS: tuple[Callable[[Terms, int], Split | None], ...] = (
 )
 
 
-def _find_split(numerator: UOp, d: int, split: Callable[[Terms, int], Split | None]) -> Split | None:
+def _find_split(
+    numerator: UOp, d: int, split: Callable[[Terms, int], Split | None]
+) -> Split | None:
     if d <= 0:
         return None
     terms = to_terms(numerator)
@@ -236,7 +253,10 @@ def modulo_negative(x: UOp, c: UOp) -> UOp | None:
     terms = _find_negated(x) if c.arg < 0 and fits({ONE: -c.arg}, x.dtype) else None
     if terms is None:
         return None
-    return from_terms({(UOp(Op.MOD, x.dtype, (from_terms(terms, x.dtype), UOp.const(x.dtype, -c.arg))),): -1}, x.dtype)
+    return from_terms(
+        {(UOp(Op.MOD, x.dtype, (from_terms(terms, x.dtype), UOp.const(x.dtype, -c.arg))),): -1},
+        x.dtype,
+    )
 
 
 def _find_negated(x: UOp) -> Terms | None:
@@ -266,7 +286,9 @@ def divide_nested(numerator: UOp, d: int) -> tuple[UOp, UOp] | None:
     a = inner.right.arg
     terms = to_terms(inner.left)
     shifted = add_scaled(dict(terms), {ONE: shift * a}, 1) if shift else terms
-    if not fits({ONE: a * d}, dtype) or not all(fits(t, dtype) for t in (terms, shifted, to_terms(numerator))):
+    if not fits({ONE: a * d}, dtype) or not all(
+        fits(t, dtype) for t in (terms, shifted, to_terms(numerator))
+    ):
         return None
     return from_terms(shifted, dtype) if shift else inner.left, UOp.const(dtype, a * d)
 
@@ -346,7 +368,9 @@ def modulo_symbol(x: UOp, n: UOp) -> UOp | None:
 
 
 def _split_by_symbol(numerator: UOp, divisor: UOp) -> tuple[Terms, Terms, bool] | None:
-    """Quotient and rest of a numerator by a positive expression, and whether the rest is in 0..divisor - 1."""
+    """Quotient and rest of a numerator by a positive expression, and whether the rest is in
+    0..divisor - 1.
+    """
     if divisor.op is Op.CONST or divisor.vmin <= 0:
         return None
     terms, divisors = to_terms(numerator), to_terms(divisor)
@@ -360,7 +384,9 @@ def _split_by_symbol(numerator: UOp, divisor: UOp) -> tuple[Terms, Terms, bool] 
 
 
 def _divide_terms(terms: Terms, divisors: Terms) -> tuple[Terms, Terms]:
-    """Polynomial division: every multiple of the divisor's first term that takes its other terms along."""
+    """Polynomial division: every multiple of the divisor's first term that takes its other terms
+    along.
+    """
     lead = max(divisors, key=len)
     coefficient = divisors[lead]
     quotient: Terms = {}
@@ -381,7 +407,9 @@ def _divide_terms(terms: Terms, divisors: Terms) -> tuple[Terms, Terms]:
 
 
 def _is_below(terms: Terms, bound: UOp, bounds: Terms) -> bool:
-    """Whether 0 <= terms < bound for sure: by intervals, or at the last iteration of loops with symbolic ends."""
+    """Whether 0 <= terms < bound for sure: by intervals, or at the last iteration of loops with
+    symbolic ends.
+    """
     low, high = get_interval(terms)
     if low < 0:
         return False
@@ -399,8 +427,16 @@ def _is_below(terms: Terms, bound: UOp, bounds: Terms) -> bool:
 
 
 def _last_value(atom: UOp) -> Terms:
-    """The largest value of a loop counter or remainder as an expression of its end or divisor; other atoms are their own."""
-    end = atom.stop if atom.op in (Op.RANGE, Op.SPECIAL) else atom.right if atom.op is Op.MOD else None
+    """The largest value of a loop counter or remainder as an expression of its end or divisor;
+    other atoms are their own.
+    """
+    end = (
+        atom.stop
+        if atom.op in (Op.RANGE, Op.SPECIAL)
+        else atom.right
+        if atom.op is Op.MOD
+        else None
+    )
     if end is None or end.op is Op.CONST or end.vmin <= 0:
         return {(atom,): 1} if end is None else {ONE: int(atom.vmax)}
     return add_scaled(to_terms(end), {ONE: 1}, -1)
@@ -409,11 +445,28 @@ def _last_value(atom: UOp) -> Terms:
 DIVMOD = RuleSet(
     "divmod",
     (
-        divide_by_one, modulo_one, divide_by_zero, divide_by_interval, modulo_by_interval, divide_multiples_away,
-        modulo_multiples_away, divide_off_multiples, modulo_off_multiples, modulo_remainder, divide_quotient, divide_remainder,
-        divide_by_common_factor, modulo_by_common_factor, divide_by_negative, modulo_negative, divide_by_itself, modulo_itself,
-        modulo_twice, divide_by_symbol, modulo_symbol,
+        divide_by_one,
+        modulo_one,
+        divide_by_zero,
+        divide_by_interval,
+        modulo_by_interval,
+        divide_multiples_away,
+        modulo_multiples_away,
+        divide_off_multiples,
+        modulo_off_multiples,
+        modulo_remainder,
+        divide_quotient,
+        divide_remainder,
+        divide_by_common_factor,
+        modulo_by_common_factor,
+        divide_by_negative,
+        modulo_negative,
+        divide_by_itself,
+        modulo_itself,
+        modulo_twice,
+        divide_by_symbol,
+        modulo_symbol,
     ),
     is_pure=True,
-)  # fmt: skip
+)
 """Floor division and remainder by constants and by positive expressions."""

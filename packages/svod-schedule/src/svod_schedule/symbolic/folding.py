@@ -43,7 +43,10 @@ def fold_vector_constants(n: UOp) -> UOp | None:
     lanes = n.dtype.lanes
     if lanes == 1 or any(s.dtype.lanes != lanes for s in n.src):
         return None
-    values = [evaluate_scalar(n.op, n.dtype.scalar, operands) for operands in zip(*(s.arg for s in n.src), strict=True)]
+    values = [
+        evaluate_scalar(n.op, n.dtype.scalar, operands)
+        for operands in zip(*(s.arg for s in n.src), strict=True)
+    ]
     return None if any(v is None for v in values) else UOp(Op.VCONST, n.dtype, (), tuple(values))
 
 
@@ -70,7 +73,9 @@ def collapse_single_value(n: UOp) -> UOp | None:
 
 @rule(node(frozenset({Op.REDUCE, Op.END}), name="n"))
 def drop_constant_counter(n: UOp) -> UOp | None:
-    """reduce(x, r, 0) -> reduce(x, r), reduce(x, 0) -> x, end(e, 0) -> e: a counter that became constant has no loop."""
+    """reduce(x, r, 0) -> reduce(x, r), reduce(x, 0) -> x, end(e, 0) -> e: a counter that became
+    constant has no loop.
+    """
     body, *loops = n.src
     ranges = tuple(r for r in loops if r.op is not Op.CONST)
     if len(ranges) == len(loops):
@@ -80,7 +85,13 @@ def drop_constant_counter(n: UOp) -> UOp | None:
 
 FOLDING = RuleSet(
     "folding",
-    (fold_constants, fold_vector_constants, broadcast_constant, collapse_single_value, drop_constant_counter),
+    (
+        fold_constants,
+        fold_vector_constants,
+        broadcast_constant,
+        collapse_single_value,
+        drop_constant_counter,
+    ),
     is_pure=True,
 )
 """Operations on constants, and values that can be only one."""

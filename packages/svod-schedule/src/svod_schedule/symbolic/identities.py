@@ -1,4 +1,5 @@
-"""Identities of one operation: neutral and absorbing elements, an operand met twice, bits, minimum and maximum.
+"""Identities of one operation: neutral and absorbing elements, an operand met twice, bits, minimum
+and maximum.
 
 Rules for floats are in `floats`: there x + 0 is not x, since -0.0 + 0.0 is 0.0.
 """
@@ -152,10 +153,24 @@ def small_power(x: UOp, c: UOp) -> UOp | None:
 IDENTITIES = RuleSet(
     "identities",
     (
-        drop_zero, drop_one, absorb_zero, cancel_itself, combine_with_itself, combine_twice, drop_mask, absorb_ones,
-        combine_constants, undo_twice, maximum_by_bounds, minimum_by_bounds, absolute_of_positive, shift_left_of_index,
-        shift_right_of_index, mask_of_index, small_power,
+        drop_zero,
+        drop_one,
+        absorb_zero,
+        cancel_itself,
+        combine_with_itself,
+        combine_twice,
+        drop_mask,
+        absorb_ones,
+        combine_constants,
+        undo_twice,
+        maximum_by_bounds,
+        minimum_by_bounds,
+        absolute_of_positive,
+        shift_left_of_index,
+        shift_right_of_index,
+        mask_of_index,
+        small_power,
     ),
     is_pure=True,
-)  # fmt: skip
+)
 """Neutral and absorbing elements, and operands met twice."""

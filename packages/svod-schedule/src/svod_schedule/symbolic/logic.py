@@ -15,7 +15,9 @@ _AND_OR: Final = frozenset({Op.AND, Op.OR})
 _MAX_CHAIN: Final = 64
 
 
-@rule(node(Op.AND, x, splat(value=True), kinds=BOOL), node(Op.XOR, x, splat(value=False), kinds=BOOL))
+@rule(
+    node(Op.AND, x, splat(value=True), kinds=BOOL), node(Op.XOR, x, splat(value=False), kinds=BOOL)
+)
 def drop_truth(x: UOp) -> UOp:
     """x & true -> x."""
     return x
@@ -59,7 +61,8 @@ def weak_order_of_bools(x: UOp, y: UOp) -> UOp:
 
 @rule(node(_AND_OR, x, y, name="n", kinds=BOOL).ordered())
 def normalize_chain(n: UOp) -> UOp | None:
-    """(x & y) & x -> x & y, x & ~x -> false, (i < 4) & (i < 7) -> i < 4, (i < 4) & ~(i < 7) -> false; so for |.
+    """(x & y) & x -> x & y, x & ~x -> false, (i < 4) & (i < 7) -> i < 4, (i < 4) & ~(i < 7) ->
+    false; so for |.
 
     The operands of a chain are distinct and in order.
     """
@@ -86,7 +89,8 @@ def _flatten(n: UOp) -> list[UOp]:
 
 
 def _tighten(operands: dict[UOp, None], op: Op) -> dict[UOp, None] | None:
-    """The operands with one limit on each side of an expression; None where they contradict each other.
+    """The operands with one limit on each side of an expression; None where they contradict each
+    other.
 
     With OR the roles change: the loosest limits stay, and None says that one of them always holds.
     """
@@ -113,7 +117,10 @@ def _tighten(operands: dict[UOp, None], op: Op) -> dict[UOp, None] | None:
 
 def _limit_key(operand: UOp) -> tuple[UOp, bool]:
     order = operand.source if operand.op is Op.NOT else operand
-    return (order.left if order.op is Op.LT and order.right.op is Op.CONST else order, operand.op is Op.NOT)
+    return (
+        order.left if order.op is Op.LT and order.right.op is Op.CONST else order,
+        operand.op is Op.NOT,
+    )
 
 
 def _limit(operand: UOp) -> int:
@@ -138,7 +145,10 @@ def choose_by_negation(x: UOp, y: UOp, z: UOp) -> UOp:
     return UOp(Op.WHERE, x.dtype, (z, y, x))
 
 
-@rule(node(Op.WHERE, z, node(Op.WHERE, z, x, var()), y), node(Op.WHERE, z, x, node(Op.WHERE, z, var(), y)))
+@rule(
+    node(Op.WHERE, z, node(Op.WHERE, z, x, var()), y),
+    node(Op.WHERE, z, x, node(Op.WHERE, z, var(), y)),
+)
 def choose_twice(z: UOp, x: UOp, y: UOp) -> UOp:
     """where(c, where(c, x, _), y) -> where(c, x, y), and the same for the other branch."""
     return UOp(Op.WHERE, x.dtype, (z, x, y))
@@ -174,7 +184,9 @@ _BINARY: Final = ELEMENTWISE - {Op.WHERE, Op.CAST, Op.BITCAST}
 _constants = node(Op.WHERE, z, const("a"), const("b"))
 
 
-@rule(node(_BINARY, _constants, const("c"), name="n"), node(_BINARY, const("c"), _constants, name="n"))
+@rule(
+    node(_BINARY, _constants, const("c"), name="n"), node(_BINARY, const("c"), _constants, name="n")
+)
 def choose_among_results(n: UOp, z: UOp, a: UOp, b: UOp, c: UOp) -> UOp:
     """where(c, 1, 2) + 3 -> where(c, 1 + 3, 2 + 3)."""
     first, second = (tuple(s if s is c else chosen for s in n.src) for chosen in (a, b))
@@ -187,10 +199,22 @@ def choose_among_results(n: UOp, z: UOp, a: UOp, b: UOp, c: UOp) -> UOp:
 LOGIC = RuleSet(
     "logic",
     (
-        drop_truth, absorb_truth, exclusive_truth, product_of_bools, sum_of_bools, order_of_bools, weak_order_of_bools,
-        normalize_chain, choose_by_constant, choose_the_same, choose_by_negation, choose_twice, choose_by_both, choose_truth,
+        drop_truth,
+        absorb_truth,
+        exclusive_truth,
+        product_of_bools,
+        sum_of_bools,
+        order_of_bools,
+        weak_order_of_bools,
+        normalize_chain,
+        choose_by_constant,
+        choose_the_same,
+        choose_by_negation,
+        choose_twice,
+        choose_by_both,
+        choose_truth,
         choose_among_results,
     ),
     is_pure=True,
-)  # fmt: skip
+)
 """Bool algebra and choices."""

@@ -33,7 +33,9 @@ def multiply_by_condition(x: UOp, c: UOp) -> UOp:
 
 @rule(node(Op.REDUCE, name="n"))
 def reduce_invariant(n: UOp) -> UOp | None:
-    """max(x) over r -> x, sum(x) over r -> x * n for integers, when x does not depend on r and r has an iteration."""
+    """max(x) over r -> x, sum(x) over r -> x * n for integers, when x does not depend on r and r
+    has an iteration.
+    """
     x, ranges = n.source, n.loops
     if x.dtype is not n.dtype or x.dtype.lanes != 1:
         return None
@@ -51,7 +53,9 @@ def reduce_invariant(n: UOp) -> UOp | None:
 
 @rule(node(Op.REDUCE, node(Op.WHERE), name="n", arg=Op.ADD, has_more=True))
 def select_by_counter(n: UOp) -> UOp | None:
-    """sum of where(r == e, a[r], 0) over r -> a[e] where 0 <= e < n, else 0, when e does not depend on r."""
+    """sum of where(r == e, a[r], 0) over r -> a[e] where 0 <= e < n, else 0, when e does not depend
+    on r.
+    """
     choice = _read_choice(n.source)
     if choice is None:
         return None
@@ -65,7 +69,9 @@ def select_by_counter(n: UOp) -> UOp | None:
 
 @rule(node(Op.REDUCE, node(Op.WHERE), name="n", arg=Op.ADD, kinds=INT, has_more=True))
 def count_by_counter(n: UOp) -> UOp | None:
-    """sum of where(r < e, c, 0) over r -> max(0, min(e, n)) * c for integers, when e and c do not depend on r."""
+    """sum of where(r < e, c, 0) over r -> max(0, min(e, n)) * c for integers, when e and c do not
+    depend on r.
+    """
     choice = _read_choice(n.source)
     if choice is None:
         return None
@@ -110,7 +116,9 @@ class _Solution(NamedTuple):
 
 
 def _solve(comparison: UOp, r: UOp) -> _Solution | None:
-    """The expression that a comparison of integers compares `r` with, free of r; None if there is none."""
+    """The expression that a comparison of integers compares `r` with, free of r; None if there is
+    none.
+    """
     left, right = comparison.src
     dtype = left.dtype
     if not dtype.is_int or dtype.lanes != 1 or r not in comparison.ranges:
@@ -140,7 +148,10 @@ def _both(first: UOp, second: UOp) -> UOp:
 
 def _select(n: UOp, choice: _Masked, clause: UOp, r: UOp, e: UOp) -> UOp | None:
     """The value at r = e, each of its reads gated."""
-    inside = _both(UOp(Op.NOT, bool_, (UOp(Op.LT, bool_, (e, UOp.const(index, 0))),)), UOp(Op.LT, bool_, (e, r.stop)))
+    inside = _both(
+        UOp(Op.NOT, bool_, (UOp(Op.LT, bool_, (e, UOp.const(index, 0))),)),
+        UOp(Op.LT, bool_, (e, r.stop)),
+    )
     condition = inside
     for other in choice.clauses:
         if other is not clause:
@@ -152,11 +163,15 @@ def _select(n: UOp, choice: _Masked, clause: UOp, r: UOp, e: UOp) -> UOp | None:
     if value.dtype.is_float:
         # A sum that starts at 0.0 never is -0.0.
         value = UOp(Op.ADD, value.dtype, (value, UOp.const(value.dtype, 0.0)))
-    return _sum_over_others(n, r, UOp(Op.WHERE, value.dtype, (condition, value, UOp.const(value.dtype, 0))))
+    return _sum_over_others(
+        n, r, UOp(Op.WHERE, value.dtype, (condition, value, UOp.const(value.dtype, 0)))
+    )
 
 
 def _move(root: UOp, r: UOp, e: UOp, inside: UOp) -> UOp | None:
-    """`root` with e for r, and every location that depends on r gated; None where a node of another kind would read."""
+    """`root` with e for r, and every location that depends on r gated; None where a node of another
+    kind would read.
+    """
     done: dict[UOp, UOp] = {r: e}
     for current in root.toposort(stop={r, e, inside}):
         if current in done or r not in current.ranges:
@@ -171,7 +186,9 @@ def _move(root: UOp, r: UOp, e: UOp, inside: UOp) -> UOp | None:
 
 
 def _find_interval(limits: list[UOp], r: UOp) -> tuple[list[UOp], list[UOp]] | None:
-    """Lower bounds (included) and upper bounds (excluded) of r that say the same as all the limits."""
+    """Lower bounds (included) and upper bounds (excluded) of r that say the same as all the
+    limits.
+    """
     lower: list[UOp] = []
     upper: list[UOp] = []
     for limit in limits:
@@ -180,13 +197,20 @@ def _find_interval(limits: list[UOp], r: UOp) -> tuple[list[UOp], list[UOp]] | N
         found = _solve(order, r) if order.op is Op.LT else None
         if found is None:
             return None
-        # r < e, or e < r, which is e + 1 <= r; a negation turns the first into e <= r, the second into r < e + 1.
-        bound = found.value if found.sign == 1 else UOp(Op.ADD, index, (found.value, UOp.const(index, 1)))
+        # r < e, or e < r, which is e + 1 <= r; a negation turns the first into e <= r, the second
+        # into r < e + 1.
+        bound = (
+            found.value
+            if found.sign == 1
+            else UOp(Op.ADD, index, (found.value, UOp.const(index, 1)))
+        )
         (upper if (found.sign == 1) != is_negated else lower).append(bound)
     return lower, upper
 
 
-def _count(n: UOp, choice: _Masked, limits: list[UOp], r: UOp, interval: tuple[list[UOp], list[UOp]]) -> UOp:
+def _count(
+    n: UOp, choice: _Masked, limits: list[UOp], r: UOp, interval: tuple[list[UOp], list[UOp]]
+) -> UOp:
     first, last = UOp.const(index, 0), r.stop
     for bound in interval[0]:
         first = UOp(Op.MAX, index, (first, bound))

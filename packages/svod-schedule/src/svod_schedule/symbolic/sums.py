@@ -4,8 +4,8 @@
     (x // 4) * 4 + x % 4           ->  x
     x + (x // 4) * -4              ->  x % 4
 
-Dtype index has one form for each polynomial: products multiplied out, terms in order, constants on the
-right. For other dtypes a sum is rewritten where terms merge, or a constant stands on the left.
+Dtype index has one form for each polynomial: products multiplied out, terms in order, constants on
+the right. For other dtypes a sum is rewritten where terms merge, or a constant stands on the left.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ def put_constant_right(n: UOp, c: UOp, y: UOp) -> UOp | None:
 
 @rule(node(COMMUTATIVE - {Op.ADD, Op.MUL, Op.EQ, Op.NE}, x, y, name="n", kinds=INT).ordered())
 def put_in_order(n: UOp, x: UOp, y: UOp) -> UOp | None:
-    """y & x -> x & y, for min, max and bits of integers; sums and equalities have normal forms of their own."""
+    """y & x -> x & y, for min, max and bits of integers; sums and equalities have normal forms of
+    their own.
+    """
     return n.with_src((y, x)) if compare_nodes(x, y) > 0 else None
 
 
@@ -62,7 +64,11 @@ def _is_normal(n: UOp) -> bool:
     if n.op is not Op.ADD:
         return False
     if y.op is Op.CONST:
-        return y.arg != 0 and x.op is not Op.CONST and (x.op is not Op.ADD or x.right.op is not Op.CONST)
+        return (
+            y.arg != 0
+            and x.op is not Op.CONST
+            and (x.op is not Op.ADD or x.right.op is not Op.CONST)
+        )
     atom = _find_atom(y)
     before = _find_atom(x.right if x.op is Op.ADD else x)
     if atom is None or before is None or compare_nodes(before, atom) >= 0:
@@ -118,7 +124,9 @@ def _recombine_at(terms: Terms, monomial: Monomial) -> list[Terms]:
         if atom.op not in (Op.IDIV, Op.MOD) or not fits(to_terms(atom.left), atom.dtype):
             continue
         others = (*monomial[:position], *monomial[position + 1 :])
-        for attempt in (join_quotient, take_remainder_away) if atom.op is Op.MOD else (take_quotient_away,):
+        for attempt in (
+            (join_quotient, take_remainder_away) if atom.op is Op.MOD else (take_quotient_away,)
+        ):
             found = attempt(terms, monomial, others, atom)
             if found is not None:
                 return [found]
@@ -149,7 +157,9 @@ def _quotients(x: UOp, divisor: UOp) -> list[tuple[UOp, UOp]]:
 
 
 def _exchange(terms: Terms, first: Terms, second: Terms, x: UOp, others: Monomial) -> Terms | None:
-    """Take two parts of a sum out, both of which it must hold exactly, and put `x` times the rest of the monomial in."""
+    """Take two parts of a sum out, both of which it must hold exactly, and put `x` times the rest
+    of the monomial in.
+    """
     ((monomial, scale),) = first.items()
     ((partner, partner_scale),) = second.items()
     if terms.get(partner) != partner_scale:
@@ -163,18 +173,29 @@ def _exchange(terms: Terms, first: Terms, second: Terms, x: UOp, others: Monomia
 def _join_remainder(terms: Terms, monomial: Monomial, others: Monomial, atom: UOp) -> Terms | None:
     """((x // b) % m)*b + x % b -> x % (b*m)."""
     quotient, modulus = atom.src
-    if quotient.op is not Op.IDIV or quotient.right.op is not Op.CONST or quotient.right.arg <= 0 or modulus.arg <= 0:
+    if (
+        quotient.op is not Op.IDIV
+        or quotient.right.op is not Op.CONST
+        or quotient.right.arg <= 0
+        or modulus.arg <= 0
+    ):
         return None
     x, b = quotient.src
     scale, remainder = terms[monomial], make_monomial(*others, UOp(Op.MOD, x.dtype, (x, b)))
-    if scale % b.arg or terms.get(remainder) != scale // b.arg or not fits({ONE: b.arg * modulus.arg}, x.dtype):
+    if (
+        scale % b.arg
+        or terms.get(remainder) != scale // b.arg
+        or not fits({ONE: b.arg * modulus.arg}, x.dtype)
+    ):
         return None
     joined = UOp(Op.MOD, x.dtype, (x, UOp.const(x.dtype, b.arg * modulus.arg)))
     changed = add_scaled(dict(terms), {monomial: scale, remainder: scale // b.arg}, -1)
     return add_scaled(changed, {make_monomial(*others, joined): scale // b.arg}, 1)
 
 
-def take_remainder_away(terms: Terms, monomial: Monomial, others: Monomial, atom: UOp) -> Terms | None:
+def take_remainder_away(
+    terms: Terms, monomial: Monomial, others: Monomial, atom: UOp
+) -> Terms | None:
     """x - x % n -> (x // n)*n."""
     x, divisor = atom.src
     if divisor.op is not Op.CONST or divisor.arg <= 0:
@@ -184,11 +205,15 @@ def take_remainder_away(terms: Terms, monomial: Monomial, others: Monomial, atom
         return None
     quotient = make_monomial(*others, UOp(Op.IDIV, x.dtype, (x, divisor)))
     return add_scaled(
-        add_scaled(changed, {monomial: terms[monomial]}, -1), {quotient: -terms[monomial] * divisor.arg}, 1
+        add_scaled(changed, {monomial: terms[monomial]}, -1),
+        {quotient: -terms[monomial] * divisor.arg},
+        1,
     )
 
 
-def take_quotient_away(terms: Terms, monomial: Monomial, others: Monomial, atom: UOp) -> Terms | None:
+def take_quotient_away(
+    terms: Terms, monomial: Monomial, others: Monomial, atom: UOp
+) -> Terms | None:
     """x - (x // n)*n -> x % n."""
     x, divisor = atom.src
     scale = terms[monomial]
@@ -201,15 +226,23 @@ def take_quotient_away(terms: Terms, monomial: Monomial, others: Monomial, atom:
         if changed is not None:
             remainder = UOp(Op.MOD, x.dtype, (numerator, UOp.const(x.dtype, step)))
             return add_scaled(
-                add_scaled(changed, {monomial: scale}, -1), {make_monomial(*others, remainder): -scale // step}, 1
+                add_scaled(changed, {monomial: scale}, -1),
+                {make_monomial(*others, remainder): -scale // step},
+                1,
             )
     return None
 
 
 def _steps(terms: Terms, x: UOp, d: int) -> list[tuple[UOp, int]]:
-    """The ways to read x // d as a division of one of the sum's atoms: of x by d, or of x // p by d // p."""
-    quotients = dict.fromkeys(a for m in terms for a in m if a.op is Op.IDIV and a.left is x and a.right.op is Op.CONST)
-    return [(x, d)] + [(q, d // q.right.arg) for q in quotients if 0 < q.right.arg < d and d % q.right.arg == 0]
+    """The ways to read x // d as a division of one of the sum's atoms: of x by d, or of x // p by d
+    // p.
+    """
+    quotients = dict.fromkeys(
+        a for m in terms for a in m if a.op is Op.IDIV and a.left is x and a.right.op is Op.CONST
+    )
+    return [(x, d)] + [
+        (q, d // q.right.arg) for q in quotients if 0 < q.right.arg < d and d % q.right.arg == 0
+    ]
 
 
 def _take_away(terms: Terms, x: UOp, others: Monomial, scale: int) -> Terms | None:
@@ -226,5 +259,9 @@ def _take_away(terms: Terms, x: UOp, others: Monomial, scale: int) -> Terms | No
     return add_scaled(dict(terms), parts, -1)
 
 
-SUMS = RuleSet("sums", (put_constant_right, put_in_order, normalize_sum, merge_terms, multiply_twice), is_pure=True)
+SUMS = RuleSet(
+    "sums",
+    (put_constant_right, put_in_order, normalize_sum, merge_terms, multiply_twice),
+    is_pure=True,
+)
 """One form for equal sums of integers."""

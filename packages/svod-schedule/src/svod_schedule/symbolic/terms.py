@@ -1,10 +1,9 @@
 """Integer expressions read as polynomials of `svod_ir.polynomial`, and written again.
 
-`to_terms` reads ADD, SUB, NEG and MUL; every other node is an atom. Integer arithmetic wraps, so it is
-a ring: a polynomial has the value of its expression modulo 2^bits, whatever wraps on the way. Where
-the polynomial's interval fits the dtype (`fits`), the two are equal as integers, and rules about
-division and order apply. Dtype index never overflows, so there they always do.
-"""
+`to_terms` reads ADD, SUB, NEG and MUL; every other node is an atom. Integer arithmetic wraps, so it
+is a ring: a polynomial has the value of its expression modulo 2^bits, whatever wraps on the way.
+Where the polynomial's interval fits the dtype (`fits`), the two are equal as integers, and rules
+about division and order apply. Dtype index never overflows, so there they always do."""
 
 from __future__ import annotations
 
@@ -14,7 +13,16 @@ from typing import Final
 from svod_dtype import DType
 from svod_ir import Op, UOp, compare_nodes, dtype_bounds
 from svod_ir.pattern import splat_value
-from svod_ir.polynomial import MAX_TERMS, ONE, Monomial, Terms, add_monomial, add_scaled, get_interval, multiply_terms
+from svod_ir.polynomial import (
+    MAX_TERMS,
+    ONE,
+    Monomial,
+    Terms,
+    add_monomial,
+    add_scaled,
+    get_interval,
+    multiply_terms,
+)
 
 __all__ = ["count_leaves", "first_monomial", "fits", "from_terms", "to_terms"]
 
@@ -25,9 +33,9 @@ _CONSTANTS: Final = (Op.CONST, Op.VCONST)
 def to_terms(node: UOp) -> Terms:
     """The polynomial of an integer expression.
 
-    Products of sums are multiplied out for dtype index alone: there it is the normal form, elsewhere
-    it would be more work for the kernel. An expression with more than `MAX_TERMS` summands is an atom.
-    """
+    Products of sums are multiplied out for dtype index alone: there it is the normal form,
+    elsewhere it would be more work for the kernel. An expression with more than `MAX_TERMS`
+    summands is an atom."""
     terms = _Reader().find_terms(node, 0)
     return {(node,): 1} if terms is None else terms
 
@@ -36,7 +44,9 @@ _READ = frozenset({Op.ADD, Op.SUB, Op.NEG, Op.MUL, Op.CONST, Op.VCONST})
 
 
 class _Reader:
-    """Reads one expression, visiting a bounded number of nodes: a tower of products has exponentially many terms."""
+    """Reads one expression, visiting a bounded number of nodes: a tower of products has
+    exponentially many terms.
+    """
 
     __slots__ = ("budget",)
 
@@ -70,7 +80,9 @@ class _Reader:
                 return None
         return terms
 
-    def _add_product(self, terms: Terms, product: UOp, scale: int, stack: list[tuple[UOp, int]], depth: int) -> None:
+    def _add_product(
+        self, terms: Terms, product: UOp, scale: int, stack: list[tuple[UOp, int]], depth: int
+    ) -> None:
         x, y = product.src
         if x.op in _CONSTANTS:
             x, y = y, x
@@ -79,7 +91,11 @@ class _Reader:
             if factor:
                 stack.append((x, scale * int(factor)))
             return
-        expanded = self._expand(x, y, depth + 1) if product.dtype.kind == "index" and depth < _MAX_DEPTH else None
+        expanded = (
+            self._expand(x, y, depth + 1)
+            if product.dtype.kind == "index" and depth < _MAX_DEPTH
+            else None
+        )
         if expanded is None:
             add_monomial(terms, (product,), scale)
         else:
@@ -94,7 +110,10 @@ class _Reader:
 
 
 def count_leaves(node: UOp) -> int:
-    """How many summands an expression writes out: what `to_terms` merges. Counting stops beyond `MAX_TERMS`."""
+    """How many summands an expression writes out: what `to_terms` merges.
+
+    Counting stops beyond `MAX_TERMS`.
+    """
     count, stack = 0, [node]
     while stack and count <= MAX_TERMS:
         current = stack.pop()
@@ -106,7 +125,9 @@ def count_leaves(node: UOp) -> int:
 
 
 def fits(terms: Terms, dtype: DType) -> bool:
-    """Whether an expression with these terms has their value as integers, nothing lost to wrapping."""
+    """Whether an expression with these terms has their value as integers, nothing lost to
+    wrapping.
+    """
     if dtype.kind == "index":
         return True
     low, high = get_interval(terms)
@@ -131,7 +152,8 @@ def first_monomial(terms: Terms) -> Monomial:
 
 
 def from_terms(terms: Terms, dtype: DType) -> UOp:
-    """The expression of a polynomial: products with their constant on the right, in order, then the constant.
+    """The expression of a polynomial: products with their constant on the right, in order, then the
+    constant.
 
     For dtype index, subtraction is addition of a negative multiple; other dtypes use SUB.
     """
@@ -149,8 +171,12 @@ def from_terms(terms: Terms, dtype: DType) -> UOp:
 
 def _from_signed_terms(monomials: list[Monomial], terms: Terms, dtype: DType) -> UOp:
     coefficients = {m: _wrap(terms[m], dtype) for m in monomials}
-    added = [_make_product(m, coefficients[m], dtype) for m in monomials if m and coefficients[m] > 0]
-    taken = [_make_product(m, -coefficients[m], dtype) for m in monomials if m and coefficients[m] < 0]
+    added = [
+        _make_product(m, coefficients[m], dtype) for m in monomials if m and coefficients[m] > 0
+    ]
+    taken = [
+        _make_product(m, -coefficients[m], dtype) for m in monomials if m and coefficients[m] < 0
+    ]
     constant = coefficients.get(ONE, 0)
     if not added and taken and constant:
         added, constant = [UOp.const(dtype, constant)], 0
@@ -172,7 +198,9 @@ def _from_signed_terms(monomials: list[Monomial], terms: Terms, dtype: DType) ->
 
 
 def _wrap(value: int, dtype: DType) -> int:
-    """The coefficient modulo 2^bits that is written out; a negative one of an unsigned dtype is subtracted."""
+    """The coefficient modulo 2^bits that is written out; a negative one of an unsigned dtype is
+    subtracted.
+    """
     modulus = 1 << dtype.bits
     if dtype.kind == "uint":
         return value % modulus if value >= 0 else -(-value % modulus)
@@ -185,4 +213,8 @@ def _make_product(monomial: Monomial, coefficient: int, dtype: DType) -> UOp:
     product = monomial[0]
     for atom in monomial[1:]:
         product = UOp(Op.MUL, dtype, (product, atom))
-    return product if coefficient == 1 else UOp(Op.MUL, dtype, (product, UOp.const(dtype, coefficient)))
+    return (
+        product
+        if coefficient == 1
+        else UOp(Op.MUL, dtype, (product, UOp.const(dtype, coefficient)))
+    )

@@ -26,7 +26,9 @@ _DECIDABLE: Final = ELEMENTWISE - {Op.ADD, Op.SUB, Op.MUL, Op.NEG, Op.NOT}
 
 
 class Bound(NamedTuple):
-    """`low <= expression <= high`, where the expression is the sum of `terms`, which has no constant."""
+    """`low <= expression <= high`, where the expression is the sum of `terms`, which has no
+    constant.
+    """
 
     terms: Terms
     expression: UOp
@@ -35,7 +37,9 @@ class Bound(NamedTuple):
 
 
 def simplify_under(valid: UOp, expression: UOp) -> UOp:
-    """An expression that is equal to `expression` wherever `valid` holds, and may be anything elsewhere."""
+    """An expression that is equal to `expression` wherever `valid` holds, and may be anything
+    elsewhere.
+    """
     simplified = simplify(expression)
     if not simplified.src:
         return simplified
@@ -45,16 +49,22 @@ def simplify_under(valid: UOp, expression: UOp) -> UOp:
 
 
 def simplify_condition(valid: UOp) -> UOp:
-    """A conjunction without the clauses that follow from the others, each simplified under the others."""
+    """A conjunction without the clauses that follow from the others, each simplified under the
+    others.
+    """
     valid = simplify(valid)
     clauses = list(iter_clauses(valid))
     if len(clauses) == 1:
         return valid
     bounds = {clause: _read_clause(clause) for clause in clauses}
-    # The last clauses come from the innermost operations; earlier ones are kept where either would do.
+    # The last clauses come from the innermost operations; earlier ones are kept where either would
+    # do.
     for clause in reversed(clauses):
         others = [c for c in clauses if c is not clause]
-        known, own = _get_bounds([b for c in others if (b := bounds[c]) is not None]), bounds[clause]
+        known, own = (
+            _get_bounds([b for c in others if (b := bounds[c]) is not None]),
+            bounds[clause],
+        )
         decided = None if own is None else _decide(own, known)
         if decided is False:
             return UOp.const(valid.dtype, False)
@@ -110,7 +120,9 @@ def _get_bounds(bounds: list[Bound]) -> list[Bound]:
     found: dict[UOp, Bound] = {}
     for bound in bounds:
         known = found.get(bound.expression, bound)
-        found[bound.expression] = known._replace(low=max(known.low, bound.low), high=min(known.high, bound.high))
+        found[bound.expression] = known._replace(
+            low=max(known.low, bound.low), high=min(known.high, bound.high)
+        )
     return [b for b in found.values() if b.low <= b.high]
 
 
@@ -118,7 +130,11 @@ def _read_clause(clause: UOp) -> Bound | None:
     """x < c, ~(x < c), x == c as bounds of x, where x may be a difference."""
     is_negated = clause.op is Op.NOT
     order = clause.source if is_negated else clause
-    if order.op not in (Op.LT, Op.EQ) or not order.left.dtype.is_int or (is_negated and order.op is Op.EQ):
+    if (
+        order.op not in (Op.LT, Op.EQ)
+        or not order.left.dtype.is_int
+        or (is_negated and order.op is Op.EQ)
+    ):
         return None
     left, right = (to_terms(s) for s in order.src)
     dtype = order.left.dtype
@@ -149,17 +165,25 @@ def _apply_bound(bound: Bound, expression: UOp, number: int) -> UOp:
         known = UOp(Op.DEFINE_VAR, dtype, (), (f"bound {number}", bound.low, bound.high))
     replaced, replacement = _find_lead(bound, known) or (bound.expression, known)
     nodes = expression.toposort()
-    if replaced not in nodes or (known.op is Op.DEFINE_VAR and not any(n.op in _DECIDABLE for n in nodes)):
+    if replaced not in nodes or (
+        known.op is Op.DEFINE_VAR and not any(n.op in _DECIDABLE for n in nodes)
+    ):
         return expression
     # What is read or reduced stays: that happens where the condition is false, too.
     kept = {n: n for n in nodes if n.op in PLACED}
     tightened = simplify(expression.substitute({**kept, replaced: replacement}))
-    result = simplify(tightened.substitute({known: bound.expression})) if known.op is Op.DEFINE_VAR else tightened
+    result = (
+        simplify(tightened.substitute({known: bound.expression}))
+        if known.op is Op.DEFINE_VAR
+        else tightened
+    )
     return result if _count(result) < _count(expression) else expression
 
 
 def _find_lead(bound: Bound, known: UOp) -> tuple[UOp, UOp] | None:
-    """An atom with coefficient 1 or -1, and its value in terms of the bounded polynomial: i = (i + j) - j."""
+    """An atom with coefficient 1 or -1, and its value in terms of the bounded polynomial: i = (i +
+    j) - j.
+    """
     for monomial, coefficient in bound.terms.items():
         if len(monomial) == 1 and coefficient in (1, -1):
             others = {m: c for m, c in bound.terms.items() if m != monomial}
@@ -175,14 +199,18 @@ def _count(expression: UOp) -> int:
 
 @rule(node(Op.WHERE, var("c", BOOL), var("x"), var("y"), kinds=INT | BOOL))
 def guard_branch(c: UOp, x: UOp, y: UOp) -> UOp | None:
-    """where(i < 4, i // 4, y) -> where(i < 4, 0, y): the chosen branch is simplified under the condition."""
+    """where(i < 4, i // 4, y) -> where(i < 4, 0, y): the chosen branch is simplified under the
+    condition.
+    """
     guarded = simplify_under(c, x)
     return None if guarded is x else UOp(Op.WHERE, x.dtype, (c, guarded, y))
 
 
 @rule(node(Op.INDEX, name="n"))
 def guard_index(n: UOp) -> UOp | None:
-    """buffer[(i + 3) % 8] if i < 5 -> buffer[i + 3] if i < 5: positions are simplified under the gate."""
+    """buffer[(i + 3) % 8] if i < 5 -> buffer[i + 3] if i < 5: positions are simplified under the
+    gate.
+    """
     gate = n.gate
     if gate is None or gate.op is Op.CONST:
         return None

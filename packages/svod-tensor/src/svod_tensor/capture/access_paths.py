@@ -1,9 +1,10 @@
-"""Static analysis of bytecode: the values outside of a function that its code can read, as paths such as `self.layers[0].weight`.
+"""Static analysis of bytecode: the values outside of a function that its code can read, as paths
+such as `self.layers[0].weight`.
 
-A path begins at a root (a global, a variable of an enclosing function, a parameter) and goes on through attributes and items with
-constant keys. In bytecode `a.b["c"]` is one run of consecutive instructions, so that one scan finds every path. Attributes of
-values that are not reached by such a run (local variables, results of calls, elements of an iteration) are known by name only.
-"""
+A path begins at a root (a global, a variable of an enclosing function, a parameter) and goes on
+through attributes and items with constant keys. In bytecode `a.b["c"]` is one run of consecutive
+instructions, so that one scan finds every path. Attributes of values that are not reached by such a
+run (local variables, results of calls, elements of an iteration) are known by name only."""
 
 from __future__ import annotations
 
@@ -45,11 +46,13 @@ class CodeAccess:
     """Values outside of a code object that it, or a function defined in it, may read.
 
     Attributes:
-        paths: the paths that are read, each once and at its full length, and whether the value at the end is used. It is not where
-            one of its attributes or items is only updated, as in `x.n += 1`.
+        paths: the paths that are read, each once and at its full length, and whether the value at
+            the end is used. It is not where one of its attributes or items is only updated, as in
+            `x.n += 1`.
         attributes: names of attributes that are read from values whose path is unknown.
         imports: names of modules that it imports while it runs.
-        is_dynamic: whether attributes are read by computed names (`getattr`, `vars`, `__dict__`, patterns of classes).
+        is_dynamic: whether attributes are read by computed names (`getattr`, `vars`, `__dict__`,
+            patterns of classes).
     """
 
     paths: dict[Path, bool] = field(default_factory=dict[Path, bool])
@@ -61,18 +64,34 @@ class CodeAccess:
 _known: WeakKeyDictionary[CodeType, CodeAccess] = WeakKeyDictionary()
 
 # Reading an attribute by a computed name goes through one of these.
-_DYNAMIC_NAMES: Final = frozenset({"getattr", "hasattr", "vars", "dir", "attrgetter", "__dict__", "__getattribute__"})
+_DYNAMIC_NAMES: Final = frozenset(
+    {"getattr", "hasattr", "vars", "dir", "attrgetter", "__dict__", "__getattribute__"}
+)
 
 # Instructions that leave the value on top of the stack as it is.
-_NEUTRAL: Final = frozenset({
-    "CACHE", "PRECALL", "NOP", "EXTENDED_ARG", "PUSH_NULL", "RESUME", "NOT_TAKEN", "COPY_FREE_VARS", "MAKE_CELL",
-})  # fmt: skip
+_NEUTRAL: Final = frozenset(
+    {
+        "CACHE",
+        "PRECALL",
+        "NOP",
+        "EXTENDED_ARG",
+        "PUSH_NULL",
+        "RESUME",
+        "NOT_TAKEN",
+        "COPY_FREE_VARS",
+        "MAKE_CELL",
+    }
+)
 _GLOBAL_LOADS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _NONLOCAL_LOADS: Final = frozenset({"LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"})
 _LOCAL_LOADS: Final = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW"})
 # From Python 3.13 on one instruction may load two local variables.
-_LOCAL_PAIRS: Final = frozenset({"LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW", "STORE_FAST_LOAD_FAST"})
-_CONSTANT_LOADS: Final = frozenset({"LOAD_CONST", "LOAD_SMALL_INT", "LOAD_CONST_IMMORTAL", "LOAD_CONST_MORTAL"})
+_LOCAL_PAIRS: Final = frozenset(
+    {"LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW", "STORE_FAST_LOAD_FAST"}
+)
+_CONSTANT_LOADS: Final = frozenset(
+    {"LOAD_CONST", "LOAD_SMALL_INT", "LOAD_CONST_IMMORTAL", "LOAD_CONST_MORTAL"}
+)
 _VARIABLE_STORES: Final = frozenset({"STORE_GLOBAL", "STORE_NAME", "STORE_DEREF"})
 _NO_CONSTANT: Final = object()
 
@@ -130,7 +149,8 @@ class _Scan:
         elif name == "BINARY_SUBSCR" or (name == "BINARY_OP" and instruction.argrepr == "[]"):
             self._load_item()
         elif name == "COPY":
-            # Duplicates for an augmented assignment: `x.a += 1` copies x, `x[k] += 1` copies x and then k.
+            # Duplicates for an augmented assignment: `x.a += 1` copies x, `x[k] += 1` copies x and
+            # then k.
             return
         elif name == "SWAP" and self.is_update:
             return
@@ -138,11 +158,17 @@ class _Scan:
             self._store_update(name, value)
         elif name in ("IMPORT_NAME", "IMPORT_FROM"):
             self._end_path()
-            (self.access.imports if name == "IMPORT_NAME" else self.access.attributes).add(str(value))
+            (self.access.imports if name == "IMPORT_NAME" else self.access.attributes).add(
+                str(value)
+            )
         else:
             self._end_path()
             self.access.is_dynamic |= name == "MATCH_CLASS"
-            self.is_update = name == "BINARY_OP" and instruction.argrepr.endswith("=") and instruction.argrepr != "=="
+            self.is_update = (
+                name == "BINARY_OP"
+                and instruction.argrepr.endswith("=")
+                and instruction.argrepr != "=="
+            )
             self._load_root(name, value)
 
     def _load_root(self, name: str, value: object) -> None:
@@ -185,10 +211,14 @@ class _Scan:
             return
         below, key = self.below, self.constant
         self.below, self.constant = None, _NO_CONSTANT
-        self.path = None if below is None else Path(below.root, (*below.steps, PathStep("item", key)))
+        self.path = (
+            None if below is None else Path(below.root, (*below.steps, PathStep("item", key)))
+        )
 
     def _store_update(self, name: str, value: object) -> None:
-        """Drop the read of an augmented assignment: a value that is only updated decides nothing."""
+        """Drop the read of an augmented assignment: a value that is only updated decides
+        nothing.
+        """
         self.is_update = False
         for index in range(len(self.reads) - 1, -1, -1):
             path, is_used = self.reads[index]

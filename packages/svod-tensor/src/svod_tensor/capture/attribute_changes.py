@@ -1,8 +1,9 @@
-"""Count of attribute changes of observed classes, so that one comparison tells whether any object of theirs has changed.
+"""Count of attribute changes of observed classes, so that one comparison tells whether any object
+of theirs has changed.
 
-A captured function that reads a network has hundreds of attributes to compare before each call. The network's class counts each
-change of an attribute instead: as long as the count is the same, none of them has changed.
-"""
+A captured function that reads a network has hundreds of attributes to compare before each call. The
+network's class counts each change of an attribute instead: as long as the count is the same, none
+of them has changed."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ class _Changes:
         self.last, self._next = 0, count(1).__next__
 
     def add(self) -> None:
-        """Count a change, which the caller has made: a thread that sees the number sees the new value too."""
+        """Count a change, which the caller has made: a thread that sees the number sees the new
+        value too.
+        """
         self.last = self._next()
 
 
@@ -39,9 +42,9 @@ _observing: Final[set[object]] = set()
 def observe_attributes(kind: T) -> T:
     """Class decorator: count each attribute that is set or deleted on an object of the class.
 
-    Captured functions then check the attributes of all such objects with one comparison for each call, instead of one by one.
-    Changes that bypass `__setattr__`, such as `vars(x)["a"] = 1`, are not seen. A subclass that overrides `__setattr__` or
-    `__delattr__` is not observed.
+    Captured functions then check the attributes of all such objects with one comparison for each
+    call, instead of one by one. Changes that bypass `__setattr__`, such as `vars(x)["a"] = 1`, are
+    not seen. A subclass that overrides `__setattr__` or `__delattr__` is not observed.
 
     Example:
         >>> from svod_tensor import Tensor, jit, observe_attributes

@@ -1,4 +1,6 @@
-"""A captured function with one signature: its plan, and how arguments and results are wired to it."""
+"""A captured function with one signature: its plan, and how arguments and results are wired
+to it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ from svod_tensor._memory_views import view_prefix
 from svod_tensor._shards import parts_of
 from svod_tensor.capture.dependencies import Dependency, Guards, find_changed
 from svod_tensor.capture.direct import DirectCall
-from svod_tensor.capture.donation import Donated, check_distinct, find_base_of, get_memory, give_away, take_own
+from svod_tensor.capture.donation import (
+    Donated,
+    check_distinct,
+    find_base_of,
+    get_memory,
+    give_away,
+    take_own,
+)
 from svod_tensor.capture.recipes import Results
 from svod_tensor.capture.signature import Argument
 from svod_tensor.cells import overwriting, registry, tables
@@ -57,7 +66,9 @@ class Input:
 
 
 class Watched(NamedTuple):
-    """A tensor without memory of its own that a function holds, and what it was when it became part of a plan."""
+    """A tensor without memory of its own that a function holds, and what it was when it became part
+    of a plan.
+    """
 
     cell: weakref.ref[Cell]
     node: UOp
@@ -82,7 +93,9 @@ class Home(NamedTuple):
         cell = self.cell()
         if cell is None or cell.is_given_away:
             return False
-        return (self.is_kept and cell.find_array() is not None) or list_storages(cell) != self.storages
+        return (self.is_kept and cell.find_array() is not None) or list_storages(
+            cell
+        ) != self.storages
 
 
 def list_storages(cell: Cell) -> tuple[int, ...]:
@@ -128,19 +141,23 @@ class Captured:
         bound: the bound variables that the function uses without getting them as arguments.
         lock: held while memory that outlives a call is written, and while a plan is added.
         plans: the plan, and its forks for threads that found it at work.
-        max_plans: how many there may be, each with memory of its own for intermediates; 0 until somebody asks.
+        max_plans: how many there may be, each with memory of its own for intermediates; 0 until
+            somebody asks.
         last_call: the number of the function's last call with this signature.
         takes_memory: whether it writes memory of arguments, or of tensors that the function holds.
         watched: what of the plan is only right as long as these are what they were.
-        homes: the memory of tensors that the function holds, which is theirs as long as no array or other tensor keeps it.
+        homes: the memory of tensors that the function holds, which is theirs as long as no array or
+            other tensor keeps it.
         dependencies: the Python values for which the plan is valid.
         guards: checks of these values before each call; None where there is none.
         held_written: the cells of tensors that the function holds and assigns to.
         direct: how most calls go; None where no call can.
         quick: how calls go that are like the one before; None until there was one that can.
         is_checked: whether results are compared with those of the plain function.
-        last_seen: the number of the last assignment to anything before this plan last looked for some to what it holds.
-        owners: weak references to the arguments that are known by their identity; once one is gone, the plan is for no call.
+        last_seen: the number of the last assignment to anything before this plan last looked for
+            some to what it holds.
+        owners: weak references to the arguments that are known by their identity; once one is gone,
+            the plan is for no call.
     """
 
     name: str
@@ -193,7 +210,9 @@ class Captured:
 
     @property
     def can_change(self) -> bool:
-        """Whether it depends on anything but its arguments, so that a call must see whether it `is_current`."""
+        """Whether it depends on anything but its arguments, so that a call must see whether it
+        `is_current`.
+        """
         return bool(self.watched or self.homes or self.guards)
 
     @property
@@ -208,15 +227,23 @@ class Captured:
 
     @property
     def has_expired(self) -> bool:
-        """Whether it is right for no call any more: a tensor that is computed in the plan, or an object, is another one now."""
-        return self._has_moved or any(not d.may_return and not d.is_current for d in self.dependencies)
+        """Whether it is right for no call any more: a tensor that is computed in the plan, or an
+        object, is another one now.
+        """
+        return self._has_moved or any(
+            not d.may_return and not d.is_current for d in self.dependencies
+        )
 
     @property
     def _has_moved(self) -> bool:
-        """Whether a tensor that is computed in the plan is another one now, or one that it reads is in other memory."""
+        """Whether a tensor that is computed in the plan is another one now, or one that it reads is
+        in other memory.
+        """
         if any((cell := w.cell()) is not None and cell.node is not w.node for w in self.watched):
             return True
-        return self.last_seen != tables.get_last_number() and any(home.has_moved for home in self.homes)
+        return self.last_seen != tables.get_last_number() and any(
+            home.has_moved for home in self.homes
+        )
 
     def describe_change(self) -> str | None:
         """Which Python value is not what it was."""
@@ -224,7 +251,9 @@ class Captured:
         return None if changed is None else changed.describe()
 
     def has_aliases(self, given: Sequence[Tensor | UOp]) -> bool:
-        """Whether what is written is given, or held, under two names, which a plan takes for two things."""
+        """Whether what is written is given, or held, under two names, which a plan takes for two
+        things.
+        """
         if not self.written:
             return False
         cells = [id(value.content.cell) for value in given if isinstance(value, Tensor)]
@@ -232,10 +261,12 @@ class Captured:
         return len(known) < len(cells) or any(id(ref()) in known for ref in self.held_written)
 
     def run(self, given: Sequence[Tensor | UOp], borrowed: Sequence[Tensor] = ()) -> object:
-        """Run the plan on the tensors and variables of a call, some of them on borrowed memory that results must not share.
+        """Run the plan on the tensors and variables of a call, some of them on borrowed memory that
+        results must not share.
 
         Raises:
-            VariableConflictError: if a variable has two values, which may be that of something that the function holds.
+            VariableConflictError: if a variable has two values, which may be that of something that
+                the function holds.
             BoundsConflictError: if two variables have one name.
         """
         direct, plan = self.direct, self.plan
@@ -246,14 +277,20 @@ class Captured:
             if found is not None:
                 if direct.takes_memory:
                     with self.lock:
-                        plan.execute_on(dict(zip(direct.places, found, strict=True)), {}, lent=direct.places)
+                        plan.execute_on(
+                            dict(zip(direct.places, found, strict=True)), {}, lent=direct.places
+                        )
                 elif not plan.execute_direct(direct.lending, found):
-                    self._execute(plan, dict(zip(direct.places, found, strict=True)), {}, direct.places)
+                    self._execute(
+                        plan, dict(zip(direct.places, found, strict=True)), {}, direct.places
+                    )
                 return self.build(iter(direct.make_results(found)))
         if self.has_variables is None:
             self.has_variables = bool(self.bound) or any(_is_symbolic(value) for value in given)
         values = collect_bindings(*iter_symbolic(given), *self.bound) if self.has_variables else {}
-        pending = [t for t in given if isinstance(t, Tensor) and not t.content.is_realized and t.size != 0]
+        pending = [
+            t for t in given if isinstance(t, Tensor) and not t.content.is_realized and t.size != 0
+        ]
         nodes: dict[UOp, UOp] = {}
         buffers: dict[int, Buffer] = {}
         if self.takes_memory:
@@ -282,7 +319,9 @@ class Captured:
                 if computation is not None:
                     registry.end_computation(computation)
         if direct is not None:
-            return self.build(iter(direct.make_results([buffers[place] for place in direct.places])))
+            return self.build(
+                iter(direct.make_results([buffers[place] for place in direct.places]))
+            )
         if values:
             nodes.update({bind: _rebind(bind, values) for bind in self.results.binds})
         return self.build(iter(self.results.make(nodes, given, borrowed)))
@@ -292,7 +331,11 @@ class Captured:
         number = tables.get_last_number()
         storages = {buffer.storage_id for buffer in self.held.values()}
         with registry.lock:
-            assigned = [cell for cell in registry.iter_pending_cells() if not storages.isdisjoint(_list_assigned(cell))]
+            assigned = [
+                cell
+                for cell in registry.iter_pending_cells()
+                if not storages.isdisjoint(_list_assigned(cell))
+            ]
         Tensor.realize_batch(map(Tensor.from_content, assigned))
         self.last_seen = number
 
@@ -303,14 +346,18 @@ class Captured:
         values: Mapping[str, int],
         lent: Collection[int] = (),
     ) -> None:
-        """Execute a plan that no other thread has at work; where there are enough of them, wait for one."""
+        """Execute a plan that no other thread has at work; where there are enough of them, wait for
+        one.
+        """
         for free in self.plans:
             if free.execute_on(buffers, values, may_wait=False, lent=lent):
                 return
         self._get_plan(plan).execute_on(buffers, values, lent=lent)
 
     def _get_plan(self, plan: ExecutionPlan) -> ExecutionPlan:
-        """A new plan for a thread that found all at work, or one to wait for where there are enough."""
+        """A new plan for a thread that found all at work, or one to wait for where there are
+        enough.
+        """
         with self.lock:
             self.max_plans = self.max_plans or count_usable_cores()
             if len(self.plans) < self.max_plans:
@@ -321,23 +368,32 @@ class Captured:
                     self.max_plans = len(self.plans)
         return self.plans[get_ident() % len(self.plans)]
 
-    def _bind_inputs(self, given: Sequence[Tensor | UOp], nodes: dict[UOp, UOp], buffers: dict[int, Buffer]) -> None:
-        """Let a plan read, and write, the arguments of a call; `nodes` gets the BUFFER that each placeholder stands for."""
+    def _bind_inputs(
+        self, given: Sequence[Tensor | UOp], nodes: dict[UOp, UOp], buffers: dict[int, Buffer]
+    ) -> None:
+        """Let a plan read, and write, the arguments of a call; `nodes` gets the BUFFER that each
+        placeholder stands for.
+        """
         for i in self.inputs:
             node = nodes.get(i.memory) or _find_memory(i, given[i.position])
             if node is not None:
                 nodes[i.memory] = node
                 if i.index is not None:
                     buffer, size = _get_buffer(node), i.memory.arg.size
-                    # A size that depends on variables may be that of the first part of larger memory.
-                    buffers[i.index] = buffer if buffer.size == size else buffer.view(0, size * buffer.dtype.nbytes)
+                    # A size that depends on variables may be that of the first part of larger
+                    # memory.
+                    buffers[i.index] = (
+                        buffer
+                        if buffer.size == size
+                        else buffer.view(0, size * buffer.dtype.nbytes)
+                    )
 
     def _claim(self, given: Sequence[Tensor | UOp], nodes: dict[UOp, UOp]) -> registry.Computation:
-        """Let what the plan writes belong to nobody else, wait for those who read it, and take donated memory.
+        """Let what the plan writes belong to nobody else, wait for those who read it, and take
+        donated memory.
 
-        What others still want to read there is computed. `nodes` gets the memory of all that is written or donated, of views
-        a copy.
-        """
+        What others still want to read there is computed. `nodes` gets the memory of all that is
+        written or donated, of views a copy."""
         from svod_tensor._realize import keep_content
         from svod_tensor.options import resolve_config
 
@@ -356,7 +412,11 @@ class Captured:
                 latest = {memory: registry.get_version(memory) for memory in overwritten}
                 if any(old is not new for old, new in latest.items()):
                     overwritten = set(latest.values())
-                    nodes.update((memory, latest[node]) for memory, node in list(nodes.items()) if node in latest)
+                    nodes.update(
+                        (memory, latest[node])
+                        for memory, node in list(nodes.items())
+                        if node in latest
+                    )
                     continue
                 # What reads this memory and is not computed yet would read something else.
                 readers = overwriting.list_readers(overwritten)
@@ -367,11 +427,15 @@ class Captured:
                         registry.wait_if_refused()
                     elif kept is not None:
                         versions = overwriting.renew_owners(overwritten, kept.values, kept.copies)
-                        nodes.update((memory, versions[node]) for memory, node in list(nodes.items()))
+                        nodes.update(
+                            (memory, versions[node]) for memory, node in list(nodes.items())
+                        )
             if readers:
                 kept = keep_content(readers, resolve_config(None), kept)
         if donated:
-            self._take(given, nodes, [(i, one._replace(memory=nodes[i.memory])) for i, one in donated])
+            self._take(
+                given, nodes, [(i, one._replace(memory=nodes[i.memory])) for i, one in donated]
+            )
         return computation
 
     def _list_donated(self, given: Sequence[Tensor | UOp]) -> list[tuple[Input, Donated]]:
@@ -383,13 +447,18 @@ class Captured:
         return found
 
     def _take(
-        self, given: Sequence[Tensor | UOp], nodes: dict[UOp, UOp], donated: Sequence[tuple[Input, Donated]]
+        self,
+        given: Sequence[Tensor | UOp],
+        nodes: dict[UOp, UOp],
+        donated: Sequence[tuple[Input, Donated]],
     ) -> None:
         for i in self.inputs:
             if i.memory not in nodes and (node := _find_memory(i, given[i.position])) is not None:
                 nodes[i.memory] = node
         others = {
-            i.argument: _get_buffer(nodes[i.memory]) for i in self.inputs if not i.is_donated and i.memory in nodes
+            i.argument: _get_buffer(nodes[i.memory])
+            for i in self.inputs
+            if not i.is_donated and i.memory in nodes
         }
         taken = [one for _, one in donated]
         check_distinct(self.name, taken, {**self.held, **others})
@@ -398,7 +467,9 @@ class Captured:
         nodes.update((i.memory, _make_memory(one.memory, one.buffer)) for i, one in donated)
 
     def _has_written_views(self, given: Sequence[Tensor | UOp]) -> bool:
-        """Whether something is written to copies of views, so that Ctrl-C may come before it is written back."""
+        """Whether something is written to copies of views, so that Ctrl-C may come before it is
+        written back.
+        """
         written = [given[i.position] for i in self.inputs if i.is_written and not i.is_donated]
         return any(isinstance(tensor, Tensor) and tensor.content.path for tensor in written)
 
@@ -406,42 +477,70 @@ class Captured:
         """Write what the plan wrote to copies of views to what they are views of."""
         for i in self.inputs:
             tensor = given[i.position]
-            if i.is_written and not i.is_donated and isinstance(tensor, Tensor) and tensor.content.path:
+            if (
+                i.is_written
+                and not i.is_donated
+                and isinstance(tensor, Tensor)
+                and tensor.content.path
+            ):
                 node = nodes[i.memory]
                 if tensor.sharding is None and memory_nodes.find_base(tensor.uop) is not node:
                     tensor.assign(Tensor.from_uop(view_prefix(node, tensor.shape, tensor.dtype)))
 
-    def _feed_outputs(self, plan: ExecutionPlan, nodes: dict[UOp, UOp], buffers: dict[int, Buffer]) -> None:
-        """New memory for each output, so that earlier results keep theirs, unless it comes with a donated input."""
+    def _feed_outputs(
+        self, plan: ExecutionPlan, nodes: dict[UOp, UOp], buffers: dict[int, Buffer]
+    ) -> None:
+        """New memory for each output, so that earlier results keep theirs, unless it comes with a
+        donated input.
+        """
         given = plan.donated_indices
         for memory, index in self.outputs:
             if index in given:
                 # A donated buffer holds the result: this call's, not the one before it.
                 buffer = buffers.get(index) or plan.buffers[index]
             else:
-                buffer = buffers[index] = Buffer(get_allocator(memory.arg.device), memory.dtype, memory.arg.size)
+                buffer = buffers[index] = Buffer(
+                    get_allocator(memory.arg.device), memory.dtype, memory.arg.size
+                )
             nodes[memory] = _make_memory(memory, buffer)
 
 
 def _list_assigned(cell: Cell) -> list[int]:
     """The storages that a cell owns and that are assigned to once it is computed."""
-    memories = [states.memory_of(state) for state in states.list_states(cell.node) if states.is_later_state(state)]
-    return [buffer.storage_id for memory in memories if (buffer := memory_nodes.find_buffer(memory)) is not None]
+    memories = [
+        states.memory_of(state)
+        for state in states.list_states(cell.node)
+        if states.is_later_state(state)
+    ]
+    return [
+        buffer.storage_id
+        for memory in memories
+        if (buffer := memory_nodes.find_buffer(memory)) is not None
+    ]
 
 
 def _compute(pending: Sequence[Tensor]) -> registry.Computation | None:
-    """Compute arguments. What only shares the memory of another tensor is read there; nobody writes that meanwhile."""
+    """Compute arguments.
+
+    What only shares the memory of another tensor is read there; nobody writes that meanwhile.
+    """
     while True:
         Tensor.realize_batch(t for t in pending if not memory_nodes.is_buffer_identity(t.uop))
         with registry.lock:
             shared = [t for t in pending if not t.is_realized]
             if not shared:
                 return None
-            buffers = [memory_nodes.find_buffer(memory) for t in shared for memory in states.iter_memories(t.uop)]
+            buffers = [
+                memory_nodes.find_buffer(memory)
+                for t in shared
+                for memory in states.iter_memories(t.uop)
+            ]
             if None in buffers:
                 overwriting.catch_up()
             elif all(memory_nodes.is_buffer_identity(t.uop) for t in shared):
-                computation = registry.start_computation([b.storage_id for b in buffers if b is not None], (), {})
+                computation = registry.start_computation(
+                    [b.storage_id for b in buffers if b is not None], (), {}
+                )
                 if computation is not None:
                     return computation
                 registry.wait_if_refused()
@@ -473,12 +572,16 @@ def _get_buffer(node: UOp) -> Buffer:
 
 
 def _is_symbolic(value: Tensor | UOp) -> bool:
-    """Whether an argument is a variable, or has one in its shape; the same for all calls with one signature."""
+    """Whether an argument is a variable, or has one in its shape; the same for all calls with one
+    signature.
+    """
     return isinstance(value, UOp) or not all(isinstance(size, int) for size in value.shape)
 
 
 def iter_symbolic(given: Sequence[Tensor | UOp]) -> Iterator[UOp]:
-    """The bound variables among the inputs of a call, and the sizes in their shapes that depend on variables."""
+    """The bound variables among the inputs of a call, and the sizes in their shapes that depend on
+    variables.
+    """
     for value in given:
         if isinstance(value, UOp):
             yield value
@@ -489,4 +592,8 @@ def iter_symbolic(given: Sequence[Tensor | UOp]) -> Iterator[UOp]:
 def _rebind(bind: UOp, values: Mapping[str, int]) -> UOp:
     variable = bind.symbol
     value = values.get(variable.arg.name)
-    return bind if value is None else UOp(Op.BIND, bind.dtype, (variable, UOp.const(bind.dtype, value)))
+    return (
+        bind
+        if value is None
+        else UOp(Op.BIND, bind.dtype, (variable, UOp.const(bind.dtype, value)))
+    )

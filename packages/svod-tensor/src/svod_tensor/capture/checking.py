@@ -1,8 +1,8 @@
-"""Comparison of captured functions with the plain ones, under `SVOD_CHECK`: it finds values that no guard checks.
+"""Comparison of captured functions with the plain ones, under `SVOD_CHECK`: it finds values that no
+guard checks.
 
-Guards see no elements of numpy arrays, no values inside objects of C extensions, and nothing that a property or another function
-reads from files, clocks or other processes.
-"""
+Guards see no elements of numpy arrays, no values inside objects of C extensions, and nothing that a
+property or another function reads from files, clocks or other processes."""
 
 from __future__ import annotations
 
@@ -32,10 +32,14 @@ def check_result(name: str, result: object, compute: Callable[[], object]) -> No
     expected, other = flatten(compute())
     difference = structure.find_difference(other)
     if difference is not None:
-        raise StaleCaptureError(function=name, path=difference.path, result=difference.left, expected=difference.right)
+        raise StaleCaptureError(
+            function=name, path=difference.path, result=difference.left, expected=difference.right
+        )
     for path, ours, plain in zip(structure.paths, leaves, expected, strict=True):
         if isinstance(ours, Tensor) and isinstance(plain, Tensor) and not _are_close(ours, plain):
-            raise StaleCaptureError(function=name, path=path, result=_show(ours), expected=_show(plain))
+            raise StaleCaptureError(
+                function=name, path=path, result=_show(ours), expected=_show(plain)
+            )
 
 
 def _are_close(left: Tensor, right: Tensor) -> bool:
@@ -51,7 +55,9 @@ def _are_close(left: Tensor, right: Tensor) -> bool:
     finite = np.abs(b[np.isfinite(b)])
     # Half of the bits of an element or of a part of it.
     tolerance = 2.0 ** (-4 * dtype.part.itemsize)
-    return bool(np.allclose(a, b, rtol=tolerance, atol=tolerance * finite.max(initial=0.0), equal_nan=True))
+    return bool(
+        np.allclose(a, b, rtol=tolerance, atol=tolerance * finite.max(initial=0.0), equal_nan=True)
+    )
 
 
 def _show(tensor: Tensor) -> str:

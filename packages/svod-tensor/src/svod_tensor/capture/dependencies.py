@@ -1,8 +1,8 @@
-"""Values besides its arguments for which a captured function's plan is valid, and guards that check them before each call.
+"""Values besides its arguments for which a captured function's plan is valid, and guards that check
+them before each call.
 
-They are the values outside of the function that its code can read (`outside_values`), and the reads of `depend_on`. A plan
-serves calls as long as none of them has changed since the capture.
-"""
+They are the values outside of the function that its code can read (`outside_values`), and the reads
+of `depend_on`. A plan serves calls as long as none of them has changed since the capture."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ class Dependency(NamedTuple):
 
     @property
     def may_return(self) -> bool:
-        """Whether the value at the capture may return: numbers and texts do; an object that was replaced is not put back."""
+        """Whether the value at the capture may return: numbers and texts do; an object that was
+        replaced is not put back.
+        """
         return self.value is MISSING or is_plain(self.value)
 
     def describe(self) -> str:
@@ -72,16 +74,18 @@ class Dependency(NamedTuple):
         elements, before = cast("tuple[object, ...]", now), cast("tuple[object, ...]", self.value)
         if len(elements) != len(before):
             return len(elements), len(before)
-        return next((pair for pair in zip(elements, before, strict=True) if not _is_same(*pair)), None)
+        return next(
+            (pair for pair in zip(elements, before, strict=True) if not _is_same(*pair)), None
+        )
 
 
 class Guards:
     """Checks of all dependencies of a plan: `hold` runs before each call.
 
     The checks are one generated expression that compares each value by identity, as in
-    `g0["scale"] is v0 and o1.__dict__["w"] is v1 and list2 == copy2`. Where it is False or raises, the dependencies are compared one by
-    one. Attributes of observed objects, such as networks, are checked only after some attribute was set.
-    """
+    `g0["scale"] is v0 and o1.__dict__["w"] is v1 and list2 == copy2`. Where it is False or raises,
+    the dependencies are compared one by one. Attributes of observed objects, such as networks, are
+    checked only after some attribute was set."""
 
     __slots__ = ("_change_count", "_compared", "_holds_by_identity", "_observed", "_values")
 
@@ -104,7 +108,9 @@ class Guards:
             terms.append(_write_call(partial(_is_current, read), name, values))
         self._observed = tuple(observed)
         self._compared, self._values = tuple(compared), values
-        self._holds_by_identity: Callable[[], bool] = eval(f"lambda: {' and '.join(terms) or 'True'}", values)
+        self._holds_by_identity: Callable[[], bool] = eval(
+            f"lambda: {' and '.join(terms) or 'True'}", values
+        )
         # The values were read before the function ran, which may have set attributes.
         self._change_count = -1 if self._observed else changes.last
 
@@ -125,7 +131,10 @@ class Guards:
         return self._hold_by_value()
 
     def _hold_by_value(self) -> bool:
-        """Compare the dependencies one by one. Numbers that are equal are compared with their present objects from now on."""
+        """Compare the dependencies one by one.
+
+        Numbers that are equal are compared with their present objects from now on.
+        """
         for name, dependency in self._compared:
             if not dependency.is_current:
                 return False
@@ -149,7 +158,11 @@ def _write_check(edge: Edge, name: str, values: dict[str, object]) -> str:
     source = holder if edge.owner_ref is None else f"{holder}()"
     is_attribute = kind == "attribute" and type_of_owner.__getattribute__ is object.__getattribute__
     if value is MISSING:
-        return f"{key!r} not in {source}.__dict__" if is_attribute else _write_call(_make_check(edge), name, values)
+        return (
+            f"{key!r} not in {source}.__dict__"
+            if is_attribute
+            else _write_call(_make_check(edge), name, values)
+        )
     if kind == "elements" and type_of_owner in (list, dict) and _is_compared_by_identity(value):
         # Python compares elements by identity first.
         values[f"copy_of_{name}"] = cast("list[object]", owner).copy()
@@ -160,7 +173,9 @@ def _write_check(edge: Edge, name: str, values: dict[str, object]) -> str:
         text = f"{source}.__dict__[{key!r}]"
     elif kind == "static" and isinstance(key, str) and key.isidentifier() and not iskeyword(key):
         text = f"{source}.{key}"
-    elif kind == "global" or (kind == "item" and type_of_owner in (dict, list) and type(key) in (str, int)):
+    elif kind == "global" or (
+        kind == "item" and type_of_owner in (dict, list) and type(key) in (str, int)
+    ):
         text = f"{source}[{key!r}]"
     else:
         return _write_call(_make_check(edge), name, values)
@@ -182,9 +197,10 @@ def _make_check(edge: Edge) -> Callable[[], bool]:
 def depend_on(name: str, read: Callable[[], T]) -> T:
     """Read a Python value on which a computation depends, such as a setting behind a C extension.
 
-    A captured function that does this is captured anew for calls in which `read` returns another value; outside of captures it only
-    calls `read`. Numbers and texts are compared by value, other objects by identity. Most values need no `depend_on`: globals,
-    attributes, and items of dicts and lists are compared anyway.
+    A captured function that does this is captured anew for calls in which `read` returns another
+    value; outside of captures it only calls `read`. Numbers and texts are compared by value, other
+    objects by identity. Most values need no `depend_on`: globals, attributes, and items of dicts
+    and lists are compared anyway.
 
     Args:
         name: name of the value in `explain`.
@@ -240,8 +256,14 @@ def _holds_list(container: list[object], elements: tuple[object, ...]) -> bool:
     return _holds_elements(container, elements)
 
 
-def _holds_dict(container: dict[object, object], keys: tuple[object, ...], values: tuple[object, ...]) -> bool:
-    if len(container) == len(keys) and all(map(is_, container.values(), values)) and all(map(is_, container, keys)):
+def _holds_dict(
+    container: dict[object, object], keys: tuple[object, ...], values: tuple[object, ...]
+) -> bool:
+    if (
+        len(container) == len(keys)
+        and all(map(is_, container.values(), values))
+        and all(map(is_, container, keys))
+    ):
         return True
     return _holds_elements(container, (*keys, *values))
 
@@ -253,7 +275,9 @@ def _check_elements(container: object, elements: tuple[object, ...]) -> Callable
         return partial(_holds_list, cast("list[object]", container), elements)
     if kind is dict:
         n = len(elements) // 2
-        return partial(_holds_dict, cast("dict[object, object]", container), elements[:n], elements[n:])
+        return partial(
+            _holds_dict, cast("dict[object, object]", container), elements[:n], elements[n:]
+        )
     return partial(_holds_elements, container, elements)
 
 

@@ -1,8 +1,9 @@
-"""Calls that assign to nothing: buffers go from the cells of arguments to the plan, and from there to results, without nodes.
+"""Calls that assign to nothing: buffers go from the cells of arguments to the plan, and from there
+to results, without nodes.
 
-So go nearly all calls of a function without variables. One that gets a view, something to compute, or what shares memory with
-others goes the way of all (`Captured.run`), as does one that is given memory for which somebody asked before.
-"""
+So go nearly all calls of a function without variables. One that gets a view, something to compute,
+or what shares memory with others goes the way of all (`Captured.run`), as does one that is given
+memory for which somebody asked before."""
 
 from __future__ import annotations
 
@@ -92,7 +93,8 @@ class DirectCall:
     Attributes:
         takes_memory: whether memory of arguments is given away.
         reads: what it takes.
-        places: the indices in the plan of all that a call gives it: of the arguments that it uses, in order, then of new memory.
+        places: the indices in the plan of all that a call gives it: of the arguments that it uses,
+            in order, then of new memory.
         lending: what it lends the plan at each call.
         makers: what makes the new memory.
         made: the results.
@@ -101,7 +103,11 @@ class DirectCall:
     __slots__ = ("_name", "lending", "made", "makers", "places", "reads", "takes_memory")
 
     def __init__(
-        self, name: str, reads: Sequence[DirectRead], results: Sequence[DirectResult], index_of: Mapping[UOp, int]
+        self,
+        name: str,
+        reads: Sequence[DirectRead],
+        results: Sequence[DirectResult],
+        index_of: Mapping[UOp, int],
     ) -> None:
         self._name, self.reads = name, tuple(reads)
         self.takes_memory = any(read.taken_as is not None for read in reads)
@@ -114,7 +120,9 @@ class DirectCall:
         ]
         self.places = (*given, *new)
         self.lending = Lending(self.places)
-        self.made = [_Made(self.places.index(index_of[r.memory]), r.make_node, r.form) for r in results]
+        self.made = [
+            _Made(self.places.index(index_of[r.memory]), r.make_node, r.form) for r in results
+        ]
 
     def find_buffers(self, given: Sequence[Tensor | UOp]) -> list[Buffer] | None:
         """The memory of the arguments and new memory for the results, in the order of `places`.
@@ -135,7 +143,8 @@ class DirectCall:
                 if memory is None:
                     return None
             elif taken_as is not None and (cell.is_lent or not memory.is_writable):
-                # What is a numpy array's is copied before it is given away, and what once was may be known to plans.
+                # What is a numpy array's is copied before it is given away, and what once was may
+                # be known to plans.
                 return None
             if place is not None:
                 buffers.append(memory)
@@ -160,5 +169,6 @@ class DirectCall:
     def make_results(self, buffers: Sequence[Buffer]) -> list[Tensor]:
         """The results, on the buffers that the plan filled."""
         return [
-            Tensor.from_content(Cell.on(buffers[position], make_node, form)) for position, make_node, form in self.made
+            Tensor.from_content(Cell.on(buffers[position], make_node, form))
+            for position, make_node, form in self.made
         ]

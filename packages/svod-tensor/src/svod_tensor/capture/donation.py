@@ -1,9 +1,8 @@
 """Memory that its owner gives away: a plan may write intermediates and results where an input was.
 
-A caller who donates a tensor gives up its memory, with every view of it. What was computed from the tensor but not yet
-realized gets its values before. Nothing may use the tensor afterwards; a plan that would read it, or a captured function
-that holds on to it, says so instead.
-"""
+A caller who donates a tensor gives up its memory, with every view of it. What was computed from the
+tensor but not yet realized gets its values before. Nothing may use the tensor afterwards; a plan
+that would read it, or a captured function that holds on to it, says so instead."""
 
 from __future__ import annotations
 
@@ -26,9 +25,18 @@ if TYPE_CHECKING:
     from svod_tensor.options import PrepareConfig
 
 __all__ = [
-    "NOTHING_DONATED", "Donate", "Donated", "DonatedParameters", "check_distinct", "find_base_of", "get_memory", "give_away",
-    "prepare_donating", "resolve_donated", "take_own",
-]  # fmt: skip
+    "NOTHING_DONATED",
+    "Donate",
+    "Donated",
+    "DonatedParameters",
+    "check_distinct",
+    "find_base_of",
+    "get_memory",
+    "give_away",
+    "prepare_donating",
+    "resolve_donated",
+    "take_own",
+]
 
 Donate: TypeAlias = str | int | Sequence[str | int]
 """Parameters of a function by name, or by position from 0."""
@@ -63,7 +71,9 @@ class Donated(NamedTuple):
     argument: str
 
 
-def resolve_donated(name: str, function: Callable[..., object], donate: Donate) -> DonatedParameters:
+def resolve_donated(
+    name: str, function: Callable[..., object], donate: Donate
+) -> DonatedParameters:
     """The parameters of `function` that `donate` names.
 
     Raises:
@@ -76,11 +86,18 @@ def resolve_donated(name: str, function: Callable[..., object], donate: Donate) 
     positional = [p.name for p in single if p.kind is not kinds.KEYWORD_ONLY]
     names: set[str] = set()
     for one in wanted:
-        is_known = any(p.name == one for p in single) if isinstance(one, str) else 0 <= one < len(positional)
+        is_known = (
+            any(p.name == one for p in single)
+            if isinstance(one, str)
+            else 0 <= one < len(positional)
+        )
         if not is_known:
             shown = ", ".join(p.name for p in single) or "none"
             raise DonationError(
-                function=name, argument=repr(one), problem="is no parameter", hint=f"there are: {shown}"
+                function=name,
+                argument=repr(one),
+                problem="is no parameter",
+                hint=f"there are: {shown}",
             )
         names.add(one if isinstance(one, str) else positional[one])
     return DonatedParameters(frozenset(names), tuple(positional))
@@ -102,7 +119,9 @@ def get_memory(taker: str, tensor: TensorBase, part: int, argument: str) -> Dona
     size = math.prod(map(max_size, parts_of(tensor.uop)[part].shape))
     if buffer.offset or buffer.nbytes != buffer.storage_nbytes or buffer.size != size:
         problem = "is a part of larger memory"
-        raise DonationError(function=taker, argument=argument, problem=problem, hint="donate (x + 0).contiguous()")
+        raise DonationError(
+            function=taker, argument=argument, problem=problem, hint="donate (x + 0).contiguous()"
+        )
     return Donated(node, buffer, argument)
 
 
@@ -112,22 +131,28 @@ def find_base_of(tensor: TensorBase, part: int) -> UOp | None:
 
 
 def take_own(tensor: TensorBase, part: int) -> UOp:
-    """The memory of a tensor with elements, or of one shard of it, which is its own afterwards; of a view a copy."""
+    """The memory of a tensor with elements, or of one shard of it, which is its own afterwards; of
+    a view a copy.
+    """
     content = tensor.content
     content.cell.end_loan()
     if content is content.cell and content.cell.owns:
         # Memory on one device, as nearly all of it.
         node = memory_nodes.find_base(content.node)
-        if node is not None and (buffer := memory_nodes.find_buffer(node)) is not None and buffer.is_writable:
+        if (
+            node is not None
+            and (buffer := memory_nodes.find_buffer(node)) is not None
+            and buffer.is_writable
+        ):
             return node
     from svod_tensor._realize import realize_tensors
     from svod_tensor.options import resolve_config
 
     while True:
         with registry.lock:
-            is_whole = memory_nodes.is_buffer_identity(tensor.content.cell.node) and memory_nodes.is_buffer_identity(
-                tensor.uop
-            )
+            is_whole = memory_nodes.is_buffer_identity(
+                tensor.content.cell.node
+            ) and memory_nodes.is_buffer_identity(tensor.uop)
             if is_whole and writing.make_own(tensor.content.cell):
                 node = find_base_of(tensor, part)
                 assert node is not None, tensor
@@ -141,7 +166,9 @@ def _check_no_file(taker: str, tensor: TensorBase, argument: str) -> None:
         buffer = memory_nodes.find_buffer(memory)
         if buffer is not None and not buffer.allocator.is_writable:
             problem = f"is a file, on {buffer.device}"
-            raise DonationError(function=taker, argument=argument, problem=problem, hint='donate x.to("CPU")')
+            raise DonationError(
+                function=taker, argument=argument, problem=problem, hint='donate x.to("CPU")'
+            )
 
 
 def give_away(donated: Sequence[Donated], taker: str) -> None:
@@ -150,7 +177,9 @@ def give_away(donated: Sequence[Donated], taker: str) -> None:
     with registry.lock:
         for cell in list(registry.iter_cells()):
             memories = states.iter_memories(cell.node) if cell.owns else ()
-            argument = next((argument_of[memory] for memory in memories if memory in argument_of), None)
+            argument = next(
+                (argument_of[memory] for memory in memories if memory in argument_of), None
+            )
             if argument is not None:
                 cell.give_away(argument, taker)
         for given in donated:
@@ -184,13 +213,21 @@ def prepare_donating(
 
     realize_tensors([t.content for t in given], config)
     donated = [
-        get_memory("a plan", t, part, f"donate[{i}]") for i, t in enumerate(given)
-        for part, node in enumerate(parts_of(t.uop)) if 0 not in node.shape
-    ]  # fmt: skip
-    check_distinct("a plan", donated, {f"tensor {n}, which the plan is for": b for n, b in _iter_buffers(tensors)})
+        get_memory("a plan", t, part, f"donate[{i}]")
+        for i, t in enumerate(given)
+        for part, node in enumerate(parts_of(t.uop))
+        if 0 not in node.shape
+    ]
+    check_distinct(
+        "a plan",
+        donated,
+        {f"tensor {n}, which the plan is for": b for n, b in _iter_buffers(tensors)},
+    )
     memories = {one.memory for one in donated}
     wanted = {id(t.content.cell) for t in tensors}
-    kept = keep_content([cell for cell in overwriting.list_readers(memories) if id(cell) not in wanted], config)
+    kept = keep_content(
+        [cell for cell in overwriting.list_readers(memories) if id(cell) not in wanted], config
+    )
     plan = prepare_tensors([t.content for t in tensors], config, memories)
     give_away(donated, "a plan")
     with registry.lock:

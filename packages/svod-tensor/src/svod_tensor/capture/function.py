@@ -1,26 +1,30 @@
 """`jit`: run a function of tensors as execution plans, one for each signature of its arguments.
 
 The first call with a signature runs the function once on placeholders, and so captures the graph
-that it builds; later calls only run the plan. Other effects of the function (printing, counting) happen
-during the capture only.
+that it builds; later calls only run the plan. Other effects of the function (printing, counting)
+happen during the capture only.
 
-- Tensors, and numpy arrays, anywhere in lists, tuples, dicts and objects are inputs; the plan reads them in their own memory. A
-  `variable.bind(value)`, and an expression of it, is an input too: one plan serves all its values. Any other argument
-  is part of the signature.
-- A tensor that the function uses without getting it as an argument is read at each call: the plan sees assignments to it. A
-  variable that is bound outside keeps its value; a call that binds it to another one is an error.
-- All other values that the function can read outside of its arguments, in globals, closures, objects, dicts and lists, are compared
-  before each call (`outside_values`, `dependencies`). If one has changed, the function is captured anew; one plan is kept for each
-  number or text.
+- Tensors, and numpy arrays, anywhere in lists, tuples, dicts and objects are inputs; the plan reads
+  them in their own memory. A `variable.bind(value)`, and an expression of it, is an input too: one
+  plan serves all its values. Any other argument is part of the signature.
+- A tensor that the function uses without getting it as an argument is read at each call: the plan
+  sees assignments to it. A variable that is bound outside keeps its value; a call that binds it to
+  another one is an error.
+- All other values that the function can read outside of its arguments, in globals, closures,
+  objects, dicts and lists, are compared before each call (`outside_values`, `dependencies`). If one
+  has changed, the function is captured anew; one plan is kept for each number or text.
 - Assignments, to inputs and to other tensors, happen at each call.
 - Each call's results have memory of their own.
-- A tensor that the function assigns to without getting it as an argument needs memory: if it has none, the function runs once more.
-- Any thread may call it. While a function is captured, other threads wait before they write or capture; where another
-  thread has written to a tensor that the function reads meanwhile, it runs once more.
-- Calls run in parallel, each with its own memory for intermediates, as many as there are cores; calls of a function
-  that assigns, or that takes donated memory, run sequentially.
-- Arguments named in `donate` give their memory away: results of their size are written there, and using
-  such a tensor afterwards is an error. A captured function that is called inside another one donates nothing.
+- A tensor that the function assigns to without getting it as an argument needs memory: if it has
+  none, the function runs once more.
+- Any thread may call it. While a function is captured, other threads wait before they write or
+  capture; where another thread has written to a tensor that the function reads meanwhile, it runs
+  once more.
+- Calls run in parallel, each with its own memory for intermediates, as many as there are cores;
+  calls of a function that assigns, or that takes donated memory, run sequentially.
+- Arguments named in `donate` give their memory away: results of their size are written there, and
+  using such a tensor afterwards is an error. A captured function that is called inside another one
+  donates nothing.
 """
 
 from __future__ import annotations
@@ -69,20 +73,31 @@ _log = get_logger("tensor")
 
 
 @overload
-def jit(function: Callable[P, R], /, *, config: AnyConfig | None = None, donate: Donate = ()) -> JitFunction[P, R]: ...
-@overload
-def jit(*, config: AnyConfig | None = None, donate: Donate = ()) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
 def jit(
-    function: Callable[P, R] | None = None, /, *, config: AnyConfig | None = None, donate: Donate = ()
+    function: Callable[P, R], /, *, config: AnyConfig | None = None, donate: Donate = ()
+) -> JitFunction[P, R]: ...
+@overload
+def jit(
+    *, config: AnyConfig | None = None, donate: Donate = ()
+) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
+def jit(
+    function: Callable[P, R] | None = None,
+    /,
+    *,
+    config: AnyConfig | None = None,
+    donate: Donate = (),
 ) -> JitFunction[P, R] | Callable[[Callable[P, R]], JitFunction[P, R]]:
-    """Run `function`, which computes tensors from tensors, as one execution plan for each signature.
+    """Run `function`, which computes tensors from tensors, as one execution plan for each
+    signature.
 
     Args:
         function: the function to run.
-        config: options of its plans, or an `OptimizerConfig` as a part of them; by default those of the environment.
-        donate: names or positions of parameters (`self` counts) whose tensors are given away by each call: their memory
-            may hold intermediates and results, and they cannot be used afterwards. `x = step(x)` then
-            needs no second buffer where `x` is large. Memory of a numpy array is copied before.
+        config: options of its plans, or an `OptimizerConfig` as a part of them; by default those of
+            the environment.
+        donate: names or positions of parameters (`self` counts) whose tensors are given away by
+            each call: their memory may hold intermediates and results, and they cannot be used
+            afterwards. `x = step(x)` then needs no second buffer where `x` is large. Memory of a
+            numpy array is copied before.
 
     Example:
         >>> from svod_tensor import Tensor, jit
@@ -102,11 +117,12 @@ def jit(
         DonationError: if `donate` does not name a parameter.
 
     Raises (when called):
-        CaptureError: if the function reads values while it is captured, returns an object that is not a tree of
-            tensors, or changes an argument other than by writing to its tensors.
+        CaptureError: if the function reads values while it is captured, returns an object that is
+            not a tree of tensors, or changes an argument other than by writing to its tensors.
         VariableConflictError: if a variable has two values in one call.
         BoundsConflictError: if two variables have one name.
-        DonationError: if a donated argument is a file, not a tensor, or used under another name too.
+        DonationError: if a donated argument is a file, not a tensor, or used under another name
+            too.
         DonatedTensorError: if an argument was donated before.
     """
     if function is None:
@@ -117,12 +133,16 @@ def jit(
 class JitFunction(Generic[P, R]):
     """A function that runs as plans; any thread may call it."""
 
-    def __init__(self, function: Callable[P, R], config: AnyConfig | None, donate: Donate = ()) -> None:
+    def __init__(
+        self, function: Callable[P, R], config: AnyConfig | None, donate: Donate = ()
+    ) -> None:
         self.function = function
         if config is not None:
             resolve_config(config)  # raises errors here; the environment is read at each capture
         self._config = config
-        self._donated = resolve_donated(self._name, function, donate) if donate != () else NOTHING_DONATED
+        self._donated = (
+            resolve_donated(self._name, function, donate) if donate != () else NOTHING_DONATED
+        )
         self._captures: dict[tuple[object, ...], list[Captured]] = {}
         self._quick: QuickWay | None = None
         self._quick_kind = default_float()
@@ -137,7 +157,11 @@ class JitFunction(Generic[P, R]):
         quick = self._quick
         # The default dtype is no value that the function reads, and decides what it computes.
         kind = default_float()
-        if quick is not None and kind is self._quick_kind and not (kwargs or tables.captured or derivatives.active):
+        if (
+            quick is not None
+            and kind is self._quick_kind
+            and not (kwargs or tables.captured or derivatives.active)
+        ):
             try:
                 result = quick.run(args)
             except DeviceLostError:
@@ -163,9 +187,12 @@ class JitFunction(Generic[P, R]):
         if captured.direct is not None and not kwargs and not captured.is_checked:
             self._note_quick(key, captured, args)
         if captured.written and captured.has_aliases(inputs):
-            if self._objects is not Objects.NONE and any(map(has_objects, (*args, *kwargs.values()))):
-                # The function holds a tensor of an object that it gets too, as an optimizer does that of a network: objects are
-                # known by their identity from now on, and their tensors held.
+            if self._objects is not Objects.NONE and any(
+                map(has_objects, (*args, *kwargs.values()))
+            ):
+                # The function holds a tensor of an object that it gets too, as an optimizer does
+                # that of a network: objects are known by their identity from now on, and their
+                # tensors held.
                 self._objects = Objects.NONE
                 self.clear()
                 return self(*args, **kwargs)
@@ -191,7 +218,9 @@ class JitFunction(Generic[P, R]):
         if quick is not None:
             quick.captured.last_call = self._n_calls
 
-    def _note_quick(self, key: tuple[object, ...], captured: Captured, args: Sequence[object]) -> None:
+    def _note_quick(
+        self, key: tuple[object, ...], captured: Captured, args: Sequence[object]
+    ) -> None:
         """Take the quick way in calls that are like one with these arguments."""
         if captured.quick is None:
             captured.quick = find_quick(captured, args)
@@ -201,13 +230,17 @@ class JitFunction(Generic[P, R]):
                 self._quick, self._quick_kind = captured.quick, default_float()
 
     def _forget(self, captured: Captured) -> None:
-        """Drop a plan whose device was lost: once it is open again, the function is captured anew."""
+        """Drop a plan whose device was lost: once it is open again, the function is
+        captured anew.
+        """
         with self._changing():
             self._remove(captured)
 
     @contextmanager
     def _changing(self) -> Generator[None]:
-        """Within the block plans may be added and dropped; finalizers that run meanwhile drop theirs at its end."""
+        """Within the block plans may be added and dropped; finalizers that run meanwhile drop
+        theirs at its end.
+        """
         with self._lock:
             is_inside, self._is_changing = self._is_changing, True
             try:
@@ -217,13 +250,18 @@ class JitFunction(Generic[P, R]):
                 self._drop_lost()
 
     def note_lost(self) -> None:
-        """Drop plans for an argument that has just gone; a finalizer calls this, at any step of any thread."""
+        """Drop plans for an argument that has just gone; a finalizer calls this, at any step of any
+        thread.
+        """
         self._has_lost = True
         self._drop_lost()
 
     def _drop_lost(self) -> None:
-        """Drop the plans that are for no call, since an argument that they are for is gone, unless plans are being changed now."""
-        # A finalizer must not wait for another thread. The lock is reentrant, and this thread may be inside of `_changing`.
+        """Drop the plans that are for no call, since an argument that they are for is gone, unless
+        plans are being changed now.
+        """
+        # A finalizer must not wait for another thread. The lock is reentrant, and this thread may
+        # be inside of `_changing`.
         while self._has_lost and not self._is_changing and self._lock.acquire(blocking=False):
             try:
                 if not self._is_changing:
@@ -246,7 +284,9 @@ class JitFunction(Generic[P, R]):
         return len(self._list())
 
     def plans(self) -> list[ExecutionPlan]:
-        """Return the plan of each signature, for inspection; a signature that computes nothing has none."""
+        """Return the plan of each signature, for inspection; a signature that computes nothing has
+        none.
+        """
         return [c.plan for c in self._list() if c.plan is not None]
 
     def explain(self) -> str:
@@ -259,7 +299,9 @@ class JitFunction(Generic[P, R]):
                 kernels = _count(captured.n_kernels, "kernel")
                 calls = _count(captured.n_calls + captured.n_quick_calls, "call")
                 lines.append(f"  {number}. {calls}, {kernels}; captured {captured.reason}")
-                lines += [f"     {argument.path}: {argument.text}" for argument in captured.arguments]
+                lines += [
+                    f"     {argument.path}: {argument.text}" for argument in captured.arguments
+                ]
                 if captured.plan is not None:
                     lines.append(f"     memory: {captured.plan.memory_report}")
             return "\n".join(lines)
@@ -275,17 +317,28 @@ class JitFunction(Generic[P, R]):
 
     def _find(self, key: tuple[object, ...]) -> Captured | None:
         """Return the plan for a signature that is valid now."""
-        return next((captured for captured in self._captures.get(key, ()) if captured.is_current), None)
+        return next(
+            (captured for captured in self._captures.get(key, ()) if captured.is_current), None
+        )
 
     def _keep(self, key: tuple[object, ...], captured: Captured) -> None:
-        """Make a plan the first that is tried for a signature, and drop plans that are valid for no later call."""
+        """Make a plan the first that is tried for a signature, and drop plans that are valid for no
+        later call.
+        """
         with self._changing():
             self._end_quick()
-            for expired in [c for c in self._captures.get(key, ()) if c is not captured and c.has_expired]:
+            for expired in [
+                c for c in self._captures.get(key, ()) if c is not captured and c.has_expired
+            ]:
                 self._remove(expired)
-            self._captures[key] = [captured, *(c for c in self._captures.get(key, ()) if c is not captured)]
+            self._captures[key] = [
+                captured,
+                *(c for c in self._captures.get(key, ()) if c is not captured),
+            ]
             while self.n_captures > MAX_CAPTURES:
-                oldest = min((c for c in self._list() if c is not captured), key=lambda c: c.last_call)
+                oldest = min(
+                    (c for c in self._list() if c is not captured), key=lambda c: c.last_call
+                )
                 self._remove(oldest)
 
     def _remove(self, captured: Captured) -> None:
@@ -301,7 +354,9 @@ class JitFunction(Generic[P, R]):
 
     @property
     def _name(self) -> str:
-        return getattr(self.function, "__qualname__", repr(self.function)).rpartition("<locals>.")[2]
+        return getattr(self.function, "__qualname__", repr(self.function)).rpartition("<locals>.")[
+            2
+        ]
 
     def _capture(
         self,
@@ -323,7 +378,15 @@ class JitFunction(Generic[P, R]):
         captured = None
         while captured is None:
             captured = make_captured(
-                self._name, self.function, given, args, kwargs, inputs, config, objects=self._objects, weak=weak
+                self._name,
+                self.function,
+                given,
+                args,
+                kwargs,
+                inputs,
+                config,
+                objects=self._objects,
+                weak=weak,
             )
         note_lost = functools.partial(_note_lost, weakref.ref(self))
         captured.owners = [weakref.ref(owner, note_lost) for owner in weak]
@@ -333,8 +396,9 @@ class JitFunction(Generic[P, R]):
         self._n_captured += 1
         if self._n_captured == MANY_CAPTURES:
             warnings.warn(
-                f"{self._name} was captured {MANY_CAPTURES} times, which compiles it anew; the last time {reason}. "
-                "One plan serves all values of tensors and of variables: give it numbers as tensors, and sizes as bound variables.",
+                f"{self._name} was captured {MANY_CAPTURES} times, which compiles it anew; the last"
+                f" time {reason}. One plan serves all values of tensors and of variables: give it"
+                " numbers as tensors, and sizes as bound variables.",
                 RuntimeWarning,
                 stacklevel=3,
             )

@@ -1,11 +1,22 @@
-"""Capture of a function: it runs once on placeholders, and the graph that it builds becomes a plan."""
+"""Capture of a function: it runs once on placeholders, and the graph that it builds becomes
+a plan.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import weakref
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set,
+)
 from types import MethodType
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -42,9 +53,17 @@ __all__ = ["make_captured", "name_inputs"]
 
 
 def make_captured(
-    name: str, function: Callable[..., object], given: Sequence[Tensor | UOp], args: Sequence[object],
-    kwargs: Mapping[str, object], names: Sequence[tuple[str, bool]], config: PrepareConfig, *, objects: Objects, weak: Collection[object],
-) -> Captured | None:  # fmt: skip
+    name: str,
+    function: Callable[..., object],
+    given: Sequence[Tensor | UOp],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    names: Sequence[tuple[str, bool]],
+    config: PrepareConfig,
+    *,
+    objects: Objects,
+    weak: Collection[object],
+) -> Captured | None:
     """Run the function on placeholders and make a plan of its graph.
 
     Args:
@@ -59,7 +78,8 @@ def make_captured(
         weak: arguments that the plan does not keep alive: it is for no call without them.
 
     Returns:
-        None if it must run again: a tensor that it writes to, or a deferred one that it reads, got memory only now, or another thread
+        None if it must run again: a tensor that it writes to, or a deferred one that it reads, got
+            memory only now, or another thread
         wrote to one that it reads.
     """
     from svod_tensor._realize import realize_tensors
@@ -91,11 +111,16 @@ def make_captured(
         graphs = [*capture.states.values(), *(t.uop for t in outputs)]
         check_variables([*binds, *graphs])
         own = set(binds.values())
-        bound = dict.fromkeys(bind for bind in UOp.sink(*graphs).iter_ops(Op.BIND) if bind not in own)
-        given_cells = {id(p.content): n for n, p in zip(positions, placeholders, strict=True) if p is not None}
+        bound = dict.fromkeys(
+            bind for bind in UOp.sink(*graphs).iter_ops(Op.BIND) if bind not in own
+        )
+        given_cells = {
+            id(p.content): n for n, p in zip(positions, placeholders, strict=True) if p is not None
+        }
         recipes, sources = _list_recipes(capture, inputs, given_cells, outputs)
         memories = {i.memory for i in inputs}
-        # From here on nothing refers to the results, unless the function stored one somewhere else too.
+        # From here on nothing refers to the results, unless the function stored one somewhere else
+        # too.
         positional, named = (), {}
         del replacer
         outputs.clear()
@@ -119,7 +144,9 @@ def make_captured(
         if all(registry.get_version(memory) is memory for memory in memories):
             raise
         return None
-    reads = list({read: Dependency(name, read, value) for name, read, value in capture.dependencies}.values())
+    reads = list(
+        {read: Dependency(name, read, value) for name, read, value in capture.dependencies}.values()
+    )
     captured.dependencies = [*reads, *map(Dependency.on, edges)]
     captured.guards = Guards(edges, reads) if captured.dependencies else None
     if not binds and not bound:
@@ -129,15 +156,20 @@ def make_captured(
 
 @contextlib.contextmanager
 def _start_capture(name: str) -> Generator[Capture]:
-    """Record what this thread does to tensors from now on; at the end all that was there before is as it was before."""
+    """Record what this thread does to tensors from now on; at the end all that was there before is
+    as it was before.
+    """
     from svod_tensor._realize import realize_tensors
 
     while True:
         with registry.lock:
             registry.wait_for_capture()
-            # Assignments of this thread that pend are done now, so that they are not part of a plan.
+            # Assignments of this thread that pend are done now, so that they are not part of a
+            # plan.
             cells = registry.iter_pending_cells()
-            pending = [cell for cell in cells if any(map(states.is_own, states.get_written(cell.node)))]
+            pending = [
+                cell for cell in cells if any(map(states.is_own, states.get_written(cell.node)))
+            ]
             if not pending:
                 capture = Capture(name)
                 registry.start_capture(capture)
@@ -159,21 +191,29 @@ def _compute(pending: Set[UOp]) -> None:
     from svod_tensor._realize import realize_tensors
 
     with registry.lock:
-        needed = [c for c in registry.iter_pending_cells() if not pending.isdisjoint(states.get_written(c.node))]
+        needed = [
+            c
+            for c in registry.iter_pending_cells()
+            if not pending.isdisjoint(states.get_written(c.node))
+        ]
     realize_tensors(needed, resolve_config(None))
 
 
 def _iter_cells(edges: Iterable[Edge]) -> Iterator[Cell]:
     """Yield the cells of the tensors that code can read."""
     for edge in edges:
-        values = cast("tuple[object, ...]", edge.value) if edge.kind == "elements" else (edge.value,)
+        values = (
+            cast("tuple[object, ...]", edge.value) if edge.kind == "elements" else (edge.value,)
+        )
         for value in values:
             if isinstance(value, Tensor):
                 yield value.content.cell
 
 
 def _realize_deferred(cells: Iterable[Cell]) -> bool:
-    """Compute the deferred cells among `cells`, so that a plan reads their memory; whether there were any."""
+    """Compute the deferred cells among `cells`, so that a plan reads their memory; whether there
+    were any.
+    """
     from svod_tensor._realize import realize_tensors
 
     if not deferred.has_entries():
@@ -185,9 +225,13 @@ def _realize_deferred(cells: Iterable[Cell]) -> bool:
     return bool(found)
 
 
-def name_inputs(name: str, arguments: Sequence[Argument], donated: DonatedParameters) -> list[tuple[str, bool]]:
+def name_inputs(
+    name: str, arguments: Sequence[Argument], donated: DonatedParameters
+) -> list[tuple[str, bool]]:
     """Return the name of each input, and whether it is donated."""
-    for root in {argument.root for argument in arguments if donated.get_name(argument.root) in donated.names}:
+    for root in {
+        argument.root for argument in arguments if donated.get_name(argument.root) in donated.names
+    }:
         parts = [argument for argument in arguments if argument.root == root]
         if not any(part.is_input for part in parts):
             raise DonationError(
@@ -197,18 +241,28 @@ def name_inputs(name: str, arguments: Sequence[Argument], donated: DonatedParame
                 hint="donate parameters that are tensors, or lists, tuples and dicts of tensors",
             )
     return [
-        (donated.get_name(a.root) + a.place, donated.get_name(a.root) in donated.names) for a in arguments if a.is_input
+        (donated.get_name(a.root) + a.place, donated.get_name(a.root) in donated.names)
+        for a in arguments
+        if a.is_input
     ]
 
 
 def _list_objects(
-    function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object], objects: Objects
+    function: Callable[..., object],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    objects: Objects,
 ) -> tuple[dict[str, object], list[object]]:
-    """Return the arguments that are no inputs, by parameter, and others that trees hold, with the classes of these."""
+    """Return the arguments that are no inputs, by parameter, and others that trees hold, with the
+    classes of these.
+    """
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     names = () if code is None else code.co_varnames[: code.co_argcount]
     names = names[1:] if isinstance(function, MethodType) else names
-    named = {**{names[n] if n < len(names) else f"args[{n}]": value for n, value in enumerate(args)}, **kwargs}
+    named = {
+        **{names[n] if n < len(names) else f"args[{n}]": value for n, value in enumerate(args)},
+        **kwargs,
+    }
     whole: dict[str, object] = {}
     inside: list[object] = []
     for name, value in named.items():
@@ -233,7 +287,9 @@ def _iter_objects(tree: object, parts: Parts, objects: Objects) -> Iterator[obje
 
 
 class _Copy(NamedTuple):
-    """A list, dict or object on placeholders that the function got for an argument, and its content before the function ran."""
+    """A list, dict or object on placeholders that the function got for an argument, and its content
+    before the function ran.
+    """
 
     tree: object
     content: dict[object, object]
@@ -245,12 +301,20 @@ class _Copy(NamedTuple):
             CaptureError: if it was.
         """
         before, after = self.content, _list_content(self.tree)
-        changed = [key for key in {**before, **after} if before.get(key, MISSING) is not after.get(key, MISSING)]
+        changed = [
+            key
+            for key in {**before, **after}
+            if before.get(key, MISSING) is not after.get(key, MISSING)
+        ]
         if not changed:
             return
         kind = type(self.tree).__name__
         is_container = isinstance(self.tree, (list, dict))
-        where = f"an element of a {kind}" if is_container else f"the attribute `{changed[0]}` of a {kind}"
+        where = (
+            f"an element of a {kind}"
+            if is_container
+            else f"the attribute `{changed[0]}` of a {kind}"
+        )
         raise CaptureError(
             function=function,
             problem=f"it sets {where} that is an argument",
@@ -267,14 +331,18 @@ def _list_content(tree: object) -> dict[object, object]:
 
 
 class _Replacer:
-    """Copies of arguments with placeholders for tensors and arrays, and with bound variables of the plan.
+    """Copies of arguments with placeholders for tensors and arrays, and with bound variables of the
+    plan.
 
     Attributes:
-        placeholders: one for each input that is a tensor, in order; None for a tensor without elements, which stays.
+        placeholders: one for each input that is a tensor, in order; None for a tensor without
+            elements, which stays.
         copies: the lists, dicts and objects that were copied.
     """
 
-    def __init__(self, given: Sequence[Tensor | UOp], binds: Mapping[UOp, UOp], objects: Objects) -> None:
+    def __init__(
+        self, given: Sequence[Tensor | UOp], binds: Mapping[UOp, UOp], objects: Objects
+    ) -> None:
         self._binds, self._objects = binds, objects
         tensors = [value for value in given if isinstance(value, Tensor)]
         self.placeholders = [_make_placeholder(t, binds) if t.size != 0 else None for t in tensors]
@@ -329,8 +397,12 @@ def _make_empty(like: UOp, device: str, binds: Mapping[UOp, UOp]) -> UOp:
     return view_prefix(memory_nodes.make_memory(dtype, size, device, buffer), shape, like.dtype)
 
 
-def _make_builder(name: str, result: object, outputs: list[Tensor]) -> Callable[[Iterator[object]], object]:
-    """Return a function that arranges results as the captured function did; its tensors are appended to `outputs`."""
+def _make_builder(
+    name: str, result: object, outputs: list[Tensor]
+) -> Callable[[Iterator[object]], object]:
+    """Return a function that arranges results as the captured function did; its tensors are
+    appended to `outputs`.
+    """
     if isinstance(result, Tensor):
         outputs.append(result)
         return next
@@ -356,21 +428,32 @@ def _check_leaks(capture: Capture, memories: set[UOp], outputs: Sequence[Tensor]
     """Raise if a tensor of this run lives on somewhere: it would read a placeholder."""
     # What was assigned is memory afterwards.
     leaked = capture.find_leak(
-        [t.content for t in outputs], lambda node: not memories.isdisjoint(node.toposort(stop=capture.assigned))
+        [t.content for t in outputs],
+        lambda node: not memories.isdisjoint(node.toposort(stop=capture.assigned)),
     )
     if leaked is None:
         return
     raise CaptureError(
         function=capture.name,
-        problem=f"a tensor of shape {leaked.shape} that it computes is still held after it returned",
-        hint="return the tensor alone, or assign it to one that was there before, as in state.assign(...)",
+        problem=(
+            f"a tensor of shape {leaked.shape} that it computes is still held after it returned"
+        ),
+        hint=(
+            "return the tensor alone, or assign it to one that was there before, as in"
+            " state.assign(...)"
+        ),
     )
 
 
 def _list_recipes(
-    capture: Capture, inputs: Sequence[Input], given_cells: Mapping[int, int], outputs: Sequence[Tensor]
+    capture: Capture,
+    inputs: Sequence[Input],
+    given_cells: Mapping[int, int],
+    outputs: Sequence[Tensor],
 ) -> tuple[list[Recipe], list[UOp]]:
-    """Return how each result is made from graphs, arguments and tensors that the function holds; and the graphs."""
+    """Return how each result is made from graphs, arguments and tensors that the function holds;
+    and the graphs.
+    """
     donated = {given.position for given in inputs if given.is_donated}
     whole = {id(t.content) for t in outputs if not t.content.path}
     sources: dict[int, UOp] = {}
@@ -388,7 +471,9 @@ def _list_recipes(
         elif capture.is_known(cell):
             # Where a variable says what is seen, each call has its own view.
             recipes.append(
-                Recipe(held=Tensor.from_content(cell), path=path) if is_symbolic(path) else Recipe(held=tensor)
+                Recipe(held=Tensor.from_content(cell), path=path)
+                if is_symbolic(path)
+                else Recipe(held=tensor)
             )
             continue
         elif key in whole:
@@ -405,25 +490,37 @@ def _settle_result(node: UOp, capture: Capture) -> UOp:
     """`node`, copied where it is a content of memory that is overwritten later."""
     if not states.is_memory(node):
         return node
-    last = {capture.states.get(memory) for memory in map(states.memory_of, states.list_states(node))} - {None}
+    last = {
+        capture.states.get(memory) for memory in map(states.memory_of, states.list_states(node))
+    } - {None}
     if last <= set(states.list_states(node)):
         return node
     return _make_result(node, list(map(states.copy_of, parts_of(node))))
 
 
 def _finish(
-    name: str, capture: Capture, inputs: list[Input], recipes: Sequence[Recipe], sources: Sequence[UOp],
-    build: Callable[[Iterator[object]], object], config: PrepareConfig, bound: Sequence[UOp],
-) -> Captured:  # fmt: skip
+    name: str,
+    capture: Capture,
+    inputs: list[Input],
+    recipes: Sequence[Recipe],
+    sources: Sequence[UOp],
+    build: Callable[[Iterator[object]], object],
+    config: PrepareConfig,
+    bound: Sequence[UOp],
+) -> Captured:
     from svod_tensor.cells.work import make_job
     from svod_tensor.engine.compute import make_plan
 
     parts = [parts_of(node) for node in sources]
     written = states.get_written(*capture.states.values(), *sources)
     computed = [
-        (source, number, part) for source, found in enumerate(parts) for number, part in enumerate(found)
-        if 0 not in part.shape and not memory_nodes.is_buffer_identity(part) and states.find_whole_state(part) is None
-    ]  # fmt: skip
+        (source, number, part)
+        for source, found in enumerate(parts)
+        for number, part in enumerate(found)
+        if 0 not in part.shape
+        and not memory_nodes.is_buffer_identity(part)
+        and states.find_whole_state(part) is None
+    ]
     effects = list(capture.states.values())
     # What is returned as it is, or assigned to, keeps its content.
     kept = {*capture.states, *(memory_nodes.find_base(part) for found in parts for part in found)}
@@ -432,21 +529,43 @@ def _finish(
     plan = make_plan(make_job(graphs, config, donated), config) if graphs else None
     index_of: Mapping[int, int] = {} if plan is None else plan.ast_to_buffer
     for given in inputs:
-        given.index, given.is_written = index_of.get(given.memory.arg.id), given.memory in capture.states
-    memories = [] if plan is None else [
-        (memory_nodes.make_memory(part.dtype.part, plan.buffers[index].size, plan.buffers[index].device), index)
-        for (*_, part), index in zip(computed, plan.output_indices[: len(computed)], strict=True)
-    ]  # fmt: skip
+        given.index, given.is_written = (
+            index_of.get(given.memory.arg.id),
+            given.memory in capture.states,
+        )
+    memories = (
+        []
+        if plan is None
+        else [
+            (
+                memory_nodes.make_memory(
+                    part.dtype.part, plan.buffers[index].size, plan.buffers[index].device
+                ),
+                index,
+            )
+            for (*_, part), index in zip(
+                computed, plan.output_indices[: len(computed)], strict=True
+            )
+        ]
+    )
     made = {
         (source, number): view_prefix(memory, part.shape, part.dtype)
         for (source, number, part), (memory, _) in zip(computed, memories, strict=True)
     }
     nodes = [
-        _make_result(node, [made.get((source, n)) or part.substitute(written) for n, part in enumerate(parts[source])])
+        _make_result(
+            node,
+            [
+                made.get((source, n)) or part.substitute(written)
+                for n, part in enumerate(parts[source])
+            ],
+        )
         for source, node in enumerate(sources)
     ]
     leaves = [*(given.memory for given in inputs), *(memory for memory, _ in memories)]
-    own = {memory for memory, _ in memories} | {given.memory for given in inputs if given.is_donated}
+    own = {memory for memory, _ in memories} | {
+        given.memory for given in inputs if given.is_donated
+    }
     results = Results(recipes, nodes, leaves, own)
     if plan is not None:
         registry.add_plan(plan)
@@ -454,10 +573,20 @@ def _finish(
         # Each call has memory in its place.
         memory_nodes.remove_buffer(given.memory)
     return Captured(
-        name, plan, inputs, memories, results, build,
-        set(capture.states), _get_held(plan, inputs), bound, make_lock(), watched=_list_watched(capture),
-        homes=_list_homes(capture, nodes, leaves), held_written=capture.get_written(),
-    )  # fmt: skip
+        name,
+        plan,
+        inputs,
+        memories,
+        results,
+        build,
+        set(capture.states),
+        _get_held(plan, inputs),
+        bound,
+        make_lock(),
+        watched=_list_watched(capture),
+        homes=_list_homes(capture, nodes, leaves),
+        held_written=capture.get_written(),
+    )
 
 
 def _find_direct(captured: Captured) -> DirectCall | None:
@@ -467,17 +596,23 @@ def _find_direct(captured: Captured) -> DirectCall | None:
         return None
     if any(result.memory not in index_of for result in results):
         return None
-    reads = [DirectRead(i.position, i.index, i.argument if i.is_donated else None) for i in captured.inputs]
+    reads = [
+        DirectRead(i.position, i.index, i.argument if i.is_donated else None)
+        for i in captured.inputs
+    ]
     return DirectCall(captured.name, reads, results, index_of)
 
 
 def _list_watched(capture: Capture) -> list[Watched]:
-    """The tensors that the function holds, and that it read where they are not at home: they are part of the plan as they were."""
+    """The tensors that the function holds, and that it read where they are not at home: they are
+    part of the plan as they were.
+    """
     reads = [
-        read for read in capture.reads.values()
+        read
+        for read in capture.reads.values()
         # What is lent to an array is read from a copy.
         if (cell := read[0]()) is not None and (not cell.is_realized or cell.is_lent)
-    ]  # fmt: skip
+    ]
     return [Watched(cell, node) for cell, node in (*reads, *capture.moved)]
 
 
@@ -511,5 +646,6 @@ def _get_held(plan: ExecutionPlan | None, inputs: Sequence[Input]) -> dict[str, 
     own = {given.memory.arg.id for given in inputs}
     return {
         f"a tensor that the function holds (buffer {number})": plan.buffers[index]
-        for number, index in plan.ast_to_buffer.items() if number > 0 and number not in own
-    }  # fmt: skip
+        for number, index in plan.ast_to_buffer.items()
+        if number > 0 and number not in own
+    }

@@ -1,4 +1,6 @@
-"""Hashable keys of Python values: equal for values that mean the same to a program that is captured."""
+"""Hashable keys of Python values: equal for values that mean the same to a program that is
+captured.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ __all__ = ["Identity", "is_array", "is_plain", "key_of", "list_weak_objects"]
 
 
 class Identity:
-    """Key of an object that is equal only to itself; it does not keep the object alive where a weak reference can be had."""
+    """Key of an object that is equal only to itself; it does not keep the object alive where a weak
+    reference can be had.
+    """
 
     __slots__ = ("_get", "_hash")
 
@@ -36,7 +40,11 @@ class Identity:
 
     def __eq__(self, other: object) -> bool:
         # Where the object is gone, another one may have its id.
-        return isinstance(other, Identity) and (value := self._get()) is not None and value is other._get()
+        return (
+            isinstance(other, Identity)
+            and (value := self._get()) is not None
+            and value is other._get()
+        )
 
     def __hash__(self) -> int:
         return self._hash
@@ -49,7 +57,9 @@ def is_array(value: object) -> bool:
 
 
 def is_plain(value: object) -> bool:
-    """Whether a value is a number, a text or None, or a tuple or frozenset of these, which are compared by value."""
+    """Whether a value is a number, a text or None, or a tuple or frozenset of these, which are
+    compared by value.
+    """
     if isinstance(value, (tuple, frozenset)):
         return all(map(is_plain, cast("Iterable[object]", value)))
     return isinstance(value, (int, float, complex, str, bytes, type(None)))
@@ -75,9 +85,13 @@ def key_of(value: object) -> tuple[object, ...]:
 
 
 def list_weak_objects(key: object) -> list[object]:
-    """Return the objects that a key, a tuple of keys at any depth, knows by their identity without keeping them alive."""
+    """Return the objects that a key, a tuple of keys at any depth, knows by their identity without
+    keeping them alive.
+    """
     if isinstance(key, Identity):
         return [key.value] if key.is_weak else []
     if isinstance(key, (tuple, frozenset)):
-        return [value for item in cast("Iterable[object]", key) for value in list_weak_objects(item)]
+        return [
+            value for item in cast("Iterable[object]", key) for value in list_weak_objects(item)
+        ]
     return []

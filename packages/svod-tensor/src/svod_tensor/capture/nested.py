@@ -1,8 +1,8 @@
 """Trees: lists, tuples, dicts and objects, flattened into their items and rebuilt from other ones.
 
-An object is a tree if it is a dataclass, an attrs class, a network, or has only attributes that are tensors, arrays, plain values and
-trees of these; and where its class is registered. The attributes with tensors are its items, the others a part of its kind.
-"""
+An object is a tree if it is a dataclass, an attrs class, a network, or has only attributes that are
+tensors, arrays, plain values and trees of these; and where its class is registered. The attributes
+with tensors are its items, the others a part of its kind."""
 
 from __future__ import annotations
 
@@ -35,15 +35,30 @@ __all__ = [
 T = TypeVar("T")
 
 OPAQUE_PACKAGES: Final = sys.stdlib_module_names | {
-    "jax", "jaxlib", "numpy", "onnx", "onnxruntime", "scipy", "svod_codegen", "svod_device", "svod_dtype", "svod_ir", "svod_onnx",
-    "svod_runtime", "svod_schedule", "svod_tensor", "torch",
-} - {"__main__"}  # fmt: skip
+    "jax",
+    "jaxlib",
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "scipy",
+    "svod_codegen",
+    "svod_device",
+    "svod_dtype",
+    "svod_ir",
+    "svod_onnx",
+    "svod_runtime",
+    "svod_schedule",
+    "svod_tensor",
+    "torch",
+} - {"__main__"}
 """Packages whose objects are no trees."""
 
 _HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that a program defined
 
 _MAX_DEPTH: Final = 64
-"""Number of objects around an object that is an item; a longer chain, as of a linked list, is taken as it is."""
+"""Number of objects around an object that is an item; a longer chain, as of a linked list, is taken
+as it is.
+"""
 
 # Bits: a value holds tensors; it holds objects of which nothing is known.
 _HAS_INPUTS: Final = 1
@@ -53,9 +68,9 @@ _HAS_OPAQUE: Final = 2
 class Objects(IntEnum):
     """Set of objects that are trees.
 
-    A captured function takes objects of observed classes, such as networks, as they are: to check all their attributes takes one
-    comparison, and to flatten a network of a hundred parameters in each call would take longer than many a network.
-    """
+    A captured function takes objects of observed classes, such as networks, as they are: to check
+    all their attributes takes one comparison, and to flatten a network of a hundred parameters in
+    each call would take longer than many a network."""
 
     NONE = 0
     UNOBSERVED = 1
@@ -100,13 +115,16 @@ def register_pytree_node(
     flatten_func: Callable[[T], tuple[Iterable[object], Any]],
     unflatten_func: Callable[[Any, Sequence[Any]], T],
 ) -> None:
-    """Register a class whose objects are trees: arguments, results and carries of `jit`, `grad`, `scan` and others.
+    """Register a class whose objects are trees: arguments, results and carries of `jit`, `grad`,
+    `scan` and others.
 
-    Dataclasses, attrs classes, networks, and objects that hold tensors and plain values only, need no registration.
+    Dataclasses, attrs classes, networks, and objects that hold tensors and plain values only, need
+    no registration.
 
     Args:
         nodetype: the class; its subclasses are not registered with it.
-        flatten_func: returns the children, which are tensors and trees, and auxiliary data, which is hashable and compared by `==`.
+        flatten_func: returns the children, which are tensors and trees, and auxiliary data, which
+            is hashable and compared by `==`.
         unflatten_func: makes an object from the auxiliary data and children.
 
     Example:
@@ -121,17 +139,29 @@ def register_pytree_node(
 
 
 def take_apart(value: object, *, objects: Objects = Objects.ALL) -> Parts | None:
-    """Return the parts of a tree; None for anything else. `objects` tells which objects are trees."""
+    """Return the parts of a tree; None for anything else.
+
+    `objects` tells which objects are trees.
+    """
     kind: type = type(value)
     if kind in _registered:
         return _flatten_registered(kind, value)
     if _is_sequence(value):
         fields = getattr(kind, "_fields", None)
-        names = tuple([f"[{n}]" for n in range(len(value))] if fields is None else [f".{name}" for name in fields])
+        names = tuple(
+            [f"[{n}]" for n in range(len(value))]
+            if fields is None
+            else [f".{name}" for name in fields]
+        )
         return Parts(names, tuple(value), (kind, len(value)), _get_build(kind))
     if _is_dict(value):
         keys = tuple(value)
-        return Parts(tuple(f"[{k!r}]" for k in keys), tuple(value.values()), (dict, keys), _get_dict_build(keys))
+        return Parts(
+            tuple(f"[{k!r}]" for k in keys),
+            tuple(value.values()),
+            (dict, keys),
+            _get_dict_build(keys),
+        )
     split = _split(value, (), objects)
     if split is None:
         return None
@@ -196,19 +226,28 @@ def _is_opaque(kind: type[Any]) -> bool:
     """Whether objects of a class are no trees, whatever they hold."""
     if kind.__module__.partition(".")[0] in OPAQUE_PACKAGES or issubclass(kind, (type, Enum)):
         return True
-    # An object that is built without `__init__` must have no other memory than its attributes, and nothing to release.
+    # An object that is built without `__init__` must have no other memory than its attributes, and
+    # nothing to release.
     is_ordinary = all(base is object or base.__flags__ & _HEAP_TYPE for base in kind.__mro__)
     members = {name for base in kind.__mro__ for name in base.__dict__}
-    return not is_ordinary or not members.isdisjoint(("__del__", "__array__", "__dlpack__", "__next__"))
+    return not is_ordinary or not members.isdisjoint(
+        ("__del__", "__array__", "__dlpack__", "__next__")
+    )
 
 
 @lru_cache(maxsize=4096)
 def _is_always_tree(kind: type) -> bool:
-    return hasattr(kind, "__dataclass_fields__") or hasattr(kind, "__attrs_attrs__") or is_observed_class(kind)
+    return (
+        hasattr(kind, "__dataclass_fields__")
+        or hasattr(kind, "__attrs_attrs__")
+        or is_observed_class(kind)
+    )
 
 
 def _split(value: object, above: tuple[object, ...], objects: Objects) -> _Split | None:
-    """Split the attributes of an object that is a tree; `above` are the objects around it, which it must not hold."""
+    """Split the attributes of an object that is a tree; `above` are the objects around it, which it
+    must not hold.
+    """
     kind: type = type(value)
     if objects is Objects.NONE or _is_opaque(kind) or len(above) > _MAX_DEPTH:
         return None
@@ -228,7 +267,9 @@ def _split(value: object, above: tuple[object, ...], objects: Objects) -> _Split
 
 
 def _get_content(value: object, above: tuple[object, ...], objects: Objects) -> int:
-    """Return the bits of a value: whether it holds tensors, and objects of which nothing is known."""
+    """Return the bits of a value: whether it holds tensors, and objects of which nothing is
+    known.
+    """
     if isinstance(value, (TensorBase, UOp)) or is_array(value):
         return _HAS_INPUTS
     if is_plain(value) or isinstance(value, (DType, Enum, type)):
@@ -253,7 +294,11 @@ def _join_contents(values: Iterable[object], above: tuple[object, ...], objects:
 
 
 def _get_object_kind(kind: type, split: _Split) -> tuple[object, ...]:
-    return kind, tuple(split.items), tuple([(name, _make_key(value)) for name, value in split.static.items()])
+    return (
+        kind,
+        tuple(split.items),
+        tuple([(name, _make_key(value)) for name, value in split.static.items()]),
+    )
 
 
 def _make_key(value: object) -> object:

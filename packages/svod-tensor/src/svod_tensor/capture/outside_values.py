@@ -1,10 +1,12 @@
-"""Values outside of its arguments that a function can read, found by following the paths in its code from value to value.
+"""Values outside of its arguments that a function can read, found by following the paths in its
+code from value to value.
 
-The walk begins at the function: its globals, the variables of the functions around it, the object that it is bound to. Each path
-in its code is followed through objects, dicts, lists and modules, and each function or method on the way is analyzed in turn.
-A value whose path is not known (an element of an iteration, a local variable) is looked at through the names of all attributes
-that the code reads from such values. So the walk may find more than one call reads, and never executes code of the program:
-properties are analyzed and not called.
+The walk begins at the function: its globals, the variables of the functions around it, the object
+that it is bound to. Each path in its code is followed through objects, dicts, lists and modules,
+and each function or method on the way is analyzed in turn. A value whose path is not known (an
+element of an iteration, a local variable) is looked at through the names of all attributes that the
+code reads from such values. So the walk may find more than one call reads, and never executes code
+of the program: properties are analyzed and not called.
 
 Code of the standard library, of numpy and of svod's own lower layers is not followed.
 """
@@ -35,28 +37,74 @@ from svod_tensor.capture.keys import is_array, is_plain
 from svod_tensor.capture.nested import OPAQUE_PACKAGES, list_attributes
 from svod_tensor.tensor import Tensor
 
-__all__ = ["MISSING", "Edge", "get_entries", "is_leaf", "list_elements", "list_outside_values", "read_cell"]
+__all__ = [
+    "MISSING",
+    "Edge",
+    "get_entries",
+    "is_leaf",
+    "list_elements",
+    "list_outside_values",
+    "read_cell",
+]
 
 MISSING: Final = object()
 """Value of an attribute, an item or a variable that does not exist."""
 
 _LIBRARIES: Final = OPAQUE_PACKAGES | {
-    "_pytest", "cffi", "llvmlite", "matplotlib", "ml_dtypes", "pandas", "pytest", "sklearn", "structlog",
-}  # fmt: skip
+    "_pytest",
+    "cffi",
+    "llvmlite",
+    "matplotlib",
+    "ml_dtypes",
+    "pandas",
+    "pytest",
+    "sklearn",
+    "structlog",
+}
 """Packages whose functions read nothing that a program changes between calls."""
 
 _CONTAINERS: Final = (list, tuple, dict, set, frozenset, deque, MappingProxyType)
 # Methods of containers that return none of the elements.
-_WRITERS: Final = frozenset({
-    "append", "appendleft", "extend", "extendleft", "insert", "add", "update", "clear", "remove", "discard", "sort", "reverse",
-})  # fmt: skip
+_WRITERS: Final = frozenset(
+    {
+        "append",
+        "appendleft",
+        "extend",
+        "extendleft",
+        "insert",
+        "add",
+        "update",
+        "clear",
+        "remove",
+        "discard",
+        "sort",
+        "reverse",
+    }
+)
 # Attributes that say where an object comes from.
-_DESCRIPTIONS: Final = frozenset({"__module__", "__doc__", "__name__", "__qualname__", "__annotations__", "__class__"})
+_DESCRIPTIONS: Final = frozenset(
+    {"__module__", "__doc__", "__name__", "__qualname__", "__annotations__", "__class__"}
+)
 # Special methods that Python calls for no operation on an object that is there.
-_NEVER_IMPLICIT: Final = frozenset({
-    "__init__", "__new__", "__repr__", "__str__", "__del__", "__init_subclass__", "__class_getitem__", "__getattr__", "__setattr__",
-    "__delattr__", "__post_init__", "__dir__", "__reduce__", "__getstate__", "__setstate__",
-})  # fmt: skip
+_NEVER_IMPLICIT: Final = frozenset(
+    {
+        "__init__",
+        "__new__",
+        "__repr__",
+        "__str__",
+        "__del__",
+        "__init_subclass__",
+        "__class_getitem__",
+        "__getattr__",
+        "__setattr__",
+        "__delattr__",
+        "__post_init__",
+        "__dir__",
+        "__reduce__",
+        "__getstate__",
+        "__setstate__",
+    }
+)
 
 
 class Edge(NamedTuple):
@@ -64,12 +112,14 @@ class Edge(NamedTuple):
 
     Attributes:
         name: path of the value, as it is written in Python.
-        kind: "global" (an entry of a namespace), "nonlocal" (a closure's cell), "attribute" (an entry of an object's `__dict__`),
-            "static" (an attribute that is found on the class, or in a slot), "item" (by key) or "elements" (all of a container).
+        kind: "global" (an entry of a namespace), "nonlocal" (a closure's cell), "attribute" (an
+            entry of an object's `__dict__`), "static" (an attribute that is found on the class, or
+            in a slot), "item" (by key) or "elements" (all of a container).
         owner: the namespace, cell, object or container.
         key: name, key or index; None for "elements" and "nonlocal".
         value: what it was; a tuple for "elements".
-        owner_ref: weak reference to the owner, which is None then: the owner is an argument that the edge does not keep alive.
+        owner_ref: weak reference to the owner, which is None then: the owner is an argument that
+            the edge does not keep alive.
     """
 
     name: str
@@ -114,7 +164,8 @@ def list_outside_values(
 
     Args:
         function: a function, method or other callable.
-        arguments: objects that it gets, by parameter, whose attributes count as outside of the arguments.
+        arguments: objects that it gets, by parameter, whose attributes count as outside of the
+            arguments.
         others: objects that it gets in containers, and classes of its arguments.
     """
     walk = _Walk()
@@ -143,8 +194,8 @@ class _Walk:
         attributes: names that code reads from values of unknown path.
         layer_attributes: names that code of svod's layers reads so: attributes of layers.
         is_dynamic: whether code reads attributes by computed names.
-        open: objects and classes of which any attribute in `attributes` may be read: each with its path, and the names that were
-            looked at.
+        open: objects and classes of which any attribute in `attributes` may be read: each with its
+            path, and the names that were looked at.
     """
 
     def __init__(self) -> None:
@@ -167,7 +218,11 @@ class _Walk:
         while changed:
             changed = self._drain()
             for owner, name, done in list(self.open.values()):
-                if self.is_dynamic and "__dict__" not in done and not isinstance(owner, (type, ModuleType)):
+                if (
+                    self.is_dynamic
+                    and "__dict__" not in done
+                    and not isinstance(owner, (type, ModuleType))
+                ):
                     # Any attribute may be read, a later one too.
                     done.add("__dict__")
                     self.escape(get_entries(owner), f"{name}.__dict__")
@@ -193,10 +248,18 @@ class _Walk:
             return names
         if is_observed(owner):
             # A network lists its tensors and layers by walking over its attributes.
-            public = (name for name, value in get_entries(owner).items() if name[0] != "_" and not is_plain(value))
+            public = (
+                name
+                for name, value in get_entries(owner).items()
+                if name[0] != "_" and not is_plain(value)
+            )
             names = names.union(self.layer_attributes, public)
         # Entries of `__dict__` are looked at as a whole.
-        return names | (list_attributes(owner).keys() - get_entries(owner).keys()) if self.is_dynamic else names
+        return (
+            names | (list_attributes(owner).keys() - get_entries(owner).keys())
+            if self.is_dynamic
+            else names
+        )
 
     def escape(self, value: object, name: str) -> None:
         """Note that code may read anything that is reachable from `value`."""
@@ -218,7 +281,11 @@ class _Walk:
             self.follow_function(value, name, {})
         elif isinstance(value, partial):
             inner = cast("partial[object]", value)
-            for part, text in ((inner.func, "func"), (inner.args, "args"), (inner.keywords, "keywords")):
+            for part, text in (
+                (inner.func, "func"),
+                (inner.args, "args"),
+                (inner.keywords, "keywords"),
+            ):
                 self.escape(part, f"{name}.{text}")
         elif isinstance(value, BuiltinFunctionType):
             self.escape(value.__self__, f"{name}.__self__")
@@ -226,7 +293,8 @@ class _Walk:
             if not _is_library(value.__name__):
                 self.open.setdefault(id(value), (value, name, set()))
         elif _is_library(_get_module(value)):
-            # A wrapper of svod or of the standard library holds the wrapped function in an attribute.
+            # A wrapper of svod or of the standard library holds the wrapped function in an
+            # attribute.
             for key, part in get_entries(value).items():
                 if callable(part) and not isinstance(part, type):
                     self.escape(part, name if key == "function" else f"{name}.{key}")
@@ -253,7 +321,10 @@ class _Walk:
             self.escape(function, name)
             return
         # Functions of one decorator have one code, and different variables around them.
-        key = function if function.__closure__ else function.__code__, id(next(iter(arguments.values()), None))
+        key = (
+            function if function.__closure__ else function.__code__,
+            id(next(iter(arguments.values()), None)),
+        )
         if key in self._functions:
             return
         self._functions.add(key)
@@ -280,13 +351,21 @@ class _Walk:
 
     def _read_implicit(self, value: object, name: str) -> None:
         """Follow the special methods of an object's class: no code names them."""
-        if not is_leaf(value) and not isinstance(value, ModuleType) and not _is_library(_get_module(value)):
+        if (
+            not is_leaf(value)
+            and not isinstance(value, ModuleType)
+            and not _is_library(_get_module(value))
+        ):
             for attribute in _list_implicit(value if isinstance(value, type) else type(value)):
                 if isinstance(value, type) or attribute not in _NEVER_IMPLICIT:
                     self._guess_attribute(value, attribute, name)
 
     def _follow_paths(
-        self, function: FunctionType, access: CodeAccess, arguments: Mapping[str, object], owner: str
+        self,
+        function: FunctionType,
+        access: CodeAccess,
+        arguments: Mapping[str, object],
+        owner: str,
     ) -> None:
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         for (root, steps), is_used in access.paths.items():
@@ -299,15 +378,25 @@ class _Walk:
                 value, name = self._read_step(value, step, name)
                 if value is MISSING:
                     # Unknown from here on, as where a property computes it.
-                    names = self.layer_attributes if _is_layer_code(function.__module__ or "") else self.attributes
-                    names.update(str(later.key) for later in steps[index + 1 :] if later.kind == "attribute")
+                    names = (
+                        self.layer_attributes
+                        if _is_layer_code(function.__module__ or "")
+                        else self.attributes
+                    )
+                    names.update(
+                        str(later.key) for later in steps[index + 1 :] if later.kind == "attribute"
+                    )
                     break
             else:
                 if is_used:
                     self.escape(value, name)
 
     def _read_root(
-        self, root: Root, function: FunctionType, cells: Mapping[str, CellType], arguments: Mapping[str, object]
+        self,
+        root: Root,
+        function: FunctionType,
+        cells: Mapping[str, CellType],
+        arguments: Mapping[str, object],
     ) -> tuple[object, str]:
         match root.kind:
             case "parameter":
@@ -348,8 +437,12 @@ class _Walk:
         if value is not MISSING:
             self.escape(value, f"{name}.{key}")
 
-    def _read_attribute(self, owner: object, key: str, name: str, *, is_guess: bool = False) -> object:
-        """Read one attribute without running code of the program; return MISSING for a value that only such code can tell."""
+    def _read_attribute(
+        self, owner: object, key: str, name: str, *, is_guess: bool = False
+    ) -> object:
+        """Read one attribute without running code of the program; return MISSING for a value that
+        only such code can tell.
+        """
         if is_leaf(owner) or key in _DESCRIPTIONS:
             return MISSING
         if key == "__dict__":
@@ -402,7 +495,10 @@ class _Walk:
     def _read_class(self, kind: type, owner: object, key: str, text: str) -> object:
         """Read an attribute of a class, for an object of it or for the class itself."""
         value = _get_on_class(kind, key)
-        is_member = _is_a(value, (FunctionType, staticmethod, classmethod, property, cached_property, partialmethod))
+        is_member = _is_a(
+            value,
+            (FunctionType, staticmethod, classmethod, property, cached_property, partialmethod),
+        )
         is_library = _is_library(kind.__module__)
         if (
             is_member
@@ -444,7 +540,9 @@ class _Walk:
         for function in _list_functions(member):
             bound = owner is not MISSING and not isinstance(member, staticmethod)
             first = next(iter(_get_parameters(function)), None)
-            self._calls.append((function, text, {first: owner} if bound and first is not None else {}))
+            self._calls.append(
+                (function, text, {first: owner} if bound and first is not None else {})
+            )
 
     def _add(self, edge: Edge) -> None:
         # A program replaces no modules.
@@ -460,7 +558,9 @@ def _is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
 
 def is_leaf(value: object) -> bool:
     """Whether nothing of a program's state is reachable from `value`."""
-    return value is MISSING or isinstance(value, (Tensor, UOp)) or is_plain(value) or is_array(value)
+    return (
+        value is MISSING or isinstance(value, (Tensor, UOp)) or is_plain(value) or is_array(value)
+    )
 
 
 def _iter_named(container: object, name: str) -> Iterator[tuple[str, object]]:
@@ -468,7 +568,10 @@ def _iter_named(container: object, name: str) -> Iterator[tuple[str, object]]:
         mapping = cast("Mapping[object, object]", container)
         yield from ((f"{name}[{key!r}]", value) for key, value in mapping.items())
         return
-    yield from ((f"{name}[{index}]", value) for index, value in enumerate(cast("Iterable[object]", container)))
+    yield from (
+        (f"{name}[{index}]", value)
+        for index, value in enumerate(cast("Iterable[object]", container))
+    )
 
 
 def _get_item(container: object, key: object) -> object:
@@ -507,8 +610,12 @@ def _list_implicit(kind: type) -> tuple[str, ...]:
     names: dict[str, None] = {}
     for base in kind.__mro__:
         if not _is_library(base.__module__):
-            special = (name for name, member in base.__dict__.items() if isinstance(member, FunctionType))
-            names.update(dict.fromkeys(n for n in special if n.startswith("__") and n.endswith("__")))
+            special = (
+                name for name, member in base.__dict__.items() if isinstance(member, FunctionType)
+            )
+            names.update(
+                dict.fromkeys(n for n in special if n.startswith("__") and n.endswith("__"))
+            )
     return tuple(names)
 
 

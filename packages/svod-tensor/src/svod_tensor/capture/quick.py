@@ -1,10 +1,12 @@
-"""Calls that are like the one before: each argument is looked at once, and nothing is built to look a plan up.
+"""Calls that are like the one before: each argument is looked at once, and nothing is built to look
+a plan up.
 
-A function whose calls go directly (`capture.direct`) gets such a way with its first plan. What it takes for granted is compared by
-identity: forms of tensors, other arguments, Python values that the plan depends on. Whatever else a call brings (a view, something
-to compute, another form, a function that is captured or whose derivative is taken, an assignment to what the function holds,
-another thread at work with the plan) makes it `UNUSUAL`: nothing is done then, and it goes the way of all calls.
-"""
+A function whose calls go directly (`capture.direct`) gets such a way with its first plan. What it
+takes for granted is compared by identity: forms of tensors, other arguments, Python values that the
+plan depends on. Whatever else a call brings (a view, something to compute, another form, a function
+that is captured or whose derivative is taken, an assignment to what the function holds, another
+thread at work with the plan) makes it `UNUSUAL`: nothing is done then, and it goes the way of all
+calls."""
 
 from __future__ import annotations
 
@@ -53,9 +55,18 @@ class QuickCall:
     """
 
     __slots__ = (
-        "_build", "_execute", "_guards", "_is_held", "_made", "_makers", "_single", "_wanted", "_watched", "captured",
+        "_build",
+        "_execute",
+        "_guards",
+        "_is_held",
+        "_made",
+        "_makers",
+        "_single",
+        "_wanted",
+        "_watched",
+        "captured",
         "lending",
-    )  # fmt: skip
+    )
 
     def __init__(
         self,
@@ -71,7 +82,8 @@ class QuickCall:
             captured: the plan.
             plan: what executes it.
             direct: how its results are made.
-            wanted: the form of each argument that is a tensor; of the others a weak reference, or the argument where there is none.
+            wanted: the form of each argument that is a tensor; of the others a weak reference, or
+                the argument where there is none.
             places: the index of the buffer of each tensor that the plan reads, then of each result.
         """
         self.captured = captured
@@ -82,7 +94,9 @@ class QuickCall:
         self._is_held = captured.holds_tensors
         n_unused = places.count(None)
         self._makers, self._build = direct.makers, captured.build
-        self._made = [(position + n_unused, make_node, form) for position, make_node, form in direct.made]
+        self._made = [
+            (position + n_unused, make_node, form) for position, make_node, form in direct.made
+        ]
         # The commonest result is made without a list.
         self._single = self._made[0] if captured.build is next else None
 
@@ -137,7 +151,10 @@ class QuickCall:
             result = object.__new__(Tensor)
             set_content(result, Cell.on(buffers[position], make_node, form))
             return result
-        made = [Tensor.from_content(Cell.on(buffers[position], node, form)) for position, node, form in self._made]
+        made = [
+            Tensor.from_content(Cell.on(buffers[position], node, form))
+            for position, node, form in self._made
+        ]
         return self._build(iter(made))
 
 
@@ -153,13 +170,20 @@ def find_quick(captured: Captured, args: Sequence[object]) -> QuickCall | None:
     if len(place_of) < len(tensors):
         # One has no elements, and perhaps no memory.
         return None
-    wanted: list[object] = [value.content.form if isinstance(value, Tensor) else _hold(value) for value in args]
-    places = (*(place_of[number] for number in range(len(tensors))), *direct.places[-len(direct.makers) :])
+    wanted: list[object] = [
+        value.content.form if isinstance(value, Tensor) else _hold(value) for value in args
+    ]
+    places = (
+        *(place_of[number] for number in range(len(tensors))),
+        *direct.places[-len(direct.makers) :],
+    )
     return QuickCall(captured, plan, direct, wanted, places)
 
 
 def _hold(value: object) -> object:
-    """Return a weak reference to an argument that is known by its identity; the argument itself where there is none to be had."""
+    """Return a weak reference to an argument that is known by its identity; the argument itself
+    where there is none to be had.
+    """
     identity = key_of(value)[0] if not is_plain(value) else None
     return ref(value) if isinstance(identity, Identity) and identity.is_weak else value
 

@@ -1,4 +1,6 @@
-"""What a call of a captured function returns: tensors over the memory of that call, arguments, and views of both."""
+"""What a call of a captured function returns: tensors over the memory of that call, arguments, and
+views of both.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ class Recipe(NamedTuple):
 
 
 class Results:
-    """Graphs over placeholders, made again on the memory of each call, and what is a view of them and of arguments.
+    """Graphs over placeholders, made again on the memory of each call, and what is a view of them
+    and of arguments.
 
     Attributes:
         binds: the bound variables in them.
@@ -44,19 +47,28 @@ class Results:
     __slots__ = ("_changing", "_forms", "_held", "_nodes", "_owns", "_recipes", "binds", "direct")
 
     def __init__(
-        self, recipes: Sequence[Recipe], nodes: Sequence[UOp], placeholders: Iterable[UOp], own: set[UOp]
+        self,
+        recipes: Sequence[Recipe],
+        nodes: Sequence[UOp],
+        placeholders: Iterable[UOp],
+        own: set[UOp],
     ) -> None:
         self._nodes = tuple(nodes)
         is_plain = recipes == [Recipe(number) for number in range(len(nodes))]
         self._recipes = None if is_plain else recipes
         # Whatever the arguments of a signature are, a result has one form.
         self._forms = [get_form(node) for node in nodes]
-        self._owns = [all(memory_nodes.find_base(p) in own for p in parts_of(n) if 0 not in p.shape) for n in nodes]
+        self._owns = [
+            all(memory_nodes.find_base(p) in own for p in parts_of(n) if 0 not in p.shape)
+            for n in nodes
+        ]
         sizes = [size for recipe in recipes for size in list_sizes(recipe.path)]
         self.binds = [bind for node in (*nodes, *sizes) for bind in node.iter_ops(Op.BIND)]
         changing = {*placeholders, *self.binds}
         self._held = [
-            n for n in dict.fromkeys(n for node in nodes for n in node.iter_ops(Op.BUFFER)) if n not in changing
+            n
+            for n in dict.fromkeys(n for node in nodes for n in node.iter_ops(Op.BUFFER))
+            if n not in changing
         ]
         changing.update(self._held)
         self._changing: list[UOp] = []
@@ -64,7 +76,10 @@ class Results:
             if node not in changing and not changing.isdisjoint(node.src):
                 changing.add(node)
                 self._changing.append(node)
-        made = [make_direct_result(node, form) for node, form in zip(self._nodes, self._forms, strict=True)]
+        made = [
+            make_direct_result(node, form)
+            for node, form in zip(self._nodes, self._forms, strict=True)
+        ]
         is_direct = is_plain and all(self._owns)
         found = [result for result in made if result is not None]
         self.direct = found if is_direct and len(found) == len(made) else None
@@ -72,7 +87,9 @@ class Results:
     def make(
         self, made: dict[UOp, UOp], given: Sequence[Tensor | UOp], borrowed: Sequence[Tensor] = ()
     ) -> list[Tensor]:
-        """The results on what `made` has for each placeholder and bound variable; the nodes between are added to it."""
+        """The results on what `made` has for each placeholder and bound variable; the nodes between
+        are added to it.
+        """
         for memory in self._held:
             made[memory] = registry.get_version(memory)
         for node in self._changing:
@@ -99,7 +116,10 @@ def _copy_borrowed(value: Tensor | UOp, borrowed: Sequence[Tensor]) -> Tensor | 
 
 
 def _follow(
-    recipe: Recipe, tensors: Sequence[Tensor], given: Sequence[Tensor | UOp], binds: Mapping[UOp, UOp]
+    recipe: Recipe,
+    tensors: Sequence[Tensor],
+    given: Sequence[Tensor | UOp],
+    binds: Mapping[UOp, UOp],
 ) -> Tensor:
     source = (
         recipe.held
@@ -109,4 +129,8 @@ def _follow(
         else given[recipe.position]
     )
     assert isinstance(source, Tensor)
-    return source.along(*(substitute_path(recipe.path, binds) if binds else recipe.path)) if recipe.path else source
+    return (
+        source.along(*(substitute_path(recipe.path, binds) if binds else recipe.path))
+        if recipe.path
+        else source
+    )

@@ -1,4 +1,6 @@
-"""Signatures of calls of captured functions: all of the arguments but the values of tensors and variables."""
+"""Signatures of calls of captured functions: all of the arguments but the values of tensors and
+variables.
+"""
 
 from __future__ import annotations
 
@@ -53,10 +55,16 @@ class Argument(NamedTuple):
 
     @property
     def path(self) -> str:
-        return f"args[{self.root}]{self.place}" if isinstance(self.root, int) else f"{self.root}{self.place}"
+        return (
+            f"args[{self.root}]{self.place}"
+            if isinstance(self.root, int)
+            else f"{self.root}{self.place}"
+        )
 
 
-def read_arguments(args: Sequence[object], kwargs: Mapping[str, object], *, objects: Objects) -> Signature:
+def read_arguments(
+    args: Sequence[object], kwargs: Mapping[str, object], *, objects: Objects
+) -> Signature:
     """Return the signature of a call. Every call of a captured function comes through here.
 
     Args:
@@ -96,7 +104,9 @@ def describe_arguments(
     return tuple(arguments)
 
 
-def get_reason(new: Sequence[Argument], known: Sequence[tuple[Sequence[Argument], str | None]]) -> str:
+def get_reason(
+    new: Sequence[Argument], known: Sequence[tuple[Sequence[Argument], str | None]]
+) -> str:
     """Describe what is new about a call, compared with the most similar one that has a plan.
 
     Args:
@@ -105,8 +115,12 @@ def get_reason(new: Sequence[Argument], known: Sequence[tuple[Sequence[Argument]
     """
     if not known:
         return "for the first call"
-    differences = [[*_compare(new, other), *([change] if change else [])] for other, change in known]
-    return "since " + "; ".join(min(differences, key=len) or ["a tensor that the function holds is another one"])
+    differences = [
+        [*_compare(new, other), *([change] if change else [])] for other, change in known
+    ]
+    return "since " + "; ".join(
+        min(differences, key=len) or ["a tensor that the function holds is another one"]
+    )
 
 
 def find_array(value: object) -> Tensor | None:
@@ -165,7 +179,9 @@ def _identify(value: Tensor | UOp) -> int:
 
 
 def _is_input(value: object) -> TypeGuard[Tensor | UOp]:
-    return isinstance(value, Tensor) or (isinstance(value, UOp) and next(value.iter_ops(Op.BIND), None) is not None)
+    return isinstance(value, Tensor) or (
+        isinstance(value, UOp) and next(value.iter_ops(Op.BIND), None) is not None
+    )
 
 
 def _as_tensor(value: object) -> object:
@@ -179,7 +195,12 @@ def _key_of(value: object) -> tuple[object, ...]:
 
 
 def _describe(
-    value: object, root: int | str, place: str, found: list[Argument], seen: set[int] | None, objects: Objects
+    value: object,
+    root: int | str,
+    place: str,
+    found: list[Argument],
+    seen: set[int] | None,
+    objects: Objects,
 ) -> None:
     parts = None if isinstance(value, Tensor) else take_apart(value, objects=objects)
     if parts is not None:
@@ -199,7 +220,9 @@ def _show(value: object) -> str:
     match value:
         case Tensor():
             sizes = ", ".join(str(s) if isinstance(s, int) else "symbolic" for s in value.shape)
-            return f"{value.dtype} ({sizes}{',' if value.ndim == 1 else ''}) on {_show_place(value)}"
+            return (
+                f"{value.dtype} ({sizes}{',' if value.ndim == 1 else ''}) on {_show_place(value)}"
+            )
         case UOp() if value.op is Op.BIND:
             name, low, high = value.symbol.arg
             return f"variable {name} from {low} to {high}"

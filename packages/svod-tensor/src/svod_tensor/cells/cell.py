@@ -1,8 +1,9 @@
-"""What a tensor reads and writes: a cell holds the node of a content, and a tensor is a cell or a view of one.
+"""What a tensor reads and writes: a cell holds the node of a content, and a tensor is a cell or a
+view of one.
 
-A node is a value and never changes; a write puts another node into one cell. Cells whose nodes are the same node, or the
-same memory, share it until one of them is written, and only the one that owns memory is ever written there.
-"""
+A node is a value and never changes; a write puts another node into one cell. Cells whose nodes are
+the same node, or the same memory, share it until one of them is written, and only the one that owns
+memory is ever written there."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ __all__ = ["Cell", "Element", "Form", "Live", "View", "find_result_form", "get_f
 _RESHAPE, _BUFFER, _AS_COMPLEX = Op.RESHAPE, Op.BUFFER, Op.AS_COMPLEX
 
 Form: TypeAlias = tuple[Shape, DType, Sharding | str]
-"""The shape of a tensor, with variables but not with their values, its dtype, and where it is or will be."""
+"""The shape of a tensor, with variables but not with their values, its dtype, and where it is or
+will be.
+"""
 
 
 def get_form(node: UOp) -> Form:
@@ -48,18 +51,28 @@ class Cell:
 
     Attributes:
         node: what it is now.
-        memory: what it is on, as long as nobody asked for the node, which is made then, or as it is lent to an array; None
-            afterwards, and in other cells.
+        memory: what it is on, as long as nobody asked for the node, which is made then, or as it is
+            lent to an array; None afterwards, and in other cells.
         owns: whether the memory that `node` is, if it is memory, is this cell's own to write to.
         known_form: its form, once somebody asked for it.
         is_patched: whether parts were written while it had no memory.
-        is_rewritten: whether its memory was assigned to: a plan may do so again, without asking who reads the memory.
+        is_rewritten: whether its memory was assigned to: a plan may do so again, without asking who
+            reads the memory.
         is_given_away: whether its memory is something else's now, and it itself of no use.
     """
 
     __slots__ = (
-        "__weakref__", "_donation", "_make_node", "is_given_away", "is_patched", "is_rewritten", "known_form", "memory", "node", "owns"
-    )  # fmt: skip
+        "__weakref__",
+        "_donation",
+        "_make_node",
+        "is_given_away",
+        "is_patched",
+        "is_rewritten",
+        "known_form",
+        "memory",
+        "node",
+        "owns",
+    )
 
     node: UOp
     memory: Buffer | None
@@ -67,7 +80,13 @@ class Cell:
     _make_node: Callable[[Buffer], UOp]
 
     def __init__(self, node: UOp, form: Form | None = None, *, owns: bool = False) -> None:
-        self.node, self.known_form, self.owns, self.is_patched, self.is_given_away = node, form, owns, False, False
+        self.node, self.known_form, self.owns, self.is_patched, self.is_given_away = (
+            node,
+            form,
+            owns,
+            False,
+            False,
+        )
         self.memory, self.is_rewritten = None, False
         tables.add(self)
         if count_new() >= tables.next_look:
@@ -77,9 +96,8 @@ class Cell:
     def on(cls, memory: Buffer, make_node: Callable[[Buffer], UOp], form: Form) -> Self:
         """A cell on memory that was made for it.
 
-        It has a node, and is one of the live cells, once somebody asks: most results of a chain of calls are only given
-        to the next call.
-        """
+        It has a node, and is one of the live cells, once somebody asks: most results of a chain of
+        calls are only given to the next call."""
         self = object.__new__(cls)
         self.known_form, self.owns, self.is_patched, self.is_given_away = form, True, False, False
         self.is_rewritten = False
@@ -87,17 +105,20 @@ class Cell:
         return self
 
     def settle_on(self, memory: Buffer, make_node: Callable[[Buffer], UOp]) -> None:
-        """Be memory that was made for this cell and has its value; the caller holds `registry.lock`."""
+        """Be memory that was made for this cell and has its value; the caller holds
+        `registry.lock`.
+        """
         # Who looks meanwhile finds the node of before, or waits for the lock.
         self.owns, self.is_patched = True, False
         self.memory, self._make_node = memory, make_node
         del self.node
 
     def lend(self, array: NDArray[np.generic]) -> None:
-        """Let `array` show the memory of this cell, which nobody else knows; the caller holds `registry.lock`.
+        """Let `array` show the memory of this cell, which nobody else knows; the caller holds
+        `registry.lock`.
 
-        As long as it lives, it may be written at any time, and the node is one on a copy of the memory as it is then.
-        """
+        As long as it lives, it may be written at any time, and the node is one on a copy of the
+        memory as it is then."""
         if self.memory is None:
             home = self.node
             base = memory_nodes.find_base(home)
@@ -142,7 +163,9 @@ class Cell:
 
     @property
     def form(self) -> Form:
-        """What is known without memory and without the values of variables; equal for what one plan serves."""
+        """What is known without memory and without the values of variables; equal for what one plan
+        serves.
+        """
         found = self.known_form
         if found is None:
             found = self.known_form = get_form(self.node)
@@ -150,7 +173,9 @@ class Cell:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the content is memory, its own or that of another cell, and nothing is left to compute."""
+        """Whether the content is memory, its own or that of another cell, and nothing is left to
+        compute.
+        """
         return self.memory is not None or memory_nodes.is_buffer_identity(self.node)
 
     @property
@@ -183,7 +208,9 @@ class Cell:
         tables.note_new_node(self)
 
     def adopt(self, old: UOp, new: UOp) -> None:
-        """Hold `new`, memory that was made for this cell and has the value of `old`, unless it holds something else by now."""
+        """Hold `new`, memory that was made for this cell and has the value of `old`, unless it
+        holds something else by now.
+        """
         with tables.lock:
             if not self.is_given_away and self.node is old:
                 # What is marked is not written in place: the content before has a derivative.
@@ -194,7 +221,9 @@ class Cell:
         """Cells are given other nodes; their views follow."""
 
     def take_memory(self, argument: str, taker: str) -> bool:
-        """`give_away` for memory that nobody asked for the node of, so that nobody else knows it; whether it is that."""
+        """`give_away` for memory that nobody asked for the node of, so that nobody else knows it;
+        whether it is that.
+        """
         with tables.lock:
             if self.memory is None or self.is_lent:
                 return False
@@ -210,7 +239,9 @@ class Cell:
         del self.node
 
     def _settle(self) -> UOp:
-        """The node of a cell that has none yet, the same for all threads; a node on a copy of memory that is lent."""
+        """The node of a cell that has none yet, the same for all threads; a node on a copy of
+        memory that is lent.
+        """
         with tables.lock:
             if self.memory is not None:
                 make_node = self._make_node
@@ -233,11 +264,15 @@ class Cell:
                 if self.is_given_away:
                     raise DonatedTensorError(argument=self._donation[0], taker=self._donation[1])
                 return self._settle()
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self
+            )
 
 
 class Element(Cell):
-    """One element of another cell, as a value: the other cell may be written, and this one keeps what it had."""
+    """One element of another cell, as a value: the other cell may be written, and this one keeps
+    what it had.
+    """
 
     __slots__ = ("_path", "_seen", "_source")
 
@@ -248,22 +283,32 @@ class Element(Cell):
 
     def __init__(self, content: Live, steps: Path) -> None:
         node = apply_path(steps, content.node)
-        self._path, self._source, self._seen = (*content.path, *steps), ref(content.cell), (content.cell.node, node)
+        self._path, self._source, self._seen = (
+            (*content.path, *steps),
+            ref(content.cell),
+            (content.cell.node, node),
+        )
         super().__init__(node)
 
     def find_source(self) -> tuple[Cell, Path] | None:
-        """The other cell and the path to the element, as long as that is memory in which the element has this value."""
+        """The other cell and the path to the element, as long as that is memory in which the
+        element has this value.
+        """
         cell = self._source()
         if cell is None or cell.is_given_away or is_symbolic(self._path):
             return None
         base, node = cell.node, self.node
-        if (self._seen[0] is not base or self._seen[1] is not node) and apply_path(self._path, base) is not node:
+        if (self._seen[0] is not base or self._seen[1] is not node) and apply_path(
+            self._path, base
+        ) is not node:
             return None
         return (cell, self._path) if states.is_memory(base) else None
 
 
 def find_result_form(content: Live) -> Form | None:
-    """The form of a cell that nobody asked for the node of, where no variable is in it: no node is made to tell it."""
+    """The form of a cell that nobody asked for the node of, where no variable is in it: no node is
+    made to tell it.
+    """
     if not isinstance(content, Cell) or content.memory is None:
         return None
     form = content.known_form
@@ -285,8 +330,8 @@ class View:
 
     __slots__ = ("__weakref__", "_has_memory", "_seen", "cell", "path")
 
-    # What the cell held when it was last looked at, and what stands for the view as long as it does: where the cell has no
-    # memory, perhaps memory of the view's own.
+    # What the cell held when it was last looked at, and what stands for the view as long as it
+    # does: where the cell has no memory, perhaps memory of the view's own.
     _seen: tuple[UOp, UOp]
     _has_memory: bool
 
@@ -308,7 +353,9 @@ class View:
 
     @property
     def form(self) -> Form:
-        """What is known without memory and without the values of variables; equal for what one plan serves."""
+        """What is known without memory and without the values of variables; equal for what one plan
+        serves.
+        """
         return get_form(self.node)
 
     @property
@@ -317,29 +364,38 @@ class View:
         return self.cell.is_realized or (self._has_memory and self._seen[0] is self.cell.node)
 
     def along(self, steps: Iterable[Step]) -> Cell | View:
-        """What is seen along further `steps`; what numpy would copy on the way is a cell of its own."""
+        """What is seen along further `steps`; what numpy would copy on the way is a cell of its
+        own.
+        """
         seen = self._seen
         base, node = seen if seen[0] is self.cell.node else self._look()
         return _follow(self.cell, self.path, base, node, steps)
 
     def set_node(self, node: UOp) -> None:
-        """Stand for `node` as long as the cell holds what it holds now; the caller holds `registry.lock`."""
+        """Stand for `node` as long as the cell holds what it holds now; the caller holds
+        `registry.lock`.
+        """
         self._seen, self._has_memory = (self.cell.node, node), False
         tables.note_new_node(self)
 
     def adopt(self, old: UOp, new: UOp) -> None:
-        """Be read from `new`, memory with the value of `old`, unless this view stands for something else by now.
+        """Be read from `new`, memory with the value of `old`, unless this view stands for something
+        else by now.
 
-        A view keeps that until its cell is written, or has memory. What a view of memory is depends on nothing else, unless a
-        variable says which part it is.
-        """
+        A view keeps that until its cell is written, or has memory. What a view of memory is depends
+        on nothing else, unless a variable says which part it is."""
         with tables.lock:
             cell = self.cell
-            if not cell.is_given_away and self.node is old and (not cell.is_realized or is_symbolic(self.path)):
+            if (
+                not cell.is_given_away
+                and self.node is old
+                and (not cell.is_realized or is_symbolic(self.path))
+            ):
                 self._seen, self._has_memory = (cell.node, new), True
 
     def follow(self, new_of: Mapping[UOp, UOp]) -> tuple[UOp, UOp] | None:
-        """Let go of what the cell held before, and enter what this view is now; `new_of` has the node of equal value of each node.
+        """Let go of what the cell held before, and enter what this view is now; `new_of` has the
+        node of equal value of each node.
 
         Returns:
             what stood for the view before and what does now, if these are equal.
@@ -358,7 +414,11 @@ class View:
 def _follow(cell: Cell, path: Path, base: UOp, node: UOp, steps: Iterable[Step]) -> Cell | View:
     for step in steps:
         new = step.apply(node)
-        if path and step.__class__ is Reshape and not is_reshape_a_view(path, base.shape, node.shape, new.shape):
+        if (
+            path
+            and step.__class__ is Reshape
+            and not is_reshape_a_view(path, base.shape, node.shape, new.shape)
+        ):
             cell, path, base = Cell(new), (), new
         else:
             path = (*path, step)

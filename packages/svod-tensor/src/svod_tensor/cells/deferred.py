@@ -1,8 +1,8 @@
-"""Table of deferred cells: their values are computed in memory of their own before a captured function reads them.
+"""Table of deferred cells: their values are computed in memory of their own before a captured
+function reads them.
 
-A deferred cell has the graph of its value until something reads it, and none of it is computed if another value is assigned first.
-Entries are weak, as in `tables`.
-"""
+A deferred cell has the graph of its value until something reads it, and none of it is computed if
+another value is assigned first. Entries are weak, as in `tables`."""
 
 from __future__ import annotations
 
@@ -40,11 +40,15 @@ def has_entries() -> bool:
 
 
 def list_deferred(cells: Iterable[Cell]) -> list[Cell]:
-    """Return the cells that are deferred, each once; a cell that has memory by now is none of them any more."""
+    """Return the cells that are deferred, each once; a cell that has memory by now is none of them
+    any more.
+    """
     if not _deferred:
         return []
     with tables.lock:
-        entered = [cell for cell in {id(cell): cell for cell in cells}.values() if id(cell) in _deferred]
+        entered = [
+            cell for cell in {id(cell): cell for cell in cells}.values() if id(cell) in _deferred
+        ]
         done = [cell for cell in entered if cell.is_given_away or cell.is_realized]
         discard(done)
         return [cell for cell in entered if id(cell) in _deferred]

@@ -1,8 +1,8 @@
 """Which threads take derivatives now, and what becomes of values that are computed meanwhile.
 
-A function whose derivative is taken may read values: a loss that is printed, an `if`. What is computed then is memory as
-always, but marked with the graph that it was computed from, to which derivatives go.
-"""
+A function whose derivative is taken may read values: a loss that is printed, an `if`. What is
+computed then is memory as always, but marked with the graph that it was computed from, to which
+derivatives go."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ active: Final[Counter[int]] = Counter()
 
 @contextmanager
 def take_derivatives() -> Generator[None]:
-    """Let what this thread computes in the block be marked, where it depends on what derivatives are taken by."""
+    """Let what this thread computes in the block be marked, where it depends on what derivatives
+    are taken by.
+    """
     thread = get_ident()
     with lock:
         active[thread] += 1

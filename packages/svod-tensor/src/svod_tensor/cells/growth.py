@@ -1,11 +1,14 @@
-"""Graphs that grow from one iteration of a loop to the next: they are computed before they outgrow what one program is made for.
+"""Graphs that grow from one iteration of a loop to the next: they are computed before they outgrow
+what one program is made for.
 
 Nothing that a tensor means depends on when it is computed, so that the system chooses the moment:
 
-- A graph that repeats itself, and has more nodes than one program is made for, is computed one segment of the repetition after
-  the other, all by one program.
-- Tensors that are built without being read are looked at from time to time, and computed so when they have grown that far.
-- A live tensor through which two computed graphs went is kept by the second one, so that nothing is computed a third time.
+- A graph that repeats itself, and has more nodes than one program is made for, is computed one
+  segment of the repetition after the other, all by one program.
+- Tensors that are built without being read are looked at from time to time, and computed so when
+  they have grown that far.
+- A live tensor through which two computed graphs went is kept by the second one, so that nothing is
+  computed a third time.
 """
 
 from __future__ import annotations
@@ -41,10 +44,14 @@ if TYPE_CHECKING:
 __all__ = ["compute_outgrown", "compute_repeated", "list_kept"]
 
 MAX_KEPT_BYTES: Final = 1 << 26
-"""Bytes that a tensor which is kept unasked may take, where the memory that it is computed from is no larger."""
+"""Bytes that a tensor which is kept unasked may take, where the memory that it is computed from is
+no larger.
+"""
 
 MIN_WRITING_NODES: Final = 512
-"""Nodes of a segment that writes: after each, all pending graphs are walked several times, as each state of memory has a new name."""
+"""Nodes of a segment that writes: after each, all pending graphs are walked several times, as each
+state of memory has a new name.
+"""
 
 _log = get_logger("tensor")
 
@@ -52,15 +59,19 @@ _log = get_logger("tensor")
 class _Compute(Protocol):
     """`realize_tensors`, which stands above this module."""
 
-    def __call__(self, tensors: Sequence[Live], config: PrepareConfig, *, is_apart: bool = False) -> None: ...
+    def __call__(
+        self, tensors: Sequence[Live], config: PrepareConfig, *, is_apart: bool = False
+    ) -> None: ...
 
 
 class _Thread(threading.local):
     """State of the calling thread.
 
     Attributes:
-        is_busy: whether it computes part of a graph, for which no rule of this module applies again.
-        period: the number of nodes in an iteration of the writing loop whose graph was cut last, 0 if there was none.
+        is_busy: whether it computes part of a graph, for which no rule of this module applies
+            again.
+        period: the number of nodes in an iteration of the writing loop whose graph was cut last, 0
+            if there was none.
     """
 
     is_busy = False
@@ -80,7 +91,9 @@ def _being_busy() -> Generator[None]:
 
 
 def compute_repeated(tensors: Sequence[Live], config: PrepareConfig, compute: _Compute) -> None:
-    """Compute the repeated part of the graph of `tensors`, if it has outgrown one program, so that they read its last values."""
+    """Compute the repeated part of the graph of `tensors`, if it has outgrown one program, so that
+    they read its last values.
+    """
     if not _thread.is_busy and not is_taking_derivatives():
         order = _list_nodes(tensors)
         if has_outgrown(order):
@@ -99,12 +112,18 @@ def _compute_order(order: Sequence[UOp], config: PrepareConfig, compute: _Comput
         _log.info("realize.split", nodes=len(order), period=period, segments=n_segments)
 
 
-def _compute_values(order: Sequence[UOp], config: PrepareConfig, compute: _Compute) -> tuple[int, int]:
-    """Compute a repeated part that writes to no memory; return its period and the number of its segments."""
+def _compute_values(
+    order: Sequence[UOp], config: PrepareConfig, compute: _Compute
+) -> tuple[int, int]:
+    """Compute a repeated part that writes to no memory; return its period and the number of its
+    segments.
+    """
     with registry.lock:
         nodes = set(order)
         kept = {
-            cell.node for cell in registry.iter_pending_cells() if cell.node in nodes and _is_worth_memory(cell.node)
+            cell.node
+            for cell in registry.iter_pending_cells()
+            if cell.node in nodes and _is_worth_memory(cell.node)
         }
     repetition = find_repetition(order, kept)
     if repetition is None:
@@ -113,7 +132,8 @@ def _compute_values(order: Sequence[UOp], config: PrepareConfig, compute: _Compu
     # Another thread that writes memory between two segments leaves the old content to these cells.
     read = {node: Cell(node) for node in order if node.op is Op.BUFFER}
     for number, values in enumerate(repetition.values):
-        # The graph before this segment ends at the values that are stored: other tensors are told of them at last.
+        # The graph before this segment ends at the values that are stored: other tensors are told
+        # of them at last.
         new = [node for node in values if node not in memory]
         with registry.lock:
             moved = {node: cell.node for node, cell in read.items() if cell.node is not node}
@@ -126,8 +146,12 @@ def _compute_values(order: Sequence[UOp], config: PrepareConfig, compute: _Compu
     return repetition.period, len(repetition.values)
 
 
-def _compute_writes(order: Sequence[UOp], config: PrepareConfig, compute: _Compute) -> tuple[int, int]:
-    """Compute a repeated part that writes to memory; return its period and the number of its segments."""
+def _compute_writes(
+    order: Sequence[UOp], config: PrepareConfig, compute: _Compute
+) -> tuple[int, int]:
+    """Compute a repeated part that writes to memory; return its period and the number of its
+    segments.
+    """
     n_nodes, n_segments, period = len(order), 0, _thread.period
     writers = _list_writers()
     order = _sort_by_assignment(_sort(writers))
@@ -138,7 +162,8 @@ def _compute_writes(order: Sequence[UOp], config: PrepareConfig, compute: _Compu
         if repetition is None or (min_periods == 2 and repetition.period != period):
             break
         period, min_periods = repetition.period, 2
-        # After each segment the graph reads other versions of that memory, so that the next one is looked for anew.
+        # After each segment the graph reads other versions of that memory, so that the next one is
+        # looked for anew.
         cells = [Cell(node, owns=states.is_later_state(node)) for node in repetition.values[0]]
         with describing(_describe(n_nodes, period, n_segments)):
             compute(cells, config)
@@ -149,7 +174,9 @@ def _compute_writes(order: Sequence[UOp], config: PrepareConfig, compute: _Compu
 
 
 def _list_writers() -> list[Cell]:
-    """The live cells whose graphs write to memory: to write is to compute all that reads the old content."""
+    """The live cells whose graphs write to memory: to write is to compute all that reads the old
+    content.
+    """
     with registry.lock:
         cells = list(registry.iter_pending_cells())
         writing: set[UOp] = set()
@@ -162,9 +189,11 @@ def _list_writers() -> list[Cell]:
 def _sort_by_assignment(order: Sequence[UOp]) -> list[UOp]:
     """The nodes of a graph, operands first, and each pending assignment after the earlier ones.
 
-    The first iterations of all tensors that a loop updates come before its later ones, whether or not these tensors read one another.
-    """
-    pending = sorted(filter(states.is_later_state, order), key=lambda state: states.mark_of(state).arg)
+    The first iterations of all tensors that a loop updates come before its later ones, whether or
+    not these tensors read one another."""
+    pending = sorted(
+        filter(states.is_later_state, order), key=lambda state: states.mark_of(state).arg
+    )
     return [*UOp.sink(*pending, *order[-1].src).toposort()[:-1], order[-1]]
 
 
@@ -188,7 +217,9 @@ def _sort(tensors: Sequence[Live]) -> list[UOp]:
 
 
 def list_kept(tensors: Sequence[Live]) -> list[Cell]:
-    """The live cells to compute along with `tensors`: their values are part of that graph, and were part of another before."""
+    """The live cells to compute along with `tensors`: their values are part of that graph, and were
+    part of another before.
+    """
     if _thread.is_busy or is_taking_derivatives():
         return []
     with registry.lock:
@@ -213,25 +244,39 @@ def _is_computed(node: UOp) -> bool:
     """Whether a node is more than a view of something."""
     while node.op in MOVEMENT or node.op in MARKS:
         node = node.source
-    return bool(node.src) and states.find_state(node) is None and node.op is not Op.MULTI and not is_there(node)
+    return (
+        bool(node.src)
+        and states.find_state(node) is None
+        and node.op is not Op.MULTI
+        and not is_there(node)
+    )
 
 
 def _is_worth_memory(node: UOp) -> bool:
-    """Whether a value takes no more than what it is computed from, or little; what is computed from nothing is not kept."""
+    """Whether a value takes no more than what it is computed from, or little; what is computed from
+    nothing is not kept.
+    """
     sizes = [size for size in node.shape if isinstance(size, int)]
     if node.placement.__class__ is Sharding or len(sizes) < len(node.shape):
         return False
     order = node.toposort()
     read = sum(n.arg.size * n.dtype.itemsize for n in order if n.op is Op.BUFFER)
-    return read > 0 and prod(sizes) * node.dtype.itemsize <= max(read, MAX_KEPT_BYTES) and is_computable(order)
+    return (
+        read > 0
+        and prod(sizes) * node.dtype.itemsize <= max(read, MAX_KEPT_BYTES)
+        and is_computable(order)
+    )
 
 
 def compute_outgrown(cell: Cell, compute: _Compute) -> None:
-    """Compute the graph of a new cell if nobody read it for so long that it has outgrown one program, and if this thread may."""
+    """Compute the graph of a new cell if nobody read it for so long that it has outgrown one
+    program, and if this thread may.
+    """
     if not _may_compute():
         return
     order, limit = _look_at(cell)
-    # A graph that writes nothing waits until it is read: a plan that is prepared from it reads its inputs again at each execution.
+    # A graph that writes nothing waits until it is read: a plan that is prepared from it reads its
+    # inputs again at each execution.
     if len(order) <= limit or not any(map(states.is_later_state, order)):
         return
     config = resolve_config(None)
@@ -241,13 +286,19 @@ def compute_outgrown(cell: Cell, compute: _Compute) -> None:
         _log.info("realize.split", nodes=len(order), period=0, segments=1)
         with registry.lock:
             nodes = set(order)
-            parts = [one for one in registry.iter_pending_cells() if one.node in nodes and _is_worth_memory(one.node)]
+            parts = [
+                one
+                for one in registry.iter_pending_cells()
+                if one.node in nodes and _is_worth_memory(one.node)
+            ]
         with _being_busy(), describing(f"graph, {len(order)} nodes that no read asked for"):
             compute([cell, *parts], config)
 
 
 def _look_at(cell: Cell) -> tuple[list[UOp], int]:
-    """The graph that a new cell is part of, and how many nodes it may have; also choose when to look again."""
+    """The graph that a new cell is part of, and how many nodes it may have; also choose when to
+    look again.
+    """
     order = _list_nodes((cell,))
     limit = get_limit(order)
     if any(map(states.is_later_state, order)):
@@ -261,12 +312,18 @@ def _look_at(cell: Cell) -> tuple[list[UOp], int]:
 
 
 def _get_writing_limit() -> int:
-    """The number of pending nodes at which the loop that was cut last has another segment, or 0 before the first cut."""
-    return MIN_WRITING_NODES + max(MIN_WRITING_NODES // 2, 4 * _thread.period) if _thread.period else 0
+    """The number of pending nodes at which the loop that was cut last has another segment, or 0
+    before the first cut.
+    """
+    return (
+        MIN_WRITING_NODES + max(MIN_WRITING_NODES // 2, 4 * _thread.period) if _thread.period else 0
+    )
 
 
 def _may_compute() -> bool:
-    """Whether nothing that this thread does excludes a computation: a capture, a derivative, a lock, another computation."""
+    """Whether nothing that this thread does excludes a computation: a capture, a derivative, a
+    lock, another computation.
+    """
     if _thread.is_busy or tables.captured or is_taking_derivatives():
         return False
     return not (tables.is_locked_here() or registry.is_computing_here())

@@ -20,7 +20,9 @@ class KeptGraph:
     def __init__(self, nodes: Sequence[UOp]) -> None:
         self._sink = UOp.sink(*nodes)
         self._cells = {
-            node: Cell(node) for node in self._sink.toposort() if node.op is Op.BUFFER or states.is_later_state(node)
+            node: Cell(node)
+            for node in self._sink.toposort()
+            if node.op is Op.BUFFER or states.is_later_state(node)
         }
 
     def get_nodes(self) -> tuple[UOp, ...]:

@@ -1,8 +1,9 @@
-"""Computing a cell whose graph has a form that was computed before: one look at it, one call, and the cell is memory.
+"""Computing a cell whose graph has a form that was computed before: one look at it, one call, and
+the cell is memory.
 
-Unlike `work`, this enters nothing into the registry: it holds the registry's lock while it computes, which takes microseconds, and
-leaves to `work` whatever is not plain, above all when another thread computes or captures something.
-"""
+Unlike `work`, this enters nothing into the registry: it holds the registry's lock while it
+computes, which takes microseconds, and leaves to `work` whatever is not plain, above all when
+another thread computes or captures something."""
 
 from __future__ import annotations
 
@@ -11,7 +12,13 @@ from typing import TYPE_CHECKING
 from svod_device import Buffer
 from svod_tensor.cells import registry, tables
 from svod_tensor.cells.cell import Cell
-from svod_tensor.engine.known_plans import KNOWN_PLANS, GraphForm, KnownPlan, can_be_known, find_form
+from svod_tensor.engine.known_plans import (
+    KNOWN_PLANS,
+    GraphForm,
+    KnownPlan,
+    can_be_known,
+    find_form,
+)
 
 if TYPE_CHECKING:
     from svod_tensor.cells.cell import Live
@@ -30,7 +37,12 @@ def compute_known(one: Live, config: PrepareConfig) -> KnownPlan | None:
     if form is None or known is None:
         return None
     with tables.lock:
-        if tables.captured or registry.is_computing() or one.memory is not None or one.node is not node:
+        if (
+            tables.captured
+            or registry.is_computing()
+            or one.memory is not None
+            or one.node is not node
+        ):
             return None
         result = _execute(known, form)
         if result is None:
@@ -41,7 +53,9 @@ def compute_known(one: Live, config: PrepareConfig) -> KnownPlan | None:
 
 
 def _execute(known: KnownPlan, form: GraphForm) -> Buffer | None:
-    """The result on the memory of this graph; None if some was written meanwhile, or somebody else is at work with the plan."""
+    """The result on the memory of this graph; None if some was written meanwhile, or somebody else
+    is at work with the plan.
+    """
     buffers: list[Buffer] = []
     for memory in form.memories:
         buffer = memory.attached

@@ -19,10 +19,11 @@ __all__ = ["lend"]
 
 
 def lend(cell: Cell) -> NDArray[np.generic] | None:
-    """The elements of a cell as a flat array that may be written, over the memory that the cell has from now on.
+    """The elements of a cell as a flat array that may be written, over the memory that the cell has
+    from now on.
 
-    The memory is a new one, with a copy of the elements, if somebody else reads the one before: another cell, a graph that is not
-    computed yet, or an array that never changes.
+    The memory is a new one, with a copy of the elements, if somebody else reads the one before:
+    another cell, a graph that is not computed yet, or an array that never changes.
 
     Returns:
         None if the cell has no memory of its own that the host may write.
@@ -43,7 +44,9 @@ def lend(cell: Cell) -> NDArray[np.generic] | None:
             if not array.flags.writeable:
                 return None
             # Another thread may build a graph on a node that it saw before.
-            is_known = base is not None and (threading.active_count() > 1 or overwriting.list_readers({base}))
+            is_known = base is not None and (
+                threading.active_count() > 1 or overwriting.list_readers({base})
+            )
             if not (is_known or not memory.is_writable):
                 _lend_to(cell, memory, array)
                 return array

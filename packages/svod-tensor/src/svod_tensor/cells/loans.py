@@ -1,8 +1,8 @@
 """Memory of a cell that a writable array shows.
 
-As long as the array lives, anybody may write it at any time, so that no graph may read the memory: who asks the cell for its node
-gets one on a snapshot, a copy of the memory as it is then. Who reads elements at once reads the memory itself.
-"""
+As long as the array lives, anybody may write it at any time, so that no graph may read the memory:
+who asks the cell for its node gets one on a snapshot, a copy of the memory as it is then. Who reads
+elements at once reads the memory itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ __all__ = ["Loan"]
 
 
 class Loan:
-    """State of a cell whose memory is lent to an array; called with the memory, the node that the cell is on it."""
+    """State of a cell whose memory is lent to an array; called with the memory, the node that the
+    cell is on it.
+    """
 
     __slots__ = ("_array", "_home", "_make_node", "_snapshot")
 
@@ -34,7 +36,10 @@ class Loan:
     _snapshot: tuple[UOp, Buffer] | None
 
     def __init__(
-        self, array: NDArray[np.generic], home: UOp | None, make_node: Callable[[Buffer], UOp] | None = None
+        self,
+        array: NDArray[np.generic],
+        home: UOp | None,
+        make_node: Callable[[Buffer], UOp] | None = None,
     ) -> None:
         """Lend memory to `array`.
 
@@ -58,7 +63,9 @@ class Loan:
         return self._home or self._make_node(memory)
 
     def get_snapshot(self, memory: Buffer) -> UOp:
-        """A node that has the elements of `memory` as they are now: the last one, as long as they are the same."""
+        """A node that has the elements of `memory` as they are now: the last one, as long as they
+        are the same.
+        """
         from svod_device import copy_buffer
         from svod_tensor import _storage as storage
 
@@ -76,4 +83,6 @@ class Loan:
         home = self._home
         base = None if home is None else memory_nodes.find_base(home)
         assert home is not None and base is not None, home
-        return home.substitute({base: memory_nodes.make_memory(base.dtype, memory.size, memory.device, memory)})
+        return home.substitute(
+            {base: memory_nodes.make_memory(base.dtype, memory.size, memory.device, memory)}
+        )

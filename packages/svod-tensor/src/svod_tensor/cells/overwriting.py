@@ -1,9 +1,10 @@
-"""What becomes of graphs when the memory that they read is written: who is computed before, and what reads what afterwards.
+"""What becomes of graphs when the memory that they read is written: who is computed before, and
+what reads what afterwards.
 
-A BUFFER node is one version of memory. After a write that was computed, its owner holds another BUFFER for the same buffer, so that
-no node ever changes its meaning. Graphs that read the old content are computed together with the write, or get a copy of it; one
-that another thread builds on an old node just then is found by `catch_up`.
-"""
+A BUFFER node is one version of memory. After a write that was computed, its owner holds another
+BUFFER for the same buffer, so that no node ever changes its meaning. Graphs that read the old
+content are computed together with the write, or get a copy of it; one that another thread builds on
+an old node just then is found by `catch_up`."""
 
 from __future__ import annotations
 
@@ -18,7 +19,15 @@ from svod_tensor.engine import memory_nodes, states
 if TYPE_CHECKING:
     from svod_tensor.cells.cell import Cell
 
-__all__ = ["catch_up", "get_done", "list_overtaken", "list_readers", "renew", "renew_owners", "settle"]
+__all__ = [
+    "catch_up",
+    "get_done",
+    "list_overtaken",
+    "list_readers",
+    "renew",
+    "renew_owners",
+    "settle",
+]
 
 
 def list_readers(memories: set[UOp]) -> list[Cell]:
@@ -35,7 +44,8 @@ def _owns(cell: Cell, memories: set[UOp]) -> bool:
 
 
 def list_overtaken(nodes: Sequence[UOp]) -> list[Cell]:
-    """The live cells that must be computed together with `nodes`: they read content that `nodes` overwrite.
+    """The live cells that must be computed together with `nodes`: they read content that `nodes`
+    overwrite.
 
     The caller holds `registry.lock`.
     """
@@ -48,11 +58,14 @@ def list_overtaken(nodes: Sequence[UOp]) -> list[Cell]:
             return []
         overwritten = _get_overwritten(written)
         new = [
-            cell for cell in registry.iter_pending_cells()
+            cell
+            for cell in registry.iter_pending_cells()
             # What is a view of the old content gets a copy each time.
-            if (cell.node not in known or states.find_state(cell.node) is not None) and id(cell) not in found
-        ]  # fmt: skip
-        # Graphs share most of their nodes: one walk over all of them tells that none reads the old content, as is usual.
+            if (cell.node not in known or states.find_state(cell.node) is not None)
+            and id(cell) not in found
+        ]
+        # Graphs share most of their nodes: one walk over all of them tells that none reads the old
+        # content, as is usual.
         if new and overwritten & _read_states(UOp.sink(*[cell.node for cell in new]), written):
             new = [cell for cell in new if overwritten & _read_states(cell.node, written)]
         else:
@@ -69,7 +82,9 @@ def _get_overwritten(written: Iterable[UOp]) -> set[UOp | None]:
 
 
 def _read_states(root: UOp, written: dict[UOp, UOp]) -> set[UOp]:
-    """The states whose content the graph of `root` needs besides those that computing `written` gives."""
+    """The states whose content the graph of `root` needs besides those that computing `written`
+    gives.
+    """
     found: set[UOp] = set()
     seen: set[UOp] = set()
     stack = [root]
@@ -89,7 +104,9 @@ def _read_states(root: UOp, written: dict[UOp, UOp]) -> set[UOp]:
 
 
 def _needed_for(state: UOp, written: dict[UOp, UOp]) -> list[UOp]:
-    """What must be read to reach a state: the values of the assignments up to it that are not among `written`."""
+    """What must be read to reach a state: the values of the assignments up to it that are not among
+    `written`.
+    """
     needed: list[UOp] = []
     while states.is_later_state(state) and state not in written:
         target, value = states.effect_of_state(state).src
@@ -101,15 +118,19 @@ def _needed_for(state: UOp, written: dict[UOp, UOp]) -> list[UOp]:
 
 
 def settle(
-    written: Mapping[UOp, UOp], values: Mapping[UOp, UOp] | None = None, versions: Mapping[UOp, UOp] | None = None,
+    written: Mapping[UOp, UOp],
+    values: Mapping[UOp, UOp] | None = None,
+    versions: Mapping[UOp, UOp] | None = None,
     copies: Mapping[UOp, UOp] | None = None,
-) -> None:  # fmt: skip
-    """Let each pending state in `written`, which is done or left to a plan, be the content of its memory everywhere.
+) -> None:
+    """Let each pending state in `written`, which is done or left to a plan, be the content of its
+    memory everywhere.
 
     Args:
         written: the states, and their memory.
         values: what other nodes are now.
-        versions: of memory that is written, another BUFFER for the new content, if somebody may still build on the old one.
+        versions: of memory that is written, another BUFFER for the new content, if somebody may
+            still build on the old one.
         copies: of such memory, or of states of it, what has the old content.
     """
     if not written and not versions:
@@ -129,7 +150,12 @@ def settle(
             # What does not read this memory may be built again, when what it reads has changed.
             readers = _get_above(versions, replacements)
             registry.retire(
-                versions, {n: new for n, new in replacements.items() if n in readers and versions.get(n) is not new}
+                versions,
+                {
+                    n: new
+                    for n, new in replacements.items()
+                    if n in readers and versions.get(n) is not new
+                },
             )
         registry.replace_nodes(replacements)
 
@@ -137,12 +163,16 @@ def settle(
 def renew(memories: Iterable[UOp]) -> dict[UOp, UOp]:
     """Another BUFFER for each of these, with the same buffer."""
     return {
-        m: memory_nodes.make_memory(m.dtype, m.arg.size, m.arg.device, memory_nodes.find_buffer(m)) for m in memories
+        m: memory_nodes.make_memory(m.dtype, m.arg.size, m.arg.device, memory_nodes.find_buffer(m))
+        for m in memories
     }
 
 
-def renew_owners(memories: Iterable[UOp], values: Mapping[UOp, UOp], copies: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
-    """Let those who own `memories`, whose content changes now, have them by another BUFFER; `settle` says what the rest is.
+def renew_owners(
+    memories: Iterable[UOp], values: Mapping[UOp, UOp], copies: Mapping[UOp, UOp]
+) -> dict[UOp, UOp]:
+    """Let those who own `memories`, whose content changes now, have them by another BUFFER;
+    `settle` says what the rest is.
 
     The caller holds `registry.lock`.
     """
@@ -158,7 +188,8 @@ def _rebase(replacements: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
     """What becomes of pending states that were made meanwhile, on content that is replaced."""
     rebased: dict[UOp, UOp] = {}
     pending = [one.node for one in registry.iter_pending()]
-    # One walk for all states: a graph may have thousands, each of which is built on the ones before.
+    # One walk for all states: a graph may have thousands, each of which is built on the ones
+    # before.
     done: dict[UOp, UOp] = make_images()
     done.update(replacements)
     for node in UOp.sink(*pending).toposort() if pending else ():
@@ -168,7 +199,9 @@ def _rebase(replacements: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
         if states.is_later_state(node) and operands[1] is not node.dependency:
             below = states.find_target_state(operands[1].target)
             if below is not None:
-                done[node] = rebased[node] = node.with_src((states.memory_of(below), operands[1], states.mark_of(node)))
+                done[node] = rebased[node] = node.with_src(
+                    (states.memory_of(below), operands[1], states.mark_of(node))
+                )
                 continue
         done[node] = node.with_src(operands)
     return rebased
@@ -184,7 +217,8 @@ def _get_above(memories: Collection[UOp], nodes: Iterable[UOp]) -> set[UOp]:
 
 
 def catch_up() -> bool:
-    """Let graphs that were built late read what became of states that are done and of memory that was written since.
+    """Let graphs that were built late read what became of states that are done and of memory that
+    was written since.
 
     The caller holds `registry.lock`.
 
@@ -196,7 +230,8 @@ def catch_up() -> bool:
         return False
     order = UOp.sink(*nodes).toposort()
     replacements = {**registry.get_successors(), **get_done(filter(states.is_later_state, order))}
-    # There are successors as long as anybody holds a former version, and mostly no graph reads one: one walk tells.
+    # There are successors as long as anybody holds a former version, and mostly no graph reads one:
+    # one walk tells.
     if replacements.keys().isdisjoint(order):
         return False
     replacements.update(_rebase(replacements))
@@ -205,5 +240,11 @@ def catch_up() -> bool:
 
 
 def get_done(written: Iterable[UOp]) -> dict[UOp, UOp]:
-    """The memory of those pending states that are settled: a cell was made of one just when another thread replaced it."""
-    return {state: memory for state in written if isinstance(memory := states.mark_of(state).attached, UOp)}
+    """The memory of those pending states that are settled: a cell was made of one just when another
+    thread replaced it.
+    """
+    return {
+        state: memory
+        for state in written
+        if isinstance(memory := states.mark_of(state).attached, UOp)
+    }

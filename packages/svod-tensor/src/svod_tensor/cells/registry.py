@@ -4,20 +4,24 @@ The tables hold their entries weakly: a tensor that nobody refers to leaves its 
 
 What several threads may rely on:
 
-- The node of a live cell changes under `lock` alone. A new cell is entered without it, so that one that is made of a node
-  that another thread replaces meanwhile may keep the old one. That is found when it is computed: a write that is done leads
-  to memory wherever it is still met (`overwriting.get_done`), and memory whose old content was kept for somebody has another
-  BUFFER since (`retire`, `overwriting.catch_up`).
-- Who computes looks at nodes, buffers and other computations in one go, under `lock`, and says what it touches and writes
-  (`start_computation`). Nobody writes memory that the computation of another thread touches. Who has to wait looks again
-  afterwards: an assignment that two threads need is done once.
-- Compilation and execution hold no lock. Replacements that happen meanwhile keep values, and are followed
-  (`Computation.nodes`); a tensor that was given another value in that time keeps it, and is computed again.
-- While a function is captured, no other thread writes, computes writes, or captures (`wait_for_capture`), and what that
-  function makes of placeholders is in a table of its own.
-- A finalizer may run between any two steps of a thread, also while that holds `lock`, which is reentrant: it may enter, remove
-  and replace nodes. Tables are therefore copied before they are walked, entries are removed by those that put them there, and
-  nodes are read again before they are replaced.
+- The node of a live cell changes under `lock` alone. A new cell is entered without it, so that one
+  that is made of a node that another thread replaces meanwhile may keep the old one. That is found
+  when it is computed: a write that is done leads to memory wherever it is still met
+  (`overwriting.get_done`), and memory whose old content was kept for somebody has another BUFFER
+  since (`retire`, `overwriting.catch_up`).
+- Who computes looks at nodes, buffers and other computations in one go, under `lock`, and says what
+  it touches and writes (`start_computation`). Nobody writes memory that the computation of another
+  thread touches. Who has to wait looks again afterwards: an assignment that two threads need is
+  done once.
+- Compilation and execution hold no lock. Replacements that happen meanwhile keep values, and are
+  followed (`Computation.nodes`); a tensor that was given another value in that time keeps it, and
+  is computed again.
+- While a function is captured, no other thread writes, computes writes, or captures
+  (`wait_for_capture`), and what that function makes of placeholders is in a table of its own.
+- A finalizer may run between any two steps of a thread, also while that holds `lock`, which is
+  reentrant: it may enter, remove and replace nodes. Tables are therefore copied before they are
+  walked, entries are removed by those that put them there, and nodes are read again before they are
+  replaced.
 - In the child of a fork there are no computations but those of its only thread.
 """
 
@@ -71,7 +75,8 @@ __all__ = [
 
 _live = cast("dict[int, weakref.ref[Live]]", tables.live)
 _pending = cast("dict[int, weakref.ref[Live]]", tables.pending)
-# What is captured now, by the thread that runs it: one at most, the innermost of those inside each other.
+# What is captured now, by the thread that runs it: one at most, the innermost of those inside each
+# other.
 _captures: dict[int, Capture] = {}
 _successors: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()
 _versions: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()
@@ -92,22 +97,30 @@ class Computation:
         thread: its number.
         touched: the storages that are read or written.
         written: those that are written, and had content before.
-        nodes: by the id of each tensor that is computed, what it stands for as long as nobody gives it another value.
+        nodes: by the id of each tensor that is computed, what it stands for as long as nobody gives
+            it another value.
     """
 
     __slots__ = ("__weakref__", "nodes", "thread", "touched", "written")
 
-    def __init__(self, touched: Collection[int], written: Collection[int], nodes: dict[int, UOp]) -> None:
+    def __init__(
+        self, touched: Collection[int], written: Collection[int], nodes: dict[int, UOp]
+    ) -> None:
         self.thread = get_ident()
         self.touched, self.written, self.nodes = touched, written, nodes
 
     def is_in_the_way_of(self, other: Computation) -> bool:
         """Whether one of the two writes what the other one touches."""
-        return not (set(self.written).isdisjoint(other.touched) and set(other.written).isdisjoint(self.touched))
+        return not (
+            set(self.written).isdisjoint(other.touched)
+            and set(other.written).isdisjoint(self.touched)
+        )
 
 
 def iter_live() -> Iterator[Live]:
-    """The live cells and views, as they were when the iteration began, but for what a function that is captured made."""
+    """The live cells and views, as they were when the iteration began, but for what a function that
+    is captured made.
+    """
     return _iter(_live)
 
 
@@ -117,7 +130,9 @@ def iter_cells() -> Iterator[Cell]:
 
 
 def iter_pending() -> Iterator[Live]:
-    """Those of `iter_live` that are not in memory of their own, and views of such cells; the caller holds `lock`."""
+    """Those of `iter_live` that are not in memory of their own, and views of such cells; the caller
+    holds `lock`.
+    """
     # Making pairs may be what makes the garbage collector run, and entries leave.
     for key, ref in _pending.copy().items():
         one = ref()
@@ -145,8 +160,8 @@ def _iter(table: Mapping[int, weakref.ref[Live]]) -> Iterator[Live]:
 def start_capture(capture: Capture) -> None:
     """Let what this thread makes from now on be in a table of its own; the caller holds `lock`.
 
-    No other thread captures anything: `wait_for_capture` came before. What this one is inside of goes on afterwards.
-    """
+    No other thread captures anything: `wait_for_capture` came before. What this one is inside of
+    goes on afterwards."""
     thread = get_ident()
     capture.outer = _captures.get(thread)
     _captures[thread] = capture
@@ -183,7 +198,9 @@ def check_not_capturing(action: str) -> None:
 
 
 def end_capture() -> None:
-    """Let what is left of what the captured function made be live as everything else, and those continue that waited."""
+    """Let what is left of what the captured function made be live as everything else, and those
+    continue that waited.
+    """
     with lock:
         thread = get_ident()
         ended = _captures.pop(thread)
@@ -200,7 +217,9 @@ def end_capture() -> None:
 
 
 def wait_for_capture() -> bool:
-    """Wait while another thread captures a function; the caller holds `lock`, and looks again at what it knew if this is true."""
+    """Wait while another thread captures a function; the caller holds `lock`, and looks again at
+    what it knew if this is true.
+    """
     thread = get_ident()
     waited = False
     while _captures and thread not in _captures:
@@ -230,15 +249,20 @@ def iter_plans() -> Iterator[ExecutionPlan]:
 
 
 def replace_computed(node: UOp, cell: Cell) -> None:
-    """Let what was built on `node`, which `cell` was until it was computed, read its memory; the caller holds `lock`."""
+    """Let what was built on `node`, which `cell` was until it was computed, read its memory; the
+    caller holds `lock`.
+    """
     _pending.pop(id(cell), None)
-    # A bare constant is cheaper to write again than to read. The cell gets a node only if somebody may read it.
+    # A bare constant is cheaper to write again than to read. The cell gets a node only if somebody
+    # may read it.
     if node.src and next(iter_pending(), None) is not None:
         replace_nodes({node: cell.node})
 
 
 def replace_nodes(replacements: Mapping[UOp, UOp]) -> None:
-    """Put each value in the place of its key in the graphs of all live cells, in one walk over them; views follow."""
+    """Put each value in the place of its key in the graphs of all live cells, in one walk over
+    them; views follow.
+    """
     if not replacements:
         return
     with lock:
@@ -270,10 +294,11 @@ def _substitute(roots: Sequence[UOp], replacements: Mapping[UOp, UOp]) -> dict[U
 
 
 def retire(versions: Mapping[UOp, UOp], successors: Mapping[UOp, UOp]) -> None:
-    """Let BUFFERs stand for nothing any more, of which `versions` has others for the same memory with its new content.
+    """Let BUFFERs stand for nothing any more, of which `versions` has others for the same memory
+    with its new content.
 
-    Graphs that still read one of them were built on the old content: `successors` has what that is now, for these BUFFERs or
-    nodes over them, as far as anybody kept it. The caller holds `lock`.
+    Graphs that still read one of them were built on the old content: `successors` has what that is
+    now, for these BUFFERs or nodes over them, as far as anybody kept it. The caller holds `lock`.
     """
     # However often memory is written, a former name of it leads to the last one.
     for former, memory in list(_versions.items()):
@@ -295,13 +320,18 @@ def get_successors() -> dict[UOp, UOp]:
     return {**dict(_versions), **dict(_successors)}
 
 
-def start_computation(touched: Collection[int], written: Collection[int], nodes: dict[int, UOp]) -> Computation | None:
-    """Enter a computation, which ends with `end_computation` or when nobody refers to it; the caller holds `lock`.
+def start_computation(
+    touched: Collection[int], written: Collection[int], nodes: dict[int, UOp]
+) -> Computation | None:
+    """Enter a computation, which ends with `end_computation` or when nobody refers to it; the
+    caller holds `lock`.
 
-    Nothing is in the way of a computation inside another one of the same thread, which would wait for itself.
+    Nothing is in the way of a computation inside another one of the same thread, which would wait
+    for itself.
 
     Returns:
-        None if the computation of another thread is in the way: what the caller looked at before may have changed after
+        None if the computation of another thread is in the way: what the caller looked at before
+            may have changed after
         `wait_if_refused`.
     """
     made = Computation(touched, written, nodes)
@@ -315,7 +345,9 @@ def start_computation(touched: Collection[int], written: Collection[int], nodes:
 
 
 def wait_if_refused() -> None:
-    """Wait for the end of a computation if the last one that this thread wanted to start was refused; the caller holds `lock`."""
+    """Wait for the end of a computation if the last one that this thread wanted to start was
+    refused; the caller holds `lock`.
+    """
     thread = get_ident()
     if thread in _refused:
         _refused.discard(thread)
@@ -347,7 +379,11 @@ def _add_running(computation: Computation) -> None:
 
 
 def _list_running() -> list[Computation]:
-    return [found for ref in list(_running.values()) if (found := ref()) is not None] if _running else []
+    return (
+        [found for ref in list(_running.values()) if (found := ref()) is not None]
+        if _running
+        else []
+    )
 
 
 def count_waiting() -> int:

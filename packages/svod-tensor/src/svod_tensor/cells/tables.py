@@ -1,7 +1,7 @@
 """Which cells and views are alive, and the lock on what they hold.
 
-Entries are weak: what nobody refers to leaves its table. A new cell is entered without the lock; see `registry`.
-"""
+Entries are weak: what nobody refers to leaves its table. A new cell is entered without the lock;
+see `registry`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ lock: Final = hold_across_fork(threading.RLock())
 live: Final[Table] = {}
 
 pending: Final[Table] = {}
-"""Those that need computing or share memory, and new ones that nobody looked at: a process has thousands that need none."""
+"""Those that need computing or share memory, and new ones that nobody looked at: a process has
+thousands that need none.
+"""
 
 _ALL: Final = (live, pending)
 
@@ -54,7 +56,9 @@ captured: Final[dict[int, list[Table]]] = {}
 
 
 LOOK_INTERVAL: Final = 127
-"""New cells between two looks at how far graphs have grown: a prime, so that a loop is seen at another line each time."""
+"""New cells between two looks at how far graphs have grown: a prime, so that a loop is seen at
+another line each time.
+"""
 
 count_new: Final = itertools.count(1).__next__
 next_look = LOOK_INTERVAL
@@ -86,14 +90,18 @@ _last_number = 0
 
 
 def take_number() -> int:
-    """A number that was never taken before, for an assignment to memory, or as a cell goes to other memory."""
+    """A number that was never taken before, for an assignment to memory, or as a cell goes to other
+    memory.
+    """
     global _last_number
     _last_number = next(_numbers)
     return _last_number
 
 
 def get_last_number() -> int:
-    """The number that was taken last: as long as it is the same, no memory was assigned to, and no cell has left its memory."""
+    """The number that was taken last: as long as it is the same, no memory was assigned to, and no
+    cell has left its memory.
+    """
     return _last_number
 
 
@@ -113,7 +121,9 @@ def add(one: Hashable) -> None:
 
 
 def add_settled(one: Hashable) -> None:
-    """`add` for a cell in memory of its own, which was there before any function that is captured now."""
+    """`add` for a cell in memory of its own, which was there before any function that is captured
+    now.
+    """
     key = id(one)
     live[key] = weakref.ref(one, partial(_leave, _ALL, key))
 

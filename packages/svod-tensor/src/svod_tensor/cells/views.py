@@ -1,10 +1,10 @@
-"""What leads from the content of a cell to a tensor that is a part of it, or has it in another order: steps of a path.
+"""What leads from the content of a cell to a tensor that is a part of it, or has it in another
+order: steps of a path.
 
     x[2:, ::-1].T        Shrink, Flip, Permute
 
-A step is applied to a node to read through it, and backwards to put a value where it comes from. All steps are basic
-indexing, and movements for which numpy gives a view too.
-"""
+A step is applied to a node to read through it, and backwards to put a value where it comes from.
+All steps are basic indexing, and movements for which numpy gives a view too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from svod_dtype import bool_
-from svod_ir import Op, SInt, UOp, make_alu, make_expand, make_flip, make_pad, make_permute, make_reshape, make_shrink
+from svod_ir import (
+    Op,
+    SInt,
+    UOp,
+    make_alu,
+    make_expand,
+    make_flip,
+    make_pad,
+    make_permute,
+    make_reshape,
+    make_shrink,
+)
 from svod_ir.sizes import divide_size, normalize_size, product
 from svod_tensor._shapes import Shape, broadcast_node, item_count
 from svod_tensor._shards import parts_of, place_like
@@ -25,10 +36,28 @@ if TYPE_CHECKING:
     Array: TypeAlias = NDArray[np.generic]
 
 __all__ = [
-    "Detach", "Every", "Expand", "Flip", "Path", "Permute", "Reshape", "Shard", "Shrink", "Step", "apply_path",
-    "is_reshape_a_view", "is_shard", "is_symbolic", "is_writable", "list_sizes", "make_target", "put", "read_array",
-    "substitute_path", "view_parts",
-]  # fmt: skip
+    "Detach",
+    "Every",
+    "Expand",
+    "Flip",
+    "Path",
+    "Permute",
+    "Reshape",
+    "Shard",
+    "Shrink",
+    "Step",
+    "apply_path",
+    "is_reshape_a_view",
+    "is_shard",
+    "is_symbolic",
+    "is_writable",
+    "list_sizes",
+    "make_target",
+    "put",
+    "read_array",
+    "substitute_path",
+    "view_parts",
+]
 
 
 class Reshape(NamedTuple):
@@ -78,7 +107,9 @@ class Shrink(NamedTuple):
         return make_shrink(node, self.bounds)
 
     def put(self, node: UOp) -> UOp:
-        padding = [(b, normalize_size(s - e)) for (b, e), s in zip(self.bounds, self.before, strict=True)]
+        padding = [
+            (b, normalize_size(s - e)) for (b, e), s in zip(self.bounds, self.before, strict=True)
+        ]
         return make_pad(node, padding)
 
     def read(self, array: Array) -> Array:
@@ -104,7 +135,9 @@ class Flip(NamedTuple):
         return array[(..., *(slice(None, None, -1 if flag else 1) for flag in self.flags))]
 
     def find_strides(self, strides: Shape) -> Shape | None:
-        return tuple(_times(s, -1) if flag else s for s, flag in zip(strides, self.flags, strict=True))
+        return tuple(
+            _times(s, -1) if flag else s for s, flag in zip(strides, self.flags, strict=True)
+        )
 
 
 class Every(NamedTuple):
@@ -130,7 +163,9 @@ class Every(NamedTuple):
         padding[self.axis + 1] = (0, self.step - 1)
         split = list(self._split(count))
         split[self.axis + 1] = 1
-        node = make_reshape(make_pad(make_reshape(node, split), padding), self._with_size(count * self.step))
+        node = make_reshape(
+            make_pad(make_reshape(node, split), padding), self._with_size(count * self.step)
+        )
         return make_shrink(node, [(0, s) for s in self.before])
 
     def read(self, array: Array) -> Array:
@@ -164,7 +199,9 @@ class Expand(NamedTuple):
         return np.broadcast_to(array, tuple(map(resolve_size, self.shape)))
 
     def find_strides(self, strides: Shape) -> Shape | None:
-        return tuple(s if a == b else 0 for s, a, b in zip(strides, self.before, self.shape, strict=True))
+        return tuple(
+            s if a == b else 0 for s, a, b in zip(strides, self.before, self.shape, strict=True)
+        )
 
 
 class Shard(NamedTuple):
@@ -219,7 +256,9 @@ def make_target(path: Path, node: UOp) -> UOp:
 
 
 def view_parts(target: UOp) -> UOp:
-    """The parts of complex numbers that are a view of memory, along a last axis, as something to write to."""
+    """The parts of complex numbers that are a view of memory, along a last axis, as something to
+    write to.
+    """
     if target.op is Op.AS_COMPLEX:
         return target.source
     source = view_parts(target.source)
@@ -253,7 +292,9 @@ def put(path: Path, node: UOp, value: UOp) -> UOp:
     if inside is not None:
         return make_alu(Op.WHERE, inside, value, node)
     # A constant is on no device; what it is written to stays where it is.
-    return place_like(value, node) if value.placement is None and node.placement is not None else value
+    return (
+        place_like(value, node) if value.placement is None and node.placement is not None else value
+    )
 
 
 def is_writable(path: Path) -> bool:
@@ -281,7 +322,10 @@ def list_sizes(path: Path) -> list[UOp]:
 
 def substitute_path(path: Path, replacements: Mapping[UOp, UOp]) -> Path:
     """`path` with other sizes where steps depend on nodes."""
-    made = [step.__class__(*cast("Any", [_substitute(field, replacements) for field in step])) for step in path]
+    made = [
+        step.__class__(*cast("Any", [_substitute(field, replacements) for field in step]))
+        for step in path
+    ]
     return tuple(made)
 
 
@@ -289,7 +333,9 @@ def _substitute(field: object, replacements: Mapping[UOp, UOp]) -> object:
     if isinstance(field, UOp):
         return field.substitute(replacements)
     if isinstance(field, tuple):
-        return tuple([_substitute(part, replacements) for part in cast("tuple[object, ...]", field)])
+        return tuple(
+            [_substitute(part, replacements) for part in cast("tuple[object, ...]", field)]
+        )
     return field
 
 
@@ -299,7 +345,9 @@ def is_symbolic(path: Path) -> bool:
 
 
 def is_reshape_a_view(path: Path, content: Shape, shape: Shape, new: Shape) -> bool:
-    """Whether the elements along `path` of contiguous `content`, which have `shape`, can be seen as `new` where they are."""
+    """Whether the elements along `path` of contiguous `content`, which have `shape`, can be seen as
+    `new` where they are.
+    """
     # Axes of size 1 come and go anywhere.
     if [s for s in shape if not _is(s, 1)] == [s for s in new if not _is(s, 1)]:
         return True
@@ -314,7 +362,9 @@ def is_reshape_a_view(path: Path, content: Shape, shape: Shape, new: Shape) -> b
 
 
 def _reshape_strides(old: Shape, strides: Shape, new: Shape) -> Shape | None:
-    """The strides of `new` over elements that `old` has with `strides`; None if no strides reach them in that order."""
+    """The strides of `new` over elements that `old` has with `strides`; None if no strides reach
+    them in that order.
+    """
     if any(isinstance(s, int) and s == 0 for s in old):
         return _contiguous_strides(new)
     axes = [(size, stride) for size, stride in zip(old, strides, strict=True) if not _is(size, 1)]
@@ -341,7 +391,9 @@ def _reshape_strides(old: Shape, strides: Shape, new: Shape) -> Shape | None:
     return tuple(found)
 
 
-def _take_group(axes: Sequence[tuple[SInt, SInt]], sizes: Sequence[SInt]) -> tuple[list[tuple[SInt, SInt]], int] | None:
+def _take_group(
+    axes: Sequence[tuple[SInt, SInt]], sizes: Sequence[SInt]
+) -> tuple[list[tuple[SInt, SInt]], int] | None:
     """The fewest axes, and how many of `sizes`, that have the same number of elements."""
     if not axes or not sizes:
         return None
@@ -371,7 +423,11 @@ def _contiguous_strides(shape: Shape) -> Shape:
 
 
 def _times(one: SInt, other: SInt) -> SInt:
-    return one * other if isinstance(one, int) and isinstance(other, int) else normalize_size(one * other)
+    return (
+        one * other
+        if isinstance(one, int) and isinstance(other, int)
+        else normalize_size(one * other)
+    )
 
 
 def _is(size: SInt, value: int) -> bool:

@@ -1,4 +1,5 @@
-"""What a thread computes: which tensors, from which nodes, beside what other threads compute, and what becomes of them.
+"""What a thread computes: which tensors, from which nodes, beside what other threads compute, and
+what becomes of them.
 
 `registry` says what several threads may rely on.
 """
@@ -82,7 +83,8 @@ class Adopted(NamedTuple):
 
     Attributes:
         values: the memory of nodes that were computed.
-        copies: of memory, or a state of it, a BUFFER that has its content for a cell that only shared it.
+        copies: of memory, or a state of it, a BUFFER that has its content for a cell that only
+            shared it.
     """
 
     values: dict[UOp, UOp]
@@ -90,7 +92,8 @@ class Adopted(NamedTuple):
 
 
 def make_job(results: Sequence[UOp], config: PrepareConfig, donated: Collection[UOp] = ()) -> Job:
-    """The job with an output for each of `results`, in order, that may overwrite the BUFFERs in `donated`.
+    """The job with an output for each of `results`, in order, that may overwrite the BUFFERs in
+    `donated`.
 
     Each value that is computed has memory of its own; what is memory already is the output itself.
 
@@ -104,7 +107,9 @@ def make_job(results: Sequence[UOp], config: PrepareConfig, donated: Collection[
 
 
 def start_work(tensors: Sequence[Live], config: PrepareConfig) -> Work | None:
-    """Decide what to compute for `tensors` as soon as nobody is in the way; None if there is nothing."""
+    """Decide what to compute for `tensors` as soon as nobody is in the way; None if there is
+    nothing.
+    """
     while True:
         with registry.lock:
             wanted = _list_wanted(tensors)
@@ -130,11 +135,14 @@ def start_plan(tensors: Sequence[Live], config: PrepareConfig) -> tuple[Work, li
             registry.wait_if_refused()
 
 
-def _enter(wanted: list[Wanted], config: PrepareConfig, order: Sequence[int] | None = None) -> Work | None:
-    """Start to compute tensors; None if the caller must look at them again, after waiting if somebody is in the way.
+def _enter(
+    wanted: list[Wanted], config: PrepareConfig, order: Sequence[int] | None = None
+) -> Work | None:
+    """Start to compute tensors; None if the caller must look at them again, after waiting if
+    somebody is in the way.
 
-    The outputs are the results, with those that are overtaken, unless `order` says which. The caller holds `registry.lock`.
-    """
+    The outputs are the results, with those that are overtaken, unless `order` says which. The
+    caller holds `registry.lock`."""
     results, computed = results_of(wanted), _missing_of(wanted)
     graph, guard = build_checked(computed, config)
     if graph.written:
@@ -148,15 +156,20 @@ def _enter(wanted: list[Wanted], config: PrepareConfig, order: Sequence[int] | N
         there = {id(one.tensor) for one in wanted}
         n_wanted = len(wanted)
         for overtaken in _list_wanted(overwriting.list_overtaken(results)):
-            # Of those with one node, one is enough: the others are given its memory, unless they are views of what changes.
-            if id(overtaken.tensor) not in there and (overtaken.node not in known or states.find_state(overtaken.node)):
+            # Of those with one node, one is enough: the others are given its memory, unless they
+            # are views of what changes.
+            if id(overtaken.tensor) not in there and (
+                overtaken.node not in known or states.find_state(overtaken.node)
+            ):
                 known.add(overtaken.node)
                 wanted.append(overtaken)
         if len(wanted) > n_wanted:
             results, computed = results_of(wanted), _missing_of(wanted)
             graph, guard = build_checked(computed, config)
     try:
-        inputs = get_inputs(graph, results, computed, range(len(results)) if order is None else order)
+        inputs = get_inputs(
+            graph, results, computed, range(len(results)) if order is None else order
+        )
     except BufferNotFoundError:
         if not overwriting.catch_up():
             raise
@@ -183,9 +196,8 @@ def _list_wanted(tensors: Iterable[Live]) -> list[Wanted]:
 def _get_holder(one: Live) -> Live:
     """What gets the memory of a result: a view, or the cell of a tensor that is all of it.
 
-    What was written is computed as a whole: in its own memory, or so that it is not computed again for the next write. What
-    is memory of another cell gets its own.
-    """
+    What was written is computed as a whole: in its own memory, or so that it is not computed again
+    for the next write. What is memory of another cell gets its own."""
     cell = one.cell
     return cell if not one.path or cell.is_patched or cell.owns or cell.is_settled else one
 
@@ -193,9 +205,8 @@ def _get_holder(one: Live) -> Live:
 def look_at(one: Live, *, is_output: bool = False) -> Wanted:
     """What computing a tensor or a cell takes, as it is now.
 
-    An output of a plan has memory of its own, which no other result of the plan is written over. To read values
-    that a derivative is taken by, the memory that is marked will do.
-    """
+    An output of a plan has memory of its own, which no other result of the plan is written over. To
+    read values that a derivative is taken by, the memory that is marked will do."""
     node = one.node
     # On one device, as nearly always, a node is its only part.
     parts = parts_of(node) if node.placement.__class__ is Sharding else (node,)
@@ -225,7 +236,8 @@ def _missing_of(wanted: Iterable[Wanted]) -> list[UOp]:
 
 
 def adopt_outputs(work: Work, plan: ExecutionPlan, order: Sequence[int]) -> Adopted:
-    """Wire each tensor to its output; return which node of other tensors' graphs stands for which buffer now.
+    """Wire each tensor to its output; return which node of other tensors' graphs stands for which
+    buffer now.
 
     A tensor that stands for another value by now keeps that. The caller holds `registry.lock`.
     """
@@ -237,7 +249,9 @@ def adopt_outputs(work: Work, plan: ExecutionPlan, order: Sequence[int]) -> Adop
     for tensor, node, parts, missing, is_copy in work.wanted:
         made: list[UOp] = []
         for part in parts:
-            made.append(_make_realized(part, buffers[position], work.versions) if part in missing else part)
+            made.append(
+                _make_realized(part, buffers[position], work.versions) if part in missing else part
+            )
             position += 1
         placement = node.placement
         new = join_parts(made, placement.axis) if isinstance(placement, Sharding) else made[0]
@@ -254,17 +268,21 @@ def adopt_outputs(work: Work, plan: ExecutionPlan, order: Sequence[int]) -> Adop
         if parts[0] is not node:
             replaced.update(zip(parts, made, strict=True))
         for old, memory in replaced.items():
-            # A bare constant is cheaper to write again than to read; only the tensors above become buffers.
-            # What is a view of memory is read there, and may be what an assignment writes to.
+            # A bare constant is cheaper to write again than to read; only the tensors above become
+            # buffers. What is a view of memory is read there, and may be what an assignment writes
+            # to.
             if old is not memory and not _is_constant(old) and states.find_state(old) is None:
                 adopted.values.setdefault(old, memory)
     return adopted
 
 
 def get_copies(old: UOp, new: UOp) -> dict[UOp, UOp]:
-    """For the memory, or state of it, that each part of `old` is, the BUFFER that the same part of `new` is."""
+    """For the memory, or state of it, that each part of `old` is, the BUFFER that the same part of
+    `new` is.
+    """
     found = [
-        (states.find_state(a), memory_nodes.find_base(b)) for a, b in zip(parts_of(old), parts_of(new), strict=True)
+        (states.find_state(a), memory_nodes.find_base(b))
+        for a, b in zip(parts_of(old), parts_of(new), strict=True)
     ]
     return {a: b for a, b in found if a is not None and b is not None and a.shape == b.shape}
 
@@ -284,4 +302,6 @@ def _make_realized(node: UOp, buffer: Buffer, versions: Mapping[UOp, UOp]) -> UO
 def _is_constant(node: UOp) -> bool:
     while node.op in MOVEMENT or node.op is Op.COPY:
         node = node.source
-    return node.op is Op.CONST or (node.op is Op.COMPLEX and all(part.op is Op.CONST for part in node.src))
+    return node.op is Op.CONST or (
+        node.op is Op.COMPLEX and all(part.op is Op.CONST for part in node.src)
+    )

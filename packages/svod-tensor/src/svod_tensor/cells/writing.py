@@ -1,4 +1,6 @@
-"""Writing to a cell: in its memory if that is its own, once something reads it, else by another node."""
+"""Writing to a cell: in its memory if that is its own, once something reads it, else by another
+node.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ __all__ = ["make_own", "move", "write"]
 
 
 def write(cell: Cell, path: Path, value: UOp) -> None:
-    """Let `cell` have `value` where `path` leads to: in its memory if it has some, once something reads that.
+    """Let `cell` have `value` where `path` leads to: in its memory if it has some, once something
+    reads that.
 
     Raises:
         ReadOnlyError: if it is a file.
@@ -60,10 +63,12 @@ def write(cell: Cell, path: Path, value: UOp) -> None:
 
 
 def make_own(cell: Cell) -> bool:
-    """Let a cell that is memory have it for itself: what is another's, or belongs to somebody else, is copied.
+    """Let a cell that is memory have it for itself: what is another's, or belongs to somebody else,
+    is copied.
 
     Returns:
-        whether it has; another thread may have given it something else while this one waited for who writes the memory.
+        whether it has; another thread may have given it something else while this one waited for
+        who writes the memory.
     """
     with registry.lock:
         cell.end_loan()
@@ -76,16 +81,21 @@ def move(cell: Cell) -> bool:
     """Let a cell that is memory have a copy of it for itself.
 
     Returns:
-        whether it has; another thread may have given it something else while this one waited for who writes the memory.
+        whether it has; another thread may have given it something else while this one waited for
+        who writes the memory.
     """
     with registry.lock:
         from svod_device import copy_buffer
         from svod_tensor import _storage as storage
 
         shared = {
-            memory: buffer for memory in states.iter_memories(cell.node) if (buffer := memory_nodes.find_buffer(memory))
+            memory: buffer
+            for memory in states.iter_memories(cell.node)
+            if (buffer := memory_nodes.find_buffer(memory))
         }
-        computation = registry.start_computation([buffer.storage_id for buffer in shared.values()], [], {})
+        computation = registry.start_computation(
+            [buffer.storage_id for buffer in shared.values()], [], {}
+        )
         if computation is None:
             registry.wait_if_refused()
             return False
@@ -94,7 +104,9 @@ def move(cell: Cell) -> bool:
             for memory, buffer in shared.items():
                 own = storage.allocate(buffer.device, buffer.dtype, buffer.size)
                 copy_buffer(own, buffer)
-                copies[memory] = memory_nodes.make_memory(memory.dtype, buffer.size, buffer.device, own)
+                copies[memory] = memory_nodes.make_memory(
+                    memory.dtype, buffer.size, buffer.device, own
+                )
         finally:
             registry.end_computation(computation)
         cell.set_node(cell.node.substitute(copies))
@@ -120,7 +132,11 @@ def _can_overwrite(cell: Cell, path: Path, capture: Capture | None) -> bool:
     if capture is None and not cell.owns and not path:
         # All of it is replaced.
         return False
-    if not is_plain or not is_kept or any(_is_file(memory) for memory in states.iter_memories(cell.node)):
+    if (
+        not is_plain
+        or not is_kept
+        or any(_is_file(memory) for memory in states.iter_memories(cell.node))
+    ):
         return False
     return make_own(cell) or _can_overwrite(cell, path, capture)
 
@@ -154,7 +170,9 @@ def _assign(node: UOp, target: UOp, value: UOp) -> UOp:
     number.attached = get_ident()
     if target.dtype.is_complex:
         target, value = view_parts(target), make_as_real(value)
-    new = UOp(Op.AFTER, memory.dtype, (memory, UOp(Op.ASSIGN, target.dtype, (target, value)), number))
+    new = UOp(
+        Op.AFTER, memory.dtype, (memory, UOp(Op.ASSIGN, target.dtype, (target, value)), number)
+    )
     add_line(new)
     capture = registry.find_capture()
     if capture is not None:

@@ -33,7 +33,9 @@ def list_slots(kernel: UOp) -> list[int]:
 def iter_arguments(item: ScheduleItem) -> Iterator[BufferUse]:
     """What an item touches."""
     written = _written_slots(item.ast) if item.body is None else _list_filled(item.kernel.arg)
-    for slot, number, buffer in zip(list_slots(item.kernel), item.buffer_ids, item.buffers, strict=True):
+    for slot, number, buffer in zip(
+        list_slots(item.kernel), item.buffer_ids, item.buffers, strict=True
+    ):
         yield BufferUse(slot, number, buffer, slot in written)
 
 

@@ -1,7 +1,8 @@
 """Which values the variables of a graph have.
 
 BIND(DEFINE_VAR n, CONST 3)         n is 3
-BIND(DEFINE_VAR n, DEFINE_VAR n@7)  n is what a plan was last executed with, in the shapes of its outputs, or what each call of
+BIND(DEFINE_VAR n, DEFINE_VAR n@7)  n is what a plan was last executed with, in the shapes of its
+outputs, or what each call of
                                     a captured function says, while that is captured
 """
 
@@ -18,9 +19,17 @@ from svod_ir.sizes import unbind
 from svod_tensor.errors import BoundsConflictError, VariableConflictError
 
 __all__ = [
-    "add_binding", "add_variable", "bind_to_call", "bind_to_plan", "check_variables", "collect_bindings", "find_size", "is_bound",
-    "resolve_size", "settle_bindings",
-]  # fmt: skip
+    "add_binding",
+    "add_variable",
+    "bind_to_call",
+    "bind_to_plan",
+    "check_variables",
+    "collect_bindings",
+    "find_size",
+    "is_bound",
+    "resolve_size",
+    "settle_bindings",
+]
 
 _numbers = itertools.count(1)
 
@@ -82,15 +91,21 @@ def is_bound(bind: UOp) -> bool:
 
 
 def bind_to_plan(root: UOp, values: Mapping[str, int]) -> UOp:
-    """`root` with its variables bound to what `values`, the changing values of a plan, say at any time."""
+    """`root` with its variables bound to what `values`, the changing values of a plan, say at any
+    time.
+    """
     replaced = {
-        bind: _bind_to(bind.symbol, values) for bind in root.iter_ops(Op.BIND) if bind.symbol.arg.name in values
+        bind: _bind_to(bind.symbol, values)
+        for bind in root.iter_ops(Op.BIND)
+        if bind.symbol.arg.name in values
     }
     return root.substitute(replaced) if replaced else root
 
 
 def bind_to_call(roots: Sequence[UOp]) -> dict[UOp, UOp]:
-    """For each bound variable in `roots`, what a call binds, one with the same value now that differs from any other."""
+    """For each bound variable in `roots`, what a call binds, one with the same value now that
+    differs from any other.
+    """
     values = collect_bindings(*roots)
     made: dict[UOp, UOp] = {}
     replaced: dict[UOp, UOp] = {}
@@ -128,10 +143,16 @@ def resolve_size(size: SInt) -> int:
 
 
 def find_size(size: UOp) -> int | None:
-    """The value of an expression of bound variables; None where one of them is not bound, or it is computed."""
+    """The value of an expression of bound variables; None where one of them is not bound, or it is
+    computed.
+    """
     binds = list(size.iter_ops(Op.BIND))
     known = {node for bind in binds for node in bind.src}
-    is_known = size.dtype is index and all(map(is_bound, binds)) and known.issuperset(size.iter_ops(Op.DEFINE_VAR))
+    is_known = (
+        size.dtype is index
+        and all(map(is_bound, binds))
+        and known.issuperset(size.iter_ops(Op.DEFINE_VAR))
+    )
     return resolve_size(size) if is_known else None
 
 

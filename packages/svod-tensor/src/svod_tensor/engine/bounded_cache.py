@@ -16,7 +16,9 @@ V = TypeVar("V")
 
 
 class BoundedCache(Generic[K, V]):
-    """At most `read_limit()` values by key, the last ones added; every method may be called from several threads."""
+    """At most `read_limit()` values by key, the last ones added; every method may be called from
+    several threads.
+    """
 
     def __init__(self, read_limit: Callable[[], int]) -> None:
         self._read_limit = read_limit
@@ -35,7 +37,9 @@ class BoundedCache(Generic[K, V]):
         return found
 
     def add(self, key: K, value: V) -> V:
-        """Keep a value, and return the one that is kept: the first, if two threads made it at once."""
+        """Keep a value, and return the one that is kept: the first, if two threads made it
+        at once.
+        """
         limit = self._read_limit()
         with self._lock:
             kept = self._entries.setdefault(key, value)
@@ -50,7 +54,9 @@ class BoundedCache(Generic[K, V]):
 
     def counts(self) -> CacheCounts:
         """How full it is, and what look-ups found."""
-        return CacheCounts(len(self._entries), self._counter.hits, self._counter.misses, self._read_limit())
+        return CacheCounts(
+            len(self._entries), self._counter.hits, self._counter.misses, self._read_limit()
+        )
 
     def clear(self) -> None:
         """Forget every value, and the counts."""

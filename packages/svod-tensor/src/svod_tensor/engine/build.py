@@ -1,8 +1,8 @@
-"""build: nodes of tensors → `TensorGraph`. Graphs that differ only in their buffers and in the values of variables are one.
+"""build: nodes of tensors → `TensorGraph`. Graphs that differ only in their buffers and in the
+values of variables are one.
 
-Each BUFFER becomes a numbered PARAM, each bound variable the variable itself. Nodes are hash-consed, so that equal graphs are
-one object, by which what was made of one is found again.
-"""
+Each BUFFER becomes a numbered PARAM, each bound variable the variable itself. Nodes are
+hash-consed, so that equal graphs are one object, by which what was made of one is found again."""
 
 from __future__ import annotations
 
@@ -23,9 +23,24 @@ from svod_tensor.options import DEFAULT_DEVICE
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
 
-__all__ = ["TensorGraph", "build", "build_sink", "make_result", "make_stored", "normalize_graph", "normalize_results"]
+__all__ = [
+    "TensorGraph",
+    "build",
+    "build_sink",
+    "make_result",
+    "make_stored",
+    "normalize_graph",
+    "normalize_results",
+]
 
-_BUFFER, _BIND, _COPY, _AFTER, _PARAM, _CONTIGUOUS = Op.BUFFER, Op.BIND, Op.COPY, Op.AFTER, Op.PARAM, Op.CONTIGUOUS
+_BUFFER, _BIND, _COPY, _AFTER, _PARAM, _CONTIGUOUS = (
+    Op.BUFFER,
+    Op.BIND,
+    Op.COPY,
+    Op.AFTER,
+    Op.PARAM,
+    Op.CONTIGUOUS,
+)
 _DEFINE_VAR, _GRADIENT, _LOOP, _SWITCH = Op.DEFINE_VAR, Op.GRADIENT, Op.LOOP, Op.SWITCH
 
 
@@ -38,7 +53,8 @@ class TensorGraph(NamedTuple):
         values: of the variables that are bound in it.
         devices: those that compute, the first of which is for values that come from no memory.
         lines: those that built the nodes of `sink`, where they were tracked.
-        written: the pending states that it computes, and the BUFFER that has the content of each afterwards.
+        written: the pending states that it computes, and the BUFFER that has the content of each
+            afterwards.
         has_files: whether files are among `params`.
     """
 
@@ -54,7 +70,8 @@ class TensorGraph(NamedTuple):
 def build(nodes: Sequence[UOp], findings: UOp | None = None) -> TensorGraph:
     """The graph of what `nodes` are, none of which is memory, and at last of `findings` about them.
 
-    Files are copied to the devices that read them, unless kernels there can read them where they are.
+    Files are copied to the devices that read them, unless kernels there can read them where they
+    are.
 
     Raises:
         VariableConflictError: if a variable is bound to two values.
@@ -92,7 +109,9 @@ def normalize_graph(sink: UOp) -> TensorGraph:
 
 
 def make_result(node: UOp) -> UOp:
-    """What the SINK holds for `node`: its value in new memory, or an assignment to memory that is there."""
+    """What the SINK holds for `node`: its value in new memory, or an assignment to memory that is
+    there.
+    """
     state = find_whole_state(node)
     return make_stored(node) if state is None else effect_of_state(state)
 
@@ -104,14 +123,18 @@ def make_stored(node: UOp) -> UOp:
 
 
 def normalize_results(nodes: Sequence[UOp]) -> TensorGraph:
-    """`normalize_graph` of the SINK that `make_result` gives for `nodes`, which is not made for that.
+    """`normalize_graph` of the SINK that `make_result` gives for `nodes`, which is not made for
+    that.
 
     Raises:
         VariableConflictError: if a variable is bound to two values.
         BoundsConflictError: if two variables have one name.
     """
     states = [find_whole_state(node) for node in nodes]
-    roots = [node if state is None else effect_of_state(state) for node, state in zip(nodes, states, strict=True)]
+    roots = [
+        node if state is None else effect_of_state(state)
+        for node, state in zip(nodes, states, strict=True)
+    ]
     order = roots[0].toposort() if len(roots) == 1 else UOp.sink(*roots).toposort()[:-1]
     written = {state: memory_of(state) for state in states if state is not None}
     return _normalize(roots, order, [state is None for state in states], written)
@@ -124,7 +147,9 @@ def _normalize(
     params: list[UOp] = []
     values: dict[str, int] = {}
     variables: dict[str, UOp] = {}
-    devices: dict[str, None] = {} if all(root.placement is not None for root in roots) else {DEFAULT_DEVICE: None}
+    devices: dict[str, None] = (
+        {} if all(root.placement is not None for root in roots) else {DEFAULT_DEVICE: None}
+    )
     done: dict[UOp, UOp] = {}
     has_files = has_rules = False
     for node in order:
@@ -143,17 +168,25 @@ def _normalize(
             has_rules = has_rules or op is _GRADIENT
             continue
         elif op is _LOOP or op is _SWITCH:
-            done[node] = drop_marks(UOp(op, node.dtype, tuple([done[s] for s in operands]), node.arg))
+            done[node] = drop_marks(
+                UOp(op, node.dtype, tuple([done[s] for s in operands]), node.arg)
+            )
             continue
         else:
-            done[node] = UOp(op, node.dtype, tuple([done[s] for s in operands]), node.arg) if operands else node
+            done[node] = (
+                UOp(op, node.dtype, tuple([done[s] for s in operands]), node.arg)
+                if operands
+                else node
+            )
             if op is not _COPY:
                 if op is _DEFINE_VAR:
                     add_variable(variables, node)
                 elif op is _AFTER and is_later_state(node):
                     written[node] = operands[0]
                     # Equal assignments are one schedule: the number of this one is left out.
-                    done[node] = UOp(op, node.dtype, (done[operands[0]], done[operands[1]]), node.arg)
+                    done[node] = UOp(
+                        op, node.dtype, (done[operands[0]], done[operands[1]]), node.arg
+                    )
                 continue
             place = node.arg
         if place not in devices:
@@ -162,11 +195,16 @@ def _normalize(
             else:
                 devices[place] = None
     sink = UOp.sink(
-        *[make_stored(done[root]) if stored else done[root] for root, stored in zip(roots, is_stored, strict=True)]
+        *[
+            make_stored(done[root]) if stored else done[root]
+            for root, stored in zip(roots, is_stored, strict=True)
+        ]
     )
     if has_rules and len(set(sink.iter_ops(_PARAM))) < len(params):
         # A rule has operands that the values do not depend on, and the plan need not get.
         needed = sort_nodes(roots, lambda node: node.src[:1] if node.op in MARKS else node.src)
         return _normalize(roots, needed, is_stored, assigned)
     lines = collect_lines(done)
-    return TensorGraph(sink, tuple(params), values, tuple(devices) or (DEFAULT_DEVICE,), lines, written, has_files)
+    return TensorGraph(
+        sink, tuple(params), values, tuple(devices) or (DEFAULT_DEVICE,), lines, written, has_files
+    )

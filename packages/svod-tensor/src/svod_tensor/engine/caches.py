@@ -1,4 +1,5 @@
-"""What svod keeps to be fast again: each cache, what its keys are, how full it is, and how to empty it.
+"""What svod keeps to be fast again: each cache, what its keys are, how full it is, and how to empty
+it.
 
 | name | from | to | where |
 |---|---|---|---|
@@ -80,13 +81,19 @@ TEMPLATES: Final = BoundedCache[TemplateKey, PlanTemplate](lambda: MAX_TEMPLATES
 KERNELS: Final = BoundedCache[KernelKey, CachedKernel](read_opt_cache_max)
 BINARIES: Final = BoundedCache[BinaryKey, CompiledSpec](lambda: MAX_BINARIES)
 _IN_PROCESS: Final = {
-    "schedule": SCHEDULES, "outline": OUTLINES, "template": TEMPLATES, "known_plan": KNOWN_PLANS, "kernel": KERNELS,
+    "schedule": SCHEDULES,
+    "outline": OUTLINES,
+    "template": TEMPLATES,
+    "known_plan": KNOWN_PLANS,
+    "kernel": KERNELS,
     "binary": BINARIES,
-}  # fmt: skip
+}
 
 
 def make_schedule_key(graph: TensorGraph, config: PrepareConfig) -> ScheduleKey:
-    """What the kernels of a graph depend on; what they compute is recorded only where somebody asks for lines."""
+    """What the kernels of a graph depend on; what they compute is recorded only where somebody asks
+    for lines.
+    """
     compilers = [choose_device(name, config).compiler.cache_key for name in graph.devices]
     passes = None if config.passes is None else config.passes.serial
     return (graph.sink, graph.devices, *compilers, passes, bool(graph.lines))
@@ -100,9 +107,9 @@ def make_binary_key(source: ProgramSpec, device: Device) -> BinaryKey:
 def make_template_key(pre: PreSchedule, job: Job, config: PrepareConfig) -> TemplateKey:
     """What a plan of a schedule depends on besides its memory.
 
-    Kernels depend on the fingerprint, memory on the planner, on what is donated and what is an output, and the order of
-    the kernels on inputs that share memory. Kernels are loaded, and memory is allocated, on one opening of a device.
-    """
+    Kernels depend on the fingerprint, memory on the planner, on what is donated and what is an
+    output, and the order of the kernels on inputs that share memory. Kernels are loaded, and memory
+    is allocated, on one opening of a device."""
     graph, inputs = job.graph, job.inputs
     return (
         pre,
@@ -114,7 +121,8 @@ def make_template_key(pre: PreSchedule, job: Job, config: PrepareConfig) -> Temp
         job.guard is not None,
         tuple([get_device(device).opening for device in graph.devices]),
         # What is only an output may have any form.
-        inputs.outputs and tuple([(b.nbytes, b.dtype, b.device) for b in inputs.buffers[len(graph.params) :]]),
+        inputs.outputs
+        and tuple([(b.nbytes, b.dtype, b.device) for b in inputs.buffers[len(graph.params) :]]),
     )
 
 
@@ -122,9 +130,11 @@ def caches() -> dict[str, CacheCounts]:
     """The counts of each cache since the process began, or since `clear_caches`.
 
     - `schedule`: graphs that were cut into kernels.
-    - `outline`: graphs of which sizes are no part; a hit has come with other sizes before, whose kernels may do for it.
+    - `outline`: graphs of which sizes are no part; a hit has come with other sizes before, whose
+      kernels may do for it.
     - `template`: plans that wait for memory.
-    - `known_plan`: plans of small graphs that were computed before, found without a look at the two above.
+    - `known_plan`: plans of small graphs that were computed before, found without a look at the two
+      above.
     - `kernel`: compiled kernels of the process.
     - `binary`: their object code, which all devices of a kind load.
     - `stored_graph`: graphs on disk that were cut into kernels, which later processes use.
@@ -145,7 +155,8 @@ def caches() -> dict[str, CacheCounts]:
 
 
 def clear_caches(*, disk: bool = False) -> None:
-    """Empty the caches of this process, and with `disk` those that processes share; plans stay as they are.
+    """Empty the caches of this process, and with `disk` those that processes share; plans stay as
+    they are.
 
     Freed memory that is kept for new tensors goes back to its devices.
 

@@ -15,10 +15,10 @@
     plan         builder                          → ExecutionPlan    `svod_runtime/memory/` and `plan/`
     execute      ExecutionPlan                    → results          `svod_runtime/plan/execute.py`
 
-`python -m svod_tensor.explain script.py lower` prints what a word made. An observer (`observe.py`) sees every artifact; while
-there is one, nothing comes from the caches (`caches.py`), which stand around the steps here and nowhere else. Nothing below
-this module knows tensors: they come as nodes and leave as memory.
-"""
+`python -m svod_tensor.explain script.py lower` prints what a word made. An observer (`observe.py`)
+sees every artifact; while there is one, nothing comes from the caches (`caches.py`), which stand
+around the steps here and nowhere else. Nothing below this module knows tensors: they come as nodes
+and leave as memory."""
 
 from __future__ import annotations
 
@@ -59,11 +59,21 @@ if TYPE_CHECKING:
     from svod_tensor.engine.schedule import Place, Schedule
     from svod_tensor.options import PrepareConfig
 
-__all__ = ["build", "execute", "make_kernels", "make_plan", "make_pre_schedule", "make_source", "make_template", "plan"]
+__all__ = [
+    "build",
+    "execute",
+    "make_kernels",
+    "make_plan",
+    "make_pre_schedule",
+    "make_source",
+    "make_template",
+    "plan",
+]
 
 
 def make_plan(job: Job, config: PrepareConfig, *, is_for_once: bool = False) -> ExecutionPlan:
-    """The plan of a job: the graph's schedule and the template of its plan are those of an equal job before, if there was one.
+    """The plan of a job: the graph's schedule and the template of its plan are those of an equal
+    job before, if there was one.
 
     A plan that is executed once may have kernels that other sizes of the same graph have, too.
     """
@@ -95,15 +105,23 @@ def _find_resized_plan(job: Job, config: PrepareConfig) -> ExecutionPlan | None:
     template = _get_template(pre, found.job, config)
     if template.spare_bytes is None or template.spare_bytes > MAX_SPARE_BYTES:
         return None
-    return template.bind(job.inputs.buffers, found.values, job.inputs.ids, output_sizes=found.output_sizes)
+    return template.bind(
+        job.inputs.buffers, found.values, job.inputs.ids, output_sizes=found.output_sizes
+    )
 
 
 def _get_template(pre: PreSchedule, job: Job, config: PrepareConfig) -> PlanTemplate:
-    return TEMPLATES.get(make_template_key(pre, job, config), lambda: make_template(pre, job, config))
+    return TEMPLATES.get(
+        make_template_key(pre, job, config), lambda: make_template(pre, job, config)
+    )
 
 
-def make_pre_schedule(graph: TensorGraph, config: PrepareConfig, see: Observer = ignore) -> PreSchedule:
-    """From a graph to its kernels in order, which are known where an earlier process cut an equal one."""
+def make_pre_schedule(
+    graph: TensorGraph, config: PrepareConfig, see: Observer = ignore
+) -> PreSchedule:
+    """From a graph to its kernels in order, which are known where an earlier process cut an equal
+    one.
+    """
     context = make_graph_context(graph.devices, config)
     with record_labels(number_nodes(graph.sink)) if graph.lines else nullcontext():
         see("build", GRAPH, graph)
@@ -119,7 +137,9 @@ def make_pre_schedule(graph: TensorGraph, config: PrepareConfig, see: Observer =
         return pre
 
 
-def make_template(pre: PreSchedule, job: Job, config: PrepareConfig, see: Observer = ignore) -> PlanTemplate:
+def make_template(
+    pre: PreSchedule, job: Job, config: PrepareConfig, see: Observer = ignore
+) -> PlanTemplate:
     """From kernels in order to a plan without memory."""
     schedule = instantiate(pre, job)
     see("instantiate", GRAPH, schedule)
@@ -128,13 +148,20 @@ def make_template(pre: PreSchedule, job: Job, config: PrepareConfig, see: Observ
     return builder.build_template(job.inputs.buffers, job.inputs.ids, config.memory_planner)
 
 
-def make_kernels(schedule: Schedule, config: PrepareConfig, see: Observer = ignore) -> Mapping[Place, CachedKernel]:
-    """The program of each kernel of a schedule: a known one, or one that is made now. The compilation of several overlaps."""
+def make_kernels(
+    schedule: Schedule, config: PrepareConfig, see: Observer = ignore
+) -> Mapping[Place, CachedKernel]:
+    """The program of each kernel of a schedule: a known one, or one that is made now.
+
+    The compilation of several overlaps.
+    """
     tasks = make_tasks(schedule, config)
     known = {place: None if is_observed() else find_kernel(task) for place, task in tasks.items()}
     kernels = {place: found for place, found in known.items() if found is not None}
     new = {place: task for place, task in tasks.items() if place not in kernels}
-    compiling = [(place, *start_compiling(*make_source(task, see), len(new))) for place, task in new.items()]
+    compiling = [
+        (place, *start_compiling(*make_source(task, see), len(new))) for place, task in new.items()
+    ]
     for place, task, source, finish in compiling:
         with task.noting():
             binary = finish()
@@ -146,7 +173,9 @@ def make_kernels(schedule: Schedule, config: PrepareConfig, see: Observer = igno
 
 
 def make_source(task: KernelTask, see: Observer = ignore) -> tuple[KernelTask, ProgramSpec]:
-    """From a kernel to its source; the task is another one where the opts that a search found do not fit any more."""
+    """From a kernel to its source; the task is another one where the opts that a search found do
+    not fit any more.
+    """
     context = task.context
     try:
         with task.noting():
@@ -158,7 +187,9 @@ def make_source(task: KernelTask, see: Observer = ignore) -> tuple[KernelTask, P
             see("linearize", task.subject, linear)
             reasons = tuple(map(str, optimized.reasons))
             work = estimate_work(task.kernel)
-            source = replace(render(linear, task.device.renderer), reasons=reasons, **work._asdict())
+            source = replace(
+                render(linear, task.device.renderer), reasons=reasons, **work._asdict()
+            )
             see("render", task.subject, source)
             return task, source
     except OptError:
@@ -169,7 +200,9 @@ def make_source(task: KernelTask, see: Observer = ignore) -> tuple[KernelTask, P
     return make_source(plain, see)
 
 
-def plan(template: PlanTemplate, pre: PreSchedule, job: Job, config: PrepareConfig) -> ExecutionPlan:
+def plan(
+    template: PlanTemplate, pre: PreSchedule, job: Job, config: PrepareConfig
+) -> ExecutionPlan:
     """Give a plan its memory."""
     graph, inputs = job.graph, job.inputs
     origins = get_kernel_origins(pre, graph.sink, graph.lines)

@@ -1,12 +1,12 @@
 """Results in the memory of inputs that the caller gave away.
 
-An output takes the place of a donated input of its dtype and size when all that touches the input can run
-before the output is first written, or does so in the same kernel, element by element:
+An output takes the place of a donated input of its dtype and size when all that touches the input
+can run before the output is first written, or does so in the same kernel, element by element:
 
     kernel(out, x): out[i] = x[i] * 2        kernel(x, x): x[i] = x[i] * 2
 
-The schedule is listed in the order that this needs. What is written by the schedule itself, or seen through a view, stays as it is.
-"""
+The schedule is listed in the order that this needs. What is written by the schedule itself, or seen
+through a view, stays as it is."""
 
 from __future__ import annotations
 
@@ -28,8 +28,16 @@ def place_outputs(schedule: Schedule) -> Schedule:
     if not schedule.donated_ids:
         return schedule
     uses = _get_uses(schedule.items)
-    donated = [use for number in schedule.donated_ids if (use := uses.get(number)) and _may_be_overwritten(use, uses)]
-    outputs = [use for number in dict.fromkeys(schedule.output_ids) if (use := uses.get(number)) and _is_new(use)]
+    donated = [
+        use
+        for number in schedule.donated_ids
+        if (use := uses.get(number)) and _may_be_overwritten(use, uses)
+    ]
+    outputs = [
+        use
+        for number in dict.fromkeys(schedule.output_ids)
+        if (use := uses.get(number)) and _is_new(use)
+    ]
     search = _Search(schedule.items)
     for is_allowed in (search.is_in_place, search.is_over, search.can_wait):
         for output in outputs:
@@ -66,8 +74,12 @@ def _get_uses(items: Sequence[ScheduleItem]) -> dict[int, _Use]:
 
 def _may_be_overwritten(given: _Use, uses: Mapping[int, _Use]) -> bool:
     """Whether nothing but the reads that are known concerns the memory of an input."""
-    is_only_read = not given.writers and all(i.ast.op in (Op.SINK, Op.COPY) for i in given.items.values())
-    is_shared = any(u is not given and u.buffer.storage_id == given.buffer.storage_id for u in uses.values())
+    is_only_read = not given.writers and all(
+        i.ast.op in (Op.SINK, Op.COPY) for i in given.items.values()
+    )
+    is_shared = any(
+        u is not given and u.buffer.storage_id == given.buffer.storage_id for u in uses.values()
+    )
     return is_only_read and not is_shared and given.buffer.is_writable
 
 
@@ -94,9 +106,15 @@ class _Search:
         self._ancestors = _get_ancestors(self._predecessors, range(len(items)))
 
     def is_in_place(self, given: _Use, output: _Use) -> bool:
-        """Whether the kernel that writes the output is the last that reads the input, and only where it writes."""
+        """Whether the kernel that writes the output is the last that reads the input, and only
+        where it writes.
+        """
         writer = next(iter(output.items))
-        return writer in given.items and self._can_precede(given, writer) and self._reads_where_it_writes(given, output)
+        return (
+            writer in given.items
+            and self._can_precede(given, writer)
+            and self._reads_where_it_writes(given, output)
+        )
 
     def is_over(self, given: _Use, output: _Use) -> bool:
         """Whether all that touches the input comes before the output as it is."""
@@ -116,21 +134,32 @@ class _Search:
         if new:
             self._predecessors[writer] |= new
             self._is_sorted = False
-            self._ancestors = _get_ancestors(self._predecessors, sort_by_dependencies(self._predecessors))
+            self._ancestors = _get_ancestors(
+                self._predecessors, sort_by_dependencies(self._predecessors)
+            )
         if writer in given.items:
             item = self._items[writer]
             read, written = _slot_of(item, given.id), _slot_of(item, output.id)
             parameters = {p.arg.slot: p for p in item.ast.iter_ops(Op.PARAM)}
-            self._items[writer] = replace(item, ast=item.ast.substitute({parameters[read]: parameters[written]}))
+            self._items[writer] = replace(
+                item, ast=item.ast.substitute({parameters[read]: parameters[written]})
+            )
 
     def finish(self) -> list[ScheduleItem]:
         """The items on their buffers, in an order that all dependencies allow."""
         buffers = {output: given.buffer for output, given in self.taken.items()}
         items = [
-            replace(item, buffers=tuple(buffers.get(n, b) for n, b in zip(item.buffer_ids, item.buffers, strict=True)))
+            replace(
+                item,
+                buffers=tuple(
+                    buffers.get(n, b) for n, b in zip(item.buffer_ids, item.buffers, strict=True)
+                ),
+            )
             for item in self._items
         ]
-        return items if self._is_sorted else _reorder(items, sort_by_dependencies(self._predecessors))
+        return (
+            items if self._is_sorted else _reorder(items, sort_by_dependencies(self._predecessors))
+        )
 
     def _can_precede(self, given: _Use, writer: int) -> bool:
         return not any(self._ancestors[p] >> writer & 1 for p in given.items if p != writer)
@@ -147,14 +176,19 @@ def _slot_of(item: ScheduleItem, number: int) -> int:
 
 
 def _is_elementwise(ast: UOp, written: int, read: int) -> bool:
-    """Whether each element of one argument depends on no element of the other but that in its place, and nothing needs that later."""
+    """Whether each element of one argument depends on no element of the other but that in its
+    place, and nothing needs that later.
+    """
     if len(ast.src) != 1:
         return False
     (effect,) = ast.src
     loops, effect = (effect.loops, effect.body) if effect.op is Op.END else ((), effect)
     stores = effect.src if effect.op is Op.GROUP else (effect,)
     if any(
-        s.op is not Op.STORE or s.location.op is not Op.INDEX or s.location.memory.op is not Op.PARAM for s in stores
+        s.op is not Op.STORE
+        or s.location.op is not Op.INDEX
+        or s.location.memory.op is not Op.PARAM
+        for s in stores
     ):
         return False
     own = [position for position, s in enumerate(stores) if s.location.memory.arg.slot == written]
@@ -167,7 +201,9 @@ def _is_elementwise(ast: UOp, written: int, read: int) -> bool:
         return False
     # What a later one reads there has been read before the element is written, or is the new one.
     before, after = stores[: own[0] + 1], stores[own[0] + 1 :]
-    return any(_reads(s.value, read) for s in before) or not any(_reads(s.value, read) for s in after)
+    return any(_reads(s.value, read) for s in before) or not any(
+        _reads(s.value, read) for s in after
+    )
 
 
 def _reads(value: UOp, slot: int) -> bool:
@@ -175,7 +211,9 @@ def _reads(value: UOp, slot: int) -> bool:
 
 
 def _is_read_at(value: UOp, slot: int, place: tuple[UOp, ...]) -> bool:
-    """Whether all that elementwise operations read of an argument is at one place, and other operations read nothing."""
+    """Whether all that elementwise operations read of an argument is at one place, and other
+    operations read nothing.
+    """
     seen: set[UOp] = set()
     stack = [value]
     while stack:
@@ -194,7 +232,9 @@ def _is_read_at(value: UOp, slot: int, place: tuple[UOp, ...]) -> bool:
 
 
 def _get_predecessors(items: Sequence[ScheduleItem]) -> list[set[int]]:
-    """For each item the positions of those that must run before: declared, or by what both touch."""
+    """For each item the positions of those that must run before: declared, or by what both
+    touch.
+    """
     accesses = [
         [
             access
@@ -212,7 +252,10 @@ def _get_predecessors(items: Sequence[ScheduleItem]) -> list[set[int]]:
 
 def _reorder(items: Sequence[ScheduleItem], order: Sequence[int]) -> list[ScheduleItem]:
     moved = {old: new for new, old in enumerate(order)}
-    return [replace(items[old], dependencies=tuple(sorted(moved[d] for d in items[old].dependencies))) for old in order]
+    return [
+        replace(items[old], dependencies=tuple(sorted(moved[d] for d in items[old].dependencies)))
+        for old in order
+    ]
 
 
 def _get_ancestors(predecessors: Sequence[set[int]], order: Sequence[int]) -> list[int]:

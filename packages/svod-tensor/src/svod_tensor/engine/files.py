@@ -1,4 +1,6 @@
-"""Which files must be copied to be read: those that kernels of another memory than the host's read."""
+"""Which files must be copied to be read: those that kernels of another memory than the
+host's read.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ def copy_files(sink: UOp, far: Collection[str], default_device: str) -> UOp:
         # A COPY of a file moves it by itself.
         reads = device in far and not (node.op is Op.COPY and is_file(node.source.placement))
         done[node] = node.with_src(
-            tuple(_copied(done[s], files[s], device) if reads and files[s] else done[s] for s in node.src)
+            tuple(
+                _copied(done[s], files[s], device) if reads and files[s] else done[s]
+                for s in node.src
+            )
         )
     return done[sink]
 

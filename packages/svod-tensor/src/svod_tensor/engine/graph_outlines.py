@@ -1,14 +1,14 @@
-"""What graphs have in common that differ in sizes alone: their outline, and the numbers that it leaves open.
+"""What graphs have in common that differ in sizes alone: their outline, and the numbers that it
+leaves open.
 
     RESHAPE(PARAM [0, 448], [7, 64])    outline RESHAPE(PARAM [0, _], [_, _]), numbers 448, 7, 64
     RESHAPE(PARAM [0, 704], [11, 64])   the same outline, numbers 704, 11, 64
 
-Sizes of 0 and 1, which decide what is broadcast and what is empty, belong to the outline, as all other arguments do. Constants
-that may come from a size are left open, too: `mean` divides by one.
+Sizes of 0 and 1, which decide what is broadcast and what is empty, belong to the outline, as all
+other arguments do. Constants that may come from a size are left open, too: `mean` divides by one.
 
-Graphs have an outline if they are of elementwise operations, movement and reductions on one device. Products of matrices
-have none: their kernels are made for the sizes of their tiles.
-"""
+Graphs have an outline if they are of elementwise operations, movement and reductions on one device.
+Products of matrices have none: their kernels are made for the sizes of their tiles."""
 
 from __future__ import annotations
 
@@ -55,16 +55,21 @@ def find_outline(sink: UOp) -> GraphOutline | None:
             return None
         open_numbers = tuple(_iter_numbers(node, lengths or ()))
         numbers += [number for number in open_numbers if number > 1]
-        key.append((
-            node.op, node.dtype, tuple([place[s] for s in node.src]),
-            tuple([number if number < 2 else None for number in open_numbers]),
-            _get_rest(node, is_open=bool(open_numbers)),
-        ))  # fmt: skip
+        key.append(
+            (
+                node.op,
+                node.dtype,
+                tuple([place[s] for s in node.src]),
+                tuple([number if number < 2 else None for number in open_numbers]),
+                _get_rest(node, is_open=bool(open_numbers)),
+            )
+        )
     return GraphOutline(tuple(key), tuple(numbers))
 
 
 def resize(sink: UOp, numbers: Sequence[SInt]) -> UOp | None:
-    """A graph with other numbers in the places of its own; None where its shapes do not fit together then.
+    """A graph with other numbers in the places of its own; None where its shapes do not fit
+    together then.
 
     Memory of a symbolic size is the first part of a PARAM that has room for the largest one.
     """
@@ -96,7 +101,9 @@ def _has_outline(node: UOp) -> bool:
 
 
 def _is_contraction(summed: UOp) -> bool:
-    """Whether a reduction adds up products of what is repeated along different axes, as a product of matrices does."""
+    """Whether a reduction adds up products of what is repeated along different axes, as a product
+    of matrices does.
+    """
     while summed.op is Op.CAST:
         summed = summed.source
     return summed.op is Op.MUL and all(map(_is_repeated, summed.src))
@@ -128,7 +135,9 @@ def _may_be_length(const: UOp) -> bool:
 
 
 def _list_lengths(nodes: Sequence[UOp]) -> set[int]:
-    """What a constant may be that comes from a size: how many elements there are along axes, and one less."""
+    """What a constant may be that comes from a size: how many elements there are along axes, and
+    one less.
+    """
     found: set[int] = set()
     for node in nodes:
         if node.op is Op.REDUCE_AXIS:
@@ -145,7 +154,8 @@ def _get_rest(node: UOp, *, is_open: bool) -> Hashable:
         case Op.PARAM:
             return node.arg.slot, node.arg.device
         case Op.CONST:
-            # Equal numbers may be different constants: 0.0 and -0.0, 1 and True. The node tells them apart.
+            # Equal numbers may be different constants: 0.0 and -0.0, 1 and True. The node tells
+            # them apart.
             return None if is_open else node
         case Op.RESHAPE | Op.EXPAND | Op.PAD | Op.SHRINK | Op.IOTA:
             return None
@@ -160,9 +170,17 @@ def _rebuild(node: UOp, operands: list[UOp], numbers: Sequence[SInt]) -> UOp | N
         case Op.IOTA:
             return node if isinstance(numbers[0], int) else UOp(Op.IOTA, node.dtype, (numbers[0],))
         case Op.CONST:
-            return node if not numbers or isinstance(numbers[0], int) else _convert(numbers[0], node.dtype)
+            return (
+                node
+                if not numbers or isinstance(numbers[0], int)
+                else _convert(numbers[0], node.dtype)
+            )
         case Op.RESHAPE | Op.EXPAND | Op.PAD | Op.SHRINK:
-            return with_sizes(node.op, operands[0], numbers) if _fits(node.op, operands[0].shape, numbers) else None
+            return (
+                with_sizes(node.op, operands[0], numbers)
+                if _fits(node.op, operands[0].shape, numbers)
+                else None
+            )
         case _:
             shapes = {shape for s in operands if (shape := s.find_shape())}
             is_alike = node.op not in ELEMENTWISE or len(shapes) < 2
@@ -170,15 +188,22 @@ def _rebuild(node: UOp, operands: list[UOp], numbers: Sequence[SInt]) -> UOp | N
 
 
 def _fits(op: Op, shape: Sequence[SInt], numbers: Sequence[SInt]) -> bool:
-    """Whether it is known, whatever the values of variables, that memory of this shape may be moved so."""
+    """Whether it is known, whatever the values of variables, that memory of this shape may be moved
+    so.
+    """
     match op:
         case Op.RESHAPE:
             return product(shape) == product(numbers)
         case Op.EXPAND:
-            return all(old in (1, normalize_size(new)) for old, new in zip(shape, numbers, strict=True))
+            return all(
+                old in (1, normalize_size(new)) for old, new in zip(shape, numbers, strict=True)
+            )
         case Op.SHRINK:
             parts = zip(shape, numbers[::2], numbers[1::2], strict=True)
-            return all(is_known_at_most(begin, end) and is_known_at_most(end, size) for size, begin, end in parts)
+            return all(
+                is_known_at_most(begin, end) and is_known_at_most(end, size)
+                for size, begin, end in parts
+            )
         case _:
             return True
 
@@ -186,7 +211,9 @@ def _fits(op: Op, shape: Sequence[SInt], numbers: Sequence[SInt]) -> bool:
 def _make_param(param: UOp, size: SInt) -> UOp:
     if isinstance(size, int):
         return param
-    whole = UOp(Op.PARAM, param.dtype, (), ParamArg(param.arg.slot, max_size(size), param.arg.device))
+    whole = UOp(
+        Op.PARAM, param.dtype, (), ParamArg(param.arg.slot, max_size(size), param.arg.device)
+    )
     return with_sizes(Op.SHRINK, whole, (0, size))
 
 

@@ -30,7 +30,9 @@ def instantiate(pre: PreSchedule, job: Job, values: Mapping[str, int] | None = N
     graph = job.graph
     buffers = dict(zip(graph.params, job.inputs.buffers, strict=False))
     origins = get_kernel_origins(pre, graph.sink, graph.lines)
-    schedule = instantiate_schedule(restore_pre_schedule(pre, graph), buffers, values or {}, origins)
+    schedule = instantiate_schedule(
+        restore_pre_schedule(pre, graph), buffers, values or {}, origins
+    )
     return place_outputs(_add_outputs(schedule, job))
 
 
@@ -40,7 +42,8 @@ def instantiate_schedule(
     var_vals: Mapping[str, int],
     origins: Mapping[int, tuple[Origin, ...]] | None = None,
 ) -> Schedule:
-    """Attach buffers and variables; intermediates get new ones, whose memory comes when they are used.
+    """Attach buffers and variables; intermediates get new ones, whose memory comes when they are
+    used.
 
     Raises:
         EmptyScheduleError: if there is nothing to run.
@@ -52,10 +55,14 @@ def instantiate_schedule(
     items: list[ScheduleItem] = []
     latest: dict[int, int] = {}
     for position, run in enumerate(pre.invocations):
-        item = _make_item(pre.items[run.kernel_id], buffers[run.kernel_id], run.fixedvars, var_vals, origins or {})
+        item = _make_item(
+            pre.items[run.kernel_id], buffers[run.kernel_id], run.fixedvars, var_vals, origins or {}
+        )
         item.kernel_id = pre.first + run.kernel_id
         # Of a kernel in a loop, the latest run is meant.
-        item.dependencies = tuple(latest[number] for number in pre.items[run.kernel_id].dependencies)
+        item.dependencies = tuple(
+            latest[number] for number in pre.items[run.kernel_id].dependencies
+        )
         item.origins = (origins or {}).get(item.kernel_id, ())
         latest[run.kernel_id] = position
         items.append(item)
@@ -73,12 +80,22 @@ def _make_item(
 ) -> ScheduleItem:
     given = {name: value for name, value in var_vals.items() if name in item.variables}
     # A variable of the compiler's may have the name of a caller's in another kernel.
-    own = {**{name: value for name, value in item.constants.items() if var_vals.get(name) != value}, **loop_values}
+    own = {
+        **{name: value for name, value in item.constants.items() if var_vals.get(name) != value},
+        **loop_values,
+    }
     return ScheduleItem(
-        item.id, item.kernel, item.ast, buffers, tuple(buffer_id(m) for m in item.memory), {**given, **own},
-        frozenset(own), alias_ids=tuple(buffer_id(m) for m in item.aliases),
-        body=_make_body(item, buffers, var_vals, origins), count=item.count,
-    )  # fmt: skip
+        item.id,
+        item.kernel,
+        item.ast,
+        buffers,
+        tuple(buffer_id(m) for m in item.memory),
+        {**given, **own},
+        frozenset(own),
+        alias_ids=tuple(buffer_id(m) for m in item.aliases),
+        body=_make_body(item, buffers, var_vals, origins),
+        count=item.count,
+    )
 
 
 def _make_body(
@@ -92,7 +109,9 @@ def _make_body(
         return None
     repeat: RepeatArg = item.kernel.arg
     first = repeat.n_carried + repeat.n_stacked + len(repeat.spares)
-    params = dict.fromkeys(m for inner in item.body.items for m in (*inner.memory, *inner.aliases) if m.op is Op.PARAM)
+    params = dict.fromkeys(
+        m for inner in item.body.items for m in (*inner.memory, *inner.aliases) if m.op is Op.PARAM
+    )
     inputs: dict[UOp, Buffer] = {}
     for param in params:
         arg: ParamArg = param.arg
@@ -100,7 +119,9 @@ def _make_body(
     return instantiate_schedule(item.body, inputs, var_vals, origins)
 
 
-def _collect_buffers(item: PreScheduleItem, inputs: InputBuffers, allocated: dict[UOp, Buffer]) -> tuple[Buffer, ...]:
+def _collect_buffers(
+    item: PreScheduleItem, inputs: InputBuffers, allocated: dict[UOp, Buffer]
+) -> tuple[Buffer, ...]:
     """The buffers of one CALL: inputs first, then those that exist already, else new ones."""
     return tuple(
         inputs.get(node) or allocated.get(node) or _allocate(node, item.memory, inputs, allocated)
@@ -108,7 +129,9 @@ def _collect_buffers(item: PreScheduleItem, inputs: InputBuffers, allocated: dic
     )
 
 
-def _allocate(node: UOp, memory: Sequence[UOp], inputs: InputBuffers, allocated: dict[UOp, Buffer]) -> Buffer:
+def _allocate(
+    node: UOp, memory: Sequence[UOp], inputs: InputBuffers, allocated: dict[UOp, Buffer]
+) -> Buffer:
     match node.op:
         case Op.BUFFER if node.arg.id < 0:
             device, size = node.arg.device, node.arg.size
@@ -127,8 +150,12 @@ def _allocate(node: UOp, memory: Sequence[UOp], inputs: InputBuffers, allocated:
     return buffer
 
 
-def _first_device(memory: Sequence[UOp], inputs: InputBuffers, allocated: Mapping[UOp, Buffer]) -> str:
-    """The device of the first argument that has a buffer and is on no disk; CPU if there is none."""
+def _first_device(
+    memory: Sequence[UOp], inputs: InputBuffers, allocated: Mapping[UOp, Buffer]
+) -> str:
+    """The device of the first argument that has a buffer and is on no disk; CPU if there is
+    none.
+    """
     for node in memory:
         buffer = allocated.get(node) or inputs.get(node)
         if buffer is not None and not is_disk(buffer.device):
@@ -137,20 +164,28 @@ def _first_device(memory: Sequence[UOp], inputs: InputBuffers, allocated: Mappin
 
 
 def restore_pre_schedule(pre: PreSchedule, graph: TensorGraph) -> PreSchedule:
-    """`pre` on the BUFFERs that `graph` was made from. Bodies and order are shared with the cached one."""
+    """`pre` on the BUFFERs that `graph` was made from.
+
+    Bodies and order are shared with the cached one.
+    """
     buffers: Mapping[UOp, UOp] = {
-        UOp(Op.PARAM, b.dtype, (), ParamArg(slot, b.arg.size, b.arg.device)): b for slot, b in enumerate(graph.params)
+        UOp(Op.PARAM, b.dtype, (), ParamArg(slot, b.arg.size, b.arg.device)): b
+        for slot, b in enumerate(graph.params)
     }
 
     def restore(nodes: tuple[UOp, ...]) -> tuple[UOp, ...]:
         return tuple([buffers.get(node, node) for node in nodes])
 
-    items = tuple(replace(i, memory=restore(i.memory), aliases=restore(i.aliases)) for i in pre.items)
+    items = tuple(
+        replace(i, memory=restore(i.memory), aliases=restore(i.aliases)) for i in pre.items
+    )
     return replace(pre, items=items, outputs=tuple(buffers.get(o, o) for o in pre.outputs))
 
 
 def _add_outputs(schedule: Schedule, job: Job) -> Schedule:
-    """`schedule` with the outputs of a job: some of them are inputs as they are, and what a guard looks at is none."""
+    """`schedule` with the outputs of a job: some of them are inputs as they are, and what a guard
+    looks at is none.
+    """
     n_guarded = int(job.guard is not None)
     schedule.n_guarded = n_guarded
     schedule.donated_ids = tuple(job.graph.params[slot].arg.id for slot in job.donated_slots)
@@ -159,5 +194,8 @@ def _add_outputs(schedule: Schedule, job: Job) -> Schedule:
         ids, computed = job.inputs.ids, schedule.output_ids
         schedule.kept = {ids[~place]: job.inputs.buffers[~place] for place in outputs if place < 0}
         guarded = computed[len(computed) - n_guarded :]
-        schedule.output_ids = (*(computed[place] if place >= 0 else ids[~place] for place in outputs), *guarded)
+        schedule.output_ids = (
+            *(computed[place] if place >= 0 else ids[~place] for place in outputs),
+            *guarded,
+        )
     return schedule

@@ -23,8 +23,8 @@ class Inputs(NamedTuple):
     Attributes:
         nodes: the BUFFER of each input: those of the graph, and then those that are only outputs.
         buffers: theirs.
-        outputs: the position of each output among the results that are computed, or ~slot of the input that it is; None
-            if the outputs are what is computed, in order.
+        outputs: the position of each output among the results that are computed, or ~slot of the
+            input that it is; None if the outputs are what is computed, in order.
     """
 
     nodes: tuple[UOp, ...]
@@ -60,8 +60,11 @@ class Job(NamedTuple):
         return tuple(slot for slot, node in enumerate(self.graph.params) if node in self.donated)
 
 
-def get_inputs(graph: TensorGraph, results: Sequence[UOp], computed: Sequence[UOp], order: Sequence[int]) -> Inputs:
-    """The inputs of the plan whose outputs are `results` in this order, of which those in `computed` are no memory yet.
+def get_inputs(
+    graph: TensorGraph, results: Sequence[UOp], computed: Sequence[UOp], order: Sequence[int]
+) -> Inputs:
+    """The inputs of the plan whose outputs are `results` in this order, of which those in
+    `computed` are no memory yet.
 
     Raises:
         BufferNotFoundError: if a BUFFER has no storage.
@@ -81,7 +84,11 @@ def get_inputs(graph: TensorGraph, results: Sequence[UOp], computed: Sequence[UO
             places.append(~slots.setdefault(find_base(node) or _make_nothing(node), len(slots)))
     outputs = tuple(places[position] for position in order)
     nodes = tuple(slots)
-    return Inputs(nodes, tuple(map(get_buffer, nodes)), None if outputs == tuple(range(n_computed)) else outputs)
+    return Inputs(
+        nodes,
+        tuple(map(get_buffer, nodes)),
+        None if outputs == tuple(range(n_computed)) else outputs,
+    )
 
 
 def _make_nothing(node: UOp) -> UOp:

@@ -1,8 +1,8 @@
 """Which lines of a program each kernel comes from.
 
-A compilation labels each node of a normalised graph with its number there, and so learns which nodes each kernel computes.
-That is cached with the schedule, and equal graphs that other lines built find their own.
-"""
+A compilation labels each node of a normalised graph with its number there, and so learns which
+nodes each kernel computes. That is cached with the schedule, and equal graphs that other lines
+built find their own."""
 
 from __future__ import annotations
 
@@ -34,19 +34,27 @@ def collect_lines(images: Mapping[UOp, UOp]) -> dict[UOp, frozenset[Origin]]:
             lines[image] = lines[image] | found if image in lines else found
         for body in get_bodies(node):
             # Nothing in a body is replaced.
-            lines.update({inner: found for inner in _list_nodes(body) if (found := get_origins(inner))})
+            lines.update(
+                {inner: found for inner in _list_nodes(body) if (found := get_origins(inner))}
+            )
     return lines
 
 
 def number_nodes(graph: UOp) -> Labels:
-    """Labels that say which nodes of `graph` something was made from, for `preschedule`, which notes them."""
-    return {node: frozenset((number,)) for number, node in enumerate(_list_nodes(graph)) if node.src}
+    """Labels that say which nodes of `graph` something was made from, for `preschedule`, which
+    notes them.
+    """
+    return {
+        node: frozenset((number,)) for number, node in enumerate(_list_nodes(graph)) if node.src
+    }
 
 
 def get_kernel_origins(
     pre: PreSchedule, graph: UOp, lines: Mapping[UOp, frozenset[Origin]]
 ) -> dict[int, tuple[Origin, ...]]:
-    """For each item of a schedule the lines that built what it computes, in the order of the graph."""
+    """For each item of a schedule the lines that built what it computes, in the order of
+    the graph.
+    """
     if not lines:
         return {}
     nodes = _list_nodes(graph)
@@ -70,7 +78,9 @@ def _list_nodes(graph: UOp) -> list[UOp]:
 
 
 def _get_lines(nodes: Sequence[UOp], lines: Mapping[UOp, frozenset[Origin]]) -> tuple[Origin, ...]:
-    """The lines of what is computed; those of movement and constants only where there is nothing else."""
+    """The lines of what is computed; those of movement and constants only where there is nothing
+    else.
+    """
     return _join(filter(_is_computed, nodes), lines) or _join(nodes, lines)
 
 
@@ -79,7 +89,10 @@ def _join(nodes: Iterable[UOp], lines: Mapping[UOp, frozenset[Origin]]) -> tuple
 
 
 def _is_computed(node: UOp) -> bool:
-    """Whether a node is more than a view. A view may be shared by many lines, as the constants are that they write."""
+    """Whether a node is more than a view.
+
+    A view may be shared by many lines, as the constants are that they write.
+    """
     if node.op in _CONVERSIONS:
         while node.op in MOVEMENT or node.op in _CONVERSIONS:
             node = node.source

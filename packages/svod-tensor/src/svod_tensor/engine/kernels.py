@@ -1,4 +1,6 @@
-"""The kernels of a schedule: which opts each gets, what its program depends on, and where earlier ones are kept."""
+"""The kernels of a schedule: which opts each gets, what its program depends on, and where earlier
+ones are kept.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ _log = get_logger("tensor")
 
 
 def make_graph_context(devices: Sequence[str], config: PrepareConfig) -> Context:
-    """What the passes over a graph on `devices` may look at; the first is for values that come from no memory."""
+    """What the passes over a graph on `devices` may look at; the first is for values that come from
+    no memory.
+    """
     targets = {device: choose_device(device, config).target for device in devices}
     return Context(
         target=targets[devices[0]],
@@ -92,7 +96,11 @@ class KernelTask:
         """What its program depends on."""
         device = self.device
         return KernelKey(
-            self.kernel.content_hash, device.name, device.compiler.cache_key, self.config.fingerprint, device.opening
+            self.kernel.content_hash,
+            device.name,
+            device.compiler.cache_key,
+            self.config.fingerprint,
+            device.opening,
         )
 
     @property
@@ -101,7 +109,9 @@ class KernelTask:
         return make_context(self.device, self.config)
 
     def reject_opts(self) -> KernelTask | None:
-        """This task without opts that a search found and that do not fit it, and which are forgotten; None if it has none."""
+        """This task without opts that a search found and that do not fit it, and which are
+        forgotten; None if it has none.
+        """
         if self.plain is None:
             return None
         from svod_tensor.tuning.records import make_record_key, reject_record
@@ -118,19 +128,26 @@ class KernelTask:
             yield
         except Exception as error:
             if self.origins:
-                error.add_note(f"about a kernel that comes from {format_origins(self.origins, max_shown=4)}")
+                error.add_note(
+                    f"about a kernel that comes from {format_origins(self.origins, max_shown=4)}"
+                )
             raise
 
 
 def make_tasks(schedule: Schedule, config: PrepareConfig) -> dict[Place, KernelTask]:
-    """The kernels of a schedule, each once; equal ones come from all of their lines. Opts are searched now where that is asked for."""
+    """The kernels of a schedule, each once; equal ones come from all of their lines.
+
+    Opts are searched now where that is asked for.
+    """
     tasks: dict[Place, KernelTask] = {}
     for item in schedule.iter_kernels():
         place = place_of(item)
         task = tasks.get(place)
         if task is None:
             device = choose_device(place.device, config)
-            tasks[place] = KernelTask(item.ast, device, config, f"kernel {item.kernel_id}", item.origins)
+            tasks[place] = KernelTask(
+                item.ast, device, config, f"kernel {item.kernel_id}", item.origins
+            )
         elif item.origins:
             tasks[place] = replace(task, origins=(*task.origins, *item.origins))
     found = _choose_opts(schedule, tasks, config)
@@ -171,7 +188,9 @@ def _make_subjects(schedule: Schedule, tasks: dict[Place, KernelTask]) -> dict[P
 def start_compiling(
     task: KernelTask, source: ProgramSpec, n_beside: int
 ) -> tuple[KernelTask, ProgramSpec, Callable[[], CompiledSpec]]:
-    """Begin to compile a kernel in a thread, where there are several; what is called for the result comes with what was given."""
+    """Begin to compile a kernel in a thread, where there are several; what is called for the result
+    comes with what was given.
+    """
     if n_beside == 1:
         return task, source, partial(_compile, source, task.device)
     return task, source, _pool().submit(_compile, source, task.device).result
@@ -182,7 +201,9 @@ def _compile(source: ProgramSpec, device: Device) -> CompiledSpec:
     if is_observed():
         return compiler.compile(source)
     # Without the graph, which would live as long.
-    return BINARIES.get(make_binary_key(source, device), lambda: replace(compiler.compile(source), ast=None))
+    return BINARIES.get(
+        make_binary_key(source, device), lambda: replace(compiler.compile(source), ast=None)
+    )
 
 
 @cache
@@ -200,7 +221,9 @@ if hasattr(os, "register_at_fork"):
 def load(source: ProgramSpec, binary: CompiledSpec, device: Device) -> CachedKernel:
     """A compiled kernel that can be launched."""
     is_parallel_safe = device.backend.is_host_parallel_safe and device.target.cores > 1
-    return CachedKernel(device.loader(binary), source, device.launcher, is_host_parallel_safe=is_parallel_safe)
+    return CachedKernel(
+        device.loader(binary), source, device.launcher, is_host_parallel_safe=is_parallel_safe
+    )
 
 
 def find_kernel(task: KernelTask) -> CachedKernel | None:
@@ -221,10 +244,18 @@ def find_kernel(task: KernelTask) -> CachedKernel | None:
 
 
 def keep_kernel(task: KernelTask, made: CachedKernel, compiled: CompiledSpec) -> CachedKernel:
-    """Keep the program of a kernel for this process and later ones, and return the one that is kept."""
+    """Keep the program of a kernel for this process and later ones, and return the one that is
+    kept.
+    """
     source = made.spec
     lines = {"origins": [str(o) for o in task.origins]} if task.origins else {}
-    _log.info("compile.kernel", name=source.name, device=source.device, source_bytes=len(source.source), **lines)
+    _log.info(
+        "compile.kernel",
+        name=source.name,
+        device=source.device,
+        source_bytes=len(source.source),
+        **lines,
+    )
     if task.config.passes is None:
         store_kernel(task.key, task.device, source, compiled)
     return KERNELS.add(task.key, made)

@@ -2,10 +2,10 @@
 
     ADD(BUFFER 7, BUFFER 9)   and   ADD(BUFFER 12, BUFFER 3), of equal sizes and dtypes on one device, have one form
 
-A graph has a form if it consists of elementwise operations, reductions and movement on memory and constants: no variables,
-assignments, copies, loops, checks or marks of derivatives. Its plan is executed on the memory of each graph in turn, as that of a
-captured function is, without a graph being made anew, looked up and bound.
-"""
+A graph has a form if it consists of elementwise operations, reductions and movement on memory and
+constants: no variables, assignments, copies, loops, checks or marks of derivatives. Its plan is
+executed on the memory of each graph in turn, as that of a captured function is, without a graph
+being made anew, looked up and bound."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ MAX_NODES: Final = 64
 MAX_KNOWN_PLANS: Final = 512
 
 MAX_BYTES: Final = 1 << 18
-"""What a known plan reads and writes at most, so that it has run before another thread has waited long."""
+"""What a known plan reads and writes at most, so that it has run before another thread has waited
+long.
+"""
 
 _BUFFER: Final = Op.BUFFER
 _LEAVES: Final = frozenset({Op.CONST, Op.IOTA})
@@ -110,11 +112,16 @@ def find_form(root: UOp) -> GraphForm | None:
 
 
 def keep_known_plan(root: UOp, plan: ExecutionPlan, config: PrepareConfig) -> bool:
-    """Let graphs of the form of `root` be computed by `plan`, which computed it and which nobody else has; whether they can be.
+    """Let graphs of the form of `root` be computed by `plan`, which computed it and which nobody
+    else has; whether they can be.
 
     Only the second plan of a form is kept: what is computed once leaves nothing.
     """
-    if not (plan.is_used_again and can_be_known(config)) or plan.is_special or plan.num_outputs != 1:
+    if (
+        not (plan.is_used_again and can_be_known(config))
+        or plan.is_special
+        or plan.num_outputs != 1
+    ):
         return False
     form = find_form(root)
     if form is None or not plan.can_execute_direct:
@@ -134,9 +141,16 @@ def keep_known_plan(root: UOp, plan: ExecutionPlan, config: PrepareConfig) -> bo
 def _is_small_and_here(plan: ExecutionPlan, indices: Iterable[int]) -> bool:
     """Whether these buffers are little memory of the host that cannot be lost."""
     allocator, buffers = get_allocator(plan.device), [plan.buffers[index] for index in indices]
-    if not (isinstance(allocator, PermanentAllocator) and allocator.is_permanent and allocator.is_host_addressable):
+    if not (
+        isinstance(allocator, PermanentAllocator)
+        and allocator.is_permanent
+        and allocator.is_host_addressable
+    ):
         return False
-    return all(b.device == allocator.device for b in buffers) and sum(b.nbytes for b in buffers) <= MAX_BYTES
+    return (
+        all(b.device == allocator.device for b in buffers)
+        and sum(b.nbytes for b in buffers) <= MAX_BYTES
+    )
 
 
 def _prepare_node(root: UOp, out: Buffer) -> Callable[[Buffer], UOp]:

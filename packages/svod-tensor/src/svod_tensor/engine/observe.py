@@ -1,4 +1,5 @@
-"""Who watches what is computed: an observer sees every artifact of every word, and while there is one, none comes from a cache.
+"""Who watches what is computed: an observer sees every artifact of every word, and while there is
+one, none comes from a cache.
 
     def show(word, subject, artifact):
         print(word, subject, type(artifact))
@@ -6,7 +7,8 @@
     with observing(show):
         (x @ y).realize()
 
-Words and artifacts are those of `svod_tensor.engine.compute`; the subject is "graph", or the kernel that the artifact is of.
+Words and artifacts are those of `svod_tensor.engine.compute`; the subject is "graph", or the kernel
+that the artifact is of.
 
 Example:
     >>> from svod_tensor import Tensor
@@ -53,7 +55,8 @@ _described = _Described()
 
 @contextmanager
 def describing(graph: str) -> Generator[None]:
-    """Tell observers this subject instead of "graph" about the computations of this thread in the block.
+    """Tell observers this subject instead of "graph" about the computations of this thread in the
+    block.
 
     Example:
         >>> from svod_tensor import Tensor

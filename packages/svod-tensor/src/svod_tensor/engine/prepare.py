@@ -25,8 +25,21 @@ from svod_runtime import (
     Whole,
 )
 from svod_tensor.engine.arguments import has_partial_store, iter_arguments, list_slots
-from svod_tensor.engine.schedule import Place, Schedule, ScheduleItem, effect_of, find_slot, is_disk, place_of
-from svod_tensor.errors import BufferNotFoundError, EmptyScheduleError, ProgramMetadataError, ViewBoundsError
+from svod_tensor.engine.schedule import (
+    Place,
+    Schedule,
+    ScheduleItem,
+    effect_of,
+    find_slot,
+    is_disk,
+    place_of,
+)
+from svod_tensor.errors import (
+    BufferNotFoundError,
+    EmptyScheduleError,
+    ProgramMetadataError,
+    ViewBoundsError,
+)
 
 __all__ = ["prepare"]
 
@@ -60,7 +73,9 @@ def prepare(schedule: Schedule, kernels: Mapping[Place, CachedKernel]) -> Execut
     aliases = dict.fromkeys(i for item in items for i in item.alias_ids)
     builder.add_alias_ids(i for i in aliases if i not in index_of)
     owners = {index_of[output]: index_of[given] for output, given in schedule.owners.items()}
-    builder.set_donated_buffers((index_of[i] for i in schedule.donated_ids if i in index_of), owners)
+    builder.set_donated_buffers(
+        (index_of[i] for i in schedule.donated_ids if i in index_of), owners
+    )
     return builder
 
 
@@ -72,7 +87,11 @@ class _Places:
     """The buffers of a schedule, views among them, and where each is."""
 
     def __init__(self, schedule: Schedule) -> None:
-        memory = {n: b for item in schedule.items for n, b in zip(item.buffer_ids, item.buffers, strict=True)}
+        memory = {
+            n: b
+            for item in schedule.items
+            for n, b in zip(item.buffer_ids, item.buffers, strict=True)
+        }
         memory |= schedule.kept
         self.index_of = {number: index for index, number in enumerate(memory)}
         self.buffers = list(memory.values())
@@ -81,13 +100,17 @@ class _Places:
             if item.body is None and effect_of(item.ast).op is Op.BUFFER_VIEW:
                 view, base = item.buffer_ids[:2]
                 # A view may be the base of another one.
-                self.buffers[self.index_of[view]] = views[view] = _make_view(item, views.get(base, item.buffers[1]))
+                self.buffers[self.index_of[view]] = views[view] = _make_view(
+                    item, views.get(base, item.buffers[1])
+                )
 
     def list_indices(self, item: ScheduleItem) -> list[int]:
         return [self.index_of[number] for number in item.buffer_ids]
 
 
-def _prepare_op(item: ScheduleItem, places: _Places, kernels: Mapping[Place, CachedKernel]) -> PreparedOp:
+def _prepare_op(
+    item: ScheduleItem, places: _Places, kernels: Mapping[Place, CachedKernel]
+) -> PreparedOp:
     indices = places.list_indices(item)
     if item.body is not None:
         return _prepare_loop(item, item.body, indices, kernels)
@@ -101,8 +124,14 @@ def _prepare_op(item: ScheduleItem, places: _Places, kernels: Mapping[Place, Cac
         case Op.CUSTOM_FUNCTION:
             variables = tuple(Variable(*n.arg) for n in effect.iter_ops(Op.DEFINE_VAR))
             return PreparedCustomFunction(
-                item.kernel_id, effect.arg, tuple(indices), effect.src, variables, _loop_values(item), values=item.fixedvars
-            )  # fmt: skip
+                item.kernel_id,
+                effect.arg,
+                tuple(indices),
+                effect.src,
+                variables,
+                _loop_values(item),
+                values=item.fixedvars,
+            )
         case _:
             return _prepare_launch(item, indices, kernels[place_of(item)])
 
@@ -125,7 +154,10 @@ def _prepare_loop(
     return PreparedLoop(
         item.kernel_id,
         buffer_indices=tuple(indices),
-        output_indices=(*range(n_written), *(n_written + slot for slot in _list_changed(repeat, body))),
+        output_indices=(
+            *range(n_written),
+            *(n_written + slot for slot in _list_changed(repeat, body)),
+        ),
         body=LoopBody(
             tuple(places.buffers),
             tuple(ops),
@@ -145,14 +177,22 @@ def _prepare_loop(
 
 
 def _list_changed(repeat: RepeatArg, body: Schedule) -> list[int]:
-    """The operands that a body writes besides what it carries in place: copies, which nobody else reads."""
-    slots = {find_slot(use.id) for item in body.items for use in iter_arguments(item) if use.is_written}
+    """The operands that a body writes besides what it carries in place: copies, which nobody else
+    reads.
+    """
+    slots = {
+        find_slot(use.id) for item in body.items for use in iter_arguments(item) if use.is_written
+    }
     in_place = set(range(repeat.n_carried)).difference(repeat.spares)
     return sorted(slot for slot in slots if slot is not None and slot not in in_place)
 
 
-def _list_bindings(repeat: RepeatArg, body: Schedule, places: _Places, first: int) -> tuple[Binding | None, ...]:
-    """What memory each buffer of a body is; `first` is the position of the first operand among the loop's buffers."""
+def _list_bindings(
+    repeat: RepeatArg, body: Schedule, places: _Places, first: int
+) -> tuple[Binding | None, ...]:
+    """What memory each buffer of a body is; `first` is the position of the first operand among the
+    loop's buffers.
+    """
     bindings: list[Binding | None] = [None] * len(places.buffers)
     for position, number in enumerate(body.output_ids[: repeat.n_carried + repeat.n_stacked]):
         is_carried = position < repeat.n_carried
@@ -175,8 +215,12 @@ def _make_view(item: ScheduleItem, base: Buffer) -> Buffer:
     offset, nbytes = _view_bytes(effect)
     if offset < 0 or offset + nbytes > base.nbytes:
         raise ViewBoundsError(
-            kernel=item.kernel_id, base_id=item.buffer_ids[1], base_bytes=base.nbytes, offset_bytes=offset, size_bytes=nbytes
-        )  # fmt: skip
+            kernel=item.kernel_id,
+            base_id=item.buffer_ids[1],
+            base_bytes=base.nbytes,
+            offset_bytes=offset,
+            size_bytes=nbytes,
+        )
     return base.view(offset, nbytes, effect.dtype)
 
 
@@ -191,13 +235,15 @@ def _prepare_launch(item: ScheduleItem, indices: list[int], kernel: CachedKernel
     _check_metadata(item, spec, place)
     position_of = {slot: position for position, slot in enumerate(spec.globals)}
     return PreparedKernel(
-        item.kernel_id, kernel, spec.device,
+        item.kernel_id,
+        kernel,
+        spec.device,
         buffer_indices=tuple(indices[place[slot]] for slot in spec.globals),
         output_indices=tuple(sorted({position_of[slot] for slot in spec.outs})),
         values=tuple(item.fixedvars.get(name, _lowest(spec, name)) for name in spec.var_names),
         fixedvars=_loop_values(item),
         is_partial=item.ast.op is not Op.SINK or has_partial_store(item.ast),
-    )  # fmt: skip
+    )
 
 
 def _loop_values(item: ScheduleItem) -> dict[str, int]:
@@ -225,5 +271,9 @@ def _check_metadata(item: ScheduleItem, spec: ProgramSpec, place: Mapping[int, i
         problem = f"it takes slot {beyond[0]}, which its call does not have"
     if problem is not None:
         raise ProgramMetadataError(
-            problem=problem, kernel=spec.name, globals_=spec.globals, outs=spec.outs, n_buffers=n_buffers
+            problem=problem,
+            kernel=spec.name,
+            globals_=spec.globals,
+            outs=spec.outs,
+            n_buffers=n_buffers,
         )

@@ -1,4 +1,5 @@
-"""preschedule: `KernelGraph` → `PreSchedule`. Kernels in order, schedule loops unrolled, and no buffer yet.
+"""preschedule: `KernelGraph` → `PreSchedule`. Kernels in order, schedule loops unrolled, and no
+buffer yet.
 
 A kernel graph holds CALLs under AFTER edges:
 
@@ -19,7 +20,14 @@ from svod_tensor.engine.memory_nodes import ALIASES, get_memory
 from svod_tensor.engine.separate_results import separate_results
 from svod_tensor.errors import DependencyCycleError, NoKernelsFoundError, ScheduleError
 
-__all__ = ["BoundRange", "KernelInvocation", "PreSchedule", "PreScheduleItem", "create_pre_schedule", "preschedule"]
+__all__ = [
+    "BoundRange",
+    "KernelInvocation",
+    "PreSchedule",
+    "PreScheduleItem",
+    "create_pre_schedule",
+    "preschedule",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +47,16 @@ class PreScheduleItem:
         kernel: the CALL.
         ast: its body.
         memory: the BUFFER or PARAM behind each argument that is memory, in order.
-        aliases: the further BUFFERs and PARAMs that the arguments name, such as the other shards of a stack.
-        body: the kernels that it repeats, on memory of its own numbering; None where it is one itself.
+        aliases: the further BUFFERs and PARAMs that the arguments name, such as the other shards of
+            a stack.
+        body: the kernels that it repeats, on memory of its own numbering; None where it is one
+            itself.
         count: how many times it repeats them, at most.
         dependencies: ids of the items that must run before it.
         bound_ranges: variables that count schedule loops.
         variables: names of all variables that the body reads.
-        constants: values of variables that the kernel graph binds, for those that have no value otherwise.
+        constants: values of variables that the kernel graph binds, for those that have no value
+            otherwise.
         computed: the nodes of the graph that it computes, by number, where that was recorded.
     """
 
@@ -73,10 +84,12 @@ class KernelInvocation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreSchedule:
-    """Kernels, their runs in order, and the memory of the outputs in the order of the SINK. It is equal to itself alone.
+    """Kernels, their runs in order, and the memory of the outputs in the order of the SINK. It is
+    equal to itself alone.
 
     Attributes:
-        first: the number of the first item among all, those in loops included: an item has the number `first + id`.
+        first: the number of the first item among all, those in loops included: an item has the
+            number `first + id`.
     """
 
     items: tuple[PreScheduleItem, ...]
@@ -93,7 +106,8 @@ class PreSchedule:
 
 
 def preschedule(kernels: KernelGraph, sink: UOp) -> PreSchedule:
-    """The kernels in order, with memory of its own for each result of `sink`, which they were cut from.
+    """The kernels in order, with memory of its own for each result of `sink`, which they were cut
+    from.
 
     Raises:
         NoKernelsFoundError: if there is no kernel.
@@ -183,7 +197,10 @@ def _add_producers(source: UOp, found: set[UOp]) -> None:
             case _:
                 if not node.src:
                     raise ScheduleError(
-                        rule="an argument of a CALL is AFTER, BUFFER, PARAM, DEFINE_LOCAL, MSELECT, MSTACK or BIND",
+                        rule=(
+                            "an argument of a CALL is AFTER, BUFFER, PARAM, DEFINE_LOCAL, MSELECT,"
+                            " MSTACK or BIND"
+                        ),
                         found=node,
                     )
                 stack.append(node.source)
@@ -204,12 +221,18 @@ def _split_after(after: UOp) -> tuple[list[UOp], list[UOp]]:
             case Op.STORE:
                 pass
             case _:
-                raise ScheduleError(rule="an AFTER waits for CALL, END(CALL), STORE or AFTER", found=dependency)
+                raise ScheduleError(
+                    rule="an AFTER waits for CALL, END(CALL), STORE or AFTER", found=dependency
+                )
     return calls, order_only
 
 
-def _sort_groups(calls: Sequence[UOp], dependencies: Mapping[UOp, set[UOp]], groups: Mapping[UOp, int]) -> list[UOp]:
-    """Producers before consumers (Kahn), otherwise in the order of the graph; the kernels of a loop stay together."""
+def _sort_groups(
+    calls: Sequence[UOp], dependencies: Mapping[UOp, set[UOp]], groups: Mapping[UOp, int]
+) -> list[UOp]:
+    """Producers before consumers (Kahn), otherwise in the order of the graph; the kernels of a loop
+    stay together.
+    """
     members: dict[int, list[UOp]] = {}
     for call in calls:
         members.setdefault(groups[call], []).append(call)
@@ -219,7 +242,11 @@ def _sort_groups(calls: Sequence[UOp], dependencies: Mapping[UOp, set[UOp]], gro
         {position_of[groups[d]] for call in part for d in dependencies[call]} - {position}
         for position, part in enumerate(parts)
     ]
-    order = [call for position in sort_by_dependencies(waits) for call in _sort_members(parts[position], dependencies)]
+    order = [
+        call
+        for position in sort_by_dependencies(waits)
+        for call in _sort_members(parts[position], dependencies)
+    ]
     if len(order) < len(calls):
         raise DependencyCycleError(kernels=[c for c in calls if c not in set(order)])
     return order
@@ -229,7 +256,11 @@ def _sort_members(members: Sequence[UOp], dependencies: Mapping[UOp, set[UOp]]) 
     if len(members) == 1:
         return list(members)
     inside = set(members)
-    return _sort_groups(members, {c: dependencies[c] & inside for c in members}, {c: i for i, c in enumerate(members)})
+    return _sort_groups(
+        members,
+        {c: dependencies[c] & inside for c in members},
+        {c: i for i, c in enumerate(members)},
+    )
 
 
 def _get_loops(nodes: Sequence[UOp]) -> dict[UOp, UOp]:
@@ -240,14 +271,18 @@ def _get_loops(nodes: Sequence[UOp]) -> dict[UOp, UOp]:
             continue
         ranges = [r for r in node.loops if r.op is Op.RANGE]
         if len(ranges) > 1:
-            raise ScheduleError(rule="an END(CALL) closes at most one range", found=[r.arg.id for r in ranges])
+            raise ScheduleError(
+                rule="an END(CALL) closes at most one range", found=[r.arg.id for r in ranges]
+            )
         if ranges:
             loops[node.body] = ranges[0]
     return loops
 
 
 def _is_repeat(node: UOp) -> bool:
-    """Whether a node is the END around the call of a kernel graph, which is repeated when the plan runs."""
+    """Whether a node is the END around the call of a kernel graph, which is repeated when the plan
+    runs.
+    """
     return node.op is Op.END and node.body.op is Op.CALL and node.body.arg is not None
 
 
@@ -257,32 +292,55 @@ def _group_loops(calls: Sequence[UOp], loops: Mapping[UOp, UOp]) -> dict[UOp, in
     return {call: first.setdefault(loops.get(call, call), i) for i, call in enumerate(calls)}
 
 
-def _make_item(number: int, call: UOp, dependencies: set[int], loops: Mapping[UOp, UOp]) -> PreScheduleItem:
+def _make_item(
+    number: int, call: UOp, dependencies: set[int], loops: Mapping[UOp, UOp]
+) -> PreScheduleItem:
     body, *arguments = call.src
     scheduled = set(loops.values())
-    bound = tuple(BoundRange(a.symbol.arg.name, a.value) for a in arguments if _is_loop_counter(a, scheduled))
+    bound = tuple(
+        BoundRange(a.symbol.arg.name, a.value) for a in arguments if _is_loop_counter(a, scheduled)
+    )
     for counter in bound:
         if loops.get(call) is not counter.range:
             raise ScheduleError(
-                rule=f"kernel {number} reads variable {counter.name!r} inside the loop that counts it",
+                rule=(
+                    f"kernel {number} reads variable {counter.name!r} inside the loop that"
+                    " counts it"
+                ),
                 found=f"range {counter.range.arg.id}, which is not active there",
             )
     memory = tuple(get_memory(a) for a in arguments if a.op is not Op.BIND)
     variables = frozenset(n.arg.name for n in body.iter_ops(Op.DEFINE_VAR))
-    constants = {a.symbol.arg.name: a.value.arg for a in arguments if a.op is Op.BIND and a.value.op is Op.CONST}
+    constants = {
+        a.symbol.arg.name: a.value.arg
+        for a in arguments
+        if a.op is Op.BIND and a.value.op is Op.CONST
+    }
     return PreScheduleItem(
-        number, call, body, memory, tuple(sorted(dependencies)), bound, variables, _list_computed(call), constants,
+        number,
+        call,
+        body,
+        memory,
+        tuple(sorted(dependencies)),
+        bound,
+        variables,
+        _list_computed(call),
+        constants,
         _get_aliases(arguments, memory),
-    )  # fmt: skip
+    )
 
 
 def _list_computed(call: UOp) -> tuple[int, ...]:
-    """The nodes that a CALL computes, by their number in the graph; none where that is not recorded."""
+    """The nodes that a CALL computes, by their number in the graph; none where that is not
+    recorded.
+    """
     return tuple(sorted(label for label in get_labels(call) if isinstance(label, int)))
 
 
 def _is_loop_counter(argument: UOp, scheduled: set[UOp]) -> bool:
-    """Whether an argument binds a variable to a RANGE that is a schedule loop; a RANGE that is only a value is none."""
+    """Whether an argument binds a variable to a RANGE that is a schedule loop; a RANGE that is only
+    a value is none.
+    """
     if argument.op is not Op.BIND:
         return False
     if argument.symbol.op is not Op.DEFINE_VAR:
@@ -290,7 +348,9 @@ def _is_loop_counter(argument: UOp, scheduled: set[UOp]) -> bool:
     return argument.value in scheduled
 
 
-def _unroll(items: Sequence[PreScheduleItem], loops: Mapping[UOp, UOp]) -> Iterator[KernelInvocation]:
+def _unroll(
+    items: Sequence[PreScheduleItem], loops: Mapping[UOp, UOp]
+) -> Iterator[KernelInvocation]:
     """Each item, and the items of each loop once for each value of its counter."""
     position = 0
     while position < len(items):
@@ -308,7 +368,9 @@ def _unroll(items: Sequence[PreScheduleItem], loops: Mapping[UOp, UOp]) -> Itera
 def _loop_values(loop: UOp) -> range:
     end = loop.stop
     if end.op is not Op.CONST or not isinstance(end.arg, int):
-        raise ScheduleError(rule=f"schedule range {loop.arg.id} has a concrete integer bound", found=end)
+        raise ScheduleError(
+            rule=f"schedule range {loop.arg.id} has a concrete integer bound", found=end
+        )
     if end.arg < 1:
         raise ScheduleError(rule=f"schedule range {loop.arg.id} runs at least once", found=end.arg)
     return range(end.arg)

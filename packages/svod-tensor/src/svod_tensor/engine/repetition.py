@@ -1,12 +1,13 @@
-"""Repetition in a graph, and the values to store so that its repeated part is computed by one program.
+"""Repetition in a graph, and the values to store so that its repeated part is computed by one
+program.
 
     z0 -> roll, roll, add, mul -> z1 -> roll, roll, add, mul -> z2 -> ... -> z200        one program, run 200 times
 
-A loop of the host language that reads nothing builds such a graph. In the topological order of the graph, one iteration of the
-loop is one period. A prefix of that order needs nothing after it, so that the graph can be cut at any position: the values of the
-prefix that nodes after it read are computed first, and their memory takes their place. A position is chosen where these values are
-smallest: there the iteration has only its state left.
-"""
+A loop of the host language that reads nothing builds such a graph. In the topological order of the
+graph, one iteration of the loop is one period. A prefix of that order needs nothing after it, so
+that the graph can be cut at any position: the values of the prefix that nodes after it read are
+computed first, and their memory takes their place. A position is chosen where these values are
+smallest: there the iteration has only its state left."""
 
 from __future__ import annotations
 
@@ -21,19 +22,35 @@ from svod_ir.sizes import max_size
 from svod_tensor.engine.memory_nodes import find_buffer
 from svod_tensor.engine.states import effect_of_state, find_state, is_later_state
 
-__all__ = ["MAX_WHOLE", "MIN_PERIODS", "Repetition", "find_repetition", "get_limit", "has_outgrown", "is_computable"]
+__all__ = [
+    "MAX_WHOLE",
+    "MIN_PERIODS",
+    "Repetition",
+    "find_repetition",
+    "get_limit",
+    "has_outgrown",
+    "is_computable",
+]
 
 MAX_WHOLE: Final = 512
-"""Nodes of a graph that is one program, however it was built, besides `NODES_PER_BUFFER` for each BUFFER that it reads."""
+"""Nodes of a graph that is one program, however it was built, besides `NODES_PER_BUFFER` for each
+BUFFER that it reads.
+"""
 
 NODES_PER_BUFFER: Final = 64
-"""A model has 14 to 25 nodes for each tensor that it reads, forward and with the step of an optimizer alike; a loop has no limit."""
+"""A model has 14 to 25 nodes for each tensor that it reads, forward and with the step of an
+optimizer alike; a loop has no limit.
+"""
 
 MAX_FACTOR: Final = 16
-"""Factor of `MAX_WHOLE` for a graph that does not repeat itself: to cut it makes a program for each part."""
+"""Factor of `MAX_WHOLE` for a graph that does not repeat itself: to cut it makes a program for each
+part.
+"""
 
 MIN_NODES: Final = 64
-"""Nodes of a segment: shorter iterations are computed several at a time, as starting a program costs as much as computing it."""
+"""Nodes of a segment: shorter iterations are computed several at a time, as starting a program
+costs as much as computing it.
+"""
 
 MIN_PERIODS: Final = 8
 _N_PROBES: Final = 4
@@ -49,7 +66,8 @@ class Repetition(NamedTuple):
 
     Attributes:
         period: the number of nodes in one repetition.
-        values: for each segment, the nodes to store; what follows reads nothing else of it or of what comes before.
+        values: for each segment, the nodes to store; what follows reads nothing else of it or of
+            what comes before.
     """
 
     period: int
@@ -57,21 +75,29 @@ class Repetition(NamedTuple):
 
 
 def has_outgrown(order: Sequence[UOp], factor: int = 1) -> bool:
-    """Whether a graph has more nodes than one program is made for; `factor` scales the constant part of the limit."""
+    """Whether a graph has more nodes than one program is made for; `factor` scales the constant
+    part of the limit.
+    """
     return len(order) > MAX_WHOLE * factor and len(order) > get_limit(order, factor)
 
 
 def get_limit(order: Sequence[UOp], factor: int = 1) -> int:
-    """The number of nodes that one program is made for where it reads the memory that a graph reads."""
+    """The number of nodes that one program is made for where it reads the memory that a graph
+    reads.
+    """
     return MAX_WHOLE * factor + NODES_PER_BUFFER * sum(1 for node in order if node.op is Op.BUFFER)
 
 
 def is_computable(order: Sequence[UOp]) -> bool:
-    """Whether a graph reads only constants and memory that is there: no placeholder of a function, and no bound variable.
+    """Whether a graph reads only constants and memory that is there: no placeholder of a function,
+    and no bound variable.
 
     A plan that is prepared later from what follows may bind the variable to another value.
     """
-    return all(node.op is not Op.BIND and (node.src or (node.op in _BOUND and _has_value(node))) for node in order)
+    return all(
+        node.op is not Op.BIND and (node.src or (node.op in _BOUND and _has_value(node)))
+        for node in order
+    )
 
 
 def _has_value(node: UOp) -> bool:
@@ -79,9 +105,14 @@ def _has_value(node: UOp) -> bool:
 
 
 def find_repetition(
-    order: Sequence[UOp], kept: Collection[UOp] = (), *, min_periods: int = MIN_PERIODS, min_nodes: int = MIN_NODES
+    order: Sequence[UOp],
+    kept: Collection[UOp] = (),
+    *,
+    min_periods: int = MIN_PERIODS,
+    min_nodes: int = MIN_NODES,
 ) -> Repetition | None:
-    """The segments of a graph that repeats itself at least so often; None if there is no such repetition.
+    """The segments of a graph that repeats itself at least so often; None if there is no such
+    repetition.
 
     Args:
         order: its nodes, operands first.
@@ -97,7 +128,8 @@ def find_repetition(
     length = -(-min_nodes // period) * period
     stored = _list_stored(inner)
     last_use = _get_last_uses(inner, stored, kept)
-    # One period of positions, that after whole periods among them: the next graph begins where this one is cut.
+    # One period of positions, that after whole periods among them: the next graph begins where this
+    # one is cut.
     first = start + length - period + 1
     for position in _order_positions(inner, stored, last_use, first, first + period):
         values = list(_iter_values(inner, stored, last_use, range(position, end, length)))
@@ -127,7 +159,9 @@ def _find_run(inner: Sequence[UOp], min_periods: int) -> tuple[int, int, int] | 
 
 
 def _make_text(inner: Sequence[UOp]) -> str:
-    """A character for each node, equal for those of one operation on equal constants and memory of one size."""
+    """A character for each node, equal for those of one operation on equal constants and memory of
+    one size.
+    """
     letters: dict[Hashable, int] = {}
     return "".join([chr(letters.setdefault(_describe(node), len(letters))) for node in inner])
 
@@ -151,7 +185,9 @@ def _describe_leaf(leaf: UOp) -> Hashable:
 
 
 def _extend(text: str, begin: int, period: int) -> tuple[int, int]:
-    """The longest interval around `begin` in which each character is equal to that one period later."""
+    """The longest interval around `begin` in which each character is equal to that one period
+    later.
+    """
     left, right, end = begin, begin, len(text) - period
     while left and text[left - 1] == text[left - 1 + period]:
         left -= 1
@@ -161,7 +197,9 @@ def _extend(text: str, begin: int, period: int) -> tuple[int, int]:
 
 
 def _verify(inner: Sequence[UOp], left: int, right: int, period: int) -> tuple[int, int]:
-    """The longest interval in it in which operands, too, are one period later, or the same for all periods."""
+    """The longest interval in it in which operands, too, are one period later, or the same for all
+    periods.
+    """
     index_of = {node: index for index, node in enumerate(inner)}
     best = begin = left
     longest = 0
@@ -176,7 +214,9 @@ def _verify(inner: Sequence[UOp], left: int, right: int, period: int) -> tuple[i
 
 
 def _list_stored(inner: Sequence[UOp]) -> set[UOp]:
-    """The nodes whose values may be stored: views, and what is computed from no memory, are computed where they are read."""
+    """The nodes whose values may be stored: views, and what is computed from no memory, are
+    computed where they are read.
+    """
     reading: set[UOp] = set()
     stored: set[UOp] = set()
     for node in inner:
@@ -188,7 +228,9 @@ def _list_stored(inner: Sequence[UOp]) -> set[UOp]:
 
 
 def _get_last_uses(inner: Sequence[UOp], stored: set[UOp], kept: Collection[UOp]) -> dict[UOp, int]:
-    """The index of the last node that reads each node, or reads it through nodes that are not stored."""
+    """The index of the last node that reads each node, or reads it through nodes that are not
+    stored.
+    """
     last_use = dict.fromkeys([*kept, inner[-1]], len(inner))
     for index in range(len(inner) - 1, -1, -1):
         node = inner[index]
@@ -203,7 +245,9 @@ def _get_last_uses(inner: Sequence[UOp], stored: set[UOp], kept: Collection[UOp]
 def _order_positions(
     inner: Sequence[UOp], stored: set[UOp], last_use: dict[UOp, int], first: int, end: int
 ) -> Iterator[int]:
-    """The positions in an interval, those first where the values that are read later are smallest."""
+    """The positions in an interval, those first where the values that are read later are
+    smallest.
+    """
     end = min(end, len(inner))
     change = [0] * (end + 1)
     for index, node in enumerate(inner[:end]):
@@ -229,7 +273,9 @@ def _get_size(node: UOp) -> int:
 def _iter_values(
     inner: Sequence[UOp], stored: set[UOp], last_use: dict[UOp, int], positions: Iterable[int]
 ) -> Iterator[tuple[UOp, ...]]:
-    """The values before each position that are read from there on, up to a position where the graph cannot be cut."""
+    """The values before each position that are read from there on, up to a position where the graph
+    cannot be cut.
+    """
     values: list[UOp] = []
     overwritten: list[UOp] = []
     begin = 0
@@ -244,7 +290,9 @@ def _iter_values(
                 values.append(node)
         values = [node for node in values if last_use[node] >= position]
         # What is read afterwards must not be an old state of memory that is written before.
-        if any(last_use.get(state, 0) >= position for state in overwritten) or not all(map(_can_be_stored, values)):
+        if any(last_use.get(state, 0) >= position for state in overwritten) or not all(
+            map(_can_be_stored, values)
+        ):
             return
         begin = position
         yield tuple(values)

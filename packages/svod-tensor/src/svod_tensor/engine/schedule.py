@@ -13,7 +13,16 @@ from svod_ir import Op, UOp
 if TYPE_CHECKING:
     from svod_ir.origins import Origin
 
-__all__ = ["Place", "Schedule", "ScheduleItem", "buffer_id", "effect_of", "find_slot", "is_disk", "place_of"]
+__all__ = [
+    "Place",
+    "Schedule",
+    "ScheduleItem",
+    "buffer_id",
+    "effect_of",
+    "find_slot",
+    "is_disk",
+    "place_of",
+]
 
 
 _FIRST_PARAM: Final = -(1 << 40)
@@ -28,13 +37,16 @@ class ScheduleItem:
         kernel: the CALL.
         ast: its body.
         buffers: of the CALL's arguments that are memory, in order; the first is written.
-        buffer_ids: the number of each buffer's node: positive for buffers of tensors, negative for intermediates.
+        buffer_ids: the number of each buffer's node: positive for buffers of tensors, negative for
+            intermediates.
         fixedvars: values of the variables that the body reads.
         loop_var_names: those that the schedule gave, which no caller may override.
         dependencies: positions in the schedule of what must run before.
         origins: the lines that built what it computes, where they were tracked.
-        alias_ids: the numbers of further memory that its arguments name, such as the other shards of a stack.
-        body: of a loop, what is run in each iteration, on memory of its own numbering; None for what runs once.
+        alias_ids: the numbers of further memory that its arguments name, such as the other shards
+            of a stack.
+        body: of a loop, what is run in each iteration, on memory of its own numbering; None for
+            what runs once.
         count: how many times a loop runs, at most.
     """
 
@@ -89,7 +101,9 @@ def is_disk(device: str) -> bool:
 def buffer_id(node: UOp) -> int:
     """The number of a BUFFER; of a PARAM or DEFINE_LOCAL one that no BUFFER has."""
     return (
-        node.arg.id if node.op is Op.BUFFER else _FIRST_PARAM - (node.arg.slot if node.op is Op.PARAM else node.arg.id)
+        node.arg.id
+        if node.op is Op.BUFFER
+        else _FIRST_PARAM - (node.arg.slot if node.op is Op.PARAM else node.arg.id)
     )
 
 
@@ -99,7 +113,9 @@ def find_slot(number: int) -> int | None:
 
 
 def effect_of(ast: UOp) -> UOp:
-    """What a body does, under an END that repeats it: its COPY, BUFFER_VIEW or CUSTOM_FUNCTION, or the body itself."""
+    """What a body does, under an END that repeats it: its COPY, BUFFER_VIEW or CUSTOM_FUNCTION, or
+    the body itself.
+    """
     inner = ast.body if ast.op is Op.END and ast.src else ast
     return inner if inner.op in (Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION) else ast
 

@@ -3,9 +3,8 @@
     SINK(AFTER(BUFFER -1, CALL), AFTER(BUFFER -1, CALL))
     SINK(AFTER(BUFFER -1, CALL), AFTER(BUFFER -2, CALL(COPY, BUFFER -2, AFTER(BUFFER -1, CALL))))
 
-Every output of a plan is thus either memory that is written for it alone, or memory that was there before: what an
-assignment writes. What is written to one result later never shows in another.
-"""
+Every output of a plan is thus either memory that is written for it alone, or memory that was there
+before: what an assignment writes. What is written to one result later never shows in another."""
 
 from __future__ import annotations
 
@@ -17,11 +16,15 @@ __all__ = ["separate_results"]
 
 
 def separate_results(graph: UOp, sink: UOp) -> UOp:
-    """The kernel graph of `sink` with memory of its own for each result that is a value, and no assignment."""
+    """The kernel graph of `sink` with memory of its own for each result that is a value, and no
+    assignment.
+    """
     repeated = _list_repeated(graph, sink)
     if not repeated:
         return graph
-    lowest = min((n.arg.id for n in graph.toposort(enter_calls=False) if n.op is Op.BUFFER), default=0)
+    lowest = min(
+        (n.arg.id for n in graph.toposort(enter_calls=False) if n.op is Op.BUFFER), default=0
+    )
     sources = list(graph.src)
     for number, position in enumerate(repeated, 1):
         sources[position] = _copy(sources[position], lowest - number)
@@ -29,7 +32,9 @@ def separate_results(graph: UOp, sink: UOp) -> UOp:
 
 
 def _list_repeated(graph: UOp, sink: UOp) -> list[int]:
-    """The positions of the values that are in memory of something else: of an earlier result, or of an assignment."""
+    """The positions of the values that are in memory of something else: of an earlier result, or of
+    an assignment.
+    """
     found: list[int] = []
     taken: set[UOp] = set()
     for position, (source, wanted) in enumerate(zip(graph.src, sink.src, strict=True)):

@@ -1,15 +1,15 @@
-"""Sizes that became variables: kernels of graphs that differ in sizes alone are compiled once for all of them.
+"""Sizes that became variables: kernels of graphs that differ in sizes alone are compiled once for
+all of them.
 
-The first two sizes of a graph get kernels of their own, which know them. When a third one comes, all graphs of that outline take
-their kernels from one in which a variable stands for the size:
+The first two sizes of a graph get kernels of their own, which know them. When a third one comes,
+all graphs of that outline take their kernels from one in which a variable stands for the size:
 
     x [700] + 1, x [900] + 1    two kernels
     x [800] + 1                 a kernel of x [n] + 1, 257 <= n <= 2048
     x [801] + 1                 the same kernel
 
-The bounds of a variable tell the compiler about how much there is to do; sizes far from each other get kernels of their own.
-Sizes that come again and again do so, too.
-"""
+The bounds of a variable tell the compiler about how much there is to do; sizes far from each other
+get kernels of their own. Sizes that come again and again do so, too."""
 
 from __future__ import annotations
 
@@ -45,10 +45,14 @@ MAX_ELEMENTS: Final = 1 << 27
 """Of the largest tensor in a graph. What is larger takes longer to compute than to compile."""
 
 MAX_SPARE_BYTES: Final = 1 << 26
-"""Of what a plan stores besides its results, for which it has the memory that the largest sizes take."""
+"""Of what a plan stores besides its results, for which it has the memory that the largest sizes
+take.
+"""
 
 MAX_USES: Final = 32
-"""How often sizes may come back, with few others between, before a kernel that knows them is compiled."""
+"""How often sizes may come back, with few others between, before a kernel that knows them is
+compiled.
+"""
 
 _MAX_COUNTED: Final = 16
 _MAX_SAMPLES: Final = 8
@@ -83,8 +87,8 @@ class SizeHistory:
     def find(self, job: Job, numbers: Numbers) -> tuple[Job, Mapping[str, int]] | None:
         """The job with variables that stands for `job`, and their values there.
 
-        None if these sizes are among the first ones, have no pattern, or come often enough for kernels of their own.
-        """
+        None if these sizes are among the first ones, have no pattern, or come often enough for
+        kernels of their own."""
         with self._lock:
             if self._count_use(numbers) > MAX_USES:
                 return None
@@ -106,7 +110,9 @@ class SizeHistory:
         return count
 
     def _iter_fitting(self, numbers: Numbers) -> Iterator[tuple[int, Numbers]]:
-        """The patterns that these numbers fit, those that were found before first, and the values of their variables."""
+        """The patterns that these numbers fit, those that were found before first, and the values
+        of their variables.
+        """
         n_known = len(self._patterns)
         for place, pattern in enumerate(self._patterns):
             values = pattern.find_values(numbers)
@@ -115,7 +121,9 @@ class SizeHistory:
         if n_known == _MAX_PATTERNS or numbers in self._samples:
             return
         pairs = combinations(reversed(self._samples), 2)
-        found = next((p for pair in pairs if (p := find_pattern([numbers, *pair])) is not None), None)
+        found = next(
+            (p for pair in pairs if (p := find_pattern([numbers, *pair])) is not None), None
+        )
         self._samples.append(numbers)
         if found is not None and found not in self._patterns:
             self._patterns.append(found)
@@ -128,7 +136,9 @@ OUTLINES: Final = BoundedCache[OutlineKey, SizeHistory](lambda: MAX_OUTLINES)
 
 
 def find_resized(job: Job, config: PrepareConfig) -> ResizedJob | None:
-    """The job with sizes as variables that stands for this one; None where its kernels are to know the sizes."""
+    """The job with sizes as variables that stands for this one; None where its kernels are to know
+    the sizes.
+    """
     if not _may_vary(job, config) or choose_device(job.graph.devices[0], config).target.has_local:
         # A grid wants its sums split over work-items, evenly.
         return None
@@ -152,7 +162,9 @@ def _get_bounds(value: int) -> tuple[int, int]:
 
 
 def _may_vary(job: Job, config: PrepareConfig) -> bool:
-    """Whether a job is of the kind that compilation with variables makes no difference to but the rounding of sums."""
+    """Whether a job is of the kind that compilation with variables makes no difference to but the
+    rounding of sums.
+    """
     graph = job.graph
     return (
         config.vary_sizes
@@ -183,9 +195,12 @@ def _make_job(job: Job, pattern: SizePattern, bounds: Sequence[tuple[int, int]])
         return None
     room = {node.arg.slot: node.arg.size for node in sink.iter_ops(Op.PARAM)}
     buffers = [
-        Buffer(get_allocator(buffer.device), buffer.dtype, room[slot]) for slot, buffer in enumerate(job.inputs.buffers)
+        Buffer(get_allocator(buffer.device), buffer.dtype, room[slot])
+        for slot, buffer in enumerate(job.inputs.buffers)
     ]
-    nodes = tuple([make_memory(buffer.dtype, buffer.size, buffer.device, buffer) for buffer in buffers])
+    nodes = tuple(
+        [make_memory(buffer.dtype, buffer.size, buffer.device, buffer) for buffer in buffers]
+    )
     graph: TensorGraph = job.graph._replace(sink=sink, params=nodes)
     return Job(graph, Inputs(nodes, tuple(buffers), None))
 

@@ -1,12 +1,12 @@
-"""How the numbers of graphs of one outline depend on each other: which are the same in all, and which follow from a few.
+"""How the numbers of graphs of one outline depend on each other: which are the same in all, and
+which follow from a few.
 
     448, 7, 64
     704, 11, 64    ->   64*n, n, 64
     128, 2, 64
 
-A pattern is found from three graphs. It says nothing that is not checked: for another graph, `find_values` gives the values of
-the variables only if they give every number of that graph.
-"""
+A pattern is found from three graphs. It says nothing that is not checked: for another graph,
+`find_values` gives the values of the variables only if they give every number of that graph."""
 
 from __future__ import annotations
 
@@ -64,11 +64,16 @@ class SizePattern(NamedTuple):
 
     def express(self, variables: Sequence[UOp]) -> list[SInt]:
         """The numbers with these variables in their places; what follows from none is an int."""
-        return [number.express(variables) if number.variables else number.offset for number in self.numbers]
+        return [
+            number.express(variables) if number.variables else number.offset
+            for number in self.numbers
+        ]
 
 
 def find_pattern(samples: Sequence[Numbers]) -> SizePattern | None:
-    """The pattern of three graphs in which each variable has three values; None if they have no simple one."""
+    """The pattern of three graphs in which each variable has three values; None if they have no
+    simple one.
+    """
     columns = list(zip(*samples, strict=True))
     known: dict[Numbers, _Number] = {}
     variables: list[Numbers] = []
@@ -97,6 +102,8 @@ def _find_number(column: Numbers, variables: Sequence[Numbers]) -> _Number | Non
         factor, rest = divmod(column[1] - column[0], products[1] - products[0] or 1)
         offset = column[0] - factor * products[0]
         is_simple = not rest and factor > 0 and (not offset or len(chosen) == 1)
-        if is_simple and all(factor * p + offset == c for p, c in zip(products, column, strict=True)):
+        if is_simple and all(
+            factor * p + offset == c for p, c in zip(products, column, strict=True)
+        ):
             return _Number(factor, chosen, offset)
     return None

@@ -4,13 +4,13 @@ A buffer has one state after each write to it. The first is the BUFFER itself, a
 
     AFTER(BUFFER, ASSIGN(target, value), NOOP 7)      target: a view of the state before
 
-Two assignments are never one node, since each has a number. To that is attached which thread assigned, and the memory once the
-assignment is done.
+Two assignments are never one node, since each has a number. To that is attached which thread
+assigned, and the memory once the assignment is done.
 
-A write puts the new state into the cell that owns the memory; all other graphs keep reading the state that they were built
-on. Nothing is written until something that reads the new state is realized. What still reads a state that is about to be
-overwritten is then computed together with it, and the scheduler lets it read first.
-"""
+A write puts the new state into the cell that owns the memory; all other graphs keep reading the
+state that they were built on. Nothing is written until something that reads the new state is
+realized. What still reads a state that is about to be overwritten is then computed together with
+it, and the scheduler lets it read first."""
 
 from __future__ import annotations
 
@@ -23,10 +23,20 @@ from svod_tensor.engine import memory_nodes
 from svod_tensor.options import DEFAULT_DEVICE
 
 __all__ = [
-    "copy_of", "effect_of_state", "find_state", "find_target_state", "find_whole_state", "get_written",
-    "is_later_state", "is_memory", "is_own", "iter_memories", "list_states", "mark_of",
+    "copy_of",
+    "effect_of_state",
+    "find_state",
+    "find_target_state",
+    "find_whole_state",
+    "get_written",
+    "is_later_state",
+    "is_memory",
+    "is_own",
+    "iter_memories",
+    "list_states",
+    "mark_of",
     "memory_of",
-]  # fmt: skip
+]
 
 _TARGET_VIEWS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.SHRINK, Op.FLIP, Op.AS_COMPLEX})
 _AS_COMPLEX = Op.AS_COMPLEX
@@ -36,7 +46,9 @@ _WHOLES = frozenset({Op.BUFFER, Op.RESHAPE, Op.SHRINK, Op.AFTER, Op.MULTI, Op.AS
 
 
 def is_memory(node: UOp) -> bool:
-    """Whether `node` is all of a buffer in order, after any assignments, or consists of such shards."""
+    """Whether `node` is all of a buffer in order, after any assignments, or consists of such
+    shards.
+    """
     if node.op not in _WHOLES:
         return False
     shards = node.source.src if node.op is Op.MULTI else (node,)
@@ -59,12 +71,16 @@ def find_state(node: UOp) -> UOp | None:
 
 
 def find_target_state(node: UOp) -> UOp | None:
-    """`find_state` of a view that can be written to, each element of which has a place of its own."""
+    """`find_state` of a view that can be written to, each element of which has a place of
+    its own.
+    """
     return _below(node, _TARGET_VIEWS)
 
 
 def list_states(node: UOp) -> tuple[UOp, ...]:
-    """The states that `node` is a view of: one, or one for each shard with elements; none where it is computed."""
+    """The states that `node` is a view of: one, or one for each shard with elements; none where it
+    is computed.
+    """
     while node.op in _VIEWS:
         node = node.source
     shards = node.source.src if node.op is Op.MULTI else (node,)
@@ -73,7 +89,9 @@ def list_states(node: UOp) -> tuple[UOp, ...]:
 
 
 def find_whole_state(node: UOp) -> UOp | None:
-    """The state that `node` is all of, in order; None where it is a part, or no assignment is pending."""
+    """The state that `node` is all of, in order; None where it is a part, or no assignment is
+    pending.
+    """
     while node.op is _RESHAPE or node.op is _AS_COMPLEX:
         node = node.source
     if node.arg == (0, None) and node.op is Op.SHRINK:
@@ -102,11 +120,18 @@ def copy_of(node: UOp) -> UOp:
         return node
     place = node.placement
     # A CONTIGUOUS of memory would stand for that memory wherever the graph reads it, or writes it.
-    return UOp(Op.COPY, node.dtype, (node,), place if isinstance(place, str) and not is_file(place) else DEFAULT_DEVICE)
+    return UOp(
+        Op.COPY,
+        node.dtype,
+        (node,),
+        place if isinstance(place, str) and not is_file(place) else DEFAULT_DEVICE,
+    )
 
 
 def get_written(*roots: UOp) -> dict[UOp, UOp]:
-    """The pending states in graphs, and the BUFFER that has their content once the graphs were computed."""
+    """The pending states in graphs, and the BUFFER that has their content once the graphs were
+    computed.
+    """
     root = roots[0] if len(roots) == 1 else UOp.sink(*roots)
     return {node: node.source for node in root.toposort() if is_later_state(node)}
 

@@ -1,4 +1,6 @@
-"""The disk behind the kernel cache: kernels that an earlier process prepared need no passes here."""
+"""The disk behind the kernel cache: kernels that an earlier process prepared need no passes
+here.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ __all__ = ["find_stored_kernel", "reject_stored_kernel", "store_kernel"]
 
 
 def find_stored_kernel(key: KernelKey, device: Device, options: IROptions) -> StoredKernel | None:
-    """The kernel that an earlier process stored under `key`; None too where someone wants to see the passes run."""
+    """The kernel that an earlier process stored under `key`; None too where someone wants to see
+    the passes run.
+    """
     if options.looks_at_passes:
         return None
     return get_kernel_store().find(_make_parts(key, device))

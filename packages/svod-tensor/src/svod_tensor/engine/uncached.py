@@ -1,4 +1,6 @@
-"""Schedules and plans without the caches of `compute.py`, for tests and benchmarks that look at them."""
+"""Schedules and plans without the caches of `compute.py`, for tests and benchmarks that look at
+them.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +31,16 @@ def make_schedule(sink: UOp, config: PrepareConfig) -> Schedule:
 
 
 def plan_schedule(schedule: Schedule, config: PrepareConfig) -> ExecutionPlan:
-    """Plan that runs `schedule` on its own buffers: those of tensors, and those that have memory already."""
-    owned = {n: b for item in schedule.items for n, b in zip(item.buffer_ids, item.buffers, strict=True)}
+    """Plan that runs `schedule` on its own buffers: those of tensors, and those that have memory
+    already.
+    """
+    owned = {
+        n: b for item in schedule.items for n, b in zip(item.buffer_ids, item.buffers, strict=True)
+    }
     inputs = [buffer for number, buffer in owned.items() if number > 0 or buffer.is_allocated]
     origins = {item.kernel_id: item.origins for item in schedule.items}
     placed = place_outputs(schedule)
     builder = prepare(placed, make_kernels(placed, config))
-    return builder.build_template(inputs, planner=config.memory_planner).bind(inputs, origins=origins)
+    return builder.build_template(inputs, planner=config.memory_planner).bind(
+        inputs, origins=origins
+    )

@@ -1,8 +1,9 @@
 """Fourier transforms: the extension `fft` of the array API standard.
 
-Transforms are computed by pocketfft, which numpy calls on the host: for tensors on the CPU in their own memory, for others in a copy.
-Shards are brought to one device. Results of float64 and complex128 are double precision, all others complex64 or float32. Each
-transform is linear, and its derivative, of every order and in both modes, is another one.
+Transforms are computed by pocketfft, which numpy calls on the host: for tensors on the CPU in their
+own memory, for others in a copy. Shards are brought to one device. Results of float64 and
+complex128 are double precision, all others complex64 or float32. Each transform is linear, and its
+derivative, of every order and in both modes, is another one.
 
 Example:
     >>> import svod_tensor as sv
@@ -17,6 +18,18 @@ from svod_tensor.fft.one_axis import fft, hfft, ifft, ihfft, irfft, rfft
 from svod_tensor.fft.several_axes import fftn, ifftn, irfftn, rfftn
 
 __all__ = [
-    "fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "ifftshift", "ihfft", "irfft", "irfftn", "rfft",
-    "rfftfreq", "rfftn",
-]  # fmt: skip
+    "fft",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfftn",
+    "rfft",
+    "rfftfreq",
+    "rfftn",
+]

@@ -34,7 +34,11 @@ def get_scale(operation: str, norm: Norm, *, is_inverse: bool) -> int:
         OperandError: if there is no such norm.
     """
     if norm not in ("backward", "ortho", "forward"):
-        raise OperandError(operation=operation, found=repr(norm), expected='"backward", "ortho" or "forward" as norm')
+        raise OperandError(
+            operation=operation,
+            found=repr(norm),
+            expected='"backward", "ortho" or "forward" as norm',
+        )
     if norm == "ortho":
         return _BY_ROOT
     return _BY_COUNT if is_inverse == (norm == "backward") else _UNSCALED
@@ -43,7 +47,9 @@ def get_scale(operation: str, norm: Norm, *, is_inverse: bool) -> int:
 def to_complex(x: Tensor) -> Tensor:
     """Complex numbers of the precision that a transform of `x` has."""
     kind = x.dtype if x.dtype.is_inexact else default_float()
-    dtype = complex128 if promote_types(kind, complex64) is complex128 or kind is float64 else complex64
+    dtype = (
+        complex128 if promote_types(kind, complex64) is complex128 or kind is float64 else complex64
+    )
     return x if x.dtype is dtype else x.cast(dtype)
 
 
@@ -56,7 +62,11 @@ def resize(operation: str, x: Tensor, n: SInt | None, axis: int) -> Tensor:
     size = x.shape[axis]
     n = size if n is None else n
     if bounds_of_size(n)[1] < 1:
-        raise ShapeError(operation=operation, shape=x.shape, problem=f"gives {n} points to transform on axis {axis}")
+        raise ShapeError(
+            operation=operation,
+            shape=x.shape,
+            problem=f"gives {n} points to transform on axis {axis}",
+        )
     if n == size:
         return x
     if is_known_at_most(n, size):
@@ -76,11 +86,15 @@ def _transform_gradient(
     cotangents: Parts, _: object, __: object, axes: tuple[int, ...], is_inverse: bool, scale: int
 ) -> tuple[Tensor | None]:
     (given,) = cotangents
-    return (None if given is None else transform(given, axes, is_inverse=not is_inverse, scale=scale),)
+    return (
+        None if given is None else transform(given, axes, is_inverse=not is_inverse, scale=scale),
+    )
 
 
 def from_real(x: Tensor, axis: int, scale: int) -> Tensor:
-    """The first half of the transform of real numbers; the other one is its mirror image, conjugated."""
+    """The first half of the transform of real numbers; the other one is its mirror image,
+    conjugated.
+    """
     dtype = complex128 if x.dtype is float64 else complex64
     shape = tuple(s // 2 + 1 if a == axis else s for a, s in enumerate(x.shape))
     found = call_host(f"{FFT}from_real", [x], [(shape, dtype)], [scale, axis])
@@ -115,7 +129,9 @@ def _to_real_gradient(
         return (None,)
     places = x.arange(x.shape[axis])
     n = value.shape[axis]
-    is_alone = places.eq(0).logical_or(places.mul(2).eq(n if isinstance(n, int) else x.from_uop(n.cast(places.dtype))))
+    is_alone = places.eq(0).logical_or(
+        places.mul(2).eq(n if isinstance(n, int) else x.from_uop(n.cast(places.dtype)))
+    )
     factors = is_alone.where(1.0, 2.0).cast(given.dtype)
     shape = [x.shape[axis] if a == axis else 1 for a in range(x.ndim)]
     return (from_real(given, axis, scale).mul(factors.reshape(*shape)),)

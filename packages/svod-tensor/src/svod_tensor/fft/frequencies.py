@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 
 
-def fftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """The frequencies of the elements of `fft`: `[0, 1, ..., -2, -1] / (d * n)`, in cycles per unit of `d`.
+def fftfreq(
+    n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
+    """The frequencies of the elements of `fft`: `[0, 1, ..., -2, -1] / (d * n)`, in cycles per unit
+    of `d`.
 
     Args:
         n: how many points.
@@ -39,8 +42,11 @@ def fftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device
     return _scale("fftfreq", places.lt((n + 1) // 2).where(places, places - n), n, d, dtype)
 
 
-def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """The frequencies of the elements of `rfft`: `[0, 1, ..., n // 2] / (d * n)`, in cycles per unit of `d`.
+def rfftfreq(
+    n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
+    """The frequencies of the elements of `rfft`: `[0, 1, ..., n // 2] / (d * n)`, in cycles per
+    unit of `d`.
 
     Args:
         n: how many points.
@@ -76,7 +82,10 @@ def fftshift(x: Operand, /, *, axes: Axes = None) -> Tensor:
         [-0.5, -0.25, 0.0, 0.25]
     """
     given = to_tensor(x)
-    shape, places = concrete_shape("fftshift", given.shape), normalize_axes("fftshift", axes, given.ndim)
+    shape, places = (
+        concrete_shape("fftshift", given.shape),
+        normalize_axes("fftshift", axes, given.ndim),
+    )
     return given.roll([shape[a] // 2 for a in places], places) if places else given.clone()
 
 
@@ -97,7 +106,10 @@ def ifftshift(x: Operand, /, *, axes: Axes = None) -> Tensor:
         [0.0, 0.25, -0.5, -0.25]
     """
     given = to_tensor(x)
-    shape, places = concrete_shape("ifftshift", given.shape), normalize_axes("ifftshift", axes, given.ndim)
+    shape, places = (
+        concrete_shape("ifftshift", given.shape),
+        normalize_axes("ifftshift", axes, given.ndim),
+    )
     return given.roll([-(shape[a] // 2) for a in places], places) if places else given.clone()
 
 

@@ -8,7 +8,15 @@ from svod_dtype import default_float
 from svod_ir import OperandError
 from svod_ir.sizes import normalize_size
 from svod_tensor._shapes import normalize_axis
-from svod_tensor.fft._nodes import Norm, from_real, get_scale, resize, to_complex, to_real, transform
+from svod_tensor.fft._nodes import (
+    Norm,
+    from_real,
+    get_scale,
+    resize,
+    to_complex,
+    to_real,
+    transform,
+)
 from svod_tensor.ops.core.operands import to_tensor
 from svod_tensor.ops.core.rounding import accumulation_dtype
 from svod_tensor.tensor import Tensor
@@ -27,7 +35,8 @@ def fft(x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "b
 
     Args:
         x: numbers; real ones become complex.
-        n: how many points; further elements are cut off, and missing ones are 0. By default all along the axis.
+        n: how many points; further elements are cut off, and missing ones are 0. By default all
+            along the axis.
         axis: along which.
         norm: `"backward"` for no scale, `"ortho"` for `1 / sqrt(n)`, `"forward"` for `1 / n`.
 
@@ -43,15 +52,18 @@ def fft(x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "b
     return _transform("fft", x, n, axis, norm, is_inverse=False)
 
 
-def ifft(x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+def ifft(
+    x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
+) -> Tensor:
     """The inverse of `fft`: `y[j] = sum(x[k] * exp(2j * pi * j * k / n)) / n`.
 
     Args:
         x: numbers; real ones become complex.
-        n: how many points; further elements are cut off, and missing ones are 0. By default all along the axis.
+        n: how many points; further elements are cut off, and missing ones are 0. By default all
+            along the axis.
         axis: along which.
-        norm: that of the transform to undo: `"backward"` for the scale `1 / n`, `"ortho"` for `1 / sqrt(n)`, `"forward"` for
-            none.
+        norm: that of the transform to undo: `"backward"` for the scale `1 / n`, `"ortho"` for `1 /
+            sqrt(n)`, `"forward"` for none.
 
     Raises:
         AxisError: if there is no such axis.
@@ -65,12 +77,16 @@ def ifft(x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "
     return _transform("ifft", x, n, axis, norm, is_inverse=True)
 
 
-def rfft(x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """The first `n // 2 + 1` elements of `fft` of real numbers; the others are these, conjugated, in reverse.
+def rfft(
+    x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
+) -> Tensor:
+    """The first `n // 2 + 1` elements of `fft` of real numbers; the others are these, conjugated,
+    in reverse.
 
     Args:
         x: real numbers.
-        n: how many points; further elements are cut off, and missing ones are 0. By default all along the axis.
+        n: how many points; further elements are cut off, and missing ones are 0. By default all
+            along the axis.
         axis: along which.
         norm: as for `fft`.
 
@@ -87,13 +103,16 @@ def rfft(x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "
     return _from_real("rfft", x, n, axis, norm)
 
 
-def irfft(x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+def irfft(
+    x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
+) -> Tensor:
     """The inverse of `rfft`: `n` real numbers.
 
     Args:
-        x: the first half of a transform. Imaginary parts of the first element, and of the last of an even number, count
-            as 0.
-        n: how many numbers; by default twice the elements along the axis, less two. An odd number must be given.
+        x: the first half of a transform. Imaginary parts of the first element, and of the last of
+            an even number, count as 0.
+        n: how many numbers; by default twice the elements along the axis, less two. An odd number
+            must be given.
         axis: along which.
         norm: as for `ifft`.
 
@@ -109,8 +128,11 @@ def irfft(x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = 
     return _to_real("irfft", to_tensor(x), n, axis, norm)
 
 
-def hfft(x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """The transform, which is real, of numbers whose second half is the first one, conjugated, in reverse.
+def hfft(
+    x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
+) -> Tensor:
+    """The transform, which is real, of numbers whose second half is the first one, conjugated, in
+    reverse.
 
     Args:
         x: the first half.
@@ -131,12 +153,15 @@ def hfft(x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "
     return _to_real("hfft", to_complex(to_tensor(x)).conj(), n, axis, _swap(norm))
 
 
-def ihfft(x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
+def ihfft(
+    x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
+) -> Tensor:
     """The inverse of `hfft`: the first `n // 2 + 1` elements.
 
     Args:
         x: real numbers.
-        n: how many points; further elements are cut off, and missing ones are 0. By default all along the axis.
+        n: how many points; further elements are cut off, and missing ones are 0. By default all
+            along the axis.
         axis: along which.
         norm: as for `ifft`.
 
@@ -163,7 +188,10 @@ def to_floats(operation: str, x: Operand) -> Tensor:
     given = to_tensor(x)
     if given.dtype.is_complex:
         raise OperandError(
-            operation=operation, found=given.dtype, expected="real numbers", hint="write x.real, or fft(x)"
+            operation=operation,
+            found=given.dtype,
+            expected="real numbers",
+            hint="write x.real, or fft(x)",
         )
     wide = accumulation_dtype(given.dtype) if given.dtype.is_float else default_float()
     return given if given.dtype is wide else given.cast(wide)
@@ -177,7 +205,9 @@ def _swap(norm: Norm) -> Norm:
     return _OTHER[norm]  # pyright: ignore[reportReturnType]
 
 
-def _transform(operation: str, x: Operand, n: SInt | None, axis: int, norm: Norm, *, is_inverse: bool) -> Tensor:
+def _transform(
+    operation: str, x: Operand, n: SInt | None, axis: int, norm: Norm, *, is_inverse: bool
+) -> Tensor:
     scale = get_scale(operation, norm, is_inverse=is_inverse)
     given = to_complex(to_tensor(x))
     axis = normalize_axis(operation, axis, given.ndim)

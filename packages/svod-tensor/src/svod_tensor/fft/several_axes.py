@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 from svod_ir import ShapeError
 from svod_ir.sizes import normalize_size
 from svod_tensor._shapes import normalize_axes
-from svod_tensor.fft._nodes import Norm, from_real, get_scale, resize, to_complex, to_real, transform
+from svod_tensor.fft._nodes import (
+    Norm,
+    from_real,
+    get_scale,
+    resize,
+    to_complex,
+    to_real,
+    transform,
+)
 from svod_tensor.fft.one_axis import to_floats
 from svod_tensor.ops.core.operands import to_tensor
 from svod_tensor.tensor import Tensor
@@ -23,13 +31,19 @@ Sizes = Sequence["SInt"]
 
 
 def fftn(
-    x: Operand, /, *, s: Sizes | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
+    x: Operand,
+    /,
+    *,
+    s: Sizes | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
 ) -> Tensor:
     """The discrete Fourier transform along several axes: `fft` along one after the other.
 
     Args:
         x: numbers; real ones become complex.
-        s: how many points along each axis; further elements are cut off, and missing ones are 0. By default all.
+        s: how many points along each axis; further elements are cut off, and missing ones are 0. By
+            default all.
         axes: along which; by default the last ones, as many as `s` has, or all.
         norm: as for `fft`, with the product of the numbers of points.
 
@@ -46,13 +60,19 @@ def fftn(
 
 
 def ifftn(
-    x: Operand, /, *, s: Sizes | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
+    x: Operand,
+    /,
+    *,
+    s: Sizes | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
 ) -> Tensor:
     """The inverse of `fftn`.
 
     Args:
         x: numbers; real ones become complex.
-        s: how many points along each axis; further elements are cut off, and missing ones are 0. By default all.
+        s: how many points along each axis; further elements are cut off, and missing ones are 0. By
+            default all.
         axes: along which; by default the last ones, as many as `s` has, or all.
         norm: as for `ifft`, with the product of the numbers of points.
 
@@ -69,13 +89,20 @@ def ifftn(
 
 
 def rfftn(
-    x: Operand, /, *, s: Sizes | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
+    x: Operand,
+    /,
+    *,
+    s: Sizes | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
 ) -> Tensor:
-    """The transform of real numbers along several axes: `rfft` along the last of them, and `fft` along the others.
+    """The transform of real numbers along several axes: `rfft` along the last of them, and `fft`
+    along the others.
 
     Args:
         x: real numbers.
-        s: how many points along each axis; further elements are cut off, and missing ones are 0. By default all.
+        s: how many points along each axis; further elements are cut off, and missing ones are 0. By
+            default all.
         axes: along which; by default the last ones, as many as `s` has, or all.
         norm: as for `fft`, with the product of the numbers of points.
 
@@ -101,14 +128,19 @@ def rfftn(
 
 
 def irfftn(
-    x: Operand, /, *, s: Sizes | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward"
+    x: Operand,
+    /,
+    *,
+    s: Sizes | None = None,
+    axes: Sequence[int] | None = None,
+    norm: Norm = "backward",
 ) -> Tensor:
     """The inverse of `rfftn`: real numbers.
 
     Args:
         x: a transform, of whose last axis the first half is there.
-        s: how many numbers the result has along each axis; by default those of `x`, and along the last one twice as
-            many, less two.
+        s: how many numbers the result has along each axis; by default those of `x`, and along the
+            last one twice as many, less two.
         axes: along which; by default the last ones, as many as `s` has, or all.
         norm: as for `ifft`, with the product of the numbers of points.
 
@@ -136,7 +168,13 @@ def irfftn(
 
 
 def _transform(
-    operation: str, x: Operand, s: Sizes | None, axes: Sequence[int] | None, norm: Norm, *, is_inverse: bool
+    operation: str,
+    x: Operand,
+    s: Sizes | None,
+    axes: Sequence[int] | None,
+    norm: Norm,
+    *,
+    is_inverse: bool,
 ) -> Tensor:
     scale = get_scale(operation, norm, is_inverse=is_inverse)
     given = to_complex(to_tensor(x))
@@ -157,11 +195,18 @@ def _read_axes(
     sizes = [x.shape[a] for a in places] if s is None else list(s)
     if len(sizes) != len(places):
         raise ShapeError(
-            operation=operation, shape=tuple(sizes), problem=f"is not one size for each of {len(places)} axes"
+            operation=operation,
+            shape=tuple(sizes),
+            problem=f"is not one size for each of {len(places)} axes",
         )
     return sizes, places
 
 
 def _check_some(operation: str, x: Tensor, axes: Sequence[int]) -> None:
     if not axes:
-        raise ShapeError(operation=operation, shape=x.shape, problem="is transformed along no axis", hint="name one")
+        raise ShapeError(
+            operation=operation,
+            shape=x.shape,
+            problem="is transformed along no axis",
+            hint="name one",
+        )

@@ -9,7 +9,12 @@ __all__ = ["check_float"]
 
 
 def check_float(
-    operation: str, tensor: TensorBase, what: str, *, otherwise: str = "", may_be_complex: bool = True
+    operation: str,
+    tensor: TensorBase,
+    what: str,
+    *,
+    otherwise: str = "",
+    may_be_complex: bool = True,
 ) -> None:
     """Check that a tensor has a derivative.
 
@@ -25,11 +30,16 @@ def check_float(
     """
     if tensor.dtype.is_complex and not may_be_complex:
         raise DerivativeError(
-            operation=operation, problem=f"the {what} is {tensor.dtype}, and gradients are of real numbers",
-            hint="take a part or the size of it, as in x.real or x.abs(), or give a cotangent: vjp takes complex ones",
-        )  # fmt: skip
+            operation=operation,
+            problem=f"the {what} is {tensor.dtype}, and gradients are of real numbers",
+            hint=(
+                "take a part or the size of it, as in x.real or x.abs(), or give a cotangent: vjp"
+                " takes complex ones"
+            ),
+        )
     if not tensor.dtype.is_inexact:
         raise DerivativeError(
-            operation=operation, problem=f"the {what} is {tensor.dtype}, and floats alone have derivatives",
+            operation=operation,
+            problem=f"the {what} is {tensor.dtype}, and floats alone have derivatives",
             hint=f"cast it, as in x.cast(float32){otherwise}",
-        )  # fmt: skip
+        )

@@ -27,18 +27,20 @@ from svod_tensor.tensor import Tensor
 __all__ = ["grad", "jvp", "split_aux", "value_and_grad", "vjp"]
 
 
-def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) -> Callable[..., Any]:
+def grad(
+    f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False
+) -> Callable[..., Any]:
     """The function that gives the gradient of `f`, a function of tensors to one number.
 
     Args:
         f: gives a 0-d tensor of floats, or with `has_aux` a pair of it and anything else.
-        argnums: by which of the positional arguments: a number, or several for a tuple of gradients. Each is a tensor,
-            or nested lists, tuples and dicts of such.
+        argnums: by which of the positional arguments: a number, or several for a tuple of
+            gradients. Each is a tensor, or nested lists, tuples and dicts of such.
         has_aux: whether the result is a pair of the gradient and what `f` gave besides.
 
     Returns:
-        a function with the arguments of `f`, which gives the gradients, nested as the arguments are, and zeros where the
-        result does not depend on one.
+        a function with the arguments of `f`, which gives the gradients, nested as the arguments
+        are, and zeros where the result does not depend on one.
 
     Raises (when called):
         DerivativeError: if an argument is no float, or `f` gives something else.
@@ -62,7 +64,9 @@ def grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) 
     return differentiated
 
 
-def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) -> Callable[..., Any]:
+def value_and_grad(
+    f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False
+) -> Callable[..., Any]:
     """As `grad`, with the result of `f` too: a pair of both.
 
     Args:
@@ -83,7 +87,9 @@ def value_and_grad(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool
     return functools.wraps(f)(_value_and_grad("value_and_grad", f, argnums, has_aux))
 
 
-def _value_and_grad(operation: str, f: Callable[..., Any], argnums: Argnums, has_aux: bool) -> Callable[..., Any]:
+def _value_and_grad(
+    operation: str, f: Callable[..., Any], argnums: Argnums, has_aux: bool
+) -> Callable[..., Any]:
     check_argnums(operation, f, argnums)
 
     def differentiated(*args: Any, **kwargs: Any) -> Any:
@@ -95,7 +101,9 @@ def _value_and_grad(operation: str, f: Callable[..., Any], argnums: Argnums, has
             node = value.uop
             found = make_cotangents([node], [UOp.const(node.dtype, 1)], traced.nodes)
             # A computation between two of them would leave the others on older versions of memory.
-            gradients = [_or_zeros(part, source) for part, source in zip(found, traced.tensors, strict=True)]
+            gradients = [
+                _or_zeros(part, source) for part, source in zip(found, traced.tensors, strict=True)
+            ]
         return result, traced.structure.unflatten(gradients)
 
     return differentiated
@@ -116,9 +124,14 @@ def _take_value(operation: str, f: object, result: object, has_aux: bool) -> Ten
         )
     if value.shape:
         raise DerivativeError(
-            operation=operation, problem=f"the function gives shape {value.shape}, not one number",
-            hint=BY_PARAMETERS if has_parameters(f) else "reduce it, as in loss.mean(), or use vjp or jacobian",
-        )  # fmt: skip
+            operation=operation,
+            problem=f"the function gives shape {value.shape}, not one number",
+            hint=(
+                BY_PARAMETERS
+                if has_parameters(f)
+                else "reduce it, as in loss.mean(), or use vjp or jacobian"
+            ),
+        )
     check_float(operation, value, "result", otherwise=OTHER_ARGUMENTS, may_be_complex=False)
     return value
 
@@ -128,19 +141,24 @@ def _or_zeros(part: UOp | None, source: Tensor) -> Tensor:
 
 
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """The result of `f` and a function from cotangents of it to those of the arguments: products of a row and the Jacobian.
+    """The result of `f` and a function from cotangents of it to those of the arguments: products of
+    a row and the Jacobian.
 
     Args:
-        f: from nested tensors to nested tensors of floats, or with `has_aux` to a pair of those and anything else.
+        f: from nested tensors to nested tensors of floats, or with `has_aux` to a pair of those and
+            anything else.
         primals: the arguments, all of floats.
         has_aux: whether the result has what `f` gave besides as its third part.
 
     Returns:
-        the result; a function that takes cotangents nested as the result is, and gives a tuple of those of the arguments.
+        the result; a function that takes cotangents nested as the result is, and gives a tuple of
+        those of the arguments.
 
     Raises:
-        DerivativeError: if something is no float; the function of cotangents, too, if these do not fit the result.
-        NotDifferentiableError (from that function): if the result depends on an argument through what has no derivative.
+        DerivativeError: if something is no float; the function of cotangents, too, if these do not
+            fit the result.
+        NotDifferentiableError (from that function): if the result depends on an argument through
+        what has no derivative.
 
     Example:
         >>> from svod_tensor import Tensor, vjp
@@ -161,7 +179,9 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     def pull(cotangent: Any) -> Any:
         given = _read_like("vjp", cotangent, outputs, structure)
         nodes = kept.get_nodes()
-        found = make_cotangents(nodes[: len(outputs)], [t.uop for t in given], nodes[len(outputs) :])
+        found = make_cotangents(
+            nodes[: len(outputs)], [t.uop for t in given], nodes[len(outputs) :]
+        )
         return traced.structure.unflatten(
             [_or_zeros(part, source) for part, source in zip(found, traced.tensors, strict=True)]
         )
@@ -172,10 +192,12 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
 def jvp(
     f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False
 ) -> tuple[Any, ...]:
-    """The result of `f` and its derivative along tangents of the arguments: the product of the Jacobian and a column.
+    """The result of `f` and its derivative along tangents of the arguments: the product of the
+    Jacobian and a column.
 
     Args:
-        f: from nested tensors to nested tensors of floats, or with `has_aux` to a pair of those and anything else.
+        f: from nested tensors to nested tensors of floats, or with `has_aux` to a pair of those and
+            anything else.
         primals: the arguments, all of floats.
         tangents: for each argument, nested tensors of its structure, shapes and dtypes.
         has_aux: whether the result has what `f` gave besides as its third part.
@@ -195,7 +217,9 @@ def jvp(
     """
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise DerivativeError(
-            operation="jvp", problem="the arguments and tangents are no tuples", hint="write jvp(f, (x,), (v,))"
+            operation="jvp",
+            problem="the arguments and tangents are no tuples",
+            hint="write jvp(f, (x,), (v,))",
         )
     check_argnums("jvp", f, 0)
     traced = trace_arguments("jvp", primals, tuple(range(len(primals))))
@@ -220,20 +244,26 @@ def split_aux(operation: str, result: Any, has_aux: bool) -> tuple[Any, ...]:
         return (result,)
     if not isinstance(result, tuple) or len(result) != 2:  # pyright: ignore[reportUnknownArgumentType]
         raise DerivativeError(
-            operation=operation, problem="the function gives no pair, though has_aux says so",
+            operation=operation,
+            problem="the function gives no pair, though has_aux says so",
             hint="return value, anything",
-        )  # fmt: skip
+        )
     return result  # pyright: ignore[reportUnknownVariableType]
 
 
-def _read_like(operation: str, tree: object, likes: Sequence[Tensor], structure: Structure) -> list[Tensor]:
+def _read_like(
+    operation: str, tree: object, likes: Sequence[Tensor], structure: Structure
+) -> list[Tensor]:
     """The leaves of `tree` as tensors, which have the shapes and dtypes of `likes`."""
     leaves, found = flatten(tree)
     difference = structure.find_difference(found)
     if difference is not None:
         raise DerivativeError(
             operation=operation,
-            problem=f"{difference.right} stands where {difference.left} is expected{difference.path and ' at ' + difference.path}",
+            problem=(
+                f"{difference.right} stands where {difference.left} is"
+                f" expected{difference.path and ' at ' + difference.path}"
+            ),
         )
     tensors: list[Tensor] = []
     for leaf, like in zip(leaves, likes, strict=True):
@@ -241,7 +271,10 @@ def _read_like(operation: str, tree: object, likes: Sequence[Tensor], structure:
         if given.shape != like.shape or given.dtype != like.dtype:
             raise DerivativeError(
                 operation=operation,
-                problem=f"{given.dtype} of shape {given.shape} is given for {like.dtype} of shape {like.shape}",
+                problem=(
+                    f"{given.dtype} of shape {given.shape} is given for {like.dtype} of shape"
+                    f" {like.shape}"
+                ),
                 hint="cotangents and tangents have the shapes and dtypes of what they belong to",
             )
         tensors.append(given)

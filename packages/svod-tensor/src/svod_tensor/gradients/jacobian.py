@@ -1,8 +1,7 @@
 """Whole matrices of derivatives: `jacobian` and `hessian`.
 
-A derivative along one direction is a graph; the matrix repeats it for each unit vector in one loop, so that the number of
-kernels does not grow with the number of rows.
-"""
+A derivative along one direction is a graph; the matrix repeats it for each unit vector in one loop,
+so that the number of kernels does not grow with the number of rows."""
 
 from __future__ import annotations
 
@@ -16,7 +15,13 @@ from svod_ir.derivatives import make_cotangents, make_tangents
 from svod_tensor._trees import Structure
 from svod_tensor.cells.derivatives import take_derivatives
 from svod_tensor.errors import DerivativeError
-from svod_tensor.gradients.arguments import Argnums, TracedArguments, check_argnums, read_tensors, trace_arguments
+from svod_tensor.gradients.arguments import (
+    Argnums,
+    TracedArguments,
+    check_argnums,
+    read_tensors,
+    trace_arguments,
+)
 from svod_tensor.gradients.functions import grad, split_aux
 from svod_tensor.loops.scan import scan
 from svod_tensor.tensor import Tensor
@@ -29,18 +34,21 @@ Mode = Literal["reverse", "forward"]
 def jacobian(
     f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, mode: Mode | None = None
 ) -> Callable[..., Any]:
-    """The function that gives the derivatives of all elements of the results of `f` by all elements of its arguments.
+    """The function that gives the derivatives of all elements of the results of `f` by all elements
+    of its arguments.
 
     Args:
-        f: from nested tensors to nested tensors of floats, or with `has_aux` to a pair of those and anything else.
+        f: from nested tensors to nested tensors of floats, or with `has_aux` to a pair of those and
+            anything else.
         argnums: by which of the positional arguments: a number, or several for a tuple.
         has_aux: whether the result is a pair of the derivatives and what `f` gave besides.
-        mode: "reverse" computes one element of the results after the other, "forward" one of the arguments. By default it
-            is the one that has less to do.
+        mode: "reverse" computes one element of the results after the other, "forward" one of the
+            arguments. By default it is the one that has less to do.
 
     Returns:
-        a function with the arguments of `f`. What it gives is nested as the results are, and in each of these as the
-        arguments are; of a result and an argument it is a tensor of the shape of the one, followed by that of the other.
+        a function with the arguments of `f`. What it gives is nested as the results are, and in
+        each of these as the arguments are; of a result and an argument it is a tensor of the shape
+        of the one, followed by that of the other.
 
     Raises (when called):
         DerivativeError: if something is no float, or has a size that is not known.
@@ -53,7 +61,9 @@ def jacobian(
     """
     if mode not in (None, "reverse", "forward"):
         raise DerivativeError(
-            operation="jacobian", problem=f"there is no mode {mode!r}", hint='say mode="reverse" or "forward"'
+            operation="jacobian",
+            problem=f"there is no mode {mode!r}",
+            hint='say mode="reverse" or "forward"',
         )
 
     check_argnums("jacobian", f, argnums)
@@ -76,7 +86,9 @@ def jacobian(
     return differentiated
 
 
-def hessian(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False) -> Callable[..., Any]:
+def hessian(
+    f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False
+) -> Callable[..., Any]:
     """The function that gives the second derivatives of `f`, a function of tensors to one number.
 
     Args:
@@ -85,8 +97,8 @@ def hessian(f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = Fals
         has_aux: whether the result is a pair of the derivatives and what `f` gave besides.
 
     Returns:
-        a function with the arguments of `f`. What it gives is nested as the arguments are, twice; of two arguments it is a
-        tensor of the shape of the one, followed by that of the other.
+        a function with the arguments of `f`. What it gives is nested as the arguments are, twice;
+        of two arguments it is a tensor of the shape of the one, followed by that of the other.
 
     Raises (when called):
         DerivativeError: if an argument is no float, or `f` gives something else.
@@ -108,9 +120,10 @@ def _get_size(tensor: Tensor) -> int:
     sizes = [size for size in tensor.shape if isinstance(size, int)]
     if len(sizes) < len(tensor.shape):
         raise DerivativeError(
-            operation="jacobian", problem="a shape depends on a variable, and with it the number of rows",
+            operation="jacobian",
+            problem="a shape depends on a variable, and with it the number of rows",
             hint="use vjp or jvp, which give one row or column",
-        )  # fmt: skip
+        )
     return math.prod(sizes)
 
 
@@ -119,7 +132,9 @@ def _nest(rows: Sequence[Sequence[Tensor]], arguments: Structure, results: Struc
 
 
 def _make_rows(traced: TracedArguments, outputs: Sequence[Tensor]) -> list[list[Tensor]]:
-    """For each result the derivatives by each argument, a row of which is the gradient of one element."""
+    """For each result the derivatives by each argument, a row of which is the gradient of one
+    element.
+    """
 
     def make(output: Tensor) -> list[Tensor]:
         def pull(unit: UOp) -> Sequence[UOp | None]:
@@ -127,14 +142,17 @@ def _make_rows(traced: TracedArguments, outputs: Sequence[Tensor]) -> list[list[
 
         stacked = _stack(output, traced.tensors, pull)
         return [
-            part.reshape(*output.shape, *source.shape) for part, source in zip(stacked, traced.tensors, strict=True)
+            part.reshape(*output.shape, *source.shape)
+            for part, source in zip(stacked, traced.tensors, strict=True)
         ]
 
     return [make(output) for output in outputs]
 
 
 def _make_columns(traced: TracedArguments, outputs: Sequence[Tensor]) -> list[list[Tensor]]:
-    """As `_make_rows`, a column after the other: the derivative along one element of an argument."""
+    """As `_make_rows`, a column after the other: the derivative along one element of an
+    argument.
+    """
     columns: list[list[Tensor]] = []
     nodes = [output.uop for output in outputs]
     for source, node in zip(traced.tensors, traced.nodes, strict=True):
@@ -151,8 +169,12 @@ def _make_columns(traced: TracedArguments, outputs: Sequence[Tensor]) -> list[li
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _stack(along: Tensor, likes: Sequence[Tensor], derive: Callable[[UOp], Sequence[UOp | None]]) -> list[Tensor]:
-    """What `derive` makes of the unit vectors of `along`, one below the other; it is called once."""
+def _stack(
+    along: Tensor, likes: Sequence[Tensor], derive: Callable[[UOp], Sequence[UOp | None]]
+) -> list[Tensor]:
+    """What `derive` makes of the unit vectors of `along`, one below the other; it is called
+    once.
+    """
     size = _get_size(along)
     places = Tensor.arange(size).reshape(along.shape)
 
@@ -160,7 +182,8 @@ def _stack(along: Tensor, likes: Sequence[Tensor], derive: Callable[[UOp], Seque
         unit = (places == number).cast(along.dtype)
         parts = derive(unit.uop)
         return carry, [
-            like.zeros_like() if part is None else like.from_uop(part) for part, like in zip(parts, likes, strict=True)
+            like.zeros_like() if part is None else like.from_uop(part)
+            for part, like in zip(parts, likes, strict=True)
         ]
 
     _, stacked = scan(step, None, Tensor.arange(size))

@@ -1,7 +1,7 @@
 """Custom functions: Python functions on arrays that take their place in a graph between kernels.
 
-A function is registered under a kind and called with tensors; nothing runs before a result is computed. It is part of
-plans, of `jit` and of profiles like any kernel, and runs at each execution.
+A function is registered under a kind and called with tensors; nothing runs before a result is
+computed. It is part of plans, of `jit` and of profiles like any kernel, and runs at each execution.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ Number: TypeAlias = bool | int | float | UOp
 
 
 @overload
-def custom_function(kind: str, *inputs: Tensor, outputs: Output, numbers: Sequence[Number] = ()) -> Tensor: ...
+def custom_function(
+    kind: str, *inputs: Tensor, outputs: Output, numbers: Sequence[Number] = ()
+) -> Tensor: ...
 @overload
 def custom_function(
     kind: str, *inputs: Tensor, outputs: list[Output], numbers: Sequence[Number] = ()
@@ -35,8 +37,9 @@ def custom_function(
 ) -> Tensor | tuple[Tensor, ...]:
     """The tensors that the function registered for `kind` makes of `inputs`.
 
-    The results depend on nothing but the inputs and numbers: equal calls in one graph are made once. The function gets complex
-    inputs and results as arrays of floats with a last axis of 2, the real parts first; `array.view("complex64")[..., 0]` shows the numbers.
+    The results depend on nothing but the inputs and numbers: equal calls in one graph are made
+    once. The function gets complex inputs and results as arrays of floats with a last axis of 2,
+    the real parts first; `array.view("complex64")[..., 0]` shows the numbers.
 
     Args:
         kind: which function; it may be registered later, before the results are computed.
@@ -66,20 +69,29 @@ def custom_function(
     ]
     for shape in (*(s.shape for s in specs), *(x.shape for x in inputs)):
         if not all(map(max_size, shape)):
-            raise ShapeError(operation=f"custom function {kind!r}", shape=shape, problem="has no elements")
+            raise ShapeError(
+                operation=f"custom function {kind!r}", shape=shape, problem="has no elements"
+            )
     for x in inputs:
         if x.sharding is not None:
             raise OperandError(
-                operation=f"custom function {kind!r}", found=f"shards on {x.device}", expected="tensors on one device"
+                operation=f"custom function {kind!r}",
+                found=f"shards on {x.device}",
+                expected="tensors on one device",
             )
     read = [(x.as_real() if x.dtype.is_complex else x).contiguous().uop for x in inputs]
     node = make_custom_function(kind, specs, read, list(map(_to_node, numbers)))
     made = map(Tensor.from_uop, list_outputs(node) if isinstance(outputs, list) else [node])
-    results = [result.as_complex() if dtype.is_complex else result for result, dtype in zip(made, dtypes, strict=True)]
+    results = [
+        result.as_complex() if dtype.is_complex else result
+        for result, dtype in zip(made, dtypes, strict=True)
+    ]
     return tuple(results) if isinstance(outputs, list) else results[0]
 
 
 def _to_node(number: Number) -> UOp:
     if isinstance(number, UOp):
         return number
-    return UOp.const(bool_ if isinstance(number, bool) else int64 if isinstance(number, int) else float64, number)
+    return UOp.const(
+        bool_ if isinstance(number, bool) else int64 if isinstance(number, int) else float64, number
+    )

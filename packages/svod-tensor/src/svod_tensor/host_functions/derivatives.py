@@ -5,9 +5,8 @@
 
     return with_matrix_rule(_eigh_gradient, values, (x,), *parameters)
 
-A rule says what reverse mode does; forward mode transposes it. What it computes with values has derivatives too, so that
-derivatives of every order are there.
-"""
+A rule says what reverse mode does; forward mode transposes it. What it computes with values has
+derivatives too, so that derivatives of every order are there."""
 
 from __future__ import annotations
 
@@ -21,7 +20,15 @@ from svod_tensor._scopes import leave_scope
 from svod_tensor.ops.core.operands import cast_to
 from svod_tensor.tensor import Tensor
 
-__all__ = ["adjoint", "conjugate", "diagonal_matrix", "is_diagonal", "matrix_rule", "scale_columns", "with_matrix_rule"]
+__all__ = [
+    "adjoint",
+    "conjugate",
+    "diagonal_matrix",
+    "is_diagonal",
+    "matrix_rule",
+    "scale_columns",
+    "with_matrix_rule",
+]
 
 Backward = Callable[..., "Sequence[Tensor | None]"]
 
@@ -29,24 +36,30 @@ Backward = Callable[..., "Sequence[Tensor | None]"]
 def matrix_rule(name: str) -> Callable[[Backward], GradientRule]:
     """Make a rule of a function `(cotangents, values, operands, *parameters)` of tensors.
 
-    The function gives the cotangent of each operand, or None. A cotangent that it gets is None where nothing depends on the
-    value. Those of complex numbers z = x + iy are that of x plus i times that of y here, so that formulas have adjoints as they
-    do in books; outside of rules it is minus i times.
-    """
+    The function gives the cotangent of each operand, or None. A cotangent that it gets is None
+    where nothing depends on the value. Those of complex numbers z = x + iy are that of x plus i
+    times that of y here, so that formulas have adjoints as they do in books; outside of rules it is
+    minus i times."""
 
     def make(function: Backward) -> GradientRule:
         def backward(node: UOp, cotangent: UOp, wanted: tuple[bool, ...]) -> tuple[UOp | None, ...]:
             make_tensor = Tensor.from_uop
             given = split_parts(node, cotangent)
             cotangents = [None if part is None else conjugate(make_tensor(part)) for part in given]
-            values, operands = list(map(make_tensor, list_values(node))), list(map(make_tensor, list_operands(node)))
+            values, operands = (
+                list(map(make_tensor, list_values(node))),
+                list(map(make_tensor, list_operands(node))),
+            )
             parameters: tuple[Any, ...] = node.arg.parameters
             # Its kernels are those of the line that called the operation.
             with leave_scope():
                 found = function(cotangents, values, operands, *parameters)
             # The node has the other values among its operands.
             others = [None] * (len(wanted) - len(found))
-            return (*others, *(_fit(part, operand) for part, operand in zip(found, operands, strict=True)))
+            return (
+                *others,
+                *(_fit(part, operand) for part, operand in zip(found, operands, strict=True)),
+            )
 
         return GradientRule(name, backward)
 
@@ -87,7 +100,9 @@ def is_diagonal(x: Tensor) -> Tensor:
 
 
 def diagonal_matrix(x: Tensor) -> Tensor:
-    """The matrices that have the elements along the last axis of `x` on their diagonal, and 0 elsewhere."""
+    """The matrices that have the elements along the last axis of `x` on their diagonal, and 0
+    elsewhere.
+    """
     return is_diagonal(x).where(x.unsqueeze(-1), 0)
 
 

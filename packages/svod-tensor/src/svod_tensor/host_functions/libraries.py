@@ -1,8 +1,8 @@
-"""Functions of libraries for arrays that operations call on the host; the libraries are imported where one is called first.
+"""Functions of libraries for arrays that operations call on the host; the libraries are imported
+where one is called first.
 
-Memory is never complex: a complex array comes as pairs of floats along a last axis. The first number that a function gets says,
-bit by bit, which of its arrays are pairs.
-"""
+Memory is never complex: a complex array comes as pairs of floats along a last axis. The first
+number that a function gets says, bit by bit, which of its arrays are pairs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,24 @@ REDUCE_AT: Final = "svod.reduce_at."
 """What the names of reductions of what is written to the same places begin with."""
 
 _MATRICES: Final = (
-    "cholesky", "cofactors", "det", "eig", "eigh", "eigvals", "eigvalsh", "expm", "inv", "lstsq", "pinv", "qr",
-    "slogdet", "solve", "solve_triangular", "svd", "svdvals",
-)  # fmt: skip
+    "cholesky",
+    "cofactors",
+    "det",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "expm",
+    "inv",
+    "lstsq",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_triangular",
+    "svd",
+    "svdvals",
+)
 _TRANSFORMS: Final = ("from_real", "to_real", "transform")
 _REDUCTIONS_AT: Final = ("prod", "amax", "amin")
 
@@ -59,7 +74,9 @@ def _call_reductions_at(name: str) -> Callable[..., None]:
 
 
 def _read_pairs(arguments: tuple[object, ...]) -> list[object]:
-    """The arguments without the number that says which arrays are pairs, and these as complex numbers."""
+    """The arguments without the number that says which arrays are pairs, and these as complex
+    numbers.
+    """
     import numpy as np
 
     n_arrays = sum(isinstance(x, np.ndarray) for x in arguments)

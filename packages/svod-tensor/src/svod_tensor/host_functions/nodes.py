@@ -21,13 +21,15 @@ __all__ = ["call_host"]
 
 
 def call_host(
-    kind: str, inputs: Sequence[Tensor], outputs: Sequence[tuple[Shape, DType]], numbers: Sequence[bool | int] = ()
+    kind: str,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[tuple[Shape, DType]],
+    numbers: Sequence[bool | int] = (),
 ) -> tuple[Tensor, ...]:
     """What the function of this kind makes of `inputs`, of the given shapes and dtypes.
 
-    Complex numbers are read and written as pairs of floats. Shards are brought to the first of their devices, and each result
-    is on all of them.
-    """
+    Complex numbers are read and written as pairs of floats. Shards are brought to the first of
+    their devices, and each result is on all of them."""
     first = inputs[0]
     dtypes = [*(dtype for _, dtype in outputs), *(x.dtype for x in inputs)]
     numbers = [sum(1 << n for n, dtype in enumerate(dtypes) if dtype.is_complex), *numbers]
@@ -45,7 +47,10 @@ def call_host(
     spread = next((x.uop for x in inputs if isinstance(x.uop.placement, Sharding)), None)
     nodes = [n if spread is None else bring_to(n, spread) for n in list_outputs(node)]
     made = [first.from_uop(n) for n in nodes]
-    return tuple(x.as_complex() if dtype.is_complex else x for x, (_, dtype) in zip(made, outputs, strict=True))
+    return tuple(
+        x.as_complex() if dtype.is_complex else x
+        for x, (_, dtype) in zip(made, outputs, strict=True)
+    )
 
 
 def _get_stored_shape(shape: Shape, dtype: DType) -> Shape:
@@ -57,15 +62,25 @@ def _is_empty(shape: Shape) -> bool:
 
 
 def _call_now(
-    kind: str, inputs: Sequence[Tensor], outputs: Sequence[tuple[Shape, DType]], numbers: Sequence[bool | int]
+    kind: str,
+    inputs: Sequence[Tensor],
+    outputs: Sequence[tuple[Shape, DType]],
+    numbers: Sequence[bool | int],
 ) -> tuple[Tensor, ...]:
-    """What is made of no elements, such as the determinant of a matrix of size 0: it depends on shapes alone."""
+    """What is made of no elements, such as the determinant of a matrix of size 0: it depends on
+    shapes alone.
+    """
     import numpy as np
 
     specs = [*outputs, *((x.shape, x.dtype) for x in inputs)]
-    arrays = [np.zeros(concrete_shape(kind, _get_stored_shape(s, d)), d.part.numpy) for s, d in specs]
+    arrays = [
+        np.zeros(concrete_shape(kind, _get_stored_shape(s, d)), d.part.numpy) for s, d in specs
+    ]
     FUNCTIONS[kind](*arrays, *numbers)
     first = inputs[0]
     made = [type(first)(array) for array in arrays[: len(outputs)]]
-    results = [x.as_complex() if dtype.is_complex else x for x, (_, dtype) in zip(made, outputs, strict=True)]
+    results = [
+        x.as_complex() if dtype.is_complex else x
+        for x, (_, dtype) in zip(made, outputs, strict=True)
+    ]
     return tuple(first.from_uop(bring_to(x.uop, first.uop)) for x in results)

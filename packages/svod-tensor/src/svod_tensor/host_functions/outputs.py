@@ -10,7 +10,9 @@ __all__ = ["list_outputs"]
 
 
 def list_outputs(node: UOp) -> tuple[UOp, ...]:
-    """Each output of a CUSTOM_FUNCTION: the node itself where there is one, else a part of the memory of several."""
+    """Each output of a CUSTOM_FUNCTION: the node itself where there is one, else a part of the
+    memory of several.
+    """
     signature = read_signature(node)
     if len(signature.outputs) == 1:
         return (node,)

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = ["register_built_in", "register_custom_function"]
 
-_BUILT_IN: Final[Mapping[str, Callable[..., None]]] = {SORT: sort_rows, INVERT: invert_places, **FUNCTIONS}
+_BUILT_IN: Final[Mapping[str, Callable[..., None]]] = {
+    SORT: sort_rows,
+    INVERT: invert_places,
+    **FUNCTIONS,
+}
 
 
 def register_custom_function(kind: str, function: Callable[..., None]) -> None:
@@ -30,8 +34,9 @@ def register_custom_function(kind: str, function: Callable[..., None]) -> None:
 
     Args:
         kind: a name; one that was registered before gets the new function.
-        function: fills the outputs, which are numpy arrays, and must not write to the inputs. On the CPU all of them
-            are the memory itself. It is called at each execution, in whichever thread executes the plan.
+        function: fills the outputs, which are numpy arrays, and must not write to the inputs. On
+            the CPU all of them are the memory itself. It is called at each execution, in whichever
+            thread executes the plan.
 
     Example:
         >>> from svod_dtype import float32
@@ -52,7 +57,9 @@ def register_built_in() -> None:
 
 
 def _on_buffers(kind: str, function: Callable[..., None]) -> CustomFunction:
-    def run(buffers: Sequence[Buffer], variables: Mapping[str, int], operands: Sequence[UOp]) -> None:
+    def run(
+        buffers: Sequence[Buffer], variables: Mapping[str, int], operands: Sequence[UOp]
+    ) -> None:
         signature = _read_signature(kind, tuple(operands))
         memory, *read = buffers
         content = _writable_bytes(memory)
@@ -61,7 +68,11 @@ def _on_buffers(kind: str, function: Callable[..., None]) -> CustomFunction:
             for begin, spec in zip(signature.offsets, signature.outputs, strict=True)
         ]
         inputs = [
-            _to_array(b.as_memoryview() if b.is_host_addressable else memoryview(b.to_bytes()), spec, variables)
+            _to_array(
+                b.as_memoryview() if b.is_host_addressable else memoryview(b.to_bytes()),
+                spec,
+                variables,
+            )
             for b, spec in zip(read, signature.inputs, strict=True)
         ]
         for array in inputs:
@@ -79,13 +90,21 @@ def _read_signature(kind: str, operands: tuple[UOp, ...]) -> CustomSignature:
 
 
 def _writable_bytes(memory: Buffer) -> memoryview:
-    return memory.as_memoryview() if memory.is_host_addressable else memoryview(bytearray(memory.nbytes))
+    return (
+        memory.as_memoryview()
+        if memory.is_host_addressable
+        else memoryview(bytearray(memory.nbytes))
+    )
 
 
-def _to_array(content: memoryview, spec: ArraySpec, variables: Mapping[str, int]) -> NDArray[np.generic]:
+def _to_array(
+    content: memoryview, spec: ArraySpec, variables: Mapping[str, int]
+) -> NDArray[np.generic]:
     import numpy as np
 
-    shape = tuple(s if isinstance(s, int) else evaluate_expression(s, variables) for s in spec.shape)
+    shape = tuple(
+        s if isinstance(s, int) else evaluate_expression(s, variables) for s in spec.shape
+    )
     flat = np.frombuffer(content, spec.dtype.numpy)
     return flat[: math.prod(shape)].reshape(shape)
 

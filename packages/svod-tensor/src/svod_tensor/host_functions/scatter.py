@@ -1,4 +1,7 @@
-"""What becomes of elements that integer tensors name: `x[indices] = value` calls a function between kernels."""
+"""What becomes of elements that integer tensors name:
+
+`x[indices] = value` calls a function between kernels.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ INVERT: Final = "svod.invert"
 
 
 def invert_places(out: NDArray[np.int64], places: NDArray[np.int64]) -> None:
-    """Fill `out` with -1, and at each of `places` with the number of the last one that is there; negative ones are nowhere."""
+    """Fill `out` with -1, and at each of `places` with the number of the last one that is there;
+    negative ones are nowhere.
+    """
     import numpy as np
 
     out.fill(-1)

@@ -1,8 +1,8 @@
-"""Products and extremes of what is written to the same places, by numpy: `scatter_reduce` calls them between kernels.
+"""Products and extremes of what is written to the same places, by numpy: `scatter_reduce` calls
+them between kernels.
 
-Each fills `out` from the elements that were there, the places of others and these; negative places are nowhere. Whether the
-elements that were there count is the last argument.
-"""
+Each fills `out` from the elements that were there, the places of others and these; negative places
+are nowhere. Whether the elements that were there count is the last argument."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ __all__ = ["FUNCTIONS"]
 
 
 def _multiply(
-    out: NDArray[Any], x: NDArray[Any], places: NDArray[np.int64], values: NDArray[Any], counts: bool
+    out: NDArray[Any],
+    x: NDArray[Any],
+    places: NDArray[np.int64],
+    values: NDArray[Any],
+    counts: bool,
 ) -> None:
     out[...] = x
     is_somewhere = places >= 0
@@ -30,7 +34,13 @@ def _multiply(
 
 
 def _make_extreme(function: np.ufunc) -> Callable[..., None]:
-    def fill(out: NDArray[Any], x: NDArray[Any], places: NDArray[np.int64], values: NDArray[Any], counts: bool) -> None:
+    def fill(
+        out: NDArray[Any],
+        x: NDArray[Any],
+        places: NDArray[np.int64],
+        values: NDArray[Any],
+        counts: bool,
+    ) -> None:
         out[...] = x
         is_somewhere = places >= 0
         places, values = places[is_somewhere], values[is_somewhere]
@@ -44,6 +54,8 @@ def _make_extreme(function: np.ufunc) -> Callable[..., None]:
 
 
 FUNCTIONS: Final[Mapping[str, Callable[..., None]]] = {
-    "prod": _multiply, "amax": _make_extreme(np.maximum), "amin": _make_extreme(np.minimum),
-}  # fmt: skip
+    "prod": _multiply,
+    "amax": _make_extreme(np.maximum),
+    "amin": _make_extreme(np.minimum),
+}
 """Each by the name of its reduction."""

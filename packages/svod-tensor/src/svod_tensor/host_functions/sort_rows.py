@@ -1,4 +1,6 @@
-"""Sorting the rows of arrays of distinct integers: what `argsort`, `sort` and `topk` call between kernels."""
+"""Sorting the rows of arrays of distinct integers: what `argsort`, `sort` and `topk` call between
+kernels.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ SORT: Final = "svod.sort"
 _GROUPS_PER_RESULT: Final = 16
 _LEAST_GROUPS: Final = 1024
 _LEAST_GROUP_SIZE: Final = 4
-"""Of what shape a row's groups are where a few of its elements are looked for; of shorter rows, all are partitioned."""
+"""Of what shape a row's groups are where a few of its elements are looked for; of shorter rows, all
+are partitioned.
+"""
 
 
 def sort_rows(out: NDArray[np.int64], x: NDArray[np.int64]) -> None:
@@ -37,8 +41,8 @@ def sort_rows(out: NDArray[np.int64], x: NDArray[np.int64]) -> None:
 def _select(row: NDArray[np.int64], n: int, n_groups: int) -> NDArray[np.int64]:
     """The `n` smallest elements of a long row, in order.
 
-    Of the smallest ones of `n_groups` groups, `n` are at most as large as the n-th: so are the results, and few others.
-    """
+    Of the smallest ones of `n_groups` groups, `n` are at most as large as the n-th: so are the
+    results, and few others."""
     import numpy as np
 
     depth = row.size // n_groups

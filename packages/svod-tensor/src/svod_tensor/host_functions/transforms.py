@@ -18,7 +18,9 @@ _NORMS: Final[Mapping[bool, Sequence[Literal["backward", "forward", "ortho"]]]] 
     False: ("backward", "forward", "ortho"),
     True: ("forward", "backward", "ortho"),
 }
-"""What numpy calls each scale, forward and back: none, one by the number of points, one by its root."""
+"""What numpy calls each scale, forward and back: none, one by the number of points, one by its
+root.
+"""
 
 
 def _transform(out: Array, x: Array, is_inverse: bool, scale: int, *axes: int) -> None:

@@ -1,9 +1,11 @@
-"""Linear algebra: the extension `linalg` of the array API standard, and names of numpy and SciPy beside it.
+"""Linear algebra: the extension `linalg` of the array API standard, and names of numpy and SciPy
+beside it.
 
-Functions of matrices take the last two axes; axes in front of them are more matrices. Factors, inverses and solutions come from
-LAPACK, which numpy calls on the host: for tensors on the CPU in their own memory, for others in a copy. Shards are brought to one
-device. Integers become float32, and narrow floats are computed in float32 and rounded once. All but ranks have derivatives of
-every order, in reverse and forward mode, where the mathematical function has one.
+Functions of matrices take the last two axes; axes in front of them are more matrices. Factors,
+inverses and solutions come from LAPACK, which numpy calls on the host: for tensors on the CPU in
+their own memory, for others in a copy. Shards are brought to one device. Integers become float32,
+and narrow floats are computed in float32 and rounded once. All but ranks have derivatives of every
+order, in reverse and forward mode, where the mathematical function has one.
 
 Example:
     >>> import svod_tensor as sv
@@ -54,8 +56,44 @@ from svod_tensor.linalg.solving import (
 )
 
 __all__ = [
-    "EigResult", "EighResult", "LstsqResult", "MatrixError", "QRResult", "SVDResult", "SlogdetResult", "cholesky", "cond", "cross",
-    "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh", "expm", "inv", "lstsq", "matmul", "matrix_norm", "matrix_power",
-    "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet", "solve",
-    "solve_triangular", "svd", "svdvals", "tensordot", "tensorinv", "tensorsolve", "trace", "vecdot", "vector_norm",
-]  # fmt: skip
+    "EigResult",
+    "EighResult",
+    "LstsqResult",
+    "MatrixError",
+    "QRResult",
+    "SVDResult",
+    "SlogdetResult",
+    "cholesky",
+    "cond",
+    "cross",
+    "det",
+    "diagonal",
+    "eig",
+    "eigh",
+    "eigvals",
+    "eigvalsh",
+    "expm",
+    "inv",
+    "lstsq",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_rank",
+    "matrix_transpose",
+    "multi_dot",
+    "norm",
+    "outer",
+    "pinv",
+    "qr",
+    "slogdet",
+    "solve",
+    "solve_triangular",
+    "svd",
+    "svdvals",
+    "tensordot",
+    "tensorinv",
+    "tensorsolve",
+    "trace",
+    "vecdot",
+    "vector_norm",
+]

@@ -23,14 +23,21 @@ def read_floats(*operands: Operand) -> tuple[list[Tensor], DType]:
     Integers and bools are float32; narrow floats are computed in float32.
     """
     tensors = to_tensors(*operands)
-    kind = reduce(promote_types, (x.dtype if x.dtype.is_inexact else default_float() for x in tensors))
+    kind = reduce(
+        promote_types, (x.dtype if x.dtype.is_inexact else default_float() for x in tensors)
+    )
     wide = accumulation_dtype(kind)
     return [x if x.dtype is wide else x.cast(wide) for x in tensors], kind
 
 
 def round_to(kind: DType, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """Results in the dtype of the operands; those that are real where these are complex, or the other way, as they are."""
-    return tuple(x.cast(kind) if x.dtype is not kind and x.dtype.is_float and kind.is_float else x for x in tensors)
+    """Results in the dtype of the operands; those that are real where these are complex, or the
+    other way, as they are.
+    """
+    return tuple(
+        x.cast(kind) if x.dtype is not kind and x.dtype.is_float and kind.is_float else x
+        for x in tensors
+    )
 
 
 def check_matrices(operation: str, x: Tensor) -> None:
@@ -52,4 +59,8 @@ def check_square(operation: str, x: Tensor) -> None:
     """
     check_matrices(operation, x)
     if x.shape[-1] != x.shape[-2]:
-        raise ShapeError(operation=operation, shape=x.shape, problem="has no square matrices in its last two axes")
+        raise ShapeError(
+            operation=operation,
+            shape=x.shape,
+            problem="has no square matrices in its last two axes",
+        )

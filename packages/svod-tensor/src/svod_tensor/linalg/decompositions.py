@@ -1,4 +1,5 @@
-"""Matrices as products of others: by Cholesky, eigenvalues, singular values, and orthogonal columns.
+"""Matrices as products of others: by Cholesky, eigenvalues, singular values, and orthogonal
+columns.
 
 Example:
     >>> from svod_tensor import Tensor, linalg
@@ -77,7 +78,8 @@ def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
         upper: whether the result is `U` of `x = U.mT @ U`, or `L` of `x = L @ L.mT`.
 
     Returns:
-        shape (..., n, n), with 0 in the other triangle. Its derivative is that by a symmetric matrix.
+        shape (..., n, n), with 0 in the other triangle. Its derivative is that by a symmetric
+        matrix.
 
     Raises:
         ShapeError: if the matrices are not square.
@@ -95,13 +97,15 @@ def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
 
 
 def eig(x: Operand, /) -> EigResult:
-    """The eigenvalues and eigenvectors of matrices, by LAPACK (geev): complex numbers, also of real matrices.
+    """The eigenvalues and eigenvectors of matrices, by LAPACK (geev): complex numbers, also of real
+    matrices.
 
     Args:
         x: of shape (..., n, n). For symmetric matrices, `eigh` is more exact and takes less time.
 
     Returns:
-        `eigenvalues` of shape (..., n), in any order, and `eigenvectors` of shape (..., n, n), one in each column, of length
+        `eigenvalues` of shape (..., n), in any order, and `eigenvectors` of shape (..., n, n), one
+        in each column, of length
         1. Where values are equal there is no derivative, and it is infinite or NaN.
 
     Raises:
@@ -119,10 +123,12 @@ def eig(x: Operand, /) -> EigResult:
 
 
 def eigvals(x: Operand, /) -> Tensor:
-    """The eigenvalues of matrices, in any order, by LAPACK (geev): complex numbers, also of real matrices.
+    """The eigenvalues of matrices, in any order, by LAPACK (geev): complex numbers, also of real
+    matrices.
 
     Args:
-        x: of shape (..., n, n). For symmetric matrices, `eigvalsh` is more exact and takes less time.
+        x: of shape (..., n, n). For symmetric matrices, `eigvalsh` is more exact and takes less
+            time.
 
     Raises:
         ShapeError: if the matrices are not square.
@@ -145,9 +151,9 @@ def eigh(x: Operand, /) -> EighResult:
         x: of shape (..., n, n); the lower triangle is read.
 
     Returns:
-        `eigenvalues` of shape (..., n), smallest first, and `eigenvectors` of shape (..., n, n), one in each column, of
-        length 1. Derivatives are those by a symmetric matrix; of vectors whose eigenvalues are equal there is none, and it
-        is infinite or NaN.
+        `eigenvalues` of shape (..., n), smallest first, and `eigenvectors` of shape (..., n, n),
+        one in each column, of length 1. Derivatives are those by a symmetric matrix; of vectors
+        whose eigenvalues are equal there is none, and it is infinite or NaN.
 
     Raises:
         ShapeError: if the matrices are not square.
@@ -189,11 +195,13 @@ def svd(x: Operand, /, *, full_matrices: bool = True) -> SVDResult:
 
     Args:
         x: of shape (..., m, n), with k as the smaller of m and n.
-        full_matrices: whether `U` has shape (..., m, m) and `Vh` (..., n, n), or (..., m, k) and (..., k, n).
+        full_matrices: whether `U` has shape (..., m, m) and `Vh` (..., n, n), or (..., m, k) and
+            (..., k, n).
 
     Returns:
-        `U` with the left vectors in columns, `S` of shape (..., k), largest first, and `Vh` with the right vectors in
-        rows. Vectors whose values are equal have no derivative, which is infinite or NaN.
+        `U` with the left vectors in columns, `S` of shape (..., k), largest first, and `Vh` with
+        the right vectors in rows. Vectors whose values are equal have no derivative, which is
+        infinite or NaN.
 
     Raises:
         AxisError: if there are less than two axes.
@@ -212,7 +220,8 @@ def svd(x: Operand, /, *, full_matrices: bool = True) -> SVDResult:
 
 
 def svdvals(x: Operand, /) -> Tensor:
-    """The singular values of matrices of shape (..., m, n), largest first: shape (..., min(m, n)). By LAPACK (gesdd).
+    """The singular values of matrices of shape (..., m, n), largest first: shape (..., min(m, n)).
+    By LAPACK (gesdd).
 
     Args:
         x: the matrices.
@@ -232,14 +241,17 @@ def svdvals(x: Operand, /) -> Tensor:
 
 
 def qr(x: Operand, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
-    """`x = Q @ R` with orthonormal columns in `Q` and 0 below the diagonal of `R`, by LAPACK (geqrf).
+    """`x = Q @ R` with orthonormal columns in `Q` and 0 below the diagonal of `R`, by LAPACK
+    (geqrf).
 
     Args:
         x: of shape (..., m, n), with k as the smaller of m and n.
-        mode: `"reduced"` for `Q` of shape (..., m, k) and `R` of (..., k, n), `"complete"` for (..., m, m) and (..., m, n).
+        mode: `"reduced"` for `Q` of shape (..., m, k) and `R` of (..., k, n), `"complete"` for
+            (..., m, m) and (..., m, n).
 
     Returns:
-        `Q` and `R`, whose derivatives are infinite or NaN where the first k columns depend on each other.
+        `Q` and `R`, whose derivatives are infinite or NaN where the first k columns depend on each
+        other.
 
     Raises:
         AxisError: if there are less than two axes.
@@ -253,7 +265,9 @@ def qr(x: Operand, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QR
         [[5.0, 2.200000047683716], [0.0, 0.4000000059604645]]
     """
     if mode not in ("reduced", "complete"):
-        raise OperandError(operation="qr", found=repr(mode), expected='"reduced" or "complete" as mode')
+        raise OperandError(
+            operation="qr", found=repr(mode), expected='"reduced" or "complete" as mode'
+        )
     (a,), kind = read_floats(x)
     check_matrices("qr", a)
     return QRResult(*round_to(kind, *factors.qr(a, is_complete=mode == "complete")))

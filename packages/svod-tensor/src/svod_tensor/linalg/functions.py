@@ -33,7 +33,8 @@ class SlogdetResult(NamedTuple):
 
 
 def det(x: Operand, /) -> Tensor:
-    """The determinants of matrices of shape (..., n, n): shape (...). By LAPACK (getrf); `slogdet` cannot overflow.
+    """The determinants of matrices of shape (..., n, n): shape (...). By LAPACK (getrf); `slogdet`
+    cannot overflow.
 
     Derivatives of every order are there for singular matrices too.
 
@@ -60,7 +61,8 @@ def slogdet(x: Operand, /) -> SlogdetResult:
         x: matrices of shape (..., n, n).
 
     Returns:
-        `sign` (1, -1, or 0) and `logabsdet` (minus infinity where the sign is 0), both of shape (...).
+        `sign` (1, -1, or 0) and `logabsdet` (minus infinity where the sign is 0), both of shape
+        (...).
 
     Raises:
         ShapeError: if the matrices are not square.
@@ -78,7 +80,8 @@ def slogdet(x: Operand, /) -> SlogdetResult:
 
 
 def matrix_power(x: Operand, n: int, /) -> Tensor:
-    """The product of `n` factors `x`: of matrices of shape (..., m, m), by squaring. Integers stay integers if `n` is not negative.
+    """The product of `n` factors `x`: of matrices of shape (..., m, m), by squaring. Integers stay
+    integers if `n` is not negative.
 
     Args:
         x: the matrices.
@@ -113,7 +116,8 @@ def matrix_power(x: Operand, n: int, /) -> Tensor:
 
 
 def expm(x: Operand, /) -> Tensor:
-    """The exponentials of matrices of shape (..., n, n), the limits of `I + x + x @ x / 2 + ...`, by scaling and squaring.
+    """The exponentials of matrices of shape (..., n, n), the limits of `I + x + x @ x / 2 + ...`,
+    by scaling and squaring.
 
     Args:
         x: the matrices. The name is SciPy's.

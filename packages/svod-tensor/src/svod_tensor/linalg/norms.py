@@ -23,14 +23,18 @@ __all__ = ["MatrixOrder", "cond", "matrix_norm", "matrix_rank", "norm", "vector_
 MatrixOrder = float | Literal["fro", "nuc"]
 
 
-def vector_norm(x: Operand, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2) -> Tensor:
-    """The norms of the elements along `axis` as vectors: `sum(abs(x) ** ord) ** (1 / ord)`. Integers become float32.
+def vector_norm(
+    x: Operand, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2
+) -> Tensor:
+    """The norms of the elements along `axis` as vectors: `sum(abs(x) ** ord) ** (1 / ord)`.
+    Integers become float32.
 
     Args:
         x: the elements.
         axis: one axis, several, or None for all.
         keepdims: whether the axes stay, with size 1.
-        ord: a number. Infinity gives the largest size, minus infinity the smallest one, and 0 how many are not zero.
+        ord: a number. Infinity gives the largest size, minus infinity the smallest one, and 0 how
+            many are not zero.
 
     Raises:
         AxisError: if there is no such axis.
@@ -49,9 +53,9 @@ def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: MatrixOrder = "fr
     Args:
         x: the matrices.
         keepdims: whether the last two axes stay, with size 1.
-        ord: `"fro"`, the root of the sum of squares; 1 and -1, the largest and the smallest sum of a column's sizes;
-            infinity and minus infinity, those of a row's; 2 and -2, the largest and the smallest singular value;
-            `"nuc"`, the sum of these.
+        ord: `"fro"`, the root of the sum of squares; 1 and -1, the largest and the smallest sum of
+            a column's sizes; infinity and minus infinity, those of a row's; 2 and -2, the largest
+            and the smallest singular value; `"nuc"`, the sum of these.
 
     Raises:
         AxisError: if there are less than two axes.
@@ -65,14 +69,18 @@ def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: MatrixOrder = "fr
     return to_tensor(x).matrix_norm(ord=ord, keepdims=keepdims)
 
 
-def norm(x: Operand, /, ord: MatrixOrder | None = None, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """The norm of vectors or matrices, as numpy has it: `vector_norm` and `matrix_norm` say which one they mean.
+def norm(
+    x: Operand, /, ord: MatrixOrder | None = None, axis: Axes = None, *, keepdims: bool = False
+) -> Tensor:
+    """The norm of vectors or matrices, as numpy has it: `vector_norm` and `matrix_norm` say which
+    one they mean.
 
     Args:
         x: the elements.
-        ord: as in `matrix_norm` of two axes, otherwise as in `vector_norm`. None is the root of the sum of squares.
-        axis: one axis for vectors, two for matrices. None without `ord` takes all axes as one vector; with `ord`, those
-            of a tensor that has one or two.
+        ord: as in `matrix_norm` of two axes, otherwise as in `vector_norm`. None is the root of the
+            sum of squares.
+        axis: one axis for vectors, two for matrices. None without `ord` takes all axes as one
+            vector; with `ord`, those of a tensor that has one or two.
         keepdims: whether the axes stay, with size 1.
 
     Raises:
@@ -92,19 +100,22 @@ def norm(x: Operand, /, ord: MatrixOrder | None = None, axis: Axes = None, *, ke
         return given.norm(axes[0], ord=ord, keepdims=keepdims)
     if len(axes) != 2:
         raise OperandError(
-            operation="norm", found=f"{ord!r} of {len(axes)} axes", expected="one axis or two with an ord"
+            operation="norm",
+            found=f"{ord!r} of {len(axes)} axes",
+            expected="one axis or two with an ord",
         )
     found = given.moveaxis(axes, (-2, -1)).matrix_norm(ord=ord, keepdims=keepdims)
     return found.moveaxis((-2, -1), axes) if keepdims else found
 
 
 def matrix_rank(x: Operand, /, *, rtol: float | Tensor | None = None) -> Tensor:
-    """The ranks (int64) of matrices of shape (..., m, n): how many singular values are not small. Shape (...).
+    """The ranks (int64) of matrices of shape (..., m, n): how many singular values are not small.
+    Shape (...).
 
     Args:
         x: the matrices.
-        rtol: values up to this times the largest one are small; a number, or a tensor of shape (...). By default the
-            larger of m and n times the distance of 1 from the next number.
+        rtol: values up to this times the largest one are small; a number, or a tensor of shape
+            (...). By default the larger of m and n times the distance of 1 from the next number.
 
     Raises:
         AxisError: if there are less than two axes.
@@ -125,12 +136,14 @@ def matrix_rank(x: Operand, /, *, rtol: float | Tensor | None = None) -> Tensor:
 
 
 def cond(x: Operand, /, p: MatrixOrder | None = None) -> Tensor:
-    """How much the solutions of linear equations with a matrix of shape (..., m, n) magnify relative errors.
+    """How much the solutions of linear equations with a matrix of shape (..., m, n) magnify
+    relative errors.
 
     Args:
         x: the matrices, square unless `p` is 2, -2 or None.
-        p: the norm, as `ord` in `matrix_norm`, whose product with that of the inverse it is; None is 2, the quotient of
-            the largest and the smallest singular value. Infinite for singular matrices.
+        p: the norm, as `ord` in `matrix_norm`, whose product with that of the inverse it is; None
+            is 2, the quotient of the largest and the smallest singular value. Infinite for singular
+            matrices.
 
     Raises:
         ShapeError: if the matrices are not square.

@@ -18,12 +18,21 @@ if TYPE_CHECKING:
     from svod_tensor.ops.core.base import DTypeLike, Operand
 
 __all__ = [
-    "cross", "diagonal", "matmul", "matrix_transpose", "multi_dot", "outer", "tensordot", "trace", "vecdot",
-]  # fmt: skip
+    "cross",
+    "diagonal",
+    "matmul",
+    "matrix_transpose",
+    "multi_dot",
+    "outer",
+    "tensordot",
+    "trace",
+    "vecdot",
+]
 
 
 def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
-    """The products of vectors of three elements that are orthogonal to both. Dtypes promote, and other axes broadcast.
+    """The products of vectors of three elements that are orthogonal to both. Dtypes promote, and
+    other axes broadcast.
 
     Args:
         x1: the left vectors.
@@ -44,7 +53,11 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
     axis = normalize_axis("cross", axis, ndim) - ndim
     for given in (x, y):
         if given.ndim < -axis or given.shape[axis] != 3:
-            raise ShapeError(operation="cross", shape=given.shape, problem=f"has not three elements on axis {axis}")
+            raise ShapeError(
+                operation="cross",
+                shape=given.shape,
+                problem=f"has not three elements on axis {axis}",
+            )
     kind = promote_types(x.dtype, y.dtype)
     wide = accumulation_dtype(kind)
     (a, b, c), (d, e, f) = x.cast(wide).unstack(axis=axis), y.cast(wide).unstack(axis=axis)
@@ -70,7 +83,8 @@ def diagonal(x: Operand, /, *, offset: int = 0) -> Tensor:
 
 
 def matmul(x1: Operand, x2: Operand, /) -> Tensor:
-    """The matrix product: 1-d operands are a row (left) or a column (right), and axes in front of the last two broadcast.
+    """The matrix product: 1-d operands are a row (left) or a column (right), and axes in front of
+    the last two broadcast.
 
     Args:
         x1: the left operand.
@@ -105,10 +119,12 @@ def matrix_transpose(x: Operand, /) -> Tensor:
 
 
 def multi_dot(arrays: Sequence[Operand], /) -> Tensor:
-    """The product of matrices, in the order that takes the fewest multiplications. The first and the last may be vectors.
+    """The product of matrices, in the order that takes the fewest multiplications. The first and
+    the last may be vectors.
 
     Args:
-        arrays: two operands or more, of two axes each. Sizes that depend on variables count as the largest that they can be.
+        arrays: two operands or more, of two axes each. Sizes that depend on variables count as the
+            largest that they can be.
 
     Raises:
         ShapeError: if there are less than two, or the sizes do not fit.
@@ -124,7 +140,10 @@ def multi_dot(arrays: Sequence[Operand], /) -> Tensor:
     given = to_tensors(*arrays)
     if len(given) < 2:
         raise ShapeError(
-            operation="multi_dot", shape=(len(given),), problem="is too few matrices", hint="give two or more"
+            operation="multi_dot",
+            shape=(len(given),),
+            problem="is too few matrices",
+            hint="give two or more",
         )
     for number, x in enumerate(given):
         if x.ndim != 2 and not (x.ndim == 1 and number in (0, len(given) - 1)):
@@ -139,7 +158,9 @@ def multi_dot(arrays: Sequence[Operand], /) -> Tensor:
 
 
 def _choose_splits(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
-    """Behind which matrix each range of them is split best; matrix n has shape (sizes[n], sizes[n + 1])."""
+    """Behind which matrix each range of them is split best; matrix n has shape (sizes[n], sizes[n +
+    1]).
+    """
     n = len(sizes) - 1
     costs = {(i, i): 0 for i in range(n)}
     splits: dict[tuple[int, int], int] = {}
@@ -147,16 +168,23 @@ def _choose_splits(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
         for first in range(n - length):
             last = first + length
             edges = sizes[first] * sizes[last + 1]
-            found = [(costs[first, k] + costs[k + 1, last] + edges * sizes[k + 1], k) for k in range(first, last)]
+            found = [
+                (costs[first, k] + costs[k + 1, last] + edges * sizes[k + 1], k)
+                for k in range(first, last)
+            ]
             costs[first, last], splits[first, last] = min(found)
     return splits
 
 
-def _multiply(matrices: Sequence[Tensor], splits: dict[tuple[int, int], int], first: int, last: int) -> Tensor:
+def _multiply(
+    matrices: Sequence[Tensor], splits: dict[tuple[int, int], int], first: int, last: int
+) -> Tensor:
     if first == last:
         return matrices[first]
     split = splits[first, last]
-    return _multiply(matrices, splits, first, split).matmul(_multiply(matrices, splits, split + 1, last))
+    return _multiply(matrices, splits, first, split).matmul(
+        _multiply(matrices, splits, split + 1, last)
+    )
 
 
 def outer(x1: Operand, x2: Operand, /) -> Tensor:
@@ -177,12 +205,20 @@ def outer(x1: Operand, x2: Operand, /) -> Tensor:
     x, y = to_tensors(x1, x2)
     for given in (x, y):
         if given.ndim != 1:
-            raise ShapeError(operation="outer", shape=given.shape, problem="is no vector", hint="write x.flatten()")
+            raise ShapeError(
+                operation="outer",
+                shape=given.shape,
+                problem="is no vector",
+                hint="write x.flatten()",
+            )
     return x.outer(y)
 
 
-def tensordot(x1: Operand, x2: Operand, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
-    """The sum of products over axes of both: the shape is that of the other axes, first of `x1`, then of `x2`.
+def tensordot(
+    x1: Operand, x2: Operand, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
+) -> Tensor:
+    """The sum of products over axes of both: the shape is that of the other axes, first of `x1`,
+    then of `x2`.
 
     Args:
         x1: the left operand.
@@ -222,7 +258,8 @@ def trace(x: Operand, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> 
 
 
 def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
-    """The dot products along one axis; the others broadcast. Dtypes promote, and narrow floats are added in float32.
+    """The dot products along one axis; the others broadcast. Dtypes promote, and narrow floats are
+    added in float32.
 
     Args:
         x1: the left vectors.

@@ -17,7 +17,16 @@ from svod_tensor.tensor import Tensor
 if TYPE_CHECKING:
     from svod_tensor.ops.core.base import Operand
 
-__all__ = ["LstsqResult", "inv", "lstsq", "pinv", "solve", "solve_triangular", "tensorinv", "tensorsolve"]
+__all__ = [
+    "LstsqResult",
+    "inv",
+    "lstsq",
+    "pinv",
+    "solve",
+    "solve_triangular",
+    "tensorinv",
+    "tensorsolve",
+]
 
 
 class LstsqResult(NamedTuple):
@@ -58,12 +67,14 @@ def inv(x: Operand, /) -> Tensor:
 
 
 def pinv(x: Operand, /, *, rtol: float | Tensor | None = None) -> Tensor:
-    """The Moore-Penrose inverses of matrices of shape (..., m, n): shape (..., n, m). By LAPACK (gesdd).
+    """The Moore-Penrose inverses of matrices of shape (..., m, n): shape (..., n, m). By LAPACK
+    (gesdd).
 
     Args:
         x: the matrices.
-        rtol: singular values up to this times the largest one count as 0; a number, or a tensor of shape (...). By
-            default the larger of m and n times the distance of 1 from the next number.
+        rtol: singular values up to this times the largest one count as 0; a number, or a tensor of
+            shape (...). By default the larger of m and n times the distance of 1 from the next
+            number.
 
     Returns:
         the inverses, whose derivative is that of matrices of the same rank.
@@ -108,7 +119,9 @@ def solve(x1: Operand, x2: Operand, /) -> Tensor:
     return round_to(kind, found.squeeze(-1) if b.ndim == 1 else found)[0]
 
 
-def solve_triangular(x1: Operand, x2: Operand, /, *, upper: bool = False, unit_diagonal: bool = False) -> Tensor:
+def solve_triangular(
+    x1: Operand, x2: Operand, /, *, upper: bool = False, unit_diagonal: bool = False
+) -> Tensor:
     """The `x` of `x1 @ x = x2` with triangular matrices, by substitution. The name is SciPy's.
 
     Args:
@@ -139,13 +152,13 @@ def lstsq(x1: Operand, x2: Operand, /, rcond: float | None = None) -> LstsqResul
     Args:
         x1: of shape (..., m, n).
         x2: of shape (m,) for one vector, otherwise (..., m, k). Axes in front broadcast.
-        rcond: singular values up to this times the largest one count as 0; by default the larger of m and n times the
-            distance of 1 from the next number.
+        rcond: singular values up to this times the largest one count as 0; by default the larger of
+            m and n times the distance of 1 from the next number.
 
     Returns:
-        `x` of shape (n,) or (..., n, k), the squares of the norms that are left of shape (1,) or (..., k), which numpy leaves
-        out where the rank is not n, the ranks, and the singular values of `x1`. The derivative of `x` is that of matrices of
-        the same rank.
+        `x` of shape (n,) or (..., n, k), the squares of the norms that are left of shape (1,) or
+        (..., k), which numpy leaves out where the rank is not n, the ranks, and the singular values
+        of `x1`. The derivative of `x` is that of matrices of the same rank.
 
     Raises:
         ShapeError: if the sizes differ.
@@ -164,19 +177,23 @@ def lstsq(x1: Operand, x2: Operand, /, rcond: float | None = None) -> LstsqResul
     found = systems.least_squares(a, columns, cutoff)
     residuals = columns.sub(a.matmul(found)).abs().square().sum(-2)
     values = factors.singular_values(a)
-    x, residuals, values = round_to(kind, found.squeeze(-1) if b.ndim == 1 else found, residuals, values)
+    x, residuals, values = round_to(
+        kind, found.squeeze(-1) if b.ndim == 1 else found, residuals, values
+    )
     return LstsqResult(x, residuals, matrix_rank(a, rtol=cutoff), values)
 
 
 def tensorinv(x: Operand, /, ind: int = 2) -> Tensor:
-    """The inverse of a tensor as a matrix whose rows are the first `ind` axes, and whose columns are the others.
+    """The inverse of a tensor as a matrix whose rows are the first `ind` axes, and whose columns
+    are the others.
 
     Args:
         x: of as many elements along the first axes as along the others.
         ind: how many are rows.
 
     Returns:
-        the other axes, then the first `ind`: `tensordot(tensorinv(x, ind), x, axes=ind)` is the unit.
+        the other axes, then the first `ind`: `tensordot(tensorinv(x, ind), x, axes=ind)` is the
+            unit.
 
     Raises:
         ShapeError: if it is not square, or `ind` is not positive.
@@ -190,7 +207,10 @@ def tensorinv(x: Operand, /, ind: int = 2) -> Tensor:
     a = to_tensor(x)
     if not 0 < ind <= a.ndim:
         raise ShapeError(
-            operation="tensorinv", shape=a.shape, problem=f"has no first {ind} axes", hint="give ind from 1 on"
+            operation="tensorinv",
+            shape=a.shape,
+            problem=f"has no first {ind} axes",
+            hint="give ind from 1 on",
         )
     rows, columns = a.shape[:ind], a.shape[ind:]
     return inv(a.reshape(product(rows), product(columns))).reshape(*columns, *rows)
@@ -218,7 +238,9 @@ def tensorsolve(x1: Operand, x2: Operand, /, axes: Sequence[int] | None = None) 
     a = a.permute([n for n in range(a.ndim) if n not in last] + list(last))
     shape = a.shape[b.ndim :]
     if a.ndim < b.ndim or product(a.shape[: b.ndim]) != b.size:
-        raise ShapeError(operation="tensorsolve", shape=a.shape, problem=f"does not begin with {b.shape}")
+        raise ShapeError(
+            operation="tensorsolve", shape=a.shape, problem=f"does not begin with {b.shape}"
+        )
     return solve(a.reshape(b.size, product(shape)), b.flatten()).reshape(*shape)
 
 
@@ -226,5 +248,7 @@ def _to_columns(operation: str, a: Tensor, b: Tensor) -> Tensor:
     """The right sides as matrices with as many rows as `a`."""
     columns = b.unsqueeze(-1) if b.ndim == 1 else b
     if columns.ndim < 2 or columns.shape[-2] != a.shape[-2]:
-        raise ShapeError(operation=operation, shape=b.shape, problem=f"does not fit matrices of shape {a.shape}")
+        raise ShapeError(
+            operation=operation, shape=b.shape, problem=f"does not fit matrices of shape {a.shape}"
+        )
     return columns

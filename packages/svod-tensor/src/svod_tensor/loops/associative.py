@@ -1,8 +1,9 @@
-"""The results of an associative function over the first 1, 2, ... elements along an axis: a loop over the elements.
+"""The results of an associative function over the first 1, 2, ... elements along an axis: a loop
+over the elements.
 
-In a loop the function is called once for each element, where combining pairs, pairs of pairs and so on calls it twice as often
-and stores what it gives in between; a loop is one kernel where the function takes element by element.
-"""
+In a loop the function is called once for each element, where combining pairs, pairs of pairs and so
+on calls it twice as often and stores what it gives in between; a loop is one kernel where the
+function takes element by element."""
 
 from __future__ import annotations
 
@@ -21,16 +22,21 @@ __all__ = ["associative_scan"]
 Tree = TypeVar("Tree")
 
 
-def associative_scan(fn: Callable[[Tree, Tree], Tree], elems: Tree, reverse: bool = False, axis: int = 0) -> Tree:
-    """`fn` over the first 1, 2, ... elements along an axis: `[x0, fn(x0, x1), fn(fn(x0, x1), x2), ...]`.
+def associative_scan(
+    fn: Callable[[Tree, Tree], Tree], elems: Tree, reverse: bool = False, axis: int = 0
+) -> Tree:
+    """`fn` over the first 1, 2, ... elements along an axis: `[x0, fn(x0, x1), fn(fn(x0, x1), x2),
+    ...]`.
 
-    The elements are combined one by one, so that results are those of a loop; that `fn` is associative leaves other orders to
-    other devices.
+    The elements are combined one by one, so that results are those of a loop; that `fn` is
+    associative leaves other orders to other devices.
 
     Args:
-        fn: an associative function of two nested values like `elems`, with any size along the axis, that combines each
-            element of the one with that of the other: it returns a nested value of the same kind, shapes and dtypes.
-        elems: a tensor, or nested lists, tuples and dicts of tensors, which have the same size along the axis.
+        fn: an associative function of two nested values like `elems`, with any size along the axis,
+            that combines each element of the one with that of the other: it returns a nested value
+            of the same kind, shapes and dtypes.
+        elems: a tensor, or nested lists, tuples and dicts of tensors, which have the same size
+            along the axis.
         reverse: whether to begin with the last element: `fn` gets what is behind first.
         axis: of the elements, in each tensor.
 
@@ -66,28 +72,39 @@ def associative_scan(fn: Callable[[Tree, Tree], Tree], elems: Tree, reverse: boo
     ) -> tuple[tuple[Tensor, list[Tensor]], list[Tensor]]:
         is_first, before = carry
         xs = [x.unsqueeze(a) for x, a in zip(slices, axes, strict=True)]
-        # What is chosen in the first iteration is no result: there the function has nothing to combine.
+        # What is chosen in the first iteration is no result: there the function has nothing to
+        # combine.
         made = [is_first.where(x, y) for x, y in zip(xs, call(before, xs), strict=True)]
         return (Tensor(False), made), [y.squeeze(a) for y, a in zip(made, axes, strict=True)]
 
     start = [_make_start(t, a, n) for t, a in zip(tensors, axes, strict=True)]
     _, results = scan(
-        step, (Tensor(True), start), [t.moveaxis(a, 0) for t, a in zip(tensors, axes, strict=True)], reverse=reverse
+        step,
+        (Tensor(True), start),
+        [t.moveaxis(a, 0) for t, a in zip(tensors, axes, strict=True)],
+        reverse=reverse,
     )
-    return cast("Tree", structure.unflatten([y.moveaxis(0, a) for y, a in zip(results, axes, strict=True)]))
+    return cast(
+        "Tree", structure.unflatten([y.moveaxis(0, a) for y, a in zip(results, axes, strict=True)])
+    )
 
 
 def _get_size(tensors: Sequence[Tensor], axes: Sequence[int], structure: Structure) -> SInt:
     sizes = [t.shape[a] for t, a in zip(tensors, axes, strict=True)]
     for size, tensor, path in zip(sizes, tensors, structure.paths, strict=True):
         if size != sizes[0]:
-            problem = f"of elems{path} has another size along the axis than elems{structure.paths[0]}, {format_size(sizes[0])}"
+            problem = (
+                f"of elems{path} has another size along the axis than elems{structure.paths[0]},"
+                f" {format_size(sizes[0])}"
+            )
             raise ShapeError(operation="associative_scan", shape=tensor.shape, problem=problem)
     return sizes[0]
 
 
 def _make_start(x: Tensor, axis: int, n: SInt) -> Tensor:
-    """Some element, which the function can take; zeros where there may be none, or some devices have none."""
+    """Some element, which the function can take; zeros where there may be none, or some devices
+    have none.
+    """
     sizes = [1 if a == axis else size for a, size in enumerate(x.shape)]
     if bounds_of_size(n)[0] < 1 or (x.sharding is not None and x.sharding.axis == axis):
         return Tensor.zeros(sizes, dtype=x.dtype)
@@ -109,7 +126,10 @@ def _make_call(
                 found=f"{what} for elems{path}",
                 expected=f"a function that returns a nested value like elems, {wanted}",
             )
-        return [_check_like(t, like, path) for t, like, path in zip(made, right, structure.paths, strict=True)]
+        return [
+            _check_like(t, like, path)
+            for t, like, path in zip(made, right, structure.paths, strict=True)
+        ]
 
     return call
 

@@ -15,7 +15,14 @@ from svod_tensor._variable import Variable
 from svod_tensor.cells.writing import write
 from svod_tensor.errors import BranchError, LoopArgumentError
 from svod_tensor.loops.closing import Open, OperandPart, close
-from svod_tensor.loops.tracing import Mask, Placeholder, Trace, list_known, make_placeholder, start_trace
+from svod_tensor.loops.tracing import (
+    Mask,
+    Placeholder,
+    Trace,
+    list_known,
+    make_placeholder,
+    start_trace,
+)
 from svod_tensor.loops.values import (
     Given,
     describe,
@@ -34,15 +41,20 @@ if TYPE_CHECKING:
 __all__ = ["cond", "switch"]
 
 
-def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
-    """`true_fun(*operands)` where `pred` holds, else `false_fun(*operands)`; one node of the graph, which computes one of them.
+def cond(
+    pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any
+) -> Any:
+    """`true_fun(*operands)` where `pred` holds, else `false_fun(*operands)`; one node of the graph,
+    which computes one of them.
 
-    Both functions run once, on tensors without values, as that of `scan` does. Only what the function that is taken computes is
-    computed, and only what it assigns to other tensors is assigned.
+    Both functions run once, on tensors without values, as that of `scan` does. Only what the
+    function that is taken computes is computed, and only what it assigns to other tensors is
+    assigned.
 
     Args:
         pred: a bool of shape ().
-        true_fun: from the operands to nested lists, tuples and dicts of tensors, arrays and numbers.
+        true_fun: from the operands to nested lists, tuples and dicts of tensors, arrays and
+            numbers.
         false_fun: likewise, to values of the same structure, shapes, dtypes and devices.
         operands: nested tensors, arrays and numbers.
 
@@ -67,11 +79,13 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """`branches[index](*operands)`, as `cond` does it; an index below 0 takes the first, one beyond the last the last.
+    """`branches[index](*operands)`, as `cond` does it; an index below 0 takes the first, one beyond
+    the last the last.
 
     Args:
         index: an integer, a variable, or a tensor of one integer.
-        branches: functions from the operands to values of the same structure, shapes, dtypes and devices.
+        branches: functions from the operands to values of the same structure, shapes, dtypes and
+            devices.
         operands: nested lists, tuples and dicts of tensors, arrays and numbers.
 
     Returns:
@@ -89,8 +103,12 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         [10, 20]
     """
     if not branches:
-        raise LoopArgumentError(operation="switch", problem="there is no branch", hint="give at least one function")
-    names = [f"branches[{number}] ({name_function(branch)})" for number, branch in enumerate(branches)]
+        raise LoopArgumentError(
+            operation="switch", problem="there is no branch", hint="give at least one function"
+        )
+    names = [
+        f"branches[{number}] ({name_function(branch)})" for number, branch in enumerate(branches)
+    ]
     return _choose("switch", _read_index(index), branches, names, operands)
 
 
@@ -103,7 +121,9 @@ def _read_predicate(pred: object) -> UOp:
         return _read_predicate(Tensor(pred))  # pyright: ignore[reportArgumentType]
     found = describe(pred.uop) if isinstance(pred, Tensor) else repr(pred)
     raise OperandError(
-        operation="cond", found=f"pred {found}", expected="a bool of shape (), as x > 0 gives for a number x"
+        operation="cond",
+        found=f"pred {found}",
+        expected="a bool of shape (), as x > 0 gives for a number x",
     )
 
 
@@ -116,7 +136,9 @@ def _read_index(number: object) -> UOp:
         return number.uop
     if isinstance(number, (Tensor, bool)) or not hasattr(number, "__index__"):
         found = describe(number.uop) if isinstance(number, Tensor) else repr(number)
-        raise OperandError(operation="switch", found=f"index {found}", expected="an integer of shape ()")
+        raise OperandError(
+            operation="switch", found=f"index {found}", expected="an integer of shape ()"
+        )
     return UOp.const(index, int(number.__index__()))  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
 
 
@@ -145,7 +167,9 @@ def _choose(
     for branch in branches[1:]:
         found = branches[0].structure.find_difference(branch.structure)
         if found is not None:
-            raise _differ(operation, f"result{found.path}", found.left, found.right, branches[0], branch)
+            raise _differ(
+                operation, f"result{found.path}", found.left, found.right, branches[0], branch
+            )
     results = [
         _unify(operation, f"result{path}", branches, position)
         for position, path in enumerate(branches[0].structure.paths)
@@ -164,7 +188,10 @@ def _choose(
         for n, key in enumerate(written):
             if key in branch.masks:
                 memories = branch.masks[key][0].placeholder.memories
-                places.update((memory, OperandPart(n_leaves + n, shard)) for shard, memory in enumerate(memories))
+                places.update(
+                    (memory, OperandPart(n_leaves + n, shard))
+                    for shard, memory in enumerate(memories)
+                )
         bodies.append(Open([values[position] for values in kept], places))
     made = iter(())
     if kept:
@@ -173,7 +200,9 @@ def _choose(
     nodes = [values[0] if 0 in values[0].shape else next(made) for values in results]
     for mask, node in zip(cells, nodes[branches[0].structure.n_leaves :], strict=True):
         write(mask.cell, (), node)
-    return branches[0].structure.unflatten([Tensor.from_uop(n) for n in nodes[: branches[0].structure.n_leaves]])
+    return branches[0].structure.unflatten(
+        [Tensor.from_uop(n) for n in nodes[: branches[0].structure.n_leaves]]
+    )
 
 
 def _trace(operation: str, function: Callable[..., Any], name: str, given: Given) -> _Branch:
@@ -182,7 +211,9 @@ def _trace(operation: str, function: Callable[..., Any], name: str, given: Given
     while True:
         trace = Trace(operation, name, None)
         with start_trace(trace, written):
-            placeholders = [None if leaf.is_empty else make_placeholder(leaf.node) for leaf in given.leaves]
+            placeholders = [
+                None if leaf.is_empty else make_placeholder(leaf.node) for leaf in given.leaves
+            ]
             arguments = given.structure.unflatten(
                 [
                     Tensor.from_uop(leaf.node if placeholder is None else placeholder.node)
@@ -214,7 +245,9 @@ def _list_places(placeholders: Sequence[Placeholder | None]) -> dict[UOp, Operan
 
 
 def _unify(operation: str, path: str, branches: Sequence[_Branch], position: int) -> list[UOp]:
-    """The values of all branches at one place, of one shape, dtype and placement; numbers of Python take the dtype of the others."""
+    """The values of all branches at one place, of one shape, dtype and placement; numbers of Python
+    take the dtype of the others.
+    """
     values = [branch.values[position] for branch in branches]
     first = next((n for n, value in enumerate(values) if isinstance(value, UOp)), None)
     dtype = result_type(*values) if first is None else _get_dtype(values[first])
@@ -223,11 +256,20 @@ def _unify(operation: str, path: str, branches: Sequence[_Branch], position: int
     placed = next((node for node in nodes if node.placement is not None), like)
     for number, node in enumerate(nodes):
         if node.dtype is not dtype or unbind_shape(node) != unbind_shape(like):
-            raise _differ(operation, path, describe(like), describe(node), branches[first or 0], branches[number])
+            raise _differ(
+                operation,
+                path,
+                describe(like),
+                describe(node),
+                branches[first or 0],
+                branches[number],
+            )
         if node.placement not in (None, placed.placement):
             if not isinstance(placed.placement, Sharding) or node.device != placed.device:
                 texts = (describe(placed, with_place=True), describe(node, with_place=True))
-                raise _differ(operation, path, *texts, branches[nodes.index(placed)], branches[number])
+                raise _differ(
+                    operation, path, *texts, branches[nodes.index(placed)], branches[number]
+                )
             nodes[number] = place(node, placed.placement)
     return [make_empty(dtype, node.shape) if 0 in node.shape else node for node in nodes]
 
@@ -245,5 +287,9 @@ def _to_node(value: object, dtype: DType) -> UOp:
     return make_constant(value, wider)
 
 
-def _differ(operation: str, path: str, first: str, other: str, one: _Branch, two: _Branch) -> BranchError:
-    return BranchError(operation=operation, path=path, first=first, other=other, branches=(one.name, two.name))
+def _differ(
+    operation: str, path: str, first: str, other: str, one: _Branch, two: _Branch
+) -> BranchError:
+    return BranchError(
+        operation=operation, path=path, first=first, other=other, branches=(one.name, two.name)
+    )

@@ -1,11 +1,12 @@
-"""From the nodes that a body was traced to, which read placeholders and tensors outside, to closed bodies and their operands.
+"""From the nodes that a body was traced to, which read placeholders and tensors outside, to closed
+bodies and their operands.
 
     ADD(BUFFER 7, EXP(BUFFER 3))      BUFFER 7: the placeholder of what is carried
     ->  body ADD(PARAM 0, PARAM 1), operand 1: EXP(BUFFER 3)
 
-What does not depend on placeholders is computed once, outside of the loop: it is an operand that every iteration reads. Movements
-of memory stay in the body, so that nothing is copied, and so does what is made of constants alone, which costs less than memory.
-"""
+What does not depend on placeholders is computed once, outside of the loop: it is an operand that
+every iteration reads. Movements of memory stay in the body, so that nothing is copied, and so does
+what is made of constants alone, which costs less than memory."""
 
 from __future__ import annotations
 
@@ -14,7 +15,14 @@ from typing import Final, NamedTuple
 
 from svod_ir import Op, ParamArg, UOp, make_empty
 from svod_ir.derivatives import RECOMPUTED
-from svod_ir.loops import count_slots, get_bodies, get_slots, list_free_variables, make_parameter, map_bodies
+from svod_ir.loops import (
+    count_slots,
+    get_bodies,
+    get_slots,
+    list_free_variables,
+    make_parameter,
+    map_bodies,
+)
 from svod_ir.ops import ELEMENTWISE, MOVEMENT
 from svod_ir.origins import make_images
 from svod_tensor._data import copy_to_device
@@ -24,7 +32,9 @@ from svod_tensor.options import DEFAULT_DEVICE
 __all__ = ["Closed", "Open", "OperandPart", "close", "reads"]
 
 _CHEAP: Final = (
-    (ELEMENTWISE - {Op.THREEFRY}) | MOVEMENT | {Op.CONST, Op.VCONST, Op.IOTA, Op.DEFINE_VAR, Op.BIND, Op.DETACH}
+    (ELEMENTWISE - {Op.THREEFRY})
+    | MOVEMENT
+    | {Op.CONST, Op.VCONST, Op.IOTA, Op.DEFINE_VAR, Op.BIND, Op.DETACH}
 )
 _SEEN_THROUGH: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP, Op.DETACH})
 _PARTS: Final = frozenset({Op.SHRINK, Op.PAD})
@@ -57,19 +67,24 @@ class Open(NamedTuple):
 
 
 class Closed(NamedTuple):
-    """Bodies of PARAMs, and the operands that these stand for: those that were given, then what the bodies read besides."""
+    """Bodies of PARAMs, and the operands that these stand for: those that were given, then what the
+    bodies read besides.
+    """
 
     bodies: tuple[UOp, ...]
     operands: tuple[UOp, ...]
 
 
-def close(bodies: Sequence[Open], operands: Sequence[UOp], known: Collection[UOp] | None = None) -> Closed:
+def close(
+    bodies: Sequence[Open], operands: Sequence[UOp], known: Collection[UOp] | None = None
+) -> Closed:
     """The closed bodies, and their common operands, of which `operands` are the first.
 
     Args:
         bodies: the bodies.
         operands: what their placeholders stand for.
-        known: what may be computed outside besides memory. By default it is all that does not depend on placeholders.
+        known: what may be computed outside besides memory. By default it is all that does not
+            depend on placeholders.
     """
     constants: dict[UOp, None] = {}
     binds: dict[UOp, None] = {}
@@ -83,14 +98,17 @@ def close(bodies: Sequence[Open], operands: Sequence[UOp], known: Collection[UOp
     found = [*(_place(node, device) for node in (*operands, *constants)), *binds]
     slots = get_slots(found)
     images = {
-        node: _make_form(found[len(operands) + n], slots[len(operands) + n], device) for n, node in enumerate(constants)
+        node: _make_form(found[len(operands) + n], slots[len(operands) + n], device)
+        for n, node in enumerate(constants)
     }
     images.update((bind, bind.symbol) for bind in binds)
     return Closed(tuple(_rebuild(body, slots, images, device) for body in bodies), tuple(found))
 
 
 def _find_device(bodies: Sequence[Open], operands: Sequence[UOp]) -> str | None:
-    """The only device of bodies, on which what comes from no memory is too; None where there are several."""
+    """The only device of bodies, on which what comes from no memory is too; None where there are
+    several.
+    """
     places = {operand.placement for operand in operands}
     for node in UOp.sink(*(root for body in bodies for root in body.roots)).iter_ops(Op.COPY):
         places.add(node.arg)
@@ -106,13 +124,19 @@ def _place(node: UOp, device: str | None) -> UOp:
 def _make_form(node: UOp, slot: int, device: str | None) -> UOp:
     form = make_parameter(node, slot)
     return form.substitute(
-        {p: p.with_arg(p.arg._replace(device=device)) for p in form.iter_ops(Op.PARAM) if p.arg.device is None}
+        {
+            p: p.with_arg(p.arg._replace(device=device))
+            for p in form.iter_ops(Op.PARAM)
+            if p.arg.device is None
+        }
     )
 
 
 def reads(node: UOp, memories: Iterable[UOp], counters: Iterable[str]) -> bool:
     """Whether a graph depends on placeholders, or on variables that count iterations."""
-    return node in _collect_inside(Open((node,), dict.fromkeys(memories, OperandPart(0, 0))), counters)
+    return node in _collect_inside(
+        Open((node,), dict.fromkeys(memories, OperandPart(0, 0))), counters
+    )
 
 
 def _collect_inside(body: Open, counters: Iterable[str] = ()) -> set[UOp]:
@@ -121,14 +145,19 @@ def _collect_inside(body: Open, counters: Iterable[str] = ()) -> set[UOp]:
     inside: set[UOp] = set()
     for node in UOp.sink(*body.roots).toposort()[:-1]:
         is_source = node in body.places or (node.op is Op.DEFINE_VAR and node.arg.name in names)
-        free = {variable.arg.name for variable in list_free_variables(node)} if get_bodies(node) else set[str]()
+        free = (
+            {variable.arg.name for variable in list_free_variables(node)}
+            if get_bodies(node)
+            else set[str]()
+        )
         if is_source or not inside.isdisjoint(node.src) or not names.isdisjoint(free):
             inside.add(node)
     return inside
 
 
 def _add_recomputed(body: Open, inside: set[UOp]) -> set[UOp]:
-    """`inside`, and what is computed again in each iteration: its derivative is by operands that the body has, too.
+    """`inside`, and what is computed again in each iteration: its derivative is by operands that
+    the body has, too.
 
     GRADIENT(f(h, EXP(w)), h, w; RECOMPUTED)    EXP(w) stays in the body, since w would have no derivative by it
     """
@@ -138,14 +167,18 @@ def _add_recomputed(body: Open, inside: set[UOp]) -> set[UOp]:
         values, operands = node.src[: node.arg.n_values], set(node.src[node.arg.n_values :])
         between: set[UOp] = set()
         for other in UOp.sink(*values).toposort(stop=operands)[:-1]:
-            if other not in operands and not (operands.isdisjoint(other.src) and between.isdisjoint(other.src)):
+            if other not in operands and not (
+                operands.isdisjoint(other.src) and between.isdisjoint(other.src)
+            ):
                 between.add(other)
         inside |= between
     return inside
 
 
 def _list_borders(body: Open, inside: set[UOp]) -> list[UOp]:
-    """The nodes that do not depend on the iteration, and are read by some that do, or are values of the body; in their order."""
+    """The nodes that do not depend on the iteration, and are read by some that do, or are values of
+    the body; in their order.
+    """
     borders: dict[UOp, None] = {}
     for node in UOp.sink(*body.roots).toposort()[:-1]:
         if node in inside:
@@ -206,7 +239,9 @@ def _is_view(node: UOp) -> bool:
     return node.op in _PARTS and node.strip(MOVEMENT).op in _STORED
 
 
-def _rebuild(body: Open, slots: Sequence[int], images: Mapping[UOp, UOp], device: str | None) -> UOp:
+def _rebuild(
+    body: Open, slots: Sequence[int], images: Mapping[UOp, UOp], device: str | None
+) -> UOp:
     done = make_images()
     done.update(images)
     sink = UOp.sink(*body.roots)
@@ -220,13 +255,22 @@ def _rebuild(body: Open, slots: Sequence[int], images: Mapping[UOp, UOp], device
                 Op.PARAM,
                 node.dtype,
                 (),
-                ParamArg(slots[place.operand] + place.shard, node.arg.size, node.arg.device or device),
+                ParamArg(
+                    slots[place.operand] + place.shard, node.arg.size, node.arg.device or device
+                ),
             )
-        elif node.op is not Op.SINK and node not in shards and node.find_shape() is not None and 0 in node.shape:
+        elif (
+            node.op is not Op.SINK
+            and node not in shards
+            and node.find_shape() is not None
+            and 0 in node.shape
+        ):
             done[node] = make_empty(node.dtype, node.shape)
         elif states.is_later_state(node):
             # Equal bodies are one: the number of an assignment is left out.
-            done[node] = UOp(node.op, node.dtype, (done[node.source], done[node.dependency]), node.arg)
+            done[node] = UOp(
+                node.op, node.dtype, (done[node.source], done[node.dependency]), node.arg
+            )
         elif get_bodies(node):
             bare = _drop_binds(node)
             done[node] = bare.with_src(tuple([done[s] for s in bare.src]))
@@ -236,7 +280,9 @@ def _rebuild(body: Open, slots: Sequence[int], images: Mapping[UOp, UOp], device
 
 
 def _drop_binds(node: UOp) -> UOp:
-    """A LOOP or SWITCH without the BINDs among its operands: variables are bound around the outermost loop."""
+    """A LOOP or SWITCH without the BINDs among its operands: variables are bound around the
+    outermost loop.
+    """
     operands = node.src[1:]
     kept = [n for n, operand in enumerate(operands) if operand.op is not Op.BIND]
     if len(kept) == len(operands):
@@ -251,6 +297,8 @@ def _drop_binds(node: UOp) -> UOp:
 
     def renumber(body: UOp) -> UOp:
         params = (p for p in body.iter_ops(Op.PARAM) if moved[p.arg.slot] != p.arg.slot)
-        return body.substitute({p: p.with_arg(p.arg._replace(slot=moved[p.arg.slot])) for p in params})
+        return body.substitute(
+            {p: p.with_arg(p.arg._replace(slot=moved[p.arg.slot])) for p in params}
+        )
 
     return map_bodies(node, renumber).with_operands(tuple([operands[n] for n in kept]))

@@ -31,7 +31,8 @@ def logcumsumexp(x: Tensor, axis: int | None = None) -> Tensor:
     axis = normalize_axis("logcumsumexp", axis, x.ndim)
     exponents = x if x.dtype.is_float else x.cast("float32")
     fixed = exponents.detach()
-    # 1, with the derivative of exp(x): the largest exponents are constants in the derivative, where equal ones would share it.
+    # 1, with the derivative of exp(x): the largest exponents are constants in the derivative, where
+    # equal ones would share it.
     ones = exponents.isfinite().where(exponents.sub(fixed), 0.0).exp()
     peak, total = associative_scan(_add_powers, (fixed, ones), axis=axis)
     return peak.add(total.log())

@@ -25,21 +25,27 @@ Bound: TypeAlias = "int | Variable | UOp | Tensor"
 
 
 def fori_loop(
-    lower: Bound, upper: Bound, body_fun: Callable[[Tensor, V], V], init_val: V, *, checkpoint_every: int | None = None
+    lower: Bound,
+    upper: Bound,
+    body_fun: Callable[[Tensor, V], V],
+    init_val: V,
+    *,
+    checkpoint_every: int | None = None,
 ) -> V:
-    """Call `val = body_fun(i, val)` for each `i` from `lower` up to `upper` - 1, from `init_val` on; one node of the graph.
+    """Call `val = body_fun(i, val)` for each `i` from `lower` up to `upper` - 1, from `init_val`
+    on; one node of the graph.
 
-    The function runs once, on tensors without values, as that of `scan` does. `i` is a tensor of shape (): int32 where the
-    bounds are numbers that fit, of their dtype where they are tensors. Where it is known to be a position of an axis, `x[i]`
-    is a view, and `x[i] = y` writes in place.
+    The function runs once, on tensors without values, as that of `scan` does. `i` is a tensor of
+    shape (): int32 where the bounds are numbers that fit, of their dtype where they are tensors.
+    Where it is known to be a position of an axis, `x[i]` is a view, and `x[i] = y` writes in place.
 
     Args:
         lower: the first number: an integer, a variable, or a tensor of one integer.
         upper: the number after the last one; there is no iteration where it is not above `lower`.
         body_fun: from the number and the value to the next value.
         init_val: nested lists, tuples and dicts of tensors, arrays and numbers.
-        checkpoint_every: keep for gradients the value after each so many iterations, and compute the others again from it,
-            as `scan` does.
+        checkpoint_every: keep for gradients the value after each so many iterations, and compute
+            the others again from it, as `scan` does.
 
     Returns:
         the value after the last iteration.
@@ -47,7 +53,8 @@ def fori_loop(
     Raises:
         OperandError: if a bound is no integer.
         LoopArgumentError: if `checkpoint_every` is no positive number.
-        CarriedValueError: if `body_fun` gives a value of other structure, shapes, dtypes or devices than it gets.
+        CarriedValueError: if `body_fun` gives a value of other structure, shapes, dtypes or devices
+            than it gets.
         TraceError: if `body_fun` reads values, or keeps a tensor.
 
     Example:
@@ -57,15 +64,21 @@ def fori_loop(
     """
     first, last = _read_bound(lower, "lower"), _read_bound(upper, "upper")
     dtype, count = _choose_dtype(first, last), _subtract(last, first)
-    every = None if checkpoint_every is None else read_interval("fori_loop", checkpoint_every, count)
+    every = (
+        None if checkpoint_every is None else read_interval("fori_loop", checkpoint_every, count)
+    )
     if every is None or every == 1:
-        return _repeat(body_fun, init_val, _Numbers(first, dtype), count, is_recomputed=every is not None)
+        return _repeat(
+            body_fun, init_val, _Numbers(first, dtype), count, is_recomputed=every is not None
+        )
     assert isinstance(count, int)
     n_parts, n_left = divmod(count, every)
     start = _add(first, dtype)
 
     def run_part(number: Tensor, value: V) -> V:
-        return _repeat(body_fun, value, _Numbers((number * every + Tensor.from_uop(start)).uop, dtype), every)
+        return _repeat(
+            body_fun, value, _Numbers((number * every + Tensor.from_uop(start)).uop, dtype), every
+        )
 
     value = _repeat(run_part, init_val, _Numbers(0, dtype), n_parts, is_recomputed=True)
     return _repeat(body_fun, value, _Numbers(_add(first, dtype, n_parts * every), dtype), n_left)
@@ -84,7 +97,12 @@ def _add(first: SInt, dtype: DType, number: int = 0) -> UOp:
 
 
 def _repeat(
-    body_fun: Callable[[Tensor, V], V], init_val: V, numbers: _Numbers, count: SInt, *, is_recomputed: bool = False
+    body_fun: Callable[[Tensor, V], V],
+    init_val: V,
+    numbers: _Numbers,
+    count: SInt,
+    *,
+    is_recomputed: bool = False,
 ) -> V:
     name, (first, dtype) = name_function(body_fun), numbers
     given = read_given("fori_loop", "val", init_val)
@@ -92,21 +110,26 @@ def _repeat(
     def run(values: list[Tensor], _slices: list[Tensor], counter: UOp) -> RepeatOutcome:
         number = counter.cast(dtype)
         if first != 0:
-            number = number + (UOp.const(dtype, first) if isinstance(first, int) else first.cast(dtype))
+            number = number + (
+                UOp.const(dtype, first) if isinstance(first, int) else first.cast(dtype)
+            )
         result = body_fun(Tensor.from_uop(number), given.structure.unflatten(values))  # pyright: ignore[reportArgumentType]
         leaves, structure = flatten(result)
         check_structure("fori_loop", "val", given.structure, structure)
         return RepeatOutcome(leaves)
 
-    after, _ = make_repeated(Repeated("fori_loop", name, given.leaves, count, run, is_recomputed=is_recomputed))
+    after, _ = make_repeated(
+        Repeated("fori_loop", name, given.leaves, count, run, is_recomputed=is_recomputed)
+    )
     return given.structure.unflatten(after)  # pyright: ignore[reportReturnType]
 
 
 def while_loop(cond_fun: Callable[[V], Any], body_fun: Callable[[V], V], init_val: V) -> V:
-    """Call `val = body_fun(val)` as long as `cond_fun(val)` is true, from `init_val` on; one node of the graph.
+    """Call `val = body_fun(val)` as long as `cond_fun(val)` is true, from `init_val` on; one node
+    of the graph.
 
-    Both functions run on tensors without values, as that of `scan` does; `cond_fun` runs once more, on `init_val`. The loop ends
-    after 2**31 - 1 iterations.
+    Both functions run on tensors without values, as that of `scan` does; `cond_fun` runs once more,
+    on `init_val`. The loop ends after 2**31 - 1 iterations.
 
     Args:
         cond_fun: from the value to a bool of shape ().
@@ -117,8 +140,10 @@ def while_loop(cond_fun: Callable[[V], Any], body_fun: Callable[[V], V], init_va
         the first value that the condition does not hold for.
 
     Raises:
-        CarriedValueError: if `body_fun` gives a value of other structure, shapes, dtypes or devices than it gets.
-        TraceError: if a function reads values, or keeps a tensor, or the condition is no bool of shape ().
+        CarriedValueError: if `body_fun` gives a value of other structure, shapes, dtypes or devices
+            than it gets.
+        TraceError: if a function reads values, or keeps a tensor, or the condition is no bool of
+            shape ().
 
     Example:
         >>> from svod_tensor import Tensor, while_loop
@@ -159,13 +184,17 @@ def _read_bound(bound: object, name: str) -> SInt:
     index = getattr(bound, "__index__", None)
     if index is None or isinstance(bound, bool):
         raise OperandError(
-            operation="fori_loop", found=f"{name}={bound!r}", expected="an integer, a variable, or a tensor of one"
+            operation="fori_loop",
+            found=f"{name}={bound!r}",
+            expected="an integer, a variable, or a tensor of one",
         )
     return int(index())
 
 
 def _choose_dtype(first: SInt, last: SInt) -> DType:
-    """The dtype of the numbers: that of computed bounds, else the smallest of int32 and int64 that holds them."""
+    """The dtype of the numbers: that of computed bounds, else the smallest of int32 and int64 that
+    holds them.
+    """
     computed = [b.dtype for b in (first, last) if isinstance(b, UOp) and b.dtype.kind != "index"]
     if computed:
         return promote_types(computed[0], computed[-1])

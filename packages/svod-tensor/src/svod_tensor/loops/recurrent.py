@@ -1,7 +1,7 @@
 """Recurrent layers as functions of tensors: the names, shapes and order of gates are PyTorch's.
 
-What the inputs of all steps add to the gates is one product before the loop; a step has one product, with its state.
-"""
+What the inputs of all steps add to the gates is one product before the loop; a step has one
+product, with its state."""
 
 from __future__ import annotations
 
@@ -26,25 +26,30 @@ def lstm(
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """Long short-term memory: for each step and layer, with the sigmoid s,
 
-        i, f, g, o = s(i), s(f), tanh(g), s(o)  of  x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh
-        c = f * c + i * g;  h = o * tanh(c)
+        i, f, g, o = s(i), s(f), tanh(g), s(o)  of  x @ weight_ih.T + bias_ih + h @ weight_hh.T +
+        bias_hh c = f * c + i * g;  h = o * tanh(c)
 
     Dtypes promote; narrow floats are computed in float32, and what is returned is rounded once.
 
     Args:
         input: of shape (steps, batch, inputs), or (steps, inputs).
-        weights: for each layer and direction `weight_ih_l0` of shape (4 * width, inputs), `weight_hh_l0` of shape
-            (4 * width, width), and `bias_ih_l0` and `bias_hh_l0` of shape (4 * width,) or no biases at all; `l1` and so on
-            for further layers, `l0_reverse` for the other direction. A sequence has them in this order.
+        weights: for each layer and direction `weight_ih_l0` of shape (4 * width, inputs),
+            `weight_hh_l0` of shape (4 * width, width), and `bias_ih_l0` and `bias_hh_l0` of shape
+            (4 * width,) or no biases at all; `l1` and so on for further layers, `l0_reverse` for
+            the other direction. A sequence has them in this order.
         hx: what the hidden states and the cells are before the first step, each of shape
-            (layers * directions, batch, width); zeros where None. Without `batch` where the input has none.
+            (layers * directions, batch, width); zeros where None. Without `batch` where the input
+            has none.
         num_layers: how many layers; each reads the outputs of the one before.
-        bidirectional: whether each layer also runs from the last step to the first, and joins what both give.
-        batch_first: whether the shape of the input is (batch, steps, inputs), and that of the output likewise.
+        bidirectional: whether each layer also runs from the last step to the first, and joins what
+            both give.
+        batch_first: whether the shape of the input is (batch, steps, inputs), and that of the
+            output likewise.
 
     Returns:
-        the hidden states of the last layer after each step, of shape (steps, batch, directions * width); the hidden states and the
-        cells after the last step, each in the shape of those in `hx`.
+        the hidden states of the last layer after each step, of shape (steps, batch, directions *
+        width); the hidden states and the cells after the last step, each in the shape of those in
+        `hx`.
 
     Raises:
         ShapeError: if shapes do not fit each other.
@@ -60,7 +65,13 @@ def lstm(
         ((5, 1, 2), (1, 1, 2), array([[4.84, 4.84]], dtype=float32))
     """
     output, (h, c) = run_layers(
-        _LSTM, input, weights, hx, n_layers=num_layers, is_bidirectional=bidirectional, is_batch_first=batch_first
+        _LSTM,
+        input,
+        weights,
+        hx,
+        n_layers=num_layers,
+        is_bidirectional=bidirectional,
+        is_batch_first=batch_first,
     )
     return output, (h, c)
 
@@ -84,21 +95,24 @@ def gru(
     Args:
         input: of shape (steps, batch, inputs), or (steps, inputs).
         weights: as for `lstm`, with 3 * width rows.
-        hx: what the hidden states are before the first step, of shape (layers * directions, batch, width); zeros where None.
-            Without `batch` where the input has none.
+        hx: what the hidden states are before the first step, of shape (layers * directions, batch,
+            width); zeros where None. Without `batch` where the input has none.
         num_layers: how many layers; each reads the outputs of the one before.
-        bidirectional: whether each layer also runs from the last step to the first, and joins what both give.
-        batch_first: whether the shape of the input is (batch, steps, inputs), and that of the output likewise.
+        bidirectional: whether each layer also runs from the last step to the first, and joins what
+            both give.
+        batch_first: whether the shape of the input is (batch, steps, inputs), and that of the
+            output likewise.
 
     Returns:
-        the hidden states of the last layer after each step, of shape (steps, batch, directions * width); those of all layers
-        after the last step, in the shape of `hx`.
+        the hidden states of the last layer after each step, of shape (steps, batch, directions *
+        width); those of all layers after the last step, in the shape of `hx`.
 
     Raises:
         ShapeError: if shapes do not fit each other.
         OperandError: if weights are missing, or not asked for.
 
-    Source: Cho et al., Learning Phrase Representations using RNN Encoder-Decoder (2014), as `torch.nn.GRU` has it.
+    Source: Cho et al., Learning Phrase Representations using RNN Encoder-Decoder (2014), as
+    `torch.nn.GRU` has it.
 
     Example:
         >>> from svod_tensor import gru
@@ -108,7 +122,13 @@ def gru(
     """
     state = None if hx is None else (hx,)
     output, (h,) = run_layers(
-        _GRU, input, weights, state, n_layers=num_layers, is_bidirectional=bidirectional, is_batch_first=batch_first
+        _GRU,
+        input,
+        weights,
+        state,
+        n_layers=num_layers,
+        is_bidirectional=bidirectional,
+        is_batch_first=batch_first,
     )
     return output, h
 
@@ -123,23 +143,26 @@ def rnn(
     bidirectional: bool = False,
     batch_first: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """A recurrent layer: `h = tanh(x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh)` for each step and layer.
+    """A recurrent layer: `h = tanh(x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh)` for each
+    step and layer.
 
     Dtypes promote; narrow floats are computed in float32, and what is returned is rounded once.
 
     Args:
         input: of shape (steps, batch, inputs), or (steps, inputs).
         weights: as for `lstm`, with `width` rows.
-        hx: what the hidden states are before the first step, of shape (layers * directions, batch, width); zeros where None.
-            Without `batch` where the input has none.
+        hx: what the hidden states are before the first step, of shape (layers * directions, batch,
+            width); zeros where None. Without `batch` where the input has none.
         nonlinearity: `tanh` or `relu`.
         num_layers: how many layers; each reads the outputs of the one before.
-        bidirectional: whether each layer also runs from the last step to the first, and joins what both give.
-        batch_first: whether the shape of the input is (batch, steps, inputs), and that of the output likewise.
+        bidirectional: whether each layer also runs from the last step to the first, and joins what
+            both give.
+        batch_first: whether the shape of the input is (batch, steps, inputs), and that of the
+            output likewise.
 
     Returns:
-        the hidden states of the last layer after each step, of shape (steps, batch, directions * width); those of all layers
-        after the last step, in the shape of `hx`.
+        the hidden states of the last layer after each step, of shape (steps, batch, directions *
+        width); those of all layers after the last step, in the shape of `hx`.
 
     Raises:
         ShapeError: if shapes do not fit each other.
@@ -157,7 +180,13 @@ def rnn(
         raise OperandError(operation="rnn", found=repr(nonlinearity), expected="'tanh' or 'relu'")
     kind, state = _RNN[nonlinearity], None if hx is None else (hx,)
     output, (h,) = run_layers(
-        kind, input, weights, state, n_layers=num_layers, is_bidirectional=bidirectional, is_batch_first=batch_first
+        kind,
+        input,
+        weights,
+        state,
+        n_layers=num_layers,
+        is_bidirectional=bidirectional,
+        is_batch_first=batch_first,
     )
     return output, h
 

@@ -1,4 +1,6 @@
-"""Layers and directions of recurrent cells: each is a loop over the steps, and reads what the layer before gives."""
+"""Layers and directions of recurrent cells: each is a loop over the steps, and reads what the layer
+before gives.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,10 @@ class CellKind(NamedTuple):
         operation: what errors call it.
         n_gates: how often the rows of its weights have the width.
         n_states: of how many tensors its state is.
-        step: from its state, and from what the gates get, of shape (gates, batch, width), to the next state.
-        keeps_apart: whether the step gets what the inputs and what the hidden state add to the gates one by one; otherwise their sum.
+        step: from its state, and from what the gates get, of shape (gates, batch, width), to the
+            next state.
+        keeps_apart: whether the step gets what the inputs and what the hidden state add to the
+            gates one by one; otherwise their sum.
     """
 
     operation: str
@@ -72,10 +76,14 @@ def run_layers(
     if n_layers < 1:
         raise OperandError(operation=kind.operation, found=n_layers, expected="at least one layer")
     if x.ndim not in (2, 3):
-        raise ShapeError(operation=kind.operation, shape=x.shape, problem="is not (steps, batch, inputs)")
+        raise ShapeError(
+            operation=kind.operation, shape=x.shape, problem="is not (steps, batch, inputs)"
+        )
     cells = _arrange(kind, weights, n_layers, n_directions)
     is_batched = x.ndim == 3
-    dtype = _promote([x, *(t for cell in cells.values() for t in cell if t is not None), *(hx or ())])
+    dtype = _promote(
+        [x, *(t for cell in cells.values() for t in cell if t is not None), *(hx or ())]
+    )
     states = _make_states(kind, x, cells, hx, is_batch_first=is_batch_first)
     if not is_batched:
         x = x.unsqueeze(1)
@@ -124,18 +132,21 @@ def _run_cell(
 
 
 _PANEL = 32
-"""Columns that the product of a step reads beside each other: as many as the vectors of a tile have lanes."""
+"""Columns that the product of a step reads beside each other: as many as the vectors of a tile have
+lanes.
+"""
 
 
 def _make_projection(
     weight: Tensor, n_gates: int, width: int, batch: SInt
 ) -> Callable[[Tensor, Tensor | None], Tensor]:
-    """From the hidden state, of shape (batch, width), and what is added to its product with the weights, of shape
-    (batch, gates * width) or (1, gates * width), to what the gates get, of shape (gates, batch, width).
+    """From the hidden state, of shape (batch, width), and what is added to its product with the
+    weights, of shape (batch, gates * width) or (1, gates * width), to what the gates get, of shape
+    (gates, batch, width).
 
-    The weights are laid out once for all steps: for several rows in panels of columns, each of which a product reads from end
-    to end; one row reads them as they come. Gradients read them as they are, and are those of the weights as they are.
-    """
+    The weights are laid out once for all steps: for several rows in panels of columns, each of
+    which a product reads from end to end; one row reads them as they come. Gradients read them as
+    they are, and are those of the weights as they are."""
     size = _PANEL if width % _PANEL == 0 else width
     n_rows, n_panels = n_gates * width, n_gates * width // size
     panels = weight.reshape(n_panels, size, width).transpose(1, 2)
@@ -149,7 +160,11 @@ def _make_projection(
             # As panels, so that the product adds it before it stores.
             made = made + added.reshape(added.shape[0], n_panels, size).transpose(0, 1)
         made = made.transpose(0, 1).reshape(batch, n_rows)
-        made = with_rule(_project_gradient, made, (h, weight, back) if added is None else (h, weight, back, added))
+        made = with_rule(
+            _project_gradient,
+            made,
+            (h, weight, back) if added is None else (h, weight, back, added),
+        )
         return made.reshape(batch, n_gates, width).transpose(0, 1)
 
     return project
@@ -180,7 +195,12 @@ def _promote(tensors: Sequence[Tensor]) -> DType:
 
 
 def _make_states(
-    kind: CellKind, x: Tensor, cells: Mapping[str, _CellWeights], hx: State | None, *, is_batch_first: bool
+    kind: CellKind,
+    x: Tensor,
+    cells: Mapping[str, _CellWeights],
+    hx: State | None,
+    *,
+    is_batch_first: bool,
 ) -> list[Tensor]:
     """What each state is before the first step, of shape (cells, batch, width)."""
     batch = () if x.ndim == 2 else x.shape[0 if is_batch_first else 1 : 1 if is_batch_first else 2]
@@ -214,9 +234,15 @@ def _refuse_shape(kind: CellKind, tensor: Tensor, name: str, wanted: tuple[SInt,
 _NAMES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
-def _arrange(kind: CellKind, weights: Weights, n_layers: int, n_directions: int) -> dict[str, _CellWeights]:
+def _arrange(
+    kind: CellKind, weights: Weights, n_layers: int, n_directions: int
+) -> dict[str, _CellWeights]:
     """The weights of each cell by the end of their names, layer by layer."""
-    cells = [f"l{layer}{suffix}" for layer in range(n_layers) for suffix in ("", "_reverse")[:n_directions]]
+    cells = [
+        f"l{layer}{suffix}"
+        for layer in range(n_layers)
+        for suffix in ("", "_reverse")[:n_directions]
+    ]
     if isinstance(weights, Mapping):
         has_biases = any(name.startswith("bias") for name in weights)
     else:
@@ -227,11 +253,19 @@ def _arrange(kind: CellKind, weights: Weights, n_layers: int, n_directions: int)
     if len(tensors) != len(wanted):
         _refuse(kind, f"{len(tensors)} weights", wanted)
     n = len(kinds)
-    return {cell: _CellWeights(*tensors[number * n : (number + 1) * n]) for number, cell in enumerate(cells)}
+    return {
+        cell: _CellWeights(*tensors[number * n : (number + 1) * n])
+        for number, cell in enumerate(cells)
+    }
 
 
-def _get_named(kind: CellKind, weights: Mapping[str, Tensor], wanted: Sequence[str]) -> list[Tensor]:
-    missing, unknown = [n for n in wanted if n not in weights], [n for n in weights if n not in wanted]
+def _get_named(
+    kind: CellKind, weights: Mapping[str, Tensor], wanted: Sequence[str]
+) -> list[Tensor]:
+    missing, unknown = (
+        [n for n in wanted if n not in weights],
+        [n for n in weights if n not in wanted],
+    )
     if missing:
         _refuse(kind, f"weights without {', '.join(missing)}", wanted)
     if unknown:
@@ -240,5 +274,13 @@ def _get_named(kind: CellKind, weights: Mapping[str, Tensor], wanted: Sequence[s
 
 
 def _refuse(kind: CellKind, found: str, wanted: Sequence[str]) -> NoReturn:
-    hint = "num_layers and bidirectional say which there are; there are biases for each product or for none"
-    raise OperandError(operation=kind.operation, found=found, expected=f"the weights {', '.join(wanted)}", hint=hint)
+    hint = (
+        "num_layers and bidirectional say which there are; there are biases for each product or for"
+        " none"
+    )
+    raise OperandError(
+        operation=kind.operation,
+        found=found,
+        expected=f"the weights {', '.join(wanted)}",
+        hint=hint,
+    )

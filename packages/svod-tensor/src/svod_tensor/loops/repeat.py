@@ -1,4 +1,6 @@
-"""Making LOOPs: a body is traced until what it carries has settled, and becomes one node of the graph."""
+"""Making LOOPs: a body is traced until what it carries has settled, and becomes one node of the
+graph.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ from svod_tensor.cells.writing import write
 from svod_tensor.engine.bindings import find_size
 from svod_tensor.errors import CarriedValueError, TraceError
 from svod_tensor.loops.closing import Open, OperandPart, close, reads
-from svod_tensor.loops.tracing import Mask, Placeholder, Trace, count_loops, make_placeholder, start_trace
+from svod_tensor.loops.tracing import (
+    Mask,
+    Placeholder,
+    Trace,
+    count_loops,
+    make_placeholder,
+    start_trace,
+)
 from svod_tensor.loops.values import Leaf, cast, describe, is_number, place, read_leaf, unbind_shape
 from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.tensor import Tensor
@@ -93,7 +102,8 @@ class _CarriedForm:
 
 
 def make_repeated(wanted: Repeated) -> tuple[list[Tensor], list[Tensor]]:
-    """The values of a loop after its last iteration, and what it stacks. What its body assigns to is assigned.
+    """The values of a loop after its last iteration, and what it stacks. What its body assigns to
+    is assigned.
 
     Raises:
         CarriedValueError: if an iteration gives other values than it gets.
@@ -106,7 +116,8 @@ def make_repeated(wanted: Repeated) -> tuple[list[Tensor], list[Tensor]]:
     written: dict[int, Cell] = {}
     traced = None
     placements = {leaf.node.placement for leaf in (*wanted.carried, *wanted.sliced)}
-    # Nearly always there is one device; else what comes from no memory is where what it meets in the body is.
+    # Nearly always there is one device; else what comes from no memory is where what it meets in
+    # the body is.
     device = DEFAULT_DEVICE if placements <= {None, DEFAULT_DEVICE} else None
     while traced is None:
         try:
@@ -119,17 +130,26 @@ def make_repeated(wanted: Repeated) -> tuple[list[Tensor], list[Tensor]]:
 
 
 def _trace(
-    wanted: Repeated, counter: UOp, kinds: list[_CarriedForm], written: dict[int, Cell], device: str | None
+    wanted: Repeated,
+    counter: UOp,
+    kinds: list[_CarriedForm],
+    written: dict[int, Cell],
+    device: str | None,
 ) -> _Traced | None:
     """One run of the body; None if it must run again, with other `kinds`, or for what it wrote to.
 
     What comes from no memory is on `device`, or on none.
     """
-    operands = [place(cast(leaf, kind.dtype), kind.placement) for leaf, kind in zip(wanted.carried, kinds, strict=True)]
+    operands = [
+        place(cast(leaf, kind.dtype), kind.placement)
+        for leaf, kind in zip(wanted.carried, kinds, strict=True)
+    ]
     trace = Trace(wanted.operation, wanted.function, counter.arg.name)
     with start_trace(trace, written):
         placeholders = [
-            None if 0 in node.shape else make_placeholder(node, device=_get_device(kind.placement, device))
+            None
+            if 0 in node.shape
+            else make_placeholder(node, device=_get_device(kind.placement, device))
             for node, kind in zip(operands, kinds, strict=True)
         ]
         slices = [
@@ -141,7 +161,9 @@ def _trace(
         outcome = wanted.run(carried, sliced, counter)
         has_changed = False
         next_values: list[UOp] = []
-        for leaf, operand, kind, value in zip(wanted.carried, operands, kinds, outcome.carried, strict=True):
+        for leaf, operand, kind, value in zip(
+            wanted.carried, operands, kinds, outcome.carried, strict=True
+        ):
             node = _settle(wanted, leaf, operand, kind, value, device)
             has_changed = has_changed or node is None
             next_values.append(operand if node is None else node)
@@ -160,7 +182,9 @@ def _trace(
         written[id(mask.cell)] = mask.cell
     if has_changed or trace.has_missed:
         return None
-    return _Traced(operands, placeholders, slices, next_values, stacked, go_on, masks, mask_values, trace.drawn)
+    return _Traced(
+        operands, placeholders, slices, next_values, stacked, go_on, masks, mask_values, trace.drawn
+    )
 
 
 def _get_device(placement: str | Sharding | None, device: str | None) -> str | None:
@@ -177,14 +201,23 @@ def _make_carried(trace: Trace, operand: UOp, placeholder: Placeholder | None) -
 
 def _make_slice(leaf: Leaf, placeholder: Placeholder | None) -> Tensor:
     return Tensor.from_uop(
-        make_empty(leaf.node.dtype, leaf.node.shape[1:]) if placeholder is None else placeholder.node
+        make_empty(leaf.node.dtype, leaf.node.shape[1:])
+        if placeholder is None
+        else placeholder.node
     )
 
 
 def _settle(
-    wanted: Repeated, leaf: Leaf, operand: UOp, kind: _CarriedForm, value: object, device: str | None
+    wanted: Repeated,
+    leaf: Leaf,
+    operand: UOp,
+    kind: _CarriedForm,
+    value: object,
+    device: str | None,
 ) -> UOp | None:
-    """What becomes of a carried value, as it is carried; None if `kind`, which is changed, must be that of another run."""
+    """What becomes of a carried value, as it is carried; None if `kind`, which is changed, must be
+    that of another run.
+    """
     if is_number(value):
         dtype = promote_with_scalar(operand.dtype, value)  # pyright: ignore[reportArgumentType]
         node = UOp.const(dtype, value)  # pyright: ignore[reportArgumentType]
@@ -205,13 +238,17 @@ def _settle(
     if isinstance(kind.placement, Sharding) and node.device == kind.placement.devices:
         return place(node, kind.placement)
     raise CarriedValueError(
-        operation=wanted.operation, path=leaf.path, before=describe(operand, with_place=True),
+        operation=wanted.operation,
+        path=leaf.path,
+        before=describe(operand, with_place=True),
         after=describe(node, with_place=True),
-    )  # fmt: skip
+    )
 
 
 def _make_error(wanted: Repeated, leaf: Leaf, operand: UOp, node: UOp) -> CarriedValueError:
-    return CarriedValueError(operation=wanted.operation, path=leaf.path, before=describe(operand), after=describe(node))
+    return CarriedValueError(
+        operation=wanted.operation, path=leaf.path, before=describe(operand), after=describe(node)
+    )
 
 
 @dataclass(eq=False)
@@ -238,37 +275,75 @@ class _Entry:
 def _finish(wanted: Repeated, counter: UOp, traced: _Traced) -> tuple[list[Tensor], list[Tensor]]:
     """The LOOP of what a body gave, and its results; what it assigned to is assigned."""
     entries = _list_entries(traced)
-    slices = [(leaf.node, p) for leaf, p in zip(wanted.sliced, traced.slices, strict=True) if p is not None]
+    slices = [
+        (leaf.node, p)
+        for leaf, p in zip(wanted.sliced, traced.slices, strict=True)
+        if p is not None
+    ]
     stacked = [leaf.node for leaf in traced.stacked if not leaf.is_empty]
     go_on = [] if traced.go_on is None else [traced.go_on]
     stacks: list[UOp] = []
     if wanted.count != 0:
         roots = [*(entry.value for entry in entries), *stacked, *go_on]
-        assigned = {m for node in UOp.sink(*roots).iter_ops(Op.ASSIGN) for m in node.target.iter_ops(Op.BUFFER)}
+        assigned = {
+            m
+            for node in UOp.sink(*roots).iter_ops(Op.ASSIGN)
+            for m in node.target.iter_ops(Op.BUFFER)
+        }
         free = [entry for entry in entries if assigned.isdisjoint(entry.placeholder.memories)]
-        # What no iteration changes is one of the things that each reads; what each adds the same to, it can compute.
+        # What no iteration changes is one of the things that each reads; what each adds the same
+        # to, it can compute.
         fixed = [entry for entry in free if entry.value is entry.placeholder.node]
-        memories = {m for p in (*(e.placeholder for e in entries), *(p for _, p in slices)) for m in p.memories}
+        memories = {
+            m
+            for p in (*(e.placeholder for e in entries), *(p for _, p in slices))
+            for m in p.memories
+        }
         counted = {} if go_on else _count_up(wanted.count, counter, free, memories, traced.drawn)
-        carried = [e for e in entries if e not in fixed and counted.keys().isdisjoint(e.placeholder.memories)]
+        carried = [
+            e
+            for e in entries
+            if e not in fixed and counted.keys().isdisjoint(e.placeholder.memories)
+        ]
         if carried or stacked:
-            operands = [*(e.operand for e in carried), *(node for node, _ in slices), *(e.operand for e in fixed)]
-            shown = [*(e.placeholder for e in carried), *(p for _, p in slices), *(e.placeholder for e in fixed)]
-            places = {m: OperandPart(n, s) for n, p in enumerate(shown) for s, m in enumerate(p.memories)}
+            operands = [
+                *(e.operand for e in carried),
+                *(node for node, _ in slices),
+                *(e.operand for e in fixed),
+            ]
+            shown = [
+                *(e.placeholder for e in carried),
+                *(p for _, p in slices),
+                *(e.placeholder for e in fixed),
+            ]
+            places = {
+                m: OperandPart(n, s) for n, p in enumerate(shown) for s, m in enumerate(p.memories)
+            }
             roots = UOp.sink(*(e.value for e in carried), *stacked, *go_on).substitute(counted).src
             closed = close([Open(roots, places, counter.arg.name)], operands)
             (body,) = closed.bodies
             name = choose_counter(body, count_loops())
             body = replace_variable(body, counter, make_counter(name, wanted.count))
             found = make_loop(
-                body, wanted.count, closed.operands, n_carried=len(carried), n_sliced=len(slices), counter=name,
-                is_reversed=wanted.is_reversed, is_conditional=bool(go_on), is_recomputed=wanted.is_recomputed,
-            )  # fmt: skip
+                body,
+                wanted.count,
+                closed.operands,
+                n_carried=len(carried),
+                n_sliced=len(slices),
+                counter=name,
+                is_reversed=wanted.is_reversed,
+                is_conditional=bool(go_on),
+                is_recomputed=wanted.is_recomputed,
+            )
             for entry, result in zip(carried, found, strict=False):
                 entry.result = result
             stacks = list(found[len(carried) :])
         for entry in entries:
-            if entry.mask is not None and entry.value is not entry.placeholder.node and not entry.is_done:
+            if (
+                entry.mask is not None
+                and entry.value is not entry.placeholder.node
+                and not entry.is_done
+            ):
                 write(entry.mask.cell, (), entry.result)
     results = {entry.placeholder.node: entry.result for entry in entries}
     after = [
@@ -281,17 +356,28 @@ def _finish(wanted: Repeated, counter: UOp, traced: _Traced) -> tuple[list[Tenso
 def _list_entries(traced: _Traced) -> list[_Entry]:
     own = [
         _Entry(operand, placeholder, value, operand)
-        for operand, placeholder, value in zip(traced.operands, traced.placeholders, traced.next_values, strict=True)
+        for operand, placeholder, value in zip(
+            traced.operands, traced.placeholders, traced.next_values, strict=True
+        )
         if placeholder is not None
     ]
     pairs = zip(traced.masks, traced.mask_values, strict=True)
-    return [*own, *(_Entry(mask.node, mask.placeholder, value, mask.node, mask) for mask, value in pairs)]
+    return [
+        *own,
+        *(_Entry(mask.node, mask.placeholder, value, mask.node, mask) for mask, value in pairs),
+    ]
 
 
 def _count_up(
-    count: SInt, counter: UOp, entries: Sequence[_Entry], memories: set[UOp], drawn: Mapping[int, Cell]
+    count: SInt,
+    counter: UOp,
+    entries: Sequence[_Entry],
+    memories: set[UOp],
+    drawn: Mapping[int, Cell],
 ) -> dict[UOp, UOp]:
-    """What the placeholders of integers are in each iteration, by their memory, where all iterations add the same to them."""
+    """What the placeholders of integers are in each iteration, by their memory, where all
+    iterations add the same to them.
+    """
     found: dict[UOp, UOp] = {}
     for entry in entries:
         step = _find_step(entry, memories, counter.arg.name)
@@ -303,7 +389,9 @@ def _count_up(
         start = entry.operand
         capture = registry.find_capture()
         # Outside of captured functions a variable has its value.
-        n_iterations = count if isinstance(count, int) else find_size(count) if capture is None else None
+        n_iterations = (
+            count if isinstance(count, int) else find_size(count) if capture is None else None
+        )
         if cell is not None and n_draws is not None and n_iterations is not None:
             if capture is None:
                 # The generator goes on at once: what it draws next does not wait for the loop.
@@ -311,13 +399,17 @@ def _count_up(
             else:
                 capture.record_draw(cell)
         entry.result = start + step * _to_number(count, dtype)
-        found[entry.placeholder.memories[0]] = make_reshape(start + step * counter.cast(dtype), (product(shape),))
+        found[entry.placeholder.memories[0]] = make_reshape(
+            start + step * counter.cast(dtype), (product(shape),)
+        )
     return found
 
 
 def _find_step(entry: _Entry, memories: set[UOp], counter: str) -> UOp | None:
     """What each iteration adds to an integer; None where it does anything else."""
-    is_plain = len(entry.placeholder.memories) == 1 and all(isinstance(s, int) for s in entry.operand.shape)
+    is_plain = len(entry.placeholder.memories) == 1 and all(
+        isinstance(s, int) for s in entry.operand.shape
+    )
     if not is_plain or not entry.operand.dtype.is_int:
         return None
     steps: list[UOp] = []
@@ -357,6 +449,8 @@ def check_condition(operation: str, function: str, value: object) -> UOp:
         return value.uop
     found = describe(value.uop) if isinstance(value, Tensor) else type(value).__name__
     raise TraceError(
-        operation=operation, function=function, problem=f"it returns {found}, not a bool of shape ()",
+        operation=operation,
+        function=function,
+        problem=f"it returns {found}, not a bool of shape ()",
         hint="compare numbers, as in x < 3, and combine elements with x.all() or x.any()",
-    )  # fmt: skip
+    )

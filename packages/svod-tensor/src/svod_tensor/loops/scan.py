@@ -1,4 +1,6 @@
-"""`scan`: a loop over the slices of tensors, which carries values along and stacks what each iteration gives."""
+"""`scan`: a loop over the slices of tensors, which carries values along and stacks what each
+iteration gives.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +22,19 @@ C = TypeVar("C")
 
 
 def scan(
-    f: Callable[[C, Any], tuple[C, Any]], init: C, xs: Any = None, length: int | Variable | UOp | None = None,
-    reverse: bool = False, *, checkpoint_every: int | None = None,
-) -> tuple[C, Any]:  # fmt: skip
-    """Call `carry, y = f(carry, x)` for each slice `x` of `xs` along the first axis, from `init` on; one node of the graph.
+    f: Callable[[C, Any], tuple[C, Any]],
+    init: C,
+    xs: Any = None,
+    length: int | Variable | UOp | None = None,
+    reverse: bool = False,
+    *,
+    checkpoint_every: int | None = None,
+) -> tuple[C, Any]:
+    """Call `carry, y = f(carry, x)` for each slice `x` of `xs` along the first axis, from `init`
+    on; one node of the graph.
 
-    The function runs once, on tensors without values, and what it computes is repeated; nothing is computed before a
-    result is asked for. It means
+    The function runs once, on tensors without values, and what it computes is repeated; nothing is
+    computed before a result is asked for. It means
 
         carry = init
         for x in xs:
@@ -34,25 +42,31 @@ def scan(
             ys.append(y)
         return carry, stack(ys)
 
-    What it computes from other tensors alone is computed once. What it assigns to other tensors, and draws from generators,
-    happens in each iteration. What it assigns to its carry, as in `carry[i] = x`, happens in place, and does not change `init`.
+    What it computes from other tensors alone is computed once. What it assigns to other tensors,
+    and draws from generators, happens in each iteration. What it assigns to its carry, as in
+    `carry[i] = x`, happens in place, and does not change `init`.
 
     Args:
         f: from what is carried, and a slice, to the next of what is carried, and what is stacked.
-        init: nested lists, tuples and dicts of tensors, arrays and numbers, or None. A number takes the dtype that the
-            first iteration gives, if that is a wider one.
+        init: nested lists, tuples and dicts of tensors, arrays and numbers, or None. A number takes
+            the dtype that the first iteration gives, if that is a wider one.
         xs: such nested tensors, whose first axes have one size (length, ...); None for no slices.
         length: the number of iterations; by default that of the slices.
-        reverse: whether the last slice comes first. The results are stacked in the order of the slices all the same.
-        checkpoint_every: keep for gradients what is carried after each so many iterations, and compute the others again from
-            it; by default what the gradient of an iteration needs is kept of each. The root of the length keeps least.
+        reverse: whether the last slice comes first. The results are stacked in the order of the
+            slices all the same.
+        checkpoint_every: keep for gradients what is carried after each so many iterations, and
+            compute the others again from it; by default what the gradient of an iteration needs is
+            kept of each. The root of the length keeps least.
 
     Returns:
-        what is carried after the last iteration; what is stacked (length, ...), nested as `f` gives it.
+        what is carried after the last iteration; what is stacked (length, ...), nested as `f` gives
+        it.
 
     Raises:
-        LoopArgumentError: if there is no number of iterations, or there are two, or something is no tensor.
-        CarriedValueError: if `f` gives a carry of other structure, shapes, dtypes or devices than it gets.
+        LoopArgumentError: if there is no number of iterations, or there are two, or something is no
+            tensor.
+        CarriedValueError: if `f` gives a carry of other structure, shapes, dtypes or devices than
+            it gets.
         TraceError: if `f` reads values, keeps a tensor, or returns no pair.
 
     Example:
@@ -92,9 +106,14 @@ def _scan(
         )
         if not isinstance(result, tuple) or len(result) != 2:  # pyright: ignore[reportUnnecessaryIsInstance, reportUnnecessaryComparison]
             raise TraceError(
-                operation="scan", function=name, problem=f"it returns {_show_result(result)}, no pair",
-                hint="return carry, y: what the next iteration gets, and what is stacked (None for nothing)",
-            )  # fmt: skip
+                operation="scan",
+                function=name,
+                problem=f"it returns {_show_result(result)}, no pair",
+                hint=(
+                    "return carry, y: what the next iteration gets, and what is stacked (None for"
+                    " nothing)"
+                ),
+            )
         leaves, structure = flatten(result[0])
         check_structure("scan", "carry", carried.structure, structure)
         stacked = read_given("scan", "y", result[1])
@@ -102,13 +121,21 @@ def _scan(
         return RepeatOutcome(leaves, stacked.leaves)
 
     after, stacks = make_repeated(
-        Repeated("scan", name, _rename(carried, "carry"), count, run, sliced, is_reversed, is_recomputed)
+        Repeated(
+            "scan", name, _rename(carried, "carry"), count, run, sliced, is_reversed, is_recomputed
+        )
     )
     return carried.structure.unflatten(after), structures[0].unflatten(stacks)
 
 
 def _scan_parts(
-    f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, count: int, every: int, *, is_reversed: bool
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any,
+    count: int,
+    every: int,
+    *,
+    is_reversed: bool,
 ) -> tuple[Any, Any]:
     """A scan over parts of so many slices, each of which is a scan, and one over what is left."""
     n_parts, n_left = divmod(count, every)
@@ -116,14 +143,21 @@ def _scan_parts(
     tensors = [leaf if isinstance(leaf, Tensor) else Tensor(leaf) for leaf in leaves]  # pyright: ignore[reportArgumentType]
     # What comes last in the order of execution is left.
     begin = n_left if is_reversed else 0
-    parts = [t[begin : begin + n_parts * every].reshape(n_parts, every, *t.shape[1:]) for t in tensors]
+    parts = [
+        t[begin : begin + n_parts * every].reshape(n_parts, every, *t.shape[1:]) for t in tensors
+    ]
     left = [t[:n_left] if is_reversed else t[n_parts * every :] for t in tensors]
 
     def run_part(carry: Any, part: Any) -> tuple[Any, Any]:
         return _scan(f, carry, part, every, is_reversed=is_reversed)
 
     carry, rows = _scan(
-        run_part, init, structure.unflatten(parts), n_parts, is_reversed=is_reversed, is_recomputed=True
+        run_part,
+        init,
+        structure.unflatten(parts),
+        n_parts,
+        is_reversed=is_reversed,
+        is_recomputed=True,
     )
     carry, last = _scan(f, carry, structure.unflatten(left), n_left, is_reversed=is_reversed)
     stacks, nested = flatten(rows)
@@ -139,18 +173,25 @@ def read_interval(operation: str, checkpoint_every: int, count: SInt) -> int:
     """After how many of `count` iterations what is carried is kept.
 
     Raises:
-        LoopArgumentError: if it is no positive number, or there are not so many iterations as a number says.
+        LoopArgumentError: if it is no positive number, or there are not so many iterations as a
+            number says.
     """
-    if isinstance(checkpoint_every, bool) or not isinstance(checkpoint_every, int) or checkpoint_every < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+    if (
+        isinstance(checkpoint_every, bool)
+        or not isinstance(checkpoint_every, int)  # pyright: ignore[reportUnnecessaryIsInstance]
+        or checkpoint_every < 1
+    ):
         raise LoopArgumentError(
-            operation=operation, problem=f"checkpoint_every is {checkpoint_every!r}, no number of iterations",
+            operation=operation,
+            problem=f"checkpoint_every is {checkpoint_every!r}, no number of iterations",
             hint="use an integer from 1 on",
-        )  # fmt: skip
+        )
     if not isinstance(count, int) and checkpoint_every > 1:
         raise LoopArgumentError(
-            operation=operation, problem="the number of iterations is no number, and has no parts of one size",
+            operation=operation,
+            problem="the number of iterations is no number, and has no parts of one size",
             hint="use checkpoint_every=1, which computes each iteration again",
-        )  # fmt: skip
+        )
     return checkpoint_every
 
 
@@ -162,11 +203,16 @@ def check_structure(operation: str, name: str, before: Structure, after: Structu
     """
     found = before.find_difference(after)
     if found is not None:
-        raise CarriedValueError(operation=operation, path=name + found.path, before=found.left, after=found.right)
+        raise CarriedValueError(
+            operation=operation, path=name + found.path, before=found.left, after=found.right
+        )
 
 
 def _rename(given: Given, name: str) -> Sequence[Leaf]:
-    return [leaf._replace(path=name + path) for leaf, path in zip(given.leaves, given.structure.paths, strict=True)]
+    return [
+        leaf._replace(path=name + path)
+        for leaf, path in zip(given.leaves, given.structure.paths, strict=True)
+    ]
 
 
 def _show_result(result: object) -> str:
@@ -180,16 +226,19 @@ def _get_count(given: Given, length: int | Variable | UOp | None) -> SInt:
     for leaf in given.leaves:
         if not leaf.node.shape:
             raise LoopArgumentError(
-                operation="scan", problem=f"{leaf.path} has no axis to slice", hint="use x[None] for one slice"
+                operation="scan",
+                problem=f"{leaf.path} has no axis to slice",
+                hint="use x[None] for one slice",
             )
         size = leaf.node.shape[0]
         if count is None:
             count, shown = size, leaf.path
         elif count is not size and count != size:
             raise LoopArgumentError(
-                operation="scan", problem=f"{leaf.path} has {_show(size)} slices, but {shown} says {_show(count)}",
+                operation="scan",
+                problem=f"{leaf.path} has {_show(size)} slices, but {shown} says {_show(count)}",
                 hint="let the first axes of all that is sliced have one size",
-            )  # fmt: skip
+            )
     if count is None:
         raise LoopArgumentError(
             operation="scan",
@@ -218,13 +267,20 @@ def _read_length(length: object) -> SInt | None:
         count = -1
     if count < 0 or isinstance(length, Tensor):
         raise LoopArgumentError(
-            operation="scan", problem=f"length is {length!r}, no number of iterations",
-            hint="use an integer from 0 on, or a variable; fori_loop takes numbers that are computed",
-        )  # fmt: skip
+            operation="scan",
+            problem=f"length is {length!r}, no number of iterations",
+            hint=(
+                "use an integer from 0 on, or a variable; fori_loop takes numbers that are computed"
+            ),
+        )
     return count
 
 
 def _gather_first_axis(node: UOp) -> UOp:
     """`node`, whole on each device where it is split along its first axis."""
     placement = node.placement
-    return place(node, placement.replicated) if isinstance(placement, Sharding) and placement.axis == 0 else node
+    return (
+        place(node, placement.replicated)
+        if isinstance(placement, Sharding) and placement.axis == 0
+        else node
+    )

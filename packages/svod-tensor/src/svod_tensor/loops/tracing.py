@@ -1,9 +1,10 @@
-"""Running the body of a loop, or a branch, once on placeholders to find what it computes, and what it assigns to.
+"""Running the body of a loop, or a branch, once on placeholders to find what it computes, and what
+it assigns to.
 
-Memory without a buffer stands for each value that changes from iteration to iteration. What the body assigns to outside of it
-is such a value too: the tensor stands for a placeholder while the body runs, and is given the result after the loop. That has
-to be known from the start, since the body may have read the tensor before: a body that assigns runs once more.
-"""
+Memory without a buffer stands for each value that changes from iteration to iteration. What the
+body assigns to outside of it is such a value too: the tensor stands for a placeholder while the
+body runs, and is given the result after the loop. That has to be known from the start, since the
+body may have read the tensor before: a body that assigns runs once more."""
 
 from __future__ import annotations
 
@@ -27,7 +28,15 @@ from svod_tensor.loops.closing import reads
 from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.tensor import Tensor
 
-__all__ = ["Mask", "Placeholder", "Trace", "count_loops", "list_known", "make_placeholder", "start_trace"]
+__all__ = [
+    "Mask",
+    "Placeholder",
+    "Trace",
+    "count_loops",
+    "list_known",
+    "make_placeholder",
+    "start_trace",
+]
 
 
 _numbers = itertools.count(1 << 32)
@@ -38,7 +47,8 @@ class Placeholder(NamedTuple):
 
     Attributes:
         node: in the shape of the value.
-        memories: the BUFFER that it is made of, or a PARAM where it is on no device; of a sharded one, those of its shards.
+        memories: the BUFFER that it is made of, or a PARAM where it is on no device; of a sharded
+            one, those of its shards.
     """
 
     node: UOp
@@ -46,7 +56,9 @@ class Placeholder(NamedTuple):
 
 
 class Mask(NamedTuple):
-    """A cell that was there before the body ran and that it writes to, what it was, and what it stands for meanwhile."""
+    """A cell that was there before the body ran and that it writes to, what it was, and what it
+    stands for meanwhile.
+    """
 
     cell: Cell
     node: UOp
@@ -55,18 +67,25 @@ class Mask(NamedTuple):
     placeholder: Placeholder
 
 
-def make_placeholder(like: UOp, *, is_slice: bool = False, device: str | None = None) -> Placeholder:
+def make_placeholder(
+    like: UOp, *, is_slice: bool = False, device: str | None = None
+) -> Placeholder:
     """What stands for a value as `like`, or for one slice of it along its first axis.
 
-    What comes from no memory is on `device`, or on none: then it is computed where what it meets is, and cannot be written.
-    """
+    What comes from no memory is on `device`, or on none: then it is computed where what it meets
+    is, and cannot be written."""
     form = make_parameter(like, 0, is_slice=is_slice)
     made = {
         param: _make_memory(param, param.arg.device or device)
         for param in sorted(form.iter_ops(Op.PARAM), key=lambda param: param.arg.slot)
     }
     # In the body sizes are written as outside of it.
-    binds = {bind.symbol: bind for size in like.shape if isinstance(size, UOp) for bind in size.iter_ops(Op.BIND)}
+    binds = {
+        bind.symbol: bind
+        for size in like.shape
+        if isinstance(size, UOp)
+        for bind in size.iter_ops(Op.BIND)
+    }
     return Placeholder(form.substitute({**made, **binds}), tuple(made.values()))
 
 
@@ -102,7 +121,8 @@ class Trace(Capture):
             self.has_missed = True
 
     def find_right(self, cell: Cell, path: Path) -> bool | None:
-        # What is replaced as a whole is another value; memory that the body makes is made anew by each iteration.
+        # What is replaced as a whole is another value; memory that the body makes is made anew by
+        # each iteration.
         memories = self._carried.get(id(cell))
         return (
             bool(path and memories)
@@ -115,12 +135,19 @@ class Trace(Capture):
 
     def make_error(self, action: str) -> UserError:
         return TraceError(
-            operation=self.operation, function=self.name, problem=f"it {action}, which are not known before the loop runs",
-            hint="compute with tensors: x.where(a, b) or svod_tensor.cond choose by a value, svod_tensor.while_loop repeats by one",
-        )  # fmt: skip
+            operation=self.operation,
+            function=self.name,
+            problem=f"it {action}, which are not known before the loop runs",
+            hint=(
+                "compute with tensors: x.where(a, b) or svod_tensor.cond choose by a value,"
+                " svod_tensor.while_loop repeats by one"
+            ),
+        )
 
     def mask(self, cell: Cell) -> None:
-        """Let `cell` stand for a placeholder until the end of the run; the caller holds `registry.lock`."""
+        """Let `cell` stand for a placeholder until the end of the run; the caller holds
+        `registry.lock`.
+        """
         placeholder = make_placeholder(cell.node, device=DEFAULT_DEVICE)
         self.masks[id(cell)] = Mask(cell, cell.node, cell.owns, cell.is_patched, placeholder)
         cell.owns = False
@@ -128,7 +155,9 @@ class Trace(Capture):
         self.let_carry(cell, placeholder)
 
     def let_carry(self, cell: Cell, placeholder: Placeholder) -> None:
-        """Let parts of `cell` be written where they are, if it is carried from iteration to iteration in one memory."""
+        """Let parts of `cell` be written where they are, if it is carried from iteration to
+        iteration in one memory.
+        """
         if self.counter is not None and len(placeholder.memories) == 1:
             self._carried[id(cell)] = placeholder.memories
 
@@ -140,7 +169,9 @@ class Trace(Capture):
         if self.masks and threading.active_count() > 1:
             # Another thread may have read one meanwhile.
             registry.replace_nodes(self.assigned)
-            registry.replace_nodes({mask.placeholder.node: mask.node for mask in self.masks.values()})
+            registry.replace_nodes(
+                {mask.placeholder.node: mask.node for mask in self.masks.values()}
+            )
 
     def check_leaks(self, memories: Iterable[UOp], kept: Sequence[Tensor]) -> None:
         """Raise if something that depends on the iteration lives on besides `kept`.
@@ -149,15 +180,20 @@ class Trace(Capture):
             TraceError: if something does.
         """
         sources, counters = set(memories), [] if self.counter is None else [self.counter]
-        leaked = self.find_leak([t.content for t in kept], lambda node: reads(node, sources, counters))
+        leaked = self.find_leak(
+            [t.content for t in kept], lambda node: reads(node, sources, counters)
+        )
         if leaked is None:
             self.forget(lambda node: reads(node, sources, counters))
             return
         raise TraceError(
-            operation=self.operation, function=self.name,
-            problem=f"a tensor of shape {leaked.shape} that it computes is still held after it returned",
+            operation=self.operation,
+            function=self.name,
+            problem=(
+                f"a tensor of shape {leaked.shape} that it computes is still held after it returned"
+            ),
             hint="return the tensor, or assign it to one that was there before",
-        )  # fmt: skip
+        )
 
 
 def list_known() -> set[UOp]:
@@ -185,7 +221,9 @@ def count_loops() -> int:
 
 @contextmanager
 def start_trace(trace: Trace, written: Mapping[int, Cell]) -> Generator[None]:
-    """Let this thread run a body that is known to write to the cells `written`; at the end these are as they were."""
+    """Let this thread run a body that is known to write to the cells `written`; at the end these
+    are as they were.
+    """
     with registry.lock:
         registry.wait_for_capture()
         registry.start_capture(trace)

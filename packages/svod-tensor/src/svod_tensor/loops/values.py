@@ -1,4 +1,6 @@
-"""The values that go into a loop and come out of its body: tensors, arrays and numbers, in nested lists, tuples and dicts."""
+"""The values that go into a loop and come out of its body: tensors, arrays and numbers, in nested
+lists, tuples and dicts.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +69,10 @@ def read_given(operation: str, name: str, tree: object) -> Given:
         LoopArgumentError: if a leaf is no tensor, array or number.
     """
     leaves, structure = flatten(tree)
-    found = [read_leaf(operation, name + path, leaf) for leaf, path in zip(leaves, structure.paths, strict=True)]
+    found = [
+        read_leaf(operation, name + path, leaf)
+        for leaf, path in zip(leaves, structure.paths, strict=True)
+    ]
     return Given(tuple(found), structure)
 
 
@@ -84,9 +89,13 @@ def read_leaf(operation: str, path: str, value: object) -> Leaf:
     if isinstance(value, Variable):
         return Leaf(Tensor(value.uop).uop, path)
     raise LoopArgumentError(
-        operation=operation, problem=f"{path} is {type(value).__name__}, which is no tensor",
-        hint="give tensors, arrays and numbers, in lists, tuples and dicts; anything else the function can use as it is",
-    )  # fmt: skip
+        operation=operation,
+        problem=f"{path} is {type(value).__name__}, which is no tensor",
+        hint=(
+            "give tensors, arrays and numbers, in lists, tuples and dicts; anything else the"
+            " function can use as it is"
+        ),
+    )
 
 
 def describe(node: UOp, *, with_place: bool = False) -> str:

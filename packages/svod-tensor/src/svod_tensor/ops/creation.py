@@ -7,10 +7,27 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from svod_dtype import DType, default_float, float64, int64, to_dtype
-from svod_ir import Op, OperandError, ShapeError, SInt, UOp, make_alu, make_cast, make_expand, make_iota, make_reshape
+from svod_ir import (
+    Op,
+    OperandError,
+    ShapeError,
+    SInt,
+    UOp,
+    make_alu,
+    make_cast,
+    make_expand,
+    make_iota,
+    make_reshape,
+)
 from svod_ir.sizes import bounds_of_size, max_size, normalize_size, product
 from svod_ir.uop import to_node
-from svod_tensor._data import check_scalar, copy_to_device, default_int_dtype, make_constant, make_node
+from svod_tensor._data import (
+    check_scalar,
+    copy_to_device,
+    default_int_dtype,
+    make_constant,
+    make_node,
+)
 from svod_tensor._memory_views import view_prefix
 from svod_tensor._shapes import Shape, broadcast_shapes, to_shape
 from svod_tensor._shards import place_like
@@ -25,14 +42,31 @@ if TYPE_CHECKING:
     from svod_tensor.ops.core.base import Operand
 
 __all__ = [
-    "arange", "check_sizes", "empty", "empty_like", "eye", "full", "full_like", "linspace", "meshgrid", "ones",
-    "ones_like", "zeros", "zeros_like",
-]  # fmt: skip
+    "arange",
+    "check_sizes",
+    "empty",
+    "empty_like",
+    "eye",
+    "full",
+    "full_like",
+    "linspace",
+    "meshgrid",
+    "ones",
+    "ones_like",
+    "zeros",
+    "zeros_like",
+]
 
 
-@static_operation(test="test_operations.py::test_constants_have_their_value_in_every_element", standard=True)
+@static_operation(
+    test="test_operations.py::test_constants_have_their_value_in_every_element", standard=True
+)
 def full(
-    shape: SInt | Sequence[SInt], fill_value: complex, *, dtype: DTypeLike | None = None, device: str | None = None
+    shape: SInt | Sequence[SInt],
+    fill_value: complex,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
 ) -> Tensor:
     """A tensor with `fill_value` at every element; it takes no memory until it is realized.
 
@@ -52,14 +86,20 @@ def full(
         [[7, 7, 7], [7, 7, 7]]
     """
     sizes = check_sizes("full", to_shape("full", (shape,)))
-    node = make_node(fill_value, None) if dtype is None else make_constant(fill_value, to_dtype(dtype))
+    node = (
+        make_node(fill_value, None) if dtype is None else make_constant(fill_value, to_dtype(dtype))
+    )
     return _place(_fill(node, sizes), device)
 
 
 @static_operation(
-    test="test_operations.py::test_constants_have_their_value_in_every_element", standard=True, is_variadic=True
+    test="test_operations.py::test_constants_have_their_value_in_every_element",
+    standard=True,
+    is_variadic=True,
 )
-def zeros(shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+def zeros(
+    shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
     """A tensor of `shape` with 0 at every element; it takes no memory until it is realized.
 
     Args:
@@ -75,13 +115,19 @@ def zeros(shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, devic
         >>> sv.zeros((2, 3)).tolist()
         [[0.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
     """
-    return full(to_shape("zeros", (shape,)), 0, dtype=float if dtype is None else dtype, device=device)
+    return full(
+        to_shape("zeros", (shape,)), 0, dtype=float if dtype is None else dtype, device=device
+    )
 
 
 @static_operation(
-    test="test_operations.py::test_constants_have_their_value_in_every_element", standard=True, is_variadic=True
+    test="test_operations.py::test_constants_have_their_value_in_every_element",
+    standard=True,
+    is_variadic=True,
 )
-def ones(shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+def ones(
+    shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
     """A tensor of `shape` with 1 at every element; it takes no memory until it is realized.
 
     Args:
@@ -97,11 +143,19 @@ def ones(shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, device
         >>> sv.ones((2, 2), dtype=sv.int8).tolist()
         [[1, 1], [1, 1]]
     """
-    return full(to_shape("ones", (shape,)), 1, dtype=float if dtype is None else dtype, device=device)
+    return full(
+        to_shape("ones", (shape,)), 1, dtype=float if dtype is None else dtype, device=device
+    )
 
 
-@static_operation(test="test_creation.py::test_empty_has_memory_that_can_be_filled", standard=True, is_variadic=True)
-def empty(shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+@static_operation(
+    test="test_creation.py::test_empty_has_memory_that_can_be_filled",
+    standard=True,
+    is_variadic=True,
+)
+def empty(
+    shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
     """A tensor of `shape` with memory of its own and no defined content: an input to be filled.
 
     Args:
@@ -121,7 +175,10 @@ def empty(shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, devic
     from svod_tensor import _storage as storage
 
     sizes = check_sizes("empty", to_shape("empty", (shape,)))
-    kind, name = to_dtype(float if dtype is None else dtype), storage.check_device(device or DEFAULT_DEVICE)
+    kind, name = (
+        to_dtype(float if dtype is None else dtype),
+        storage.check_device(device or DEFAULT_DEVICE),
+    )
     if product(sizes) == 0:
         return zeros(sizes, dtype=kind, device=device)
     inner = kind.part
@@ -131,7 +188,9 @@ def empty(shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, devic
 
 
 @operation(test="test_creation.py::test_empty_has_memory_that_can_be_filled", standard=True)
-def empty_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
+def empty_like(
+    x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
     """A tensor of the shape of `x` with memory of its own and no defined elements.
 
     Args:
@@ -173,8 +232,11 @@ def full_like(
 
 
 @operation(test="test_devices.py::test_what_is_like_a_tensor_is_on_its_device", standard=True)
-def zeros_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """A tensor with 0 at every element, in the shape of `x`; `dtype` is by default that of `x`, and `device` where it is.
+def zeros_like(
+    x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None
+) -> Tensor:
+    """A tensor with 0 at every element, in the shape of `x`; `dtype` is by default that of `x`, and
+    `device` where it is.
 
     Example:
         >>> import svod_tensor as sv
@@ -186,7 +248,8 @@ def zeros_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | No
 
 @operation(test="test_devices.py::test_what_is_like_a_tensor_is_on_its_device", standard=True)
 def ones_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """A tensor with 1 at every element, in the shape of `x`; `dtype` is by default that of `x`, and `device` where it is.
+    """A tensor with 1 at every element, in the shape of `x`; `dtype` is by default that of `x`, and
+    `device` where it is.
 
     Example:
         >>> import svod_tensor as sv
@@ -212,7 +275,8 @@ def arange(
         start: the first one; if only one number is given, that is `stop`, and 0 is the first.
         stop: where they end.
         step: how far they are apart, which may be negative.
-        dtype: by default float32 where one of the three is a float, else int32, or a wider one where they do not fit.
+        dtype: by default float32 where one of the three is a float, else int32, or a wider one
+            where they do not fit.
         device: where it is; by default on the device that `SVOD_DEVICE` names.
 
     Raises:
@@ -230,14 +294,19 @@ def arange(
         raise ShapeError(operation="arange", shape=(start, stop, step), problem="has a step of 0")
     count = _count_steps(start, stop, step)
     last = start + max(max_size(count) - 1, 0) * step
-    kind = (default_float() if has_floats else _arange_dtype(start, last)) if dtype is None else to_dtype(dtype)
+    kind = (
+        (default_float() if has_floats else _arange_dtype(start, last))
+        if dtype is None
+        else to_dtype(dtype)
+    )
     if isinstance(count, int) and count == 0:
         return zeros(0, dtype=kind, device=device)
     if kind.is_bool:
         raise OperandError(operation="arange", found=kind, expected="a numeric dtype")
     for value in (*_extremes(start), *_extremes(last)):
         check_scalar(value, kind)
-    # Floats are counted in float64, so that every element is rounded once; integers may wrap on the way.
+    # Floats are counted in float64, so that every element is rounded once; integers may wrap on the
+    # way.
     inner = float64 if has_floats or kind.is_inexact else kind
     node = make_cast(make_iota(count, int64 if inner is float64 else kind), inner)
     node = make_alu(Op.MUL, node, UOp.const(inner, step)) if step != 1 else node
@@ -246,7 +315,9 @@ def arange(
     return _place(node.cast(kind), device)
 
 
-@static_operation(test="test_creation.py::test_linspace_eye_and_meshgrid_agree_with_numpy", standard=True)
+@static_operation(
+    test="test_creation.py::test_linspace_eye_and_meshgrid_agree_with_numpy", standard=True
+)
 def linspace(
     start: complex,
     stop: complex,
@@ -263,7 +334,8 @@ def linspace(
         start: the first one.
         stop: the last one, if `endpoint` holds.
         num: how many.
-        dtype: of the elements, by default float32, or complex64 between complex numbers; the steps are computed in float64.
+        dtype: of the elements, by default float32, or complex64 between complex numbers; the steps
+            are computed in float64.
         device: where it is; by default on the device that `SVOD_DEVICE` names.
         endpoint: whether `stop` is one of them.
 
@@ -280,9 +352,13 @@ def linspace(
     make = Tensor.from_uop
     if is_complex:
         if not kind.is_complex:
-            raise OperandError(operation="linspace", found=kind, expected="a complex dtype between complex numbers")
+            raise OperandError(
+                operation="linspace", found=kind, expected="a complex dtype between complex numbers"
+            )
         pairs = (start.real, stop.real), (start.imag, stop.imag)
-        x, y = (linspace(a, b, num, endpoint=endpoint, dtype=float64, device=device) for a, b in pairs)
+        x, y = (
+            linspace(a, b, num, endpoint=endpoint, dtype=float64, device=device) for a, b in pairs
+        )
         return x.complex(y).cast(kind)
     (num,) = check_sizes("linspace", to_shape("linspace", (num,)))
     if isinstance(num, int) and num == 0:
@@ -304,7 +380,9 @@ def linspace(
     return _place(result.cast(kind).uop, device)
 
 
-@static_operation(test="test_creation.py::test_linspace_eye_and_meshgrid_agree_with_numpy", standard=True)
+@static_operation(
+    test="test_creation.py::test_linspace_eye_and_meshgrid_agree_with_numpy", standard=True
+)
 def eye(
     n_rows: SInt,
     n_cols: SInt | None = None,
@@ -314,7 +392,8 @@ def eye(
     dtype: DTypeLike | None = None,
     device: str | None = None,
 ) -> Tensor:
-    """A matrix with ones on diagonal `k`, above the main one where it is positive, and zeros elsewhere.
+    """A matrix with ones on diagonal `k`, above the main one where it is positive, and zeros
+    elsewhere.
 
     Args:
         n_rows: how many rows.
@@ -329,19 +408,24 @@ def eye(
         [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
     """
     make = Tensor.from_uop
-    n_rows, n_cols = check_sizes("eye", to_shape("eye", (n_rows, n_rows if n_cols is None else n_cols)))
+    n_rows, n_cols = check_sizes(
+        "eye", to_shape("eye", (n_rows, n_rows if n_cols is None else n_cols))
+    )
     row = make(make_iota(n_rows, int64)).unsqueeze(1)
     column = make(make_iota(n_cols, int64)).unsqueeze(0)
     return _place(row.add(k).eq(column).cast(float if dtype is None else dtype).uop, device)
 
 
-@static_operation(test="test_creation.py::test_linspace_eye_and_meshgrid_agree_with_numpy", standard=True)
+@static_operation(
+    test="test_creation.py::test_linspace_eye_and_meshgrid_agree_with_numpy", standard=True
+)
 def meshgrid(*arrays: Operand, indexing: str = "xy") -> tuple[Tensor, ...]:
     """For each of `arrays`, tensors of one axis, its coordinates at all points of their grid.
 
     Args:
         arrays: the coordinates along each axis.
-        indexing: `"ij"` for results of shape (n0, n1, ...), `"xy"` with the first two axes exchanged, as for an image.
+        indexing: `"ij"` for results of shape (n0, n1, ...), `"xy"` with the first two axes
+            exchanged, as for an image.
 
     Raises:
         OperandError: if `indexing` is something else.
@@ -353,11 +437,15 @@ def meshgrid(*arrays: Operand, indexing: str = "xy") -> tuple[Tensor, ...]:
         ([[1, 2, 3], [1, 2, 3]], [[10, 10, 10], [20, 20, 20]])
     """
     if indexing not in ("xy", "ij"):
-        raise OperandError(operation="meshgrid", found=repr(indexing), expected='indexing "xy" or "ij"')
+        raise OperandError(
+            operation="meshgrid", found=repr(indexing), expected='indexing "xy" or "ij"'
+        )
     axes = [to_tensor(array) for array in arrays]
     n = len(axes)
     order = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
-    views = [a.reshape(tuple(-1 if i == order[k] else 1 for i in range(n))) for k, a in enumerate(axes)]
+    views = [
+        a.reshape(tuple(-1 if i == order[k] else 1 for i in range(n))) for k, a in enumerate(axes)
+    ]
     shape = broadcast_shapes(*(v.shape for v in views))
     return tuple(v.broadcast_to(shape).clone() for v in views)
 
@@ -386,7 +474,9 @@ def _count_steps(start: SInt | float, stop: SInt | float, step: int | float) -> 
     if isinstance(start, UOp) or isinstance(stop, UOp):
         if any(isinstance(v, float) for v in (start, stop, step)):
             raise OperandError(
-                operation="arange", found=(start, stop, step), expected="integers beside symbolic bounds"
+                operation="arange",
+                found=(start, stop, step),
+                expected="integers beside symbolic bounds",
             )
         distance = (stop - start) if step > 0 else (start - stop)
         size = int(abs(step))
@@ -395,7 +485,11 @@ def _count_steps(start: SInt | float, stop: SInt | float, step: int | float) -> 
         return len(range(start, stop, step))
     distance = (stop - start) / step
     if not math.isfinite(distance):
-        raise ShapeError(operation="arange", shape=(start, stop, step), problem="does not say how many numbers it has")
+        raise ShapeError(
+            operation="arange",
+            shape=(start, stop, step),
+            problem="does not say how many numbers it has",
+        )
     return max(0, math.ceil(distance))
 
 

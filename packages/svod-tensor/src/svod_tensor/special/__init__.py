@@ -1,7 +1,8 @@
-"""Special functions under the names of `scipy.special`, which calls them on tensors where `SCIPY_ARRAY_API` is set.
+"""Special functions under the names of `scipy.special`, which calls them on tensors where
+`SCIPY_ARRAY_API` is set.
 
-All are computed by kernels, in float64 and rounded once, and have derivatives. Integers become float32. What is not here
-SciPy computes on the host.
+All are computed by kernels, in float64 and rounded once, and have derivatives. Integers become
+float32. What is not here SciPy computes on the host.
 
 Example:
     >>> import svod_tensor as sv
@@ -41,7 +42,38 @@ from svod_tensor.ops.statistics.moments import logsumexp
 from svod_tensor.special.entropies import entr, kl_div, log_expit, rel_entr, xlog1py
 
 __all__ = [
-    "beta", "cbrt", "entr", "erf", "erfc", "erfcx", "erfinv", "exp2", "expit", "expm1", "gamma", "gammaln", "i0", "i0e",
-    "i1", "i1e", "j0", "j1", "kl_div", "log1p", "log_expit", "log_ndtr", "log_softmax", "logit", "logsumexp", "ndtr", "ndtri",
-    "psi", "rel_entr", "sinc", "softmax", "xlog1py", "xlogy", "zeta",
-]  # fmt: skip
+    "beta",
+    "cbrt",
+    "entr",
+    "erf",
+    "erfc",
+    "erfcx",
+    "erfinv",
+    "exp2",
+    "expit",
+    "expm1",
+    "gamma",
+    "gammaln",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
+    "j0",
+    "j1",
+    "kl_div",
+    "log1p",
+    "log_expit",
+    "log_ndtr",
+    "log_softmax",
+    "logit",
+    "logsumexp",
+    "ndtr",
+    "ndtri",
+    "psi",
+    "rel_entr",
+    "sinc",
+    "softmax",
+    "xlog1py",
+    "xlogy",
+    "zeta",
+]

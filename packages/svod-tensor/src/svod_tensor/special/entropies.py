@@ -1,4 +1,6 @@
-"""Entropies and products with logarithms, which are limits at the borders of where they are defined."""
+"""Entropies and products with logarithms, which are limits at the borders of where they are
+defined.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ def entr(x: Operand, /) -> Tensor:
 
 
 def rel_entr(x: Operand, y: Operand, /) -> Tensor:
-    """`x * log(x / y)` of positive elements, 0 where `x` is 0 and `y` is not negative, and inf elsewhere.
+    """`x * log(x / y)` of positive elements, 0 where `x` is 0 and `y` is not negative, and inf
+    elsewhere.
 
     Shapes broadcast and dtypes promote; integers become float32.
 
@@ -40,7 +43,8 @@ def rel_entr(x: Operand, y: Operand, /) -> Tensor:
 
 
 def kl_div(x: Operand, y: Operand, /) -> Tensor:
-    """`x * log(x / y) - x + y` of positive elements, `y` where `x` is 0 and `y` is not negative, and inf elsewhere.
+    """`x * log(x / y) - x + y` of positive elements, `y` where `x` is 0 and `y` is not negative,
+    and inf elsewhere.
 
     Shapes broadcast and dtypes promote; integers become float32.
 
@@ -53,7 +57,8 @@ def kl_div(x: Operand, y: Operand, /) -> Tensor:
 
 
 def xlog1py(x: Operand, y: Operand, /) -> Tensor:
-    """`x * log(1 + y)`, and 0 where `x` is 0 unless `y` is NaN. Shapes broadcast and dtypes promote; integers become float32.
+    """`x * log(1 + y)`, and 0 where `x` is 0 unless `y` is NaN. Shapes broadcast and dtypes
+    promote; integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -88,10 +93,14 @@ def _relative_entropy(x: Tensor, y: Tensor) -> Tensor:
     is_positive = x.gt(0).logical_and(y.gt(0))
     a, b = is_positive.where(x, 1.0), is_positive.where(y, 1.0)
     ratio = a.div(b)
-    # Near 1 the difference keeps the digits that the quotient loses; a quotient out of range has a logarithm.
+    # Near 1 the difference keeps the digits that the quotient loses; a quotient out of range has a
+    # logarithm.
     near = a.sub(b).div(b).log1p()
     far = a.log().sub(b.log())
-    is_near, is_normal = ratio.gt(0.5).logical_and(ratio.lt(2)), ratio.gt(1e-30).logical_and(ratio.lt(1e30))
+    is_near, is_normal = (
+        ratio.gt(0.5).logical_and(ratio.lt(2)),
+        ratio.gt(1e-30).logical_and(ratio.lt(1e30)),
+    )
     logarithm = is_near.where(near, is_normal.where(ratio.log(), far))
     return _with_borders(x, y, a.mul(logarithm), y.zeros_like())
 

@@ -10,7 +10,16 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final
 
 from svod_codegen.kernel_store import decode_kernel
-from svod_device import Buffer, CompiledSpec, Device, Launch, LaunchDims, ProgramSpec, TimedProgram, get_device
+from svod_device import (
+    Buffer,
+    CompiledSpec,
+    Device,
+    Launch,
+    LaunchDims,
+    ProgramSpec,
+    TimedProgram,
+    get_device,
+)
 from svod_tensor.tuning.contents import Content, make_array
 
 if TYPE_CHECKING:
@@ -27,7 +36,9 @@ MAX_GROUPS: Final = 65536
 """A larger grid of workgroups is timed in part."""
 
 
-def make_bench(device: str, backend: str | None, contents: Sequence[Content], tolerance: float) -> Bench:
+def make_bench(
+    device: str, backend: str | None, contents: Sequence[Content], tolerance: float
+) -> Bench:
     """A bench with fresh buffers on a device of this process."""
     return Bench(get_device(device).with_backend(backend), contents, tolerance)
 
@@ -39,7 +50,9 @@ def middle_values(spec: ProgramSpec) -> dict[str, int]:
 
 
 def fit_grid(dims: LaunchDims) -> tuple[LaunchDims, float]:
-    """A grid of at most 65,536 workgroups, its largest sizes halved, and how many times as large the whole one is."""
+    """A grid of at most 65,536 workgroups, its largest sizes halved, and how many times as large
+    the whole one is.
+    """
     if dims.local_size is None:
         return dims, 1.0
     sizes, scale = list(dims.global_size), 1.0
@@ -73,11 +86,15 @@ class Bench:
         self._programs.pop(key, None)
 
     def time(self, key: str, n_launches: int) -> float:
-        """The seconds of one launch out of several without a pause; of a whole grid also where a part of it was run."""
+        """The seconds of one launch out of several without a pause; of a whole grid also where a
+        part of it was run.
+        """
         return self._programs[key].time(n_launches)
 
     def compare(self, key: str, reference: str) -> str:
-        """In what the results of a kernel differ from those of `reference`; nothing where they agree."""
+        """In what the results of a kernel differ from those of `reference`; nothing where they
+        agree.
+        """
         if not self._reference:
             self._reference = self._compute(reference)
         found = self._compute(key)
@@ -98,7 +115,9 @@ class Bench:
     def _get_buffer(self, slot: int) -> Buffer:
         if slot not in self._buffers:
             content = self._contents[slot]
-            self._buffers[slot] = Buffer(self._device.allocator, content.element_type, content.size).ensure_allocated()
+            self._buffers[slot] = Buffer(
+                self._device.allocator, content.element_type, content.size
+            ).ensure_allocated()
             self._fill(slot)
         return self._buffers[slot]
 
@@ -109,7 +128,9 @@ class Bench:
 class _Loaded:
     """A program with its arguments, ready to run."""
 
-    def __init__(self, device: Device, spec: ProgramSpec, compiled: CompiledSpec, buffers: Sequence[Buffer]) -> None:
+    def __init__(
+        self, device: Device, spec: ProgramSpec, compiled: CompiledSpec, buffers: Sequence[Buffer]
+    ) -> None:
         self.spec = spec
         self._device = device
         self._program = device.loader(compiled)
@@ -126,7 +147,9 @@ class _Loaded:
     def time(self, n_launches: int) -> float:
         """The seconds of one launch, by the device's clock where it has one."""
         if isinstance(self._program, TimedProgram):
-            nanoseconds = [self._program.timed_call(*self._arguments(self._part)) for _ in range(n_launches)]
+            nanoseconds = [
+                self._program.timed_call(*self._arguments(self._part)) for _ in range(n_launches)
+            ]
             return min(nanoseconds) * 1e-9 * self._scale
         run = self._make_batch(n_launches)
         self._device.allocator.synchronize()
@@ -149,7 +172,9 @@ class _Loaded:
         if launcher is not None:
             try:
                 launch = self._arguments(self._part)
-                table = launcher.make_table([Launch(self._program, *launch, i) for i in range(n_launches)])
+                table = launcher.make_table(
+                    [Launch(self._program, *launch, i) for i in range(n_launches)]
+                )
             except ValueError:
                 pass  # this program can only be called
             else:
@@ -165,9 +190,8 @@ class _Loaded:
 def describe_difference(right: Array, found: Array, tolerance: float) -> str:
     """In what `found` is wrong, as text; nothing where it is right.
 
-    Integers and bools have to be equal. Floats may differ by `tolerance` times themselves and the largest of all; NaNs
-    and infinities stand in the same places.
-    """
+    Integers and bools have to be equal. Floats may differ by `tolerance` times themselves and the
+    largest of all; NaNs and infinities stand in the same places."""
     import numpy as np
 
     if right.dtype.kind in "iub":
@@ -178,10 +202,15 @@ def describe_difference(right: Array, found: Array, tolerance: float) -> str:
         largest = float(np.max(np.abs(expected), initial=0.0, where=is_finite))
         with np.errstate(invalid="ignore"):
             is_near = np.abs(actual - expected) <= tolerance * (np.abs(expected) + largest)
-        is_same = np.logical_or(actual == expected, np.logical_and(np.isnan(actual), np.isnan(expected)))
+        is_same = np.logical_or(
+            actual == expected, np.logical_and(np.isnan(actual), np.isnan(expected))
+        )
         wrong = np.logical_not(np.logical_or(is_same, np.logical_and(is_finite, is_near)))
     n_wrong = int(np.count_nonzero(wrong))
     if not n_wrong:
         return ""
     first = int(np.argmax(wrong))
-    return f"{n_wrong} of {wrong.size} elements differ, the first at {first}: {found[first]} instead of {right[first]}"
+    return (
+        f"{n_wrong} of {wrong.size} elements differ, the first at {first}: {found[first]} instead"
+        f" of {right[first]}"
+    )

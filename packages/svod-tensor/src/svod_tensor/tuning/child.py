@@ -3,10 +3,9 @@
     parent -> child:  length, pickled (function, arguments)
     child -> parent:  length, pickled (is an answer, result or description of an error)
 
-Lengths are 8 bytes, little-endian. The functions are those of `serve.Worker`. The child ends with its
-parent, whose end of the pipe closes: at once, since a thread of its own reads the requests, whatever a
-candidate does. Signals of the terminal are the parent's business.
-"""
+Lengths are 8 bytes, little-endian. The functions are those of `serve.Worker`. The child ends with
+its parent, whose end of the pipe closes: at once, since a thread of its own reads the requests,
+whatever a candidate does. Signals of the terminal are the parent's business."""
 
 from __future__ import annotations
 
@@ -68,8 +67,11 @@ class Child:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self._process = subprocess.Popen(
             [sys.executable, "-c", _START, json.dumps(sys.path), str(max_bytes)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, env=environment,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            env=environment,
+        )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._to, self._from = self._process.stdin, self._process.stdout
 
@@ -127,11 +129,18 @@ class Child:
         self._stderr.seek(0)
         lines = self._stderr.read().decode(errors="replace").strip().splitlines()
         last = f": {lines[-1]}" if lines else ""
-        return f"ended by signal {-status}{last}" if status < 0 else f"ended with status {status}{last}"
+        return (
+            f"ended by signal {-status}{last}"
+            if status < 0
+            else f"ended with status {status}{last}"
+        )
 
 
 def answer(find: Callable[[str], Callable[..., object]]) -> None:
-    """The child's side: do what comes in until the pipe closes. Whatever else writes to stdout writes to stderr."""
+    """The child's side: do what comes in until the pipe closes.
+
+    Whatever else writes to stdout writes to stderr.
+    """
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     requests: SimpleQueue[bytes] = SimpleQueue()
@@ -142,7 +151,9 @@ def answer(find: Callable[[str], Callable[..., object]]) -> None:
             result: tuple[bool, object] = True, find(function)(*arguments)
         except Exception as error:
             result = False, f"{type(error).__name__}: {error}"
-        with contextlib.suppress(OSError):  # nobody wants the answer any more: the other thread ends the process
+        with contextlib.suppress(
+            OSError
+        ):  # nobody wants the answer any more: the other thread ends the process
             _send(answers, result)
 
 

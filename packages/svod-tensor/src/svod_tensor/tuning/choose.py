@@ -1,9 +1,9 @@
 """Which opts the kernels of a plan get: those that a search found, earlier or now.
 
-A configuration with the strategy `beam` has each new kernel searched, the most expensive first; the time
-of the plan is divided by those that are left. Within `search_at_end` kernels wait for the end of the block, so that those of all
-plans are compared with each other. Any other configuration uses what was found before, if that is not turned off.
-"""
+A configuration with the strategy `beam` has each new kernel searched, the most expensive first; the
+time of the plan is divided by those that are left. Within `search_at_end` kernels wait for the end
+of the block, so that those of all plans are compared with each other. Any other configuration uses
+what was found before, if that is not turned off."""
 
 from __future__ import annotations
 
@@ -33,8 +33,15 @@ if TYPE_CHECKING:
     from svod_tensor.tuning.workers import Compilers
 
 __all__ = [
-    "Observer", "Subject", "Tuned", "is_finished", "limit_searches", "observe", "search_all", "search_at_end",
-]  # fmt: skip
+    "Observer",
+    "Subject",
+    "Tuned",
+    "is_finished",
+    "limit_searches",
+    "observe",
+    "search_all",
+    "search_at_end",
+]
 
 _lock: Final = make_lock()
 """One search at a time: others would disturb its clock."""
@@ -44,11 +51,15 @@ _observer: Final[ContextVar[Observer | None]] = ContextVar("observer", default=N
 _limit: Final[ContextVar[TimeBox | None]] = ContextVar("limit", default=None)
 """What all searches of a context have left together."""
 
-_waiting: Final[ContextVar[list[tuple[Subject, OptimizerConfig]] | None]] = ContextVar("waiting", default=None)
+_waiting: Final[ContextVar[list[tuple[Subject, OptimizerConfig]] | None]] = ContextVar(
+    "waiting", default=None
+)
 """Kernels that are searched at the end of a block, each with how; None outside of such a block."""
 
 _SEARCHED: Final = 0.6
-"""The part of a kernel's share of a limit in which candidates are tried; the rest is for comparing and checking the best ones."""
+"""The part of a kernel's share of a limit in which candidates are tried; the rest is for comparing
+and checking the best ones.
+"""
 
 _ALMOST: Final = 1e-3
 
@@ -100,7 +111,9 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A kernel to search: the body of its CALL, where it runs, the buffers it runs on by slot, and how often a plan runs it."""
+    """A kernel to search: the body of its CALL, where it runs, the buffers it runs on by slot, and
+    how often a plan runs it.
+    """
 
     ast: UOp
     device: Device
@@ -121,7 +134,9 @@ def observe(observer: Observer) -> Generator[None]:
 
 @contextmanager
 def limit_searches(seconds: float) -> Generator[None]:
-    """Let all searches of this context, whatever plans they are for, take about so many seconds together."""
+    """Let all searches of this context, whatever plans they are for, take about so many seconds
+    together.
+    """
     token = _limit.set(TimeBox(seconds))
     try:
         yield
@@ -131,12 +146,13 @@ def limit_searches(seconds: float) -> Generator[None]:
 
 @contextmanager
 def search_at_end(seconds: float | None) -> Generator[None]:
-    """Let all searches of this context wait for the end of the block, for the most expensive kernels of all plans to come first.
+    """Let all searches of this context wait for the end of the block, for the most expensive
+    kernels of all plans to come first.
 
     They take about `seconds` then, or as long as the configurations say.
 
-    Until then the heuristics choose. Nothing is searched after an exception, but for the end of a script that was right.
-    """
+    Until then the heuristics choose. Nothing is searched after an exception, but for the end of a
+    script that was right."""
     waiting: list[tuple[Subject, OptimizerConfig]] = []
     token, end = _waiting.set(waiting), None
     try:
@@ -160,20 +176,29 @@ def _merge(subjects: Sequence[Subject]) -> list[Subject]:
     for subject in subjects:
         key = (subject.ast.content_hash, subject.device)
         known = merged.get(key)
-        merged[key] = subject if known is None else replace(known, n_launches=known.n_launches + subject.n_launches)
+        merged[key] = (
+            subject
+            if known is None
+            else replace(known, n_launches=known.n_launches + subject.n_launches)
+        )
     return list(merged.values())
 
 
 def search_all(
     subjects: Sequence[Subject], config: OptimizerConfig, clock: Callable[[], float] = monotonic
 ) -> list[tuple[Opt, ...] | None]:
-    """The opts for each kernel of a plan, found before or now within `config.plan_seconds`; None where no time is left."""
+    """The opts for each kernel of a plan, found before or now within `config.plan_seconds`; None
+    where no time is left.
+    """
     from svod_tensor.tuning.measure import FINAL_SECONDS
     from svod_tensor.tuning.workers import make_compilers
 
     with _lock, ExitStack() as stack:
         limit, waiting = _limit.get(), _waiting.get()
-        box = TimeBox(config.plan_seconds if limit is None else min(config.plan_seconds, limit.remaining()), clock)
+        box = TimeBox(
+            config.plan_seconds if limit is None else min(config.plan_seconds, limit.remaining()),
+            clock,
+        )
         found: dict[int, tuple[Opt, ...]] = {}
         compilers: dict[Device, Compilers] = {}
         left: list[tuple[int, Subject, str, Record | None]] = []
@@ -190,14 +215,18 @@ def search_all(
             else:
                 left.append((i, subject, key, record))
         left.sort(key=lambda entry: -_estimate(entry[1]))
-        # Of a limit on everything an expensive kernel gets more than others; of that of a plan all may take what they need.
+        # Of a limit on everything an expensive kernel gets more than others; of that of a plan all
+        # may take what they need.
         weights = [1 if limit is None else max(_estimate(entry[1]), 1) for entry in left]
         if left and box.remaining() >= _LEAST_SECONDS and (observer := _observer.get()) is not None:
             observer.begin(len(left), box.remaining())
         n_left_out = 0
         for n, (i, subject, key, record) in enumerate(left):
             # What is too little for all that are left is enough for the first ones.
-            share = max(box.remaining() * weights[n] / sum(weights[n:]), min(box.remaining(), _LEAST_SECONDS))
+            share = max(
+                box.remaining() * weights[n] / sum(weights[n:]),
+                min(box.remaining(), _LEAST_SECONDS),
+            )
             seconds = min(_seconds_left(record, config), share)
             if seconds < _LEAST_SECONDS:
                 n_left_out += 1
@@ -205,9 +234,13 @@ def search_all(
             if subject.device not in compilers:
                 made = make_compilers(subject.device, config)
                 compilers[subject.device] = stack.enter_context(closing(made))
-            final_seconds = FINAL_SECONDS if limit is None else min(FINAL_SECONDS, (1 - _SEARCHED) * seconds)
+            final_seconds = (
+                FINAL_SECONDS if limit is None else min(FINAL_SECONDS, (1 - _SEARCHED) * seconds)
+            )
             kernel_box = TimeBox(seconds if limit is None else _SEARCHED * seconds, clock)
-            searched = _search(subject, key, record, config, kernel_box, final_seconds, compilers[subject.device])
+            searched = _search(
+                subject, key, record, config, kernel_box, final_seconds, compilers[subject.device]
+            )
             found[i] = searched.result.opts
             if _is_unmeasured(searched):
                 reject_record(key)  # it is no result: the next search tries again
@@ -221,7 +254,9 @@ def search_all(
 
 def is_finished(record: Record, config: OptimizerConfig) -> bool:
     """Whether a search ended by itself, or had all the time that a kernel may have."""
-    return record.opts is not None and (record.result.is_complete or _seconds_left(record, config) < _ALMOST)
+    return record.opts is not None and (
+        record.result.is_complete or _seconds_left(record, config) < _ALMOST
+    )
 
 
 def _seconds_left(record: Record | None, config: OptimizerConfig) -> float:
@@ -235,9 +270,14 @@ def _estimate(subject: Subject) -> int:
 
 
 def _search(
-    subject: Subject, key: str, earlier: Record | None, config: OptimizerConfig, box: TimeBox, final_seconds: float,
+    subject: Subject,
+    key: str,
+    earlier: Record | None,
+    config: OptimizerConfig,
+    box: TimeBox,
+    final_seconds: float,
     compilers: Compilers,
-) -> Record:  # fmt: skip
+) -> Record:
     from svod_tensor.tuning.contents import describe_contents, estimate_tolerance
     from svod_tensor.tuning.measure import Measurer
     from svod_tensor.tuning.search_kernel import KernelSearch
@@ -245,7 +285,10 @@ def _search(
 
     observer = _observer.get()
     runner = make_runner(
-        subject.device, describe_contents(subject.ast, subject.buffers), estimate_tolerance(subject.ast), config
+        subject.device,
+        describe_contents(subject.ast, subject.buffers),
+        estimate_tolerance(subject.ast),
+        config,
     )
     try:
         measurer = Measurer(compilers, runner, config, box, final_seconds)
@@ -263,8 +306,16 @@ def _list_failures(record: Record) -> list[Dropped]:
     """The candidates that were compiled or run, and failed."""
     from svod_schedule.optimize.candidates import Dropped, DropReason
 
-    failing = (DropReason.COMPILE, DropReason.COMPILE_TIMEOUT, DropReason.CRASH, DropReason.HANG, DropReason.RUN)
-    return [o for o in record.result.outcomes.values() if isinstance(o, Dropped) and o.reason in failing]
+    failing = (
+        DropReason.COMPILE,
+        DropReason.COMPILE_TIMEOUT,
+        DropReason.CRASH,
+        DropReason.HANG,
+        DropReason.RUN,
+    )
+    return [
+        o for o in record.result.outcomes.values() if isinstance(o, Dropped) and o.reason in failing
+    ]
 
 
 def _is_unmeasured(record: Record) -> bool:
@@ -276,15 +327,24 @@ def _is_unmeasured(record: Record) -> bool:
 
 
 def _warn(device: str, records: Sequence[Record]) -> None:
-    """Say plainly that nothing was searched, and why: the heuristics' choice is used, as without a search."""
+    """Say plainly that nothing was searched, and why: the heuristics' choice is used, as without a
+    search.
+    """
     failures = [failure for record in records for failure in _list_failures(record)]
     reasons = Counter((failure.reason.value, failure.detail) for failure in failures)
-    lines = [f"{n} x {reason}{f': {detail}' if detail else ''}" for (reason, detail), n in reasons.most_common(_SHOWN)]
-    names = ", ".join(record.name for record in records[:_SHOWN]) + (", ..." if len(records) > _SHOWN else "")
+    lines = [
+        f"{n} x {reason}{f': {detail}' if detail else ''}"
+        for (reason, detail), n in reasons.most_common(_SHOWN)
+    ]
+    names = ", ".join(record.name for record in records[:_SHOWN]) + (
+        ", ..." if len(records) > _SHOWN else ""
+    )
     warnings.warn(
-        f"svod could measure no candidate for {names} on {device}; the opts that the heuristics chose are kept. "
-        f"All {len(failures)} that were tried failed:\n" + "\n".join(lines) + "\nCandidates are tried in "
-        "processes of their own; the plugin of a device that only one process may open has to say so (is_exclusive).",
+        f"svod could measure no candidate for {names} on {device}; the opts that the heuristics"
+        f" chose are kept. All {len(failures)} that were tried failed:\n"
+        + "\n".join(lines)
+        + "\nCandidates are tried in processes of their own; the plugin of a device that only one"
+        " process may open has to say so (is_exclusive).",
         RuntimeWarning,
         stacklevel=2,
     )
@@ -294,7 +354,9 @@ def _ignore(_event: Event) -> None:
     """Nobody wants to know."""
 
 
-def _tell(subject: Subject, record: Record, *, was_known: bool, wrong: tuple[tuple[Opt, ...], ...] = ()) -> None:
+def _tell(
+    subject: Subject, record: Record, *, was_known: bool, wrong: tuple[tuple[Opt, ...], ...] = ()
+) -> None:
     observer = _observer.get()
     if observer is None:
         return
@@ -303,9 +365,16 @@ def _tell(subject: Subject, record: Record, *, was_known: bool, wrong: tuple[tup
     result = record.result
     observer.end(
         Tuned(
-            name=record.name, device=subject.device.name, opts=result.opts, seconds=result.seconds,
-            heuristic_opts=result.heuristic_opts, heuristic_seconds=result.heuristic_seconds,
-            n_tried=len(result.outcomes), n_dropped=sum(isinstance(o, Dropped) for o in result.outcomes.values()),
-            spent_seconds=record.spent_seconds, was_known=was_known, wrong=wrong,
+            name=record.name,
+            device=subject.device.name,
+            opts=result.opts,
+            seconds=result.seconds,
+            heuristic_opts=result.heuristic_opts,
+            heuristic_seconds=result.heuristic_seconds,
+            n_tried=len(result.outcomes),
+            n_dropped=sum(isinstance(o, Dropped) for o in result.outcomes.values()),
+            spent_seconds=record.spent_seconds,
+            was_known=was_known,
+            wrong=wrong,
         )
-    )  # fmt: skip
+    )

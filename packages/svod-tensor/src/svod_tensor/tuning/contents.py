@@ -1,9 +1,8 @@
 """What the buffers of a kernel hold while it is measured.
 
 Memory that has content already is copied, where that is affordable. The rest is filled with numbers
-of a kind that most kernels expect: floats around 1, small integers without 0. Integers that say where
-to read or write are random within what they address, found by interval arithmetic.
-"""
+of a kind that most kernels expect: floats around 1, small integers without 0. Integers that say
+where to read or write are random within what they address, found by interval arithmetic."""
 
 from __future__ import annotations
 
@@ -35,7 +34,9 @@ _SAFETY: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a buffer holds: the bytes `data`, or `size` random elements, of which integers are below `n_values` unless that is 0."""
+    """What a buffer holds: the bytes `data`, or `size` random elements, of which integers are below
+    `n_values` unless that is 0.
+    """
 
     slot: int
     dtype: str
@@ -57,25 +58,36 @@ class Content:
 
 
 def describe_contents(kernel: UOp, buffers: Mapping[int, Buffer]) -> tuple[Content, ...]:
-    """What to fill each PARAM of a kernel with; `buffers` are those that it will run on, by slot."""
+    """What to fill each PARAM of a kernel with; `buffers` are those that it will run on, by
+    slot.
+    """
     params = sorted(
-        {n for n in kernel.toposort() if n.op is Op.PARAM and n.arg.device is None}, key=lambda n: n.arg.slot
+        {n for n in kernel.toposort() if n.op is Op.PARAM and n.arg.device is None},
+        key=lambda n: n.arg.slot,
     )
     contents: list[Content] = []
     left = MAX_COPIED_BYTES
     for param in params:
         dtype, slot, size = param.dtype, param.arg.slot, param.arg.size
         buffer = buffers.get(slot)
-        if buffer is not None and buffer.is_allocated and buffer.nbytes == size * dtype.itemsize <= left:
+        if (
+            buffer is not None
+            and buffer.is_allocated
+            and buffer.nbytes == size * dtype.itemsize <= left
+        ):
             left -= buffer.nbytes
             contents.append(Content(slot, dtype.name, size, data=buffer.to_bytes()))
         else:
-            contents.append(Content(slot, dtype.name, size, n_values=_count_positions(kernel, param)))
+            contents.append(
+                Content(slot, dtype.name, size, n_values=_count_positions(kernel, param))
+            )
     return tuple(contents)
 
 
 def _count_positions(kernel: UOp, param: UOp) -> int:
-    """How many values from 0 on an element of `param` may have, used as a position; 0 where it is used for none."""
+    """How many values from 0 on an element of `param` may have, used as a position; 0 where it is
+    used for none.
+    """
     if param.dtype.kind not in ("int", "uint"):
         return 0
     n_values = 0
@@ -88,13 +100,17 @@ def _count_positions(kernel: UOp, param: UOp) -> int:
 
 
 def _get_largest(place: UOp, loads: list[UOp]) -> int:
-    """The largest power-of-two part of a memory's size below which every position is proved to lie inside; 1 at least."""
+    """The largest power-of-two part of a memory's size below which every position is proved to lie
+    inside; 1 at least.
+    """
     from svod_schedule.symbolic import simplify
 
     size = _memory_size(place)
     n = min(size, int(loads[0].dtype.max) + 1)
     while n > 1:
-        variables = {load: UOp.variable(f"position{i}", 0, n - 1, load.dtype) for i, load in enumerate(loads)}
+        variables = {
+            load: UOp.variable(f"position{i}", 0, n - 1, load.dtype) for i, load in enumerate(loads)
+        }
         position = simplify(place.position.substitute(variables))
         if position.vmin >= 0 and position.vmax < size:
             return n
@@ -110,12 +126,13 @@ def _memory_size(place: UOp) -> int:
 def estimate_tolerance(kernel: UOp) -> float:
     """How far floats may differ, relative to the largest, that were added up in another order.
 
-    Source: N. Higham, T. Mary, "A New Approach to Probabilistic Rounding Error Analysis", SIAM J. Sci. Comput. 41(5),
-    2019: a sum of n terms errs by a small multiple of sqrt(n) roundings.
-    """
+    Source: N. Higham, T. Mary, "A New Approach to Probabilistic Rounding Error Analysis", SIAM J.
+    Sci. Comput. 41(5), 2019: a sum of n terms errs by a small multiple of sqrt(n) roundings."""
     nodes = kernel.toposort()
     eps = max((n.dtype.finfo_eps for n in nodes if n.dtype.is_float), default=0.0)
-    n_terms = max((_count_terms(n.src[1:]) for n in nodes if n.op in (Op.REDUCE, Op.SCAN)), default=1)
+    n_terms = max(
+        (_count_terms(n.src[1:]) for n in nodes if n.op in (Op.REDUCE, Op.SCAN)), default=1
+    )
     return eps * _SAFETY * (2 + sqrt(n_terms))
 
 

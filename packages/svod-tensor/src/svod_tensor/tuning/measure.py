@@ -1,8 +1,8 @@
 """`Measurer`: how fast candidates are, and whether they compute the right thing.
 
-A batch is compiled first, all of it, and then timed while nothing else of ours runs: in turn and several
-times, so that whatever slows the machine for a while slows them all. The least time of each counts.
-"""
+A batch is compiled first, all of it, and then timed while nothing else of ours runs: in turn and
+several times, so that whatever slows the machine for a while slows them all. The least time of each
+counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ _SAMPLE_SECONDS: Final = 200e-6
 _MAX_LAUNCHES: Final = 100
 _MIN_ROUNDS_SECONDS: Final = 2e-3
 _MAX_ROUNDS: Final = 5
-"""Fast kernels are timed more often than the configuration says: up to this factor, and for this long."""
+"""Fast kernels are timed more often than the configuration says: up to this factor, and for this
+long.
+"""
 
 _GIVE_UP: Final = 3.0
 """What takes longer than the best by this factor is not timed again,"""
@@ -38,8 +40,9 @@ _HANG_SECONDS: Final = 2.0
 _HANG_FACTOR: Final = 20.0
 _FIRST_SECONDS: Final = 60.0
 _FIRST_PART: Final = 0.25
-"""What runs longer than any of this never ends; the last two are for the first candidate, of which nothing is known: it gets no more
-than a part of the search's time, so that others have their turn."""
+"""What runs longer than any of this never ends; the last two are for the first candidate, of which
+nothing is known: it gets no more than a part of the search's time, so that others have their
+turn."""
 
 FINAL_SECONDS: Final = 10.0
 _FINAL_RUNS: Final = 3
@@ -53,15 +56,24 @@ class Measurer:
     """A `svod_schedule.optimize.candidates.Measure` for the candidates of one kernel."""
 
     def __init__(
-        self, compilers: Compilers, runner: Runner, config: OptimizerConfig, box: TimeBox, final_seconds: float = FINAL_SECONDS
-    ) -> None:  # fmt: skip
+        self,
+        compilers: Compilers,
+        runner: Runner,
+        config: OptimizerConfig,
+        box: TimeBox,
+        final_seconds: float = FINAL_SECONDS,
+    ) -> None:
         self._compilers, self._runner, self._config, self._box = compilers, runner, config, box
         self._final_seconds = final_seconds
         self._compiled: dict[str, bytes] = {}
         self._anchor: tuple[str, float] | None = None
-        """The fastest kernel so far, with its time: it is timed again with each batch, and tells how fast the machine is then."""
+        """The fastest kernel so far, with its time: it is timed again with each batch, and tells
+        how fast the machine is then.
+        """
 
-    def __call__(self, candidates: Sequence[Candidate], best_seconds: float | None, /) -> list[Outcome]:
+    def __call__(
+        self, candidates: Sequence[Candidate], best_seconds: float | None, /
+    ) -> list[Outcome]:
         dropped = self._compile(candidates)
         kernels = {c.key: self._compiled[c.key] for c in candidates if c.key not in dropped}
         race = _Race(self._runner, self._config.n_runs, self._box, best_seconds)
@@ -70,13 +82,20 @@ class Measurer:
         elif self._anchor is None or self._anchor[0] in kernels:
             found = race.run(kernels)
         else:
-            found = _scale(race.run({self._anchor[0]: self._compiled[self._anchor[0]], **kernels}), self._anchor)
+            found = _scale(
+                race.run({self._anchor[0]: self._compiled[self._anchor[0]], **kernels}),
+                self._anchor,
+            )
         self._move_anchor(found)
-        self._runner.forget([c.key for c in candidates if self._anchor is None or c.key != self._anchor[0]])
+        self._runner.forget(
+            [c.key for c in candidates if self._anchor is None or c.key != self._anchor[0]]
+        )
         return [dropped[c.key] if c.key in dropped else found[c.key] for c in candidates]
 
     def compare(self, candidates: Sequence[Candidate]) -> list[Outcome]:
-        """The true times of a few candidates side by side, more often than in a search and also when its time is spent."""
+        """The true times of a few candidates side by side, more often than in a search and also
+        when its time is spent.
+        """
         box = TimeBox(self._final_seconds)
         dropped = self._compile(candidates, box)
         race = _Race(self._runner, self._config.n_runs * _FINAL_RUNS, box, None, can_give_up=False)
@@ -84,7 +103,9 @@ class Measurer:
         return [dropped[c.key] if c.key in dropped else found[c.key] for c in candidates]
 
     def verify(self, candidate: Candidate, reference: Candidate) -> Dropped | None:
-        """Why a candidate must not be used: its results are not those of `reference`, or could not be compared; None if it may."""
+        """Why a candidate must not be used: its results are not those of `reference`, or could not
+        be compared; None if it may.
+        """
         # The time of the search is spent by now; this much more is always given.
         dropped = self._compile([candidate, reference], TimeBox(VERIFY_SECONDS))
         if dropped:
@@ -96,13 +117,19 @@ class Measurer:
         return Dropped(DropReason.WRONG, found) if found else None
 
     def _move_anchor(self, found: dict[str, Outcome]) -> None:
-        timed = [(key, outcome.seconds) for key, outcome in found.items() if isinstance(outcome, Timed)]
+        timed = [
+            (key, outcome.seconds) for key, outcome in found.items() if isinstance(outcome, Timed)
+        ]
         old = [] if self._anchor is None or self._anchor[0] in found else [self._anchor]
         self._anchor = min([*old, *timed], key=lambda entry: entry[1], default=self._anchor)
 
-    def _compile(self, candidates: Sequence[Candidate], box: TimeBox | None = None) -> dict[str, Dropped]:
+    def _compile(
+        self, candidates: Sequence[Candidate], box: TimeBox | None = None
+    ) -> dict[str, Dropped]:
         missing = [c for c in candidates if c.key not in self._compiled]
-        made = self._compilers.compile([c.kernel for c in missing], self._config.compile_seconds, box or self._box)
+        made = self._compilers.compile(
+            [c.kernel for c in missing], self._config.compile_seconds, box or self._box
+        )
         dropped: dict[str, Dropped] = {}
         for candidate, result in zip(missing, made, strict=True):
             if isinstance(result, Dropped):
@@ -113,7 +140,9 @@ class Measurer:
 
 
 def _scale(found: dict[str, Outcome], anchor: tuple[str, float]) -> dict[str, Outcome]:
-    """Times as they would be on the machine as it was when the anchor took the time that is known of it."""
+    """Times as they would be on the machine as it was when the anchor took the time that is known
+    of it.
+    """
     key, seconds = anchor
     now = found.pop(key)
     if not isinstance(now, Timed):
@@ -126,7 +155,13 @@ class _Race:
     """One batch of candidates against each other and against the best so far."""
 
     def __init__(
-        self, runner: Runner, n_runs: int, box: TimeBox, best_seconds: float | None, *, can_give_up: bool = True
+        self,
+        runner: Runner,
+        n_runs: int,
+        box: TimeBox,
+        best_seconds: float | None,
+        *,
+        can_give_up: bool = True,
     ) -> None:
         self._runner, self._n_runs, self._box, self._can_give_up = runner, n_runs, box, can_give_up
         self._best = best_seconds
@@ -162,10 +197,18 @@ class _Race:
         seconds = self._time(key, 1)
         if seconds is None:
             return
-        if self._can_give_up and self._best is not None and seconds > _GIVE_UP_COLD * self._best + 1e-3:
-            self._outcomes[key] = Dropped(DropReason.SLOW, f"{seconds / self._best:.0f} times as slow at its first run")
+        if (
+            self._can_give_up
+            and self._best is not None
+            and seconds > _GIVE_UP_COLD * self._best + 1e-3
+        ):
+            self._outcomes[key] = Dropped(
+                DropReason.SLOW, f"{seconds / self._best:.0f} times as slow at its first run"
+            )
             return
-        self._n_launches[key] = max(1, min(_MAX_LAUNCHES, ceil(_SAMPLE_SECONDS / max(seconds, 1e-9))))
+        self._n_launches[key] = max(
+            1, min(_MAX_LAUNCHES, ceil(_SAMPLE_SECONDS / max(seconds, 1e-9)))
+        )
 
     def _take_sample(self, key: str) -> None:
         n = self._n_launches[key]
@@ -177,7 +220,9 @@ class _Race:
 
     def _time(self, key: str, n_launches: int) -> float | None:
         limit = (
-            self._first_seconds if self._best is None else max(_HANG_SECONDS, _HANG_FACTOR * self._best * n_launches)
+            self._first_seconds
+            if self._best is None
+            else max(_HANG_SECONDS, _HANG_FACTOR * self._best * n_launches)
         )
         found = self._runner.time(key, self._kernels[key], n_launches, limit)
         if isinstance(found, Dropped):
@@ -188,4 +233,6 @@ class _Race:
     def _give_up(self) -> None:
         for key in self._running():
             if self._best is not None and self._least[key] > _GIVE_UP * self._best:
-                self._outcomes[key] = Dropped(DropReason.SLOW, f"{self._least[key] / self._best:.1f} times as slow")
+                self._outcomes[key] = Dropped(
+                    DropReason.SLOW, f"{self._least[key] / self._best:.1f} times as slow"
+                )

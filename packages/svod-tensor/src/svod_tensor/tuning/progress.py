@@ -61,7 +61,8 @@ class Lines:
         if not tuned.was_known:
             self._n_left -= 1
             self._out.write(
-                f"{tuned.name}: {_format_gain(tuned)} in {tuned.spent_seconds:.1f} s, {self._n_left} left\n"
+                f"{tuned.name}: {_format_gain(tuned)} in {tuned.spent_seconds:.1f} s,"
+                f" {self._n_left} left\n"
             )
             self._out.flush()
 
@@ -81,13 +82,26 @@ class RichBar:
 
     def __init__(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+        )
 
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
         self.tuned: list[Tuned] = []
         # What the script prints goes above the bar, unless it goes into a file.
         is_shown = sys.stdout.isatty()
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=is_shown)
+        self._progress = Progress(
+            *columns, console=Console(stderr=True), transient=True, redirect_stdout=is_shown
+        )
         self._task = self._progress.add_task("", total=None, visible=False)
         self._n_tried = 0
         self._best: float | None = None
@@ -149,10 +163,25 @@ def format_table(tuned: list[Tuned]) -> str:
     """A row for each kernel, the slowest first, and their total."""
     rows: list[tuple[str, ...]] = [_COLUMNS]
     for t in sorted(tuned, key=lambda t: -(t.heuristic_seconds or 0.0)):
-        opts = "as the heuristics chose" if t.opts == t.heuristic_opts else format_opts(t.opts) or "none"
-        rows.append((t.name, *_format_times(t.heuristic_seconds, t.seconds), str(t.n_tried), str(t.n_dropped), opts))
+        opts = (
+            "as the heuristics chose"
+            if t.opts == t.heuristic_opts
+            else format_opts(t.opts) or "none"
+        )
+        rows.append(
+            (
+                t.name,
+                *_format_times(t.heuristic_seconds, t.seconds),
+                str(t.n_tried),
+                str(t.n_dropped),
+                opts,
+            )
+        )
     measured = [t for t in tuned if t.heuristic_seconds is not None and t.seconds is not None]
-    totals = sum(t.heuristic_seconds or 0.0 for t in measured), sum(t.seconds or 0.0 for t in measured)
+    totals = (
+        sum(t.heuristic_seconds or 0.0 for t in measured),
+        sum(t.seconds or 0.0 for t in measured),
+    )
     n_tried, n_dropped = sum(t.n_tried for t in tuned), sum(t.n_dropped for t in tuned)
     rows.append(("total", *_format_times(*totals), str(n_tried), str(n_dropped), ""))
     widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS) - 1)]
@@ -161,7 +190,11 @@ def format_table(tuned: list[Tuned]) -> str:
 
 def _format_row(row: tuple[str, ...], widths: list[int]) -> str:
     name, *numbers, opts = row
-    cells = [name.ljust(widths[0]), *(n.rjust(w) for n, w in zip(numbers, widths[1:], strict=True)), opts]
+    cells = [
+        name.ljust(widths[0]),
+        *(n.rjust(w) for n, w in zip(numbers, widths[1:], strict=True)),
+        opts,
+    ]
     return "  ".join(cells).rstrip()
 
 

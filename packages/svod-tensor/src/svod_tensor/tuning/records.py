@@ -1,9 +1,8 @@
 """How far searches came, in the process and on disk: the next search finds a result, or goes on.
 
-A record belongs to one kernel, target, compiler and configuration, and is written as the search goes, so
-that a process that is killed leaves what it found. Where the disk is turned off, or cannot be written, the process
-still searches each kernel once.
-"""
+A record belongs to one kernel, target, compiler and configuration, and is written as the search
+goes, so that a process that is killed leaves what it found. Where the disk is turned off, or cannot
+be written, the process still searches each kernel once."""
 
 from __future__ import annotations
 
@@ -48,7 +47,12 @@ class Record:
         """This as JSON."""
         opts = None if self.opts is None else format_opts(self.opts)
         return json.dumps(
-            {"name": self.name, "opts": opts, "spent": self.spent_seconds, "result": self.result.to_text()}
+            {
+                "name": self.name,
+                "opts": opts,
+                "spent": self.spent_seconds,
+                "result": self.result.to_text(),
+            }
         )
 
     @staticmethod
@@ -58,7 +62,9 @@ class Record:
             data = cast("dict[str, object]", json.loads(text))
             result = find_result(str(data["result"]))
             opts = None if data["opts"] is None else parse_opts(str(data["opts"]))
-            return result and Record(str(data["name"]), result, float(cast("float", data["spent"])), opts)
+            return result and Record(
+                str(data["name"]), result, float(cast("float", data["spent"])), opts
+            )
         except (ValueError, KeyError, TypeError, ParseError):
             return None
 
@@ -76,7 +82,9 @@ class _Records:
         self._lock = hold_across_fork(threading.RLock())
 
     def find(self, key: str) -> Record | None:
-        """How far a search came: here or, where it is not finished here, in the process that came furthest."""
+        """How far a search came: here or, where it is not finished here, in the process that came
+        furthest.
+        """
         with self._lock:
             known = self._known.get(key)
         if known is not None and known.opts is not None:
@@ -84,7 +92,11 @@ class _Records:
         stored = _read(key)
         if known is None or stored is None:
             return stored or known
-        return stored if stored.opts is not None or stored.spent_seconds > known.spent_seconds else known
+        return (
+            stored
+            if stored.opts is not None or stored.spent_seconds > known.spent_seconds
+            else known
+        )
 
     def store(self, key: str, record: Record) -> None:
         """Keep how far a search came."""

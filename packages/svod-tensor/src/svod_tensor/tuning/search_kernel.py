@@ -52,9 +52,15 @@ class KernelSearch:
     """
 
     def __init__(
-        self, kernel: UOp, context: Context, config: OptimizerConfig, key: str, measurer: Measurer, box: TimeBox,
+        self,
+        kernel: UOp,
+        context: Context,
+        config: OptimizerConfig,
+        key: str,
+        measurer: Measurer,
+        box: TimeBox,
         report: Callable[[Event], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._kernel, self._context, self._config, self._key = kernel, context, config, key
         self._measurer, self._box, self._report = measurer, box, report
         self._made: dict[str, Candidate] = {}
@@ -62,26 +68,38 @@ class KernelSearch:
         self._spent_before = 0.0
 
     def run(self, earlier: Record | None) -> tuple[Record, tuple[Opts, ...]]:
-        """What was found and stored, and the opts that turned out to be wrong; `earlier` is gone on with."""
+        """What was found and stored, and the opts that turned out to be wrong; `earlier` is gone on
+        with.
+        """
         if earlier is not None:
             self._outcomes.update(earlier.result.outcomes)
             self._spent_before = earlier.spent_seconds
         result = search(
-            self._kernel, self._context, self._config, self._measure, should_stop=self._box.is_over, report=self._note,
+            self._kernel,
+            self._context,
+            self._config,
+            self._measure,
+            should_stop=self._box.is_over,
+            report=self._note,
             known=dict(self._outcomes),
-        )  # fmt: skip
+        )
         spent = self._spent_before + self._box.elapsed()
         opts, wrong = self._choose(result)
         chosen, heuristic = self._make_candidate(opts), self._make_candidate(result.heuristic_opts)
         result = replace(
-            result, opts=opts, seconds=self._seconds(chosen), heuristic_seconds=self._seconds(heuristic),
+            result,
+            opts=opts,
+            seconds=self._seconds(chosen),
+            heuristic_seconds=self._seconds(heuristic),
             outcomes=dict(self._outcomes),
-        )  # fmt: skip
+        )
         record = Record(chosen.kernel.arg.name, result, spent, opts)
         store_record(self._key, record)
         return record, wrong
 
-    def _measure(self, candidates: Sequence[Candidate], best_seconds: float | None, /) -> Sequence[Outcome]:
+    def _measure(
+        self, candidates: Sequence[Candidate], best_seconds: float | None, /
+    ) -> Sequence[Outcome]:
         outcomes = self._measurer(candidates, best_seconds)
         for candidate, outcome in zip(candidates, outcomes, strict=True):
             self._keep(candidate, outcome)
@@ -91,7 +109,11 @@ class KernelSearch:
     def _note(self, event: Event) -> None:
         if isinstance(event, Tried):
             self._keep(event.candidate, event.outcome)
-            if self._config.log_drops and isinstance(event.outcome, Dropped) and not is_stopped(event.outcome):
+            if (
+                self._config.log_drops
+                and isinstance(event.outcome, Dropped)
+                and not is_stopped(event.outcome)
+            ):
                 sys.stderr.write(f"{event.candidate.kernel.arg.name}: {format_event(event)}\n")
         self._report(event)
 
@@ -106,10 +128,14 @@ class KernelSearch:
         ranked = self._rank()
         best = ranked[0] if ranked else heuristic
         state = SearchResult(
-            opts=best.opts, seconds=self._seconds(best), heuristic_opts=heuristic.opts,
-            heuristic_seconds=self._seconds(heuristic), unoptimized_seconds=None, stop=StopReason.STOPPED,
+            opts=best.opts,
+            seconds=self._seconds(best),
+            heuristic_opts=heuristic.opts,
+            heuristic_seconds=self._seconds(heuristic),
+            unoptimized_seconds=None,
+            stop=StopReason.STOPPED,
             outcomes=dict(self._outcomes),
-        )  # fmt: skip
+        )
         spent = self._spent_before + self._box.elapsed()
         store_record(self._key, Record(heuristic.kernel.arg.name, state, spent))
 
@@ -125,7 +151,10 @@ class KernelSearch:
 
     def _choose(self, result: SearchResult) -> tuple[Opts, tuple[Opts, ...]]:
         """The fastest opts whose results are right, and those whose results are not."""
-        unoptimized, heuristic = self._make_candidate(()), self._make_candidate(result.heuristic_opts)
+        unoptimized, heuristic = (
+            self._make_candidate(()),
+            self._make_candidate(result.heuristic_opts),
+        )
         reference = unoptimized if self._can_run(unoptimized) else heuristic
         wrong: list[Opts] = []
         candidates = self._list_faster(heuristic)
@@ -135,10 +164,19 @@ class KernelSearch:
             if candidate.key == reference.key:
                 return candidate.opts, tuple(wrong)
             outcome = self._measurer.verify(candidate, reference)
-            if outcome is not None and outcome.reason is DropReason.HANG and reference is unoptimized:
-                # No candidate that was timed takes so long: it is the kernel without opts that does.
+            if (
+                outcome is not None
+                and outcome.reason is DropReason.HANG
+                and reference is unoptimized
+            ):
+                # No candidate that was timed takes so long: it is the kernel without opts that
+                # does.
                 reference = heuristic
-                outcome = None if candidate.key == heuristic.key else self._measurer.verify(candidate, reference)
+                outcome = (
+                    None
+                    if candidate.key == heuristic.key
+                    else self._measurer.verify(candidate, reference)
+                )
             if outcome is None:
                 return candidate.opts, tuple(wrong)
             self._outcomes[candidate.key] = outcome
@@ -149,7 +187,9 @@ class KernelSearch:
         return () if is_better_without else heuristic.opts, tuple(wrong)
 
     def _list_faster(self, heuristic: Candidate) -> list[Candidate]:
-        """The candidates that gain something over the heuristics' choice, the fastest first; what they gain is no chance."""
+        """The candidates that gain something over the heuristics' choice, the fastest first; what
+        they gain is no chance.
+        """
         finalists = self._rank()[: self._config.width]
         if not [c for c in finalists if c.key != heuristic.key]:
             return []
@@ -160,7 +200,9 @@ class KernelSearch:
         usual = self._seconds(heuristic)
         limit = inf if usual is None else usual * (1 - self._config.min_gain)
         return [
-            c for c in self._rank() if c in finalists and c.key != heuristic.key and (self._seconds(c) or inf) < limit
+            c
+            for c in self._rank()
+            if c in finalists and c.key != heuristic.key and (self._seconds(c) or inf) < limit
         ]
 
     def _is_lost(self, candidate: Candidate) -> bool:
@@ -168,18 +210,24 @@ class KernelSearch:
 
     def _has_run(self, candidate: Candidate) -> bool:
         outcome = self._outcomes.get(candidate.key)
-        return isinstance(outcome, Timed) or (isinstance(outcome, Dropped) and outcome.reason is DropReason.SLOW)
+        return isinstance(outcome, Timed) or (
+            isinstance(outcome, Dropped) and outcome.reason is DropReason.SLOW
+        )
 
     def _can_run(self, unoptimized: Candidate) -> bool:
         outcome = self._outcomes.get(unoptimized.key)
-        return not isinstance(outcome, Dropped) or outcome.reason in (DropReason.SLOW, DropReason.HANG)
+        return not isinstance(outcome, Dropped) or outcome.reason in (
+            DropReason.SLOW,
+            DropReason.HANG,
+        )
 
     def _warn(self, candidate: Candidate, outcome: Dropped) -> None:
         text = print_graph(self._kernel, limit=_SHOWN_LINES)
         warnings.warn(
-            f"svod left out opts that change the result of a kernel, which is a bug of svod or of the device's plugin. "
-            f"Please report it with this text.\nopts: {format_opts(candidate.opts)}\n"
-            f"device: {self._context.device}, {self._context.target.name}\n{outcome.detail}\n{text}",
+            "svod left out opts that change the result of a kernel, which is a bug of svod or of"
+            " the device's plugin. Please report it with this text.\nopts:"
+            f" {format_opts(candidate.opts)}\ndevice: {self._context.device},"
+            f" {self._context.target.name}\n{outcome.detail}\n{text}",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -20,7 +20,9 @@ __all__ = ["CompileRequest", "Worker", "compile_kernel", "serve"]
 
 
 class CompileRequest(NamedTuple):
-    """A candidate to compile: the text of its optimised kernel, for a backend of a device (None: its default one)."""
+    """A candidate to compile: the text of its optimised kernel, for a backend of a device (None:
+    its default one).
+    """
 
     kernel: str
     device: str
@@ -29,7 +31,9 @@ class CompileRequest(NamedTuple):
 
 
 def compile_kernel(kernel: UOp, device: Device, max_uops: int) -> tuple[bytes, str]:
-    """An optimised kernel as `svod_codegen.kernel_store.encode_kernel` writes it; or nothing, and why it is too long."""
+    """An optimised kernel as `svod_codegen.kernel_store.encode_kernel` writes it; or nothing, and
+    why it is too long.
+    """
     from svod_codegen.kernel_store import encode_kernel
 
     made = _render(kernel, device, max_uops)
@@ -83,7 +87,9 @@ class Worker:
         text, name, backend, max_uops = request
         return compile_kernel(parse_graph(text), get_device(name).with_backend(backend), max_uops)
 
-    def open(self, device: str, backend: str | None, contents: Sequence[Content], tolerance: float) -> None:
+    def open(
+        self, device: str, backend: str | None, contents: Sequence[Content], tolerance: float
+    ) -> None:
         """Make a bench for the candidates of a kernel; the last one goes."""
         self._bench = None
         self._bench = make_bench(device, backend, contents, tolerance)
@@ -98,7 +104,9 @@ _GIVEN: Final = ("start", "compile", "open", "bench")
 
 def serve(max_bytes: int) -> None:
     """The child's main function; it may have so much address space, 0 for any."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its children
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is for the parent, which ends its children
     _limit_memory(max_bytes)
     worker = Worker()
 

@@ -32,7 +32,9 @@ def get_store() -> DiskStore:
 
 
 def name_kernel(ast_hash: str, device: Device) -> tuple[str, ...]:
-    """What the best opts depend on; the name of the kernel and the number of the device are not among it."""
+    """What the best opts depend on; the name of the kernel and the number of the device are not
+    among it.
+    """
     return _VERSION, ast_hash, device.base_key, device.compiler.cache_key, _describe(device.target)
 
 
@@ -54,7 +56,9 @@ class _TunedStore:
         if known not in self._known:
             content = get_store().get(self._key(ast_hash, device))
             with self._lock:
-                self._known[known] = None if content is None else _parse(content.decode(errors="replace"))
+                self._known[known] = (
+                    None if content is None else _parse(content.decode(errors="replace"))
+                )
         return self._known[known]
 
     def put(self, ast_hash: str, device: Device, opts: tuple[Opt, ...]) -> None:

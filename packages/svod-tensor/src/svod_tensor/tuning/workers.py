@@ -1,10 +1,9 @@
 """Who compiles candidates and who runs them: processes that may be lost, or this one.
 
-What a candidate does wrong ends as a `Dropped` of that candidate. A process that died, or was ended because it
-took too long, is replaced by the next request. Devices whose plugins were registered by hand, or that one process
-alone may open, exist in this process alone: their candidates are compiled and run here, where a crash is a crash of
-the program.
-"""
+What a candidate does wrong ends as a `Dropped` of that candidate. A process that died, or was ended
+because it took too long, is replaced by the next request. Devices whose plugins were registered by
+hand, or that one process alone may open, exist in this process alone: their candidates are compiled
+and run here, where a crash is a crash of the program."""
 
 from __future__ import annotations
 
@@ -52,7 +51,9 @@ STOPPED: Final = Dropped(DropReason.STOPPED)
 
 
 def can_isolate(device: Device) -> bool:
-    """Whether another process finds the device, as all its plugins are installed, and may open it too."""
+    """Whether another process finds the device, as all its plugins are installed, and may open it
+    too.
+    """
     plugins = [p for p in get_registry().iter_plugins() if p.kind == device.base_key]
     return bool(plugins) and all(p.is_installed for p in plugins) and not device.is_exclusive
 
@@ -62,10 +63,14 @@ def make_compilers(device: Device, config: OptimizerConfig) -> Compilers:
     if not can_isolate(device):
         return LocalCompilers(device, config.max_uops)
     n_workers = CodegenOptions.from_env().threads
-    return ProcessCompilers(device, config.max_uops, n_workers=n_workers, max_tasks=config.tasks_per_worker)
+    return ProcessCompilers(
+        device, config.max_uops, n_workers=n_workers, max_tasks=config.tasks_per_worker
+    )
 
 
-def make_runner(device: Device, contents: Sequence[Content], tolerance: float, config: OptimizerConfig) -> Runner:
+def make_runner(
+    device: Device, contents: Sequence[Content], tolerance: float, config: OptimizerConfig
+) -> Runner:
     """Who runs the candidates of a kernel on a device."""
     if not can_isolate(device):
         return LocalRunner(device, contents, tolerance)
@@ -75,8 +80,12 @@ def make_runner(device: Device, contents: Sequence[Content], tolerance: float, c
 class Compilers(Protocol):
     """Compiles candidates."""
 
-    def compile(self, kernels: Sequence[UOp], seconds: float, box: TimeBox) -> list[bytes | Dropped]:
-        """Each optimised kernel as bytes for a `Runner`, within so many seconds and within the time box."""
+    def compile(
+        self, kernels: Sequence[UOp], seconds: float, box: TimeBox
+    ) -> list[bytes | Dropped]:
+        """Each optimised kernel as bytes for a `Runner`, within so many seconds and within the time
+        box.
+        """
         ...
 
     def close(self) -> None: ...
@@ -101,9 +110,13 @@ class Runner(Protocol):
 
 
 class ProcessCompilers:
-    """Compiles in `n_workers` processes, each replaced after `max_tasks` candidates unless that is 0."""
+    """Compiles in `n_workers` processes, each replaced after `max_tasks` candidates unless that is
+    0.
+    """
 
-    def __init__(self, device: Device, max_uops: int, *, n_workers: int, max_tasks: int = 0) -> None:
+    def __init__(
+        self, device: Device, max_uops: int, *, n_workers: int, max_tasks: int = 0
+    ) -> None:
         self._device, self._max_uops, self._max_tasks = device, max_uops, max_tasks
         self._idle: SimpleQueue[Child | None] = SimpleQueue()
         self._children: set[Child] = set()
@@ -112,8 +125,12 @@ class ProcessCompilers:
         for _ in range(n_workers):
             self._idle.put(None)
 
-    def compile(self, kernels: Sequence[UOp], seconds: float, box: TimeBox) -> list[bytes | Dropped]:
-        pending = [self._threads.submit(self._compile_one, kernel, seconds, box) for kernel in kernels]
+    def compile(
+        self, kernels: Sequence[UOp], seconds: float, box: TimeBox
+    ) -> list[bytes | Dropped]:
+        pending = [
+            self._threads.submit(self._compile_one, kernel, seconds, box) for kernel in kernels
+        ]
         return [result.result() for result in pending]
 
     def close(self) -> None:
@@ -153,16 +170,30 @@ class ProcessCompilers:
         finally:
             self._idle.put(child)
 
-    def _ask(self, child: Child, text: str, limit_s: float, *, is_box_short: bool) -> bytes | Dropped:
-        request = CompileRequest(text, self._device.name, self._device.default_backend, self._max_uops)
+    def _ask(
+        self, child: Child, text: str, limit_s: float, *, is_box_short: bool
+    ) -> bytes | Dropped:
+        request = CompileRequest(
+            text, self._device.name, self._device.default_backend, self._max_uops
+        )
         try:
-            kernel, too_long = cast("tuple[bytes, str]", child.ask("compile", *request, limit_s=limit_s))
+            kernel, too_long = cast(
+                "tuple[bytes, str]", child.ask("compile", *request, limit_s=limit_s)
+            )
         except ChildFailedError as failure:
             return _drop_failure(failure.detail, DropReason.COMPILE)
         except ChildLateError:
-            return STOPPED if is_box_short else Dropped(DropReason.COMPILE_TIMEOUT, f"more than {limit_s:g} s")
+            return (
+                STOPPED
+                if is_box_short
+                else Dropped(DropReason.COMPILE_TIMEOUT, f"more than {limit_s:g} s")
+            )
         except ChildDiedError as death:
-            return STOPPED if self._is_closed else Dropped(DropReason.CRASH, f"the compiler {death.detail}")
+            return (
+                STOPPED
+                if self._is_closed
+                else Dropped(DropReason.CRASH, f"the compiler {death.detail}")
+            )
         return Dropped(DropReason.UOPS, too_long) if too_long else kernel
 
     def _start(self) -> Child:
@@ -185,7 +216,9 @@ class ProcessCompilers:
 class ProcessRunner:
     """Runs candidates in a process of their own."""
 
-    def __init__(self, device: Device, contents: Sequence[Content], tolerance: float, load_seconds: float) -> None:
+    def __init__(
+        self, device: Device, contents: Sequence[Content], tolerance: float, load_seconds: float
+    ) -> None:
         self._device, self._contents, self._tolerance = device, contents, tolerance
         self._load_seconds = load_seconds
         self._child: Child | None = None
@@ -193,7 +226,8 @@ class ProcessRunner:
 
     def time(self, key: str, kernel: bytes, n_launches: int, limit_s: float) -> float | Dropped:
         return self._run(
-            lambda: cast("float", self._ask(limit_s, "time", self._load(key, kernel), n_launches)), limit_s
+            lambda: cast("float", self._ask(limit_s, "time", self._load(key, kernel), n_launches)),
+            limit_s,
         )
 
     def compare(self, key: str, kernel: bytes, reference: bytes, limit_s: float) -> str | Dropped:
@@ -206,7 +240,9 @@ class ProcessRunner:
     def forget(self, keys: Sequence[str]) -> None:
         for key in self._loaded.intersection(keys):
             self._loaded.discard(key)
-            self._run(lambda key=key: self._ask(self._load_seconds, "drop", key), self._load_seconds)
+            self._run(
+                lambda key=key: self._ask(self._load_seconds, "drop", key), self._load_seconds
+            )
 
     def close(self) -> None:
         if self._child is not None:
@@ -249,7 +285,9 @@ class LocalCompilers:
     def __init__(self, device: Device, max_uops: int) -> None:
         self._device, self._max_uops = device, max_uops
 
-    def compile(self, kernels: Sequence[UOp], seconds: float, box: TimeBox) -> list[bytes | Dropped]:
+    def compile(
+        self, kernels: Sequence[UOp], seconds: float, box: TimeBox
+    ) -> list[bytes | Dropped]:
         return [self._compile_one(kernel, box) for kernel in kernels]
 
     def close(self) -> None:
@@ -276,7 +314,9 @@ class LocalRunner:
         return self._run(lambda: self._bench.time(self._load(key, kernel), n_launches))
 
     def compare(self, key: str, kernel: bytes, reference: bytes, limit_s: float) -> str | Dropped:
-        return self._run(lambda: self._bench.compare(self._load(key, kernel), self._load("", reference)))
+        return self._run(
+            lambda: self._bench.compare(self._load(key, kernel), self._load("", reference))
+        )
 
     def forget(self, keys: Sequence[str]) -> None:
         for key in keys:

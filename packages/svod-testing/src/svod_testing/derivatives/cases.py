@@ -1,4 +1,6 @@
-"""For each operation of `Tensor` that has a derivative, a call of it and the same call of torch; for every other, why it has none."""
+"""For each operation of `Tensor` that has a derivative, a call of it and the same call of torch;
+for every other, why it has none.
+"""
 
 # torch has no types here: it is not installed where this is checked.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -18,7 +20,9 @@ from svod_testing.derivatives.image_cases import IMAGE_CASES, Case
 __all__ = ["CASES", "NO_DERIVATIVE", "Case", "draw"]
 
 
-def draw(rng: np.random.Generator, case: Case, shapes: tuple[tuple[int, ...], ...] | None = None) -> list[np.ndarray]:
+def draw(
+    rng: np.random.Generator, case: Case, shapes: tuple[tuple[int, ...], ...] | None = None
+) -> list[np.ndarray]:
     """Arguments in float64."""
     return [_DOMAINS[case.domain](rng, shape) for shape in shapes or case.shapes]
 
@@ -33,21 +37,31 @@ _DOMAINS: Final[dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.nd
 
 
 def _one(
-    operation: str, peer: Callable[..., Any], domain: str = "real", call: Callable[..., Any] | None = None
+    operation: str,
+    peer: Callable[..., Any],
+    domain: str = "real",
+    call: Callable[..., Any] | None = None,
 ) -> Case:
     made = call or (lambda x: getattr(x, operation)())
     return Case(operation, made, peer, ((3, 5),), domain, is_elementwise=True)
 
 
 def _two(
-    operation: str, peer: Callable[..., Any], domain: str = "real", call: Callable[..., Any] | None = None
+    operation: str,
+    peer: Callable[..., Any],
+    domain: str = "real",
+    call: Callable[..., Any] | None = None,
 ) -> Case:
     made = call or (lambda x, y: getattr(x, operation)(y))
     return Case(operation, made, peer, ((3, 5), (3, 5)), domain, is_elementwise=True)
 
 
 def _case(
-    operation: str, call: Callable[..., Any], peer: Callable[..., Any], *shapes: tuple[int, ...], domain: str = "real"
+    operation: str,
+    call: Callable[..., Any],
+    peer: Callable[..., Any],
+    *shapes: tuple[int, ...],
+    domain: str = "real",
 ) -> Case:
     return Case(operation, call, peer, shapes, domain)
 
@@ -313,7 +327,8 @@ def _bessel(t: Any, x: Any, order: int) -> Any:
 _SPECIAL: Final = (
     _one("gamma", lambda t, x: x.lgamma().exp(), "positive"),
     _one("lgamma", lambda t, x: x.lgamma()),
-    # The zeta function of order 1 is infinite, but its derivative is that of digamma; torch's own is off by 5e-10.
+    # The zeta function of order 1 is infinite, but its derivative is that of digamma; torch's own
+    # is off by 5e-10.
     _one("digamma", lambda t, x: -t.special.zeta(1.0, x), "positive"),
     _one("polygamma", lambda t, x: t.polygamma(2, x), "positive", call=lambda x: x.polygamma(2)),
     _one("zeta", lambda t, x: t.special.zeta(3.0, x), "positive", call=lambda x: x.full_like(3.0).zeta(x)),
@@ -368,7 +383,16 @@ NO_DERIVATIVE: Final[dict[str, tuple[str, ...]]] = {
             "any",
             "all",
         ),
-        *("logical_and", "logical_or", "logical_xor", "logical_not", "count_nonzero", "argmax", "argmin", "argsort"),
+        *(
+            "logical_and",
+            "logical_or",
+            "logical_xor",
+            "logical_not",
+            "count_nonzero",
+            "argmax",
+            "argmin",
+            "argsort",
+        ),
         *(
             "searchsorted",
             "digitize",
@@ -399,7 +423,16 @@ NO_DERIVATIVE: Final[dict[str, tuple[str, ...]]] = {
             "linspace",
             "eye",
         ),
-        *("rand", "randn", "randint", "uniform", "normal", "exponential", "truncated_normal", "permutation"),
+        *(
+            "rand",
+            "randn",
+            "randint",
+            "uniform",
+            "normal",
+            "exponential",
+            "truncated_normal",
+            "permutation",
+        ),
         *("from_numpy", "from_file", "from_dlpack", "asarray"),
     ),
     "it says something of the tensor": (
@@ -416,13 +449,29 @@ NO_DERIVATIVE: Final[dict[str, tuple[str, ...]]] = {
             "itemsize",
             "nbytes",
         ),
-        *("device", "sharding", "form", "is_realized", "buffer", "numpy", "tolist", "item", "gradient", "shards"),
+        *(
+            "device",
+            "sharding",
+            "form",
+            "is_realized",
+            "buffer",
+            "numpy",
+            "tolist",
+            "item",
+            "gradient",
+            "shards",
+        ),
     ),
     "it computes what others say": (
         *("realize_with", "realize_batch", "realize_batch_with"),
         *("prepare", "prepare_with", "prepare_batch", "prepare_batch_with"),
     ),
-    "the shape of the result depends on values": ("intersect1d", "setdiff1d", "setxor1d", "union1d"),
+    "the shape of the result depends on values": (
+        "intersect1d",
+        "setdiff1d",
+        "setxor1d",
+        "union1d",
+    ),
     "bits have no derivative": ("bitcast", "nextafter", "frexp"),
 }
 """Operations that have none, by the reason."""

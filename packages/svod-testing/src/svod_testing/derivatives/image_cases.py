@@ -1,4 +1,6 @@
-"""A call of each operation on windows and images, and of those that put elements back, and the same call of torch."""
+"""A call of each operation on windows and images, and of those that put elements back, and the same
+call of torch.
+"""
 
 # torch has no types here: it is not installed where this is checked.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -41,11 +43,15 @@ class Case:
         return self.operation
 
 
-_GRID: Final = [[[[-0.9, 0.1], [0.3, -1.4], [1.3, 0.77]], [[0.02, -0.2], [0.6, 0.55], [-0.33, 1.21]]]]
+_GRID: Final = [
+    [[[-0.9, 0.1], [0.3, -1.4], [1.3, 0.77]], [[0.02, -0.2], [0.6, 0.55], [-0.33, 1.21]]]
+]
 _PLACES: Final = [[0, 2, 2], [4, 2, 0]]
 
 
-def _case(operation: str, call: Callable[..., Any], peer: Callable[..., Any], *shapes: tuple[int, ...]) -> Case:
+def _case(
+    operation: str, call: Callable[..., Any], peer: Callable[..., Any], *shapes: tuple[int, ...]
+) -> Case:
     return Case(operation, call, peer, shapes)
 
 
@@ -53,10 +59,18 @@ def _list_samples(mode: str, padding: str, align: bool) -> Case:
     """The places move a little with their own derivatives."""
     return _case(
         "grid_sample",
-        lambda x, g: x.grid_sample(Tensor(_GRID, dtype=g.dtype) + g * 1e-3, mode=mode, padding_mode=padding, align_corners=align),
-        lambda t, x, g: t.nn.functional.grid_sample(x, t.tensor(_GRID, dtype=x.dtype) + g * 1e-3, mode, padding, align),
-        (1, 2, 4, 3), (1, 2, 3, 2),
-    )  # fmt: skip
+        lambda x, g: x.grid_sample(
+            Tensor(_GRID, dtype=g.dtype) + g * 1e-3,
+            mode=mode,
+            padding_mode=padding,
+            align_corners=align,
+        ),
+        lambda t, x, g: t.nn.functional.grid_sample(
+            x, t.tensor(_GRID, dtype=x.dtype) + g * 1e-3, mode, padding, align
+        ),
+        (1, 2, 4, 3),
+        (1, 2, 3, 2),
+    )
 
 
 # fmt: off

@@ -1,7 +1,8 @@
-"""Functions of `svod_tensor.linalg` that have derivatives: a call of each on real matrices, and the same call of JAX.
+"""Functions of `svod_tensor.linalg` that have derivatives: a call of each on real matrices, and the
+same call of JAX.
 
-Factors are differentiated where their signs or phases do not matter, or are those that LAPACK gives both.
-"""
+Factors are differentiated where their signs or phases do not matter, or are those that LAPACK gives
+both."""
 
 # jax has no types here: it is not installed where this is checked.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -66,7 +67,9 @@ def _turned(x: Any) -> Any:
     return x.mT.conj()
 
 
-def _case(name: str, call: Callable[..., Any], peer: Callable[..., Any], *shapes: tuple[int, ...]) -> MatrixCase:
+def _case(
+    name: str, call: Callable[..., Any], peer: Callable[..., Any], *shapes: tuple[int, ...]
+) -> MatrixCase:
     return MatrixCase(name, call, peer, shapes)
 
 

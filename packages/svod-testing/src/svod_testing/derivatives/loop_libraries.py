@@ -1,4 +1,6 @@
-"""The programs of `loop_programs` in svod and in JAX: each a library of the loops, choices and derivatives that they have."""
+"""The programs of `loop_programs` in svod and in JAX: each a library of the loops, choices and
+derivatives that they have.
+"""
 
 # jax has no types here: it is not installed where this is checked.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -11,7 +13,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from svod_tensor import Tensor, Variable, checkpoint, cond, fori_loop, grad, jacobian, scan, switch, while_loop
+from svod_tensor import (
+    Tensor,
+    Variable,
+    checkpoint,
+    cond,
+    fori_loop,
+    grad,
+    jacobian,
+    scan,
+    switch,
+    while_loop,
+)
 from svod_testing.derivatives.loop_programs import (
     DerivativeBlock,
     LoopDerivativeProgram,
@@ -23,7 +36,10 @@ __all__ = ["JaxLoops", "LoopLibrary", "SvodLoops", "run_loop_derivative_program"
 
 
 class LoopLibrary(Protocol):
-    """What a library has of loops and derivatives. Structures come and go as its own functions take them."""
+    """What a library has of loops and derivatives.
+
+    Structures come and go as its own functions take them.
+    """
 
     def apply(self, name: str, operands: Sequence[Any], arguments: Sequence[Any]) -> Any:
         """A function of `programs`."""
@@ -52,14 +68,18 @@ class LoopLibrary(Protocol):
     def choose(self, x: Any) -> Any:
         """An integer made of the mean, or of an integer."""
 
-    def scan(self, f: Callable[..., Any], init: Any, xs: Any, arguments: Mapping[str, Any]) -> Any: ...
+    def scan(
+        self, f: Callable[..., Any], init: Any, xs: Any, arguments: Mapping[str, Any]
+    ) -> Any: ...
 
     def fori(self, f: Callable[..., Any], init: Any, arguments: Mapping[str, Any]) -> Any: ...
 
     def repeat(self, goes_on: Callable[..., Any], f: Callable[..., Any], init: Any) -> Any:
         """A loop as long as a function of what is carried holds."""
 
-    def cond(self, pred: Any, f: Callable[..., Any], g: Callable[..., Any], *operands: Any) -> Any: ...
+    def cond(
+        self, pred: Any, f: Callable[..., Any], g: Callable[..., Any], *operands: Any
+    ) -> Any: ...
 
     def switch(self, index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any: ...
 
@@ -75,7 +95,9 @@ class LoopLibrary(Protocol):
         """The mean of the sines: one number."""
 
 
-def run_loop_derivative_program(program: LoopDerivativeProgram, library: LoopLibrary, *inputs: Any) -> Any:
+def run_loop_derivative_program(
+    program: LoopDerivativeProgram, library: LoopLibrary, *inputs: Any
+) -> Any:
     """The number that a program gives of these inputs."""
     total = None
     for weight, value in enumerate(_run(program.block, inputs, {}, library), 1):
@@ -84,14 +106,18 @@ def run_loop_derivative_program(program: LoopDerivativeProgram, library: LoopLib
     return total
 
 
-def _run(block: DerivativeBlock, given: Sequence[Any], around: Mapping[int, Any], library: LoopLibrary) -> list[Any]:
+def _run(
+    block: DerivativeBlock, given: Sequence[Any], around: Mapping[int, Any], library: LoopLibrary
+) -> list[Any]:
     values = {**around, **dict(zip(block.params, given, strict=True))}
     for step in block.steps:
         values.update(zip(step.results, _run_step(step, values, library), strict=True))
     return [values[n] for n in block.results]
 
 
-def _run_step(step: LoopDerivativeStep, values: Mapping[int, Any], library: LoopLibrary) -> Sequence[Any]:
+def _run_step(
+    step: LoopDerivativeStep, values: Mapping[int, Any], library: LoopLibrary
+) -> Sequence[Any]:
     operands, arguments = [values[n] for n in step.operands], step.arguments
     match step.name:
         case "scan":
@@ -101,16 +127,20 @@ def _run_step(step: LoopDerivativeStep, values: Mapping[int, Any], library: Loop
         case "cond" | "switch":
             return _run_choice(step, values, library)
         case "checkpoint":
-            return library.checkpoint(lambda *given: _run(step.blocks[0], given, values, library))(*operands)
+            return library.checkpoint(lambda *given: _run(step.blocks[0], given, values, library))(
+                *operands
+            )
         case "gradient":
             found = library.grad(
-                lambda *given: library.sine_mean(_run(step.blocks[0], given, values, library)[0]), len(operands)
+                lambda *given: library.sine_mean(_run(step.blocks[0], given, values, library)[0]),
+                len(operands),
             )
             return [library.apply("tanh", (part,), ()) for part in found(*operands)]
         case "hessian":
             (x,) = operands
             found = library.hessian(
-                lambda given: library.sine_mean(_run(step.blocks[0], (given,), values, library)[0]), arguments["order"]
+                lambda given: library.sine_mean(_run(step.blocks[0], (given,), values, library)[0]),
+                arguments["order"],
             )
             size = x.shape[0] * x.shape[1]
             return [library.apply("tanh", (found(x).reshape(size, size),), ())]
@@ -133,7 +163,9 @@ def _run_step(step: LoopDerivativeStep, values: Mapping[int, Any], library: Loop
             return [library.apply(step.name, operands, tuple(arguments.values()))]
 
 
-def _run_scan(step: LoopDerivativeStep, values: Mapping[int, Any], library: LoopLibrary) -> Sequence[Any]:
+def _run_scan(
+    step: LoopDerivativeStep, values: Mapping[int, Any], library: LoopLibrary
+) -> Sequence[Any]:
     (block,), arguments, n = step.blocks, step.arguments, step.arguments["n_carried"]
     structure, counts = arguments["structure"], arguments["counts"]
     operands = [values[k] for k in step.operands]
@@ -154,7 +186,9 @@ def _run_scan(step: LoopDerivativeStep, values: Mapping[int, Any], library: Loop
     return [*_unpack(structure, last)[:n], *made]
 
 
-def _run_counted(step: LoopDerivativeStep, values: Mapping[int, Any], library: LoopLibrary) -> Sequence[Any]:
+def _run_counted(
+    step: LoopDerivativeStep, values: Mapping[int, Any], library: LoopLibrary
+) -> Sequence[Any]:
     (block,), arguments = step.blocks, step.arguments
     structure, init = arguments["structure"], [values[n] for n in step.operands]
 
@@ -171,11 +205,14 @@ def _run_counted(step: LoopDerivativeStep, values: Mapping[int, Any], library: L
     return _unpack(structure, last[1])
 
 
-def _run_choice(step: LoopDerivativeStep, values: Mapping[int, Any], library: LoopLibrary) -> Sequence[Any]:
+def _run_choice(
+    step: LoopDerivativeStep, values: Mapping[int, Any], library: LoopLibrary
+) -> Sequence[Any]:
     number, *operands = (values[n] for n in step.operands)
     structure = step.arguments["structure"]
     branches = [
-        lambda *given, block=block: _pack(structure, _run(block, given, values, library)) for block in step.blocks
+        lambda *given, block=block: _pack(structure, _run(block, given, values, library))
+        for block in step.blocks
     ]
     if step.name == "cond":
         return _unpack(structure, library.cond(library.decide(number), *branches, *operands))
@@ -247,7 +284,11 @@ class SvodLoops:
         upper, every = arguments["upper"], arguments["every"]
         if arguments["bound"] != "number":
             every = None if every is None else 1
-            upper = Tensor(upper) if arguments["bound"] == "tensor" else Variable(f"n{upper}", 0, 9).bind(upper)
+            upper = (
+                Tensor(upper)
+                if arguments["bound"] == "tensor"
+                else Variable(f"n{upper}", 0, 9).bind(upper)
+            )
         return fori_loop(arguments["lower"], upper, f, init, checkpoint_every=every)
 
     def repeat(self, goes_on: Callable[..., Any], f: Callable[..., Any], init: Any) -> Any:

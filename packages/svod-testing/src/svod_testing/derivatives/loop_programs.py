@@ -1,8 +1,9 @@
-"""Random programs with loops and choices that have derivatives, as data: what `loop_libraries` runs in svod and in JAX.
+"""Random programs with loops and choices that have derivatives, as data: what `loop_libraries` runs
+in svod and in JAX.
 
-Values are matrices of float64, and integers that count. Bodies read what they get, what is carried, and what stands outside;
-they contain loops, choices, checkpoints and gradients of their own. What is carried is squashed, so that it stays small.
-"""
+Values are matrices of float64, and integers that count. Bodies read what they get, what is carried,
+and what stands outside; they contain loops, choices, checkpoints and gradients of their own. What
+is carried is squashed, so that it stays small."""
 
 # The operations of other libraries have no types here.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -30,13 +31,28 @@ __all__ = [
 _MAX_SIZE: Final = 60
 
 LOOP_STEPS: Final = (
-    "scan", "fori", "while", "cond", "switch", "checkpoint", "gradient", "hessian", "wave", "row", "put_row", "squash", "spread",
-)  # fmt: skip
+    "scan",
+    "fori",
+    "while",
+    "cond",
+    "switch",
+    "checkpoint",
+    "gradient",
+    "hessian",
+    "wave",
+    "row",
+    "put_row",
+    "squash",
+    "spread",
+)
 """What a step may be besides the functions of `programs`."""
 
 ORDERS: Final = (
-    ("forward", "reverse"), ("reverse", "reverse"), ("forward", "forward"), ("reverse", "forward"),
-)  # fmt: skip
+    ("forward", "reverse"),
+    ("reverse", "reverse"),
+    ("forward", "forward"),
+    ("reverse", "forward"),
+)
 """The modes of second derivatives: that of the derivative of the first ones, and theirs."""
 
 _MAX_TWICE: Final = 6
@@ -79,7 +95,8 @@ class LoopDerivativeProgram:
     Attributes:
         inputs: of float64: the first values.
         block: the program, whose results are matrices that are squashed and added up.
-        is_forward_only: whether some loop is repeated as often as is computed, so that there is no reverse mode.
+        is_forward_only: whether some loop is repeated as often as is computed, so that there is no
+            reverse mode.
         shapes: of all values, None of integers.
     """
 
@@ -109,7 +126,10 @@ def _write(block: DerivativeBlock, shapes: Mapping[int, Any], indent: str) -> It
     for step in block.steps:
         results = ", ".join(f"x{n}{shapes[n] or ''}" for n in step.results)
         arguments = "".join(f", {name}={value!r}" for name, value in step.arguments.items())
-        yield f"{indent}  {results} = {step.name}({', '.join(f'x{n}' for n in step.operands)}{arguments})"
+        yield (
+            f"{indent}  {results} ="
+            f" {step.name}({', '.join(f'x{n}' for n in step.operands)}{arguments})"
+        )
         for inner in step.blocks:
             yield from _write(inner, shapes, indent + "    ")
     yield f"{indent}  give {', '.join(f'x{n}' for n in block.results)}"
@@ -128,10 +148,15 @@ def draw_loop_derivative_program(
     """
     rng = np.random.default_rng(seed)
     rows, columns = (int(n) for n in rng.integers(1, 5, 2))
-    shapes = [(rows, columns), (1, columns), (rows, 1), (columns, columns)][: int(rng.integers(2, 5))]
+    shapes = [(rows, columns), (1, columns), (rows, 1), (columns, columns)][
+        : int(rng.integers(2, 5))
+    ]
     inputs = tuple(rng.normal(0, 1, shape) for shape in shapes)
     drawing = _Drawing(
-        rng, is_forward_only=bool(rng.random() < 0.15), max_depth=max_depth, max_inner_steps=max_inner_steps
+        rng,
+        is_forward_only=bool(rng.random() < 0.15),
+        max_depth=max_depth,
+        max_inner_steps=max_inner_steps,
     )
     params = [drawing.new(shape) for shape in shapes]
     scope = _Scope([*params], [], 0)
@@ -140,7 +165,10 @@ def draw_loop_derivative_program(
         drawing.add_step(scope, steps)
     results = tuple(scope.matrices[-3:])
     return LoopDerivativeProgram(
-        inputs, DerivativeBlock(tuple(params), tuple(steps), results), drawing.is_forward_only, drawing.shapes
+        inputs,
+        DerivativeBlock(tuple(params), tuple(steps), results),
+        drawing.is_forward_only,
+        drawing.shapes,
     )
 
 
@@ -148,22 +176,33 @@ _LOOPS: Final = ("scan", "fori", "while", "cond", "switch")
 
 
 class _Scope(NamedTuple):
-    """What may be read: matrices and integers, later ones likelier; and in how many bodies this is."""
+    """What may be read: matrices and integers, later ones likelier; and in how many bodies
+    this is.
+    """
 
     matrices: list[int]
     numbers: list[int]
     depth: int
     carried: tuple[int, ...] = ()
 
-    def enter(self, params: Sequence[int], numbers: Sequence[int], carried: Sequence[int] = ()) -> _Scope:
-        return _Scope([*self.matrices, *params], [*self.numbers, *numbers], self.depth + 1, tuple(carried))
+    def enter(
+        self, params: Sequence[int], numbers: Sequence[int], carried: Sequence[int] = ()
+    ) -> _Scope:
+        return _Scope(
+            [*self.matrices, *params], [*self.numbers, *numbers], self.depth + 1, tuple(carried)
+        )
 
 
 class _Drawing:
     """A program in the making."""
 
     def __init__(
-        self, rng: np.random.Generator, *, is_forward_only: bool, max_depth: int, max_inner_steps: int
+        self,
+        rng: np.random.Generator,
+        *,
+        is_forward_only: bool,
+        max_depth: int,
+        max_inner_steps: int,
     ) -> None:
         self.rng, self.is_forward_only = rng, is_forward_only
         self.max_depth, self.max_inner_steps = max_depth, max_inner_steps
@@ -184,7 +223,9 @@ class _Drawing:
 
     def matrix(self, numbers: Sequence[int]) -> int:
         """One of these, a later one likelier."""
-        return numbers[max(int(self.rng.integers(len(numbers))), int(self.rng.integers(len(numbers))))]
+        return numbers[
+            max(int(self.rng.integers(len(numbers))), int(self.rng.integers(len(numbers))))
+        ]
 
     def _shape(self, number: int) -> tuple[int, int]:
         shape = self.shapes[number]
@@ -201,7 +242,11 @@ class _Drawing:
         if scope.carried:
             kinds += ["put_row"] * 2
         if scope.depth < self.max_depth:
-            kinds += ["scan"] * 3 + ["fori"] * 3 + ["cond", "switch", "checkpoint", "gradient", "hessian"]
+            kinds += (
+                ["scan"] * 3
+                + ["fori"] * 3
+                + ["cond", "switch", "checkpoint", "gradient", "hessian"]
+            )
             if self.is_forward_only:
                 kinds += ["while"] * 3
         match kind := self.choose(kinds):
@@ -225,9 +270,15 @@ class _Drawing:
                 self._add_counted(kind, scope, steps)
 
     def _add(
-        self, steps: list[LoopDerivativeStep], scope: _Scope, name: str, operands: Sequence[int],
-        shapes: Sequence[tuple[int, int]], blocks: Sequence[DerivativeBlock] = (), **arguments: Any,
-    ) -> tuple[int, ...]:  # fmt: skip
+        self,
+        steps: list[LoopDerivativeStep],
+        scope: _Scope,
+        name: str,
+        operands: Sequence[int],
+        shapes: Sequence[tuple[int, int]],
+        blocks: Sequence[DerivativeBlock] = (),
+        **arguments: Any,
+    ) -> tuple[int, ...]:
         results = tuple(map(self.new, shapes))
         steps.append(LoopDerivativeStep(name, tuple(operands), results, arguments, tuple(blocks)))
         scope.matrices.extend(results)
@@ -246,7 +297,10 @@ class _Drawing:
         else:
             fits = self._broadcasts if kind == 1 else self._has_columns
             name = self.choose(list(BINARY if kind == 1 else MATRICES))
-            operands = (first, self.matrix([n for n in scope.matrices if fits(self._shape(n), (rows, columns))]))
+            operands = (
+                first,
+                self.matrix([n for n in scope.matrices if fits(self._shape(n), (rows, columns))]),
+            )
         zeros = [Tensor.zeros(self._shape(n), dtype="float64") for n in operands]
         found = FUNCTIONS[name].call(*zeros, *arguments.values()).shape
         if found[0] * found[1] <= _MAX_SIZE:
@@ -269,7 +323,9 @@ class _Drawing:
             self._add(steps, scope, "row", (source, number), [(1, shape[1])], n_rows=shape[0])
 
     def _add_put_row(self, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
-        """Write a row of what is carried, whose content before that is lost, or of a copy of anything."""
+        """Write a row of what is carried, whose content before that is lost, or of a copy of
+        anything.
+        """
         is_carried = self.chance(0.6)
         target = (
             self.choose([n for n in scope.carried if n in scope.matrices] or scope.matrices)
@@ -284,7 +340,16 @@ class _Drawing:
         row = self.choose(scope.numbers) if scope.numbers and self.chance(0.7) else None
         operands = (target, self.matrix(fitting), *(() if row is None else (row,)))
         index = int(self.rng.integers(rows))
-        self._add(steps, scope, "put_row", operands, [(rows, columns)], n_rows=rows, index=index, copy=not is_carried)
+        self._add(
+            steps,
+            scope,
+            "put_row",
+            operands,
+            [(rows, columns)],
+            n_rows=rows,
+            index=index,
+            copy=not is_carried,
+        )
         if is_carried:
             # A view shows what was written, and in JAX the old value.
             lost = {target}
@@ -294,7 +359,11 @@ class _Drawing:
             scope.matrices[:] = [n for n in scope.matrices if n not in lost]
 
     def _fit(
-        self, scope: _Scope, steps: list[LoopDerivativeStep], shape: tuple[int, int], outside: Sequence[int]
+        self,
+        scope: _Scope,
+        steps: list[LoopDerivativeStep],
+        shape: tuple[int, int],
+        outside: Sequence[int],
     ) -> int:
         """A value of a shape: squashed, or what was there before."""
         same = [n for n in scope.matrices if self._shape(n) == shape]
@@ -325,7 +394,9 @@ class _Drawing:
             sliced = [self.matrix(scope.matrices)]
             count = self._shape(sliced[0])[0]
             if self.chance(0.3):
-                sliced.append(self.matrix([n for n in scope.matrices if self._shape(n)[0] == count]))
+                sliced.append(
+                    self.matrix([n for n in scope.matrices if self._shape(n)[0] == count])
+                )
         params = [self.new(self._shape(n)) for n in carried]
         parts = [self.new((1, self._shape(n)[1])) for n in sliced]
         numbers = [self.new(None)] if self.chance(0.4) else []
@@ -342,10 +413,20 @@ class _Drawing:
         shapes = [self._shape(n) for n in carried]
         shapes += [(n_stacked * self._shape(n)[0], self._shape(n)[1]) for n in stacked]
         self._add(
-            steps, scope, "scan", (*carried, *sliced), shapes, [block], n_carried=len(carried), counts=bool(numbers),
-            length=count, reverse=self.chance(0.4), every=self.choose((None, None, None, 1, 2, 3)),
-            structure=self.choose(_STRUCTURES), bound=bound,
-        )  # fmt: skip
+            steps,
+            scope,
+            "scan",
+            (*carried, *sliced),
+            shapes,
+            [block],
+            n_carried=len(carried),
+            counts=bool(numbers),
+            length=count,
+            reverse=self.chance(0.4),
+            every=self.choose((None, None, None, 1, 2, 3)),
+            structure=self.choose(_STRUCTURES),
+            bound=bound,
+        )
 
     def _add_counted(self, kind: str, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
         carried = self._draw_carried(scope)
@@ -358,17 +439,31 @@ class _Drawing:
         lower = int(self.rng.integers(3))
         bounds = ("number", "number", "variable", *(("tensor",) if self.is_forward_only else ()))
         self._add(
-            steps, scope, kind, carried, [self._shape(n) for n in carried], [block], lower=lower,
-            upper=lower + int(self.rng.integers(0 if self.chance(0.1) else 1, 5)), bound=self.choose(bounds),
-            every=self.choose((None, None, None, 1, 2, 3)), structure=self.choose(_STRUCTURES),
-        )  # fmt: skip
+            steps,
+            scope,
+            kind,
+            carried,
+            [self._shape(n) for n in carried],
+            [block],
+            lower=lower,
+            upper=lower + int(self.rng.integers(0 if self.chance(0.1) else 1, 5)),
+            bound=self.choose(bounds),
+            every=self.choose((None, None, None, 1, 2, 3)),
+            structure=self.choose(_STRUCTURES),
+        )
 
     # Choices and derivatives inside.
 
     def _add_choice(self, kind: str, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
         given = self._draw_carried(scope)
-        number = self.choose(scope.numbers) if scope.numbers and self.chance(0.5) else self.matrix(scope.matrices)
-        shapes = [self._shape(self.matrix(scope.matrices)) for _ in range(int(self.rng.integers(1, 3)))]
+        number = (
+            self.choose(scope.numbers)
+            if scope.numbers and self.chance(0.5)
+            else self.matrix(scope.matrices)
+        )
+        shapes = [
+            self._shape(self.matrix(scope.matrices)) for _ in range(int(self.rng.integers(1, 3)))
+        ]
         blocks: list[DerivativeBlock] = []
         for _ in range(2 if kind == "cond" else int(self.rng.integers(1, 4))):
             params = [self.new(self._shape(n)) for n in given]
@@ -378,9 +473,15 @@ class _Drawing:
             results = tuple(self._fit(inside, made, shape, outside) for shape in shapes)
             blocks.append(DerivativeBlock(tuple(params), tuple(made), results))
         self._add(
-            steps, scope, kind, (number, *given), shapes, blocks, counts=self.shapes[number] is None,
+            steps,
+            scope,
+            kind,
+            (number, *given),
+            shapes,
+            blocks,
+            counts=self.shapes[number] is None,
             structure=self.choose(_STRUCTURES),
-        )  # fmt: skip
+        )
 
     def _add_checkpoint(self, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
         given = self._draw_carried(scope)
@@ -404,7 +505,9 @@ class _Drawing:
         made = self._fill_block(inside)
         self.is_forward_only = is_forward_only
         block = DerivativeBlock((param,), tuple(made), (inside.matrices[-1],))
-        self._add(steps, scope, "hessian", (operand,), [(size, size)], [block], order=self.choose(ORDERS))
+        self._add(
+            steps, scope, "hessian", (operand,), [(size, size)], [block], order=self.choose(ORDERS)
+        )
 
     def _add_gradient(self, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
         given = self._draw_carried(scope)

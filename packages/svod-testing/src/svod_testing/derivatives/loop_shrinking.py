@@ -27,25 +27,35 @@ def _find_shorter(
     program: LoopDerivativeProgram, fails: Callable[[LoopDerivativeProgram], bool]
 ) -> LoopDerivativeProgram | None:
     for block in _iter_shorter(program.block, program):
-        candidate = LoopDerivativeProgram(program.inputs, _drop_unused(block), program.is_forward_only, program.shapes)
+        candidate = LoopDerivativeProgram(
+            program.inputs, _drop_unused(block), program.is_forward_only, program.shapes
+        )
         if candidate.block != program.block and fails(candidate):
             return candidate
     return None
 
 
-def _iter_shorter(block: DerivativeBlock, program: LoopDerivativeProgram) -> Iterator[DerivativeBlock]:
+def _iter_shorter(
+    block: DerivativeBlock, program: LoopDerivativeProgram
+) -> Iterator[DerivativeBlock]:
     if block is program.block:
-        yield from (replace(block, results=(number,)) for number in block.results if len(block.results) > 1)
+        yield from (
+            replace(block, results=(number,)) for number in block.results if len(block.results) > 1
+        )
     for position, step in enumerate(block.steps):
         rest = replace(block, steps=(*block.steps[:position], *block.steps[position + 1 :]))
         same = [n for n in step.operands if program.shapes[n] == program.shapes[step.results[0]]]
         if same and len(step.results) == 1:
             yield _rename(rest, {step.results[0]: same[0]})
         for others in _iter_instead(step, program):
-            yield replace(block, steps=(*block.steps[:position], *others, *block.steps[position + 1 :]))
+            yield replace(
+                block, steps=(*block.steps[:position], *others, *block.steps[position + 1 :])
+            )
 
 
-def _iter_instead(step: LoopDerivativeStep, program: LoopDerivativeProgram) -> Iterator[Sequence[LoopDerivativeStep]]:
+def _iter_instead(
+    step: LoopDerivativeStep, program: LoopDerivativeProgram
+) -> Iterator[Sequence[LoopDerivativeStep]]:
     """What may stand in the place of a step, the simplest first."""
     matrices = [n for n in step.operands if program.shapes[n] is not None]
     if step.name not in ("squash", "spread"):
@@ -53,7 +63,9 @@ def _iter_instead(step: LoopDerivativeStep, program: LoopDerivativeProgram) -> I
     plain = {"every": None, "reverse": False, "bound": "number", "structure": "list"}
     for name, value in plain.items():
         # What is added up in a symbolic size has another shape.
-        if step.arguments.get(name, value) != value and not (name == "bound" and step.name == "scan"):
+        if step.arguments.get(name, value) != value and not (
+            name == "bound" and step.name == "scan"
+        ):
             yield [step._replace(arguments={**step.arguments, name: value})]
     if step.name == "checkpoint":
         yield from _inline(step)
@@ -61,10 +73,14 @@ def _iter_instead(step: LoopDerivativeStep, program: LoopDerivativeProgram) -> I
         yield from _carry_less(step)
     for number, inner in enumerate(step.blocks):
         for shorter in _iter_shorter(inner, program):
-            yield [step._replace(blocks=(*step.blocks[:number], shorter, *step.blocks[number + 1 :]))]
+            yield [
+                step._replace(blocks=(*step.blocks[:number], shorter, *step.blocks[number + 1 :]))
+            ]
 
 
-def _stand_in(result: int, matrices: Sequence[int], program: LoopDerivativeProgram) -> LoopDerivativeStep:
+def _stand_in(
+    result: int, matrices: Sequence[int], program: LoopDerivativeProgram
+) -> LoopDerivativeStep:
     shape = program.shapes[result]
     same = [n for n in matrices if program.shapes[n] == shape]
     if same:
@@ -92,11 +108,17 @@ def _carry_less(step: LoopDerivativeStep) -> Iterator[Sequence[LoopDerivativeSte
         names = {step.results[k]: step.operands[k], block.params[k + shift]: step.operands[k]}
         params = (*block.params[: k + shift], *block.params[k + shift + 1 :])
         inner = DerivativeBlock(params, block.steps, (*block.results[:k], *block.results[k + 1 :]))
-        arguments = {**step.arguments, **({"n_carried": n_carried - 1} if step.name == "scan" else {})}
+        arguments = {
+            **step.arguments,
+            **({"n_carried": n_carried - 1} if step.name == "scan" else {}),
+        }
         shorter = LoopDerivativeStep(
-            step.name, (*step.operands[:k], *step.operands[k + 1 :]), (*step.results[:k], *step.results[k + 1 :]),
-            arguments, (_rename(inner, names),),
-        )  # fmt: skip
+            step.name,
+            (*step.operands[:k], *step.operands[k + 1 :]),
+            (*step.results[:k], *step.results[k + 1 :]),
+            arguments,
+            (_rename(inner, names),),
+        )
         yield [shorter, LoopDerivativeStep("squash", (step.operands[k],), (step.results[k],), {})]
 
 

@@ -21,7 +21,15 @@ import numpy as np
 from svod_tensor import Tensor, jvp, vjp
 from svod_testing.derivatives.image_cases import Case
 
-__all__ = ["FILLS", "differentiate", "differentiate_elementwise", "fill", "find_difference", "find_kink", "make_grid"]
+__all__ = [
+    "FILLS",
+    "differentiate",
+    "differentiate_elementwise",
+    "fill",
+    "find_difference",
+    "find_kink",
+    "make_grid",
+]
 
 _VALUES: Final = (
     (0, -0.0, 1, -1, 0.5, -0.5, 2, 3, -3, 6, 20, -20, 89, -89, 1000, -1000, math.inf, -math.inf),
@@ -58,9 +66,14 @@ def fill(name: str, case: Case) -> list[np.ndarray]:
 
 
 def differentiate_elementwise(
-    call: Callable[..., Tensor], arrays: Sequence[np.ndarray], *, dtype: str = "float64", orders: int = 2
+    call: Callable[..., Tensor],
+    arrays: Sequence[np.ndarray],
+    *,
+    dtype: str = "float64",
+    orders: int = 2,
 ) -> dict[str, np.ndarray]:
-    """The derivatives of an elementwise function by each operand, and by each pair of operands, in each combination of modes.
+    """The derivatives of an elementwise function by each operand, and by each pair of operands, in
+    each combination of modes.
 
     Args:
         call: the function.
@@ -69,7 +82,8 @@ def differentiate_elementwise(
         orders: 1 or 2.
 
     Returns:
-        arrays in float64, by a name such as "reverse 0", and "reverse 0, forward 1" for the derivative by operand 1 of that.
+        arrays in float64, by a name such as "reverse 0", and "reverse 0, forward 1" for the
+        derivative by operand 1 of that.
     """
     args = [Tensor(x).cast(dtype) for x in arrays]
     ones = Tensor(np.ones_like(arrays[0])).cast(dtype)
@@ -78,7 +92,9 @@ def differentiate_elementwise(
     def by(function: Callable[..., Tensor], number: int, mode: str) -> Callable[..., Tensor]:
         def derivative(*operands: Tensor) -> Tensor:
             def alone(x: Tensor) -> Tensor:
-                return function(*(x if n == number else operand for n, operand in enumerate(operands)))
+                return function(
+                    *(x if n == number else operand for n, operand in enumerate(operands))
+                )
 
             if mode == "forward":
                 return jvp(alone, (operands[number],), (ones,))[1]
@@ -89,7 +105,9 @@ def differentiate_elementwise(
     for number, mode in itertools.product(range(len(args)), ("reverse", "forward")):
         first = by(call, number, mode)
         found[f"{mode} {number}"] = first(*args)
-        for other, again in itertools.product(range(len(args)), ("reverse", "forward") if orders > 1 else ()):
+        for other, again in itertools.product(
+            range(len(args)), ("reverse", "forward") if orders > 1 else ()
+        ):
             found[f"{mode} {number}, {again} {other}"] = by(first, other, again)(*args)
     Tensor.realize_batch(list(found.values()))
     return {name: tensor.cast("float64").numpy() for name, tensor in found.items()}
@@ -98,17 +116,22 @@ def differentiate_elementwise(
 def differentiate(
     call: Callable[..., Tensor], arrays: Sequence[np.ndarray], rng: np.random.Generator
 ) -> tuple[dict[str, np.ndarray], dict[str, list[np.ndarray]], list[np.ndarray]]:
-    """The derivatives of any function along random directions, as numbers, in each combination of modes.
+    """The derivatives of any function along random directions, as numbers, in each combination of
+    modes.
 
     Returns:
-        numbers by names as of `differentiate_elementwise`, which belong to one number; arrays: the "gradient" of the weighted sum
-        of the results, and the "second" one, of that along a direction; and the weights and that direction.
+        numbers by names as of `differentiate_elementwise`, which belong to one number; arrays: the
+        "gradient" of the weighted sum of the results, and the "second" one, of that along a
+        direction; and the weights and that direction.
     """
     args = tuple(map(Tensor, arrays))
     weights = rng.normal(size=call(*args).shape)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
     directions = [rng.normal(size=x.shape) for x in arrays]
     others = tuple(Tensor(np.asarray(rng.normal(size=x.shape))) for x in arrays)
-    cotangent, tangents = Tensor(np.asarray(weights, float)), tuple(Tensor(np.asarray(d)) for d in directions)
+    cotangent, tangents = (
+        Tensor(np.asarray(weights, float)),
+        tuple(Tensor(np.asarray(d)) for d in directions),
+    )
     one = Tensor(1.0, dtype="float64")
 
     def reverse(*operands: Tensor) -> Tensor:
@@ -132,29 +155,43 @@ def differentiate(
 
 
 def _add_products(xs: Sequence[Tensor], ys: Sequence[Tensor]) -> Tensor:
-    return sum(((x * y).sum() for x, y in zip(xs, ys, strict=True)), start=Tensor(0.0, dtype="float64"))
+    return sum(
+        ((x * y).sum() for x, y in zip(xs, ys, strict=True)), start=Tensor(0.0, dtype="float64")
+    )
 
 
-def find_difference(found: Mapping[str, np.ndarray], rtol: float = 1e-8, atol: float = 1e-10) -> str | None:
+def find_difference(
+    found: Mapping[str, np.ndarray], rtol: float = 1e-8, atol: float = 1e-10
+) -> str | None:
     """The first derivative that differs between modes, as a text; None if there is none."""
     for name, values in found.items():
         like = found[name.replace("forward", "reverse")]
         bad = np.flatnonzero(~np.isclose(values, like, rtol, atol, equal_nan=True))
         if bad.size:
-            shown = [f"{index}: {values.flat[index]} and {like.flat[index]}" for index in bad[:6].tolist()]
+            shown = [
+                f"{index}: {values.flat[index]} and {like.flat[index]}"
+                for index in bad[:6].tolist()
+            ]
             return f"{name} and reverse at {', '.join(shown)}"
     return None
 
 
 def find_kink(call: Callable[..., Tensor], arrays: Sequence[np.ndarray]) -> str | None:
-    """The first derivative that is another than the quotient of differences although the function is smooth there; else None."""
+    """The first derivative that is another than the quotient of differences although the function
+    is smooth there; else None.
+    """
     count = len(arrays[0])
     steps = [np.zeros(len(arrays))]
     # Sums with 0.0, which makes 0.0 of -0.0: no step changes the sign of another operand.
     steps += [sign * _STEP * unit + 0.0 for unit in np.eye(len(arrays)) for sign in (1, -1)]
-    spread = [np.concatenate([x + step[number] for step in steps]) for number, x in enumerate(arrays)]
+    spread = [
+        np.concatenate([x + step[number] for step in steps]) for number, x in enumerate(arrays)
+    ]
     with np.errstate(all="ignore"):
-        found = {name: x.reshape(-1, count) for name, x in differentiate_elementwise(call, spread).items()}
+        found = {
+            name: x.reshape(-1, count)
+            for name, x in differentiate_elementwise(call, spread).items()
+        }
         value = call(*map(Tensor, spread)).numpy().reshape(-1, count)
         for name, difference, derivative in _list_differences(value, found, len(arrays)):
             here, ahead, behind = difference
@@ -175,7 +212,9 @@ def find_kink(call: Callable[..., Tensor], arrays: Sequence[np.ndarray]) -> str 
 def _list_differences(
     value: np.ndarray, found: Mapping[str, np.ndarray], n_operands: int
 ) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]]:
-    """Names of derivatives, the rows of differences of what they are derivatives of, and the derivatives."""
+    """Names of derivatives, the rows of differences of what they are derivatives of, and the
+    derivatives.
+    """
     for number in range(n_operands):
         first = found[f"reverse {number}"]
         yield f"reverse {number}", _get_rows(value, number), first[0]

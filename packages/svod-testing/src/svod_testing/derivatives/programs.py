@@ -1,8 +1,8 @@
-"""Random compositions of operations that have derivatives, for svod and for JAX: a program is drawn while svod's shapes are known.
+"""Random compositions of operations that have derivatives, for svod and for JAX: a program is drawn
+while svod's shapes are known.
 
-Values are matrices of at most a few elements, of which some axes have size 1 and broadcast. Operations are bounded, so that
-their compositions are too.
-"""
+Values are matrices of at most a few elements, of which some axes have size 1 and broadcast.
+Operations are bounded, so that their compositions are too."""
 
 # jax has no types here: it is not installed where this is checked.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -18,7 +18,15 @@ import numpy as np
 
 from svod_tensor import Tensor
 
-__all__ = ["BINARY", "FUNCTIONS", "MATRICES", "REDUCTIONS", "UNARY", "DerivativeProgram", "draw_derivative_program"]
+__all__ = [
+    "BINARY",
+    "FUNCTIONS",
+    "MATRICES",
+    "REDUCTIONS",
+    "UNARY",
+    "DerivativeProgram",
+    "draw_derivative_program",
+]
 
 
 class _DerivativeCall(NamedTuple):
@@ -147,18 +155,24 @@ class DerivativeProgram:
         """The result of svod."""
         values: list[Any] = list(inputs)
         for step in self.steps:
-            values.append(FUNCTIONS[step.name].call(*(values[i] for i in step.operands), *step.arguments))
+            values.append(
+                FUNCTIONS[step.name].call(*(values[i] for i in step.operands), *step.arguments)
+            )
         return self._add_up(values, lambda x: x.sin().mean())
 
     def compute_with_jax(self, jax: Any, *inputs: Any) -> Any:
         """The result of JAX."""
         values = list(inputs)
         for step in self.steps:
-            values.append(FUNCTIONS[step.name].peer(jax, *(values[i] for i in step.operands), *step.arguments))
+            values.append(
+                FUNCTIONS[step.name].peer(jax, *(values[i] for i in step.operands), *step.arguments)
+            )
         return self._add_up(values, lambda x: jax.numpy.sin(x).mean())
 
     def _add_up(self, values: Sequence[Any], squash: Callable[[Any], Any]) -> Any:
-        terms = [squash(v) * w for v, w in zip(values[-len(self.weights) :], self.weights, strict=True)]
+        terms = [
+            squash(v) * w for v, w in zip(values[-len(self.weights) :], self.weights, strict=True)
+        ]
         total = terms[0]
         for term in terms[1:]:
             total = total + term
@@ -193,7 +207,9 @@ def _draw_step(rng: np.random.Generator, values: Sequence[Any]) -> _DerivativeSt
         return _DerivativeStep(_draw_name(rng, REDUCTIONS), (first,), (int(rng.integers(2)),))
     if kind == 1:
         fitting = [
-            i for i, v in enumerate(values) if all(a == b or 1 in (a, b) for a, b in zip(v.shape, shape, strict=True))
+            i
+            for i, v in enumerate(values)
+            if all(a == b or 1 in (a, b) for a, b in zip(v.shape, shape, strict=True))
         ]
         return _DerivativeStep(_draw_name(rng, BINARY), (first, _draw_operand(rng, fitting)), ())
     fitting = [i for i, v in enumerate(values) if v.shape[1] == shape[1]]

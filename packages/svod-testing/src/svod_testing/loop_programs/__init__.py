@@ -1,14 +1,15 @@
-"""Random programs with loops, with Python's loops over numpy as their meaning: for tests of this compiler and of devices.
+"""Random programs with loops, with Python's loops over numpy as their meaning: for tests of this
+compiler and of devices.
 
     python -m svod_testing.loop_programs --programs 500 --seed 1
 
-runs them in child processes, each in several modes (together, captured, in a plan that is executed again, donated, sharded,
-without opts, with threads, ...), and prints the shortest program that it finds for each kind of failure.
+runs them in child processes, each in several modes (together, captured, in a plan that is executed
+again, donated, sharded, without opts, with threads, ...), and prints the shortest program that it
+finds for each kind of failure.
 
-`generate` gives the program of a seed as data, `evaluate_program` its results, `check_program` what is wrong with what it
-gives in a mode, `shrink` a shorter program that fails in the same way, and `run_program` the results by the loops
-of any library.
-"""
+`generate` gives the program of a seed as data, `evaluate_program` its results, `check_program` what
+is wrong with what it gives in a mode, `shrink` a shorter program that fails in the same way, and
+`run_program` the results by the loops of any library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`python -m svod_testing.loop_programs`: run random programs with loops, and print the shortest one of each kind of failure."""
+"""`python -m svod_testing.loop_programs`: run random programs with loops, and print the shortest
+one of each kind of failure.
+"""
 
 from __future__ import annotations
 

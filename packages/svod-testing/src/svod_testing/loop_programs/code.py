@@ -21,7 +21,8 @@ __all__ = ["LOOPS", "PREAMBLE", "bind_variables", "build", "write_program"]
 
 LOOPS: Final = ("cond", "fori_loop", "scan", "switch", "while_loop")
 PREAMBLE: Final = (
-    f"from svod_tensor import Tensor, Variable, {', '.join(LOOPS)}\nfrom svod_testing.loop_programs import make_array\n"
+    f"from svod_tensor import Tensor, Variable, {', '.join(LOOPS)}\nfrom svod_testing.loop_programs"
+    " import make_array\n"
 )
 """What a printed program needs before its first line."""
 
@@ -40,8 +41,12 @@ def write_program(program: LoopProgram, *, with_inputs: bool = True) -> str:
     return "\n".join([*lines, f"results = [{_names(program.roots)}]"])
 
 
-def build(program: LoopProgram, inputs: Mapping[int, object], variables: Mapping[str, object], loops: Any) -> list[Any]:
-    """The result tensors of the program on these tensors, with these bound variables, by the loops of a namespace."""
+def build(
+    program: LoopProgram, inputs: Mapping[int, object], variables: Mapping[str, object], loops: Any
+) -> list[Any]:
+    """The result tensors of the program on these tensors, with these bound variables, by the loops
+    of a namespace.
+    """
     names: dict[str, Any] = {f"x{v}": tensor for v, tensor in inputs.items()}
     names |= {name: getattr(loops, name) for name in LOOPS}
     names |= {"np": np, "Tensor": Tensor, **variables}
@@ -54,7 +59,8 @@ def build(program: LoopProgram, inputs: Mapping[int, object], variables: Mapping
 def bind_variables(program: LoopProgram, version: int = 0) -> dict[str, object]:
     """The variables of a program with the values of a version."""
     return {
-        name: Variable(name, given[0], given[1]).bind(given[2 + version]) for name, given in program.variables.items()
+        name: Variable(name, given[0], given[1]).bind(given[2 + version])
+        for name, given in program.variables.items()
     }
 
 
@@ -84,7 +90,10 @@ def _write_step(step: LoopStep) -> str:
     row = OPERATIONS[step.operation]
     line = row.svod or row.numpy
     values = dict(zip("abc", (f"x{v}" for v in step.operands), strict=False))
-    values |= {name: _write_index(value) if name == "index" else repr(value) for name, value in step.args.items()}
+    values |= {
+        name: _write_index(value) if name == "index" else repr(value)
+        for name, value in step.args.items()
+    }
     line = re.sub(r"(?<![\w.\"'])([a-z]+)(?![\w(]|=[^=])", lambda m: values.get(m[1], m[1]), line)
     if re.match(r"x\d+\[.*\] = ", line):
         return f"{line}\nx{step.results[0]} = x{step.operands[0]}"
@@ -95,7 +104,9 @@ def _write_index(index: tuple[Any, ...]) -> str:
     return f"({', '.join(map(repr, index))},)"
 
 
-def _write_block(name: str, parameters: str, taken: Mapping[int, str], block: Block, returned: str) -> Iterator[str]:
+def _write_block(
+    name: str, parameters: str, taken: Mapping[int, str], block: Block, returned: str
+) -> Iterator[str]:
     yield f"def {name}({parameters}):"
     lines = [f"x{v} = {text}" for v, text in taken.items()]
     lines += _iter_lines(block.steps)
@@ -105,9 +116,13 @@ def _write_block(name: str, parameters: str, taken: Mapping[int, str], block: Bl
 
 def _write_scan(step: LoopStep) -> Iterator[str]:
     args, n, (block,) = step.args, step.args["n_carried"], step.blocks
-    taken = _take(args["carried"], "carry", block.params[:n]) | _take(args["sliced"], "part", block.params[n:])
+    taken = _take(args["carried"], "carry", block.params[:n]) | _take(
+        args["sliced"], "part", block.params[n:]
+    )
     name = f"body{step.results[0] if step.results else 0}"
-    returned = f"{_pack(args['carried'], block.results[:n])}, {_pack(args['stacked'], block.results[n:])}"
+    returned = (
+        f"{_pack(args['carried'], block.results[:n])}, {_pack(args['stacked'], block.results[n:])}"
+    )
     yield from _write_block(name, "carry, part", taken, block, returned)
     init, xs = _pack(args["carried"], step.operands[:n]), _pack(args["sliced"], step.operands[n:])
     options = f", length={args['length']}" if args["length"] is not None else ""
@@ -120,17 +135,27 @@ def _write_scan(step: LoopStep) -> Iterator[str]:
 def _write_fori(step: LoopStep) -> Iterator[str]:
     args, n, (block,) = step.args, step.args["n_carried"], step.blocks
     name = f"body{step.results[0]}"
-    taken = {block.params[0]: 'number.cast("int32")', **_take(args["carried"], "carry", block.params[1:])}
-    yield from _write_block(name, "number, carry", taken, block, _pack(args["carried"], block.results))
+    taken = {
+        block.params[0]: 'number.cast("int32")',
+        **_take(args["carried"], "carry", block.params[1:]),
+    }
+    yield from _write_block(
+        name, "number, carry", taken, block, _pack(args["carried"], block.results)
+    )
     upper = f"x{step.operands[n]}" if args["upper"] is None else args["upper"]
-    yield f"last = fori_loop({args['lower']}, {upper}, {name}, {_pack(args['carried'], step.operands[:n])})"
+    yield (
+        f"last = fori_loop({args['lower']}, {upper}, {name},"
+        f" {_pack(args['carried'], step.operands[:n])})"
+    )
     yield from _write_taken(_take(args["carried"], "last", step.results))
 
 
 def _write_while(step: LoopStep) -> Iterator[str]:
     tree, (condition, block), number = step.args["carried"], step.blocks, step.results[0]
     taken = _take(tree, "carry", condition.params)
-    yield from _write_block(f"goes_on{number}", "carry", taken, condition, f"x{condition.results[0]}")
+    yield from _write_block(
+        f"goes_on{number}", "carry", taken, condition, f"x{condition.results[0]}"
+    )
     taken = _take(tree, "carry", block.params)
     yield from _write_block(f"body{number}", "carry", taken, block, _pack(tree, block.results))
     yield f"last = while_loop(goes_on{number}, body{number}, {_pack(tree, step.operands)})"
@@ -176,7 +201,11 @@ def _pack(tree: Tree, numbers: Sequence[int]) -> str:
         case int():
             return f"x{numbers[tree]}"
         case dict():
-            return "{" + ", ".join(f'"{key}": {_pack(part, numbers)}' for key, part in tree.items()) + "}"
+            return (
+                "{"
+                + ", ".join(f'"{key}": {_pack(part, numbers)}' for key, part in tree.items())
+                + "}"
+            )
         case list():
             return f"[{', '.join(_pack(part, numbers) for part in tree)}]"
         case tuple():

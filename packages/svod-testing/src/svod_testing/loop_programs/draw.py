@@ -1,4 +1,6 @@
-"""A random program with loops in the making: choices, and values of the kinds that are asked for."""
+"""A random program with loops in the making: choices, and values of the kinds that are
+asked for.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,9 @@ class ValueDraw(Choices):
                 return self.constant(kind)
             if found.size == kind.size:
                 return self.add("reshape", (value,), kind, shape=kind.shape)
-            name = self.choose(("amax", "amin")) if kind.dtype != BOOL else self.choose(("any", "all"))
+            name = (
+                self.choose(("amax", "amin")) if kind.dtype != BOOL else self.choose(("any", "all"))
+            )
             value = self.add(name, (value,), replace(found, shape=()), axis=None, keepdims=False)
         return self.add("expand", (value,), kind, shape=kind.shape) if kind.shape else value
 
@@ -104,7 +108,9 @@ class ValueDraw(Choices):
         kind = replace(found, dtype=dtype)
         if found.is_float:
             if dtype == BOOL:
-                bound = self.add("full", (), replace(found, shape=()), shape=(), k=0.3, dtype=found.dtype)
+                bound = self.add(
+                    "full", (), replace(found, shape=()), shape=(), k=0.3, dtype=found.dtype
+                )
                 return self.add("lt", (value, bound), kind)
             if kind.is_float:
                 return self.add("cast", (value,), kind, dtype=dtype)
@@ -125,7 +131,9 @@ def get_row(kind: Kind) -> Kind:
 
 
 def _broadcasts(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    return len(shape) <= len(other) and all(a in (b, 1) for a, b in zip(reversed(shape), reversed(other), strict=False))
+    return len(shape) <= len(other) and all(
+        a in (b, 1) for a, b in zip(reversed(shape), reversed(other), strict=False)
+    )
 
 
 def find_broadcast(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...] | None:

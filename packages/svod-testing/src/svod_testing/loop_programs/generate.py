@@ -1,4 +1,6 @@
-"""Random programs with loops: bodies, structures of what is carried, numbers of iterations, loops in loops."""
+"""Random programs with loops: bodies, structures of what is carried, numbers of iterations, loops
+in loops.
+"""
 
 from __future__ import annotations
 
@@ -79,8 +81,12 @@ class _ProgramDraw(ValueDraw):
 
     # Blocks.
 
-    def block(self, params: Sequence[Kind], finish: Callable[[list[int]], list[int]], n_steps: int) -> Block:
-        """A block with steps that are drawn, and those of `finish`, which gets the parameters and gives the results."""
+    def block(
+        self, params: Sequence[Kind], finish: Callable[[list[int]], list[int]], n_steps: int
+    ) -> Block:
+        """A block with steps that are drawn, and those of `finish`, which gets the parameters and
+        gives the results.
+        """
         steps, scope, memory = self.steps, self.scope, self.memory
         numbers = [self.new(kind) for kind in params]
         self.steps, self.scope, self.memory = [], [*scope, *numbers], list(memory)
@@ -132,7 +138,7 @@ class _ProgramDraw(ValueDraw):
         try:
             self.rng.choices(
                 (self.draw_scan, self.draw_fori, self.draw_while, self.draw_branch), (4, 3, 2, 2)
-            )[0]()  # fmt: skip
+            )[0]()
         except RejectedError:
             del self.steps[n_steps:], self.scope[n_scope:]
             if not self.depth:
@@ -146,7 +152,9 @@ class _ProgramDraw(ValueDraw):
     def inits(self) -> list[int]:
         """What a loop carries first: values that are there, and new ones."""
         count = self.choose((1, 1, 2, 2, 3, 4))
-        return [self.value() if self.chance(0.75) else self.constant(self.kind()) for _ in range(count)]
+        return [
+            self.value() if self.chance(0.75) else self.constant(self.kind()) for _ in range(count)
+        ]
 
     def take_results(self, step: LoopStep) -> None:
         self.steps.append(step)
@@ -161,7 +169,9 @@ class _ProgramDraw(ValueDraw):
             count, length = self.kinds[sliced].shape[0], self.chance(0.2)
         xs: list[int] = []
         for _ in range(n_xs):
-            fitting = [v for v in self.scope if self.kinds[v].ndim and self.kinds[v].shape[0] == count]
+            fitting = [
+                v for v in self.scope if self.kinds[v].ndim and self.kinds[v].shape[0] == count
+            ]
             xs.append(self.choose(fitting))
         inits = self.inits() if not n_xs or self.chance(0.9) else []
         n_carried = len(inits)
@@ -177,7 +187,9 @@ class _ProgramDraw(ValueDraw):
 
         block = self.block(kinds, finish, self.body_size())
         results = [self.new(self.kinds[v]) for v in inits]
-        results += [self.new(replace(self.kinds[v], shape=(count, *self.kinds[v].shape))) for v in stacked]
+        results += [
+            self.new(replace(self.kinds[v], shape=(count, *self.kinds[v].shape))) for v in stacked
+        ]
         args: dict[str, Any] = {
             "n_carried": n_carried,
             "carried": self.tree(n_carried),
@@ -205,11 +217,16 @@ class _ProgramDraw(ValueDraw):
             upper = lower - count
         self.iterations *= max(count, 1)
         block = self.block(
-            [SCALAR, *(self.kinds[v] for v in inits)], lambda params: self.next_carried(params[1:]), self.body_size()
+            [SCALAR, *(self.kinds[v] for v in inits)],
+            lambda params: self.next_carried(params[1:]),
+            self.body_size(),
         )
         args: dict[str, Any] = {
-            "carried": self.tree(len(inits)), "n_carried": len(inits), "lower": lower, "upper": upper,
-        }  # fmt: skip
+            "carried": self.tree(len(inits)),
+            "n_carried": len(inits),
+            "lower": lower,
+            "upper": upper,
+        }
         results = tuple(self.new(self.kinds[v]) for v in inits)
         self.take_results(LoopStep("fori", tuple(operands), results, args, (block,)))
 
@@ -223,9 +240,11 @@ class _ProgramDraw(ValueDraw):
         counter = self.constant(SCALAR)
         inits = [counter, *self.inits()]
         count = self.count()
-        limit = self.count_of_values(count) if self.chance(0.4) else self.add(
-            "full", (), SCALAR, shape=(), k=count, dtype="int32"
-        )  # fmt: skip
+        limit = (
+            self.count_of_values(count)
+            if self.chance(0.4)
+            else self.add("full", (), SCALAR, shape=(), k=count, dtype="int32")
+        )
         self.iterations *= max(count, 1)
         kinds = [self.kinds[v] for v in inits]
 
@@ -236,8 +255,17 @@ class _ProgramDraw(ValueDraw):
                 more = self.add("and", (more, other), Kind((), BOOL))
             elif self.chance(0.4):
                 source = self.value(lambda k: k.dtype == "float32" and k.size > 0)
-                largest = self.add("amax", (source,), Kind((), "float32"), axis=None, keepdims=False)
-                bound = self.add("full", (), Kind((), "float32"), shape=(), k=self.choose((0.7, 1.9)), dtype="float32")
+                largest = self.add(
+                    "amax", (source,), Kind((), "float32"), axis=None, keepdims=False
+                )
+                bound = self.add(
+                    "full",
+                    (),
+                    Kind((), "float32"),
+                    shape=(),
+                    k=self.choose((0.7, 1.9)),
+                    dtype="float32",
+                )
                 below = self.add("lt", (largest, bound), Kind((), BOOL))
                 more = self.add("and", (more, below), Kind((), BOOL))
             return [more]
@@ -271,19 +299,26 @@ class _ProgramDraw(ValueDraw):
         def finish(_: list[int]) -> list[int]:
             return [self.fit(self.value(), kind) for kind in made]
 
-        blocks = tuple(self.block(kinds, finish, self.number(0, 3)) for _ in range(2 if is_cond else self.number(1, 4)))
+        blocks = tuple(
+            self.block(kinds, finish, self.number(0, 3))
+            for _ in range(2 if is_cond else self.number(1, 4))
+        )
         self.memory = kept
         arguments = self.tree(len(given))
         if not isinstance(arguments, (list, tuple)):
             arguments = (arguments,)
         args: dict[str, Any] = {"given": list(arguments), "made": self.tree(len(made))}
         results = tuple(self.new(kind) for kind in made)
-        self.take_results(LoopStep("cond" if is_cond else "switch", (index, *given), results, args, blocks))
+        self.take_results(
+            LoopStep("cond" if is_cond else "switch", (index, *given), results, args, blocks)
+        )
 
     # What is carried.
 
     def next_carried(self, params: Sequence[int], kept: Sequence[int] = ()) -> list[int]:
-        """The next values of what is carried, some of them swapped, kept, or written where they are; `kept` are other results."""
+        """The next values of what is carried, some of them swapped, kept, or written where they
+        are; `kept` are other results.
+        """
         found: list[int] = []
         for param in params:
             kind = self.kinds[param]
@@ -304,16 +339,25 @@ class _ProgramDraw(ValueDraw):
         kind = self.kinds[old]
         if kind.is_float:
             if self.chance(0.5):
-                return self.add("mix", (old, self.add(self.choose(("sin", "tanh", "clip")), (new,), kind)), kind)
-            return self.add(self.choose(("sin", "tanh", "clip")), (self.add("add", (old, new), kind),), kind)
+                return self.add(
+                    "mix", (old, self.add(self.choose(("sin", "tanh", "clip")), (new,), kind)), kind
+                )
+            return self.add(
+                self.choose(("sin", "tanh", "clip")), (self.add("add", (old, new), kind),), kind
+            )
         if kind.dtype == BOOL:
             return self.add(self.choose(("xor", "or", "and")), (old, new), kind)
         return self.add(self.choose(("add", "sub", "xor", "max")), (old, new), kind)
 
     def update(self, target: int, results: Sequence[int]) -> int:
-        """A carried value with some elements replaced, in its memory or not: not where a result, or a view, shows it."""
+        """A carried value with some elements replaced, in its memory or not: not where a result, or
+        a view, shows it.
+        """
         kind = self.kinds[target]
-        shown = {*results, *(v for step in self.steps if step.operation in _VIEWS for v in step.operands)}
+        shown = {
+            *results,
+            *(v for step in self.steps if step.operation in _VIEWS for v in step.operands),
+        }
         is_in_place = self.chance(0.7) and target not in shown
         if self.chance(0.6):
             row = self.fit(self.value(), get_row(kind))

@@ -1,4 +1,6 @@
-"""Running a program with the loops and the operations of a library: the one walk that all libraries share."""
+"""Running a program with the loops and the operations of a library: the one walk that all libraries
+share.
+"""
 
 # Libraries bring their own arrays.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -18,7 +20,13 @@ Function: TypeAlias = Callable[..., Any]
 class Library(Protocol):
     """Operations on arrays, and loops with the meaning that they have in `jax.lax`."""
 
-    def apply(self, operation: str, operands: Sequence[Any], args: Mapping[str, Any], kinds: Sequence[Kind]) -> Any:
+    def apply(
+        self,
+        operation: str,
+        operands: Sequence[Any],
+        args: Mapping[str, Any],
+        kinds: Sequence[Kind],
+    ) -> Any:
         """The result of an operation; `kinds` are of the result, and of the operands."""
         ...
 
@@ -30,7 +38,9 @@ class Library(Protocol):
         """An int32 scalar, of the number of an iteration as a body gets it."""
         ...
 
-    def scan(self, f: Function, init: Any, xs: Any, *, length: Any, reverse: bool, made: Any) -> tuple[Any, Any]:
+    def scan(
+        self, f: Function, init: Any, xs: Any, *, length: Any, reverse: bool, made: Any
+    ) -> tuple[Any, Any]:
         """`made` has the kind of each stacked result, in the structure of them all."""
         ...
 
@@ -50,7 +60,9 @@ class _Run:
         self._kinds = kinds
         self._library = library
 
-    def run_steps(self, steps: Sequence[LoopStep], values: dict[int, Any], results: Sequence[int]) -> list[Any]:
+    def run_steps(
+        self, steps: Sequence[LoopStep], values: dict[int, Any], results: Sequence[int]
+    ) -> list[Any]:
         for step in steps:
             if step.operation == "input":
                 continue
@@ -71,7 +83,9 @@ class _Run:
         return [values[v] for v in results]
 
     def _call(self, block: Block, leaves: Sequence[Any], values: dict[int, Any]) -> list[Any]:
-        return self.run_steps(block.steps, values | dict(zip(block.params, leaves, strict=True)), block.results)
+        return self.run_steps(
+            block.steps, values | dict(zip(block.params, leaves, strict=True)), block.results
+        )
 
     def _scan(self, step: LoopStep, operands: list[Any], values: dict[int, Any]) -> list[Any]:
         args, n_carried = step.args, step.args["n_carried"]
@@ -83,9 +97,15 @@ class _Run:
             return pack(carried, results[:n_carried]), pack(stacked, results[n_carried:])
 
         init, xs = pack(carried, operands[:n_carried]), pack(sliced, operands[n_carried:])
-        length = self._library.bind(args["length"]) if isinstance(args["length"], str) else args["length"]
+        length = (
+            self._library.bind(args["length"])
+            if isinstance(args["length"], str)
+            else args["length"]
+        )
         made = pack(stacked, [self._kinds[v] for v in step.results[n_carried:]])
-        last, ys = self._library.scan(body, init, xs, length=length, reverse=args["reverse"], made=made)
+        last, ys = self._library.scan(
+            body, init, xs, length=length, reverse=args["reverse"], made=made
+        )
         return [*unpack(carried, last), *unpack(stacked, ys)]
 
     def _fori(self, step: LoopStep, operands: list[Any], values: dict[int, Any]) -> list[Any]:
@@ -118,7 +138,9 @@ class _Run:
         given, made = step.args["given"], step.args["made"]
 
         def make(block: Block) -> Function:
-            return lambda *leaves: pack(made, self._call(block, unpack(given, list(leaves)), values))
+            return lambda *leaves: pack(
+                made, self._call(block, unpack(given, list(leaves)), values)
+            )
 
         index, *rest = operands
         functions = [make(block) for block in step.blocks]

@@ -1,9 +1,8 @@
 """What a program means: Python's loops over numpy, in float64, three times.
 
-The first run is the expected result. In the two others every number that is rounded is moved by some units of the last place
-of its dtype: where integers or numbers of iterations change, the program is ill-conditioned, and how far floats go tells
-how exact a result can be.
-"""
+The first run is the expected result. In the two others every number that is rounded is moved by
+some units of the last place of its dtype: where integers or numbers of iterations change, the
+program is ill-conditioned, and how far floats go tells how exact a result can be."""
 
 # Arrays of any dtype come and go.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -52,7 +51,9 @@ class Expected:
 class PythonLoops:
     """The loops of `jax.lax`, one iteration after the other."""
 
-    def scan(self, f: Function, init: Any, xs: Any, *, length: int | None, reverse: bool, made: Any) -> tuple[Any, Any]:
+    def scan(
+        self, f: Function, init: Any, xs: Any, *, length: int | None, reverse: bool, made: Any
+    ) -> tuple[Any, Any]:
         count = len(next(_iter_leaves(xs))) if length is None else length
         rows: list[Any] = [None] * count
         order = range(count)
@@ -91,7 +92,13 @@ class NumpyLibrary(PythonLoops):
     def to_counter(self, number: int) -> Any:
         return np.asarray(number, np.int32)
 
-    def apply(self, operation: str, operands: Sequence[Any], args: Mapping[str, Any], kinds: Sequence[Kind]) -> Any:
+    def apply(
+        self,
+        operation: str,
+        operands: Sequence[Any],
+        args: Mapping[str, Any],
+        kinds: Sequence[Kind],
+    ) -> Any:
         self._n_steps += 1
         if self._n_steps > MAX_STEPS:
             raise UnstableError("too long")
@@ -104,7 +111,9 @@ class NumpyLibrary(PythonLoops):
             if operation.startswith("write"):
                 return found
             if found.shape != kind.shape:
-                raise AssertionError(f"{operation} has shape {found.shape}, not {kind.shape}: {args}")
+                raise AssertionError(
+                    f"{operation} has shape {found.shape}, not {kind.shape}: {args}"
+                )
             if not kind.is_float:
                 if found.dtype.name != kind.dtype:
                     raise AssertionError(f"{operation} has dtype {found.dtype}, not {kind.dtype}")
@@ -118,7 +127,10 @@ class NumpyLibrary(PythonLoops):
 
     def _draw(self, found: Any, operands: Sequence[Any], epsilon: float) -> Any:
         assert self._rng is not None
-        largest = max((float(np.abs(o).max(initial=0.0)) for o in operands if o.dtype.kind == "f"), default=0.0)
+        largest = max(
+            (float(np.abs(o).max(initial=0.0)) for o in operands if o.dtype.kind == "f"),
+            default=0.0,
+        )
         away = self._rng.uniform(-1, 1, found.shape)
         return away * epsilon * (2 * np.abs(found) + 2 * largest)
 
@@ -137,9 +149,14 @@ def _iter_leaves(structure: Any) -> Iterator[Any]:
 def _map_leaves(function: Callable[..., Any], first: Any, *others: Any) -> Any:
     """The function of the leaves of structures that are alike, in such a structure."""
     if isinstance(first, dict):
-        return {key: _map_leaves(function, part, *(o[key] for o in others)) for key, part in first.items()}
+        return {
+            key: _map_leaves(function, part, *(o[key] for o in others))
+            for key, part in first.items()
+        }
     if isinstance(first, (tuple, list)):
-        return type(first)(_map_leaves(function, part, *(o[n] for o in others)) for n, part in enumerate(first))
+        return type(first)(
+            _map_leaves(function, part, *(o[n] for o in others)) for n, part in enumerate(first)
+        )
     return None if first is None else function(first, *others)
 
 
@@ -176,7 +193,10 @@ def make_arrays(program: LoopProgram, version: int = 0) -> dict[int, Any]:
     """The data of the inputs, in their dtypes; another version has other numbers."""
     kinds = {s.results[0]: program.kinds[s.results[0]] for s in program.inputs}
     seeds = [s.args["seed"] + 1000 * version for s in program.inputs]
-    return {v: make_array(k.shape, k.dtype, seed) for (v, k), seed in zip(kinds.items(), seeds, strict=True)}
+    return {
+        v: make_array(k.shape, k.dtype, seed)
+        for (v, k), seed in zip(kinds.items(), seeds, strict=True)
+    }
 
 
 def make_array(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
@@ -185,7 +205,9 @@ def make_array(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
     if kind.dtype == "bool":
         return rng.integers(0, 2, kind.shape).astype(bool)
     if kind.is_int:
-        return rng.integers(0 if kind.dtype.startswith("u") else -9, 10, kind.shape).astype(kind.dtype)
+        return rng.integers(0 if kind.dtype.startswith("u") else -9, 10, kind.shape).astype(
+            kind.dtype
+        )
     spread = (rng.permutation(kind.size) - kind.size // 2) * (4 / max(kind.size, 16)) + 0.0625
     return spread.reshape(kind.shape).astype(kind.dtype)
 
@@ -206,7 +228,8 @@ def evaluate_program(program: LoopProgram, version: int = 0) -> list[Expected]:
         arrays = {v: _widen(a) for v, a in make_arrays(program, version).items()}
         runs.append([r.copy() for r in run_program(program, NumpyLibrary(variables, seed), arrays)])
     expected = [
-        Expected(r, program.kinds[v].dtype) for r, v in zip(zip(*runs, strict=True), program.roots, strict=True)
+        Expected(r, program.kinds[v].dtype)
+        for r, v in zip(zip(*runs, strict=True), program.roots, strict=True)
     ]
     for result in expected:
         _check(result)
@@ -251,4 +274,7 @@ def find_difference(found: Any, result: Expected) -> str | None:
     if not wrong.any():
         return None
     place = tuple(int(i) for i in np.argwhere(wrong)[0])
-    return f"wrong: {int(wrong.sum())} of {wrong.size} elements, {found[place]} instead of {exact[place]} at {place}"
+    return (
+        f"wrong: {int(wrong.sum())} of {wrong.size} elements, {found[place]} instead of"
+        f" {exact[place]} at {place}"
+    )

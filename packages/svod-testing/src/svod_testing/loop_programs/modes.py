@@ -40,7 +40,9 @@ Setting = tuple[str, str, object]
 _IN_KERNELS: Final[Setting] = ("svod_schedule.rangeify.fuse_loops", "MAX_INSTRUCTIONS", -1)
 _WRITTEN_OUT: Final[Setting] = ("svod_schedule.rangeify.write_out_loops", "MAX_UNROLLED_NODES", 0)
 _IN_LAUNCHER: Final[Setting] = ("svod_codegen.launcher.batch", "CpuBatchLauncher.runs_loops", False)
-"""What keeps a loop from being part of a kernel, a flat list of kernels, or a loop of the launcher."""
+"""What keeps a loop from being part of a kernel, a flat list of kernels, or a loop of the
+launcher.
+"""
 
 Runs = Iterator[tuple[int, Sequence[Any]]]
 """Results as arrays, each time with the version of the inputs and variables that they are of."""
@@ -68,7 +70,11 @@ class LoopMode:
 
 
 def check_program(
-    program: LoopProgram, mode: str, *, device: str | None = None, values: list[Expected] | None = None
+    program: LoopProgram,
+    mode: str,
+    *,
+    device: str | None = None,
+    values: list[Expected] | None = None,
 ) -> Failure | None:
     """What is wrong with the results that a program has in a mode, None where they are right.
 
@@ -80,7 +86,10 @@ def check_program(
     """
     chosen = MODES[mode]
     try:
-        expected = {0: evaluate_program(program) if values is None else values, 1: evaluate_program(program, 1)}
+        expected = {
+            0: evaluate_program(program) if values is None else values,
+            1: evaluate_program(program, 1),
+        }
     except (UnstableError, ArithmeticError, LookupError, TypeError, ValueError, AssertionError):
         return None
     bits: dict[int, list[bytes]] = {}
@@ -91,11 +100,17 @@ def check_program(
                     difference = find_difference(array, result)
                     if difference is not None:
                         kind = difference.split(":")[0].split(" ")[0]
-                        message = f"run {number}, result {place} (x{program.roots[place]}): {difference}"
+                        message = (
+                            f"run {number}, result {place} (x{program.roots[place]}): {difference}"
+                        )
                         return Failure(mode, f"{kind} in run {number}" if number else kind, message)
                 made = [array.tobytes() for array in found]
                 if bits.setdefault(version, made) != made:
-                    return Failure(mode, f"other bits in run {number}", "the same inputs gave other bits before")
+                    return Failure(
+                        mode,
+                        f"other bits in run {number}",
+                        "the same inputs gave other bits before",
+                    )
     except chosen.refuses:
         return None
     except Exception as error:
@@ -130,7 +145,9 @@ def _loops() -> Any:
 
 
 def _tensors(program: LoopProgram, version: int = 0) -> dict[int, Tensor]:
-    return {v: Tensor(array).clone().realize() for v, array in make_arrays(program, version).items()}
+    return {
+        v: Tensor(array).clone().realize() for v, array in make_arrays(program, version).items()
+    }
 
 
 def _build(program: LoopProgram, tensors: Mapping[int, Tensor], version: int = 0) -> list[Any]:
@@ -185,11 +202,15 @@ def _prepare(program: LoopProgram, config: PrepareConfig) -> Runs:
             if array.size:
                 # An assignment would keep the old elements for what was built on them.
                 tensors[number].buffer().copyin(np.ascontiguousarray(array).data)
-        plan.execute_with_vars({name: given[2 + version] for name, given in program.variables.items()})
+        plan.execute_with_vars(
+            {name: given[2 + version] for name, given in program.variables.items()}
+        )
         yield version, _read(results)
 
 
-def _capture(program: LoopProgram, config: PrepareConfig, donate: bool = False) -> Callable[..., tuple[Any, ...]]:
+def _capture(
+    program: LoopProgram, config: PrepareConfig, donate: bool = False
+) -> Callable[..., tuple[Any, ...]]:
     def run(inputs: dict[int, Tensor], variables: dict[str, Any]) -> tuple[Any, ...]:
         return tuple(build(program, inputs, variables, _loops()))
 
@@ -250,7 +271,9 @@ MODES: Final[dict[str, LoopMode]] = {
     "kernels, jit": LoopMode(_jit, settings=(_IN_KERNELS, _WRITTEN_OUT)),
     "kernels, prepare": LoopMode(_prepare, settings=(_IN_KERNELS, _WRITTEN_OUT)),
     "kernels, memory": LoopMode(_plan_memory, settings=(_IN_KERNELS, _WRITTEN_OUT), weight=0.5),
-    "kernels, split": LoopMode(_split, settings=(_IN_KERNELS, _WRITTEN_OUT), weight=0.4, refuses=_REFUSALS),
+    "kernels, split": LoopMode(
+        _split, settings=(_IN_KERNELS, _WRITTEN_OUT), weight=0.4, refuses=_REFUSALS
+    ),
     "launched": LoopMode(_launch_either_way),
     "each": LoopMode(_realize_each, weight=0.4),
     "no schedule cache": LoopMode(_realize, PrepareConfig(disable_schedule_cache=True), weight=0.4),

@@ -6,7 +6,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from svod_testing.loop_programs.draw import BOOL, DTYPES, SCALAR, SIZES, ValueDraw, find_broadcast, get_row
+from svod_testing.loop_programs.draw import (
+    BOOL,
+    DTYPES,
+    SCALAR,
+    SIZES,
+    ValueDraw,
+    find_broadcast,
+    get_row,
+)
 from svod_testing.loop_programs.program import Kind, LoopStep
 from svod_testing.programs.draw import RejectedError
 
@@ -33,7 +41,20 @@ def _draw_unary(draw: ValueDraw) -> int:
     kind = draw.kinds[value]
     if kind.is_float:
         name = draw.choose(
-            ("sin", "cos", "tanh", "root", "exp", "sigmoid", "relu", "clip", "neg", "abs", "scale", "shift")
+            (
+                "sin",
+                "cos",
+                "tanh",
+                "root",
+                "exp",
+                "sigmoid",
+                "relu",
+                "clip",
+                "neg",
+                "abs",
+                "scale",
+                "shift",
+            )
         )
         k = {"k": draw.choose((0.5, -0.5, 0.25))} if name in ("scale", "shift") else {}
         return draw.add(name, (value,), kind, **k)
@@ -47,7 +68,9 @@ def _draw_partner(draw: ValueDraw, value: int) -> tuple[int, tuple[int, ...]]:
     kind = draw.kinds[value]
     if draw.chance(0.15):
         return draw.constant(replace(kind, shape=())), kind.shape
-    partner = draw.value(lambda k: k.dtype == kind.dtype and find_broadcast(kind.shape, k.shape) is not None)
+    partner = draw.value(
+        lambda k: k.dtype == kind.dtype and find_broadcast(kind.shape, k.shape) is not None
+    )
     shape = find_broadcast(kind.shape, draw.kinds[partner].shape)
     assert shape is not None
     return partner, shape
@@ -95,11 +118,17 @@ def _draw_reduction(draw: ValueDraw) -> int:
     axis = draw.choose((None, *range(kind.ndim)))
     keepdims = draw.chance(0.3)
     shape = tuple(
-        1 if axis in (None, n) else size for n, size in enumerate(kind.shape) if keepdims or axis not in (None, n)
+        1 if axis in (None, n) else size
+        for n, size in enumerate(kind.shape)
+        if keepdims or axis not in (None, n)
     )
     if kind.dtype == BOOL:
-        return draw.add(draw.choose(("any", "all")), (value,), Kind(shape, BOOL), axis=axis, keepdims=keepdims)
-    name = draw.choose(("sum", "amax", "amin", *(("mean", "mean") if kind.is_float else ("argmax",))))
+        return draw.add(
+            draw.choose(("any", "all")), (value,), Kind(shape, BOOL), axis=axis, keepdims=keepdims
+        )
+    name = draw.choose(
+        ("sum", "amax", "amin", *(("mean", "mean") if kind.is_float else ("argmax",)))
+    )
     if name == "argmax":
         if axis is None:
             raise RejectedError
@@ -124,9 +153,12 @@ def _draw_product(draw: ValueDraw) -> int:
     value = draw.value(lambda k: k.ndim == 2 and k.is_float and k.size > 0)
     kind = draw.kinds[value]
     fitting = [
-        v for v in draw.scope
-        if (k := draw.kinds[v]).dtype == kind.dtype and k.ndim in (1, 2) and k.shape[0] == kind.shape[1]
-    ]  # fmt: skip
+        v
+        for v in draw.scope
+        if (k := draw.kinds[v]).dtype == kind.dtype
+        and k.ndim in (1, 2)
+        and k.shape[0] == kind.shape[1]
+    ]
     if not fitting:
         fitting = [draw.add("permute", (value,), Kind(kind.shape[::-1], kind.dtype), axes=(1, 0))]
     other = draw.choose(fitting)
@@ -141,12 +173,22 @@ def _draw_movement(draw: ValueDraw) -> int:
     match draw.number(0, 6):
         case 0:
             shape = draw.choose(
-                ((kind.size,), (1, *kind.shape), (*kind.shape, 1), (kind.shape[0], kind.size // kind.shape[0]))
+                (
+                    (kind.size,),
+                    (1, *kind.shape),
+                    (*kind.shape, 1),
+                    (kind.shape[0], kind.size // kind.shape[0]),
+                )
             )
             return draw.add("reshape", (value,), replace(kind, shape=shape), shape=shape)
         case 1:
             axes = tuple(draw.rng.sample(range(kind.ndim), kind.ndim))
-            return draw.add("permute", (value,), replace(kind, shape=tuple(kind.shape[a] for a in axes)), axes=axes)
+            return draw.add(
+                "permute",
+                (value,),
+                replace(kind, shape=tuple(kind.shape[a] for a in axes)),
+                axes=axes,
+            )
         case 2:
             return draw.add("flip", (value,), kind, axis=axis)
         case 3 | 4:
@@ -207,9 +249,18 @@ def _draw_access(draw: ValueDraw) -> int:
 
 
 _TABLE: Final[tuple[tuple[Callable[[ValueDraw], int], float], ...]] = (
-    (_draw_unary, 4), (_draw_binary, 6), (_draw_comparison, 1), (_draw_where, 2), (_draw_conversion, 1.5),
-    (_draw_reduction, 2.5), (_draw_along_axis, 0.7), (_draw_product, 2), (_draw_movement, 3), (_draw_gather, 1.5),
-    (_draw_source, 0.7), (_draw_access, 2),
-)  # fmt: skip
+    (_draw_unary, 4),
+    (_draw_binary, 6),
+    (_draw_comparison, 1),
+    (_draw_where, 2),
+    (_draw_conversion, 1.5),
+    (_draw_reduction, 2.5),
+    (_draw_along_axis, 0.7),
+    (_draw_product, 2),
+    (_draw_movement, 3),
+    (_draw_gather, 1.5),
+    (_draw_source, 0.7),
+    (_draw_access, 2),
+)
 _STEPS: Final = tuple(step for step, _ in _TABLE)
 _WEIGHTS: Final = tuple(weight for _, weight in _TABLE)

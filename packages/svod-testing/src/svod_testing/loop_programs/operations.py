@@ -1,4 +1,6 @@
-"""The operations of bodies: each is a line of numpy, which is one of `jax.numpy` too, and a line of svod."""
+"""The operations of bodies: each is a line of numpy, which is one of `jax.numpy` too, and a line of
+svod.
+"""
 
 from __future__ import annotations
 
@@ -30,12 +32,16 @@ _UNARY: Final = {
     "sin": LoopOperation("np.sin(a)", "a.sin()", is_rounded=True),
     "cos": LoopOperation("np.cos(a)", "a.cos()", is_rounded=True),
     "tanh": LoopOperation("np.tanh(a)", "a.tanh()", is_rounded=True),
-    "root": LoopOperation("np.sqrt(np.abs(a) + 0.125)", "(a.abs() + 0.125).sqrt()", is_rounded=True),
+    "root": LoopOperation(
+        "np.sqrt(np.abs(a) + 0.125)", "(a.abs() + 0.125).sqrt()", is_rounded=True
+    ),
     "exp": LoopOperation("np.exp(np.clip(a, -4, 1))", "a.clip(-4, 1).exp()", is_rounded=True),
     "sigmoid": LoopOperation("1 / (1 + np.exp(-a))", "a.sigmoid()", is_rounded=True),
     "softmax": LoopOperation(
-        "np.exp(a - a.max(axis=-1, keepdims=True)) / np.exp(a - a.max(axis=-1, keepdims=True)).sum(axis=-1, keepdims=True)",
-        "a.softmax(-1)", is_rounded=True,
+        "np.exp(a - a.max(axis=-1, keepdims=True)) / np.exp(a - a.max(axis=-1,"
+        " keepdims=True)).sum(axis=-1, keepdims=True)",
+        "a.softmax(-1)",
+        is_rounded=True,
     ),
     "relu": LoopOperation("np.maximum(a, 0)", "a.relu()"),
     "clip": LoopOperation("np.clip(a, -2, 2)", "a.clip(-2, 2)"),
@@ -48,7 +54,7 @@ _UNARY: Final = {
     "quotient": LoopOperation("a // k"),
     "lshift": LoopOperation("a << k"),
     "rshift": LoopOperation("a >> k"),
-}  # fmt: skip
+}
 
 _BINARY: Final = {
     "add": LoopOperation("a + b", is_rounded=True),
@@ -71,22 +77,32 @@ _BINARY: Final = {
 _CONVERSIONS: Final = {
     "cast": LoopOperation("a.astype(dtype)", "a.cast(dtype)"),
     "to_float": LoopOperation("(a % 64).astype(dtype)", "(a % 64).cast(dtype)"),
-    "to_int": LoopOperation("np.floor(np.clip(a, -90, 90)).astype(dtype)", "a.clip(-90, 90).floor().cast(dtype)", is_decision=True),
-}  # fmt: skip
+    "to_int": LoopOperation(
+        "np.floor(np.clip(a, -90, 90)).astype(dtype)",
+        "a.clip(-90, 90).floor().cast(dtype)",
+        is_decision=True,
+    ),
+}
 
 _REDUCTIONS: Final = {
     "sum": LoopOperation(
-        "a.sum(axis=axis, keepdims=keepdims).astype(dtype)", "a.sum(axis, keepdims=keepdims).cast(dtype)", is_rounded=True
+        "a.sum(axis=axis, keepdims=keepdims).astype(dtype)",
+        "a.sum(axis, keepdims=keepdims).cast(dtype)",
+        is_rounded=True,
     ),
-    "mean": LoopOperation("a.mean(axis=axis, keepdims=keepdims)", "a.mean(axis, keepdims=keepdims)", is_rounded=True),
+    "mean": LoopOperation(
+        "a.mean(axis=axis, keepdims=keepdims)", "a.mean(axis, keepdims=keepdims)", is_rounded=True
+    ),
     "amax": LoopOperation("a.max(axis=axis, keepdims=keepdims)", "a.max(axis, keepdims=keepdims)"),
     "amin": LoopOperation("a.min(axis=axis, keepdims=keepdims)", "a.min(axis, keepdims=keepdims)"),
     "any": LoopOperation("a.any(axis=axis, keepdims=keepdims)", "a.any(axis, keepdims=keepdims)"),
     "all": LoopOperation("a.all(axis=axis, keepdims=keepdims)", "a.all(axis, keepdims=keepdims)"),
     "argmax": LoopOperation("np.argmax(a, axis=axis).astype(dtype)", "a.argmax(axis).cast(dtype)"),
-    "cumsum": LoopOperation("np.cumsum(a, axis=axis).astype(dtype)", "a.cumsum(axis).cast(dtype)", is_rounded=True),
+    "cumsum": LoopOperation(
+        "np.cumsum(a, axis=axis).astype(dtype)", "a.cumsum(axis).cast(dtype)", is_rounded=True
+    ),
     "sort": LoopOperation("np.sort(a, axis=axis)", "a.sort(axis)"),
-}  # fmt: skip
+}
 
 _MOVEMENT: Final = {
     "reshape": LoopOperation("a.reshape(shape)"),
@@ -117,13 +133,22 @@ _UPDATES: Final = {
 }
 
 OPERATIONS: Final[Mapping[str, LoopOperation]] = {
-    **_UNARY, **_BINARY, **_CONVERSIONS, **_REDUCTIONS, **_MOVEMENT, **_UPDATES,
-}  # fmt: skip
+    **_UNARY,
+    **_BINARY,
+    **_CONVERSIONS,
+    **_REDUCTIONS,
+    **_MOVEMENT,
+    **_UPDATES,
+}
 
 
 @functools.cache
-def compile_line(line: str, names: tuple[str, ...], namespace: Callable[[], dict[str, Any]]) -> Callable[..., Any]:
-    """A function of operands and arguments with these names, in this order; a statement gives its first operand."""
+def compile_line(
+    line: str, names: tuple[str, ...], namespace: Callable[[], dict[str, Any]]
+) -> Callable[..., Any]:
+    """A function of operands and arguments with these names, in this order; a statement gives its
+    first operand.
+    """
     scope = namespace()
     parameters = ", ".join(names)
     if re.match(r"a\[.*\] = ", line):

@@ -56,11 +56,13 @@ class LoopStep:
     """One operation, or one loop.
 
     Attributes:
-        operation: a name in the table of operations, or `input`, `scan`, `fori`, `while`, `cond`, `switch`.
+        operation: a name in the table of operations, or `input`, `scan`, `fori`, `while`, `cond`,
+            `switch`.
         operands: the numbers of the values that it takes.
         results: the numbers of the values that it makes.
         args: its other arguments.
-        blocks: the bodies of a loop, the branches of a `cond` or `switch`; of a `while` its condition and its body.
+        blocks: the bodies of a loop, the branches of a `cond` or `switch`; of a `while` its
+            condition and its body.
     """
 
     operation: str
@@ -75,13 +77,16 @@ class LoopProgram:
     """Steps in order, which of their values are its results, and what is known of every value.
 
     Attributes:
-        variables: bounds and two values for each variable, by name: of the first executions, and of later ones.
+        variables: bounds and two values for each variable, by name: of the first executions, and of
+            later ones.
     """
 
     steps: tuple[LoopStep, ...]
     roots: tuple[int, ...]
     kinds: dict[int, Kind]
-    variables: dict[str, tuple[int, int, int, int]] = field(default_factory=dict[str, tuple[int, int, int, int]])
+    variables: dict[str, tuple[int, int, int, int]] = field(
+        default_factory=dict[str, tuple[int, int, int, int]]
+    )
 
     @property
     def inputs(self) -> tuple[LoopStep, ...]:
@@ -108,7 +113,9 @@ def _iter_steps(steps: Sequence[LoopStep]) -> Iterator[LoopStep]:
             yield from _iter_steps(block.steps)
 
 
-def _drop_dead(steps: Sequence[LoopStep], needed: set[int]) -> tuple[tuple[LoopStep, ...], set[int]]:
+def _drop_dead(
+    steps: Sequence[LoopStep], needed: set[int]
+) -> tuple[tuple[LoopStep, ...], set[int]]:
     kept: list[LoopStep] = []
     for step in reversed(steps):
         if not (needed.intersection(step.results) or _writes(step)):

@@ -16,10 +16,19 @@ from svod_testing.programs.oracle import UnstableError
 __all__ = ["shrink"]
 
 _LOOPS: Final = ("scan", "fori", "while")
-_INVALID: Final = (UnstableError, ArithmeticError, LookupError, TypeError, ValueError, AssertionError)
+_INVALID: Final = (
+    UnstableError,
+    ArithmeticError,
+    LookupError,
+    TypeError,
+    ValueError,
+    AssertionError,
+)
 
 
-def shrink(program: LoopProgram, fails: Callable[[LoopProgram], bool], *, max_tries: int = 400) -> LoopProgram:
+def shrink(
+    program: LoopProgram, fails: Callable[[LoopProgram], bool], *, max_tries: int = 400
+) -> LoopProgram:
     """The shortest program that is found for which `fails` holds; it holds for the one given."""
     tries, is_shorter = 0, True
     while is_shorter:
@@ -68,7 +77,9 @@ def _fewer_roots(program: LoopProgram) -> Iterator[LoopProgram]:
         for root in program.roots:
             yield replace(program, roots=(root,)).without_dead_steps()
         for root in program.roots:
-            yield replace(program, roots=tuple(r for r in program.roots if r != root)).without_dead_steps()
+            yield replace(
+                program, roots=tuple(r for r in program.roots if r != root)
+            ).without_dead_steps()
 
 
 Change = Callable[[LoopStep], "Sequence[LoopStep] | None"]
@@ -110,7 +121,9 @@ def _without_steps(program: LoopProgram) -> Iterator[LoopProgram]:
         if step.operation.startswith("write"):
             yield _with_steps(program, _in_place_of(step, ()))
             continue
-        yield _with_steps(program, _in_place_of(step, [_constant(program, v) for v in step.results]))
+        yield _with_steps(
+            program, _in_place_of(step, [_constant(program, v) for v in step.results])
+        )
         if id(step) in outer:
             inputs = [LoopStep("input", (), (v,), {"seed": 1}) for v in step.results]
             yield _with_steps(program, _in_place_of(step, inputs))
@@ -121,7 +134,9 @@ def _bypassed(program: LoopProgram) -> Iterator[LoopProgram]:
     for step in reversed(list(program.iter_steps())):
         for operand in step.operands:
             if len(step.results) == 1 and program.kinds[operand] == program.kinds[step.results[0]]:
-                yield _renamed(_with_steps(program, _in_place_of(step, ())), step.results[0], operand)
+                yield _renamed(
+                    _with_steps(program, _in_place_of(step, ())), step.results[0], operand
+                )
 
 
 def _renamed(program: LoopProgram, old: int, new: int) -> LoopProgram:
@@ -131,13 +146,18 @@ def _renamed(program: LoopProgram, old: int, new: int) -> LoopProgram:
     def change(steps: Sequence[LoopStep]) -> tuple[LoopStep, ...]:
         return tuple(
             replace(
-                step, operands=rename(step.operands),
-                blocks=tuple(Block(b.params, change(b.steps), rename(b.results)) for b in step.blocks),
+                step,
+                operands=rename(step.operands),
+                blocks=tuple(
+                    Block(b.params, change(b.steps), rename(b.results)) for b in step.blocks
+                ),
             )
             for step in steps
-        )  # fmt: skip
+        )
 
-    return replace(program, steps=change(program.steps), roots=rename(program.roots)).without_dead_steps()
+    return replace(
+        program, steps=change(program.steps), roots=rename(program.roots)
+    ).without_dead_steps()
 
 
 def _fewer_leaves(program: LoopProgram) -> Iterator[LoopProgram]:
@@ -149,19 +169,27 @@ def _fewer_leaves(program: LoopProgram) -> Iterator[LoopProgram]:
         first = 1 if step.operation == "while" else 0
         for place in range(first, n_carried):
             if n_carried > 1 or step.operation == "scan":
-                yield _with_steps(program, _in_place_of(step, _drop_carried(program, step, place, n_carried)))
+                yield _with_steps(
+                    program, _in_place_of(step, _drop_carried(program, step, place, n_carried))
+                )
         if step.operation == "scan":
             for place in range(n_carried, len(step.operands)):
-                yield _with_steps(program, _in_place_of(step, _drop_sliced(program, step, place, n_carried)))
+                yield _with_steps(
+                    program, _in_place_of(step, _drop_sliced(program, step, place, n_carried))
+                )
             for place in range(n_carried, len(step.results)):
-                yield _with_steps(program, _in_place_of(step, _drop_stacked(program, step, place, n_carried)))
+                yield _with_steps(
+                    program, _in_place_of(step, _drop_stacked(program, step, place, n_carried))
+                )
 
 
 def _without(values: Sequence[Any], place: int) -> tuple[Any, ...]:
     return (*values[:place], *values[place + 1 :])
 
 
-def _drop_carried(program: LoopProgram, step: LoopStep, place: int, n_carried: int) -> list[LoopStep]:
+def _drop_carried(
+    program: LoopProgram, step: LoopStep, place: int, n_carried: int
+) -> list[LoopStep]:
     blocks: list[Block] = []
     for number, block in enumerate(step.blocks):
         param = place + 1 if step.operation == "fori" else place
@@ -175,12 +203,18 @@ def _drop_carried(program: LoopProgram, step: LoopStep, place: int, n_carried: i
     if step.operation == "scan" and args["length"] is None and not step.operands[n_carried:]:
         return [step]
     changed = LoopStep(
-        step.operation, _without(step.operands, place), _without(step.results, place), args, tuple(blocks)
+        step.operation,
+        _without(step.operands, place),
+        _without(step.results, place),
+        args,
+        tuple(blocks),
     )
     return [changed, _constant(program, step.results[place])]
 
 
-def _drop_sliced(program: LoopProgram, step: LoopStep, place: int, n_carried: int) -> list[LoopStep]:
+def _drop_sliced(
+    program: LoopProgram, step: LoopStep, place: int, n_carried: int
+) -> list[LoopStep]:
     (block,) = step.blocks
     steps = (_constant(program, block.params[place]), *block.steps)
     n_sliced = len(step.operands) - n_carried - 1
@@ -190,7 +224,9 @@ def _drop_sliced(program: LoopProgram, step: LoopStep, place: int, n_carried: in
     return [LoopStep("scan", _without(step.operands, place), step.results, args, (inner,))]
 
 
-def _drop_stacked(program: LoopProgram, step: LoopStep, place: int, n_carried: int) -> list[LoopStep]:
+def _drop_stacked(
+    program: LoopProgram, step: LoopStep, place: int, n_carried: int
+) -> list[LoopStep]:
     (block,) = step.blocks
     n_stacked = len(step.results) - n_carried - 1
     args = {**step.args, "stacked": _flat(n_stacked) if n_stacked else None}
@@ -225,7 +261,10 @@ def _fewer_iterations(program: LoopProgram) -> Iterator[LoopProgram]:
             if not isinstance(args["upper"], int):
                 operands = step.operands[: args["n_carried"]]
                 yield _with_steps(
-                    program, _in_place_of(step, [replace(step, operands=operands, args={**args, "upper": 3})])
+                    program,
+                    _in_place_of(
+                        step, [replace(step, operands=operands, args={**args, "upper": 3})]
+                    ),
                 )
             elif args["lower"]:
                 changed = {**args, "lower": 0, "upper": args["upper"] - args["lower"]}
@@ -234,7 +273,9 @@ def _fewer_iterations(program: LoopProgram) -> Iterator[LoopProgram]:
                 for count in (1, 2, 3):
                     if count < args["upper"]:
                         changed = {**args, "upper": count}
-                        yield _with_steps(program, _in_place_of(step, [replace(step, args=changed)]))
+                        yield _with_steps(
+                            program, _in_place_of(step, [replace(step, args=changed)])
+                        )
         elif step.operation == "scan":
             yield from _shorter_scans(program, step)
     for name, (low, high, first, second) in program.variables.items():
@@ -245,12 +286,21 @@ def _fewer_iterations(program: LoopProgram) -> Iterator[LoopProgram]:
 
 def _shorter_scans(program: LoopProgram, step: LoopStep) -> Iterator[LoopProgram]:
     if step.args["reverse"]:
-        yield _with_steps(program, _in_place_of(step, [replace(step, args={**step.args, "reverse": False})]))
+        yield _with_steps(
+            program, _in_place_of(step, [replace(step, args={**step.args, "reverse": False})])
+        )
     n_carried, length = step.args["n_carried"], step.args["length"]
-    if len(step.operands) == n_carried and len(step.results) == n_carried and isinstance(length, int):
+    if (
+        len(step.operands) == n_carried
+        and len(step.results) == n_carried
+        and isinstance(length, int)
+    ):
         for count in (1, 2, 3):
             if count < length:
-                yield _with_steps(program, _in_place_of(step, [replace(step, args={**step.args, "length": count})]))
+                yield _with_steps(
+                    program,
+                    _in_place_of(step, [replace(step, args={**step.args, "length": count})]),
+                )
 
 
 def _plain(program: LoopProgram) -> Iterator[LoopProgram]:

@@ -1,11 +1,20 @@
-"""`python -m svod_testing.programs`: run random programs, and print the shortest one of each kind of failure."""
+"""`python -m svod_testing.programs`: run random programs, and print the shortest one of each kind
+of failure.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from svod_testing.programs.runner import PROGRAMS, Found, Report, fresh_seed, run_programs, write_report
+from svod_testing.programs.runner import (
+    PROGRAMS,
+    Found,
+    Report,
+    fresh_seed,
+    run_programs,
+    write_report,
+)
 
 __all__ = ["main"]
 
@@ -17,9 +26,13 @@ def main(language: str = PROGRAMS) -> int:
     parser.add_argument("--seed", type=int, default=None, help="of the first program")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--modes", default="", help="names with commas between; by default all")
-    parser.add_argument("--drawn", type=int, default=2, help="how many modes besides `batch` each program is run in")
+    parser.add_argument(
+        "--drawn", type=int, default=2, help="how many modes besides `batch` each program is run in"
+    )
     parser.add_argument("--device", default=None)
-    parser.add_argument("--out", default=None, help="a file for one line of JSON for each kind of failure")
+    parser.add_argument(
+        "--out", default=None, help="a file for one line of JSON for each kind of failure"
+    )
     parser.add_argument("--no-shrink", action="store_true")
     given = parser.parse_args()
     seed = fresh_seed() if given.seed is None else given.seed
@@ -31,20 +44,32 @@ def main(language: str = PROGRAMS) -> int:
             write_report(report, given.out)
         if found is None:
             n = sum(f.count for f in report.found.values())
-            _say(f"{report.n_programs} programs, {n} failures, {report.n_programs / report.seconds:.1f}/s")
+            _say(
+                f"{report.n_programs} programs, {n} failures,"
+                f" {report.n_programs / report.seconds:.1f}/s"
+            )
             return
         message = "\n".join(found.message.strip().split("\n")[-3:])
         _say(f"--- {found.kind}\nseed {found.seed}, mode {found.mode}\n{found.program}\n{message}")
 
     report = run_programs(
-        range(seed, seed + given.programs), jobs=given.jobs, modes=modes, n_drawn=given.drawn, device=given.device,
-        progress=progress, shrinks=not given.no_shrink, language=language,
-    )  # fmt: skip
+        range(seed, seed + given.programs),
+        jobs=given.jobs,
+        modes=modes,
+        n_drawn=given.drawn,
+        device=given.device,
+        progress=progress,
+        shrinks=not given.no_shrink,
+        language=language,
+    )
     if given.out:
         write_report(report, given.out)
     for found in sorted(report.found.values(), key=lambda f: -f.count):
         _say(f"{found.count:5} {found.kind}  seed {found.seed}, mode {found.mode}")
-    _say(f"{report.n_programs} programs in {report.seconds:.0f} s, {len(report.found)} kinds of failures")
+    _say(
+        f"{report.n_programs} programs in {report.seconds:.0f} s, {len(report.found)} kinds of"
+        " failures"
+    )
     return 1 if report.found else 0
 
 

@@ -81,46 +81,106 @@ def _same(dtype: str, *_: object, **named: object) -> str:
 
 def _iter_arrangement() -> Iterator[Drawable]:
     yield Drawable(
-        "moveaxis", "{0}.moveaxis({first}, {second})", lambda a, first, second: np.moveaxis(a, first, second), _same,
-        _draw_two_axes, weight=0.3,
-    )  # fmt: skip
+        "moveaxis",
+        "{0}.moveaxis({first}, {second})",
+        lambda a, first, second: np.moveaxis(a, first, second),
+        _same,
+        _draw_two_axes,
+        weight=0.3,
+    )
     yield Drawable(
-        "swapaxes", "{0}.swapaxes({first}, {second})", lambda a, first, second: np.swapaxes(a, first, second), _same,
-        _draw_two_axes, weight=0.15,
-    )  # fmt: skip
+        "swapaxes",
+        "{0}.swapaxes({first}, {second})",
+        lambda a, first, second: np.swapaxes(a, first, second),
+        _same,
+        _draw_two_axes,
+        weight=0.15,
+    )
     yield Drawable(
-        "transpose_two", "{0}.transpose({first}, {second})", lambda a, first, second: np.swapaxes(a, first, second), _same,
-        _draw_two_axes, weight=0.15,
-    )  # fmt: skip
+        "transpose_two",
+        "{0}.transpose({first}, {second})",
+        lambda a, first, second: np.swapaxes(a, first, second),
+        _same,
+        _draw_two_axes,
+        weight=0.15,
+    )
     yield Drawable(
-        "matrix_transpose", "{0}.matrix_transpose()", lambda a: np.swapaxes(a, -1, -2), _same,
-        lambda d: ((d.value(lambda v: v.ndim > 1),), {}), weight=0.2,
-    )  # fmt: skip
-    yield Drawable("chunk", "{0}.chunk({n}, {axis})", _chunk, _same, _draw_chunk, gives_tuple=True, weight=0.4)
-    yield Drawable("unflatten", "{0}.unflatten({axis}, {sizes})", _unflatten, _same, _draw_unflatten, weight=0.4)
+        "matrix_transpose",
+        "{0}.matrix_transpose()",
+        lambda a: np.swapaxes(a, -1, -2),
+        _same,
+        lambda d: ((d.value(lambda v: v.ndim > 1),), {}),
+        weight=0.2,
+    )
     yield Drawable(
-        "meshgrid", "Tensor.meshgrid({all}, indexing={indexing})",
-        lambda *a, indexing: tuple(np.meshgrid(*a, indexing=indexing)), lambda *d, indexing: d, _draw_grid,
-        gives_tuple=True, weight=0.3,
-    )  # fmt: skip
+        "chunk", "{0}.chunk({n}, {axis})", _chunk, _same, _draw_chunk, gives_tuple=True, weight=0.4
+    )
     yield Drawable(
-        "broadcast_arrays", "Tensor.broadcast_arrays({all})", lambda *a: tuple(np.broadcast_arrays(*a)), lambda *d: d,
-        _draw_broadcast, gives_tuple=True, weight=0.3,
-    )  # fmt: skip
-    yield Drawable("windows", "{0}.windows(({size},), ({stride},), (1,))", _windows, _same, _draw_windows, weight=0.3)
+        "unflatten",
+        "{0}.unflatten({axis}, {sizes})",
+        _unflatten,
+        _same,
+        _draw_unflatten,
+        weight=0.4,
+    )
     yield Drawable(
-        "masked_select", "{0}.masked_select(np.arange({n}) % {step} == 0)",
-        lambda a, n, step: a[np.arange(n) % step == 0], _same, _draw_selected, weight=0.3,
-    )  # fmt: skip
+        "meshgrid",
+        "Tensor.meshgrid({all}, indexing={indexing})",
+        lambda *a, indexing: tuple(np.meshgrid(*a, indexing=indexing)),
+        lambda *d, indexing: d,
+        _draw_grid,
+        gives_tuple=True,
+        weight=0.3,
+    )
     yield Drawable(
-        "zeros", "Tensor.zeros({shape})", lambda shape: np.zeros(shape), lambda shape: "float32",
-        lambda d: ((), {"shape": d.sizes()}), weight=0.1,
-    )  # fmt: skip
-    yield Drawable("zeros_like", "{0}.zeros_like()", np.zeros_like, _same, lambda d: ((d.value(),), {}), weight=0.1)
+        "broadcast_arrays",
+        "Tensor.broadcast_arrays({all})",
+        lambda *a: tuple(np.broadcast_arrays(*a)),
+        lambda *d: d,
+        _draw_broadcast,
+        gives_tuple=True,
+        weight=0.3,
+    )
     yield Drawable(
-        "full_like", "{0}.full_like({c})", lambda a, c: np.full_like(a, c), _same,
-        lambda d: ((d.value(),), {"c": d.number(0, 1)}), weight=0.1,
-    )  # fmt: skip
+        "windows",
+        "{0}.windows(({size},), ({stride},), (1,))",
+        _windows,
+        _same,
+        _draw_windows,
+        weight=0.3,
+    )
+    yield Drawable(
+        "masked_select",
+        "{0}.masked_select(np.arange({n}) % {step} == 0)",
+        lambda a, n, step: a[np.arange(n) % step == 0],
+        _same,
+        _draw_selected,
+        weight=0.3,
+    )
+    yield Drawable(
+        "zeros",
+        "Tensor.zeros({shape})",
+        lambda shape: np.zeros(shape),
+        lambda shape: "float32",
+        lambda d: ((), {"shape": d.sizes()}),
+        weight=0.1,
+    )
+    yield Drawable(
+        "zeros_like",
+        "{0}.zeros_like()",
+        np.zeros_like,
+        _same,
+        lambda d: ((d.value(),), {}),
+        weight=0.1,
+    )
+    yield Drawable(
+        "full_like",
+        "{0}.full_like({c})",
+        lambda a, c: np.full_like(a, c),
+        _same,
+        lambda d: ((d.value(),), {"c": d.number(0, 1)}),
+        weight=0.1,
+    )
 
 
 ARRANGEMENT: Final = tuple(_iter_arrangement())

@@ -25,7 +25,9 @@ _WORDS: Final = ("index", "view", "source")
 
 def write_program(program: Program, *, with_inputs: bool = True) -> str:
     """The lines of the program; without its inputs, they are what `build` runs."""
-    lines = [_write_step(step) for step in program.steps if with_inputs or step.operation != "input"]
+    lines = [
+        _write_step(step) for step in program.steps if with_inputs or step.operation != "input"
+    ]
     names = ", ".join(f"x{v}" for v in program.roots)
     return "\n".join([*lines, f"results = [{names}]"])
 
@@ -35,7 +37,9 @@ def _write_step(step: Step) -> str:
         return f"x{step.results[0]} = Tensor({_write_data(**step.named)})"
     template = OPERATIONS[step.operation].code
     names = [f"x{v}" for v in step.operands]
-    values = {name: value if name in _WORDS else _write_argument(value) for name, value in step.args}
+    values = {
+        name: value if name in _WORDS else _write_argument(value) for name, value in step.args
+    }
     results = ", ".join(f"x{v}" for v in step.results) + ("," if _is_tuple(step) else "")
     text = template.format(*names, **values, all=", ".join(names), result=results)
     return text if "{result}" in template else f"{results} = {text}"
@@ -45,7 +49,10 @@ def _write_data(shape: tuple[int, ...], dtype: str, low: int, high: int, seed: i
     if not dtype.startswith("float"):
         return f'np.random.default_rng({seed}).integers({low}, {high}, {shape}).astype("{dtype}")'
     count = math.prod(shape)
-    return f'((np.random.default_rng({seed}).permutation({count}) - {low * count // 2}) / 8).reshape({shape}).astype("{dtype}")'
+    return (
+        f"((np.random.default_rng({seed}).permutation({count}) - {low * count // 2}) /"
+        f' 8).reshape({shape}).astype("{dtype}")'
+    )
 
 
 def _is_tuple(step: Step) -> bool:

@@ -15,7 +15,11 @@ __all__ = ["Choices", "Draw", "RejectedError"]
 T = TypeVar("T")
 
 _SIZES: Final = (1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7, 8, 8, 9, 11, 12, 13, 16, 17)
-_DTYPES: Final = ("float32",) * 14 + ("int32",) * 3 + ("bool", "bool", "int64", "uint8", "int8", "float64", "float16")
+_DTYPES: Final = (
+    ("float32",) * 14
+    + ("int32",) * 3
+    + ("bool", "bool", "int64", "uint8", "int8", "float64", "float16")
+)
 
 
 class RejectedError(Exception):
@@ -73,7 +77,9 @@ class Draw(Choices):
         return numbers
 
     def value(self, fits: Callable[[Value], bool] | None = None) -> int:
-        """A value that fits, often a recent one, or one that nothing reads yet, or a sibling of the last."""
+        """A value that fits, often a recent one, or one that nothing reads yet, or a sibling of the
+        last.
+        """
         fitting = [v for v, value in self.values.items() if fits is None or fits(value)]
         if not fitting:
             raise RejectedError
@@ -95,24 +101,38 @@ class Draw(Choices):
         return self.value(lambda v: v.is_float and (fits is None or fits(v)))
 
     def integer(self, fits: Callable[[Value], bool] | None = None) -> int:
-        return self.value(lambda v: not v.is_float and v.dtype != "bool" and (fits is None or fits(v)))
+        return self.value(
+            lambda v: not v.is_float and v.dtype != "bool" and (fits is None or fits(v))
+        )
 
     def with_axes(self, fits: Callable[[Value], bool] | None = None) -> int:
         return self.value(lambda v: v.ndim > 0 and (fits is None or fits(v)))
 
     def input(
-        self, shape: tuple[int, ...], dtype: str = "float32", low: int | None = None, high: int | None = None
+        self,
+        shape: tuple[int, ...],
+        dtype: str = "float32",
+        low: int | None = None,
+        high: int | None = None,
     ) -> int:
         """A new input."""
         first = self.number(0, 2) if low is None else low
         last = high if high is not None else 2 if dtype == "bool" else 5
-        (value,) = self.add("input", (), shape=shape, dtype=dtype, low=first, high=last, seed=self.number(0, 99))
+        (value,) = self.add(
+            "input", (), shape=shape, dtype=dtype, low=first, high=last, seed=self.number(0, 99)
+        )
         return value
 
     def value_or_input(
-        self, fits: Callable[[Value], bool], shape: tuple[int, ...], dtype: str = "float32", low: int | None = None
+        self,
+        fits: Callable[[Value], bool],
+        shape: tuple[int, ...],
+        dtype: str = "float32",
+        low: int | None = None,
     ) -> int:
-        """A value that fits, or an input of this shape and dtype where there is none, and sometimes where there is."""
+        """A value that fits, or an input of this shape and dtype where there is none, and sometimes
+        where there is.
+        """
         if self.chance(0.8):
             try:
                 return self.value(fits)
@@ -145,7 +165,9 @@ class Draw(Choices):
         if ndim == 1 or self.chance(0.55):
             return self.axis(ndim)
         count = self.number(1, ndim)
-        return tuple(a - ndim if self.chance(0.2) else a for a in self.rng.sample(range(ndim), count))
+        return tuple(
+            a - ndim if self.chance(0.2) else a for a in self.rng.sample(range(ndim), count)
+        )
 
     def sizes(self, ndim: int | None = None) -> tuple[int, ...]:
         """A shape with not too many elements; sometimes one that an earlier value has."""

@@ -66,7 +66,9 @@ def _draw_divisible(draw: Draw) -> Drawn:
 def _draw_with_constant(draw: Draw) -> Drawn:
     value = draw.numeric()
     is_whole = not draw.values[value].is_float or draw.chance(0.5)
-    return (value,), {"c": draw.number(1, 5) if is_whole else draw.choose((0.5, -1.5, 2.25, 0.125, -1.0))}
+    return (value,), {
+        "c": draw.number(1, 5) if is_whole else draw.choose((0.5, -1.5, 2.25, 0.125, -1.0))
+    }
 
 
 def _draw_where(draw: Draw) -> Drawn:
@@ -97,7 +99,9 @@ def _as(array: Any, dtype: str) -> Any:
 
 def _floor_divide(a: Any, b: Any) -> Any:
     _check_divisor(b)
-    return np.where(b == 0, np.zeros_like(a), np.floor_divide(a, np.where(b == 0, np.ones_like(b), b)))
+    return np.where(
+        b == 0, np.zeros_like(a), np.floor_divide(a, np.where(b == 0, np.ones_like(b), b))
+    )
 
 
 def _check_divisor(b: Any) -> None:
@@ -163,18 +167,48 @@ _KEPT: Final[tuple[tuple[str, str, Callable[[Any], Any]], ...]] = (
 def _iter_unary() -> Iterator[Drawable]:
     for name, code, meaning in _FUNCTIONS:
         yield Drawable(
-            name, code, lambda a, f=meaning: f(a.astype(np.float64)), float_of, _draw_number,
-            "absolutely" if name == "gelu" else "always", weight=0.3,
-        )  # fmt: skip
+            name,
+            code,
+            lambda a, f=meaning: f(a.astype(np.float64)),
+            float_of,
+            _draw_number,
+            "absolutely" if name == "gelu" else "always",
+            weight=0.3,
+        )
     for name, code, meaning in _KEPT:
-        yield Drawable(name, code, meaning, lambda d: d, _draw_number, "rarely", orders=name == "sign", weight=0.4)
-    for name, meaning in (("isnan", np.isnan), ("isinf", np.isinf), ("isfinite", np.isfinite), ("signbit", np.signbit)):
+        yield Drawable(
+            name,
+            code,
+            meaning,
+            lambda d: d,
+            _draw_number,
+            "rarely",
+            orders=name == "sign",
+            weight=0.4,
+        )
+    for name, meaning in (
+        ("isnan", np.isnan),
+        ("isinf", np.isinf),
+        ("isfinite", np.isfinite),
+        ("signbit", np.signbit),
+    ):
         yield Drawable(name, f"{{0}}.{name}()", meaning, lambda d: "bool", _draw_float, weight=0.1)
     yield Drawable(
-        "logical_not", "{0}.logical_not()", np.logical_not, lambda d: "bool", _draw_one, orders=True, weight=0.4
+        "logical_not",
+        "{0}.logical_not()",
+        np.logical_not,
+        lambda d: "bool",
+        _draw_one,
+        orders=True,
+        weight=0.4,
     )
     yield Drawable(
-        "bitwise_not", "~{0}", np.invert, lambda d: d, lambda d: ((d.value(lambda v: not v.is_float),), {}), weight=0.4
+        "bitwise_not",
+        "~{0}",
+        np.invert,
+        lambda d: d,
+        lambda d: ((d.value(lambda v: not v.is_float),), {}),
+        weight=0.4,
     )
 
 
@@ -187,16 +221,25 @@ def _atan2(a: Any, b: Any) -> Any:
 
 def _iter_binary() -> Iterator[Drawable]:
     pairs: tuple[tuple[str, str, Callable[..., Any]], ...] = (
-        ("add", "{0} + {1}", np.add), ("mul", "{0} * {1}", np.multiply),
-        ("maximum", "{0}.maximum({1})", np.maximum), ("minimum", "{0}.minimum({1})", np.minimum),
-    )  # fmt: skip
+        ("add", "{0} + {1}", np.add),
+        ("mul", "{0} * {1}", np.multiply),
+        ("maximum", "{0}.maximum({1})", np.maximum),
+        ("minimum", "{0}.minimum({1})", np.minimum),
+    )
     for name, code, meaning in pairs:
         yield Drawable(name, code, meaning, common, _draw_pair, "rarely", converts=True, weight=1.5)
-    yield Drawable("sub", "{0} - {1}", np.subtract, common, _draw_numbers, "rarely", converts=True, weight=3)
     yield Drawable(
-        "div", "{0} / ({1}.abs() + 1)", lambda a, b: a / (np.abs(b) + np.ones_like(b)).astype(np.float64),
-        lambda *d: float_of(common(*d)), _draw_numbers, "always", weight=1.5,
-    )  # fmt: skip
+        "sub", "{0} - {1}", np.subtract, common, _draw_numbers, "rarely", converts=True, weight=3
+    )
+    yield Drawable(
+        "div",
+        "{0} / ({1}.abs() + 1)",
+        lambda a, b: a / (np.abs(b) + np.ones_like(b)).astype(np.float64),
+        lambda *d: float_of(common(*d)),
+        _draw_numbers,
+        "always",
+        weight=1.5,
+    )
     yield Drawable(
         "floor_divide",
         "{0} // {1}",
@@ -209,12 +252,24 @@ def _iter_binary() -> Iterator[Drawable]:
         weight=0.3,
     )
     yield Drawable(
-        "remainder", "{0} % {1}", _remainder, common, _draw_numbers, "rarely", converts=True, orders=True, weight=0.3
+        "remainder",
+        "{0} % {1}",
+        _remainder,
+        common,
+        _draw_numbers,
+        "rarely",
+        converts=True,
+        orders=True,
+        weight=0.3,
     )
     for name, sign, meaning in (
-        ("eq", "==", np.equal), ("ne", "!=", np.not_equal), ("lt", "<", np.less), ("le", "<=", np.less_equal),
-        ("gt", ">", np.greater), ("ge", ">=", np.greater_equal),
-    ):  # fmt: skip
+        ("eq", "==", np.equal),
+        ("ne", "!=", np.not_equal),
+        ("lt", "<", np.less),
+        ("le", "<=", np.less_equal),
+        ("gt", ">", np.greater),
+        ("ge", ">=", np.greater_equal),
+    ):
         yield Drawable(
             name,
             f"{{0}} {sign} {{1}}",
@@ -225,12 +280,32 @@ def _iter_binary() -> Iterator[Drawable]:
             converts=True,
             weight=0.7,
         )
-    for name, sign, meaning in (("and", "&", np.bitwise_and), ("or", "|", np.bitwise_or), ("xor", "^", np.bitwise_xor)):
-        yield Drawable(name, f"{{0}} {sign} {{1}}", meaning, common, _draw_integers, converts=True, weight=0.4)
+    for name, sign, meaning in (
+        ("and", "&", np.bitwise_and),
+        ("or", "|", np.bitwise_or),
+        ("xor", "^", np.bitwise_xor),
+    ):
+        yield Drawable(
+            name, f"{{0}} {sign} {{1}}", meaning, common, _draw_integers, converts=True, weight=0.4
+        )
     for name, meaning in (("gcd", np.gcd), ("lcm", np.lcm)):
-        yield Drawable(name, f"{{0}}.{name}({{1}})", meaning, common, _draw_divisible, converts=True, weight=0.1)
+        yield Drawable(
+            name,
+            f"{{0}}.{name}({{1}})",
+            meaning,
+            common,
+            _draw_divisible,
+            converts=True,
+            weight=0.1,
+        )
     yield Drawable(
-        "logical_and", "{0}.logical_and({1})", np.logical_and, lambda *d: "bool", _draw_pair, orders=True, weight=0.3
+        "logical_and",
+        "{0}.logical_and({1})",
+        np.logical_and,
+        lambda *d: "bool",
+        _draw_pair,
+        orders=True,
+        weight=0.3,
     )
     yield Drawable(
         "shift",
@@ -241,13 +316,26 @@ def _iter_binary() -> Iterator[Drawable]:
         weight=0.2,
     )
     yield Drawable(
-        "atan2", "{0}.atan2({1})", _atan2, lambda *d: float_of(common(*d)), _draw_numbers, "always", converts=True,
-        orders=True, weight=0.2,
-    )  # fmt: skip
+        "atan2",
+        "{0}.atan2({1})",
+        _atan2,
+        lambda *d: float_of(common(*d)),
+        _draw_numbers,
+        "always",
+        converts=True,
+        orders=True,
+        weight=0.2,
+    )
     yield Drawable(
-        "lerp", "{0}.lerp({1}, 0.25)", lambda a, b: a + (b - a) * 0.25, lambda *d: float_of(common(*d)),
-        lambda d: _draw_floats(d), "rarely", converts=True, weight=0.2,
-    )  # fmt: skip
+        "lerp",
+        "{0}.lerp({1}, 0.25)",
+        lambda a, b: a + (b - a) * 0.25,
+        lambda *d: float_of(common(*d)),
+        lambda d: _draw_floats(d),
+        "rarely",
+        converts=True,
+        weight=0.2,
+    )
 
 
 def _draw_floats(draw: Draw) -> Drawn:
@@ -261,15 +349,27 @@ def _with_number(function: Callable[..., Any], a: Any, c: Any) -> Any:
 
 
 def _draw_cast(draw: Draw) -> Drawn:
-    dtypes = ("float32", "float32", "float32", "int32", "bool", "float16", "float64", "bfloat16", "int64")
+    dtypes = (
+        "float32",
+        "float32",
+        "float32",
+        "int32",
+        "bool",
+        "float16",
+        "float64",
+        "bfloat16",
+        "int64",
+    )
     return (draw.value(),), {"to": draw.choose(dtypes)}
 
 
 def _iter_with_constants() -> Iterator[Drawable]:
     for name, code, meaning in (
-        ("add_constant", "{0} + {c}", np.add), ("mul_constant", "{0} * {c}", np.multiply),
-        ("constant_sub", "{c} - {0}", lambda a, c: c - a), ("maximum_constant", "{0}.maximum({c})", np.maximum),
-    ):  # fmt: skip
+        ("add_constant", "{0} + {c}", np.add),
+        ("mul_constant", "{0} * {c}", np.multiply),
+        ("constant_sub", "{c} - {0}", lambda a, c: c - a),
+        ("maximum_constant", "{0}.maximum({c})", np.maximum),
+    ):
         yield Drawable(
             name,
             code,
@@ -332,29 +432,50 @@ def _iter_with_constants() -> Iterator[Drawable]:
         weight=0.4,
     )
     yield Drawable(
-        "clip", "{0}.clip({low}, {high})", lambda a, low, high: np.clip(a, low, high), lambda d, low, high: d,
-        lambda d: ((d.numeric(lambda v: not v.dtype.startswith("uint")),), {"low": -1, "high": 2}), weight=0.4,
-    )  # fmt: skip
+        "clip",
+        "{0}.clip({low}, {high})",
+        lambda a, low, high: np.clip(a, low, high),
+        lambda d, low, high: d,
+        lambda d: ((d.numeric(lambda v: not v.dtype.startswith("uint")),), {"low": -1, "high": 2}),
+        weight=0.4,
+    )
 
 
 def _iter_selections() -> Iterator[Drawable]:
     yield Drawable(
-        "where", "{0}.where({1}, {2})", lambda c, a, b: np.where(c, *_alike(a, b)), lambda c, *d: common(*d),
-        _draw_where, weight=3,
-    )  # fmt: skip
+        "where",
+        "{0}.where({1}, {2})",
+        lambda c, a, b: np.where(c, *_alike(a, b)),
+        lambda c, *d: common(*d),
+        _draw_where,
+        weight=3,
+    )
     yield Drawable(
-        "where_constant", "{0}.where({1}, {c})", lambda m, a, c: np.where(m, a, c), lambda m, d, c: d,
-        _draw_where_constant, weight=2,
-    )  # fmt: skip
+        "where_constant",
+        "{0}.where({1}, {c})",
+        lambda m, a, c: np.where(m, a, c),
+        lambda m, d, c: d,
+        _draw_where_constant,
+        weight=2,
+    )
     yield Drawable(
-        "masked_fill", "{1}.masked_fill({0}, {c})", lambda m, a, c: np.where(m, c, a), lambda m, d, c: d,
-        _draw_where_constant, weight=1,
-    )  # fmt: skip
+        "masked_fill",
+        "{1}.masked_fill({0}, {c})",
+        lambda m, a, c: np.where(m, c, a),
+        lambda m, d, c: d,
+        _draw_where_constant,
+        weight=1,
+    )
     yield Drawable(
-        "cast", "{0}.cast({to})", lambda a, to: _cast(a, to), lambda d, to: to,
+        "cast",
+        "{0}.cast({to})",
+        lambda a, to: _cast(a, to),
+        lambda d, to: to,
         _draw_cast,
-        "rarely", orders=True, weight=1,
-    )  # fmt: skip
+        "rarely",
+        orders=True,
+        weight=1,
+    )
 
 
 def _alike(a: Any, b: Any) -> tuple[Any, Any]:

@@ -1,4 +1,6 @@
-"""Random programs: operations on recent values and their siblings, and sequences of operations that are known to be risky."""
+"""Random programs: operations on recent values and their siblings, and sequences of operations that
+are known to be risky.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ def generate(seed: int) -> Program:
     for attempt in range(100):
         program = _draw_program(seed + (attempt << 40))
         try:
-            # The numbers of the values have changed, and with them how the oracle moves what is rounded.
+            # The numbers of the values have changed, and with them how the oracle moves what is
+            # rounded.
             evaluate_program(program)
         except UnstableError:
             continue
@@ -65,7 +68,9 @@ def _draw_roots(draw: Draw) -> list[int]:
     roots = unread if draw.chance(0.6) else unread[-1:]
     roots += [draw.choose(made) for _ in range(draw.choose((0, 0, 1, 1, 2, 4)))]
     makers = {v: step for step in draw.steps for v in step.results}
-    operands = [v for root in roots for v in makers[root].operands if makers[v].operation != "input"]
+    operands = [
+        v for root in roots for v in makers[root].operands if makers[v].operation != "input"
+    ]
     if operands and draw.chance(0.4):
         roots += [draw.choose(operands) for _ in range(draw.number(1, 2))]
     if draw.chance(0.1):
@@ -96,7 +101,11 @@ def _stack_siblings(draw: Draw) -> None:
     """A reduction beside other values of its shape, and a reduction of them all."""
     value = draw.value(lambda v: v.size > 0 and v.ndim > 0)
     axis = draw.axis(draw.values[value].ndim)
-    names = ("sum", "max", "mean", "any", "var") if draw.values[value].dtype != "bool" else ("sum", "any", "all")
+    names = (
+        ("sum", "max", "mean", "any", "var")
+        if draw.values[value].dtype != "bool"
+        else ("sum", "any", "all")
+    )
     (reduced,) = draw.add(draw.choose(names), (value,), axis=axis, keepdims=False)
     shape = draw.values[reduced].shape
     others = [draw.value(lambda v: v.shape == shape) for _ in range(draw.number(1, 2))]
@@ -105,7 +114,9 @@ def _stack_siblings(draw: Draw) -> None:
         draw.add("argmax", (stacked,), axis=-1, keepdims=draw.chance(0.5))
         return
     axes = draw.axes(len(shape) + 1)
-    (total,) = draw.add(draw.choose(("mean", "prod", "sum", "max")), (stacked,), axis=axes, keepdims=True)
+    (total,) = draw.add(
+        draw.choose(("mean", "prod", "sum", "max")), (stacked,), axis=axes, keepdims=True
+    )
     draw.add(draw.choose(("add", "sub", "mul")), (stacked, total))
 
 
@@ -128,7 +139,9 @@ def _gate(draw: Draw) -> None:
 def _masked_softmax(draw: Draw) -> None:
     value = draw.value(lambda v: v.ndim > 1 and v.is_float and v.size > 0)
     n, m = draw.values[value].shape[-2:]
-    (masked,) = draw.add(draw.choose(("causal_mask", "position_mask")), (value,), n=n, m=m, c=-100.0)
+    (masked,) = draw.add(
+        draw.choose(("causal_mask", "position_mask")), (value,), n=n, m=m, c=-100.0
+    )
     draw.add(draw.choose(("softmax", "softmax", "log_softmax", "cumsum")), (masked,), axis=-1)
 
 
@@ -137,7 +150,9 @@ def _compare_with_iota(draw: Draw) -> None:
     value = draw.numeric(lambda v: v.ndim > 0 and v.size > 0)
     shape = draw.values[value].shape
     axis = draw.number(0, len(shape) - 1)
-    (iota,) = draw.add("iota", (), n=shape[axis], shape=(shape[axis], *(1 for _ in shape[axis + 1 :])))
+    (iota,) = draw.add(
+        "iota", (), n=shape[axis], shape=(shape[axis], *(1 for _ in shape[axis + 1 :]))
+    )
     (mixed,) = draw.add(draw.choose(("add", "sub", "div", "gt", "eq", "mul")), (value, iota))
     axes = draw.axes(len(shape))
     names = _REDUCTIONS if draw.values[mixed].dtype != "bool" else ("any", "all", "sum")
@@ -156,7 +171,9 @@ def _expand_and_unbind(draw: Draw) -> None:
     value = draw.with_axes(lambda v: 0 < v.size <= 200)
     axis = draw.number(0, draw.values[value].ndim - 1)
     if draw.values[value].shape[axis] > 4:
-        (value,) = draw.add("shrink", (value,), bounds=tuple((0, min(s, 2)) for s in draw.values[value].shape))
+        (value,) = draw.add(
+            "shrink", (value,), bounds=tuple((0, min(s, 2)) for s in draw.values[value].shape)
+        )
     (repeated,) = draw.add("repeat_interleave", (value,), n=draw.number(2, 3), axis=axis)
     draw.add("unbind", (repeated,), axis=axis)
 
@@ -165,7 +182,11 @@ def _update_constant(draw: Draw) -> None:
     """Values added or put at computed places of a constant."""
     source = draw.with_axes(lambda v: v.dtype == "float32" and 0 < v.size <= 200)
     count, *rest = draw.values[source].shape
-    indices = [v for v, value in draw.values.items() if value.shape == (count,) and value.dtype in ("int32", "int64")]
+    indices = [
+        v
+        for v, value in draw.values.items()
+        if value.shape == (count,) and value.dtype in ("int32", "int64")
+    ]
     (index,) = (draw.choose(indices),) if indices else draw.add("iota", (), n=count, shape=(count,))
     n = draw.choose((1, count, draw.number(1, 6)))
     (constant,) = draw.add("full", (), shape=(n, *rest), c=draw.choose((0.0, 1.0)))
@@ -176,7 +197,9 @@ def _pool_centred(draw: Draw) -> None:
     value = draw.floating(lambda v: v.ndim == 4 and v.size > 0 and min(v.shape[2:]) > 1)
     (reduced,) = draw.add(draw.choose(_REDUCTIONS), (value,), axis=(2, 3), keepdims=True)
     (centred,) = draw.add("sub", (value, reduced))
-    draw.add(draw.choose(("avg_pool2d", "max_pool2d")), (centred,), stride=draw.choose((None, 1, 2)))
+    draw.add(
+        draw.choose(("avg_pool2d", "max_pool2d")), (centred,), stride=draw.choose((None, 1, 2))
+    )
 
 
 def _draw_four_axes(draw: Draw) -> None:
@@ -191,7 +214,21 @@ def _draw_square(draw: Draw) -> None:
 
 
 _IDIOMS: Final[tuple[Callable[[Draw], None], ...]] = (
-    _centre, _centre, _centre, _normalise, _normalise, _stack_siblings, _stack_siblings, _gate, _masked_softmax,
-    _compare_with_iota, _compare_with_iota, _sort_and_look_up, _expand_and_unbind, _update_constant, _pool_centred, _draw_four_axes,
+    _centre,
+    _centre,
+    _centre,
+    _normalise,
+    _normalise,
+    _stack_siblings,
+    _stack_siblings,
+    _gate,
+    _masked_softmax,
+    _compare_with_iota,
+    _compare_with_iota,
+    _sort_and_look_up,
+    _expand_and_unbind,
+    _update_constant,
+    _pool_centred,
+    _draw_four_axes,
     _draw_square,
-)  # fmt: skip
+)

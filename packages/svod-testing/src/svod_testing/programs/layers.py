@@ -1,4 +1,6 @@
-"""More sums and products of random programs: layers of neural networks, norms of matrices and running sums from an initial one."""
+"""More sums and products of random programs: layers of neural networks, norms of matrices and
+running sums from an initial one.
+"""
 
 # Meanings take arrays of any dtype.
 # pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -22,7 +24,9 @@ __all__ = ["LAYERS"]
 def _draw_linear(draw: Draw) -> Drawn:
     value = draw.floating(lambda v: v.ndim > 0 and 0 < v.size <= 400)
     size, n = draw.values[value].shape[-1], draw.number(1, 6)
-    weight = draw.value_or_input(lambda v: v.is_float and v.ndim == 2 and v.shape[1] == size and v.size > 0, (n, size))
+    weight = draw.value_or_input(
+        lambda v: v.is_float and v.ndim == 2 and v.shape[1] == size and v.size > 0, (n, size)
+    )
     n = draw.values[weight].shape[0]
     return (value, weight, draw.value_or_input(lambda v: v.is_float and v.shape == (n,), (n,))), {}
 
@@ -43,9 +47,13 @@ def _draw_transposed(draw: Draw) -> Drawn:
     channels = draw.values[value].shape[1]
     kernel = (channels, draw.number(1, 3), draw.number(1, 3), draw.number(1, 3))
     weight = draw.value_or_input(
-        lambda v: v.is_float and v.ndim == 4 and v.shape[0] == channels and 0 < v.size <= 100, kernel
+        lambda v: v.is_float and v.ndim == 4 and v.shape[0] == channels and 0 < v.size <= 100,
+        kernel,
     )
-    return (value, weight), {"stride": draw.number(1, 2), "padding": 0 if min(kernel[2:]) < 2 else draw.number(0, 1)}
+    return (value, weight), {
+        "stride": draw.number(1, 2),
+        "padding": 0 if min(kernel[2:]) < 2 else draw.number(0, 1),
+    }
 
 
 def _convolve_transposed(a: Any, w: Any, stride: int, padding: int) -> Any:
@@ -54,7 +62,9 @@ def _convolve_transposed(a: Any, w: Any, stride: int, padding: int) -> Any:
     result = np.zeros((batch, outputs, height, width))
     for i, j in np.ndindex(*sizes):
         part = np.einsum("nc,cohw->nohw", a[:, :, i, j], w)
-        result[:, :, i * stride : i * stride + kernel[0], j * stride : j * stride + kernel[1]] += part
+        result[:, :, i * stride : i * stride + kernel[0], j * stride : j * stride + kernel[1]] += (
+            part
+        )
     cut = result[:, :, padding : height - padding, padding : width - padding]
     if 0 in cut.shape:
         raise ValueError("nothing is left")
@@ -66,7 +76,9 @@ def _draw_matrices(draw: Draw) -> Drawn:
 
 
 def _draw_norm(draw: Draw) -> Drawn:
-    return (draw.floating(lambda v: v.ndim > 1 and v.size > 0),), {"order": draw.choose(("fro", 1, -1))}
+    return (draw.floating(lambda v: v.ndim > 1 and v.size > 0),), {
+        "order": draw.choose(("fro", 1, -1))
+    }
 
 
 def _matrix_norm(a: Any, order: Any) -> Any:
@@ -98,28 +110,59 @@ def _check_factors(a: Any, axis: int) -> Any:
 
 def _iter_layers() -> Iterator[Drawable]:
     yield Drawable(
-        "linear", "{0}.linear({1}, {2})", lambda a, w, b: a @ w.T + b, lambda *d: common(*d), _draw_linear, "rarely",
-        converts=True, weight=0.6,
-    )  # fmt: skip
-    yield Drawable("glu", "{0}.glu({axis})", _glu, lambda d, axis: d, _draw_glu, "always", weight=0.4)
+        "linear",
+        "{0}.linear({1}, {2})",
+        lambda a, w, b: a @ w.T + b,
+        lambda *d: common(*d),
+        _draw_linear,
+        "rarely",
+        converts=True,
+        weight=0.6,
+    )
     yield Drawable(
-        "conv_transpose2d", "{0}.conv_transpose2d({1}, stride={stride}, padding={padding})", _convolve_transposed,
-        lambda *d, **named: common(*d), _draw_transposed, "rarely", converts=True, weight=0.6,
-    )  # fmt: skip
+        "glu", "{0}.glu({axis})", _glu, lambda d, axis: d, _draw_glu, "always", weight=0.4
+    )
     yield Drawable(
-        "trace", "{0}.trace()", lambda a: np.trace(_wide(a), axis1=-2, axis2=-1), sum_of, _draw_matrices, "rarely",
+        "conv_transpose2d",
+        "{0}.conv_transpose2d({1}, stride={stride}, padding={padding})",
+        _convolve_transposed,
+        lambda *d, **named: common(*d),
+        _draw_transposed,
+        "rarely",
+        converts=True,
+        weight=0.6,
+    )
+    yield Drawable(
+        "trace",
+        "{0}.trace()",
+        lambda a: np.trace(_wide(a), axis1=-2, axis2=-1),
+        sum_of,
+        _draw_matrices,
+        "rarely",
         weight=0.4,
-    )  # fmt: skip
+    )
     yield Drawable(
-        "matrix_norm", "{0}.matrix_norm(ord={order})", _matrix_norm, lambda d, order: float_of(d), _draw_norm, "always",
+        "matrix_norm",
+        "{0}.matrix_norm(ord={order})",
+        _matrix_norm,
+        lambda d, order: float_of(d),
+        _draw_norm,
+        "always",
         weight=0.3,
-    )  # fmt: skip
-    for name, function, start in (("cumulative_sum", np.cumsum, 0), ("cumulative_prod", _check_factors, 1)):
+    )
+    for name, function, start in (
+        ("cumulative_sum", np.cumsum, 0),
+        ("cumulative_prod", _check_factors, 1),
+    ):
         yield Drawable(
-            name, f"{{0}}.{name}({{axis}}, include_initial={{initial}})",
-            lambda a, axis, initial, f=function, s=start: _scan(f, s, a, axis, initial), lambda d, **named: sum_of(d),
-            _draw_scanned, "rarely", weight=0.3,
-        )  # fmt: skip
+            name,
+            f"{{0}}.{name}({{axis}}, include_initial={{initial}})",
+            lambda a, axis, initial, f=function, s=start: _scan(f, s, a, axis, initial),
+            lambda d, **named: sum_of(d),
+            _draw_scanned,
+            "rarely",
+            weight=0.3,
+        )
 
 
 def _wide(a: Any) -> Any:

@@ -77,7 +77,11 @@ class Mode:
 
 
 def check_program(
-    program: Program, mode: str, *, device: str | None = None, values: Mapping[int, Value] | None = None
+    program: Program,
+    mode: str,
+    *,
+    device: str | None = None,
+    values: Mapping[int, Value] | None = None,
 ) -> Failure | None:
     """What is wrong with the results that a program has in a mode, None where they are right."""
     chosen = MODES[mode]
@@ -85,7 +89,10 @@ def check_program(
         return None
     seeds = (0, 1) if chosen.compute is _jit_again else (0,)
     try:
-        expected = {s: values if values is not None and s == 0 else evaluate_program(program, s) for s in seeds}
+        expected = {
+            s: values if values is not None and s == 0 else evaluate_program(program, s)
+            for s in seeds
+        }
     except (UnstableError, ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError):
         return None
     arrays = make_arrays(program, seeds[-1])
@@ -100,13 +107,17 @@ def check_program(
     for number, (root, array) in enumerate(zip(program.roots, found, strict=True)):
         difference = find_difference(array, expected[seeds[-1]][root])
         if difference is not None:
-            return Failure(mode, _kind_of(mode, difference), f"result {number} (x{root}): {difference}")
+            return Failure(
+                mode, _kind_of(mode, difference), f"result {number} (x{root}): {difference}"
+            )
     return None
 
 
 @contextmanager
 def using_threads(least_work: int | None) -> Generator[None]:
-    """Let kernels of so much work be split over threads, with caches that hold no others; None leaves all as it is."""
+    """Let kernels of so much work be split over threads, with caches that hold no others; None
+    leaves all as it is.
+    """
     if least_work is None:
         yield
         return
@@ -199,7 +210,10 @@ MODES: Final[dict[str, Mode]] = {
 def describe_error(error: BaseException) -> str:
     """The type, the shape of the message, and where it was raised."""
     frames = traceback.extract_tb(error.__traceback__)
-    place = next((f for f in reversed(frames) if "svod" in f.filename and "/testing/" not in f.filename), None)
+    place = next(
+        (f for f in reversed(frames) if "svod" in f.filename and "/testing/" not in f.filename),
+        None,
+    )
     where = f"{place.filename.rpartition('/')[2]}:{place.name}" if place else "?"
     return f"{type(error).__name__}: {_shape_of(str(error))} ({where})"
 

@@ -23,12 +23,13 @@ __all__ = ["LEAVES", "MOVEMENT", "make_data"]
 _LARGEST = 2048
 
 
-def make_data(shape: tuple[int, ...], dtype: str, low: int = 0, high: int = 5, seed: int = 0, shift: int = 0) -> Any:
+def make_data(
+    shape: tuple[int, ...], dtype: str, low: int = 0, high: int = 5, seed: int = 0, shift: int = 0
+) -> Any:
     """The data of an input.
 
-    Integers lie from `low` up to `high`. Floats are different multiples of 1/8: with `low` 0 none is negative, with 1 half
-    of them, with 2 all.
-    """
+    Integers lie from `low` up to `high`. Floats are different multiples of 1/8: with `low` 0 none
+    is negative, with 1 half of them, with 2 all."""
     rng = np.random.default_rng(seed + 1000 * shift)
     if dtype.startswith("float"):
         count = math.prod(shape)
@@ -41,8 +42,16 @@ def _draw_input(draw: Draw) -> Drawn:
     if dtype.startswith("float"):
         low, high = draw.choose((0, 1, 1, 1, 2)), 0
     else:
-        low, high = {"bool": (0, 2), "uint8": (0, 9)}.get(dtype, draw.choose(((-4, 5), (0, 3), (-20, 20), (-7, -1))))
-    return (), {"shape": shape, "dtype": dtype, "low": low, "high": high, "seed": draw.number(0, 99)}
+        low, high = {"bool": (0, 2), "uint8": (0, 9)}.get(
+            dtype, draw.choose(((-4, 5), (0, 3), (-20, 20), (-7, -1)))
+        )
+    return (), {
+        "shape": shape,
+        "dtype": dtype,
+        "low": low,
+        "high": high,
+        "seed": draw.number(0, 99),
+    }
 
 
 def _draw_shape(draw: Draw) -> tuple[int, ...]:
@@ -61,9 +70,13 @@ def _draw_iota(draw: Draw) -> Drawn:
 
 def _iter_leaves() -> Iterator[Drawable]:
     yield Drawable(
-        "input", "Tensor({data})", lambda **named: make_data(**named), lambda shape, dtype, **rest: dtype, _draw_input,
+        "input",
+        "Tensor({data})",
+        lambda **named: make_data(**named),
+        lambda shape, dtype, **rest: dtype,
+        _draw_input,
         weight=1.5,
-    )  # fmt: skip
+    )
     yield Drawable(
         "arange",
         "Tensor.arange({n})",
@@ -73,22 +86,46 @@ def _iter_leaves() -> Iterator[Drawable]:
         weight=0.3,
     )
     yield Drawable(
-        "iota", "Tensor.arange({n}).reshape({shape})", lambda n, shape: np.arange(n).reshape(shape),
-        lambda n, shape: "int32", _draw_iota, weight=1,
-    )  # fmt: skip
+        "iota",
+        "Tensor.arange({n}).reshape({shape})",
+        lambda n, shape: np.arange(n).reshape(shape),
+        lambda n, shape: "int32",
+        _draw_iota,
+        weight=1,
+    )
     yield Drawable(
-        "full", "Tensor.full({shape}, {c})", lambda shape, c: np.full(shape, c), lambda shape, c: "float32",
-        lambda d: ((), {"shape": _draw_shape(d), "c": d.choose((0.0, 1.0, -2.5))}), weight=0.4,
-    )  # fmt: skip
+        "full",
+        "Tensor.full({shape}, {c})",
+        lambda shape, c: np.full(shape, c),
+        lambda shape, c: "float32",
+        lambda d: ((), {"shape": _draw_shape(d), "c": d.choose((0.0, 1.0, -2.5))}),
+        weight=0.4,
+    )
     yield Drawable(
-        "eye", "Tensor.eye({n}, {m})", lambda n, m: np.eye(n, m), lambda n, m: "float32",
-        lambda d: ((), {"n": d.number(1, 8), "m": d.number(1, 8)}), weight=0.2,
-    )  # fmt: skip
+        "eye",
+        "Tensor.eye({n}, {m})",
+        lambda n, m: np.eye(n, m),
+        lambda n, m: "float32",
+        lambda d: ((), {"n": d.number(1, 8), "m": d.number(1, 8)}),
+        weight=0.2,
+    )
     yield Drawable(
-        "linspace", "Tensor.linspace(-1, 2, {n})", lambda n: np.linspace(-1, 2, n), lambda n: "float32",
-        lambda d: ((), {"n": d.number(1, 9)}), "always", weight=0.1,
-    )  # fmt: skip
-    yield Drawable("ones_like", "{0}.ones_like()", np.ones_like, lambda d: d, lambda d: ((d.value(),), {}), weight=0.1)
+        "linspace",
+        "Tensor.linspace(-1, 2, {n})",
+        lambda n: np.linspace(-1, 2, n),
+        lambda n: "float32",
+        lambda d: ((), {"n": d.number(1, 9)}),
+        "always",
+        weight=0.1,
+    )
+    yield Drawable(
+        "ones_like",
+        "{0}.ones_like()",
+        np.ones_like,
+        lambda d: d,
+        lambda d: ((d.value(),), {}),
+        weight=0.1,
+    )
 
 
 def _same(dtype: str, *_: object, **named: object) -> str:
@@ -96,7 +133,11 @@ def _same(dtype: str, *_: object, **named: object) -> str:
 
 
 def _move(
-    name: str, code: str, meaning: Callable[..., Any], draw: Callable[[Draw], Drawn], weight: float = 1.0
+    name: str,
+    code: str,
+    meaning: Callable[..., Any],
+    draw: Callable[[Draw], Drawn],
+    weight: float = 1.0,
 ) -> Drawable:
     return Drawable(name, code, meaning, _same, draw, weight=weight)
 
@@ -142,7 +183,9 @@ def _draw_unsqueeze(draw: Draw) -> Drawn:
 
 def _draw_squeeze(draw: Draw) -> Drawn:
     value = draw.value(lambda v: 1 in v.shape)
-    return (value,), {"axis": draw.choose([a for a, s in enumerate(draw.values[value].shape) if s == 1])}
+    return (value,), {
+        "axis": draw.choose([a for a, s in enumerate(draw.values[value].shape) if s == 1])
+    }
 
 
 def _draw_expand(draw: Draw) -> Drawn:
@@ -154,7 +197,10 @@ def _draw_expand(draw: Draw) -> Drawn:
 
 def _draw_pad(draw: Draw) -> Drawn:
     value = draw.with_axes(lambda v: v.size <= 500)
-    pairs = tuple((draw.choose((0, 0, 1, 2)), draw.choose((0, 0, 1, 3))) for _ in range(draw.values[value].ndim))
+    pairs = tuple(
+        (draw.choose((0, 0, 1, 2)), draw.choose((0, 0, 1, 3)))
+        for _ in range(draw.values[value].ndim)
+    )
     return (value,), {"pairs": pairs, "c": draw.choose((0, 0, 0, 1))}
 
 
@@ -191,7 +237,10 @@ def _draw_roll(draw: Draw) -> Drawn:
 
 def _draw_repeat(draw: Draw) -> Drawn:
     value = draw.with_axes(lambda v: v.size <= 200)
-    return (value,), {"n": draw.number(1, 3), "axis": draw.axis(draw.values[value].ndim) % draw.values[value].ndim}
+    return (value,), {
+        "n": draw.number(1, 3),
+        "axis": draw.axis(draw.values[value].ndim) % draw.values[value].ndim,
+    }
 
 
 def _draw_tile(draw: Draw) -> Drawn:
@@ -207,7 +256,10 @@ def _draw_alike(draw: Draw) -> tuple[list[int], tuple[int, ...]]:
     """Two to four values of one shape."""
     first = draw.value(lambda v: v.size <= _LARGEST // 4)
     shape = draw.values[first].shape
-    return [first, *(draw.value(lambda v: v.shape == shape) for _ in range(draw.number(1, 3)))], shape
+    return [
+        first,
+        *(draw.value(lambda v: v.shape == shape) for _ in range(draw.number(1, 3))),
+    ], shape
 
 
 def _draw_stack(draw: Draw) -> Drawn:
@@ -232,7 +284,11 @@ def _draw_concat(draw: Draw) -> Drawn:
 
 
 def _join(function: Callable[..., Any], arrays: tuple[Any, ...], axis: int) -> Any:
-    dtype = "float64" if any(a.dtype.kind == "f" for a in arrays) else common(*(a.dtype.name for a in arrays))
+    dtype = (
+        "float64"
+        if any(a.dtype.kind == "f" for a in arrays)
+        else common(*(a.dtype.name for a in arrays))
+    )
     return function([a.astype(dtype) for a in arrays], axis)
 
 
@@ -261,10 +317,16 @@ def _split(a: Any, sizes: tuple[int, ...], axis: int) -> Any:
 
 
 def _iter_movement() -> Iterator[Drawable]:
-    yield _move("reshape", "{0}.reshape({shape})", lambda a, shape: a.reshape(shape), _draw_reshape, 1.5)
+    yield _move(
+        "reshape", "{0}.reshape({shape})", lambda a, shape: a.reshape(shape), _draw_reshape, 1.5
+    )
     yield _move("flatten", "{0}.flatten({start}, {end})", _flatten, _draw_merge, 0.5)
-    yield _move("permute", "{0}.permute({axes})", lambda a, axes: a.transpose(axes), _draw_permute, 1.5)
-    yield _move("transpose", "{0}.T", lambda a: a.T, lambda d: ((d.value(lambda v: v.ndim > 1),), {}), 0.5)
+    yield _move(
+        "permute", "{0}.permute({axes})", lambda a, axes: a.transpose(axes), _draw_permute, 1.5
+    )
+    yield _move(
+        "transpose", "{0}.T", lambda a: a.T, lambda d: ((d.value(lambda v: v.ndim > 1),), {}), 0.5
+    )
     yield _move("flip", "{0}.flip({axis})", np.flip, _draw_flip)
     yield _move("unsqueeze", "{0}.unsqueeze({axis})", np.expand_dims, _draw_unsqueeze)
     yield _move("squeeze", "{0}.squeeze({axis})", np.squeeze, _draw_squeeze)
@@ -279,7 +341,9 @@ def _iter_movement() -> Iterator[Drawable]:
     yield _move(
         "shrink",
         "{0}.shrink(*{bounds})",
-        lambda a, bounds: a[tuple(slice(*_inside(b, s)) for b, s in zip(bounds, a.shape, strict=True))],
+        lambda a, bounds: a[
+            tuple(slice(*_inside(b, s)) for b, s in zip(bounds, a.shape, strict=True))
+        ],
         _draw_shrink,
     )
     yield _move("slice", "{0}[{index}]", lambda a, index: a[eval(index)], _draw_slice, 1.5)
@@ -318,11 +382,24 @@ def _iter_movement() -> Iterator[Drawable]:
         _draw_concat,
         weight=2,
     )
-    yield Drawable("unbind", "{0}.unbind({axis})", _unbind, lambda d, axis: d, _draw_part, gives_tuple=True, weight=1.5)
     yield Drawable(
-        "split", "{0}.split({sizes}, {axis})", _split, lambda d, sizes, axis: (d,) * len(sizes), _draw_split,
-        gives_tuple=True, weight=1,
-    )  # fmt: skip
+        "unbind",
+        "{0}.unbind({axis})",
+        _unbind,
+        lambda d, axis: d,
+        _draw_part,
+        gives_tuple=True,
+        weight=1.5,
+    )
+    yield Drawable(
+        "split",
+        "{0}.split({sizes}, {axis})",
+        _split,
+        lambda d, sizes, axis: (d,) * len(sizes),
+        _draw_split,
+        gives_tuple=True,
+        weight=1,
+    )
 
 
 def _inside(bounds: tuple[int, int], size: int) -> tuple[int, int]:

@@ -1,4 +1,6 @@
-"""Operations of random programs on numbers of which some are NaN or infinite, where that has a defined meaning."""
+"""Operations of random programs on numbers of which some are NaN or infinite, where that has a
+defined meaning.
+"""
 
 # Meanings take arrays of any dtype.
 # pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -24,7 +26,9 @@ __all__ = ["NANS"]
 def _draw_holes(draw: Draw) -> Drawn:
     value = draw.floating(lambda v: v.size > 0)
     shape = draw.values[value].shape
-    mask = draw.value_or_input(lambda v: v.dtype == "bool" and v.shape in (shape, shape[-1:]), shape, "bool", 0)
+    mask = draw.value_or_input(
+        lambda v: v.dtype == "bool" and v.shape in (shape, shape[-1:]), shape, "bool", 0
+    )
     return (value, mask), {}
 
 
@@ -35,7 +39,10 @@ def _draw_special(draw: Draw) -> Drawn:
 
 def _draw_reduced(draw: Draw) -> Drawn:
     operands, _ = _draw_holes(draw)
-    return operands, {"axis": draw.axes(draw.values[operands[0]].ndim), "keepdims": draw.chance(0.5)}
+    return operands, {
+        "axis": draw.axes(draw.values[operands[0]].ndim),
+        "keepdims": draw.chance(0.5),
+    }
 
 
 def _draw_scanned(draw: Draw) -> Drawn:
@@ -77,22 +84,42 @@ def _same(dtype: str, *_: object, **named: object) -> str:
 
 
 def _iter_nans() -> Iterator[Drawable]:
-    yield Drawable("put_special", "{0}.masked_fill({1}, {c})", _fill, _same, _draw_special, weight=0.3)
+    yield Drawable(
+        "put_special", "{0}.masked_fill({1}, {c})", _fill, _same, _draw_special, weight=0.3
+    )
     rows: tuple[tuple[str, Callable[..., Any], Rounding], ...] = (
-        ("nansum", _sum, "rarely"), ("nanprod", _product, "rarely"), ("nanmean", _mean, "rarely"),
-        ("nanmax", _largest, "never"), ("nanmin", _smallest, "never"),
-    )  # fmt: skip
+        ("nansum", _sum, "rarely"),
+        ("nanprod", _product, "rarely"),
+        ("nanmean", _mean, "rarely"),
+        ("nanmax", _largest, "never"),
+        ("nanmin", _smallest, "never"),
+    )
     for name, meaning, rounding in rows:
         yield Drawable(
-            name, f'{{0}}.masked_fill({{1}}, float("nan")).{name}({{axis}}, keepdims={{keepdims}})', meaning, _same,
-            _draw_reduced, rounding, weight=0.4,
-        )  # fmt: skip
+            name,
+            f'{{0}}.masked_fill({{1}}, float("nan")).{name}({{axis}}, keepdims={{keepdims}})',
+            meaning,
+            _same,
+            _draw_reduced,
+            rounding,
+            weight=0.4,
+        )
     for name, code, meaning in (
-        ("sum_without_infinities", "{0}.masked_fill({1}, float('inf')).isfinite().where({0}, 0.0).sum({axis})", _sum_finite),
+        (
+            "sum_without_infinities",
+            "{0}.masked_fill({1}, float('inf')).isfinite().where({0}, 0.0).sum({axis})",
+            _sum_finite,
+        ),
         ("max_of_infinities", "{0}.masked_fill({1}, float('-inf')).max({axis})", _max_filled),
-    ):  # fmt: skip
+    ):
         yield Drawable(
-            name, code, meaning, _same, _draw_scanned, "rarely" if name.startswith("sum") else "never", weight=0.3
+            name,
+            code,
+            meaning,
+            _same,
+            _draw_scanned,
+            "rarely" if name.startswith("sum") else "never",
+            weight=0.3,
         )
 
 

@@ -1,4 +1,6 @@
-"""What an operation of random programs is: its line of Python, its meaning in numpy, and how it is drawn."""
+"""What an operation of random programs is: its line of Python, its meaning in numpy, and how it is
+drawn.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +25,22 @@ class Drawable:
 
     Attributes:
         name: in the table.
-        code: an expression, or lines that assign `{result}`: `{0}`, `{1}` are the operands, `{all}` all of them,
-            other names arguments.
-        meaning: takes arrays and the arguments, gives an array or a tuple of them. Floats come and go as float64.
-        dtype: the name of the result's dtype from those of the operands, and the arguments; of each result in a tuple.
+        code: an expression, or lines that assign `{result}`: `{0}`, `{1}` are the operands, `{all}`
+            all of them, other names arguments.
+        meaning: takes arrays and the arguments, gives an array or a tuple of them. Floats come and
+            go as float64.
+        dtype: the name of the result's dtype from those of the operands, and the arguments; of each
+            result in a tuple.
         draw: picks operands and arguments.
-        rounding: whether floats are rounded: `never` (they only move), `rarely` (where the exact result has too many
-            bits), `always`, or `absolutely`: those of numbers near 1 that cancel.
+        rounding: whether floats are rounded: `never` (they only move), `rarely` (where the exact
+            result has too many bits), `always`, or `absolutely`: those of numbers near 1 that
+            cancel.
         compares: whether it asks which operand is larger, or whether they are equal.
         orders: whether it asks which elements are larger, or which are zero.
         converts: whether the operands are converted to the dtype that they promote to before.
         gives_tuple: whether the result is a tuple.
-        realizes: whether it computes at once, which a captured function does not, and writes to memory, which a plan does
-            again when it is executed again.
+        realizes: whether it computes at once, which a captured function does not, and writes to
+            memory, which a plan does again when it is executed again.
         weight: how often it is drawn.
     """
 

@@ -20,8 +20,18 @@ from svod_testing.programs.writes import WRITES
 __all__ = ["OPERATIONS", "make_data"]
 
 _GROUPS: Final = (
-    *LEAVES, *ELEMENTWISE, *FUNCTIONS, *MOVEMENT, *ARRANGEMENT, *REDUCTIONS, *NANS, *LAYERS, *PLACES, *SAMPLES, *SEARCHING,
+    *LEAVES,
+    *ELEMENTWISE,
+    *FUNCTIONS,
+    *MOVEMENT,
+    *ARRANGEMENT,
+    *REDUCTIONS,
+    *NANS,
+    *LAYERS,
+    *PLACES,
+    *SAMPLES,
+    *SEARCHING,
     *WRITES,
-)  # fmt: skip
+)
 
 OPERATIONS: Final[dict[str, Drawable]] = {operation.name: operation for operation in _GROUPS}

@@ -1,8 +1,8 @@
 """What a program means: each step in numpy, in float64, three times.
 
-The first run is the expected result. In the two others every rounded number is moved by a few units of the last place of
-its dtype: where integers, comparisons or infinities change, the program is ill-conditioned, and how far floats go tells
-how exact a result can be.
+The first run is the expected result. In the two others every rounded number is moved by a few units
+of the last place of its dtype: where integers, comparisons or infinities change, the program is
+ill-conditioned, and how far floats go tells how exact a result can be.
 
 Example:
     Of numbers as large as `1e30` nobody can say what sums and products in float32 should be:
@@ -50,15 +50,24 @@ LARGEST: Final = 1e4
 MAX_ELEMENTS: Final = 4096
 
 _STEPS: Final[Mapping[str, Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]]] = {
-    **dict.fromkeys(("floor", "ceil", "trunc", "round", "floor_divide"), lambda _operands, results: results),
+    **dict.fromkeys(
+        ("floor", "ceil", "trunc", "round", "floor_divide"), lambda _operands, results: results
+    ),
     "remainder": lambda operands, _results: [np.floor(operands[0] / operands[1])],
 }
-"""The whole numbers, of operands and results, on which operations on floats depend: rounding an operand may change one by one."""
+"""The whole numbers, of operands and results, on which operations on floats depend: rounding an
+operand may change one by one.
+"""
 _LARGEST_EXACT: Final = 2.0**24
 _N_DECISIONS: Final = 8
 """So many times rounding gets the chance to decide an integer."""
 
-_EPSILON: Final = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+_EPSILON: Final = {
+    "float64": 2.0**-52,
+    "float32": 2.0**-23,
+    "float16": 2.0**-10,
+    "bfloat16": 2.0**-7,
+}
 _UNITS_AWAY: Final = {"float64": 3.0, "float32": 3.0, "float16": 1.0, "bfloat16": 1.0}
 _SLACK: Final = 16.0
 _TINY: Final = 1e-30
@@ -98,7 +107,9 @@ class Value:
         return is_float(self.dtype)
 
 
-def evaluate_step(operation: Drawable, step: Step, operands: Sequence[Value], seed: int = 0) -> list[Value]:
+def evaluate_step(
+    operation: Drawable, step: Step, operands: Sequence[Value], seed: int = 0
+) -> list[Value]:
     """The results of a step.
 
     Raises:
@@ -121,8 +132,11 @@ def evaluate_step(operation: Drawable, step: Step, operands: Sequence[Value], se
             if operation.converts:
                 arrays = [_convert(a, wanted) for a in arrays]
             if run and is_composed:
-                # What is rounded inside a function changes the result as much as other operands would.
-                arrays = [_move(a, d, step.results[0] + run) for a, d in zip(arrays, dtypes, strict=True)]
+                # What is rounded inside a function changes the result as much as other operands
+                # would.
+                arrays = [
+                    _move(a, d, step.results[0] + run) for a, d in zip(arrays, dtypes, strict=True)
+                ]
             if run == 0:
                 _check_operands(operation, arrays, dtypes, named)
             found = operation.meaning(*arrays, **named)
@@ -145,18 +159,24 @@ def evaluate_step(operation: Drawable, step: Step, operands: Sequence[Value], se
 
 
 def _contract(runs: list[list[Any]], operands: Sequence[Any], dtype: str, seed: int) -> None:
-    """Move the runs of a sum by what is rounded in a product: fused with the sum, it is not, so that equal products differ."""
+    """Move the runs of a sum by what is rounded in a product: fused with the sum, it is not, so
+    that equal products differ.
+    """
     if is_float(dtype):
         size = np.maximum(*(np.abs(a.astype(np.float64)) for a in operands)) * _EPSILON[dtype]
         size = np.where(np.isfinite(size), size, 0.0)
         for run in range(1, N_RUNS):
-            runs[run][0] = runs[run][0] + np.random.default_rng(seed + run).uniform(-1, 1, size.shape) * size
+            runs[run][0] = (
+                runs[run][0] + np.random.default_rng(seed + run).uniform(-1, 1, size.shape) * size
+            )
 
 
 def _check_integers(operands: Sequence[Value], dtypes: Sequence[str]) -> None:
     """Refuse floats that are made from integers which float32 cannot tell apart."""
     if any(is_float(d) for d in dtypes) and any(
-        not v.is_float and v.dtype != "bool" and (np.abs(v.array.astype(np.float64)) > _LARGEST_EXACT).any()
+        not v.is_float
+        and v.dtype != "bool"
+        and (np.abs(v.array.astype(np.float64)) > _LARGEST_EXACT).any()
         for v in operands
     ):
         raise UnstableError("integers that are no floats")
@@ -165,8 +185,14 @@ def _check_integers(operands: Sequence[Value], dtypes: Sequence[str]) -> None:
 def _check_decisions(
     operation: Drawable, operands: Sequence[Value], wanted: str, named: Mapping[str, Any], seed: int
 ) -> None:
-    """Refuse integers and bools that are made from floats, where rounding these may decide: ties, and what may be zero."""
-    away = {i: _get_distance(v) for i, v in enumerate(operands) if v.is_float and v.runs[1] is not v.runs[0]}
+    """Refuse integers and bools that are made from floats, where rounding these may decide: ties,
+    and what may be zero.
+    """
+    away = {
+        i: _get_distance(v)
+        for i, v in enumerate(operands)
+        if v.is_float and v.runs[1] is not v.runs[0]
+    }
     if any(((np.abs(operands[i].array) <= far) & (far > 0)).any() for i, far in away.items()):
         raise UnstableError("numbers that may be zero")
     rng = np.random.default_rng(seed)
@@ -180,7 +206,9 @@ def _check_decisions(
         found = operation.meaning(*arrays, **named)
         parts = [np.asarray(p) for p in (found if isinstance(found, (tuple, list)) else (found,))]
         step = _STEPS.get(operation.name)
-        choices = [p for p in parts if p.dtype.kind != "f"] if step is None else list(step(arrays, parts))
+        choices = (
+            [p for p in parts if p.dtype.kind != "f"] if step is None else list(step(arrays, parts))
+        )
         if decided is not None and not all(map(np.array_equal, decided, choices)):
             raise UnstableError("rounding decides")
         decided = choices
@@ -199,7 +227,9 @@ def _check_operands(
         margin = 64 * max(_EPSILON[d] for d in floats) * (np.abs(left) + np.abs(right)) + _TINY
         if ((away > 0) & (away <= margin)).any():
             raise UnstableError("nearly equal numbers")
-    if operation.orders and any((np.abs(a) <= _TINY)[a != 0].any() for a in arrays if a.dtype.kind == "f"):
+    if operation.orders and any(
+        (np.abs(a) <= _TINY)[a != 0].any() for a in arrays if a.dtype.kind == "f"
+    ):
         raise UnstableError("numbers that may be zero")
 
 
@@ -213,7 +243,12 @@ def _round(array: Any, dtype: str) -> Any:
         return array
     if dtype == "bfloat16":
         bits = array.astype(np.float32).view(np.uint32)
-        return (bits + 0x7FFF + ((bits >> 16) & 1) & 0xFFFF0000).astype(np.uint32).view(np.float32).astype(np.float64)
+        return (
+            (bits + 0x7FFF + ((bits >> 16) & 1) & 0xFFFF0000)
+            .astype(np.uint32)
+            .view(np.float32)
+            .astype(np.float64)
+        )
     return array.astype(dtype).astype(np.float64)
 
 
@@ -224,7 +259,9 @@ def _move(array: Any, dtype: str, seed: int) -> Any:
     return array * (1 + np.random.default_rng(seed).uniform(-1, 1, array.shape) * _EPSILON[dtype])
 
 
-def _perturb(operation: Drawable, runs: list[Any], dtype: str, dtypes: Sequence[str], seed: int) -> Value:
+def _perturb(
+    operation: Drawable, runs: list[Any], dtype: str, dtypes: Sequence[str], seed: int
+) -> Value:
     """The runs but the first moved where numbers were rounded."""
     if not is_float(dtype) or operation.rounding == "never" or not runs[0].size:
         return Value(tuple(runs), dtype)
@@ -263,7 +300,9 @@ def _check(value: Value) -> None:
         largest = float(np.abs(exact).max(initial=0.0))
     else:
         for other in value.runs[1:]:
-            if not np.array_equal(np.where(finite, 0, exact), np.where(np.isfinite(other), 0, other), equal_nan=True):
+            if not np.array_equal(
+                np.where(finite, 0, exact), np.where(np.isfinite(other), 0, other), equal_nan=True
+            ):
                 raise UnstableError("infinities jump")
         largest = float(np.abs(exact[finite]).max(initial=0.0))
     if value.dtype == "float16" and (np.abs(exact) < 1e-3)[exact != 0].any():
@@ -307,7 +346,10 @@ def find_difference(found: Any, value: Value) -> str | None:
     wide = found.astype(np.float64)
     finite = np.isfinite(exact)
     with np.errstate(all="ignore"):
-        far = ~(np.abs(wide - exact) <= _tolerance(value) + 8 * _EPSILON[value.dtype] * np.abs(exact) + _TINY)
+        far = ~(
+            np.abs(wide - exact)
+            <= _tolerance(value) + 8 * _EPSILON[value.dtype] * np.abs(exact) + _TINY
+        )
         same = (wide == exact) | (np.isnan(wide) & np.isnan(exact))
     wrong = np.where(finite, far, ~same)
     if not wrong.any():

@@ -26,11 +26,15 @@ def _is_index(value: Value) -> bool:
 
 def _draw_index(draw: Draw) -> int:
     shape = draw.choose(((), (3,), (5,), (2, 3)))
-    return draw.value_or_input(lambda v: _is_index(v) and v.ndim < 3 and v.size <= 20, shape, "int32", -4)
+    return draw.value_or_input(
+        lambda v: _is_index(v) and v.ndim < 3 and v.size <= 20, shape, "int32", -4
+    )
 
 
 def _draw_index_of(draw: Draw, shape: tuple[int, ...]) -> int:
-    return draw.value_or_input(lambda v: _is_index(v) and v.shape == shape, shape, draw.choose(("int32", "int64")), -4)
+    return draw.value_or_input(
+        lambda v: _is_index(v) and v.shape == shape, shape, draw.choose(("int32", "int64")), -4
+    )
 
 
 def _draw_lookup(draw: Draw) -> Drawn:
@@ -82,7 +86,9 @@ def _draw_extremes(draw: Draw) -> Drawn:
 def _draw_put(draw: Draw) -> Drawn:
     value = draw.with_axes(lambda v: v.size > 0)
     shape, dtype = draw.values[value].shape, draw.values[value].dtype
-    source = draw.value_or_input(lambda v: v.dtype == dtype and v.shape in (shape[1:], ()), shape[1:], dtype)
+    source = draw.value_or_input(
+        lambda v: v.dtype == dtype and v.shape in (shape[1:], ()), shape[1:], dtype
+    )
     return (value, source), {"place": draw.number(-shape[0], shape[0] - 1)}
 
 
@@ -94,7 +100,9 @@ def _draw_put_slice(draw: Draw) -> Drawn:
 
 
 def _draw_one_hot(draw: Draw) -> Drawn:
-    return (draw.integer(lambda v: v.size <= 100 and v.ndim < 4 and v.dtype != "int8"),), {"n": draw.number(1, 6)}
+    return (draw.integer(lambda v: v.size <= 100 and v.ndim < 4 and v.dtype != "int8"),), {
+        "n": draw.number(1, 6)
+    }
 
 
 def _draw_iota_compare(draw: Draw) -> Drawn:
@@ -134,7 +142,9 @@ def _add_along(a: Any, i: Any, axis: int, value: Any) -> Any:
 
 def _reduce_along(a: Any, i: Any, axis: int, value: Any, reduction: str) -> Any:
     function, result = np.maximum if reduction == "amax" else np.minimum, a.copy()
-    _each_place(a, i, axis, lambda place, at: result.__setitem__(place, function(result[place], value[at])))
+    _each_place(
+        a, i, axis, lambda place, at: result.__setitem__(place, function(result[place], value[at]))
+    )
     return result
 
 
@@ -157,7 +167,9 @@ def _iter_lookups() -> Iterator[Drawable]:
         _draw_lookup,
         weight=2,
     )
-    yield Drawable("index", "{0}[{1} % {n}]", lambda a, i, n: a[i % n], first, _draw_first_lookup, weight=1)
+    yield Drawable(
+        "index", "{0}[{1} % {n}]", lambda a, i, n: a[i % n], first, _draw_first_lookup, weight=1
+    )
     yield Drawable(
         "index_pair",
         "{0}[{1} % {n}, {1} % {m}]",
@@ -167,17 +179,31 @@ def _iter_lookups() -> Iterator[Drawable]:
         weight=0.7,
     )
     yield Drawable(
-        "take_along_axis", "{0}.take_along_axis({1} % {n}, {axis})",
-        lambda a, i, n, axis: np.take_along_axis(a, i % n, axis), first, _draw_along, weight=1.5,
-    )  # fmt: skip
+        "take_along_axis",
+        "{0}.take_along_axis({1} % {n}, {axis})",
+        lambda a, i, n, axis: np.take_along_axis(a, i % n, axis),
+        first,
+        _draw_along,
+        weight=1.5,
+    )
     yield Drawable(
-        "index_add", "{0}.index_add(0, {1} % {n}, {2})", lambda a, i, v, n: _with_sums(a, i % n, v), first, _draw_update,
-        "rarely", weight=1.5,
-    )  # fmt: skip
+        "index_add",
+        "{0}.index_add(0, {1} % {n}, {2})",
+        lambda a, i, v, n: _with_sums(a, i % n, v),
+        first,
+        _draw_update,
+        "rarely",
+        weight=1.5,
+    )
     yield Drawable(
-        "add_at", "{0}.add_at({1} % {n}, {2})", lambda a, i, v, n: _with_sums(a, i % n, v), first, _draw_update,
-        "rarely", weight=0.5,
-    )  # fmt: skip
+        "add_at",
+        "{0}.add_at({1} % {n}, {2})",
+        lambda a, i, v, n: _with_sums(a, i % n, v),
+        first,
+        _draw_update,
+        "rarely",
+        weight=0.5,
+    )
     yield Drawable(
         "with_items",
         "{0}.with_items({1} % {n}, {2})",
@@ -187,34 +213,62 @@ def _iter_lookups() -> Iterator[Drawable]:
         weight=1,
     )
     yield Drawable(
-        "scatter_add", "{0}.scatter_add({axis}, {1} % {n}, {2})", lambda a, i, v, n, axis: _add_along(a, i % n, axis, v),
-        first, _draw_scatter, "rarely", weight=1,
-    )  # fmt: skip
+        "scatter_add",
+        "{0}.scatter_add({axis}, {1} % {n}, {2})",
+        lambda a, i, v, n, axis: _add_along(a, i % n, axis, v),
+        first,
+        _draw_scatter,
+        "rarely",
+        weight=1,
+    )
     yield Drawable(
-        "scatter_reduce", "{0}.scatter_reduce({axis}, {1} % {n}, {2}, {reduction})",
-        lambda a, i, v, n, axis, reduction: _reduce_along(a, i % n, axis, v, reduction), first, _draw_extremes,
+        "scatter_reduce",
+        "{0}.scatter_reduce({axis}, {1} % {n}, {2}, {reduction})",
+        lambda a, i, v, n, axis, reduction: _reduce_along(a, i % n, axis, v, reduction),
+        first,
+        _draw_extremes,
         weight=0.4,
-    )  # fmt: skip
+    )
     yield Drawable(
-        "scatter", "{0}.scatter({axis}, {1} % {n}, {2})", lambda a, i, v, n, axis: _put_along(a, i % n, axis, v), first,
-        _draw_scatter, weight=0.7,
-    )  # fmt: skip
+        "scatter",
+        "{0}.scatter({axis}, {1} % {n}, {2})",
+        lambda a, i, v, n, axis: _put_along(a, i % n, axis, v),
+        first,
+        _draw_scatter,
+        weight=0.7,
+    )
     yield Drawable(
-        "setitem", "{result} = {0}.clone(); {result}[{place}] = {1}", lambda a, v, place: _with(a, place, v), first,
-        _draw_put, weight=1,
-    )  # fmt: skip
+        "setitem",
+        "{result} = {0}.clone(); {result}[{place}] = {1}",
+        lambda a, v, place: _with(a, place, v),
+        first,
+        _draw_put,
+        weight=1,
+    )
     yield Drawable(
-        "with_slice", "{0}.with_items({index}, {c})", lambda a, index, c: _with(a, eval(index), c), first,
-        _draw_put_slice, weight=0.7,
-    )  # fmt: skip
+        "with_slice",
+        "{0}.with_items({index}, {c})",
+        lambda a, index, c: _with(a, eval(index), c),
+        first,
+        _draw_put_slice,
+        weight=0.7,
+    )
     yield Drawable(
-        "one_hot", "({0} % {n}).one_hot({n})", lambda a, n: (a % n)[..., None] == np.arange(n), lambda d, n: "int64",
-        _draw_one_hot, weight=1.5,
-    )  # fmt: skip
+        "one_hot",
+        "({0} % {n}).one_hot({n})",
+        lambda a, n: (a % n)[..., None] == np.arange(n),
+        lambda d, n: "int64",
+        _draw_one_hot,
+        weight=1.5,
+    )
     yield Drawable(
-        "is_place", "{0}.unsqueeze(-1) == Tensor.arange({n})", lambda a, n: a[..., None] == np.arange(n),
-        lambda d, n: "bool", _draw_iota_compare, weight=1.5,
-    )  # fmt: skip
+        "is_place",
+        "{0}.unsqueeze(-1) == Tensor.arange({n})",
+        lambda a, n: a[..., None] == np.arange(n),
+        lambda d, n: "bool",
+        _draw_iota_compare,
+        weight=1.5,
+    )
 
 
 def _draw_first_lookup(draw: Draw) -> Drawn:
@@ -224,14 +278,21 @@ def _draw_first_lookup(draw: Draw) -> Drawn:
 
 def _iter_masks() -> Iterator[Drawable]:
     yield Drawable(
-        "causal_mask", 'Tensor.ones({n}, {m}, dtype="bool").tril().where({0}, {c})',
-        lambda a, n, m, c: np.where(np.tril(np.ones((n, m), bool)), a, c), lambda d, **n: d, _draw_mask, weight=1.5,
-    )  # fmt: skip
-    yield Drawable(
-        "position_mask", "(Tensor.arange({m})[None] <= Tensor.arange({n})[:, None]).where({0}, {c})",
-        lambda a, n, m, c: np.where(np.arange(m)[None] <= np.arange(n)[:, None], a, c), lambda d, **n: d, _draw_mask,
+        "causal_mask",
+        'Tensor.ones({n}, {m}, dtype="bool").tril().where({0}, {c})',
+        lambda a, n, m, c: np.where(np.tril(np.ones((n, m), bool)), a, c),
+        lambda d, **n: d,
+        _draw_mask,
         weight=1.5,
-    )  # fmt: skip
+    )
+    yield Drawable(
+        "position_mask",
+        "(Tensor.arange({m})[None] <= Tensor.arange({n})[:, None]).where({0}, {c})",
+        lambda a, n, m, c: np.where(np.arange(m)[None] <= np.arange(n)[:, None], a, c),
+        lambda d, **n: d,
+        _draw_mask,
+        weight=1.5,
+    )
 
 
 def _draw_conv(draw: Draw) -> Drawn:
@@ -248,17 +309,24 @@ def _draw_conv(draw: Draw) -> Drawn:
         )
 
     kernel = (draw.number(1, 3), channels, *(draw.number(1, min(s, 3)) for s in sizes))
-    return (value, draw.value_or_input(fits, kernel)), {"padding": draw.number(0, 1), "stride": draw.number(1, 2)}
+    return (value, draw.value_or_input(fits, kernel)), {
+        "padding": draw.number(0, 1),
+        "stride": draw.number(1, 2),
+    }
 
 
 def _convolve(a: Any, w: Any, padding: int, stride: int) -> Any:
     a = np.pad(a, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
-    windows = np.lib.stride_tricks.sliding_window_view(a, w.shape[2:], (2, 3))[:, :, ::stride, ::stride]
+    windows = np.lib.stride_tricks.sliding_window_view(a, w.shape[2:], (2, 3))[
+        :, :, ::stride, ::stride
+    ]
     return np.einsum("nchwij,ocij->nohw", windows, w)
 
 
 def _draw_pool(draw: Draw) -> Drawn:
-    value = draw.value(lambda v: v.ndim == 4 and v.dtype != "bool" and min(v.shape[2:]) > 1 and v.size > 0)
+    value = draw.value(
+        lambda v: v.ndim == 4 and v.dtype != "bool" and min(v.shape[2:]) > 1 and v.size > 0
+    )
     return (value,), {"stride": draw.choose((None, 1, 2))}
 
 
@@ -276,16 +344,23 @@ def _draw_batchnorm(draw: Draw) -> Drawn:
     value = draw.floating(lambda v: v.ndim > 1 and v.size > 0)
     channels = draw.values[value].shape[1]
     mean, variance = (
-        draw.value_or_input(lambda v: v.is_float and v.shape == (channels,), (channels,)) for _ in range(2)
+        draw.value_or_input(lambda v: v.is_float and v.shape == (channels,), (channels,))
+        for _ in range(2)
     )
     return (value, mean, variance), {}
 
 
 def _iter_windows() -> Iterator[Drawable]:
     yield Drawable(
-        "conv2d", "{0}.conv2d({1}, padding={padding}, stride={stride})", _convolve, lambda *d, **n: common(*d), _draw_conv,
-        "rarely", converts=True, weight=1,
-    )  # fmt: skip
+        "conv2d",
+        "{0}.conv2d({1}, padding={padding}, stride={stride})",
+        _convolve,
+        lambda *d, **n: common(*d),
+        _draw_conv,
+        "rarely",
+        converts=True,
+        weight=1,
+    )
     yield Drawable(
         "max_pool2d",
         "{0}.max_pool2d(2, stride={stride})",
@@ -304,9 +379,14 @@ def _iter_windows() -> Iterator[Drawable]:
         weight=1,
     )
     yield Drawable(
-        "batchnorm", "{0}.batchnorm({1}, {2}.abs(), eps=0.1)", _batchnorm, lambda *d: common(*d), _draw_batchnorm, "always",
+        "batchnorm",
+        "{0}.batchnorm({1}, {2}.abs(), eps=0.1)",
+        _batchnorm,
+        lambda *d: common(*d),
+        _draw_batchnorm,
+        "always",
         weight=0.5,
-    )  # fmt: skip
+    )
 
 
 PLACES: Final = (*_iter_lookups(), *_iter_masks(), *_iter_windows())

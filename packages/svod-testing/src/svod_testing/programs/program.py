@@ -60,7 +60,9 @@ class Program:
             operands = tuple(numbers[v] for v in step.operands)
             for value in step.results:
                 numbers[value] = len(numbers)
-            steps.append(Step(step.operation, operands, tuple(numbers[v] for v in step.results), step.args))
+            steps.append(
+                Step(step.operation, operands, tuple(numbers[v] for v in step.results), step.args)
+            )
         return Program(tuple(steps), tuple(numbers[v] for v in self.roots))
 
 

@@ -124,10 +124,14 @@ _MEAN_ROUNDING: Final[dict[str, Rounding]] = {"mean": "rarely", "logsumexp": "ab
 def _iter_reductions() -> Iterator[Drawable]:
     for name, function, weight in (("sum", np.sum, 4), ("prod", _product, 0.8)):
         yield Drawable(
-            name, f"{{0}}.{name}({{axis}}, keepdims={{keepdims}})",
-            lambda a, axis, keepdims, f=function: f(_wide(a), axis=axis, keepdims=keepdims), lambda d, **n: sum_of(d),
-            _draw_reduced_any, "rarely", weight=weight,
-        )  # fmt: skip
+            name,
+            f"{{0}}.{name}({{axis}}, keepdims={{keepdims}})",
+            lambda a, axis, keepdims, f=function: f(_wide(a), axis=axis, keepdims=keepdims),
+            lambda d, **n: sum_of(d),
+            _draw_reduced_any,
+            "rarely",
+            weight=weight,
+        )
     for name, function in (("max", np.max), ("min", np.min)):
         yield Drawable(
             name,
@@ -147,41 +151,75 @@ def _iter_reductions() -> Iterator[Drawable]:
             orders=True,
         )
     yield Drawable(
-        "count_nonzero", "{0}.count_nonzero({axis}, keepdims={keepdims})", np.count_nonzero, lambda d, **n: "int64",
-        _draw_reduced_any, orders=True, weight=0.5,
-    )  # fmt: skip
+        "count_nonzero",
+        "{0}.count_nonzero({axis}, keepdims={keepdims})",
+        np.count_nonzero,
+        lambda d, **n: "int64",
+        _draw_reduced_any,
+        orders=True,
+        weight=0.5,
+    )
     means: tuple[tuple[str, Callable[..., Any], float], ...] = (
-        ("mean", np.mean, 4), ("var", np.var, 1.5), ("std", np.std, 0.7), ("logsumexp", _logsumexp, 0.7), ("norm", _norm, 1),
-    )  # fmt: skip
+        ("mean", np.mean, 4),
+        ("var", np.var, 1.5),
+        ("std", np.std, 0.7),
+        ("logsumexp", _logsumexp, 0.7),
+        ("norm", _norm, 1),
+    )
     for name, function, weight in means:
         yield Drawable(
-            name, f"{{0}}.{name}({{axis}}, keepdims={{keepdims}})",
-            lambda a, axis, keepdims, f=function: f(a.astype(np.float64), axis=axis, keepdims=keepdims),
-            lambda d, **n: float_of(d), _draw_reduced, _MEAN_ROUNDING.get(name, "always"), weight=weight,
-        )  # fmt: skip
+            name,
+            f"{{0}}.{name}({{axis}}, keepdims={{keepdims}})",
+            lambda a, axis, keepdims, f=function: f(
+                a.astype(np.float64), axis=axis, keepdims=keepdims
+            ),
+            lambda d, **n: float_of(d),
+            _draw_reduced,
+            _MEAN_ROUNDING.get(name, "always"),
+            weight=weight,
+        )
     for name, function in (("argmax", np.argmax), ("argmin", np.argmin)):
         yield Drawable(
-            name, f"{{0}}.{name}({{axis}}, keepdims={{keepdims}})", function, lambda d, **n: "int64", _draw_position, orders=True,
+            name,
+            f"{{0}}.{name}({{axis}}, keepdims={{keepdims}})",
+            function,
+            lambda d, **n: "int64",
+            _draw_position,
+            orders=True,
             weight=1.5,
-        )  # fmt: skip
+        )
 
 
 def _iter_scans() -> Iterator[Drawable]:
     for name, function in (("cumsum", np.cumsum), ("cumprod", _cumprod)):
         yield Drawable(
-            name, f"{{0}}.{name}({{axis}})", lambda a, axis, f=function: f(_wide(a), axis), lambda d, axis: sum_of(d),
-            _draw_scanned, "rarely", weight=2 if name == "cumsum" else 0.7,
-        )  # fmt: skip
+            name,
+            f"{{0}}.{name}({{axis}})",
+            lambda a, axis, f=function: f(_wide(a), axis),
+            lambda d, axis: sum_of(d),
+            _draw_scanned,
+            "rarely",
+            weight=2 if name == "cumsum" else 0.7,
+        )
     for name, function in (("cummax", np.maximum), ("cummin", np.minimum)):
         yield Drawable(
-            name, f"{{0}}.{name}({{axis}})", lambda a, axis, f=function: f.accumulate(a, axis), lambda d, axis: d,
-            _draw_scanned, weight=0.6,
-        )  # fmt: skip
+            name,
+            f"{{0}}.{name}({{axis}})",
+            lambda a, axis, f=function: f.accumulate(a, axis),
+            lambda d, axis: d,
+            _draw_scanned,
+            weight=0.6,
+        )
     for name, function in (("cumargmax", np.argmax), ("cumargmin", np.argmin)):
         yield Drawable(
-            name, f"{{0}}.{name}({{axis}})", lambda a, axis, f=function: _make_running(f, a, axis), lambda d, axis: "int64",
-            _draw_scanned, orders=True, weight=0.4,
-        )  # fmt: skip
+            name,
+            f"{{0}}.{name}({{axis}})",
+            lambda a, axis, f=function: _make_running(f, a, axis),
+            lambda d, axis: "int64",
+            _draw_scanned,
+            orders=True,
+            weight=0.4,
+        )
     yield Drawable(
         "diff",
         "{0}.diff(1, {axis})",
@@ -195,22 +233,37 @@ def _iter_scans() -> Iterator[Drawable]:
 
 def _iter_norms() -> Iterator[Drawable]:
     rows: tuple[tuple[str, str, Callable[..., Any], float], ...] = (
-        ("softmax", "{0}.softmax({axis})", _softmax, 3), ("log_softmax", "{0}.log_softmax({axis})", _log_softmax, 1),
-    )  # fmt: skip
+        ("softmax", "{0}.softmax({axis})", _softmax, 3),
+        ("log_softmax", "{0}.log_softmax({axis})", _log_softmax, 1),
+    )
     for name, code, function, weight in rows:
         yield Drawable(
-            name, code, lambda a, axis, f=function: f(a.astype(np.float64), axis), lambda d, axis: float_of(d), _draw_row,
-            "absolutely" if name == "log_softmax" else "always", weight=weight,
-        )  # fmt: skip
+            name,
+            code,
+            lambda a, axis, f=function: f(a.astype(np.float64), axis),
+            lambda d, axis: float_of(d),
+            _draw_row,
+            "absolutely" if name == "log_softmax" else "always",
+            weight=weight,
+        )
     for name, function in (("layernorm", _layernorm), ("rms_norm", _rms_norm)):
         yield Drawable(
-            name, f"{{0}}.{name}({{axis}}, eps=0.1)", lambda a, axis, f=function: f(a.astype(np.float64), axis),
-            lambda d, axis: float_of(d), _draw_norm_axes, "always",
-        )  # fmt: skip
+            name,
+            f"{{0}}.{name}({{axis}}, eps=0.1)",
+            lambda a, axis, f=function: f(a.astype(np.float64), axis),
+            lambda d, axis: float_of(d),
+            _draw_norm_axes,
+            "always",
+        )
     yield Drawable(
-        "group_norm", "{0}.group_norm({n}, eps=0.1)", lambda a, n: _group_norm(a.astype(np.float64), n),
-        lambda d, n: float_of(d), _draw_groups, "always", weight=0.6,
-    )  # fmt: skip
+        "group_norm",
+        "{0}.group_norm({n}, eps=0.1)",
+        lambda a, n: _group_norm(a.astype(np.float64), n),
+        lambda d, n: float_of(d),
+        _draw_groups,
+        "always",
+        weight=0.6,
+    )
 
 
 def _draw_norm_axes(draw: Draw) -> Drawn:
@@ -254,8 +307,14 @@ def _draw_topk(draw: Draw) -> Drawn:
 
 def _iter_sorting() -> Iterator[Drawable]:
     yield Drawable(
-        "sort", "{0}.sort({axis}, descending={descending})", _sorted, lambda d, **n: d, _draw_sort, orders=True, weight=0.8,
-    )  # fmt: skip
+        "sort",
+        "{0}.sort({axis}, descending={descending})",
+        _sorted,
+        lambda d, **n: d,
+        _draw_sort,
+        orders=True,
+        weight=0.8,
+    )
     yield Drawable(
         "argsort",
         "{0}.argsort({axis}, descending={descending})",
@@ -265,9 +324,15 @@ def _iter_sorting() -> Iterator[Drawable]:
         weight=0.4,
     )
     yield Drawable(
-        "topk", "{0}.topk({k}, {axis}, largest={largest})", _topk, lambda d, **n: (d, "int64"), _draw_topk, orders=True,
-        gives_tuple=True, weight=2,
-    )  # fmt: skip
+        "topk",
+        "{0}.topk({k}, {axis}, largest={largest})",
+        _topk,
+        lambda d, **n: (d, "int64"),
+        _draw_topk,
+        orders=True,
+        gives_tuple=True,
+        weight=2,
+    )
 
 
 def _draw_matmul(draw: Draw) -> Drawn:
@@ -307,7 +372,9 @@ def _draw_outer(draw: Draw) -> Drawn:
 def _draw_vecdot(draw: Draw) -> Drawn:
     first = draw.with_axes(lambda v: v.dtype != "bool")
     shape = draw.values[first].shape
-    return (first, draw.value(lambda v: v.shape == shape and v.dtype != "bool")), {"axis": draw.axis(len(shape))}
+    return (first, draw.value(lambda v: v.shape == shape and v.dtype != "bool")), {
+        "axis": draw.axis(len(shape))
+    }
 
 
 def _draw_tensordot(draw: Draw) -> Drawn:
@@ -315,7 +382,9 @@ def _draw_tensordot(draw: Draw) -> Drawn:
     end = draw.values[first].shape[-1]
 
     def fits(value: Value) -> bool:
-        return value.ndim > 0 and value.shape[0] == end and value.dtype != "bool" and value.size <= 300
+        return (
+            value.ndim > 0 and value.shape[0] == end and value.dtype != "bool" and value.size <= 300
+        )
 
     return (first, draw.value_or_input(fits, (end, draw.number(1, 5)))), {}
 
@@ -333,7 +402,9 @@ def _attention(q: Any, k: Any, v: Any, is_causal: bool) -> Any:
 
 
 def _draw_attention(draw: Draw) -> Drawn:
-    query = draw.value(lambda v: v.ndim in (2, 3, 4) and v.dtype in ("float32", "float64") and 0 < v.size <= 400)
+    query = draw.value(
+        lambda v: v.ndim in (2, 3, 4) and v.dtype in ("float32", "float64") and 0 < v.size <= 400
+    )
     shape, dtype = draw.values[query].shape, draw.values[query].dtype
     key = draw.value(
         lambda v: (
@@ -345,29 +416,72 @@ def _draw_attention(draw: Draw) -> Drawn:
         )
     )
     keys = draw.values[key].shape
-    value = draw.value(lambda v: v.ndim == len(shape) and v.dtype == dtype and v.shape[:-1] == keys[:-1] and v.size > 0)
+    value = draw.value(
+        lambda v: (
+            v.ndim == len(shape) and v.dtype == dtype and v.shape[:-1] == keys[:-1] and v.size > 0
+        )
+    )
     return (query, key, value), {"is_causal": draw.chance(0.5)}
 
 
 def _iter_products() -> Iterator[Drawable]:
-    def product(name: str, code: str, meaning: Callable[..., Any], draw: Callable[[Draw], Drawn], weight: float = 1.0):
-        return Drawable(name, code, meaning, lambda *d, **n: common(*d), draw, "rarely", converts=True, weight=weight)
+    def product(
+        name: str,
+        code: str,
+        meaning: Callable[..., Any],
+        draw: Callable[[Draw], Drawn],
+        weight: float = 1.0,
+    ):
+        return Drawable(
+            name,
+            code,
+            meaning,
+            lambda *d, **n: common(*d),
+            draw,
+            "rarely",
+            converts=True,
+            weight=weight,
+        )
 
     yield product("matmul", "{0} @ {1}", np.matmul, _draw_matmul, 2)
-    yield product("matmul_transposed", "{0} @ {1}.mT", lambda a, b: a @ np.swapaxes(b, -1, -2), _draw_transposed, 1)
+    yield product(
+        "matmul_transposed",
+        "{0} @ {1}.mT",
+        lambda a, b: a @ np.swapaxes(b, -1, -2),
+        _draw_transposed,
+        1,
+    )
     yield product("outer", "{0}.outer({1})", np.outer, _draw_outer, 0.5)
     yield product("vecdot", "{0}.vecdot({1}, {axis})", _vecdot, _draw_vecdot, 0.5)
-    yield product("tensordot", "{0}.tensordot({1}, 1)", lambda a, b: np.tensordot(a, b, 1), _draw_tensordot, 0.5)
     yield product(
-        "einsum", 'Tensor.einsum("...ij,...kj->...i", {0}, {1})', lambda a, b: np.einsum("...ij,...kj->...i", a, b),
-        _draw_transposed, 0.5,
-    )  # fmt: skip
+        "tensordot",
+        "{0}.tensordot({1}, 1)",
+        lambda a, b: np.tensordot(a, b, 1),
+        _draw_tensordot,
+        0.5,
+    )
+    yield product(
+        "einsum",
+        'Tensor.einsum("...ij,...kj->...i", {0}, {1})',
+        lambda a, b: np.einsum("...ij,...kj->...i", a, b),
+        _draw_transposed,
+        0.5,
+    )
     yield Drawable(
-        "attention", "{0}.scaled_dot_product_attention({1}, {2}, is_causal={is_causal})", _attention,
-        lambda *d, is_causal: d[0], _draw_attention, "always", weight=1.5,
-    )  # fmt: skip
+        "attention",
+        "{0}.scaled_dot_product_attention({1}, {2}, is_causal={is_causal})",
+        _attention,
+        lambda *d, is_causal: d[0],
+        _draw_attention,
+        "always",
+        weight=1.5,
+    )
 
 
 REDUCTIONS: Final = (
-    *_iter_reductions(), *_iter_scans(), *_iter_norms(), *_iter_sorting(), *_iter_products(),
-)  # fmt: skip
+    *_iter_reductions(),
+    *_iter_scans(),
+    *_iter_norms(),
+    *_iter_sorting(),
+    *_iter_products(),
+)

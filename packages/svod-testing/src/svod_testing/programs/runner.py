@@ -1,7 +1,8 @@
-"""Running many random programs in child processes that may crash or hang, and telling what failed, shortest first.
+"""Running many random programs in child processes that may crash or hang, and telling what failed,
+shortest first.
 
-A language of programs is a module with `generate`, `evaluate_program`, `check_program`, `shrink`, `write_program` and
-`MODES`, and is given by name, for processes that import it anew.
+A language of programs is a module with `generate`, `evaluate_program`, `check_program`, `shrink`,
+`write_program` and `MODES`, and is given by name, for processes that import it anew.
 
 Example:
     >>> from svod_testing.programs import Found, Report, run_programs
@@ -12,7 +13,8 @@ Example:
     Had one failed, `found` would hold what is known of it:
 
     >>> Found("wrong", seed=1, mode="batch", message="result 0 (x4): ...", program="x4 = ...")
-    Found(kind='wrong', seed=1, mode='batch', message='result 0 (x4): ...', count=1, seeds=[], program='x4 = ...')
+    Found(kind='wrong', seed=1, mode='batch', message='result 0 (x4): ...', count=1, seeds=[],
+    program='x4 = ...')
 """
 
 from __future__ import annotations
@@ -29,9 +31,19 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, Final, cast
 
 __all__ = [
-    "PROGRAMS", "Found", "Outcome", "Report", "Shrunk", "check_in_fork", "choose_modes", "choose_seed", "fresh_seed", "run_programs",
-    "shrink_in_child", "write_report",
-]  # fmt: skip
+    "PROGRAMS",
+    "Found",
+    "Outcome",
+    "Report",
+    "Shrunk",
+    "check_in_fork",
+    "choose_modes",
+    "choose_seed",
+    "fresh_seed",
+    "run_programs",
+    "shrink_in_child",
+    "write_report",
+]
 
 PROGRAMS: Final = "svod_testing.programs"
 
@@ -92,7 +104,9 @@ class Report:
     found: dict[str, Found] = field(default_factory=dict[str, Found])
 
 
-def choose_modes(seed: int, names: Sequence[str], n_drawn: int, language: str = PROGRAMS) -> list[str]:
+def choose_modes(
+    seed: int, names: Sequence[str], n_drawn: int, language: str = PROGRAMS
+) -> list[str]:
     """`batch`, and some others that are drawn for each program."""
     modes = importlib.import_module(language).MODES
     others = [n for n in names if n != "batch"]
@@ -105,9 +119,17 @@ def choose_modes(seed: int, names: Sequence[str], n_drawn: int, language: str = 
 
 
 def run_programs(
-    seeds: Sequence[int], *, jobs: int = 1, modes: Sequence[str] = (), n_drawn: int = 2, device: str | None = None,
-    limit_seconds: float = _LIMIT_SECONDS, progress: Any = None, shrinks: bool = True, language: str = PROGRAMS,
-) -> Report:  # fmt: skip
+    seeds: Sequence[int],
+    *,
+    jobs: int = 1,
+    modes: Sequence[str] = (),
+    n_drawn: int = 2,
+    device: str | None = None,
+    limit_seconds: float = _LIMIT_SECONDS,
+    progress: Any = None,
+    shrinks: bool = True,
+    language: str = PROGRAMS,
+) -> Report:
     """Run the programs of these seeds, and shrink the first failure of each kind."""
     report, start = Report(), time.monotonic()
     names = list(modes) or list(importlib.import_module(language).MODES)
@@ -116,15 +138,22 @@ def run_programs(
         report.n_programs += 1
         for mode, kind, message in outcome.failures:
             n_known = sum(f.kind.startswith(kind) for f in report.found.values())
-            # Wrong results look alike until they are shrunk: they are told apart by the operations that are left.
-            if kind in report.found or n_known >= _MAX_WRONG or not (shrinks and kind.startswith("wrong")):
+            # Wrong results look alike until they are shrunk: they are told apart by the operations
+            # that are left.
+            if (
+                kind in report.found
+                or n_known >= _MAX_WRONG
+                or not (shrinks and kind.startswith("wrong"))
+            ):
                 known = report.found.get(kind)
                 found = known or Found(kind, seed, mode, message, count=0)
             else:
                 found = Found(kind, seed, mode, message, count=0)
             is_new = not found.count
             if is_new and shrinks:
-                shrunk = shrink_in_child(seed, names, n_drawn, mode, kind, device, limit_seconds, language)
+                shrunk = shrink_in_child(
+                    seed, names, n_drawn, mode, kind, device, limit_seconds, language
+                )
                 if shrunk is not None:
                     found.program, found.message = shrunk.program, shrunk.message or message
                     if kind.startswith("wrong"):
@@ -144,7 +173,13 @@ def run_programs(
 
 
 def _iter_outcomes(
-    seeds: Sequence[int], jobs: int, names: list[str], n_drawn: int, device: str | None, limit: float, language: str
+    seeds: Sequence[int],
+    jobs: int,
+    names: list[str],
+    n_drawn: int,
+    device: str | None,
+    limit: float,
+    language: str,
 ) -> Iterator[Outcome]:
     """Each seed with its failures, as they come."""
     context = multiprocessing.get_context("spawn")
@@ -155,7 +190,9 @@ def _iter_outcomes(
         while pending and len(workers) < jobs:
             batch = [pending.pop() for _ in range(min(250, len(pending)))]
             ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, batch, names, n_drawn, device, language), daemon=True)
+            process = context.Process(
+                target=_work, args=(theirs, batch, names, n_drawn, device, language), daemon=True
+            )
             process.start()
             theirs.close()
             workers[ours] = (process, None, time.monotonic())
@@ -170,7 +207,10 @@ def _iter_outcomes(
                 rest = batches.pop(connection)
                 if running is not None:
                     kind = f"crash: exit code {process.exitcode}"
-                    yield Outcome(running[0], [(running[1], kind, f"the process ended with {process.exitcode}")])
+                    yield Outcome(
+                        running[0],
+                        [(running[1], kind, f"the process ended with {process.exitcode}")],
+                    )
                     pending.extend(reversed(rest[rest.index(running[0]) + 1 :]))
                 elif process.exitcode:
                     raise RuntimeError(f"a worker failed to start: {process.exitcode}") from None
@@ -191,7 +231,12 @@ def _iter_outcomes(
 
 
 def _work(
-    connection: Connection, seeds: list[int], names: list[str], n_drawn: int, device: str | None, language: str
+    connection: Connection,
+    seeds: list[int],
+    names: list[str],
+    n_drawn: int,
+    device: str | None,
+    language: str,
 ) -> None:
     import faulthandler
 
@@ -211,13 +256,22 @@ def _work(
 
 
 def shrink_in_child(
-    seed: int, names: list[str], n_drawn: int, mode: str, kind: str, device: str | None, limit: float, language: str
+    seed: int,
+    names: list[str],
+    n_drawn: int,
+    mode: str,
+    kind: str,
+    device: str | None,
+    limit: float,
+    language: str,
 ) -> Shrunk | None:
     """The shrunk program of a seed; None where it crashed or took too long."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(
-        target=_shrink, args=(theirs, seed, names, n_drawn, mode, kind, device, language), daemon=False
+        target=_shrink,
+        args=(theirs, seed, names, n_drawn, mode, kind, device, language),
+        daemon=False,
     )
     process.start()
     theirs.close()
@@ -233,9 +287,15 @@ def shrink_in_child(
 
 
 def _shrink(
-    connection: Connection, seed: int, names: list[str], n_drawn: int, mode: str, kind: str, device: str | None,
+    connection: Connection,
+    seed: int,
+    names: list[str],
+    n_drawn: int,
+    mode: str,
+    kind: str,
+    device: str | None,
     language: str,
-) -> None:  # fmt: skip
+) -> None:
     spoken = importlib.import_module(language)
     modes = [mode]
 
@@ -252,17 +312,23 @@ def _shrink(
         modes = choose_modes(seed, names, n_drawn, language)
         note = f"\n# in the modes {', '.join(modes)}, one after the other"
     if find(program) is None:
-        connection.send(Shrunk(f"{spoken.write_program(program)}\n# it does not fail alone", "", "not alone"))
+        connection.send(
+            Shrunk(f"{spoken.write_program(program)}\n# it does not fail alone", "", "not alone")
+        )
         return
     program = spoken.shrink(program, fails).renumbered()
-    operations = " ".join(dict.fromkeys(s.operation for s in program.steps if s.operation != "input"))
+    operations = " ".join(
+        dict.fromkeys(s.operation for s in program.steps if s.operation != "input")
+    )
     connection.send(Shrunk(spoken.write_program(program) + note, find(program) or "", operations))
 
 
 def check_in_fork(
     program: Any, modes: list[str], device: str | None, language: str = PROGRAMS
 ) -> list[tuple[str, str, str]]:
-    """The failures of a program in a process of its own, which may crash; this one has not computed anything."""
+    """The failures of a program in a process of its own, which may crash; this one has not computed
+    anything.
+    """
     check_program = importlib.import_module(language).check_program
 
     def check(connection: Connection) -> None:
@@ -292,7 +358,13 @@ def check_in_fork(
             failures.append((mode, "hang", f"no result in {_SHRINK_LIMIT_SECONDS} seconds"))
     except EOFError:
         process.join()
-        failures.append((mode, f"crash: exit code {process.exitcode}", f"the process ended with {process.exitcode}"))
+        failures.append(
+            (
+                mode,
+                f"crash: exit code {process.exitcode}",
+                f"the process ended with {process.exitcode}",
+            )
+        )
     process.kill()
     process.join()
     ours.close()
@@ -307,7 +379,9 @@ def write_report(report: Report, path: str) -> None:
 
 
 def choose_seed(place: int) -> int:
-    """A seed for the test number `place`: the same in each run where hypothesis's profile draws the same examples, else fresh."""
+    """A seed for the test number `place`: the same in each run where hypothesis's profile draws the
+    same examples, else fresh.
+    """
     from hypothesis import settings
 
     return place * 1_000_003 if settings().derandomize else fresh_seed()

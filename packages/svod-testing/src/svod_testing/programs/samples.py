@@ -48,7 +48,11 @@ def _draw_long_row(draw: Draw) -> Drawn:
 
 
 def _draw_matrix(draw: Draw) -> Drawn:
-    return (draw.value(lambda v: v.ndim == 2 and v.dtype != "bool" and min(v.shape) > 1 and v.size < 200),), {}
+    return (
+        draw.value(
+            lambda v: v.ndim == 2 and v.dtype != "bool" and min(v.shape) > 1 and v.size < 200
+        ),
+    ), {}
 
 
 def _draw_number(draw: Draw) -> Drawn:
@@ -78,7 +82,10 @@ def _draw_diagonal(draw: Draw) -> Drawn:
 
 def _draw_padded(draw: Draw) -> Drawn:
     value = draw.with_axes(lambda v: 0 < v.size <= 200)
-    return (value,), {"n": draw.choose((0, 1, 2)), "mode": draw.choose(("edge", "reflect", "symmetric", "wrap"))}
+    return (value,), {
+        "n": draw.choose((0, 1, 2)),
+        "mode": draw.choose(("edge", "reflect", "symmetric", "wrap")),
+    }
 
 
 def _draw_integer(draw: Draw) -> Drawn:
@@ -91,7 +98,9 @@ def _draw_whole(draw: Draw) -> Drawn:
 
 
 def _draw_polynomial(draw: Draw) -> Drawn:
-    first = draw.value_or_input(lambda v: v.ndim == 1 and 0 < v.size < 5 and v.dtype != "bool", (draw.number(1, 4),))
+    first = draw.value_or_input(
+        lambda v: v.ndim == 1 and 0 < v.size < 5 and v.dtype != "bool", (draw.number(1, 4),)
+    )
     return (first, draw.numeric()), {}
 
 
@@ -111,65 +120,121 @@ def _iter_samples() -> Iterator[Drawable]:
     hole = '{0}.masked_fill({0} <= 0, float("nan"))'
     reductions: tuple[tuple[str, str, Callable[..., Any], Callable[[Draw], Drawn]], ...] = (
         ("quantile", "{0}.quantile({q}, {axis}, keepdims={keepdims})", np.quantile, _draw_quantile),
-        ("percentile", "{0}.percentile({q}, {axis}, keepdims={keepdims})", np.percentile, _draw_percentile),
+        (
+            "percentile",
+            "{0}.percentile({q}, {axis}, keepdims={keepdims})",
+            np.percentile,
+            _draw_percentile,
+        ),
         ("median", "{0}.median({axis}, keepdims={keepdims})", np.median, _draw_reduced),
     )
     for name, code, function, draw in reductions:
         yield Drawable(
-            name, code, lambda a, f=function, **n: f(a.astype(np.float64), **n), lambda d, **n: float_of(d), draw, "always",
+            name,
+            code,
+            lambda a, f=function, **n: f(a.astype(np.float64), **n),
+            lambda d, **n: float_of(d),
+            draw,
+            "always",
             weight=0.2,
-        )  # fmt: skip
+        )
     without: tuple[tuple[str, str, Callable[..., Any], Callable[[Draw], Drawn]], ...] = (
-        ("nanquantile", f"{hole}.nanquantile({{q}}, {{axis}}, keepdims={{keepdims}})", np.nanquantile, _draw_quantile),
+        (
+            "nanquantile",
+            f"{hole}.nanquantile({{q}}, {{axis}}, keepdims={{keepdims}})",
+            np.nanquantile,
+            _draw_quantile,
+        ),
         (
             "nanpercentile",
             f"{hole}.nanpercentile({{q}}, {{axis}}, keepdims={{keepdims}})",
             np.nanpercentile,
             _draw_percentile,
         ),
-        ("nanmedian", f"{hole}.nanmedian({{axis}}, keepdims={{keepdims}})", np.nanmedian, _draw_reduced),
+        (
+            "nanmedian",
+            f"{hole}.nanmedian({{axis}}, keepdims={{keepdims}})",
+            np.nanmedian,
+            _draw_reduced,
+        ),
         ("nanvar", f"{hole}.nanvar({{axis}}, keepdims={{keepdims}})", np.nanvar, _draw_reduced),
         ("nanstd", f"{hole}.nanstd({{axis}}, keepdims={{keepdims}})", np.nanstd, _draw_reduced),
     )
     for name, code, function, draw in without:
         yield Drawable(
-            name, code, partial(_say_nothing, function), lambda d, **n: float_of(d), draw,
-            "always", orders=True, weight=0.1,
-        )  # fmt: skip
+            name,
+            code,
+            partial(_say_nothing, function),
+            lambda d, **n: float_of(d),
+            draw,
+            "always",
+            orders=True,
+            weight=0.1,
+        )
     rows: tuple[tuple[str, Callable[..., Any], str], ...] = (
-        ("nancumsum", np.nancumsum, "rarely"), ("nancumprod", np.nancumprod, "rarely"),
-    )  # fmt: skip
+        ("nancumsum", np.nancumsum, "rarely"),
+        ("nancumprod", np.nancumprod, "rarely"),
+    )
     for name, function, rounding in rows:
         yield Drawable(
-            name, f"{hole}.{name}({{axis}})", lambda a, axis, f=function: f(_with_nan(a.astype(np.float64)), axis),
-            lambda d, axis: float_of(d), _draw_row, rounding, orders=True, weight=0.1,
-        )  # fmt: skip
+            name,
+            f"{hole}.{name}({{axis}})",
+            lambda a, axis, f=function: f(_with_nan(a.astype(np.float64)), axis),
+            lambda d, axis: float_of(d),
+            _draw_row,
+            rounding,
+            orders=True,
+            weight=0.1,
+        )
     for name, function in (("nanargmax", np.argmax), ("nanargmin", np.argmin)):
         worst = -np.inf if name == "nanargmax" else np.inf
         yield Drawable(
-            name, f"{hole}.{name}({{axis}})",
-            lambda a, axis, f=function, w=worst: f(np.where(a <= 0, w, a.astype(np.float64)), axis), lambda d, axis: "int64",
-            _draw_row, orders=True, weight=0.1,
-        )  # fmt: skip
+            name,
+            f"{hole}.{name}({{axis}})",
+            lambda a, axis, f=function, w=worst: f(np.where(a <= 0, w, a.astype(np.float64)), axis),
+            lambda d, axis: "int64",
+            _draw_row,
+            orders=True,
+            weight=0.1,
+        )
     yield Drawable(
-        "nan_to_num", f"{hole}.nan_to_num(0.5)", lambda a: np.where(a <= 0, 0.5, a.astype(np.float64)), float_of, _draw_number,
-        orders=True, weight=0.1,
-    )  # fmt: skip
+        "nan_to_num",
+        f"{hole}.nan_to_num(0.5)",
+        lambda a: np.where(a <= 0, 0.5, a.astype(np.float64)),
+        float_of,
+        _draw_number,
+        orders=True,
+        weight=0.1,
+    )
     for name, function in (("convolve", np.convolve), ("correlate", np.correlate)):
         yield Drawable(
-            name, f"{{0}}.{name}({{1}}, {{mode}})",
-            lambda a, b, mode, f=function: f(a, b, mode), lambda *d, mode: common(*d), _draw_lines, "always", converts=True,
+            name,
+            f"{{0}}.{name}({{1}}, {{mode}})",
+            lambda a, b, mode, f=function: f(a, b, mode),
+            lambda *d, mode: common(*d),
+            _draw_lines,
+            "always",
+            converts=True,
             weight=0.2,
-        )  # fmt: skip
+        )
     yield Drawable(
-        "trapezoid", "{0}.trapezoid(axis={axis})", lambda a, axis: np.trapezoid(a.astype(np.float64), axis=axis),
-        lambda d, axis: float_of(d), _draw_row, "always", weight=0.2,
-    )  # fmt: skip
-    yield Drawable(
-        "central_differences", "{0}.central_differences(axis={axis})",
-        lambda a, axis: np.gradient(a.astype(np.float64), axis=axis), lambda d, axis: float_of(d), _draw_long_row, "always",
+        "trapezoid",
+        "{0}.trapezoid(axis={axis})",
+        lambda a, axis: np.trapezoid(a.astype(np.float64), axis=axis),
+        lambda d, axis: float_of(d),
+        _draw_row,
+        "always",
         weight=0.2,
-    )  # fmt: skip
+    )
+    yield Drawable(
+        "central_differences",
+        "{0}.central_differences(axis={axis})",
+        lambda a, axis: np.gradient(a.astype(np.float64), axis=axis),
+        lambda d, axis: float_of(d),
+        _draw_long_row,
+        "always",
+        weight=0.2,
+    )
     yield Drawable(
         "cov",
         "{0}.cov()",
@@ -180,18 +245,33 @@ def _iter_samples() -> Iterator[Drawable]:
         weight=0.2,
     )
     yield Drawable(
-        "corrcoef", "{0}.corrcoef(Tensor(np.arange({0}.shape[1]) % 3, dtype={0}.dtype))",
-        lambda a: np.corrcoef(a.astype(np.float64), np.arange(a.shape[1]) % 3), lambda d: float_of(d), _draw_matrix, "always",
+        "corrcoef",
+        "{0}.corrcoef(Tensor(np.arange({0}.shape[1]) % 3, dtype={0}.dtype))",
+        lambda a: np.corrcoef(a.astype(np.float64), np.arange(a.shape[1]) % 3),
+        lambda d: float_of(d),
+        _draw_matrix,
+        "always",
         weight=0.3,
-    )  # fmt: skip
+    )
     yield Drawable(
-        "kron", "{0}.kron({1})", np.kron, common, _draw_factors, "rarely", converts=True, weight=0.2,
-    )  # fmt: skip
+        "kron",
+        "{0}.kron({1})",
+        np.kron,
+        common,
+        _draw_factors,
+        "rarely",
+        converts=True,
+        weight=0.2,
+    )
     yield Drawable("diag", "{0}.diag({k})", np.diag, lambda d, k: d, _draw_diagonal, weight=0.2)
     yield Drawable(
-        "padded", "{0}.pad(({n}, 1), mode={mode})", lambda a, n, mode: np.pad(a, (n, 1), mode), lambda d, **n: d, _draw_padded,
+        "padded",
+        "{0}.pad(({n}, 1), mode={mode})",
+        lambda a, n, mode: np.pad(a, (n, 1), mode),
+        lambda d, **n: d,
+        _draw_padded,
         weight=0.2,
-    )  # fmt: skip
+    )
     yield Drawable(
         "ldexp",
         "{0}.ldexp(3)",
@@ -202,27 +282,57 @@ def _iter_samples() -> Iterator[Drawable]:
         weight=0.1,
     )
     yield Drawable(
-        "frexp", "{0}.frexp()", lambda a: np.frexp(a.astype(np.float64)), lambda d: (float_of(d), "int32"), _draw_whole,
-        gives_tuple=True, weight=0.2,
-    )  # fmt: skip
-    yield Drawable(
-        "bitwise_count", "{0}.bitwise_count()", np.bitwise_count, lambda d: "uint8", _draw_integer, weight=0.2
-    )
-    yield Drawable(
-        "polyval", "{0}.polyval({1})", np.polyval, common, _draw_polynomial, "always", converts=True, weight=0.2
-    )
-    yield Drawable(
-        "digitize", "{0}.digitize([-1.5, 0.5, 2.5])", lambda a: np.digitize(a, [-1.5, 0.5, 2.5]), lambda d: "int64", _draw_number,
+        "frexp",
+        "{0}.frexp()",
+        lambda a: np.frexp(a.astype(np.float64)),
+        lambda d: (float_of(d), "int32"),
+        _draw_whole,
+        gives_tuple=True,
         weight=0.2,
-    )  # fmt: skip
+    )
     yield Drawable(
-        "interp", "{0}.interp([-1.0, 0.0, 2.0], [3.0, -1.0, 2.0])", lambda a: np.interp(a, [-1, 0, 2], [3, -1, 2]), float_of,
-        _draw_number, "absolutely", weight=0.2,
-    )  # fmt: skip
+        "bitwise_count",
+        "{0}.bitwise_count()",
+        np.bitwise_count,
+        lambda d: "uint8",
+        _draw_integer,
+        weight=0.2,
+    )
     yield Drawable(
-        "histogram", "{0}.histogram(4, (-3.0, 5.0))[0]", lambda a: np.histogram(a, 4, (-3, 5))[0], lambda d: "int64", _draw_number,
+        "polyval",
+        "{0}.polyval({1})",
+        np.polyval,
+        common,
+        _draw_polynomial,
+        "always",
+        converts=True,
+        weight=0.2,
+    )
+    yield Drawable(
+        "digitize",
+        "{0}.digitize([-1.5, 0.5, 2.5])",
+        lambda a: np.digitize(a, [-1.5, 0.5, 2.5]),
+        lambda d: "int64",
+        _draw_number,
+        weight=0.2,
+    )
+    yield Drawable(
+        "interp",
+        "{0}.interp([-1.0, 0.0, 2.0], [3.0, -1.0, 2.0])",
+        lambda a: np.interp(a, [-1, 0, 2], [3, -1, 2]),
+        float_of,
+        _draw_number,
+        "absolutely",
+        weight=0.2,
+    )
+    yield Drawable(
+        "histogram",
+        "{0}.histogram(4, (-3.0, 5.0))[0]",
+        lambda a: np.histogram(a, 4, (-3, 5))[0],
+        lambda d: "int64",
+        _draw_number,
         weight=0.1,
-    )  # fmt: skip
+    )
 
 
 SAMPLES: Final = tuple(_iter_samples())

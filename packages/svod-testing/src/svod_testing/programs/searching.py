@@ -69,7 +69,9 @@ def _draw_counted(draw: Draw) -> Drawn:
 def _draw_weighted(draw: Draw) -> Drawn:
     operands, args = _draw_counted(draw)
     shape = draw.values[operands[0]].shape
-    weights = draw.value_or_input(lambda v: v.shape == shape and v.dtype in ("float32", "int32"), shape)
+    weights = draw.value_or_input(
+        lambda v: v.shape == shape and v.dtype in ("float32", "int32"), shape
+    )
     return (*operands, weights), args
 
 
@@ -86,7 +88,9 @@ def _count_weights(a: Any, weights: Any, n: int) -> Any:
 
 def _draw_table(draw: Draw) -> Drawn:
     table = draw.with_axes(lambda v: 0 < v.size <= 200)
-    index = draw.value_or_input(lambda v: _is_index(v) and v.ndim < 3 and v.size <= 12, (3,), "int64", -4)
+    index = draw.value_or_input(
+        lambda v: _is_index(v) and v.ndim < 3 and v.size <= 12, (3,), "int64", -4
+    )
     return (index, table), {"n": draw.values[table].shape[0]}
 
 
@@ -98,9 +102,13 @@ def _draw_along(draw: Draw) -> Drawn:
     wanted = (*shape[:axis], draw.number(1, 4), *shape[axis + 1 :])
 
     def fits(other: Value) -> bool:
-        return _is_index(other) and other.ndim == len(shape) and (
-            other.shape[:axis] == shape[:axis] and other.shape[axis + 1 :] == shape[axis + 1 :]
-        )  # fmt: skip
+        return (
+            _is_index(other)
+            and other.ndim == len(shape)
+            and (
+                other.shape[:axis] == shape[:axis] and other.shape[axis + 1 :] == shape[axis + 1 :]
+            )
+        )
 
     index = draw.value_or_input(fits, wanted, draw.choose(("int32", "int64")), -4)
     return (value, index), {"n": shape[axis], "axis": axis}
@@ -110,7 +118,10 @@ def _draw_put(draw: Draw) -> Drawn:
     (value, index), args = _draw_along(draw)
     shape, dtype = draw.values[index].shape, draw.values[value].dtype
     source = draw.value_or_input(
-        lambda v: v.shape == shape and v.dtype == dtype, shape, dtype, 0 if dtype == "bool" else None
+        lambda v: v.shape == shape and v.dtype == dtype,
+        shape,
+        dtype,
+        0 if dtype == "bool" else None,
     )
     return (value, index, source), args
 
@@ -125,29 +136,66 @@ def _put(a: Any, i: Any, value: Any, n: int, axis: int) -> Any:
 
 def _iter_searching() -> Iterator[Drawable]:
     yield Drawable(
-        "searchsorted", "{0}.sort().searchsorted({1}, {side})", _search, lambda *d, side: "int64", _draw_search,
-        converts=True, orders=True, weight=0.6,
-    )  # fmt: skip
-    yield Drawable(
-        "isin", "{0}.isin({1}, invert={invert})", _isin, lambda *d, invert: "bool", _draw_member, converts=True, orders=True,
-        weight=0.5,
-    )  # fmt: skip
-    yield Drawable("bincount", "{0}.bincount(n_bins={n})", _count, lambda d, n: "int64", _draw_counted, weight=0.4)
-    yield Drawable(
-        "bincount_weights", "{0}.bincount({1}, n_bins={n})", _count_weights, lambda d, w, n: w, _draw_weighted, "rarely",
-        weight=0.4,
-    )  # fmt: skip
-    yield Drawable(
-        "embedding", "({0} % {n}).embedding({1})", lambda i, a, n: a[i % n], lambda i, d, n: d, _draw_table, weight=0.5
+        "searchsorted",
+        "{0}.sort().searchsorted({1}, {side})",
+        _search,
+        lambda *d, side: "int64",
+        _draw_search,
+        converts=True,
+        orders=True,
+        weight=0.6,
     )
     yield Drawable(
-        "gather", "{0}.gather({axis}, {1} % {n})", lambda a, i, n, axis: np.take_along_axis(a, i % n, axis),
-        lambda d, i, **named: d, _draw_along, weight=0.4,
-    )  # fmt: skip
-    yield Drawable(
-        "put_along_axis", "{0}.put_along_axis({1} % {n}, {2}, {axis})", _put, lambda d, *rest, **named: d, _draw_put,
+        "isin",
+        "{0}.isin({1}, invert={invert})",
+        _isin,
+        lambda *d, invert: "bool",
+        _draw_member,
+        converts=True,
+        orders=True,
         weight=0.5,
-    )  # fmt: skip
+    )
+    yield Drawable(
+        "bincount",
+        "{0}.bincount(n_bins={n})",
+        _count,
+        lambda d, n: "int64",
+        _draw_counted,
+        weight=0.4,
+    )
+    yield Drawable(
+        "bincount_weights",
+        "{0}.bincount({1}, n_bins={n})",
+        _count_weights,
+        lambda d, w, n: w,
+        _draw_weighted,
+        "rarely",
+        weight=0.4,
+    )
+    yield Drawable(
+        "embedding",
+        "({0} % {n}).embedding({1})",
+        lambda i, a, n: a[i % n],
+        lambda i, d, n: d,
+        _draw_table,
+        weight=0.5,
+    )
+    yield Drawable(
+        "gather",
+        "{0}.gather({axis}, {1} % {n})",
+        lambda a, i, n, axis: np.take_along_axis(a, i % n, axis),
+        lambda d, i, **named: d,
+        _draw_along,
+        weight=0.4,
+    )
+    yield Drawable(
+        "put_along_axis",
+        "{0}.put_along_axis({1} % {n}, {2}, {axis})",
+        _put,
+        lambda d, *rest, **named: d,
+        _draw_put,
+        weight=0.5,
+    )
 
 
 SEARCHING: Final = tuple(_iter_searching())

@@ -27,7 +27,15 @@ from svod_testing.programs.program import Argument, Program, Step
 __all__ = ["shrink"]
 
 _ROUNDS: Final = 12
-_INVALID: Final = (UnstableError, ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError, KeyError)
+_INVALID: Final = (
+    UnstableError,
+    ValueError,
+    IndexError,
+    TypeError,
+    OverflowError,
+    ZeroDivisionError,
+    KeyError,
+)
 
 
 def shrink(program: Program, fails: Callable[[Program], bool], *, max_tries: int = 300) -> Program:
@@ -35,7 +43,14 @@ def shrink(program: Program, fails: Callable[[Program], bool], *, max_tries: int
     tries = 0
     for _ in range(_ROUNDS):
         before = program
-        for find in (_fewer_roots, _moved_roots, _replaced_steps, _bypassed_steps, _smaller_sizes, _simpler_arguments):
+        for find in (
+            _fewer_roots,
+            _moved_roots,
+            _replaced_steps,
+            _bypassed_steps,
+            _smaller_sizes,
+            _simpler_arguments,
+        ):
             done = False
             while not done:
                 done = True
@@ -95,11 +110,15 @@ def _replaced_steps(program: Program) -> Iterator[Program]:
     values = evaluate_program(program)
     for place in reversed(range(len(program.steps))):
         step = program.steps[place]
-        if step.operation == "input" or (len(program.roots) == 1 and program.roots[0] in step.results):
+        if step.operation == "input" or (
+            len(program.roots) == 1 and program.roots[0] in step.results
+        ):
             continue
         for low, high in _ranges(values[step.results[0]]):
             inputs = tuple(_input_like(v, values[v], low, high) for v in step.results)
-            yield _clean((*program.steps[:place], *inputs, *program.steps[place + 1 :]), program.roots)
+            yield _clean(
+                (*program.steps[:place], *inputs, *program.steps[place + 1 :]), program.roots
+            )
 
 
 def _ranges(value: Value) -> tuple[tuple[int, int], ...]:
@@ -109,7 +128,13 @@ def _ranges(value: Value) -> tuple[tuple[int, int], ...]:
 
 
 def _input_like(number: int, value: Value, low: int, high: int) -> Step:
-    named: dict[str, Argument] = {"shape": value.shape, "dtype": value.dtype, "low": low, "high": high, "seed": number}
+    named: dict[str, Argument] = {
+        "shape": value.shape,
+        "dtype": value.dtype,
+        "low": low,
+        "high": high,
+        "seed": number,
+    }
     if value.dtype == "bfloat16":
         named["dtype"] = "float32"
     return Step("input", (), (number,), tuple(named.items()))
@@ -122,7 +147,10 @@ def _bypassed_steps(program: Program) -> Iterator[Program]:
         step = program.steps[place]
         for operand in step.operands:
             for result in step.results:
-                alike = values[operand].shape == values[result].shape and values[operand].dtype == values[result].dtype
+                alike = (
+                    values[operand].shape == values[result].shape
+                    and values[operand].dtype == values[result].dtype
+                )
                 if not alike or len(step.results) > 1:
                     continue
                 rest = tuple(_with_operand(s, result, operand) for s in program.steps[place + 1 :])
@@ -131,7 +159,12 @@ def _bypassed_steps(program: Program) -> Iterator[Program]:
 
 
 def _with_operand(step: Step, old: int, new: int) -> Step:
-    return Step(step.operation, tuple(new if v == old else v for v in step.operands), step.results, step.args)
+    return Step(
+        step.operation,
+        tuple(new if v == old else v for v in step.operands),
+        step.results,
+        step.args,
+    )
 
 
 def _smaller_sizes(program: Program) -> Iterator[Program]:
@@ -142,7 +175,8 @@ def _smaller_sizes(program: Program) -> Iterator[Program]:
             if smaller < size:
                 yield Program(
                     tuple(
-                        Step(s.operation, s.operands, s.results, _replace(s.args, size, smaller)) for s in program.steps
+                        Step(s.operation, s.operands, s.results, _replace(s.args, size, smaller))
+                        for s in program.steps
                     ),
                     program.roots,
                 )
@@ -156,9 +190,13 @@ def _numbers(value: object) -> Iterator[int]:
         yield value
 
 
-def _replace(args: tuple[tuple[str, Argument], ...], old: int, new: int) -> tuple[tuple[str, Argument], ...]:
+def _replace(
+    args: tuple[tuple[str, Argument], ...], old: int, new: int
+) -> tuple[tuple[str, Argument], ...]:
     kept = ("axis", "low", "high", "seed", "c", "start", "end")
-    return tuple((name, value if name in kept else _replace_number(value, old, new)) for name, value in args)
+    return tuple(
+        (name, value if name in kept else _replace_number(value, old, new)) for name, value in args
+    )
 
 
 def _replace_number(value: Argument, old: int, new: int) -> Argument:
@@ -173,7 +211,9 @@ def _simpler_arguments(program: Program) -> Iterator[Program]:
             for simpler in _simplify(step.operation, name, value):
                 args = (*step.args[:position], (name, simpler), *step.args[position + 1 :])
                 changed = Step(step.operation, step.operands, step.results, args)
-                yield Program((*program.steps[:place], changed, *program.steps[place + 1 :]), program.roots)
+                yield Program(
+                    (*program.steps[:place], changed, *program.steps[place + 1 :]), program.roots
+                )
 
 
 def _simplify(operation: str, name: str, value: Argument) -> Iterator[Argument]:

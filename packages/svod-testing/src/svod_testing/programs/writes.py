@@ -1,8 +1,8 @@
 """Writes to tensors: what the tensor, a view of it, and what was built before have after a write.
 
-A step makes a copy, a view of it and a tensor that is computed from it, and then writes to the copy or through the view. The
-results are these three, whether the copy is computed, pends, is memory of another tensor, or a value that was not looked at.
-"""
+A step makes a copy, a view of it and a tensor that is computed from it, and then writes to the copy
+or through the view. The results are these three, whether the copy is computed, pends, is memory of
+another tensor, or a value that was not looked at."""
 
 # Meanings take arrays of any dtype.
 # pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -70,7 +70,9 @@ def _draw_source(draw: Draw, shape: tuple[int, ...], dtype: str) -> int:
 
     def fits(value: Value) -> bool:
         pairs = zip(reversed(shape), reversed(value.shape), strict=False)
-        return value.dtype == dtype and value.ndim <= len(shape) and all(b in (a, 1) for a, b in pairs)
+        return (
+            value.dtype == dtype and value.ndim <= len(shape) and all(b in (a, 1) for a, b in pairs)
+        )
 
     wanted = shape if draw.chance(0.7) else shape[draw.number(0, len(shape)) :]
     return draw.value_or_input(fits, wanted, dtype, 0 if dtype == "bool" else None)
@@ -87,7 +89,7 @@ def _draw_slice(draw: Draw) -> Drawn:
 def _draw_through_view(draw: Draw) -> Drawn:
     value, args = _draw_target(draw)
     found = draw.values[value]
-    (view, shape) = args["view"], _view(found.array, args["view"]).shape
+    view, shape = args["view"], _view(found.array, args["view"]).shape
     if not shape or 0 in shape:
         view, shape = "own", found.shape
     index = _draw_index(draw, shape)
@@ -121,7 +123,10 @@ def _draw_places(draw: Draw) -> Drawn:
     found = draw.values[value]
     count = draw.number(1, 5)
     index = draw.value_or_input(
-        lambda v: v.dtype in ("int32", "int64") and v.ndim == 1 and 0 < v.size <= 20, (count,), "int64", -4
+        lambda v: v.dtype in ("int32", "int64") and v.ndim == 1 and 0 < v.size <= 20,
+        (count,),
+        "int64",
+        -4,
     )
     source = _draw_source(draw, (*draw.values[index].shape, *found.shape[1:]), found.dtype)
     return (value, index, source), {**args, "n": found.shape[0]}
@@ -136,7 +141,9 @@ def _view(own: Any, view: Any) -> Any:
     return eval(view, {"own": own})
 
 
-def _write(a: Any, operands: tuple[Any, ...], view: str, put: Callable[..., object]) -> tuple[Any, Any, Any]:
+def _write(
+    a: Any, operands: tuple[Any, ...], view: str, put: Callable[..., object]
+) -> tuple[Any, Any, Any]:
     own = np.array(a, order="C")
     seen, before = _view(own, view), own + own
     put(own, seen, *operands)
@@ -176,11 +183,15 @@ _KINDS: Final[tuple[tuple[str, str, Callable[..., None], Callable[[Draw], Drawn]
     ("assign", "own.assign({1})", _assign, _draw_assign, 0.25),
 )
 
-_MEMORY: Final = "own = Tensor.empty(*{0}.shape, dtype={0}.dtype, device={0}.device); own.assign({0})"
+_MEMORY: Final = (
+    "own = Tensor.empty(*{0}.shape, dtype={0}.dtype, device={0}.device); own.assign({0})"
+)
 _COPIES: Final = (
-    ("value", "own = {0}.clone()"), ("pending", _MEMORY), ("realized", "own = {0}.clone().realize()"),
+    ("value", "own = {0}.clone()"),
+    ("pending", _MEMORY),
+    ("realized", "own = {0}.clone().realize()"),
     ("shared", "own = Tensor({0}.realize())"),
-)  # fmt: skip
+)
 
 
 def _iter_writes() -> Iterator[Drawable]:
@@ -192,10 +203,15 @@ def _iter_writes() -> Iterator[Drawable]:
 
             yield Drawable(
                 f"write_{name}_{kind}",
-                f"{copy}; view = {{view}}; before = own + own; {code}; {{result}} = own, view, before",
-                meaning, lambda d, *rest, **named: (d, d, d), draw, gives_tuple=True, realizes=".realize()" in copy,
+                f"{copy}; view = {{view}}; before = own + own; {code}; {{result}} = own, view,"
+                " before",
+                meaning,
+                lambda d, *rest, **named: (d, d, d),
+                draw,
+                gives_tuple=True,
+                realizes=".realize()" in copy,
                 weight=3 * weight / len(_COPIES),
-            )  # fmt: skip
+            )
 
 
 WRITES: Final = tuple(_iter_writes())

@@ -1,13 +1,13 @@
 """Walking a table of launches with loops around them, as LLVM IR.
 
-The table is a program: steps, of which `svod_run_loops` does one after the other; the end of an iteration goes on with
-the first step of the body. What a loop changes for its next iteration stands in its `Update`s. All that is known of a
-program at work is in its records, so that loops are nested without calls, and a program goes on where it returned.
+The table is a program: steps, of which `svod_run_loops` does one after the other; the end of an
+iteration goes on with the first step of the body. What a loop changes for its next iteration stands
+in its `Update`s. All that is known of a program at work is in its records, so that loops are nested
+without calls, and a program goes on where it returned.
 
-It returns 1 at the end of an iteration when some time has passed, so that Python hears signals, and is called again.
-Iterations are counted between two looks at the clock, as many as take some microseconds: a look costs as much as a few
-tiny kernels. The end of the program returns 0.
-"""
+It returns 1 at the end of an iteration when some time has passed, so that Python hears signals, and
+is called again. Iterations are counted between two looks at the clock, as many as take some
+microseconds: a look costs as much as a few tiny kernels. The end of the program returns 0."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ __all__ = ["LOOPS"]
 
 _RETURN_NS: Final = 50_000_000
 _LOOK_NS: Final = 8192
-"""How long iterations go unwatched: a look at the clock, 20 to 50 ns, is less than a percent of it."""
+"""How long iterations go unwatched: a look at the clock, 20 to 50 ns, is less than a
+percent of it.
+"""
 _LOOK_ITERATIONS: Final = 1024
 """Never more of them: the next ones may take longer than the last."""
 

@@ -14,13 +14,23 @@ from svod_codegen.launcher.ir.tables import TABLES
 
 __all__ = ["EXPORTS", "make_launcher_ir"]
 
-EXPORTS: Final = ("svod_run_table", "svod_run_loops", "svod_launch", "svod_stop_workers", "svod_reset_after_fork")
+EXPORTS: Final = (
+    "svod_run_table",
+    "svod_run_loops",
+    "svod_launch",
+    "svod_stop_workers",
+    "svod_reset_after_fork",
+)
 
-_STACK_BYTES: Final = 8 << 20  # kernels keep tiles on the stack; some systems give threads only 128 KiB
+_STACK_BYTES: Final = (
+    8 << 20
+)  # kernels keep tiles on the stack; some systems give threads only 128 KiB
 
 
 def make_launcher_ir(machine: str, system: str, parking: Parking) -> str:
-    """The launcher's module for an architecture ("x86_64", "aarch64", ...) and system ("linux", "darwin", ...)."""
+    """The launcher's module for an architecture ("x86_64", "aarch64", ...) and system ("linux",
+    "darwin", ...).
+    """
     platform = make_platform(machine, system, parking)
     workers = NO_WORKERS if parking == "none" else WORKERS
     text = TABLES + EDGES + LOOPS + workers + platform.declarations + platform.now
@@ -28,7 +38,9 @@ def make_launcher_ir(machine: str, system: str, parking: Parking) -> str:
     # The offsets last: the pieces of the platform mention them too.
     values |= {name: offset for name, offset in vars(PoolLayout).items() if name.isupper()}
     for record in RECORDS:
-        values |= {f"{record.__name__}.{field}": position for position, field in enumerate(record._fields)}
+        values |= {
+            f"{record.__name__}.{field}": position for position, field in enumerate(record._fields)
+        }
         values[f"{record.__name__}.words"] = len(record._fields)
     for name, value in values.items():
         text = text.replace(f"${{{name}}}", str(value))

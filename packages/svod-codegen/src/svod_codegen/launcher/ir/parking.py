@@ -1,4 +1,6 @@
-"""What differs between systems and processors: how threads sleep, pause and read the clock, as LLVM IR."""
+"""What differs between systems and processors: how threads sleep, pause and read the clock, as LLVM
+IR.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +33,18 @@ def make_platform(machine: str, system: str, parking: Parking) -> Platform:
     if parking == "futex":
         declarations += "declare i64 @syscall(i64, ...)\n"
         number = str(_FUTEX_CALLS[machine])
-        park, wake = _PARK_FUTEX.replace("${futex}", number), _WAKE_FUTEX.replace("${futex}", number)
+        park, wake = (
+            _PARK_FUTEX.replace("${futex}", number),
+            _WAKE_FUTEX.replace("${futex}", number),
+        )
     elif parking == "condition":
         declarations += _CONDITION_DECLARATIONS
         park, wake, init_parking = _PARK_CONDITION, _WAKE_CONDITION, _INIT_CONDITION
-    now = _NOW_COUNTER if system == "win32" else _NOW_CLOCK.replace("${clock}", "6" if system == "darwin" else "1")
+    now = (
+        _NOW_COUNTER
+        if system == "win32"
+        else _NOW_CLOCK.replace("${clock}", "6" if system == "darwin" else "1")
+    )
     return Platform(
         declarations=declarations,
         pause=_PAUSES.get(machine, ""),
@@ -47,7 +56,10 @@ def make_platform(machine: str, system: str, parking: Parking) -> Platform:
     )
 
 
-_PAUSES: Final = {"x86_64": "call void @llvm.x86.sse2.pause()", "aarch64": "call void @llvm.aarch64.hint(i32 1)"}
+_PAUSES: Final = {
+    "x86_64": "call void @llvm.x86.sse2.pause()",
+    "aarch64": "call void @llvm.aarch64.hint(i32 1)",
+}
 _PAUSE_DECLARATIONS: Final = {
     "x86_64": "declare void @llvm.x86.sse2.pause()\n",
     "aarch64": "declare void @llvm.aarch64.hint(i32)\n",

@@ -1,7 +1,8 @@
-"""What the program of a table with loops consists of: records of 64-bit words, which the IR of `loops` reads.
+"""What the program of a table with loops consists of: records of 64-bit words, which the IR of
+`loops` reads.
 
-Everything that is called an address is one; `..._at` is the address of a word of a plan, which is read at each run.
-"""
+Everything that is called an address is one; `..._at` is the address of a word of a plan, which is
+read at each run."""
 
 from __future__ import annotations
 
@@ -87,7 +88,9 @@ class Loop(NamedTuple):
 
 
 class Update(NamedTuple):
-    """A word of a plan that changes between iterations: it gets `next`, which becomes (next + stride) ^ mask."""
+    """A word of a plan that changes between iterations: it gets `next`, which becomes (next +
+    stride) ^ mask.
+    """
 
     target: int
     next: int = 0

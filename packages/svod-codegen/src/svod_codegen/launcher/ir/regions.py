@@ -1,13 +1,12 @@
 """The pool of threads and its parallel regions, as LLVM IR.
 
-The pool is a block of memory.  A parallel region publishes the head of a group, sets `ticket` to the
-number of parts and increments `sequence`.  Every thread, the caller among them, claims parts by
+The pool is a block of memory.  A parallel region publishes the head of a group, sets `ticket` to
+the number of parts and increments `sequence`.  Every thread, the caller among them, claims parts by
 decrementing `ticket`; the caller never waits for a thread that claimed nothing, so a worker that
 wakes late costs nothing.  A claim that succeeds keeps `unfinished` above zero, therefore the group
 cannot change while a part of it runs.  Workers spin for a moment after their last part, then sleep
-in the kernel (futex) or on a condition variable.  One region runs at a time: a caller that finds the
-pool busy runs all its parts alone.
-"""
+in the kernel (futex) or on a condition variable.  One region runs at a time: a caller that finds
+the pool busy runs all its parts alone."""
 
 from __future__ import annotations
 
@@ -17,7 +16,9 @@ __all__ = ["NO_WORKERS", "WORKERS", "PoolLayout"]
 
 
 class PoolLayout:
-    """Byte offsets in the pool's memory; words that different threads write lie on lines of their own."""
+    """Byte offsets in the pool's memory; words that different threads write lie on lines of their
+    own.
+    """
 
     SEQUENCE: Final = 0  # i32, incremented for each region: the word that workers wait on
     GROUP: Final = 64  # ptr to the head of the group

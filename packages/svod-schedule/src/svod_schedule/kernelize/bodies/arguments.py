@@ -16,9 +16,15 @@ def get_argument(memory: UOp, filled: Mapping[UOp, UOp]) -> UOp:
     """What a CALL reads for memory: behind the calls that fill it, and those that it waits for."""
     if not is_read_later(memory, filled):
         return filled.get(memory, memory)
-    return get_argument(memory.source, filled).after(*(filled[event] for event in memory.dependencies))
+    return get_argument(memory.source, filled).after(
+        *(filled[event] for event in memory.dependencies)
+    )
 
 
 def is_read_later(memory: UOp, filled: Mapping[UOp, UOp]) -> bool:
     """Whether a node is memory that is read once other memory is filled."""
-    return memory.op is Op.AFTER and memory not in filled and any(event in filled for event in memory.dependencies)
+    return (
+        memory.op is Op.AFTER
+        and memory not in filled
+        and any(event in filled for event in memory.dependencies)
+    )

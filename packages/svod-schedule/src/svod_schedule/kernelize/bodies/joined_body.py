@@ -17,7 +17,8 @@ _VALUES = ELEMENTWISE | {Op.INDEX, Op.PARAM, Op.CONST, Op.RANGE}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Elementwise:
-    """A call of a kernel that stores one element of its result in each iteration, or one of each of its parts, and reduces nothing.
+    """A call of a kernel that stores one element of its result in each iteration, or one of each of
+    its parts, and reduces nothing.
 
     Attributes:
         call: the CALL.
@@ -50,9 +51,16 @@ class Elementwise:
 
 
 def find_elementwise(call: UOp) -> Elementwise | None:
-    """What is known of a CALL whose body may be joined with another one; None if it is of another kind."""
+    """What is known of a CALL whose body may be joined with another one; None if it is of another
+    kind.
+    """
     body = call.body
-    if call.arg is not None or body.op is not Op.SINK or body.arg != KernelInfo() or len(body.src) != 1:
+    if (
+        call.arg is not None
+        or body.op is not Op.SINK
+        or body.arg != KernelInfo()
+        or len(body.src) != 1
+    ):
         return None
     (effect,) = body.src
     loops, store = (effect.loops, effect.body) if effect.op is Op.END else ((), effect)
@@ -60,12 +68,22 @@ def find_elementwise(call: UOp) -> Elementwise | None:
     if store.op is not Op.STORE or any(m.op not in MEMORY for m in memory):
         return None
     location = store.location
-    if location.op is not Op.INDEX or location.gate is not None or not set(loops) <= location.ranges:
+    if (
+        location.op is not Op.INDEX
+        or location.gate is not None
+        or not set(loops) <= location.ranges
+    ):
         return None
     nodes = store.value.toposort()
-    if any(n.op not in _VALUES for n in nodes) or any(n.op is Op.INDEX for p in location.src[1:] for n in p.toposort()):
+    if any(n.op not in _VALUES for n in nodes) or any(
+        n.op is Op.INDEX for p in location.src[1:] for n in p.toposort()
+    ):
         return None
-    parts = None if any(n.memory is location.memory for n in nodes if n.op is Op.INDEX) else split_parts(loops, store)
+    parts = (
+        None
+        if any(n.memory is location.memory for n in nodes if n.op is Op.INDEX)
+        else split_parts(loops, store)
+    )
     loops, stores = (loops, (store,)) if parts is None else parts
     nodes = UOp.sink(*(made.value for made in stores)).toposort()
     reads = tuple((n, memory[_get_slot(n)]) for n in nodes if n.op is Op.INDEX)
@@ -73,7 +91,8 @@ def find_elementwise(call: UOp) -> Elementwise | None:
 
 
 def make_joined_body(kernels: Sequence[Elementwise], memory: Sequence[UOp]) -> UOp:
-    """The kernel that does what `kernels` do one after the other, each in the iterations that they have in common.
+    """The kernel that does what `kernels` do one after the other, each in the iterations that they
+    have in common.
 
     What is read where an earlier one stores is its value.
 
@@ -86,19 +105,29 @@ def make_joined_body(kernels: Sequence[Elementwise], memory: Sequence[UOp]) -> U
     for kernel in kernels:
         is_stored = kernel.result in slots
         done: dict[UOp, UOp] = {}
-        for node in UOp.sink(*(store if is_stored else store.value for store in kernel.stores)).toposort()[:-1]:
+        for node in UOp.sink(
+            *(store if is_stored else store.value for store in kernel.stores)
+        ).toposort()[:-1]:
             if node.op is Op.PARAM:
                 arg: ParamArg = node.arg
                 slot = slots.get(kernel.memory[arg.slot])
                 if slot is not None:
                     done[node] = UOp(Op.PARAM, node.dtype, (), ParamArg(slot, arg.size))
             else:
-                found = values.get((kernel.memory[_get_slot(node)], node.src[1:])) if node.op is Op.INDEX else None
+                found = (
+                    values.get((kernel.memory[_get_slot(node)], node.src[1:]))
+                    if node.op is Op.INDEX
+                    else None
+                )
                 done[node] = node.with_images(done) if found is None else found
         if is_stored:
             stores += [done[store] for store in kernel.stores]
-        values.update(((kernel.result, store.location.src[1:]), done[store.value]) for store in kernel.stores)
-    return UOp(Op.SINK, void, (UOp(Op.GROUP, void, tuple(stores)).end(*kernels[0].loops),), KernelInfo())
+        values.update(
+            ((kernel.result, store.location.src[1:]), done[store.value]) for store in kernel.stores
+        )
+    return UOp(
+        Op.SINK, void, (UOp(Op.GROUP, void, tuple(stores)).end(*kernels[0].loops),), KernelInfo()
+    )
 
 
 def _get_slot(access: UOp) -> int:

@@ -1,10 +1,13 @@
-"""Concatenations of parts of one size, as a store of each part: what `join_kernels` puts together with what computes the parts.
+"""Concatenations of parts of one size, as a store of each part: what `join_kernels` puts together
+with what computes the parts.
 
 before → after, for two rows in one buffer of 2 x 8:
 
-    END(STORE(INDEX(PARAM 0, r0 * 8 + r1), INDEX(PARAM 1, r1, gate=r0 < 1) + INDEX(PARAM 2, r1, gate=NOT(r0 < 1))), r0, r1)
+    END(STORE(INDEX(PARAM 0, r0 * 8 + r1), INDEX(PARAM 1, r1, gate=r0 < 1) + INDEX(PARAM 2, r1,
+    gate=NOT(r0 < 1))), r0, r1)
 
-    END(GROUP(STORE(INDEX(PARAM 0, r0), INDEX(PARAM 1, r0) + 0), STORE(INDEX(PARAM 0, r0 + 8), 0 + INDEX(PARAM 2, r0))), r0)
+    END(GROUP(STORE(INDEX(PARAM 0, r0), INDEX(PARAM 1, r0) + 0), STORE(INDEX(PARAM 0, r0 + 8), 0 +
+    INDEX(PARAM 2, r0))), r0)
 """
 
 from __future__ import annotations
@@ -23,14 +26,18 @@ MAX_PARTS = 8
 
 
 class Parts(NamedTuple):
-    """The stores of a kernel in an iteration of its loops, of which there is one less, or a shorter one."""
+    """The stores of a kernel in an iteration of its loops, of which there is one less, or a shorter
+    one.
+    """
 
     loops: tuple[UOp, ...]
     stores: tuple[UOp, ...]
 
 
 def split_parts(loops: Sequence[UOp], store: UOp) -> Parts | None:
-    """The parts of what a kernel stores, if conditions on one of its loops tell parts of one size apart; None if not."""
+    """The parts of what a kernel stores, if conditions on one of its loops tell parts of one size
+    apart; None if not.
+    """
     nodes = store.value.toposort()
     for loop in loops:
         n_parts = _count_parts(loop, nodes)
@@ -40,7 +47,9 @@ def split_parts(loops: Sequence[UOp], store: UOp) -> Parts | None:
 
 
 def _count_parts(loop: UOp, nodes: Sequence[UOp]) -> int | None:
-    """In how many parts of one size conditions cut a loop; None where it is not cut, or in another way."""
+    """In how many parts of one size conditions cut a loop; None where it is not cut, or in another
+    way.
+    """
     size = loop.stop
     if size.op is not Op.CONST:
         return None
@@ -67,7 +76,9 @@ def _split(loops: Sequence[UOp], cut: UOp, store: UOp, n_parts: int) -> Parts | 
     inside = images.get(cut, UOp.const(index, 0))
     stores = [_take(store, {**images, cut: inside + part * size}) for part in range(n_parts)]
     # A condition that is left depends on more than the loop.
-    if any(n.op is Op.INDEX and n.gate is not None for made in stores for n in made.value.toposort()):
+    if any(
+        n.op is Op.INDEX and n.gate is not None for made in stores for n in made.value.toposort()
+    ):
         return None
     return Parts(tuple(images.values()), tuple(stores))
 

@@ -1,12 +1,13 @@
-"""Loops and choices as calls: the body is a kernel graph of its own, which one CALL runs and its END repeats.
+"""Loops and choices as calls: the body is a kernel graph of its own, which one CALL runs and its
+END repeats.
 
     BUFFERIZE(RESULT[0](LOOP[body](100, x, w)), r0)
 
     AFTER(BUFFER -1, END(CALL[RepeatArg](body, BUFFER -1, BUFFER -2, x, w), RANGE(100)))
 
-BUFFER -1 is the result and BUFFER -2 its spare: an iteration reads what is carried in one and writes the other, unless the
-body updates it in place. A choice is one such CALL for each branch, repeated once or not at all, which fill the same results.
-"""
+BUFFER -1 is the result and BUFFER -2 its spare: an iteration reads what is carried in one and
+writes the other, unless the body updates it in place. A choice is one such CALL for each branch,
+repeated once or not at all, which fill the same results."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ from svod_schedule.kernelize.bodies.arguments import get_argument
 __all__ = ["MakeBody", "NewBuffers", "fill_results"]
 
 MakeBody: TypeAlias = Callable[[UOp, str], UOp]
-"""Gives the kernel graph of a SINK of values and assignments; what comes from no memory is computed on the device."""
+"""Gives the kernel graph of a SINK of values and assignments; what comes from no memory is computed
+on the device.
+"""
 
 _VARIABLES: Final = frozenset({Op.BIND, Op.DEFINE_VAR})
 
@@ -42,11 +45,17 @@ class NewBuffers:
 
 
 def fill_results(
-    loop: UOp, results: Sequence[UOp], filled: Mapping[UOp, UOp], new: NewBuffers, make_body: MakeBody
+    loop: UOp,
+    results: Sequence[UOp],
+    filled: Mapping[UOp, UOp],
+    new: NewBuffers,
+    make_body: MakeBody,
 ) -> dict[UOp, UOp]:
     """The memory of the stored `results` of a LOOP or SWITCH, behind the calls that fill it."""
     device: str = results[0].arg.device
-    repeat = _Repeat(loop, [get_argument(operand, filled) for operand in loop.src], results, new, device)
+    repeat = _Repeat(
+        loop, [get_argument(operand, filled) for operand in loop.src], results, new, device
+    )
     graphs = [
         _separate(make_body(repeat.make_sink(body), device), repeat.n_carried, len(repeat.results))
         for body in get_bodies(loop)
@@ -54,7 +63,9 @@ def fill_results(
     if loop.op is Op.LOOP:
         calls = [repeat.make_loop(graphs[0])]
     else:
-        calls = [repeat.make_branch(graph, number, len(graphs)) for number, graph in enumerate(graphs)]
+        calls = [
+            repeat.make_branch(graph, number, len(graphs)) for number, graph in enumerate(graphs)
+        ]
     for call in calls:
         hand_on(call.body, results)
     return {node: repeat.results[_position_of(node)].after(*calls) for node in results}
@@ -75,22 +86,31 @@ def _find_state(node: UOp) -> UOp | None:
 class _Repeat:
     """The arguments that the calls of one loop or choice have in common."""
 
-    def __init__(self, loop: UOp, memory: Sequence[UOp], results: Sequence[UOp], new: NewBuffers, device: str) -> None:
+    def __init__(
+        self, loop: UOp, memory: Sequence[UOp], results: Sequence[UOp], new: NewBuffers, device: str
+    ) -> None:
         self.loop, self.new, self.device = loop, new, device
         self.count, *operands = memory
         # A variable among the operands stands for itself.
         self.operands = [operand for operand in operands if operand.op not in _VARIABLES]
-        self.slots = {slot: i for i, slot in enumerate(s for s, o in enumerate(operands) if o.op not in _VARIABLES)}
+        self.slots = {
+            slot: i
+            for i, slot in enumerate(s for s, o in enumerate(operands) if o.op not in _VARIABLES)
+        }
         stored = {_position_of(node): node for node in results}
         self.n_carried = loop.arg.n_carried if loop.op is Op.LOOP else 0
-        self.results = [self._make_result(stored.get(k, result)) for k, result in enumerate(make_results(loop))]
+        self.results = [
+            self._make_result(stored.get(k, result)) for k, result in enumerate(make_results(loop))
+        ]
 
     def _make_result(self, node: UOp) -> UOp:
         device = node.placement if isinstance(node.placement, str) else self.device
         return self.new.make(node.dtype, prod(max_size(s) for s in node.shape), device)
 
     def make_sink(self, body: UOp) -> UOp:
-        """What is to be computed for a body: its sources in new memory, and the assignments that lead to states of memory."""
+        """What is to be computed for a body: its sources in new memory, and the assignments that
+        lead to states of memory.
+        """
         moved = {
             p: p.with_arg(p.arg._replace(slot=self.slots[p.arg.slot]))
             for p in body.iter_ops(Op.PARAM)
@@ -104,22 +124,35 @@ class _Repeat:
         in_place = [k for k in range(arg.n_carried) if _is_param(body.src[k], k)]
         spares = tuple(k for k in range(arg.n_carried) if k not in in_place)
         operands = self._protect(_list_written(body) - set(in_place))
-        buffers = [self.new.make(r.dtype, r.arg.size, r.arg.device) for r in (self.results[k] for k in spares)]
+        buffers = [
+            self.new.make(r.dtype, r.arg.size, r.arg.device)
+            for r in (self.results[k] for k in spares)
+        ]
         is_count_read = find_count(self.loop) is None
         stop = UOp.const(index, MAX_ITERATIONS) if is_count_read else self.count
         repeat = RepeatArg(
-            arg.n_carried, arg.n_sliced, len(self.results) - arg.n_carried, spares, arg.counter, arg.is_reversed,
-            arg.is_conditional, is_count_read,
-        )  # fmt: skip
+            arg.n_carried,
+            arg.n_sliced,
+            len(self.results) - arg.n_carried,
+            spares,
+            arg.counter,
+            arg.is_reversed,
+            arg.is_conditional,
+            is_count_read,
+        )
         return self._make_end(repeat, body, [*buffers, *operands], stop, is_count_read)
 
     def make_branch(self, body: UOp, number: int, n_branches: int) -> UOp:
         """The END that runs the CALL of one branch of a SWITCH, or does not."""
-        repeat = RepeatArg(0, 0, len(self.results), is_count_read=True, branch=number, n_branches=n_branches)
+        repeat = RepeatArg(
+            0, 0, len(self.results), is_count_read=True, branch=number, n_branches=n_branches
+        )
         operands = self._protect(_list_written(body))
         return self._make_end(repeat, body, operands, UOp.const(index, 1), True)
 
-    def _make_end(self, repeat: RepeatArg, body: UOp, memory: Iterable[UOp], stop: UOp, is_count_read: bool) -> UOp:
+    def _make_end(
+        self, repeat: RepeatArg, body: UOp, memory: Iterable[UOp], stop: UOp, is_count_read: bool
+    ) -> UOp:
         count = (self.count,) if is_count_read else ()
         call = UOp(Op.CALL, void, (body, *self.results, *memory, *count), repeat)
         return call.end(UOp.range(stop, 0, AxisType.LOOP))
@@ -141,7 +174,9 @@ def _position_of(stored: UOp) -> int:
 
 
 def _separate(body: UOp, n_carried: int, n_results: int) -> UOp:
-    """A body whose results are each in memory of its own, or in that of the PARAM that they are carried in."""
+    """A body whose results are each in memory of its own, or in that of the PARAM that they are
+    carried in.
+    """
     numbers = [n.arg.id for n in body.toposort(enter_calls=False) if n.op is Op.BUFFER]
     lowest = min(numbers, default=0)
     sources = list(body.src)
@@ -151,7 +186,9 @@ def _separate(body: UOp, n_carried: int, n_results: int) -> UOp:
         is_own = memory.op is Op.BUFFER or (position < n_carried and _is_param(source, position))
         if memory in taken or not is_own:
             lowest -= 1
-            device: str = source.placement if isinstance(source.placement, str) else memory.arg.device
+            device: str = (
+                source.placement if isinstance(source.placement, str) else memory.arg.device
+            )
             sources[position] = _copy(
                 source, UOp(Op.BUFFER, source.dtype, (), BufferArg(lowest, memory.arg.size, device))
             )

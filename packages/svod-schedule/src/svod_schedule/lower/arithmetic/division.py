@@ -1,12 +1,12 @@
-"""Divisions of integers as what processors have: shifts, multiplications, and division that truncates.
+"""Divisions of integers as what processors have: shifts, multiplications, and division that
+truncates.
 
     %1 = IDIV %x, 8 : i32      ->   %1 = SHR %x, 3 : i32
     %2 = MOD %x, 8 : i32       ->   %2 = AND %x, 7 : i32
     %3 = IDIV %n, 10 : i32     ->   %3 = SHR (MUL %n, 205), 11 : i32      where 0 <= n < 100
 
-Floor division becomes truncation (CDIV) with a correction where the signs may differ; nothing traps:
-a division by zero gives 0, and the least integer divided by -1 wraps to itself.
-"""
+Floor division becomes truncation (CDIV) with a correction where the signs may differ; nothing
+traps: a division by zero gives 0, and the least integer divided by -1 wraps to itself."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ def splat_like(like: UOp, value: bool | int | float) -> UOp:
 
 def find_power_of_two(value: object) -> int | None:
     """k where value is 2**k."""
-    return value.bit_length() - 1 if isinstance(value, int) and value > 0 and value & (value - 1) == 0 else None
+    return (
+        value.bit_length() - 1
+        if isinstance(value, int) and value > 0 and value & (value - 1) == 0
+        else None
+    )
 
 
 @rule((x // c).of(INT))
@@ -51,7 +55,9 @@ def divide_by_constant(x: UOp, c: UOp) -> UOp | None:
 
 @rule((x // y).of(INT))
 def floor_division(x: UOp, y: UOp) -> UOp:
-    """x // y -> CDIV(x, y) - (the remainder is not 0 and has not the sign of y), guarded against 0 and -1."""
+    """x // y -> CDIV(x, y) - (the remainder is not 0 and has not the sign of y), guarded against 0
+    and -1.
+    """
     divisor = _safe_divisor(x, y)
     quotient = x.alu(Op.CDIV, divisor)
     if _may_differ_in_sign(x, y):
@@ -77,7 +83,9 @@ def mod_by_constant(x: UOp, c: UOp) -> UOp | None:
 
 @rule((x % y).of(INT))
 def floor_mod(x: UOp, y: UOp) -> UOp:
-    """x % y -> CMOD(x, y), plus y where it is not 0 and has not the sign of y, guarded against 0 and -1."""
+    """x % y -> CMOD(x, y), plus y where it is not 0 and has not the sign of y, guarded against 0
+    and -1.
+    """
     divisor = _safe_divisor(x, y)
     remainder = x.alu(Op.CMOD, divisor)
     if _may_differ_in_sign(x, y):
@@ -86,7 +94,9 @@ def floor_mod(x: UOp, y: UOp) -> UOp:
     return remainder
 
 
-DIVISION: Final = RuleSet("division", (divide_by_constant, floor_division, mod_by_constant, floor_mod), is_pure=True)
+DIVISION: Final = RuleSet(
+    "division", (divide_by_constant, floor_division, mod_by_constant, floor_mod), is_pure=True
+)
 
 
 def _safe_divisor(x: UOp, y: UOp) -> UOp:
@@ -105,7 +115,9 @@ def _may_overflow(x: UOp, y: UOp) -> bool:
 
 
 def _may_differ_in_sign(x: UOp, y: UOp) -> bool:
-    return x.dtype.is_signed and not ((x.vmin >= 0 and y.vmin >= 0) or (x.vmax <= 0 and y.vmax <= 0))
+    return x.dtype.is_signed and not (
+        (x.vmin >= 0 and y.vmin >= 0) or (x.vmax <= 0 and y.vmax <= 0)
+    )
 
 
 def _is_off(remainder: UOp, divisor: UOp) -> UOp:
@@ -120,7 +132,9 @@ def _floor_by_positive(x: UOp, divisor: int) -> UOp:
     steps = -(int(x.vmin) // divisor)
     if int(x.vmax) + steps * divisor <= int(x.dtype.max):
         moved = x + splat_like(x, steps * divisor)
-        return _divide_non_negative(moved, divisor, int(x.vmax) + steps * divisor) - splat_like(x, steps)
+        return _divide_non_negative(moved, divisor, int(x.vmax) + steps * divisor) - splat_like(
+            x, steps
+        )
     # For negative x, ~x is non-negative and x // d == ~(~x // d).
     sign = x >> splat_like(x, x.dtype.bits - 1)
     return _divide_non_negative(x ^ sign, divisor, int(x.dtype.max)) ^ sign
@@ -146,15 +160,23 @@ _UNSIGNED: Final[dict[DType, DType]] = {int32: uint32, int64: uint64}
 
 
 def _wide_type(x: UOp, product: int) -> DType | None:
-    """The type to multiply in. A vector would lose half its lanes to a wider type, so it stays as it is from 32 bits on."""
+    """The type to multiply in.
+
+    A vector would lose half its lanes to a wider type, so it stays as it is from 32 bits on.
+    """
     bits = x.dtype.bits
     if bits < 32 and product <= uint32.max:
         return uint32
-    return uint64 if bits <= 32 and product <= uint64.max and (x.dtype.lanes == 1 or bits < 32) else None
+    return (
+        uint64
+        if bits <= 32 and product <= uint64.max and (x.dtype.lanes == 1 or bits < 32)
+        else None
+    )
 
 
 def get_magic(divisor: int, vmax: int) -> tuple[int, int]:
-    """(factor, shift) with the smallest shift such that n // divisor == n * factor >> shift for 0 <= n <= vmax.
+    """(factor, shift) with the smallest shift such that n // divisor == n * factor >> shift for 0
+    <= n <= vmax.
 
     Source: Warren 2013, "Hacker's Delight", section 10-9 (unsigned division by divisors above 1).
     """

@@ -1,4 +1,5 @@
-"""The exact remainder of floats, as a loop that repeats once for every `mantissa_bits` bits of the quotient but the first.
+"""The exact remainder of floats, as a loop that repeats once for every `mantissa_bits` bits of the
+quotient but the first.
 
 before → after:
 
@@ -7,15 +8,20 @@ before → after:
                     loop of n iterations: STORE(r, LOAD(r) modulo |y| * 2^(mantissa_bits * (n - i)))
                     LOAD(AFTER(r, END)) modulo |y|, with the sign of x
 
-Each step is exact: its quotient has no more bits than the mantissa, so that it is at most one too large, and the remainder
-is a multiple of the last bit of the divisor and less than the divisor.
-"""
+Each step is exact: its quotient has no more bits than the mantissa, so that it is at most one too
+large, and the remainder is a multiple of the last bit of the divisor and less than the divisor."""
 
 from __future__ import annotations
 
 from svod_dtype import DType, float32, float64, index
 from svod_ir import AxisType, FreshIds, Op, UOp, make_alu
-from svod_schedule.lower.transcendental.floats import FloatFormat, fma, format_of, product_error, with_sign_of
+from svod_schedule.lower.transcendental.floats import (
+    FloatFormat,
+    fma,
+    format_of,
+    product_error,
+    with_sign_of,
+)
 
 __all__ = ["write_remainder"]
 
@@ -66,7 +72,9 @@ def _exponent(layout: FloatFormat, size: UOp) -> UOp:
 
 
 def _split_divisor(layout: FloatFormat, divisor: UOp) -> tuple[UOp, UOp]:
-    """The bits of a normal float with the digits of `divisor`, and the biased exponent of `divisor`, also below 0."""
+    """The bits of a normal float with the digits of `divisor`, and the biased exponent of
+    `divisor`, also below 0.
+    """
     exponent = _exponent(layout, divisor)
     is_subnormal = exponent < 1
     normal = is_subnormal.where(divisor * 2.0**layout.mantissa_bits, divisor)
@@ -74,13 +82,17 @@ def _split_divisor(layout: FloatFormat, divisor: UOp) -> tuple[UOp, UOp]:
     return layout.to_bits(normal), is_subnormal.where(own - layout.mantissa_bits, own)
 
 
-def _reduce_shifted(layout: FloatFormat, size: UOp, divisor: UOp, shift: UOp, *, has_fma: bool) -> UOp:
+def _reduce_shifted(
+    layout: FloatFormat, size: UOp, divisor: UOp, shift: UOp, *, has_fma: bool
+) -> UOp:
     """`size` modulo `divisor * 2^shift`, where that is not above `size`."""
     bits, exponent = _split_divisor(layout, divisor)
     exponent = exponent + shift
     largest = _number(exponent, (1 << (layout.dtype.bits - 1 - layout.mantissa_bits)) - 2)
     digits = bits & ((1 << layout.mantissa_bits) - 1)
-    shifted = layout.from_bits(digits | (make_alu(Op.MIN, exponent, largest) << layout.mantissa_bits))
+    shifted = layout.from_bits(
+        digits | (make_alu(Op.MIN, exponent, largest) << layout.mantissa_bits)
+    )
     is_below = make_alu(Op.LE, exponent, _exponent(layout, size)) & make_alu(Op.LE, shifted, size)
     # A divisor of 0 has no digits, and what would be left of `size` is no NaN.
     return (is_below & (divisor > 0.0)).where(_reduce(size, shifted, has_fma=has_fma), size)
@@ -92,7 +104,9 @@ def _reduce(size: UOp, divisor: UOp, *, has_fma: bool) -> UOp:
     if has_fma:
         rest = fma(-quotient, divisor, size)
     elif size.dtype.scalar is float32:
-        wide = [operand.cast(float64.vec(size.dtype.lanes)) for operand in (size, quotient, divisor)]
+        wide = [
+            operand.cast(float64.vec(size.dtype.lanes)) for operand in (size, quotient, divisor)
+        ]
         rest = (wide[0] - wide[1] * wide[2]).cast(size.dtype)
     else:
         product = quotient * divisor

@@ -1,10 +1,12 @@
-"""Transcendental functions as polynomials: what the late lowering puts in place of an op that the target lacks.
+"""Transcendental functions as polynomials: what the late lowering puts in place of an op that the
+target lacks.
 
-`exp x` → `2^m * 2^m * (1 + r (1 + r (0.5 + ...)))`, of fma, integer and bit operations on whole vectors.
+`exp x` → `2^m * 2^m * (1 + r (1 + r (0.5 + ...)))`, of fma, integer and bit operations on whole
+vectors.
 
-Results are within 1 ulp (float32; without fma 1.6) and 2 ulp (float64) of the true value, for every argument; special
-values are those of IEEE 754, clause 9.2, and C17, annex F.10. The narrower float types are computed in float32.
-"""
+Results are within 1 ulp (float32; without fma 1.6) and 2 ulp (float64) of the true value, for every
+argument; special values are those of IEEE 754, clause 9.2, and C17, annex F.10. The narrower float
+types are computed in float32."""
 
 from __future__ import annotations
 
@@ -46,7 +48,10 @@ class HasOps(Protocol):
 
 
 class RareCase(NamedTuple):
-    """A function in two parts: `rare` for the arguments where `is_rare`, `common` (any value there) for the others."""
+    """A function in two parts:
+
+    `rare` for the arguments where `is_rare`, `common` (any value there) for the others.
+    """
 
     is_rare: Callable[..., UOp]
     common: Callable[..., UOp]
@@ -83,7 +88,9 @@ _NEEDS_FMA: Final = frozenset({*RARE, Op.POW})
 
 
 def decompose_transcendental(node: UOp, target: HasOps) -> UOp | None:
-    """`node` in arithmetic, or None where its op is no transcendental function or the target has it."""
+    """`node` in arithmetic, or None where its op is no transcendental function or the target has
+    it.
+    """
     function = TRANSCENDENTAL.get(node.op)
     if function is None or node.op in target.native_ops or not node.dtype.is_float:
         return None

@@ -2,10 +2,9 @@
 
 Cost (float32): 33 operations, no division.
 
-The polynomials are minimax, found here by the Remez exchange: (erf x - x) / x in x^2 with the relative error of erf as
-weight, and log2(erfc x) with weight erfc(x) log 2 / erf(x), which makes its error that of erf. The errors are below 2^-26
-(float32) and 2^-55 (float64).
-"""
+The polynomials are minimax, found here by the Remez exchange: (erf x - x) / x in x^2 with the
+relative error of erf as weight, and log2(erfc x) with weight erfc(x) log 2 / erf(x), which makes
+its error that of erf. The errors are below 2^-26 (float32) and 2^-55 (float64)."""
 
 from __future__ import annotations
 
@@ -13,12 +12,20 @@ from typing import Final
 
 from svod_ir import Op, UOp
 from svod_schedule.lower.transcendental.exponential import EXP2, round_and_scale
-from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, fma, format_of, polynomial, with_sign_of
+from svod_schedule.lower.transcendental.floats import (
+    FLOAT32,
+    FLOAT64,
+    fma,
+    format_of,
+    polynomial,
+    with_sign_of,
+)
 
 __all__ = ["erf"]
 
 _NEAR: Final = 1.0
-# Where p is expanded: log2(erfc c) must be close to a number of the type, for its error is multiplied by much.
+# Where p is expanded: log2(erfc c) must be close to a number of the type, for its error is
+# multiplied by much.
 _CENTRE: Final = {FLOAT32: 1.09765625, FLOAT64: 1.08203125}
 # erf is 1 in the type from here on.
 _FAR: Final = {FLOAT32: 4.0, FLOAT64: 6.0}

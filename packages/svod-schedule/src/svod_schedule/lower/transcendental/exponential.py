@@ -1,18 +1,19 @@
 """EXP, EXP2 and EXPM1: an integer power of two times a polynomial.
 
-With n = round(x / log 2) and r = x - n log 2, `exp(x) = 2^n exp(r)` with |r| <= log(2) / 2. Adding 1.5 * 2^mantissa_bits + b
-to a small number rounds it to an integer n and leaves n + b in the low bits, where integer operations find it. The power is
-applied as two factors of about 2^(n/2): these are normal numbers from where the result is infinite down to where it is 0, and
-one multiplication rounds to a subnormal result, so that no case has to be told apart.
+With n = round(x / log 2) and r = x - n log 2, `exp(x) = 2^n exp(r)` with |r| <= log(2) / 2. Adding
+1.5 * 2^mantissa_bits + b to a small number rounds it to an integer n and leaves n + b in the low
+bits, where integer operations find it. The power is applied as two factors of about 2^(n/2): these
+are normal numbers from where the result is infinite down to where it is 0, and one multiplication
+rounds to a subnormal result, so that no case has to be told apart.
 
-EXPM1 takes 1 away before the power is applied, `2^n (exp(r) - 1 + (1 - 2^-n))`, and keeps what rounding r and that sum loses:
-where n is 1 or -1, nearly two bits cancel.
+EXPM1 takes 1 away before the power is applied, `2^n (exp(r) - 1 + (1 - 2^-n))`, and keeps what
+rounding r and that sum loses: where n is 1 or -1, nearly two bits cancel.
 
 Cost (float32): EXP 19 instructions, 10 of them fma; EXP2 17; EXPM1 35.
 
-The coefficients are minimax polynomials for (exp(r) - 1) / r and (2^r - 1) / r, found here by the Remez exchange with the
-relative error of the whole function as weight; the errors are below 2^-26 (float32; EXP: 2^-32) and 2^-56 (float64).
-"""
+The coefficients are minimax polynomials for (exp(r) - 1) / r and (2^r - 1) / r, found here by the
+Remez exchange with the relative error of the whole function as weight; the errors are below 2^-26
+(float32; EXP: 2^-32) and 2^-56 (float64)."""
 
 from __future__ import annotations
 
@@ -96,19 +97,22 @@ def exp2(x: UOp) -> UOp:
 def expm1(x: UOp) -> UOp:
     """e to the power `x`, less 1."""
     layout = format_of(x)
-    # Half of the power, so that it is a number where the result is near the largest one; its inverse is 0 there.
+    # Half of the power, so that it is a number where the result is near the largest one; its
+    # inverse is 0 there.
     half, inverse, r, r_low = reduce_by_log2(clamp(x, _EXPM1_RANGE[layout]), -1, layout)
     part = fma(inverse, -0.5, 1.0)
     part_low = fma(inverse, -0.5, UOp.const(x.dtype, 1.0) - part)
     total = part + r
     lost = (part - total) + r + part_low
     tail = fma(r * r, polynomial(r, EXP[layout][1:]), r_low)
-    # The sum of zeros has lost the sign of x. Twice comes first: half of a subnormal number may be none.
+    # The sum of zeros has lost the sign of x. Twice comes first: half of a subnormal number may be
+    # none.
     return with_sign_of((total + (tail + lost)) * 2.0 * half, x)
 
 
 def reduce_by_log2(x: UOp, shift: int, layout: FloatFormat) -> tuple[UOp, UOp, UOp, UOp]:
-    """2^(n + shift), its inverse, and the two parts of r, where `x = n log 2 + r` and n + shift fits the exponent.
+    """2^(n + shift), its inverse, and the two parts of r, where `x = n log 2 + r` and n + shift
+    fits the exponent.
 
     The inverse of the largest power of two is 0.
     """
@@ -144,5 +148,7 @@ def scale_twice(x: UOp, shifted: UOp, layout: FloatFormat) -> UOp:
     """`x` times 2^n, where the low bits of `shifted` hold n + 2 bias."""
     whole = layout.to_unsigned(shifted)
     half = whole >> 1
-    first, second = (layout.from_bits(part << layout.mantissa_bits) for part in (half, whole - half))
+    first, second = (
+        layout.from_bits(part << layout.mantissa_bits) for part in (half, whole - half)
+    )
     return x * first * second

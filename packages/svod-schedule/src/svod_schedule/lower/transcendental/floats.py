@@ -1,8 +1,8 @@
 """What the approximations share: the layout of the float types, polynomials, and work on bits.
 
-A value is a float32 or float64 node of any number of lanes, or a tensor of them. Every function here and in the
-neighbouring modules takes values and gives values; none of them needs to know the number of lanes.
-"""
+A value is a float32 or float64 node of any number of lanes, or a tensor of them. Every function
+here and in the neighbouring modules takes values and gives values; none of them needs to know the
+number of lanes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,23 @@ from typing import Final
 from svod_dtype import DType, float32, float64, int32, int64, uint32, uint64
 from svod_ir import Op, UOp, make_alu
 
-__all__ = ["FLOAT32", "FLOAT64", "FloatFormat", "fma", "format_of", "polynomial", "product_error", "with_sign_of"]
+__all__ = [
+    "FLOAT32",
+    "FLOAT64",
+    "FloatFormat",
+    "fma",
+    "format_of",
+    "polynomial",
+    "product_error",
+    "with_sign_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class FloatFormat:
-    """A binary interchange format of IEEE 754: its type, the integers of its size, bits and exponent bias."""
+    """A binary interchange format of IEEE 754: its type, the integers of its size, bits and
+    exponent bias.
+    """
 
     dtype: DType
     signed: DType
@@ -32,7 +43,9 @@ class FloatFormat:
 
     @property
     def rounder(self) -> float:
-        """1.5 * 2^mantissa_bits: added to a small float, it rounds it to an integer that then stands in the low bits."""
+        """1.5 * 2^mantissa_bits: added to a small float, it rounds it to an integer that then
+        stands in the low bits.
+        """
         return 1.5 * 2.0**self.mantissa_bits
 
     @property
@@ -88,8 +101,8 @@ def product_error(x: UOp, y: UOp, product: UOp, *, has_fma: bool) -> UOp:
     """The rounding error of `product = x * y`. The values are float64 if the target has no fma.
 
     Source:
-        Dekker, "A floating-point technique for extending the available precision", Numerische Mathematik 18 (1971);
-        here the parts are cut by a mask.
+        Dekker, "A floating-point technique for extending the available precision", Numerische
+        Mathematik 18 (1971); here the parts are cut by a mask.
     """
     if has_fma:
         return fma(x, y, -product)

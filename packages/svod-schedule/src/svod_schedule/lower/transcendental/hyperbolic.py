@@ -1,18 +1,20 @@
-"""TANH: an odd polynomial near 0, `1 - 2 / (exp(2 |x|) + 1)` beyond. SINH and COSH: sums of what both exponentials share.
+"""TANH: an odd polynomial near 0, `1 - 2 / (exp(2 |x|) + 1)` beyond. SINH and COSH: sums of what
+both exponentials share.
 
 With |x| = n log 2 + r as for the exponential, `exp(+-|x|) = 2^+-n (cosh r +- sinh r)`, so that
 
     sinh |x| = 2^(n-1) ((1 - 4^-n) cosh r + (1 + 4^-n) sinh r)      cosh x = 2^(n-1) ((1 + 4^-n) cosh r + (1 - 4^-n) sinh r)
 
-without a division; for n = 0, sinh is the series of sinh r alone. The series of sinh r and cosh r (NIST Handbook of Mathematical
-Functions, 4.33) are short, since |r| <= log(2) / 2: the errors are below 2^-27 (float32) and 2^-60 (float64).
+without a division; for n = 0, sinh is the series of sinh r alone. The series of sinh r and cosh r
+(NIST Handbook of Mathematical Functions, 4.33) are short, since |r| <= log(2) / 2: the errors are
+below 2^-27 (float32) and 2^-60 (float64).
 
 Cost (float32): TANH 27 operations, one of them a division; SINH 39; COSH 37.
 
-The polynomial is minimax for (tanh x - x) / x^3 in x^2, found here by the Remez exchange; the relative error of x + x^3 Q(x^2)
-is below 2^-30 (float32) and 2^-58 (float64). The polynomial of the exponential function is that of `exponential` with its
-coefficients multiplied by powers of two, so that it gives exp(2 r).
-"""
+The polynomial is minimax for (tanh x - x) / x^3 in x^2, found here by the Remez exchange; the
+relative error of x + x^3 Q(x^2) is below 2^-30 (float32) and 2^-58 (float64). The polynomial of the
+exponential function is that of `exponential` with its coefficients multiplied by powers of two, so
+that it gives exp(2 r)."""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ import math
 from typing import Final
 
 from svod_ir import Op, UOp
-from svod_schedule.lower.transcendental.exponential import EXP, LOG2_E, LOG_2, reduce_by_log2, round_and_scale
+from svod_schedule.lower.transcendental.exponential import (
+    EXP,
+    LOG2_E,
+    LOG_2,
+    reduce_by_log2,
+    round_and_scale,
+)
 from svod_schedule.lower.transcendental.floats import (
     FLOAT32,
     FLOAT64,
@@ -46,14 +54,18 @@ _TANH: Final = {
 # fmt: on
 # The terms of sinh from r^3 on, and of cosh from r^2 on.
 _SINH: Final = {
-    layout: tuple(1.0 / math.factorial(k) for k in range(3, last, 2)) for layout, last in ((FLOAT32, 9), (FLOAT64, 15))
+    layout: tuple(1.0 / math.factorial(k) for k in range(3, last, 2))
+    for layout, last in ((FLOAT32, 9), (FLOAT64, 15))
 }
 _COSH: Final = {
-    layout: tuple(1.0 / math.factorial(k) for k in range(2, last, 2)) for layout, last in ((FLOAT32, 8), (FLOAT64, 16))
+    layout: tuple(1.0 / math.factorial(k) for k in range(2, last, 2))
+    for layout, last in ((FLOAT32, 8), (FLOAT64, 16))
 }
 # Larger arguments give infinity all the same; for these, 2^(n-2) is the largest power of two.
 _LARGEST: Final = {FLOAT32: 89.5, FLOAT64: 710.6}
-_EXP_OF_DOUBLE: Final = {layout: tuple(c * 2.0 ** (k + 1) for k, c in enumerate(cs)) for layout, cs in EXP.items()}
+_EXP_OF_DOUBLE: Final = {
+    layout: tuple(c * 2.0 ** (k + 1) for k, c in enumerate(cs)) for layout, cs in EXP.items()
+}
 
 
 def tanh(x: UOp) -> UOp:

@@ -1,19 +1,20 @@
 """LOG, LOG2 and LOG1P: the exponent plus a polynomial of the significand.
 
-x = 2^e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2), so that near 1 the exponent is 0 and the result keeps its relative
-accuracy. Subtracting the bits of sqrt(1/2) from the bits of x moves the exponent field to just that e.
+x = 2^e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2), so that near 1 the exponent is 0 and the
+result keeps its relative accuracy. Subtracting the bits of sqrt(1/2) from the bits of x moves the
+exponent field to just that e.
 
     log x  = e log 2 + f + f^2 (-1/2 + f Q(f))        log2 x = e + f + f R(f)
 
-LOG1P finds e from 1 + x rounded, but f = 2^-e x - (1 - 2^-e) from x itself, in two parts: where e is 1, it is not exact in one. The
-sum e log 2 + f keeps what it loses, since for e = 1 a bit cancels there.
+LOG1P finds e from 1 + x rounded, but f = 2^-e x - (1 - 2^-e) from x itself, in two parts: where e
+is 1, it is not exact in one. The sum e log 2 + f keeps what it loses, since for e = 1 a bit cancels
+there.
 
-Neither division nor table. Cost (float32): 27 operations for LOG, of which 6 are for the special values and 4 for
-subnormal numbers; 37 for LOG1P.
+Neither division nor table. Cost (float32): 27 operations for LOG, of which 6 are for the special
+values and 4 for subnormal numbers; 37 for LOG1P.
 
-The coefficients are minimax polynomials, found here by the Remez exchange so that the relative error of the logarithm is
-below 2^-27 (float32) and 2^-54 (float64).
-"""
+The coefficients are minimax polynomials, found here by the Remez exchange so that the relative
+error of the logarithm is below 2^-27 (float32) and 2^-54 (float64)."""
 
 from __future__ import annotations
 
@@ -21,7 +22,14 @@ import math
 from typing import Final
 
 from svod_ir import Op, UOp
-from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, FloatFormat, fma, format_of, polynomial
+from svod_schedule.lower.transcendental.floats import (
+    FLOAT32,
+    FLOAT64,
+    FloatFormat,
+    fma,
+    format_of,
+    polynomial,
+)
 
 __all__ = ["log", "log1p", "log2", "split_exponent"]
 
@@ -71,11 +79,15 @@ def log2(x: UOp) -> UOp:
 def log1p(x: UOp) -> UOp:
     """The natural logarithm of 1 + `x`."""
     layout = format_of(x)
-    shifted = layout.to_unsigned(x + 1.0) - (_SQRT_HALF_BITS[layout] - (layout.bias << layout.mantissa_bits))
+    shifted = layout.to_unsigned(x + 1.0) - (
+        _SQRT_HALF_BITS[layout] - (layout.bias << layout.mantissa_bits)
+    )
     field = shifted >> layout.mantissa_bits
     exponent = _to_float(field, layout) - (2.0**layout.mantissa_bits + layout.bias)
     # Four times the power and a quarter of x: 2^-e is no normal number for the largest ones.
-    power = layout.from_bits((UOp.const(field.dtype, 2 * layout.bias + 2) - field) << layout.mantissa_bits)
+    power = layout.from_bits(
+        (UOp.const(field.dtype, 2 * layout.bias + 2) - field) << layout.mantissa_bits
+    )
     quarter, offset = x * 0.25, fma(power, 0.25, -1.0)
     f = fma(quarter, power, offset)
     f_low = fma(quarter, power, offset - f)
@@ -91,22 +103,31 @@ def log1p(x: UOp) -> UOp:
 
 
 def _to_float(field: UOp, layout: FloatFormat) -> UOp:
-    """An exponent field plus 2^mantissa_bits, as a float: under the exponent of that power, an integer stands for itself."""
+    """An exponent field plus 2^mantissa_bits, as a float: under the exponent of that power, an
+    integer stands for itself.
+    """
     return layout.from_bits(field | ((layout.bias + layout.mantissa_bits) << layout.mantissa_bits))
 
 
-def split_exponent(x: UOp, layout: FloatFormat, *, may_be_subnormal: bool = True) -> tuple[UOp, UOp]:
+def split_exponent(
+    x: UOp, layout: FloatFormat, *, may_be_subnormal: bool = True
+) -> tuple[UOp, UOp]:
     """The exponent e and f of `x = 2^e (1 + f)`, both as floats, of a positive finite x."""
     offset = UOp.const(x.dtype, 2.0**layout.mantissa_bits + layout.bias)
     if may_be_subnormal:
         is_subnormal = x < layout.smallest_normal
         x = is_subnormal.where(x * 2.0**layout.mantissa_bits, x)
         offset = is_subnormal.where(
-            UOp.const(x.dtype, 2.0**layout.mantissa_bits + layout.bias + layout.mantissa_bits), offset
+            UOp.const(x.dtype, 2.0**layout.mantissa_bits + layout.bias + layout.mantissa_bits),
+            offset,
         )
     # The exponent in place of an unsigned integer, with the bias added so that it is not negative.
-    shifted = layout.to_unsigned(x) - (_SQRT_HALF_BITS[layout] - (layout.bias << layout.mantissa_bits))
-    one_plus_f = layout.from_bits((shifted & ((1 << layout.mantissa_bits) - 1)) + _SQRT_HALF_BITS[layout])
+    shifted = layout.to_unsigned(x) - (
+        _SQRT_HALF_BITS[layout] - (layout.bias << layout.mantissa_bits)
+    )
+    one_plus_f = layout.from_bits(
+        (shifted & ((1 << layout.mantissa_bits) - 1)) + _SQRT_HALF_BITS[layout]
+    )
     return _to_float(shifted >> layout.mantissa_bits, layout) - offset, one_plus_f - 1.0
 
 

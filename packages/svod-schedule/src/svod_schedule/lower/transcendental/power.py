@@ -1,7 +1,9 @@
-"""POW: `|x|^y = 2^(y log2 |x|)`, with the logarithm to more bits than the type has, and the cases of C17, F.10.4.4.
+"""POW: `|x|^y = 2^(y log2 |x|)`, with the logarithm to more bits than the type has, and the cases
+of C17, F.10.4.4.
 
-y log2 |x| goes up to the largest exponent, so that as many bits of the logarithm's precision are lost as an exponent has.
-float32 is computed in float64. For float64 the logarithm is a sum of two floats:
+y log2 |x| goes up to the largest exponent, so that as many bits of the logarithm's precision are
+lost as an exponent has. float32 is computed in float64. For float64 the logarithm is a sum of two
+floats:
 
     s = f / (2 + f),    log2(1 + f) = s (A + s^2 (B + s^2 Q(s^2))),    A = 2 / log 2,    B = A / 3
 
@@ -9,9 +11,8 @@ where s, s^2, A, B and their products have two parts.
 
 Cost: 42 operations on float64 for float32, 108 for float64, one a division, and 22 for the cases.
 
-The polynomials are minimax, found here by the Remez exchange. The errors are 2^-38 for the logarithm and 2^-34 for the
-power of two in float32's case, 2^-66 and 2^-57 in float64's.
-"""
+The polynomials are minimax, found here by the Remez exchange. The errors are 2^-38 for the
+logarithm and 2^-34 for the power of two in float32's case, 2^-66 and 2^-57 in float64's."""
 
 from __future__ import annotations
 
@@ -21,7 +22,14 @@ from typing import Final
 from svod_dtype import float32, float64
 from svod_ir import Op, UOp
 from svod_schedule.lower.transcendental.exponential import EXP2, clamp, round_and_scale, scale_twice
-from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, fma, format_of, polynomial, product_error
+from svod_schedule.lower.transcendental.floats import (
+    FLOAT32,
+    FLOAT64,
+    fma,
+    format_of,
+    polynomial,
+    product_error,
+)
 from svod_schedule.lower.transcendental.logarithm import split_exponent
 
 __all__ = ["pow"]
@@ -53,7 +61,9 @@ def pow(x: UOp, y: UOp, *, has_fma: bool = True) -> UOp:
     layout = format_of(x)
     size = x.alu(Op.ABS)
     bounded = clamp(y, _LARGEST_Y[layout])
-    magnitude = _power32(size, bounded) if layout is FLOAT32 else _power64(size, bounded, has_fma=has_fma)
+    magnitude = (
+        _power32(size, bounded) if layout is FLOAT32 else _power64(size, bounded, has_fma=has_fma)
+    )
     is_integer = y.alu(Op.TRUNC).eq(y)
     half = y * 0.5
     is_odd = is_integer & half.alu(Op.TRUNC).ne(half)
@@ -96,18 +106,24 @@ def _log2_in_two_parts(x: UOp, *, has_fma: bool) -> tuple[UOp, UOp]:
     inverse = UOp.const(x.dtype, 1.0) / divisor
     s = f * inverse
     product = s * divisor
-    s_low = inverse * (f - product - product_error(s, divisor, product, has_fma=has_fma) - s * divisor_low)
+    s_low = inverse * (
+        f - product - product_error(s, divisor, product, has_fma=has_fma) - s * divisor_low
+    )
     square = s * s
     square_low = product_error(s, s, square, has_fma=has_fma) + (s + s) * s_low
     tail = square * polynomial(square, _Q)
     inner = tail + _B[0]
     inner_low = UOp.const(x.dtype, _B[0]) - inner + tail + _B[1]
     product = square * inner
-    product_low = product_error(square, inner, product, has_fma=has_fma) + fma(square, inner_low, square_low * inner)
+    product_low = product_error(square, inner, product, has_fma=has_fma) + fma(
+        square, inner_low, square_low * inner
+    )
     outer = product + _A[0]
     outer_low = UOp.const(x.dtype, _A[0]) - outer + product + (product_low + _A[1])
     logarithm = s * outer
-    logarithm_low = product_error(s, outer, logarithm, has_fma=has_fma) + fma(s, outer_low, s_low * outer)
+    logarithm_low = product_error(s, outer, logarithm, has_fma=has_fma) + fma(
+        s, outer_low, s_low * outer
+    )
     total = exponent + logarithm
     # The exponent is 0 or the larger one.
     return total, exponent - total + logarithm + logarithm_low

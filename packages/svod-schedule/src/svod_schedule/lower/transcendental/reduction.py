@@ -1,8 +1,8 @@
 """The remainder of an argument by pi / 2, to nearly twice the precision of its type.
 
-`reduce_moderate` subtracts a multiple of pi / 2 given in parts (Cody and Waite). `reduce_huge` multiplies the significand
-with just those bits of 2 / pi that matter for the exponent, in integers (Payne and Hanek), and is right for every finite
-argument.
+`reduce_moderate` subtracts a multiple of pi / 2 given in parts (Cody and Waite). `reduce_huge`
+multiplies the significand with just those bits of 2 / pi that matter for the exponent, in integers
+(Payne and Hanek), and is right for every finite argument.
 
 Source:
     Cody and Waite, "Software Manual for the Elementary Functions", 1980, chapter 8.
@@ -21,7 +21,9 @@ from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, FloatFor
 __all__ = ["LIMIT", "Remainder", "reduce_huge", "reduce_moderate"]
 
 Remainder = tuple[UOp, UOp, UOp]
-"""n modulo 4 in the low bits of a signed integer, and r + s = x - n pi / 2, where s is less than half a unit of r or so."""
+"""n modulo 4 in the low bits of a signed integer, and r + s = x - n pi / 2, where s is less than
+half a unit of r or so.
+"""
 
 _TWO_OVER_PI: Final = 0.6366197723675814
 _HALF_PI: Final = {
@@ -30,10 +32,25 @@ _HALF_PI: Final = {
 }
 # Without fma, each product with an n below 2^11 or 2^20 has to be exact.
 _HALF_PI_SHORT: Final = {
-    FLOAT32: (1.57080078125, -4.410743713378906e-06, -4.371395334601402e-08, 2.5633440682570896e-12),
-    FLOAT64: (1.5707963407039642, -1.3909067675399456e-08, 6.123234262925839e-17, -2.6718907338610155e-24),
+    FLOAT32: (
+        1.57080078125,
+        -4.410743713378906e-06,
+        -4.371395334601402e-08,
+        2.5633440682570896e-12,
+    ),
+    FLOAT64: (
+        1.5707963407039642,
+        -1.3909067675399456e-08,
+        6.123234262925839e-17,
+        -2.6718907338610155e-24,
+    ),
 }
-LIMIT: Final = {(FLOAT32, True): 100000.0, (FLOAT32, False): 3200.0, (FLOAT64, True): 1.0e9, (FLOAT64, False): 1.6e6}
+LIMIT: Final = {
+    (FLOAT32, True): 100000.0,
+    (FLOAT32, False): 3200.0,
+    (FLOAT64, True): 1.0e9,
+    (FLOAT64, False): 1.6e6,
+}
 """Largest argument of `reduce_moderate`, by format and whether there is fma."""
 
 # The first 1184 bits of 2 / pi after the point.
@@ -44,8 +61,8 @@ _TWO_OVER_PI_BITS: Final = int(
     16,
 )
 _WORD: Final = 0xFFFFFFFF
-# By format: zeros put before the bits of 2 / pi (so that no shift is negative), bits of the choice of the first word, and
-# words of the product.
+# By format: zeros put before the bits of 2 / pi (so that no shift is negative), bits of the choice
+# of the first word, and words of the product.
 _WINDOW: Final = {FLOAT32: (14, 2, 3), FLOAT64: (40, 5, 6)}
 
 
@@ -65,20 +82,27 @@ def reduce_moderate(x: UOp, layout: FloatFormat, *, has_fma: bool) -> Remainder:
 
 
 def reduce_huge(x: UOp, layout: FloatFormat) -> Remainder:
-    """The remainder of an argument beyond the smallest `LIMIT`; NaN for infinities, anything for smaller arguments."""
+    """The remainder of an argument beyond the smallest `LIMIT`; NaN for infinities, anything for
+    smaller arguments.
+    """
     n_zeros, n_choice_bits, n_words = _WINDOW[layout]
     size = x.alu(Op.ABS)
     bits = layout.to_unsigned(size).cast(uint64)
-    # Where in 2 / pi the bits begin whose product with x is less than 4 quarter turns; what is before gives whole turns.
+    # Where in 2 / pi the bits begin whose product with x is less than 4 quarter turns; what is
+    # before gives whole turns.
     position = (bits >> layout.mantissa_bits) - (layout.bias + layout.mantissa_bits + 2 - n_zeros)
     window = _take_words(position, n_zeros, n_choice_bits, n_words)
     significand = (bits & ((1 << layout.mantissa_bits) - 1)) | (1 << layout.mantissa_bits)
     limbs = (significand,) if layout is FLOAT32 else (significand & _WORD, significand >> 32)
     product = _multiply(limbs, window)
-    # The product in quarter turns has 2 bits before the point. Rounded to an integer, it leaves a fraction up to 1/2.
+    # The product in quarter turns has 2 bits before the point. Rounded to an integer, it leaves a
+    # fraction up to 1/2.
     quadrant = (product[0] + (1 << 29)) >> 30
     is_below = UOp.const(bits.dtype, 0) - ((product[0] >> 29) & 1)
-    magnitude = [(product[0] ^ is_below) & 0x1FFFFFFF, *((limb ^ is_below) & _WORD for limb in product[1:])]
+    magnitude = [
+        (product[0] ^ is_below) & 0x1FFFFFFF,
+        *((limb ^ is_below) & _WORD for limb in product[1:]),
+    ]
     is_negative = x < 0.0
     quadrant = is_negative.where(UOp.const(bits.dtype, 0) - quadrant, quadrant)
     r, s = _to_angle(magnitude, layout)
@@ -88,10 +112,14 @@ def reduce_huge(x: UOp, layout: FloatFormat) -> Remainder:
 
 
 def _take_words(position: UOp, n_zeros: int, n_choice_bits: int, n_words: int) -> list[UOp]:
-    """`n_words` words of 32 bits of 2 / pi from bit `position` on, counted with the zeros put before."""
+    """`n_words` words of 32 bits of 2 / pi from bit `position` on, counted with the zeros put
+    before.
+    """
     count = (1 << n_choice_bits) + n_words
     table = _TWO_OVER_PI_BITS >> (1184 + n_zeros - 32 * count)
-    words = [UOp.const(position.dtype, (table >> 32 * (count - 1 - i)) & _WORD) for i in range(count)]
+    words = [
+        UOp.const(position.dtype, (table >> 32 * (count - 1 - i)) & _WORD) for i in range(count)
+    ]
     # A choice of 2^k words is k choices between two, each half as long as the one before.
     for bit in reversed(range(n_choice_bits)):
         step = 1 << bit
@@ -102,7 +130,9 @@ def _take_words(position: UOp, n_zeros: int, n_choice_bits: int, n_words: int) -
 
 
 def _multiply(limbs: tuple[UOp, ...], words: list[UOp]) -> list[UOp]:
-    """The product of an integer (lowest limb first) and a fraction (highest word first), modulo 1, in as many words."""
+    """The product of an integer (lowest limb first) and a fraction (highest word first), modulo 1,
+    in as many words.
+    """
     products = [[limb * word for word in words] for limb in limbs]
     result: list[UOp] = []
     carry: UOp | None = None

@@ -5,12 +5,12 @@ The remainder comes in two parts, r + s, so that its rounding does not count:
     sin x = ± r + (s + r^3 S(r^2))   or   ± 1 + r^2 (-1/2 + r^2 C(r^2)), by the parity of n
     tan x = t or -1 / t, where t = r + (s + s r^2 + r^3 T(r^2))
 
-Cost (float32): SIN and COS 37 operations, TAN 28 and a division, about a hundred for arguments beyond 100,000. The pass
-branch-rare puts the latter where they are computed only for a vector that has such an argument.
+Cost (float32): SIN and COS 37 operations, TAN 28 and a division, about a hundred for arguments
+beyond 100,000. The pass branch-rare puts the latter where they are computed only for a vector that
+has such an argument.
 
-The polynomials are minimax in r^2, found here by the Remez exchange with the relative error of the function as weight; the
-errors are below 2^-27 (float32) and 2^-57 (float64).
-"""
+The polynomials are minimax in r^2, found here by the Remez exchange with the relative error of the
+function as weight; the errors are below 2^-27 (float32) and 2^-57 (float64)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ from typing import Final
 from svod_dtype import float32, float64
 from svod_ir import Op, UOp
 from svod_schedule.lower.transcendental.floats import FLOAT32, FLOAT64, fma, format_of, polynomial
-from svod_schedule.lower.transcendental.reduction import LIMIT, Remainder, reduce_huge, reduce_moderate
+from svod_schedule.lower.transcendental.reduction import (
+    LIMIT,
+    Remainder,
+    reduce_huge,
+    reduce_moderate,
+)
 
 __all__ = [
     "cos",

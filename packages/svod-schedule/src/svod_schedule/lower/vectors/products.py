@@ -1,4 +1,6 @@
-"""Products that a tensor core can take: a sum over products of two loads, whose dtypes are those of the core's operands."""
+"""Products that a tensor core can take: a sum over products of two loads, whose dtypes are those of
+the core's operands.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ TILED = (AxisType.TILE_N, AxisType.TILE_M, AxisType.TILE_K)
 def find_operands(reduce: UOp) -> tuple[UOp, UOp] | None:
     """The two operands whose products `reduce` adds up.
 
-    Each is the location of elements that are read as they are, or exactly widened, or an integer expression of such.
-    """
+    Each is the location of elements that are read as they are, or exactly widened, or an integer
+    expression of such."""
     value = reduce.source
     if reduce.arg is not Op.ADD or value.op is not Op.MUL or not reduce.loops:
         return None
@@ -34,14 +36,19 @@ def _find_operand(value: UOp) -> UOp | None:
         return value if _is_expression(value) else None
     # What the target computes in float32 is decoded by integer operations.
     source = value.strip((Op.BITCAST, Op.SHL, Op.CAST))
-    return source if source.op is Op.INDEX and source.dtype.is_float and decode(source) is value else None
+    return (
+        source
+        if source.op is Op.INDEX and source.dtype.is_float and decode(source) is value
+        else None
+    )
 
 
 def _is_expression(value: UOp) -> bool:
     locations = get_locations(value)
     inside = value.toposort(stop=set(locations))
     return bool(locations) and all(
-        n.op in ELEMENTWISE or n.op in (Op.CONST, Op.RANGE, Op.DEFINE_VAR) or n in locations for n in inside
+        n.op in ELEMENTWISE or n.op in (Op.CONST, Op.RANGE, Op.DEFINE_VAR) or n in locations
+        for n in inside
     )
 
 
@@ -63,12 +70,17 @@ def get_locations(operand: UOp) -> list[UOp]:
 
 def _is_exact(narrow: DType, wide: DType) -> bool:
     if narrow.is_float and wide.is_float:
-        return narrow.mantissa_bits <= wide.mantissa_bits and narrow.exponent_bits <= wide.exponent_bits
+        return (
+            narrow.mantissa_bits <= wide.mantissa_bits
+            and narrow.exponent_bits <= wide.exponent_bits
+        )
     return narrow is wide or _is_wider(narrow, wide)
 
 
 def fits(operand: UOp, dtype: DType) -> bool:
-    """Whether a core that takes `dtype` can be given an operand: integers may be widened, and are known to be in an interval."""
+    """Whether a core that takes `dtype` can be given an operand: integers may be widened, and are
+    known to be in an interval.
+    """
     if operand.op is Op.INDEX:
         return operand.dtype is dtype or _is_wider(operand.dtype, dtype)
     return dtype.kind in ("int", "uint") and dtype.min <= operand.vmin and operand.vmax <= dtype.max
@@ -96,9 +108,16 @@ def find_core(reduce: UOp, cores: tuple[TensorCore, ...]) -> tuple[TensorCore, U
         return None
     a, b = sorted(operands, key=lambda n: bool(tile_axes(n, AxisType.TILE_N)))
     k = max_trips(*(r for r in reduce.loops if r.arg.kind is AxisType.TILE_K))
-    n, m = (max_trips(*tile_axes(x, kind)) for x, kind in ((b, AxisType.TILE_N), (a, AxisType.TILE_M)))
+    n, m = (
+        max_trips(*tile_axes(x, kind)) for x, kind in ((b, AxisType.TILE_N), (a, AxisType.TILE_M))
+    )
     for core in cores:
         dtypes = core.dtypes
-        if core.dims == (n, m, k) and dtypes[2] is reduce.dtype and fits(a, dtypes[0]) and fits(b, dtypes[1]):
+        if (
+            core.dims == (n, m, k)
+            and dtypes[2] is reduce.dtype
+            and fits(a, dtypes[0])
+            and fits(b, dtypes[1])
+        ):
             return core, a, b
     return None

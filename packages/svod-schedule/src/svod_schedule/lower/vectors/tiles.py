@@ -1,4 +1,5 @@
-"""Reductions over the tile of a tensor core become WMMAs, and the copies that lay out its operands whole vectors.
+"""Reductions over the tile of a tensor core become WMMAs, and the copies that lay out its operands
+whole vectors.
 
 before → after, for a core that multiplies 1 x 4 by 4 x 16 (c is a TILE_N, j a TILE_K axis):
 
@@ -6,13 +7,13 @@ before → after, for a core that multiplies 1 x 4 by 4 x 16 (c is a TILE_N, j a
 
     REDUCE(WMMA(x[m * 64 + k * 4]:u8x4, w[k * 64]:i8x64, 0), k; ADD)
 
-A result of one row is a vector along the columns. One of several rows is stored to private memory as it is, from where
-the rows are read as vectors, since there is no other arithmetic on a whole tile; and so are operands that do not
-lie in memory in the order of their lanes.
+A result of one row is a vector along the columns. One of several rows is stored to private memory
+as it is, from where the rows are read as vectors, since there is no other arithmetic on a whole
+tile; and so are operands that do not lie in memory in the order of their lanes.
 
-An END over TILE_K axes fills private memory. Its vectors are loaded whole where they lie together, put together
-from rows of them, or turned round where the elements that lie together are those of different lanes.
-"""
+An END over TILE_K axes fills private memory. Its vectors are loaded whole where they lie together,
+put together from rows of them, or turned round where the elements that lie together are those of
+different lanes."""
 
 from __future__ import annotations
 
@@ -101,7 +102,8 @@ class _TileMaker:
     def _store(self, value: UOp) -> tuple[UOp, UOp]:
         """Private memory that holds the lanes of `value`, and where those of this copy begin."""
         copied = sorted(
-            (r for r in value.ranges if r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL)), key=lambda r: r.arg.id
+            (r for r in value.ranges if r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL)),
+            key=lambda r: r.arg.id,
         )
         lanes = value.dtype.lanes
         register = self.fresh.make_register(value.dtype.scalar, lanes * max_trips(*copied))
@@ -131,7 +133,9 @@ def _fill(end: UOp) -> UOp:
     n_lanes = max_trips(*together)
     stores: list[UOp] = []
     for part, place in enumerate(product(*(range(max_trips(r)) for r in apart))):
-        fixed = location.substitute({r: UOp.const(index, p) for r, p in zip(apart, place, strict=True)})
+        fixed = location.substitute(
+            {r: UOp.const(index, p) for r, p in zip(apart, place, strict=True)}
+        )
         target = _read_vector(fixed, location.memory, together)
         stores.append(target.store(_take_lanes(whole, part * n_lanes, n_lanes)))
     body = stores[0] if len(stores) == 1 else UOp(Op.GROUP, void, tuple(stores))
@@ -142,11 +146,15 @@ def _take_lanes(value: UOp, first: int, n_lanes: int) -> UOp:
     """Some lanes of a vector side by side."""
     if value.dtype.lanes == n_lanes:
         return value
-    return UOp(Op.GEP, value.dtype.scalar.vec(n_lanes), (value,), tuple(range(first, first + n_lanes)))
+    return UOp(
+        Op.GEP, value.dtype.scalar.vec(n_lanes), (value,), tuple(range(first, first + n_lanes))
+    )
 
 
 def _read_value(value: UOp, memory: Mapping[UOp, UOp], axes: Sequence[UOp]) -> UOp:
-    """A location, or an expression of locations, along `axes`; `memory` gives where each lies now."""
+    """A location, or an expression of locations, along `axes`; `memory` gives where each
+    lies now.
+    """
     if value.op is Op.INDEX:
         return _read_vector(value, memory[value.memory], axes)
     read = {n: _read_value(n, memory, axes) for n in get_locations(value)}
@@ -154,7 +162,9 @@ def _read_value(value: UOp, memory: Mapping[UOp, UOp], axes: Sequence[UOp]) -> U
 
 
 def _read_vector(location: UOp, memory: UOp, axes: Sequence[UOp]) -> UOp:
-    """What `location` is along `axes`, the last one first, as the lanes of a vector; `memory` is where it lies now."""
+    """What `location` is along `axes`, the last one first, as the lanes of a vector; `memory` is
+    where it lies now.
+    """
     position, gate = location.position, location.gate
     sizes = [max_trips(r) for r in axes]
     run = _count_dense(position, axes, sizes)
@@ -168,7 +178,9 @@ def _read_vector(location: UOp, memory: UOp, axes: Sequence[UOp]) -> UOp:
     for place in product(*(range(max_trips(r)) for r in others)):
         fixed = {r: UOp.const(index, p) for r, p in zip(others, place, strict=True)}
         first = simplify(position.substitute({**fixed, **{r: UOp.const(index, 0) for r in dense}}))
-        inside = () if gate is None else (_spread(simplify(gate.substitute(fixed)), dense, n_lanes),)
+        inside = (
+            () if gate is None else (_spread(simplify(gate.substitute(fixed)), dense, n_lanes),)
+        )
         parts.append(UOp(Op.INDEX, location.dtype.vec(n_lanes), (memory, first, *inside)))
     return _order(parts, n_lanes, axes, [*others, *dense])
 
@@ -206,7 +218,9 @@ def _order(parts: list[UOp], n_lanes: int, axes: Sequence[UOp], given: Sequence[
     )
 
 
-def _spread(value: UOp, axes: Sequence[UOp], n_lanes: int, read: Mapping[UOp, UOp] | None = None) -> UOp:
+def _spread(
+    value: UOp, axes: Sequence[UOp], n_lanes: int, read: Mapping[UOp, UOp] | None = None
+) -> UOp:
     """`value` for each lane along `axes`; of `read`, the vectors are known."""
     if n_lanes == 1 or not any(r in value.ranges for r in axes):
         return value
@@ -215,7 +229,12 @@ def _spread(value: UOp, axes: Sequence[UOp], n_lanes: int, read: Mapping[UOp, UO
     for r in axes:
         size = max_trips(r)
         stride //= size
-        spread[r] = UOp(Op.VCONST, index.vec(n_lanes), (), tuple(lane // stride % size for lane in range(n_lanes)))
+        spread[r] = UOp(
+            Op.VCONST,
+            index.vec(n_lanes),
+            (),
+            tuple(lane // stride % size for lane in range(n_lanes)),
+        )
     for node in value.toposort(stop=set(spread)):
         if node in spread:
             continue

@@ -1,4 +1,6 @@
-"""Cost of one iteration of a loop that carries values: its instructions, and the longest chain that waits for the last one."""
+"""Cost of one iteration of a loop that carries values: its instructions, and the longest chain that
+waits for the last one.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class CarriedLoop:
     chain: float
 
     def count_vectors(self, target: Target, most: int) -> int:
-        """How many vectors of elements to take at a time (a power of two, up to `most`), so that one computes while others wait."""
+        """How many vectors of elements to take at a time (a power of two, up to `most`), so that
+        one computes while others wait.
+        """
         wanted = self.chain * target.rates.vector / max(self.instructions, 1.0)
         kept = len(self.node.carried) + 2
         n = 1

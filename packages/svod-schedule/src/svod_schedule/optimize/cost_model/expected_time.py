@@ -1,10 +1,9 @@
 """Expected time of an optimized kernel on a target, predicted only from its graph.
 
 Three bounds are computed and joined: what the core issues (vector instructions, loads, stores, loop
-ends, spilled registers), how long chains of dependent additions take, and what has to come through each
-cache. Source of the model: S. Williams, A. Waterman, D. Patterson, "Roofline", CACM 52(4), 2009, with a
-roof for each unit and each level of memory.
-"""
+ends, spilled registers), how long chains of dependent additions take, and what has to come through
+each cache. Source of the model: S. Williams, A. Waterman, D. Patterson, "Roofline", CACM 52(4),
+2009, with a roof for each unit and each level of memory."""
 
 from __future__ import annotations
 
@@ -19,7 +18,13 @@ from svod_schedule.lower.block_sums import LONG_RUN, SHORT_RUN
 from svod_schedule.lower.expand import MAX_ACCUMULATORS, choose_lane_axes
 from svod_schedule.lower.vectors.products import TILED, find_core
 from svod_schedule.optimize.cost_model.carried_values import list_carried_loops
-from svod_schedule.optimize.cost_model.loop_nest import LoopNest, NestedAccess, Traffic, count_runs, get_accesses
+from svod_schedule.optimize.cost_model.loop_nest import (
+    LoopNest,
+    NestedAccess,
+    Traffic,
+    count_runs,
+    get_accesses,
+)
 
 __all__ = ["Cost", "estimate_cost"]
 
@@ -32,10 +37,10 @@ _SHOWN = 0.2
 class Cost:
     """What a kernel is expected to take, and of what.
 
-    All but `seconds`, the whole, are parts: of the core's units and of dependences, in seconds of one thread; of each
-    level of memory; of starting. `n_operations` and `n_bytes` are of arithmetic and of accesses, counted in elements;
-    `n_taken` is how many elements of one value an iteration of the loops takes at most.
-    """
+    All but `seconds`, the whole, are parts: of the core's units and of dependences, in seconds of
+    one thread; of each level of memory; of starting. `n_operations` and `n_bytes` are of arithmetic
+    and of accesses, counted in elements; `n_taken` is how many elements of one value an iteration
+    of the loops takes at most."""
 
     seconds: float
     issue_seconds: float
@@ -53,7 +58,9 @@ class Cost:
 
 @dataclass(slots=True)
 class _Body:
-    """What one iteration of a loop does itself, in instructions of each unit, and how long its slowest chain takes, in cycles."""
+    """What one iteration of a loop does itself, in instructions of each unit, and how long its
+    slowest chain takes, in cycles.
+    """
 
     issued: float = 0.0
     vector: float = 0.0
@@ -64,7 +71,9 @@ class _Body:
     spilled: float = 0.0
 
     def stalled(self, target: Target) -> float:
-        """The cycles in which nothing is issued: as many iterations run at once as the core looks ahead, past the end of a chain."""
+        """The cycles in which nothing is issued: as many iterations run at once as the core looks
+        ahead, past the end of a chain.
+        """
         ahead = target.rates.window / max(self.issued, 1.0)
         return max(self.chain / (1 + ahead / self.run) - self.cycles(target), 0.0)
 
@@ -103,7 +112,11 @@ class _Estimate:
         self._add_loops()
         self._add_spills()
         target, rates = self.target, self.target.rates
-        parallel = (n for n in self.order if n.op is Op.RANGE and n.arg.kind in (AxisType.THREAD, AxisType.GLOBAL))
+        parallel = (
+            n
+            for n in self.order
+            if n.op is Op.RANGE and n.arg.kind in (AxisType.THREAD, AxisType.GLOBAL)
+        )
         n_threads = min(typical_trips(*parallel), target.cores)
         cycle = 1.0 / rates.clock / n_threads
         bodies = [(body, count_runs(loops)) for loops, body in self.bodies.items()]
@@ -112,7 +125,11 @@ class _Estimate:
         l2 = self._bytes_into(target.l1_bytes, is_private=True) / rates.l2_bytes * cycle
         l3 = self._bytes_into(target.l2_bytes, is_private=True) / rates.l3_bytes * cycle
         # One core takes the larger part of what the memory can give.
-        memory = self._bytes_into(target.l3_bytes or target.l2_bytes) / target.memory_bandwidth / min(n_threads, 1.5)
+        memory = (
+            self._bytes_into(target.l3_bytes or target.l2_bytes)
+            / target.memory_bandwidth
+            / min(n_threads, 1.5)
+        )
         start = rates.launch_seconds + (rates.fork_seconds if n_threads > 1 else 0.0)
         parts = (issue + latency, l2, l3, memory)
         return Cost(
@@ -152,15 +169,25 @@ class _Estimate:
         return copies, lanes
 
     def _tile_size(self, node: UOp) -> int:
-        """How many elements of an operand of a tensor core, or of what fills one, are taken in a step; 1 elsewhere."""
-        return typical_trips(*(r for r in node.ranges if r.arg.kind in TILED)) if _is_in_step(node) else 1
+        """How many elements of an operand of a tensor core, or of what fills one, are taken in a
+        step; 1 elsewhere.
+        """
+        return (
+            typical_trips(*(r for r in node.ranges if r.arg.kind in TILED))
+            if _is_in_step(node)
+            else 1
+        )
 
     def _count_steps(self, node: UOp) -> int:
         """How often an operand of a tensor core is taken in one iteration of the loops."""
-        return typical_trips(*(r for r in node.ranges if r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL)))
+        return typical_trips(
+            *(r for r in node.ranges if r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL))
+        )
 
     def _registers(self, lanes: int, dtype: DType) -> int:
-        return ceil(lanes * max(dtype.itemsize, 1) * 8 / self.target.vector_bits) if lanes > 1 else 1
+        return (
+            ceil(lanes * max(dtype.itemsize, 1) * 8 / self.target.vector_bits) if lanes > 1 else 1
+        )
 
     def _add(self, node: UOp) -> None:
         if node.op is Op.INDEX:
@@ -192,7 +219,9 @@ class _Estimate:
         if _is_in_step(node):
             # What the core does, or makes of an operand beside it.
             if node.dtype.kind != "index":
-                self.n_operations += self._count_steps(node) * self._tile_size(node) * count_runs(loops)
+                self.n_operations += (
+                    self._count_steps(node) * self._tile_size(node) * count_runs(loops)
+                )
             return
         self.n_taken = max(self.n_taken, copies * lanes)
         body = self.bodies[loops]
@@ -237,15 +266,28 @@ class _Estimate:
         self.n_bytes += copies * lanes * itemsize * count_runs(access.loops)
 
     def _add_operand(self, access: NestedAccess) -> None:
-        """Vectors of a tile where its elements lie together, rows of them or single elements elsewhere."""
+        """Vectors of a tile where its elements lie together, rows of them or single elements
+        elsewhere.
+        """
         node = access.node
         steps, size = self._count_steps(node), self._tile_size(node)
         dense = max(
-            (typical_trips(r) for r, s in access.strides.items() if r.arg.kind in TILED and s == node.dtype.itemsize),
+            (
+                typical_trips(r)
+                for r, s in access.strides.items()
+                if r.arg.kind in TILED and s == node.dtype.itemsize
+            ),
             default=1,
         )
         is_packed = node.memory.op is not Op.PARAM
-        n = float(steps * (self._registers(size, node.dtype) if is_packed or dense == size else 2 * size // dense))
+        n = float(
+            steps
+            * (
+                self._registers(size, node.dtype)
+                if is_packed or dense == size
+                else 2 * size // dense
+            )
+        )
         body = self.bodies[access.loops]
         body.issued += n
         if access.is_store:
@@ -324,7 +366,13 @@ class _Estimate:
 
     def _bytes_into(self, cache_bytes: int, *, is_private: bool = False) -> float:
         target, accesses = self.target, list(self.accesses.values())
-        traffic = Traffic(accesses, cache_bytes, target.cache_line_bytes, target.rates.scattered, is_private=is_private)
+        traffic = Traffic(
+            accesses,
+            cache_bytes,
+            target.cache_line_bytes,
+            target.rates.scattered,
+            is_private=is_private,
+        )
         # A line is read before it is written.
         return sum(traffic.bytes_of(a) * (2 if a.is_store else 1) for a in accesses)
 

@@ -1,8 +1,9 @@
-"""The loop nest of an optimised kernel, and which bytes its accesses touch: what a cost model asks of a kernel.
+"""The loop nest of an optimised kernel, and which bytes its accesses touch: what a cost model asks
+of a kernel.
 
-A value is computed in the innermost loop that it depends on, and so in all loops around that one; an
-access reuses what lies in a cache if a whole iteration of a loop around it touches no more than fits there.
-"""
+A value is computed in the innermost loop that it depends on, and so in all loops around that one;
+an access reuses what lies in a cache if a whole iteration of a loop around it touches no more than
+fits there."""
 
 from __future__ import annotations
 
@@ -66,7 +67,9 @@ def estimate_stride(expression: UOp, r: UOp) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class NestedAccess:
-    """An INDEX, the loops around it from outer to inner, and its stride in bytes along each range that it depends on."""
+    """An INDEX, the loops around it from outer to inner, and its stride in bytes along each range
+    that it depends on.
+    """
 
     node: UOp
     loops: tuple[UOp, ...]
@@ -91,20 +94,28 @@ class NestedAccess:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Bytes of cache lines: rows of `run_bytes` each, and for each loop over rows the distance in bytes and how many."""
+    """Bytes of cache lines: rows of `run_bytes` each, and for each loop over rows the distance in
+    bytes and how many.
+    """
 
     n_bytes: float
     run_bytes: float
     jumps: tuple[tuple[float, int], ...]
 
     def occupied(self, cache_bytes: float) -> float:
-        """The part of a cache that is needed to keep all of it there: rows that lie a power of two apart share a few sets."""
+        """The part of a cache that is needed to keep all of it there: rows that lie a power of two
+        apart share a few sets.
+        """
         period = cache_bytes / _WAYS
         used = self.run_bytes
         for distance, n in self.jumps:
             apart = n if distance == inf else period / gcd(int(distance), int(period))
             used *= min(n, apart)
-        return self.n_bytes * max(1.0, period / used) if self.jumps and self.n_bytes >= used else self.n_bytes
+        return (
+            self.n_bytes * max(1.0, period / used)
+            if self.jumps and self.n_bytes >= used
+            else self.n_bytes
+        )
 
 
 class LoopNest:
@@ -161,9 +172,8 @@ def get_accesses(order: list[UOp], nest: LoopNest) -> list[NestedAccess]:
 class Traffic:
     """How many bytes move into a cache of `cache_bytes`, in one launch that finds there what fits.
 
-    Bytes that are read from page to page, where nothing is fetched ahead and addresses have to be looked up, count
-    `scattered` times. Every thread has a cache of its own if `is_private`.
-    """
+    Bytes that are read from page to page, where nothing is fetched ahead and addresses have to be
+    looked up, count `scattered` times. Every thread has a cache of its own if `is_private`."""
 
     def __init__(
         self,
@@ -189,15 +199,24 @@ class Traffic:
         if self._does_fit(loops[:1] if is_split else ()):
             return 0.0
         first = next((i for i in range(len(loops)) if self._does_fit(loops[: i + 1])), None)
-        # The loop whose iterations fit finds again what they have in common; if none does, nothing stays for the next iteration.
+        # The loop whose iterations fit finds again what they have in common; if none does, nothing
+        # stays for the next iteration.
         outside = len(loops) if first is None else first
         expanded = _expanded(access)
         moved = access.footprint([*loops[outside:], *expanded], self._line_bytes)
-        walked = access.footprint(expanded if first is None else [*loops[-1:], *expanded], self._line_bytes)
-        return moved.n_bytes * count_runs(loops[:outside]) * (self._scattered if self._is_scattered(walked) else 1.0)
+        walked = access.footprint(
+            expanded if first is None else [*loops[-1:], *expanded], self._line_bytes
+        )
+        return (
+            moved.n_bytes
+            * count_runs(loops[:outside])
+            * (self._scattered if self._is_scattered(walked) else 1.0)
+        )
 
     def _is_scattered(self, walked: Footprint) -> bool:
-        return walked.run_bytes <= 2 * self._line_bytes and any(distance >= PAGE_BYTES for distance, _ in walked.jumps)
+        return walked.run_bytes <= 2 * self._line_bytes and any(
+            distance >= PAGE_BYTES for distance, _ in walked.jumps
+        )
 
     def _does_fit(self, around: tuple[UOp, ...]) -> bool:
         """Whether what runs inside `around`, once, touches no more than the cache holds."""
@@ -207,7 +226,9 @@ class Traffic:
                 if a.loops[: len(around)] == around:
                     size = a.footprint([*a.loops[len(around) :], *_expanded(a)], self._line_bytes)
                     memory = a.node.memory.unordered
-                    by_memory[memory] = max(by_memory.get(memory, 0.0), size.occupied(self._cache_bytes))
+                    by_memory[memory] = max(
+                        by_memory.get(memory, 0.0), size.occupied(self._cache_bytes)
+                    )
             self._fits[around] = sum(by_memory.values()) <= self._cache_bytes
         return self._fits[around]
 

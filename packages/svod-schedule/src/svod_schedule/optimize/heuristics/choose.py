@@ -1,8 +1,8 @@
 """The heuristics: which Opts a kernel gets, and why.
 
-`choose` finds a kernel's facts and answers the questions that the choices for its target ask: `workgroups.py` for machines whose
-work-items run in step; `core_tiles.py` for a product that a tensor core takes faster; `vectors.py` for all others.
-"""
+`choose` finds a kernel's facts and answers the questions that the choices for its target ask:
+`workgroups.py` for machines whose work-items run in step; `core_tiles.py` for a product that a
+tensor core takes faster; `vectors.py` for all others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ __all__ = ["Chosen", "choose"]
 
 
 class Chosen(NamedTuple):
-    """What the heuristics chose: `scheduler` has the kernel with the opts applied, `reasons` say what each is for."""
+    """What the heuristics chose:
+
+    `scheduler` has the kernel with the opts applied, `reasons` say what each is for.
+    """
 
     scheduler: Scheduler
     reasons: tuple[Reason, ...]
@@ -33,7 +36,9 @@ class Chosen(NamedTuple):
 def choose(kernel: UOp, target: Target) -> Chosen:
     """Choose Opts for a kernel that has none yet, as the passes before `apply-opts` leave it."""
     scheduler = Scheduler(kernel, target)
-    return Chosen(scheduler, tuple(answer(scheduler, _iter_questions(make_facts(kernel, target), scheduler))))
+    return Chosen(
+        scheduler, tuple(answer(scheduler, _iter_questions(make_facts(kernel, target), scheduler)))
+    )
 
 
 def _iter_questions(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Question]:

@@ -1,8 +1,9 @@
-"""Opts for a product that a tensor core takes: which core, which tiles of results at a time, and what is packed.
+"""Opts for a product that a tensor core takes: which core, which tiles of results at a time, and
+what is packed.
 
-The loops become, from outside to inside: panels of the columns, whose part of b is packed; rows; and, where a is packed as well,
-the tiles of one panel. Register tiles hold as many accumulators as the core, or the vector registers, allow.
-"""
+The loops become, from outside to inside: panels of the columns, whose part of b is packed; rows;
+and, where a is packed as well, the tiles of one panel. Register tiles hold as many accumulators as
+the core, or the vector registers, allow."""
 
 from __future__ import annotations
 
@@ -26,8 +27,8 @@ __all__ = ["CoreChoice", "find_core_choice", "iter_core_questions"]
 
 @dataclass(frozen=True, slots=True)
 class CoreChoice:
-    """The way a product is laid over a core: `n_panel` tiles of the core's columns fit a panel of b; `gain` is how many
-    times faster than vectors this should be."""
+    """The way a product is laid over a core: `n_panel` tiles of the core's columns fit a panel of
+    b; `gain` is how many times faster than vectors this should be."""
 
     opt: Opt
     core: TensorCore
@@ -65,13 +66,21 @@ def _iter_ways(facts: KernelFacts) -> Iterator[CoreChoice]:
         plain = (1 if total.is_float else 2) / (target.lanes(total) * target.rates.vector)
         for position, way in enumerate(layouts):
             n_panel = _count_panel_tiles(way, core, target)
-            yield CoreChoice(Opt(OptOp.TC, position, number), core, way, n_panel, plain / _cost(way, core))
+            yield CoreChoice(
+                Opt(OptOp.TC, position, number), core, way, n_panel, plain / _cost(way, core)
+            )
 
 
 def _cost(way: Layout, core: TensorCore) -> float:
-    """Cycles for each product that is of use: those of the core, and those of packing the operands for it."""
+    """Cycles for each product that is of use: those of the core, and those of packing the operands
+    for it.
+    """
     n, m, k = core.dims
-    waste = _fill(way.columns, n) * _fill(way.depth, k) * (_fill(way.rows, m) if way.rows is not None else 1.0)
+    waste = (
+        _fill(way.columns, n)
+        * _fill(way.depth, k)
+        * (_fill(way.rows, m) if way.rows is not None else 1.0)
+    )
     packing = _packing_cost(way.b, core.dtypes[1], way.columns, core) / _count_uses(way, way.b)
     if _must_pack_rows(way, core):
         packing += _packing_cost(way.a, core.dtypes[0], way.depth, core) / _count_uses(way, way.a)
@@ -107,17 +116,25 @@ def _fill(axis: UOp, amount: int) -> float:
 def _count_panel_tiles(way: Layout, core: TensorCore, target: Target) -> int:
     """How many tiles of the core one panel of b may have."""
     n, _, k = core.dims
-    depth = max_trips(*(r for r in way.reduce.loops if r is not way.depth)) * ceil(max_trips(way.depth) / k) * k
+    depth = (
+        max_trips(*(r for r in way.reduce.loops if r is not way.depth))
+        * ceil(max_trips(way.depth) / k)
+        * k
+    )
     return max_panel_bytes(target) // (depth * n * core.dtypes[1].itemsize)
 
 
-def iter_core_questions(facts: KernelFacts, choice: CoreChoice, scheduler: Scheduler) -> Iterator[Question]:
+def iter_core_questions(
+    facts: KernelFacts, choice: CoreChoice, scheduler: Scheduler
+) -> Iterator[Question]:
     """The choices that come after TC, in order."""
     return _CoreTiles(facts, choice, scheduler).iter_questions()
 
 
 class _CoreTiles:
-    """What is left of a loop keeps its `arg`, so that it is found by that in the kernel as it is."""
+    """What is left of a loop keeps its `arg`, so that it is found by that in the kernel as
+    it is.
+    """
 
     def __init__(self, facts: KernelFacts, choice: CoreChoice, scheduler: Scheduler) -> None:
         self.facts, self.scheduler = facts, scheduler
@@ -133,7 +150,9 @@ class _CoreTiles:
         has_rows_outside = self.is_packed and is_whole
         if not has_rows_outside:
             yield from self._put_columns_outside()
-        row = max((r for r in self.rows if self._find(r) is not None), key=self._count, default=None)
+        row = max(
+            (r for r in self.rows if self._find(r) is not None), key=self._count, default=None
+        )
         width, height = self._register_tile(1 if row is None else self._count(row))
         yield from self._take(self.columns, width)
         if row is not None:
@@ -147,22 +166,32 @@ class _CoreTiles:
         """How many tiles along the columns and the rows have their accumulators in registers."""
         n_columns = self._count(self.columns)
         if self.core.tiles:
-            shapes = [(w, h) for w in (2, 1, 3) for h in (2, 1, 3) if w * h + w + h <= self.core.tiles]
+            shapes = [
+                (w, h) for w in (2, 1, 3) for h in (2, 1, 3) if w * h + w + h <= self.core.tiles
+            ]
         else:
             most = self.target.vector_registers - (3 if self.target.vector_registers <= 16 else 4)
             shapes = [(w, h) for w in (4, 3, 2, 1) for h in range(1, 13) if w * h + w + 1 <= most]
         return min(
-            ((w, h) for w, h in shapes if w <= max(min(self.n_panel, n_columns), 1) and h <= max(n_rows, 1)),
+            (
+                (w, h)
+                for w, h in shapes
+                if w <= max(min(self.n_panel, n_columns), 1) and h <= max(n_rows, 1)
+            ),
             key=lambda shape: self._step_cost(shape, n_columns, n_rows),
         )
 
     def _step_cost(self, shape: tuple[int, int], n_columns: int, n_rows: int) -> float:
-        """Cycles for each tile of results that is of use: those of the core, and those of loading its operands."""
+        """Cycles for each tile of results that is of use: those of the core, and those of loading
+        its operands.
+        """
         width, height = shape
         loads = (width + height) / self.target.rates.loads
-        # Operands of vector units are loaded beside the arithmetic, but only if there is enough of it.
+        # Operands of vector units are loaded beside the arithmetic, but only if there is enough of
+        # it.
         cycles = (
-            max(width * height * self.core.cycles, loads, self.target.rates.add_latency) + constants.LOAD_COST * loads
+            max(width * height * self.core.cycles, loads, self.target.rates.add_latency)
+            + constants.LOAD_COST * loads
         )
         return ceil(n_columns / width) * ceil(n_rows / height) * cycles / (n_columns * n_rows)
 
@@ -171,7 +200,10 @@ class _CoreTiles:
         if amount < 2 or found is None:
             return
         why = f"accumulators for {amount} tiles along {self.facts.name(axis)} stay in registers"
-        ways: list[tuple[Move, ...]] = [(Move(OptOp.UPCAST, axis, amount),), (Move(OptOp.OVERLAP, axis, amount),)]
+        ways: list[tuple[Move, ...]] = [
+            (Move(OptOp.UPCAST, axis, amount),),
+            (Move(OptOp.OVERLAP, axis, amount),),
+        ]
         if exact_trips(found) == amount:
             ways = [(Move(OptOp.UPCAST, axis, 0),)]
         if self.target.has_masked_access and not self.core.tiles:
@@ -188,7 +220,10 @@ class _CoreTiles:
             outer = before[position - 1]
             if position == 0 or outer.arg not in rows:
                 return
-            why = f"{self.facts.name(self.columns)} chooses a panel and goes outside of {self.facts.name(outer)}"
+            why = (
+                f"{self.facts.name(self.columns)} chooses a panel and goes outside of"
+                f" {self.facts.name(outer)}"
+            )
             yield [Proposal(why, (Move(OptOp.SWAP, outer, other=self.columns),))]
 
     def _split_panel(self, n_tiles: int) -> Iterator[Question]:
@@ -208,7 +243,11 @@ class _CoreTiles:
         move = Move(OptOp.PACK, outside[-1]) if outside else Opt(OptOp.PACK, None)
         yield [Proposal("columns lie in a panel as the core reads them", (move,))]
         if self.is_packed and rows:
-            yield [Proposal("rows are packed as the core reads them", (Move(OptOp.PACK, loops[rows[-1]]),))]
+            yield [
+                Proposal(
+                    "rows are packed as the core reads them", (Move(OptOp.PACK, loops[rows[-1]]),)
+                )
+            ]
 
     def _count(self, axis: UOp) -> int:
         """How many tiles of the core are left along an axis."""

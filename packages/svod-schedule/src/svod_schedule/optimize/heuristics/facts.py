@@ -14,13 +14,20 @@ from svod_schedule.optimize.opts.axes import list_axes
 
 __all__ = ["Access", "KernelFacts", "Nest", "make_facts"]
 
-_SLOW = frozenset(op for op, row in TABLE.items() if row.instructions >= 6) - {Op.RSQRT, Op.RECIPROCAL}
-"""Ops that take the time of a division, or more; those two mostly stand where a row is normalised, once for all of it."""
+_SLOW = frozenset(op for op, row in TABLE.items() if row.instructions >= 6) - {
+    Op.RSQRT,
+    Op.RECIPROCAL,
+}
+"""Ops that take the time of a division, or more; those two mostly stand where a row is normalised,
+once for all of it.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Access:
-    """A place in memory, and by how many elements it moves along each loop that its position depends on (None: varying)."""
+    """A place in memory, and by how many elements it moves along each loop that its position
+    depends on (None: varying).
+    """
 
     node: UOp
     is_store: bool
@@ -40,7 +47,9 @@ class Access:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nest:
-    """A reduction, or the loops that fill a thread's own memory: the `node` that ends the loops, and what is accessed inside."""
+    """A reduction, or the loops that fill a thread's own memory: the `node` that ends the loops,
+    and what is accessed inside.
+    """
 
     node: UOp
     accesses: tuple[Access, ...]
@@ -61,7 +70,9 @@ class Nest:
         return max_trips(*self.loops)
 
     def is_chosen_by(self, axis: UOp) -> bool:
-        """Whether a condition on `axis` says which terms are added up: one result at a time has loops of these alone."""
+        """Whether a condition on `axis` says which terms are added up: one result at a time has
+        loops of these alone.
+        """
         value = self.node.source
         return self.node.op is Op.REDUCE and value.op is Op.WHERE and axis in value.condition.ranges
 
@@ -114,7 +125,9 @@ class KernelFacts:
         return any(a.is_store and a.stride(axis) == 1 for a in self.accesses)
 
     def name(self, axis: UOp) -> str:
-        """A loop, or what is left of it, by its place among all or among the reduced ones, as in Opts, and by its size."""
+        """A loop, or what is left of it, by its place among all or among the reduced ones, as in
+        Opts, and by its size.
+        """
         given = next((r for r in self.axes if r.arg == axis.arg), None)
         if given is None:
             return "a new loop"
@@ -122,7 +135,10 @@ class KernelFacts:
         shown = f"({size if isinstance(size, int) else f'up to {max_trips(given)}'})"
         if given.arg.kind is not AxisType.REDUCE:
             return f"axis {self.axes.index(given)} {shown}"
-        return f"reduced axis {[r for r in self.axes if r.arg.kind is AxisType.REDUCE].index(given)} {shown}"
+        return (
+            f"reduced axis {[r for r in self.axes if r.arg.kind is AxisType.REDUCE].index(given)}"
+            f" {shown}"
+        )
 
 
 def make_facts(kernel: UOp, target: Target) -> KernelFacts:
@@ -152,7 +168,9 @@ def make_facts(kernel: UOp, target: Target) -> KernelFacts:
         results,
         tuple(accesses.values()),
         reductions=tuple(make_nest(n) for n in ends if n.op is Op.REDUCE),
-        rows=tuple(make_nest(n) for n in ends if n.op is Op.END and n not in effects and not _is_carried(n)),
+        rows=tuple(
+            make_nest(n) for n in ends if n.op is Op.END and n not in effects and not _is_carried(n)
+        ),
         carried=tuple(list_carried_loops(order, target)),
         lanes=max(target.vector_bits // (8 * max(computed, default=1)), 1),
         access_bytes=max((n.dtype.itemsize for n in accesses), default=4),

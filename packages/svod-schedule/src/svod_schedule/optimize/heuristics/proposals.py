@@ -1,9 +1,9 @@
 """Questions about a kernel, and proposals of Opts that answer them.
 
-A choice looks at a kernel's facts and asks questions; a `Question` is a list of `Proposal`s, the preferred one first, each with
-its reason. What is taken is the first whose moves the kernel and the target all allow. Where the model of cost was measured to
-know better than a constant, it is asked which one comes first (`Weighed`).
-"""
+A choice looks at a kernel's facts and asks questions; a `Question` is a list of `Proposal`s, the
+preferred one first, each with its reason. What is taken is the first whose moves the kernel and the
+target all allow. Where the model of cost was measured to know better than a constant, it is asked
+which one comes first (`Weighed`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _REDUCED = (OptOp.UNROLL, OptOp.GROUP, OptOp.GROUPTOP)
 
 
 class Move(NamedTuple):
-    """An Opt that names a loop, or what is left of it, and not its place; `other` is the second loop of a SWAP."""
+    """An Opt that names a loop, or what is left of it, and not its place; `other` is the second
+    loop of a SWAP.
+    """
 
     op: OptOp
     axis: UOp
@@ -34,12 +36,16 @@ class Move(NamedTuple):
         if self.axis.arg not in axes or (self.other is not None and self.other.arg not in axes):
             return None
         return Opt(
-            self.op, axes.index(self.axis.arg), self.amount if self.other is None else axes.index(self.other.arg)
+            self.op,
+            axes.index(self.axis.arg),
+            self.amount if self.other is None else axes.index(self.other.arg),
         )
 
 
 class Proposal(NamedTuple):
-    """Moves that belong together, none where it is best to leave the kernel as it is, and why they may be good."""
+    """Moves that belong together, none where it is best to leave the kernel as it is, and why they
+    may be good.
+    """
 
     reason: str
     moves: tuple[Move | Opt, ...] = ()
@@ -47,7 +53,9 @@ class Proposal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """Proposals of which the first is taken unless the model of cost expects much less time of another one."""
+    """Proposals of which the first is taken unless the model of cost expects much less time of
+    another one.
+    """
 
     proposals: Sequence[Proposal]
 
@@ -67,7 +75,10 @@ class Weighed:
         if not seconds or least > seconds[0] * (1 - constants.MIN_EXPECTED_GAIN):
             return found
         best, saved = found[seconds.index(least)], 1 - least / seconds[0]
-        return [best._replace(reason=f"{best.reason}, which should save {saved:.0%} of the time"), *found]
+        return [
+            best._replace(reason=f"{best.reason}, which should save {saved:.0%} of the time"),
+            *found,
+        ]
 
 
 Question: TypeAlias = Iterable[Proposal]
@@ -84,9 +95,13 @@ class Reason(NamedTuple):
 
 
 def answer(scheduler: Scheduler, questions: Iterable[Question]) -> Iterator[Reason]:
-    """Answer questions one by one: apply the first proposal of each that is allowed, and say why."""
+    """Answer questions one by one: apply the first proposal of each that is allowed, and
+    say why.
+    """
     for question in questions:
-        for proposal in question.list_best_first(scheduler) if isinstance(question, Weighed) else question:
+        for proposal in (
+            question.list_best_first(scheduler) if isinstance(question, Weighed) else question
+        ):
             opts = _try_moves(scheduler, proposal.moves)
             if opts is not None:
                 yield Reason(proposal.reason, opts)
@@ -94,7 +109,9 @@ def answer(scheduler: Scheduler, questions: Iterable[Question]) -> Iterator[Reas
 
 
 def _try_moves(scheduler: Scheduler, moves: tuple[Move | Opt, ...]) -> tuple[Opt, ...] | None:
-    """Apply all moves and return them as Opts; None if one is not allowed, and then nothing has changed."""
+    """Apply all moves and return them as Opts; None if one is not allowed, and then nothing has
+    changed.
+    """
     before = scheduler.copy()
     for move in moves:
         opt = move.find_opt(scheduler) if isinstance(move, Move) else move

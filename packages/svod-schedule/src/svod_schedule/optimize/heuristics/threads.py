@@ -14,16 +14,23 @@ __all__ = ["take_threads"]
 
 
 def take_threads(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Question]:
-    """The outermost loop that can be split evenly, or is so long that a part more or less does not matter."""
+    """The outermost loop that can be split evenly, or is so long that a part more or less does not
+    matter.
+    """
     n = facts.target.cores
     if n < 2 or facts.target.has_local:
         return
     if facts.work < constants.MIN_THREADED_WORK:
-        yield [Proposal(f"one thread: {facts.work} steps are less than {constants.MIN_THREADED_WORK}")]
+        yield [
+            Proposal(f"one thread: {facts.work} steps are less than {constants.MIN_THREADED_WORK}")
+        ]
         return
     loops = [r for r in scheduler.axes if r.arg.kind is AxisType.LOOP and int(r.stop.vmin) >= n]
     yield (
-        Proposal(f"{n} threads along {facts.name(r)}, for {facts.work} steps", (Move(OptOp.THREAD, r, n),))
+        Proposal(
+            f"{n} threads along {facts.name(r)}, for {facts.work} steps",
+            (Move(OptOp.THREAD, r, n),),
+        )
         for r in sorted(loops, key=lambda r: not _splits_well(r, n))
     )
 

@@ -1,9 +1,9 @@
 """Opts for the vectors and threads of a processor, one choice after the other.
 
-Which operand of a product is copied panel by panel; which loop is outermost; which axis of the results becomes vector lanes;
-which reduced axis does where none of the results can; how many results share what they load (register tiles); which loop
-is split over threads; where a panel is packed.
-"""
+Which operand of a product is copied panel by panel; which loop is outermost; which axis of the
+results becomes vector lanes; which reduced axis does where none of the results can; how many
+results share what they load (register tiles); which loop is split over threads; where a panel is
+packed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from svod_ir import AxisType, Op, Opt, OptOp, UOp, exact_trips, max_trips
 from svod_ir.sizes import max_size
 from svod_schedule.optimize.heuristics import constants
 from svod_schedule.optimize.heuristics.facts import Access, KernelFacts, Nest
-from svod_schedule.optimize.heuristics.panel import Panel, count_accumulators, find_panel, is_short_and_deep
+from svod_schedule.optimize.heuristics.panel import (
+    Panel,
+    count_accumulators,
+    find_panel,
+    is_short_and_deep,
+)
 from svod_schedule.optimize.heuristics.proposals import Move, Proposal, Question, Weighed
 from svod_schedule.optimize.heuristics.threads import take_threads
 from svod_schedule.optimize.opts.scheduler import Scheduler
@@ -24,7 +29,9 @@ __all__ = ["iter_questions"]
 
 
 class _Plan(NamedTuple):
-    """What all choices go by: the axis that becomes lanes, the product whose results are taken in tiles, its panel."""
+    """What all choices go by: the axis that becomes lanes, the product whose results are taken in
+    tiles, its panel.
+    """
 
     lane_axis: UOp | None
     tiled: Nest | None
@@ -44,7 +51,11 @@ def iter_questions(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Questio
 
 
 def _make_plan(facts: KernelFacts) -> _Plan:
-    lane_axis = _find_carried_axis(facts) if facts.carried else _find_lane_axis(facts, facts.results, facts.accesses)
+    lane_axis = (
+        _find_carried_axis(facts)
+        if facts.carried
+        else _find_lane_axis(facts, facts.results, facts.accesses)
+    )
     tiled = next((r for r in facts.reductions if _list_tile_axes(facts, r, lane_axis)), None)
     if (
         lane_axis is not None
@@ -58,8 +69,12 @@ def _make_plan(facts: KernelFacts) -> _Plan:
     return _Plan(lane_axis if panel is None else panel.axis, tiled, panel)
 
 
-def _find_lane_axis(facts: KernelFacts, axes: Iterable[UOp], accesses: Iterable[Access]) -> UOp | None:
-    """The axis along which all accesses that depend on it are near each other, with the most to gain."""
+def _find_lane_axis(
+    facts: KernelFacts, axes: Iterable[UOp], accesses: Iterable[Access]
+) -> UOp | None:
+    """The axis along which all accesses that depend on it are near each other, with the most to
+    gain.
+    """
     best: UOp | None = None
     most = 0.0
     for axis in axes:
@@ -78,13 +93,19 @@ def _find_lane_axis(facts: KernelFacts, axes: Iterable[UOp], accesses: Iterable[
 
 
 def _find_carried_axis(facts: KernelFacts) -> UOp | None:
-    """The axis along which a loop over independent elements has the most to gain: what it computes counts as what it reads does."""
+    """The axis along which a loop over independent elements has the most to gain: what it computes
+    counts as what it reads does.
+    """
     gains: dict[UOp, float] = {}
     for axis in facts.results:
         saved = [
-            max_trips(*a.node.ranges) * (1 - a.cost(axis, facts.lanes)) for a in facts.accesses if a.depends_on(axis)
+            max_trips(*a.node.ranges) * (1 - a.cost(axis, facts.lanes))
+            for a in facts.accesses
+            if a.depends_on(axis)
         ]
-        computed = sum(max_trips(*c.node.ranges) * c.instructions for c in facts.carried if axis in c.axes)
+        computed = sum(
+            max_trips(*c.node.ranges) * c.instructions for c in facts.carried if axis in c.axes
+        )
         gains[axis] = sum(saved) + computed * (1 - 1 / facts.lanes) if int(axis.vmax) > 0 else 0.0
     best = max(facts.results, key=lambda a: gains[a], default=None)
     return best if best is not None and gains[best] > 0 else None
@@ -104,10 +125,17 @@ def _order_loops(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Itera
         yield from _put_outside(facts, plan.panel, scheduler)
         return
     # The smaller operand is the one to walk through again and again.
-    inside = [a for a in plan.tiled.results if not all(n.depends_on(a) for n in plan.tiled.accesses)]
+    inside = [
+        a for a in plan.tiled.results if not all(n.depends_on(a) for n in plan.tiled.accesses)
+    ]
     if len(inside) > 1 and int(inside[-1].vmax) > int(inside[-2].vmax):
         first, second = inside[-2:]
-        yield [Proposal(f"{facts.name(second)} is longer and goes outside", (Move(OptOp.SWAP, first, other=second),))]
+        yield [
+            Proposal(
+                f"{facts.name(second)} is longer and goes outside",
+                (Move(OptOp.SWAP, first, other=second),),
+            )
+        ]
 
 
 def _put_outside(facts: KernelFacts, panel: Panel, scheduler: Scheduler) -> Iterator[Question]:
@@ -122,7 +150,9 @@ def _put_outside(facts: KernelFacts, panel: Panel, scheduler: Scheduler) -> Iter
             outer, inner = scheduler.axes[place : place + 2]
             if outer.arg not in chosen and inner.arg in chosen and (outer, inner) not in asked:
                 asked.add((outer, inner))
-                reason = f"{facts.name(inner)} chooses a panel and goes outside of {facts.name(outer)}"
+                reason = (
+                    f"{facts.name(inner)} chooses a panel and goes outside of {facts.name(outer)}"
+                )
                 yield [Proposal(reason, (Move(OptOp.SWAP, outer, other=inner),))]
 
 
@@ -140,36 +170,67 @@ def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
         squares = _list_square(facts)
         if not facts.results and facts.carried:
             yield [
-                Proposal("no lanes: what the loop carries is one element, and each iteration waits for the last one")
+                Proposal(
+                    "no lanes: what the loop carries is one element, and each iteration waits for"
+                    " the last one"
+                )
             ]
             return
         if not squares:
             yield [Proposal("no lanes: along no axis do all accesses lie near each other")]
         most = constants.TRANSPOSED_TILE
-        amount = next((n for n in (most, most // 2, most // 4) if n > 1 and all(_divides(a, n) for a in squares)), most)
+        amount = next(
+            (
+                n
+                for n in (most, most // 2, most // 4)
+                if n > 1 and all(_divides(a, n) for a in squares)
+            ),
+            most,
+        )
         for side in squares:
-            yield _take(facts, side, amount, "squares of a transposition use whole lines of both sides")
+            yield _take(
+                facts, side, amount, "squares of a transposition use whole lines of both sides"
+            )
     elif panel is not None:
-        why = f"panel along {facts.name(axis)}: {panel.n_vectors} vectors, read for {panel.n_rows} rows"
+        why = (
+            f"panel along {facts.name(axis)}: {panel.n_vectors} vectors, read for {panel.n_rows}"
+            " rows"
+        )
         yield _take(facts, axis, facts.lanes * panel.n_vectors, why)
     else:
-        n_vectors = constants.VECTORS_OF_TILES if plan.tiled is not None else _count_vectors(facts, axis)
+        n_vectors = (
+            constants.VECTORS_OF_TILES if plan.tiled is not None else _count_vectors(facts, axis)
+        )
         why = f"lanes along {facts.name(axis)}, near each other in memory"
         if facts.carried:
-            why = f"each element along {facts.name(axis)} goes through the loop by itself, {n_vectors} vectors so that none waits"
+            why = (
+                f"each element along {facts.name(axis)} goes through the loop by itself,"
+                f" {n_vectors} vectors so that none waits"
+            )
         wide = facts.lanes * n_vectors
-        yield _take(facts, axis, wide if facts.carried or plan.tiled is not None else _fit(facts, axis, wide), why)
+        yield _take(
+            facts,
+            axis,
+            wide if facts.carried or plan.tiled is not None else _fit(facts, axis, wide),
+            why,
+        )
 
 
 def _take_short_rows(facts: KernelFacts) -> Proposal | None:
-    """Rows that are shorter than a vector and lie one behind the other, several of them at a time: what is read is put in its
-    places in registers, and written in whole vectors. Rows of an axis whose results share all that is read go along."""
+    """Rows that are shorter than a vector and lie one behind the other, several of them at a time:
+    what is read is put in its places in registers, and written in whole vectors. Rows of an axis
+    whose results share all that is read go along."""
     if facts.reductions or facts.carried or facts.rows or facts.lanes < 2:
         return None
     stores = [a for a in facts.accesses if a.is_store]
     row = next((a for a in facts.results if all(s.stride(a) == 1 for s in stores)), None)
     size = row and exact_trips(row)
-    if row is None or not isinstance(size, int) or not 1 < size < facts.lanes or _is_chosen_by(facts, row):
+    if (
+        row is None
+        or not isinstance(size, int)
+        or not 1 < size < facts.lanes
+        or _is_chosen_by(facts, row)
+    ):
         return None
     place = next((a for a in facts.results if all(s.stride(a) == size for s in stores)), None)
     if place is None:
@@ -177,25 +238,45 @@ def _take_short_rows(facts: KernelFacts) -> Proposal | None:
     amount = next((n for n in constants.SHORT_ROWS if _divides(place, n)), None)
     kind = OptOp.UPCAST
     if amount is None and size & (size - 1):
-        # By itself, a row that is no power of two would be taken in parts: rather take the last ones of an odd number twice.
-        kind, amount = OptOp.OVERLAP, next((n for n in constants.SHORT_ROWS if n <= int(place.stop.vmin)), None)
-    if amount is None or any(_is_far(a, place, size) or a.stride(row) is None for a in facts.accesses):
+        # By itself, a row that is no power of two would be taken in parts: rather take the last
+        # ones of an odd number twice.
+        kind, amount = (
+            OptOp.OVERLAP,
+            next((n for n in constants.SHORT_ROWS if n <= int(place.stop.vmin)), None),
+        )
+    if amount is None or any(
+        _is_far(a, place, size) or a.stride(row) is None for a in facts.accesses
+    ):
         return None
     moves = [Move(kind, place, amount), Move(OptOp.UPCAST, row, 0)]
     reads = [a for a in facts.accesses if not a.is_store]
-    twin = next((a for a in facts.results if exact_trips(a) == 2 and not any(r.depends_on(a) for r in reads)), None)
+    twin = next(
+        (
+            a
+            for a in facts.results
+            if exact_trips(a) == 2 and not any(r.depends_on(a) for r in reads)
+        ),
+        None,
+    )
     if twin is not None and twin is not row and size == 2:
         moves.insert(0, Move(OptOp.UPCAST, twin, 0))
-    return Proposal(f"rows along {facts.name(row)} are shorter than a vector: {amount} of them at a time", tuple(moves))
+    return Proposal(
+        f"rows along {facts.name(row)} are shorter than a vector: {amount} of them at a time",
+        tuple(moves),
+    )
 
 
 def _is_chosen_by(facts: KernelFacts, axis: UOp) -> bool:
     """Whether a condition on `axis` says what is computed."""
-    return any(node.op is Op.WHERE and axis in node.condition.ranges for node in facts.kernel.toposort())
+    return any(
+        node.op is Op.WHERE and axis in node.condition.ranges for node in facts.kernel.toposort()
+    )
 
 
 def _is_far(access: Access, axis: UOp, size: int) -> bool:
-    """Whether neighbours along `axis` are further from each other than a row of this size is long."""
+    """Whether neighbours along `axis` are further from each other than a row of this size
+    is long.
+    """
     stride = access.stride(axis)
     return stride is None or not 0 <= stride <= size
 
@@ -205,7 +286,9 @@ def _count_vectors(facts: KernelFacts, axis: UOp) -> int:
     if any(axis in r.node.ranges for r in facts.reductions):
         wide = 2 * constants.VECTORS_OF_SUMS
         has_room = facts.target.vector_registers >= 2 * wide and not facts.n_slow
-        return wide if has_room and _divides(axis, wide * facts.lanes) else constants.VECTORS_OF_SUMS
+        return (
+            wide if has_room and _divides(axis, wide * facts.lanes) else constants.VECTORS_OF_SUMS
+        )
     most = constants.VECTORS_OF_RESULTS
     if facts.carried:
         return max(c.count_vectors(facts.target, 2 * most) for c in facts.carried)
@@ -213,23 +296,32 @@ def _count_vectors(facts: KernelFacts, axis: UOp) -> int:
 
 
 def _fit(facts: KernelFacts, axis: UOp, amount: int) -> int:
-    """How many results to take at a time, at most `amount`, so that few are computed twice: the last tile overlaps its neighbour.
+    """How many results to take at a time, at most `amount`, so that few are computed twice: the
+    last tile overlaps its neighbour.
 
     A tile costs its vectors, and a round of the loop that counts less where a result takes long.
     """
     size = exact_trips(axis)
     if not isinstance(size, int):
         return amount
-    amounts = [n for n in (amount >> k for k in range(amount.bit_length())) if facts.lanes <= n <= size]
+    amounts = [
+        n for n in (amount >> k for k in range(amount.bit_length())) if facts.lanes <= n <= size
+    ]
     is_long = facts.n_slow > 0 or any(axis in r.node.ranges for r in facts.reductions)
     round_cost = constants.ROUND_COST / 2 if is_long else constants.ROUND_COST
-    return min(amounts, key=lambda n: -(-size // n) * (n / facts.lanes + round_cost), default=amount)
+    return min(
+        amounts, key=lambda n: -(-size // n) * (n / facts.lanes + round_cost), default=amount
+    )
 
 
 def _list_square(facts: KernelFacts) -> tuple[UOp, ...]:
     """The axes along which a transposition reads and writes."""
     written = next((a for a in facts.results if facts.is_stored_along(a)), None)
-    others = (a for a in facts.results if a is not written and any(n.stride(a) == 1 for n in facts.accesses))
+    others = (
+        a
+        for a in facts.results
+        if a is not written and any(n.stride(a) == 1 for n in facts.accesses)
+    )
     read = next(others, None)
     return () if written is None or read is None else (read, written)
 
@@ -257,7 +349,9 @@ def _divides(axis: UOp, amount: int) -> bool:
 
 
 def _take_masked(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
-    """Take `amount` results at a time along an axis that may be shorter than a vector; the last ones are masked."""
+    """Take `amount` results at a time along an axis that may be shorter than a vector; the last
+    ones are masked.
+    """
     while amount > facts.lanes and amount * 4 > max_trips(axis):
         amount //= 2
     if amount <= max_trips(axis):
@@ -290,11 +384,15 @@ def _take_reduced_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
             yield [Proposal("no lanes for a reduction: what it reads does not lie near each other")]
             continue
         done.add(axis)
-        # The results of a tile keep as many sums in registers, also in the reductions after the first.
+        # The results of a tile keep as many sums in registers, also in the reductions after the
+        # first.
         is_tiled = bool(_list_tile_axes(facts, reduction, plan.lane_axis))
-        n_vectors = 1 if is_tiled else max(constants.VECTORS_OF_TERMS // (2 if facts.n_slow else 1), 1)
+        n_vectors = (
+            1 if is_tiled else max(constants.VECTORS_OF_TERMS // (2 if facts.n_slow else 1), 1)
+        )
         amount = facts.lanes * n_vectors
-        # Two rounds at least, so that what is left over is no longer than what is taken; one vector if need be.
+        # Two rounds at least, so that what is left over is no longer than what is taken; one vector
+        # if need be.
         while amount > facts.lanes and amount * 2 > max_trips(axis):
             amount //= 2
         while amount > max_trips(axis):
@@ -308,8 +406,14 @@ def _take_reduced(facts: KernelFacts, axis: UOp, amount: int) -> Question:
     size = exact_trips(axis)
     is_even = not isinstance(size, int) or size % amount == 0
     # What is left over is added up one by one: fewer vectors at a time may leave less.
-    amounts = [n for n in (amount, amount // 2, amount // 4) if n == amount or (n >= facts.lanes and not is_even)]
-    candidates = [Proposal(f"{why}, {n} at a time", (Move(OptOp.UNROLL, axis, n),)) for n in amounts]
+    amounts = [
+        n
+        for n in (amount, amount // 2, amount // 4)
+        if n == amount or (n >= facts.lanes and not is_even)
+    ]
+    candidates = [
+        Proposal(f"{why}, {n} at a time", (Move(OptOp.UNROLL, axis, n),)) for n in amounts
+    ]
     return Weighed(candidates) if len(candidates) > 1 else candidates
 
 
@@ -317,20 +421,30 @@ def _take_reduced(facts: KernelFacts, axis: UOp, amount: int) -> Question:
 
 
 def _list_tile_axes(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> list[UOp]:
-    """Axes of results along which some load of the reduction is the same: taking several shares that load."""
+    """Axes of results along which some load of the reduction is the same: taking several shares
+    that load.
+    """
     operands = reduction.operands
     if len(operands) < 2:
         return []
     shared = [
         a
         for a in reduction.results
-        if a is not lane_axis and not all(n.depends_on(a) for n in operands) and not reduction.is_chosen_by(a)
+        if a is not lane_axis
+        and not all(n.depends_on(a) for n in operands)
+        and not reduction.is_chosen_by(a)
     ]
-    # First the axis along which results are stored consecutively: its tile can become lanes after the reduction.
-    # Then those whose tile shares a load in vectors rather than one of a single element.
+    # First the axis along which results are stored consecutively: its tile can become lanes after
+    # the reduction. Then those whose tile shares a load in vectors rather than one of a single
+    # element.
     vectors = [n for n in operands if lane_axis is not None and n.depends_on(lane_axis)]
     return sorted(
-        shared, key=lambda a: (not facts.is_stored_along(a), any(n.depends_on(a) for n in vectors), -int(a.vmax))
+        shared,
+        key=lambda a: (
+            not facts.is_stored_along(a),
+            any(n.depends_on(a) for n in vectors),
+            -int(a.vmax),
+        ),
     )[:2]
 
 
@@ -354,11 +468,20 @@ def _take_tiles(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
 
 
 def _count_more(axes: list[UOp], n_free: int) -> int:
-    """How many results to take along a second axis, where all along the first leave more than half of the registers free."""
+    """How many results to take along a second axis, where all along the first leave more than half
+    of the registers free.
+    """
     size = exact_trips(axes[0]) if len(axes) > 1 else n_free
     amount = n_free // size if isinstance(size, int) else 1
     # Results that are computed twice are not worth it.
-    return next((n for n in range(amount, 1, -1) if max_trips(axes[1]) % n == 0 or max_trips(axes[1]) >= 8 * n), 1)
+    return next(
+        (
+            n
+            for n in range(amount, 1, -1)
+            if max_trips(axes[1]) % n == 0 or max_trips(axes[1]) >= 8 * n
+        ),
+        1,
+    )
 
 
 def _take_tile(facts: KernelFacts, axis: UOp, amount: int) -> Question:
@@ -368,13 +491,21 @@ def _take_tile(facts: KernelFacts, axis: UOp, amount: int) -> Question:
     whole = [Proposal(f"{why}, all of them are taken at once", (Move(OptOp.UPCAST, axis, 0),))]
     # As few tiles as with `amount`, and no larger than these need be.
     even = -(-size // -(-size // amount)) if isinstance(size, int) else amount
-    overlapping = [Proposal(f"{why}, {even} at a time, the last ones twice", (Move(OptOp.OVERLAP, axis, even),))]
+    overlapping = [
+        Proposal(
+            f"{why}, {even} at a time, the last ones twice", (Move(OptOp.OVERLAP, axis, even),)
+        )
+    ]
     if not isinstance(size, int):
-        return chain(overlapping, _mask(facts, axis, amount, why) if max_size(size) >= amount else ())
+        return chain(
+            overlapping, _mask(facts, axis, amount, why) if max_size(size) >= amount else ()
+        )
     if size <= amount:
         return whole
     divisors = [n for n in range(amount, max(amount // 2, 2), -1) if size % n == 0]
-    exact = [Proposal(f"{why}, {n} at a time", (Move(OptOp.UPCAST, axis, n),)) for n in divisors[:1]]
+    exact = [
+        Proposal(f"{why}, {n} at a time", (Move(OptOp.UPCAST, axis, n),)) for n in divisors[:1]
+    ]
     # On a long axis, a few results computed twice cost less than a tile that fills fewer registers.
     is_long = size >= constants.LONG_AXIS * amount and amount not in divisors
     return [*overlapping, *exact] if is_long else [*exact, *overlapping]
@@ -384,14 +515,22 @@ def _take_tile(facts: KernelFacts, axis: UOp, amount: int) -> Question:
 
 
 def _pack_panel(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Iterator[Question]:
-    """Pack in the loop over the panels; where there is one panel for all, or for each thread, in the outermost loop."""
+    """Pack in the loop over the panels; where there is one panel for all, or for each thread, in
+    the outermost loop.
+    """
     if plan.panel is None:
         return
     axes, axis = scheduler.axes, plan.panel.axis
     loops = [r for r in axes if r.arg == axis.arg] or [
         r for r in axes if r.arg.kind in (AxisType.THREAD, AxisType.LOOP)
     ]
-    where = f"for each panel along {facts.name(axis)}" if loops and loops[0].arg == axis.arg else "once"
+    where = (
+        f"for each panel along {facts.name(axis)}" if loops and loops[0].arg == axis.arg else "once"
+    )
     why = f"packed {where}, for {100 * plan.panel.cost:.1f} % of the product's work"
-    # A single panel is for all results: where no loop stands around those that use it, it is packed before all of them.
-    yield [*(Proposal(why, (Move(OptOp.PACK, r),)) for r in loops[:1]), Proposal(why, (Opt(OptOp.PACK, None),))]
+    # A single panel is for all results: where no loop stands around those that use it, it is packed
+    # before all of them.
+    yield [
+        *(Proposal(why, (Move(OptOp.PACK, r),)) for r in loops[:1]),
+        Proposal(why, (Opt(OptOp.PACK, None),)),
+    ]

@@ -1,16 +1,19 @@
 """Opts for machines that run the work-items of a workgroup in step.
 
-What work-items that are neighbours read and write at once has to lie side by side, since memory is moved by the line. So
+What work-items that are neighbours read and write at once has to lie side by side, since memory is
+moved by the line. So
 
-- a product of two operands is taken in tiles: a workgroup's work-items have a small tile each, and read their operands from
-  shared memory, to which they copied them together;
-- a reduction along memory is shared by work-items, neighbours taking neighbouring elements, who meet in shared memory;
-- a reduction across memory, and whatever is computed element by element, gives neighbouring results to neighbours;
+- a product of two operands is taken in tiles: a workgroup's work-items have a small tile each, and
+  read their operands from shared memory, to which they copied them together;
+- a reduction along memory is shared by work-items, neighbours taking neighbouring elements, who
+  meet in shared memory;
+- a reduction across memory, and whatever is computed element by element, gives neighbouring results
+  to neighbours;
 - a transposition is taken in squares, so that both sides are used by whole lines.
 
-Axes that nothing divides are rounded up and masked at their end. A core that runs work-items one after the other gains nothing
-from all this: for such ones, the choices are those of other processors.
-"""
+Axes that nothing divides are rounded up and masked at their end. A core that runs work-items one
+after the other gains nothing from all this: for such ones, the choices are those of other
+processors."""
 
 from __future__ import annotations
 
@@ -34,7 +37,9 @@ def iter_questions(facts: KernelFacts) -> Iterator[Question]:
             yield from _take_product(facts, reduction, *sides)
             return
     if facts.reductions:
-        yield chain(_share_reduction(facts, facts.reductions[0]), _take_columns(facts, facts.reductions[0]))
+        yield chain(
+            _share_reduction(facts, facts.reductions[0]), _take_columns(facts, facts.reductions[0])
+        )
     else:
         yield chain(_take_squares(facts), _take_elements(facts))
 
@@ -43,7 +48,9 @@ def iter_questions(facts: KernelFacts) -> Iterator[Question]:
 
 
 def _find_sides(facts: KernelFacts, reduction: Nest) -> tuple[UOp, UOp] | None:
-    """The longest results' axes that only one and only the other operand of a product depends on; columns are stored in rows."""
+    """The longest results' axes that only one and only the other operand of a product depends on;
+    columns are stored in rows.
+    """
     operands = reduction.operands
     if len(operands) != 2 or reduction.n_iterations < constants.MIN_SIDE:
         return None
@@ -62,7 +69,9 @@ def _find_sides(facts: KernelFacts, reduction: Nest) -> tuple[UOp, UOp] | None:
     return (second, first) if facts.is_stored_along(first) else (first, second)
 
 
-def _take_product(facts: KernelFacts, reduction: Nest, rows: UOp, columns: UOp) -> Iterator[Question]:
+def _take_product(
+    facts: KernelFacts, reduction: Nest, rows: UOp, columns: UOp
+) -> Iterator[Question]:
     target = facts.target
     side = 1 << (min(constants.N_STEPS * target.lockstep, target.max_local).bit_length() - 1) // 2
     n_rows, n_columns = _choose_tile(facts, rows, columns, side)
@@ -85,13 +94,17 @@ def _choose_tile(facts: KernelFacts, rows: UOp, columns: UOp, side: int) -> tupl
     """The largest tile of a work-item for which there are enough workgroups of `side` x `side`."""
     n_others = facts.n_results // (max_trips(rows) * max_trips(columns))
     for n_rows, n_columns in constants.TILES:
-        n_tiles = -(-max_trips(rows) // (side * n_rows)) * -(-max_trips(columns) // (side * n_columns))
+        n_tiles = -(-max_trips(rows) // (side * n_rows)) * -(
+            -max_trips(columns) // (side * n_columns)
+        )
         if n_tiles * n_others >= constants.N_GROUPS * facts.target.cores:
             return n_rows, n_columns
     return constants.TILES[-1]
 
 
-def _take_side(facts: KernelFacts, axis: UOp, n_items: int, amount: int, n_neighbours: int) -> Question:
+def _take_side(
+    facts: KernelFacts, axis: UOp, n_items: int, amount: int, n_neighbours: int
+) -> Question:
     """Give each of `n_items` as many results along `axis`, `n_neighbours` of them side by side."""
     moves: list[Move] = []
     if not _divides(axis, n_items * amount):
@@ -103,7 +116,9 @@ def _take_side(facts: KernelFacts, axis: UOp, n_items: int, amount: int, n_neigh
         moves.append(Move(OptOp.UPCAST, axis, amount // n_neighbours))
     return [
         Proposal(
-            f"{n_items} work-items take {amount} result{'s' * (amount > 1)} each along {facts.name(axis)}", tuple(moves)
+            f"{n_items} work-items take {amount} result{'s' * (amount > 1)} each along"
+            f" {facts.name(axis)}",
+            tuple(moves),
         )
     ]
 
@@ -112,8 +127,12 @@ def _take_side(facts: KernelFacts, axis: UOp, n_items: int, amount: int, n_neigh
 
 
 def _share_reduction(facts: KernelFacts, reduction: Nest) -> Question:
-    """Give neighbouring elements of a reduction along memory to neighbours, as vectors where rows are of whole ones."""
-    along = [r for r in reduction.loops if isinstance(exact_trips(r), int) and _moves_along(reduction, r)]
+    """Give neighbouring elements of a reduction along memory to neighbours, as vectors where rows
+    are of whole ones.
+    """
+    along = [
+        r for r in reduction.loops if isinstance(exact_trips(r), int) and _moves_along(reduction, r)
+    ]
     if not along or not facts.target.has_shared:
         return
     axis, lockstep, lanes = max(along, key=max_trips), facts.target.lockstep, facts.access_lanes
@@ -136,14 +155,27 @@ def _share_reduction(facts: KernelFacts, reduction: Nest) -> Question:
 
 
 def _take_columns(facts: KernelFacts, reduction: Nest) -> Question:
-    """Give neighbouring results to work-items; where these are few, to those in step, and parts of the reduction to others."""
+    """Give neighbouring results to work-items; where these are few, to those in step, and parts of
+    the reduction to others.
+    """
     target = facts.target
-    wanted = target.lockstep * target.cores * constants.N_GROUPS * constants.N_STEPS // max(facts.n_results, 1)
+    wanted = (
+        target.lockstep
+        * target.cores
+        * constants.N_GROUPS
+        * constants.N_STEPS
+        // max(facts.n_results, 1)
+    )
     for axis in sorted(reduction.loops, key=max_trips, reverse=True) if wanted > 1 else ():
         size = exact_trips(axis)
-        amount = _power_of_two_in(size, min(wanted, constants.N_STEPS)) if isinstance(size, int) else 1
+        amount = (
+            _power_of_two_in(size, min(wanted, constants.N_STEPS)) if isinstance(size, int) else 1
+        )
         if amount > 1:
-            why = f"{facts.n_results} results are few: {amount} work-items share {facts.name(axis)} of each"
+            why = (
+                f"{facts.n_results} results are few: {amount} work-items share {facts.name(axis)}"
+                " of each"
+            )
             shares = chain.from_iterable(_iter_shares(facts, target.lockstep, {}))
             yield Proposal(why, (*shares, Move(OptOp.GROUP, axis, amount)))
     yield from _share_results(facts, _count_items(facts), "neighbouring results go to neighbours")
@@ -167,24 +199,36 @@ def _take_squares(facts: KernelFacts) -> Question:
         None,
     )
     amount = min(constants.SEGMENT_BYTES // facts.access_bytes, 8)
-    if written is None or read is None or not (_divides(read, amount) and _divides(written, amount)):
+    if (
+        written is None
+        or read is None
+        or not (_divides(read, amount) and _divides(written, amount))
+    ):
         return
     most = 1 << (_count_items(facts).bit_length() - 1) // 2
     n_items = [(a, _power_of_two_in(max_trips(a) // amount, most)) for a in (read, written)]
     moves = [Move(OptOp.UPCAST, a, amount) for a in (read, written) if amount > 1]
     moves += [Move(OptOp.LOCAL, a, n) for a, n in n_items if n > 1]
-    yield Proposal(f"squares of {amount} x {amount} of a transposition move whole lines of both sides", tuple(moves))
+    yield Proposal(
+        f"squares of {amount} x {amount} of a transposition move whole lines of both sides",
+        tuple(moves),
+    )
 
 
 def _take_elements(facts: KernelFacts) -> Question:
     why = "neighbouring results go to neighbours"
-    axis, lanes = next((a for a in reversed(facts.results) if facts.is_stored_along(a)), None), facts.access_lanes
+    axis, lanes = (
+        next((a for a in reversed(facts.results) if facts.is_stored_along(a)), None),
+        facts.access_lanes,
+    )
     if axis is not None and lanes > 1 and _divides(axis, lanes):
         is_along = all(n.stride(axis) in (0, 1) for n in facts.accesses)
         if is_along and facts.n_results >= lanes * _count_items(facts):
             sizes = {axis: max_trips(axis) // lanes}
             why_vectors = f"{why}, {lanes} together along {facts.name(axis)}"
-            yield from _share_results(facts, _count_items(facts), why_vectors, [Move(OptOp.UPCAST, axis, lanes)], sizes)
+            yield from _share_results(
+                facts, _count_items(facts), why_vectors, [Move(OptOp.UPCAST, axis, lanes)], sizes
+            )
     yield from _share_results(facts, _count_items(facts), why)
 
 
@@ -194,16 +238,21 @@ def _take_elements(facts: KernelFacts) -> Question:
 def _count_items(facts: KernelFacts) -> int:
     """How many work-items a workgroup should have, a power of two."""
     target = facts.target
-    # Few results are spread over all cores before a workgroup gets more work-items than run in step.
+    # Few results are spread over all cores before a workgroup gets more work-items than run in
+    # step.
     wanted = min(constants.N_STEPS * target.lockstep, facts.n_results // target.cores)
     return min(1 << max(wanted, target.lockstep).bit_length() - 1, target.max_local)
 
 
 def _share_results(
-    facts: KernelFacts, n_items: int, why: str, first: Iterable[Move] = (), sizes: Mapping[UOp, int] | None = None
+    facts: KernelFacts,
+    n_items: int,
+    why: str,
+    first: Iterable[Move] = (),
+    sizes: Mapping[UOp, int] | None = None,
 ) -> Question:
-    """After the `first` moves, give neighbouring results to up to `n_items`, along the innermost loops; if that is not
-    allowed, along fewer of them."""
+    """After the `first` moves, give neighbouring results to up to `n_items`, along the innermost
+    loops; if that is not allowed, along fewer of them."""
     shares = list(_iter_shares(facts, n_items, sizes or {}))
     for n in range(len(shares), -1, -1):
         total = prod(share[-1].amount or 1 for share in shares[:n])
@@ -211,8 +260,12 @@ def _share_results(
         yield Proposal(f"{why}; {total} work-items take results" if total > 1 else why, moves)
 
 
-def _iter_shares(facts: KernelFacts, left: int, sizes: Mapping[UOp, int]) -> Iterator[tuple[Move, ...]]:
-    """What each loop gives to work-items, the innermost first; a long one that nothing divides is masked."""
+def _iter_shares(
+    facts: KernelFacts, left: int, sizes: Mapping[UOp, int]
+) -> Iterator[tuple[Move, ...]]:
+    """What each loop gives to work-items, the innermost first; a long one that nothing divides is
+    masked.
+    """
     for loop in reversed(facts.results):
         size: SInt = sizes.get(loop, exact_trips(loop))
         if left < 2:

@@ -1,8 +1,7 @@
 """The Opts that are worth trying on a kernel, from its axes and from what the target has.
 
-`iter_actions` lists them one by one, `iter_neighbours` the sequences of Opts that are one change away
-from a given one. Whether an Opt is allowed only `Scheduler.apply_opt` knows.
-"""
+`iter_actions` lists them one by one, `iter_neighbours` the sequences of Opts that are one change
+away from a given one. Whether an Opt is allowed only `Scheduler.apply_opt` knows."""
 
 from __future__ import annotations
 
@@ -43,7 +42,10 @@ def iter_actions(scheduler: Scheduler, *, can_pad: bool = False) -> Iterator[Opt
         if axis.arg.kind is AxisType.REDUCE:
             yield from _iter_reduced(position, axis, amounts, scheduler.target)
     for first, second in combinations(range(len(axes)), 2):
-        if axes[first].arg.kind is axes[second].arg.kind and axes[first].arg.kind in (AxisType.LOOP, AxisType.REDUCE):
+        if axes[first].arg.kind is axes[second].arg.kind and axes[first].arg.kind in (
+            AxisType.LOOP,
+            AxisType.REDUCE,
+        ):
             yield Opt(OptOp.SWAP, first, second)
     if not scheduler.applied_opts:
         yield from _iter_cores(scheduler)
@@ -58,7 +60,9 @@ def _iter_cores(scheduler: Scheduler) -> Iterator[Opt]:
 
 
 def _iter_tiles(position: int, axis: UOp, amounts: list[int], max_upcast: int) -> Iterator[Opt]:
-    """Ways to take several outputs along an axis; the last tile overlaps where the amount does not divide the size."""
+    """Ways to take several outputs along an axis; the last tile overlaps where the amount does not
+    divide the size.
+    """
     size = exact_trips(axis)
     for amount in amounts:
         if not isinstance(size, int) or amount < size:
@@ -69,7 +73,9 @@ def _iter_tiles(position: int, axis: UOp, amounts: list[int], max_upcast: int) -
 
 
 def _iter_shares(position: int, axis: UOp, target: Target) -> Iterator[Opt]:
-    """Ways to share an axis out to threads or work-items, and to copy what a thread reads again and again."""
+    """Ways to share an axis out to threads or work-items, and to copy what a thread reads again and
+    again.
+    """
     kind = axis.arg.kind
     if kind in (AxisType.LOOP, AxisType.GLOBAL):
         yield from (Opt(OptOp.THREAD, position, n) for n in _thread_counts(target))
@@ -90,7 +96,12 @@ def _iter_reduced(position: int, axis: UOp, amounts: list[int], target: Target) 
         yield from (Opt(OptOp.UNROLL, position, n) for n in amounts if n < size)
         yield Opt(OptOp.UNROLL, position, 0)
         if target.has_shared:
-            yield from (Opt(op, position, n) for op in (OptOp.GROUP, OptOp.GROUPTOP) for n in _WORK_ITEMS if n <= size)
+            yield from (
+                Opt(op, position, n)
+                for op in (OptOp.GROUP, OptOp.GROUPTOP)
+                for n in _WORK_ITEMS
+                if n <= size
+            )
 
 
 def _thread_counts(target: Target) -> list[int]:
@@ -99,15 +110,21 @@ def _thread_counts(target: Target) -> list[int]:
 
 
 def iter_neighbours(
-    opts: tuple[Opt, ...], apply: Callable[[tuple[Opt, ...]], Scheduler | None], *, can_pad: bool = False
+    opts: tuple[Opt, ...],
+    apply: Callable[[tuple[Opt, ...]], Scheduler | None],
+    *,
+    can_pad: bool = False,
 ) -> Iterator[tuple[Opt, ...]]:
-    """The sequences one change away: with one Opt more, at the end or before those for threads; with one less; with
-    another amount. `apply` gives the kernel with some Opts."""
+    """The sequences one change away: with one Opt more, at the end or before those for threads;
+    with one less; with another amount. `apply` gives the kernel with some Opts."""
     end = next((i for i, opt in enumerate(opts) if opt.op in _LAST), len(opts))
     for place in sorted({len(opts), end}, reverse=True):
         scheduler = apply(opts[:place])
         if scheduler is not None:
-            yield from ((*opts[:place], opt, *opts[place:]) for opt in iter_actions(scheduler, can_pad=can_pad))
+            yield from (
+                (*opts[:place], opt, *opts[place:])
+                for opt in iter_actions(scheduler, can_pad=can_pad)
+            )
     if opts and (bare := apply(())) is not None:
         # TC stands first, so that another core is another beginning.
         rest = opts[1:] if opts[0].op is OptOp.TC else ()
@@ -116,7 +133,9 @@ def iter_neighbours(
         yield (*opts[:i], *opts[i + 1 :])
         scheduler = apply(opts[:i])
         if scheduler is not None:
-            yield from ((*opts[:i], other, *opts[i + 1 :]) for other in _iter_variants(opt, scheduler))
+            yield from (
+                (*opts[:i], other, *opts[i + 1 :]) for other in _iter_variants(opt, scheduler)
+            )
 
 
 def _iter_variants(opt: Opt, scheduler: Scheduler) -> Iterator[Opt]:

@@ -15,7 +15,9 @@ _LOOPING: Final = frozenset({Op.END, Op.REDUCE, Op.SCAN})
 
 
 def list_axes(order: Sequence[UOp]) -> list[UOp]:
-    """The RANGEs of a kernel, whose nodes are in `order`: by rank of their type, then from outer to inner loop."""
+    """The RANGEs of a kernel, whose nodes are in `order`: by rank of their type, then from outer to
+    inner loop.
+    """
     nest: dict[UOp, int] = {}
     for node in reversed(order):
         if node.op in _LOOPING:
@@ -37,7 +39,9 @@ def exchange_loops(sink: UOp, first: UOp, second: UOp) -> UOp:
 
 
 def split_off_rest(sink: UOp, axis: UOp, main: SInt, rest: SInt) -> tuple[UOp, UOp]:
-    """Each reduction over `axis` as one over its first `main` elements joined with one over the others, and the axis of the first."""
+    """Each reduction over `axis` as one over its first `main` elements joined with one over the
+    others, and the axis of the first.
+    """
     main_axis = axis.with_src((to_node(main),))
     # A rest of one element needs no loop.
     is_loop = not (isinstance(rest, int) and rest == 1)
@@ -50,13 +54,25 @@ def split_off_rest(sink: UOp, axis: UOp, main: SInt, rest: SInt) -> tuple[UOp, U
         if node.op is Op.REDUCE and axis in node.loops:
             # The other loops of this reduction are run twice, so the second time under new names.
             others = [r for r in node.loops if r is not axis]
-            copies.update({r: fresh.make_range(r.stop, r.arg.kind) for r in others if r not in copies})
-            rest_ranges = [rest_axis if r is axis else copies[r] for r in node.loops if r is not axis or is_loop]
+            copies.update(
+                {r: fresh.make_range(r.stop, r.arg.kind) for r in others if r not in copies}
+            )
+            rest_ranges = [
+                rest_axis if r is axis else copies[r]
+                for r in node.loops
+                if r is not axis or is_loop
+            ]
             main_value = new.source.substitute({axis: main_axis})
-            rest_value = new.source.substitute({axis: rest_axis + to_node(main), **{r: copies[r] for r in others}})
+            rest_value = new.source.substitute(
+                {axis: rest_axis + to_node(main), **{r: copies[r] for r in others}}
+            )
             main_ranges = tuple(main_axis if r is axis else r for r in new.loops)
             first = UOp(Op.REDUCE, node.dtype, (main_value, *main_ranges), node.arg)
-            last = UOp(Op.REDUCE, node.dtype, (rest_value, *rest_ranges), node.arg) if rest_ranges else rest_value
+            last = (
+                UOp(Op.REDUCE, node.dtype, (rest_value, *rest_ranges), node.arg)
+                if rest_ranges
+                else rest_value
+            )
             new = UOp(node.arg, node.dtype, (first, last))
         done[node] = new
     return done[sink], main_axis

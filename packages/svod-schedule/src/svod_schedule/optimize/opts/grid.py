@@ -18,7 +18,9 @@ __all__ = ["spread_over_grid"]
 
 
 def spread_over_grid(sink: UOp, target: Target) -> UOp:
-    """`sink` with as many positions in its grid as the target allows, each of which does its part in loops."""
+    """`sink` with as many positions in its grid as the target allows, each of which does its part
+    in loops.
+    """
     if not target.has_local:
         return sink
     # What several effects share would have to be the same loop; a kernel has one effect.
@@ -58,4 +60,8 @@ def _take_in_iterations(sink: UOp, group: AxisGroup, limit: int) -> UOp:
     inner = axis.with_src((UOp.const(index, part),))
     value = iteration * part + inner
     sink = replace_range(sink, axis, value, (iteration, inner))
-    return sink if isinstance(size, int) and size % part == 0 else mask_accesses(sink, iteration, value < to_node(size))
+    return (
+        sink
+        if isinstance(size, int) and size % part == 0
+        else mask_accesses(sink, iteration, value < to_node(size))
+    )

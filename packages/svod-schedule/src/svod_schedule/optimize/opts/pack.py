@@ -1,4 +1,5 @@
-"""PACK: what is read again and again in a loop is copied to private memory, in the order in which a reduction takes it.
+"""PACK: what is read again and again in a loop is copied to private memory, in the order in which a
+reduction takes it.
 
 before → after, for the loop over n of a product whose rows m all read the same columns:
 
@@ -7,8 +8,8 @@ before → after, for the loop over n of a product whose rows m all read the sam
     for n':           for k, u:  reg[k * 16 + u] = w[k * 32 + n' * 16 + u]
                       for m, k, u:  REDUCE(x[m * 64 + k] * reg[k * 16 + u], k; ADD)
 
-The operands of a tensor core are laid out tile by tile, zeros beyond the end of an axis, and widened to what the core takes.
-"""
+The operands of a tensor core are laid out tile by tile, zeros beyond the end of an axis, and
+widened to what the core takes."""
 
 from __future__ import annotations
 
@@ -29,24 +30,40 @@ STEPS_FILLED = 16
 """Steps of a tensor core for which a row is copied at once: a whole vector of groups of 32 bits."""
 
 MAX_PRIVATE_BYTES = 1 << 20
-"""The most that a kernel may set aside: threads of other libraries have stacks of few mebibytes, and what overflows ends the process."""
+"""The most that a kernel may set aside: threads of other libraries have stacks of few mebibytes,
+and what overflows ends the process.
+"""
 
 MAX_VARYING_BYTES = 1 << 19
 """The most that is set aside for an operand whose size varies."""
 
 
 def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) -> UOp | str:
-    """`sink` with what one iteration of loop `axis`, or the whole work of a thread, reads again, or why there is nothing to pack."""
-    nest = next((n.loops for n in sink.src if n.op is Op.END and (axis is None or axis in n.loops)), None)
+    """`sink` with what one iteration of loop `axis`, or the whole work of a thread, reads again, or
+    why there is nothing to pack.
+    """
+    nest = next(
+        (n.loops for n in sink.src if n.op is Op.END and (axis is None or axis in n.loops)), None
+    )
     if nest is None:
         return NO_NEST
     outer = () if axis is None else nest[: nest.index(axis) + 1]
-    enclosing = {r for r in nest if r.arg.kind is AxisType.THREAD or (r.arg.kind is AxisType.LOOP and r in outer)}
+    enclosing = {
+        r
+        for r in nest
+        if r.arg.kind is AxisType.THREAD or (r.arg.kind is AxisType.LOOP and r in outer)
+    }
     # A loop of one iteration repeats nothing.
-    inside = [r for r in nest if r.arg.kind is AxisType.LOOP and r not in enclosing and max_trips(r) > 1]
+    inside = [
+        r for r in nest if r.arg.kind is AxisType.LOOP and r not in enclosing and max_trips(r) > 1
+    ]
     tiles = _get_tile_dtypes(sink, cores)
     # What does not depend on the next loop inside is read again in each of its iterations.
-    reused = [n for n in _reduction_loads(sink, tiles) if (inside[0] not in n.ranges if inside else n in tiles)]
+    reused = [
+        n
+        for n in _reduction_loads(sink, tiles)
+        if (inside[0] not in n.ranges if inside else n in tiles)
+    ]
     if not reused:
         return "no load of a reduction is repeated inside the loop"
     packed: dict[UOp, UOp] = {}
@@ -60,7 +77,10 @@ def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) ->
         location = _make_packed(load, own, dtype, fresh)
         n_bytes += _count_bytes(location)
         if n_bytes > MAX_PRIVATE_BYTES:
-            return f"more than {MAX_PRIVATE_BYTES} bytes of private memory, which is on the stack of a thread"
+            return (
+                f"more than {MAX_PRIVATE_BYTES} bytes of private memory, which is on the stack of a"
+                " thread"
+            )
         packed[load] = location if load.op is Op.INDEX else location.cast(load.dtype)
     return sink.substitute(packed)
 
@@ -71,7 +91,9 @@ def _count_bytes(graph: UOp) -> int:
 
 
 def _get_tile_dtypes(sink: UOp, cores: tuple[TensorCore, ...]) -> dict[UOp, DType]:
-    """The operands of tensor cores that still lie in the kernel's memory, and what they are packed as."""
+    """The operands of tensor cores that still lie in the kernel's memory, and what they are packed
+    as.
+    """
     dtypes: dict[UOp, DType] = {}
     for reduce in sink.iter_ops(Op.REDUCE):
         found = find_core(reduce, cores)
@@ -104,7 +126,9 @@ def _reduction_loads(sink: UOp, tiles: Mapping[UOp, DType]) -> list[UOp]:
 
 
 def _layout_rank(r: UOp, load: UOp) -> tuple[int, int]:
-    """Loops outside, what one step takes inside: rows of a, groups of b's rows, its columns, the elements of a group."""
+    """Loops outside, what one step takes inside: rows of a, groups of b's rows, its columns, the
+    elements of a group.
+    """
     number, kind = r.arg
     if r is _find_steps(load):
         return 2, number
@@ -114,21 +138,27 @@ def _layout_rank(r: UOp, load: UOp) -> tuple[int, int]:
 
 
 def _find_steps(load: UOp) -> UOp | None:
-    """The axis over the steps of one row of a whose elements lie together: several steps are filled as one vector."""
+    """The axis over the steps of one row of a whose elements lie together: several steps are filled
+    as one vector.
+    """
     groups = tile_axes(load, AxisType.TILE_K)
     if len(groups) != 1 or tile_axes(load, AxisType.TILE_N) or tile_axes(load, AxisType.TILE_M):
         return None
     locations, size = get_locations(load), exact_trips(groups[0])
     for r in sorted(load.ranges, key=lambda r: r.arg.id):
         if r.arg.kind is AxisType.REDUCE and isinstance(exact_trips(r), int) and int(r.vmax) > 0:
-            strides = {(find_stride(n.position, groups[0]), find_stride(n.position, r)) for n in locations}
+            strides = {
+                (find_stride(n.position, groups[0]), find_stride(n.position, r)) for n in locations
+            }
             if strides == {(1, size)}:
                 return r
     return None
 
 
 def _make_packed(load: UOp, own: list[UOp], dtype: DType, fresh: FreshIds) -> UOp:
-    """The location in private memory that holds what `load` reads; the axes in `own` are its axes."""
+    """The location in private memory that holds what `load` reads; the axes in `own` are
+    its axes.
+    """
     sizes = [max_trips(r) for r in own]
     loops = [fresh.make_range(r.stop, _fill_kind(r, load)) for r in own]
     places, inside = list(loops), None
@@ -147,7 +177,10 @@ def _make_packed(load: UOp, own: list[UOp], dtype: DType, fresh: FreshIds) -> UO
     if inside is not None:
         value = gate_operand(value, inside)
     nest = sorted(
-        loops, key=lambda r: not any(r is f and _is_filled_alone(o, load) for o, f in zip(own, loops, strict=False))
+        loops,
+        key=lambda r: (
+            not any(r is f and _is_filled_alone(o, load) for o, f in zip(own, loops, strict=False))
+        ),
     )
     fill = register.index(_flat(places, sizes)).store(value.cast(dtype)).end(*nest)
     return register.after(fill).index(_flat(own, sizes))
@@ -168,10 +201,11 @@ def _fill_kind(r: UOp, load: UOp) -> AxisType:
 
 
 def _is_filled_alone(r: UOp, load: UOp) -> bool:
-    """Whether the vectors along `r` are filled one after the other, since each is read from as many places as it has columns.
+    """Whether the vectors along `r` are filled one after the other, since each is read from as many
+    places as it has columns.
 
-    Places that are a power of two apart share a few sets of the cache, which hold those of one vector and not of several.
-    """
+    Places that are a power of two apart share a few sets of the cache, which hold those of one
+    vector and not of several."""
     columns = tile_axes(load, AxisType.TILE_N)
     return r.arg.kind is AxisType.UPCAST and any(
         find_stride(n.position, c) != 1 for n in get_locations(load) for c in columns

@@ -1,17 +1,19 @@
 """`Scheduler`: one kernel, and the transformations (`Opt`s) that may be applied to it.
 
-An `Opt` names an axis by its place in `Scheduler.axes` (UPCAST, LOCAL, THREAD, PADTO, OVERLAP, SWAP, SPLIT, PACK) or
-among the reduced axes (UNROLL, GROUP, GROUPTOP). An amount of 0 means the whole axis. An Opt whose
-precondition does not hold raises `OptError` and changes nothing; `applied_opts` replays to the same
-kernel.
+An `Opt` names an axis by its place in `Scheduler.axes` (UPCAST, LOCAL, THREAD, PADTO, OVERLAP,
+SWAP, SPLIT, PACK) or among the reduced axes (UNROLL, GROUP, GROUPTOP). An amount of 0 means the
+whole axis. An Opt whose precondition does not hold raises `OptError` and changes nothing;
+`applied_opts` replays to the same kernel.
 
     UPCAST(a, n)    take n outputs along axis a at a time, as vector lanes or register copies
     OVERLAP(a, n)   the same for an axis that n does not divide: the last tile starts early enough to
                     end at the end, so a few outputs are computed twice
     UNROLL(a, n)    take n reduced elements at a time; what is left over is reduced by itself
-    PACK(a), PACK() copy what one iteration of loop a, or the whole work of a thread, reads again and again in the loops
-                    inside to private memory, in the order in which a reduction takes it; where work-items take the
-                    results, copy what they read alike in one iteration of the reduced loop a to the memory that they share
+    PACK(a), PACK() copy what one iteration of loop a, or the whole work of a thread, reads again
+    and again in the loops
+                    inside to private memory, in the order in which a reduction takes it; where
+                    work-items take the results, copy what they read alike in one iteration of the
+                    reduced loop a to the memory that they share
     SPLIT(a, n)     n iterations of loop a at a time, in a loop inside all others of its nest: what they share is used again at once
     PADTO(a, n)     round the axis up to a multiple of n and mask what is beyond its end
     THREAD(a, n)    n parts for the CPU's threads
@@ -110,17 +112,27 @@ class Scheduler:
         return [exact_trips(r) for r in self.axes]
 
     def kernel_name(self) -> str:
-        """`r_` for a reduction or `E_`, then a letter and the size of each axis (`v` where it varies)."""
+        """`r_` for a reduction or `E_`, then a letter and the size of each axis (`v` where it
+        varies).
+        """
         prefix = (
             "r"
-            if any(r.arg.kind in (*_REDUCED, AxisType.UNROLL, AxisType.TILE_K, AxisType.SCAN) for r in self.axes)
+            if any(
+                r.arg.kind in (*_REDUCED, AxisType.UNROLL, AxisType.TILE_K, AxisType.SCAN)
+                for r in self.axes
+            )
             else "E"
         )
-        parts = [f"{r.arg.kind.letter}{size if isinstance(size := exact_trips(r), int) else 'v'}" for r in self.axes]
+        parts = [
+            f"{r.arg.kind.letter}{size if isinstance(size := exact_trips(r), int) else 'v'}"
+            for r in self.axes
+        ]
         return "_".join([prefix, *parts])
 
     def finish(self) -> UOp:
-        """The kernel, spread over the target's grid if it has one, its SINK carrying name and opts."""
+        """The kernel, spread over the target's grid if it has one, its SINK carrying name
+        and opts.
+        """
         spread = self.copy()
         spread.sink = spread_over_grid(self.sink, self.target)
         return spread.sink.with_arg(KernelInfo(spread.kernel_name(), tuple(self.applied_opts)))
@@ -164,7 +176,9 @@ class Scheduler:
             OptOp.NOLOCALS: self._forbid_locals,
         }
 
-    def _axis(self, opt: Opt, axes: list[UOp], kinds: Iterable[AxisType], number: int | None = None) -> UOp:
+    def _axis(
+        self, opt: Opt, axes: list[UOp], kinds: Iterable[AxisType], number: int | None = None
+    ) -> UOp:
         """The axis that `opt` names, or the one with this `number`."""
         place = opt.axis if number is None else number
         if place is None or not 0 <= place < len(axes):
@@ -178,7 +192,9 @@ class Scheduler:
         size = exact_trips(axis)
         amount = size if opt.amount == 0 else opt.amount
         if not isinstance(amount, int):
-            raise OptError(opt=opt, reason="it needs an amount, since the axis has no constant size")
+            raise OptError(
+                opt=opt, reason="it needs an amount, since the axis has no constant size"
+            )
         if not 1 < amount <= limit:
             raise OptError(opt=opt, reason=f"the amount {amount} is not between 2 and {limit}")
         return amount
@@ -186,7 +202,9 @@ class Scheduler:
     def _divided(self, opt: Opt, axis: UOp, limit: int) -> int:
         amount, size = self._amount(opt, axis, limit), exact_trips(axis)
         if divide_size(size, amount) is None:
-            raise OptError(opt=opt, reason=f"{amount} does not divide the axis of {format_size(size)}")
+            raise OptError(
+                opt=opt, reason=f"{amount} does not divide the axis of {format_size(size)}"
+            )
         return amount
 
     def _upcast(self, opt: Opt) -> UOp:
@@ -207,7 +225,9 @@ class Scheduler:
         return self._tile_with_overlap(axis, amount, AxisType.UPCAST)
 
     def _check_no_row(self, opt: Opt, axis: UOp) -> None:
-        """Memory of a thread or a workgroup is filled for one row or tile, and read before the next."""
+        """Memory of a thread or a workgroup is filled for one row or tile, and read before the
+        next.
+        """
         filled = {n.source.op for n in self._order if n.op is Op.AFTER and axis in n.ranges}
         if Op.DEFINE_REG in filled:
             raise OptError(opt=opt, reason="the thread's own memory holds one row at a time")
@@ -220,7 +240,9 @@ class Scheduler:
             raise OptError(opt=opt, reason="the kernel reads what it writes")
 
     def _reads_own_results(self, *, by_rows: bool = False) -> bool:
-        """Whether the kernel reads memory that it writes; `by_rows` not that which it fills anew for each row."""
+        """Whether the kernel reads memory that it writes; `by_rows` not that which it fills anew
+        for each row.
+        """
         written = {n.location.memory for n in self._order if n.op is Op.STORE}
         if by_rows:
             written = {memory for memory in written if memory.op is not Op.DEFINE_REG}
@@ -242,7 +264,9 @@ class Scheduler:
         self._check_no_row(opt, axis)
         amount, size = self._amount(opt, axis, MAX_UNROLL), exact_trips(axis)
         if max_size(size) < amount:
-            raise OptError(opt=opt, reason=f"the axis of {format_size(size)} is shorter than {amount}")
+            raise OptError(
+                opt=opt, reason=f"the axis of {format_size(size)} is shorter than {amount}"
+            )
         rounds, rest = normalize_size(size // amount), normalize_size(size % amount)
         sink = self.sink
         if not (isinstance(rest, int) and rest == 0):
@@ -269,7 +293,10 @@ class Scheduler:
         sink = replace_range(self.sink, axis, start + inner, (outer,))
         # A scan goes on from iteration to iteration, so it stays inside.
         nests = (n for n in sink.src if n.op is Op.END and outer in n.loops)
-        ends = {n: (n.body, *sorted((*n.loops, inner), key=lambda r: r.arg.kind is AxisType.SCAN)) for n in nests}
+        ends = {
+            n: (n.body, *sorted((*n.loops, inner), key=lambda r: r.arg.kind is AxisType.SCAN))
+            for n in nests
+        }
         return sink.substitute({n: n.with_src(src) for n, src in ends.items()})
 
     def _pad_to(self, opt: Opt) -> UOp:
@@ -281,7 +308,9 @@ class Scheduler:
             raise OptError(opt=opt, reason="a tensor core takes the axis in whole steps")
         size = axis.stop
         padded = axis.with_src(((size + (amount - 1)) // amount * amount,))
-        return mask_accesses(replace_range(self.sink, axis, padded, (padded,)), padded, padded < size)
+        return mask_accesses(
+            replace_range(self.sink, axis, padded, (padded,)), padded, padded < size
+        )
 
     def _pack(self, opt: Opt) -> UOp:
         kinds = (AxisType.LOOP, AxisType.THREAD, AxisType.REDUCE)
@@ -312,7 +341,9 @@ class Scheduler:
         part = (axis.stop + (amount - 1)) // amount
         outer = FreshIds(self.sink).make_range(amount, AxisType.THREAD)
         inner = axis.with_src((part,))
-        return replace_range(self.sink, axis, (outer * part).minimum(axis.stop - part) + inner, (outer, inner))
+        return replace_range(
+            self.sink, axis, (outer * part).minimum(axis.stop - part) + inner, (outer, inner)
+        )
 
     def _local(self, opt: Opt) -> UOp:
         axis = self._axis(opt, self.axes, (AxisType.GLOBAL, AxisType.LOOP))
@@ -369,12 +400,17 @@ class Scheduler:
         if isinstance(layouts, str):
             raise OptError(opt=opt, reason=layouts)
         if opt.axis is None or not 0 <= opt.axis < len(layouts):
-            raise OptError(opt=opt, reason=f"there are {len(layouts)} ways to lay the product over the core")
+            raise OptError(
+                opt=opt, reason=f"there are {len(layouts)} ways to lay the product over the core"
+            )
         return self._lay_over(opt, layouts[opt.axis], cores[number])
 
     def _lay_over(self, opt: Opt, way: Layout, core: TensorCore) -> UOp:
         n, m, _ = core.dims
-        tiles = [(way.columns, n, AxisType.TILE_N), *([(way.rows, m, AxisType.TILE_M)] if way.rows is not None else [])]
+        tiles = [
+            (way.columns, n, AxisType.TILE_N),
+            *([(way.rows, m, AxisType.TILE_M)] if way.rows is not None else []),
+        ]
         for axis, _, _ in tiles:
             self._check_no_row(opt, axis)
         sink = take_depth(self.sink, way, core)
@@ -383,7 +419,9 @@ class Scheduler:
         return sink
 
     def _forbid_locals(self, opt: Opt) -> UOp:
-        if any(r.arg.kind in (AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE) for r in self.axes):
+        if any(
+            r.arg.kind in (AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE) for r in self.axes
+        ):
             raise OptError(opt=opt, reason="the kernel uses workgroups already")
         self.has_locals_forbidden = True
         return self.sink

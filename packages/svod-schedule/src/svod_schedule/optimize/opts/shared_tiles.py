@@ -1,16 +1,17 @@
-"""Tiles in shared memory: what many work-items of a workgroup read in one iteration of a reduction is read from afar once.
+"""Tiles in shared memory: what many work-items of a workgroup read in one iteration of a reduction
+is read from afar once.
 
 before → after, for work-items i and j, 16 each, and 16 iterations k of 8 elements u:
 
     REDUCE(a[i * 128 + k * 8 + u] * b[(k * 8 + u) * 16 + j], k, u; ADD)
 
     BARRIER k, so that nobody overwrites what another one still reads from the iteration before
-    work-item m = i * 16 + j copies element m (and m + 256, ...) of each tile to shared memory; BARRIER
-    REDUCE(tile_a[u * 16 + i] * tile_b[u * 16 + j], k, u; ADD)
+    work-item m = i * 16 + j copies element m (and m + 256, ...) of each tile to shared memory;
+    BARRIER REDUCE(tile_a[u * 16 + i] * tile_b[u * 16 + j], k, u; ADD)
 
-Work-items with neighbouring numbers copy neighbouring elements, as vectors where the tile's rows are. A tile lies in the order
-in which it is read: what one iteration takes is outermost, what one work-item takes for its own results is innermost.
-"""
+Work-items with neighbouring numbers copy neighbouring elements, as vectors where the tile's rows
+are. A tile lies in the order in which it is read: what one iteration takes is outermost, what one
+work-item takes for its own results is innermost."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ MAX_AT_ONCE = 8
 
 
 class _Tile(NamedTuple):
-    """What is copied: a load, and the axes that number its elements, in the order of shared memory and in that of the other."""
+    """What is copied: a load, and the axes that number its elements, in the order of shared memory
+    and in that of the other.
+    """
 
     load: UOp
     shared_order: tuple[UOp, ...]
@@ -38,8 +41,8 @@ class _Tile(NamedTuple):
 
 
 def share_tiles(sink: UOp, axis: UOp, target: Target) -> UOp | str:
-    """`sink` with tiles in shared memory, for each iteration of the reduced `axis`, of what some work-items read alike; or the
-    reason why there are none."""
+    """`sink` with tiles in shared memory, for each iteration of the reduced `axis`, of what some
+    work-items read alike; or the reason why there are none."""
     work_items = tuple(get_work_items(sink))
     if not target.has_shared:
         return "the target has no shared memory"
@@ -50,7 +53,11 @@ def share_tiles(sink: UOp, axis: UOp, target: Target) -> UOp | str:
     reduces = [n for n in sink.iter_ops(Op.REDUCE) if axis in n.loops]
     if any(n.op in (Op.REDUCE, Op.SCAN) for reduce in reduces for n in reduce.source.toposort()):
         return "the reduction holds another one"
-    tiles = [_make_tile(load, own) for reduce in reduces for load, own in _iter_shared(reduce, axis, work_items)]
+    tiles = [
+        _make_tile(load, own)
+        for reduce in reduces
+        for load, own in _iter_shared(reduce, axis, work_items)
+    ]
     if not tiles:
         return "no two work-items read the same"
     return _Copier(sink, _iterations(reduces[0], axis), work_items, target).copy(tiles)
@@ -61,13 +68,19 @@ def _iterations(reduce: UOp, axis: UOp) -> tuple[UOp, ...]:
     return reduce.src[1 : 1 + reduce.src[1:].index(axis) + 1]
 
 
-def _iter_shared(reduce: UOp, axis: UOp, work_items: Sequence[UOp]) -> Iterator[tuple[UOp, tuple[UOp, ...]]]:
+def _iter_shared(
+    reduce: UOp, axis: UOp, work_items: Sequence[UOp]
+) -> Iterator[tuple[UOp, tuple[UOp, ...]]]:
     """The loads that are the same for some work-items, and their axes inside one iteration."""
     loops = set(reduce.loops)
     inside = loops.difference(_iterations(reduce, axis)).union(work_items)
     for load in reduce.source.toposort():
         if load.op is Op.INDEX and load.memory.op is Op.PARAM and load.ranges & loops:
-            own = [r for r in load.ranges if r in inside or r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL)]
+            own = [
+                r
+                for r in load.ranges
+                if r in inside or r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL)
+            ]
             is_constant = all(isinstance(exact_trips(r), int) for r in own)
             if own and is_constant and not load.ranges.issuperset(work_items):
                 yield load, tuple(sorted(own, key=lambda r: r.arg.id))
@@ -82,11 +95,15 @@ def _make_tile(load: UOp, own: tuple[UOp, ...]) -> _Tile:
         return inf if stride is None else abs(stride)
 
     given_order = tuple(sorted(own, key=distance, reverse=True))
-    return _Tile(load, tuple(sorted(own, key=lambda r: (ranks[r.arg.kind], -distance(r)))), given_order)
+    return _Tile(
+        load, tuple(sorted(own, key=lambda r: (ranks[r.arg.kind], -distance(r)))), given_order
+    )
 
 
 class _Copier:
-    def __init__(self, sink: UOp, iterations: tuple[UOp, ...], work_items: tuple[UOp, ...], target: Target) -> None:
+    def __init__(
+        self, sink: UOp, iterations: tuple[UOp, ...], work_items: tuple[UOp, ...], target: Target
+    ) -> None:
         self.sink, self.iterations, self.target = sink, iterations, target
         self.n_work_items = max_trips(*work_items)
         self.work_item = _number(work_items, [max_trips(r) for r in work_items])
@@ -95,7 +112,10 @@ class _Copier:
     def copy(self, tiles: list[_Tile]) -> UOp:
         iteration = UOp(Op.BARRIER, void, self.iterations)
         memories = [self._make_memory(tile) for tile in tiles]
-        fills = [self._fill(memory.after(iteration), tile) for memory, tile in zip(memories, tiles, strict=True)]
+        fills = [
+            self._fill(memory.after(iteration), tile)
+            for memory, tile in zip(memories, tiles, strict=True)
+        ]
         filled = UOp(Op.BARRIER, void, tuple(fills))
         return self.sink.substitute(
             {
@@ -105,16 +125,26 @@ class _Copier:
         )
 
     def _make_memory(self, tile: _Tile) -> UOp:
-        return self.fresh.make_local(tile.load.dtype, max_trips(tile.shared_order[0]) * self._pitch(tile))
+        return self.fresh.make_local(
+            tile.load.dtype, max_trips(tile.shared_order[0]) * self._pitch(tile)
+        )
 
     def _pitch(self, tile: _Tile) -> int:
-        """The distance of the outermost rows; where rows become columns, it is odd vectors, so that their banks differ."""
+        """The distance of the outermost rows; where rows become columns, it is odd vectors, so that
+        their banks differ.
+        """
         pitch = max_trips(*tile.shared_order[1:])
         is_turned = tile.shared_order[-1] is not tile.given_order[-1]
-        return pitch + self.target.lanes(tile.load.dtype) if is_turned and len(tile.shared_order) > 1 else pitch
+        return (
+            pitch + self.target.lanes(tile.load.dtype)
+            if is_turned and len(tile.shared_order) > 1
+            else pitch
+        )
 
     def _place(self, tile: _Tile, coordinates: Sequence[UOp]) -> UOp:
-        """The position in shared memory of the element with these coordinates, given in its order."""
+        """The position in shared memory of the element with these coordinates, given in its
+        order.
+        """
         inner = [max_trips(r) for r in tile.shared_order[1:]]
         first = coordinates[0] * self._pitch(tile)
         return first + _number(coordinates[1:], inner) if inner else coordinates[0]
@@ -140,7 +170,10 @@ class _Copier:
             loops.append(self.fresh.make_range(n_lanes, AxisType.UPCAST))
             coordinates[-1] = coordinates[-1] * n_lanes + loops[-1]
         at = dict(zip(tile.given_order, coordinates, strict=True))
-        value, target = tile.load.substitute(at), place.index(self._place(tile, [at[r] for r in tile.shared_order]))
+        value, target = (
+            tile.load.substitute(at),
+            place.index(self._place(tile, [at[r] for r in tile.shared_order])),
+        )
         if n_iterations * self.n_work_items * n_lanes != total:
             inside = number < total // n_lanes
             value, target = _gate(value, inside), _gate(target, inside)
@@ -148,9 +181,13 @@ class _Copier:
         return store.end(*loops) if loops else store
 
     def _count_lanes(self, tile: _Tile, total: int) -> int:
-        """How many elements a work-item copies at a time: as many as are side by side and leave nobody idle."""
+        """How many elements a work-item copies at a time: as many as are side by side and leave
+        nobody idle.
+        """
         last = tile.given_order[-1]
-        lanes = self.target.lanes(tile.load.dtype) if find_stride(tile.load.position, last) == 1 else 1
+        lanes = (
+            self.target.lanes(tile.load.dtype) if find_stride(tile.load.position, last) == 1 else 1
+        )
         while lanes > 1 and (max_trips(last) % lanes or total % (self.n_work_items * lanes)):
             lanes //= 2
         return lanes

@@ -4,14 +4,15 @@ before → after, for a core that multiplies 1 x 4 by 4 x 16:
 
     out[m * 32 + n] = REDUCE(CAST(x[m * 64 + k]) * CAST(w[k * 32 + n]), k; ADD)
 
-    out[m * 32 + n' * 16 + c] = REDUCE(CAST(x[m * 64 + k' * 4 + j]) * CAST(w[(k' * 4 + j) * 32 + n' * 16 + c]), k', j; ADD)
+    out[m * 32 + n' * 16 + c] = REDUCE(CAST(x[m * 64 + k' * 4 + j]) * CAST(w[(k' * 4 + j) * 32 + n'
+    * 16 + c]), k', j; ADD)
 
-where c is a TILE_N and j a TILE_K axis. The graph means the same as before: only `lower/vectors/tiles.py` makes
-a WMMA of the reduction. So all that is done to the other axes works as ever: register tiles, threads,
-and PACK, which lays the operands out as the core reads them.
+where c is a TILE_N and j a TILE_K axis. The graph means the same as before: only
+`lower/vectors/tiles.py` makes a WMMA of the reduction. So all that is done to the other axes works
+as ever: register tiles, threads, and PACK, which lays the operands out as the core reads them.
 
-Where the core's tile does not divide an axis of results, the last tile overlaps its neighbour, or is masked if
-the axis may be shorter than a tile. Reduced elements beyond the end are read as zeros.
+Where the core's tile does not divide an axis of results, the last tile overlaps its neighbour, or
+is masked if the axis may be shorter than a tile. Reduced elements beyond the end are read as zeros.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ __all__ = ["Layout", "gate_operand", "get_layouts", "is_along", "take_depth", "t
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One way to give a product to a core: `a` and `b` are its operands, locations or integer expressions.
+    """One way to give a product to a core: `a` and `b` are its operands, locations or integer
+    expressions.
 
-    `columns` is an axis of the results on which only `b` depends, `rows` one on which only `a` does (None where the core
-    has one row), `depth` a reduced axis of both.
-    """
+    `columns` is an axis of the results on which only `b` depends, `rows` one on which only `a` does
+    (None where the core has one row), `depth` a reduced axis of both."""
 
     reduce: UOp
     a: UOp
@@ -48,7 +49,9 @@ class Layout:
 
 
 def get_layouts(sink: UOp, core: TensorCore) -> list[Layout] | str:
-    """All ways to give `core` a product of a kernel, the best first, or the reason why there is none."""
+    """All ways to give `core` a product of a kernel, the best first, or the reason why there is
+    none.
+    """
     found: list[Layout] = []
     reason = "the kernel adds up nothing"
     stored = [n.location for n in sink.iter_ops(Op.STORE)]
@@ -61,7 +64,11 @@ def get_layouts(sink: UOp, core: TensorCore) -> list[Layout] | str:
             reason = f"the products are added up in {reduce.dtype}, not in {core.dtypes[2]}"
         else:
             ways = [(a, b) for a, b in (operands, operands[::-1]) if _are_taken(a, b, core)]
-            reason = "no axis of the results belongs to one operand alone" if ways else _name_operands(operands, core)
+            reason = (
+                "no axis of the results belongs to one operand alone"
+                if ways
+                else _name_operands(operands, core)
+            )
             for a, b in ways:
                 found.extend(_iter_layouts(reduce, a, b, core, nests))
     return sorted(found, key=lambda way: _rank(way, stored)) or reason
@@ -72,24 +79,34 @@ def _are_taken(a: UOp, b: UOp, core: TensorCore) -> bool:
 
 
 def _name_operands(operands: tuple[UOp, UOp], core: TensorCore) -> str:
-    given, taken = (" and ".join(map(str, d)) for d in ([n.dtype for n in operands], core.dtypes[:2]))
+    given, taken = (
+        " and ".join(map(str, d)) for d in ([n.dtype for n in operands], core.dtypes[:2])
+    )
     return f"the operands are {given}, where the core takes {taken}"
 
 
-def _iter_layouts(reduce: UOp, a: UOp, b: UOp, core: TensorCore, nests: list[list[UOp]]) -> Iterator[Layout]:
-    depths = [r for r in reduce.loops if r.arg.kind is AxisType.REDUCE and r in a.ranges and r in b.ranges]
+def _iter_layouts(
+    reduce: UOp, a: UOp, b: UOp, core: TensorCore, nests: list[list[UOp]]
+) -> Iterator[Layout]:
+    depths = [
+        r for r in reduce.loops if r.arg.kind is AxisType.REDUCE and r in a.ranges and r in b.ranges
+    ]
     found: dict[tuple[UOp, UOp | None], None] = {}
     for nest in nests:
         results = [r for r in nest if r in reduce.ranges]
         columns = [r for r in results if r in b.ranges and r not in a.ranges]
         rows: list[UOp | None] = [r for r in results if r in a.ranges and r not in b.ranges]
-        found.update(((c, r), None) for c in columns for r in ([None] if core.dims[1] == 1 else rows))
+        found.update(
+            ((c, r), None) for c in columns for r in ([None] if core.dims[1] == 1 else rows)
+        )
     for (column, row), depth in product(found, depths):
         yield Layout(reduce, a, b, column, row, depth)
 
 
 def _rank(way: Layout, stored: list[UOp]) -> tuple[bool, ...]:
-    """Elements of a that are needed together lie together, and results are stored along the columns."""
+    """Elements of a that are needed together lie together, and results are stored along the
+    columns.
+    """
     return (
         not is_along(way.a, way.depth),
         not any(find_stride(n.position, way.columns) == 1 for n in stored),
@@ -99,7 +116,10 @@ def _rank(way: Layout, stored: list[UOp]) -> tuple[bool, ...]:
 
 def is_along(operand: UOp, axis: UOp) -> bool:
     """Whether the elements of an operand along `axis` lie together."""
-    return all(find_stride(n.position, axis) in ((0, 1) if operand is not n else (1,)) for n in get_locations(operand))
+    return all(
+        find_stride(n.position, axis) in ((0, 1) if operand is not n else (1,))
+        for n in get_locations(operand)
+    )
 
 
 def take_depth(sink: UOp, way: Layout, core: TensorCore) -> UOp:
@@ -136,11 +156,15 @@ def gate_operand(operand: UOp, inside: UOp) -> UOp:
             UOp.const(operand.dtype, 0),
         )
     location, gate = operand, operand.gate
-    return UOp(Op.INDEX, location.dtype, (*location.src[:2], inside if gate is None else gate & inside))
+    return UOp(
+        Op.INDEX, location.dtype, (*location.src[:2], inside if gate is None else gate & inside)
+    )
 
 
 def take_tile(sink: UOp, axis: UOp, amount: int, kind: AxisType, *, is_repeatable: bool) -> UOp:
-    """`sink` with `amount` results along `axis` taken at a time, and the last ones twice, or masked."""
+    """`sink` with `amount` results along `axis` taken at a time, and the last ones twice, or
+    masked.
+    """
     size = axis.stop
     inner = FreshIds(sink).make_range(amount, kind)
     n_tiles = divide_size(exact_trips(axis), amount)

@@ -1,4 +1,6 @@
-"""Limits of a workgroup: work-items, work-items in each dimension of a launch, and shared memory."""
+"""Limits of a workgroup: work-items, work-items in each dimension of a launch, and shared
+memory.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,12 @@ def describe_excess(sink: UOp, target: Target) -> str:
     n_work_items = max_trips(*work_items)
     if work_items and n_work_items > target.max_local:
         return f"a workgroup of {n_work_items} exceeds {target.max_local}"
-    if work_items and any(group.is_over for group in arrange_axes(work_items, target.max_local_dims)):
-        return f"a workgroup of {n_work_items} does not fit into dimensions of {target.max_local_dims}"
+    if work_items and any(
+        group.is_over for group in arrange_axes(work_items, target.max_local_dims)
+    ):
+        return (
+            f"a workgroup of {n_work_items} does not fit into dimensions of {target.max_local_dims}"
+        )
     n_bytes = _count_shared_bytes(sink)
     if n_bytes > target.shared_bytes:
         return f"it needs {n_bytes} bytes of shared memory, more than {target.shared_bytes}"
@@ -26,6 +32,7 @@ def describe_excess(sink: UOp, target: Target) -> str:
 
 def _count_shared_bytes(sink: UOp) -> int:
     sizes = {
-        n: n.arg.size if n.op is Op.DEFINE_LOCAL else count_shared(n) for n in sink.iter_ops(Op.DEFINE_LOCAL, Op.REDUCE)
+        n: n.arg.size if n.op is Op.DEFINE_LOCAL else count_shared(n)
+        for n in sink.iter_ops(Op.DEFINE_LOCAL, Op.REDUCE)
     }
     return sum(size * n.dtype.itemsize for n, size in sizes.items())

@@ -1,4 +1,6 @@
-"""Reductions of products of two operands over different axes, as in matrix products and convolutions."""
+"""Reductions of products of two operands over different axes, as in matrix products and
+convolutions.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +14,24 @@ __all__ = ["count_rows", "is_contraction"]
 
 
 def is_contraction(node: UOp) -> bool:
-    """Whether a reduction multiplies two operands that each lack an output axis of the other, as a matmul does."""
+    """Whether a reduction multiplies two operands that each lack an output axis of the other, as a
+    matmul does.
+    """
     left, right = _own_axes(node)
     return bool(left) and bool(right)
 
 
 def count_rows(node: UOp) -> int:
-    """How many results share each element of an operand of a contraction, at least; 1 where it is none."""
+    """How many results share each element of an operand of a contraction, at least; 1 where it is
+    none.
+    """
     return min(prod(max_size(node.source.shape[a]) for a in axes) for axes in _own_axes(node))
 
 
 def _own_axes(node: UOp) -> tuple[set[int], set[int]]:
-    """The output axes that only the left factor of a sum of products depends on, and those of the right one."""
+    """The output axes that only the left factor of a sum of products depends on, and those of the
+    right one.
+    """
     product = node.source
     while product.op is Op.CAST or _is_gated(product):
         product = product.if_true if product.op is Op.WHERE else product.source
@@ -35,12 +43,16 @@ def _own_axes(node: UOp) -> tuple[set[int], set[int]]:
 
 
 def _is_gated(node: UOp) -> bool:
-    """Whether a node is its second operand or 0, as products with the padding of a convolution are."""
+    """Whether a node is its second operand or 0, as products with the padding of a
+    convolution are.
+    """
     return node.op is Op.WHERE and node.if_false.op is Op.CONST and node.if_false.arg == 0
 
 
 def _broadcast_axes(node: UOp, axes: list[int]) -> set[int]:
-    """Which of `axes` the value of `node` does not depend on, as far as the EXPANDs at its head tell."""
+    """Which of `axes` the value of `node` does not depend on, as far as the EXPANDs at its head
+    tell.
+    """
     constant = set(axes)
     stack = [(node, tuple(axes))]
     seen: set[tuple[UOp, tuple[int, ...]]] = set()

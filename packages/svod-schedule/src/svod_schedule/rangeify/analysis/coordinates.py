@@ -66,12 +66,16 @@ def move(node: UOp, at: Coordinates) -> Coordinates:
             return Coordinates(tuple(moved), valid)
         case Op.EXPAND:
             sizes = zip(indices, source.shape, node.shape, strict=True)
-            return Coordinates(tuple(_ZERO if old == 1 and new != 1 else i for i, old, new in sizes), valid)
+            return Coordinates(
+                tuple(_ZERO if old == 1 and new != 1 else i for i, old, new in sizes), valid
+            )
         case Op.FLIP:
             sizes = zip(indices, source.shape, node.arg, strict=True)
             return Coordinates(tuple(_last(s) - i if flag else i for i, s, flag in sizes), valid)
         case Op.SHRINK:
-            return Coordinates(tuple(i + to_node(b) for i, b in zip(indices, node.sizes[::2], strict=True)), valid)
+            return Coordinates(
+                tuple(i + to_node(b) for i, b in zip(indices, node.sizes[::2], strict=True)), valid
+            )
         case Op.PAD:
             return _move_pad(node, at)
         case _:
@@ -116,7 +120,9 @@ def _move_pad(node: UOp, at: Coordinates) -> Coordinates:
     return Coordinates(tuple(moved), at.valid).and_valid(valid)
 
 
-def move_reshape(old: Sequence[SInt], new: Sequence[SInt], indices: Sequence[UOp]) -> tuple[UOp, ...]:
+def move_reshape(
+    old: Sequence[SInt], new: Sequence[SInt], indices: Sequence[UOp]
+) -> tuple[UOp, ...]:
     """The coordinates in shape `old` of the element at `indices` of shape `new`.
 
     Runs of axes with the same product on both sides are moved independently, so that axes that the
@@ -160,7 +166,10 @@ def _unflatten(flat: UOp, sizes: Sequence[SInt]) -> list[UOp]:
 
 def _matching_runs(old: Sequence[SInt], new: Sequence[SInt]) -> list[tuple[list[int], list[int]]]:
     """Split both shapes into runs of axes whose sizes have equal products, as short as possible."""
-    if not (all(isinstance(s, int) and s > 0 for s in old) and all(isinstance(s, int) and s > 0 for s in new)):
+    if not (
+        all(isinstance(s, int) and s > 0 for s in old)
+        and all(isinstance(s, int) and s > 0 for s in new)
+    ):
         return _symbolic_runs(old, new)
     runs: list[tuple[list[int], list[int]]] = []
     i = j = 0

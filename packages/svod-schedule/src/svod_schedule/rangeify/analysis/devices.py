@@ -10,7 +10,13 @@ from svod_ir.custom_function import read_signature
 from svod_ir.loops import find_count
 from svod_ir.placement import is_file
 
-__all__ = ["get_read_whole", "is_always_stored", "is_transfer", "list_positions_read_whole", "place_nodes"]
+__all__ = [
+    "get_read_whole",
+    "is_always_stored",
+    "is_transfer",
+    "list_positions_read_whole",
+    "place_nodes",
+]
 
 _TRANSFERS = frozenset({Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION, Op.RESULT})
 _VARIABLES = frozenset({Op.BIND, Op.DEFINE_VAR})
@@ -23,7 +29,8 @@ def is_always_stored(node: UOp) -> bool:
 
 
 def is_transfer(node: UOp) -> bool:
-    """Whether a node fills memory without a kernel: a COPY or a view of memory, a custom function, or a loop.
+    """Whether a node fills memory without a kernel: a COPY or a view of memory, a custom function,
+    or a loop.
 
     A COPY of what is on no device only says where that is computed.
     """
@@ -35,7 +42,9 @@ def is_transfer(node: UOp) -> bool:
 
 
 def get_read_whole(node: UOp) -> tuple[UOp, ...]:
-    """The operands of a transfer that it takes as memory; of the result of a loop, those of the loop."""
+    """The operands of a transfer that it takes as memory; of the result of a loop, those of the
+    loop.
+    """
     match node.op:
         case Op.CUSTOM_FUNCTION:
             return read_signature(node).read
@@ -69,15 +78,23 @@ def _is_count_read(loop: UOp) -> bool:
 def _get_repeat_read(loop: UOp) -> tuple[UOp, ...]:
     count, *operands = loop.src
     # A variable stands for itself.
-    return tuple(s for s in ((count, *operands) if _is_count_read(loop) else operands) if s.op not in _VARIABLES)
+    return tuple(
+        s
+        for s in ((count, *operands) if _is_count_read(loop) else operands)
+        if s.op not in _VARIABLES
+    )
 
 
 def place_nodes(order: Sequence[UOp], default_device: str) -> dict[UOp, str]:
-    """The device that computes each node: its own, else that of the first node which reads it, else `default_device`."""
+    """The device that computes each node: its own, else that of the first node which reads it, else
+    `default_device`.
+    """
     devices: dict[UOp, str] = {}
     for node in reversed(order):
         own = node.placement
-        device = own if isinstance(own, str) and not is_file(own) else devices.get(node, default_device)
+        device = (
+            own if isinstance(own, str) and not is_file(own) else devices.get(node, default_device)
+        )
         devices[node] = device
         for operand in node.src:
             if operand.placement is None:

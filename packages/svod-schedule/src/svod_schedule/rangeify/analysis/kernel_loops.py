@@ -1,4 +1,6 @@
-"""The loops of one kernel while it is written: numbered from 0, so that kernels of one form have equal indices."""
+"""The loops of one kernel while it is written: numbered from 0, so that kernels of one form have
+equal indices.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,9 @@ class KernelLoops:
     """Opens the loops of one kernel.
 
     Args:
-        around: the loops of the graph that reads a body. The body's numbers go on from there, but its reductions have loops of
-            their own: equal bodies are one graph, and one may read the other's result.
+        around: the loops of the graph that reads a body. The body's numbers go on from there, but
+            its reductions have loops of their own: equal bodies are one graph, and one may read the
+            other's result.
     """
 
     def __init__(self, around: KernelLoops | None = None) -> None:
@@ -29,14 +32,19 @@ class KernelLoops:
         self._reduced: dict[tuple[UOp, tuple[UOp, ...]], dict[int, UOp]] = {}
 
     def open(self, node: UOp) -> tuple[UOp, ...]:
-        """A fresh loop for each axis of a stored node (0 on axes of size 1); a scanned axis runs in order."""
+        """A fresh loop for each axis of a stored node (0 on axes of size 1); a scanned axis runs in
+        order.
+        """
         scanned = node.arg.axis if node.op is Op.SCAN_AXIS else None
         return tuple(
-            self.make(size, AxisType.SCAN if a == scanned else AxisType.LOOP) for a, size in enumerate(node.shape)
+            self.make(size, AxisType.SCAN if a == scanned else AxisType.LOOP)
+            for a, size in enumerate(node.shape)
         )
 
     def open_places(self, node: UOp) -> tuple[UOp, ...]:
-        """A fresh loop for each axis of what a SCATTER_ADD adds up; those over its positions run in order."""
+        """A fresh loop for each axis of what a SCATTER_ADD adds up; those over its positions run in
+        order.
+        """
         positions = range(node.arg.axis, node.arg.axis + len(node.position.shape))
         return tuple(
             self.make(size, AxisType.SCAN if a in positions else AxisType.LOOP)
@@ -48,7 +56,9 @@ class KernelLoops:
         return _make_range(size, next(self._ids), kind)
 
     def open_reduced(self, node: UOp, indices: tuple[UOp, ...]) -> dict[int, UOp]:
-        """The loop over each axis that a REDUCE_AXIS at `indices` reduces: the same ones wherever it is read there."""
+        """The loop over each axis that a REDUCE_AXIS at `indices` reduces: the same ones wherever
+        it is read there.
+        """
         ranges = self._reduced.get((node, indices))
         if ranges is None:
             sizes = node.source.shape
@@ -64,4 +74,8 @@ def _make_range(size: SInt, axis_id: int, kind: AxisType) -> UOp:
     Its end is in normal form: what is simplified later must not make two loops of one.
     """
     end = simplify(to_node(size))
-    return UOp.const(index, 0) if end.op is Op.CONST and end.arg == 1 else UOp.range(end, axis_id, kind)
+    return (
+        UOp.const(index, 0)
+        if end.op is Op.CONST and end.arg == 1
+        else UOp.range(end, axis_id, kind)
+    )

@@ -1,25 +1,28 @@
 """Choice of the nodes that are computed once and kept in memory.
 
-Every other node is recomputed where it is read, or once for each row of the one kernel that reads it.
-The decision walks from the results to the inputs with the coordinates at which each node is read, so
-that it knows how often an element would be recomputed:
+Every other node is recomputed where it is read, or once for each row of the one kernel that reads
+it. The decision walks from the results to the inputs with the coordinates at which each node is
+read, so that it knows how often an element would be recomputed:
 
 - A node read at one place by one kernel is part of that kernel.
 - An elementwise node read at several places, or inside a loop that it does not depend on, is
-  recomputed when that costs less than a trip through memory. What is expensive is computed in vectors before a
+  recomputed when that costs less than a trip through memory. What is expensive is computed in
+  vectors before a
   scan that takes one element after the other. A PAD counts as such a node: a padded image
   is copied once, since the loops of a convolution would check its borders again for each filter.
 - A reduction is part of the kernel that reads it when each of its elements is computed once there:
-  as the head of an elementwise epilogue (matmul + bias + gelu), or because the loops that it depends
-  on can enclose all others of the kernel (the maximum and the sum of a row in softmax). Products of
-  two operands over different axes (matmul, convolution) are never mixed with row-wise reductions:
-  they need a loop nest of their own to be tiled. What is read through a PAD, as the parts of a concatenation are, is
+  as the head of an elementwise epilogue (matmul + bias + gelu), or because the loops that it
+  depends on can enclose all others of the kernel (the maximum and the sum of a row in softmax).
+  Products of two operands over different axes (matmul, convolution) are never mixed with row-wise
+  reductions: they need a loop nest of their own to be tiled. What is read through a PAD, as the
+  parts of a concatenation are, is
   stored: the wider loops would reduce for elements that it does not have.
-- Elements at positions in memory that a product reads many times, as those of an embedding, are copied in order.
-- Of what is made of no memory, integers are recomputed, since they become part of addresses; but not those that are made of floats
-  and looked up at positions in memory, as keys are in a search.
-- What one kernel reads several times along a row (the exponentials in softmax) is kept for that row in
-  the thread's own memory.
+- Elements at positions in memory that a product reads many times, as those of an embedding, are
+  copied in order.
+- Of what is made of no memory, integers are recomputed, since they become part of addresses; but
+  not those that are made of floats and looked up at positions in memory, as keys are in a search.
+- What one kernel reads several times along a row (the exponentials in softmax) is kept for that row
+  in the thread's own memory.
 """
 
 from __future__ import annotations
@@ -49,10 +52,14 @@ from svod_schedule.rangeify.analysis.readers import count_readers
 __all__ = ["Storage", "choose_stored"]
 
 RECOMPUTE_COST = 16
-"""Up to this many additions an element, recomputing is cheaper than writing it and reading it back."""
+"""Up to this many additions an element, recomputing is cheaper than writing it and reading
+it back.
+"""
 
 RECOMPUTE_TOTAL = 16384
-"""Up to this many additions over all elements, recomputing is cheaper than starting another kernel."""
+"""Up to this many additions over all elements, recomputing is cheaper than starting another
+kernel.
+"""
 
 FREE_COST = 2
 """A node this cheap is never worth memory of its own, however often it is read."""
@@ -61,30 +68,48 @@ ROW_COST = 6
 """From this cost on, keeping a value for its row is cheaper than computing it twice."""
 
 MAX_ROW = 1 << 14
-"""Rows of more elements than this in one kernel do not stay in the first caches (nor, far beyond, on the stack)."""
+"""Rows of more elements than this in one kernel do not stay in the first caches (nor, far beyond,
+on the stack).
+"""
 
 MANY_LOOKUPS = 64
-"""From so many reads on, elements at positions in memory are copied in the order in which they are read."""
+"""From so many reads on, elements at positions in memory are copied in the order in which they are
+read.
+"""
 
 MAX_KERNEL_COST = 256
-"""A longer chain of elementwise nodes is cut, since compilers are not linear in the size of a loop body."""
+"""A longer chain of elementwise nodes is cut, since compilers are not linear in the size of a loop
+body.
+"""
 
 MAX_KERNEL_REDUCTIONS = 16
-"""A kernel with more fused reductions is cut: each gets lanes by an Opt of its own, which rewrites the whole kernel, so that compile
-time grows with the square of their number. Rows that were centred n times took 0.5, 3.7 and 26.5 s to compile for n of 30, 100 and 300
-in one kernel, and take 0.4, 1.5 and 4.2 s in kernels of 16."""
+"""A kernel with more fused reductions is cut: each gets lanes by an Opt of its own, which rewrites
+the whole kernel, so that compile time grows with the square of their number. Rows that were centred
+n times took 0.5, 3.7 and 26.5 s to compile for n of 30, 100 and 300 in one kernel, and take 0.4,
+1.5 and 4.2 s in kernels of 16."""
 
 FEW_TRIPS = 16
 """A reduction of so many times fewer elements than a kernel's results costs little beside them."""
 
 PARALLEL_ROWS = 8
 SERIAL_TRIPS = 1 << 15
-"""A row-wise kernel of fewer rows cannot use the cores; it is kept together only up to this many elements."""
+"""A row-wise kernel of fewer rows cannot use the cores; it is kept together only up to this many
+elements.
+"""
 
 _NEVER_STORED = (MOVEMENT - {Op.PAD}) | {
-    Op.CONST, Op.IOTA, Op.BUFFER, Op.PARAM, Op.BUFFER_VIEW, Op.BIND, Op.DEFINE_VAR, Op.SINK, Op.GATHER, Op.AFTER,
+    Op.CONST,
+    Op.IOTA,
+    Op.BUFFER,
+    Op.PARAM,
+    Op.BUFFER_VIEW,
+    Op.BIND,
+    Op.DEFINE_VAR,
+    Op.SINK,
+    Op.GATHER,
+    Op.AFTER,
     Op.LATER,
-}  # fmt: skip
+}
 _IN_ORDER = frozenset({Op.SCAN_AXIS, Op.SCATTER_ADD})
 _COMPUTED = ELEMENTWISE | {Op.GATHER, Op.PAD}
 
@@ -111,7 +136,10 @@ class _Use:
 
 
 class Storage(NamedTuple):
-    """What is kept: `stored` in memory of its own; `rows` for one row, with the axes that name the row."""
+    """What is kept:
+
+    `stored` in memory of its own; `rows` for one row, with the axes that name the row.
+    """
 
     stored: set[UOp]
     rows: dict[UOp, frozenset[int]]
@@ -133,7 +161,9 @@ class _StorageChooser:
         for node in reversed(self.order):
             if self._is_stored(node):
                 self._store(node)
-                self._enter(node, _Use(node, Coordinates(self.kernels[node].ranges), self._loops(node)))
+                self._enter(
+                    node, _Use(node, Coordinates(self.kernels[node].ranges), self._loops(node))
+                )
             else:
                 for use in self._keep_for_row(node) or self.uses.get(node, ()):
                     self._enter(node, use)
@@ -169,12 +199,21 @@ class _StorageChooser:
         if node.op is Op.CAST and node.dtype.itemsize > node.source.dtype.itemsize:
             # What it is made from takes less memory, and is what a tensor core multiplies.
             return False
-        is_counted = node.placement is None and self.cost[node] <= RECOMPUTE_COST and not _is_key_table(node, uses)
+        is_counted = (
+            node.placement is None
+            and self.cost[node] <= RECOMPUTE_COST
+            and not _is_key_table(node, uses)
+        )
         if is_counted and (node.dtype.is_int or (node.dtype.kind == "bool" and node.op is Op.PAD)):
-            # Positions that are computed from the numbers of loops become part of addresses; what is inside of a PAD, of conditions.
+            # Positions that are computed from the numbers of loops become part of addresses; what
+            # is inside of a PAD, of conditions.
             return False
         total = self.cost[node] * prod(max_size(s) for s in node.shape)
-        if self.cost[node] > RECOMPUTE_COST and total > RECOMPUTE_TOTAL and any(_is_serial(u.kernel) for u in uses):
+        if (
+            self.cost[node] > RECOMPUTE_COST
+            and total > RECOMPUTE_TOTAL
+            and any(_is_serial(u.kernel) for u in uses)
+        ):
             return True
         n_computed = sum(_recomputed(node, use) for use in uses)
         if self._joins_full_kernel(node, uses):
@@ -190,15 +229,20 @@ class _StorageChooser:
         return extra * prod(max_size(s) for s in node.shape) > RECOMPUTE_TOTAL
 
     def _joins_full_kernel(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
-        """Whether `node` combines reductions that no kernel that reads it has room for: stored, it takes them along into one kernel.
+        """Whether `node` combines reductions that no kernel that reads it has room for: stored, it
+        takes them along into one kernel.
 
-        Where it has more elements than a reduction below, such as a row from which its mean is subtracted, the reduction is stored.
-        """
-        is_full = all(self.kernels[use.kernel].n_reductions >= MAX_KERNEL_REDUCTIONS for use in uses)
+        Where it has more elements than a reduction below, such as a row from which its mean is
+        subtracted, the reduction is stored."""
+        is_full = all(
+            self.kernels[use.kernel].n_reductions >= MAX_KERNEL_REDUCTIONS for use in uses
+        )
         return is_full and prod(max_size(s) for s in node.shape) <= self.heads[node]
 
     def _keep_for_row(self, node: UOp) -> tuple[_Use, ...] | None:
-        """Keep `node` for one row if that pays: then it is computed in one place, with loops of its own."""
+        """Keep `node` for one row if that pays: then it is computed in one place, with loops of its
+        own.
+        """
         uses = tuple(self.uses.get(node, ()))
         if (
             len(uses) < 2
@@ -209,9 +253,13 @@ class _StorageChooser:
         ):
             return None
         kernel, loops = self.kernels[uses[0].kernel], self._loops(uses[0].kernel)
-        columns = [a for a in range(len(node.shape)) if len({use.at.indices[a] for use in uses}) > 1]
+        columns = [
+            a for a in range(len(node.shape)) if len({use.at.indices[a] for use in uses}) > 1
+        ]
         named = [a for a in range(len(node.shape)) if a not in columns]
-        rows = find_rows([node.shape[a] for a in named], [uses[0].at.indices[a] for a in named], loops)
+        rows = find_rows(
+            [node.shape[a] for a in named], [uses[0].at.indices[a] for a in named], loops
+        )
         # Rows that lie across the result are better taken side by side, as lanes.
         if not rows or len(rows) == len(loops) or not columns or loops[-1] in rows:
             return None
@@ -229,7 +277,8 @@ class _StorageChooser:
         return (_Use(uses[0].kernel, Coordinates(indices), scope),)
 
     def _keeps_reductions_fused(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
-        """Whether each reduction that only `node` reads could stay in its kernel if `node` were recomputed at `uses`.
+        """Whether each reduction that only `node` reads could stay in its kernel if `node` were
+        recomputed at `uses`.
 
         What has other readers is a place to store of its own, whatever is decided here.
         """
@@ -243,7 +292,9 @@ class _StorageChooser:
             seen.add(item)
             if current.op is Op.REDUCE_AXIS:
                 reached.setdefault(current, {})[use] = None
-            elif current not in self.stored and self.heads[current] and not is_always_stored(current):
+            elif (
+                current not in self.stored and self.heads[current] and not is_always_stored(current)
+            ):
                 stack.extend(
                     read
                     for read in self._reads(current, use)
@@ -280,7 +331,8 @@ class _StorageChooser:
         if len(rows) == len(loops) == len(use.scope):
             return not (is_contraction(node) and kernel.rows)
         if not self.has_private_rows(use.kernel):
-            # The results of one row are spread over a grid: each position would reduce the row again.
+            # The results of one row are spread over a grid: each position would reduce the row
+            # again.
             return False
         trips = prod(max_size(s) for s in node.source.shape)
         if kernel.has_contraction or (is_contraction(node) and trips > RECOMPUTE_TOTAL):
@@ -288,10 +340,17 @@ class _StorageChooser:
         if max_trips(*rows) < PARALLEL_ROWS and trips > SERIAL_TRIPS:
             return False
         if loops and loops[-1] in rows and trips * FEW_TRIPS <= max_trips(*loops):
-            # Rows across the result would take the loops out of the order in which it lies in memory, to store a few elements less.
+            # Rows across the result would take the loops out of the order in which it lies in
+            # memory, to store a few elements less.
             return False
-        if loops and loops[-1] not in rows and _is_of_columns(node) and trips >= FEW_TRIPS * max_trips(*loops):
-            # Columns are added up side by side, as lanes; beside other lanes they would be walked through one by one.
+        if (
+            loops
+            and loops[-1] not in rows
+            and _is_of_columns(node)
+            and trips >= FEW_TRIPS * max_trips(*loops)
+        ):
+            # Columns are added up side by side, as lanes; beside other lanes they would be walked
+            # through one by one.
             return False
         return form_chain(rows, kernel.rows)
 
@@ -316,9 +375,13 @@ class _StorageChooser:
         if node.op is Op.REDUCE_AXIS:
             ranges = self.kernels[use.kernel].loops.open_reduced(node, at.indices)
             indices = tuple(ranges.get(a, i) for a, i in enumerate(at.indices))
-            # The loops that a fused reduction does not depend on stand inside those that it does, after it.
+            # The loops that a fused reduction does not depend on stand inside those that it does,
+            # after it.
             enclosing = _ranges_of(at)
-            inner = (*(r for r in scope if r in enclosing), *(r for r in ranges.values() if r.op is Op.RANGE))
+            inner = (
+                *(r for r in scope if r in enclosing),
+                *(r for r in ranges.values() if r.op is Op.RANGE),
+            )
             return [(node.source, _Use(use.kernel, Coordinates(indices), inner))]
         if node.op is Op.SCATTER_ADD:
             places = move_to_places(node, at)
@@ -346,12 +409,15 @@ class _StorageChooser:
 
 
 def choose_stored(sink: UOp, has_private_rows: Callable[[UOp], bool]) -> Storage:
-    """What below `sink` is kept; in some kernels, by the node that they store, a thread has memory of its own for rows."""
+    """What below `sink` is kept; in some kernels, by the node that they store, a thread has memory
+    of its own for rows.
+    """
     return _StorageChooser(sink, has_private_rows).run()
 
 
 def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int], dict[UOp, int]]:
-    """For each node, the cost of an element, and the elements of the largest reduction at which its expression starts, 0 without one.
+    """For each node, the cost of an element, and the elements of the largest reduction at which its
+    expression starts, 0 without one.
 
     A cost above MAX_KERNEL_COST means that the node is stored; its readers start again from 0.
     """
@@ -359,13 +425,17 @@ def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int
     heads: dict[UOp, int] = {}
     for node in order:
         # Sizes that depend on variables are computed once, and not for each element.
-        operands = dict.fromkeys(node.src[:1] if node.op is Op.LATER or node.op in MOVEMENT else node.src)
+        operands = dict.fromkeys(
+            node.src[:1] if node.op is Op.LATER or node.op in MOVEMENT else node.src
+        )
         is_stored = is_always_stored(node)
         if is_stored or node.op is Op.REDUCE_AXIS:
             cost[node] = 0
         else:
             own = TABLE[node.op].recompute_cost if node.op in _COMPUTED else 0
-            cost[node] = own + sum(-(-cost[s] // n_readers[s]) for s in operands if cost[s] <= MAX_KERNEL_COST)
+            cost[node] = own + sum(
+                -(-cost[s] // n_readers[s]) for s in operands if cost[s] <= MAX_KERNEL_COST
+            )
         # A reduction that is read through a PAD has a kernel of its own.
         is_cut = is_stored or node.op is Op.PAD
         if node.op is Op.REDUCE_AXIS:
@@ -389,7 +459,9 @@ def _ranges_of(at: Coordinates) -> frozenset[UOp]:
 
 
 def _is_serial(kernel: UOp) -> bool:
-    """Whether a kernel takes one element after the other: a scan along memory has no lanes, nor have sums of single elements."""
+    """Whether a kernel takes one element after the other: a scan along memory has no lanes, nor
+    have sums of single elements.
+    """
     if kernel.op not in _IN_ORDER:
         return False
     axis: int = kernel.arg.axis
@@ -399,8 +471,8 @@ def _is_serial(kernel: UOp) -> bool:
 def _is_looked_up_often(gather: UOp, uses: tuple[_Use, ...]) -> bool:
     """Whether elements at positions in memory are read so often that a copy of them in order pays.
 
-    A product would ask for the address of each row again and again, and no two of its loops walk through memory as one.
-    """
+    A product would ask for the address of each row again and again, and no two of its loops walk
+    through memory as one."""
     position = gather.position
     if position.placement is None or prod(max_size(s) for s in position.shape) == 1:
         return False
@@ -408,10 +480,11 @@ def _is_looked_up_often(gather: UOp, uses: tuple[_Use, ...]) -> bool:
 
 
 def _is_key_table(node: UOp, uses: tuple[_Use, ...]) -> bool:
-    """Whether integers that are made of floats, as keys of edges are, are looked up at positions that memory says.
+    """Whether integers that are made of floats, as keys of edges are, are looked up at positions
+    that memory says.
 
-    They are no positions themselves: where they were not stored, what they are made of would be, each part in a table of its own.
-    """
+    They are no positions themselves: where they were not stored, what they are made of would be,
+    each part in a table of its own."""
     indices = (i for use in uses for i in use.at.indices)
     is_looked_up = any(n.op is Op.CUSTOM for i in indices for n in i.toposort())
     return is_looked_up and any(n.dtype.is_float for n in node.toposort())
@@ -420,9 +493,8 @@ def _is_key_table(node: UOp, uses: tuple[_Use, ...]) -> bool:
 def _recomputed(node: UOp, use: _Use) -> int:
     """How many times each element is computed at this use.
 
-    That is once for each trip of the loops outside the innermost one that it depends on. Where loops
-    overlap in it, as the places of a window do, they meet each element several times.
-    """
+    That is once for each trip of the loops outside the innermost one that it depends on. Where
+    loops overlap in it, as the places of a window do, they meet each element several times."""
     used = _ranges_of(use.at)
     factor, pending, n_read = 1, 1, 1
     for loop in use.scope:

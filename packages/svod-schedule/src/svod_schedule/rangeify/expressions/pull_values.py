@@ -76,7 +76,11 @@ class Puller:
     def _iter_computed(self, node: UOp) -> Iterator[UOp]:
         """The nodes that were pulled for `node`, without those that have memory of their own."""
         yield node
-        yield from (n for n, _ in self.values if n not in self.bufferized and n.op not in (Op.AFTER, Op.LATER))
+        yield from (
+            n
+            for n, _ in self.values
+            if n not in self.bufferized and n.op not in (Op.AFTER, Op.LATER)
+        )
 
     def _fill(self, node: UOp) -> None:
         if is_transfer(node):
@@ -90,25 +94,34 @@ class Puller:
             self._assign(node, ranges)
             return
         value = self._pull(node, Coordinates(ranges), self._value(node, Coordinates(ranges)))
-        self.bufferized[node] = UOp(Op.BUFFERIZE, node.dtype, (value, *ranges), BufferizeArg(self.device))
+        self.bufferized[node] = UOp(
+            Op.BUFFERIZE, node.dtype, (value, *ranges), BufferizeArg(self.device)
+        )
 
     def _transfer(self, node: UOp) -> UOp:
         if node.op is Op.COPY:
             return self._copy(self._whole(node.source), node)
         whole = {operand: self._whole(operand) for operand in get_read_whole(node)}
         value = node.with_src(tuple(_take_whole(s, whole) for s in node.src))
-        return UOp(Op.BUFFERIZE, node.dtype, (value, *KernelLoops().open(node)), BufferizeArg(self.device))
+        return UOp(
+            Op.BUFFERIZE, node.dtype, (value, *KernelLoops().open(node)), BufferizeArg(self.device)
+        )
 
     def _copy(self, memory: UOp, node: UOp) -> UOp:
         """A copy of `memory` for this kernel's device, in the shape of `node`."""
         value = UOp(Op.COPY, memory.dtype, (memory,), self.device)
-        return UOp(Op.BUFFERIZE, memory.dtype, (value, *KernelLoops().open(node)), BufferizeArg(self.device))
+        return UOp(
+            Op.BUFFERIZE,
+            memory.dtype,
+            (value, *KernelLoops().open(node)),
+            BufferizeArg(self.device),
+        )
 
     def _stored(self, node: UOp) -> UOp:
         """The memory of a stored node, or a copy of it where the kernel cannot read it.
 
-        That happens to what is on no device by itself, and so was computed on that of another reader.
-        """
+        That happens to what is on no device by itself, and so was computed on that of another
+        reader."""
         memory = self.bufferized[node]
         filled = memory.unordered
         if filled.op is not Op.BUFFERIZE or filled.arg.device == self.device:
@@ -120,7 +133,9 @@ class Puller:
         return self.copies[key]
 
     def _assign(self, node: UOp, ranges: tuple[UOp, ...]) -> None:
-        """Store into the memory of the target; what reads it afterwards reads AFTER(memory, this effect)."""
+        """Store into the memory of the target; what reads it afterwards reads AFTER(memory, this
+        effect).
+        """
         target, value = node.src
         memory, at = self._locate(target, Coordinates(ranges))
         if at.valid is not None:
@@ -137,7 +152,9 @@ class Puller:
         memory = self.bufferized[node] = make_zeros(node, self.device, self.n_scattered)
         if 0 not in node.source.shape:
             at = Coordinates(self.loops.open_places(node))
-            self.bufferized[node] = memory.after(self._pull(node, at, self._scattered(node, memory, at)))
+            self.bufferized[node] = memory.after(
+                self._pull(node, at, self._scattered(node, memory, at))
+            )
 
     def _scattered(self, node: UOp, memory: UOp, at: Coordinates) -> Pulling:
         position = yield node.position, move_to_places(node, at)
@@ -145,7 +162,9 @@ class Puller:
         return add_to_rows(node, memory, at, position, value, self.loops)
 
     def _locate(self, view: UOp, at: Coordinates) -> tuple[UOp, Coordinates]:
-        """The memory below `view`, as earlier assignments leave it, and where in it an element lies."""
+        """The memory below `view`, as earlier assignments leave it, and where in it an element
+        lies.
+        """
         while view.op in MOVEMENT or view.op is Op.ASSIGN:
             if view.op is Op.ASSIGN:
                 return self.bufferized[view], self._locate(view.target, at)[1]
@@ -154,11 +173,14 @@ class Puller:
             return self._after(view), at
         if view.op is Op.LATER:
             is_stored = view.source in self.bufferized
-            memory, at = (self._stored(view.source), at) if is_stored else self._locate(view.source, at)
+            memory, at = (
+                (self._stored(view.source), at) if is_stored else self._locate(view.source, at)
+            )
             return memory.after(*self._list_events(view)), at
         if view.op not in MEMORY:
             raise UnsupportedGraphError(
-                what=f"assignment to {view.op.name}", hint="realize the tensor before assigning to it"
+                what=f"assignment to {view.op.name}",
+                hint="realize the tensor before assigning to it",
             )
         return view, at
 
@@ -170,7 +192,9 @@ class Puller:
         return node.source.after(*effects)
 
     def _list_events(self, node: UOp) -> list[UOp]:
-        """The memory that a LATER waits for: where its events are stored, or what they are computed from."""
+        """The memory that a LATER waits for: where its events are stored, or what they are computed
+        from.
+        """
         found: dict[UOp, None] = {}
         stack = list(node.src[1:])
         seen: set[UOp] = set()
@@ -246,10 +270,16 @@ class Puller:
         if kept is None:
             fresh = self.loops.open(node)
             value = yield from self._value(
-                node, Coordinates(tuple(i if a in named else fresh[a] for a, i in enumerate(at.indices)))
+                node,
+                Coordinates(tuple(i if a in named else fresh[a] for a, i in enumerate(at.indices))),
             )
             columns = tuple(r for a, r in enumerate(fresh) if a not in named)
-            kept = UOp(Op.BUFFERIZE, node.dtype, (value, *columns), BufferizeArg(self.device, AddressSpace.REG))
+            kept = UOp(
+                Op.BUFFERIZE,
+                node.dtype,
+                (value, *columns),
+                BufferizeArg(self.device, AddressSpace.REG),
+            )
             self.row_values[(node, row)] = kept
         return kept.index(*(i for a, i in enumerate(at.indices) if a not in named), gate=at.valid)
 
@@ -283,7 +313,11 @@ class Puller:
                 scan_op: Op = node.arg.op
                 axis: int = node.arg.axis
                 value = yield node.source, at
-                return value if node.shape[axis] == 1 else UOp(Op.SCAN, node.dtype, (value, at.indices[axis]), scan_op)
+                return (
+                    value
+                    if node.shape[axis] == 1
+                    else UOp(Op.SCAN, node.dtype, (value, at.indices[axis]), scan_op)
+                )
             case Op.IOTA:
                 return at.indices[0].cast(node.dtype)
             case Op.GATHER:
@@ -299,7 +333,8 @@ class Puller:
             return UOp.const(node.dtype, 0)
         value = yield node.source, Coordinates(inner.indices, at.valid).and_valid(inner.valid)
         if value.op is Op.INDEX and value.gate is not None:
-            # The gate holds nowhere outside this padding, and a location reads 0 where its gate is false.
+            # The gate holds nowhere outside this padding, and a location reads 0 where its gate is
+            # false.
             return value
         return UOp(Op.WHERE, node.dtype, (inner.valid, value, UOp.const(node.dtype, 0)))
 
@@ -309,7 +344,8 @@ class Puller:
             return identity_of(reduce_op, node.dtype)
         ranges = self.loops.open_reduced(node, at.indices)
         indices = tuple(ranges.get(a, i) for a, i in enumerate(at.indices))
-        # Its readers' gates do not enter: they share its loops, which stay inside the value by themselves.
+        # Its readers' gates do not enter: they share its loops, which stay inside the value by
+        # themselves.
         value = yield node.source, Coordinates(indices)
         loops = tuple(r for r in ranges.values() if r.op is Op.RANGE)
         return UOp(Op.REDUCE, node.dtype, (value, *loops), reduce_op) if loops else value

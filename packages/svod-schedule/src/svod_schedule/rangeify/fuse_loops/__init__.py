@@ -1,4 +1,5 @@
-"""Loops as single kernels: where the elements that a LOOP carries go their own ways, the loop stands inside a kernel.
+"""Loops as single kernels: where the elements that a LOOP carries go their own ways, the loop
+stands inside a kernel.
 
 before → after, for a body that makes of the carried x the next value x * a + 1:
 
@@ -7,11 +8,12 @@ before → after, for a body that makes of the carried x the next value x * a + 
     c = CARRY(INDEX(x, r0), r0);  now = AFTER(c, r1)
     END(STORE(INDEX(result, r0), AFTER(c, END(ADVANCE(now, now * INDEX(a, r0) + 1), r1))), r0)
 
-An element of a carried value is a cell. Beginning with the elements that are asked for, each over loops of its own, the next value
-of a cell is pulled from the body, which says what other cells it reads; where these come to an end, there is such a kernel. A
-cell is named by coordinates that are loops over elements (one SIMD lane each) or constants: an axis along which an element
-reads others, as the coordinates of a point that a matrix rotates, is written out, one cell for each of its places.
-"""
+An element of a carried value is a cell. Beginning with the elements that are asked for, each over
+loops of its own, the next value of a cell is pulled from the body, which says what other cells it
+reads; where these come to an end, there is such a kernel. A cell is named by coordinates that are
+loops over elements (one SIMD lane each) or constants: an axis along which an element reads others,
+as the coordinates of a point that a matrix rotates, is written out, one cell for each of its
+places."""
 
 from __future__ import annotations
 
@@ -26,7 +28,12 @@ from svod_ir.ops import ELEMENTWISE, MARKS, MOVEMENT, TABLE
 from svod_ir.sizes import max_size, product
 from svod_ir.uop import to_node
 from svod_schedule.rangeify.analysis.coordinates import Coordinates, flatten_index, move_reshape
-from svod_schedule.rangeify.fuse_loops.fused_bodies import PLACED, LoopFrame, clip_count, group_effects
+from svod_schedule.rangeify.fuse_loops.fused_bodies import (
+    PLACED,
+    LoopFrame,
+    clip_count,
+    group_effects,
+)
 from svod_schedule.rangeify.fuse_loops.fused_kernel import (
     MAX_WRITTEN_OUT,
     ElementAxis,
@@ -39,30 +46,53 @@ from svod_schedule.symbolic import simplify
 __all__ = ["fuse_loop"]
 
 MAX_INSTRUCTIONS = 1536
-"""Instructions of one iteration, those of exponentials and other functions included, which LLVM compiles in about a second."""
+"""Instructions of one iteration, those of exponentials and other functions included, which LLVM
+compiles in about a second.
+"""
 
 MAX_FREE = 16
 """Nodes of what is computed from nothing, in each iteration, rather than stored and read."""
 
 MIN_LANES = 8
-"""From so many elements on that go through a loop together, they are vectors; fewer are taken one by one."""
+"""From so many elements on that go through a loop together, they are vectors; fewer are taken one
+by one.
+"""
 
 KERNEL_INSTRUCTIONS = 100
-"""So many instructions on single numbers take the time of a small kernel of vectors that the launcher repeats: for A P A' + Q of
-4 x 4 (two products) both ways take 30 ns, of 8 x 8 kernels take 60 ns and single numbers 160; a Kalman filter of 4 x 4, of eleven
-products, takes 70 ns as single numbers and 104 as kernels."""
+"""So many instructions on single numbers take the time of a small kernel of vectors that the
+launcher repeats: for A P A' + Q of 4 x 4 (two products) both ways take 30 ns, of 8 x 8 kernels take
+60 ns and single numbers 160; a Kalman filter of 4 x 4, of eleven products, takes 70 ns as single
+numbers and 104 as kernels."""
 
 MAX_NESTED = 32
 """Loops and choices in a body: where each reads the one before, they are pulled recursively."""
 
-_READ = ELEMENTWISE | MOVEMENT | MARKS | {
-    Op.CONST, Op.DEFINE_VAR, Op.BIND, Op.PARAM, Op.IOTA, Op.GATHER, Op.REDUCE_AXIS, Op.SCAN_AXIS, Op.CHECK,
-    Op.CONTIGUOUS, Op.RESULT, Op.LOOP, Op.SWITCH, Op.SINK,
-}  # fmt: skip
+_READ = (
+    ELEMENTWISE
+    | MOVEMENT
+    | MARKS
+    | {
+        Op.CONST,
+        Op.DEFINE_VAR,
+        Op.BIND,
+        Op.PARAM,
+        Op.IOTA,
+        Op.GATHER,
+        Op.REDUCE_AXIS,
+        Op.SCAN_AXIS,
+        Op.CHECK,
+        Op.CONTIGUOUS,
+        Op.RESULT,
+        Op.LOOP,
+        Op.SWITCH,
+        Op.SINK,
+    }
+)
 
 
 def fuse_loop(loop: UOp, operands: Sequence[UOp], targets: Mapping[int, UOp]) -> list[UOp] | None:
-    """The effects, one for each kernel, that fill the results of a LOOP; None where its iterations are better run one by one.
+    """The effects, one for each kernel, that fill the results of a LOOP; None where its iterations
+    are better run one by one.
 
     Args:
         operands: the memory of its count, where that is computed, and of its operands.
@@ -102,17 +132,24 @@ def _can_be_read(loop: UOp) -> bool:
     return n_nested <= MAX_NESTED
 
 
-def _fill(loop: UOp, operands: Sequence[UOp], targets: Mapping[int, UOp], rows: dict[int, set[int]]) -> list[UOp]:
-    """One effect for all results that have the same elements, apart from the axes that are written out, in `rows`."""
+def _fill(
+    loop: UOp, operands: Sequence[UOp], targets: Mapping[int, UOp], rows: dict[int, set[int]]
+) -> list[UOp]:
+    """One effect for all results that have the same elements, apart from the axes that are written
+    out, in `rows`.
+    """
     sources = loop.arg.body.src
     groups: dict[tuple[SInt, ...], list[int]] = {}
     for position in targets:
         domain = tuple(
-            size for axis, size in enumerate(sources[position].shape) if _is_element(rows, position, axis, size)
+            size
+            for axis, size in enumerate(sources[position].shape)
+            if _is_element(rows, position, axis, size)
         )
         groups.setdefault(domain, []).append(position)
     return [
-        _fill_group(loop, operands, {p: targets[p] for p in group}, domain, rows) for domain, group in groups.items()
+        _fill_group(loop, operands, {p: targets[p] for p in group}, domain, rows)
+        for domain, group in groups.items()
     ]
 
 
@@ -121,7 +158,11 @@ def _is_element(rows: Mapping[int, set[int]], position: int, axis: int, size: SI
 
 
 def _fill_group(
-    loop: UOp, operands: Sequence[UOp], targets: Mapping[int, UOp], domain: tuple[SInt, ...], rows: dict[int, set[int]]
+    loop: UOp,
+    operands: Sequence[UOp],
+    targets: Mapping[int, UOp],
+    domain: tuple[SInt, ...],
+    rows: dict[int, set[int]],
 ) -> UOp:
     kernel = FusedKernel(rows, max_values=4 * MAX_INSTRUCTIONS, memory=operands)
     elements = tuple(kernel.loops.make(size, AxisType.LOOP) for size in domain)
@@ -133,7 +174,9 @@ def _fill_group(
         kernel.owners = _map_owners(position, shape, elements, rows)
         for at in _iter_coordinates(position, shape, elements, rows):
             if position < frame.n_carried:
-                final.append((target.index(flatten_index(at, shape)), frame.open_cell(position, at)))
+                final.append(
+                    (target.index(flatten_index(at, shape)), frame.open_cell(position, at))
+                )
             else:
                 value = frame.pull(frame.sources[position], Coordinates(at))
                 place = flatten_index((frame.slice_number, *at), (frame.count_size, *shape))
@@ -158,7 +201,9 @@ def _map_owners(
 def _iter_coordinates(
     position: int, shape: Sequence[SInt], elements: Sequence[UOp], rows: Mapping[int, set[int]]
 ) -> Iterator[tuple[UOp, ...]]:
-    """The coordinates of all elements of a result: loops, and constants along the axes that are written out."""
+    """The coordinates of all elements of a result: loops, and constants along the axes that are
+    written out.
+    """
     loops = iter(elements)
     places: list[Sequence[UOp]] = []
     for axis, size in enumerate(shape):
@@ -178,20 +223,28 @@ def _bind(loop: UOp, effect: UOp, kernel: FusedKernel) -> UOp:
             if size.dtype is index:
                 binds.update({b.symbol: b for b in size.iter_ops(Op.BIND)})
     # A BIND that stands there already stays as it is.
-    return kernel.substitute(effect, {**binds, **{b: b for b in binds.values()}}) if binds else effect
+    return (
+        kernel.substitute(effect, {**binds, **{b: b for b in binds.values()}}) if binds else effect
+    )
 
 
 class _OuterLoop(LoopFrame):
     """The LOOP that a kernel is made of, on memory."""
 
-    def __init__(self, loop: UOp, operands: Sequence[UOp], kernel: FusedKernel, elements: Sequence[UOp]) -> None:
+    def __init__(
+        self, loop: UOp, operands: Sequence[UOp], kernel: FusedKernel, elements: Sequence[UOp]
+    ) -> None:
         super().__init__(loop, kernel, None, set())
         self.memory = operands
         self.elements = frozenset(elements)
         self.count_size: SInt = 0 if self.size is None else self.size
-        stop = clip_count(operands[0].index(UOp.const(index, 0))) if self.size is None else self.size
+        stop = (
+            clip_count(operands[0].index(UOp.const(index, 0))) if self.size is None else self.size
+        )
         self.loop = kernel.loops.make(stop, AxisType.SCAN)
-        self.slice_number = to_node(self.count_size) - 1 - self.loop if loop.arg.is_reversed else self.loop
+        self.slice_number = (
+            to_node(self.count_size) - 1 - self.loop if loop.arg.is_reversed else self.loop
+        )
 
     def check_cell(self, slot: int, at: tuple[UOp, ...]) -> None:
         super().check_cell(slot, at)
@@ -205,7 +258,9 @@ class _OuterLoop(LoopFrame):
                 self.kernel.get_place(place)
 
     def read_initial(self, slot: int, at: tuple[UOp, ...]) -> UOp:
-        return _read_memory(self.memory[1 + slot], flatten_index(at, self.sources[slot].shape), None)
+        return _read_memory(
+            self.memory[1 + slot], flatten_index(at, self.sources[slot].shape), None
+        )
 
     def read_other(self, slot: int, shape: Sequence[SInt], at: Coordinates) -> UOp:
         memory = self.memory[1 + slot]
@@ -214,8 +269,12 @@ class _OuterLoop(LoopFrame):
             flat = simplify(self.slice_number * to_node(product(shape)) + flat)
         return _read_memory(memory, flat, at.valid)
 
-    def finish(self, final: list[tuple[UOp, UOp]], stacked: list[tuple[UOp, UOp]], elements: Sequence[UOp]) -> UOp:
-        """The effect that stores what is stacked in each iteration, and the final values after the last one."""
+    def finish(
+        self, final: list[tuple[UOp, UOp]], stacked: list[tuple[UOp, UOp]], elements: Sequence[UOp]
+    ) -> UOp:
+        """The effect that stores what is stacked in each iteration, and the final values after the
+        last one.
+        """
         asked = [] if self.go_on is None else [self.go_on]
         cells = self.list_needed([*(v for _, v in stacked), *(c for _, c in final), *asked])
         end: UOp | None = None
@@ -233,12 +292,16 @@ class _OuterLoop(LoopFrame):
 
 
 def _read_memory(memory: UOp, flat: UOp, gate: UOp | None) -> UOp:
-    """An element of memory; what is computed from nothing, as zeros are, is computed where it is read."""
+    """An element of memory; what is computed from nothing, as zeros are, is computed where it is
+    read.
+    """
     if memory.op is not Op.BUFFERIZE or not _is_from_nothing(memory.source):
         return memory.index(flat, gate=gate)
     shape = memory.shape
     places = move_reshape(shape, (product(shape),), (flat,))
-    value = memory.source.substitute({r: i for r, i in zip(memory.loops, places, strict=True) if r.op is Op.RANGE})
+    value = memory.source.substitute(
+        {r: i for r, i in zip(memory.loops, places, strict=True) if r.op is Op.RANGE}
+    )
     return value if gate is None else gate.where(value, 0)
 
 
@@ -256,14 +319,27 @@ def _check_length(effect: UOp) -> None:
         raise NotFusableError
 
 
-def _check_gain(loop: UOp, effect: UOp, domain: Sequence[SInt], rows: Mapping[int, set[int]]) -> None:
-    """Raise where repeated kernels, which compute rows as vectors, take less time than rows that are written out."""
+def _check_gain(
+    loop: UOp, effect: UOp, domain: Sequence[SInt], rows: Mapping[int, set[int]]
+) -> None:
+    """Raise where repeated kernels, which compute rows as vectors, take less time than rows that
+    are written out.
+    """
     body = loop.arg.body
     sources = body.src
-    widest = max((prod(max_size(sources[k].shape[a]) for a in row) for k, row in rows.items()), default=1)
+    widest = max(
+        (prod(max_size(sources[k].shape[a]) for a in row) for k, row in rows.items()), default=1
+    )
     nodes = body.toposort()
-    if prod(map(max_size, domain)) >= MIN_LANES or widest <= 2 or any(n.op in (Op.LOOP, Op.SWITCH) for n in nodes):
+    if (
+        prod(map(max_size, domain)) >= MIN_LANES
+        or widest <= 2
+        or any(n.op in (Op.LOOP, Op.SWITCH) for n in nodes)
+    ):
         return
     n_kernels = len(sources) + sum(n.op in (Op.REDUCE_AXIS, Op.SCAN_AXIS) for n in nodes)
-    if sum(TABLE[n.op].instructions for n in _list_operations(effect)) > KERNEL_INSTRUCTIONS * n_kernels:
+    if (
+        sum(TABLE[n.op].instructions for n in _list_operations(effect))
+        > KERNEL_INSTRUCTIONS * n_kernels
+    ):
         raise NotFusableError

@@ -1,8 +1,7 @@
 """The bodies in a kernel, of loops and of branches: elements are pulled from them.
 
-What a loop carries is in cells (see `fuse_loops`). The next value of a cell says what other cells it reads: `LoopFrame.close`
-pulls until there are no new ones.
-"""
+What a loop carries is in cells (see `fuse_loops`). The next value of a cell says what other cells
+it reads: `LoopFrame.close` pulls until there are no new ones."""
 
 from __future__ import annotations
 
@@ -28,7 +27,9 @@ MAX_BRANCH = 256
 """Operations of a branch that is computed though another one is taken."""
 
 MAX_REDUCED = 64
-"""Elements that a reduction inside takes; longer ones are kernels with lanes and tiles of their own."""
+"""Elements that a reduction inside takes; longer ones are kernels with lanes and tiles of their
+own.
+"""
 
 PLACED = frozenset({Op.RANGE, Op.CONST, Op.DEFINE_VAR, Op.BIND}) | ELEMENTWISE
 """What coordinates consist of."""
@@ -37,7 +38,9 @@ PLACED = frozenset({Op.RANGE, Op.CONST, Op.DEFINE_VAR, Op.BIND}) | ELEMENTWISE
 class _Frame(Puller):
     """A body, with what its PARAMs are."""
 
-    def __init__(self, body: UOp, kernel: FusedKernel, around: _Frame | None, varying: set[int]) -> None:
+    def __init__(
+        self, body: UOp, kernel: FusedKernel, around: _Frame | None, varying: set[int]
+    ) -> None:
         super().__init__(Storage(set(), {}), {})
         self.kernel, self.around, self.loops = kernel, around, KernelLoops(kernel.loops)
         self.sources = body.src
@@ -58,16 +61,26 @@ class _Frame(Puller):
             return self._read_result(node, at)
         if node in self.varying:
             if node.op is Op.REDUCE_AXIS:
-                return (yield from self._write_out(node, at, [range(s) for s in _get_reduced(node)]))
+                return (
+                    yield from self._write_out(node, at, [range(s) for s in _get_reduced(node)])
+                )
             if node.op is Op.SCAN_AXIS:
                 axis: int = node.arg.axis
-                return (yield from self._write_out(node, at, [range(self.kernel.get_place(at.indices[axis]) + 1)]))
-        elif node.op is Op.SCAN_AXIS or (node.op is Op.REDUCE_AXIS and prod(_get_reduced(node)) > MAX_REDUCED):
+                return (
+                    yield from self._write_out(
+                        node, at, [range(self.kernel.get_place(at.indices[axis]) + 1)]
+                    )
+                )
+        elif node.op is Op.SCAN_AXIS or (
+            node.op is Op.REDUCE_AXIS and prod(_get_reduced(node)) > MAX_REDUCED
+        ):
             raise NotFusableError
         return (yield from super()._read(node, at))
 
     def _write_out(self, node: UOp, at: Coordinates, places: list[range]) -> Pulling:
-        """A reduction or scan of what is carried, element by element; narrow floats are added up in float32."""
+        """A reduction or scan of what is carried, element by element; narrow floats are added up in
+        float32.
+        """
         if prod(map(len, places)) > MAX_REDUCED:
             raise NotFusableError
         axes = (node.arg.axis,) if node.op is Op.SCAN_AXIS else node.arg.axes
@@ -76,13 +89,19 @@ class _Frame(Puller):
         total: UOp | None = None
         for place in combinations(*places):
             taken = dict(zip(axes, place, strict=True))
-            coordinates = tuple(UOp.const(index, taken[a]) if a in taken else i for a, i in enumerate(at.indices))
+            coordinates = tuple(
+                UOp.const(index, taken[a]) if a in taken else i for a, i in enumerate(at.indices)
+            )
             value = yield node.source, Coordinates(coordinates)
             value = value.cast(float32) if is_narrow else value
             if total is None:
                 total = value
             else:
-                total = UOp(op, total.dtype, (total, value)) if total.dtype.is_float else make_alu(op, total, value)
+                total = (
+                    UOp(op, total.dtype, (total, value))
+                    if total.dtype.is_float
+                    else make_alu(op, total, value)
+                )
         assert total is not None
         return total.cast(node.dtype) if is_narrow else total
 
@@ -126,7 +145,9 @@ class _Frame(Puller):
 class LoopFrame(_Frame):
     """The body of a LOOP: a cell for each element that is carried, as far as they are asked for."""
 
-    def __init__(self, loop: UOp, kernel: FusedKernel, around: _Frame | None, varying: set[int]) -> None:
+    def __init__(
+        self, loop: UOp, kernel: FusedKernel, around: _Frame | None, varying: set[int]
+    ) -> None:
         self.parts: LoopParts = read_loop(loop)
         self.n_carried: int = loop.arg.n_carried
         super().__init__(loop.arg.body, kernel, around, {*range(self.n_carried), *varying})
@@ -143,10 +164,18 @@ class LoopFrame(_Frame):
         raise NotImplementedError
 
     def check_cell(self, slot: int, at: tuple[UOp, ...]) -> None:
-        """Raise unless one cell can stand for the element at these coordinates in every iteration."""
+        """Raise unless one cell can stand for the element at these coordinates in every
+        iteration.
+        """
         for node in UOp.sink(*at).toposort()[:-1]:
-            is_own = node is self.loop or (node.op is Op.DEFINE_VAR and node.arg.name == self.arg.counter)
-            if is_own or node.op not in PLACED or (node.op is Op.RANGE and node.arg.kind is AxisType.REDUCE):
+            is_own = node is self.loop or (
+                node.op is Op.DEFINE_VAR and node.arg.name == self.arg.counter
+            )
+            if (
+                is_own
+                or node.op not in PLACED
+                or (node.op is Op.RANGE and node.arg.kind is AxisType.REDUCE)
+            ):
                 raise NotFusableError
 
     def open_cell(self, slot: int, at: Sequence[UOp]) -> UOp:
@@ -156,7 +185,9 @@ class LoopFrame(_Frame):
         if cell is None:
             self.check_cell(*key)
             ranges = frozenset[UOp]().union(*(i.ranges for i in key[1]))
-            cell = self.kernel.make_carry(self.read_initial(*key), sorted(ranges, key=lambda r: r.arg.id))
+            cell = self.kernel.make_carry(
+                self.read_initial(*key), sorted(ranges, key=lambda r: r.arg.id)
+            )
             self.cells[key] = cell
             self.waiting.append(key)
         return cell
@@ -183,7 +214,11 @@ class LoopFrame(_Frame):
         stack = list(roots)
         while stack:
             for cell in UOp.sink(stack.pop()).iter_ops(Op.CARRY):
-                if cell in self.next and cell not in needed and self.next[cell] is not self.read(cell):
+                if (
+                    cell in self.next
+                    and cell not in needed
+                    and self.next[cell] is not self.read(cell)
+                ):
                     needed.add(cell)
                     stack.append(self.next[cell])
         return sorted(needed, key=lambda c: c.arg)
@@ -192,7 +227,9 @@ class LoopFrame(_Frame):
         """The loop over iterations, in any order where none needs another one."""
         effects = list(stores)
         if cells:
-            effects.append(UOp(Op.ADVANCE, void, (*map(self.read, cells), *(self.next[c] for c in cells))))
+            effects.append(
+                UOp(Op.ADVANCE, void, (*map(self.read, cells), *(self.next[c] for c in cells)))
+            )
         if self.go_on is not None:
             effects.append(UOp(Op.LEAVE, void, (~self.go_on, self.loop, *effects)))
         body = self.place(group_effects(effects))
@@ -202,8 +239,12 @@ class LoopFrame(_Frame):
         return self.kernel.spread(body, self.loop, loop).end(loop)
 
     def place(self, node: UOp) -> UOp:
-        """`node` with the number of the iteration, and what no iteration changes, in place of their names."""
-        names = {n: self.loop for n in node.iter_ops(Op.DEFINE_VAR) if n.arg.name == self.arg.counter}
+        """`node` with the number of the iteration, and what no iteration changes, in place of their
+        names.
+        """
+        names = {
+            n: self.loop for n in node.iter_ops(Op.DEFINE_VAR) if n.arg.name == self.arg.counter
+        }
         same = {self.read(c): c.initial for c, value in self.next.items() if value is self.read(c)}
         return self.kernel.substitute(node, names | same)
 
@@ -230,7 +271,9 @@ class _Branch(_Frame):
         operands = switch.src[1:]
         if sum(n.op in ELEMENTWISE for n in body.toposort()) > MAX_BRANCH:
             raise NotFusableError
-        super().__init__(body, kernel, around, {slot for slot, o in enumerate(operands) if o in around.varying})
+        super().__init__(
+            body, kernel, around, {slot for slot, o in enumerate(operands) if o in around.varying}
+        )
 
     def read_parameter(self, slot: int, shape: Sequence[SInt], at: Coordinates) -> UOp:
         return _pull_operand(self.outside, self.switch.src[1 + slot], shape, at)
@@ -241,9 +284,13 @@ class _InnerLoop(LoopFrame):
 
     def __init__(self, loop: UOp, kernel: FusedKernel, around: _Frame) -> None:
         operands = loop.operands
-        super().__init__(loop, kernel, around, {slot for slot, o in enumerate(operands) if o in around.varying})
+        super().__init__(
+            loop, kernel, around, {slot for slot, o in enumerate(operands) if o in around.varying}
+        )
         self.node, self.outside = loop, around
-        stop = clip_count(around.pull(loop.count, Coordinates(()))) if self.size is None else self.size
+        stop = (
+            clip_count(around.pull(loop.count, Coordinates(()))) if self.size is None else self.size
+        )
         self.loop = kernel.loops.make(stop, AxisType.SCAN)
         self.end: UOp | None = None
 
@@ -253,7 +300,11 @@ class _InnerLoop(LoopFrame):
     def read_other(self, slot: int, shape: Sequence[SInt], at: Coordinates) -> UOp:
         operand = self.node.src[1 + slot]
         if slot < self.n_carried + self.arg.n_sliced:
-            number = to_node(find_count(self.node) or 0) - 1 - self.loop if self.arg.is_reversed else self.loop
+            number = (
+                to_node(find_count(self.node) or 0) - 1 - self.loop
+                if self.arg.is_reversed
+                else self.loop
+            )
             places = move_reshape(operand.shape[1:], shape, at.indices)
             return self.outside.pull(operand, Coordinates((number, *places), at.valid))
         return _pull_operand(self.outside, operand, shape, at)
@@ -276,7 +327,9 @@ def group_effects(effects: Sequence[UOp]) -> UOp:
 
 
 def _pull_operand(frame: _Frame, operand: UOp, shape: Sequence[SInt], at: Coordinates) -> UOp:
-    return frame.pull(operand, Coordinates(move_reshape(operand.shape, shape, at.indices), at.valid))
+    return frame.pull(
+        operand, Coordinates(move_reshape(operand.shape, shape, at.indices), at.valid)
+    )
 
 
 def _find_parameter(node: UOp) -> UOp | None:
@@ -289,7 +342,9 @@ def _find_parameter(node: UOp) -> UOp | None:
 
 
 def _collect_varying(body: UOp, slots: set[int]) -> set[UOp]:
-    """The nodes of a body that depend on what changes from iteration to iteration, apart from its number."""
+    """The nodes of a body that depend on what changes from iteration to iteration, apart from its
+    number.
+    """
     found: set[UOp] = set()
     for node in body.toposort():
         if any(s in found for s in node.src) or (node.op is Op.PARAM and node.arg.slot in slots):

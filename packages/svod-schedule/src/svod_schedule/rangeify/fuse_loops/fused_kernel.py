@@ -1,4 +1,6 @@
-"""State that the bodies in one kernel share: its loops, its numbers, and the axes that are written out."""
+"""State that the bodies in one kernel share: its loops, its numbers, and the axes that are written
+out.
+"""
 
 from __future__ import annotations
 
@@ -58,16 +60,22 @@ class FusedKernel:
         return UOp(Op.CARRY, initial.dtype, (initial, *elements), self.n_cells - 1)
 
     def substitute(self, node: UOp, replacements: Mapping[UOp, UOp]) -> UOp:
-        """`node` with these replacements, but for what fills the memory that it reads: a loop of another kernel may be the same node."""
+        """`node` with these replacements, but for what fills the memory that it reads: a loop of
+        another kernel may be the same node.
+        """
         return node.substitute({**self.memory, **replacements})
 
     def spread(self, effect: UOp, loop: UOp, independent: UOp) -> UOp:
-        """`effect` with a loop whose iterations do not read each other, each with registers of its own."""
+        """`effect` with a loop whose iterations do not read each other, each with registers of its
+        own.
+        """
         done: dict[UOp, UOp] = {**self.memory, loop: independent}
         for node in effect.toposort(stop=done):
             if node not in done:
                 image = node.with_images(done)
-                done[node] = image.with_src((*image.src, independent)) if node.op is Op.CARRY else image
+                done[node] = (
+                    image.with_src((*image.src, independent)) if node.op is Op.CARRY else image
+                )
         return done[effect]
 
     def count_value(self) -> None:

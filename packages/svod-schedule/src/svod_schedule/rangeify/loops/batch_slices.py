@@ -1,4 +1,5 @@
-"""A part of a body that reads slices and nothing that changes otherwise, computed for all slices at once.
+"""A part of a body that reads slices and nothing that changes otherwise, computed for all slices at
+once.
 
     REDUCE_AXIS(MUL(EXPAND(slice of x), EXPAND(w)), (1,))     REDUCE_AXIS(MUL(EXPAND(x), EXPAND(w)), (2,))
 
@@ -52,7 +53,9 @@ def make_batch(
 
 
 class _Batch:
-    def __init__(self, size: SInt, slices: Mapping[UOp, UOp], take_outside: Callable[[UOp], UOp | None]) -> None:
+    def __init__(
+        self, size: SInt, slices: Mapping[UOp, UOp], take_outside: Callable[[UOp], UOp | None]
+    ) -> None:
         self.size, self.slices, self.take_outside = size, slices, take_outside
         self.done: dict[UOp, UOp] = {}
         self.reads: set[UOp] = set()
@@ -74,7 +77,11 @@ class _Batch:
         shape = node.find_shape()
         if shape is None:
             return False
-        return node.op in MOVEMENT or node.op in ELEMENTWISE or prod(map(max_size, (self.size, *shape))) <= MAX_BATCHED
+        return (
+            node.op in MOVEMENT
+            or node.op in ELEMENTWISE
+            or prod(map(max_size, (self.size, *shape))) <= MAX_BATCHED
+        )
 
     def _write(self, node: UOp) -> UOp | None:
         if node.op is Op.PARAM:
@@ -88,7 +95,11 @@ class _Batch:
         if node.op is Op.SCATTER_ADD:
             return self._scatter(node)
         make = _RULES.get(node.op)
-        if make is None or node.source not in self.reads or any(s in self.reads for s in node.src[1:]):
+        if (
+            make is None
+            or node.source not in self.reads
+            or any(s in self.reads for s in node.src[1:])
+        ):
             return None
         return make(node, self.done[node.source], self.size)
 
@@ -98,7 +109,9 @@ class _Batch:
             batched = self.done[operand]
             if operand.shape or not shape:
                 return batched
-            return make_expand(make_reshape(batched, (self.size, *(1,) * len(shape))), (self.size, *shape))
+            return make_expand(
+                make_reshape(batched, (self.size, *(1,) * len(shape))), (self.size, *shape)
+            )
         outside = self.take_outside(operand)
         if outside is None or not outside.shape:
             return outside
@@ -120,7 +133,11 @@ class _Batch:
         if size is None or node.source not in self.reads or node.position in self.reads:
             return None
         outside = self.take_outside(node.position)
-        return None if outside is None else make_scatter_add(self.done[node.source], outside, axis + 1, size)
+        return (
+            None
+            if outside is None
+            else make_scatter_add(self.done[node.source], outside, axis + 1, size)
+        )
 
 
 def _pairs(node: UOp) -> list[tuple[SInt, SInt]]:
@@ -134,7 +151,9 @@ _RULES: Final[dict[Op, Callable[[UOp, UOp, SInt], UOp]]] = {
     Op.FLIP: lambda node, x, size: make_flip(x, (False, *node.arg)),
     Op.PAD: lambda node, x, size: make_pad(x, [(0, 0), *_pairs(node)]),
     Op.SHRINK: lambda node, x, size: make_shrink(x, [(0, size), *_pairs(node)]),
-    Op.REDUCE_AXIS: lambda node, x, size: make_reduce_axis(x, node.arg.op, [a + 1 for a in node.arg.axes]),
+    Op.REDUCE_AXIS: lambda node, x, size: make_reduce_axis(
+        x, node.arg.op, [a + 1 for a in node.arg.axes]
+    ),
     Op.SCAN_AXIS: lambda node, x, size: make_scan_axis(x, node.arg.op, node.arg.axis + 1),
     **dict.fromkeys(_ALIKE, lambda node, x, size: UOp(node.op, node.dtype, (x,), node.arg)),
 }

@@ -13,19 +13,40 @@ __all__ = ["count_nodes", "is_cheap", "is_expensive", "is_made_of_numbers"]
 _EXPENSIVE: Final = 4
 """So many additions are worth being computed once where every iteration would compute the same."""
 
-_ALWAYS_EXPENSIVE: Final = frozenset({
-    Op.REDUCE_AXIS, Op.SCAN_AXIS, Op.SCATTER_ADD, Op.RESULT, Op.COPY, Op.CONTIGUOUS, Op.ALLREDUCE,
-})  # fmt: skip
+_ALWAYS_EXPENSIVE: Final = frozenset(
+    {
+        Op.REDUCE_AXIS,
+        Op.SCAN_AXIS,
+        Op.SCATTER_ADD,
+        Op.RESULT,
+        Op.COPY,
+        Op.CONTIGUOUS,
+        Op.ALLREDUCE,
+    }
+)
 _NUMBERS: Final = MOVEMENT | {Op.CONST, Op.IOTA, Op.COPY}
 """A COPY of numbers says where they are computed."""
-_FREE: Final = MOVEMENT | MARKS | {
-    Op.CONST, Op.PARAM, Op.DEFINE_VAR, Op.BIND, Op.SINK, Op.MSTACK, Op.MSELECT, Op.MULTI,
-}  # fmt: skip
+_FREE: Final = (
+    MOVEMENT
+    | MARKS
+    | {
+        Op.CONST,
+        Op.PARAM,
+        Op.DEFINE_VAR,
+        Op.BIND,
+        Op.SINK,
+        Op.MSTACK,
+        Op.MSELECT,
+        Op.MULTI,
+    }
+)
 
 
 def is_expensive(node: UOp) -> bool:
     """Whether a node is worth being computed once for many iterations."""
-    return node.op in _ALWAYS_EXPENSIVE or (node.op in ELEMENTWISE and TABLE[node.op].recompute_cost >= _EXPENSIVE)
+    return node.op in _ALWAYS_EXPENSIVE or (
+        node.op in ELEMENTWISE and TABLE[node.op].recompute_cost >= _EXPENSIVE
+    )
 
 
 def is_cheap(body: UOp) -> bool:

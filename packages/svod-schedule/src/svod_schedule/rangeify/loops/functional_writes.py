@@ -1,4 +1,5 @@
-"""Assignments in a body as values: where the memory of an operand must keep its content, or there is no memory.
+"""Assignments in a body as values: where the memory of an operand must keep its content, or there
+is no memory.
 
 AFTER(PARAM 0, ASSIGN(SHRINK(PARAM 0, [1, 2]), v))     WHERE(PAD(true, [1, 2]), PAD(v, [1, 2]), PARAM 0)
 """
@@ -8,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from svod_dtype import bool_
-from svod_ir import Op, SInt, UOp, make_alu, make_expand, make_flip, make_pad, make_permute, make_reshape, make_shrink
+from svod_ir import (
+    Op,
+    SInt,
+    UOp,
+    make_alu,
+    make_expand,
+    make_flip,
+    make_pad,
+    make_permute,
+    make_reshape,
+    make_shrink,
+)
 from svod_ir.ops import MOVEMENT
 from svod_ir.origins import make_images
 
@@ -69,7 +81,9 @@ def _put(x: UOp, views: Sequence[UOp], value: UOp) -> UOp:
         case _:
             bounds = list(zip(view.sizes[::2], view.sizes[1::2], strict=True))
             inside = _put(make_shrink(x, bounds), rest, value)
-            margins: list[tuple[SInt, SInt]] = [(b, s - e) for (b, e), s in zip(bounds, x.shape, strict=True)]
+            margins: list[tuple[SInt, SInt]] = [
+                (b, s - e) for (b, e), s in zip(bounds, x.shape, strict=True)
+            ]
             is_inside = make_pad(_make_true(inside.shape), margins)
             return make_alu(Op.WHERE, is_inside, make_pad(inside, margins), x)
 

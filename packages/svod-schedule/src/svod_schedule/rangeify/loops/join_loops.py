@@ -1,9 +1,10 @@
-"""Loops with the same operands and the same carries as one loop that stacks the values of all: a step of simplify-loops.
+"""Loops with the same operands and the same carries as one loop that stacks the values of all: a
+step of simplify-loops.
 
     LOOP[SINK(next, y)](n, x, xs), LOOP[SINK(next, y, z)](n, x, xs)     LOOP[SINK(next, y, z)](n, x, xs)
 
-The loop that a derivative needs values of is the loop that it is the derivative of, and stacks these besides.
-"""
+The loop that a derivative needs values of is the loop that it is the derivative of, and stacks
+these besides."""
 
 from __future__ import annotations
 
@@ -46,7 +47,9 @@ def _describe(loop: UOp) -> object:
 def _merge(loops: list[UOp]) -> tuple[UOp, dict[UOp, int]]:
     """The loop that stacks all that any of them does, and where it gives what."""
     first: LoopArg = loops[0].arg
-    stacked = dict.fromkeys(value for loop in loops for value in loop.arg.body.src[first.n_carried :])
+    stacked = dict.fromkeys(
+        value for loop in loops for value in loop.arg.body.src[first.n_carried :]
+    )
     body = UOp.sink(*first.body.src[: first.n_carried], *stacked)
     places = {value: first.n_carried + n for n, value in enumerate(stacked)}
     return loops[0].with_arg(first._replace(body=body)), places

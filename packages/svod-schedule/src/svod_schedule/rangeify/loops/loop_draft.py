@@ -1,4 +1,6 @@
-"""A LOOP that is being changed: its operands by slot, what its body gives, and what was found to stand for its results."""
+"""A LOOP that is being changed: its operands by slot, what its body gives, and what was found to
+stand for its results.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,16 @@ from svod_ir.loops import (
 from svod_ir.uop import to_node
 
 __all__ = [
-    "LoopDraft", "bind_operands", "can_bind", "is_named", "list_slots", "list_written_slots", "renumber",
-    "replace_parameter", "slice_at",
-]  # fmt: skip
+    "LoopDraft",
+    "bind_operands",
+    "can_bind",
+    "is_named",
+    "list_slots",
+    "list_written_slots",
+    "renumber",
+    "replace_parameter",
+    "slice_at",
+]
 
 
 class LoopDraft:
@@ -38,7 +47,12 @@ class LoopDraft:
 
     def __init__(self, loop: UOp, read: Iterable[int], scope: frozenset[str]) -> None:
         arg: LoopArg = loop.arg
-        self.loop, self.count, self.size, self.counter = loop, loop.count, find_count(loop), arg.counter
+        self.loop, self.count, self.size, self.counter = (
+            loop,
+            loop.count,
+            find_count(loop),
+            arg.counter,
+        )
         self.operands = dict(enumerate(loop.operands))
         end_sliced = arg.n_carried + arg.n_sliced
         self.carried = list(range(arg.n_carried))
@@ -67,7 +81,9 @@ class LoopDraft:
         return make_parameter(self.operands[slot], slot, is_slice=slot in self.sliced)
 
     def replace(self, slot: int, value: UOp) -> bool:
-        """Put `value` in the place of a parameter, if that can be; the operand is no longer read."""
+        """Put `value` in the place of a parameter, if that can be; the operand is no longer
+        read.
+        """
         body = replace_parameter(self.body, self.parameter(slot), slot, value)
         if slot in list_slots(body):
             return False
@@ -85,14 +101,18 @@ class LoopDraft:
         return slice_at(operand, place)
 
     def add_operand(self, node: UOp, *, is_sliced: bool = False) -> UOp:
-        """Make `node` an operand that every iteration reads, or a slice of it; gives what the body has for it."""
+        """Make `node` an operand that every iteration reads, or a slice of it; gives what the body
+        has for it.
+        """
         slot = max(self.operands, default=-1) + 1
         self.operands[slot] = node
         (self.sliced if is_sliced else self.constants).append(slot)
         return self.parameter(slot)
 
     def settle(self, position: int, result: UOp) -> None:
-        """Let `result` stand for a result; the operand that was carried there becomes a constant one."""
+        """Let `result` stand for a result; the operand that was carried there becomes a constant
+        one.
+        """
         self.results[position] = result
         del self.values[position]
         if position in self.carried:
@@ -111,12 +131,18 @@ class LoopDraft:
                     del self.operands[slot]
 
     def drop_unread(self) -> None:
-        """Forget what nobody reads: stacked values, and what is carried only for its own next value."""
+        """Forget what nobody reads: stacked values, and what is carried only for its own next
+        value.
+        """
         needed = {p: v for p, v in self.values.items() if p in self.read}
         while True:
             gives = UOp.sink(*needed.values(), *(() if self.go_on is None else (self.go_on,)))
             slots = list_slots(gives)
-            more = {p: v for p, v in self.values.items() if p in needed or (p in self.carried and p in slots)}
+            more = {
+                p: v
+                for p, v in self.values.items()
+                if p in needed or (p in self.carried and p in slots)
+            }
             if len(more) == len(needed):
                 break
             needed = more
@@ -137,8 +163,12 @@ class LoopDraft:
             n_sliced=len(self.sliced),
             counter=self._find_counter(),
         )
-        loop = UOp(Op.LOOP, self.loop.dtype, (self.count, *(self.operands[slot] for slot in order)), arg)
-        made = {p: UOp(Op.RESULT, v.dtype, (loop,), k) for k, (p, v) in enumerate(self.values.items())}
+        loop = UOp(
+            Op.LOOP, self.loop.dtype, (self.count, *(self.operands[slot] for slot in order)), arg
+        )
+        made = {
+            p: UOp(Op.RESULT, v.dtype, (loop,), k) for k, (p, v) in enumerate(self.values.items())
+        }
         return {**self.results, **made}
 
     def _find_counter(self) -> str | None:
@@ -153,7 +183,9 @@ def slice_at(operand: UOp, place: SInt) -> UOp:
 
 
 def replace_parameter(body: UOp, parameter: UOp, slot: int, value: UOp) -> UOp:
-    """`body` with `value` in the place of what it has for an operand; in another shape too, where sizes are known."""
+    """`body` with `value` in the place of what it has for an operand; in another shape too, where
+    sizes are known.
+    """
     body = body.substitute({parameter: value})
     left = [p for p in body.iter_ops(Op.PARAM) if p.arg.slot == slot]
     if not left or not all(isinstance(size, int) for size in value.shape):
@@ -169,8 +201,14 @@ def renumber(body: UOp, slots: Sequence[int]) -> UOp:
 
 
 def can_bind(body: UOp, parameters: Mapping[int, UOp]) -> bool:
-    """Whether a body reads its operands only as their parameters show them, or as memory of a known size."""
-    symbolic = {slot: p for slot, p in parameters.items() if not all(isinstance(size, int) for size in p.shape)}
+    """Whether a body reads its operands only as their parameters show them, or as memory of a known
+    size.
+    """
+    symbolic = {
+        slot: p
+        for slot, p in parameters.items()
+        if not all(isinstance(size, int) for size in p.shape)
+    }
     if not symbolic:
         return True
     below: set[UOp] = set()
@@ -182,8 +220,12 @@ def can_bind(body: UOp, parameters: Mapping[int, UOp]) -> bool:
     return all(n in views or below.isdisjoint(n.src) for n in body.toposort())
 
 
-def bind_operands(body: UOp, parameters: Mapping[int, UOp], operands: Mapping[int, UOp]) -> UOp | None:
-    """A body of the operands themselves, or of slices of them; None where it reads one in another way than as its parameter."""
+def bind_operands(
+    body: UOp, parameters: Mapping[int, UOp], operands: Mapping[int, UOp]
+) -> UOp | None:
+    """A body of the operands themselves, or of slices of them; None where it reads one in another
+    way than as its parameter.
+    """
     if not can_bind(body, parameters):
         return None
     replaced = {parameter: operands[slot] for slot, parameter in parameters.items()}

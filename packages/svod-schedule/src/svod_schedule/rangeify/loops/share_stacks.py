@@ -1,4 +1,5 @@
-"""Stacked values that are the same elements in another order are stacked once: a step of simplify-loops.
+"""Stacked values that are the same elements in another order are stacked once: a step of
+simplify-loops.
 
 before → after, for a loop that stacks y and its transpose:
 
@@ -8,8 +9,8 @@ before → after, for a loop that stacks y and its transpose:
     RESULT[0](LOOP(4), its body SINK(y))
     PERMUTE(RESULT[0](LOOP(4), its body SINK(y)), (0, 2, 1))
 
-So what a gradient needs of an iteration in several orders, as a sum of products and the product that goes back do, is written once.
-"""
+So what a gradient needs of an iteration in several orders, as a sum of products and the product
+that goes back do, is written once."""
 
 from __future__ import annotations
 
@@ -52,7 +53,10 @@ def share_stacks(draft: LoopDraft) -> dict[int, SharedStack]:
         root, moves = _strip(draft.values[position])
         first = firsts.setdefault(root, (position, moves))
         if first[0] != position:
-            steps = (*(_undo(move) for move in reversed(first[1])), *(_repeat(move) for move in moves))
+            steps = (
+                *(_undo(move) for move in reversed(first[1])),
+                *(_repeat(move) for move in moves),
+            )
             shared[position] = SharedStack(first[0], steps)
             del draft.values[position]
     return shared
@@ -66,7 +70,11 @@ def add_shared(results: Mapping[int, UOp], shared: Mapping[int, SharedStack]) ->
 def _strip(value: UOp) -> tuple[UOp, list[UOp]]:
     """What a value is in another shape or order, and the movements that lead from there to it."""
     moves: list[UOp] = []
-    while value.op in (Op.RESHAPE, Op.PERMUTE) and _is_known(value.shape) and _is_known(value.source.shape):
+    while (
+        value.op in (Op.RESHAPE, Op.PERMUTE)
+        and _is_known(value.shape)
+        and _is_known(value.source.shape)
+    ):
         moves.append(value)
         value = value.source
     return value, moves[::-1]
@@ -87,4 +95,6 @@ def _undo(move: UOp) -> _Step:
     if move.op is Op.RESHAPE:
         return lambda stack: make_reshape(stack, (stack.shape[0], *move.source.shape))
     order: tuple[int, ...] = move.arg
-    return lambda stack: make_permute(stack, (0, *(order.index(axis) + 1 for axis in range(len(order)))))
+    return lambda stack: make_permute(
+        stack, (0, *(order.index(axis) + 1 for axis in range(len(order))))
+    )

@@ -56,7 +56,10 @@ def simplify_choice(switch: UOp, read: Sequence[int], bodies: list[UOp]) -> Mapp
     left = {position: k for k, position in enumerate(read) if position not in results}
     bodies = [UOp.sink(*(body.src[k] for k in left.values())) for body in bodies]
     if left and _is_selected(switch.choice, bodies) and can_bind(UOp.sink(*bodies), parameters):
-        return {**results, **dict(zip(left, _select(switch.choice, bodies, parameters, operands), strict=True))}
+        return {
+            **results,
+            **dict(zip(left, _select(switch.choice, bodies, parameters, operands), strict=True)),
+        }
     for slot, operand in operands.items():
         written = set[int]().union(*map(list_written_slots, bodies))
         if slot not in written and (is_made_of_numbers(operand) or 0 in operand.shape):
@@ -65,7 +68,9 @@ def simplify_choice(switch: UOp, read: Sequence[int], bodies: list[UOp]) -> Mapp
 
 
 def _is_selected(choice: UOp, bodies: Sequence[UOp]) -> bool:
-    """Whether computing all branches costs less than to decide, in the program, which of them to run."""
+    """Whether computing all branches costs less than to decide, in the program, which of them to
+    run.
+    """
     values = [value for body in bodies for value in body.src]
     places = {p for p in (x.placement for x in (choice, *values)) if p is not None}
     return (
@@ -84,14 +89,20 @@ def _select(
     found = values[-1]
     for number, others in reversed(list(enumerate(values[:-1]))):
         is_taken = make_alu(Op.LT, choice, UOp.const(choice.dtype, number + 1))
-        found = tuple(make_alu(Op.WHERE, is_taken, x, y) for x, y in zip(others, found, strict=True))
+        found = tuple(
+            make_alu(Op.WHERE, is_taken, x, y) for x, y in zip(others, found, strict=True)
+        )
     return found
 
 
-def _make_switch(choice: UOp, bodies: list[UOp], operands: Mapping[int, UOp], read: list[int]) -> dict[int, UOp]:
+def _make_switch(
+    choice: UOp, bodies: list[UOp], operands: Mapping[int, UOp], read: list[int]
+) -> dict[int, UOp]:
     slots = set[int]().union(*map(list_slots, bodies))
     names = {n.arg.name for body in bodies for n in iter_nodes(body) if n.op is Op.DEFINE_VAR}
     kept = [slot for slot, operand in operands.items() if slot in slots or is_named(operand, names)]
     bodies = [renumber(body, kept) for body in bodies]
-    switch = UOp(Op.SWITCH, bodies[0].dtype, (choice, *(operands[s] for s in kept)), SwitchArg(tuple(bodies)))
+    switch = UOp(
+        Op.SWITCH, bodies[0].dtype, (choice, *(operands[s] for s in kept)), SwitchArg(tuple(bodies))
+    )
     return {p: UOp(Op.RESULT, bodies[0].src[k].dtype, (switch,), k) for k, p in enumerate(read)}

@@ -1,4 +1,5 @@
-"""Slices whose size a variable says take the place of the largest ones, since what repeats a body finds each at a fixed distance.
+"""Slices whose size a variable says take the place of the largest ones, since what repeats a body
+finds each at a fixed distance.
 
 before → after, for a loop that stacks values of n elements, n at most 8:
 
@@ -17,13 +18,17 @@ __all__ = ["cut_results", "widen_slices"]
 
 
 def widen_slices(draft: LoopDraft) -> Mapping[int, tuple[SInt, ...]]:
-    """Give what is sliced and stacked known sizes; gives the shapes of the results that have more elements now."""
+    """Give what is sliced and stacked known sizes; gives the shapes of the results that have more
+    elements now.
+    """
     for slot in list(draft.sliced):
         parameter = draft.parameter(slot)
         if _is_known(parameter.shape):
             continue
         wide = draft.add_operand(_pad(draft.operands[slot], 1), is_sliced=True)
-        _replace_slice(draft, slot, parameter, make_shrink(wide, [(0, size) for size in parameter.shape]))
+        _replace_slice(
+            draft, slot, parameter, make_shrink(wide, [(0, size) for size in parameter.shape])
+        )
     draft.drop_operands()
     shapes: dict[int, tuple[SInt, ...]] = {}
     for position, value in draft.values.items():
@@ -33,9 +38,14 @@ def widen_slices(draft: LoopDraft) -> Mapping[int, tuple[SInt, ...]]:
     return shapes
 
 
-def cut_results(results: Mapping[int, UOp], shapes: Mapping[int, tuple[SInt, ...]]) -> dict[int, UOp]:
+def cut_results(
+    results: Mapping[int, UOp], shapes: Mapping[int, tuple[SInt, ...]]
+) -> dict[int, UOp]:
     """`results` in the shapes that they had."""
-    return {p: make_shrink(r, [(0, size) for size in shapes[p]]) if p in shapes else r for p, r in results.items()}
+    return {
+        p: make_shrink(r, [(0, size) for size in shapes[p]]) if p in shapes else r
+        for p, r in results.items()
+    }
 
 
 def _replace_slice(draft: LoopDraft, slot: int, parameter: UOp, value: UOp) -> None:
@@ -56,7 +66,9 @@ def _pad_to(row: UOp, size: int) -> UOp:
 
 def _pad(x: UOp, first: int) -> UOp:
     """`x` with as many elements along each axis from `first` on as there can be."""
-    return make_pad(x, [(0, 0 if i < first else max_size(size) - size) for i, size in enumerate(x.shape)])
+    return make_pad(
+        x, [(0, 0 if i < first else max_size(size) - size) for i, size in enumerate(x.shape)]
+    )
 
 
 def _is_known(shape: tuple[SInt, ...]) -> bool:

@@ -25,23 +25,32 @@ def determinant(x: Tensor) -> Tensor:
 
 
 @matrix_rule("det")
-def _determinant_gradient(cotangents: Parts, _: object, operands: Sequence[Tensor]) -> tuple[Tensor | None]:
+def _determinant_gradient(
+    cotangents: Parts, _: object, operands: Sequence[Tensor]
+) -> tuple[Tensor | None]:
     (given,), (x,) = cotangents, operands
-    return (None if given is None else given.unsqueeze(-1).unsqueeze(-1).mul(conjugate(_cofactors(x))),)
+    return (
+        None if given is None else given.unsqueeze(-1).unsqueeze(-1).mul(conjugate(_cofactors(x))),
+    )
 
 
 def _cofactors(x: Tensor, *directions: Tensor) -> Tensor:
-    """Gradient of the determinant, differentiated along each of the `directions`: without these, the cofactors.
+    """Gradient of the determinant, differentiated along each of the `directions`: without these,
+    the cofactors.
 
-    It is linear in each direction, does not depend on their order, and is computed for singular matrices too.
-    """
+    It is linear in each direction, does not depend on their order, and is computed for singular
+    matrices too."""
     found = call_host(f"{LINALG}cofactors", [x, *directions], [(x.shape, x.dtype)])
     return with_matrix_rule(_cofactors_gradient, found, (x, *directions))[0]
 
 
 @matrix_rule("cofactors")
-def _cofactors_gradient(cotangents: Parts, _: object, operands: Sequence[Tensor]) -> tuple[Tensor | None, ...]:
-    """The derivatives of a polynomial are symmetric: the cotangent is one more direction, or takes the position of one."""
+def _cofactors_gradient(
+    cotangents: Parts, _: object, operands: Sequence[Tensor]
+) -> tuple[Tensor | None, ...]:
+    """The derivatives of a polynomial are symmetric: the cotangent is one more direction, or takes
+    the position of one.
+    """
     (given,), (x, *directions) = cotangents, operands
     if given is None:
         return (None,) * len(operands)
@@ -68,4 +77,6 @@ def _log_determinant_gradient(
     if of_sign is not None and x.dtype.is_complex:
         turn = conjugate(of_sign).mul(sign).imag.neg()
         factor = (turn.zeros_like() if of_log is None else of_log).complex(turn)
-    return (None if factor is None else factor.unsqueeze(-1).unsqueeze(-1).mul(adjoint(inverse(x))),)
+    return (
+        None if factor is None else factor.unsqueeze(-1).unsqueeze(-1).mul(adjoint(inverse(x))),
+    )

@@ -1,9 +1,9 @@
 """Factors of matrices, with their derivatives.
 
-Sources: M. Giles, Collected matrix derivative results for forward and reverse mode algorithmic differentiation, 2008; S. Walter
-and L. Lehmann, Algorithmic differentiation of linear algebra functions, 2010 (QR); I. Murray, Differentiation of the Cholesky
-decomposition, 2016; J. Townsend, Differentiating the singular value decomposition, 2016.
-"""
+Sources: M. Giles, Collected matrix derivative results for forward and reverse mode algorithmic
+differentiation, 2008; S. Walter and L. Lehmann, Algorithmic differentiation of linear algebra
+functions, 2010 (QR); I. Murray, Differentiation of the Cholesky decomposition, 2016; J. Townsend,
+Differentiating the singular value decomposition, 2016."""
 
 from __future__ import annotations
 
@@ -48,13 +48,17 @@ Parts = Sequence["Tensor | None"]
 
 
 def cholesky(x: Tensor) -> Tensor:
-    """The lower triangular factor whose product with its adjoint is the matrix, of which the lower triangle is read."""
+    """The lower triangular factor whose product with its adjoint is the matrix, of which the lower
+    triangle is read.
+    """
     found = call_host(f"{LINALG}cholesky", [x], [(x.shape, x.dtype)])
     return with_matrix_rule(_cholesky_gradient, found, (x,))[0]
 
 
 @matrix_rule("cholesky")
-def _cholesky_gradient(cotangents: Parts, values: Sequence[Tensor], _: object) -> tuple[Tensor | None]:
+def _cholesky_gradient(
+    cotangents: Parts, values: Sequence[Tensor], _: object
+) -> tuple[Tensor | None]:
     """As if the matrix were made symmetric first, as it is meant to be."""
     (given,), (lower,) = cotangents, values
     if given is None:
@@ -67,7 +71,9 @@ def _cholesky_gradient(cotangents: Parts, values: Sequence[Tensor], _: object) -
 
 
 def eigh(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The eigenvalues, smallest first, and in columns the eigenvectors of symmetric matrices; the lower triangle is read."""
+    """The eigenvalues, smallest first, and in columns the eigenvectors of symmetric matrices; the
+    lower triangle is read.
+    """
     found = call_host(f"{LINALG}eigh", [x], [(x.shape[:-1], x.dtype.part), (x.shape, x.dtype)])
     values, vectors = with_matrix_rule(_eigh_gradient, found, (x,))
     return values, vectors
@@ -75,7 +81,9 @@ def eigh(x: Tensor) -> tuple[Tensor, Tensor]:
 
 @matrix_rule("eigh")
 def _eigh_gradient(cotangents: Parts, found: Sequence[Tensor], _: object) -> tuple[Tensor | None]:
-    """That of vectors is infinite where two values are equal, since any vectors of their plane are right then."""
+    """That of vectors is infinite where two values are equal, since any vectors of their plane are
+    right then.
+    """
     (of_values, of_vectors), (values, vectors) = cotangents, found
     inner: Tensor | None = None if of_values is None else diagonal_matrix(of_values)
     if of_vectors is not None:
@@ -94,7 +102,9 @@ def eigvalsh(x: Tensor) -> Tensor:
 
 
 @matrix_rule("eigvalsh")
-def _eigvalsh_gradient(cotangents: Parts, _: object, operands: Sequence[Tensor]) -> tuple[Tensor | None]:
+def _eigvalsh_gradient(
+    cotangents: Parts, _: object, operands: Sequence[Tensor]
+) -> tuple[Tensor | None]:
     """The vectors are computed for the derivative alone."""
     (given,), (x,) = cotangents, operands
     if given is None:
@@ -104,7 +114,9 @@ def _eigvalsh_gradient(cotangents: Parts, _: object, operands: Sequence[Tensor])
 
 
 def eig(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The eigenvalues of matrices, in any order, and in columns the eigenvectors: complex numbers."""
+    """The eigenvalues of matrices, in any order, and in columns the eigenvectors: complex
+    numbers.
+    """
     dtype = to_complex_dtype(x.dtype)
     found = call_host(f"{LINALG}eig", [x], [(x.shape[:-1], dtype), (x.shape, dtype)])
     values, vectors = with_matrix_rule(_eig_gradient, found, (x,))
@@ -115,9 +127,8 @@ def eig(x: Tensor) -> tuple[Tensor, Tensor]:
 def _eig_gradient(cotangents: Parts, found: Sequence[Tensor], _: object) -> tuple[Tensor | None]:
     """Vectors have length 1 whatever the matrix is. Infinite where two values are equal.
 
-    Source: C. Boeddeker et al., On the computation of complex-valued gradients with application to statistically optimum
-    beamforming, 2017, equation 4.77.
-    """
+    Source: C. Boeddeker et al., On the computation of complex-valued gradients with application to
+    statistically optimum beamforming, 2017, equation 4.77."""
     (of_values, of_vectors), (values, vectors) = cotangents, found
     turned = adjoint(vectors)
     inner: Tensor | None = None if of_values is None else diagonal_matrix(of_values)
@@ -137,8 +148,13 @@ def eigvals(x: Tensor) -> Tensor:
 
 
 @matrix_rule("eigvals")
-def _eigvals_gradient(cotangents: Parts, values: Sequence[Tensor], operands: Sequence[Tensor]) -> tuple[Tensor | None]:
-    """The vectors are computed for the derivative alone. LAPACK may find the values of both in two orders."""
+def _eigvals_gradient(
+    cotangents: Parts, values: Sequence[Tensor], operands: Sequence[Tensor]
+) -> tuple[Tensor | None]:
+    """The vectors are computed for the derivative alone.
+
+    LAPACK may find the values of both in two orders.
+    """
     (given,), (value,), (x,) = cotangents, values, operands
     if given is None or x.shape[-1] == 0:
         return (None,)
@@ -155,10 +171,16 @@ def to_complex_dtype(dtype: DType) -> DType:
 
 
 def svd(x: Tensor, *, is_full: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """The left singular vectors in columns, the singular values, largest first, and the right vectors in rows."""
+    """The left singular vectors in columns, the singular values, largest first, and the right
+    vectors in rows.
+    """
     *batch, rows, columns = x.shape
     n = min_size(rows, columns)
-    shapes = (*batch, rows, rows if is_full else n), (*batch, n), (*batch, columns if is_full else n, columns)
+    shapes = (
+        (*batch, rows, rows if is_full else n),
+        (*batch, n),
+        (*batch, columns if is_full else n, columns),
+    )
     dtypes = x.dtype, x.dtype.part, x.dtype
     found = call_host(f"{LINALG}svd", [x], list(zip(shapes, dtypes, strict=True)), [is_full])
     left, values, right = with_matrix_rule(_svd_gradient, found, (x,))
@@ -166,14 +188,22 @@ def svd(x: Tensor, *, is_full: bool) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @matrix_rule("svd")
-def _svd_gradient(cotangents: Parts, found: Sequence[Tensor], operands: Sequence[Tensor]) -> tuple[Tensor | None]:
-    """That of vectors is infinite where two values are equal, and where one is 0 in a matrix that is not square."""
+def _svd_gradient(
+    cotangents: Parts, found: Sequence[Tensor], operands: Sequence[Tensor]
+) -> tuple[Tensor | None]:
+    """That of vectors is infinite where two values are equal, and where one is 0 in a matrix that
+    is not square.
+    """
     (of_left, of_values, of_right), (left, values, right), (x,) = cotangents, found, operands
     rows, columns = x.shape[-2:]
     n = values.shape[-1]
     if left.shape[-1] != n or right.shape[-2] != n:
         if of_left is not None or of_right is not None:
-            raise _refuse("svd", "its vectors beyond the singular values are any that fill the space", "full_matrices")
+            raise _refuse(
+                "svd",
+                "its vectors beyond the singular values are any that fill the space",
+                "full_matrices",
+            )
         left, _, right = svd(x, is_full=False)
     inner: Tensor | None = None if of_values is None else diagonal_matrix(of_values)
     outer: Tensor | None = None
@@ -192,7 +222,9 @@ def _svd_gradient(cotangents: Parts, found: Sequence[Tensor], operands: Sequence
     if of_right is not None:
         given = adjoint(of_right)
         turned = right.matmul(given)
-        part = is_diagonal(turned).where(0, _make_skew(turned).div(between).mul(values.unsqueeze(-1)))
+        part = is_diagonal(turned).where(
+            0, _make_skew(turned).div(between).mul(values.unsqueeze(-1))
+        )
         inner = part if inner is None else inner.add(part)
         if columns != n:
             scaled = scale_columns(given, values.reciprocal())
@@ -213,7 +245,9 @@ def singular_values(x: Tensor) -> Tensor:
 
 
 @matrix_rule("svdvals")
-def _singular_values_gradient(cotangents: Parts, _: object, operands: Sequence[Tensor]) -> tuple[Tensor | None]:
+def _singular_values_gradient(
+    cotangents: Parts, _: object, operands: Sequence[Tensor]
+) -> tuple[Tensor | None]:
     """The vectors are computed for the derivative alone."""
     (given,), (x,) = cotangents, operands
     if given is None:
@@ -233,7 +267,9 @@ def qr(x: Tensor, *, is_complete: bool) -> tuple[Tensor, Tensor]:
 
 
 @matrix_rule("qr")
-def _qr_gradient(cotangents: Parts, found: Sequence[Tensor], operands: Sequence[Tensor]) -> tuple[Tensor | None]:
+def _qr_gradient(
+    cotangents: Parts, found: Sequence[Tensor], operands: Sequence[Tensor]
+) -> tuple[Tensor | None]:
     """An error where a diagonal element of `r` is 0: the first columns depend on each other then.
 
     Of a wide matrix, these alone make the first factor.
@@ -244,7 +280,9 @@ def _qr_gradient(cotangents: Parts, found: Sequence[Tensor], operands: Sequence[
         return (None,)
     if rows == columns or min_size(rows, columns) == columns:
         if q.shape[-1] != columns:
-            raise _refuse("qr", "its columns beyond those of the matrix are any that fill the space", "mode")
+            raise _refuse(
+                "qr", "its columns beyond those of the matrix are any that fill the space", "mode"
+            )
         return (_tall_qr_gradient(of_q, of_r, q, r),)
     last = x.ndim - 1
     others, square = slice_axis(x, last, rows, columns), slice_axis(r, last, 0, rows)
@@ -299,4 +337,6 @@ def _halve_diagonal(x: Tensor) -> Tensor:
 
 def _refuse(operation: str, reason: str, argument: str) -> NotDifferentiableError:
     values: Final = {"full_matrices": "full_matrices=False", "mode": 'mode="reduced"'}
-    return NotDifferentiableError(operation=operation, reason=reason, hint=f"ask for {values[argument]}")
+    return NotDifferentiableError(
+        operation=operation, reason=reason, hint=f"ask for {values[argument]}"
+    )

@@ -1,8 +1,8 @@
-"""Functions of matrices on the host: LAPACK through numpy, on the last two axes, for any axes in front of them.
+"""Functions of matrices on the host: LAPACK through numpy, on the last two axes, for any axes in
+front of them.
 
-Each fills its outputs from its inputs, which have no elements in common. A matrix for which LAPACK fails is a `MatrixError` that
-says which of several it is.
-"""
+Each fills its outputs from its inputs, which have no elements in common. A matrix for which LAPACK
+fails is a `MatrixError` that says which of several it is."""
 
 from __future__ import annotations
 
@@ -50,8 +50,12 @@ def _solve(out: Array, a: Array, b: Array) -> None:
         raise
 
 
-def _solve_triangular(out: Array, a: Array, b: Array, is_upper: bool, has_unit_diagonal: bool) -> None:
-    """By substitution of blocks: a block of rows by LAPACK, what it leaves of the others by products."""
+def _solve_triangular(
+    out: Array, a: Array, b: Array, is_upper: bool, has_unit_diagonal: bool
+) -> None:
+    """By substitution of blocks: a block of rows by LAPACK, what it leaves of the others by
+    products.
+    """
     size = a.shape[-1]
     diagonal = np.diagonal(a, axis1=-2, axis2=-1)
     if not has_unit_diagonal and not diagonal.all():
@@ -118,12 +122,13 @@ def _slogdet(sign: Array, log: Array, x: Array) -> None:
 
 
 def _cofactors(out: Array, x: Array, *directions: Array) -> None:
-    """The derivative of the determinant by each element and along the directions; of singular matrices too.
+    """The derivative of the determinant by each element and along the directions; of singular
+    matrices too.
 
-    In the bases of the singular vectors the matrix is diagonal. A derivative of its determinant by the elements
-    (a, p(a)), (b, p(b)), ... of different rows is 0 unless p is a permutation of these rows. Then it is the sign of p times the
-    product of all other singular values, so no singular value is a divisor. With k directions, the products take n ** (k + 1)
-    elements for each matrix.
+    In the bases of the singular vectors the matrix is diagonal. A derivative of its determinant by
+    the elements (a, p(a)), (b, p(b)), ... of different rows is 0 unless p is a permutation of these
+    rows. Then it is the sign of p times the product of all other singular values, so no singular
+    value is a divisor. With k directions, the products take n ** (k + 1) elements for each matrix.
     """
     left, values, right = _take_apart("det", _NOT_CONVERGED, np.linalg.svd, x)
     n, order = x.shape[-1], len(directions) + 1
@@ -137,7 +142,9 @@ def _cofactors(out: Array, x: Array, *directions: Array) -> None:
             operands += [direction, [..., row, rows[row]]]
         last = order - 1
         if rows[last] == last:
-            part = np.where(is_diagonal, np.einsum(*operands, [..., last], optimize=True)[..., None], 0)
+            part = np.where(
+                is_diagonal, np.einsum(*operands, [..., last], optimize=True)[..., None], 0
+            )
         else:
             part = np.einsum(*operands, [..., last, rows[last]], optimize=True)
         found += part if _is_even(rows) else -part
@@ -147,9 +154,12 @@ def _cofactors(out: Array, x: Array, *directions: Array) -> None:
 
 
 def _multiply_others(values: Array, order: int) -> Array:
-    """The products of all values but those at `order` different indices, one axis for each index; 0 where two are equal."""
+    """The products of all values but those at `order` different indices, one axis for each index; 0
+    where two are equal.
+    """
     unit = np.eye(values.shape[-1], dtype=bool)
-    # Along the last axis of `is_taken`: whether the indices before it have this one. `is_repeated` is of those alone.
+    # Along the last axis of `is_taken`: whether the indices before it have this one. `is_repeated`
+    # is of those alone.
     is_taken: Array = np.zeros(len(unit), dtype=bool)
     is_repeated: Array = np.zeros((), dtype=bool)
     rows = values
@@ -174,7 +184,9 @@ def _pinv(out: Array, x: Array, cutoff: Array) -> None:
 
 
 def _lstsq(out: Array, a: Array, b: Array, cutoff: Array) -> None:
-    """The shortest of the vectors that leave the least: singular values that are small beside the largest count as 0."""
+    """The shortest of the vectors that leave the least: singular values that are small beside the
+    largest count as 0.
+    """
     left, values, right = _take_apart("lstsq", _NOT_CONVERGED, _decompose, a)
     limit = cutoff[..., None] * values.max(-1, keepdims=True, initial=0)
     is_kept = values > limit
@@ -185,8 +197,8 @@ def _lstsq(out: Array, a: Array, b: Array, cutoff: Array) -> None:
 def _expm(out: Array, x: Array) -> None:
     """By scaling, a quotient of polynomials, and squaring.
 
-    Source: N. J. Higham, The scaling and squaring method for the matrix exponential revisited, 2005, algorithm 2.3.
-    """
+    Source: N. J. Higham, The scaling and squaring method for the matrix exponential revisited,
+    2005, algorithm 2.3."""
     is_single = x.dtype.itemsize // (2 if x.dtype.kind == "c" else 1) == 4
     limit, coefficients = _SINGLE if is_single else _DOUBLE
     flat, results = x.reshape(-1, *x.shape[-2:]), out.reshape(-1, *x.shape[-2:])
@@ -202,12 +214,32 @@ def _expm(out: Array, x: Array) -> None:
         results[chosen] = found
 
 
-_SINGLE: Final = 3.925724783138660, (17297280.0, 8648640.0, 1995840.0, 277200.0, 25200.0, 1512.0, 56.0, 1.0)
-_DOUBLE: Final = 5.371920351148152, (
-    64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0,
-    10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0,
-)  # fmt: skip
-"""Up to which 1-norm the quotient is exact to the last place, and the coefficients of its numerator, by rising powers."""
+_SINGLE: Final = (
+    3.925724783138660,
+    (17297280.0, 8648640.0, 1995840.0, 277200.0, 25200.0, 1512.0, 56.0, 1.0),
+)
+_DOUBLE: Final = (
+    5.371920351148152,
+    (
+        64764752532480000.0,
+        32382376266240000.0,
+        7771770303897600.0,
+        1187353796428800.0,
+        129060195264000.0,
+        10559470521600.0,
+        670442572800.0,
+        33522128640.0,
+        1323241920.0,
+        40840800.0,
+        960960.0,
+        16380.0,
+        182.0,
+        1.0,
+    ),
+)
+"""Up to which 1-norm the quotient is exact to the last place, and the coefficients of its
+numerator, by rising powers.
+"""
 
 
 def _quotient(x: Array, coefficients: tuple[float, ...]) -> Array:
@@ -242,19 +274,27 @@ FUNCTIONS: Final[Mapping[str, Callable[..., None]]] = {
     "lstsq": _lstsq,
     "expm": _expm,
 }
-"""What each function of matrices is called, which is named `svod.linalg.<name>` in graphs and profiles."""
+"""What each function of matrices is called, which is named `svod.linalg.<name>` in graphs and
+profiles.
+"""
 
 _NOT_CONVERGED: Final = "has values for which the iteration does not converge"
 
 
-def _take_apart(operation: str, problem: str, function: Callable[..., Any], x: Array, *others: Any) -> Any:
-    """What `function` gives; of several matrices for which it fails, the error names the first one."""
+def _take_apart(
+    operation: str, problem: str, function: Callable[..., Any], x: Array, *others: Any
+) -> Any:
+    """What `function` gives; of several matrices for which it fails, the error names the
+    first one.
+    """
     try:
         return function(x, *others)
     except np.linalg.LinAlgError:
         for place in np.ndindex(*x.shape[:-2]):
             try:
-                function(x[place], *(np.broadcast_to(other, x.shape[:-2])[place] for other in others))
+                function(
+                    x[place], *(np.broadcast_to(other, x.shape[:-2])[place] for other in others)
+                )
             except np.linalg.LinAlgError:
                 _raise(operation, problem, place)
         raise

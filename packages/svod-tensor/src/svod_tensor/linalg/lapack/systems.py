@@ -1,8 +1,8 @@
 """Inverses and systems of linear equations, with their derivatives.
 
-Sources: M. Giles, Collected matrix derivative results for forward and reverse mode algorithmic differentiation, 2008; G. Golub and
-V. Pereyra, The differentiation of pseudo-inverses and nonlinear least squares problems whose variables separate, 1973.
-"""
+Sources: M. Giles, Collected matrix derivative results for forward and reverse mode algorithmic
+differentiation, 2008; G. Golub and V. Pereyra, The differentiation of pseudo-inverses and nonlinear
+least squares problems whose variables separate, 1973."""
 
 from __future__ import annotations
 
@@ -24,7 +24,15 @@ from svod_tensor.ops.core.operands import slice_axis
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
 
-__all__ = ["exponential", "get_cutoff", "inverse", "least_squares", "pseudo_inverse", "solve", "solve_triangular"]
+__all__ = [
+    "exponential",
+    "get_cutoff",
+    "inverse",
+    "least_squares",
+    "pseudo_inverse",
+    "solve",
+    "solve_triangular",
+]
 
 Parts = Sequence["Tensor | None"]
 
@@ -36,7 +44,9 @@ def inverse(x: Tensor, *, is_total: bool = False) -> Tensor:
 
 
 @matrix_rule("inv")
-def _inverse_gradient(cotangents: Parts, values: Sequence[Tensor], _: object) -> tuple[Tensor | None]:
+def _inverse_gradient(
+    cotangents: Parts, values: Sequence[Tensor], _: object
+) -> tuple[Tensor | None]:
     (given,), (value,) = cotangents, values
     turned = adjoint(value)
     return (None if given is None else turned.matmul(given).matmul(turned).neg(),)
@@ -60,12 +70,18 @@ def _solve_gradient(
     return collapse(of_b.matmul(adjoint(value)).neg(), a.shape), collapse(of_b, b.shape)
 
 
-def solve_triangular(a: Tensor, b: Tensor, *, is_upper: bool, has_unit_diagonal: bool = False) -> Tensor:
-    """The matrices whose products with triangular ones are `b`; the other triangle of `a` is not read."""
+def solve_triangular(
+    a: Tensor, b: Tensor, *, is_upper: bool, has_unit_diagonal: bool = False
+) -> Tensor:
+    """The matrices whose products with triangular ones are `b`; the other triangle of `a` is not
+    read.
+    """
     shape = (*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])
     flags = [is_upper, has_unit_diagonal]
     found = call_host(f"{LINALG}solve_triangular", [a, b], [(shape, b.dtype)], flags)
-    return with_matrix_rule(_solve_triangular_gradient, found, (a, b), is_upper, has_unit_diagonal)[0]
+    return with_matrix_rule(_solve_triangular_gradient, found, (a, b), is_upper, has_unit_diagonal)[
+        0
+    ]
 
 
 @matrix_rule("solve_triangular")
@@ -79,7 +95,9 @@ def _solve_triangular_gradient(
     (given,), (value,), (a, b) = cotangents, values, operands
     if given is None:
         return None, None
-    of_b = solve_triangular(adjoint(a), given, is_upper=not is_upper, has_unit_diagonal=has_unit_diagonal)
+    of_b = solve_triangular(
+        adjoint(a), given, is_upper=not is_upper, has_unit_diagonal=has_unit_diagonal
+    )
     whole = of_b.matmul(adjoint(value)).neg()
     offset = int(has_unit_diagonal)
     part = whole.triu(offset) if is_upper else whole.tril(-offset)
@@ -87,7 +105,9 @@ def _solve_triangular_gradient(
 
 
 def pseudo_inverse(x: Tensor, cutoff: Tensor) -> Tensor:
-    """The Moore-Penrose inverse; singular values up to `cutoff` times the largest one count as 0."""
+    """The Moore-Penrose inverse; singular values up to `cutoff` times the largest one count
+    as 0.
+    """
     *batch, rows, columns = x.shape
     found = call_host(f"{LINALG}pinv", [x, cutoff], [((*batch, columns, rows), x.dtype)])
     return with_matrix_rule(_pseudo_inverse_gradient, found, (x, cutoff))[0]
@@ -109,9 +129,13 @@ def _pseudo_inverse_gradient(
 
 
 def least_squares(a: Tensor, b: Tensor, cutoff: Tensor) -> Tensor:
-    """The shortest `x` of those for which `a @ x - b` has the least norm; `cutoff` as in `pseudo_inverse`."""
+    """The shortest `x` of those for which `a @ x - b` has the least norm; `cutoff` as in
+    `pseudo_inverse`.
+    """
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    found = call_host(f"{LINALG}lstsq", [a, b, cutoff], [((*batch, a.shape[-1], b.shape[-1]), b.dtype)])
+    found = call_host(
+        f"{LINALG}lstsq", [a, b, cutoff], [((*batch, a.shape[-1], b.shape[-1]), b.dtype)]
+    )
     return with_matrix_rule(_least_squares_gradient, found, (a, b, cutoff))[0]
 
 
@@ -128,12 +152,16 @@ def _least_squares_gradient(
     of_b = turned.matmul(given)
     rest = b.sub(a.matmul(value))
     beyond = given.sub(adjoint(a).matmul(of_b))
-    of_a = rest.matmul(adjoint(inverted.matmul(of_b))).add(turned.matmul(value).matmul(adjoint(beyond)))
+    of_a = rest.matmul(adjoint(inverted.matmul(of_b))).add(
+        turned.matmul(value).matmul(adjoint(beyond))
+    )
     return collapse(of_a.sub(of_b.matmul(adjoint(value))), a.shape), collapse(of_b, b.shape), None
 
 
 def get_cutoff(x: Tensor, given: float | Tensor | None) -> Tensor:
-    """Up to how much of the largest singular value the others of each matrix count as 0: 0-d, or of the shape of the batch."""
+    """Up to how much of the largest singular value the others of each matrix count as 0: 0-d, or of
+    the shape of the batch.
+    """
     if given is None:
         rows, columns = x.shape[-2:]
         size = max(max_size(rows), max_size(columns))
@@ -150,7 +178,9 @@ def exponential(x: Tensor) -> Tensor:
 
 
 @matrix_rule("expm")
-def _exponential_gradient(cotangents: Parts, _: object, operands: Sequence[Tensor]) -> tuple[Tensor | None]:
+def _exponential_gradient(
+    cotangents: Parts, _: object, operands: Sequence[Tensor]
+) -> tuple[Tensor | None]:
     """A corner of the exponential of a matrix of twice the size.
 
     Source: R. Mathias, A chain rule for matrix functions and applications, 1996, theorem 2.1.

@@ -1,4 +1,5 @@
-"""Explanation of a failed call: which argument has a wrong name, or a value that its annotation does not allow.
+"""Explanation of a failed call: which argument has a wrong name, or a value that its annotation
+does not allow.
 
 Only a call that has failed is looked at, so that a call that succeeds pays nothing.
 """
@@ -32,7 +33,8 @@ def explain_failure(
     is_static: bool = False,
     keeps_names: bool = False,
 ) -> Exception | None:
-    """The error to raise in place of `error`, which a call of an operation has raised; None for a bug of svod.
+    """The error to raise in place of `error`, which a call of an operation has raised; None for a
+    bug of svod.
 
     A `UserError` is the same error under the name of the outermost operation.
 
@@ -117,7 +119,11 @@ def _is_size(value: object) -> bool:
 
 
 def _is_operand(value: object) -> bool:
-    return _is_complex(value) or isinstance(value, (TensorBase, UOp, list, tuple, range)) or hasattr(value, "__array__")
+    return (
+        _is_complex(value)
+        or isinstance(value, (TensorBase, UOp, list, tuple, range))
+        or hasattr(value, "__array__")
+    )
 
 
 _PLURALS: Final = {"an integer": "integers", "a tensor": "tensors", "a number": "numbers"}
@@ -126,17 +132,30 @@ _NUMBERS: Final = "int | Sequence[int]"
 _PADDING: Final = "int | Sequence[int | tuple[int, int]]"
 _NAMES: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     **dict.fromkeys(("Self", "Tensor", "TensorBase"), (_is_tensor, "a tensor")),
-    "int": (_is_integer, "an integer"), "SInt": (_is_size, "an integer"), "float": (_is_number, "a number"),
+    "int": (_is_integer, "an integer"),
+    "SInt": (_is_size, "an integer"),
+    "float": (_is_number, "a number"),
     "complex": (_is_complex, "a number"),
-    "bool": (lambda value: isinstance(value, bool), "True or False"), "str": (lambda value: isinstance(value, str), "a string"),
-    "Operand": (_is_operand, "a tensor or a number"), "IndexItem": (_is_operand, "integers"),
-    "NDArray[np.generic]": (lambda value: hasattr(value, "__array_interface__"), "an array of numpy"),
+    "bool": (lambda value: isinstance(value, bool), "True or False"),
+    "str": (lambda value: isinstance(value, str), "a string"),
+    "Operand": (_is_operand, "a tensor or a number"),
+    "IndexItem": (_is_operand, "integers"),
+    "NDArray[np.generic]": (
+        lambda value: hasattr(value, "__array_interface__"),
+        "an array of numpy",
+    ),
     "os.PathLike[str]": (lambda value: isinstance(value, os.PathLike), "a path"),
     "Axes": (lambda value: _fits(value, _parse(_AXES)), "axes"),
     "Numbers": (lambda value: _fits(value, _parse(_NUMBERS)), "an integer or one for each axis"),
-    "Padding": (lambda value: _fits(value, _parse(_PADDING)), "an integer, or one or a pair for each axis"),
-}  # fmt: skip
-"""An annotation: a predicate for values that it allows, and its name in messages. Other annotations allow any value."""
+    "Padding": (
+        lambda value: _fits(value, _parse(_PADDING)),
+        "an integer, or one or a pair for each axis",
+    ),
+}
+"""An annotation: a predicate for values that it allows, and its name in messages.
+
+Other annotations allow any value.
+"""
 
 
 def _fits(value: Any, annotation: ast.expr) -> bool:
@@ -153,7 +172,9 @@ def _fits(value: Any, annotation: ast.expr) -> bool:
         case ast.Subscript(value=ast.Name(id="Sequence" | "Iterable"), slice=item):
             return _is_sequence(value) and all(_fits(v, item) for v in value)
         case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=items)):
-            return _is_sequence(value) and len(value) == len(items) and all(map(_fits, value, items))
+            return (
+                _is_sequence(value) and len(value) == len(items) and all(map(_fits, value, items))
+            )
         case ast.Subscript(value=ast.Name(id="Literal"), slice=choices):
             return isinstance(value, str) and repr(value) in ast.unparse(choices)
         case _:
@@ -184,4 +205,8 @@ def _describe(annotation: ast.expr) -> str:
 
 
 def _show(value: object) -> str:
-    return repr(value) if isinstance(value, (bool, int, float, str, type(None))) else f"{type(value).__name__}"
+    return (
+        repr(value)
+        if isinstance(value, (bool, int, float, str, type(None)))
+        else f"{type(value).__name__}"
+    )

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     NestedData: TypeAlias = Sequence["bool | int | float | complex | NestedData"]
+    Number: TypeAlias = bool | int | float | complex
     TensorData: TypeAlias = (
-        "TensorBase | NDArray[np.generic] | np.generic | NestedData | bool | int | float | complex | bytes | UOp"
+        "TensorBase | NDArray[np.generic] | np.generic | NestedData | Number | bytes | UOp"
     )
     Operand: TypeAlias = TensorData
     """What an operation takes beside a tensor."""
@@ -59,18 +60,20 @@ class TensorBase:
     content: Cell | View
 
     @explain_arguments("Tensor")
-    def __init__(self, data: TensorData, dtype: DTypeLike | None = None, device: str | None = None) -> None:
+    def __init__(
+        self, data: TensorData, dtype: DTypeLike | None = None, device: str | None = None
+    ) -> None:
         """Make a tensor from numbers, a numpy array, a tensor, or nested lists of these.
 
-        Python floats give float32; integers give int32, or int64 (uint64) where they do not fit. Beside tensors in a
-        list they are weak, as in arithmetic. A numpy array keeps its dtype, and is copied; `Tensor.from_numpy` can
-        share its memory.
+        Python floats give float32; integers give int32, or int64 (uint64) where they do not fit.
+        Beside tensors in a list they are weak, as in arithmetic. A numpy array keeps its dtype, and
+        is copied; `Tensor.from_numpy` can share its memory.
 
         Args:
             data: the elements.
             dtype: the dtype of the tensor; by default that of the data.
-            device: where the tensor lives; by default where its data is if that is a tensor, else on the device that
-                `SVOD_DEVICE` names, the CPU if it names none.
+            device: where the tensor lives; by default where its data is if that is a tensor, else
+                on the device that `SVOD_DEVICE` names, the CPU if it names none.
 
         Raises:
             RaggedDataError: if nested lists have no common shape.
@@ -139,11 +142,14 @@ class TensorBase:
         return self.from_uop(uop)
 
     def _make_alike(self, uop: UOp) -> Self:
-        """The tensor of `uop`, which was computed from what is on the device of this tensor alone."""
+        """The tensor of `uop`, which was computed from what is on the device of this tensor
+        alone.
+        """
         return self.from_content(Cell(uop))
 
     def along(self, *steps: Step) -> Self:
-        """What is seen along further `steps`: a view of the same elements, unless numpy would copy them for a reshape.
+        """What is seen along further `steps`: a view of the same elements, unless numpy would copy
+        them for a reshape.
 
         Args:
             steps: of `svod_tensor.cells.views`, such as `Flip((True,))`.
@@ -265,7 +271,8 @@ class TensorBase:
 
     @property
     def device(self) -> str | tuple[str, ...]:
-        """The name of the device that the tensor is or will be on; of a sharded one, the names of all its devices.
+        """The name of the device that the tensor is or will be on; of a sharded one, the names of
+        all its devices.
 
         Example:
             >>> Tensor([1], device="CPU").device
@@ -287,7 +294,8 @@ class TensorBase:
 
     @property
     def form(self) -> Form:
-        """What is known without memory and without the values of variables; equal for tensors that one plan serves.
+        """What is known without memory and without the values of variables; equal for tensors that
+        one plan serves.
 
         Example:
             >>> Tensor([1, 2]).form == Tensor([3, 4]).form
@@ -297,7 +305,8 @@ class TensorBase:
 
     @property
     def is_realized(self) -> bool:
-        """Whether the tensor is in memory of its own, or a view of one that is, so that reading it computes nothing.
+        """Whether the tensor is in memory of its own, or a view of one that is, so that reading it
+        computes nothing.
 
         Example:
             >>> x = Tensor([1, 2]) * 2
@@ -312,8 +321,12 @@ class TensorBase:
             # Comes here for what is not there.
             from svod_tensor._foreign_names import find_foreign_attribute
 
-            # numpy asks for several protocols by such names, which is much of the cost of `np.asarray(x)`.
-            if not name.startswith("__") and (foreign := find_foreign_attribute(type(self), name)) is not None:
+            # numpy asks for several protocols by such names, which is much of the cost of
+            # `np.asarray(x)`.
+            if (
+                not name.startswith("__")
+                and (foreign := find_foreign_attribute(type(self), name)) is not None
+            ):
                 raise foreign
             # Says what is missing; in a property, what was missing there.
             return object.__getattribute__(self, name)

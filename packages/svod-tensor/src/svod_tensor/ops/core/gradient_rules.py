@@ -1,23 +1,26 @@
-"""Derivatives of operations that are composed of several nodes: a rule for the value, in place of the derivatives of the nodes.
+"""Derivatives of operations that are composed of several nodes: a rule for the value, in place of
+the derivatives of the nodes.
 
     @gradient_rule("softmax")
     def _softmax_gradient(cotangent, value, operands, wanted, axis): ...
 
     return with_rule(_softmax_gradient, value, (x,), axis)
 
-A rule exists for accuracy, where the derivatives of the nodes cancel or overflow, for kinks and poles, where the nodes have
-another derivative than the function, and for memory, where less is kept between the value and the derivative.
+A rule exists for accuracy, where the derivatives of the nodes cancel or overflow, for kinks and
+poles, where the nodes have another derivative than the function, and for memory, where less is kept
+between the value and the derivative.
 
-One rule serves both modes. The cotangents that a `gradient_rule` gives are linear in the cotangent of the value, so forward mode
-transposes them; the rule of a linear function may give the tangent too. An elementwise function gives its partial
-derivatives, by which reverse mode multiplies cotangents, and forward mode tangents:
+One rule serves both modes. The cotangents that a `gradient_rule` gives are linear in the cotangent
+of the value, so forward mode transposes them; the rule of a linear function may give the tangent
+too. An elementwise function gives its partial derivatives, by which reverse mode multiplies
+cotangents, and forward mode tangents:
 
     @elementwise_rule("asin")
     def asin(value, operands, wanted): return (1 / (1 - operands[0] ** 2).sqrt(),)
 
-The formula of a rule is differentiated for second derivatives. So it chooses by `where` at points where the function has no
-derivative, and nowhere else: `x.eq(0).where(0.0, x.div(y))` would be constant at 0.
-"""
+The formula of a rule is differentiated for second derivatives. So it chooses by `where` at points
+where the function has no derivative, and nowhere else: `x.eq(0).where(0.0, x.div(y))` would be
+constant at 0."""
 
 from __future__ import annotations
 
@@ -43,14 +46,16 @@ def gradient_rule(
 ) -> Callable[[Backward], GradientRule]:
     """Make a rule of a function `(cotangent, value, operands, wanted, *parameters)` of tensors.
 
-    The function gives the cotangent of each operand, or None of one that is not wanted or that the value does not depend on.
+    The function gives the cotangent of each operand, or None of one that is not wanted or that the
+    value does not depend on.
 
     Args:
         name: of the rule, which no other one has.
-        forward: a function `(tangents, value, operands, *parameters)` to the tangent of the value, where the transpose of the
-            cotangents would compute more; a tangent that is None is zero.
-        is_symmetric: whether the function, which is of one operand, has a symmetric Jacobian: it gives the tangent from that of
-            the operand too, and nothing is transposed.
+        forward: a function `(tangents, value, operands, *parameters)` to the tangent of the value,
+            where the transpose of the cotangents would compute more; a tangent that is None is
+            zero.
+        is_symmetric: whether the function, which is of one operand, has a symmetric Jacobian: it
+            gives the tangent from that of the operand too, and nothing is transposed.
     """
 
     def make(function: Backward) -> GradientRule:
@@ -58,7 +63,9 @@ def gradient_rule(
             value, operands = _read(node)
             # Its kernels are those of the line that called the operation.
             with leave_scope():
-                found = function(value.from_uop(cotangent), value, operands, wanted, *node.arg.parameters)
+                found = function(
+                    value.from_uop(cotangent), value, operands, wanted, *node.arg.parameters
+                )
             return tuple(None if part is None else part.uop for part in found)
 
         def push(node: UOp, tangents: tuple[UOp | None, ...]) -> UOp | None:
@@ -66,7 +73,9 @@ def gradient_rule(
                 (tangent,) = tangents
                 return None if tangent is None else backward(node, tangent, (True,))[0]
             value, operands = _read(node)
-            given = tuple(None if tangent is None else value.from_uop(tangent) for tangent in tangents)
+            given = tuple(
+                None if tangent is None else value.from_uop(tangent) for tangent in tangents
+            )
             with leave_scope():
                 return forward(given, value, operands, *node.arg.parameters).uop
 
@@ -76,10 +85,11 @@ def gradient_rule(
 
 
 def elementwise_rule(name: str) -> Callable[[Partials], GradientRule]:
-    """Make a rule of a function `(value, operands, wanted, *parameters)` of tensors that gives the partial derivatives.
+    """Make a rule of a function `(value, operands, wanted, *parameters)` of tensors that gives the
+    partial derivatives.
 
-    Operands broadcast. A cotangent or tangent of 0 stays 0 by a partial derivative that is infinite or NaN.
-    """
+    Operands broadcast. A cotangent or tangent of 0 stays 0 by a partial derivative that is infinite
+    or NaN."""
 
     def make(function: Partials) -> GradientRule:
         def list_partials(node: UOp, wanted: tuple[bool, ...]) -> Sequence[Tensor | None]:
@@ -94,7 +104,9 @@ def elementwise_rule(name: str) -> Callable[[Partials], GradientRule]:
                     collapse(partial.from_uop(_scale(cotangent, partial)), operand.shape).uop
                     if is_wanted and partial is not None
                     else None
-                    for partial, operand, is_wanted in zip(partials, node.src[1:], wanted, strict=True)
+                    for partial, operand, is_wanted in zip(
+                        partials, node.src[1:], wanted, strict=True
+                    )
                 )
 
         def forward(node: UOp, tangents: tuple[UOp | None, ...]) -> UOp | None:
@@ -119,7 +131,9 @@ def _read(node: UOp) -> tuple[Tensor, tuple[Tensor, ...]]:
 
 def _scale(part: UOp, partial: Tensor) -> UOp:
     """A cotangent or tangent times a partial derivative."""
-    return scale_guarded(part, broadcast_node(partial.uop, part.shape) if partial.shape else partial.uop)
+    return scale_guarded(
+        part, broadcast_node(partial.uop, part.shape) if partial.shape else partial.uop
+    )
 
 
 def _add(x: UOp, y: UOp) -> UOp:
@@ -131,12 +145,18 @@ def collapse(cotangent: Tensor, shape: Shape) -> Tensor:
     if cotangent.shape == shape:
         return cotangent
     lead = cotangent.ndim - len(shape)
-    spread = [lead + axis for axis, size in enumerate(shape) if size != cotangent.shape[lead + axis]]
+    spread = [
+        lead + axis for axis, size in enumerate(shape) if size != cotangent.shape[lead + axis]
+    ]
     return cotangent.sum((*range(lead), *spread), keepdims=True).reshape(shape)
 
 
-def with_rule(rule: GradientRule, value: Tensor, operands: Sequence[Tensor], *parameters: object) -> Tensor:
+def with_rule(
+    rule: GradientRule, value: Tensor, operands: Sequence[Tensor], *parameters: object
+) -> Tensor:
     """`value`, whose derivatives by `operands` the rule gives; `parameters` have a text form."""
     if not value.dtype.is_inexact:
         return value
-    return value.from_uop(make_gradient(value.uop, [operand.uop for operand in operands], rule, parameters))
+    return value.from_uop(
+        make_gradient(value.uop, [operand.uop for operand in operands], rule, parameters)
+    )

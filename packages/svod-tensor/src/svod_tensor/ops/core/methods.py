@@ -1,4 +1,6 @@
-"""The class of operations that are methods; `methods.pyi` declares them for type checkers and editors."""
+"""The class of operations that are methods; `methods.pyi` declares them for type checkers and
+editors.
+"""
 
 from __future__ import annotations
 

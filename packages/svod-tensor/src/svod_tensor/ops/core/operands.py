@@ -1,4 +1,5 @@
-"""Operands of operations: conversion to tensors, promotion to one dtype, and the IR's elementwise ops on the result.
+"""Operands of operations: conversion to tensors, promotion to one dtype, and the IR's elementwise
+ops on the result.
 
     x, y = promote(x1, x2)
     return apply_op(Op.FMOD, x, y)
@@ -27,10 +28,24 @@ if TYPE_CHECKING:
     from svod_tensor.ops.core.base import Operand
 
 __all__ = [
-    "apply_binary", "apply_op", "apply_unary", "as_tensor", "as_value", "cast_to", "first_operand", "is_operand", "is_scalar",
+    "apply_binary",
+    "apply_op",
+    "apply_unary",
+    "as_tensor",
+    "as_value",
+    "cast_to",
+    "first_operand",
+    "is_operand",
+    "is_scalar",
     "make_result",
-    "promote", "promote_to_float", "slice_axis", "through_float64", "to_float", "to_tensor", "to_tensors",
-]  # fmt: skip
+    "promote",
+    "promote_to_float",
+    "slice_axis",
+    "through_float64",
+    "to_float",
+    "to_tensor",
+    "to_tensors",
+]
 
 _OPERANDS: Final = (TensorBase, bool, int, float, complex, list, tuple, range, bytes, UOp)
 
@@ -64,25 +79,37 @@ def first_operand(x1: Operand, *others: Operand | None) -> Tensor:
 
 
 def _keep_digits(tensor: Tensor, value: object, dtype: DType) -> Tensor:
-    """`tensor` of `value`, or one of float64 where Python floats stand beside an operand of `dtype`, which has those digits."""
-    is_rounded = tensor.dtype.is_inexact and tensor.dtype.part is not float64 and not hasattr(value, "dtype")
+    """`tensor` of `value`, or one of float64 where Python floats stand beside an operand of
+    `dtype`, which has those digits.
+    """
+    is_rounded = (
+        tensor.dtype.is_inexact and tensor.dtype.part is not float64 and not hasattr(value, "dtype")
+    )
     if not is_rounded or not dtype.is_inexact or dtype.part is not float64:
         return tensor
     return type(tensor)(value, dtype=promote_types(tensor.dtype, float64))  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
 def as_tensor(value: Operand, like: Tensor) -> Tensor:
-    """`value` as a tensor of the class of `like`; Python data and arrays go to the device of `like`."""
+    """`value` as a tensor of the class of `like`; Python data and arrays go to the device of
+    `like`.
+    """
     kind = type(like)
     if isinstance(value, kind):
         return value
     tensor = _keep_digits(kind(value), value, like.dtype)  # pyright: ignore[reportArgumentType]
     # A tensor stays where it was put.
-    return tensor if isinstance(value, (TensorBase, UOp)) else like.from_uop(bring_to(tensor.uop, like.uop))
+    return (
+        tensor
+        if isinstance(value, (TensorBase, UOp))
+        else like.from_uop(bring_to(tensor.uop, like.uop))
+    )
 
 
 def as_value(value: Operand, target: Tensor) -> Tensor:
-    """`value` as elements that can be written to `target`: in its dtype and, unless it is a tensor, on its device."""
+    """`value` as elements that can be written to `target`: in its dtype and, unless it is a tensor,
+    on its device.
+    """
     if isinstance(value, TensorBase):
         return as_tensor(value, target).cast(target.dtype)
     return target.from_uop(bring_to(type(target)(value, dtype=target.dtype).uop, target.uop))
@@ -103,14 +130,18 @@ def promote(x: Tensor, other: Operand, *, refused: tuple[DType, ...] = ()) -> tu
     return cast_to(x, dtype), cast_to(right, dtype)
 
 
-def _promote_with_scalar(x: Tensor, other: Scalar, refused: tuple[DType, ...]) -> tuple[Tensor, UOp]:
+def _promote_with_scalar(
+    x: Tensor, other: Scalar, refused: tuple[DType, ...]
+) -> tuple[Tensor, UOp]:
     dtype = promote_with_scalar(x.dtype, other)
     _check_dtype(refused, dtype, x.dtype if isinstance(other, bool) else dtype)
     return cast_to(x, dtype), make_constant(other, dtype)
 
 
 def promote_to_float(x: Tensor, other: Operand) -> tuple[Tensor, Tensor]:
-    """Both operands with one inexact dtype; a number need not fit the dtype of an integer tensor."""
+    """Both operands with one inexact dtype; a number need not fit the dtype of an integer
+    tensor.
+    """
     x, y = promote(to_float(x) if is_scalar(other) else x, other)
     x, y = to_float(x), to_float(y)
     dtype = promote_types(x.dtype, y.dtype)
@@ -146,7 +177,11 @@ def apply_binary(op: Op, x: Tensor, other: Operand, *, refused: tuple[DType, ...
     """
     if isinstance(other, type(x)):
         left, right = x.uop, other.uop
-        is_alike = left.dtype is right.dtype and left.shape == right.shape and left.placement == right.placement
+        is_alike = (
+            left.dtype is right.dtype
+            and left.shape == right.shape
+            and left.placement == right.placement
+        )
         if is_alike and left.dtype not in refused:
             # The common case: nothing is promoted, broadcast or on another device.
             return x._make_alike(make_alu(op, left, right))  # pyright: ignore[reportPrivateUsage]
@@ -159,7 +194,8 @@ def apply_binary(op: Op, x: Tensor, other: Operand, *, refused: tuple[DType, ...
 
 
 def apply_op(op: Op, x: Tensor, y: Tensor, node: UOp | None = None) -> Tensor:
-    """The op on operands of one dtype, which broadcast; `node` stands for `y` in the graph where it is given.
+    """The op on operands of one dtype, which broadcast; `node` stands for `y` in the graph where it
+    is given.
 
     Raises:
         DeviceMismatchError: if the operands are on different devices.
@@ -168,7 +204,8 @@ def apply_op(op: Op, x: Tensor, y: Tensor, node: UOp | None = None) -> Tensor:
 
 
 def make_result(node: UOp, x: Tensor, *operands: TensorBase) -> Tensor:
-    """The tensor of `node`, which was computed from `x` and `operands`, even where it does not read all of them.
+    """The tensor of `node`, which was computed from `x` and `operands`, even where it does not read
+    all of them.
 
     Raises:
         DeviceMismatchError: if they are on different devices.
@@ -197,11 +234,14 @@ def is_scalar(value: object) -> TypeIs[Scalar]:
 
 
 def is_operand(value: object) -> bool:
-    """True if an operator takes `value` beside a tensor: a tensor, a number, an array, a list of these, or bytes."""
+    """True if an operator takes `value` beside a tensor: a tensor, a number, an array, a list of
+    these, or bytes.
+    """
     if isinstance(value, _OPERANDS):
         return True
     kind = type(value)
-    # A class that sets `__array_ufunc__` to None asks arrays to leave their operators to it (NEP 13).
+    # A class that sets `__array_ufunc__` to None asks arrays to leave their operators to it (NEP
+    # 13).
     return (hasattr(kind, "__array__") or hasattr(value, "__array_interface__")) and (
         getattr(kind, "__array_ufunc__", True) is not None
     )
@@ -210,5 +250,8 @@ def is_operand(value: object) -> bool:
 def _check_dtype(refused: tuple[DType, ...], dtype: DType, found: DType) -> None:
     if dtype in refused:
         raise OperandError(
-            operation="arithmetic", found=found, expected="numbers", hint="cast with x.cast(int32), or use logical_xor"
+            operation="arithmetic",
+            found=found,
+            expected="numbers",
+            hint="cast with x.cast(int32), or use logical_xor",
         )

@@ -3,12 +3,12 @@
     @operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
     def exp(x: Tensor, /) -> Tensor: ...
 
-    @operation(test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy", standard=True, methods=("lshift",))
-    def bitwise_left_shift(x1: Tensor, x2: Operand, /) -> Tensor: ...
+    @operation(test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy", standard=True,
+    methods=("lshift",)) def bitwise_left_shift(x1: Tensor, x2: Operand, /) -> Tensor: ...
 
-The decorator states what the function cannot. From its registry, `OPERATIONS`, derive the names of the package (`sv.exp`, which
-takes numbers, lists and arrays too), the methods of `Tensor` (`methods.py`), the stub for type checkers (`methods.pyi`) and
-`docs/operations.md`.
+The decorator states what the function cannot. From its registry, `OPERATIONS`, derive the names of
+the package (`sv.exp`, which takes numbers, lists and arrays too), the methods of `Tensor`
+(`methods.py`), the stub for type checkers (`methods.pyi`) and `docs/operations.md`.
 
 `special_method` registers what Python and numpy call: operators, indexing and protocols.
 
@@ -31,8 +31,15 @@ if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
 
 __all__ = [
-    "FUNCTIONS", "OPERATIONS", "SPECIAL_METHODS", "Operation", "attach_methods", "operation", "special_method", "static_operation",
-]  # fmt: skip
+    "FUNCTIONS",
+    "OPERATIONS",
+    "SPECIAL_METHODS",
+    "Operation",
+    "attach_methods",
+    "operation",
+    "special_method",
+    "static_operation",
+]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,13 +52,15 @@ class Operation:
     Attributes:
         function: its definition, without conversion of the first operand.
         public: the function of the package, and the method.
-        test: the test that shows its values: a file of packages/svod-tensor/tests, and a function of it.
+        test: the test that shows its values: a file of packages/svod-tensor/tests, and a function
+            of it.
         standard: its name in the array API standard, version 2025.12; empty where that has none.
         aliases: its other names in the package and as a method.
         methods: names that only its method has.
         is_function: whether the package has its name and aliases; otherwise it is only a method.
         is_property: whether it is a property of tensors, and not a method.
-        is_variadic: whether the items of the second parameter may be given one by one: `x.reshape(2, 3)`.
+        is_variadic: whether the items of the second parameter may be given one by one:
+            `x.reshape(2, 3)`.
         is_static: whether it has no first operand: `Tensor.einsum`.
         binds: whether a static method of a tensor has it as its first argument: `x.concat(y)`.
     """
@@ -94,7 +103,9 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}
 """The functions of the package that are operations, by each of their names."""
 
 SPECIAL_METHODS: Final[dict[str, Callable[..., Any]]] = {}
-"""Methods that Python and numpy call, such as `__getitem__`, by name, in the order of their definition."""
+"""Methods that Python and numpy call, such as `__getitem__`, by name, in the order of their
+definition.
+"""
 
 
 def operation(
@@ -110,28 +121,45 @@ def operation(
 ) -> Callable[[Callable[Concatenate[Tensor, P], R]], Callable[Concatenate[Operand, P], R]]:
     """Register the decorated function as an operation, and return the function of the package.
 
-    That one takes for the first operand whatever makes a tensor. Where the first two parameters are `x1` and `x2`, a number as
-    `x1` beside a tensor is weak, as it is as `x2`.
+    That one takes for the first operand whatever makes a tensor. Where the first two parameters are
+    `x1` and `x2`, a number as `x1` beside a tensor is weak, as it is as `x2`.
 
     Args:
-        test: the test that shows its values: a file of packages/svod-tensor/tests, and a function of it.
+        test: the test that shows its values: a file of packages/svod-tensor/tests, and a function
+            of it.
         standard: its name in the array API standard; True if that is the function's name.
         aliases: its other names in the package and as a method.
         methods: names that only its method has.
         is_function: whether the package has its name and aliases; otherwise it is only a method.
         is_property: whether it is a property of tensors, and not a method.
-        is_variadic: whether the items of the second parameter may be given one by one: `x.reshape(2, 3)`.
-        computes: whether it computes values, so that an error may be about any operation of the graph and keeps its name.
+        is_variadic: whether the items of the second parameter may be given one by one:
+            `x.reshape(2, 3)`.
+        computes: whether it computes values, so that an error may be about any operation of the
+            graph and keeps its name.
     """
 
-    def register(function: Callable[Concatenate[Tensor, P], R]) -> Callable[Concatenate[Operand, P], R]:
+    def register(
+        function: Callable[Concatenate[Tensor, P], R],
+    ) -> Callable[Concatenate[Operand, P], R]:
         # The first operand is converted, so that it may be anything that makes a tensor.
         public = cast(
             "Callable[Concatenate[Operand, P], R]",
             _make_public(function, is_variadic=is_variadic, keeps_names=computes),
         )
         name = _spell(standard, function)
-        _add(Operation(function, public, test, name, aliases, methods, is_function, is_property, is_variadic))
+        _add(
+            Operation(
+                function,
+                public,
+                test,
+                name,
+                aliases,
+                methods,
+                is_function,
+                is_property,
+                is_variadic,
+            )
+        )
         return public
 
     return register
@@ -146,25 +174,41 @@ def static_operation(
     is_variadic: bool = False,
     binds: bool = False,
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Register a function without a first operand, such as `einsum(formula, *operands)`, as a static method of tensors.
+    """Register a function without a first operand, such as `einsum(formula, *operands)`, as a
+    static method of tensors.
 
     Args:
         test: as `operation` takes it.
         standard: as `operation` takes it.
         methods: names that only its method has.
         is_function: as `operation` takes it.
-        is_variadic: whether the items of the first parameter may be given one by one: `Tensor.zeros(2, 3)`.
-        binds: whether the method of a tensor has it as its first argument: `x.concat(y)` is `concat(x, y)`.
+        is_variadic: whether the items of the first parameter may be given one by one:
+            `Tensor.zeros(2, 3)`.
+        binds: whether the method of a tensor has it as its first argument: `x.concat(y)` is
+            `concat(x, y)`.
     """
 
     def register(function: Callable[P, R]) -> Callable[P, R]:
         public = _make_public(
-            function, is_variadic=is_variadic, is_static=True, static_owner="sv" if is_function else "Tensor"
+            function,
+            is_variadic=is_variadic,
+            is_static=True,
+            static_owner="sv" if is_function else "Tensor",
         )
         name = _spell(standard, function)
         _add(
             Operation(
-                function, public, test, name, (), methods, is_function, False, is_variadic, is_static=True, binds=binds
+                function,
+                public,
+                test,
+                name,
+                (),
+                methods,
+                is_function,
+                False,
+                is_variadic,
+                is_static=True,
+                binds=binds,
             )
         )
         return public
@@ -173,7 +217,8 @@ def static_operation(
 
 
 def special_method(operation: str | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Register a function as the method of its name that Python or numpy calls, such as `__getitem__`.
+    """Register a function as the method of its name that Python or numpy calls, such as
+    `__getitem__`.
 
     Args:
         operation: its name in errors; None where an operation that it calls names them.
@@ -198,7 +243,9 @@ def _add(one: Operation) -> None:
 
 
 def attach_methods(cls: type) -> None:
-    """Give a class the methods of all registered operations, under all their names, and the special methods."""
+    """Give a class the methods of all registered operations, under all their names, and the special
+    methods.
+    """
     for one in OPERATIONS.values():
         member: Any = one.public
         if one.is_property:
@@ -220,7 +267,8 @@ def _make_public(
     static_owner: str | None = None,
     keeps_names: bool = False,
 ) -> Callable[P, R]:
-    """`function` with conversion of its first operand, and errors about its calls. It is a function of the package and a method.
+    """`function` with conversion of its first operand, and errors about its calls. It is a function
+    of the package and a method.
 
     Args:
         function: the definition of an operation.
@@ -230,22 +278,33 @@ def _make_public(
         static_owner: of a static one, what its name follows in hints: `sv.zeros`, `Tensor.rand`.
         keeps_names: whether errors of operations inside of it keep their names.
     """
-    # Items given one by one, none of them for the shape (), are those of the last positional parameter.
+    # Items given one by one, none of them for the shape (), are those of the last positional
+    # parameter.
     n_positional = 1 if is_static else 2
-    by_name = set(tuple(signature(function).parameters)[n_positional:]) if is_variadic else set[str]()
+    by_name = (
+        set(tuple(signature(function).parameters)[n_positional:]) if is_variadic else set[str]()
+    )
 
     def call(*args: Any, **kwargs: Any) -> R:
         try:
-            if is_variadic and len(args) != n_positional and (not kwargs or kwargs.keys() <= by_name):
+            if (
+                is_variadic
+                and len(args) != n_positional
+                and (not kwargs or kwargs.keys() <= by_name)
+            ):
                 args = (*args[: n_positional - 1], args[n_positional - 1 :])
             if is_static or not args or isinstance(args[0], TensorBase):
                 return function(*args, **kwargs)
-            return cast("Callable[..., R]", function)(_to_tensor(function, args, kwargs), *args[1:], **kwargs)
+            return cast("Callable[..., R]", function)(
+                _to_tensor(function, args, kwargs), *args[1:], **kwargs
+            )
         except Exception as error:
             from svod_tensor.ops.core.argument_checks import explain_failure
 
             # Hints write a call on a tensor as one of the method.
-            owner = static_owner if is_static or (args and isinstance(args[0], TensorBase)) else "sv"
+            owner = (
+                static_owner if is_static or (args and isinstance(args[0], TensorBase)) else "sv"
+            )
             known = explain_failure(
                 error,
                 function,
@@ -258,8 +317,8 @@ def _make_public(
             )
             if known is None:
                 raise
-        # Raised here, the error keeps neither the first one nor frames with half-built tensors alive. One frame of svod is enough
-        # to see which call was wrong.
+        # Raised here, the error keeps neither the first one nor frames with half-built tensors
+        # alive. One frame of svod is enough to see which call was wrong.
         try:
             raise known.with_traceback(None)
         finally:
@@ -268,7 +327,9 @@ def _make_public(
     return wrap(call, function)
 
 
-def _to_tensor(function: Callable[..., object], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TensorBase:
+def _to_tensor(
+    function: Callable[..., object], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> TensorBase:
     """The first operand as a tensor, with the digits of the other operands."""
     _, *parameters = signature(function).parameters.values()
     given = {**kwargs, **dict(zip([p.name for p in parameters], args[1:], strict=False))}
@@ -278,5 +339,9 @@ def _to_tensor(function: Callable[..., object], args: tuple[Any, ...], kwargs: M
 
 def _promotes(parameter: Parameter) -> bool:
     """True if the dtype of a parameter is promoted with that of the first one."""
-    is_operand = str(parameter.annotation).startswith("Operand") or parameter.name in ("x2", "prepend", "append")
+    is_operand = str(parameter.annotation).startswith("Operand") or parameter.name in (
+        "x2",
+        "prepend",
+        "append",
+    )
     return is_operand and parameter.name not in _SEPARATE

@@ -1,4 +1,6 @@
-"""How functions that are composed of several operations treat narrow floats: computed in float32, and rounded once."""
+"""How functions that are composed of several operations treat narrow floats: computed in float32,
+and rounded once.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,15 @@ def accumulation_dtype(dtype: DType) -> DType:
     return float32 if _is_narrow(dtype) else dtype
 
 
-def rounds_once(function: Callable[Concatenate[Tensor, P], R]) -> Callable[Concatenate[Tensor, P], R]:
-    """Let a method get float16, bfloat16 and float8 tensors as float32, and round what it returns to the dtype that they promote to.
+def rounds_once(
+    function: Callable[Concatenate[Tensor, P], R],
+) -> Callable[Concatenate[Tensor, P], R]:
+    """Let a method get float16, bfloat16 and float8 tensors as float32, and round what it returns
+    to the dtype that they promote to.
 
-    A formula on narrow floats would round in each of its operations: squares of large float16 are infinite, and what cancels
-    leaves nothing. Arguments that are no tensors are exact for the same reason.
-    """
+    A formula on narrow floats would round in each of its operations: squares of large float16 are
+    infinite, and what cancels leaves nothing. Arguments that are no tensors are exact for the same
+    reason."""
 
     def compute(self: Tensor, *args: P.args, **kwargs: P.kwargs) -> R:
         tensors = [self, *(a for a in (*args, *kwargs.values()) if isinstance(a, TensorBase))]
@@ -49,10 +54,18 @@ def _is_narrow(dtype: DType) -> bool:
 
 
 def _widen(value: object) -> object:
-    return cast("Tensor", value).cast(float32) if isinstance(value, TensorBase) and _is_narrow(value.dtype) else value
+    return (
+        cast("Tensor", value).cast(float32)
+        if isinstance(value, TensorBase) and _is_narrow(value.dtype)
+        else value
+    )
 
 
 def _narrow(result: object, kind: DType) -> object:
     if type(result) is tuple:
         return tuple(_narrow(value, kind) for value in cast("tuple[object, ...]", result))
-    return cast("Tensor", result).cast(kind) if isinstance(result, TensorBase) and result.dtype is float32 else result
+    return (
+        cast("Tensor", result).cast(kind)
+        if isinstance(result, TensorBase) and result.dtype is float32
+        else result
+    )

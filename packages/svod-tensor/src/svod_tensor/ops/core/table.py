@@ -1,4 +1,5 @@
-"""Every public name of `Tensor`: the module that defines it, what the array API standard calls it, and the test that shows it.
+"""Every public name of `Tensor`: the module that defines it, what the array API standard calls it,
+and the test that shows it.
 
 `docs/operations.md` is made from this table, and tests compare it with `Tensor`.
 """
@@ -17,7 +18,8 @@ class Member(NamedTuple):
 
     Attributes:
         name: of the method.
-        theme: the module of `svod_tensor.ops` that defines it; `tensor` for what computes and reads.
+        theme: the module of `svod_tensor.ops` that defines it; `tensor` for what computes and
+            reads.
         standard: its name in the array API standard, version 2025.12; empty where that has none.
         test: shows what it computes; a file of packages/svod-tensor/tests, and a function of it.
         also: other names of the same method.
@@ -60,5 +62,8 @@ _METHODS: Final[tuple[Member, ...]] = (
 
 TABLE: Final[tuple[Member, ...]] = (
     *_METHODS,
-    *(Member(one.name, one.theme, one.standard, one.test, (*one.aliases, *one.methods)) for one in OPERATIONS.values()),
+    *(
+        Member(one.name, one.theme, one.standard, one.test, (*one.aliases, *one.methods))
+        for one in OPERATIONS.values()
+    ),
 )

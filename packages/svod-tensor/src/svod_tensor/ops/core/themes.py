@@ -31,7 +31,14 @@ from svod_tensor.ops.interface import (
     sources,
 )
 from svod_tensor.ops.movement import joining, reshaping, slicing_and_padding
-from svod_tensor.ops.neural import activation, grid_sampling, normalization_and_attention, pooling, resizing, windows
+from svod_tensor.ops.neural import (
+    activation,
+    grid_sampling,
+    normalization_and_attention,
+    pooling,
+    resizing,
+    windows,
+)
 from svod_tensor.ops.products import matmul
 from svod_tensor.ops.random import bits, distributions
 from svod_tensor.ops.reductions import cumulative, ignoring_nan, sums_and_extrema

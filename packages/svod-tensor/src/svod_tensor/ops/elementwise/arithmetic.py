@@ -16,7 +16,14 @@ from svod_dtype import DType, bool_, float64
 from svod_ir import Op, OperandError, UOp, make_check
 from svod_tensor._shapes import broadcast_node, broadcast_shapes
 from svod_tensor.ops.core.gradient_rules import with_rule
-from svod_tensor.ops.core.operands import apply_binary, apply_op, apply_unary, promote, promote_to_float, to_float
+from svod_tensor.ops.core.operands import (
+    apply_binary,
+    apply_op,
+    apply_unary,
+    promote,
+    promote_to_float,
+    to_float,
+)
 from svod_tensor.ops.core.operation import operation
 from svod_tensor.ops.core.rounding import rounds_once
 from svod_tensor.ops.elementwise.complex_functions import raise_power
@@ -52,7 +59,9 @@ _MOST_MULTIPLIED: Final = 100
 """The largest power of complex numbers that is a product, as in numpy; others are exponentials."""
 
 
-@operation(test="test_arithmetic.py::test_arithmetic_agrees_with_numpy_on_every_shape", standard=True)
+@operation(
+    test="test_arithmetic.py::test_arithmetic_agrees_with_numpy_on_every_shape", standard=True
+)
 def add(x1: Tensor, x2: Operand, /) -> Tensor:
     """The sum with `x2`; of bools it is the logical or. Shapes broadcast and dtypes promote.
 
@@ -64,7 +73,11 @@ def add(x1: Tensor, x2: Operand, /) -> Tensor:
     return apply_binary(Op.ADD, x1, x2)
 
 
-@operation(test="test_arithmetic.py::test_arithmetic_agrees_with_numpy_on_every_shape", standard=True, methods=("sub",))
+@operation(
+    test="test_arithmetic.py::test_arithmetic_agrees_with_numpy_on_every_shape",
+    standard=True,
+    methods=("sub",),
+)
 def subtract(x1: Tensor, x2: Operand, /) -> Tensor:
     """`x1` minus `x2`. Shapes broadcast and dtypes promote.
 
@@ -79,7 +92,11 @@ def subtract(x1: Tensor, x2: Operand, /) -> Tensor:
     return apply_binary(Op.SUB, x1, x2, refused=(bool_,))
 
 
-@operation(test="test_arithmetic.py::test_arithmetic_agrees_with_numpy_on_every_shape", standard=True, methods=("mul",))
+@operation(
+    test="test_arithmetic.py::test_arithmetic_agrees_with_numpy_on_every_shape",
+    standard=True,
+    methods=("mul",),
+)
 def multiply(x1: Tensor, x2: Operand, /) -> Tensor:
     """The product with `x2`; of bools it is the logical and. Shapes broadcast and dtypes promote.
 
@@ -109,7 +126,10 @@ def divide(x1: Tensor, x2: Operand, /) -> Tensor:
     return apply_op(Op.FDIV, x, y)
 
 
-@operation(test="test_arithmetic.py::test_quotients_and_remainders_of_all_magnitudes_agree_with_numpy", standard=True)
+@operation(
+    test="test_arithmetic.py::test_quotients_and_remainders_of_all_magnitudes_agree_with_numpy",
+    standard=True,
+)
 def floor_divide(x1: Tensor, x2: Operand, /) -> Tensor:
     """The quotient by `x2`, rounded toward negative infinity. Shapes broadcast and dtypes promote.
 
@@ -124,17 +144,24 @@ def floor_divide(x1: Tensor, x2: Operand, /) -> Tensor:
         [-4, 3, 0]
     """
     x, y = promote(x1, x2, refused=(bool_,))
-    return _float_divmod(x, y)[0] if x.dtype.is_float else _integer_division(x, "floor_divide", Op.IDIV, y)
+    return (
+        _float_divmod(x, y)[0]
+        if x.dtype.is_float
+        else _integer_division(x, "floor_divide", Op.IDIV, y)
+    )
 
 
 @operation(
-    test="test_arithmetic.py::test_float_floor_division_and_remainder_agree_with_numpy", standard=True, aliases=("mod",)
+    test="test_arithmetic.py::test_float_floor_division_and_remainder_agree_with_numpy",
+    standard=True,
+    aliases=("mod",),
 )
 def remainder(x1: Tensor, x2: Operand, /) -> Tensor:
     """`x1 - (x1 // x2) * x2`: it has the sign of `x2`. Shapes broadcast and dtypes promote.
 
-    An integer divided by zero leaves 0, or is an error in a plan that checks its operands. The remainder of floats
-    is exact, however large the quotient is, before `x2` is added where the signs differ.
+    An integer divided by zero leaves 0, or is an error in a plan that checks its operands. The
+    remainder of floats is exact, however large the quotient is, before `x2` is added where the
+    signs differ.
 
     Raises:
         OperandError: if both are bools.
@@ -158,7 +185,8 @@ def _integer_division(x: Tensor, operation: str, op: Op, divisor: Tensor) -> Ten
 
 
 def _float_divmod(x: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
-    # Quotients of narrower floats are computed in float64, where they fall on the right side of an integer.
+    # Quotients of narrower floats are computed in float64, where they fall on the right side of an
+    # integer.
     dtype = x.dtype
     x, y = (x.cast(float64), divisor.cast(float64)) if dtype.itemsize < 8 else (x, divisor)
     # Of the sizes first: where the signs differ, a tiny quotient would be lost in the step to -1.
@@ -174,7 +202,8 @@ def _float_divmod(x: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
     is_whole = step.eq(math.inf).logical_and(size.lt(math.inf))
     quotient, rest = is_whole.where(0.0, quotient), is_whole.where(size, rest)
     quotient = size.eq(math.inf).logical_and(y.ne(0)).where(math.nan, quotient)
-    # Between operands of different signs one more step leads below the quotient, unless nothing is left.
+    # Between operands of different signs one more step leads below the quotient, unless nothing is
+    # left.
     differs = x.lt(0).ne(y.lt(0))
     is_stepped = differs.logical_and(rest.gt(0))
     quotient = is_stepped.where(quotient.add(1), quotient)
@@ -185,8 +214,8 @@ def _float_divmod(x: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
 
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
 def fmod(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The remainder of division by `x2`, truncated toward zero: it has the sign of `x1`. Shapes broadcast and
-    dtypes promote.
+    """The remainder of division by `x2`, truncated toward zero: it has the sign of `x1`. Shapes
+    broadcast and dtypes promote.
 
     An integer divided by zero leaves 0, or is an error in a plan that checks its operands.
 
@@ -203,16 +232,22 @@ def fmod(x1: Tensor, x2: Operand, /) -> Tensor:
         return with_rule(FMOD, apply_op(Op.FMOD, x, y), (x, y))
     # The size of the smallest integer is none of the dtype.
     rest = x.remainder(y)
-    return rest.ne(0).logical_and(rest.lt(0).ne(x.lt(0))).where(rest.sub(y), rest) if x.dtype.is_signed else rest
+    return (
+        rest.ne(0).logical_and(rest.lt(0).ne(x.lt(0))).where(rest.sub(y), rest)
+        if x.dtype.is_signed
+        else rest
+    )
 
 
-@operation(test="test_arithmetic.py::test_powers_agree_with_numpy", standard=True, aliases=("power",))
+@operation(
+    test="test_arithmetic.py::test_powers_agree_with_numpy", standard=True, aliases=("power",)
+)
 @rounds_once
 def pow(x1: Tensor, x2: Operand, /) -> Tensor:
     """`x1` to the power of `x2`. Shapes broadcast and dtypes promote.
 
-    Integer powers wrap; a negative integer exponent gives the integer part of the true value, which is 0 unless the
-    base is 1 or -1.
+    Integer powers wrap; a negative integer exponent gives the integer part of the true value, which
+    is 0 unless the base is 1 or -1.
 
     Raises:
         OperandError: if both are bools.
@@ -278,7 +313,8 @@ def _integer_power(x: Tensor, exponent: Tensor, constant: int | None) -> Tensor:
         square = square.mul(square) if bit + 1 < bits else square
     if not exponent.dtype.is_signed or (constant is not None and constant >= 0):
         return result
-    # 1 / x, in integers: x itself where x is 1 or -1, to an odd or even power, and 0 for every other base.
+    # 1 / x, in integers: x itself where x is 1 or -1, to an odd or even power, and 0 for every
+    # other base.
     sign = exponent.bitwise_and(1).eq(0).where(x.mul(x), x)
     inverse = x.abs().eq(1).where(sign, 0)
     return exponent.lt(0).where(inverse, result)
@@ -308,7 +344,11 @@ def reciprocal(x: Tensor, /) -> Tensor:
     return apply_unary(Op.RECIPROCAL, to_float(x))
 
 
-@operation(test="test_operations.py::test_signs_and_squares_agree_with_numpy", standard=True, methods=("neg",))
+@operation(
+    test="test_operations.py::test_signs_and_squares_agree_with_numpy",
+    standard=True,
+    methods=("neg",),
+)
 def negative(x: Tensor, /) -> Tensor:
     """The negative, in the dtype of `x`; unsigned integers wrap.
 
@@ -341,7 +381,10 @@ def positive(x: Tensor, /) -> Tensor:
 def _refuse(x: Tensor, operation: str, dtype: DType) -> Tensor:
     if x.dtype is dtype:
         raise OperandError(
-            operation=operation, found=dtype, expected="numbers", hint="use logical_not or cast with x.cast(int32)"
+            operation=operation,
+            found=dtype,
+            expected="numbers",
+            hint="use logical_not or cast with x.cast(int32)",
         )
     return x
 
@@ -364,9 +407,11 @@ def abs(x: Tensor, /) -> Tensor:
 
 @operation(test="test_arithmetic.py::test_rounding_agrees_with_numpy", standard=True)
 def sign(x: Tensor, /) -> Tensor:
-    """-1, 0 or 1 in the dtype of `x`, and NaN for NaN; of a complex number, `x / abs(x)`, and 0 for 0.
+    """-1, 0 or 1 in the dtype of `x`, and NaN for NaN; of a complex number, `x / abs(x)`, and 0 for
+    0.
 
-    A complex number with one infinite part has the direction of that part, and with two the sign is NaN, as in numpy.
+    A complex number with one infinite part has the direction of that part, and with two the sign is
+    NaN, as in numpy.
 
     Raises:
         OperandError: if the tensor is of bools.
@@ -379,7 +424,11 @@ def sign(x: Tensor, /) -> Tensor:
     if x.dtype.is_complex:
         size = x.abs()
         direction = x.div(size.eq(0).where(1.0, size))
-        infinite = x.real.isinf().where(x.real.sign(), 0.0).complex(x.imag.isinf().where(x.imag.sign(), 0.0))
+        infinite = (
+            x.real.isinf()
+            .where(x.real.sign(), 0.0)
+            .complex(x.imag.isinf().where(x.imag.sign(), 0.0))
+        )
         is_one = x.real.isinf().ne(x.imag.isinf()).logical_and(x.isnan().logical_not())
         return x.eq(0).where(0.0, is_one.where(infinite, direction))
     return apply_unary(Op.SIGN, _refuse(x, "sign", bool_))
@@ -421,10 +470,13 @@ def trunc(x: Tensor, /) -> Tensor:
     return _rounded(x, Op.TRUNC)
 
 
-@operation(test="test_arithmetic.py::test_rounding_agrees_with_numpy", standard=True, aliases=("rint",))
+@operation(
+    test="test_arithmetic.py::test_rounding_agrees_with_numpy", standard=True, aliases=("rint",)
+)
 @rounds_once
 def round(x: Tensor, /, decimals: int = 0) -> Tensor:
-    """The nearest integer, in the dtype of `x`; halves go to the even one. Of complex numbers, each part is rounded.
+    """The nearest integer, in the dtype of `x`; halves go to the even one. Of complex numbers, each
+    part is rounded.
 
     Args:
         decimals: number of decimal digits that are kept; with -1, multiples of 10.
@@ -451,8 +503,8 @@ def _rounded(x: Tensor, op: Op) -> Tensor:
 @operation(test="test_arithmetic.py::test_isclose_and_lerp")
 @rounds_once
 def lerp(x: Tensor, /, end: Operand, weight: Operand) -> Tensor:
-    """`x + (end - x) * weight`: `x` where `weight` is 0, `end` where it is 1. Shapes broadcast and dtypes
-    promote.
+    """`x + (end - x) * weight`: `x` where `weight` is 0, `end` where it is 1. Shapes broadcast and
+    dtypes promote.
 
     Example:
         >>> import svod_tensor as sv

@@ -94,8 +94,8 @@ def bitwise_invert(x: Tensor, /) -> Tensor:
     methods=("lshift",),
 )
 def bitwise_left_shift(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The bits moved to the left by `x2`; one that is not from 0 to bits - 1 gives 0. Shapes broadcast and dtypes
-    promote.
+    """The bits moved to the left by `x2`; one that is not from 0 to bits - 1 gives 0. Shapes
+    broadcast and dtypes promote.
 
     Raises:
         OperandError: if an operand is of floats, or both are bools.
@@ -117,7 +117,8 @@ def bitwise_left_shift(x1: Tensor, x2: Operand, /) -> Tensor:
 def bitwise_right_shift(x1: Tensor, x2: Operand, /) -> Tensor:
     """The bits moved to the right by `x2`, keeping the sign. Shapes broadcast and dtypes promote.
 
-    An amount that is not from 0 to bits - 1 moves all bits out: 0 is left, or -1 of what is negative.
+    An amount that is not from 0 to bits - 1 moves all bits out: 0 is left, or -1 of what is
+    negative.
 
     Raises:
         OperandError: if an operand is of floats, or both are bools.
@@ -156,6 +157,9 @@ def _integer_binary(x: Tensor, operation: str, op: Op, other: Operand) -> Tensor
 def _need_integers(x: Tensor, operation: str) -> Tensor:
     if x.dtype.is_float:
         raise OperandError(
-            operation=operation, found=x.dtype, expected="bool or integers", hint="cast with x.cast(int32)"
+            operation=operation,
+            found=x.dtype,
+            expected="bool or integers",
+            hint="cast with x.cast(int32)",
         )
     return x

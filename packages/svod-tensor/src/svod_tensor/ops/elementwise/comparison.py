@@ -38,7 +38,9 @@ __all__ = [
 ]
 
 
-@operation(test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("eq",))
+@operation(
+    test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("eq",)
+)
 def equal(x1: Tensor, x2: Operand, /) -> Tensor:
     """Whether each element equals that of `x2`, as bools; NaN equals nothing. Shapes broadcast.
 
@@ -52,9 +54,12 @@ def equal(x1: Tensor, x2: Operand, /) -> Tensor:
     return _compare(x1, Op.EQ, x2)
 
 
-@operation(test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("ne",))
+@operation(
+    test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("ne",)
+)
 def not_equal(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Whether each element differs from that of `x2`, as bools; NaN differs from everything. Shapes broadcast.
+    """Whether each element differs from that of `x2`, as bools; NaN differs from everything. Shapes
+    broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -64,9 +69,12 @@ def not_equal(x1: Tensor, x2: Operand, /) -> Tensor:
     return _compare(x1, Op.NE, x2)
 
 
-@operation(test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("lt",))
+@operation(
+    test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("lt",)
+)
 def less(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Whether each element is below that of `x2`, as bools; False where one is NaN. Shapes broadcast.
+    """Whether each element is below that of `x2`, as bools; False where one is NaN. Shapes
+    broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -76,9 +84,12 @@ def less(x1: Tensor, x2: Operand, /) -> Tensor:
     return _compare(x1, Op.LT, x2)
 
 
-@operation(test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("le",))
+@operation(
+    test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("le",)
+)
 def less_equal(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Whether each element is at most that of `x2`, as bools; False where one is NaN. Shapes broadcast.
+    """Whether each element is at most that of `x2`, as bools; False where one is NaN. Shapes
+    broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -88,9 +99,12 @@ def less_equal(x1: Tensor, x2: Operand, /) -> Tensor:
     return _compare(x1, Op.LE, x2)
 
 
-@operation(test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("gt",))
+@operation(
+    test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("gt",)
+)
 def greater(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Whether each element is above that of `x2`, as bools; False where one is NaN. Shapes broadcast.
+    """Whether each element is above that of `x2`, as bools; False where one is NaN. Shapes
+    broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -100,9 +114,12 @@ def greater(x1: Tensor, x2: Operand, /) -> Tensor:
     return _compare(x1, Op.LT, x2, is_swapped=True)
 
 
-@operation(test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("ge",))
+@operation(
+    test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("ge",)
+)
 def greater_equal(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Whether each element is at least that of `x2`, as bools; False where one is NaN. Shapes broadcast.
+    """Whether each element is at least that of `x2`, as bools; False where one is NaN. Shapes
+    broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -127,8 +144,11 @@ def _compare(x: Tensor, op: Op, other: Operand, *, is_swapped: bool = False) -> 
 
 @operation(test="test_arithmetic.py::test_isclose_and_lerp")
 @rounds_once
-def isclose(x1: Tensor, x2: Operand, /, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-    """Whether `abs(x1 - x2) <= atol + rtol * abs(x2)`, or both are equal, as bools. Shapes broadcast.
+def isclose(
+    x1: Tensor, x2: Operand, /, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:
+    """Whether `abs(x1 - x2) <= atol + rtol * abs(x2)`, or both are equal, as bools. Shapes
+    broadcast.
 
     Args:
         x2: what to compare with.
@@ -147,7 +167,9 @@ def isclose(x1: Tensor, x2: Operand, /, rtol: float = 1e-05, atol: float = 1e-08
     return result.logical_or(x.isnan().logical_and(y.isnan())) if equal_nan else result
 
 
-@operation(test="test_comparison.py::test_nan_infinities_and_signed_zeros_follow_ieee", standard=True)
+@operation(
+    test="test_comparison.py::test_nan_infinities_and_signed_zeros_follow_ieee", standard=True
+)
 def isnan(x: Tensor, /) -> Tensor:
     """Whether each element is NaN, as bools.
 
@@ -159,7 +181,9 @@ def isnan(x: Tensor, /) -> Tensor:
     return apply_op(Op.NE, x, x) if x.dtype.is_inexact else _all_equal_to(x, False)
 
 
-@operation(test="test_comparison.py::test_nan_infinities_and_signed_zeros_follow_ieee", standard=True)
+@operation(
+    test="test_comparison.py::test_nan_infinities_and_signed_zeros_follow_ieee", standard=True
+)
 def isinf(x: Tensor, /) -> Tensor:
     """Whether each element is infinite, as bools.
 
@@ -173,7 +197,9 @@ def isinf(x: Tensor, /) -> Tensor:
     return x.abs().eq(math.inf) if x.dtype.max == math.inf else _all_equal_to(x, False)
 
 
-@operation(test="test_comparison.py::test_nan_infinities_and_signed_zeros_follow_ieee", standard=True)
+@operation(
+    test="test_comparison.py::test_nan_infinities_and_signed_zeros_follow_ieee", standard=True
+)
 def isfinite(x: Tensor, /) -> Tensor:
     """Whether each element is neither infinite nor NaN, as bools.
 
@@ -202,7 +228,12 @@ def signbit(x: Tensor, /) -> Tensor:
     if not x.dtype.is_inexact:
         return x.lt(0) if x.dtype.is_signed else _all_equal_to(x, False)
     if x.dtype.is_complex:
-        raise OperandError(operation="signbit", found=x.dtype, expected="real numbers", hint="take x.real or x.imag")
+        raise OperandError(
+            operation="signbit",
+            found=x.dtype,
+            expected="real numbers",
+            hint="take x.real or x.imag",
+        )
     return x.bitcast({1: int8, 2: int16, 4: int32, 8: int64}[x.dtype.itemsize]).lt(0)
 
 
@@ -210,9 +241,12 @@ def _all_equal_to(x: Tensor, answer: bool) -> Tensor:
     return x.from_uop(broadcast_node(UOp.const(bool_, answer), x.shape))
 
 
-@operation(test="test_arithmetic.py::test_arithmetic_agrees_with_numpy_on_every_dtype", standard=True)
+@operation(
+    test="test_arithmetic.py::test_arithmetic_agrees_with_numpy_on_every_dtype", standard=True
+)
 def maximum(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The larger of each element and that of `x2`; NaN where either is NaN. Shapes broadcast and dtypes promote.
+    """The larger of each element and that of `x2`; NaN where either is NaN. Shapes broadcast and
+    dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -222,9 +256,12 @@ def maximum(x1: Tensor, x2: Operand, /) -> Tensor:
     return apply_binary(Op.MAX, x1, x2)
 
 
-@operation(test="test_arithmetic.py::test_arithmetic_agrees_with_numpy_on_every_dtype", standard=True)
+@operation(
+    test="test_arithmetic.py::test_arithmetic_agrees_with_numpy_on_every_dtype", standard=True
+)
 def minimum(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The smaller of each element and that of `x2`; NaN where either is NaN. Shapes broadcast and dtypes promote.
+    """The smaller of each element and that of `x2`; NaN where either is NaN. Shapes broadcast and
+    dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -236,8 +273,8 @@ def minimum(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
 def fmax(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The larger of each element and that of `x2`; where one is NaN, the other. Shapes broadcast and dtypes
-    promote.
+    """The larger of each element and that of `x2`; where one is NaN, the other. Shapes broadcast
+    and dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -250,8 +287,8 @@ def fmax(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
 def fmin(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The smaller of each element and that of `x2`; where one is NaN, the other. Shapes broadcast and dtypes
-    promote.
+    """The smaller of each element and that of `x2`; where one is NaN, the other. Shapes broadcast
+    and dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -262,10 +299,12 @@ def fmin(x1: Tensor, x2: Operand, /) -> Tensor:
     return x.isnan().where(y, y.isnan().where(x, x.minimum(y)))
 
 
-@operation(test="test_operations.py::test_limits_agree_with_numpy", standard=True, methods=("clamp",))
+@operation(
+    test="test_operations.py::test_limits_agree_with_numpy", standard=True, methods=("clamp",)
+)
 def clip(x: Tensor, /, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-    """The elements, limited to `min` and `max`, either of which may be left out; NaN stays NaN. Shapes broadcast and
-    dtypes promote.
+    """The elements, limited to `min` and `max`, either of which may be left out; NaN stays NaN.
+    Shapes broadcast and dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -280,7 +319,8 @@ def clip(x: Tensor, /, min: Operand | None = None, max: Operand | None = None) -
 
 @operation(test="test_functions.py::test_two_argument_functions_agree_with_numpy", standard=True)
 def copysign(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The magnitude of each element with the sign of `x2`. Shapes broadcast and dtypes promote; integers become float32.
+    """The magnitude of each element with the sign of `x2`. Shapes broadcast and dtypes promote;
+    integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -293,8 +333,8 @@ def copysign(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy", standard=True)
 def nextafter(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The next number of the dtype in the direction of `x2`. Shapes broadcast and dtypes promote; integers become
-    float32.
+    """The next number of the dtype in the direction of `x2`. Shapes broadcast and dtypes promote;
+    integers become float32.
 
     Raises:
         OperandError: if the dtype is float8.
@@ -307,7 +347,9 @@ def nextafter(x1: Tensor, x2: Operand, /) -> Tensor:
     x, y = promote_to_float(x1, x2)
     signed = {2: int16, 4: int32, 8: int64}.get(x.dtype.itemsize)
     if signed is None:
-        raise OperandError(operation="nextafter", found=x.dtype, expected="floats of at least 16 bits")
+        raise OperandError(
+            operation="nextafter", found=x.dtype, expected="floats of at least 16 bits"
+        )
     bits = x.bitcast(signed)
     # Away from zero, the pattern of a number grows by one; the smallest number has the pattern 1.
     is_away = x.lt(y).eq(x.gt(0))

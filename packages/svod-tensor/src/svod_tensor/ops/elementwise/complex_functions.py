@@ -1,7 +1,8 @@
 """Functions of complex numbers, out of functions of their parts, with the special values of C.
 
-complex64 is computed in float64 and rounded once. What would cancel or overflow in complex128 is computed otherwise there: the
-logarithm near the unit circle by exact products, what grows as exp in two factors.
+complex64 is computed in float64 and rounded once. What would cancel or overflow in complex128 is
+computed otherwise there: the logarithm near the unit circle by exact products, what grows as exp in
+two factors.
 
 Source: C11, annex G; W. Kahan, "Branch Cuts for Complex Elementary Functions", 1987.
 """
@@ -22,12 +23,21 @@ from svod_tensor.ops.core.gradient_rules import elementwise_rule, with_rule
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
 
-__all__ = ["FUNCTIONS", "apply_function", "compute_function", "multiply_all", "multiply_running", "raise_power"]
+__all__ = [
+    "FUNCTIONS",
+    "apply_function",
+    "compute_function",
+    "multiply_all",
+    "multiply_running",
+    "raise_power",
+]
 
 Pair: TypeAlias = "tuple[Tensor, Tensor]"
 
 _LARGE: Final = 700.0
-"""Below the logarithm of the largest float64, so that a factor of at most 1 in front of exp may still save the product."""
+"""Below the logarithm of the largest float64, so that a factor of at most 1 in front of exp may
+still save the product.
+"""
 _HALF_PI: Final = math.pi / 2
 
 
@@ -94,7 +104,9 @@ def _expm1(x: Tensor, y: Tensor) -> Pair:
 
 
 def _split(x: Tensor) -> Pair:
-    """A float64 as a sum of two, the first of which has 26 digits of its fraction, so that products of these are exact."""
+    """A float64 as a sum of two, the first of which has 26 digits of its fraction, so that products
+    of these are exact.
+    """
     high = x.bitcast(int64).bitwise_and(-(1 << 27)).bitcast(float64)
     return high, x.sub(high)
 
@@ -167,8 +179,12 @@ def _sqrt(x: Tensor, y: Tensor) -> Pair:
     is_wide = b.eq(math.inf)
     is_low = x.eq(-math.inf).logical_and(is_wide.logical_not())
     is_high = x.eq(math.inf).logical_and(is_wide.logical_not())
-    real = is_wide.where(math.inf, is_low.where(y.isnan().where(y, 0.0), is_high.where(math.inf, real)))
-    imag = is_wide.where(math.inf, is_low.where(math.inf, is_high.where(y.isnan().where(y, 0.0), imag)))
+    real = is_wide.where(
+        math.inf, is_low.where(y.isnan().where(y, 0.0), is_high.where(math.inf, real))
+    )
+    imag = is_wide.where(
+        math.inf, is_low.where(math.inf, is_high.where(y.isnan().where(y, 0.0), imag))
+    )
     return real, imag.copysign(y)
 
 
@@ -226,7 +242,9 @@ def _tanh(x: Tensor, y: Tensor) -> Pair:
     cos, sin = _direction(y)
     small = x.abs().mul(-2.0).exp().mul(cos).mul(sin).mul(4.0)
     is_endless = x.abs().eq(math.inf)
-    small = is_endless.where(y.isfinite().where(sin.mul(cos).mul(0.0), y.isfinite().where(y, 0.0).copysign(y)), small)
+    small = is_endless.where(
+        y.isfinite().where(sin.mul(cos).mul(0.0), y.isfinite().where(y, 0.0).copysign(y)), small
+    )
     one = x.full_like(1.0).copysign(x)
     one = y.isfinite().logical_or(is_endless).where(one, math.nan)
     real, imag = is_far.where(one, real), is_far.where(small, imag)
@@ -302,7 +320,9 @@ def _atanh(x: Tensor, y: Tensor) -> Pair:
     imag = v.mul(2.0).atan2(rest.mul(u.add(1.0)).sub(v.mul(v))).mul(0.5)
     # Far out it is 1 / z, whose real part is x / (x^2 + y^2).
     slope = a.div(b)
-    far = a.gt(b).where(a.reciprocal().div(b.div(a).square().add(1.0)), slope.div(b).div(slope.square().add(1.0)))
+    far = a.gt(b).where(
+        a.reciprocal().div(b.div(a).square().add(1.0)), slope.div(b).div(slope.square().add(1.0))
+    )
     is_endless = a.eq(math.inf).logical_or(b.eq(math.inf))
     real = is_far.where(is_endless.where(0.0, far), real)
     is_lost = a.isnan().logical_or(b.isnan()).logical_and(b.ne(math.inf))
@@ -315,7 +335,9 @@ def _one_over(x: Tensor) -> Tensor:
     return x.reciprocal()
 
 
-FUNCTIONS: Final[dict[str, tuple[Callable[[Any, Any], tuple[Any, Any]], Callable[[Tensor, Tensor], Tensor]]]] = {
+FUNCTIONS: Final[
+    dict[str, tuple[Callable[[Any, Any], tuple[Any, Any]], Callable[[Tensor, Tensor], Tensor]]]
+] = {
     "exp": (_exp, lambda x, y: y),
     "exp2": (_exp2, lambda x, y: y.mul(math.log(2))),
     "expm1": (_expm1, lambda x, y: y.add(1)),
@@ -337,13 +359,25 @@ FUNCTIONS: Final[dict[str, tuple[Callable[[Any, Any], tuple[Any, Any]], Callable
     "asinh": (_turned(_asin), lambda x, y: _inverse_root(x.mul(1j))),
     "acosh": (_acosh, lambda x, y: x.sub(1).sqrt().mul(x.add(1).sqrt()).reciprocal()),
     "atanh": (_atanh, lambda x, y: _one_over(x.square().neg().add(1))),
-}  # fmt: skip
+}
 """A function of one number, and its derivative from the number and the value."""
 
 _OPS: Final = {
-    Op.EXP: "exp", Op.EXP2: "exp2", Op.EXPM1: "expm1", Op.LOG: "log", Op.LOG2: "log2", Op.LOG1P: "log1p", Op.SQRT: "sqrt",
-    Op.RSQRT: "rsqrt", Op.SIN: "sin", Op.COS: "cos", Op.TAN: "tan", Op.SINH: "sinh", Op.COSH: "cosh", Op.TANH: "tanh",
-}  # fmt: skip
+    Op.EXP: "exp",
+    Op.EXP2: "exp2",
+    Op.EXPM1: "expm1",
+    Op.LOG: "log",
+    Op.LOG2: "log2",
+    Op.LOG1P: "log1p",
+    Op.SQRT: "sqrt",
+    Op.RSQRT: "rsqrt",
+    Op.SIN: "sin",
+    Op.COS: "cos",
+    Op.TAN: "tan",
+    Op.SINH: "sinh",
+    Op.COSH: "cosh",
+    Op.TANH: "tanh",
+}
 """What of these is an op of real numbers."""
 
 
@@ -353,7 +387,9 @@ def _inverse_root(x: Tensor) -> Tensor:
 
 
 @elementwise_rule("complex_pow")
-def _POW(value: Tensor, operands: tuple[Tensor, Tensor], wanted: tuple[bool, ...]) -> Sequence[Tensor | None]:
+def _POW(
+    value: Tensor, operands: tuple[Tensor, Tensor], wanted: tuple[bool, ...]
+) -> Sequence[Tensor | None]:
     base, exponent = operands
     safe = base.eq(0).where(1, base)
     return (
@@ -393,15 +429,23 @@ def multiply_all(x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
         # What is read by both halves of the next step is computed once.
         left, count = left.contiguous(), count - half
     value = left.reshape(shape) if count else x.ones_like().sum(tuple(axes)).add(1)
-    return value.reshape(tuple(1 if a in axes else s for a, s in enumerate(x.shape))) if keepdims else value
+    return (
+        value.reshape(tuple(1 if a in axes else s for a, s in enumerate(x.shape)))
+        if keepdims
+        else value
+    )
 
 
 def multiply_running(x: Tensor, axis: int) -> Tensor:
-    """The products of the first 1, 2, ... complex numbers along an axis of known size: of 2, of 4, and so on."""
+    """The products of the first 1, 2, ... complex numbers along an axis of known size: of 2, of 4,
+    and so on.
+    """
     (count,) = concrete_shape("cumprod", (x.shape[axis],))
     step = 1
     while step < count:
         moved = _cut(x, axis, 0, count - step)
-        padded = moved.pad(*[(step, 0) if a == axis else (0, 0) for a in range(x.ndim)], constant_values=1)
+        padded = moved.pad(
+            *[(step, 0) if a == axis else (0, 0) for a in range(x.ndim)], constant_values=1
+        )
         x, step = x.mul(padded).contiguous(), 2 * step
     return x

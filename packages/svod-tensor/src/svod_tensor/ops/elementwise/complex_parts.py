@@ -1,11 +1,23 @@
-"""Complex numbers and their parts. Of a real tensor the real part is it itself, and the imaginary one 0."""
+"""Complex numbers and their parts.
+
+Of a real tensor the real part is it itself, and the imaginary one 0.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from svod_dtype import float64
-from svod_ir import Op, OperandError, make_alu, make_as_complex, make_as_real, make_complex, make_imag, make_real
+from svod_ir import (
+    Op,
+    OperandError,
+    make_alu,
+    make_as_complex,
+    make_as_real,
+    make_complex,
+    make_imag,
+    make_real,
+)
 from svod_tensor._shapes import broadcast_node, broadcast_shapes
 from svod_tensor.ops.core.operands import make_result, promote_to_float, to_float
 from svod_tensor.ops.core.operation import operation
@@ -25,7 +37,11 @@ __all__ = [
 ]
 
 
-@operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together", standard=True, is_property=True)
+@operation(
+    test="test_complex_numbers.py::test_parts_are_taken_and_put_together",
+    standard=True,
+    is_property=True,
+)
 def real(x: Tensor, /) -> Tensor:
     """The real part of each element, as a new tensor; of a real tensor, its elements.
 
@@ -37,7 +53,11 @@ def real(x: Tensor, /) -> Tensor:
     return x.from_uop(make_real(x.uop))
 
 
-@operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together", standard=True, is_property=True)
+@operation(
+    test="test_complex_numbers.py::test_parts_are_taken_and_put_together",
+    standard=True,
+    is_property=True,
+)
 def imag(x: Tensor, /) -> Tensor:
     """The imaginary part of each element, as a new tensor; of a real tensor, zeros.
 
@@ -49,7 +69,11 @@ def imag(x: Tensor, /) -> Tensor:
     return x.from_uop(make_imag(x.uop)) if x.dtype.is_complex else x.zeros_like()
 
 
-@operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together", standard=True, aliases=("conjugate",))
+@operation(
+    test="test_complex_numbers.py::test_parts_are_taken_and_put_together",
+    standard=True,
+    aliases=("conjugate",),
+)
 def conj(x: Tensor, /) -> Tensor:
     """Each element with its imaginary part negated; of a real tensor, its elements.
 
@@ -65,7 +89,8 @@ def conj(x: Tensor, /) -> Tensor:
 
 @operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together")
 def angle(x: Tensor, /) -> Tensor:
-    """The angle of each element in radians, from -pi to pi: 0 or pi of a real number. Integers become float32.
+    """The angle of each element in radians, from -pi to pi: 0 or pi of a real number. Integers
+    become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -78,7 +103,8 @@ def angle(x: Tensor, /) -> Tensor:
 
 @operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together", is_function=False)
 def complex(x: Tensor, /, imag: Operand) -> Tensor:
-    """Complex numbers with these elements as their real parts. Shapes broadcast, dtypes promote, and all but float64 become float32.
+    """Complex numbers with these elements as their real parts. Shapes broadcast, dtypes promote,
+    and all but float64 become float32.
 
     Args:
         imag: the imaginary parts.
@@ -92,7 +118,9 @@ def complex(x: Tensor, /, imag: Operand) -> Tensor:
     """
     x, y = promote_to_float(x, imag)
     if x.dtype.is_complex:
-        raise OperandError(operation="complex", found=x.dtype, expected="real numbers", hint="write x + 1j * y")
+        raise OperandError(
+            operation="complex", found=x.dtype, expected="real numbers", hint="write x + 1j * y"
+        )
     dtype = float64 if x.dtype is float64 else x.cast("float32").dtype
     parts, shape = (x.cast(dtype).uop, y.cast(dtype).uop), broadcast_shapes(x.shape, y.shape)
     return make_result(make_complex(*[broadcast_node(part, shape) for part in parts]), x, y)
@@ -100,7 +128,8 @@ def complex(x: Tensor, /, imag: Operand) -> Tensor:
 
 @operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together")
 def as_real(x: Tensor, /) -> Tensor:
-    """The parts of complex numbers along a last axis of size 2, the real one first, as a new tensor.
+    """The parts of complex numbers along a last axis of size 2, the real one first, as a new
+    tensor.
 
     Raises:
         OperandError: if the tensor is not complex.
@@ -117,7 +146,8 @@ def as_real(x: Tensor, /) -> Tensor:
 
 @operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together")
 def as_complex(x: Tensor, /) -> Tensor:
-    """The complex numbers whose parts lie along the last axis, of size 2, the real one first, as a new tensor.
+    """The complex numbers whose parts lie along the last axis, of size 2, the real one first, as a
+    new tensor.
 
     Raises:
         OperandError: if the dtype is neither float32 nor float64.

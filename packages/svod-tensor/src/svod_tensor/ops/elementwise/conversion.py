@@ -34,8 +34,8 @@ __all__ = [
 def cast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
     """Each element converted to `dtype`, as a new tensor.
 
-    Floats truncate toward zero on the way to integers; what a float outside the range of the integers, or NaN,
-    becomes depends on the device. Integers wrap, and anything but zero is True.
+    Floats truncate toward zero on the way to integers; what a float outside the range of the
+    integers, or NaN, becomes depends on the device. Integers wrap, and anything but zero is True.
 
     Raises:
         UnknownDTypeError: if there is no such dtype.
@@ -49,8 +49,12 @@ def cast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
     return x.from_uop(x.uop.cast(to_dtype(dtype)))
 
 
-@operation(test="test_conversion.py::test_casts_copy_and_move_where_that_is_asked_for", standard=True)
-def astype(x: Tensor, /, dtype: DTypeLike, *, copy: bool = True, device: str | None = None) -> Tensor:
+@operation(
+    test="test_conversion.py::test_casts_copy_and_move_where_that_is_asked_for", standard=True
+)
+def astype(
+    x: Tensor, /, dtype: DTypeLike, *, copy: bool = True, device: str | None = None
+) -> Tensor:
     """Each element converted to `dtype` by the rules of `cast`.
 
     Args:
@@ -76,12 +80,14 @@ def astype(x: Tensor, /, dtype: DTypeLike, *, copy: bool = True, device: str | N
 
 @operation(test="test_conversion.py::test_bitcast_reads_the_same_bits", is_function=False)
 def bitcast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
-    """The same bits read as `dtype`; where its elements have another size, the last axis changes with it.
+    """The same bits read as `dtype`; where its elements have another size, the last axis changes
+    with it.
 
     Bytes that lie together in a file or in memory are then read where they are.
 
     Raises:
-        OperandError: if the bytes of the last axis make no whole elements, or one of the dtypes is bool.
+        OperandError: if the bytes of the last axis make no whole elements, or one of the dtypes is
+            bool.
 
     Example:
         >>> hex(Tensor([1.0]).bitcast("uint32").item())
@@ -94,7 +100,11 @@ def bitcast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
         return x.clone()
     if x.dtype.is_complex:
         parts = x.as_real()
-        return parts.reshape(*parts.shape[:-2], -1).bitcast(target) if x.ndim else parts.bitcast(target)
+        return (
+            parts.reshape(*parts.shape[:-2], -1).bitcast(target)
+            if x.ndim
+            else parts.bitcast(target)
+        )
     if target.is_complex:
         parts = x.bitcast(target.part)
         if isinstance(parts.shape[-1], int) and parts.shape[-1] % 2 == 0:
@@ -103,9 +113,10 @@ def bitcast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
     is_possible = target.itemsize == x.itemsize or (last is not None and x.ndim > 0)
     if target.is_bool != x.dtype.is_bool or not is_possible:
         raise OperandError(
-            operation="bitcast", found=f"{x.dtype} of shape {format_shape(x.shape)}",
+            operation="bitcast",
+            found=f"{x.dtype} of shape {format_shape(x.shape)}",
             expected=f"elements whose bytes make whole elements of {target}",
-        )  # fmt: skip
+        )
     if target.itemsize == x.itemsize or last is None:
         return x.from_uop(x.uop.bitcast(target))
     shape = (*x.shape[:-1], last)
@@ -114,7 +125,9 @@ def bitcast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
     return x.from_uop(view_bytes(x.uop, target, shape))
 
 
-@operation(test="test_movement.py::test_contiguous_and_clone_compute_into_a_buffer", methods=("clone",))
+@operation(
+    test="test_movement.py::test_contiguous_and_clone_compute_into_a_buffer", methods=("clone",)
+)
 def copy(x: Tensor, /) -> Tensor:
     """A copy: writing to `x` does not change it, nor the other way round.
 
@@ -131,7 +144,9 @@ def copy(x: Tensor, /) -> Tensor:
     return result
 
 
-@operation(test="test_movement.py::test_contiguous_and_clone_compute_into_a_buffer", is_function=False)
+@operation(
+    test="test_movement.py::test_contiguous_and_clone_compute_into_a_buffer", is_function=False
+)
 def contiguous(x: Tensor, /) -> Tensor:
     """The same values as a new tensor that is computed into a buffer of its own.
 
@@ -145,7 +160,9 @@ def contiguous(x: Tensor, /) -> Tensor:
     return x.from_uop(UOp(Op.CONTIGUOUS, x.dtype, (x.uop,)))
 
 
-@operation(test="test_movement.py::test_contiguous_and_clone_compute_into_a_buffer", is_function=False)
+@operation(
+    test="test_movement.py::test_contiguous_and_clone_compute_into_a_buffer", is_function=False
+)
 def detach(x: Tensor, /) -> Tensor:
     """The same elements, taken as a constant where gradients are computed: a view.
 

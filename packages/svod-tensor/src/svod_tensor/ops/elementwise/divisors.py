@@ -1,4 +1,6 @@
-"""Common divisors and multiples, by Euclid's algorithm with the nearest multiple: its steps are written one after the other."""
+"""Common divisors and multiples, by Euclid's algorithm with the nearest multiple: its steps are
+written one after the other.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ _UNSIGNED: Final = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
 
 @operation(test="test_divisors.py::test_common_divisors_and_multiples_agree_with_numpy")
 def gcd(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The greatest common divisor of the absolute values, 0 for two zeros. Shapes broadcast and dtypes promote.
+    """The greatest common divisor of the absolute values, 0 for two zeros. Shapes broadcast and
+    dtypes promote.
 
     Args:
         x2: integers.
@@ -46,7 +49,8 @@ def gcd(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_divisors.py::test_common_divisors_and_multiples_agree_with_numpy")
 def lcm(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The least common multiple of the absolute values, 0 if one is 0. Shapes broadcast and dtypes promote; overflow wraps.
+    """The least common multiple of the absolute values, 0 if one is 0. Shapes broadcast and dtypes
+    promote; overflow wraps.
 
     Args:
         x2: integers.
@@ -73,7 +77,8 @@ def _to_sizes(operation: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, DTy
 
 
 def _compute_divisor(x: Tensor, y: Tensor) -> Tensor:
-    """Each step leaves at most half of the smaller number; of two together at most a factor of 1 / (1 + sqrt 2) each.
+    """Each step leaves at most half of the smaller number; of two together at most a factor of 1 /
+    (1 + sqrt 2) each.
 
     Source: D. E. Knuth, The Art of Computer Programming, volume 2, section 4.5.3, exercise 30.
     """

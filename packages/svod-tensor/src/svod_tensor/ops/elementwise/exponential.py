@@ -131,7 +131,8 @@ def log1p(x: Tensor, /) -> Tensor:
 @operation(test="test_functions.py::test_two_argument_functions_agree_with_numpy", standard=True)
 @rounds_once
 def logaddexp(x1: Tensor, x2: Operand, /) -> Tensor:
-    """`log(exp(x1) + exp(x2))` without overflow. Shapes broadcast and dtypes promote; integers become float32.
+    """`log(exp(x1) + exp(x2))` without overflow. Shapes broadcast and dtypes promote; integers
+    become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -194,7 +195,8 @@ def cbrt(x: Tensor, /) -> Tensor:
 
 @operation(test="test_functions.py::test_two_argument_functions_agree_with_numpy", standard=True)
 def hypot(x1: Tensor, x2: Operand, /) -> Tensor:
-    """`sqrt(x1^2 + x2^2)` without overflow. Shapes broadcast and dtypes promote; integers become float32.
+    """`sqrt(x1^2 + x2^2)` without overflow. Shapes broadcast and dtypes promote; integers become
+    float32.
 
     Example:
         >>> import svod_tensor as sv

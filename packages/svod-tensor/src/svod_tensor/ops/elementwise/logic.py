@@ -107,7 +107,10 @@ def where(condition: Tensor, /, x1: Operand, x2: Operand) -> Tensor:
         )
     left, right = _promote_values(condition, x1, x2)
     shape = broadcast_shapes(condition.shape, left.shape, right.shape)
-    nodes = [node if not node.shape else broadcast_node(node, shape) for node in (condition.uop, left.uop, right.uop)]
+    nodes = [
+        node if not node.shape else broadcast_node(node, shape)
+        for node in (condition.uop, left.uop, right.uop)
+    ]
     return make_result(broadcast_node(make_alu(Op.WHERE, *nodes), shape), condition, left, right)
 
 
@@ -126,7 +129,8 @@ def _promote_values(like: Tensor, x: Operand, y: Operand) -> tuple[Tensor, Tenso
 
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
 def heaviside(x1: Tensor, x2: Operand, /) -> Tensor:
-    """0 for negative numbers, 1 for positive ones, `x2` for zeros, and NaN for NaN. Integers become float32.
+    """0 for negative numbers, 1 for positive ones, `x2` for zeros, and NaN for NaN. Integers become
+    float32.
 
     Shapes broadcast and dtypes promote.
 

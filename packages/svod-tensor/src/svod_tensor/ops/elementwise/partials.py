@@ -1,8 +1,7 @@
 """The partial derivatives of functions of single elements that are composed of several operations.
 
-Each is written so that nothing cancels and nothing overflows, and is what JAX's is where the function has a kink or a pole;
-docs/derivatives.md lists what it is there.
-"""
+Each is written so that nothing cancels and nothing overflows, and is what JAX's is where the
+function has a kink or a pole; docs/derivatives.md lists what it is there."""
 
 from __future__ import annotations
 
@@ -39,7 +38,8 @@ __all__ = [
 ]
 
 
-# The slopes of asin and its like have rules too: where they are infinite, the derivatives of their nodes are NaN.
+# The slopes of asin and its like have rules too: where they are infinite, the derivatives of their
+# nodes are NaN.
 
 
 @elementwise_rule("asin-slope")
@@ -130,7 +130,10 @@ def HYPOT(
 ) -> tuple[Tensor | None, Tensor | None]:
     """0 at the origin, which is the middle of all subgradients, and so is the second derivative."""
     divisor = value.eq(0).where(math.inf, value)
-    x, y = (operand.div(divisor) if is_wanted else None for operand, is_wanted in zip(operands, wanted, strict=True))
+    x, y = (
+        operand.div(divisor) if is_wanted else None
+        for operand, is_wanted in zip(operands, wanted, strict=True)
+    )
     return x, y
 
 
@@ -143,14 +146,18 @@ def LOGADDEXP(_: Tensor, operands: tuple[Tensor, Tensor], __: object) -> tuple[T
 
 
 @elementwise_rule("remainder")
-def REMAINDER(_: Tensor, operands: tuple[Tensor, Tensor], wanted: tuple[bool, bool]) -> tuple[Tensor, Tensor | None]:
+def REMAINDER(
+    _: Tensor, operands: tuple[Tensor, Tensor], wanted: tuple[bool, bool]
+) -> tuple[Tensor, Tensor | None]:
     """By the divisor, minus the quotient."""
     x, y = operands
     return x.ones_like(), x.floor_divide(y).neg() if wanted[1] else None
 
 
 @elementwise_rule("fmod")
-def FMOD(_: Tensor, operands: tuple[Tensor, Tensor], wanted: tuple[bool, bool]) -> tuple[Tensor, Tensor | None]:
+def FMOD(
+    _: Tensor, operands: tuple[Tensor, Tensor], wanted: tuple[bool, bool]
+) -> tuple[Tensor, Tensor | None]:
     """By the divisor, minus the quotient rounded toward 0."""
     x, y = operands
     if not wanted[1]:
@@ -177,7 +184,10 @@ def ELU(_: Tensor, operands: tuple[Tensor], __: object, alpha: float) -> tuple[T
 
 @elementwise_rule("silu")
 def SILU(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
-    """s + x s (1 - s), where s is the sigmoid. Beyond 1000, s is 0 or 1, and the infinities would make the product NaN."""
+    """s + x s (1 - s), where s is the sigmoid.
+
+    Beyond 1000, s is 0 or 1, and the infinities would make the product NaN.
+    """
     x = operands[0].clip(-1000.0, 1000.0)
     gate, slope = _make_gate(x)
     return (x.mul(slope).add(gate),)
@@ -215,7 +225,9 @@ def GELU(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
     # The product of an infinity and an exponential that is 0 has the limit 0.
     density = x.abs().eq(math.inf).where(0.0, x).mul(1 / math.sqrt(2 * math.pi))
     left = ratio.add(density).mul(power)
-    return (with_rule(_gelu_curvature, is_left.where(left, power.mul(density.sub(ratio)).add(1)), (x,)),)
+    return (
+        with_rule(_gelu_curvature, is_left.where(left, power.mul(density.sub(ratio)).add(1)), (x,)),
+    )
 
 
 @elementwise_rule("gelu-slope")
@@ -227,7 +239,10 @@ def _gelu_curvature(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Ten
 
 @elementwise_rule("gelu-tanh")
 def GELU_TANH(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
-    """s + x a' s (1 - s), where s is the sigmoid of a = 2 sqrt(2 / pi) (x + 0.044715 x^3). Beyond 64, s is 0 or 1."""
+    """s + x a' s (1 - s), where s is the sigmoid of a = 2 sqrt(2 / pi) (x + 0.044715 x^3).
+
+    Beyond 64, s is 0 or 1.
+    """
     x = operands[0].clip(-64.0, 64.0)
     scale, square = 2 * math.sqrt(2 / math.pi), x.square()
     argument = x.mul(square.mul(0.044715 * scale).add(scale))

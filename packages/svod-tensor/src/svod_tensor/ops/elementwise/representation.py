@@ -56,8 +56,8 @@ def bitwise_count(x: Tensor, /) -> Tensor:
 
 @operation(test="test_representation.py::test_fractions_and_exponents_agree_with_numpy")
 def frexp(x: Tensor, /) -> tuple[Tensor, Tensor]:
-    """Mantissas from 1/2 to below 1 and exponents (int32): `x = mantissa * 2 ** exponent`. Integers become
-    float32.
+    """Mantissas from 1/2 to below 1 and exponents (int32): `x = mantissa * 2 ** exponent`. Integers
+    become float32.
 
     What is 0, infinite or NaN is its own fraction, with the exponent 0.
 
@@ -95,13 +95,19 @@ def ldexp(x1: Tensor, x2: Operand, /) -> Tensor:
     x, power = to_float(x1), as_tensor(x2, x1)
     if not power.dtype.is_int:
         raise OperandError(operation="ldexp", found=power.dtype, expected="integers as exponents")
-    wide, power = x.cast(float64), power.maximum(-4000 if power.dtype.min < -4000 else power.dtype.min)
+    wide, power = (
+        x.cast(float64),
+        power.maximum(-4000 if power.dtype.min < -4000 else power.dtype.min),
+    )
     power = power.minimum(min(4000, power.dtype.max)).cast(int64)
     return with_rule(_ldexp_slope, _scale(wide, power), (wide, power)).cast(x.dtype)
 
 
 def _scale(x: Tensor, power: Tensor) -> Tensor:
-    """`x` times a power of two. Far below 1 it stays above the smallest numbers until the last product, which rounds."""
+    """`x` times a power of two.
+
+    Far below 1 it stays above the smallest numbers until the last product, which rounds.
+    """
     for _ in range(2):
         is_high, is_low = power.gt(1023), power.lt(-1022)
         x = is_high.where(x.mul(2.0**1023), is_low.where(x.mul(2.0**-969), x))

@@ -1,8 +1,8 @@
 """Trigonometric and hyperbolic functions, and angles. Integers and bools are computed as float32.
 
-The IR has sin, cos, tan, sinh, cosh and tanh; the others are built from them and from exponentials here. For dtypes narrower
-than float64 these run in float64, so that cancellation inside a formula stays below the last bit of the result.
-"""
+The IR has sin, cos, tan, sinh, cosh and tanh; the others are built from them and from exponentials
+here. For dtypes narrower than float64 these run in float64, so that cancellation inside a formula
+stays below the last bit of the result."""
 
 from __future__ import annotations
 
@@ -79,7 +79,11 @@ def tan(x: Tensor, /) -> Tensor:
     return apply_function(Op.TAN, to_float(x))
 
 
-@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True, aliases=("arcsin",))
+@operation(
+    test="test_functions.py::test_special_values_agree_with_numpy",
+    standard=True,
+    aliases=("arcsin",),
+)
 def asin(x: Tensor, /) -> Tensor:
     """The angle from -pi/2 to pi/2 with this sine; NaN outside -1 to 1. Integers become float32.
 
@@ -93,7 +97,11 @@ def asin(x: Tensor, /) -> Tensor:
     return through_float64(lambda x: with_rule(ASIN, _asin(x), (x,)), x)
 
 
-@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True, aliases=("arccos",))
+@operation(
+    test="test_functions.py::test_special_values_agree_with_numpy",
+    standard=True,
+    aliases=("arccos",),
+)
 def acos(x: Tensor, /) -> Tensor:
     """The angle from 0 to pi with this cosine; NaN outside -1 to 1. Integers become float32.
 
@@ -107,7 +115,11 @@ def acos(x: Tensor, /) -> Tensor:
     return through_float64(lambda x: with_rule(ACOS, _acos(x), (x,)), x)
 
 
-@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True, aliases=("arctan",))
+@operation(
+    test="test_functions.py::test_special_values_agree_with_numpy",
+    standard=True,
+    aliases=("arctan",),
+)
 def atan(x: Tensor, /) -> Tensor:
     """The angle from -pi/2 to pi/2 with this tangent. Integers become float32.
 
@@ -122,11 +134,13 @@ def atan(x: Tensor, /) -> Tensor:
 
 
 @operation(
-    test="test_functions.py::test_atan2_agrees_with_numpy_in_every_quadrant", standard=True, aliases=("arctan2",)
+    test="test_functions.py::test_atan2_agrees_with_numpy_in_every_quadrant",
+    standard=True,
+    aliases=("arctan2",),
 )
 def atan2(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The angle of the point (`x2`, this), from -pi to pi, with the signs of zeros respected. Shapes broadcast and
-    dtypes promote.
+    """The angle of the point (`x2`, this), from -pi to pi, with the signs of zeros respected.
+    Shapes broadcast and dtypes promote.
 
     Source: C11, F.10.1.4.
 
@@ -176,7 +190,11 @@ def tanh(x: Tensor, /) -> Tensor:
     return apply_function(Op.TANH, to_float(x))
 
 
-@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True, aliases=("arcsinh",))
+@operation(
+    test="test_functions.py::test_special_values_agree_with_numpy",
+    standard=True,
+    aliases=("arcsinh",),
+)
 def asinh(x: Tensor, /) -> Tensor:
     """The number with this hyperbolic sine. Integers become float32.
 
@@ -190,7 +208,11 @@ def asinh(x: Tensor, /) -> Tensor:
     return through_float64(lambda x: with_rule(ASINH, _odd(x, _asinh_of_positive), (x,)), x)
 
 
-@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True, aliases=("arccosh",))
+@operation(
+    test="test_functions.py::test_special_values_agree_with_numpy",
+    standard=True,
+    aliases=("arccosh",),
+)
 def acosh(x: Tensor, /) -> Tensor:
     """The number, not negative, with this hyperbolic cosine; NaN below 1. Integers become float32.
 
@@ -204,7 +226,11 @@ def acosh(x: Tensor, /) -> Tensor:
     return through_float64(lambda x: with_rule(ACOSH, _acosh(x), (x,)), x)
 
 
-@operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True, aliases=("arctanh",))
+@operation(
+    test="test_functions.py::test_special_values_agree_with_numpy",
+    standard=True,
+    aliases=("arctanh",),
+)
 def atanh(x: Tensor, /) -> Tensor:
     """The number with this hyperbolic tangent; NaN outside -1 to 1. Integers become float32.
 
@@ -269,10 +295,20 @@ def _acosh(x: Tensor) -> Tensor:
 
 
 _ATAN = (
-    -0.3333333333333022, 0.19999999999104784, -0.14285714196535948, 0.11111106703916425, -0.09090783536571995,
-    0.07690083462408763, -0.0664124715511082, 0.05693169444550421, -0.04360838557183534, 0.021280300976936225,
-)  # fmt: skip
-"""Coefficients of P in atan(t) = t + t^3 P(t^2) for |t| <= tan(pi / 8), minimax (Remez) with relative error 3.5e-17."""
+    -0.3333333333333022,
+    0.19999999999104784,
+    -0.14285714196535948,
+    0.11111106703916425,
+    -0.09090783536571995,
+    0.07690083462408763,
+    -0.0664124715511082,
+    0.05693169444550421,
+    -0.04360838557183534,
+    0.021280300976936225,
+)
+"""Coefficients of P in atan(t) = t + t^3 P(t^2) for |t| <= tan(pi / 8), minimax (Remez) with
+relative error 3.5e-17.
+"""
 
 
 _HALF_PI, _HALF_PI_REST = math.pi / 2, 6.123233995736766e-17
@@ -280,14 +316,18 @@ _HALF_PI, _HALF_PI_REST = math.pi / 2, 6.123233995736766e-17
 
 
 def _atan_of_positive(a: Tensor) -> Tensor:
-    """tan(pi / 8) and tan(3 pi / 8) part the axis: below x itself is reduced, above -1 / x, between (x - 1) / (x + 1)."""
+    """tan(pi / 8) and tan(3 pi / 8) part the axis: below x itself is reduced, above -1 / x, between
+    (x - 1) / (x + 1).
+    """
     is_small, is_large = a.le(math.tan(math.pi / 8)), a.gt(math.tan(3 * math.pi / 8))
     t = is_small.where(a, is_large.where(a.reciprocal().neg(), a.sub(1).div(a.add(1))))
     z = t.mul(t)
     p = z.mul(_ATAN[-1])
     for coefficient in reversed(_ATAN[1:-1]):
         p = p.add(coefficient).mul(z)
-    half_pi, rest_of_half_pi = (a.from_uop(make_constant(part, a.dtype)) for part in (_HALF_PI, _HALF_PI_REST))
+    half_pi, rest_of_half_pi = (
+        a.from_uop(make_constant(part, a.dtype)) for part in (_HALF_PI, _HALF_PI_REST)
+    )
     rest = is_small.where(0.0, is_large.where(rest_of_half_pi, _HALF_PI_REST / 2))
     base = is_small.where(0.0, is_large.where(half_pi, _HALF_PI / 2))
     return base.add(t.add(t.mul(z).mul(p.add(_ATAN[0])).add(rest)))

@@ -1,4 +1,6 @@
-"""Selections whose shape depends on values, which are computed at once; errors in a captured function."""
+"""Selections whose shape depends on values, which are computed at once; errors in a captured
+function.
+"""
 
 from __future__ import annotations
 
@@ -62,9 +64,12 @@ class UniqueInverseResult(NamedTuple):
     inverse_indices: Tensor
 
 
-@operation(test="test_selecting.py::test_positions_of_what_is_not_zero_agree_with_numpy", standard=True)
+@operation(
+    test="test_selecting.py::test_positions_of_what_is_not_zero_agree_with_numpy", standard=True
+)
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
-    """The positions (int64) of the elements that are not zero, in row-major order: a tensor for each axis.
+    """The positions (int64) of the elements that are not zero, in row-major order: a tensor for
+    each axis.
 
     Raises:
         ShapeError: if there are no axes.
@@ -103,7 +108,8 @@ def argwhere(x: Tensor, /) -> Tensor:
 
 @operation(test="test_selecting.py::test_slices_are_selected_by_a_condition", is_function=False)
 def compress(x: Tensor, /, condition: Operand, axis: int | None = None) -> Tensor:
-    """The slices along an axis where `condition`, which has one axis, holds; it may be shorter than the axis.
+    """The slices along an axis where `condition`, which has one axis, holds; it may be shorter than
+    the axis.
 
     Args:
         condition: a bool for each slice.
@@ -132,7 +138,8 @@ def compress(x: Tensor, /, condition: Operand, axis: int | None = None) -> Tenso
 
 @operation(test="test_selecting.py::test_different_elements_agree_with_numpy", standard=True)
 def unique_all(x: Tensor, /) -> UniqueAllResult:
-    """The distinct elements in order, the position of the first of each, the index of each element among them, and their counts.
+    """The distinct elements in order, the position of the first of each, the index of each element
+    among them, and their counts.
 
     A NaN differs from every other, and is among the last.
 
@@ -154,13 +161,15 @@ def unique_all(x: Tensor, /) -> UniqueAllResult:
     if not size:
         return UniqueAllResult(in_order, order, order.reshape(x.shape), order.clone())
     is_new = slice_axis(in_order, 0, 1, size).ne(slice_axis(in_order, 0, 0, size - 1))
-    first = np.concatenate([[0], np.flatnonzero(read_values(is_new, "unique")) + 1]).astype(np.int64)
+    first = np.concatenate([[0], np.flatnonzero(read_values(is_new, "unique")) + 1]).astype(
+        np.int64
+    )
     counts = np.diff(first, append=size).astype(np.int64)
     number = as_tensor(np.repeat(np.arange(len(first)), counts).astype(np.int64), x)
     inverse = order.zeros_like().put_along_axis(order, number, 0)
     return UniqueAllResult(
         in_order.take(first), order.take(first), inverse.reshape(x.shape), as_tensor(counts, x)
-    )  # fmt: skip
+    )
 
 
 @operation(test="test_selecting.py::test_different_elements_agree_with_numpy", standard=True)
@@ -182,7 +191,8 @@ def unique_counts(x: Tensor, /) -> UniqueCountsResult:
 
 @operation(test="test_selecting.py::test_different_elements_agree_with_numpy", standard=True)
 def unique_inverse(x: Tensor, /) -> UniqueInverseResult:
-    """The distinct elements in order, and the index of each element among them (int64), in the shape of `x`.
+    """The distinct elements in order, and the index of each element among them (int64), in the
+    shape of `x`.
 
     Raises:
         DataDependentShapeError: in a function that is captured.
@@ -219,7 +229,9 @@ def repeat_each(x: Tensor, repeats: TensorBase | Sequence[int], axis: int) -> Te
     (size,) = concrete_shape("repeat", (x.shape[axis],))
     counts = read_values(repeats, "repeat")
     if counts.dtype.kind not in "iu" and counts.size:
-        raise OperandError(operation="repeat", found=f"repeats of {counts.dtype}", expected="integers")
+        raise OperandError(
+            operation="repeat", found=f"repeats of {counts.dtype}", expected="integers"
+        )
     times = counts.astype(np.int64)
     if times.ndim > 1 or times.size not in (1, size) or (times < 0).any():
         problem = f"is no number of repetitions for each of {size} elements"

@@ -1,10 +1,10 @@
 """Indexing and the operations that look elements up by position.
 
-The rules are numpy's: basic indices (ints, slices, `...`, None) and integer arrays, of which several
-broadcast together and share one place in the result. What is known when the index is written (ints,
-lists, numpy arrays) is checked then; a position from a tensor that is out of range reads as 0 and
-never touches memory outside, unless the plan checks its operands: then it is an error.
-"""
+The rules are numpy's: basic indices (ints, slices, `...`, None) and integer arrays, of which
+several broadcast together and share one place in the result. What is known when the index is
+written (ints, lists, numpy arrays) is checked then; a position from a tensor that is out of range
+reads as 0 and never touches memory outside, unless the plan checks its operands: then it is an
+error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,14 @@ from svod_ir import (
 from svod_ir.placement import check_devices
 from svod_ir.sizes import normalize_size, product
 from svod_ir.uop import to_node
-from svod_tensor._shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape, item_count, normalize_axis
+from svod_tensor._shapes import (
+    Shape,
+    broadcast_node,
+    broadcast_shapes,
+    concrete_shape,
+    item_count,
+    normalize_axis,
+)
 from svod_tensor._shards import bring_to
 from svod_tensor.cells.cell import Element, View
 from svod_tensor.cells.registry import note_read
@@ -80,7 +87,9 @@ class _Array(NamedTuple):
 
 
 def _find_path_to_element(index: object, shape: Shape) -> list[Step] | None:
-    """The path to the one element that plain numbers lead to; None for any other index, also for one out of range."""
+    """The path to the one element that plain numbers lead to; None for any other index, also for
+    one out of range.
+    """
     positions = cast("tuple[object, ...]", index) if type(index) is tuple else (index,)
     if len(positions) != len(shape):
         return None
@@ -96,11 +105,17 @@ def _find_path_to_element(index: object, shape: Shape) -> list[Step] | None:
 
 
 def _has_ellipsis(index: object) -> bool:
-    return any(item is ... for item in (cast("tuple[object, ...]", index) if isinstance(index, tuple) else (index,)))
+    return any(
+        item is ...
+        for item in (cast("tuple[object, ...]", index) if isinstance(index, tuple) else (index,))
+    )
 
 
 def _take_one_tangent(
-    tangents: tuple[Tensor | None, Tensor | None], _: Tensor, operands: tuple[Tensor, Tensor], axis: int
+    tangents: tuple[Tensor | None, Tensor | None],
+    _: Tensor,
+    operands: tuple[Tensor, Tensor],
+    axis: int,
 ) -> Tensor:
     tangent = tangents[0]
     assert tangent is not None
@@ -152,17 +167,26 @@ def _select(x: Tensor, index: Index) -> Tensor:
     return _apply_arrays(view, arrays) if arrays else view
 
 
-@operation(test="test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy", standard=True)
+@operation(
+    test="test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy", standard=True
+)
 def take(
-    x: Tensor, /, indices: IndexItem, axis: int | None = None, *, mode: Literal["raise", "wrap", "clip"] = "raise"
+    x: Tensor,
+    /,
+    indices: IndexItem,
+    axis: int | None = None,
+    *,
+    mode: Literal["raise", "wrap", "clip"] = "raise",
 ) -> Tensor:
     """The elements at `indices` along an axis: the axis becomes the axes of `indices`.
 
     Args:
-        indices: integers, negative ones counted from the end. Known ones (ints, lists, arrays) are checked; a
-            position of a tensor that is out of range reads as 0, or is an error in a plan that checks its operands.
+        indices: integers, negative ones counted from the end. Known ones (ints, lists, arrays) are
+            checked; a position of a tensor that is out of range reads as 0, or is an error in a
+            plan that checks its operands.
         axis: along which; None flattens first.
-        mode: `"wrap"` takes indices out of range modulo the size, `"clip"` the nearest one in range.
+        mode: `"wrap"` takes indices out of range modulo the size, `"clip"` the nearest one in
+            range.
 
     Raises:
         IndexOutOfRangeError: if a known position is out of range.
@@ -187,13 +211,16 @@ def _take(x: Tensor, indices: IndexItem, axis: int, operation: str) -> Tensor:
     return make_result(make_gather(x.uop, array.positions, axis), x, *operand)
 
 
-@operation(test="test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy", standard=True)
+@operation(
+    test="test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy", standard=True
+)
 def take_along_axis(x: Tensor, /, indices: TensorBase, axis: int = -1) -> Tensor:
-    """The elements at `indices` along `axis`, as numpy and the array API standard take them. Other axes broadcast.
+    """The elements at `indices` along `axis`, as numpy and the array API standard take them. Other
+    axes broadcast.
 
     Args:
-        indices: integers, negative ones counted from the end, of any size along `axis`. An index out of range reads
-            as 0, or is an error in a plan that checks its operands.
+        indices: integers, negative ones counted from the end, of any size along `axis`. An index
+            out of range reads as 0, or is an error in a plan that checks its operands.
         axis: along which.
 
     Raises:
@@ -213,7 +240,8 @@ def take_along_axis(x: Tensor, /, indices: TensorBase, axis: int = -1) -> Tensor
     if beside[0] != beside[1]:
         common = broadcast_shapes(*beside)
         source, indices = (
-            as_tensor(t, x).broadcast_to((*common[:axis], t.shape[axis], *common[axis + 1 :])) for t in (x, indices)
+            as_tensor(t, x).broadcast_to((*common[:axis], t.shape[axis], *common[axis + 1 :]))
+            for t in (x, indices)
         )
         return _look_up_along(source, "take_along_axis", indices, axis)
     return _look_up_along(x, "take_along_axis", indices, axis)
@@ -230,11 +258,13 @@ def _look_up_along(x: Tensor, operation: str, indices: TensorBase, axis: int) ->
 
 @operation(test="test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy")
 def gather(x: Tensor, /, axis: int, indices: TensorBase) -> Tensor:
-    """The elements at `indices` along `axis`, as PyTorch takes them. Other axes may be shorter than those of `x`.
+    """The elements at `indices` along `axis`, as PyTorch takes them. Other axes may be shorter than
+    those of `x`.
 
     Args:
         axis: along which.
-        indices: as `take_along_axis` takes them, but nothing broadcasts: of a shorter axis, the first slices are read.
+        indices: as `take_along_axis` takes them, but nothing broadcasts: of a shorter axis, the
+            first slices are read.
 
     Raises:
         OperandError: if the indices are no integers.
@@ -251,7 +281,11 @@ def gather(x: Tensor, /, axis: int, indices: TensorBase) -> Tensor:
     _check_lookup("gather", x, indices, axis)
     for a, (n, limit) in enumerate(zip(indices.shape, x.shape, strict=True)):
         if a != axis and isinstance(n, int) and isinstance(limit, int) and n > limit:
-            raise ShapeError(operation="gather", shape=indices.shape, problem=f"is larger than {x.shape} on axis {a}")
+            raise ShapeError(
+                operation="gather",
+                shape=indices.shape,
+                problem=f"is larger than {x.shape} on axis {a}",
+            )
     return _look_up_along(x, "gather", indices, axis)
 
 
@@ -279,7 +313,8 @@ def embedding(x: Tensor, /, weight: Tensor) -> Tensor:
 
 @operation(test="test_indexing.py::test_one_hot_and_embedding")
 def one_hot(x: Tensor, /, n_classes: int, *, dtype: DTypeLike | None = None) -> Tensor:
-    """1 at the position that each element names along a new last axis, 0 elsewhere; only 0 where that is out of range.
+    """1 at the position that each element names along a new last axis, 0 elsewhere; only 0 where
+    that is out of range.
 
     Args:
         n_classes: the size of the new axis.
@@ -304,7 +339,8 @@ def one_hot(x: Tensor, /, n_classes: int, *, dtype: DTypeLike | None = None) -> 
 
 @operation(test="test_operations.py::test_elements_are_filled_where_a_mask_holds")
 def masked_fill(x: Tensor, /, mask: TensorBase, value: bool | int | float | Tensor) -> Tensor:
-    """`value` where `mask` holds, the elements of `x` elsewhere. All shapes broadcast, and the dtypes promote.
+    """`value` where `mask` holds, the elements of `x` elsewhere. All shapes broadcast, and the
+    dtypes promote.
 
     Raises:
         OperandError: if the mask is not of bools.
@@ -320,8 +356,8 @@ def masked_fill(x: Tensor, /, mask: TensorBase, value: bool | int | float | Tens
 
 @operation(test="test_indexing.py::test_masks_of_known_values_select")
 def masked_select(x: Tensor, /, mask: object) -> Tensor:
-    """The elements where `mask` holds, as a tensor of one axis for those of the mask; a mask that is a tensor is
-    computed.
+    """The elements where `mask` holds, as a tensor of one axis for those of the mask; a mask that
+    is a tensor is computed.
 
     Raises:
         DataDependentShapeError: in a function that is captured, if the mask is a tensor.
@@ -341,13 +377,19 @@ def masked_select(x: Tensor, /, mask: object) -> Tensor:
         return x[mask]  # pyright: ignore[reportArgumentType]
     if known.dtype != np.bool_ or not known.ndim:
         raise OperandError(
-            operation="masked_select", found=f"{known.dtype} of shape {known.shape}", expected="an array of bools"
+            operation="masked_select",
+            found=f"{known.dtype} of shape {known.shape}",
+            expected="an array of bools",
         )
     return x[known]
 
 
-def _apply_basic(x: Tensor, items: Sequence[IndexItem], *, keep_ints: bool) -> tuple[Tensor, dict[int, _Array]]:
-    """Slice and insert axes; ints drop their axis, or become 0-d arrays where other arrays are present."""
+def _apply_basic(
+    x: Tensor, items: Sequence[IndexItem], *, keep_ints: bool
+) -> tuple[Tensor, dict[int, _Array]]:
+    """Slice and insert axes; ints drop their axis, or become 0-d arrays where other arrays are
+    present.
+    """
     bounds: list[tuple[SInt, SInt]] = []
     steps: list[int] = []
     flips: list[bool] = []
@@ -362,7 +404,9 @@ def _apply_basic(x: Tensor, items: Sequence[IndexItem], *, keep_ints: bool) -> t
 def _trace_steps(
     x: Tensor, bounds: Sequence[tuple[SInt, SInt]], flips: Sequence[bool], steps: Sequence[int]
 ) -> tuple[list[Step], Shape]:
-    """The path to a part of each axis, in reverse order and with gaps where that is asked for, and its shape."""
+    """The path to a part of each axis, in reverse order and with gaps where that is asked for, and
+    its shape.
+    """
     path: list[Step] = []
     part = tuple(normalize_size(end - begin) for begin, end in bounds)
     if part != x.shape:
@@ -423,19 +467,27 @@ def _apply_arrays(x: Tensor, arrays: dict[int, _Array]) -> Tensor:
     return x.from_uop(make_gather(make_reshape(node, merged), linear, place))
 
 
-def _to_array(x: Tensor, item: object, axis: int, operation: str) -> tuple[_Array, tuple[TensorBase, ...]]:
-    """Positions on `axis`, negative ones counted from the end; and the tensor that they come from."""
+def _to_array(
+    x: Tensor, item: object, axis: int, operation: str
+) -> tuple[_Array, tuple[TensorBase, ...]]:
+    """Positions on `axis`, negative ones counted from the end; and the tensor that they
+    come from.
+    """
     size = x.shape[axis]
     if isinstance(item, TensorBase):
         if not item.dtype.is_int:
             raise IndexKindError(found=item, problem=f"positions are integers, not {item.dtype}")
-        return _Array(wrap_negative(make_check(item.uop, operation, axis, size), size), False), (item,)
+        return _Array(wrap_negative(make_check(item.uop, operation, axis, size), size), False), (
+            item,
+        )
     if isinstance(item, UOp):
         position = to_node(resolve_position(item, size, axis))
         return _Array(position.cast(int64), True), ()
     if isinstance(item, Selected):
         if item.size != size:
-            raise IndexKindError(found="a mask", problem=f"it has size {item.size} where the tensor has {size}")
+            raise IndexKindError(
+                found="a mask", problem=f"it has size {item.size} where the tensor has {size}"
+            )
         item = item.positions
     return _Array(bring_to(check_positions(item, size, axis), x.uop), True), ()
 
@@ -443,7 +495,9 @@ def _to_array(x: Tensor, item: object, axis: int, operation: str) -> tuple[_Arra
 def look_up(source: UOp, positions: UOp, axis: int) -> UOp:
     """What `take_along_axis` gives for `positions`, which are counted from the front."""
     ndim = len(source.shape)
-    coordinates = [positions if a == axis else make_positions(positions.shape, a) for a in range(ndim)]
+    coordinates = [
+        positions if a == axis else make_positions(positions.shape, a) for a in range(ndim)
+    ]
     outer = tuple(s if a != axis else source.shape[axis] for a, s in enumerate(positions.shape))
     part = make_shrink(source, tuple((0, s) for s in outer))
     linear = _linear_position(coordinates, part.shape, checked=[a != axis for a in range(ndim)])
@@ -453,29 +507,42 @@ def look_up(source: UOp, positions: UOp, axis: int) -> UOp:
 def _bring_inside(positions: Tensor, size: SInt, axis: int, mode: str) -> Tensor:
     """Positions of the other end, or the nearest ones, in place of those that are out of range."""
     if mode not in ("wrap", "clip"):
-        raise OperandError(operation="take", found=f"{mode!r} as mode", expected='"raise", "wrap" or "clip"')
+        raise OperandError(
+            operation="take", found=f"{mode!r} as mode", expected='"raise", "wrap" or "clip"'
+        )
     if not positions.dtype.is_int:
-        raise IndexKindError(found=positions, problem=f"positions are integers, not {positions.dtype}")
+        raise IndexKindError(
+            found=positions, problem=f"positions are integers, not {positions.dtype}"
+        )
     (known,) = concrete_shape("take", (size,))
     if not known:
-        raise ShapeError(operation="take", shape=(0,), problem=f"has nothing to take on axis {axis}")
+        raise ShapeError(
+            operation="take", shape=(0,), problem=f"has nothing to take on axis {axis}"
+        )
     wide = positions.cast(int64)
     return wide.remainder(known) if mode == "wrap" else wide.clip(0, known - 1)
 
 
-def _linear_position(coordinates: Sequence[UOp], sizes: Sequence[SInt], checked: Sequence[bool]) -> UOp:
-    """Row-major positions among `sizes`; -1 where a coordinate that nobody checked is out of range."""
+def _linear_position(
+    coordinates: Sequence[UOp], sizes: Sequence[SInt], checked: Sequence[bool]
+) -> UOp:
+    """Row-major positions among `sizes`; -1 where a coordinate that nobody checked is out
+    of range.
+    """
     dtype = index_dtype_for(product(sizes))
     linear: UOp | None = None
     valid: UOp | None = None
     for coordinate, size, is_checked in zip(coordinates, sizes, checked, strict=True):
-        # Compared in a dtype that holds every position, before a narrower one could wrap it into range.
+        # Compared in a dtype that holds every position, before a narrower one could wrap it into
+        # range.
         if not is_checked:
             inside = _is_inside(coordinate, size)
             valid = inside if valid is None else make_alu(Op.AND, valid, inside)
         length = _to_dtype(size, dtype)
         place = coordinate.cast(dtype)
-        linear = place if linear is None else make_alu(Op.ADD, make_alu(Op.MUL, linear, length), place)
+        linear = (
+            place if linear is None else make_alu(Op.ADD, make_alu(Op.MUL, linear, length), place)
+        )
     assert linear is not None
     return linear if valid is None else make_alu(Op.WHERE, valid, linear, UOp.const(dtype, -1))
 
@@ -485,7 +552,11 @@ def _is_inside(coordinate: UOp, size: SInt) -> UOp:
     if isinstance(size, int) and size > dtype.max:
         coordinate, dtype = coordinate.cast(int64), int64
     below = make_alu(Op.LT, coordinate, _to_dtype(size, dtype))
-    return make_alu(Op.AND, make_alu(Op.LE, UOp.const(dtype, 0), coordinate), below) if dtype.is_signed else below
+    return (
+        make_alu(Op.AND, make_alu(Op.LE, UOp.const(dtype, 0), coordinate), below)
+        if dtype.is_signed
+        else below
+    )
 
 
 def _to_dtype(size: SInt, dtype: DType) -> UOp:
@@ -496,4 +567,6 @@ def _check_lookup(operation: str, source: TensorBase, indices: TensorBase, axis:
     if not indices.dtype.is_int:
         raise OperandError(operation=operation, found=indices.dtype, expected="integer positions")
     if indices.ndim != source.ndim:
-        raise ShapeError(operation=operation, shape=indices.shape, problem=f"has not the axes of {source.shape}")
+        raise ShapeError(
+            operation=operation, shape=indices.shape, problem=f"has not the axes of {source.shape}"
+        )

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import TypeIs
 
-    IndexItem: TypeAlias = "int | slice | Sequence[int] | NDArray[np.generic] | TensorBase | UOp | EllipsisType | None"
+    IndexItem: TypeAlias = (
+        "int | slice | Sequence[int] | NDArray[np.generic] | TensorBase | UOp | EllipsisType | None"
+    )
     Index: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
 
 _COUNTED: Final = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.IDIV, Op.MOD, Op.MAX, Op.MIN, Op.NEG})
@@ -53,7 +55,9 @@ def is_array_index(item: object) -> bool:
 
 
 def find_single_mask(index: object) -> TensorBase | np.bool_ | None:
-    """The bool without axes that all of an index is: a tensor's, numpy's or Python's; None if it is anything else."""
+    """The bool without axes that all of an index is: a tensor's, numpy's or Python's; None if it is
+    anything else.
+    """
     import numpy as np
 
     mask = _get_only(index)
@@ -73,10 +77,11 @@ def _get_only(index: object) -> object:
 
 
 def expand_index(index: tuple[object, ...], shape: Shape) -> tuple[IndexItem, ...]:
-    """One item for each axis of `shape`, besides Nones: `...` written out, missing slices added, known masks made positions.
+    """One item for each axis of `shape`, besides Nones: `...` written out, missing slices added,
+    known masks made positions.
 
-    Numbers of iterations that are known to be positions of an axis are sizes that vary, as variables are, not arrays.
-    """
+    Numbers of iterations that are known to be positions of an axis are sizes that vary, as
+    variables are, not arrays."""
     ndim = len(shape)
     items = [part for item in index for part in _normalize_item(item)]
     n_axes = sum(item is not None and item is not Ellipsis for item in items)
@@ -99,7 +104,9 @@ def expand_index(index: tuple[object, ...], shape: Shape) -> tuple[IndexItem, ..
 
 def _has_tensors(item: object) -> bool:
     """Whether `item` is a slice with an end that is a tensor."""
-    return _is_slice(item) and (isinstance(item.start, TensorBase) or isinstance(item.stop, TensorBase))
+    return _is_slice(item) and (
+        isinstance(item.start, TensorBase) or isinstance(item.stop, TensorBase)
+    )
 
 
 def _is_slice(item: object) -> TypeIs[slice[object, object, object]]:
@@ -107,18 +114,29 @@ def _is_slice(item: object) -> TypeIs[slice[object, object, object]]:
 
 
 def _read_counter(item: object, size: SInt) -> object:
-    """A number of an iteration as a node, where it is known to be a position of an axis; a slice with such ends."""
+    """A number of an iteration as a node, where it is known to be a position of an axis; a slice
+    with such ends.
+    """
     if _is_slice(item):
-        start, stop = (_find_counted(e) or e if isinstance(e, TensorBase) else e for e in (item.start, item.stop))
+        start, stop = (
+            _find_counted(e) or e if isinstance(e, TensorBase) else e
+            for e in (item.start, item.stop)
+        )
         return slice(start, stop, item.step)
     position = _find_counted(item) if isinstance(item, TensorBase) else None
-    if position is None or bounds_of_size(position)[0] < 0 or not is_known_at_most(position, normalize_size(size - 1)):
+    if (
+        position is None
+        or bounds_of_size(position)[0] < 0
+        or not is_known_at_most(position, normalize_size(size - 1))
+    ):
         return item
     return position
 
 
 def _find_counted(number: TensorBase) -> UOp | None:
-    """A tensor of one integer that is made of constants and the numbers of iterations of loops, as a size; else None."""
+    """A tensor of one integer that is made of constants and the numbers of iterations of loops, as
+    a size; else None.
+    """
     root = number.uop
     if not root.dtype.is_int or root.shape:
         return None
@@ -171,7 +189,9 @@ def _normalize_concrete(item: object) -> tuple[object, ...]:
     if array.size == 0 and not is_array:
         array = array.astype(np.int64)
     if array.dtype == np.bool_ and not array.ndim:
-        raise IndexKindError(found="a mask", problem="it has no axes, beside other indices: use where")
+        raise IndexKindError(
+            found="a mask", problem="it has no axes, beside other indices: use where"
+        )
     if array.dtype == np.bool_:
         return tuple(Selected(p, n) for p, n in zip(np.nonzero(array), array.shape, strict=True))
     if array.dtype.kind not in "iu":
@@ -258,8 +278,11 @@ def _resolve_slice(item: slice, size: SInt, axis: int) -> tuple[SInt, SInt, int]
 
 
 def _resolve_symbolic(item: slice, size: SInt, step: int, axis: int) -> tuple[SInt, SInt, int]:
-    """Known bounds are clamped to the axis, as Python does; symbolic ones must lie in it for all values."""
-    # A negative step begins at the element `start` and ends before `stop`: the ends of the part are one higher.
+    """Known bounds are clamped to the axis, as Python does; symbolic ones must lie in it for all
+    values.
+    """
+    # A negative step begins at the element `start` and ends before `stop`: the ends of the part are
+    # one higher.
     first, last = (item.start, item.stop) if step > 0 else (item.stop, item.start)
     shift = 0 if step > 0 else 1
     begin = 0 if first is None else _resolve_end(first, shift, size, axis)
@@ -272,7 +295,11 @@ def _resolve_end(bound: SInt, shift: int, size: SInt, axis: int) -> SInt:
         place = normalize_size(bound + shift)
         check_within("indexing with a slice", axis, place, 0, size)
         return place
-    place = to_node(size) + (bound.__index__() + shift) if bound < 0 else to_node(bound.__index__() + shift)
+    place = (
+        to_node(size) + (bound.__index__() + shift)
+        if bound < 0
+        else to_node(bound.__index__() + shift)
+    )
     return normalize_size(place.maximum(0).minimum(size))
 
 
@@ -293,7 +320,9 @@ def check_positions(item: object, size: SInt, axis: int) -> UOp:
 
     is_known = isinstance(size, int) or not array.size or int(array.min()) >= 0
     node = (
-        UOp.const(dtype, int(array)) if array.ndim == 0 else make_array_node(array.astype(dtype.numpy), may_share=True)
+        UOp.const(dtype, int(array))
+        if array.ndim == 0
+        else make_array_node(array.astype(dtype.numpy), may_share=True)
     )
     return node if is_known else wrap_negative(node, size)
 

@@ -1,4 +1,7 @@
-"""What is written to the same place, reduced to one element, with its derivatives. Tensors have one axis here."""
+"""What is written to the same place, reduced to one element, with its derivatives.
+
+Tensors have one axis here.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +30,19 @@ _EXTREMES: Final = ("amax", "amin")
 def check_reduction(reduction: object, dtype: DType) -> None:
     """Raise an OperandError if there is no such reduction of this dtype."""
     if reduction not in get_args(ReductionAt) or (reduction in _EXTREMES and dtype.is_complex):
-        names = ", ".join(r for r in get_args(ReductionAt) if not (dtype.is_complex and r in _EXTREMES))
+        names = ", ".join(
+            r for r in get_args(ReductionAt) if not (dtype.is_complex and r in _EXTREMES)
+        )
         raise OperandError(
-            operation="scatter_reduce", found=f"{reduction!r} as reduction of {dtype}", expected=f"one of {names}"
+            operation="scatter_reduce",
+            found=f"{reduction!r} as reduction of {dtype}",
+            expected=f"one of {names}",
         )
 
 
-def reduce_at(x: Tensor, places: Tensor, values: Tensor, reduction: ReductionAt, *, include_self: bool) -> Tensor:
+def reduce_at(
+    x: Tensor, places: Tensor, values: Tensor, reduction: ReductionAt, *, include_self: bool
+) -> Tensor:
     """`x` with what `values` brings to each of `places`, of which negative ones are nowhere."""
     (size,) = concrete_shape("scatter_reduce", x.shape)
     if reduction in ("sum", "mean"):
@@ -43,10 +52,16 @@ def reduce_at(x: Tensor, places: Tensor, values: Tensor, reduction: ReductionAt,
             return total
         counts = places.bincount(n_bins=size)
         counts = counts.add(1) if include_self else counts.maximum(1)
-        return total.div(counts.cast(x.dtype)) if x.dtype.is_inexact else total.floor_divide(counts).cast(x.dtype)
+        return (
+            total.div(counts.cast(x.dtype))
+            if x.dtype.is_inexact
+            else total.floor_divide(counts).cast(x.dtype)
+        )
     stored = (t.cast("uint8") if x.dtype is bool_ else t for t in (x, values))
     first, second = stored
-    found = call_host(f"{REDUCE_AT}{reduction}", [first, places, second], [(x.shape, first.dtype)], [include_self])
+    found = call_host(
+        f"{REDUCE_AT}{reduction}", [first, places, second], [(x.shape, first.dtype)], [include_self]
+    )
     if not x.dtype.is_inexact:
         return found[0].cast(x.dtype)
     rule = _product_gradient if reduction == "prod" else _extreme_gradient
@@ -77,14 +92,25 @@ def _product_gradient(
     (given,), (x, places, values) = cotangents, operands
     if given is None:
         return None, None, None
-    counted, (size,) = _get_counted(x, places, include_self), concrete_shape("scatter_reduce", x.shape)
+    counted, (size,) = (
+        _get_counted(x, places, include_self),
+        concrete_shape("scatter_reduce", x.shape),
+    )
     is_none, is_zero = x.eq(0), values.eq(0)
-    n_zeros = places.bincount(is_zero.cast(int64), n_bins=size).add(is_none.logical_and(counted).cast(int64))
-    whole = reduce_at(is_none.where(1, x), places, is_zero.where(1, values), "prod", include_self=include_self)
+    n_zeros = places.bincount(is_zero.cast(int64), n_bins=size).add(
+        is_none.logical_and(counted).cast(int64)
+    )
+    whole = reduce_at(
+        is_none.where(1, x), places, is_zero.where(1, values), "prod", include_self=include_self
+    )
     # 0, with the derivatives of the factors that are 0.
-    zero = places.bincount(is_zero.where(values, 0), n_bins=size).add(is_none.logical_and(counted).where(x, 0))
+    zero = places.bincount(is_zero.where(values, 0), n_bins=size).add(
+        is_none.logical_and(counted).where(x, 0)
+    )
     of_x = counted.where(_divide_out(whole, x, is_none, n_zeros, zero), 0)
-    of_values = _divide_out(_look(whole, places), values, is_zero, _look(n_zeros, places), _look(zero, places))
+    of_values = _divide_out(
+        _look(whole, places), values, is_zero, _look(n_zeros, places), _look(zero, places)
+    )
     return given.mul(conjugate(of_x)), None, _look(given, places).mul(conjugate(of_values))
 
 
@@ -100,12 +126,17 @@ def _divide_out(whole: Tensor, x: Tensor, is_zero: Tensor, n_zeros: Tensor, zero
     """
     others = whole.div(is_zero.where(1, x))
     n_others = n_zeros.sub(is_zero.cast(int64))
-    return n_others.eq(0).where(others, n_others.eq(1).where(others.mul(zero.sub(is_zero.where(x, 0))), 0))
+    return n_others.eq(0).where(
+        others, n_others.eq(1).where(others.mul(zero.sub(is_zero.where(x, 0))), 0)
+    )
 
 
 @matrix_rule("extreme-at")
 def _extreme_gradient(
-    cotangents: Sequence[Tensor | None], results: Sequence[Tensor], operands: Sequence[Tensor], include_self: bool
+    cotangents: Sequence[Tensor | None],
+    results: Sequence[Tensor],
+    operands: Sequence[Tensor],
+    include_self: bool,
 ) -> tuple[Tensor | None, None, Tensor | None]:
     """In equal parts to all that are the extreme."""
     (given,), (value,), (x, places, values) = cotangents, results, operands

@@ -1,10 +1,11 @@
-"""Sorting: short rows and a few of the largest elements by kernels (`sorting_kernels`), the rest by the array library of the host.
+"""Sorting: short rows and a few of the largest elements by kernels (`sorting_kernels`), the rest by
+the array library of the host.
 
-There an element becomes the 64-bit integer `key << 32 | position`, whose key orders like the element: so
-sorting integers in any way sorts the elements stably, and carries their positions along. Making the
-integers and taking them apart is part of the kernels around; the sorting itself is a function on
-arrays, since loops over independent elements, which kernels are, are no way to sort many.
-"""
+There an element becomes the 64-bit integer `key << 32 | position`, whose key orders like the
+element: so sorting integers in any way sorts the elements stably, and carries their positions
+along. Making the integers and taking them apart is part of the kernels around; the sorting itself
+is a function on arrays, since loops over independent elements, which kernels are, are no way to
+sort many."""
 
 from __future__ import annotations
 
@@ -38,12 +39,17 @@ __all__ = [
 
 
 _MAX_COMPARED: Final = 32
-"""With how many values each element is compared; among more, they are sorted and each is searched for."""
+"""With how many values each element is compared; among more, they are sorted and each is searched
+for.
+"""
 
 
 @operation(test="test_sorting.py::test_sorting_is_stable_and_agrees_with_numpy", standard=True)
-def argsort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
-    """The positions (int64) of the elements in order; equal elements keep theirs, and NaN counts as the largest value.
+def argsort(
+    x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool = True
+) -> Tensor:
+    """The positions (int64) of the elements in order; equal elements keep theirs, and NaN counts as
+    the largest value.
 
     Complex numbers are in order of their real parts, then of their imaginary parts, as in numpy.
 
@@ -90,7 +96,8 @@ def sort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool
 
 @operation(test="test_sorting.py::test_a_few_elements_of_long_rows_are_found_in_stable_order")
 def topk(x: Tensor, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Tensor, Tensor]:
-    """The `k` largest elements in order, and their positions (int64); of equal ones the first come first.
+    """The `k` largest elements in order, and their positions (int64); of equal ones the first come
+    first.
 
     Args:
         k: how many.
@@ -110,7 +117,9 @@ def topk(x: Tensor, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple
     axis, k = normalize_axis("topk", axis, x.ndim), operator.index(k)
     size = x.shape[axis]
     if isinstance(size, int) and not 0 <= k <= size:
-        raise ShapeError(operation="topk", shape=x.shape, problem=f"has {size} elements on axis {axis}, not {k}")
+        raise ShapeError(
+            operation="topk", shape=x.shape, problem=f"has {size} elements on axis {axis}, not {k}"
+        )
     check_within("topk", axis, k, 0, size)
     order = _order(x, axis, k, is_descending=largest)
     return _in_order(x, order, axis), order
@@ -131,13 +140,18 @@ def _order(x: Tensor, axis: int, n: SInt, *, is_descending: bool) -> Tensor:
         keys = tuple(key.bitwise_not() for key in keys)
     found = find_order(keys, n)
     if found is not None:
-        # Elements of two bytes are looked up one by one, for which a kernel would take its lanes along what is compared.
+        # Elements of two bytes are looked up one by one, for which a kernel would take its lanes
+        # along what is compared.
         found = found.contiguous() if x.dtype.itemsize == 2 else found
         return found.moveaxis(-1, axis)
     words = [word for key in keys for word in _words_of(key)]
     for number, word in enumerate(words, 1):
         # Words of less weight only break ties, so that all of their order is needed.
-        order = _in_order(order, _argsort_words(_in_order(word, order, -1), n if number == len(words) else size), -1)
+        order = _in_order(
+            order,
+            _argsort_words(_in_order(word, order, -1), n if number == len(words) else size),
+            -1,
+        )
     return order.moveaxis(-1, axis)
 
 
@@ -148,7 +162,12 @@ def _in_order(x: Tensor, order: Tensor, axis: int) -> Tensor:
 
 @operation(test="test_sorting.py::test_places_in_a_sorted_tensor", standard=True)
 def searchsorted(
-    x1: Tensor, x2: Operand, /, side: Literal["left", "right"] = "left", *, sorter: Tensor | None = None
+    x1: Tensor,
+    x2: Operand,
+    /,
+    side: Literal["left", "right"] = "left",
+    *,
+    sorter: Tensor | None = None,
 ) -> Tensor:
     """Where in this sorted tensor of one axis values can be inserted (int64), in the shape of `x2`.
 
@@ -166,7 +185,9 @@ def searchsorted(
         [1, 3]
     """
     if x1.ndim != 1:
-        raise ShapeError(operation="searchsorted", shape=x1.shape, problem="is no sorted tensor of one axis")
+        raise ShapeError(
+            operation="searchsorted", shape=x1.shape, problem="is no sorted tensor of one axis"
+        )
     if sorter is not None:
         return x1.take_along_axis(sorter, 0).searchsorted(x2, side)
     # A Python number is weak: it is not rounded to float32 first.
@@ -221,7 +242,9 @@ def ordered_key(x: Tensor) -> Tensor:
     if x.dtype.is_float:
         bits = x.eq(0).where(x.zeros_like(), x).bitcast(int32 if x.dtype is float32 else int64)
         # Below zero, a larger pattern is a smaller number.
-        return x.isnan().where(bits.dtype.max, bits.lt(0).where(bits.bitwise_xor(bits.dtype.max), bits))
+        return x.isnan().where(
+            bits.dtype.max, bits.lt(0).where(bits.bitwise_xor(bits.dtype.max), bits)
+        )
     if x.dtype.itemsize < 4:
         return x.cast(int32)
     signed = int32 if x.dtype.itemsize == 4 else int64
@@ -236,18 +259,24 @@ def _words_of(key: Tensor) -> tuple[Tensor, ...]:
 
 
 def _keys_of_complex(x: Tensor) -> tuple[Tensor, ...]:
-    """Keys that order complex numbers as numpy does: by real parts, then by imaginary ones, those with a NaN behind the rest."""
+    """Keys that order complex numbers as numpy does: by real parts, then by imaginary ones, those
+    with a NaN behind the rest.
+    """
     has_nan = x.real.isnan().where(2, 0).add(x.imag.isnan().where(1, 0)).cast(int32)
     return ordered_key(x.imag), ordered_key(x.real), has_nan
 
 
 def _argsort_words(key: Tensor, n: SInt) -> Tensor:
     """The first `n` positions in the stable order of 32-bit words along the last axis."""
-    return _sort_rows(pack_places(key, key.arange(key.shape[-1]).cast(int64)), n).bitwise_and((1 << 32) - 1)
+    return _sort_rows(pack_places(key, key.arange(key.shape[-1]).cast(int64)), n).bitwise_and(
+        (1 << 32) - 1
+    )
 
 
 def _sort_rows(x: Tensor, n: SInt) -> Tensor:
     """The `n` smallest elements of each row in order."""
     whole = x if x.sharding is None else x.to(x.sharding.devices[0])
-    node = make_custom_function(SORT, [ArraySpec(int64, (*x.shape[:-1], n))], [whole.contiguous().uop], [])
+    node = make_custom_function(
+        SORT, [ArraySpec(int64, (*x.shape[:-1], n))], [whole.contiguous().uop], []
+    )
     return x.from_uop(node if x.sharding is None else bring_to(node, x.uop))

@@ -1,10 +1,10 @@
 """Replacing parts of a tensor, as new values: no memory is written, and other tensors never change.
 
-`x.with_items(index, value)` is a graph in which the named elements are replaced: by slices, integers, masks and integer
-arrays. Where one of these names a place twice, the last value stays, as in numpy. Each element looks its value up: the inverse
-of an index that is known is found when the graph is built; of a tensor, by a function of the host between the kernels.
-`x.add_at(index, value)` is the sum of x and of what a kernel adds up for each place (SCATTER_ADD).
-"""
+`x.with_items(index, value)` is a graph in which the named elements are replaced: by slices,
+integers, masks and integer arrays. Where one of these names a place twice, the last value stays, as
+in numpy. Each element looks its value up: the inverse of an index that is known is found when the
+graph is built; of a tensor, by a function of the host between the kernels. `x.add_at(index, value)`
+is the sum of x and of what a kernel adds up for each place (SCATTER_ADD)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,28 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from svod_dtype import bool_, float32, int64, promote_types
-from svod_ir import Op, OperandError, ShapeError, UOp, make_alu, make_check, make_gather, make_reshape, make_scatter_add
+from svod_ir import (
+    Op,
+    OperandError,
+    ShapeError,
+    UOp,
+    make_alu,
+    make_check,
+    make_gather,
+    make_reshape,
+    make_scatter_add,
+)
 from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.sizes import product
 from svod_ir.uop import to_node
 from svod_tensor._data import make_array_node
-from svod_tensor._shapes import Shape, broadcast_node, broadcast_shapes, concrete_shape, normalize_axis
+from svod_tensor._shapes import (
+    Shape,
+    broadcast_node,
+    broadcast_shapes,
+    concrete_shape,
+    normalize_axis,
+)
 from svod_tensor._shards import bring_to
 from svod_tensor.cells.views import put
 from svod_tensor.host_functions.scatter import INVERT, invert_places
@@ -35,7 +51,7 @@ from svod_tensor.ops.indexing.index_items import (
     read_values,
     resolve_position,
     wrap_negative,
-)  # fmt: skip
+)
 from svod_tensor.ops.indexing.scatter_reductions import ReductionAt, check_reduction, reduce_at
 
 if TYPE_CHECKING:
@@ -61,16 +77,17 @@ __all__ = [
 
 @operation(test="test_update.py::test_assignment_agrees_with_numpy", is_function=False)
 def with_items(x: Tensor, /, index: Index, value: Operand) -> Tensor:
-    """This tensor with the elements at `index` replaced; `x[index]` says which these are. No memory is written.
+    """This tensor with the elements at `index` replaced; `x[index]` says which these are. No memory
+    is written.
 
     Args:
-        index: slices, integers, integer arrays and tensors, or a mask. Of several values for one place, the last
-            stays.
+        index: slices, integers, integer arrays and tensors, or a mask. Of several values for one
+            place, the last stays.
         value: broadcasts to the shape of `x[index]`, and gets the dtype of `x`.
 
     Raises:
-        DataDependentShapeError: in a function that is captured, if several values are given for a mask that is a
-            tensor.
+        DataDependentShapeError: in a function that is captured, if several values are given for a
+            mask that is a tensor.
         BroadcastError: if the value does not broadcast.
 
     Example:
@@ -103,7 +120,11 @@ def _with_single(x: Tensor, mask: TensorBase | np.bool_, value: Tensor) -> Tenso
 
 def _with_masked(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     if mask.shape != x.shape[: mask.ndim]:
-        raise ShapeError(operation="assignment to x[mask]", shape=mask.shape, problem=f"is no beginning of {x.shape}")
+        raise ShapeError(
+            operation="assignment to x[mask]",
+            shape=mask.shape,
+            problem=f"is no beginning of {x.shape}",
+        )
     wide = mask.reshape(*mask.shape, *(1,) * (x.ndim - mask.ndim)).broadcast_to(x.shape)
     if value.ndim > x.ndim - mask.ndim:
         return x.with_items(read_values(mask, "assignment of several values to x[mask]"), value)
@@ -119,7 +140,9 @@ def _with_slices(x: Tensor, index: Index, value: Tensor) -> Tensor:
 
 
 def _with_arrays(x: Tensor, index: Index, items: Sequence[IndexItem], value: Tensor) -> Tensor:
-    """Each element looks up which value, if any, it gets: the inverse of the index, found now where all of it is known."""
+    """Each element looks up which value, if any, it gets: the inverse of the index, found now where
+    all of it is known.
+    """
     import numpy as np
 
     shape = concrete_shape("assignment", x.shape)
@@ -144,15 +167,21 @@ def _with_arrays(x: Tensor, index: Index, items: Sequence[IndexItem], value: Ten
     return _with_lookup(x, x.from_uop(node), places.shape, value)
 
 
-def _with_part(x: Tensor, items: Sequence[IndexItem], shape: tuple[int, ...], value: Tensor) -> Tensor:
-    """The value where one position on some axes, and all of the others, lead to: a comparison finds the place of each."""
+def _with_part(
+    x: Tensor, items: Sequence[IndexItem], shape: tuple[int, ...], value: Tensor
+) -> Tensor:
+    """The value where one position on some axes, and all of the others, lead to: a comparison finds
+    the place of each.
+    """
     selected = [size for size, item in zip(shape, items, strict=True) if isinstance(item, slice)]
     check_value("x[index]", value.shape, tuple(selected))
     inside: Tensor | None = None
     for axis, (size, item) in enumerate(zip(shape, items, strict=True)):
         if isinstance(item, slice):
             continue
-        places = x.arange(size, dtype=int64).reshape(*(size if a == axis else 1 for a in range(len(shape))))
+        places = x.arange(size, dtype=int64).reshape(
+            *(size if a == axis else 1 for a in range(len(shape)))
+        )
         is_there = places.eq(_get_position(x, item, axis))
         inside = is_there if inside is None else inside.logical_and(is_there)
     assert inside is not None, items
@@ -164,19 +193,24 @@ def _get_position(x: Tensor, item: IndexItem, axis: int) -> Tensor:
     """The position that an item of an index names, counted from the front."""
     size = x.shape[axis]
     if isinstance(item, TensorBase):
-        return make_result(wrap_negative(make_check(item.uop, "indexing", axis, size), size).cast(int64), x, item)
+        return make_result(
+            wrap_negative(make_check(item.uop, "indexing", axis, size), size).cast(int64), x, item
+        )
     assert isinstance(item, (int, UOp)), item
     return x.from_uop(to_node(resolve_position(item, size, axis)).cast(int64))
 
 
-@operation(test="test_update.py::test_values_along_an_axis_are_put_where_they_are_taken", is_function=False)
+@operation(
+    test="test_update.py::test_values_along_an_axis_are_put_where_they_are_taken", is_function=False
+)
 def put_along_axis(x: Tensor, /, indices: TensorBase, values: Operand, axis: int) -> Tensor:
-    """This tensor with `values` at the elements that `take_along_axis(indices, axis)` reads; of several for one, the
-    last stays.
+    """This tensor with `values` at the elements that `take_along_axis(indices, axis)` reads; of
+    several for one, the last stays.
 
     Args:
-        indices: integers, negative ones counted from the end, which broadcast to the other axes of `x`. An
-            index out of range is left out, or is an error in a plan that checks its operands.
+        indices: integers, negative ones counted from the end, which broadcast to the other axes of
+            `x`. An index out of range is left out, or is an error in a plan that checks its
+            operands.
         values: broadcasts to the shape of `indices`, and gets the dtype of `x`.
         axis: along which.
 
@@ -194,7 +228,10 @@ def put_along_axis(x: Tensor, /, indices: TensorBase, values: Operand, axis: int
         shape = (*x.shape[:axis], indices.shape[axis], *x.shape[axis + 1 :])
         if indices.shape != shape:
             if any(n not in (1, size) for n, size in zip(indices.shape, shape, strict=True)):
-                problem = f"does not broadcast to {shape}, the shape of the tensor with its size on axis {axis}"
+                problem = (
+                    f"does not broadcast to {shape}, the shape of the tensor with its size on axis"
+                    f" {axis}"
+                )
                 raise ShapeError(operation="put_along_axis", shape=indices.shape, problem=problem)
             indices = as_tensor(indices, x).broadcast_to(shape)
     return _with_places(x, _places_along_axis(x, "put_along_axis", indices, new, axis), new, x.ndim)
@@ -202,7 +239,8 @@ def put_along_axis(x: Tensor, /, indices: TensorBase, values: Operand, axis: int
 
 @operation(test="test_update.py::test_values_along_an_axis_are_put_where_they_are_taken")
 def scatter(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) -> Tensor:
-    """`x` with `value` at the elements that `gather(axis, indices)` reads; of several for one, the last stays.
+    """`x` with `value` at the elements that `gather(axis, indices)` reads; of several for one, the
+    last stays.
 
     Args:
         axis: along which.
@@ -225,7 +263,8 @@ def scatter(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) -> Ten
 
 @operation(test="test_update.py::test_every_value_of_a_place_is_added", is_function=False)
 def add_at(x: Tensor, /, index: Index, value: Operand) -> Tensor:
-    """This tensor with `value` added to the elements at `index`; a repeated position adds each time, as in `np.add.at`.
+    """This tensor with `value` added to the elements at `index`; a repeated position adds each
+    time, as in `np.add.at`.
 
     Float16 and narrower floats are added up in float32.
 
@@ -273,8 +312,8 @@ def index_add(x: Tensor, /, axis: int, indices: IndexItem, value: Operand) -> Te
 
 @operation(test="test_update.py::test_values_are_added_along_an_axis_and_by_slices")
 def scatter_add(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) -> Tensor:
-    """`x` with `value` added to the elements that `gather(axis, indices)` reads, in torch's order of
-    arguments.
+    """`x` with `value` added to the elements that `gather(axis, indices)` reads, in torch's order
+    of arguments.
 
     Args:
         axis: along which.
@@ -293,23 +332,32 @@ def scatter_add(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) ->
 @operation(test="test_scatter_reduce.py::test_what_comes_to_a_place_is_reduced_as_by_numpy")
 @rounds_once
 def scatter_reduce(
-    x: Tensor, /, axis: int, indices: TensorBase, value: Operand, reduce: ReductionAt, *, include_self: bool = True
+    x: Tensor,
+    /,
+    axis: int,
+    indices: TensorBase,
+    value: Operand,
+    reduce: ReductionAt,
+    *,
+    include_self: bool = True,
 ) -> Tensor:
-    """`x` with what is written to each place by `scatter`, reduced to one element, in torch's order of arguments.
+    """`x` with what is written to each place by `scatter`, reduced to one element, in torch's order
+    of arguments.
 
-    What is no place of `indices` stays as it is. Sums are added by kernels, the others found by numpy on the host. The
-    derivative of an extreme goes to equal elements in equal parts.
+    What is no place of `indices` stays as it is. Sums are added by kernels, the others found by
+    numpy on the host. The derivative of an extreme goes to equal elements in equal parts.
 
     Args:
         axis: along which.
-        indices: integers, negative ones counted from the end, as `gather` takes them. A position out of range is
-            left out, or is an error in a plan that checks its operands.
+        indices: integers, negative ones counted from the end, as `gather` takes them. A position
+            out of range is left out, or is an error in a plan that checks its operands.
         value: broadcasts to the shape of `indices`, and gets the dtype of `x`.
         reduce: `"sum"`, `"prod"`, `"mean"` (of integers rounded down), `"amax"` or `"amin"`.
         include_self: whether the element that was there counts.
 
     Raises:
-        OperandError: if there is no such reduction, or none of complex numbers, or the positions are no integers.
+        OperandError: if there is no such reduction, or none of complex numbers, or the positions
+            are no integers.
         ShapeError: if `indices` has another number of axes.
         BroadcastError: if the values do not broadcast.
 
@@ -332,10 +380,14 @@ def scatter_reduce(
 
 
 @operation(test="test_update.py::test_bins_count_what_falls_into_them")
-def bincount(x: Tensor, /, weights: Operand | None = None, minlength: int = 0, *, n_bins: int | None = None) -> Tensor:
-    """How many elements are 0, 1, ... (int64), or the sum of the weights of each, in the dtype of these: shape (bins,).
+def bincount(
+    x: Tensor, /, weights: Operand | None = None, minlength: int = 0, *, n_bins: int | None = None
+) -> Tensor:
+    """How many elements are 0, 1, ... (int64), or the sum of the weights of each, in the dtype of
+    these: shape (bins,).
 
-    The largest element says how many bins there are, so that `x` is computed; `n_bins` says it without that.
+    The largest element says how many bins there are, so that `x` is computed; `n_bins` says it
+    without that.
 
     Args:
         weights: broadcasts to the shape of `x`.
@@ -343,8 +395,8 @@ def bincount(x: Tensor, /, weights: Operand | None = None, minlength: int = 0, *
         n_bins: there are as many bins; what falls into none of them is left out.
 
     Raises:
-        OperandError: if `x` is not of integers, or has negative ones, for which there are no bins, while
-            `n_bins` is not given.
+        OperandError: if `x` is not of integers, or has negative ones, for which there are no bins,
+            while `n_bins` is not given.
         DataDependentShapeError: in a function that is captured, without `n_bins`.
 
     Example:
@@ -373,13 +425,20 @@ def _count_bins(x: Tensor, at_least: int) -> int:
             operation="bincount",
             found=int(found.min()),
             expected="integers from 0 on",
-            hint="give the number of bins, as in x.bincount(n_bins=8): what falls into none of them is left out",
+            hint=(
+                "give the number of bins, as in x.bincount(n_bins=8): what falls into none of them"
+                " is left out"
+            ),
         )
     return max(int(found.max()) + 1, at_least)
 
 
-def _places_along_axis(x: Tensor, operation: str, indices: TensorBase, value: Tensor, axis: int) -> Tensor:
-    """The positions among all elements of those that `gather(axis, indices)` reads, to which `value` broadcasts."""
+def _places_along_axis(
+    x: Tensor, operation: str, indices: TensorBase, value: Tensor, axis: int
+) -> Tensor:
+    """The positions among all elements of those that `gather(axis, indices)` reads, to which
+    `value` broadcasts.
+    """
     numbers = _number_elements(x, concrete_shape(operation, x.shape))
     places = numbers.gather(axis, indices).sub(1)
     check_value("the elements along an axis", value.shape, places.shape)
@@ -393,7 +452,9 @@ def _gathered(x: Tensor) -> UOp:
 
 
 def _with_sums(x: Tensor, places: Tensor, value: Tensor, n_axes: int) -> Tensor:
-    """The rows of `value` added to those at these positions among all that the first axes have; others are left out."""
+    """The rows of `value` added to those at these positions among all that the first axes have;
+    others are left out.
+    """
     if not (x.size and places.size):
         return x.clone()
     shape = concrete_shape("add_at", x.shape)
@@ -404,19 +465,32 @@ def _with_sums(x: Tensor, places: Tensor, value: Tensor, n_axes: int) -> Tensor:
     return x.cast(dtype).add(sums).cast(x.dtype) if x.dtype is not bool_ else x.bitwise_or(sums)
 
 
-def _number_selected(x: Tensor, index: Index, items: Sequence[IndexItem], shape: tuple[int, ...]) -> tuple[Tensor, int]:
-    """The numbers of what an index selects along the first axes, and how many of these are numbered."""
+def _number_selected(
+    x: Tensor, index: Index, items: Sequence[IndexItem], shape: tuple[int, ...]
+) -> tuple[Tensor, int]:
+    """The numbers of what an index selects along the first axes, and how many of these are
+    numbered.
+    """
     n_axes = _count_numbered_axes(items, len(shape))
-    return _number_elements(x, shape[:n_axes])[index if n_axes == len(shape) else _get_rows(items)].sub(1), n_axes
+    return (
+        _number_elements(x, shape[:n_axes])[
+            index if n_axes == len(shape) else _get_rows(items)
+        ].sub(1),
+        n_axes,
+    )
 
 
 def _number_elements(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """1, 2, ... in the shape of `x`, where it is, so that a lookup beyond it finds a 0."""
-    return x.from_uop(bring_to(x.arange(1, math.prod(shape) + 1, dtype=int64).reshape(shape).uop, x.uop))
+    return x.from_uop(
+        bring_to(x.arange(1, math.prod(shape) + 1, dtype=int64).reshape(shape).uop, x.uop)
+    )
 
 
 def _with_places(x: Tensor, places: Tensor, value: Tensor, n_axes: int) -> Tensor:
-    """The rows of `value` at these positions among all that the first axes have, of which -1 is none."""
+    """The rows of `value` at these positions among all that the first axes have, of which -1 is
+    none.
+    """
     if places.size == 0 or x.size == 0:
         return x.clone()
     flat = concrete_shape("assignment", places.shape)
@@ -428,16 +502,24 @@ def _with_places(x: Tensor, places: Tensor, value: Tensor, n_axes: int) -> Tenso
 
 
 def _with_lookup(x: Tensor, lookup: Tensor, shape: Shape, value: Tensor) -> Tensor:
-    """At each place the row of `value`, of which there are as many as `shape` says, that `lookup` names there, if any."""
+    """At each place the row of `value`, of which there are as many as `shape` says, that `lookup`
+    names there, if any.
+    """
     row = x.shape[lookup.ndim :]
     values = make_reshape(broadcast_node(value.uop, (*shape, *row)), (product(shape), *row))
     found = lookup.ge(0).reshape(*lookup.shape, *(1,) * len(row)).broadcast_to(x.shape)
-    return make_result(make_alu(Op.WHERE, found.uop, make_gather(values, lookup.uop, 0), x.uop), x, value)
+    return make_result(
+        make_alu(Op.WHERE, found.uop, make_gather(values, lookup.uop, 0), x.uop), x, value
+    )
 
 
 def _count_numbered_axes(items: Sequence[IndexItem], ndim: int) -> int:
-    """Along how many axes a place is counted: where an index names whole rows, along the first; else along all of them."""
-    is_rows = is_array_index(items[0]) and all(isinstance(i, slice) and i == slice(None) for i in items[1:])
+    """Along how many axes a place is counted: where an index names whole rows, along the first;
+    else along all of them.
+    """
+    is_rows = is_array_index(items[0]) and all(
+        isinstance(i, slice) and i == slice(None) for i in items[1:]
+    )
     return 1 if is_rows else ndim
 
 
@@ -448,12 +530,20 @@ def _get_rows(items: Sequence[IndexItem]) -> IndexItem:
 
 
 def _is_whole_or_one(item: IndexItem) -> bool:
-    """Whether an item of an index selects all of an axis, or one position that numbers or tensors say."""
+    """Whether an item of an index selects all of an axis, or one position that numbers or tensors
+    say.
+    """
     if isinstance(item, slice):
         return item == slice(None)
-    return isinstance(item, (int, UOp)) or (isinstance(item, TensorBase) and item.ndim == 0 and item.dtype.is_int)
+    return isinstance(item, (int, UOp)) or (
+        isinstance(item, TensorBase) and item.ndim == 0 and item.dtype.is_int
+    )
 
 
 def check_value(what: str, value: Shape, selected: Shape) -> None:
     if broadcast_shapes(value, selected) != selected:
-        raise ShapeError(operation=f"assignment to {what}", shape=value, problem=f"does not broadcast to {selected}")
+        raise ShapeError(
+            operation=f"assignment to {what}",
+            shape=value,
+            problem=f"does not broadcast to {selected}",
+        )

@@ -1,1 +1,3 @@
-"""Python's view of a tensor: operators, indexing syntax, protocols, reading values, construction from data, devices."""
+"""Python's view of a tensor: operators, indexing syntax, protocols, reading values, construction
+from data, devices.
+"""

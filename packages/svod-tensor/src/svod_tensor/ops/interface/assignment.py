@@ -1,8 +1,9 @@
-"""Writing to tensors: `x.assign(value)` and `x[index] = value`, with the meaning of numpy; `operators.py` has `x += value`.
+"""Writing to tensors: `x.assign(value)` and `x[index] = value`, with the meaning of numpy;
+`operators.py` has `x += value`.
 
-All views of what is written see the new values, and graphs that were built before keep the old ones. A tensor that has memory
-is written in place, and a prepared plan writes again each time it is executed; one without stands for the new values.
-"""
+All views of what is written see the new values, and graphs that were built before keep the old
+ones. A tensor that has memory is written in place, and a prepared plan writes again each time it is
+executed; one without stands for the new values."""
 
 from __future__ import annotations
 
@@ -27,16 +28,20 @@ if TYPE_CHECKING:
 __all__ = ["assign", "write"]
 
 
-@operation(test="test_assignment.py::test_assigning_replaces_the_elements_and_returns_the_tensor", is_function=False)
+@operation(
+    test="test_assignment.py::test_assigning_replaces_the_elements_and_returns_the_tensor",
+    is_function=False,
+)
 def assign(x: Tensor, /, value: Operand) -> Tensor:
     """Write the elements of `value`, which broadcasts to its shape, to this tensor, and return it.
 
-    Views of the same elements (slices, reshapes, transposes, flips, expansions) see the new ones, and what this
-    tensor is a view of has them. Results that were built on the old elements keep them. Nothing is computed before
-    something that reads the new elements is realized or prepared; a plan that was prepared from such results writes
-    at each execution.
+    Views of the same elements (slices, reshapes, transposes, flips, expansions) see the new ones,
+    and what this tensor is a view of has them. Results that were built on the old elements keep
+    them. Nothing is computed before something that reads the new elements is realized or prepared;
+    a plan that was prepared from such results writes at each execution.
 
-    Memory that is shared with a numpy array is never written: the tensor gets a copy of its own first.
+    Memory that is shared with a numpy array is never written: the tensor gets a copy of its own
+    first.
 
     Raises:
         AssignmentDtypeError: if `value` is a tensor of another dtype.
@@ -60,16 +65,16 @@ def assign(x: Tensor, /, value: Operand) -> Tensor:
 
 @special_method("assignment")
 def __setitem__(x: Tensor, index: Index, value: Operand, /) -> None:
-    """Let the elements at `index` be those of `value`, as `assign` does; of several values for one place, the last
-    stays.
+    """Let the elements at `index` be those of `value`, as `assign` does; of several values for one
+    place, the last stays.
 
     Args:
         index: as for reading, and masks that are tensors.
         value: broadcasts to the shape of `x[index]`, and gets the dtype of this tensor.
 
     Raises:
-        DataDependentShapeError: in a function that is captured, if several values are given for a mask that is a
-            tensor.
+        DataDependentShapeError: in a function that is captured, if several values are given for a
+            mask that is a tensor.
         BroadcastError: if the value does not broadcast.
         RepeatedWriteError: if this tensor repeats elements, as `expand` does.
 
@@ -95,9 +100,11 @@ def write(x: Tensor, value: TensorBase) -> None:
     """
     if is_shard(x.content.path):
         raise ShardError(
-            devices=(str(x.device),), operation="assign", problem="a shard is a part of another tensor",
+            devices=(str(x.device),),
+            operation="assign",
+            problem="a shard is a part of another tensor",
             hint="assign to that one, as in x[index] = value",
-        )  # fmt: skip
+        )
     if not is_writable(x.content.path):
         raise RepeatedWriteError(shape=x.shape)
     if value.uop is x.uop:
@@ -112,4 +119,6 @@ def write(x: Tensor, value: TensorBase) -> None:
 def _has_arrays(x: Tensor, index: Index) -> bool:
     if (isinstance(index, TensorBase) and index.ndim) or find_single_mask(index) is not None:
         return True
-    return any(map(is_array_index, expand_index(index if isinstance(index, tuple) else (index,), x.shape)))
+    return any(
+        map(is_array_index, expand_index(index if isinstance(index, tuple) else (index,), x.shape))
+    )

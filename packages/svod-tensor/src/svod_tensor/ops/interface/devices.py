@@ -19,7 +19,9 @@ __all__ = ["shard", "shards", "to", "to_device"]
 
 
 def _is_dtype(device: object) -> bool:
-    """Whether what stands in the place of a device is a dtype; names of dtypes are lower case, and those of devices are not."""
+    """Whether what stands in the place of a device is a dtype; names of dtypes are lower case, and
+    those of devices are not.
+    """
     if isinstance(device, str) and device.islower():
         try:
             to_dtype(device)
@@ -31,7 +33,8 @@ def _is_dtype(device: object) -> bool:
 
 @operation(test="test_devices.py::test_the_first_device_of_a_kind_has_two_names", is_function=False)
 def to(x: Tensor, /, device: str) -> Tensor:
-    """The values of this tensor on `device`, as a new tensor. The shards of a sharded one are joined there.
+    """The values of this tensor on `device`, as a new tensor. The shards of a sharded one are
+    joined there.
 
     Raises:
         UnknownDeviceError: if nothing provides the device.
@@ -47,9 +50,14 @@ def to(x: Tensor, /, device: str) -> Tensor:
     return x.from_uop(copy_to_device(x.uop, device))
 
 
-@operation(test="test_devices.py::test_the_first_device_of_a_kind_has_two_names", standard=True, is_function=False)
+@operation(
+    test="test_devices.py::test_the_first_device_of_a_kind_has_two_names",
+    standard=True,
+    is_function=False,
+)
 def to_device(x: Tensor, device: str, /, *, stream: object = None) -> Tensor:
-    """`to`, as the array API standard calls it: a tensor of its own, also where this one is on `device`.
+    """`to`, as the array API standard calls it: a tensor of its own, also where this one is on
+    `device`.
 
     Args:
         device: where the values are wanted.
@@ -65,22 +73,27 @@ def to_device(x: Tensor, device: str, /, *, stream: object = None) -> Tensor:
     """
     if stream is not None:
         raise OperandError(
-            operation="to_device", found=f"stream={stream!r}", expected="no stream", hint=f'write x.to("{device}")'
+            operation="to_device",
+            found=f"stream={stream!r}",
+            expected="no stream",
+            hint=f'write x.to("{device}")',
         )
     return x.to(device)
 
 
-@operation(test="test_sharding.py::test_a_sharded_program_agrees_with_the_reference", is_function=False)
+@operation(
+    test="test_sharding.py::test_a_sharded_program_agrees_with_the_reference", is_function=False
+)
 def shard(x: Tensor, /, devices: Sequence[str], axis: int | None = None) -> Tensor:
     """This tensor spread over several devices, each of which computes its part of the results.
 
-    Operations on sharded tensors are the same as on others, and give the same values; `.to(device)` and reading values
-    join the shards. All operands must be on the same devices.
+    Operations on sharded tensors are the same as on others, and give the same values; `.to(device)`
+    and reading values join the shards. All operands must be on the same devices.
 
     Args:
         devices: what the parts are on, in order.
-        axis: split along this axis, the first parts larger by one where its size does not divide; by
-            default each device has the whole tensor.
+        axis: split along this axis, the first parts larger by one where its size does not divide;
+            by default each device has the whole tensor.
 
     Example:
         >>> from svod_tensor import Tensor
@@ -97,7 +110,9 @@ def shard(x: Tensor, /, devices: Sequence[str], axis: int | None = None) -> Tens
     """
     from svod_tensor import _storage as storage
 
-    names = tuple(storage.check_device(d) for d in ([devices] if isinstance(devices, str) else devices))
+    names = tuple(
+        storage.check_device(d) for d in ([devices] if isinstance(devices, str) else devices)
+    )
     if not names or len(set(names)) < len(names):
         raise ShardError(devices=names)
     sharding = Sharding(names)
@@ -107,12 +122,17 @@ def shard(x: Tensor, /, devices: Sequence[str], axis: int | None = None) -> Tens
         sharding = Sharding(names, axis, split_evenly(size, len(names)))
     if len(names) == 1:
         return x.to(names[0])
-    return x.clone() if sharding == x.sharding else x.from_uop(join_parts(spread(x.uop, sharding), axis))
+    return (
+        x.clone()
+        if sharding == x.sharding
+        else x.from_uop(join_parts(spread(x.uop, sharding), axis))
+    )
 
 
 @operation(test="test_sharding.py::test_one_device_needs_no_shards", is_function=False)
 def shards(x: Tensor, /) -> tuple[Tensor, ...]:
-    """The part of this tensor on each of its devices, as views of one device; the tensor itself if it has one.
+    """The part of this tensor on each of its devices, as views of one device; the tensor itself if
+    it has one.
 
     Example:
         >>> x = Tensor([1, 2, 3]).shard(("CPU", "CPU:1"), axis=0)

@@ -10,22 +10,26 @@ __all__ = ["gradient"]
 
 
 @operation(
-    test="test_derivatives.py::test_a_gradient_of_a_graph_is_one_by_the_elements_of_its_sources", is_function=False
+    test="test_derivatives.py::test_a_gradient_of_a_graph_is_one_by_the_elements_of_its_sources",
+    is_function=False,
 )
 def gradient(x: Tensor, /, *sources: Tensor, cotangent: Tensor | None = None) -> tuple[Tensor, ...]:
-    """The gradients of this tensor by each of `sources`, which it was built of: tensors of their shapes and dtypes.
+    """The gradients of this tensor by each of `sources`, which it was built of: tensors of their
+    shapes and dtypes.
 
-    A gradient is one by elements, however the graph reaches them: a view as a source stands for what it is a view of.
-    What is computed already has no graph: ask before the tensor, or what leads from a source to it, is realized, or
-    use `svod_tensor.grad`, which does not depend on that.
+    A gradient is one by elements, however the graph reaches them: a view as a source stands for
+    what it is a view of. What is computed already has no graph: ask before the tensor, or what
+    leads from a source to it, is realized, or use `svod_tensor.grad`, which does not depend on
+    that.
 
     Args:
         sources: tensors of floats.
-        cotangent: what each element of this tensor weighs, in its shape and dtype; it may be left out of one number.
+        cotangent: what each element of this tensor weighs, in its shape and dtype; it may be left
+            out of one number.
 
     Raises:
-        DerivativeError: if something is no float, this tensor is not one number and there is no cotangent, or it does
-            not depend on a source.
+        DerivativeError: if something is no float, this tensor is not one number and there is no
+            cotangent, or it does not depend on a source.
         NotDifferentiableError: if it depends on one through what has no derivative.
 
     Example:

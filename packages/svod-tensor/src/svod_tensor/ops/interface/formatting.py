@@ -16,7 +16,9 @@ __all__: list[str] = []
 
 
 def _name_root(node: UOp) -> str:
-    """What computes a node last: an op, or an operation of several ops that has a derivative of its own."""
+    """What computes a node last: an op, or an operation of several ops that has a derivative of its
+    own.
+    """
     while node.op in MARKS:
         if isinstance(node.arg, GradientArg):
             return node.arg.rule.name
@@ -45,4 +47,8 @@ def __format__(x: Tensor, /, format_spec: str) -> str:
     is_number = x.ndim == 0 and find_capture() is None
     if not format_spec:
         return str(host_array(x)[()]) if is_number else str(x)
-    return format(x.item(), format_spec) if x.size == 1 else format_elements(host_array(x), format_spec)
+    return (
+        format(x.item(), format_spec)
+        if x.size == 1
+        else format_elements(host_array(x), format_spec)
+    )

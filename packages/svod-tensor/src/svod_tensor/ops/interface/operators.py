@@ -1,8 +1,8 @@
-"""Python's operators and indexing, as the operations that they stand for; either side may be a number or a numpy array.
+"""Python's operators and indexing, as the operations that they stand for; either side may be a
+number or a numpy array.
 
-An augmented operator (`x += y`) writes the result of the plain one to the tensor on its left, as in numpy: dtype and shape stay,
-and all views of the elements see the new ones.
-"""
+An augmented operator (`x += y`) writes the result of the plain one to the tensor on its left, as in
+numpy: dtype and shape stay, and all views of the elements see the new ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ from svod_tensor._variable import explain_unbound
 from svod_tensor.errors import ResultDtypeError
 from svod_tensor.ops.core.operands import as_tensor, cast_to, is_operand, promote, promote_to_float
 from svod_tensor.ops.core.operation import OPERATIONS, special_method
-from svod_tensor.ops.elementwise.arithmetic import add, divide, floor_divide, multiply, pow, remainder, subtract
+from svod_tensor.ops.elementwise.arithmetic import (
+    add,
+    divide,
+    floor_divide,
+    multiply,
+    pow,
+    remainder,
+    subtract,
+)
 from svod_tensor.ops.elementwise.bitwise import (
     bitwise_and,
     bitwise_left_shift,
@@ -23,7 +31,14 @@ from svod_tensor.ops.elementwise.bitwise import (
     bitwise_right_shift,
     bitwise_xor,
 )
-from svod_tensor.ops.elementwise.comparison import equal, greater, greater_equal, less, less_equal, not_equal
+from svod_tensor.ops.elementwise.comparison import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    not_equal,
+)
 from svod_tensor.ops.indexing.gathering import get_items
 from svod_tensor.ops.interface.assignment import write
 from svod_tensor.ops.products.matmul import matmul
@@ -36,24 +51,44 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _ARITHMETIC: Final = {
-    "add": add, "sub": subtract, "mul": multiply, "truediv": divide, "floordiv": floor_divide, "mod": remainder, "pow": pow,
-    "matmul": matmul, "and": bitwise_and, "or": bitwise_or, "xor": bitwise_xor, "lshift": bitwise_left_shift,
+    "add": add,
+    "sub": subtract,
+    "mul": multiply,
+    "truediv": divide,
+    "floordiv": floor_divide,
+    "mod": remainder,
+    "pow": pow,
+    "matmul": matmul,
+    "and": bitwise_and,
+    "or": bitwise_or,
+    "xor": bitwise_xor,
+    "lshift": bitwise_left_shift,
     "rshift": bitwise_right_shift,
-}  # fmt: skip
+}
 """Operators that have a reflected and an augmented form: `__add__`, `__radd__` and `__iadd__`."""
 
 _COMPARISONS: Final = {
-    "eq": equal, "ne": not_equal, "lt": less, "le": less_equal, "gt": greater, "ge": greater_equal,
-}  # fmt: skip
+    "eq": equal,
+    "ne": not_equal,
+    "lt": less,
+    "le": less_equal,
+    "gt": greater,
+    "ge": greater_equal,
+}
 
 _COMMUTATIVE: Final = (add, multiply, bitwise_and, bitwise_or, bitwise_xor)
 
 _KINDS: Final = ("bool", "uint", "int", "float", "complex")
-"""Kinds of dtypes in ascending order: what is written to a tensor is of its kind or a lower one (numpy's 'same_kind')."""
+"""Kinds of dtypes in ascending order: what is written to a tensor is of its kind or a lower one
+(numpy's 'same_kind').
+"""
 
 
-def _operator(name: str, public: Callable[..., Tensor], compute: Callable[[Tensor, Any], Tensor], call: str) -> None:
-    """Register an operator, which leaves an operand that is no tensor, number, array or list to the operand's own operator.
+def _operator(
+    name: str, public: Callable[..., Tensor], compute: Callable[[Tensor, Any], Tensor], call: str
+) -> None:
+    """Register an operator, which leaves an operand that is no tensor, number, array or list to the
+    operand's own operator.
 
     Args:
         name: of the special method.
@@ -78,7 +113,9 @@ def _is_explained(value: object) -> bool:
 
 
 def _reflect(name: str, operation: Callable[..., Tensor]) -> Callable[[Tensor, Any], Tensor]:
-    """The operation with its operands exchanged; a number or an array on the left is promoted with the tensor."""
+    """The operation with its operands exchanged; a number or an array on the left is promoted with
+    the tensor.
+    """
     if name == "matmul":
         return lambda x, other: operation(as_tensor(other, x), x)
     promote_both = promote_to_float if name == "truediv" else promote
@@ -95,13 +132,19 @@ def _augment(operation: Callable[..., Tensor]) -> Callable[[Tensor, Any], Tensor
 
 
 def _write_result(operation: str, x: Tensor, result: Tensor) -> Tensor:
-    """Write `result`, which has the shape of `x` and a dtype of its kind or a lower one, to `x`, and return `x`."""
+    """Write `result`, which has the shape of `x` and a dtype of its kind or a lower one, to `x`,
+    and return `x`.
+    """
     if result.shape != x.shape:
         raise ShapeError(
-            operation=operation, shape=x.shape,
-            problem=f"of the output operand doesn't match the broadcast shape {format_shape(result.shape)}",
+            operation=operation,
+            shape=x.shape,
+            problem=(
+                "of the output operand doesn't match the broadcast shape"
+                f" {format_shape(result.shape)}"
+            ),
             hint="write x = x + y for a new tensor of the broadcast shape",
-        )  # fmt: skip
+        )
     if _KINDS.index(result.dtype.kind) > _KINDS.index(x.dtype.kind):
         raise ResultDtypeError(operation=operation, result=result.dtype, target=x.dtype)
     write(x, cast_to(result, x.dtype))
@@ -115,7 +158,10 @@ for _name, _public in {**_ARITHMETIC, **_COMPARISONS}.items():
         _reflected = _function if _public in _COMMUTATIVE else _reflect(_name, _function)
         _operator(f"__r{_name}__", _public, _reflected, f"Return `{_shown}(other, x)`.")
         _operator(
-            f"__i{_name}__", _public, _augment(_function), f"Write `{_shown}(x, other)` to this tensor, and return it."
+            f"__i{_name}__",
+            _public,
+            _augment(_function),
+            f"Write `{_shown}(x, other)` to this tensor, and return it.",
         )
 
 
@@ -164,15 +210,17 @@ def __contains__(x: Tensor, value: Operand) -> bool:
 
 @special_method("indexing")
 def __getitem__(x: Tensor, index: Index, /) -> Tensor:
-    """The elements at an index, by numpy's rules: a view of basic indices, else values of their own.
+    """The elements at an index, by numpy's rules: a view of basic indices, else values of their
+    own.
 
-    As many integers as axes give a value too, which later writes do not change; with `...` beside them, a view.
+    As many integers as axes give a value too, which later writes do not change; with `...` beside
+    them, a view.
 
     Args:
-        index: ints, slices, `...`, None, variables, and integer lists, arrays and tensors, of which several
-            broadcast together; or masks, which are computed where they are tensors; one without axes puts an axis of
-            size 1 or 0 in front. An index in a tensor that is out of range reads as 0, or is an error in a plan that
-            checks its operands.
+        index: ints, slices, `...`, None, variables, and integer lists, arrays and tensors, of which
+            several broadcast together; or masks, which are computed where they are tensors; one
+            without axes puts an axis of size 1 or 0 in front. An index in a tensor that is out of
+            range reads as 0, or is an error in a plan that checks its operands.
 
     Raises:
         IndexOutOfRangeError: if a known index is out of range.
@@ -206,7 +254,8 @@ def __len__(x: Tensor) -> int:
 
 @special_method()
 def __iter__(x: Tensor) -> Iterator[Tensor]:
-    """The slices along the first axis: views, or of a tensor of one axis the values of its elements.
+    """The slices along the first axis: views, or of a tensor of one axis the values of its
+    elements.
 
     Example:
         >>> [row.tolist() for row in Tensor([[1, 2], [3, 4]])]

@@ -1,4 +1,6 @@
-"""Protocols by which Python copies and pickles tensors, and by which numpy asks what its functions do to them."""
+"""Protocols by which Python copies and pickles tensors, and by which numpy asks what its functions
+do to them.
+"""
 
 from __future__ import annotations
 
@@ -51,9 +53,16 @@ def __reduce_ex__(x: Tensor, protocol: SupportsIndex, /) -> tuple[object, ...]:
 
 
 def _restore(
-    kind: type[Tensor], elements: bytes | memoryview, dtype: str, shape: tuple[int, ...], device: str | tuple[tuple[str, ...], int | None]
-) -> Tensor:  # fmt: skip
-    """The tensor that was pickled. Elements that came out of band are read where they are, as those of a shared array."""
+    kind: type[Tensor],
+    elements: bytes | memoryview,
+    dtype: str,
+    shape: tuple[int, ...],
+    device: str | tuple[tuple[str, ...], int | None],
+) -> Tensor:
+    """The tensor that was pickled.
+
+    Elements that came out of band are read where they are, as those of a shared array.
+    """
     import numpy as np
 
     found = to_dtype(dtype)
@@ -66,7 +75,9 @@ def _restore(
 
 
 @special_method()
-def __array_ufunc__(x: Tensor, /, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> object:
+def __array_ufunc__(
+    x: Tensor, /, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any
+) -> object:
     from svod_tensor._numpy_functions import call_ufunc
 
     return call_ufunc(x, ufunc, method, inputs, kwargs)
@@ -74,7 +85,12 @@ def __array_ufunc__(x: Tensor, /, ufunc: np.ufunc, method: str, *inputs: Any, **
 
 @special_method()
 def __array_function__(
-    x: Tensor, /, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    x: Tensor,
+    /,
+    func: Callable[..., Any],
+    types: Iterable[type],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
 ) -> object:
     from svod_tensor._numpy_functions import call_function
 

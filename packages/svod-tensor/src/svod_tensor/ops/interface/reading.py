@@ -47,11 +47,15 @@ _MOST_COPIED: Final = 1 << 26
 Nested: TypeAlias = "bool | int | float | complex | list[Nested]"
 
 
-@operation(test="test_assignment.py::test_assigning_keeps_the_buffer", is_function=False, computes=True)
+@operation(
+    test="test_assignment.py::test_assigning_keeps_the_buffer", is_function=False, computes=True
+)
 def buffer(x: Tensor, /) -> Buffer:
-    """The buffer of this tensor, which is computed first if need be; of a view of a larger one, a copy.
+    """The buffer of this tensor, which is computed first if need be; of a view of a larger one, a
+    copy.
 
-    That of complex numbers has twice as many floats: of each number the real part, then the imaginary one.
+    That of complex numbers has twice as many floats: of each number the real part, then the
+    imaginary one.
 
     Raises:
         BufferNotFoundError: if the tensor has no elements, and so no buffer.
@@ -64,11 +68,17 @@ def buffer(x: Tensor, /) -> Buffer:
     if x.sharding is not None:
         devices = x.sharding.devices
         raise ShardError(
-            devices=devices, operation="buffer", problem="each shard has its own",
+            devices=devices,
+            operation="buffer",
+            problem="each shard has its own",
             hint=f'join the shards with x.to("{devices[0]}"), or take one of x.shards()',
-        )  # fmt: skip
+        )
     check_not_capturing("reads values")
-    if not x.content.path and (lent := x.content.cell.find_memory()) is not None and x.content.cell.is_lent:
+    if (
+        not x.content.path
+        and (lent := x.content.cell.find_memory()) is not None
+        and x.content.cell.is_lent
+    ):
         # The node is one on a copy.
         return lent
     # Another thread may assign to the tensor once it is realized.
@@ -84,19 +94,24 @@ def buffer(x: Tensor, /) -> Buffer:
     return buffer
 
 
-@operation(test="test_creation.py::test_arrays_of_every_shape_come_back_unchanged", is_function=False, computes=True)
+@operation(
+    test="test_creation.py::test_arrays_of_every_shape_come_back_unchanged",
+    is_function=False,
+    computes=True,
+)
 def numpy(x: Tensor, /, *, copy: bool = False) -> NDArray[np.generic]:
     """The values as a numpy array, computed first if need be.
 
-    The array is read-only, unless `copy` asks for one that is not, and never changes. On the CPU it is the tensor's
-    own memory, for a view with gaps or in another order: what is assigned to the tensor while the array lives goes to
-    other memory. Of a tensor that was assigned to in its memory, it is a copy. bfloat16 and float8 come as the dtypes
-    of the package ml_dtypes.
+    The array is read-only, unless `copy` asks for one that is not, and never changes. On the CPU it
+    is the tensor's own memory, for a view with gaps or in another order: what is assigned to the
+    tensor while the array lives goes to other memory. Of a tensor that was assigned to in its
+    memory, it is a copy. bfloat16 and float8 come as the dtypes of the package ml_dtypes.
 
     Raises:
         CaptureError: if a function is captured just now.
-        DerivativeError: if a derivative is taken just now, and the values depend on an argument of its function: what is
-            computed from an array has no derivative. `item()`, `tolist()` and `print` read values for display and `if`.
+        DerivativeError: if a derivative is taken just now, and the values depend on an argument of
+            its function: what is computed from an array has no derivative. `item()`, `tolist()` and
+            `print` read values for display and `if`.
 
     Example:
         >>> (Tensor([1.0, 2.0]) * 2).numpy()
@@ -104,9 +119,13 @@ def numpy(x: Tensor, /, *, copy: bool = False) -> NDArray[np.generic]:
     """
     if is_taking_derivatives() and _is_differentiated(x.uop):
         raise DerivativeError(
-            operation="numpy", problem="the values depend on an argument of the function whose derivative is taken",
-            hint="compute with tensors, or write x.detach().numpy(): an array is a constant, which has no derivative",
-        )  # fmt: skip
+            operation="numpy",
+            problem="the values depend on an argument of the function whose derivative is taken",
+            hint=(
+                "compute with tensors, or write x.detach().numpy(): an array is a constant, which"
+                " has no derivative"
+            ),
+        )
     if copy:
         return host_array(x).copy()
     array = _lend_array(x)
@@ -115,7 +134,9 @@ def numpy(x: Tensor, /, *, copy: bool = False) -> NDArray[np.generic]:
 
 
 def _lend_array(x: Tensor) -> NDArray[np.generic]:
-    """The values as an array that never changes: memory that nobody writes as long as the array lives, or a copy."""
+    """The values as an array that never changes: memory that nobody writes as long as the array
+    lives, or a copy.
+    """
     import numpy as np
 
     array = host_array(x)
@@ -129,14 +150,22 @@ def _lend_array(x: Tensor) -> NDArray[np.generic]:
     if cell.is_rewritten or cell.is_lent:
         return array.copy()
     memory = cell.find_memory()
-    found = (memory,) if memory is not None else map(memory_nodes.find_buffer, states.iter_memories(cell.node))
+    found = (
+        (memory,)
+        if memory is not None
+        else map(memory_nodes.find_buffer, states.iter_memories(cell.node))
+    )
     for buffer in found:
         if buffer is not None:
             buffer.lend(owner)
     return array
 
 
-@operation(test="test_creation.py::test_item_and_tolist_give_python_numbers", is_function=False, computes=True)
+@operation(
+    test="test_creation.py::test_item_and_tolist_give_python_numbers",
+    is_function=False,
+    computes=True,
+)
 def tolist(x: Tensor, /) -> Nested:
     """The values as nested lists of Python numbers; of a 0-d tensor, the number.
 
@@ -151,7 +180,11 @@ def tolist(x: Tensor, /) -> Nested:
     return (array.astype("float32") if array.dtype.kind == "V" else array).tolist()
 
 
-@operation(test="test_creation.py::test_item_and_tolist_give_python_numbers", is_function=False, computes=True)
+@operation(
+    test="test_creation.py::test_item_and_tolist_give_python_numbers",
+    is_function=False,
+    computes=True,
+)
 def item(x: Tensor, /) -> Scalar:
     """The value of a tensor with one element, as a Python number.
 
@@ -220,7 +253,8 @@ def find_values(x: Tensor) -> NDArray[np.generic] | None:
         return element
     sharding, is_large = x.sharding, x.nbytes > _MOST_COPIED
     if sharding is None and x.content.cell.is_settled and not x.is_realized and not is_large:
-        # Memory that is shared with another tensor, which nobody writes without the lock before that has its own.
+        # Memory that is shared with another tensor, which nobody writes without the lock before
+        # that has its own.
         with registry.lock:
             array = _find_array(x, shape, copies=True)
             return None if array is None else array.copy()
@@ -239,7 +273,8 @@ def find_values(x: Tensor) -> NDArray[np.generic] | None:
 
 
 def _read_element(x: Tensor, *, computes: bool) -> NDArray[np.generic] | None:
-    """The element of another tensor that this one is, read in the memory of that: no kernel copies it.
+    """The element of another tensor that this one is, read in the memory of that: no kernel copies
+    it.
 
     `computes` lets the assignments to that memory be done that the element depends on.
     """
@@ -263,8 +298,12 @@ def _is_in_host_memory(x: Tensor) -> bool:
     return x.sharding is None and storage.reads_files(str(x.device))
 
 
-def _find_array(x: Tensor, shape: tuple[int, ...], *, copies: bool = False) -> NDArray[np.generic] | None:
-    """The elements where they are, if they are in memory; `copies` lets what a view is of be copied as a whole."""
+def _find_array(
+    x: Tensor, shape: tuple[int, ...], *, copies: bool = False
+) -> NDArray[np.generic] | None:
+    """The elements where they are, if they are in memory; `copies` lets what a view is of be copied
+    as a whole.
+    """
     whole = _find_elements(x.uop, shape)
     if whole is not None or not x.content.path or not (copies or _is_in_host_memory(x)):
         return whole
@@ -274,12 +313,15 @@ def _find_array(x: Tensor, shape: tuple[int, ...], *, copies: bool = False) -> N
 
 
 @special_method()
-def __array__(x: Tensor, dtype: np.dtype | None = None, copy: bool | None = None) -> NDArray[np.generic]:
-    """The elements as numpy asks for them: an array that may be written, and shares the memory of this tensor, or a copy.
+def __array__(
+    x: Tensor, dtype: np.dtype | None = None, copy: bool | None = None
+) -> NDArray[np.generic]:
+    """The elements as numpy asks for them: an array that may be written, and shares the memory of
+    this tensor, or a copy.
 
-    What is written to the array is seen by what is built from the tensor afterwards; what was built before keeps the old
-    elements. A tensor that is assigned to while the array lives goes to other memory. Where the tensor cannot be written in
-    memory of the host, the array is read-only.
+    What is written to the array is seen by what is built from the tensor afterwards; what was built
+    before keeps the old elements. A tensor that is assigned to while the array lives goes to other
+    memory. Where the tensor cannot be written in memory of the host, the array is read-only.
 
     Args:
         dtype: of the array.
@@ -287,7 +329,8 @@ def __array__(x: Tensor, dtype: np.dtype | None = None, copy: bool | None = None
 
     Raises:
         CaptureError: if a function is captured just now.
-        DerivativeError: if a derivative is taken just now, and the values depend on an argument of its function.
+        DerivativeError: if a derivative is taken just now, and the values depend on an argument of
+            its function.
     """
     if not copy and (dtype is None or x.dtype.numpy == dtype):
         array = _share_memory(x)
@@ -298,11 +341,18 @@ def __array__(x: Tensor, dtype: np.dtype | None = None, copy: bool | None = None
 
 
 def _share_memory(x: Tensor) -> NDArray[np.generic] | None:
-    """The elements as an array that may be written, with which this tensor shares its memory; None if it cannot be."""
+    """The elements as an array that may be written, with which this tensor shares its memory; None
+    if it cannot be.
+    """
     content = x.content
     cell, path = content.cell, content.path
     is_special = path and (not is_writable(path) or is_shard(path) or is_symbolic(path))
-    if is_special or is_taking_derivatives() or registry.find_capture() is not None or registry.is_computing_here():
+    if (
+        is_special
+        or is_taking_derivatives()
+        or registry.find_capture() is not None
+        or registry.is_computing_here()
+    ):
         return None
     elements = cell.find_array()
     # The node is not asked for: what nobody has a node of is lent without looking for readers.
@@ -333,13 +383,15 @@ def __dlpack__(
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> object:
-    """The tensor's elements in memory of the host by the DLPack protocol; the consumer shares them and must not write.
+    """The tensor's elements in memory of the host by the DLPack protocol; the consumer shares them
+    and must not write.
 
     Args:
         stream: None, as for every memory of the host.
         max_version: of DLPack, that the consumer reads.
         dl_device: where it wants the memory, as DLPack's number of a kind and one of a device.
-        copy: True gives the consumer memory of its own; False is an error where the elements are on another device.
+        copy: True gives the consumer memory of its own; False is an error where the elements are on
+            another device.
 
     Raises:
         CopyRequiredError: if `copy` is False and the elements are on another device.
@@ -349,7 +401,14 @@ def __dlpack__(
 
     if copy is False and (x.sharding is not None or not storage.reads_files(str(x.device))):
         raise CopyRequiredError(operation="__dlpack__", problem=f"the elements are on {x.device}")
-    return make_capsule(_lend_array(x), x.dtype, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+    return make_capsule(
+        _lend_array(x),
+        x.dtype,
+        stream=stream,
+        max_version=max_version,
+        dl_device=dl_device,
+        copy=copy,
+    )
 
 
 @special_method()
@@ -364,16 +423,21 @@ def __bytes__(x: Tensor) -> bytes:
 
 @special_method()
 def __buffer__(x: Tensor, flags: int, /) -> memoryview:
-    """The tensor's memory as Python's buffer protocol gives it, from Python 3.12 on; it is read-only.
+    """The tensor's memory as Python's buffer protocol gives it, from Python 3.12 on; it is
+    read-only.
 
     Raises:
         BufferError: if it is asked for to be written, or of a dtype that the protocol lacks.
     """
     if flags & _WRITABLE:
-        raise BufferError("the memory of a tensor is read-only: write to the tensor, as in x[...] = y")
+        raise BufferError(
+            "the memory of a tensor is read-only: write to the tensor, as in x[...] = y"
+        )
     array = x.numpy()
     if array.dtype.kind == "V":
-        raise BufferError(f"the buffer protocol has no {x.dtype}: take x.numpy().view('uint{8 * x.itemsize}')")
+        raise BufferError(
+            f"the buffer protocol has no {x.dtype}: take x.numpy().view('uint{8 * x.itemsize}')"
+        )
     return array.data
 
 
@@ -397,7 +461,9 @@ def __int__(x: Tensor) -> int:
 @special_method()
 def __index__(x: Tensor) -> int:
     if not x.dtype.is_int or x.ndim:
-        raise OperandError(operation="index", found=f"{x.dtype} of shape {x.shape}", expected="one integer")
+        raise OperandError(
+            operation="index", found=f"{x.dtype} of shape {x.shape}", expected="one integer"
+        )
     return int(_read_real(x, "index"))
 
 
@@ -409,12 +475,19 @@ def __float__(x: Tensor) -> float:
 def _read_real(x: Tensor, operation: str) -> bool | int | float:
     value = _read_number(x, operation)
     if isinstance(value, complex):
-        raise OperandError(operation=operation, found=x.dtype, expected="a real number", hint="take x.real or x.abs()")
+        raise OperandError(
+            operation=operation,
+            found=x.dtype,
+            expected="a real number",
+            hint="take x.real or x.abs()",
+        )
     return value
 
 
 def _is_differentiated(node: UOp) -> bool:
-    """Whether a node depends on an argument by which derivatives are taken, through floats that are not detached."""
+    """Whether a node depends on an argument by which derivatives are taken, through floats that are
+    not detached.
+    """
     seen: set[UOp] = set()
     waiting = [node]
     while waiting:
@@ -459,7 +532,9 @@ def _view_elements(buffer: Buffer, dtype: DType, shape: tuple[int, ...]) -> NDAr
     return _shape_elements(buffer.as_numpy(), dtype, shape)
 
 
-def _shape_elements(elements: NDArray[np.generic], dtype: DType, shape: tuple[int, ...]) -> NDArray[np.generic]:
+def _shape_elements(
+    elements: NDArray[np.generic], dtype: DType, shape: tuple[int, ...]
+) -> NDArray[np.generic]:
     if dtype.is_complex:
         elements = elements.view(dtype.numpy)
     size = math.prod(shape)

@@ -34,18 +34,20 @@ if TYPE_CHECKING:
 __all__ = ["asarray", "from_dlpack", "from_file", "from_numpy"]
 
 
-@static_operation(test="test_creation.py::test_an_aligned_array_is_shared_and_a_copy_is_not", is_function=False)
+@static_operation(
+    test="test_creation.py::test_an_aligned_array_is_shared_and_a_copy_is_not", is_function=False
+)
 def from_numpy(array: NDArray[np.generic], *, copy: bool | None = None) -> Tensor:
     """A tensor with the elements of `array`, in its shape and dtype.
 
-    Writes to a shared array show in the tensor, and in results that are computed afterwards. The tensor never
-    writes to the array: once it is assigned to, it has memory of its own.
+    Writes to a shared array show in the tensor, and in results that are computed afterwards. The
+    tensor never writes to the array: once it is assigned to, it has memory of its own.
 
     Args:
         array: of any dtype that svod has.
         copy: True copies. False shares the array's memory, or fails where kernels cannot read it
-            there. None, the default, shares if it can (contiguous and aligned to 16 bytes, as new arrays
-            are) and else copies.
+            there. None, the default, shares if it can (contiguous and aligned to 16 bytes, as new
+            arrays are) and else copies.
 
     Raises:
         OperandError: if the memory cannot be shared and `copy` is False.
@@ -56,11 +58,17 @@ def from_numpy(array: NDArray[np.generic], *, copy: bool | None = None) -> Tenso
     """
     if copy is False and not storage.is_shareable(array):
         raise OperandError(
-            operation="from_numpy(copy=False)", found=f"an array at {array.ctypes.data:#x} with strides {array.strides}",
+            operation="from_numpy(copy=False)",
+            found=f"an array at {array.ctypes.data:#x} with strides {array.strides}",
             expected="contiguous memory aligned to 16 bytes",
-        )  # fmt: skip
+        )
     may_share = copy is not True
-    if DEFAULT_DEVICE == HOST_DEVICE and not tables.captured and array.size and array.dtype.kind != "c":
+    if (
+        DEFAULT_DEVICE == HOST_DEVICE
+        and not tables.captured
+        and array.size
+        and array.dtype.kind != "c"
+    ):
         return _on_array(array, may_share=may_share)
     made = make_array_node(array, may_share=may_share)
     node = place_by_default(made)
@@ -69,7 +77,9 @@ def from_numpy(array: NDArray[np.generic], *, copy: bool | None = None) -> Tenso
 
 
 def _on_array(array: NDArray[np.generic], *, may_share: bool) -> Tensor:
-    """A tensor without a node, as long as nobody asks for it: arguments of captured functions need none."""
+    """A tensor without a node, as long as nobody asks for it: arguments of captured functions need
+    none.
+    """
     form, make_node, is_plain = _describe(array.dtype, array.shape)
     buffer = storage.find_shared(array, form[1]) if may_share and is_plain else None
     if buffer is None:
@@ -79,8 +89,8 @@ def _on_array(array: NDArray[np.generic], *, may_share: bool) -> Tensor:
 
 @static_operation(test="test_creation.py::test_an_empty_file_is_an_empty_tensor", is_function=False)
 def from_file(path: str | os.PathLike[str]) -> Tensor:
-    """The bytes of the file at `path` as a uint8 tensor of one axis on its DISK device: nothing is read until it is
-    used.
+    """The bytes of the file at `path` as a uint8 tensor of one axis on its DISK device: nothing is
+    read until it is used.
 
     Raises:
         MissingFileError: if the file is not there.
@@ -95,22 +105,30 @@ def from_file(path: str | os.PathLike[str]) -> Tensor:
     """
     name = os.path.abspath(str(os.fspath(path)))
     if not os.path.isfile(name):
-        raise MissingFileError(path=name, problem="is a directory" if os.path.isdir(name) else "does not exist")
+        raise MissingFileError(
+            path=name, problem="is a directory" if os.path.isdir(name) else "does not exist"
+        )
     size = os.path.getsize(name)
     if size == 0:
         return zeros(0, dtype=uint8)
     device = f"DISK:{name}"
-    return Tensor.from_uop(make_buffer_node(storage.open_file(device, uint8, size), uint8, (size,), device), owns=True)
+    return Tensor.from_uop(
+        make_buffer_node(storage.open_file(device, uint8, size), uint8, (size,), device), owns=True
+    )
 
 
-@static_operation(test="test_creation.py::test_dlpack_brings_floats_that_numpy_lacks", standard=True)
+@static_operation(
+    test="test_creation.py::test_dlpack_brings_floats_that_numpy_lacks", standard=True
+)
 def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor with the values of another library's array, whose memory it shares where kernels can read it there.
+    """A tensor with the values of another library's array, whose memory it shares where kernels can
+    read it there.
 
     Args:
         x: anything with `__dlpack__`, on the host.
         device: where the tensor is; by default on the CPU.
-        copy: True gives memory of its own; False an error where that is needed; None copies where it is.
+        copy: True gives memory of its own; False an error where that is needed; None copies where
+            it is.
 
     Raises:
         OperandError: if it is no array, or one on a device, or of a dtype, that cannot be read.
@@ -128,25 +146,36 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     array, dtype = read_elements(x)
     is_moved = device is not None and check_device(device) != HOST_DEVICE
     if copy is False and (is_moved or not is_shareable(array)):
-        problem = f"it is wanted on {device}" if is_moved else "kernels cannot read the array where it is"
+        problem = (
+            f"it is wanted on {device}" if is_moved else "kernels cannot read the array where it is"
+        )
         raise CopyRequiredError(operation="from_dlpack", problem=problem)
     node = make_array_node(array, may_share=copy is not True, dtype=dtype)
     node = copy_to_device(node, device) if is_moved and device is not None else node
     return Tensor.from_uop(node, owns=memory_nodes.is_buffer_identity(node))
 
 
-@static_operation(test="test_namespace.py::test_what_is_a_tensor_already_is_given_back", standard=True)
+@static_operation(
+    test="test_namespace.py::test_what_is_a_tensor_already_is_given_back", standard=True
+)
 def asarray(
-    obj: object, /, *, dtype: DTypeLike | None = None, device: str | None = None, copy: bool | None = None
+    obj: object,
+    /,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+    copy: bool | None = None,
 ) -> Tensor:
-    """A tensor with the elements of `obj`: that itself if it is a tensor, else a copy that later writes to `obj` do not change.
+    """A tensor with the elements of `obj`: that itself if it is a tensor, else a copy that later
+    writes to `obj` do not change.
 
     Args:
-        obj: a tensor, an array of numpy, numbers, nested lists, an array with `__dlpack__`, or an object with a buffer.
+        obj: a tensor, an array of numpy, numbers, nested lists, an array with `__dlpack__`, or an
+            object with a buffer.
         dtype: of the result; by default that of `obj`, and of Python's numbers as `Tensor` has it.
         device: where it is; by default where `obj` is, or on the device that `SVOD_DEVICE` names.
-        copy: True copies a tensor too. False shares the memory of `obj`, as `Tensor.from_numpy` does, and is an error
-            where kernels cannot read it there.
+        copy: True copies a tensor too. False shares the memory of `obj`, as `Tensor.from_numpy`
+            does, and is an error where kernels cannot read it there.
 
     Raises:
         CopyRequiredError: if `copy` is False and the elements must be copied.
@@ -177,7 +206,9 @@ def _read_object(obj: object, *, copy: bool) -> Tensor | None:
     """A tensor of an object that has memory; None of numbers, and of what is no tensor data."""
     import numpy as np
 
-    if isinstance(obj, (np.ndarray, memoryview, bytes, bytearray)) or hasattr(obj, "__array_interface__"):
+    if isinstance(obj, (np.ndarray, memoryview, bytes, bytearray)) or hasattr(
+        obj, "__array_interface__"
+    ):
         return _read_array(np.asarray(obj), copy=copy)
     if not hasattr(obj, "__array__") and hasattr(obj, "__dlpack__"):
         return from_dlpack(obj, copy=copy)
@@ -188,19 +219,26 @@ def _read_object(obj: object, *, copy: bool) -> Tensor | None:
     if view is not None:
         return _read_array(np.asarray(view), copy=copy)
     if not copy:
-        raise CopyRequiredError(operation="asarray", problem=f"a {type(obj).__name__} has no memory to share")
+        raise CopyRequiredError(
+            operation="asarray", problem=f"a {type(obj).__name__} has no memory to share"
+        )
     return None
 
 
 def _read_array(array: object, *, copy: bool) -> Tensor:
     if not copy and not storage.is_shareable(array):  # pyright: ignore[reportArgumentType]
-        raise CopyRequiredError(operation="asarray", problem="kernels cannot read the array where it is")
+        raise CopyRequiredError(
+            operation="asarray", problem="kernels cannot read the array where it is"
+        )
     return from_numpy(array, copy=copy)  # pyright: ignore[reportArgumentType]
 
 
 @lru_cache(maxsize=256)
-def _describe(numpy_dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> tuple[Form, Callable[[Buffer], UOp], bool]:
-    """The form of tensors of arrays with this dtype and shape, what makes their nodes, and whether the dtype is plain.
+def _describe(
+    numpy_dtype: np.dtype[np.generic], shape: tuple[int, ...]
+) -> tuple[Form, Callable[[Buffer], UOp], bool]:
+    """The form of tensors of arrays with this dtype and shape, what makes their nodes, and whether
+    the dtype is plain.
 
     Arrays of one kind have one form, so that calls with them compare it by identity.
     """

@@ -42,13 +42,18 @@ __all__ = [
 ]
 
 
-@static_operation(test="test_movement.py::test_joining_agrees_with_numpy", standard=True, methods=("cat",), binds=True)
+@static_operation(
+    test="test_movement.py::test_joining_agrees_with_numpy",
+    standard=True,
+    methods=("cat",),
+    binds=True,
+)
 def concat(*arrays: Operand | Iterable[Operand] | None, axis: int | None = 0) -> Tensor:
     """The arrays joined along an axis, in the dtype that all promote to.
 
     Args:
-        arrays: tensors, one by one or as a sequence, with equal sizes on every other axis; the axis may follow them:
-            `sv.concat([x, y], axis=1)`, `Tensor.concat([x, y], 1)`, `x.concat(y)`.
+        arrays: tensors, one by one or as a sequence, with equal sizes on every other axis; the axis
+            may follow them: `sv.concat([x, y], axis=1)`, `Tensor.concat([x, y], 1)`, `x.concat(y)`.
         axis: along which; None flattens them first.
 
     Raises:
@@ -68,7 +73,9 @@ def concat(*arrays: Operand | Iterable[Operand] | None, axis: int | None = 0) ->
     return parts[0].from_uop(_join(parts, axis))
 
 
-@static_operation(test="test_movement.py::test_joining_agrees_with_numpy", standard=True, binds=True)
+@static_operation(
+    test="test_movement.py::test_joining_agrees_with_numpy", standard=True, binds=True
+)
 def stack(*arrays: Operand | Iterable[Operand], axis: int = 0) -> Tensor:
     """The arrays, all of one shape, joined along a new axis, in the dtype that all promote to.
 
@@ -112,7 +119,11 @@ def split(x: Tensor, /, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tens
     (total,) = concrete_shape("split", (x.shape[axis],))
     if isinstance(sizes, int):
         if sizes < 1:
-            raise ShapeError(operation="split", shape=x.shape, problem=f"cannot be split into parts of size {sizes}")
+            raise ShapeError(
+                operation="split",
+                shape=x.shape,
+                problem=f"cannot be split into parts of size {sizes}",
+            )
         sizes = [min(sizes, total - i) for i in range(0, max(total, 1), sizes)]
     if sum(sizes) != total:
         raise ShapeError(
@@ -121,7 +132,9 @@ def split(x: Tensor, /, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tens
             problem=f"has size {total} on axis {axis}, but {list(sizes)} add up to {sum(sizes)}",
         )
     ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
-    return tuple(slice_axis(x, axis, end - size, end) for size, end in zip(sizes, ends, strict=True))
+    return tuple(
+        slice_axis(x, axis, end - size, end) for size, end in zip(sizes, ends, strict=True)
+    )
 
 
 @operation(test="test_movement.py::test_splitting_agrees_with_numpy", is_function=False)
@@ -139,11 +152,15 @@ def chunk(x: Tensor, /, n_parts: int, axis: int = 0) -> tuple[Tensor, ...]:
     axis = normalize_axis("chunk", axis, x.ndim)
     (total,) = concrete_shape("chunk", (x.shape[axis],))
     if n_parts < 1:
-        raise ShapeError(operation="chunk", shape=x.shape, problem=f"cannot be cut into {n_parts} parts")
+        raise ShapeError(
+            operation="chunk", shape=x.shape, problem=f"cannot be cut into {n_parts} parts"
+        )
     return x.split(max(1, math.ceil(total / n_parts)), axis)
 
 
-@operation(test="test_movement.py::test_splitting_agrees_with_numpy", standard=True, methods=("unbind",))
+@operation(
+    test="test_movement.py::test_splitting_agrees_with_numpy", standard=True, methods=("unbind",)
+)
 def unstack(x: Tensor, /, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices along `axis`, each without it: views.
 
@@ -160,12 +177,15 @@ def unstack(x: Tensor, /, axis: int = 0) -> tuple[Tensor, ...]:
     return tuple(slice_axis(x, axis, i, i + 1).squeeze(axis) for i in range(total))
 
 
-@operation(test="test_movement.py::test_repetition_agrees_with_numpy", standard=True, is_variadic=True)
+@operation(
+    test="test_movement.py::test_repetition_agrees_with_numpy", standard=True, is_variadic=True
+)
 def tile(x: Tensor, /, repetitions: SInt | Sequence[SInt]) -> Tensor:
     """The whole tensor again and again: `repetitions[i]` times along axis i.
 
     Args:
-        repetitions: one for each axis, or for more, which are then added in front; one by one or as a sequence.
+        repetitions: one for each axis, or for more, which are then added in front; one by one or as
+            a sequence.
 
     Raises:
         ShapeError: if a count is negative.
@@ -182,13 +202,21 @@ def tile(x: Tensor, /, repetitions: SInt | Sequence[SInt]) -> Tensor:
     times = (1,) * (len(shape) - len(times)) + times
     node = make_reshape(x.uop, tuple(n for s in shape for n in (1, s)))
     if any(isinstance(n, int) and n == 0 for n in times):
-        return x.from_uop(make_empty(x.dtype, tuple(n * s for n, s in zip(times, shape, strict=True))))
+        return x.from_uop(
+            make_empty(x.dtype, tuple(n * s for n, s in zip(times, shape, strict=True)))
+        )
     node = make_expand(node, tuple(m for n, s in zip(times, shape, strict=True) for m in (n, s)))
     return x.from_uop(make_reshape(node, tuple(s * n for n, s in zip(times, shape, strict=True))))
 
 
-@operation(test="test_movement.py::test_repetition_agrees_with_numpy", standard=True, aliases=("repeat_interleave",))
-def repeat(x: Tensor, /, repeats: int | Sequence[int] | TensorBase, axis: int | None = None) -> Tensor:
+@operation(
+    test="test_movement.py::test_repetition_agrees_with_numpy",
+    standard=True,
+    aliases=("repeat_interleave",),
+)
+def repeat(
+    x: Tensor, /, repeats: int | Sequence[int] | TensorBase, axis: int | None = None
+) -> Tensor:
     """Each element several times in a row; `tile` repeats the whole tensor.
 
     Args:
@@ -212,7 +240,9 @@ def repeat(x: Tensor, /, repeats: int | Sequence[int] | TensorBase, axis: int | 
     shape = x.shape
     wide = x.unsqueeze(axis + 1)
     repeated = (
-        wide.expand(*shape[: axis + 1], repeats, *shape[axis + 1 :]) if repeats else slice_axis(wide, axis + 1, 0, 0)
+        wide.expand(*shape[: axis + 1], repeats, *shape[axis + 1 :])
+        if repeats
+        else slice_axis(wide, axis + 1, 0, 0)
     )
     return repeated.reshape(*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :]).clone()
 
@@ -226,10 +256,14 @@ def _take_operands(
     operands: list[object] = []
     for item in arrays:
         operands.extend(item if isinstance(item, Iterable) and not _is_array(item) else (item,))
-    refused = next((x for x in operands if not _is_array(x) and not isinstance(x, (list, tuple))), None)
+    refused = next(
+        (x for x in operands if not _is_array(x) and not isinstance(x, (list, tuple))), None
+    )
     if refused is not None:
         raise OperandError(
-            operation=operation, found=type(refused).__name__, expected="tensors, one by one or as a sequence"
+            operation=operation,
+            found=type(refused).__name__,
+            expected="tensors, one by one or as a sequence",
         )
     if not operands:
         raise ShapeError(operation=operation, shape=(), problem="is missing: no tensors were given")
@@ -252,9 +286,13 @@ def _check_alike(operation: str, tensors: Sequence[Tensor], axis: int | None) ->
     first = tensors[0]
     for other in tensors[1:]:
         if other.ndim != first.ndim or any(
-            a != b for i, (a, b) in enumerate(zip(first.shape, other.shape, strict=True)) if i != axis
+            a != b
+            for i, (a, b) in enumerate(zip(first.shape, other.shape, strict=True))
+            if i != axis
         ):
             where = "" if axis is None else f" on an axis other than {axis}"
             raise ShapeError(
-                operation=operation, shape=other.shape, problem=f"differs from {format_shape(first.shape)}{where}"
+                operation=operation,
+                shape=other.shape,
+                problem=f"differs from {format_shape(first.shape)}{where}",
             )

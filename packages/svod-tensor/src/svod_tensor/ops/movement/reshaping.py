@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from svod_ir import AxisError, ShapeError, SInt, format_shape, format_size
 from svod_ir.sizes import divide_size, product
-from svod_tensor._shapes import Axes, Shape, broadcast_shapes, normalize_axes, normalize_axis, to_shape
+from svod_tensor._shapes import (
+    Axes,
+    Shape,
+    broadcast_shapes,
+    normalize_axes,
+    normalize_axis,
+    to_shape,
+)
 from svod_tensor.cells.views import Expand, Flip, Permute, Reshape, Step
 from svod_tensor.ops.core.operands import to_tensor
 from svod_tensor.ops.core.operation import operation, static_operation
@@ -37,17 +44,22 @@ __all__ = [
 
 
 @operation(
-    test="test_movement.py::test_reshape_keeps_row_major_order", standard=True, methods=("view",), is_variadic=True
+    test="test_movement.py::test_reshape_keeps_row_major_order",
+    standard=True,
+    methods=("view",),
+    is_variadic=True,
 )
 def reshape(x: Tensor, /, shape: SInt | Sequence[SInt], *, copy: bool | None = None) -> Tensor:
-    """The same elements in row-major order as a tensor of `shape`: a view where numpy makes one, else a copy.
+    """The same elements in row-major order as a tensor of `shape`: a view where numpy makes one,
+    else a copy.
 
     Args:
         shape: a size or several; one may be -1 and is then inferred.
         copy: True gives values of their own, False an error where there is no view.
 
     Raises:
-        ShapeError: if the shape holds another number of elements, or no view has it and `copy` is False.
+        ShapeError: if the shape holds another number of elements, or no view has it and `copy` is
+            False.
 
     Example:
         >>> import svod_tensor as sv
@@ -60,9 +72,11 @@ def reshape(x: Tensor, /, shape: SInt | Sequence[SInt], *, copy: bool | None = N
         return found.clone()
     if copy is False and found.content.cell is not x.content.cell:
         raise ShapeError(
-            operation="reshape", shape=x.shape, problem=f"has no view of shape {format_shape(wanted)}",
+            operation="reshape",
+            shape=x.shape,
+            problem=f"has no view of shape {format_shape(wanted)}",
             hint="leave copy out",
-        )  # fmt: skip
+        )
     return found
 
 
@@ -83,13 +97,16 @@ def flatten(x: Tensor, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
         return x.reshape(1)
     start, end = (normalize_axis("flatten", a, x.ndim) for a in (start_axis, end_axis))
     if start > end:
-        raise ShapeError(operation="flatten", shape=x.shape, problem=f"has no axes from {start} to {end}")
+        raise ShapeError(
+            operation="flatten", shape=x.shape, problem=f"has no axes from {start} to {end}"
+        )
     return x.reshape(*x.shape[:start], product(x.shape[start : end + 1]), *x.shape[end + 1 :])
 
 
 @operation(test="test_movement.py::test_reshape_keeps_row_major_order", is_function=False)
 def unflatten(x: Tensor, /, axis: int, sizes: Sequence[int]) -> Tensor:
-    """This tensor with `axis` split into axes of `sizes`, one of which may be -1 and is then inferred.
+    """This tensor with `axis` split into axes of `sizes`, one of which may be -1 and is then
+    inferred.
 
     Raises:
         ShapeError: if the sizes hold another number of elements.
@@ -105,7 +122,8 @@ def unflatten(x: Tensor, /, axis: int, sizes: Sequence[int]) -> Tensor:
 
 @operation(test="test_movement.py::test_axes_of_size_one_come_and_go", standard=True)
 def squeeze(x: Tensor, /, axis: Axes = None) -> Tensor:
-    """`x` without axes of size 1: a view. `axis` is one axis, several, or None for all that have size 1.
+    """`x` without axes of size 1: a view. `axis` is one axis, several, or None for all that have
+    size 1.
 
     Raises:
         ShapeError: if a named axis has another size.
@@ -118,11 +136,19 @@ def squeeze(x: Tensor, /, axis: Axes = None) -> Tensor:
     axes = normalize_axes("squeeze", axis, x.ndim)
     for a in axes:
         if axis is not None and x.shape[a] != 1:
-            raise ShapeError(operation="squeeze", shape=x.shape, problem=f"has size {x.shape[a]} on axis {a}, not 1")
+            raise ShapeError(
+                operation="squeeze",
+                shape=x.shape,
+                problem=f"has size {x.shape[a]} on axis {a}, not 1",
+            )
     return x.reshape(tuple(s for i, s in enumerate(x.shape) if not (i in axes and s == 1)))
 
 
-@operation(test="test_movement.py::test_axes_of_size_one_come_and_go", standard=True, methods=("unsqueeze",))
+@operation(
+    test="test_movement.py::test_axes_of_size_one_come_and_go",
+    standard=True,
+    methods=("unsqueeze",),
+)
 def expand_dims(x: Tensor, /, axis: int | Sequence[int]) -> Tensor:
     """`x` with an axis of size 1 at `axis`, or at each of several: a view.
 
@@ -145,7 +171,10 @@ def expand_dims(x: Tensor, /, axis: int | Sequence[int]) -> Tensor:
 
 
 @operation(
-    test="test_movement.py::test_axes_are_reordered_as_in_numpy", standard=True, methods=("permute",), is_variadic=True
+    test="test_movement.py::test_axes_are_reordered_as_in_numpy",
+    standard=True,
+    methods=("permute",),
+    is_variadic=True,
 )
 def permute_dims(x: Tensor, /, axes: int | Sequence[int]) -> Tensor:
     """`x` with its axes in another order: a view. Axis i of the result is axis `axes[i]` of `x`.
@@ -164,7 +193,9 @@ def permute_dims(x: Tensor, /, axes: int | Sequence[int]) -> Tensor:
 
 
 @operation(test="test_movement.py::test_axes_are_reordered_as_in_numpy")
-def transpose(x: Tensor, /, axes: int | Sequence[int] | None = None, axis1: int | None = None) -> Tensor:
+def transpose(
+    x: Tensor, /, axes: int | Sequence[int] | None = None, axis1: int | None = None
+) -> Tensor:
     """`x` with its axes in reverse order, in the order `axes`, or with two of them swapped: a view.
 
     Args:
@@ -227,7 +258,8 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
 
 @operation(test="test_movement.py::test_axes_are_reordered_as_in_numpy", standard=True)
 def moveaxis(x: Tensor, /, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """`x` with axis `source`, or each of several, at index `destination`; the others keep their order: a view.
+    """`x` with axis `source`, or each of several, at index `destination`; the others keep their
+    order: a view.
 
     Raises:
         AxisError: if there is no such axis.
@@ -239,10 +271,17 @@ def moveaxis(x: Tensor, /, source: int | Sequence[int], destination: int | Seque
         (3, 4, 2)
     """
     axes_from, axes_to = (
-        [normalize_axis("moveaxis", a, x.ndim) for a in ((ends,) if isinstance(ends, int) else ends)]
+        [
+            normalize_axis("moveaxis", a, x.ndim)
+            for a in ((ends,) if isinstance(ends, int) else ends)
+        ]
         for ends in (source, destination)
     )
-    if len(axes_from) != len(axes_to) or len(set(axes_from)) < len(axes_from) or len(set(axes_to)) < len(axes_to):
+    if (
+        len(axes_from) != len(axes_to)
+        or len(set(axes_from)) < len(axes_from)
+        or len(set(axes_to)) < len(axes_to)
+    ):
         problem = f"cannot move axes {source} to {destination}: name each once"
         raise ShapeError(operation="moveaxis", shape=x.shape, problem=problem)
     axes = [a for a in range(x.ndim) if a not in axes_from]
@@ -252,7 +291,10 @@ def moveaxis(x: Tensor, /, source: int | Sequence[int], destination: int | Seque
 
 
 @operation(
-    test="test_movement.py::test_axes_are_reordered_as_in_numpy", standard=True, is_function=False, is_property=True
+    test="test_movement.py::test_axes_are_reordered_as_in_numpy",
+    standard=True,
+    is_function=False,
+    is_property=True,
 )
 def T(x: Tensor, /) -> Tensor:
     """This tensor with its axes in reverse order: a view.
@@ -265,7 +307,10 @@ def T(x: Tensor, /) -> Tensor:
 
 
 @operation(
-    test="test_movement.py::test_axes_are_reordered_as_in_numpy", standard=True, is_function=False, is_property=True
+    test="test_movement.py::test_axes_are_reordered_as_in_numpy",
+    standard=True,
+    is_function=False,
+    is_property=True,
 )
 def mT(x: Tensor, /) -> Tensor:
     """This tensor with its last two axes swapped: a view.
@@ -284,8 +329,8 @@ def mT(x: Tensor, /) -> Tensor:
 
 @operation(test="test_movement.py::test_axes_are_reordered_as_in_numpy", standard=True)
 def flip(x: Tensor, /, axis: Axes = None) -> Tensor:
-    """`x` with the elements along an axis in reverse order: a view. `axis` is one axis, several, or None for
-    all.
+    """`x` with the elements along an axis in reverse order: a view. `axis` is one axis, several, or
+    None for all.
 
     Raises:
         AxisError: if there is no such axis.
@@ -300,10 +345,13 @@ def flip(x: Tensor, /, axis: Axes = None) -> Tensor:
 
 
 @operation(
-    test="test_movement.py::test_expand_and_broadcast_repeat_axes_of_size_one", is_function=False, is_variadic=True
+    test="test_movement.py::test_expand_and_broadcast_repeat_axes_of_size_one",
+    is_function=False,
+    is_variadic=True,
 )
 def expand(x: Tensor, /, shape: SInt | Sequence[SInt]) -> Tensor:
-    """This tensor with axes of size 1 repeated, and axes added in front: a view, which cannot be assigned to.
+    """This tensor with axes of size 1 repeated, and axes added in front: a view, which cannot be
+    assigned to.
 
     Args:
         shape: of the result; -1 keeps a size.
@@ -320,7 +368,8 @@ def expand(x: Tensor, /, shape: SInt | Sequence[SInt]) -> Tensor:
     if offset < 0:
         raise ShapeError(operation="expand", shape=x.shape, problem=f"has more axes than {sizes}")
     wanted = tuple(
-        x.shape[i - offset] if isinstance(s, int) and s == -1 and i >= offset else s for i, s in enumerate(sizes)
+        x.shape[i - offset] if isinstance(s, int) and s == -1 and i >= offset else s
+        for i, s in enumerate(sizes)
     )
     return _expand(x, wanted)
 
@@ -331,10 +380,14 @@ def _expand(x: Tensor, shape: Shape) -> Tensor:
     return x.along(*steps, Expand(before, shape)) if shape != before else x.along(*steps)
 
 
-@operation(test="test_movement.py::test_expand_and_broadcast_repeat_axes_of_size_one", standard=True, is_variadic=True)
+@operation(
+    test="test_movement.py::test_expand_and_broadcast_repeat_axes_of_size_one",
+    standard=True,
+    is_variadic=True,
+)
 def broadcast_to(x: Tensor, /, shape: SInt | Sequence[SInt]) -> Tensor:
-    """`x`, repeated to `shape` by the rules of broadcasting: a view, which cannot be assigned to where
-    elements are repeated.
+    """`x`, repeated to `shape` by the rules of broadcasting: a view, which cannot be assigned to
+    where elements are repeated.
 
     Raises:
         BroadcastError: if it does not broadcast to that shape.
@@ -346,11 +399,15 @@ def broadcast_to(x: Tensor, /, shape: SInt | Sequence[SInt]) -> Tensor:
     """
     sizes = to_shape("broadcast_to", (shape,))
     if broadcast_shapes(x.shape, sizes) != sizes:
-        raise ShapeError(operation="broadcast_to", shape=x.shape, problem=f"does not broadcast to {sizes}")
+        raise ShapeError(
+            operation="broadcast_to", shape=x.shape, problem=f"does not broadcast to {sizes}"
+        )
     return _expand(x, sizes)
 
 
-@static_operation(test="test_movement.py::test_tensors_get_the_shape_that_they_broadcast_to", standard=True)
+@static_operation(
+    test="test_movement.py::test_tensors_get_the_shape_that_they_broadcast_to", standard=True
+)
 def broadcast_arrays(*arrays: Operand) -> tuple[Tensor, ...]:
     """All of `arrays` with the shape that they broadcast to: views.
 
@@ -377,6 +434,8 @@ def _infer_size(old: Shape, new: Shape) -> Shape:
     known = product(tuple(s for s in new if not (isinstance(s, int) and s == -1)))
     missing = divide_size(product(old), known)
     if missing is None:
-        problem = f"holds {format_size(product(old))} elements, which {format_shape(new)} does not divide"
+        problem = (
+            f"holds {format_size(product(old))} elements, which {format_shape(new)} does not divide"
+        )
         raise ShapeError(operation="reshape", shape=old, problem=problem)
     return (*new[: holes[0]], missing, *new[holes[0] + 1 :])

@@ -4,14 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from svod_dtype import bool_, int64
-from svod_ir import AxisError, Op, OperandError, ShapeError, SInt, UOp, make_alu, make_pad, make_positions
+from svod_ir import (
+    AxisError,
+    Op,
+    OperandError,
+    ShapeError,
+    SInt,
+    UOp,
+    make_alu,
+    make_pad,
+    make_positions,
+)
 from svod_ir.sizes import normalize_size
 from svod_ir.uop import to_node
 from svod_tensor._data import make_constant
-from svod_tensor._shapes import Axes, Shape, broadcast_node, check_within, concrete_shape, normalize_axes, to_shape
+from svod_tensor._shapes import (
+    Axes,
+    Shape,
+    broadcast_node,
+    check_within,
+    concrete_shape,
+    normalize_axes,
+    to_shape,
+)
 from svod_tensor.cells.views import Shrink
 from svod_tensor.ops.core.operands import slice_axis
 from svod_tensor.ops.core.operation import operation
@@ -35,12 +53,19 @@ __all__ = [
 ]
 
 
-PadMode: TypeAlias = Literal["constant", "edge", "replicate", "reflect", "symmetric", "wrap", "circular"]
+PadMode: TypeAlias = Literal[
+    "constant", "edge", "replicate", "reflect", "symmetric", "wrap", "circular"
+]
 """What padding consists of."""
 
 _PAD_MODES: Final[dict[str, Literal["edge", "reflect", "symmetric", "wrap"]]] = {
-    "edge": "edge", "replicate": "edge", "reflect": "reflect", "symmetric": "symmetric", "wrap": "wrap", "circular": "wrap",
-}  # fmt: skip
+    "edge": "edge",
+    "replicate": "edge",
+    "reflect": "reflect",
+    "symmetric": "symmetric",
+    "wrap": "wrap",
+    "circular": "wrap",
+}
 
 
 @operation(test="test_operations.py::test_a_part_of_each_axis_is_that_of_numpy", is_function=False)
@@ -59,7 +84,9 @@ def shrink(x: Tensor, /, *bounds: tuple[SInt, SInt] | None) -> Tensor:
         [[2, 3], [5, 6]]
     """
     if len(bounds) != x.ndim:
-        raise ShapeError(operation="shrink", shape=x.shape, problem=f"needs {x.ndim} pairs, not {len(bounds)}")
+        raise ShapeError(
+            operation="shrink", shape=x.shape, problem=f"needs {x.ndim} pairs, not {len(bounds)}"
+        )
     pairs = tuple((0, s) if b is None else b for s, b in zip(x.shape, bounds, strict=True))
     for axis, (size, (begin, end)) in enumerate(zip(x.shape, pairs, strict=True)):
         if not all(isinstance(n, int) for n in (size, begin, end)):
@@ -70,16 +97,22 @@ def shrink(x: Tensor, /, *bounds: tuple[SInt, SInt] | None) -> Tensor:
 
 @operation(test="test_movement.py::test_padding_takes_any_value")
 def pad(
-    x: Tensor, /, *padding: Amounts | Sequence[Amounts], mode: PadMode = "constant", constant_values: complex = 0
+    x: Tensor,
+    /,
+    *padding: Amounts | Sequence[Amounts],
+    mode: PadMode = "constant",
+    constant_values: complex = 0,
 ) -> Tensor:
-    """`x` with `constant_values`, or elements of its own, before and after each axis; negative amounts crop it.
+    """`x` with `constant_values`, or elements of its own, before and after each axis; negative
+    amounts crop it.
 
     Args:
-        padding: a pair `(before, after)` for each axis, one by one or as a sequence; one pair alone is that of all
-            axes, and a number stands for a pair of it, as in numpy. None leaves an axis as it is.
-        mode: `"constant"`; `"edge"` (or `"replicate"`) for the last element again, `"reflect"` for those before it
-            in reverse, `"symmetric"` for the same with the last one, `"wrap"` (or `"circular"`) for those of the
-            other end.
+        padding: a pair `(before, after)` for each axis, one by one or as a sequence; one pair alone
+            is that of all axes, and a number stands for a pair of it, as in numpy. None leaves an
+            axis as it is.
+        mode: `"constant"`; `"edge"` (or `"replicate"`) for the last element again, `"reflect"` for
+            those before it in reverse, `"symmetric"` for the same with the last one, `"wrap"` (or
+            `"circular"`) for those of the other end.
         constant_values: what is added, in the dtype of `x`.
 
     Raises:
@@ -110,9 +143,12 @@ def _crop(x: Tensor, pairs: Sequence[tuple[SInt, SInt]]) -> Tensor:
     return x.shrink(*bounds)
 
 
-@operation(test="test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy", standard=True)
+@operation(
+    test="test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy", standard=True
+)
 def roll(x: Tensor, /, shift: int | Sequence[int], axis: Axes = None) -> Tensor:
-    """The elements, moved by `shift` along an axis; those that leave at the end come back at the start.
+    """The elements, moved by `shift` along an axis; those that leave at the end come back at the
+    start.
 
     Args:
         shift: how far, or how far on each of several axes.
@@ -141,7 +177,10 @@ def roll(x: Tensor, /, shift: int | Sequence[int], axis: Axes = None) -> Tensor:
     return result
 
 
-@operation(test="test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy", standard="linalg.diagonal")
+@operation(
+    test="test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy",
+    standard="linalg.diagonal",
+)
 def diagonal(x: Tensor, /, offset: int = 0) -> Tensor:
     """The elements `[..., i, i + offset]` of the last two axes, as a new tensor of shape (..., n).
 
@@ -173,7 +212,8 @@ def diagonal(x: Tensor, /, offset: int = 0) -> Tensor:
 
 @operation(test="test_movement.py::test_diagonals_become_matrices")
 def diag(x: Tensor, /, k: int = 0) -> Tensor:
-    """The matrix with these elements on diagonal `k` and 0 elsewhere, of one axis; of two, that diagonal.
+    """The matrix with these elements on diagonal `k` and 0 elsewhere, of one axis; of two, that
+    diagonal.
 
     Args:
         k: which one, above the main one where it is positive.
@@ -197,7 +237,9 @@ def diag(x: Tensor, /, k: int = 0) -> Tensor:
     return place.unsqueeze(1).add(k).eq(place).where(rows.unsqueeze(1), zero)
 
 
-@operation(test="test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy", standard=True)
+@operation(
+    test="test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy", standard=True
+)
 def triu(x: Tensor, /, k: int = 0) -> Tensor:
     """The elements on and above diagonal `k` of the last two axes, zero below it.
 
@@ -214,7 +256,9 @@ def triu(x: Tensor, /, k: int = 0) -> Tensor:
     return _triangle(x, "triu", k, is_upper=True)
 
 
-@operation(test="test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy", standard=True)
+@operation(
+    test="test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy", standard=True
+)
 def tril(x: Tensor, /, k: int = 0) -> Tensor:
     """The elements on and below diagonal `k` of the last two axes, zero above it.
 
@@ -248,31 +292,48 @@ def _repeat_around(x: Tensor, pairs: Sequence[tuple[SInt, SInt]], mode: str) -> 
 
     known = _PAD_MODES.get(mode) if isinstance(mode, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     if known is None:
-        raise OperandError(operation="pad", found=f"{mode!r} as mode", expected=", ".join(("constant", *_PAD_MODES)))
+        raise OperandError(
+            operation="pad",
+            found=f"{mode!r} as mode",
+            expected=", ".join(("constant", *_PAD_MODES)),
+        )
     for axis, pair in enumerate(pairs):
         before, after = (max(n, 0) for n in concrete_shape("pad", pair))
         if not (before or after):
             continue
         (size,) = concrete_shape("pad", (x.shape[axis],))
         if not size:
-            raise ShapeError(operation="pad", shape=x.shape, problem=f"has nothing to repeat on axis {axis}")
+            raise ShapeError(
+                operation="pad", shape=x.shape, problem=f"has nothing to repeat on axis {axis}"
+            )
         x = x.take(np.pad(np.arange(size), (before, after), known), axis)
     return x
 
 
-def _to_pairs(padding: Sequence[Amounts | Sequence[Amounts]], shape: Shape) -> tuple[tuple[SInt, SInt], ...]:
+def _to_pairs(
+    padding: Sequence[Amounts | Sequence[Amounts]], shape: Shape
+) -> tuple[tuple[SInt, SInt], ...]:
     """How much is added before and after each axis."""
     given: Sequence[object] = padding
-    if len(padding) == 1 and _is_sequence(padding[0]) and any(p is None or _is_sequence(p) for p in padding[0]):
+    if (
+        len(padding) == 1
+        and _is_sequence(padding[0])
+        and any(p is None or _is_sequence(p) for p in padding[0])
+    ):
         given = padding[0]
     if len(given) > 1 and any(isinstance(p, (int, UOp)) for p in given):
         raise OperandError(
-            operation="pad", found=given, expected="a pair (before, after) for each axis", hint=_explain_numbers(given)
+            operation="pad",
+            found=given,
+            expected="a pair (before, after) for each axis",
+            hint=_explain_numbers(given),
         )
     pairs = tuple(_to_pair(p) for p in given)
     pairs = pairs * len(shape) if len(pairs) == 1 else pairs
     if len(pairs) != len(shape):
-        raise ShapeError(operation="pad", shape=shape, problem=f"needs {len(shape)} pairs, not {len(pairs)}")
+        raise ShapeError(
+            operation="pad", shape=shape, problem=f"needs {len(shape)} pairs, not {len(pairs)}"
+        )
     return pairs
 
 
@@ -281,14 +342,21 @@ def _explain_numbers(given: Sequence[object]) -> str | None:
     if not all(isinstance(p, int) for p in given):
         return None
     each = ", ".join(f"({p}, {p})" for p in given)
-    every = f"x.pad({tuple(given)}) adds so much before and after every axis, " if len(given) == 2 else ""
+    every = (
+        f"x.pad({tuple(given)}) adds so much before and after every axis, "
+        if len(given) == 2
+        else ""
+    )
     return f"{every}x.pad({each}) so much on both sides of each"
 
 
 def _to_pair(amounts: object) -> tuple[SInt, SInt]:
-    values = to_shape("pad", tuple(amounts) if _is_sequence(amounts) else (0 if amounts is None else amounts,))  # pyright: ignore[reportArgumentType]
+    sizes: Any = tuple(amounts) if _is_sequence(amounts) else (0 if amounts is None else amounts,)
+    values = to_shape("pad", sizes)
     if len(values) not in (1, 2):
-        raise OperandError(operation="pad", found=amounts, expected="a pair (before, after) for each axis")
+        raise OperandError(
+            operation="pad", found=amounts, expected="a pair (before, after) for each axis"
+        )
     return values[0], values[-1]
 
 
@@ -321,4 +389,6 @@ def _pad_node(node: UOp, pairs: Sequence[tuple[SInt, SInt]], value: UOp) -> UOp:
 
 
 def _is_positive_zero(value: UOp) -> bool:
-    return value.arg == 0 and not (isinstance(value.arg, float) and math.copysign(1.0, value.arg) < 0)
+    return value.arg == 0 and not (
+        isinstance(value.arg, float) and math.copysign(1.0, value.arg) < 0
+    )

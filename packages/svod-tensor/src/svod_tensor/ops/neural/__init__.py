@@ -1,1 +1,3 @@
-"""Operations of neural networks: activations, normalization, attention, convolution, pooling, interpolation of images."""
+"""Operations of neural networks: activations, normalization, attention, convolution, pooling,
+interpolation of images.
+"""

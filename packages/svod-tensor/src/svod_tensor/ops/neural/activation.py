@@ -15,7 +15,16 @@ from svod_tensor.ops.core.gradient_rules import gradient_rule, with_rule
 from svod_tensor.ops.core.operands import to_float
 from svod_tensor.ops.core.operation import operation
 from svod_tensor.ops.core.rounding import rounds_once
-from svod_tensor.ops.elementwise.partials import ELU, GELU, GELU_TANH, HARD_SIGMOID, HARD_SWISH, RELU6, SILU, SOFTPLUS
+from svod_tensor.ops.elementwise.partials import (
+    ELU,
+    GELU,
+    GELU_TANH,
+    HARD_SIGMOID,
+    HARD_SWISH,
+    RELU6,
+    SILU,
+    SOFTPLUS,
+)
 from svod_tensor.ops.special.normal_distribution import make_normal_tail
 
 if TYPE_CHECKING:
@@ -49,19 +58,25 @@ _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 
 
 @gradient_rule("relu", is_symmetric=True)
-def _relu_gradient(cotangent: Tensor, _: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
+def _relu_gradient(
+    cotangent: Tensor, _: Tensor, operands: tuple[Tensor], __: object
+) -> tuple[Tensor]:
     """0 at 0."""
     return (operands[0].gt(0).where(cotangent, 0),)
 
 
 @gradient_rule("softmax", is_symmetric=True)
-def _softmax_gradient(cotangent: Tensor, value: Tensor, _: object, __: object, axis: int) -> tuple[Tensor]:
+def _softmax_gradient(
+    cotangent: Tensor, value: Tensor, _: object, __: object, axis: int
+) -> tuple[Tensor]:
     """From the value alone: the input need not be kept."""
     return (value.mul(cotangent.sub(cotangent.mul(value).sum(axis, keepdims=True))),)
 
 
 @gradient_rule("log_softmax")
-def _log_softmax_gradient(cotangent: Tensor, value: Tensor, _: object, __: object, axis: int) -> tuple[Tensor]:
+def _log_softmax_gradient(
+    cotangent: Tensor, value: Tensor, _: object, __: object, axis: int
+) -> tuple[Tensor]:
     return (cotangent.sub(value.exp().mul(cotangent.sum(axis, keepdims=True))),)
 
 
@@ -99,7 +114,8 @@ def relu6(x: Tensor, /) -> Tensor:
 def leaky_relu(x: Tensor, /, slope: float = 0.01) -> Tensor:
     """The element where it is not negative, else `slope` times it. Integers become float32.
 
-    Source: Maas et al., Rectifier Nonlinearities Improve Neural Network Acoustic Models (2013), section 2.
+    Source: Maas et al., Rectifier Nonlinearities Improve Neural Network Acoustic Models (2013),
+    section 2.
 
     Example:
         >>> import svod_tensor as sv
@@ -114,7 +130,8 @@ def leaky_relu(x: Tensor, /, slope: float = 0.01) -> Tensor:
 def elu(x: Tensor, /, alpha: float = 1.0) -> Tensor:
     """The element where it is positive, else `alpha * (exp(x) - 1)`. Integers become float32.
 
-    Source: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear Units (2015), equation 15.
+    Source: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear Units
+    (2015), equation 15.
 
     Example:
         >>> import svod_tensor as sv
@@ -145,8 +162,8 @@ def selu(x: Tensor, /) -> Tensor:
 def silu(x: Tensor, /) -> Tensor:
     """`x * sigmoid(x)`. Integers become float32.
 
-    Source: Elfwing et al., Sigmoid-Weighted Linear Units for Neural Network Function Approximation (2017), equation
-    1.
+    Source: Elfwing et al., Sigmoid-Weighted Linear Units for Neural Network Function Approximation
+    (2017), equation 1.
 
     Example:
         >>> import svod_tensor as sv
@@ -160,7 +177,8 @@ def silu(x: Tensor, /) -> Tensor:
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
 @rounds_once
 def gelu(x: Tensor, /, approximate: str = "none") -> Tensor:
-    """`x * Phi(x)`, where Phi is the distribution function of normal numbers. Integers become float32.
+    """`x * Phi(x)`, where Phi is the distribution function of normal numbers. Integers become
+    float32.
 
     Args:
         approximate: `"none"` computes Phi so that its far tail keeps its digits; `"tanh"` computes
@@ -195,8 +213,8 @@ def gelu(x: Tensor, /, approximate: str = "none") -> Tensor:
 def softplus(x: Tensor, /, beta: float = 1.0) -> Tensor:
     """`log(1 + exp(beta * x)) / beta` without overflow. Integers become float32.
 
-    Source: Dugas et al., Incorporating Second-Order Functional Knowledge for Better Option Pricing (2001), section
-    3.
+    Source: Dugas et al., Incorporating Second-Order Functional Knowledge for Better Option Pricing
+    (2001), section 3.
 
     Example:
         >>> import svod_tensor as sv
@@ -273,8 +291,8 @@ def softsign(x: Tensor, /) -> Tensor:
 @operation(test="test_neural.py::test_glu_halves_an_axis")
 @rounds_once
 def glu(x: Tensor, /, axis: int = -1) -> Tensor:
-    """The first half of `axis`, gated by the sigmoid of the second: half as long on that axis. Integers become
-    float32.
+    """The first half of `axis`, gated by the sigmoid of the second: half as long on that axis.
+    Integers become float32.
 
     Raises:
         ShapeError: if the axis has an odd size.
@@ -289,7 +307,9 @@ def glu(x: Tensor, /, axis: int = -1) -> Tensor:
     axis = normalize_axis("glu", axis, x.ndim)
     (size,) = concrete_shape("glu", (x.shape[axis],))
     if size % 2:
-        raise ShapeError(operation="glu", shape=x.shape, problem=f"has the odd size {size} on axis {axis}")
+        raise ShapeError(
+            operation="glu", shape=x.shape, problem=f"has the odd size {size} on axis {axis}"
+        )
     left, right = x.chunk(2, axis)
     return left.mul(right.sigmoid())
 
@@ -318,7 +338,8 @@ def softmax(x: Tensor, /, axis: int = -1) -> Tensor:
 @operation(test="test_neural.py::test_softmax_sums_to_one_and_does_not_overflow")
 @rounds_once
 def log_softmax(x: Tensor, /, axis: int = -1) -> Tensor:
-    """`log(softmax(x))` along `axis`, accurate where the softmax is near 0. Integers become float32.
+    """`log(softmax(x))` along `axis`, accurate where the softmax is near 0. Integers become
+    float32.
 
     Raises:
         AxisError: if there is no such axis.

@@ -34,22 +34,30 @@ SamplingPadding: TypeAlias = Literal["zeros", "border", "reflection"]
 
 @operation(test="test_sampling.py::test_what_lies_between_elements_agrees_with_its_formula")
 @rounds_once
-def grid_sample(x: Tensor, /, grid: Tensor, *, mode: SamplingMode = "bilinear", padding_mode: SamplingPadding = "zeros",
+def grid_sample(
+    x: Tensor,
+    /,
+    grid: Tensor,
+    *,
+    mode: SamplingMode = "bilinear",
+    padding_mode: SamplingPadding = "zeros",
     align_corners: bool = False,
-) -> Tensor:  # fmt: skip
-    """The values at the coordinates in `grid`, interpolated between the elements of this tensor of shape (batch, channels, *sizes), for
-    any number of spatial axes: shape (batch, channels, *places).
+) -> Tensor:
+    """The values at the coordinates in `grid`, interpolated between the elements of this tensor of
+    shape (batch, channels, *sizes), for any number of spatial axes: shape (batch, channels,
+    *places).
 
     Integers become float32 unless the mode is `"nearest"`.
 
     Args:
-        grid: places of shape (batch, *places, axes). On each axis -1 is one end and 1 the other; the coordinate along the
-            last axis comes first. NaN counts as -1.
-        mode: `"nearest"` for the nearest element (of two the even one), `"bilinear"` for straight lines between
-            neighbours along each axis, `"bicubic"` for polynomials through four.
-        padding_mode: `"zeros"` around `x`, its outermost elements (`"border"`), or those inside in reverse
-            (`"reflection"`).
-        align_corners: whether -1 and 1 are the middles of the outermost elements, or their outer ends.
+        grid: places of shape (batch, *places, axes). On each axis -1 is one end and 1 the other;
+            the coordinate along the last axis comes first. NaN counts as -1.
+        mode: `"nearest"` for the nearest element (of two the even one), `"bilinear"` for straight
+            lines between neighbours along each axis, `"bicubic"` for polynomials through four.
+        padding_mode: `"zeros"` around `x`, its outermost elements (`"border"`), or those inside in
+            reverse (`"reflection"`).
+        align_corners: whether -1 and 1 are the middles of the outermost elements, or their outer
+            ends.
 
     Raises:
         ShapeError: if the shapes do not fit each other, or an axis is empty.
@@ -71,23 +79,36 @@ def grid_sample(x: Tensor, /, grid: Tensor, *, mode: SamplingMode = "bilinear", 
     sizes = concrete_shape(name, x.shape[2:])
     if 0 in sizes:
         raise ShapeError(operation=name, shape=x.shape, problem="has an empty axis")
-    if mode not in get_args(SamplingMode) or padding_mode not in get_args(SamplingPadding) or not grid.dtype.is_float:
+    if (
+        mode not in get_args(SamplingMode)
+        or padding_mode not in get_args(SamplingPadding)
+        or not grid.dtype.is_float
+    ):
         raise OperandError(
-            operation=name, found=f"mode {mode!r}, padding_mode {padding_mode!r}, places of {grid.dtype}",
+            operation=name,
+            found=f"mode {mode!r}, padding_mode {padding_mode!r}, places of {grid.dtype}",
             expected=f"{get_args(SamplingMode)}, {get_args(SamplingPadding)}, floats",
-        )  # fmt: skip
+        )
     x = x if mode == "nearest" else to_float(x)
     batch, channels = x.shape[:2]
     count = product(grid.shape[1:-1])
     places = grid.isnan().where(-1, grid).reshape(batch, count, n)
     around = [
-        _look_around(_scale(places[..., n - 1 - i], size, align_corners), size, mode, padding_mode, align_corners)
+        _look_around(
+            _scale(places[..., n - 1 - i], size, align_corners),
+            size,
+            mode,
+            padding_mode,
+            align_corners,
+        )
         for i, size in enumerate(sizes)
     ]
     positions, weights = _combine(around, sizes)
     n_around = product(positions.shape[2:])
     flat = positions.reshape(batch, 1, count * n_around).expand(batch, channels, count * n_around)
-    found = make_result(look_up(x.reshape(batch, channels, product(sizes)).uop, flat.uop, 2), x, grid)
+    found = make_result(
+        look_up(x.reshape(batch, channels, product(sizes)).uop, flat.uop, 2), x, grid
+    )
     result = found.reshape(batch, channels, *grid.shape[1:-1], n_around)
     if weights is None:
         return result.squeeze(-1)
@@ -99,11 +120,13 @@ def grid_sample(x: Tensor, /, grid: Tensor, *, mode: SamplingMode = "bilinear", 
 @operation(test="test_sampling.py::test_places_of_images_are_moved_by_matrices")
 @rounds_once
 def affine_grid(theta: Tensor, /, size: Sequence[int], align_corners: bool = False) -> Tensor:
-    """The grid, as `grid_sample` takes it, of the affine maps with these matrices: shape (batch, *sizes, axes).
+    """The grid, as `grid_sample` takes it, of the affine maps with these matrices: shape (batch,
+    *sizes, axes).
 
     Args:
         size: the shape of the image that is made: (batch, channels, *sizes).
-        align_corners: whether -1 and 1 are the middles of the outermost elements, or their outer ends.
+        align_corners: whether -1 and 1 are the middles of the outermost elements, or their outer
+            ends.
 
     Raises:
         ShapeError: if `theta` is not of shape (batch, axes, axes + 1) for an image of this size.
@@ -150,7 +173,9 @@ def _scale(x: Tensor, size: int, align_corners: bool) -> Tensor:
     return x.add(1).mul((size - 1) / 2) if align_corners else x.add(1).mul(size).sub(1).mul(0.5)
 
 
-def _look_around(place: Tensor, size: int, mode: str, padding_mode: str, align_corners: bool) -> _Around:
+def _look_around(
+    place: Tensor, size: int, mode: str, padding_mode: str, align_corners: bool
+) -> _Around:
     is_cubic, inner = mode == "bicubic", place.dtype
     if padding_mode == "reflection":
         # What is infinitely far away is nowhere in particular.
@@ -161,7 +186,9 @@ def _look_around(place: Tensor, size: int, mode: str, padding_mode: str, align_c
     if not is_cubic:
         place = _bring_inside(place, size, padding_mode, align_corners)
     if mode == "nearest":
-        return _Around(_to_position(place.round(), size, padding_mode, align_corners).unsqueeze(-1), None)
+        return _Around(
+            _to_position(place.round(), size, padding_mode, align_corners).unsqueeze(-1), None
+        )
     low = place.floor().detach()
     offsets = place.arange(-1, 3) if is_cubic else place.arange(2)
     distance = place.sub(low).unsqueeze(-1).sub(offsets.cast(inner)).abs()
@@ -195,7 +222,10 @@ def _to_position(place: Tensor, size: int, padding_mode: str, align_corners: boo
 
 
 def _weigh_cubic(distance: Tensor) -> Tensor:
-    """Source: R. Keys, Cubic convolution interpolation for digital image processing, 1981, with a = -3/4."""
+    """Source:
+
+    R. Keys, Cubic convolution interpolation for digital image processing, 1981, with a = -3/4.
+    """
     a = -0.75
     near = distance.mul(a + 2).sub(a + 3).mul(distance).mul(distance).add(1)
     far = distance.sub(5).mul(distance).add(8).mul(distance).sub(4).mul(a)
@@ -203,7 +233,9 @@ def _weigh_cubic(distance: Tensor) -> Tensor:
 
 
 def _combine(around: Sequence[_Around], sizes: Sequence[int]) -> tuple[Tensor, Tensor | None]:
-    """The positions in row-major order of all elements around each place, and how much each counts."""
+    """The positions in row-major order of all elements around each place, and how much each
+    counts.
+    """
     n = len(sizes)
     position: Tensor | None = None
     weight: Tensor | None = None

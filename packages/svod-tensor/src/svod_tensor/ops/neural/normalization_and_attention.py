@@ -49,7 +49,9 @@ def _standardize(x: Tensor, axis: Axes, eps: float) -> tuple[Tensor, Tensor]:
 def _layernorm_gradient(
     cotangent: Tensor, value: Tensor, operands: tuple[Tensor], _: object, axis: Axes, eps: float
 ) -> tuple[Tensor]:
-    """Component of the cotangent orthogonal to the value and to constants, scaled like the value."""
+    """Component of the cotangent orthogonal to the value and to constants, scaled like the
+    value.
+    """
     _, scale = _standardize(operands[0], axis, eps)
     along = cotangent.mul(value).mean(axis, keepdims=True)
     return (cotangent.sub(cotangent.mean(axis, keepdims=True)).sub(value.mul(along)).mul(scale),)
@@ -67,9 +69,15 @@ def _rms_norm_gradient(
 @operation(test="test_neural.py::test_normalisations_agree_with_their_formulas", is_function=False)
 @rounds_once
 def layernorm(
-    x: Tensor, /, axis: Axes = -1, eps: float = 1e-5, weight: Tensor | None = None, bias: Tensor | None = None
+    x: Tensor,
+    /,
+    axis: Axes = -1,
+    eps: float = 1e-5,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
 ) -> Tensor:
-    """Mean 0 and variance 1 over `axis`, then times `weight` and plus `bias`. Integers become float32.
+    """Mean 0 and variance 1 over `axis`, then times `weight` and plus `bias`. Integers become
+    float32.
 
     Args:
         axis: one axis or several.
@@ -91,7 +99,9 @@ def layernorm(
 
 @operation(test="test_neural.py::test_normalisations_agree_with_their_formulas", is_function=False)
 @rounds_once
-def rms_norm(x: Tensor, /, axis: Axes = -1, eps: float = 1e-6, weight: Tensor | None = None) -> Tensor:
+def rms_norm(
+    x: Tensor, /, axis: Axes = -1, eps: float = 1e-6, weight: Tensor | None = None
+) -> Tensor:
     """Mean square 1 over `axis`, then times `weight`. Integers become float32.
 
     Args:
@@ -108,7 +118,9 @@ def rms_norm(x: Tensor, /, axis: Axes = -1, eps: float = 1e-6, weight: Tensor | 
     x = to_float(x)
     value = x.mul(_make_scale(x, axis, eps))
     return _affine(
-        with_rule(_rms_norm_gradient, value, (x,), normalize_axes("rms_norm", axis, x.ndim), float(eps)),
+        with_rule(
+            _rms_norm_gradient, value, (x,), normalize_axes("rms_norm", axis, x.ndim), float(eps)
+        ),
         weight,
         None,
     )
@@ -117,9 +129,15 @@ def rms_norm(x: Tensor, /, axis: Axes = -1, eps: float = 1e-6, weight: Tensor | 
 @operation(test="test_neural.py::test_normalisations_agree_with_their_formulas", is_function=False)
 @rounds_once
 def group_norm(
-    x: Tensor, /, n_groups: int, eps: float = 1e-5, weight: Tensor | None = None, bias: Tensor | None = None
+    x: Tensor,
+    /,
+    n_groups: int,
+    eps: float = 1e-5,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
 ) -> Tensor:
-    """`layernorm` over each group of channels, for a tensor of shape (batch, channels, ...). Integers become float32.
+    """`layernorm` over each group of channels, for a tensor of shape (batch, channels, ...).
+    Integers become float32.
 
     Args:
         n_groups: into how many groups the channels fall.
@@ -140,7 +158,9 @@ def group_norm(
                 [ 0.]]], dtype=float32)
     """
     if x.ndim < 2:
-        raise ShapeError(operation="group_norm", shape=x.shape, problem="has no axes of a batch and of channels")
+        raise ShapeError(
+            operation="group_norm", shape=x.shape, problem="has no axes of a batch and of channels"
+        )
     (channels,) = concrete_shape("group_norm", x.shape[1:2])
     if n_groups < 1 or channels % n_groups:
         raise ShapeError(
@@ -150,7 +170,9 @@ def group_norm(
         )
     each = normalize_size(channels // n_groups * product(x.shape[2:]))
     normal = x.reshape(x.shape[0], n_groups, each).layernorm(-1, eps).reshape(x.shape)
-    aligned = [p if p is None else p.reshape(1, channels, *(1,) * (x.ndim - 2)) for p in (weight, bias)]
+    aligned = [
+        p if p is None else p.reshape(1, channels, *(1,) * (x.ndim - 2)) for p in (weight, bias)
+    ]
     return _affine(normal, *aligned)
 
 
@@ -165,7 +187,8 @@ def batchnorm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalisation with given statistics for each channel, for a tensor of shape (batch, channels, ...).
+    """Normalisation with given statistics for each channel, for a tensor of shape (batch, channels,
+    ...).
 
     Args:
         mean: of shape (channels,).
@@ -184,7 +207,9 @@ def batchnorm(
         [[1.0, 2.0]]
     """
     if x.ndim < 2:
-        raise ShapeError(operation="batchnorm", shape=x.shape, problem="has no axes of a batch and of channels")
+        raise ShapeError(
+            operation="batchnorm", shape=x.shape, problem="has no axes of a batch and of channels"
+        )
     shape = (1, -1, *(1,) * (x.ndim - 2))
     scale = variance.add(eps).rsqrt()
     scale = scale if weight is None else scale.mul(weight)
@@ -203,15 +228,17 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """`softmax(q @ k.T * scale + mask) @ v`, with `x` as the queries of shape (..., n, d): shape (..., n, e).
+    """`softmax(q @ k.T * scale + mask) @ v`, with `x` as the queries of shape (..., n, d): shape
+    (..., n, e).
 
-    A query that may look at no key gives zeros. Of float16 and bfloat16 the weights are rounded once more: they are
-    an operand of the second product, and matrix units take such alone.
+    A query that may look at no key gives zeros. Of float16 and bfloat16 the weights are rounded
+    once more: they are an operand of the second product, and matrix units take such alone.
 
     Args:
         key: of shape (..., m, d).
         value: of shape (..., m, e).
-        mask: bool, True where a query may look at a key, or numbers that are added; of shape (..., n, m).
+        mask: bool, True where a query may look at a key, or numbers that are added; of shape (...,
+            n, m).
         is_causal: whether query i sees only keys 0 to i.
         scale: by default `1 / sqrt(d)`.
 
@@ -228,9 +255,10 @@ def scaled_dot_product_attention(
     for operand in (x, key, value):
         if operand.ndim < 2:
             raise ShapeError(
-                operation="scaled_dot_product_attention", shape=operand.shape,
+                operation="scaled_dot_product_attention",
+                shape=operand.shape,
                 problem="has no axes of positions and of features",
-            )  # fmt: skip
+            )
     (depth,) = concrete_shape("scaled_dot_product_attention", x.shape[-1:])
     factor = 1.0 / math.sqrt(depth) if scale is None else scale
     kind = promote_types(promote_types(x.dtype, key.dtype), value.dtype)

@@ -1,4 +1,6 @@
-"""How windows lie, as callers say it: numbers for all axes or for each, and padding with two sides."""
+"""How windows lie, as callers say it: numbers for all axes or for each, and padding with
+two sides.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ Pads: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class WindowPlaces(NamedTuple):
-    """How windows lie: for each of the last axes their size, how far they move, what is added before and after, and how far
-    apart the elements of a window are."""
+    """How windows lie: for each of the last axes their size, how far they move, what is added
+    before and after, and how far apart the elements of a window are."""
 
     kernel: tuple[int, ...]
     stride: tuple[int, ...]
@@ -38,7 +40,9 @@ def spread_number(name: str, value: Numbers, n: int) -> tuple[int, ...]:
     values = (value,) * n if isinstance(value, int) else tuple(value)
     least = 0 if name.endswith("padding") else 1
     if len(values) != n or any(v < least for v in values):
-        raise OperandError(operation="windows", found=values, expected=f"{n} numbers of at least {least} as {name}")
+        raise OperandError(
+            operation="windows", found=values, expected=f"{n} numbers of at least {least} as {name}"
+        )
     return values
 
 
@@ -54,6 +58,8 @@ def check_pads(padding: Padding, n: int) -> Pads:
     pairs = tuple((v, v) if isinstance(v, int) else tuple(v) for v in values)
     if len(pairs) != n or any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
         raise OperandError(
-            operation="windows", found=values, expected=f"{n} numbers of at least 0, or pairs of them, as padding"
+            operation="windows",
+            found=values,
+            expected=f"{n} numbers of at least 0, or pairs of them, as padding",
         )
     return pairs  # pyright: ignore[reportReturnType]

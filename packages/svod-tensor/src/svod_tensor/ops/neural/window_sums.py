@@ -1,5 +1,5 @@
-"""What windows have of each element, added up: the transpose of `windows`; and windows of padded tensors, with the first of the
-largest elements of each."""
+"""What windows have of each element, added up: the transpose of `windows`; and windows of padded
+tensors, with the first of the largest elements of each."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def list_places(x: Tensor, places: WindowPlaces, value: float) -> Tensor:
 
 
 def number_first(x: Tensor, value: Tensor, places: WindowPlaces) -> Tensor:
-    """The number in its window, in row-major order, of the first element that is the largest, `value`, or NaN; of a window with
-    nothing but padding, how large it is."""
+    """The number in its window, in row-major order, of the first element that is the largest,
+    `value`, or NaN; of a window with nothing but padding, how large it is."""
     kernel, stride, pads, dilation = places
     n, count = len(kernel), math.prod(kernel)
     view = list_places(x, places, x.dtype.min)
@@ -42,19 +42,26 @@ def number_first(x: Tensor, value: Tensor, places: WindowPlaces) -> Tensor:
     return is_largest.where(x.arange(count).reshape(kernel), count).min(tuple(range(-n, 0)))
 
 
-def add_windows(x: Tensor, sizes: Sequence[SInt], stride: tuple[int, ...], dilation: tuple[int, ...]) -> Tensor:
-    """The transpose of `windows`: each element of the result adds up what the windows of shape (..., *outputs, *kernel) have
-    of it, which it looks up."""
+def add_windows(
+    x: Tensor, sizes: Sequence[SInt], stride: tuple[int, ...], dilation: tuple[int, ...]
+) -> Tensor:
+    """The transpose of `windows`: each element of the result adds up what the windows of shape
+    (..., *outputs, *kernel) have of it, which it looks up."""
     n, lead = len(sizes), x.ndim - 2 * len(sizes)
     kernel: tuple[int, ...] = x.shape[x.ndim - n :]  # pyright: ignore[reportAssignmentType]
     total, added = x, list[int]()
-    # What is left of the places' axes is behind all others, the last one first, so that a sum leaves the axes before it.
-    for i, (size, k, s, d) in reversed(list(enumerate(zip(sizes, kernel, stride, dilation, strict=True)))):
+    # What is left of the places' axes is behind all others, the last one first, so that a sum
+    # leaves the axes before it.
+    for i, (size, k, s, d) in reversed(
+        list(enumerate(zip(sizes, kernel, stride, dilation, strict=True)))
+    ):
         axis = lead + i
         paired = total.moveaxis(lead + n + i, axis + 1)
         if k == 1 or (d == 1 and k <= s):
             # No two windows meet: they lie side by side, with zeros between them.
-            total = fit_axis(fit_axis(paired, axis + 1, 0, s).flatten(axis, axis + 1), axis, 0, size)
+            total = fit_axis(
+                fit_axis(paired, axis + 1, 0, s).flatten(axis, axis + 1), axis, 0, size
+            )
             continue
         places = x.arange(k)
         begin = x.arange(size).unsqueeze(1).sub(places.mul(d))
@@ -98,12 +105,16 @@ def _sum_gradient(
 def max_pool_gradient(
     cotangent: Tensor, value: Tensor, operands: tuple[Tensor], __: object, *options: object
 ) -> tuple[Tensor]:
-    """All to the first of a window's largest elements in row-major order, which is the first NaN where it has one."""
+    """All to the first of a window's largest elements in row-major order, which is the first NaN
+    where it has one.
+    """
     (x,), places = operands, WindowPlaces(*options)  # pyright: ignore[reportArgumentType]
     n = len(places.kernel)
     column = (*value.shape, *(1,) * n)
     numbers = x.arange(math.prod(places.kernel)).reshape(places.kernel)
-    chosen = numbers.eq(number_first(x, value, places).reshape(column)).where(cotangent.reshape(column), 0)
+    chosen = numbers.eq(number_first(x, value, places).reshape(column)).where(
+        cotangent.reshape(column), 0
+    )
     sizes = x.shape[x.ndim - n :]
     padded = [normalize_size(s + b + a) for s, (b, a) in zip(sizes, places.pads, strict=True)]
     total = add_windows(chosen, padded, places.stride, places.dilation)

@@ -1,8 +1,9 @@
-"""Operations on sliding windows: convolution, its transpose, and windows as columns, for any number of spatial axes.
+"""Operations on sliding windows: convolution, its transpose, and windows as columns, for any number
+of spatial axes.
 
 Tensors have the shape (batch, channels, *spatial). A window is a lookup at computed positions, so
-that nothing is copied: `x[..., o * stride + k * dilation]` for output position o and place k in the window.
-"""
+that nothing is copied: `x[..., o * stride + k * dilation]` for output position o and place k in the
+window."""
 
 from __future__ import annotations
 
@@ -17,7 +18,12 @@ from svod_tensor._shapes import check_within, concrete_shape
 from svod_tensor.ops.core.gradient_rules import with_rule
 from svod_tensor.ops.core.operation import operation
 from svod_tensor.ops.core.rounding import accumulation_dtype, rounds_once
-from svod_tensor.ops.neural.convolution import Geometry, convolve, store_padded, transpose_convolution
+from svod_tensor.ops.neural.convolution import (
+    Geometry,
+    convolve,
+    store_padded,
+    transpose_convolution,
+)
 from svod_tensor.ops.neural.window_options import Numbers, Padding, Pads, check_pads, spread_number
 from svod_tensor.ops.neural.window_sums import add_windows, windows_gradient
 
@@ -34,7 +40,9 @@ __all__ = [
 
 
 @operation(test="test_operations.py::test_windows_agree_with_those_of_numpy", is_function=False)
-def windows(x: Tensor, /, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Tensor:
+def windows(
+    x: Tensor, /, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+) -> Tensor:
     """All windows over the last axes: shape (..., *outputs, *kernel).
 
     Args:
@@ -43,7 +51,8 @@ def windows(x: Tensor, /, kernel: Sequence[int], stride: Sequence[int], dilation
         dilation: the distance of a window's elements on each axis.
 
     Raises:
-        OperandError: if there are not as many strides and dilations as sizes, or one is less than 1.
+        OperandError: if there are not as many strides and dilations as sizes, or one is less than
+            1.
         ShapeError: if an axis is smaller than a window.
 
     Example:
@@ -51,18 +60,25 @@ def windows(x: Tensor, /, kernel: Sequence[int], stride: Sequence[int], dilation
         [[1, 2], [2, 3], [3, 4]]
     """
     n, lead = len(kernel), x.ndim - len(kernel)
-    if not len(stride) == len(dilation) == n <= x.ndim or any(v < 1 for v in (*kernel, *stride, *dilation)):
+    if not len(stride) == len(dilation) == n <= x.ndim or any(
+        v < 1 for v in (*kernel, *stride, *dilation)
+    ):
         raise OperandError(
-            operation="windows", found=(kernel, stride, dilation),
-            expected=f"as many sizes, strides and dilations, each at least 1, of at most {x.ndim} axes",
-        )  # fmt: skip
+            operation="windows",
+            found=(kernel, stride, dilation),
+            expected=(
+                f"as many sizes, strides and dilations, each at least 1, of at most {x.ndim} axes"
+            ),
+        )
     sizes = x.shape[lead:]
     result = x
     for i, (size, k, s, d) in enumerate(zip(sizes, kernel, stride, dilation, strict=True)):
         count = normalize_size((size - d * (k - 1) - 1) // s + 1)
         if bounds_of_size(count)[1] < 1:
             raise ShapeError(
-                operation="windows", shape=x.shape, problem=f"is smaller than a window of {d * (k - 1) + 1}"
+                operation="windows",
+                shape=x.shape,
+                problem=f"is smaller than a window of {d * (k - 1) + 1}",
             )
         check_within("windows", lead + i, count, 1, None)
         positions = x.arange(count).mul(s).unsqueeze(1).add(x.arange(k).mul(d))
@@ -73,10 +89,19 @@ def windows(x: Tensor, /, kernel: Sequence[int], stride: Sequence[int], dilation
 
 
 @operation(test="test_windows.py::test_convolutions_agree_with_their_definition")
-def conv2d(x: Tensor, /, weight: Tensor, bias: Tensor | None = None, *, stride: Numbers = 1, padding: Padding = 0,
-    dilation: Numbers = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """The cross-correlation with `weight`, over 1, 2 or more spatial axes: shape (batch, outputs, *sizes).
+def conv2d(
+    x: Tensor,
+    /,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: Numbers = 1,
+    padding: Padding = 0,
+    dilation: Numbers = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The cross-correlation with `weight`, over 1, 2 or more spatial axes: shape (batch, outputs,
+    *sizes).
 
     Dtypes promote, and narrow floats are multiplied and added in float32.
 
@@ -84,7 +109,8 @@ def conv2d(x: Tensor, /, weight: Tensor, bias: Tensor | None = None, *, stride: 
         weight: one filter for each output channel, of shape (outputs, channels / groups, *kernel).
         bias: of shape (outputs,).
         stride: how far a window moves on each axis.
-        padding: zeros on both sides of each axis; a pair `(before, after)` for an axis tells them apart.
+        padding: zeros on both sides of each axis; a pair `(before, after)` for an axis tells them
+            apart.
         dilation: the distance of a window's elements.
         groups: into how many independent parts the channels fall.
 
@@ -101,35 +127,52 @@ def conv2d(x: Tensor, /, weight: Tensor, bias: Tensor | None = None, *, stride: 
     n = weight.ndim - 2
     if n < 1 or x.ndim != n + 2:
         raise ShapeError(
-            operation="conv2d", shape=x.shape,
+            operation="conv2d",
+            shape=x.shape,
             problem=f"and {format_shape(weight.shape)} do not have one number of spatial axes",
-            hint="pass a tensor of shape (batch, channels, *sizes) and a weight of (outputs, channels / groups, *kernel)",
-        )  # fmt: skip
+            hint=(
+                "pass a tensor of shape (batch, channels, *sizes) and a weight of (outputs,"
+                " channels / groups, *kernel)"
+            ),
+        )
     (channels,) = concrete_shape("conv2d", x.shape[1:2])
     outputs, per_group, *kernel = concrete_shape("conv2d", weight.shape)
     if groups < 1 or per_group * groups != channels or outputs % groups:
         raise ShapeError(
-            operation="conv2d", shape=weight.shape, problem=f"does not fit {channels} channels in {groups} groups"
+            operation="conv2d",
+            shape=weight.shape,
+            problem=f"does not fit {channels} channels in {groups} groups",
         )
     kind = promote_types(x.dtype, weight.dtype)
     inner = accumulation_dtype(kind)
     strides, pads = spread_number("stride", stride, n), check_pads(padding, n)
     alike = tuple(map(min, pads))
     geometry = Geometry(strides, alike, spread_number("dilation", dilation, n), groups)
-    total = convolve(_pad_unlike(x, pads, kernel, strides).cast(inner), weight.cast(inner), geometry)
+    total = convolve(
+        _pad_unlike(x, pads, kernel, strides).cast(inner), weight.cast(inner), geometry
+    )
     result = total if bias is None else total.add(bias.cast(inner).reshape(1, outputs, *(1,) * n))
     return result.cast(kind)
 
 
 @operation(test="test_windows.py::test_transposed_convolutions_agree_with_their_definition")
-def conv_transpose2d(x: Tensor, /, weight: Tensor, bias: Tensor | None = None, *, stride: Numbers = 1, padding: Numbers = 0,
-    output_padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1,
-) -> Tensor:  # fmt: skip
-    """The transpose of `conv2d` with the same options: each element adds its multiple of a filter to a window of the
-    result.
+def conv_transpose2d(
+    x: Tensor,
+    /,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: Numbers = 1,
+    padding: Numbers = 0,
+    output_padding: Numbers = 0,
+    dilation: Numbers = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The transpose of `conv2d` with the same options: each element adds its multiple of a filter
+    to a window of the result.
 
-    Results that lie `stride` apart are a convolution with every `stride`-th place of the filters; so no zeros are
-    multiplied.
+    Results that lie `stride` apart are a convolution with every `stride`-th place of the filters;
+    so no zeros are multiplied.
 
     Args:
         weight: of shape (channels, outputs / groups, *kernel).
@@ -153,15 +196,21 @@ def conv_transpose2d(x: Tensor, /, weight: Tensor, bias: Tensor | None = None, *
     n, name = weight.ndim - 2, "conv_transpose2d"
     if n < 1 or x.ndim != n + 2:
         raise ShapeError(
-            operation=name, shape=x.shape,
+            operation=name,
+            shape=x.shape,
             problem=f"and {format_shape(weight.shape)} do not have one number of spatial axes",
-            hint="pass a tensor of shape (batch, channels, *sizes) and a weight of (channels, outputs / groups, *kernel)",
-        )  # fmt: skip
+            hint=(
+                "pass a tensor of shape (batch, channels, *sizes) and a weight of (channels,"
+                " outputs / groups, *kernel)"
+            ),
+        )
     (channels,) = concrete_shape(name, x.shape[1:2])
     taken, _, *kernel = concrete_shape(name, weight.shape)
     if groups < 1 or taken != channels or channels % groups:
         raise ShapeError(
-            operation=name, shape=weight.shape, problem=f"does not fit {channels} channels in {groups} groups"
+            operation=name,
+            shape=weight.shape,
+            problem=f"does not fit {channels} channels in {groups} groups",
         )
     kind = promote_types(x.dtype, weight.dtype)
     inner = accumulation_dtype(kind)
@@ -172,7 +221,10 @@ def conv_transpose2d(x: Tensor, /, weight: Tensor, bias: Tensor | None = None, *
         groups,
     )
     extra = spread_number("output padding", output_padding, n)
-    sizes = [_check_result(*options) for options in zip(x.shape[2:], kernel, extra, *geometry[:3], strict=True)]
+    sizes = [
+        _check_result(*options)
+        for options in zip(x.shape[2:], kernel, extra, *geometry[:3], strict=True)
+    ]
     result = transpose_convolution(x.cast(inner), weight.cast(inner), sizes, geometry)
     shifted = result if bias is None else result.add(bias.cast(inner).reshape(1, -1, *(1,) * n))
     return shifted.cast(kind)
@@ -180,16 +232,24 @@ def conv_transpose2d(x: Tensor, /, weight: Tensor, bias: Tensor | None = None, *
 
 @operation(test="test_windows.py::test_windows_are_columns_and_add_up_again")
 def unfold(
-    x: Tensor, /, kernel: Numbers, *, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1
+    x: Tensor,
+    /,
+    kernel: Numbers,
+    *,
+    stride: Numbers = 1,
+    padding: Padding = 0,
+    dilation: Numbers = 1,
 ) -> Tensor:
-    """The windows over the spatial axes as columns: shape (batch, channels * elements of a window, windows), in row-major
-    order, as PyTorch's `nn.functional.unfold` has them, for any number of axes.
+    """The windows over the spatial axes as columns: shape (batch, channels * elements of a window,
+    windows), in row-major order, as PyTorch's `nn.functional.unfold` has them, for any number of
+    axes.
 
     Args:
-        kernel: the size of a window on each spatial axis; an int is that of all axes behind the first two. What is in
-            front of the channels may be missing, or several axes.
+        kernel: the size of a window on each spatial axis; an int is that of all axes behind the
+            first two. What is in front of the channels may be missing, or several axes.
         stride: how far a window moves on each axis.
-        padding: zeros on both sides of each axis; a pair `(before, after)` for an axis tells them apart.
+        padding: zeros on both sides of each axis; a pair `(before, after)` for an axis tells them
+            apart.
         dilation: the distance of a window's elements.
 
     Raises:
@@ -203,12 +263,20 @@ def unfold(
     """
     n = x.ndim - 2 if isinstance(kernel, int) else len(kernel)
     if n < 1 or n >= x.ndim:
-        raise ShapeError(operation="unfold", shape=x.shape, problem=f"has no channels and {max(n, 1)} spatial axes")
+        raise ShapeError(
+            operation="unfold",
+            shape=x.shape,
+            problem=f"has no channels and {max(n, 1)} spatial axes",
+        )
     sizes, pads = spread_number("kernel", kernel, n), check_pads(padding, n)
     lead = x.ndim - n - 1
     padded = x.pad(*(None,) * (lead + 1), *pads)
-    view = padded.windows(sizes, spread_number("stride", stride, n), spread_number("dilation", dilation, n))
-    columns = view.permute(*range(lead + 1), *range(view.ndim - n, view.ndim), *range(lead + 1, view.ndim - n))
+    view = padded.windows(
+        sizes, spread_number("stride", stride, n), spread_number("dilation", dilation, n)
+    )
+    columns = view.permute(
+        *range(lead + 1), *range(view.ndim - n, view.ndim), *range(lead + 1, view.ndim - n)
+    )
     rows = normalize_size(x.shape[lead] * math.prod(sizes))
     return columns.reshape(*x.shape[:lead], rows, product(view.shape[lead + 1 : -n]))
 
@@ -225,15 +293,17 @@ def fold(
     padding: Padding = 0,
     dilation: Numbers = 1,
 ) -> Tensor:
-    """The transpose of `unfold` with the same options: what the windows have of each element, added up; of shape (batch,
-    channels, *size).
+    """The transpose of `unfold` with the same options: what the windows have of each element, added
+    up; of shape (batch, channels, *size).
 
     Args:
-        size: of the spatial axes of the result; a number is that of as many as the kernel has, or else of two.
-        kernel: the size of a window on each spatial axis; a number is that of as many as `size` has.
+        size: of the spatial axes of the result; a number is that of as many as the kernel has, or
+            else of two.
+        kernel: the size of a window on each spatial axis; a number is that of as many as `size`
+            has.
         stride: how far a window moves on each axis.
-        padding: how much of the sums is cut off on both sides of each axis; a pair `(before, after)` for an axis tells
-            them apart.
+        padding: how much of the sums is cut off on both sides of each axis; a pair `(before,
+            after)` for an axis tells them apart.
         dilation: the distance of a window's elements.
 
     Raises:
@@ -250,12 +320,17 @@ def fold(
     strides, apart = spread_number("stride", stride, n), spread_number("dilation", dilation, n)
     pads = check_pads(padding, n)
     padded = [s + before + after for s, (before, after) in zip(wanted, pads, strict=True)]
-    counts = [(s - d * (k - 1) - 1) // t + 1 for s, k, t, d in zip(padded, sizes, strides, apart, strict=True)]
+    counts = [
+        (s - d * (k - 1) - 1) // t + 1
+        for s, k, t, d in zip(padded, sizes, strides, apart, strict=True)
+    ]
     count = math.prod(sizes)
     *lead, rows, columns = x.shape if x.ndim > 1 else (1, 1)
     is_whole = not isinstance(rows, int) or rows % count == 0
     if x.ndim < 2 or min(counts, default=0) < 1 or columns != math.prod(counts) or not is_whole:
-        problem = f"is not (..., channels * {count}, {' * '.join(map(str, counts))}), windows of {wanted}"
+        problem = (
+            f"is not (..., channels * {count}, {' * '.join(map(str, counts))}), windows of {wanted}"
+        )
         raise ShapeError(operation="fold", shape=x.shape, problem=problem)
     first = len(lead) + 1
     view = x.reshape(*lead, normalize_size(rows // count), *sizes, *counts)
@@ -273,7 +348,9 @@ def _pad_unlike(x: Tensor, pads: Pads, kernel: Sequence[int], stride: Sequence[i
     return store_padded(x.pad(None, None, *beyond), beyond, kernel, stride)
 
 
-def _check_result(size: SInt, kernel: int, extra: int, stride: int, padding: int, dilation: int) -> SInt:
+def _check_result(
+    size: SInt, kernel: int, extra: int, stride: int, padding: int, dilation: int
+) -> SInt:
     """The size of an axis of a transposed convolution.
 
     Raises:
@@ -281,5 +358,7 @@ def _check_result(size: SInt, kernel: int, extra: int, stride: int, padding: int
     """
     total = normalize_size((size - 1) * stride - 2 * padding + dilation * (kernel - 1) + extra + 1)
     if bounds_of_size(total)[0] < 1:
-        raise ShapeError(operation="conv_transpose2d", shape=(size,), problem=f"gives a result of size {total}")
+        raise ShapeError(
+            operation="conv_transpose2d", shape=(size,), problem=f"gives a result of size {total}"
+        )
     return total

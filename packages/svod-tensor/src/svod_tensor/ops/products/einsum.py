@@ -33,7 +33,9 @@ def contract(formula: str, operands: Sequence[Tensor], dtype: DType) -> Tensor:
     """
     inputs, output = _parse_formula(formula, operands)
     sizes = _letter_sizes(formula, inputs, operands)
-    given = [_simplify(operand, term, sizes) for operand, term in zip(operands, inputs, strict=True)]
+    given = [
+        _simplify(operand, term, sizes) for operand, term in zip(operands, inputs, strict=True)
+    ]
     present: list[tuple[Tensor, str]] = []
     for i, (operand, term) in enumerate(given):
         kept = _list_used(term, output, (*given[:i], *given[i + 1 :]))
@@ -52,7 +54,9 @@ def contract(formula: str, operands: Sequence[Tensor], dtype: DType) -> Tensor:
 
 
 def _simplify(operand: Tensor, term: str, sizes: Mapping[str, SInt]) -> tuple[Tensor, str]:
-    """The diagonal along axes of one letter, without the axes that are broadcast: the letters of the term are different ones."""
+    """The diagonal along axes of one letter, without the axes that are broadcast: the letters of
+    the term are different ones.
+    """
     while len(set(term)) < len(term):
         letter = next(c for c in term if term.count(c) > 1)
         first = term.index(letter)
@@ -67,7 +71,9 @@ def _simplify(operand: Tensor, term: str, sizes: Mapping[str, SInt]) -> tuple[Te
 
 
 def _list_used(term: str, output: str, others: Sequence[tuple[Tensor, str]]) -> str:
-    """The letters of a term that the result or another operand has: in the order of the result, if nothing else is left."""
+    """The letters of a term that the result or another operand has: in the order of the result, if
+    nothing else is left.
+    """
     if not others:
         return output
     return "".join(c for c in term if c in output or any(c in other for _, other in others))
@@ -89,11 +95,16 @@ def _align(x: Tensor, term: str, letters: Sequence[str]) -> Tensor:
 
 
 def _parse_formula(formula: str, operands: Sequence[Tensor]) -> tuple[list[str], str]:
-    """Input terms and output term; the axes of `...` get letters of their own, aligned at the last."""
+    """Input terms and output term; the axes of `...` get letters of their own, aligned at
+    the last.
+    """
     left, arrow, right = formula.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(operands):
-        raise EinsumError(formula=formula, problem=f"it names {len(terms)} operands, but {len(operands)} were given")
+        raise EinsumError(
+            formula=formula,
+            problem=f"it names {len(terms)} operands, but {len(operands)} were given",
+        )
     used = {c for c in formula if c.isalpha()}
     spare = [c for c in reversed(_DOTS + _DOTS.lower()) if c not in used]
     widths = [
@@ -103,26 +114,37 @@ def _parse_formula(formula: str, operands: Sequence[Tensor]) -> tuple[list[str],
     if max(widths) > len(spare):
         raise EinsumError(formula=formula, problem="it has too many axes")
     dots = "".join(spare[: max(widths)])[::-1]
-    inputs = [term.replace("...", dots[len(dots) - width :]) for term, width in zip(terms, widths, strict=True)]
+    inputs = [
+        term.replace("...", dots[len(dots) - width :])
+        for term, width in zip(terms, widths, strict=True)
+    ]
     for term, operand in zip(inputs, operands, strict=True):
         if not all(c.isalpha() for c in term):
-            raise EinsumError(formula=formula, problem=f"{term!r} has a character that is no letter")
+            raise EinsumError(
+                formula=formula, problem=f"{term!r} has a character that is no letter"
+            )
         if len(term) != operand.ndim:
             raise EinsumError(
-                formula=formula, problem=f"{term!r} names {len(term)} axes of a tensor with {operand.ndim}"
+                formula=formula,
+                problem=f"{term!r} names {len(term)} axes of a tensor with {operand.ndim}",
             )
     everything = "".join(inputs)
     output = (
-        right.replace("...", dots) if arrow else dots + "".join(sorted(c for c in used if everything.count(c) == 1))
+        right.replace("...", dots)
+        if arrow
+        else dots + "".join(sorted(c for c in used if everything.count(c) == 1))
     )
     if len(set(output)) != len(output) or not set(output) <= set(everything):
         raise EinsumError(
-            formula=formula, problem=f"the output {right!r} repeats a letter or has one that no input has"
+            formula=formula,
+            problem=f"the output {right!r} repeats a letter or has one that no input has",
         )
     return inputs, output
 
 
-def _letter_sizes(formula: str, inputs: Sequence[str], operands: Sequence[Tensor]) -> dict[str, SInt]:
+def _letter_sizes(
+    formula: str, inputs: Sequence[str], operands: Sequence[Tensor]
+) -> dict[str, SInt]:
     sizes: dict[str, SInt] = {}
     for term, operand in zip(inputs, operands, strict=True):
         for letter, size in zip(term, operand.shape, strict=True):
@@ -130,5 +152,7 @@ def _letter_sizes(formula: str, inputs: Sequence[str], operands: Sequence[Tensor
             if known == 1:
                 sizes[letter] = size
             elif size not in (known, 1):
-                raise EinsumError(formula=formula, problem=f"axis {letter!r} has sizes {known} and {size}")
+                raise EinsumError(
+                    formula=formula, problem=f"axis {letter!r} has sizes {known} and {size}"
+                )
     return sizes

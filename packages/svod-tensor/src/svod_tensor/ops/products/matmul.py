@@ -38,7 +38,8 @@ __all__ = [
 
 @operation(test="test_products.py::test_matmul_agrees_with_numpy", standard=True, aliases=("dot",))
 def matmul(x1: Tensor, x2: Operand, /, *, dtype: DTypeLike | None = None) -> Tensor:
-    """The matrix product by numpy's rules: 1-d operands are a row (left) or column (right), leading axes broadcast.
+    """The matrix product by numpy's rules: 1-d operands are a row (left) or column (right), leading
+    axes broadcast.
 
     Args:
         x2: the right operand.
@@ -87,7 +88,8 @@ def linear(x: Tensor, /, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 @operation(test="test_products.py::test_linear_outer_and_vecdot", standard="linalg.outer")
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The product of each element with each element of `x2`, both flattened: shape (n, m). Dtypes promote.
+    """The product of each element with each element of `x2`, both flattened: shape (n, m). Dtypes
+    promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -99,8 +101,8 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 @operation(test="test_products.py::test_linear_outer_and_vecdot", standard=True)
 def vecdot(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
-    """The dot products with `x2` along one axis; the others broadcast. Dtypes promote, and narrow floats are added
-    in float32. Of complex numbers, those of `x1` are conjugated.
+    """The dot products with `x2` along one axis; the others broadcast. Dtypes promote, and narrow
+    floats are added in float32. Of complex numbers, those of `x1` are conjugated.
 
     Args:
         x2: the other operand.
@@ -118,9 +120,10 @@ def vecdot(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
     axis = normalize_axis("vecdot", axis, ndim) - ndim
     if -axis > min(x1.ndim, x2.ndim) or x1.shape[axis] != x2.shape[axis]:
         raise ShapeError(
-            operation="vecdot", shape=x1.shape,
+            operation="vecdot",
+            shape=x1.shape,
             problem=f"and {format_shape(x2.shape)} have no axis {axis} of one size",
-        )  # fmt: skip
+        )
     kind = promote_types(x1.dtype, x2.dtype)
     inner = accumulation_dtype(kind)
     left = x1.conj() if x1.dtype.is_complex else x1
@@ -128,9 +131,11 @@ def vecdot(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
 
 
 @operation(test="test_products.py::test_products_are_summed_over_shared_axes", standard=True)
-def tensordot(x1: Tensor, x2: Tensor, /, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
-    """The sum of products with `x2` over axes of both: the shape is that of the other axes, first of `x1`,
-    then of `x2`.
+def tensordot(
+    x1: Tensor, x2: Tensor, /, axes: int | tuple[Sequence[int], Sequence[int]] = 2
+) -> Tensor:
+    """The sum of products with `x2` over axes of both: the shape is that of the other axes, first
+    of `x1`, then of `x2`.
 
     Args:
         x2: the other operand.
@@ -147,13 +152,22 @@ def tensordot(x1: Tensor, x2: Tensor, /, axes: int | tuple[Sequence[int], Sequen
     """
     if isinstance(axes, int):
         if not 0 <= axes <= min(x1.ndim, x2.ndim):
-            raise ShapeError(operation="tensordot", shape=x1.shape, problem=f"has no {axes} axes to share")
+            raise ShapeError(
+                operation="tensordot", shape=x1.shape, problem=f"has no {axes} axes to share"
+            )
         axes = tuple(range(x1.ndim - axes, x1.ndim)), tuple(range(axes))
-    left, right = normalize_axes("tensordot", axes[0], x1.ndim), normalize_axes("tensordot", axes[1], x2.ndim)
-    rows, columns = ([a for a in range(t.ndim) if a not in used] for t, used in ((x1, left), (x2, right)))
+    left, right = (
+        normalize_axes("tensordot", axes[0], x1.ndim),
+        normalize_axes("tensordot", axes[1], x2.ndim),
+    )
+    rows, columns = (
+        [a for a in range(t.ndim) if a not in used] for t, used in ((x1, left), (x2, right))
+    )
     shape = (*(x1.shape[a] for a in rows), *(x2.shape[a] for a in columns))
     if tuple(x1.shape[a] for a in left) != tuple(x2.shape[a] for a in right):
-        raise ShapeError(operation="tensordot", shape=x1.shape, problem=f"does not fit {x2.shape} along {axes}")
+        raise ShapeError(
+            operation="tensordot", shape=x1.shape, problem=f"does not fit {x2.shape} along {axes}"
+        )
     x = x1.permute(*rows, *left).reshape(_count(x1, rows), _count(x1, left))
     y = x2.permute(*right, *columns).reshape(_count(x2, right), _count(x2, columns))
     return x.matmul(y).reshape(shape)
@@ -161,12 +175,13 @@ def tensordot(x1: Tensor, x2: Tensor, /, axes: int | tuple[Sequence[int], Sequen
 
 @static_operation(test="test_products.py::test_einsum_agrees_with_numpy")
 def einsum(formula: str, *operands: Operand) -> Tensor:
-    """A sum of products by Einstein's convention. Dtypes promote, and narrow floats are multiplied and added in
-    float32. Of three and more operands, two at a time are multiplied, in the order that takes the fewest multiplications.
+    """A sum of products by Einstein's convention. Dtypes promote, and narrow floats are multiplied
+    and added in float32. Of three and more operands, two at a time are multiplied, in the order
+    that takes the fewest multiplications.
 
     Args:
-        formula: the axes of each operand as letters, and of the result: `"ij,jk->ik"`; `...` and repeated letters
-            as in numpy.
+        formula: the axes of each operand as letters, and of the result: `"ij,jk->ik"`; `...` and
+            repeated letters as in numpy.
         operands: one tensor for each term.
 
     Raises:
@@ -198,14 +213,16 @@ def kron(x1: Tensor, x2: Operand, /) -> Tensor:
     x, y = promote(x1, x2)
     n = max(x.ndim, y.ndim)
     left, right = ((1,) * (n - z.ndim) + z.shape for z in (x, y))
-    wide = x.reshape([s for size in left for s in (size, 1)]).mul(y.reshape([s for size in right for s in (1, size)]))
+    wide = x.reshape([s for size in left for s in (size, 1)]).mul(
+        y.reshape([s for size in right for s in (1, size)])
+    )
     return wide.reshape([normalize_size(a * b) for a, b in zip(left, right, strict=True)])
 
 
 @operation(test="test_products.py::test_traces_and_transposes", standard="linalg.trace")
 def trace(x: Tensor, /, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
-    """The sum of the diagonal of the last two axes that is `offset` above the main one; `dtype` is that of the result,
-    by default as for `sum`.
+    """The sum of the diagonal of the last two axes that is `offset` above the main one; `dtype` is
+    that of the result, by default as for `sum`.
 
     Raises:
         AxisError: if there are less than two axes.
@@ -220,15 +237,20 @@ def trace(x: Tensor, /, offset: int = 0, *, dtype: DTypeLike | None = None) -> T
 
 def _check_contracted(left: Shape, right: Shape) -> None:
     if not left or not right:
-        raise ShapeError(operation="matmul", shape=(), problem="has no axes", hint="multiply with * instead")
+        raise ShapeError(
+            operation="matmul", shape=(), problem="has no axes", hint="multiply with * instead"
+        )
     axis = max(len(right) - 2, 0)
     inner = right[axis]
     if left[-1] != inner:
         raise ShapeError(
-            operation="matmul", shape=left,
+            operation="matmul",
+            shape=left,
             problem=f"ends in {left[-1]}, but {right} needs {inner}, its size on axis {axis}",
-            hint="the last axes are as long as each other: write x @ y.mT" if len(right) > 1 and left[-1] == right[-1] else None,
-        )  # fmt: skip
+            hint="the last axes are as long as each other: write x @ y.mT"
+            if len(right) > 1 and left[-1] == right[-1]
+            else None,
+        )
 
 
 def _count(x: Tensor, axes: Sequence[int]) -> SInt:

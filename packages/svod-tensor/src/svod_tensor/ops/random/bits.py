@@ -1,8 +1,8 @@
 """Random tensors: functions of a key of 64 bits alone, not of when they are computed, nor on what.
 
-Word w of element i is threefry(i + w * 2^56, key). The key is that of the next draw of a generator (`svod_tensor._generator`), or a
-seed, which is the key of the first draw of a generator with that seed.
-"""
+Word w of element i is threefry(i + w * 2^56, key). The key is that of the next draw of a generator
+(`svod_tensor._generator`), or a seed, which is the key of the first draw of a generator with that
+seed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from svod_dtype import DType, float32, float64, int64, to_dtype, uint32, uint64
-from svod_ir import Op, OperandError, ShapeError, SInt, UOp, make_alu, make_cast, make_empty, make_iota, make_reshape
+from svod_ir import (
+    Op,
+    OperandError,
+    ShapeError,
+    SInt,
+    UOp,
+    make_alu,
+    make_cast,
+    make_empty,
+    make_iota,
+    make_reshape,
+)
 from svod_ir.sizes import product
 from svod_tensor._data import copy_to_device, default_int_dtype, place_by_default
 from svod_tensor._shapes import Shape, to_shape
@@ -27,19 +38,35 @@ from svod_tensor.tensor import Tensor
 if TYPE_CHECKING:
     from svod_tensor._generator import Generator, Seed
 
-__all__ = ["draw", "draw_like", "draw_words", "dropout", "float_dtype", "rand", "randint", "randn", "uniform_of"]
+__all__ = [
+    "draw",
+    "draw_like",
+    "draw_words",
+    "dropout",
+    "float_dtype",
+    "rand",
+    "randint",
+    "randn",
+    "uniform_of",
+]
 
 _WORDS: Final = 1 << 56
 """Between the counters of one word of an element and those of the next."""
 
 
-@static_operation(test="test_random.py::test_uniform_numbers_are_uniform", is_function=False, is_variadic=True)
+@static_operation(
+    test="test_random.py::test_uniform_numbers_are_uniform", is_function=False, is_variadic=True
+)
 def rand(
-    shape: SInt | Sequence[SInt], *, seed: Seed | None = None, generator: Generator | None = None,
-    dtype: DTypeLike = float, device: str | None = None,
-) -> Tensor:  # fmt: skip
-    """Numbers from 0 up to but excluding 1, uniformly distributed: multiples of 2^-p, where p is the precision of
-    `dtype` in bits.
+    shape: SInt | Sequence[SInt],
+    *,
+    seed: Seed | None = None,
+    generator: Generator | None = None,
+    dtype: DTypeLike = float,
+    device: str | None = None,
+) -> Tensor:
+    """Numbers from 0 up to but excluding 1, uniformly distributed: multiples of 2^-p, where p is
+    the precision of `dtype` in bits.
 
     Args:
         shape: a size or several.
@@ -62,12 +89,19 @@ def rand(
     return uniform_of(draw("rand", shape, seed, generator, device), kind)
 
 
-@static_operation(test="test_random.py::test_normal_numbers_are_normal", is_function=False, is_variadic=True)
+@static_operation(
+    test="test_random.py::test_normal_numbers_are_normal", is_function=False, is_variadic=True
+)
 def randn(
-    shape: SInt | Sequence[SInt], *, seed: Seed | None = None, generator: Generator | None = None,
-    dtype: DTypeLike = float, device: str | None = None,
-) -> Tensor:  # fmt: skip
-    """Normally distributed numbers with mean 0 and variance 1, at most 5.8 from 0, or 8.6 in float64.
+    shape: SInt | Sequence[SInt],
+    *,
+    seed: Seed | None = None,
+    generator: Generator | None = None,
+    dtype: DTypeLike = float,
+    device: str | None = None,
+) -> Tensor:
+    """Normally distributed numbers with mean 0 and variance 1, at most 5.8 from 0, or 8.6 in
+    float64.
 
     Args:
         shape: a size or several.
@@ -89,7 +123,13 @@ def randn(
     """
     if to_dtype(dtype).is_complex:
         part = to_dtype(dtype).part
-        pairs = randn((*to_shape("randn", (shape,)), 2), seed=seed, generator=generator, dtype=part, device=device)
+        pairs = randn(
+            (*to_shape("randn", (shape,)), 2),
+            seed=seed,
+            generator=generator,
+            dtype=part,
+            device=device,
+        )
         return pairs.mul(math.sqrt(0.5)).as_complex()
     kind = float_dtype("randn", dtype)
     if kind is float64:
@@ -103,16 +143,25 @@ def randn(
 
 
 @static_operation(
-    test="test_random.py::test_integers_are_uniform_between_any_bounds", is_function=False, is_variadic=True
+    test="test_random.py::test_integers_are_uniform_between_any_bounds",
+    is_function=False,
+    is_variadic=True,
 )
 def randint(
-    shape: SInt | Sequence[SInt], *, low: int = 0, high: int, seed: Seed | None = None,
-    generator: Generator | None = None, dtype: DTypeLike | None = None, device: str | None = None,
-) -> Tensor:  # fmt: skip
-    """Integers from `low` up to but excluding `high`, each with the same probability up to one part in 2^32.
+    shape: SInt | Sequence[SInt],
+    *,
+    low: int = 0,
+    high: int,
+    seed: Seed | None = None,
+    generator: Generator | None = None,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+) -> Tensor:
+    """Integers from `low` up to but excluding `high`, each with the same probability up to one part
+    in 2^32.
 
-    The probabilities differ since 2^64 numbers do not divide evenly: by a part of (high - low) / 2^64 at most, and
-    where `high - low` is more than 2^32, by one of 2^-64.
+    The probabilities differ since 2^64 numbers do not divide evenly: by a part of (high - low) /
+    2^64 at most, and where `high - low` is more than 2^32, by one of 2^-64.
 
     Args:
         shape: a size or several.
@@ -151,7 +200,9 @@ def randint(
 
 @operation(test="test_random.py::test_dropout_keeps_the_mean", is_function=False)
 @rounds_once
-def dropout(x: Tensor, /, p: float = 0.5, *, seed: Seed | None = None, generator: Generator | None = None) -> Tensor:
+def dropout(
+    x: Tensor, /, p: float = 0.5, *, seed: Seed | None = None, generator: Generator | None = None
+) -> Tensor:
     """Each element with probability 1 - `p`, scaled to keep the mean, and 0 otherwise.
 
     Args:
@@ -162,7 +213,8 @@ def dropout(x: Tensor, /, p: float = 0.5, *, seed: Seed | None = None, generator
     Raises:
         OperandError: if `p` is no probability.
 
-    Source: Srivastava et al., Dropout: A Simple Way to Prevent Neural Networks from Overfitting (2014).
+    Source: Srivastava et al., Dropout: A Simple Way to Prevent Neural Networks from Overfitting
+    (2014).
 
     Example:
         >>> x = Tensor.ones(100).dropout(0.5, seed=1)
@@ -178,17 +230,25 @@ def dropout(x: Tensor, /, p: float = 0.5, *, seed: Seed | None = None, generator
 
 
 def draw(
-    operation: str, shape: SInt | Sequence[SInt], seed: Seed | None, generator: Generator | None,
+    operation: str,
+    shape: SInt | Sequence[SInt],
+    seed: Seed | None,
+    generator: Generator | None,
     device: str | None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """64 random bits for each element."""
     return draw_words(operation, shape, seed, generator, device)[0]
 
 
 def draw_words(
-    operation: str, shape: SInt | Sequence[SInt], seed: Seed | None, generator: Generator | None,
-    device: str | None, *, n_words: int = 1,
-) -> tuple[Tensor, ...]:  # fmt: skip
+    operation: str,
+    shape: SInt | Sequence[SInt],
+    seed: Seed | None,
+    generator: Generator | None,
+    device: str | None,
+    *,
+    n_words: int = 1,
+) -> tuple[Tensor, ...]:
     """For each element so many times 64 random bits."""
     from svod_tensor._generator import get_key
 
@@ -199,7 +259,11 @@ def draw_words(
 
 
 def draw_like(
-    x: Tensor, operation: str, seed: Seed | None, generator: Generator | None, shape: Shape | None = None
+    x: Tensor,
+    operation: str,
+    seed: Seed | None,
+    generator: Generator | None,
+    shape: Shape | None = None,
 ) -> Tensor:
     """64 random bits for each element of `x`, or of a tensor with another shape, where `x` is."""
     from svod_tensor._generator import get_key
@@ -221,20 +285,25 @@ def float_dtype(operation: str, dtype: DTypeLike) -> DType:
 
 
 def uniform_of(bits: Tensor, kind: DType) -> Tensor:
-    """The highest of 64 random bits as a number of `kind` from 0 up to but excluding 1: as many as are exact."""
+    """The highest of 64 random bits as a number of `kind` from 0 up to but excluding 1: as many as
+    are exact.
+    """
     n_bits = kind.mantissa_bits + 1
     # Nodes instead of tensors between: a small draw takes no longer to compute than to build.
     word = make_alu(Op.SHR, bits.uop, UOp.const(uint64, 64 - n_bits))
-    wide = make_cast(word, float64) if kind is float64 else make_cast(make_cast(word, uint32), float32)
+    wide = (
+        make_cast(word, float64) if kind is float64 else make_cast(make_cast(word, uint32), float32)
+    )
     scaled = make_alu(Op.MUL, wide, UOp.const(wide.dtype, 2.0**-n_bits))
     return bits.from_uop(make_cast(scaled, kind))
 
 
 def _scale(high: Tensor, low: Tensor, count: int) -> Tensor:
-    """A number of 128 bits, scaled from [0, 2^128) to [0, `count`) and rounded down: floor((high * 2^64 + low) * count / 2^128).
+    """A number of 128 bits, scaled from [0, 2^128) to [0, `count`) and rounded down: floor((high *
+    2^64 + low) * count / 2^128).
 
-    Source: Lemire, Fast Random Integer Generation in an Interval (2019), section 4, without rejection.
-    """
+    Source: Lemire, Fast Random Integer Generation in an Interval (2019), section 4, without
+    rejection."""
     if count == 1 << 64:
         return high
     below, carried = high.mul(count), _high_product(low, count)

@@ -1,4 +1,5 @@
-"""Distributions: functions of uniform random bits, accurate in both tails, and choices by random order.
+"""Distributions: functions of uniform random bits, accurate in both tails, and choices by random
+order.
 
 Each takes `seed` and `generator` as `rand` does.
 """
@@ -40,13 +41,22 @@ __all__ = [
 
 
 @static_operation(
-    test="test_distributions.py::test_numbers_have_their_distribution", is_function=False, is_variadic=True
+    test="test_distributions.py::test_numbers_have_their_distribution",
+    is_function=False,
+    is_variadic=True,
 )
 def uniform(
-    shape: SInt | Sequence[SInt], *, low: Operand = 0.0, high: Operand = 1.0, seed: Seed | None = None,
-    generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
-) -> Tensor:  # fmt: skip
-    """Uniformly distributed numbers from `low` up to but excluding `high`, which rounding to `dtype` may reach.
+    shape: SInt | Sequence[SInt],
+    *,
+    low: Operand = 0.0,
+    high: Operand = 1.0,
+    seed: Seed | None = None,
+    generator: Generator | None = None,
+    dtype: DTypeLike = float,
+    device: str | None = None,
+) -> Tensor:
+    """Uniformly distributed numbers from `low` up to but excluding `high`, which rounding to
+    `dtype` may reach.
 
     Args:
         shape: a size or several.
@@ -70,7 +80,10 @@ def uniform(
     first, last = as_value(low, x), as_value(high, x)
     span = last.sub(first)
     scaled = x.mul(span).add(first)
-    is_narrow = all(isinstance(bound, (int, float)) and abs(bound) <= wide.finfo_max / 2 for bound in (low, high))
+    is_narrow = all(
+        isinstance(bound, (int, float)) and abs(bound) <= wide.finfo_max / 2
+        for bound in (low, high)
+    )
     if not is_narrow:
         # A range wider than the largest float has no size.
         scaled = span.isinf().where(x.mul(last).add(x.neg().add(1).mul(first)), scaled)
@@ -78,12 +91,20 @@ def uniform(
 
 
 @static_operation(
-    test="test_distributions.py::test_numbers_have_their_distribution", is_function=False, is_variadic=True
+    test="test_distributions.py::test_numbers_have_their_distribution",
+    is_function=False,
+    is_variadic=True,
 )
 def normal(
-    shape: SInt | Sequence[SInt], *, mean: Operand = 0.0, std: Operand = 1.0, seed: Seed | None = None,
-    generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
-) -> Tensor:  # fmt: skip
+    shape: SInt | Sequence[SInt],
+    *,
+    mean: Operand = 0.0,
+    std: Operand = 1.0,
+    seed: Seed | None = None,
+    generator: Generator | None = None,
+    dtype: DTypeLike = float,
+    device: str | None = None,
+) -> Tensor:
     """Normally distributed numbers.
 
     Args:
@@ -109,12 +130,19 @@ def normal(
 
 
 @static_operation(
-    test="test_distributions.py::test_numbers_have_their_distribution", is_function=False, is_variadic=True
+    test="test_distributions.py::test_numbers_have_their_distribution",
+    is_function=False,
+    is_variadic=True,
 )
 def exponential(
-    shape: SInt | Sequence[SInt], *, scale: Operand = 1.0, seed: Seed | None = None,
-    generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
-) -> Tensor:  # fmt: skip
+    shape: SInt | Sequence[SInt],
+    *,
+    scale: Operand = 1.0,
+    seed: Seed | None = None,
+    generator: Generator | None = None,
+    dtype: DTypeLike = float,
+    device: str | None = None,
+) -> Tensor:
     """Exponentially distributed numbers with mean `scale`: from 2^-64 to 44.4 times that.
 
     Args:
@@ -141,12 +169,22 @@ def exponential(
 
 
 @static_operation(
-    test="test_distributions.py::test_numbers_have_their_distribution", is_function=False, is_variadic=True
+    test="test_distributions.py::test_numbers_have_their_distribution",
+    is_function=False,
+    is_variadic=True,
 )
 def truncated_normal(
-    shape: SInt | Sequence[SInt], *, low: float = -2.0, high: float = 2.0, mean: float = 0.0, std: float = 1.0,
-    seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None,
-) -> Tensor:  # fmt: skip
+    shape: SInt | Sequence[SInt],
+    *,
+    low: float = -2.0,
+    high: float = 2.0,
+    mean: float = 0.0,
+    std: float = 1.0,
+    seed: Seed | None = None,
+    generator: Generator | None = None,
+    dtype: DTypeLike = float,
+    device: str | None = None,
+) -> Tensor:
     """Normally distributed numbers, restricted to the range from `low` to `high`.
 
     Computed in float64, by the inverse of the distribution function.
@@ -163,7 +201,8 @@ def truncated_normal(
         device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
 
     Raises:
-        OperandError: if the interval is empty, or more than 37 `std` away from `mean`, or `dtype` none of floats.
+        OperandError: if the interval is empty, or more than 37 `std` away from `mean`, or `dtype`
+            none of floats.
 
     Source: Devroye, Non-Uniform Random Variate Generation (1986), section II.2.1.
 
@@ -174,12 +213,15 @@ def truncated_normal(
     """
     kind = float_dtype("truncated_normal", dtype)
     first, last = _standardize(low, high, mean, std)
-    # Where both bounds are above the mean, their mirror images have probabilities that do not cancel.
+    # Where both bounds are above the mean, their mirror images have probabilities that do not
+    # cancel.
     is_mirrored = first > 0
     near, far = (-last, -first) if is_mirrored else (first, last)
     begin, end = _normal_probability(near), _normal_probability(far)
     # An odd multiple of 2^-53 is neither 0 nor 1; nor may what it is scaled to be.
-    u = uniform_of(draw("truncated_normal", shape, seed, generator, device).bitwise_or(1 << 11), float64)
+    u = uniform_of(
+        draw("truncated_normal", shape, seed, generator, device).bitwise_or(1 << 11), float64
+    )
     x = _normal_quantile(u.mul(end - begin).add(begin).clip(2.0**-1022, 1 - 2.0**-53))
     x = x.neg() if is_mirrored else x
     # In `dtype` a bound may be beyond itself, as 0.1 is in float32.
@@ -188,9 +230,15 @@ def truncated_normal(
 
 @operation(test="test_distributions.py::test_events_have_their_probability", is_function=False)
 def bernoulli(
-    x: Tensor, /, *, seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = bool_
+    x: Tensor,
+    /,
+    *,
+    seed: Seed | None = None,
+    generator: Generator | None = None,
+    dtype: DTypeLike = bool_,
 ) -> Tensor:
-    """For each probability in this tensor, True with that probability, up to 2^-24 (2^-53 where they are float64).
+    """For each probability in this tensor, True with that probability, up to 2^-24 (2^-53 where
+    they are float64).
 
     Args:
         seed: fixes the numbers.
@@ -206,12 +254,14 @@ def bernoulli(
 
 
 @operation(
-    test="test_distributions.py::test_categories_have_probabilities_in_proportion_to_their_weights", is_function=False
+    test="test_distributions.py::test_categories_have_probabilities_in_proportion_to_their_weights",
+    is_function=False,
 )
 def categorical(
     x: Tensor, /, axis: int = -1, *, seed: Seed | None = None, generator: Generator | None = None
 ) -> Tensor:
-    """For each row of logits along an axis, a random position, with probabilities `softmax(logits)`.
+    """For each row of logits along an axis, a random position, with probabilities
+    `softmax(logits)`.
 
     The result (int64) has the shape without `axis`.
 
@@ -220,7 +270,8 @@ def categorical(
         seed: fixes the numbers.
         generator: what they are drawn from; by default the one that `manual_seed` seeds.
 
-    Source: Maddison et al., A* Sampling (2014), section 2: the position of the largest `logit + Gumbel noise`.
+    Source: Maddison et al., A* Sampling (2014), section 2: the position of the largest `logit +
+    Gumbel noise`.
 
     Example:
         >>> Tensor([[0.0, -np.inf], [-np.inf, 0.0]]).categorical().tolist()
@@ -230,20 +281,32 @@ def categorical(
     return _add_gumbel(x, draw_like(x, "categorical", seed, generator)).argmax(axis)
 
 
-@operation(test="test_distributions.py::test_without_replacement_each_choice_is_among_those_left", is_function=False)
+@operation(
+    test="test_distributions.py::test_without_replacement_each_choice_is_among_those_left",
+    is_function=False,
+)
 def multinomial(
-    x: Tensor, /, n: int, *, replacement: bool = False, seed: Seed | None = None, generator: Generator | None = None
+    x: Tensor,
+    /,
+    n: int,
+    *,
+    replacement: bool = False,
+    seed: Seed | None = None,
+    generator: Generator | None = None,
 ) -> Tensor:
-    """For each row of weights along the last axis, `n` positions, with probabilities in proportion to their weights.
+    """For each row of weights along the last axis, `n` positions, with probabilities in proportion
+    to their weights.
 
-    The result (int64) has the shape (..., n). A weight of 0 is never chosen. Weights that are computed already, in the
-    host's memory, are checked at once, outside of captured functions. Else a weight that is negative or NaN counts as 0,
-    and for what a row has too few weights, the result is the number of weights, an index that no element has.
+    The result (int64) has the shape (..., n). A weight of 0 is never chosen. Weights that are
+    computed already, in the host's memory, are checked at once, outside of captured functions. Else
+    a weight that is negative or NaN counts as 0, and for what a row has too few weights, the result
+    is the number of weights, an index that no element has.
 
     Args:
         n: how many positions.
-        replacement: whether a position may come again: `n` numbers are searched among the sums of the weights. Without,
-            each is chosen among those that are left, so that there must be `n` weights that are not 0.
+        replacement: whether a position may come again: `n` numbers are searched among the sums of
+            the weights. Without, each is chosen among those that are left, so that there must be
+            `n` weights that are not 0.
         seed: fixes the numbers.
         generator: what they are drawn from; by default the one that `manual_seed` seeds.
 
@@ -251,8 +314,8 @@ def multinomial(
         ShapeError: if there are fewer positions than `n`.
         OperandError: if known weights are negative, infinite or NaN, or too few are not 0.
 
-    Source: Kool et al., Stochastic Beams and Where to Find Them (2019), section 2.3: the largest `logit + Gumbel
-    noise`, without replacement.
+    Source: Kool et al., Stochastic Beams and Where to Find Them (2019), section 2.3: the largest
+    `logit + Gumbel noise`, without replacement.
 
     Example:
         >>> sorted(Tensor([1.0, 0.0, 3.0]).multinomial(2).tolist())
@@ -273,7 +336,11 @@ def multinomial(
 
 @static_operation(test="test_distributions.py::test_every_order_is_as_likely", is_function=False)
 def permutation(
-    n: SInt, *, seed: Seed | None = None, generator: Generator | None = None, device: str | None = None
+    n: SInt,
+    *,
+    seed: Seed | None = None,
+    generator: Generator | None = None,
+    device: str | None = None,
 ) -> Tensor:
     """The numbers (int64) from 0 up to but excluding `n` in random order.
 
@@ -292,8 +359,12 @@ def permutation(
     return draw("permutation", (n,), seed, generator, device).argsort()
 
 
-@operation(test="test_distributions.py::test_shuffling_moves_whole_parts_along_an_axis", is_function=False)
-def shuffle(x: Tensor, /, axis: int = 0, *, seed: Seed | None = None, generator: Generator | None = None) -> Tensor:
+@operation(
+    test="test_distributions.py::test_shuffling_moves_whole_parts_along_an_axis", is_function=False
+)
+def shuffle(
+    x: Tensor, /, axis: int = 0, *, seed: Seed | None = None, generator: Generator | None = None
+) -> Tensor:
     """The parts of this tensor along an axis in random order.
 
     Args:
@@ -307,11 +378,15 @@ def shuffle(x: Tensor, /, axis: int = 0, *, seed: Seed | None = None, generator:
         [[1, 1], [2, 2], [3, 3]]
     """
     axis = normalize_axis("shuffle", axis, x.ndim)
-    return x.take(draw_like(x, "shuffle", seed, generator, x.shape[axis : axis + 1]).argsort(), axis)
+    return x.take(
+        draw_like(x, "shuffle", seed, generator, x.shape[axis : axis + 1]).argsort(), axis
+    )
 
 
 def _add_gumbel(x: Tensor, /, bits: Tensor) -> Tensor:
-    """This tensor plus -log(E), where E is exponentially distributed: never 0, and exact where it is small, for the largest sums."""
+    """This tensor plus -log(E), where E is exponentially distributed: never 0, and exact where it
+    is small, for the largest sums.
+    """
     wide = _wide_dtype(x)
     return x.cast(wide).sub(_exponential_of(bits, wide).log())
 
@@ -324,7 +399,9 @@ def _check_weights(weights: Tensor, n_needed: int) -> None:
     if not is_wrong.any().logical_or(count.lt(n_needed).any()).item():
         return
     if is_wrong.any().item():
-        found = f"the weight {weights.flatten().take(is_wrong.flatten().cast(int64).argmax()).item()}"
+        found = (
+            f"the weight {weights.flatten().take(is_wrong.flatten().cast(int64).argmax()).item()}"
+        )
     else:
         found = f"{count.min().item()} weights that are not 0"
     expected = f"finite weights from 0 on, at least {n_needed} of which are not 0"
@@ -339,12 +416,13 @@ def _size_of(weights: Tensor) -> Tensor | int:
 def _search_weights(weights: Tensor, bits: Tensor) -> Tensor:
     """For each random number, the position whose sum of weights is the first above it.
 
-    The sums are added up in order, so that where the weight is 0 the sum is exactly that before, and never the first.
-    """
+    The sums are added up in order, so that where the weight is 0 the sum is exactly that before,
+    and never the first."""
     sums = weights.cast(float64).cumsum(-1)
     size = _size_of(weights)
     total = sums.gather(-1, sums.zeros_like(dtype=int64)[..., :1].add(size).sub(1))
-    # An even multiple of 2^-53 is at least 2^-52 below 1: its product with the total is below the total.
+    # An even multiple of 2^-53 is at least 2^-52 below 1: its product with the total is below the
+    # total.
     sought = uniform_of(bits.bitwise_and(~(1 << 11) & ((1 << 64) - 1)), float64).mul(total)
     place = sought.zeros_like(dtype=int64)
     step = 1 << max_size(weights.shape[-1]).bit_length()
@@ -366,7 +444,9 @@ def _wide_dtype(x: Tensor) -> DType:
 
 
 def _exponential_of(bits: Tensor, kind: DType) -> Tensor:
-    """-log(1 - u), where u is 64 random bits after the point: with all digits of u near 0, and of 1 - u near 1."""
+    """-log(1 - u), where u is 64 random bits after the point: with all digits of u near 0, and of 1
+    - u near 1.
+    """
     node = bits.uop
     half = UOp.const(uint64, 1 << 63)
     is_low = make_alu(Op.LT, node, half)
@@ -383,9 +463,10 @@ def _standardize(low: float, high: float, mean: float, std: float) -> tuple[floa
     """The bounds of an interval in units of `std` from `mean`."""
     if not (low < high and std > 0 and math.isfinite(std) and math.isfinite(mean)):
         raise OperandError(
-            operation="truncated_normal", found=f"low={low}, high={high}, mean={mean}, std={std}",
+            operation="truncated_normal",
+            found=f"low={low}, high={high}, mean={mean}, std={std}",
             expected="finite mean and std > 0, and low < high",
-        )  # fmt: skip
+        )
     first, last = (low - mean) / std, (high - mean) / std
     if first > _FARTHEST or last < -_FARTHEST:
         raise OperandError(
@@ -406,10 +487,11 @@ def _normal_probability(x: float) -> float:
 
 
 def _normal_quantile(p: Tensor) -> Tensor:
-    """Below which number a normally distributed one is with probability `p`, with a relative error of about 1e-16.
+    """Below which number a normally distributed one is with probability `p`, with a relative error
+    of about 1e-16.
 
-    Source: Wichura, Algorithm AS 241: The Percentage Points of the Normal Distribution (1988), PPND16.
-    """
+    Source: Wichura, Algorithm AS 241: The Percentage Points of the Normal Distribution (1988),
+    PPND16."""
     q = p.sub(0.5)
     central = q.mul(_ratio(q.mul(q).neg().add(0.180625), _CENTRAL))
     tail = q.lt(0).where(p, p.neg().add(1)).log().neg().sqrt()
@@ -432,24 +514,72 @@ def _evaluate(x: Tensor, coefficients: Sequence[float]) -> Tensor:
 
 
 _CENTRAL: Final = (
-    (3.3871328727963666080e0, 1.3314166789178437745e2, 1.9715909503065514427e3, 1.3731693765509461125e4,
-     4.5921953931549871457e4, 6.7265770927008700853e4, 3.3430575583588128105e4, 2.5090809287301226727e3),
-    (1.0, 4.2313330701600911252e1, 6.8718700749205790830e2, 5.3941960214247511077e3, 2.1213794301586595867e4,
-     3.9307895800092710610e4, 2.8729085735721942674e4, 5.2264952788528545610e3),
-)  # fmt: skip
+    (
+        3.3871328727963666080e0,
+        1.3314166789178437745e2,
+        1.9715909503065514427e3,
+        1.3731693765509461125e4,
+        4.5921953931549871457e4,
+        6.7265770927008700853e4,
+        3.3430575583588128105e4,
+        2.5090809287301226727e3,
+    ),
+    (
+        1.0,
+        4.2313330701600911252e1,
+        6.8718700749205790830e2,
+        5.3941960214247511077e3,
+        2.1213794301586595867e4,
+        3.9307895800092710610e4,
+        2.8729085735721942674e4,
+        5.2264952788528545610e3,
+    ),
+)
 
 
 _NEAR: Final = (
-    (1.42343711074968357734e0, 4.63033784615654529590e0, 5.76949722146069140550e0, 3.64784832476320460504e0,
-     1.27045825245236838258e0, 2.41780725177450611770e-1, 2.27238449892691845833e-2, 7.74545014278341407640e-4),
-    (1.0, 2.05319162663775882187e0, 1.67638483018380384940e0, 6.89767334985100004550e-1, 1.48103976427480074590e-1,
-     1.51986665636164571966e-2, 5.47593808499534494600e-4, 1.05075007164441684324e-9),
-)  # fmt: skip
+    (
+        1.42343711074968357734e0,
+        4.63033784615654529590e0,
+        5.76949722146069140550e0,
+        3.64784832476320460504e0,
+        1.27045825245236838258e0,
+        2.41780725177450611770e-1,
+        2.27238449892691845833e-2,
+        7.74545014278341407640e-4,
+    ),
+    (
+        1.0,
+        2.05319162663775882187e0,
+        1.67638483018380384940e0,
+        6.89767334985100004550e-1,
+        1.48103976427480074590e-1,
+        1.51986665636164571966e-2,
+        5.47593808499534494600e-4,
+        1.05075007164441684324e-9,
+    ),
+)
 
 
 _FAR: Final = (
-    (6.65790464350110377720e0, 5.46378491116411436990e0, 1.78482653991729133580e0, 2.96560571828504891230e-1,
-     2.65321895265761230930e-2, 1.24266094738807843860e-3, 2.71155556874348757815e-5, 2.01033439929228813265e-7),
-    (1.0, 5.99832206555887937690e-1, 1.36929880922735805310e-1, 1.48753612908506148525e-2, 7.86869131145613259100e-4,
-     1.84631831751005468180e-5, 1.42151175831644588870e-7, 2.04426310338993978564e-15),
-)  # fmt: skip
+    (
+        6.65790464350110377720e0,
+        5.46378491116411436990e0,
+        1.78482653991729133580e0,
+        2.96560571828504891230e-1,
+        2.65321895265761230930e-2,
+        1.24266094738807843860e-3,
+        2.71155556874348757815e-5,
+        2.01033439929228813265e-7,
+    ),
+    (
+        1.0,
+        5.99832206555887937690e-1,
+        1.36929880922735805310e-1,
+        1.48753612908506148525e-2,
+        7.86869131145613259100e-4,
+        1.84631831751005468180e-5,
+        1.42151175831644588870e-7,
+        2.04426310338993978564e-15,
+    ),
+)

@@ -64,8 +64,8 @@ def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = 
 
 @operation(test="test_operations.py::test_the_running_maximum_agrees_with_numpy")
 def cummax(x: Tensor, /, axis: int) -> Tensor:
-    """The largest of the first 1, 2, ... elements along `axis`, in the shape and dtype of `x`; a NaN stays the
-    largest.
+    """The largest of the first 1, 2, ... elements along `axis`, in the shape and dtype of `x`; a
+    NaN stays the largest.
 
     Example:
         >>> import svod_tensor as sv
@@ -77,8 +77,8 @@ def cummax(x: Tensor, /, axis: int) -> Tensor:
 
 @operation(test="test_reduction.py::test_running_reductions_agree_with_numpy")
 def cummin(x: Tensor, /, axis: int) -> Tensor:
-    """The smallest of the first 1, 2, ... elements along `axis`, in the shape and dtype of `x`; a NaN stays
-    the smallest.
+    """The smallest of the first 1, 2, ... elements along `axis`, in the shape and dtype of `x`; a
+    NaN stays the smallest.
 
     Example:
         >>> import svod_tensor as sv
@@ -88,9 +88,12 @@ def cummin(x: Tensor, /, axis: int) -> Tensor:
     return _scan(x, "cummin", Op.MIN, axis, x.dtype)
 
 
-@operation(test="test_cumulative.py::test_places_of_running_extrema_are_those_of_argmax_of_each_beginning")
+@operation(
+    test="test_cumulative.py::test_places_of_running_extrema_are_those_of_argmax_of_each_beginning"
+)
 def cumargmax(x: Tensor, /, axis: int) -> Tensor:
-    """Where the largest of the first 1, 2, ... elements along `axis` is, in int64: the first of several, or the first NaN.
+    """Where the largest of the first 1, 2, ... elements along `axis` is, in int64: the first of
+    several, or the first NaN.
 
     Example:
         >>> import svod_tensor as sv
@@ -100,9 +103,12 @@ def cumargmax(x: Tensor, /, axis: int) -> Tensor:
     return _scan_extrema(x, x.cummax(axis), normalize_axis("cumargmax", axis, x.ndim))
 
 
-@operation(test="test_cumulative.py::test_places_of_running_extrema_are_those_of_argmax_of_each_beginning")
+@operation(
+    test="test_cumulative.py::test_places_of_running_extrema_are_those_of_argmax_of_each_beginning"
+)
 def cumargmin(x: Tensor, /, axis: int) -> Tensor:
-    """Where the smallest of the first 1, 2, ... elements along `axis` is, in int64: the first of several, or the first NaN.
+    """Where the smallest of the first 1, 2, ... elements along `axis` is, in int64: the first of
+    several, or the first NaN.
 
     Example:
         >>> import svod_tensor as sv
@@ -113,7 +119,9 @@ def cumargmin(x: Tensor, /, axis: int) -> Tensor:
 
 
 def _scan_extrema(x: Tensor, extrema: Tensor, axis: int) -> Tensor:
-    """Where each of the running extrema first stands: it is another than the one before, and the first NaN is one."""
+    """Where each of the running extrema first stands: it is another than the one before, and the
+    first NaN is one.
+    """
     n = x.shape[axis]
     if x.size == 0 or n == 1:
         return x.zeros_like(dtype=int64)
@@ -139,9 +147,16 @@ def _scan(x: Tensor, operation: str, op: Op, axis: int | None, dtype: DTypeLike 
     return x.from_uop(make_scan_axis(wide.uop, op, axis).cast(result))
 
 
-@operation(test="test_cumulative.py::test_running_sums_may_begin_with_their_neutral_element", standard=True)
+@operation(
+    test="test_cumulative.py::test_running_sums_may_begin_with_their_neutral_element", standard=True
+)
 def cumulative_sum(
-    x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False
+    x: Tensor,
+    /,
+    axis: int | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
 ) -> Tensor:
     """`cumsum` as the array API standard has it.
 
@@ -158,12 +173,21 @@ def cumulative_sum(
         >>> sv.cumulative_sum(Tensor([1, 2, 3]), include_initial=True).tolist()
         [0, 1, 3, 6]
     """
-    return _with_initial(x, x.cumsum(_only_axis(x, "cumulative_sum", axis), dtype=dtype), axis, 0, include_initial)
+    return _with_initial(
+        x, x.cumsum(_only_axis(x, "cumulative_sum", axis), dtype=dtype), axis, 0, include_initial
+    )
 
 
-@operation(test="test_cumulative.py::test_running_sums_may_begin_with_their_neutral_element", standard=True)
+@operation(
+    test="test_cumulative.py::test_running_sums_may_begin_with_their_neutral_element", standard=True
+)
 def cumulative_prod(
-    x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None, include_initial: bool = False
+    x: Tensor,
+    /,
+    axis: int | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
 ) -> Tensor:
     """`cumprod` as the array API standard has it.
 
@@ -180,16 +204,22 @@ def cumulative_prod(
         >>> sv.cumulative_prod(Tensor([2, 3, 4]), include_initial=True).tolist()
         [1, 2, 6, 24]
     """
-    return _with_initial(x, x.cumprod(_only_axis(x, "cumulative_prod", axis), dtype=dtype), axis, 1, include_initial)
+    return _with_initial(
+        x, x.cumprod(_only_axis(x, "cumulative_prod", axis), dtype=dtype), axis, 1, include_initial
+    )
 
 
 def _only_axis(x: Tensor, operation: str, axis: int | None) -> int:
     if axis is None and x.ndim != 1:
-        raise ShapeError(operation=operation, shape=x.shape, problem="has not one axis: say which one is meant")
+        raise ShapeError(
+            operation=operation, shape=x.shape, problem="has not one axis: say which one is meant"
+        )
     return normalize_axis(operation, 0 if axis is None else axis, x.ndim)
 
 
-def _with_initial(owner: Tensor, x: Tensor, axis: int | None, value: int, is_wanted: bool) -> Tensor:
+def _with_initial(
+    owner: Tensor, x: Tensor, axis: int | None, value: int, is_wanted: bool
+) -> Tensor:
     if not is_wanted:
         return x
     place = normalize_axis("cumulative", 0 if axis is None else axis, x.ndim)
@@ -199,9 +229,16 @@ def _with_initial(owner: Tensor, x: Tensor, axis: int | None, value: int, is_wan
 @operation(test="test_cumulative.py::test_differences_of_neighbours", standard=True)
 @rounds_once
 def diff(
-    x: Tensor, /, n: int = 1, axis: int = -1, *, prepend: Tensor | None = None, append: Tensor | None = None
+    x: Tensor,
+    /,
+    n: int = 1,
+    axis: int = -1,
+    *,
+    prepend: Tensor | None = None,
+    append: Tensor | None = None,
 ) -> Tensor:
-    """The differences of neighbours along an axis, which is shorter by `n` then; of bools, whether they differ.
+    """The differences of neighbours along an axis, which is shorter by `n` then; of bools, whether
+    they differ.
 
     Args:
         n: the order of the differences.

@@ -28,8 +28,11 @@ __all__ = [
 
 @operation(test="test_missing.py::test_moments_without_nans_agree_with_numpy")
 @rounds_once
-def nanvar(x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Tensor:
-    """The variance of the elements that are not NaN; NaN where there are no more of them than `correction`.
+def nanvar(
+    x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False
+) -> Tensor:
+    """The variance of the elements that are not NaN; NaN where there are no more of them than
+    `correction`.
 
     Args:
         axis: one axis, several, or None for all.
@@ -56,7 +59,9 @@ def nanvar(x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: 
 
 @operation(test="test_missing.py::test_moments_without_nans_agree_with_numpy")
 @rounds_once
-def nanstd(x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Tensor:
+def nanstd(
+    x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False
+) -> Tensor:
     """The square root of `nanvar`.
 
     Args:
@@ -80,7 +85,8 @@ def nanstd(x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: 
 
 @operation(test="test_missing.py::test_places_of_extrema_without_nans")
 def nanargmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """The position (int64) of the largest element that is not NaN, the first of several; 0 where there is none.
+    """The position (int64) of the largest element that is not NaN, the first of several; 0 where
+    there is none.
 
     Args:
         axis: along which; None flattens first.
@@ -96,7 +102,8 @@ def nanargmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) 
 
 @operation(test="test_missing.py::test_places_of_extrema_without_nans")
 def nanargmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """The position (int64) of the smallest element that is not NaN, the first of several; 0 where there is none.
+    """The position (int64) of the smallest element that is not NaN, the first of several; 0 where
+    there is none.
 
     Args:
         axis: along which; None flattens first.
@@ -143,7 +150,9 @@ def nancumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None
 
 
 @operation(test="test_missing.py::test_numbers_take_the_place_of_what_is_none")
-def nan_to_num(x: Tensor, /, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+def nan_to_num(
+    x: Tensor, /, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
+) -> Tensor:
     """Numbers in place of NaN and the infinities, in the dtype of `x`.
 
     Args:
@@ -169,7 +178,10 @@ def nan_to_num(x: Tensor, /, nan: float = 0.0, posinf: float | None = None, negi
 def _check_real(name: str, x: Tensor) -> None:
     if x.dtype.is_complex:
         raise OperandError(
-            operation=name, found=x.dtype, expected="real numbers", hint="take x.real, x.imag or x.abs()"
+            operation=name,
+            found=x.dtype,
+            expected="real numbers",
+            hint="take x.real, x.imag or x.abs()",
         )
 
 
@@ -184,4 +196,6 @@ def _get_extremum(x: Tensor, axis: int | None, worst: float, *, keepdims: bool) 
     is_there = x.isnan().logical_not()
     filled = is_there.where(x if worst < 0 else x.neg(), -math.inf)
     is_worst = filled.max(axis, keepdims=keepdims).eq(-math.inf)
-    return is_worst.where(is_there.argmax(axis, keepdims=keepdims), filled.argmax(axis, keepdims=keepdims))
+    return is_worst.where(
+        is_there.argmax(axis, keepdims=keepdims), filled.argmax(axis, keepdims=keepdims)
+    )

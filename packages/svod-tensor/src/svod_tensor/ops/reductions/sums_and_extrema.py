@@ -1,12 +1,12 @@
 """Sums, products, extrema and their positions.
 
-In every function `axis` is one axis, several, or None for all; `keepdims` keeps reduced axes with size 1.
+In every function `axis` is one axis, several, or None for all; `keepdims` keeps reduced axes with
+size 1.
 
-Sums and products of integers have the default dtype of integers, int32 (uint32 of unsigned ones), or int64 (uint64) where
-they have it already; `sum(dtype="int64")` adds in a wider one. float16, bfloat16 and float8 accumulate in float32 and are
-rounded once, at the end. Positions (argmax and argmin) are int64; they give the first occurrence, and a NaN counts as the
-extremum.
-"""
+Sums and products of integers have the default dtype of integers, int32 (uint32 of unsigned ones),
+or int64 (uint64) where they have it already; `sum(dtype="int64")` adds in a wider one. float16,
+bfloat16 and float8 accumulate in float32 and are rounded once, at the end. Positions (argmax and
+argmin) are int64; they give the first occurrence, and a NaN counts as the extremum."""
 
 from __future__ import annotations
 
@@ -45,14 +45,16 @@ __all__ = [
 
 
 @operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
-def sum(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dtype: DTypeLike | None = None) -> Tensor:
+def sum(
+    x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dtype: DTypeLike | None = None
+) -> Tensor:
     """The sum, 0 over no elements. Narrow floats are added in float32 and rounded once.
 
     Args:
         axis: one axis, several, or None for all.
         keepdims: whether the axes stay, with size 1.
-        dtype: of the result and the additions; by default that of `x`, and of bools and narrow integers
-            int32 (uint32).
+        dtype: of the result and the additions; by default that of `x`, and of bools and narrow
+            integers int32 (uint32).
 
     Raises:
         AxisError: if there is no such axis.
@@ -66,7 +68,9 @@ def sum(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dtype: DType
 
 
 @operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
-def prod(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dtype: DTypeLike | None = None) -> Tensor:
+def prod(
+    x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dtype: DTypeLike | None = None
+) -> Tensor:
     """The product, 1 over no elements. Narrow floats are multiplied in float32 and rounded once.
 
     Args:
@@ -85,7 +89,9 @@ def prod(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dtype: DTyp
     return _accumulate(x, "prod", Op.MUL, axis, keepdims, dtype)
 
 
-@operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True, aliases=("amax",))
+@operation(
+    test="test_reduction.py::test_reductions_agree_with_numpy", standard=True, aliases=("amax",)
+)
 def max(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """The largest element, in the dtype of `x`; NaN if there is a NaN.
 
@@ -105,7 +111,9 @@ def max(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     return _extremum(x, "max", Op.MAX, axis, keepdims)
 
 
-@operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True, aliases=("amin",))
+@operation(
+    test="test_reduction.py::test_reductions_agree_with_numpy", standard=True, aliases=("amin",)
+)
 def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """The smallest element, in the dtype of `x`; NaN if there is a NaN.
 
@@ -182,9 +190,12 @@ def count_nonzero(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) ->
     return x.cast(bool_).sum(axis, keepdims=keepdims, dtype=int64)
 
 
-@operation(test="test_reduction.py::test_positions_are_those_of_the_first_occurrence", standard=True)
+@operation(
+    test="test_reduction.py::test_positions_are_those_of_the_first_occurrence", standard=True
+)
 def argmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """The position (int64) of the largest element; of several the first. A NaN counts as the largest.
+    """The position (int64) of the largest element; of several the first. A NaN counts as the
+    largest.
 
     Args:
         axis: along which; None for the position among all elements in row-major order.
@@ -202,9 +213,12 @@ def argmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> 
     return _arg_extremum(x, "argmax", Op.MAX, axis, keepdims)
 
 
-@operation(test="test_reduction.py::test_positions_are_those_of_the_first_occurrence", standard=True)
+@operation(
+    test="test_reduction.py::test_positions_are_those_of_the_first_occurrence", standard=True
+)
 def argmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """The position (int64) of the smallest element; of several the first. A NaN counts as the smallest.
+    """The position (int64) of the smallest element; of several the first. A NaN counts as the
+    smallest.
 
     Args:
         axis: along which; None for the position among all elements in row-major order.
@@ -300,14 +314,18 @@ def nanmin(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor
     return _without_nans(x, "min", x.dtype.max, axis, keepdims)
 
 
-def _without_nans(x: Tensor, operation: Literal["max", "min"], neutral: float, axis: Axes, keepdims: bool) -> Tensor:
+def _without_nans(
+    x: Tensor, operation: Literal["max", "min"], neutral: float, axis: Axes, keepdims: bool
+) -> Tensor:
     if not x.dtype.is_float:
         return getattr(x, operation)(axis, keepdims=keepdims)
     found: Tensor = getattr(x.isnan().where(neutral, x), operation)(axis, keepdims=keepdims)
     return x.isnan().all(axis, keepdims=keepdims).where(math.nan, found)
 
 
-def _accumulate(x: Tensor, operation: str, op: Op, axis: Axes, keepdims: bool, dtype: DTypeLike | None) -> Tensor:
+def _accumulate(
+    x: Tensor, operation: str, op: Op, axis: Axes, keepdims: bool, dtype: DTypeLike | None
+) -> Tensor:
     result = sum_dtype(x.dtype) if dtype is None else to_dtype(dtype)
     wide = x.cast(accumulation_dtype(result))
     if result.is_complex and op is Op.MUL:
@@ -342,7 +360,11 @@ def _arg_extremum(x: Tensor, operation: str, op: Op, axis: int | None, keepdims:
     # If there is a NaN the peak is NaN, and equals nothing; otherwise no element is NaN.
     found = x.eq(peak).logical_or(x.isnan()) if x.dtype.is_float else x.eq(peak)
     position = make_positions(x.shape, axis)
-    last = (size - 1).cast(position.dtype) if isinstance(size, UOp) else UOp.const(position.dtype, size - 1)
+    last = (
+        (size - 1).cast(position.dtype)
+        if isinstance(size, UOp)
+        else UOp.const(position.dtype, size - 1)
+    )
     first = make_reduce_axis(make_alu(Op.WHERE, found.uop, position, last), Op.MIN, (axis,))
     result = x.from_uop(first.cast(int64))
     return result if keepdims else result.squeeze(axis)

@@ -1,1 +1,3 @@
-"""Special functions: gamma, error and Bessel functions, and the polynomials that approximate them."""
+"""Special functions: gamma, error and Bessel functions, and the polynomials that
+approximate them.
+"""

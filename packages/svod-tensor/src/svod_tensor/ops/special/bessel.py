@@ -1,7 +1,7 @@
 """Bessel functions of order 0 and 1, of float64: polynomials below 8, and above it in 1 / x.
 
-Source: NIST Digital Library of Mathematical Functions, 10.17 and 10.40 (for the forms above 8), 10.6 and 10.29 (derivatives).
-"""
+Source: NIST Digital Library of Mathematical Functions, 10.17 and 10.40 (for the forms above 8),
+10.6 and 10.29 (derivatives)."""
 
 from __future__ import annotations
 
@@ -144,10 +144,16 @@ def _near_zeros(size: Tensor, zeros: tuple[tuple[float, float], tuple[float, flo
     return first.mul(size.sub(other).sub(rest)).mul(size.add(other))
 
 
-def _wave(x: Tensor, p: tuple[float, ...], q: tuple[float, ...], cosine: Tensor, sine: Tensor) -> Tensor:
+def _wave(
+    x: Tensor, p: tuple[float, ...], q: tuple[float, ...], cosine: Tensor, sine: Tensor
+) -> Tensor:
     """The form above 8, of the cosine and sine of the phase, both times the root of 2."""
     place = x.square().reciprocal().mul(128).sub(1)
-    value = evaluate_polynomial(place, p).mul(cosine).sub(evaluate_polynomial(place, q).div(x).mul(sine))
+    value = (
+        evaluate_polynomial(place, p)
+        .mul(cosine)
+        .sub(evaluate_polynomial(place, q).div(x).mul(sine))
+    )
     return value.mul(x.rsqrt()).mul(math.sqrt(1 / math.pi))
 
 

@@ -1,7 +1,8 @@
-"""The distribution function of normal numbers, its logarithm and its inverse, and the error functions, of float64.
+"""The distribution function of normal numbers, its logarithm and its inverse, and the error
+functions, of float64.
 
-Source: M. J. Wichura, Algorithm AS 241, Applied Statistics 37 (1988), for the inverse; `normal_distribution.py` for the tail.
-"""
+Source: M. J. Wichura, Algorithm AS 241, Applied Statistics 37 (1988), for the inverse;
+`normal_distribution.py` for the tail."""
 
 from __future__ import annotations
 
@@ -16,7 +17,14 @@ from svod_tensor.ops.special.polynomials import NORMAL_CENTRE, NORMAL_FAR, NORMA
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
 
-__all__ = ["compute_erfc", "compute_erfcx", "compute_erfinv", "compute_log_ndtr", "compute_ndtr", "compute_ndtri"]
+__all__ = [
+    "compute_erfc",
+    "compute_erfcx",
+    "compute_erfinv",
+    "compute_log_ndtr",
+    "compute_ndtr",
+    "compute_ndtri",
+]
 
 
 _FAR: Final = 26.0
@@ -82,7 +90,11 @@ def _scale_erfc(size: Tensor) -> Tensor:
 
 @elementwise_rule("erfinv")
 def _erfinv_slope(value: Tensor, _: object, __: object) -> tuple[Tensor]:
-    return (with_rule(_erfinv_curvature, _power_of_square(value, 1).mul(math.sqrt(math.pi) / 2), (value,)),)
+    return (
+        with_rule(
+            _erfinv_curvature, _power_of_square(value, 1).mul(math.sqrt(math.pi) / 2), (value,)
+        ),
+    )
 
 
 @elementwise_rule("erfinv-slope")
@@ -111,7 +123,11 @@ def compute_ndtri(p: Tensor) -> Tensor:
 def _quantile(centre: Tensor, tail: Tensor) -> Tensor:
     """The quantile of the probability 1/2 + `centre`, where `tail` is what is beyond it."""
     square = centre.square().neg().add(0.180625)
-    near = evaluate_polynomial(square, NORMAL_CENTRE[0]).div(evaluate_polynomial(square, NORMAL_CENTRE[1])).mul(centre)
+    near = (
+        evaluate_polynomial(square, NORMAL_CENTRE[0])
+        .div(evaluate_polynomial(square, NORMAL_CENTRE[1]))
+        .mul(centre)
+    )
     root = tail.log().neg().sqrt()
     low, high = root.minimum(5.0).sub(1.6), root.maximum(5.0).minimum(30.0).sub(5)
     middle = evaluate_polynomial(low, NORMAL_TAIL[0]).div(evaluate_polynomial(low, NORMAL_TAIL[1]))

@@ -1,8 +1,8 @@
 """Special functions: gamma and its relatives, error functions, and Bessel functions.
 
-Each is computed in float64, by polynomials and without a branch, and rounded once: float32 and narrower floats are exact to
-half a unit in the last place nearly everywhere. `docs/accuracy.md` has the errors.
-"""
+Each is computed in float64, by polynomials and without a branch, and rounded once: float32 and
+narrower floats are exact to half a unit in the last place nearly everywhere. `docs/accuracy.md` has
+the errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,14 @@ from svod_ir import OperandError
 from svod_tensor.ops.core.gradient_rules import elementwise_rule, with_rule
 from svod_tensor.ops.core.operands import promote_to_float, through_float64
 from svod_tensor.ops.core.operation import operation
-from svod_tensor.ops.special.bessel import compute_i0, compute_i0e, compute_i1, compute_i1e, compute_j0, compute_j1
+from svod_tensor.ops.special.bessel import (
+    compute_i0,
+    compute_i0e,
+    compute_i1,
+    compute_i1e,
+    compute_j0,
+    compute_j1,
+)
 from svod_tensor.ops.special.error_functions import (
     compute_erfc,
     compute_erfcx,
@@ -62,7 +69,9 @@ __all__ = [
 
 
 @elementwise_rule("beta")
-def _beta_slopes(value: Tensor, operands: tuple[Tensor, Tensor], __: object) -> tuple[Tensor, Tensor]:
+def _beta_slopes(
+    value: Tensor, operands: tuple[Tensor, Tensor], __: object
+) -> tuple[Tensor, Tensor]:
     x, y = operands
     both = compute_digamma(x.add(y))
     return value.mul(compute_digamma(x).sub(both)), value.mul(compute_digamma(y).sub(both))
@@ -82,14 +91,24 @@ def _sinc_slope(value: Tensor, operands: tuple[Tensor], __: object) -> tuple[Ten
     cosine = x.round().remainder(2).eq(0).where(angle.cos(), angle.cos().neg())
     square = x.mul(math.pi).square()
     # Near 0 the difference cancels.
-    near = square.mul(-1 / 45360).add(1 / 840).mul(square).sub(1 / 30).mul(square).add(1 / 3).mul(x).mul(-(math.pi**2))
+    near = (
+        square.mul(-1 / 45360)
+        .add(1 / 840)
+        .mul(square)
+        .sub(1 / 30)
+        .mul(square)
+        .add(1 / 3)
+        .mul(x)
+        .mul(-(math.pi**2))
+    )
     is_near = x.abs().lt(0.05)
     return (is_near.where(near, cosine.sub(value).div(is_near.where(1.0, x))),)
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def gamma(x: Tensor, /) -> Tensor:
-    """The gamma function, `(x - 1)!` of whole numbers; NaN at negative ones. Integers become float32.
+    """The gamma function, `(x - 1)!` of whole numbers; NaN at negative ones. Integers become
+    float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -185,7 +204,8 @@ def log_ndtr(x: Tensor, /) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def ndtri(x: Tensor, /) -> Tensor:
-    """The inverse of `ndtr`: below which a normal number is with probability `x`. Integers become float32.
+    """The inverse of `ndtr`: below which a normal number is with probability `x`. Integers become
+    float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -290,7 +310,8 @@ def polygamma(x: Tensor, /, n: int) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def zeta(x: Tensor, /, q: Operand = 1) -> Tensor:
-    """The sum of `(k + q) ** -x` for k from 0, Riemann's by default: infinite at 1, NaN below. Integers become float32.
+    """The sum of `(k + q) ** -x` for k from 0, Riemann's by default: infinite at 1, NaN below.
+    Integers become float32.
 
     Args:
         q: of 0 or more; NaN where it is negative.
@@ -306,8 +327,8 @@ def zeta(x: Tensor, /, q: Operand = 1) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def beta(x1: Tensor, x2: Operand, /) -> Tensor:
-    """`gamma(x1) * gamma(x2) / gamma(x1 + x2)` of positive numbers. Shapes broadcast and dtypes promote; integers become
-    float32.
+    """`gamma(x1) * gamma(x2) / gamma(x1 + x2)` of positive numbers. Shapes broadcast and dtypes
+    promote; integers become float32.
 
     It is computed from logarithms, whose size is lost from the digits of float64.
 
@@ -318,14 +339,18 @@ def beta(x1: Tensor, x2: Operand, /) -> Tensor:
     """
     x, y = promote_to_float(x1, x2)
     wide = x.cast(float64), y.cast(float64)
-    logarithm = compute_lgamma(wide[0]).add(compute_lgamma(wide[1])).sub(compute_lgamma(wide[0].add(wide[1])))
+    logarithm = (
+        compute_lgamma(wide[0])
+        .add(compute_lgamma(wide[1]))
+        .sub(compute_lgamma(wide[0].add(wide[1])))
+    )
     return with_rule(_beta_slopes, logarithm.exp(), wide).cast(x.dtype)
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def xlogy(x1: Tensor, x2: Operand, /) -> Tensor:
-    """`x1 * log(x2)`, and 0 where `x1` is 0 unless `x2` is NaN. Shapes broadcast and dtypes promote; integers
-    become float32.
+    """`x1 * log(x2)`, and 0 where `x1` is 0 unless `x2` is NaN. Shapes broadcast and dtypes
+    promote; integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -335,12 +360,15 @@ def xlogy(x1: Tensor, x2: Operand, /) -> Tensor:
     x, y = promote_to_float(x1, x2)
     wide = x.cast(float64), y.cast(float64)
     is_none = wide[0].eq(0).logical_and(wide[1].isnan().logical_not())
-    return with_rule(_xlogy_slopes, is_none.where(0.0, wide[0].mul(wide[1].log())), wide).cast(x.dtype)
+    return with_rule(_xlogy_slopes, is_none.where(0.0, wide[0].mul(wide[1].log())), wide).cast(
+        x.dtype
+    )
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def logit(x: Tensor, /) -> Tensor:
-    """`log(x / (1 - x))`, the inverse of `sigmoid`: infinite at 0 and 1, NaN outside. Integers become float32.
+    """`log(x / (1 - x))`, the inverse of `sigmoid`: infinite at 0 and 1, NaN outside. Integers
+    become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -364,7 +392,9 @@ def sinc(x: Tensor, /) -> Tensor:
 
 @elementwise_rule("logit")
 def _logit_slope(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
-    """1 / (x (1 - x)) as a sum, whose derivative is not NaN at 0 and 1; NaN outside, as the value."""
+    """1 / (x (1 - x)) as a sum, whose derivative is not NaN at 0 and 1; NaN outside, as the
+    value.
+    """
     (x,) = operands
     is_inside = x.ge(0).logical_and(x.le(1))
     return (is_inside.where(x.reciprocal().add(x.neg().add(1).reciprocal()), math.nan),)

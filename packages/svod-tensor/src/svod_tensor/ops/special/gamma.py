@@ -1,8 +1,8 @@
-"""Gamma, its logarithm and the derivatives of that, and zeta, of float64: polynomials near 0, Stirling's series far from it.
+"""Gamma, its logarithm and the derivatives of that, and zeta, of float64: polynomials near 0,
+Stirling's series far from it.
 
-Source: NIST Digital Library of Mathematical Functions, 5.5 (recurrence, reflection), 5.11 (asymptotic expansions), 25.11(iii)
-(Euler-Maclaurin).
-"""
+Source: NIST Digital Library of Mathematical Functions, 5.5 (recurrence, reflection), 5.11
+(asymptotic expansions), 25.11(iii) (Euler-Maclaurin)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,37 @@ if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
 
 __all__ = [
-    "compute_digamma", "compute_gamma", "compute_lgamma", "compute_polygamma", "compute_zeta", "evaluate_polynomial",
+    "compute_digamma",
+    "compute_gamma",
+    "compute_lgamma",
+    "compute_polygamma",
+    "compute_zeta",
+    "evaluate_polynomial",
     "sine_of_pi",
-]  # fmt: skip
+]
 
 
 # B(2 j) / (2 j (2 j - 1)), and B(2 j) / (2 j), of Bernoulli's numbers.
-_STIRLING: Final = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
-_ASYMPTOTIC: Final = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
+_STIRLING: Final = (
+    1 / 12,
+    -1 / 360,
+    1 / 1260,
+    -1 / 1680,
+    1 / 1188,
+    -691 / 360360,
+    1 / 156,
+    -3617 / 122400,
+)
+_ASYMPTOTIC: Final = (
+    1 / 12,
+    -1 / 120,
+    1 / 252,
+    -1 / 240,
+    1 / 132,
+    -691 / 32760,
+    1 / 12,
+    -3617 / 8160,
+)
 _LARGE: Final = 10
 """From where on series in 1 / x^2 have all digits."""
 _N_ADDED: Final = 10
@@ -54,7 +77,9 @@ def _cotangent_of_pi(x: Tensor) -> Tensor:
 
 
 def _reduce(size: Tensor, top: int, steps: int) -> tuple[Tensor, Tensor]:
-    """`size` less so many steps that it is below `top`, and the product of what was passed; small ones are as they are."""
+    """`size` less so many steps that it is below `top`, and the product of what was passed; small
+    ones are as they are.
+    """
     rest, product = size.minimum(float(_LARGE)), size.ones_like()
     for _ in range(steps):
         is_above = rest.ge(top)
@@ -85,7 +110,13 @@ def _lgamma_of_positive(x: Tensor) -> Tensor:
     near = below.mul(above).mul(evaluate_polynomial(above, LGAMMA))
     near = is_small.where(near.sub(x.log()), near.add(product.log()))
     wide = x.maximum(float(_LARGE))
-    far = wide.log().sub(1).mul(wide.sub(0.5)).add(math.log(2 * math.pi) / 2 - 0.5).add(_sum_stirling(wide))
+    far = (
+        wide.log()
+        .sub(1)
+        .mul(wide.sub(0.5))
+        .add(math.log(2 * math.pi) / 2 - 0.5)
+        .add(_sum_stirling(wide))
+    )
     return x.lt(_LARGE).where(near, x.isnan().where(x, far))
 
 
@@ -110,7 +141,11 @@ def compute_gamma(x: Tensor) -> Tensor:
     wide = size.maximum(float(_LARGE)).minimum(200.0)
     # In two halves, since the power alone overflows first.
     half = wide.pow(wide.mul(0.5).sub(0.25))
-    far = half.mul(wide.neg().exp()).mul(half).mul(_sum_stirling(wide).exp().mul(math.sqrt(2 * math.pi)))
+    far = (
+        half.mul(wide.neg().exp())
+        .mul(half)
+        .mul(_sum_stirling(wide).exp().mul(math.sqrt(2 * math.pi)))
+    )
     value = size.lt(_LARGE).where(near, far)
     mirrored = size.mul(sine_of_pi(size)).mul(value).reciprocal().mul(-math.pi)
     # Where Gamma of the size is infinite, its mirror is 0.
@@ -143,10 +178,19 @@ def _digamma_of_positive(x: Tensor) -> Tensor:
         total = total.add(is_above.where(rest.reciprocal(), 0.0))
     is_small = x.lt(1)
     rest, total = is_small.where(x.add(1), rest), is_small.where(x.reciprocal().neg(), total)
-    near = rest.sub(ROOT[0]).sub(ROOT[1]).mul(evaluate_polynomial(rest.mul(2).sub(3), DIGAMMA)).add(total)
+    near = (
+        rest.sub(ROOT[0])
+        .sub(ROOT[1])
+        .mul(evaluate_polynomial(rest.mul(2).sub(3), DIGAMMA))
+        .add(total)
+    )
     wide = x.maximum(float(_LARGE))
     inverse = wide.square().reciprocal()
-    far = wide.log().sub(wide.reciprocal().mul(0.5)).sub(evaluate_polynomial(inverse, _ASYMPTOTIC).mul(inverse))
+    far = (
+        wide.log()
+        .sub(wide.reciprocal().mul(0.5))
+        .sub(evaluate_polynomial(inverse, _ASYMPTOTIC).mul(inverse))
+    )
     return x.lt(_LARGE).where(near, x.isnan().where(x, far))
 
 
@@ -170,14 +214,18 @@ def compute_polygamma(x: Tensor, order: int) -> Tensor:
         # Closer to the poles than the square of the cotangent plus 1.
         slope = sine_of_pi(x).square().reciprocal().mul(-(math.pi**2))
     else:
-        slope = evaluate_polynomial(_cotangent_of_pi(x.abs()).neg(), _differentiate_cotangent(order))
+        slope = evaluate_polynomial(
+            _cotangent_of_pi(x.abs()).neg(), _differentiate_cotangent(order)
+        )
     mirrored = value.mul(-sign).sub(slope)
     value = is_below.where(x.eq(x.floor()).where(sign * math.inf, mirrored), value)
     return with_rule(_polygamma_slope, value, (x,), order)
 
 
 def _differentiate_cotangent(order: int) -> list[float]:
-    """Coefficients in t of the derivative of that order of t = pi cot(pi x), whose first one is -(pi^2 + t^2)."""
+    """Coefficients in t of the derivative of that order of t = pi cot(pi x), whose first one is
+    -(pi^2 + t^2).
+    """
     coefficients = [0.0, 1.0]
     for _ in range(order):
         slopes = [k * c for k, c in enumerate(coefficients)][1:]
@@ -189,7 +237,9 @@ def _differentiate_cotangent(order: int) -> list[float]:
 
 
 def compute_zeta(exponent: Tensor, start: Tensor) -> Tensor:
-    """The sum of (start + k)^-exponent over k from 0: infinite at 1, NaN below that and for negative starts."""
+    """The sum of (start + k)^-exponent over k from 0: infinite at 1, NaN below that and for
+    negative starts.
+    """
     total = start.pow(exponent.neg())
     for k in range(1, _N_ADDED):
         total = total.add(start.add(k).pow(exponent.neg()))
@@ -200,7 +250,9 @@ def compute_zeta(exponent: Tensor, start: Tensor) -> Tensor:
     term = power.mul(exponent).mul(inverse)
     for j, coefficient in enumerate(ZETA):
         if j:
-            term = term.mul(exponent.add(2 * j - 1).mul(inverse)).mul(exponent.add(2 * j).mul(inverse))
+            term = term.mul(exponent.add(2 * j - 1).mul(inverse)).mul(
+                exponent.add(2 * j).mul(inverse)
+            )
         total = total.add(term.mul(coefficient))
     total = exponent.isinf().where(start.lt(1).where(math.inf, start.eq(1).where(1.0, 0.0)), total)
     total = start.isinf().where(0.0, total)

@@ -1,14 +1,15 @@
-"""The distribution function of normal numbers, also where it is tiny: its complement is not taken of a number close to 1.
+"""The distribution function of normal numbers, also where it is tiny: its complement is not taken
+of a number close to 1.
 
     Phi(-a) = exp(-a^2 / 2) P(1 - 2 K / (a + K)) / (a + K)    for a >= 0
 
-P is the polynomial that equals (a + K) exp(a^2 / 2) Phi(-a) at Chebyshev's nodes for a from 0 to where Phi(-a) is 0 in the
-type, found here in 60 digits; its relative error is below 2^-29 (float32) and 2^-56 (float64). What a^2 is rounded by is
-made up for, since the exponential multiplies it by a^2 / 2.
+P is the polynomial that equals (a + K) exp(a^2 / 2) Phi(-a) at Chebyshev's nodes for a from 0 to
+where Phi(-a) is 0 in the type, found here in 60 digits; its relative error is below 2^-29 (float32)
+and 2^-56 (float64). What a^2 is rounded by is made up for, since the exponential multiplies it by
+a^2 / 2.
 
-Source: M. M. Shepherd, J. G. Laframboise, Chebyshev approximation of (1 + 2x) exp(x^2) erfc x in 0 <= x < infinity,
-Mathematics of Computation 36 (1981), for the form.
-"""
+Source: M. M. Shepherd, J. G. Laframboise, Chebyshev approximation of (1 + 2x) exp(x^2) erfc x in 0
+<= x < infinity, Mathematics of Computation 36 (1981), for the form."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ _FLOAT64: Final = _Tail(5.0, 39.0, 2.0**20, (
 
 
 def make_normal_tail(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Phi(-|x|) exp(x^2 / 2), and exp(-x^2 / 2): both with a relative error of a few units in the last place.
+    """Phi(-|x|) exp(x^2 / 2), and exp(-x^2 / 2): both with a relative error of a few units in the
+    last place.
 
     Args:
         x: of float32 or float64.
@@ -71,7 +73,8 @@ def make_normal_tail(x: Tensor) -> tuple[Tensor, Tensor]:
     # size^2 = head^2 + (size - head) (size + head), of which the first is exact.
     head = size.mul(tail.grid).round().mul(1 / tail.grid)
     left = size.sub(head).mul(size.add(head)).mul(-0.5)
-    # The exponential of what is left, which is below 0.03, where the next term is below half a unit in the last place.
+    # The exponential of what is left, which is below 0.03, where the next term is below half a unit
+    # in the last place.
     correction = left.mul(1 / 6).add(0.5).mul(left).add(1).mul(left).add(1)
     power = head.mul(head).mul(-0.5).exp().mul(correction)
     return value.mul(inverse), power

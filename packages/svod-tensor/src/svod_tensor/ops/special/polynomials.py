@@ -1,4 +1,5 @@
-"""Polynomials of special functions: those that equal them at Chebyshev's nodes, found in 40 digits; the constant comes first.
+"""Polynomials of special functions: those that equal them at Chebyshev's nodes, found in 40 digits;
+the constant comes first.
 
 Each is of t from -1 to 1, and its relative error is below 2^-52.
 """
@@ -131,7 +132,9 @@ J0_P: Final = (
     -1.0635980595216018e-12, 2.659486692682967e-13, -6.423863317028666e-14, 1.839323047121498e-14,
     -1.1778137922744418e-14, 4.285344320644563e-15,
 )
-"""P at 1 / x^2 = (t + 1) / 128, where J0(x) = sqrt(2 / (pi x)) (P cos(c) - Q sin(c) / x), c = x - pi / 4."""
+"""P at 1 / x^2 = (t + 1) / 128, where J0(x) = sqrt(2 / (pi x)) (P cos(c) - Q sin(c) / x), c = x -
+pi / 4.
+"""
 
 J0_Q: Final = (
     -0.12444091103610815, 0.000546651927947511, -1.1817110661172695e-05, 5.684971887600464e-07,
@@ -177,7 +180,8 @@ NORMAL_CENTRE: Final = (
         28729.085735721943, 5226.495278852854,
     ),
 )
-"""Numerator and denominator of the quantile of normal numbers in the middle, where |p - 1/2| <= 0.425: of 0.180625 - (p - 1/2)^2.
+"""Numerator and denominator of the quantile of normal numbers in the middle, where |p - 1/2| <=
+0.425: of 0.180625 - (p - 1/2)^2.
 
 Source: M. J. Wichura, Algorithm AS 241, Applied Statistics 37 (1988).
 """
@@ -192,7 +196,8 @@ NORMAL_TAIL: Final = (
         0.0005475938084995345, 1.0507500716444169e-09,
     ),
 )
-"""Numerator and denominator of the quantile of normal numbers in the tails, where r = sqrt(-log p) <= 5: of r - 1.6.
+"""Numerator and denominator of the quantile of normal numbers in the tails, where r = sqrt(-log p)
+<= 5: of r - 1.6.
 
 Source: M. J. Wichura, Algorithm AS 241, Applied Statistics 37 (1988).
 """

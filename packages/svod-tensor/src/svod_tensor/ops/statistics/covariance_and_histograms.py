@@ -40,19 +40,20 @@ def cov(
     fweights: Operand | None = None,
     aweights: Operand | None = None,
 ) -> Tensor:
-    """The covariances of the rows, as numpy has them: shape (rows, rows), of one axis a single variance. Integers become
-    float32.
+    """The covariances of the rows, as numpy has them: shape (rows, rows), of one axis a single
+    variance. Integers become float32.
 
     Args:
         y: more rows of as many observations.
-        rowvar: whether each row is a variable and each column an observation, or the other way round.
+        rowvar: whether each row is a variable and each column an observation, or the other way
+            round.
         correction: what the number of observations is reduced by.
         fweights: how often each observation counts.
         aweights: how much each of them weighs.
 
     Raises:
-        ShapeError: if there are more than two axes, the observations are not equally many, or weights are not one for
-            each observation.
+        ShapeError: if there are more than two axes, the observations are not equally many, or
+            weights are not one for each observation.
 
     Example:
         >>> import svod_tensor as sv
@@ -67,12 +68,18 @@ def cov(
         x = type(x).concat([x, _to_rows("cov", others, rowvar=rowvar)], 0)
     for given in (fweights, aweights):
         _check_weights(given if given is None else as_tensor(given, x), x)
-    weights = _multiply(*(None if w is None else as_tensor(w, x).cast(x.dtype) for w in (fweights, aweights)))
+    weights = _multiply(
+        *(None if w is None else as_tensor(w, x).cast(x.dtype) for w in (fweights, aweights))
+    )
     if weights is None:
         divisor = count_elements(x, 1, x.dtype).sub(correction)
     else:
         total = weights.sum()
-        spread = total if aweights is None else weights.mul(as_tensor(aweights, x).cast(x.dtype)).sum().div(total)
+        spread = (
+            total
+            if aweights is None
+            else weights.mul(as_tensor(aweights, x).cast(x.dtype)).sum().div(total)
+        )
         divisor = total.sub(correction if aweights is None else spread.mul(correction))
     difference, error, _ = center(x, 1, None if weights is None else weights.unsqueeze(0))
     centred = difference.sub(error)
@@ -88,7 +95,8 @@ def corrcoef(x: Tensor, /, y: Operand | None = None, *, rowvar: bool = True) -> 
 
     Args:
         y: more rows of as many observations.
-        rowvar: whether each row is a variable and each column an observation, or the other way round.
+        rowvar: whether each row is a variable and each column an observation, or the other way
+            round.
 
     Raises:
         ShapeError: if there are more than two axes, or the observations are not equally many.
@@ -115,15 +123,19 @@ def histogram(
     weights: Operand | None = None,
     density: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """How many elements fall into each bin, and the edges of the bins, in order: shapes (bins,) and (bins + 1,).
+    """How many elements fall into each bin, and the edges of the bins, in order: shapes (bins,) and
+    (bins + 1,).
 
     A bin has its lower edge, and the last one both. What is outside, and NaN, is not counted.
 
     Args:
         bins: how many of one width, or their edges in order.
-        range: from where to where the bins are; by default from the smallest element to the largest.
-        weights: what each element counts; in the shape of `x`. Counts are int64, sums have its dtype.
-        density: whether the result is a density, whose integral is 1: float32, or the dtype of floats.
+        range: from where to where the bins are; by default from the smallest element to the
+            largest.
+        weights: what each element counts; in the shape of `x`. Counts are int64, sums have its
+            dtype.
+        density: whether the result is a density, whose integral is 1: float32, or the dtype of
+            floats.
 
     Raises:
         OperandError: if there are no bins, or the range is none.
@@ -149,14 +161,19 @@ def histogram(
     counts = index.bincount(taken, n_bins=n_bins)
     if density:
         counts = counts.cast(kind)
-        counts = counts.div(slice_axis(edges, 0, 1, n_bins + 1).sub(slice_axis(edges, 0, 0, n_bins))).div(counts.sum())
+        counts = counts.div(
+            slice_axis(edges, 0, 1, n_bins + 1).sub(slice_axis(edges, 0, 0, n_bins))
+        ).div(counts.sum())
         counts = counts.cast(kind)
-    return counts, edges if edges.dtype is not float64 or not isinstance(bins, int) else edges.cast(kind)
+    return counts, edges if edges.dtype is not float64 or not isinstance(bins, int) else edges.cast(
+        kind
+    )
 
 
 @operation(test="test_samples.py::test_bins_are_found_among_rising_and_falling_edges")
 def digitize(x: Tensor, /, bins: Operand, right: bool = False) -> Tensor:
-    """The number of the bin (int64) that each element falls into: `i` where `bins[i - 1] <= x < bins[i]`.
+    """The number of the bin (int64) that each element falls into: `i` where `bins[i - 1] <= x <
+    bins[i]`.
 
     Args:
         bins: the edges, in rising or in falling order.
@@ -189,8 +206,8 @@ def convolve(x: Tensor, /, v: Operand, mode: Literal["full", "same", "valid"] = 
 
     Args:
         v: the other one.
-        mode: `"full"` for every overlap, `"same"` for as many as the longer one has elements, `"valid"` for those
-            without an edge.
+        mode: `"full"` for every overlap, `"same"` for as many as the longer one has elements,
+            `"valid"` for those without an edge.
 
     Raises:
         ShapeError: if one has not one axis, or no elements.
@@ -205,7 +222,13 @@ def convolve(x: Tensor, /, v: Operand, mode: Literal["full", "same", "valid"] = 
     (n,), (m,) = concrete_shape("convolve", x.shape), concrete_shape("convolve", y.shape)
     if m > n:
         x, y, n, m = y, x, m, n
-    return _slide(x, y.flip(0), n, m, {"full": (m - 1, m - 1), "same": (m // 2, (m - 1) // 2), "valid": (0, 0)}[mode])
+    return _slide(
+        x,
+        y.flip(0),
+        n,
+        m,
+        {"full": (m - 1, m - 1), "same": (m // 2, (m - 1) // 2), "valid": (0, 0)}[mode],
+    )
 
 
 @operation(test="test_samples.py::test_convolutions_of_every_length_agree_with_numpy")
@@ -229,7 +252,11 @@ def correlate(x: Tensor, /, v: Operand, mode: Literal["full", "same", "valid"] =
     x, y = _check_lines("correlate", *promote(x, v), mode)
     (n,), (m,) = concrete_shape("correlate", x.shape), concrete_shape("correlate", y.shape)
     short = min(n, m)
-    pads = {"full": (short - 1, short - 1), "same": (short // 2, (short - 1) // 2), "valid": (0, 0)}[mode]
+    pads = {
+        "full": (short - 1, short - 1),
+        "same": (short // 2, (short - 1) // 2),
+        "valid": (0, 0),
+    }[mode]
     return _slide(x, y, n, m, pads) if n >= m else _slide(y, x, m, n, pads).flip(0)
 
 
@@ -262,7 +289,9 @@ def _list_edges(x: Tensor, bins: int, range: tuple[float, float] | None) -> Tens
         low, high = (float(r) for r in range)
         if not (low <= high and math.isfinite(high - low)):
             raise OperandError(
-                operation="histogram", found=range, expected="a pair of finite numbers (lowest, highest)"
+                operation="histogram",
+                found=range,
+                expected="a pair of finite numbers (lowest, highest)",
             )
         if low == high:
             low, high = low - 0.5, high + 0.5
@@ -280,10 +309,14 @@ def _list_edges(x: Tensor, bins: int, range: tuple[float, float] | None) -> Tens
 
 def _check_lines(name: str, x: Tensor, y: Tensor, mode: str) -> tuple[Tensor, Tensor]:
     if mode not in ("full", "same", "valid"):
-        raise OperandError(operation=name, found=f"{mode!r} as mode", expected='"full", "same" or "valid"')
+        raise OperandError(
+            operation=name, found=f"{mode!r} as mode", expected='"full", "same" or "valid"'
+        )
     for one in (x, y):
         if one.ndim != 1 or one.shape == (0,):
-            raise ShapeError(operation=name, shape=one.shape, problem="has not one axis with elements")
+            raise ShapeError(
+                operation=name, shape=one.shape, problem="has not one axis with elements"
+            )
     return x, y
 
 

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from svod_ir import OperandError, ShapeError
 from svod_tensor._shapes import concrete_shape, normalize_axes, normalize_axis
-from svod_tensor.ops.core.operands import as_tensor, as_value, is_scalar, promote, slice_axis, to_float
+from svod_tensor.ops.core.operands import (
+    as_tensor,
+    as_value,
+    is_scalar,
+    promote,
+    slice_axis,
+    to_float,
+)
 from svod_tensor.ops.core.operation import operation
 from svod_tensor.ops.core.rounding import rounds_once
 
@@ -50,7 +57,11 @@ def trapezoid(y: Tensor, /, x: Operand | None = None, dx: float = 1.0, axis: int
     place = as_tensor(x, y)
     at = 0 if place.ndim == 1 else axis
     step = slice_axis(place, at, 1, n).sub(slice_axis(place, at, 0, n - 1))
-    step = step.reshape(*(step.size if a == axis else 1 for a in range(y.ndim))) if place.ndim == 1 else step
+    step = (
+        step.reshape(*(step.size if a == axis else 1 for a in range(y.ndim)))
+        if place.ndim == 1
+        else step
+    )
     return middle.mul(step).sum(axis)
 
 
@@ -66,7 +77,8 @@ def interp(
     *,
     period: float | None = None,
 ) -> Tensor:
-    """Values at `x` of the piecewise linear function through the points (`xp`, `fp`). Integers become float32.
+    """Values at `x` of the piecewise linear function through the points (`xp`, `fp`). Integers
+    become float32.
 
     Args:
         xp: x-coordinates of the points, increasing; in any order with a period.
@@ -87,10 +99,16 @@ def interp(
     places, values = (to_float(as_tensor(y, x)) for y in (xp, fp))
     x = to_float(x)
     if places.ndim != 1 or values.shape != places.shape or places.shape == (0,):
-        raise ShapeError(operation="interp", shape=values.shape, problem=f"are not the values of {places.shape} points")
+        raise ShapeError(
+            operation="interp",
+            shape=values.shape,
+            problem=f"are not the values of {places.shape} points",
+        )
     if period is not None:
         if not period:
-            raise OperandError(operation="interp", found="period 0", expected="another number, or None")
+            raise OperandError(
+                operation="interp", found="period 0", expected="another number, or None"
+            )
         size = abs(period)
         x, places = x.remainder(size), places.remainder(size)
         order = places.argsort()
@@ -142,12 +160,14 @@ def polyval(p: Tensor, /, x: Operand) -> Tensor:
 def central_differences(
     x: Tensor, /, *spacing: Operand, axis: int | Sequence[int] | None = None, edge_order: int = 1
 ) -> Tensor | tuple[Tensor, ...]:
-    """The slope along an axis from both neighbours of each element, as `numpy.gradient` has it. Integers become float32.
+    """The slope along an axis from both neighbours of each element, as `numpy.gradient` has it.
+    Integers become float32.
 
     `x.gradient` is the derivative of a graph.
 
     Args:
-        spacing: the distance of neighbours, or the coordinates of all elements; one for each axis, or one for all.
+        spacing: the distance of neighbours, or the coordinates of all elements; one for each axis,
+            or one for all.
         axis: one axis, several, or None for all.
         edge_order: 1 for straight lines at both ends, 2 for parabolas.
 
@@ -181,13 +201,23 @@ def _differentiate(x: Tensor, spacing: Tensor, axis: int, edge_order: int) -> Te
     (n,) = concrete_shape("central_differences", (x.shape[axis],))
     if n < edge_order + 1:
         raise ShapeError(
-            operation="central_differences", shape=x.shape, problem=f"needs {edge_order + 1} elements on axis {axis}"
+            operation="central_differences",
+            shape=x.shape,
+            problem=f"needs {edge_order + 1} elements on axis {axis}",
         )
     if spacing.ndim > 1 or spacing.shape not in ((), (n,)):
-        raise ShapeError(operation="central_differences", shape=spacing.shape, problem=f"is no spacing of {n} places")
+        raise ShapeError(
+            operation="central_differences",
+            shape=spacing.shape,
+            problem=f"is no spacing of {n} places",
+        )
     spacing = spacing.cast(x.dtype)
     line = (n - 1, *(1,) * (x.ndim - axis - 1))
-    steps = spacing.diff().reshape(line) if spacing.ndim else spacing.broadcast_to((n - 1,)).reshape(line)
+    steps = (
+        spacing.diff().reshape(line)
+        if spacing.ndim
+        else spacing.broadcast_to((n - 1,)).reshape(line)
+    )
     slope = slice_axis(x, axis, 1, n).sub(slice_axis(x, axis, 0, n - 1)).div(steps)
     inner = []
     if n > 2:
@@ -200,8 +230,18 @@ def _differentiate(x: Tensor, spacing: Tensor, axis: int, edge_order: int) -> Te
         first, last = (
             near.add(near.sub(far).mul(h.div(h.add(g))))
             for near, far, h, g in (
-                (first, slice_axis(slope, axis, 1, 2), slice_axis(steps, 0, 0, 1), slice_axis(steps, 0, 1, 2)),
-                (last, slice_axis(slope, axis, n - 3, n - 2), slice_axis(steps, 0, n - 2, n - 1), slice_axis(steps, 0, n - 3, n - 2)),
+                (
+                    first,
+                    slice_axis(slope, axis, 1, 2),
+                    slice_axis(steps, 0, 0, 1),
+                    slice_axis(steps, 0, 1, 2),
+                ),
+                (
+                    last,
+                    slice_axis(slope, axis, n - 3, n - 2),
+                    slice_axis(steps, 0, n - 2, n - 1),
+                    slice_axis(steps, 0, n - 3, n - 2),
+                ),
             )
-        )  # fmt: skip
+        )
     return type(x).concat([first, *inner, last], axis)

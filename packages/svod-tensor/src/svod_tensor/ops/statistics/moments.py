@@ -1,7 +1,7 @@
 """Moments and norms.
 
-In every function `axis` is one axis, several, or None for all; `keepdims` keeps reduced axes with size 1.
-"""
+In every function `axis` is one axis, several, or None for all; `keepdims` keeps reduced axes with
+size 1."""
 
 from __future__ import annotations
 
@@ -36,24 +36,32 @@ __all__ = [
 
 
 def center(x: Tensor, axis: Axes, weights: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-    """Differences from the rounded mean, the rounding error of that mean, and the sum of squared distances from the true mean.
+    """Differences from the rounded mean, the rounding error of that mean, and the sum of squared
+    distances from the true mean.
 
-    The last two keep `axis` with size 1. `difference - error` is the distance from the true mean. An offset of all elements
-    harms none of them, since the error is the mean of the differences, which are small.
+    The last two keep `axis` with size 1. `difference - error` is the distance from the true mean.
+    An offset of all elements harms none of them, since the error is the mean of the differences,
+    which are small.
 
     Args:
         x: the elements.
         axis: along which the mean is taken.
         weights: how much each element counts, in as many axes; by default all the same.
 
-    Source: Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance (1983), equation 1.7.
-    """
-    count = count_elements(x, axis, x.dtype) if weights is None else weights.sum(axis, keepdims=True)
+    Source: Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance (1983), equation
+    1.7."""
+    count = (
+        count_elements(x, axis, x.dtype) if weights is None else weights.sum(axis, keepdims=True)
+    )
 
     def weigh(values: Tensor) -> Tensor:
         return values if weights is None else weights.mul(values)
 
-    difference = x.sub(x.mean(axis, keepdims=True) if weights is None else weigh(x).sum(axis, keepdims=True).div(count))
+    difference = x.sub(
+        x.mean(axis, keepdims=True)
+        if weights is None
+        else weigh(x).sum(axis, keepdims=True).div(count)
+    )
     total = weigh(difference).sum(axis, keepdims=True)
     error = total.div(count)
     squares = weigh(difference.square()).sum(axis, keepdims=True).sub(total.mul(error)).maximum(0.0)
@@ -69,7 +77,11 @@ def _variance_gradient(
     axes = normalize_axes("var", axis, x.ndim)
     count = count_elements(x, axis, x.dtype)
     divisor = count.sub(correction).maximum(0.0) if correction else count
-    spread = cotangent.mul(2).div(divisor).reshape([1 if a in axes else s for a, s in enumerate(x.shape)])
+    spread = (
+        cotangent.mul(2)
+        .div(divisor)
+        .reshape([1 if a in axes else s for a, s in enumerate(x.shape)])
+    )
     difference, error, _squares = center(x, axis)
     return (difference.sub(error).mul(spread),)
 
@@ -91,18 +103,23 @@ def _logsumexp_gradient(
 ) -> tuple[Tensor, None, None]:
     """The softmax; 0 where all elements are minus infinity.
 
-    What is subtracted is the largest element and a small logarithm, one after the other: their sum, the value, is rounded.
-    """
+    What is subtracted is the largest element and a small logarithm, one after the other: their sum,
+    the value, is rounded."""
     x, shift, log = operands
     rest = log.eq(-math.inf).where(0.0, log)
     return cotangent.mul(x.sub(shift).sub(rest).exp()), None, None
 
 
 @gradient_rule("norm")
-def _norm_gradient(cotangent: Tensor, value: Tensor, operands: tuple[Tensor], _: object, order: float) -> tuple[Tensor]:
-    """0 at 0, which is the middle of all subgradients, and so is the second derivative; elements that are 0 have none."""
+def _norm_gradient(
+    cotangent: Tensor, value: Tensor, operands: tuple[Tensor], _: object, order: float
+) -> tuple[Tensor]:
+    """0 at 0, which is the middle of all subgradients, and so is the second derivative; elements
+    that are 0 have none.
+    """
     (given,) = operands
-    # The cotangent of complex numbers is that of the real part, minus i times that of the imaginary one.
+    # The cotangent of complex numbers is that of the real part, minus i times that of the imaginary
+    # one.
     x = given.conj() if given.dtype.is_complex else given
     direction = x.div(value.eq(0).where(math.inf, value))
     if order == 2:
@@ -135,10 +152,14 @@ def mean(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
 
 @operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
 @rounds_once
-def var(x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Tensor:
-    """The variance: squared distances from the mean, summed and divided by the number of elements minus `correction`.
+def var(
+    x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False
+) -> Tensor:
+    """The variance: squared distances from the mean, summed and divided by the number of elements
+    minus `correction`.
 
-    Integers are added as float64, and their variance is float32. Of complex numbers it is that of the distances, and real.
+    Integers are added as float64, and their variance is float32. Of complex numbers it is that of
+    the distances, and real.
 
     Args:
         axis: one axis, several, or None for all.
@@ -155,7 +176,9 @@ def var(x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: boo
     """
     if x.dtype.is_complex:
         # The squares of distances are those of both parts.
-        parts = (part.var(axis, correction=correction, keepdims=keepdims) for part in (x.real, x.imag))
+        parts = (
+            part.var(axis, correction=correction, keepdims=keepdims) for part in (x.real, x.imag)
+        )
         return next(parts).add(next(parts))
     wide = _to_wide(x)
     _, _, squares = center(wide, axis)
@@ -169,8 +192,11 @@ def var(x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: boo
 
 @operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
 @rounds_once
-def std(x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Tensor:
-    """The standard deviation, which is the square root of the variance. That of integers is float32.
+def std(
+    x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False
+) -> Tensor:
+    """The standard deviation, which is the square root of the variance. That of integers is
+    float32.
 
     Args:
         axis: one axis, several, or None for all.
@@ -246,15 +272,18 @@ def logsumexp(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Ten
     is_function=False,
 )
 @rounds_once
-def norm(x: Tensor, /, axis: Axes = None, *, ord: float | Literal["fro"] = 2, keepdims: bool = False) -> Tensor:
-    """The norm of the elements along `axis` as one vector: `sum(abs(x) ** ord) ** (1 / ord)`. Integers become float32.
+def norm(
+    x: Tensor, /, axis: Axes = None, *, ord: float | Literal["fro"] = 2, keepdims: bool = False
+) -> Tensor:
+    """The norm of the elements along `axis` as one vector: `sum(abs(x) ** ord) ** (1 / ord)`.
+    Integers become float32.
 
     `matrix_norm` has the norms of matrices.
 
     Args:
         axis: one axis, several, or None for all.
-        ord: a number. Infinity gives the largest size, minus infinity the smallest one, 0 the number of elements
-            that are not zero, and `"fro"`, of two axes, their norm of order 2.
+        ord: a number. Infinity gives the largest size, minus infinity the smallest one, 0 the
+            number of elements that are not zero, and `"fro"`, of two axes, their norm of order 2.
         keepdims: whether the axes stay, with size 1.
 
     Raises:
@@ -290,16 +319,20 @@ def norm(x: Tensor, /, axis: Axes = None, *, ord: float | Literal["fro"] = 2, ke
 
 
 @operation(
-    test="test_reduction.py::test_norms_of_matrices_agree_with_numpy", standard="linalg.matrix_norm", is_function=False
+    test="test_reduction.py::test_norms_of_matrices_agree_with_numpy",
+    standard="linalg.matrix_norm",
+    is_function=False,
 )
 @rounds_once
-def matrix_norm(x: Tensor, /, *, ord: float | Literal["fro", "nuc"] = "fro", keepdims: bool = False) -> Tensor:
+def matrix_norm(
+    x: Tensor, /, *, ord: float | Literal["fro", "nuc"] = "fro", keepdims: bool = False
+) -> Tensor:
     """The norm of the matrices in the last two axes. Integers become float32.
 
     Args:
-        ord: `"fro"`, the root of the sum of squares; 1 and -1, the largest and the smallest sum of a column's
-            sizes; infinity and minus infinity, those of a row's; 2 and -2, the largest and the smallest singular
-            value, which LAPACK computes; `"nuc"`, the sum of these.
+        ord: `"fro"`, the root of the sum of squares; 1 and -1, the largest and the smallest sum of
+            a column's sizes; infinity and minus infinity, those of a row's; 2 and -2, the largest
+            and the smallest singular value, which LAPACK computes; `"nuc"`, the sum of these.
         keepdims: whether both axes stay, with size 1.
 
     Raises:
@@ -316,24 +349,38 @@ def matrix_norm(x: Tensor, /, *, ord: float | Literal["fro", "nuc"] = "fro", kee
         return x.norm((-2, -1), keepdims=keepdims)
     if ord in (2, -2, "nuc"):
         values = singular_values(to_float(x))
-        found = values.sum(-1) if ord == "nuc" else _max_of_sizes(values, -1) if ord == 2 else values.min(-1)
+        found = (
+            values.sum(-1)
+            if ord == "nuc"
+            else _max_of_sizes(values, -1)
+            if ord == 2
+            else values.min(-1)
+        )
         return found.unsqueeze(-1).unsqueeze(-1) if keepdims else found
     if isinstance(ord, str) or ord not in (1, -1, math.inf, -math.inf):
         expected = '"fro", "nuc", 1, -1, 2, -2 or an infinity as ord'
         raise OperandError(operation="matrix_norm", found=ord, expected=expected)
     added, compared = (-2, -1) if abs(ord) == 1 else (-1, -2)
     sums = x.norm(added, ord=1, keepdims=True)
-    result = _max_of_sizes(sums, compared, keepdims=True) if ord > 0 else sums.min(compared, keepdims=True)
+    result = (
+        _max_of_sizes(sums, compared, keepdims=True)
+        if ord > 0
+        else sums.min(compared, keepdims=True)
+    )
     return result if keepdims else result.squeeze((-2, -1))
 
 
 def _to_wide(x: Tensor) -> Tensor:
-    """The elements as they are added up for a mean, which sums of integers in float32 would miss."""
+    """The elements as they are added up for a mean, which sums of integers in float32 would
+    miss.
+    """
     return x if x.dtype.is_inexact else x.cast(float64)
 
 
 def _max_of_sizes(x: Tensor, axis: Axes, *, keepdims: bool = False) -> Tensor:
-    """The largest of numbers that are not negative; 0 where there are none, as numpy's norms have it."""
+    """The largest of numbers that are not negative; 0 where there are none, as numpy's norms have
+    it.
+    """
     axes = normalize_axes("norm", axis, x.ndim)
     if any(max_size(x.shape[a]) == 0 for a in axes):
         return x.sum(axes, keepdims=keepdims)
@@ -343,4 +390,6 @@ def _max_of_sizes(x: Tensor, axis: Axes, *, keepdims: bool = False) -> Tensor:
 def count_elements(x: Tensor, axis: Axes, dtype: DType) -> Tensor:
     """Number of elements that a reduction over `axis` combines, as a 0-d tensor."""
     count = product(tuple(x.shape[a] for a in normalize_axes("count", axis, x.ndim)))
-    return x.from_uop(count.cast(dtype) if isinstance(count, UOp) else UOp.const(dtype, float(count)))
+    return x.from_uop(
+        count.cast(dtype) if isinstance(count, UOp) else UOp.const(dtype, float(count))
+    )

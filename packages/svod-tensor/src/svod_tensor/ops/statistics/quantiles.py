@@ -1,10 +1,11 @@
 """Medians, quantiles and percentiles, with numpy's names and methods.
 
-In every function `axis` is one axis, several, or None for all; `keepdims` keeps reduced axes with size 1. Integers become float32.
-Elements are sorted, so that the derivative goes to the elements that are selected.
+In every function `axis` is one axis, several, or None for all; `keepdims` keeps reduced axes with
+size 1. Integers become float32. Elements are sorted, so that the derivative goes to the elements
+that are selected.
 
-Source: R. J. Hyndman, Y. Fan, Sample quantiles in statistical packages, The American Statistician 50 (1996), for the methods.
-"""
+Source: R. J. Hyndman, Y. Fan, Sample quantiles in statistical packages, The American Statistician
+50 (1996), for the methods."""
 
 from __future__ import annotations
 
@@ -37,9 +38,20 @@ __all__ = [
 
 
 QuantileMethod: TypeAlias = Literal[
-    "linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf", "averaged_inverted_cdf", "closest_observation",
-    "interpolated_inverted_cdf", "hazen", "weibull", "median_unbiased", "normal_unbiased",
-]  # fmt: skip
+    "linear",
+    "lower",
+    "higher",
+    "midpoint",
+    "nearest",
+    "inverted_cdf",
+    "averaged_inverted_cdf",
+    "closest_observation",
+    "interpolated_inverted_cdf",
+    "hazen",
+    "weibull",
+    "median_unbiased",
+    "normal_unbiased",
+]
 """How a quantile is found that lies between two elements, by numpy's names."""
 
 
@@ -64,12 +76,20 @@ _STEPS: Final = ("inverted_cdf", "averaged_inverted_cdf", "closest_observation")
 @operation(test="test_quantiles.py::test_quantiles_of_every_method_agree_with_numpy")
 @rounds_once
 def quantile(
-    x: Tensor, /, q: Operand, axis: Axes = None, *, method: QuantileMethod = "linear", keepdims: bool = False
+    x: Tensor,
+    /,
+    q: Operand,
+    axis: Axes = None,
+    *,
+    method: QuantileMethod = "linear",
+    keepdims: bool = False,
 ) -> Tensor:
-    """The value that a fraction `q` of the elements does not exceed: shape (*shape of `q`, *axes left). NaN where there is a NaN.
+    """The value that a fraction `q` of the elements does not exceed: shape (*shape of `q`, *axes
+    left). NaN where there is a NaN.
 
     Args:
-        q: from 0 to 1: a number, or several in any shape. A tensor whose values are outside gives NaN there.
+        q: from 0 to 1: a number, or several in any shape. A tensor whose values are outside gives
+            NaN there.
         axis: one axis, several, or None for all.
         method: what counts where that is between two elements: by default a straight line.
         keepdims: whether the axes stay, with size 1.
@@ -90,7 +110,13 @@ def quantile(
 @operation(test="test_quantiles.py::test_quantiles_of_every_method_agree_with_numpy")
 @rounds_once
 def percentile(
-    x: Tensor, /, q: Operand, axis: Axes = None, *, method: QuantileMethod = "linear", keepdims: bool = False
+    x: Tensor,
+    /,
+    q: Operand,
+    axis: Axes = None,
+    *,
+    method: QuantileMethod = "linear",
+    keepdims: bool = False,
 ) -> Tensor:
     """`quantile` of `q` in percent.
 
@@ -111,7 +137,8 @@ def percentile(
 @operation(test="test_quantiles.py::test_medians_agree_with_numpy")
 @rounds_once
 def median(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """The middle element in order, or the mean of both where there are two. NaN where there is a NaN.
+    """The middle element in order, or the mean of both where there are two. NaN where there is a
+    NaN.
 
     Args:
         axis: one axis, several, or None for all.
@@ -132,7 +159,13 @@ def median(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor
 @operation(test="test_quantiles.py::test_quantiles_without_nans_agree_with_numpy")
 @rounds_once
 def nanquantile(
-    x: Tensor, /, q: Operand, axis: Axes = None, *, method: QuantileMethod = "linear", keepdims: bool = False
+    x: Tensor,
+    /,
+    q: Operand,
+    axis: Axes = None,
+    *,
+    method: QuantileMethod = "linear",
+    keepdims: bool = False,
 ) -> Tensor:
     """`quantile` of the elements that are not NaN; NaN where there is nothing else.
 
@@ -153,7 +186,13 @@ def nanquantile(
 @operation(test="test_quantiles.py::test_quantiles_without_nans_agree_with_numpy")
 @rounds_once
 def nanpercentile(
-    x: Tensor, /, q: Operand, axis: Axes = None, *, method: QuantileMethod = "linear", keepdims: bool = False
+    x: Tensor,
+    /,
+    q: Operand,
+    axis: Axes = None,
+    *,
+    method: QuantileMethod = "linear",
+    keepdims: bool = False,
 ) -> Tensor:
     """`nanquantile` of `q` in percent.
 
@@ -189,15 +228,25 @@ def nanmedian(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Ten
 
 
 def _compute(
-    name: str, x: Tensor, q: Operand, whole: float, axis: Axes, method: str, *, keepdims: bool, skips_nan: bool
-) -> Tensor:  # fmt: skip
+    name: str,
+    x: Tensor,
+    q: Operand,
+    whole: float,
+    axis: Axes,
+    method: str,
+    *,
+    keepdims: bool,
+    skips_nan: bool,
+) -> Tensor:
     known = (*_CONTINUOUS, *_STEPS)
     if not isinstance(method, str) or method not in known:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise OperandError(operation=name, found=f"{method!r} as method", expected=", ".join(known))
     axes = normalize_axes(name, axis, x.ndim)
     n = product(tuple(x.shape[a] for a in axes))
     if isinstance(n, int) and not n:
-        raise EmptyReductionError(operation=name, shape=x.shape, axis=next(a for a in axes if x.shape[a] == 0))
+        raise EmptyReductionError(
+            operation=name, shape=x.shape, axis=next(a for a in axes if x.shape[a] == 0)
+        )
     check_within(name, axes[0] if axes else 0, n, 1, None)
     part = _to_part(name, x, q, whole)
     kept = [a for a in range(x.ndim) if a not in axes]
@@ -212,11 +261,13 @@ def _compute(
     top = size.sub(1).maximum(0)
     below, above = (
         _take(lines, p.cast(int64).maximum(0).minimum(top)) for p in (place, place.add(1))
-    )  # fmt: skip
+    )
     weight = weight.cast(given.dtype)
     step = above.sub(below)
     # From the nearer end, so that a weight of 1 gives what is above, and equal infinities stay.
-    found = weight.lt(0.5).where(below.add(step.mul(weight)), above.sub(step.mul(weight.neg().add(1))))
+    found = weight.lt(0.5).where(
+        below.add(step.mul(weight)), above.sub(step.mul(weight.neg().add(1)))
+    )
     # Equal infinities have no difference. Of equal numbers each has its share of the derivative.
     is_same = below.eq(above).logical_and(below.isinf())
     found = is_same.where(below, weight.eq(0).where(below, weight.eq(1).where(above, found)))
@@ -224,7 +275,11 @@ def _compute(
     found = inside.where(found, float("nan"))
     if not skips_nan and x.dtype.is_float:
         found = last.isnan().where(float("nan"), found)
-    sizes = [1 if a in axes else x.shape[a] for a in range(x.ndim)] if keepdims else [x.shape[a] for a in kept]
+    sizes = (
+        [1 if a in axes else x.shape[a] for a in range(x.ndim)]
+        if keepdims
+        else [x.shape[a] for a in kept]
+    )
     value = found.moveaxis(-1, 0).reshape(*part.shape, *sizes)
     return value if x.dtype.is_float else value.cast(default_float())
 
@@ -239,7 +294,9 @@ def _to_part(name: str, x: Tensor, q: Operand, whole: float) -> Tensor:
         except (TypeError, ValueError) as error:
             raise OperandError(operation=name, found=f"{q!r} as q", expected="numbers") from error
         if not ((numbers >= 0) & (numbers <= whole)).all():
-            raise OperandError(operation=name, found=f"{q!r} as q", expected=f"numbers from 0 to {whole:g}")
+            raise OperandError(
+                operation=name, found=f"{q!r} as q", expected=f"numbers from 0 to {whole:g}"
+            )
         q = numbers
     part = type(x)(q, dtype=float64)
     return part if whole == 1 else part.div(whole)
@@ -248,7 +305,8 @@ def _to_part(name: str, x: Tensor, q: Operand, whole: float) -> Tensor:
 def _locate(size: Tensor, part: Tensor, method: str) -> tuple[Tensor, Tensor]:
     """The position below each quantile, and the weight of the element above it."""
     is_linear = _CONTINUOUS.get(method) == (1, 1)
-    # What is chosen is no product any more that a sum could be fused with: a whole number must come out as one.
+    # What is chosen is no product any more that a sum could be fused with: a whole number must come
+    # out as one.
     product = part.isnan().where(math.nan, (size.sub(1) if is_linear else size).mul(part))
     if method in _STEPS:
         exact = product.sub(1).sub(0.5 if method == "closest_observation" else 0)
@@ -275,7 +333,11 @@ def _locate(size: Tensor, part: Tensor, method: str) -> tuple[Tensor, Tensor]:
 
 
 def _take(lines: Tensor, positions: Tensor) -> Tensor:
-    """What stands at `positions`, of shape (quantiles,) or (*rows, quantiles), in each of the rows in order."""
+    """What stands at `positions`, of shape (quantiles,) or (*rows, quantiles), in each of the rows
+    in order.
+    """
     if positions.ndim == 1:
         return lines.take(positions, -1)
-    return lines.take_along_axis(positions.broadcast_to((*lines.shape[:-1], positions.shape[-1])), -1)
+    return lines.take_along_axis(
+        positions.broadcast_to((*lines.shape[:-1], positions.shape[-1])), -1
+    )
