@@ -17,8 +17,8 @@ import pytest
 from svod_ir import get_logger
 from svod_onnx import _registry
 from svod_onnx._command import main
-from svod_onnx._comparison import Difference, _measure
-from svod_onnx._progress import showing_compiled
+from svod_onnx._progress import show_progress
+from svod_onnx._reference_comparison import Difference, _measure
 from svod_tensor import clear_caches
 
 MODEL = """<ir_version: 10, opset_import: ["" : 21, "strange" : 1]>
@@ -73,7 +73,7 @@ def test_a_terminal_gets_a_bar() -> None:
             return True
 
     out = Terminal()
-    with showing_compiled(out):
+    with show_progress(out):
         get_logger("tensor").info("compile.kernel", name="r_4")
         get_logger("tensor").info("realize.done")
     assert "compiling kernel 1" in out.getvalue()

@@ -8,10 +8,10 @@ from typing import Any
 
 from svod_tensor import Tensor
 
-__all__ = ["multiply_sizes", "place_along"]
+__all__ = ["align_axis", "multiply_sizes"]
 
 
-def place_along(a: Tensor, b: Tensor, axis: int | None) -> Tensor:
+def align_axis(a: Tensor, b: Tensor, axis: int | None) -> Tensor:
     """`b` with axes of size 1 after its own, so that its first one stands at `axis` of `a`; by default its last one at the last."""
     if axis is None or b.ndim == 0:
         return b

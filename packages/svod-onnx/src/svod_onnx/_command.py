@@ -21,12 +21,12 @@ from typing import Final, TextIO, cast
 import numpy as np
 import onnx
 
-from svod_onnx._comparison import iter_lines
 from svod_onnx._function_bodies import is_supported
 from svod_onnx._graph import Constant, Graph, Node, ValueInfo
 from svod_onnx._model import Model
-from svod_onnx._progress import showing_compiled
+from svod_onnx._progress import show_progress
 from svod_onnx._reading import ModelFile, read_model
+from svod_onnx._reference_comparison import iter_lines
 from svod_onnx._registry import Value
 from svod_onnx._types import find_host_type
 from svod_tensor import Tensor
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
         lines: list[str] = []
         if runs:
             runnable = Model(file)
-            with searching(written, seconds=given.seconds) if given.tune else showing_compiled(sys.stderr):
+            with searching(written, seconds=given.seconds) if given.tune else show_progress(sys.stderr):
                 lines += _run(runnable, arrays)
             lines += _profile(runnable, file, prints=given.profile, trace=given.trace)
         if given.compare or given.bisect:

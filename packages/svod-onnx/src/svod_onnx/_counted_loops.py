@@ -10,8 +10,8 @@ import numpy as np
 
 import svod_tensor as sv
 from svod_onnx._graph import Graph, Node, iter_reads
-from svod_onnx._preparation import drop_unread
 from svod_onnx._registry import RunOnHostError, Value
+from svod_onnx._rewrites import drop_unread
 from svod_onnx._values import is_opaque
 from svod_tensor import Tensor
 from svod_tensor.errors import CarriedValueError
@@ -19,9 +19,9 @@ from svod_tensor.errors import CarriedValueError
 if TYPE_CHECKING:
     from svod_onnx._trace import Call
 
-__all__ = ["CountedLoop", "find_count"]
+__all__ = ["CountedLoop", "find_trip_count"]
 
-_MOST_COUNTED: Final = 4096
+_MAX_COUNTED: Final = 4096
 """The iterations that are counted by computing the condition of each, at some ten microseconds for each node."""
 
 
@@ -30,11 +30,11 @@ class CountedLoop:
     """How often a loop runs.
 
     Attributes:
-        n_iterations: so often.
+        trip_count: so often.
         known: by the number of a carried value that the condition depends on, what it is before each iteration and after the last.
     """
 
-    n_iterations: int
+    trip_count: int
     known: dict[int, list[np.ndarray]]
 
     def scan(self, node: Call, carried: Sequence[Value], body: Graph) -> tuple[list[Value], list[Tensor]]:
@@ -65,7 +65,7 @@ class CountedLoop:
             stacked = [make_tensor(value) for value in results[len(carried) :]]
             return [make_tensor(results[i]) for i in moving], stacked
 
-        slices = [make_tensor(x) for x in (np.arange(self.n_iterations), *columns)]
+        slices = [make_tensor(x) for x in (np.arange(self.trip_count), *columns)]
         try:
             ends, stacks = sv.scan(step, [make_tensor(carried[i]) for i in moving], slices)
         except CarriedValueError as error:
@@ -78,7 +78,7 @@ class CountedLoop:
         return after, list(stacks)
 
 
-def find_count(node: Call, n_trips: int | None, carried: Sequence[Value], body: Graph) -> CountedLoop | None:
+def find_trip_count(node: Call, n_trips: int | None, carried: Sequence[Value], body: Graph) -> CountedLoop | None:
     """How often a loop runs that has begun, if that depends on no tensor; None if it does, or is more than can be counted."""
     names = [info.name for info in body.inputs]
     nodes, read = _slice_condition(body)
@@ -91,7 +91,7 @@ def find_count(node: Call, n_trips: int | None, carried: Sequence[Value], body: 
     known = {i: [np.asarray(values[i])] for i in numbers}
     number, goes_on = 0, True
     while goes_on and (n_trips is None or number < n_trips):
-        if number == _MOST_COUNTED:
+        if number == _MAX_COUNTED:
             return None
         try:
             found, *after = node.trace.run_graph(graph, [np.array(number, np.int64), np.array(True), *values])

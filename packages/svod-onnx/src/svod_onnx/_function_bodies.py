@@ -9,9 +9,9 @@ import onnx
 from onnx.inliner import inline_local_functions
 
 from svod_onnx._graph import DEFAULT_DOMAIN, Graph, Node
-from svod_onnx._order import put_in_order
 from svod_onnx._reading import make_graph
 from svod_onnx._registry import find_operator
+from svod_onnx._topological_sort import sort_topologically
 
 __all__ = ["has_body", "is_supported", "make_body"]
 
@@ -70,7 +70,7 @@ def make_body(node: Node, types: Sequence[onnx.TypeProto | None]) -> Graph:
     versions.setdefault(DEFAULT_DOMAIN, onnx.defs.onnx_opset_version())
     # For attributes that contradict each other a body may read what it does not define.
     title = f"the definition of {node.qualified}"
-    return put_in_order(make_graph(expanded.graph, versions, title), title)
+    return sort_topologically(make_graph(expanded.graph, versions, title), title)
 
 
 def _make_function(node: Node, call: onnx.NodeProto, types: Sequence[onnx.TypeProto | None]) -> onnx.FunctionProto:

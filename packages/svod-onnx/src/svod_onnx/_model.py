@@ -11,7 +11,7 @@ import onnx
 
 from svod_onnx._function_bodies import is_supported
 from svod_onnx._graph import Graph, ValueInfo, iter_reads
-from svod_onnx._known_runs import KnownRuns, get_form
+from svod_onnx._plan_cache import PlanCache, get_spec
 from svod_onnx._program import Program
 from svod_onnx._reading import ModelFile, read_model
 from svod_onnx._registry import Value
@@ -61,7 +61,7 @@ class Model:
         self._title: Final = file.title
         self._device: Final = device
         self._by_name: Final = {info.name: info for info in self.inputs}
-        self._known_runs: Final = KnownRuns()
+        self._plan_cache: Final = PlanCache()
         _check_operators(file)
         self._program: Final = Program(file.graph, {}, device, sizes)
         unknown = set(sizes or {}) - self._program.sizes.dimensions
@@ -78,16 +78,16 @@ class Model:
             ModelInputError: if they are not those that the model takes.
             NodeError: if a node cannot be computed.
         """
-        form = get_form(inputs)
-        known = self._known_runs.find(form, inputs)
+        form = get_spec(inputs)
+        known = self._plan_cache.find(form, inputs)
         if known is not None:
             made = known.function(*[Tensor.from_numpy(inputs[name]) for name in known.inputs])
             return dict(zip(known.outputs, made, strict=True))
         live = self._convert_inputs(inputs, form)
         results = self._program.run(live, inputs)
         if form is not None and inputs.keys() == self._by_name.keys():
-            names, run = self._program.get_whole(live, inputs) if self._device is None else ((), None)
-            self._known_runs.keep(form, names, inputs, run)
+            names, run = self._program.get_single_plan(live, inputs) if self._device is None else ((), None)
+            self._plan_cache.keep(form, names, inputs, run)
         return results  # pyright: ignore[reportReturnType]
 
     def to_function(self) -> Callable[..., Tensor | tuple[Tensor, ...]]:
@@ -109,7 +109,7 @@ class Model:
         return self._program.plans()
 
     def _convert_inputs(self, inputs: Mapping[str, Any], form: object = None) -> dict[str, Value]:
-        if form is not None and form in self._known_runs:
+        if form is not None and form in self._plan_cache:
             return {name: to_tensor(inputs[name], self._device) for name in self._by_name}
         return self._check_inputs(inputs)
 

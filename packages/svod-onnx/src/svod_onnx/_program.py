@@ -17,19 +17,19 @@ from cachetools import LRUCache
 
 from svod_onnx._folding import FOLDED_SIZE
 from svod_onnx._graph import Graph, Node, iter_reads
-from svod_onnx._kept_weights import Weights
-from svod_onnx._preparation import prepare
 from svod_onnx._registry import Value, find_operator
-from svod_onnx._sizes import Sizes
+from svod_onnx._rewrites import rewrite
+from svod_onnx._size_variables import SizeVariables, to_fixed_shapes
+from svod_onnx._symbolic_sizes import Sizes
 from svod_onnx._trace import Trace
 from svod_onnx._types import HOST_TYPES, get_element_type
 from svod_onnx._values import is_large, is_opaque, to_tensor
-from svod_onnx._varying import SizeVariables, to_fixed_shapes
+from svod_onnx._weight_cache import WeightCache
 from svod_onnx.errors import ValueNeededError
 from svod_tensor import Tensor, jit
 from svod_tensor.errors import UserError
 
-__all__ = ["Program", "WholeRun"]
+__all__ = ["Program", "SinglePlan"]
 
 _N_STAGES: Final = 64
 
@@ -60,11 +60,11 @@ class Program:
         self._roots: LRUCache[object, _Stage] = LRUCache(_N_STAGES)
         self._static: frozenset[str] = frozenset()
         self.sizes: Final = SizeVariables(graph.inputs, largest)
-        nodes, constants = prepare(graph.nodes, graph.constants, self.output_names)
+        nodes, constants = rewrite(graph.nodes, graph.constants, self.output_names)
         self.nodes, self.constants = _fold_constants(
             nodes, {**outer, **constants}, self.output_names, device, self.kinds
         )
-        self._weights: Final = Weights(self.constants.values())
+        self._weights: Final = WeightCache(self.constants.values())
 
     def run(self, inputs: Mapping[str, Value], given: Mapping[str, object] | None = None) -> dict[str, Value]:
         """The outputs by name.
@@ -109,9 +109,9 @@ class Program:
             raise ValueNeededError(node=node.title, operator=node.qualified, value=value)
         return {name: trace.values[name] for name in self.output_names}
 
-    def get_whole(
+    def get_single_plan(
         self, live: Mapping[str, Value], given: Mapping[str, object]
-    ) -> tuple[tuple[str, ...], WholeRun | None]:
+    ) -> tuple[tuple[str, ...], SinglePlan | None]:
         """The inputs whose values count, and what computes all outputs of inputs that have the shapes of `live` and these values of
         `given`, after a first run of them, if that was one plan.
         """
@@ -119,7 +119,7 @@ class Program:
         key, _ = self._identify(live, static, given)
         with self._lock:
             stage = self._roots.get(key)
-        return tuple(sorted(static)), None if stage is None else stage.find_whole()
+        return tuple(sorted(static)), None if stage is None else stage.find_single_plan()
 
     def plans(self) -> list[Any]:
         """Those of all stages."""
@@ -133,12 +133,12 @@ class Program:
 
     def collect_weights(self, nodes: Sequence[Node], values: Mapping[str, Value]) -> None:
         """Compute what nodes make of weights alone, before a program is built that reads it."""
-        if not any(map(_may_arrange, nodes)):
+        if not any(map(_may_precompute, nodes)):
             return
         with self._lock:
             self._weights.is_collecting = True
             try:
-                self.make_trace(values).run(nodes, _list_missing(nodes, values))
+                self.make_trace(values).run(nodes, _find_missing(nodes, values))
                 self._weights.realize()
             finally:
                 self._weights.is_collecting = False
@@ -148,7 +148,7 @@ class Program:
         with self._lock:
             self._static |= set(names)
 
-    def list_static(self, name: str, live: Mapping[str, Value]) -> set[str]:
+    def find_static_inputs(self, name: str, live: Mapping[str, Value]) -> set[str]:
         """The inputs that alone determine a value, if all of them are single integers; else nothing."""
         makers = {output: node for node in self.nodes for output in node.outputs}
         found: set[str] = set()
@@ -173,7 +173,7 @@ class Program:
     ) -> dict[str, Value] | None:
         """The outputs of a stage for which sizes of the inputs are variables; None where there is none."""
         with self._lock:
-            form = self.sizes.find_form(live)
+            form = self.sizes.find_symbolic_shapes(live)
         if form is None:
             return None
         key = form.key, tuple(map(_get_key, known.values()))
@@ -216,7 +216,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class WholeRun:
+class SinglePlan:
     """A plan that computes all outputs of a model from its inputs.
 
     Attributes:
@@ -263,16 +263,16 @@ class _Stage:
             self._has_weights = True
         try:
             results = self._function(*(live[name] for name in self._names))
-        except _NothingToCompute:
+        except _NoOutputs:
             self._is_idle = True
             return {}
         return dict(zip(self._result_names, results, strict=True))
 
-    def find_whole(self) -> WholeRun | None:
+    def find_single_plan(self) -> SinglePlan | None:
         """What runs this stage alone, if it computes every output and nothing else."""
         if self.deferred or self._result_names != tuple(dict.fromkeys(self._program.output_names)):
             return None
-        return WholeRun(self._names, self._result_names, self._function)
+        return SinglePlan(self._names, self._result_names, self._function)
 
     def plans(self) -> list[Any]:
         """Those of this stage and of those after it."""
@@ -310,9 +310,11 @@ class _Stage:
         program = self._program
         tensors = dict(zip(self._names, values, strict=True))
         trace = program.make_trace({**tensors, **self.known})
-        outcome = trace.run(self._nodes, _list_missing(self._nodes, trace.values))
+        outcome = trace.run(self._nodes, _find_missing(self._nodes, trace.values))
         if self.is_root:
-            program.add_static(set[str]().union(*(program.list_static(name, tensors) for name in outcome.needed)))
+            program.add_static(
+                set[str]().union(*(program.find_static_inputs(name, tensors) for name in outcome.needed))
+            )
         self.deferred, self._needed, self._on_host = outcome.deferred, outcome.needed, outcome.on_host
         wanted = {*program.output_names, *outcome.needed}.union(*map(iter_reads, outcome.deferred))
         results: dict[str, Any] = {}
@@ -326,24 +328,24 @@ class _Stage:
             else:
                 self.known[name] = value
         if not results:
-            raise _NothingToCompute
+            raise _NoOutputs
         self._result_names = tuple(results)
         return tuple(results.values())
 
 
-def _list_missing(nodes: Sequence[Node], values: Mapping[str, Value]) -> set[str]:
+def _find_missing(nodes: Sequence[Node], values: Mapping[str, Value]) -> set[str]:
     """The names that nodes read, and that neither have values nor are made by one of them."""
     made = {name for node in nodes for name in node.outputs}
     return {name for node in nodes for name in iter_reads(node)} - values.keys() - made
 
 
-def _may_arrange(node: Node) -> bool:
+def _may_precompute(node: Node) -> bool:
     """Whether a node computes things of weights alone, or has nodes in subgraphs that may."""
     found = find_operator(node.operator, node.domain, node.version)
-    return (found is not None and found.arranges) or bool(node.subgraphs())
+    return (found is not None and found.precomputes) or bool(node.subgraphs())
 
 
-class _NothingToCompute(Exception):
+class _NoOutputs(Exception):
     """What ends a capture that made no tensor."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final, TextIO
 
-__all__ = ["showing_compiled"]
+__all__ = ["show_progress"]
 
 _LOGGER: Final = logging.getLogger("svod.tensor")
 _COMPILED: Final = "compile.kernel"
@@ -29,7 +29,7 @@ class _Counter(logging.Handler):
 
 
 @contextmanager
-def showing_compiled(out: TextIO) -> Generator[None]:
+def show_progress(out: TextIO) -> Generator[None]:
     """Show on `out` how many kernels the block compiles; nothing where it compiles none."""
     with _showing_bar(out) as tell:
         counter = _Counter(tell)

@@ -12,11 +12,11 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import AttributeProto
 
-from svod_onnx._functions import inline_functions
 from svod_onnx._graph import DEFAULT_DOMAIN, Attribute, Constant, Graph, Node, ValueInfo
-from svod_onnx._order import put_in_order
+from svod_onnx._local_functions import inline_functions
+from svod_onnx._topological_sort import sort_topologically
 from svod_onnx._weights import WeightReader, map_file
-from svod_onnx._wire import cut_weights
+from svod_onnx._wire import strip_weights
 from svod_onnx.errors import ModelFileError
 
 __all__ = ["ModelFile", "make_graph", "read_model"]
@@ -61,7 +61,7 @@ def read_model(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Mode
         except OSError as error:
             raise ModelFileError(path=title, problem=f"cannot be read: {error.strerror}") from error
     try:
-        message, places = cut_weights(data)
+        message, places = strip_weights(data)
         model = onnx.ModelProto.FromString(message)
     except DecodeError as error:
         raise ModelFileError(path=title, problem=f"is no ONNX model: its bytes are no message ({error})") from error
@@ -77,7 +77,7 @@ def _convert(model: onnx.ModelProto, tensors: WeightReader, weights: Mapping[int
     opsets = _read_opsets(model)
     graph = _Reader(tensors, opsets).make_graph(model.graph, weights)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
-    return ModelFile(title, put_in_order(graph, title), opsets, metadata)
+    return ModelFile(title, sort_topologically(graph, title), opsets, metadata)
 
 
 def _read_opsets(model: onnx.ModelProto) -> dict[str, int]:

@@ -28,7 +28,7 @@ from typing import Any, Final, TypeVar, get_args
 import numpy as np
 
 from svod_onnx._graph import DEFAULT_DOMAIN
-from svod_onnx._sizes import Sizes
+from svod_onnx._symbolic_sizes import Sizes
 from svod_tensor import Tensor
 
 __all__ = [
@@ -77,7 +77,7 @@ class Operator:
         attributes_type: dataclass of the attributes, which is the type of the parameter `attributes`; None where each attribute is a
             parameter.
         is_random: whether two calls with equal operands differ.
-        arranges: whether it asks for `Call.arrange`.
+        precomputes: whether it asks for `Call.precompute`.
     """
 
     name: str
@@ -90,7 +90,7 @@ class Operator:
     attributes_type: type | None
     takes_node: bool
     is_random: bool
-    arranges: bool
+    precomputes: bool
 
     def bind_attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Return the attributes of a node as arguments by name."""
@@ -114,7 +114,7 @@ def operator(
     domain: str = DEFAULT_DOMAIN,
     is_host: bool = False,
     is_random: bool = False,
-    arranges: bool = False,
+    precomputes: bool = False,
     host: Callable[..., object] | None = None,
 ) -> Callable[[F], F]:
     """Let a function compute the operators `names` from version `since` on; the module's docstring says how it takes them.
@@ -125,7 +125,7 @@ def operator(
         domain: of the operators: "" is the default one, "com.microsoft" that of onnxruntime's own ones.
         is_host: whether the function computes when a program runs, and not while it is built: `Known` operands are then read.
         is_random: whether two calls with equal operands differ.
-        arranges: whether the function computes things of weights alone by `Call.arrange`, which then are computed once.
+        precomputes: whether the function computes things of weights alone by `Call.precompute`, which then are computed once.
         host: a function with the same parameters that computes when a program runs, where `function` raises `RunOnHostError`.
     """
 
@@ -145,7 +145,7 @@ def operator(
                 attributes_type,
                 takes_node,
                 is_random,
-                arranges,
+                precomputes,
             )
             rows[:] = sorted([*(old for old in rows if old.since != since), row], key=lambda old: old.since)
         return function

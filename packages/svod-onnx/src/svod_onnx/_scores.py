@@ -11,17 +11,17 @@ import svod_tensor as sv
 from svod_onnx._trace import Call
 from svod_tensor import Tensor, asarray
 
-__all__ = ["LEARNING", "choose_class", "finish_scores", "make_table"]
+__all__ = ["ML_DOMAIN", "apply_post_transform", "asarray_like", "choose_class"]
 
-LEARNING: Final = "ai.onnx.ml"
+ML_DOMAIN: Final = "ai.onnx.ml"
 
 
-def make_table(values: np.ndarray | Sequence[object], beside: Tensor, dtype: str | None = None) -> Tensor:
+def asarray_like(values: np.ndarray | Sequence[object], beside: Tensor, dtype: str | None = None) -> Tensor:
     """A tensor of what a node has in its attributes, on the device of an operand."""
     return asarray(values, dtype=dtype, device=beside.device if isinstance(beside.device, str) else None)
 
 
-def finish_scores(node: Call, scores: Tensor, transform: str) -> Tensor:
+def apply_post_transform(node: Call, scores: Tensor, transform: str) -> Tensor:
     """`scores`, of shape (rows, targets), after a transform by its name."""
     match transform:
         case "NONE":
@@ -56,13 +56,13 @@ def choose_class(
         is_positive: of one score: whether it is a probability, so that the border is 0.5 and the other class has the rest; else the
             border is 0, and the other class has its negative.
     """
-    names = make_table(list(labels), scores, "int64")
+    names = asarray_like(list(labels), scores, "int64")
     if len(labels) == 2 and scores.shape[1] == 1:
         chosen = (scores[:, 0] > (0.5 if is_positive else 0.0)).cast("int64")
         if transform == "PROBIT":
-            return names[chosen], finish_scores(node, scores, transform)
+            return names[chosen], apply_post_transform(node, scores, transform)
         both = sv.concat([1 - scores if is_positive else -scores, scores], axis=1)
         if transform == "LOGISTIC" and not is_positive:
             both = both.sigmoid()
         return names[chosen], both.cast("float32")
-    return names[scores.argmax(-1)], finish_scores(node, scores, transform).cast("float32")
+    return names[scores.argmax(-1)], apply_post_transform(node, scores, transform).cast("float32")

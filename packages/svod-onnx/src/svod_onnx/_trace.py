@@ -14,11 +14,11 @@ from svod_onnx._folding import can_fold, compute_on_host
 from svod_onnx._function_bodies import has_body, make_body
 from svod_onnx._graph import Graph, Node, iter_reads
 from svod_onnx._inlining import Inline
-from svod_onnx._kept_weights import Weights
 from svod_onnx._registry import Operator, RunOnHostError, Value, find_operator
-from svod_onnx._sizes import Sizes, compute_with_sizes
+from svod_onnx._symbolic_sizes import Sizes, compute_with_sizes
 from svod_onnx._types import HOST_TYPES, get_element_type
 from svod_onnx._values import is_large, is_opaque, to_tensor
+from svod_onnx._weight_cache import WeightCache
 from svod_onnx.errors import NodeError, ValueNeededError
 from svod_tensor import Tensor, scope
 from svod_tensor.errors import UserError
@@ -51,7 +51,7 @@ class Call:
         """How many results are given a name, or stand before one that is."""
         return len(self.node.outputs)
 
-    def wants(self, number: int) -> bool:
+    def has_output(self, number: int) -> bool:
         """Whether something may read a result."""
         return number < len(self.node.outputs) and self.node.outputs[number] != ""
 
@@ -65,7 +65,7 @@ class Call:
         names = {id(self.trace.values[name]): name for name in self.node.inputs if name}
         return tuple(self.trace.get_tensor(self.node, names.get(id(value), ""), value) for value in values)
 
-    def know(self, label: str, value: Tensor) -> np.ndarray:
+    def concretize(self, label: str, value: Tensor) -> np.ndarray:
         """The numbers of a tensor that the operator has computed, by which it then goes on.
 
         Where they depend on inputs the node waits for a later stage, which is made for these numbers, and gets them here: the fewer
@@ -79,7 +79,7 @@ class Call:
         found = self.trace.values.setdefault(name, value)
         return found if isinstance(found, np.ndarray) else self.trace.read(self.node, name, cast("Tensor", found))
 
-    def arrange(self, label: str, compute: Callable[..., Tensor], *operands: Tensor) -> Tensor:
+    def precompute(self, label: str, compute: Callable[..., Tensor], *operands: Tensor) -> Tensor:
         """`compute(*operands)`, which is computed once for all calls of the program where the operands are its weights.
 
         Args:
@@ -90,7 +90,7 @@ class Call:
         weights = self.trace.weights
         if weights is None:
             return compute(*operands)
-        (made,) = weights.get_computed((self.operator, label), operands, lambda: (compute(*operands),))
+        (made,) = weights.get_or_compute((self.operator, label), operands, lambda: (compute(*operands),))
         return cast("Tensor", made)
 
     def refuse(self, problem: str) -> NodeError:
@@ -145,7 +145,7 @@ class Trace:
         *,
         can_read: bool = False,
         kinds: dict[str, int] | None = None,
-        weights: Weights | None = None,
+        weights: WeightCache | None = None,
     ) -> None:
         self.values: dict[str, Value] = dict(values)
         self.weights: Final = weights
@@ -300,7 +300,7 @@ class Trace:
             for value in operands
         )
         key = node.qualified, node.version, repr(node.attributes), len(node.outputs), numbers
-        return weights.get_computed(key, operands, lambda: self.call(node, found, operands))
+        return weights.get_or_compute(key, operands, lambda: self.call(node, found, operands))
 
     def call(self, node: Node, found: Operator, operands: Sequence[Value]) -> tuple[object, ...]:
         """The results of an operator's function."""

@@ -14,10 +14,10 @@ __all__ = [
     "PoolAttributes",
     "WindowAttributes",
     "Windows",
+    "expand_attribute",
     "list_pads",
     "make_windows",
     "split_pad",
-    "spread",
 ]
 
 Pads = list[tuple[int, int]]
@@ -65,7 +65,7 @@ class Windows(NamedTuple):
     is_open: bool = False
 
 
-def spread(node: Call, name: str, given: Sequence[int] | None, n: int, default: int = 1) -> list[int]:
+def expand_attribute(node: Call, name: str, given: Sequence[int] | None, n: int, default: int = 1) -> list[int]:
     """The attribute `name`, which has a number for each of `n` axes, or is left out."""
     values = [default] * n if given is None else list(given)
     if len(values) != n:
@@ -92,8 +92,8 @@ def make_windows(
     n = x.ndim - 2
     if n < 1 or len(kernel) != n:
         raise node.refuse(f"has windows of {len(kernel)} axes over a tensor of shape {x.shape}")
-    stride = spread(node, "strides", attributes.strides, n)
-    dilation = spread(node, "dilations", attributes.dilations, n)
+    stride = expand_attribute(node, "strides", attributes.strides, n)
+    dilation = expand_attribute(node, "dilations", attributes.dilations, n)
     if min(*stride, *dilation, *kernel) < 1:
         raise node.refuse(f"has windows of size {list(kernel)}, strides {stride} and dilations {dilation}")
     match attributes.auto_pad:

@@ -11,7 +11,7 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-__all__ = ["Weight", "cut_weights"]
+__all__ = ["Weight", "strip_weights"]
 
 Weight = tuple[int, int]
 """Where the bytes of a weight lie in the message: from which one, and how many."""
@@ -24,7 +24,7 @@ _FIXED: Final = {1: 8, 5: 4}
 _MIN_WEIGHT: Final = 4096  # smaller ones are not worth a cut
 
 
-def cut_weights(message: memoryview) -> tuple[bytes, dict[int, Weight]]:
+def strip_weights(message: memoryview) -> tuple[bytes, dict[int, Weight]]:
     """A model without the bytes of its large weights, and where they lie.
 
     Args:

@@ -10,22 +10,22 @@ from svod_tensor import Tensor
 
 __all__ = [
     "activation",
-    "apply_celu",
-    "apply_elu",
-    "apply_gelu",
-    "apply_leaky_relu",
-    "apply_selu",
-    "apply_swish",
-    "apply_thresholded_relu",
+    "celu",
     "drop",
     "dropout",
     "dropout_since_1",
     "dropout_since_7",
+    "elu",
+    "gelu",
     "hard_sigmoid",
     "hard_swish",
+    "leaky_relu",
     "prelu",
     "prelu_since_1",
+    "selu",
     "shrink",
+    "swish",
+    "thresholded_relu",
 ]
 
 
@@ -46,7 +46,7 @@ def activation(node: Call, x: Tensor, *, consumed_inputs: list[int] | None = Non
 
 
 @operator("LeakyRelu")
-def apply_leaky_relu(x: Tensor, *, alpha: float = 0.01, consumed_inputs: list[int] | None = None) -> Tensor:
+def leaky_relu(x: Tensor, *, alpha: float = 0.01, consumed_inputs: list[int] | None = None) -> Tensor:
     del consumed_inputs
     return x.leaky_relu(alpha)
 
@@ -67,13 +67,13 @@ def prelu_since_1(x: Tensor, slope: Tensor, *, consumed_inputs: list[int] | None
 
 
 @operator("Elu")
-def apply_elu(x: Tensor, *, alpha: float = 1.0, consumed_inputs: list[int] | None = None) -> Tensor:
+def elu(x: Tensor, *, alpha: float = 1.0, consumed_inputs: list[int] | None = None) -> Tensor:
     del consumed_inputs
     return x.elu(alpha)
 
 
 @operator("Selu")
-def apply_selu(
+def selu(
     node: Call,
     x: Tensor,
     *,
@@ -89,7 +89,7 @@ def apply_selu(
 
 
 @operator("Celu", since=12)
-def apply_celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+def celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """`max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`."""
     return _in_float32(lambda wide: wide.maximum(0).add(wide.div(alpha).expm1().mul(alpha).minimum(0)), x)
 
@@ -108,17 +108,17 @@ def hard_swish(x: Tensor) -> Tensor:
 
 
 @operator("ThresholdedRelu", since=10)
-def apply_thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+def thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     return x.gt(alpha).where(x, 0)
 
 
 @operator("Gelu", since=20)
-def apply_gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
+def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
     return x.gelu(approximate)
 
 
 @operator("Swish", since=24)
-def apply_swish(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+def swish(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     return x.silu() if alpha == 1 else _in_float32(lambda wide: wide.mul(wide.mul(alpha).sigmoid()), x)
 
 

@@ -6,7 +6,7 @@ from functools import reduce
 
 import numpy as np
 
-from svod_onnx._broadcasting import place_along
+from svod_onnx._broadcasting import align_axis
 from svod_onnx._registry import Value, operator
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
@@ -15,13 +15,13 @@ __all__ = [
     "binary",
     "binary_since_1",
     "bit_shift",
-    "divide",
-    "divide_along",
+    "div",
+    "div_since_1",
+    "divide_truncated",
     "mean",
     "mod",
     "pow_",
     "pow_since_1",
-    "truncate_quotient",
     "unary",
     "variadic",
 ]
@@ -48,23 +48,23 @@ def binary_since_1(
     consumed_inputs: list[int] | None = None,
 ) -> Tensor:
     del broadcast, consumed_inputs
-    return binary(node, a, place_along(a, b, axis))
+    return binary(node, a, align_axis(a, b, axis))
 
 
 @operator("Div", since=7)
-def divide(a: Tensor, b: Tensor) -> Tensor:
-    return a.div(b) if a.dtype.is_inexact else truncate_quotient(a, b)
+def div(a: Tensor, b: Tensor) -> Tensor:
+    return a.div(b) if a.dtype.is_inexact else divide_truncated(a, b)
 
 
 @operator("Div")
-def divide_along(
+def div_since_1(
     a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0, consumed_inputs: list[int] | None = None
 ) -> Tensor:
     del broadcast, consumed_inputs
-    return divide(a, place_along(a, b, axis))
+    return div(a, align_axis(a, b, axis))
 
 
-def truncate_quotient(a: Tensor, b: Tensor) -> Tensor:
+def divide_truncated(a: Tensor, b: Tensor) -> Tensor:
     """The quotient of integers, rounded toward zero."""
     floor = a.floor_divide(b)
     if not a.dtype.is_signed:
@@ -110,7 +110,7 @@ def _raise_to_tensor(a: Tensor, exponent: Tensor) -> Tensor:
 @operator("Pow")
 def pow_since_1(x: Tensor, y: Tensor, *, axis: int | None = None, broadcast: int = 0) -> Tensor:
     del broadcast
-    return _raise_to_tensor(x, place_along(x, y, axis))
+    return _raise_to_tensor(x, align_axis(x, y, axis))
 
 
 @operator("BitShift", since=11)

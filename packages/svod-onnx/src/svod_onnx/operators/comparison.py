@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from svod_onnx._broadcasting import place_along
+from svod_onnx._broadcasting import align_axis
 from svod_onnx._registry import RunOnHostError, Value, operator
 from svod_onnx._trace import Call
 from svod_onnx._values import is_opaque
@@ -44,7 +44,7 @@ def comparison(node: Call, a: Tensor, b: Tensor) -> Tensor:
 @operator("Equal", "Greater", "Less", "And", "Or", "Xor")
 def comparison_since_1(node: Call, a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0) -> Tensor:
     del broadcast
-    return comparison(node, a, place_along(a, b, axis))
+    return comparison(node, a, align_axis(a, b, axis))
 
 
 @operator("Not")

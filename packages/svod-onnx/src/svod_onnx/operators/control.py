@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 import svod_tensor as sv
-from svod_onnx._counted_loops import find_count
+from svod_onnx._counted_loops import find_trip_count
 from svod_onnx._graph import Graph
 from svod_onnx._inlining import Inline
 from svod_onnx._registry import Known, RunOnHostError, Value, operator
@@ -47,8 +47,8 @@ def loop(
     if isinstance(max_trip_count, Tensor) or isinstance(cond, Tensor):
         raise RunOnHostError
     n_trips, goes_on = _count_trips(max_trip_count), _read_condition(cond)
-    counted = find_count(node, n_trips, v_initial, body) if goes_on else None
-    if counted is not None and counted.n_iterations > _N_UNROLLED:
+    counted = find_trip_count(node, n_trips, v_initial, body) if goes_on else None
+    if counted is not None and counted.trip_count > _N_UNROLLED:
         after, stacks = counted.scan(node, v_initial, body)
         return *after, *stacks
     return _repeat(node, n_trips, goes_on, v_initial, body, _N_UNROLLED)

@@ -8,7 +8,7 @@ from typing import Any
 
 from svod_onnx._registry import operator
 from svod_onnx._trace import Call
-from svod_onnx._windows import ConvAttributes, list_pads, make_windows, split_pad, spread
+from svod_onnx._windows import ConvAttributes, expand_attribute, list_pads, make_windows, split_pad
 from svod_tensor import Tensor
 
 __all__ = ["ConvTransposeAttributes", "conv", "conv_transpose", "get_kernel"]
@@ -50,9 +50,9 @@ def conv_transpose(
     """The wanted size of a result says what is cut off of it, as does `auto_pad`: `SAME_...` for `strides` times the size."""
     kernel = get_kernel(node, w, attributes.kernel_shape)
     n = len(kernel)
-    stride = spread(node, "strides", attributes.strides, n)
-    dilation = spread(node, "dilations", attributes.dilations, n)
-    extra = spread(node, "output_padding", attributes.output_padding, n, default=0)
+    stride = expand_attribute(node, "strides", attributes.strides, n)
+    dilation = expand_attribute(node, "dilations", attributes.dilations, n)
+    extra = expand_attribute(node, "output_padding", attributes.output_padding, n, default=0)
     # How much longer the whole result is than `strides` times the tensor.
     beyond = [more + d * (k - 1) + 1 - step for more, d, k, step in zip(extra, dilation, kernel, stride, strict=True)]
     if attributes.output_shape:

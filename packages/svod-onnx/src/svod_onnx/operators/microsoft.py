@@ -8,15 +8,15 @@ import numpy as np
 
 from svod_onnx._registry import Value, operator
 from svod_onnx._trace import Call
-from svod_onnx.operators.activations import apply_gelu
-from svod_onnx.operators.integer_products import Zero, multiply_whole, to_zero
+from svod_onnx.operators.activations import gelu
+from svod_onnx.operators.int8_matmul import ZeroPoint, matmul_int8, to_zero_point
 from svod_onnx.operators.quantization import (
     QuantizeLinearAttributes,
     dequantize_linear,
     dynamic_quantize_linear,
     quantize_linear,
 )
-from svod_onnx.operators.recurrence import LstmAttributes, finish_layer, make_layer, run_memory_steps
+from svod_onnx.operators.recurrence import LstmAttributes, finish_layer, make_layer, run_lstm_steps
 from svod_tensor import Tensor
 
 __all__ = [
@@ -38,7 +38,7 @@ __all__ = [
 MICROSOFT: Final = "com.microsoft"
 
 
-def _multiply_by_range(node: Call, x: Tensor, weight: Tensor, scale: Tensor, zero_point: Zero) -> Tensor:
+def _multiply_by_range(node: Call, x: Tensor, weight: Tensor, scale: Tensor, zero_point: ZeroPoint) -> Tensor:
     """`x @ weight` in float32, where `x` is quantised by the range of its elements.
 
     Args:
@@ -50,7 +50,7 @@ def _multiply_by_range(node: Call, x: Tensor, weight: Tensor, scale: Tensor, zer
     """
     steps, step, zero = dynamic_quantize_linear(x.cast("float32"))
     # Each step is read once for every few columns.
-    total = multiply_whole(node, steps.contiguous(), weight, zero.cast("int32"), zero_point)
+    total = matmul_int8(node, steps.contiguous(), weight, zero.cast("int32"), zero_point)
     return total.cast("float32") * (step * _drop_one(scale).cast("float32"))
 
 
@@ -59,7 +59,7 @@ def _drop_one(parameter: Tensor) -> Tensor:
     return parameter.reshape(()) if parameter.size == 1 else parameter
 
 
-@operator("DynamicQuantizeLSTM", domain=MICROSOFT, arranges=True)
+@operator("DynamicQuantizeLSTM", domain=MICROSOFT, precomputes=True)
 def dynamic_quantize_lstm(
     node: Call,
     x: Tensor,
@@ -85,14 +85,14 @@ def dynamic_quantize_lstm(
         def compute(source: Tensor) -> Tensor:
             return source[number].contiguous()
 
-        return node.arrange(f"{label}{number}", compute, source)
+        return node.precompute(f"{label}{number}", compute, source)
 
     def multiply_inputs(values: Tensor, number: int) -> Tensor:
-        weight, zero = pick("inputs", w, number), to_zero(node, _pick(w_zero_point, number))
+        weight, zero = pick("inputs", w, number), to_zero_point(node, _pick(w_zero_point, number))
         return _multiply_by_range(node, values, weight, w_scale[number], zero)
 
     def multiply_state(h: Tensor, number: int) -> Tensor:
-        weight, zero = pick("states", r, number), to_zero(node, _pick(r_zero_point, number))
+        weight, zero = pick("states", r, number), to_zero_point(node, _pick(r_zero_point, number))
         return _multiply_by_range(node, h, weight, r_scale[number], zero)
 
     layer = make_layer(
@@ -103,23 +103,23 @@ def dynamic_quantize_lstm(
         attributes,
         (multiply_inputs, multiply_state),
     )
-    return finish_layer(layer, *run_memory_steps(layer, p, couples=bool(attributes.input_forget)))
+    return finish_layer(layer, *run_lstm_steps(layer, p, couples=bool(attributes.input_forget)))
 
 
 def _pick(parameter: Value, number: int) -> Value:
     return parameter[number] if isinstance(parameter, Tensor | np.ndarray) else None
 
 
-@operator("DynamicQuantizeMatMul", domain=MICROSOFT, arranges=True)
+@operator("DynamicQuantizeMatMul", domain=MICROSOFT, precomputes=True)
 def dynamic_quantize_matmul(
     node: Call, a: Tensor, b: Tensor, b_scale: Tensor, b_zero_point: Value = None, bias: Tensor | None = None
 ) -> Tensor:
     """A product of floats, which are quantised by their range, with integers; in float32."""
-    product = _multiply_by_range(node, a, b, b_scale, to_zero(node, b_zero_point))
+    product = _multiply_by_range(node, a, b, b_scale, to_zero_point(node, b_zero_point))
     return product if bias is None else product + bias
 
 
-@operator("MatMulIntegerToFloat", domain=MICROSOFT, arranges=True)
+@operator("MatMulIntegerToFloat", domain=MICROSOFT, precomputes=True)
 def matmul_integer_to_float(
     node: Call,
     a: Tensor,
@@ -131,7 +131,7 @@ def matmul_integer_to_float(
     bias: Tensor | None = None,
 ) -> Tensor:
     """A product of 8-bit integers, in the dtype of the scales."""
-    total = multiply_whole(node, a, b, to_zero(node, a_zero_point), to_zero(node, b_zero_point))
+    total = matmul_int8(node, a, b, to_zero_point(node, a_zero_point), to_zero_point(node, b_zero_point))
     factor = a_scale.cast("float32").reshape(()) * _drop_one(b_scale.cast("float32"))
     product = total.cast("float32") * factor
     return (product if bias is None else product + bias).cast(a_scale.dtype)
@@ -164,11 +164,11 @@ def fused_matmul(
     transBatchB: int = 0,
 ) -> Tensor:
     """`alpha * A @ B`; `transBatch` says that the first axis is to be the last but one."""
-    left, right = _arrange(a, transA, transBatchA), _arrange(b, transB, transBatchB)
+    left, right = _transpose(a, transA, transBatchA), _transpose(b, transB, transBatchB)
     return (left.matmul(right) * alpha).cast(a.dtype)
 
 
-def _arrange(x: Tensor, transposes: int, is_batch_behind: int) -> Tensor:
+def _transpose(x: Tensor, transposes: int, is_batch_behind: int) -> Tensor:
     if is_batch_behind:
         x = x.moveaxis(0, -2)
     return x.transpose(-1, -2) if transposes and x.ndim > 1 else x
@@ -176,17 +176,17 @@ def _arrange(x: Tensor, transposes: int, is_batch_behind: int) -> Tensor:
 
 @operator("Gelu", domain=MICROSOFT)
 def microsoft_gelu(x: Tensor) -> Tensor:
-    return apply_gelu(x)
+    return gelu(x)
 
 
 @operator("BiasGelu", domain=MICROSOFT)
 def bias_gelu(a: Tensor, b: Tensor) -> Tensor:
-    return apply_gelu(a + b)
+    return gelu(a + b)
 
 
 @operator("FastGelu", domain=MICROSOFT)
 def fast_gelu(x: Tensor, bias: Tensor | None = None) -> Tensor:
-    return apply_gelu(x if bias is None else x + bias, approximate="tanh")
+    return gelu(x if bias is None else x + bias, approximate="tanh")
 
 
 @operator("QuickGelu", domain=MICROSOFT)
@@ -210,7 +210,7 @@ def skip_layer_normalization(
     """The normalised sum of `input`, `skip` and a bias; and the mean, the reciprocal of the deviation, and the sum."""
     total, wide = _add_skip(input, skip, bias)
     value = total.layernorm(-1, epsilon, gamma, beta).cast(input.dtype)
-    if not (node.wants(1) or node.wants(2)):
+    if not (node.has_output(1) or node.has_output(2)):
         return value, total, total, total
     deviation = wide.var(-1, keepdims=True).add(epsilon).rsqrt()
     return value, wide.mean(-1, keepdims=True), deviation, total

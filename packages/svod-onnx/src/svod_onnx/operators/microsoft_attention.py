@@ -36,7 +36,7 @@ def simplified_layer_normalization(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """RMSNormalization, and the reciprocal of the root of the mean square."""
     value = rms_normalization(node, x, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
-    if not node.wants(1):
+    if not node.has_output(1):
         return value
     wide = x if x.dtype.itemsize > 2 else x.cast("float32")
     axes = tuple(range(axis % x.ndim, x.ndim))
@@ -147,7 +147,7 @@ def microsoft_attention(
 ) -> tuple[Tensor, Tensor]:
     """Attention of `input`, of shape (batch, steps, inputs), to itself; and the keys and values, (2, batch, heads, keys, size).
 
-    `weights` make queries, keys and values side by side. `mask_index` is one of those that `_place_mask` takes.
+    `weights` make queries, keys and values side by side. `mask_index` is one of those that `_expand_mask` takes.
     """
     if attributes.do_rotary:
         raise node.refuse("has 'do_rotary', and no tables of angles; RotaryEmbedding takes them")
@@ -170,7 +170,7 @@ def microsoft_attention(
         bool(attributes.unidirectional),
         attributes.scale,
     )
-    return result, (stack([keys, values]) if node.wants(1) else keys)
+    return result, (stack([keys, values]) if node.has_output(1) else keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,14 +272,17 @@ def _attend_with_cache(
             n_past = n_past + past_key.shape[2]
         else:
             n_past = past_length.reshape(-1).cast("int64")
-            keys, values = _write(past_key, key, n_past, n_steps), _write(past_value, value, n_past, n_steps)
+            keys, values = (
+                _write_cache(past_key, key, n_past, n_steps),
+                _write_cache(past_value, value, n_past, n_steps),
+            )
     n_keys: Any = keys.shape[2]
     if mask is not None:
-        placed = _place_mask(node, mask, query.shape[0], n_steps, n_keys, n_past).where(0.0, masked)
-        added = placed if added is None else _extend(added, n_keys) + placed
+        placed = _expand_mask(node, mask, query.shape[0], n_steps, n_keys, n_past).where(0.0, masked)
+        added = placed if added is None else _pad_keys(added, n_keys) + placed
     if past_length is not None or is_causal:
-        visible = _see(n_steps, n_keys, n_past, n_past + n_steps, is_causal)
-        added = visible.where(0.0 if added is None else _extend(added, n_keys), float("-inf"))
+        visible = _make_visibility_mask(n_steps, n_keys, n_past, n_past + n_steps, is_causal)
+        added = visible.where(0.0 if added is None else _pad_keys(added, n_keys), float("-inf"))
     return _attend(node, query, keys, values, added, scale, 1)
 
 
@@ -314,13 +317,13 @@ def _attend(
     return result.transpose(1, 2).reshape(query.shape[0], query.shape[2], -1), keys, values, scores
 
 
-def _extend(added: Tensor, n_keys: Any) -> Tensor:
+def _pad_keys(added: Tensor, n_keys: Any) -> Tensor:
     """Numbers for some keys, with zeros for those behind."""
     missing = n_keys - added.shape[-1]
     return added if isinstance(missing, int) and not missing else added.pad(*(None,) * (added.ndim - 1), (0, missing))
 
 
-def _write(past: Tensor, new: Tensor, start: Tensor, n_new: Any) -> Tensor:
+def _write_cache(past: Tensor, new: Tensor, start: Tensor, n_new: Any) -> Tensor:
     """`past` with the first `n_new` rows of `new` from row `start` on.
 
     Args:
@@ -335,7 +338,9 @@ def _write(past: Tensor, new: Tensor, start: Tensor, n_new: Any) -> Tensor:
     return ((place >= 0) & (place < count)).where(new.cast(past.dtype).gather(2, source), past)
 
 
-def _see(n_steps: Any, n_keys: Any, n_past: Tensor, total: Tensor, is_causal: bool, window: int = -1) -> Tensor:
+def _make_visibility_mask(
+    n_steps: Any, n_keys: Any, n_past: Tensor, total: Tensor, is_causal: bool, window: int = -1
+) -> Tensor:
     """Which of the keys each step may see, of shape (batch or 1, 1, steps, keys): those that are there, none after it or far before."""
     place = n_past.reshape(-1, 1, 1, 1) + Tensor.arange(n_steps, dtype="int64").reshape(-1, 1)
     key = Tensor.arange(n_keys, dtype="int64")
@@ -345,7 +350,7 @@ def _see(n_steps: Any, n_keys: Any, n_past: Tensor, total: Tensor, is_causal: bo
     return found & (key > place - window) if window >= 0 else found
 
 
-def _place_mask(node: Call, mask: Tensor, n_batch: Any, n_steps: Any, n_keys: Any, n_past: Tensor) -> Tensor:
+def _expand_mask(node: Call, mask: Tensor, n_batch: Any, n_steps: Any, n_keys: Any, n_past: Tensor) -> Tensor:
     """Which keys a mask keeps, of shape (batch, 1, steps or 1, keys).
 
     Args:
@@ -464,14 +469,14 @@ def group_query_attention(
                 rotary_embedding_dim=size,
             )
     keys, values = (
-        _write(_make_room(past, new, total_sequence_length[0]), new, n_past, lengths)
+        _write_cache(_pad_cache(past, new, total_sequence_length[0]), new, n_past, lengths)
         for past, new in ((past_key, parts[1]), (past_value, parts[2]))
     )
     n_keys: Any = keys.shape[2]
-    added: Any = 0.0 if attention_bias is None else _extend(attention_bias, n_keys)
-    added = _see(n_steps, n_keys, n_past, total, bool(attributes.causal), attributes.local_window_size).where(
-        added, float("-inf")
-    )
+    added: Any = 0.0 if attention_bias is None else _pad_keys(attention_bias, n_keys)
+    added = _make_visibility_mask(
+        n_steps, n_keys, n_past, total, bool(attributes.causal), attributes.local_window_size
+    ).where(added, float("-inf"))
     seen_keys, seen_values = keys, values
     if attributes.smooth_softmax or head_sink is not None:
         # A key of zeros has the score 0 before the sink is added, and its value of zeros takes no part in the mean.
@@ -506,7 +511,7 @@ def _split_packed(
     return [split_heads(x, number) for x, number in zip(given, (n_heads, n_shared, n_shared), strict=True)]
 
 
-def _make_room(past: Tensor | None, new: Tensor, n_rows: int) -> Tensor:
+def _pad_cache(past: Tensor | None, new: Tensor, n_rows: int) -> Tensor:
     """Rows for `n_rows` keys at least: the past ones, and zeros."""
     if past is None:
         return Tensor.zeros(new.shape[0], new.shape[1], n_rows, new.shape[3], dtype=new.dtype, device=str(new.device))

@@ -81,7 +81,7 @@ def batch_normalization_since_1(
     *,
     attributes: BatchNormalizationSince1Attributes,
 ) -> Tensor | tuple[Tensor, ...]:
-    """Versions up to 9: whoever reads the statistics wants those of the batch, and without `spatial` each place has its own."""
+    """Versions up to 9: whoever reads the statistics has_output those of the batch, and without `spatial` each place has its own."""
     channels = x.unsqueeze(1) if x.ndim == 1 else x if attributes.spatial else x.flatten(1)
     scale, shift, old, older = (
         operand if attributes.spatial else operand.reshape(-1) for operand in (weight, b, input_mean, input_var)
@@ -117,7 +117,7 @@ def layer_normalization(
     """The normalised elements, and where they are wanted the means and the reciprocals of the deviations, as `stash_type`."""
     axes = _list_last(node, x, axis)
     value = x.layernorm(axes, epsilon, scale, b).cast(x.dtype)
-    if not (node.wants(1) or node.wants(2)):
+    if not (node.has_output(1) or node.has_output(2)):
         return value
     kind = find_carrier(stash_type)
     if kind is None:

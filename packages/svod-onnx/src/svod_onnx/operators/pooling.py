@@ -9,7 +9,7 @@ from typing import Any
 
 from svod_onnx._registry import Ints, operator
 from svod_onnx._trace import Call
-from svod_onnx._windows import PoolAttributes, list_pads, make_windows, spread
+from svod_onnx._windows import PoolAttributes, expand_attribute, list_pads, make_windows
 from svod_tensor import Tensor, arange
 
 __all__ = [
@@ -69,7 +69,7 @@ def max_pool(
     stride, padding, dilation, is_open = make_windows(
         node, x, attributes.kernel_shape, attributes, ceil_mode=attributes.ceil_mode
     )
-    if not node.wants(1):
+    if not node.has_output(1):
         return x.max_pool2d(
             attributes.kernel_shape, stride=stride, padding=padding, dilation=dilation, ceil_mode=is_open
         )
@@ -156,7 +156,7 @@ def max_unpool(
     """The elements where a MaxPool with these attributes found them, in a tensor of the size that it was given, whose end is
     filled with zeros up to the wanted shape."""
     n = len(kernel_shape)
-    stride, padding = spread(node, "strides", strides, n), list_pads(node, None if output_shape else pads, n)
+    stride, padding = expand_attribute(node, "strides", strides, n), list_pads(node, None if output_shape else pads, n)
     sizes = [
         (size - 1) * step + k - before - after
         for size, step, k, (before, after) in zip(x.shape[2:], stride, kernel_shape, padding, strict=True)

@@ -14,8 +14,8 @@ from svod_onnx._types import find_carrier
 from svod_onnx._windows import ConvAttributes, make_windows
 from svod_onnx.operators.casting import convert
 from svod_onnx.operators.convolutions import conv, get_kernel
-from svod_onnx.operators.integer_convolutions import can_convolve_whole, convolve_whole
-from svod_onnx.operators.integer_products import is_whole, multiply_whole, to_zero
+from svod_onnx.operators.int8_convolution import can_conv_int8, conv_int8
+from svod_onnx.operators.int8_matmul import is_int8, matmul_int8, to_zero_point
 from svod_tensor import Tensor
 
 __all__ = [
@@ -123,7 +123,7 @@ def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return fit((x / steps).round() + zero_point.cast("float32"), _T.UINT8), scale, zero_point
 
 
-@operator("QLinearMatMul", arranges=True)
+@operator("QLinearMatMul", precomputes=True)
 def qlinear_matmul(
     node: Call,
     a: Tensor,
@@ -139,13 +139,13 @@ def qlinear_matmul(
     if not (a.dtype.is_int and b.dtype.is_int):
         product = dequantize_linear(a, a_scale).matmul(dequantize_linear(b, b_scale)).cast("float32")
         return convert(product / y_scale.cast("float32"), kind)
-    total = multiply_whole(node, a, b, to_zero(node, a_zero_point), to_zero(node, b_zero_point))
+    total = matmul_int8(node, a, b, to_zero_point(node, a_zero_point), to_zero_point(node, b_zero_point))
     rows = a_scale.unsqueeze(-1) if a_scale.ndim == 1 and a_scale.size != 1 else a_scale
     factor = rows.cast("float32") * b_scale.cast("float32") / y_scale.cast("float32")
     return fit((total.cast("float32") * factor).round() + y_zero_point.cast("float32"), kind)
 
 
-@operator("ConvInteger", arranges=True)
+@operator("ConvInteger", precomputes=True)
 def conv_integer(
     node: Call,
     x: Tensor,
@@ -156,10 +156,10 @@ def conv_integer(
     attributes: ConvAttributes,
 ) -> Tensor:
     """In int32; what is padded stands for zero."""
-    x_zero, weight_zero = to_zero(node, x_zero_point), to_zero(node, w_zero_point)
-    if is_whole(x, w) and can_convolve_whole(x, w, attributes.group):
+    x_zero, weight_zero = to_zero_point(node, x_zero_point), to_zero_point(node, w_zero_point)
+    if is_int8(x, w) and can_conv_int8(x, w, attributes.group):
         places = make_windows(node, x, get_kernel(node, w, attributes.kernel_shape), attributes)
-        return convolve_whole(node, x, w, x_zero, weight_zero, places)
+        return conv_int8(node, x, w, x_zero, weight_zero, places)
     by_filter = weight_zero if isinstance(weight_zero, int) else _place(weight_zero, w, 0, 0)
     image, filters = x.cast("int32") - x_zero, w.cast("int32") - by_filter
     return conv(
@@ -170,7 +170,7 @@ def conv_integer(
     )
 
 
-@operator("QLinearConv", arranges=True)
+@operator("QLinearConv", precomputes=True)
 def qlinear_conv(
     node: Call,
     x: Tensor,

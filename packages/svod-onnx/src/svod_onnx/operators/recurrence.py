@@ -24,7 +24,7 @@ __all__ = [
     "lstm",
     "make_layer",
     "rnn",
-    "run_memory_steps",
+    "run_lstm_steps",
 ]
 
 Product = Callable[[Tensor, int], Tensor]
@@ -188,7 +188,7 @@ def _run_fused(node: Call, layer: RecurrentLayer, run: _Run, order: Sequence[int
             gates = rows.reshape(n, -1, *rows.shape[1:])
             return rows if is_in_order else Tensor.concat([gates[gate] for gate in order])
 
-        return node.arrange(f"{label}{number}", compute, source)
+        return node.precompute(f"{label}{number}", compute, source)
 
     weights: list[list[Tensor]] = []
     for number in range(layer.n_directions):
@@ -280,7 +280,7 @@ def _iter_gates(x: Tensor, n_gates: int) -> Iterator[Tensor]:
     return iter(x.reshape(*x.shape[:-1], n_gates, -1).unbind(-2))
 
 
-@operator("RNN", arranges=True)
+@operator("RNN", precomputes=True)
 def rnn(
     node: Call,
     x: Tensor,
@@ -315,7 +315,7 @@ class GruAttributes(RecurrentAttributes):
     linear_before_reset: int = 0
 
 
-@operator("GRU", arranges=True)
+@operator("GRU", precomputes=True)
 def gru(
     node: Call,
     x: Tensor,
@@ -359,7 +359,7 @@ class LstmAttributes(RecurrentAttributes):
     input_forget: int = 0
 
 
-@operator("LSTM", arranges=True)
+@operator("LSTM", precomputes=True)
 def lstm(
     node: Call,
     x: Tensor,
@@ -377,13 +377,13 @@ def lstm(
     states = [initial_h, initial_c]
     layer = make_layer(node, (x, w, r, b, sequence_lens), states, ["Sigmoid", "Tanh", "Tanh"], attributes)
     # Of the cells, the fused layer gives those after the last step alone.
-    is_cell_known = sequence_lens is None or not node.wants(2)
+    is_cell_known = sequence_lens is None or not node.has_output(2)
     if p is None and not attributes.input_forget and is_cell_known and layer.is_plain("sigmoid", "tanh", "tanh"):
         return finish_layer(layer, *_run_fused(node, layer, sv.lstm, [0, 2, 3, 1]))
-    return finish_layer(layer, *run_memory_steps(layer, p, couples=bool(attributes.input_forget)))
+    return finish_layer(layer, *run_lstm_steps(layer, p, couples=bool(attributes.input_forget)))
 
 
-def run_memory_steps(layer: RecurrentLayer, peepholes: Tensor | None, *, couples: bool) -> tuple[Tensor, list[Tensor]]:
+def run_lstm_steps(layer: RecurrentLayer, peepholes: Tensor | None, *, couples: bool) -> tuple[Tensor, list[Tensor]]:
     """The outputs and the last states of an LSTM, by one step after the other.
 
     Args:

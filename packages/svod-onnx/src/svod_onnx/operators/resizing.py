@@ -8,12 +8,19 @@ from typing import Any, Final
 
 import numpy as np
 
+from svod_onnx._interpolation import (
+    Axis,
+    Filter,
+    Interpolation,
+    PeriodicWeights,
+    find_periodic_weights,
+    make_interpolation,
+)
 from svod_onnx._registry import Known, operator
-from svod_onnx._resizing import Axis, Filter, Mixture, Pattern, find_pattern, make_mixture
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
-__all__ = ["ResizeAttributes", "resize", "resize_since_10", "upsample", "upsample_image"]
+__all__ = ["ResizeAttributes", "resize", "resize_since_10", "upsample", "upsample_since_1"]
 
 _STAND_IN: Final = 12
 """A size by which it is seen what becomes of an axis whose size is not known yet."""
@@ -60,7 +67,7 @@ def resize(
         raise node.refuse("has attribute 'antialias', and takes the nearest elements")
     has_scales, has_sizes = scales is not None and scales.size > 0, sizes is not None and sizes.size > 0
     if has_scales == has_sizes:
-        raise node.refuse("wants either scales or sizes")
+        raise node.refuse("has_output either scales or sizes")
     given = scales if has_scales else sizes
     assert given is not None
     if given.size != len(numbers):
@@ -71,7 +78,7 @@ def resize(
         plan = _plan_sizes(node, x, numbers, [int(size) for size in given], attributes.keep_aspect_ratio_policy)
     if attributes.coordinate_transformation_mode == "tf_crop_and_resize":
         if roi is None or roi.size != 2 * len(numbers):
-            raise node.refuse(f"wants a region of {2 * len(numbers)} numbers")
+            raise node.refuse(f"has_output a region of {2 * len(numbers)} numbers")
         bounds = zip(roi[: len(numbers)], roi[len(numbers) :], strict=True)
         plan = {
             number: Axis(axis.before, axis.after, axis.scale, float(begin), float(end))
@@ -125,10 +132,10 @@ def _resize_axes(node: Call, x: Tensor, plan: dict[int, Axis], how: Filter, beyo
         shape = [kept[number].after if number in kept else size for number, size in enumerate(x.shape)]
         return Tensor.zeros(*shape, dtype=x.dtype, device=str(x.device))
     result = x if how.mode == "nearest" else _widen(x)
-    patterns = {number: find_pattern(axis.scale, how) for number, axis in kept.items()}
+    patterns = {number: find_periodic_weights(axis.scale, how) for number, axis in kept.items()}
     even = {number: pattern for number, pattern in patterns.items() if pattern is not None}
     result = _repeat_patterns(result, even)
-    mixtures = {number: make_mixture(axis, how) for number, axis in kept.items() if number not in even}
+    mixtures = {number: make_interpolation(axis, how) for number, axis in kept.items() if number not in even}
     times = {number: n for number, mixture in mixtures.items() if (n := _count_repeats(kept[number], mixture))}
     result = _repeat_elements(result, times)
     for number, mixture in mixtures.items():
@@ -140,7 +147,7 @@ def _resize_axes(node: Call, x: Tensor, plan: dict[int, Axis], how: Filter, beyo
     return _narrow(result, x)
 
 
-def _repeat_patterns(x: Tensor, patterns: Mapping[int, Pattern]) -> Tensor:
+def _repeat_patterns(x: Tensor, patterns: Mapping[int, PeriodicWeights]) -> Tensor:
     """Axes that become a whole number of times as long: sums of weighted neighbours, which need no table of positions."""
     if not patterns:
         return x
@@ -203,7 +210,7 @@ def _narrow(result: Tensor, x: Tensor) -> Tensor:
     return result.round().clip(float(x.dtype.min), float(x.dtype.max)).cast(x.dtype)
 
 
-def _mix(node: Call, x: Tensor, number: int, axis: Axis, mixture: Mixture) -> Tensor:
+def _mix(node: Call, x: Tensor, number: int, axis: Axis, mixture: Interpolation) -> Tensor:
     """The sums of weighted elements along an axis."""
     positions, weights = mixture.positions, mixture.weights
     if weights is None:
@@ -224,7 +231,7 @@ def _mix(node: Call, x: Tensor, number: int, axis: Axis, mixture: Mixture) -> Te
     return total
 
 
-def _count_repeats(axis: Axis, mixture: Mixture) -> int:
+def _count_repeats(axis: Axis, mixture: Interpolation) -> int:
     """How often each element is repeated, in their order; 0 where the result is not made so."""
     n_each = axis.after // axis.before
     if mixture.weights is not None or axis.after != n_each * axis.before:
@@ -271,5 +278,7 @@ def upsample(node: Call, x: Tensor, *, scales: list[float], mode: str = "nearest
 
 
 @operator("Upsample")
-def upsample_image(node: Call, x: Tensor, *, height_scale: float, width_scale: float, mode: str = "nearest") -> Tensor:
+def upsample_since_1(
+    node: Call, x: Tensor, *, height_scale: float, width_scale: float, mode: str = "nearest"
+) -> Tensor:
     return upsample(node, x, scales=[1.0] * (x.ndim - 2) + [height_scale, width_scale], mode=mode)

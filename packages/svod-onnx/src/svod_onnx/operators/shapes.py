@@ -9,7 +9,7 @@ import numpy as np
 
 from svod_onnx._broadcasting import multiply_sizes
 from svod_onnx._registry import Ints, Known, Value, operator
-from svod_onnx._sizes import make_sizes
+from svod_onnx._symbolic_sizes import make_sizes
 from svod_onnx._trace import Call
 from svod_onnx._types import find_carrier
 from svod_onnx._values import to_tensor

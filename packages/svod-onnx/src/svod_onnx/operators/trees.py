@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from svod_onnx._registry import operator
-from svod_onnx._scores import LEARNING, choose_class, finish_scores, make_table
+from svod_onnx._scores import ML_DOMAIN, apply_post_transform, asarray_like, choose_class
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
@@ -58,7 +58,7 @@ class _Forest:
     is_weighted: np.ndarray
     members: np.ndarray | None = None
 
-    def measure_depth(self, node: Call) -> int:
+    def get_depth(self, node: Call) -> int:
         """The number of steps after which every row is at a leaf."""
         current, depth = np.unique(self.roots), 0
         while True:
@@ -83,26 +83,27 @@ class _Forest:
     def score(self, node: Call, x: Tensor, aggregate: str) -> Tensor:
         """What the leaves say of each row, of shape (rows, targets)."""
         self.check(node, x.shape[1])
-        place = self.walk_down(node, x)
-        weights = make_table(self.weights, x)[place]
+        place = self.traverse(node, x)
+        weights = asarray_like(self.weights, x)[place]
         if aggregate in ("SUM", "AVERAGE"):
             total = weights.sum(1)
             return total / len(self.roots) if aggregate == "AVERAGE" else total
-        is_weighted = make_table(self.is_weighted, x)[place]
+        is_weighted = asarray_like(self.is_weighted, x)[place]
         is_least = aggregate == "MIN"
         shown = is_weighted.where(weights, float("inf" if is_least else "-inf"))
         found = shown.min(1) if is_least else shown.max(1)
         return is_weighted.any(1).where(found, 0.0).cast(weights.dtype)
 
-    def walk_down(self, node: Call, x: Tensor) -> Tensor:
+    def traverse(self, node: Call, x: Tensor) -> Tensor:
         """The leaf of each row in each tree, of shape (rows, trees)."""
         features, on_true, on_false, on_missing, modes = (
-            make_table(table, x) for table in (self.features, self.on_true, self.on_false, self.on_missing, self.modes)
+            asarray_like(table, x)
+            for table in (self.features, self.on_true, self.on_false, self.on_missing, self.modes)
         )
-        splits = make_table(self.splits, x).cast(x.dtype)
-        place = make_table(self.roots, x).reshape(1, -1).expand(x.shape[0], len(self.roots))
+        splits = asarray_like(self.splits, x).cast(x.dtype)
+        place = asarray_like(self.roots, x).reshape(1, -1).expand(x.shape[0], len(self.roots))
         used = sorted(set(self.modes[self.on_true != np.arange(len(self.modes))].tolist()))
-        for _ in range(self.measure_depth(node) if used else 0):
+        for _ in range(self.get_depth(node) if used else 0):
             value, split = x.gather(1, features[place]), splits[place]
             holds = self.compare(used[0], value, split, place)
             for mode in used[1:]:
@@ -127,7 +128,7 @@ class _Forest:
                 return value != split
             case _:
                 assert self.members is not None
-                members = make_table(self.members, value).cast(value.dtype)[place]
+                members = asarray_like(self.members, value).cast(value.dtype)[place]
                 return (value.unsqueeze(-1) == members).any(-1)
 
 
@@ -167,7 +168,7 @@ class TreeEnsembleAttributes:
     nodes_hitrates: np.ndarray | None = None
 
 
-@operator("TreeEnsemble", since=5, domain=LEARNING)
+@operator("TreeEnsemble", since=5, domain=ML_DOMAIN)
 def tree_ensemble(
     node: Call,
     x: Tensor,
@@ -219,7 +220,7 @@ def tree_ensemble(
     if not (0 <= attributes.aggregate_function < len(_AGGREGATES) and 0 <= attributes.post_transform < len(_POSTS)):
         raise node.refuse("has an aggregate function or a transform that there is not")
     scores = forest.score(node, x, _AGGREGATES[attributes.aggregate_function])
-    return finish_scores(node, scores, _POSTS[attributes.post_transform]).cast(x.dtype)
+    return apply_post_transform(node, scores, _POSTS[attributes.post_transform]).cast(x.dtype)
 
 
 def _list_members(node: Call, modes: np.ndarray, n_leaves: int, values: np.ndarray | None) -> np.ndarray | None:
@@ -329,7 +330,7 @@ class TreeEnsembleRegressorAttributes:
     post_transform: str = "NONE"
 
 
-@operator("TreeEnsembleRegressor", domain=LEARNING)
+@operator("TreeEnsembleRegressor", domain=ML_DOMAIN)
 def tree_ensemble_regressor(
     node: Call,
     x: Tensor,
@@ -360,8 +361,8 @@ def tree_ensemble_regressor(
     scores = forest.score(node, _widen(x), attributes.aggregate_function)
     base = _pick(attributes.base_values, attributes.base_values_as_tensor)
     if base.size:
-        scores = scores + make_table(base, x)
-    return finish_scores(node, scores, attributes.post_transform).cast("float32")
+        scores = scores + asarray_like(base, x)
+    return apply_post_transform(node, scores, attributes.post_transform).cast("float32")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -391,7 +392,7 @@ class TreeEnsembleClassifierAttributes:
     post_transform: str = "NONE"
 
 
-@operator("TreeEnsembleClassifier", domain=LEARNING)
+@operator("TreeEnsembleClassifier", domain=ML_DOMAIN)
 def tree_ensemble_classifier(
     node: Call,
     x: Tensor,
@@ -423,7 +424,9 @@ def tree_ensemble_classifier(
         only = scores[:, attributes.class_ids[0] : attributes.class_ids[0] + 1]
         only = only + float(base[0]) if base.size == 1 else only
         return choose_class(node, only, labels, attributes.post_transform, is_positive=bool((weights >= 0).all()))
-    return choose_class(node, scores + make_table(base, x) if base.size else scores, labels, attributes.post_transform)
+    return choose_class(
+        node, scores + asarray_like(base, x) if base.size else scores, labels, attributes.post_transform
+    )
 
 
 def _widen(x: Tensor) -> Tensor:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from svod_onnx._preparation import PREPARED
 from svod_onnx._registry import Value, operator
+from svod_onnx._rewrites import FUSED
 from svod_onnx._trace import Call
-from svod_onnx.operators.integer_products import is_whole, multiply_whole, to_zero
+from svod_onnx.operators.int8_matmul import is_int8, matmul_int8, to_zero_point
 from svod_onnx.operators.quantization import dequantize_linear
 from svod_tensor import Tensor
 
 __all__ = ["DequantizedGemmAttributes", "dequantized_gemm", "dequantized_matmul"]
 
 
-@operator("MatMul", domain=PREPARED, arranges=True)
+@operator("MatMul", domain=FUSED, precomputes=True)
 def dequantized_matmul(
     node: Call,
     a: Tensor,
@@ -29,13 +29,13 @@ def dequantized_matmul(
 ) -> Tensor:
     """The product of what stands for floats: of the integers where they have 8 bits, with the scales behind it."""
     by_column = b_scale.size == 1 or (b.ndim > 1 and b_axis % b.ndim == b.ndim - 1)
-    if not (is_whole(a, b) and a_scale.size == 1 and by_column):
+    if not (is_int8(a, b) and a_scale.size == 1 and by_column):
         left, right = (
             _dequantize(node, a, a_scale, a_zero_point, a_axis),
             _dequantize(node, b, b_scale, b_zero_point, b_axis),
         )
         return left.matmul(right).cast(a_scale.dtype)
-    total = multiply_whole(node, a, b, to_zero(node, a_zero_point), to_zero(node, b_zero_point))
+    total = matmul_int8(node, a, b, to_zero_point(node, a_zero_point), to_zero_point(node, b_zero_point))
     factor = a_scale.cast("float32").reshape(()) * (b_scale.reshape(()) if b_scale.size == 1 else b_scale).cast(
         "float32"
     )
@@ -54,7 +54,7 @@ class DequantizedGemmAttributes:
     b_axis: int = 1
 
 
-@operator("Gemm", domain=PREPARED, arranges=True)
+@operator("Gemm", domain=FUSED, precomputes=True)
 def dequantized_gemm(
     node: Call,
     a: Tensor,

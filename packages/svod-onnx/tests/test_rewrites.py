@@ -11,10 +11,10 @@ from onnx.reference import ReferenceEvaluator
 
 import svod_onnx
 from svod_ir.testing.golden import GoldenCase, bless, list_cases
-from svod_onnx._preparation import RULES, prepare
 from svod_onnx._reading import read_model
+from svod_onnx._rewrites import RULES, rewrite
 
-CASES = list_cases(Path(__file__).parent / "golden" / "preparation")
+CASES = list_cases(Path(__file__).parent / "golden" / "rewrites")
 BY_NAME = {rule.__name__: rule for rule in RULES}
 
 
@@ -25,7 +25,7 @@ def _parse(text: str) -> onnx.ModelProto:
 def _prepare(case: GoldenCase) -> str:
     graph = read_model(_parse(case.before)).graph
     rules = [BY_NAME[case.pass_name]]
-    nodes, constants = prepare(graph.nodes, graph.constants, [info.name for info in graph.outputs], rules)
+    nodes, constants = rewrite(graph.nodes, graph.constants, [info.name for info in graph.outputs], rules)
     lines: list[str] = []
     for node in nodes:
         attributes = ", ".join(
@@ -50,9 +50,7 @@ def test_a_rule_makes_of_nodes_what_the_text_says(case: GoldenCase, request: pyt
 def test_each_rule_has_a_case_in_which_it_fires() -> None:
     assert {case.pass_name for case in CASES} == BY_NAME.keys()
     for name in BY_NAME:
-        assert any(
-            "prepared." in case.expected or "#weight" in case.expected for case in CASES if case.pass_name == name
-        )
+        assert any("fused." in case.expected or "#weight" in case.expected for case in CASES if case.pass_name == name)
 
 
 def _draw(info: onnx.ValueInfoProto, draw: np.random.Generator) -> np.ndarray:

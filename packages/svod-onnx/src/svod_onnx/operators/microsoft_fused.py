@@ -11,8 +11,8 @@ from svod_onnx._registry import operator
 from svod_onnx._trace import Call
 from svod_onnx._windows import ConvAttributes
 from svod_onnx.operators.convolutions import conv
+from svod_onnx.operators.linear_algebra import gemm
 from svod_onnx.operators.microsoft import MICROSOFT
-from svod_onnx.operators.products import gemm
 from svod_tensor import Tensor, stack
 
 __all__ = [

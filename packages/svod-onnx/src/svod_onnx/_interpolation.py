@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["Axis", "Filter", "Mixture", "Pattern", "find_pattern", "make_mixture"]
+__all__ = ["Axis", "Filter", "Interpolation", "PeriodicWeights", "find_periodic_weights", "make_interpolation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Mixture:
+class Interpolation:
     """What the elements of an axis are made of.
 
     Attributes:
@@ -70,7 +70,7 @@ class Mixture:
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class PeriodicWeights:
     """What the elements of an axis that becomes a whole number of times as long are made of, which is the same for each element
     before: of those around it.
 
@@ -83,7 +83,7 @@ class Pattern:
     weights: np.ndarray
 
 
-def find_pattern(scale: float, how: Filter) -> Pattern | None:
+def find_periodic_weights(scale: float, how: Filter) -> PeriodicWeights | None:
     """The pattern that is repeated where straight lines or polynomials make an axis longer; None where none is."""
     n_each = int(scale)
     if n_each != scale or n_each < 2 or how.mode not in ("linear", "cubic") or how.only_inside:
@@ -96,14 +96,14 @@ def find_pattern(scale: float, how: Filter) -> Pattern | None:
     table = np.zeros((n_each, int(positions.max()) - first + 1))
     np.put_along_axis(table, positions - first, weights, 1)
     used = np.flatnonzero(table.any(0))
-    return Pattern(first + int(used[0]), table[:, used[0] : used[-1] + 1])
+    return PeriodicWeights(first + int(used[0]), table[:, used[0] : used[-1] + 1])
 
 
 _EVEN: Final = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric")
 """The modes of coordinate transformation in which places of a longer axis repeat."""
 
 
-def make_mixture(axis: Axis, how: Filter) -> Mixture:
+def make_interpolation(axis: Axis, how: Filter) -> Interpolation:
     """What the elements of `axis` are made of.
 
     Raises:
@@ -120,7 +120,7 @@ def make_mixture(axis: Axis, how: Filter) -> Mixture:
         if rounding not in _ROUNDINGS:
             raise ValueError(f"attribute 'nearest_mode' is {rounding!r}")
         nearest = _ROUNDINGS[rounding](places).astype(np.int64)
-        return Mixture(np.clip(nearest, 0, axis.before - 1)[:, None], None, outside)
+        return Interpolation(np.clip(nearest, 0, axis.before - 1)[:, None], None, outside)
     if how.mode not in ("linear", "cubic"):
         raise ValueError(f"attribute 'mode' is {how.mode!r}")
     positions, weights = _weigh(places, axis, how)
@@ -129,7 +129,7 @@ def make_mixture(axis: Axis, how: Filter) -> Mixture:
         total = weights.sum(1, keepdims=True)
         weights /= np.where(total == 0, 1.0, total)
     used = weights.any(0)
-    return Mixture(np.clip(positions, 0, axis.before - 1)[:, used], weights[:, used], outside)
+    return Interpolation(np.clip(positions, 0, axis.before - 1)[:, used], weights[:, used], outside)
 
 
 _ROUNDINGS: Final[dict[str, Callable[[np.ndarray], np.ndarray]]] = {

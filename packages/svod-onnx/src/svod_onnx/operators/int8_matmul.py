@@ -10,18 +10,18 @@ from svod_onnx._registry import Value, operator
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
-__all__ = ["Zero", "is_whole", "matmul_integer", "multiply_whole", "to_zero"]
+__all__ = ["ZeroPoint", "is_int8", "matmul_int8", "matmul_integer", "to_zero_point"]
 
-Zero = int | Tensor
+ZeroPoint = int | Tensor
 """A zero point: a number where it is known and the same for all, a tensor otherwise."""
 
 
-def is_whole(*tensors: Tensor) -> bool:
+def is_int8(*tensors: Tensor) -> bool:
     """Whether all are of 8-bit integers."""
     return all(tensor.dtype.is_int and tensor.dtype.itemsize == 1 for tensor in tensors)
 
 
-def to_zero(node: Call, value: Value) -> Zero:
+def to_zero_point(node: Call, value: Value) -> ZeroPoint:
     """A zero point that an operator took as a `Value`."""
     if value is None:
         return 0
@@ -31,7 +31,7 @@ def to_zero(node: Call, value: Value) -> Zero:
     return (zero.reshape(()) if zero.size == 1 else zero).cast("int32")
 
 
-def multiply_whole(node: Call, a: Tensor, b: Tensor, a_zero: Zero, b_zero: Zero) -> Tensor:
+def matmul_int8(node: Call, a: Tensor, b: Tensor, a_zero: ZeroPoint, b_zero: ZeroPoint) -> Tensor:
     """`(a - a_zero) @ (b - b_zero)` in int32, by the processor's product of uint8 with int8.
 
     Zero points are taken out of the sums afterwards: one of `a` by the sums of `b`, and the other way round.
@@ -43,17 +43,17 @@ def multiply_whole(node: Call, a: Tensor, b: Tensor, a_zero: Zero, b_zero: Zero)
         a_zero: one, or one for each row: of shape (rows,) or (..., rows, 1).
         b_zero: one, or one for each column.
     """
-    left, shift_left = (a, 0) if str(a.dtype) == "uint8" else (node.arrange("unsigned", _to_unsigned, a), 128)
-    right, shift_right = (b, 0) if str(b.dtype) == "int8" else (node.arrange("signed", _to_signed, b), -128)
+    left, shift_left = (a, 0) if str(a.dtype) == "uint8" else (node.precompute("unsigned", _to_unsigned, a), 128)
+    right, shift_right = (b, 0) if str(b.dtype) == "int8" else (node.precompute("signed", _to_signed, b), -128)
     of_a, of_b = a_zero + shift_left, b_zero + shift_right
     if isinstance(of_a, Tensor) and of_a.ndim == 1 and of_a.size != 1:
         of_a = of_a.unsqueeze(-1)
     is_a_moved, is_b_moved = isinstance(of_a, Tensor) or of_a != 0, isinstance(of_b, Tensor) or of_b != 0
     total = left.matmul(right, dtype="int32")
     if is_a_moved:
-        total = total - node.arrange("columns", _sum_columns, right) * of_a
+        total = total - node.precompute("columns", _sum_columns, right) * of_a
     if is_b_moved:
-        total = total - node.arrange("rows", _sum_rows, left) * of_b
+        total = total - node.precompute("rows", _sum_rows, left) * of_b
     depth: Any = a.shape[-1]
     # A depth that is a variable is an int64.
     return cast("Tensor", total + of_a * of_b * depth).cast("int32") if is_a_moved and is_b_moved else total
@@ -75,6 +75,6 @@ def _sum_rows(x: Tensor) -> Tensor:
     return x.cast("int32").sum(-1, keepdims=x.ndim > 1)
 
 
-@operator("MatMulInteger", arranges=True)
+@operator("MatMulInteger", precomputes=True)
 def matmul_integer(node: Call, a: Tensor, b: Tensor, a_zero_point: Value = None, b_zero_point: Value = None) -> Tensor:
-    return multiply_whole(node, a, b, to_zero(node, a_zero_point), to_zero(node, b_zero_point))
+    return matmul_int8(node, a, b, to_zero_point(node, a_zero_point), to_zero_point(node, b_zero_point))

@@ -1,7 +1,7 @@
 """What a graph is rewritten to before it is walked: rules on nodes, each a function that gives the nodes in place of one, or None.
 
     a = DequantizeLinear(p, s, zero); b = DequantizeLinear(w, t, none); y = MatMul(a, b)
-    -> y = prepared.MatMul(p, s, zero, w, t, none)
+    -> y = fused.MatMul(p, s, zero, w, t, none)
 
 What the nodes in front of a rewritten one computed stays where something else reads it, and is dropped otherwise. A rule sees no dtypes and
 no shapes: the operators of the domain "prepared" compute what was there before where integers do not allow more.
@@ -18,14 +18,14 @@ import numpy as np
 from svod_onnx._graph import DEFAULT_DOMAIN, Constant, Node, iter_reads
 from svod_tensor import Tensor
 
-__all__ = ["PREPARED", "RULES", "Known", "drop_unread", "fold_batch_normalization", "prepare", "use_integers"]
+__all__ = ["FUSED", "RULES", "RewriteContext", "drop_unread", "fold_batch_normalization", "rewrite", "use_integers"]
 
-PREPARED: Final = "prepared"
+FUSED: Final = "fused"
 """The domain of the operators that rules make."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class RewriteContext:
     """What rules know of the values that a node reads.
 
     Attributes:
@@ -50,11 +50,11 @@ class Known:
         return found.numpy() if isinstance(found, Tensor) else found if isinstance(found, np.ndarray) else None
 
 
-Rule = Callable[[Node, Known], Node | None]
+Rule = Callable[[Node, RewriteContext], Node | None]
 
 
-def use_integers(node: Node, known: Known) -> Node | None:
-    """MatMul(DequantizeLinear(a, s, z), DequantizeLinear(b, t, u)) -> prepared.MatMul(a, s, z, b, t, u), and Gemm likewise.
+def use_integers(node: Node, known: RewriteContext) -> Node | None:
+    """MatMul(DequantizeLinear(a, s, z), DequantizeLinear(b, t, u)) -> fused.MatMul(a, s, z, b, t, u), and Gemm likewise.
 
     When: the scales are not of blocks, and constants have 8 bits: others are dequantized once.
     """
@@ -75,12 +75,10 @@ def use_integers(node: Node, known: Known) -> Node | None:
         if source is not None
     }
     inputs = (*read, *node.inputs[2:])
-    return replace(
-        node, domain=PREPARED, version=1, inputs=inputs, attributes={**node.attributes, **axes}, message=None
-    )
+    return replace(node, domain=FUSED, version=1, inputs=inputs, attributes={**node.attributes, **axes}, message=None)
 
 
-def fold_batch_normalization(node: Node, known: Known) -> Node | None:
+def fold_batch_normalization(node: Node, known: RewriteContext) -> Node | None:
     """BatchNormalization(Conv(x, w, b), scale, bias, mean, variance) -> Conv(x, w * factor, (b - mean) * factor + bias)
 
     When: all but x are constants of float32, and nothing else reads the convolution.
@@ -112,7 +110,7 @@ def fold_batch_normalization(node: Node, known: Known) -> Node | None:
 RULES: Final[tuple[Rule, ...]] = (fold_batch_normalization, use_integers)
 
 
-def prepare(
+def rewrite(
     nodes: Sequence[Node], constants: Mapping[str, Constant], outputs: Iterable[str], rules: Sequence[Rule] = RULES
 ) -> tuple[tuple[Node, ...], dict[str, Constant]]:
     """The nodes that outputs depend on, after the rules, and the constants, with those that rules made.
@@ -123,7 +121,7 @@ def prepare(
     known_constants = dict(constants)
     kept = drop_unread(nodes, wanted)
     for rule in rules:
-        known = Known(
+        known = RewriteContext(
             {name: node for node in kept for name in node.outputs}, known_constants, _count_readers(kept, wanted)
         )
         kept = drop_unread([rule(node, known) or node for node in kept], wanted)

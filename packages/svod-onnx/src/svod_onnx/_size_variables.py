@@ -16,7 +16,7 @@ from svod_onnx._graph import ValueInfo
 from svod_onnx._registry import Value
 from svod_tensor import Tensor, Variable, asarray
 
-__all__ = ["SizeVariables", "VariableForm", "to_fixed_shapes"]
+__all__ = ["SizeVariables", "SymbolicShapes", "to_fixed_shapes"]
 
 _N_TRIED: Final = 2
 """How many sizes of a dimension have a program each, before it becomes a variable."""
@@ -27,7 +27,7 @@ _MAX_LIMIT: Final = 1 << 20
 
 
 @dataclass(frozen=True)
-class VariableForm:
+class SymbolicShapes:
     """The shapes of inputs of one program, some of whose sizes are variables.
 
     Attributes:
@@ -93,7 +93,7 @@ class SizeVariables:
         """The names of those that may vary."""
         return {place for places in self._places.values() for place in places if place is not None}
 
-    def find_form(self, live: Mapping[str, Value]) -> VariableForm | None:
+    def find_symbolic_shapes(self, live: Mapping[str, Value]) -> SymbolicShapes | None:
         """The form of a program for the shapes of `live`; None where a program for these shapes alone is wanted."""
         sizes = self._list_sizes(live)
         varying = {name for name, size in sizes.items() if self._is_variable(name, size)}
@@ -109,9 +109,9 @@ class SizeVariables:
         }
         fixed = tuple((name, _get_fixed(value, places.get(name))) for name, value in live.items())
         key = tuple(sorted((name, variable.high) for name, variable in variables.items())), fixed
-        return None if key in self._refused else VariableForm(key, variables, places)
+        return None if key in self._refused else SymbolicShapes(key, variables, places)
 
-    def refuse(self, form: VariableForm) -> None:
+    def refuse(self, form: SymbolicShapes) -> None:
         """Never give `form` again: a program of it cannot be built."""
         self._refused.add(form.key)
 

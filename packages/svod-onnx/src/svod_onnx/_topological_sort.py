@@ -9,10 +9,10 @@ from dataclasses import replace
 from svod_onnx._graph import Graph, Node, list_free_names
 from svod_onnx.errors import ModelFileError
 
-__all__ = ["put_in_order"]
+__all__ = ["sort_topologically"]
 
 
-def put_in_order(graph: Graph, title: str, outer: frozenset[str] = frozenset()) -> Graph:
+def sort_topologically(graph: Graph, title: str, outer: frozenset[str] = frozenset()) -> Graph:
     """`graph` with each node behind those that it reads; nodes that are in order keep it.
 
     Args:
@@ -42,7 +42,7 @@ def _order_subgraphs(node: Node, title: str, known: frozenset[str]) -> Node:
     if not node.subgraphs():
         return node
     attributes = {
-        key: put_in_order(value, title, known) if isinstance(value, Graph) else value
+        key: sort_topologically(value, title, known) if isinstance(value, Graph) else value
         for key, value in node.attributes.items()
     }
     return replace(node, attributes=attributes)

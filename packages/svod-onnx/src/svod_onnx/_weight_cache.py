@@ -10,10 +10,10 @@ import numpy as np
 from svod_onnx._folding import FOLDED_SIZE
 from svod_tensor import Tensor
 
-__all__ = ["Weights"]
+__all__ = ["WeightCache"]
 
 
-class Weights:
+class WeightCache:
     """The tensors of a program that are the same in each call.
 
     They are collected by a walk over the nodes before the program is built, and are in memory when it is.
@@ -42,7 +42,7 @@ class Weights:
         """Whether all tensors among `operands` are weights."""
         return all(id(operand) in self._known for operand in operands if isinstance(operand, Tensor))
 
-    def get_computed(
+    def get_or_compute(
         self, key: object, operands: Sequence[object], compute: Callable[[], tuple[object, ...]]
     ) -> tuple[object, ...]:
         """The results of `compute`, kept where all operands are weights.

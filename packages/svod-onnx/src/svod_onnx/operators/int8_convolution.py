@@ -7,22 +7,24 @@ from typing import Final, cast
 
 from svod_onnx._trace import Call
 from svod_onnx._windows import Windows
-from svod_onnx.operators.integer_products import Zero, multiply_whole
+from svod_onnx.operators.int8_matmul import ZeroPoint, matmul_int8
 from svod_tensor import Tensor
 
-__all__ = ["can_convolve_whole", "convolve_whole"]
+__all__ = ["can_conv_int8", "conv_int8"]
 
 _LANES: Final = 16
 """The columns of a row of windows are a multiple of these, so that rows are copied in whole vectors."""
 
 
-def can_convolve_whole(x: Tensor, weight: Tensor, group: int) -> bool:
-    """Whether `convolve_whole` takes a tensor and filters: of known sizes, with elements, and in one group."""
+def can_conv_int8(x: Tensor, weight: Tensor, group: int) -> bool:
+    """Whether `conv_int8` takes a tensor and filters: of known sizes, with elements, and in one group."""
     sizes = (*x.shape, *weight.shape)
     return group == 1 and all(isinstance(size, int) and size > 0 for size in sizes) and x.shape[1] == weight.shape[1]
 
 
-def convolve_whole(node: Call, x: Tensor, weight: Tensor, x_zero: Zero, weight_zero: Zero, windows: Windows) -> Tensor:
+def conv_int8(
+    node: Call, x: Tensor, weight: Tensor, x_zero: ZeroPoint, weight_zero: ZeroPoint, windows: Windows
+) -> Tensor:
     """What integers with zero points give, where padding stands for zero.
 
     Args:
@@ -42,7 +44,7 @@ def convolve_whole(node: Call, x: Tensor, weight: Tensor, x_zero: Zero, weight_z
     ]
     rows = weight.reshape(n_filters, -1)
     if prod(kernel) == 1 and windows.stride == [1] * len(kernel) and not any(map(sum, windows.padding)):
-        total = multiply_whole(node, rows, x.reshape(*x.shape[:2], -1), weight_zero, x_zero)
+        total = matmul_int8(node, rows, x.reshape(*x.shape[:2], -1), weight_zero, x_zero)
         return total.reshape(x.shape[0], n_filters, *image)
     wide = [*sizes[:-1], -(-sizes[-1] // _LANES) * _LANES]
     extra = (wide[-1] - 1) * windows.stride[-1] + spans[-1] - image[-1] - sum(windows.padding[-1])
@@ -50,11 +52,11 @@ def convolve_whole(node: Call, x: Tensor, weight: Tensor, x_zero: Zero, weight_z
     columns = _pad(x, padding, x_zero).contiguous().unfold(kernel, stride=windows.stride, dilation=windows.dilation)
     # Stored by their axes: the copy of each row is one of vectors.
     columns = columns.reshape(*x.shape[:2], *kernel, *wide).contiguous().reshape(x.shape[0], rows.shape[1], -1)
-    total = multiply_whole(node, rows, columns, weight_zero, x_zero)
+    total = matmul_int8(node, rows, columns, weight_zero, x_zero)
     return total.reshape(x.shape[0], n_filters, *wide)[..., : sizes[-1]]
 
 
-def _pad(x: Tensor, padding: list[tuple[int, int]], zero: Zero) -> Tensor:
+def _pad(x: Tensor, padding: list[tuple[int, int]], zero: ZeroPoint) -> Tensor:
     pairs = [(0, 0), (0, 0), *padding]
     if isinstance(zero, int):
         return x.pad(*pairs, constant_values=zero)

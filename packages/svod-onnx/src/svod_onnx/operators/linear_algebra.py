@@ -8,11 +8,11 @@ from svod_tensor import Tensor
 
 __all__ = [
     "col2im",
+    "det",
     "einsum",
     "gemm",
     "gemm_since_1",
     "matmul",
-    "measure_determinant",
 ]
 
 
@@ -67,7 +67,7 @@ def einsum(*inputs: Tensor, equation: str) -> Tensor:
 
 
 @operator("Det")
-def measure_determinant(x: Tensor) -> Tensor:
+def det(x: Tensor) -> Tensor:
     return sv.linalg.det(x)
 
 

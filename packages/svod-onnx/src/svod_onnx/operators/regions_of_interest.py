@@ -71,7 +71,7 @@ def roi_align(
         most = (
             attributes.sampling_ratio
             if attributes.sampling_ratio > 0
-            else _know_most(node, f"samples along axis {axis}", count)
+            else _get_bucketed_max(node, f"samples along axis {axis}", count)
         )
         counts.append(count)
         axes.append(_sample_axis(corners[:, place], each, count, n_parts, most, x.shape[2 + axis]))  # pyright: ignore[reportArgumentType]
@@ -104,7 +104,7 @@ def roi_align_since_10(
     return roi_align(node, x, rois, batch_indices, attributes=shifted)
 
 
-def _know_most(node: Call, label: str, counts: Tensor) -> int:
+def _get_bucketed_max(node: Call, label: str, counts: Tensor) -> int:
     """A number of three binary digits and zeros that none of the counts exceeds, so that other regions mostly need no other
     program: each number that is read has one of its own."""
     size = counts.size
@@ -113,7 +113,7 @@ def _know_most(node: Call, label: str, counts: Tensor) -> int:
     places = Tensor.arange(31, dtype="int64", device=str(counts.device))
     n_dropped = number.rshift(places).gt(0).cast("int64").sum().sub(3).maximum(0)
     unit = number.ones_like().lshift(n_dropped)
-    return int(node.know(label, number.add(unit).sub(1).floor_divide(unit).mul(unit)))
+    return int(node.concretize(label, number.add(unit).sub(1).floor_divide(unit).mul(unit)))
 
 
 def _sample_axis(begin: Tensor, each: Tensor, count: Tensor, n_parts: int, most: int, size: int) -> _Samples:
@@ -167,7 +167,7 @@ def max_roi_pool(node: Call, x: Tensor, rois: Tensor, *, pooled_shape: list[int]
         part = Tensor.arange(n_parts, dtype="float32", device=str(x.device))
         first = part.mul(each).floor().add(begin).clip(0, size)  # pyright: ignore[reportArgumentType]
         behind = part.add(1).mul(each).ceil().add(begin).clip(0, size)  # pyright: ignore[reportArgumentType]
-        most = _know_most(node, f"elements along axis {axis}", behind.sub(first))
+        most = _get_bucketed_max(node, f"elements along axis {axis}", behind.sub(first))
         position = first.unsqueeze(-1).add(Tensor.arange(most, dtype="float32", device=str(x.device)))
         axes.append((position.clip(0, size - 1).cast("int64"), position.lt(behind.unsqueeze(-1))))  # pyright: ignore[reportArgumentType]
     (rows, has_row), (columns, has_column) = axes

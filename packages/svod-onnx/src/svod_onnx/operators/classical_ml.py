@@ -10,7 +10,7 @@ import numpy as np
 
 import svod_tensor as sv
 from svod_onnx._registry import Known, RunOnHostError, Value, operator
-from svod_onnx._scores import LEARNING, choose_class, finish_scores, make_table
+from svod_onnx._scores import ML_DOMAIN, apply_post_transform, asarray_like, choose_class
 from svod_onnx._trace import Call
 from svod_tensor import Tensor, asarray
 
@@ -29,20 +29,20 @@ __all__ = [
 ]
 
 
-@operator("ArrayFeatureExtractor", domain=LEARNING)
+@operator("ArrayFeatureExtractor", domain=ML_DOMAIN)
 def array_feature_extractor(x: Tensor, y: Tensor) -> Tensor:
     """The elements of the last axis at `y`; a single row gets an axis before it."""
     picked = x.take(y.reshape(-1), axis=-1)
     return picked.reshape(1, -1) if x.ndim == 1 else picked
 
 
-@operator("Binarizer", domain=LEARNING)
+@operator("Binarizer", domain=ML_DOMAIN)
 def binarizer(x: Tensor, *, threshold: float = 0.0) -> Tensor:
     """1 where `x` is greater, and 0 elsewhere."""
     return (x > threshold).cast(x.dtype)
 
 
-@operator("Scaler", domain=LEARNING)
+@operator("Scaler", domain=ML_DOMAIN)
 def scaler(node: Call, x: Tensor, *, offset: list[float] | None = None, scale: list[float] | None = None) -> Tensor:
     """`(x - offset) * scale`, in float32, with one offset and scale for all columns or one for each."""
     return (x.cast("float32") - _make_row(node, offset or [0.0], x)) * _make_row(node, scale or [1.0], x)
@@ -51,10 +51,10 @@ def scaler(node: Call, x: Tensor, *, offset: list[float] | None = None, scale: l
 def _make_row(node: Call, values: Sequence[float], x: Tensor) -> Tensor:
     if len(values) not in (1, x.shape[-1]):
         raise node.refuse(f"has {len(values)} values for {x.shape[-1]} columns")
-    return make_table(list(values), x, "float32")
+    return asarray_like(list(values), x, "float32")
 
 
-@operator("Imputer", domain=LEARNING)
+@operator("Imputer", domain=ML_DOMAIN)
 def imputer(
     node: Call,
     x: Tensor,
@@ -68,14 +68,14 @@ def imputer(
     values: Any = imputed_value_floats if x.dtype.is_float else imputed_value_int64s
     if not values or len(values) not in (1, x.shape[-1]):
         raise node.refuse(f"has no values to impute for {x.shape[-1]} columns of {x.dtype}")
-    row = make_table(values, x, str(x.dtype))
+    row = asarray_like(values, x, str(x.dtype))
     if not x.dtype.is_float:
         return (x == replaced_value_int64).where(row, x)
     is_missing = x.isnan() if np.isnan(replaced_value_float) else x == replaced_value_float
     return is_missing.where(row, x)
 
 
-@operator("FeatureVectorizer", domain=LEARNING)
+@operator("FeatureVectorizer", domain=ML_DOMAIN)
 def feature_vectorizer(*x: Tensor, inputdimensions: list[int] | None = None) -> Tensor:
     """The columns of all parts, of each as many as is said, in float32."""
     rows = [part.cast("float32").reshape(1, -1) if part.ndim == 1 else part.cast("float32") for part in x]
@@ -87,7 +87,7 @@ def feature_vectorizer(*x: Tensor, inputdimensions: list[int] | None = None) -> 
     return sv.concat(rows, axis=1)
 
 
-@operator("Normalizer", domain=LEARNING)
+@operator("Normalizer", domain=ML_DOMAIN)
 def normalizer(node: Call, x: Tensor, *, norm: str = "MAX") -> Tensor:
     """Each row divided by its norm; rows of norm 0 stay."""
     rows = x.cast("float32")
@@ -109,7 +109,7 @@ def _multiply(
     """`x @ coefficients + intercepts`, in float32, of shape (rows, targets)."""
     rows = x.cast("float32")
     rows = rows.reshape(1, -1) if x.ndim == 1 else rows
-    table = make_table(coefficients or [], x, "float32")
+    table = asarray_like(coefficients or [], x, "float32")
     if table.size != n_targets * rows.shape[1]:
         raise node.refuse(f"has {table.size} coefficients for {rows.shape[1]} columns and {n_targets} targets")
     scores = rows @ table.reshape(n_targets, -1).transpose(0, 1)
@@ -117,10 +117,10 @@ def _multiply(
         return scores
     if len(intercepts) != n_targets:
         raise node.refuse(f"has {len(intercepts)} intercepts for {n_targets} targets")
-    return scores + make_table(intercepts, x, "float32")
+    return scores + asarray_like(intercepts, x, "float32")
 
 
-@operator("LinearRegressor", domain=LEARNING)
+@operator("LinearRegressor", domain=ML_DOMAIN)
 def linear_regressor(
     node: Call,
     x: Tensor,
@@ -130,10 +130,10 @@ def linear_regressor(
     post_transform: str = "NONE",
     targets: int = 1,
 ) -> Tensor:
-    return finish_scores(node, _multiply(node, x, coefficients, intercepts, targets), post_transform)
+    return apply_post_transform(node, _multiply(node, x, coefficients, intercepts, targets), post_transform)
 
 
-@operator("LinearClassifier", domain=LEARNING)
+@operator("LinearClassifier", domain=ML_DOMAIN)
 def linear_classifier(
     node: Call,
     x: Tensor,
@@ -157,7 +157,7 @@ def linear_classifier(
     )
 
 
-@operator("OneHotEncoder", domain=LEARNING)
+@operator("OneHotEncoder", domain=ML_DOMAIN)
 def one_hot_encoder(
     node: Call, x: Value, *, cats_int64s: list[int] | None = None, cats_strings: list[str] | None = None, zeros: int = 1
 ) -> Value:
@@ -169,7 +169,7 @@ def one_hot_encoder(
     if isinstance(x, np.ndarray) and x.dtype.kind in "OUST":
         return (x[..., None] == np.array(cats_strings or [], dtype=object)).astype(np.float32)
     (numbers,) = node.tensors(x)
-    categories = make_table(cats_int64s or [], numbers, "int64")
+    categories = asarray_like(cats_int64s or [], numbers, "int64")
     return (numbers.cast("int64").unsqueeze(-1) == categories).cast("float32")
 
 
@@ -234,7 +234,7 @@ def label_encoder(
 
 
 # Strings are looked up on the host, by the same function.
-operator("LabelEncoder", domain=LEARNING, host=label_encoder)(label_encoder)
+operator("LabelEncoder", domain=ML_DOMAIN, host=label_encoder)(label_encoder)
 
 
 def _array(values: np.ndarray | Sequence[object]) -> np.ndarray:
@@ -253,12 +253,12 @@ def _look_up(node: Call, x: Value, keys: np.ndarray, values: np.ndarray, default
     (numbers,) = node.tensors(x)
     order = np.argsort(keys, kind="stable")
     if not keys.size:
-        return make_table(np.asarray(default, values.dtype), numbers).expand(*numbers.shape)
-    ordered = make_table(keys[order], numbers).cast(numbers.dtype)
+        return asarray_like(np.asarray(default, values.dtype), numbers).expand(*numbers.shape)
+    ordered = asarray_like(keys[order], numbers).cast(numbers.dtype)
     place = sv.searchsorted(ordered, numbers).clip(0, len(keys) - 1)
     found = ordered[place]
     same = (found == numbers) | (found.isnan() & numbers.isnan()) if numbers.dtype.is_float else found == numbers
-    return same.where(make_table(values[order], numbers)[place], asarray(default, dtype=str(values.dtype)))
+    return same.where(asarray_like(values[order], numbers)[place], asarray(default, dtype=str(values.dtype)))
 
 
 def _look_up_on_host(x: Known, keys: np.ndarray, values: np.ndarray, default: Any) -> np.ndarray:

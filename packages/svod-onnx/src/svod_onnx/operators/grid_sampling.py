@@ -9,11 +9,11 @@ from typing import Any, Final, Literal
 
 from svod_onnx._registry import Ints, operator
 from svod_onnx._trace import Call
-from svod_onnx._windows import list_pads, spread
+from svod_onnx._windows import expand_attribute, list_pads
 from svod_onnx.operators.convolutions import get_kernel
 from svod_tensor import Tensor
 
-__all__ = ["DeformConvAttributes", "deform_conv", "grid_sample", "make_affine_grid"]
+__all__ = ["DeformConvAttributes", "affine_grid", "deform_conv", "grid_sample"]
 
 _MODES: Final[dict[str, Literal["bilinear", "nearest", "bicubic"]]] = {
     "linear": "bilinear",
@@ -41,7 +41,7 @@ def grid_sample(
 
 
 @operator("AffineGrid")
-def make_affine_grid(theta: Tensor, size: Ints, *, align_corners: int = 0) -> Tensor:
+def affine_grid(theta: Tensor, size: Ints, *, align_corners: int = 0) -> Tensor:
     return theta.affine_grid(size, bool(align_corners))
 
 
@@ -87,9 +87,9 @@ def deform_conv(
     wide = "float32" if x.dtype.itemsize < 4 else x.dtype
     moves = offset.cast(wide).reshape(batch, attributes.offset_group, count, n, *outputs)
     steps = zip(
-        spread(node, "strides", attributes.strides, n),
+        expand_attribute(node, "strides", attributes.strides, n),
         list_pads(node, attributes.pads, n),
-        spread(node, "dilations", attributes.dilations, n),
+        expand_attribute(node, "dilations", attributes.dilations, n),
         strict=True,
     )
     places: list[Tensor] = []
