@@ -1,4 +1,4 @@
-"""Where the elements of a resized axis lie among those before, and what they are made of: numbers, before any tensor."""
+"""Interpolation along a resized axis: input indices and weights of each output element, computed with numpy."""
 
 from __future__ import annotations
 
@@ -9,185 +9,192 @@ from typing import Final
 
 import numpy as np
 
-__all__ = ["Axis", "Filter", "Interpolation", "PeriodicWeights", "find_periodic_weights", "make_interpolation"]
+__all__ = ["Axis", "Interpolation", "PeriodicWeights", "ResizeOptions", "find_periodic_weights", "make_interpolation"]
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis that is resized.
+    """A resized axis.
 
     Attributes:
-        before: how many elements it has.
-        after: how many it gets.
-        scale: how much longer it becomes, which rounding of `after` keeps.
-        begin: where what is shown begins, as a part of the axis: of "tf_crop_and_resize".
-        end: where it ends.
+        input_size: number of input elements.
+        output_size: number of output elements.
+        scale: scale factor before `output_size` was rounded.
+        start: start of the region as a fraction of the axis, for "tf_crop_and_resize".
+        end: end of the region.
     """
 
-    before: int
-    after: int
+    input_size: int
+    output_size: int
     scale: float
-    begin: float = 0.0
+    start: float = 0.0
     end: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
-    """How elements are made, by the attributes of a Resize.
+class ResizeOptions:
+    """Attributes of Resize that select the interpolation.
 
     Attributes:
         mode: "nearest", "linear" or "cubic".
-        coordinates: the mode of coordinate transformation.
-        rounding: which element is the nearest: the name of a mode; or of "simple" what the versions before 11 meant.
-        steepness: of the cubic polynomials.
-        only_inside: whether what is outside has no weight, in place of that of the outermost element.
-        antialias: whether an element is made of all that an axis loses.
-        keeps_fraction: whether "align_corners" counts what rounding took of the size: since version 19.
+        coordinates: coordinate transformation mode.
+        rounding: mode that rounds a coordinate to the nearest index; "simple" is the rounding of versions before 11.
+        steepness: coefficient `a` of the cubic polynomials.
+        exclude_outside: whether indices outside of the axis have weight 0 instead of being clamped.
+        antialias: whether downsampling widens the filter.
+        uses_exact_length: whether "align_corners" uses the unrounded output length, as version 19 does.
     """
 
     mode: str
     coordinates: str
     rounding: str = "round_prefer_floor"
     steepness: float = -0.75
-    only_inside: bool = False
+    exclude_outside: bool = False
     antialias: bool = False
-    keeps_fraction: bool = False
+    uses_exact_length: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Interpolation:
-    """What the elements of an axis are made of.
+    """Weighted sum of input elements for each output element.
 
     Attributes:
-        positions: of the elements before, of shape (after, n).
-        weights: of these, of the same shape; None where each is one element.
-        outside: which elements are outside of the axis, of shape (after,), where those have a value of their own.
+        indices: input indices, of shape (output_size, n).
+        weights: weights of the same shape; None if each output is an input element.
+        outside: mask of the outputs outside of the axis, of shape (output_size,); None unless these get the extrapolation value.
     """
 
-    positions: np.ndarray
+    indices: np.ndarray
     weights: np.ndarray | None
     outside: np.ndarray | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodicWeights:
-    """What the elements of an axis that becomes a whole number of times as long are made of, which is the same for each element
-    before: of those around it.
+    """Weights of an axis with an integer scale factor: every input element yields the same pattern of outputs.
 
     Attributes:
-        first: the place of the first of these, beside the element: 0 or less.
-        weights: of all of them for each element of the result that stands in its place, of shape (elements, n).
+        first: offset of the first weighted neighbour from the element, 0 or less.
+        weights: weights of the neighbours for each of the element's outputs, of shape (scale, n).
     """
 
     first: int
     weights: np.ndarray
 
 
-def find_periodic_weights(scale: float, how: Filter) -> PeriodicWeights | None:
-    """The pattern that is repeated where straight lines or polynomials make an axis longer; None where none is."""
-    n_each = int(scale)
-    if n_each != scale or n_each < 2 or how.mode not in ("linear", "cubic") or how.only_inside:
+def find_periodic_weights(scale: float, options: ResizeOptions) -> PeriodicWeights | None:
+    """Periodic weights of linear or cubic upsampling by an integer factor; None for any other resize."""
+    factor = int(scale)
+    if factor != scale or factor < 2 or options.mode not in ("linear", "cubic") or options.exclude_outside:
         return None
-    if how.coordinates not in _EVEN:
+    if options.coordinates not in _PERIODIC:
         return None
-    axis = Axis(1, n_each, scale)
-    positions, weights = _weigh(_list_places(axis, how, np.dtype(np.float64)), axis, how)
-    first = int(positions.min())
-    table = np.zeros((n_each, int(positions.max()) - first + 1))
-    np.put_along_axis(table, positions - first, weights, 1)
+    # One input element represents all of them; indices may lie outside, since weights are not clamped here.
+    axis = Axis(1, factor, scale)
+    indices, weights = _weigh(_list_coordinates(axis, options, np.dtype(np.float64)), axis, options)
+    first = int(indices.min())
+    table = np.zeros((factor, int(indices.max()) - first + 1))
+    np.put_along_axis(table, indices - first, weights, 1)
+    # Cubic mode may have weights of 0 at its ends; fewer neighbours mean fewer products.
     used = np.flatnonzero(table.any(0))
     return PeriodicWeights(first + int(used[0]), table[:, used[0] : used[-1] + 1])
 
 
-_EVEN: Final = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric")
-"""The modes of coordinate transformation in which places of a longer axis repeat."""
+_PERIODIC: Final = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric")
+"""Coordinate transformation modes with periodic coordinates for an integer scale factor."""
 
 
-def make_interpolation(axis: Axis, how: Filter) -> Interpolation:
-    """What the elements of `axis` are made of.
+def make_interpolation(axis: Axis, options: ResizeOptions) -> Interpolation:
+    """Return the interpolation along `axis`.
 
     Raises:
-        ValueError: if an attribute has a value that ONNX does not name.
+        ValueError: if an option has a value that ONNX does not define.
     """
-    # The nearest of two that are equally far is decided by rounding: in float32, as in other runtimes.
-    places = _list_places(axis, how, np.dtype(np.float32 if how.mode == "nearest" else np.float64))
+    # Rounding decides ties between neighbours, so "nearest" computes coordinates in float32 like other runtimes.
+    coordinates = _list_coordinates(axis, options, np.dtype(np.float32 if options.mode == "nearest" else np.float64))
     outside = None
-    if how.coordinates == "tf_crop_and_resize":
-        outside = (places < 0) | (places > axis.before - 1)
+    if options.coordinates == "tf_crop_and_resize":
+        outside = (coordinates < 0) | (coordinates > axis.input_size - 1)
         outside = outside if outside.any() else None
-    if how.mode == "nearest":
-        rounding = ("ceil" if axis.scale < 1 else "floor") if how.rounding == "simple" else how.rounding
+    if options.mode == "nearest":
+        # As onnxruntime does: "simple" upsampling rounds down, and downsampling rounds up.
+        rounding = ("ceil" if axis.scale < 1 else "floor") if options.rounding == "simple" else options.rounding
         if rounding not in _ROUNDINGS:
-            raise ValueError(f"attribute 'nearest_mode' is {rounding!r}")
-        nearest = _ROUNDINGS[rounding](places).astype(np.int64)
-        return Interpolation(np.clip(nearest, 0, axis.before - 1)[:, None], None, outside)
-    if how.mode not in ("linear", "cubic"):
-        raise ValueError(f"attribute 'mode' is {how.mode!r}")
-    positions, weights = _weigh(places, axis, how)
-    if how.only_inside:
-        weights = np.where((positions < 0) | (positions >= axis.before), 0.0, weights)
+            raise ValueError(f"unknown nearest_mode {rounding!r}; expected one of {', '.join(_ROUNDINGS)}")
+        nearest = _ROUNDINGS[rounding](coordinates).astype(np.int64)
+        return Interpolation(np.clip(nearest, 0, axis.input_size - 1)[:, None], None, outside)
+    if options.mode not in ("linear", "cubic"):
+        raise ValueError(f"unknown mode {options.mode!r}; expected nearest, linear or cubic")
+    indices, weights = _weigh(coordinates, axis, options)
+    if options.exclude_outside:
+        weights = np.where((indices < 0) | (indices >= axis.input_size), 0.0, weights)
         total = weights.sum(1, keepdims=True)
         weights /= np.where(total == 0, 1.0, total)
     used = weights.any(0)
-    return Interpolation(np.clip(positions, 0, axis.before - 1)[:, used], weights[:, used], outside)
+    return Interpolation(np.clip(indices, 0, axis.input_size - 1)[:, used], weights[:, used], outside)
 
 
 _ROUNDINGS: Final[dict[str, Callable[[np.ndarray], np.ndarray]]] = {
-    "round_prefer_floor": lambda places: np.ceil(places - 0.5),
-    "round_prefer_ceil": lambda places: np.floor(places + 0.5),
+    "round_prefer_floor": lambda coordinates: np.ceil(coordinates - 0.5),
+    "round_prefer_ceil": lambda coordinates: np.floor(coordinates + 0.5),
     "floor": np.floor,
     "ceil": np.ceil,
 }
 
 
-def _list_places(axis: Axis, how: Filter, dtype: np.dtype) -> np.ndarray:
-    """Where the elements of the result lie among those before.
+def _list_coordinates(axis: Axis, options: ResizeOptions, dtype: np.dtype) -> np.ndarray:
+    """Coordinates of the output elements on the input axis.
 
     Source: the ONNX specification, Resize, attribute coordinate_transformation_mode.
     """
-    numbers, last = np.arange(axis.after, dtype=dtype), axis.before - 1
+    indices, last = np.arange(axis.output_size, dtype=dtype), axis.input_size - 1
     scale = dtype.type(axis.scale)
-    length = scale * axis.before
-    match how.coordinates:
+    length = scale * axis.input_size
+    match options.coordinates:
         case "half_pixel":
-            return (numbers + 0.5) / scale - 0.5
+            return (indices + 0.5) / scale - 0.5
         case "half_pixel_symmetric":
-            return axis.before / 2 * (1 - axis.after / length) + (numbers + 0.5) / scale - 0.5
+            return axis.input_size / 2 * (1 - axis.output_size / length) + (indices + 0.5) / scale - 0.5
         case "pytorch_half_pixel":
-            return (numbers + 0.5) / scale - 0.5 if axis.after > 1 else numbers
+            return (indices + 0.5) / scale - 0.5 if axis.output_size > 1 else indices
         case "tf_half_pixel_for_nn":
-            return (numbers + 0.5) / scale
+            return (indices + 0.5) / scale
         case "asymmetric":
-            return numbers / scale
+            return indices / scale
         case "align_corners":
-            span = (length if how.keeps_fraction else axis.after) - 1
-            return numbers * last / span if span else np.zeros_like(numbers)
+            span = (length if options.uses_exact_length else axis.output_size) - 1
+            return indices * last / span if span else np.zeros_like(indices)
         case "tf_crop_and_resize":
-            begin, end = dtype.type(axis.begin), dtype.type(axis.end)
-            if axis.after > 1:
-                return begin * last + numbers * (end - begin) * last / (axis.after - 1)
-            return np.full_like(numbers, 0.5 * (begin + end) * last)
+            start, end = dtype.type(axis.start), dtype.type(axis.end)
+            if axis.output_size > 1:
+                return start * last + indices * (end - start) * last / (axis.output_size - 1)
+            return np.full_like(indices, 0.5 * (start + end) * last)
         case _:
-            raise ValueError(f"attribute 'coordinate_transformation_mode' is {how.coordinates!r}")
+            raise ValueError(f"unknown coordinate_transformation_mode {options.coordinates!r}")
 
 
-def _weigh(places: np.ndarray, axis: Axis, how: Filter) -> tuple[np.ndarray, np.ndarray]:
-    """The elements around each place, which may be outside, and their weights. Of neighbours at the same distance, as many are
-    before the place as behind it, and the place itself counts as behind."""
-    is_cubic = how.mode == "cubic"
-    squeeze = min(axis.scale, 1.0) if how.antialias else 1.0
-    reach = math.floor((-2 if is_cubic else -1) / squeeze) + 1
-    offsets = np.arange(reach, 2 - reach)
-    low = np.ceil(places) - 1
-    distances = np.abs(offsets[None, :] - (places - low)[:, None]) * squeeze
-    weights = _weigh_cubic(distances, how.steepness) if is_cubic else np.clip(1 - distances, 0, 1)
-    if how.antialias:
+def _weigh(coordinates: np.ndarray, axis: Axis, options: ResizeOptions) -> tuple[np.ndarray, np.ndarray]:
+    """Indices around each coordinate, which may lie outside of the axis, and their weights.
+
+    The window is symmetric: half of the indices lie below the coordinate. An index equal to the coordinate counts as above it.
+    """
+    is_cubic = options.mode == "cubic"
+    squeeze = min(axis.scale, 1.0) if options.antialias else 1.0
+    lowest = math.floor((-2 if is_cubic else -1) / squeeze) + 1
+    offsets = np.arange(lowest, 2 - lowest)
+    floor = np.ceil(coordinates) - 1
+    distances = np.abs(offsets[None, :] - (coordinates - floor)[:, None]) * squeeze
+    weights = _weigh_cubic(distances, options.steepness) if is_cubic else np.clip(1 - distances, 0, 1)
+    if options.antialias:
         weights /= weights.sum(1, keepdims=True)
-    return low.astype(np.int64)[:, None] + offsets[None, :], weights
+    return floor.astype(np.int64)[:, None] + offsets[None, :], weights
 
 
 def _weigh_cubic(t: np.ndarray, a: float) -> np.ndarray:
-    """Source: R. Keys, Cubic convolution interpolation for digital image processing, 1981."""
+    """Weights of cubic interpolation at distances `t`.
+
+    Source: R. Keys, Cubic convolution interpolation for digital image processing, 1981.
+    """
     near = ((a + 2) * t - (a + 3)) * t * t + 1
     far = (((t - 5) * t + 8) * t - 4) * a
     return np.where(t <= 1, near, np.where(t < 2, far, 0.0))

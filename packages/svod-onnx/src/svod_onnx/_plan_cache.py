@@ -1,4 +1,4 @@
-"""Calls with arrays like those of a call before: they are known to be right, and go at once to the plan that computes all outputs."""
+"""Cache of plans by the spec of the input arrays: a later call with an equal spec skips validation and tracing."""
 
 from __future__ import annotations
 
@@ -12,61 +12,64 @@ from svod_onnx._program import SinglePlan
 
 __all__ = ["PlanCache", "get_spec"]
 
-_MAX_FORMS: Final = 64
+_MAX_SPECS: Final = 64
 _MAX_VALUES: Final = 64
 
 
 @dataclass(slots=True)
 class _Entry:
-    """What calls with arrays of one form are computed by.
+    """Plans of the calls with a spec.
 
     Attributes:
-        names: the inputs whose values a plan is made for.
-        runs: by the bytes of these, what computes all outputs.
+        names: names of the inputs whose values select the plan.
+        plans: plan of all outputs by the values of these inputs.
     """
 
     names: tuple[str, ...]
-    runs: dict[object, SinglePlan] = field(default_factory=dict[object, SinglePlan])
+    plans: dict[object, SinglePlan] = field(default_factory=dict[object, SinglePlan])
 
     def get_values(self, inputs: Mapping[str, Any]) -> object:
+        """Hashable values of the inputs that select the plan."""
         return tuple([inputs[name].tobytes() for name in self.names])
 
 
 class PlanCache:
-    """By the form of their arrays, the calls that were found to be what a model takes."""
+    """Plans by the spec of the input arrays. A spec in the cache has passed validation."""
 
     def __init__(self) -> None:
-        self._by_form: Final[dict[object, _Entry]] = {}
+        self._by_spec: Final[dict[object, _Entry]] = {}
 
-    def __contains__(self, form: object) -> bool:
-        return form in self._by_form
+    def __contains__(self, spec: object) -> bool:
+        return spec in self._by_spec
 
-    def find(self, form: object, inputs: Mapping[str, Any]) -> SinglePlan | None:
-        """What computes all outputs of these arrays, if one plan does."""
-        known = self._by_form.get(form)
-        if known is None or not known.runs:
+    def find(self, spec: object, inputs: Mapping[str, Any]) -> SinglePlan | None:
+        """Plan that computes all outputs of these arrays; None if there is no such plan."""
+        entry = self._by_spec.get(spec)
+        if entry is None or not entry.plans:
             return None
-        return known.runs.get(known.get_values(inputs) if known.names else ())
+        return entry.plans.get(entry.get_values(inputs) if entry.names else ())
 
-    def keep(self, form: object, names: tuple[str, ...], inputs: Mapping[str, Any], run: SinglePlan | None) -> None:
-        """Let calls with arrays of a form be known, and go to `run` if those that `names` lists have the values of these."""
-        by_form = self._by_form
-        known = by_form.get(form)
-        if known is None or known.names != names:
-            if len(by_form) >= _MAX_FORMS:
-                by_form.clear()
-            known = by_form[form] = _Entry(names)
-        if run is not None:
-            if len(known.runs) >= _MAX_VALUES:
-                known.runs.clear()
-            known.runs[known.get_values(inputs)] = run
+    def add(self, spec: object, names: tuple[str, ...], inputs: Mapping[str, Any], plan: SinglePlan | None) -> None:
+        """Add a validated spec, and the plan for the values of the inputs in `names`."""
+        by_spec = self._by_spec
+        entry = by_spec.get(spec)
+        if entry is None or entry.names != names:
+            # Clearing is simpler than eviction; a caller with this many shapes gains little from the cache.
+            if len(by_spec) >= _MAX_SPECS:
+                by_spec.clear()
+            entry = by_spec[spec] = _Entry(names)
+        if plan is not None:
+            if len(entry.plans) >= _MAX_VALUES:
+                entry.plans.clear()
+            entry.plans[entry.get_values(inputs)] = plan
 
 
 def get_spec(inputs: Mapping[str, Any]) -> object | None:
-    """Names, dtypes and shapes, where all are arrays of numbers."""
-    form: list[object] = []
+    """Names, dtypes and shapes of the inputs; None unless all inputs are numeric arrays."""
+    spec: list[object] = []
     for name, value in inputs.items():
+        # Subclasses of ndarray may override indexing; they take the slow path.
         if type(value) is not np.ndarray or value.dtype.kind not in "biufc":
             return None
-        form += (name, value.dtype, value.shape)
-    return tuple(form)
+        spec += (name, value.dtype, value.shape)
+    return tuple(spec)

@@ -1,4 +1,4 @@
-"""The scopes of a graph: each name is defined once, before what reads it."""
+"""Topological sort of a graph, with a check that each name has exactly one definition before its uses."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ __all__ = ["sort_topologically"]
 
 
 def sort_topologically(graph: Graph, title: str, outer: frozenset[str] = frozenset()) -> Graph:
-    """`graph` with each node behind those that it reads; nodes that are in order keep it.
+    """Return `graph` with each node after the nodes that it reads; sorted nodes keep their order.
 
     Args:
-        graph: with subgraphs, which are put in order too.
-        title: of the model, for errors.
-        outer: the names that are defined around it.
+        graph: graph to sort, including its subgraphs.
+        title: title of the model, for errors.
+        outer: names defined in enclosing graphs.
 
     Raises:
-        ModelFileError: if a name is defined twice or nowhere, or nodes read each other in a circle.
+        ModelFileError: if a name is undefined or defined twice, or if nodes form a cycle.
     """
-    outside = outer.union((info.name for info in graph.inputs), graph.constants)
-    makers = _map_makers(graph, outside - outer, title)
-    known = outside | makers.keys()
-    nodes = [_order_subgraphs(node, title, known) for node in graph.nodes]
+    defined = outer.union((info.name for info in graph.inputs), graph.constants)
+    producers = _map_producers(graph, defined - outer, title)
+    visible = defined | producers.keys()
+    nodes = [_order_subgraphs(node, title, visible) for node in graph.nodes]
     reads = [set(node.inputs).union(*map(list_free_names, node.subgraphs())) - {""} for node in nodes]
     for node, names in zip(nodes, reads, strict=True):
-        for name in sorted(names - known):
-            problem = f"{node.qualified} in node {node.title!r} reads {name!r}, which nothing defines"
+        for name in sorted(names - visible):
+            problem = f"{node.qualified} in node {node.title!r} reads {name!r}, which is undefined"
             raise ModelFileError(path=title, problem=problem)
     for info in graph.outputs:
-        if info.name not in known:
-            raise ModelFileError(path=title, problem=f"its output {info.name!r} is defined by nothing")
-    return replace(graph, nodes=tuple(_sort(nodes, reads, makers, title)))
+        if info.name not in visible:
+            raise ModelFileError(path=title, problem=f"output {info.name!r} is undefined")
+    return replace(graph, nodes=tuple(_sort(nodes, reads, producers, title)))
 
 
 def _order_subgraphs(node: Node, title: str, known: frozenset[str]) -> Node:
@@ -48,45 +48,47 @@ def _order_subgraphs(node: Node, title: str, known: frozenset[str]) -> Node:
     return replace(node, attributes=attributes)
 
 
-def _map_makers(graph: Graph, given: frozenset[str], title: str) -> dict[str, int]:
-    """Which node makes each value."""
-    makers: dict[str, int] = {}
+def _map_producers(graph: Graph, defined: frozenset[str], title: str) -> dict[str, int]:
+    """Index of the node that produces each value."""
+    producers: dict[str, int] = {}
     for name, count in Counter(info.name for info in graph.inputs).items():
         if count > 1:
-            raise ModelFileError(path=title, problem=f"has two inputs {name!r}")
-    for number, node in enumerate(graph.nodes):
+            raise ModelFileError(path=title, problem=f"input {name!r} is declared twice")
+    for index, node in enumerate(graph.nodes):
         for name in filter(None, node.outputs):
-            if name in makers or name in given:
-                problem = f"{node.qualified} in node {node.title!r} defines {name!r}, which has a value already"
+            if name in producers or name in defined:
+                problem = f"{node.qualified} in node {node.title!r} defines {name!r} a second time"
                 raise ModelFileError(path=title, problem=problem)
-            makers[name] = number
-    return makers
+            producers[name] = index
+    return producers
 
 
-def _sort(nodes: Sequence[Node], reads: Sequence[set[str]], makers: Mapping[str, int], title: str) -> list[Node]:
-    """The nodes, depth first through what they read: those in order come out as they were."""
-    done: set[int] = set()
+def _sort(nodes: Sequence[Node], reads: Sequence[set[str]], producers: Mapping[str, int], title: str) -> list[Node]:
+    """Sort depth-first along operands, which keeps nodes that are already sorted."""
+    visited: set[int] = set()
     result: list[Node] = []
     for root in range(len(nodes)):
-        path: dict[int, None] = {}  # a node on it is read by the one before
-        waiting = [root]
-        while waiting:
-            number = waiting[-1]
-            if number in done:
-                waiting.pop()
+        path: dict[int, None] = {}  # each node on the path is an operand of its predecessor; a repetition is a cycle
+        stack = [root]
+        while stack:
+            index = stack[-1]
+            if index in visited:
+                stack.pop()
                 continue
-            if path and next(reversed(path)) == number:
+            # Seen a second time, at the end of the path: all operands have been emitted.
+            if path and next(reversed(path)) == index:
                 path.popitem()
-                done.add(number)
-                result.append(nodes[waiting.pop()])
+                visited.add(index)
+                result.append(nodes[stack.pop()])
                 continue
-            path[number] = None
-            wanted = sorted({makers[name] for name in reads[number] if name in makers} - done, reverse=True)
-            circle = next((other for other in wanted if other in path), None)
-            if circle is not None:
+            path[index] = None
+            pending = sorted({producers[name] for name in reads[index] if name in producers} - visited, reverse=True)
+            cycle = next((producer for producer in pending if producer in path), None)
+            if cycle is not None:
                 problem = (
-                    f"{nodes[circle].qualified} in node {nodes[circle].title!r} reads what is made of its own result"
+                    f"{nodes[cycle].qualified} in node {nodes[cycle].title!r} depends on its own output: "
+                    "the graph has a cycle"
                 )
                 raise ModelFileError(path=title, problem=problem)
-            waiting += wanted
+            stack += pending
     return result

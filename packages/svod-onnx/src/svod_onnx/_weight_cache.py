@@ -1,4 +1,4 @@
-"""What is computed of weights alone, once for all calls: in branches and loops too, whose nodes appear while a program is built."""
+"""Cache of values computed from weights only, shared by all calls and by the nodes of branches and loops."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["WeightCache"]
 
 
 class WeightCache:
-    """The tensors of a program that are the same in each call.
+    """Tensors of a program that are equal in each call.
 
-    They are collected by a walk over the nodes before the program is built, and are in memory when it is.
+    A walk over the nodes collects them before the program is built. They are in memory when the program is captured.
     """
 
     def __init__(self, tensors: Iterable[object]) -> None:
@@ -26,17 +26,17 @@ class WeightCache:
         self.is_collecting = False
 
     def get_tensor(self, array: np.ndarray, make: Callable[[], Tensor]) -> Tensor:
-        """The tensor of an array that the model holds: the same one in each walk."""
-        # Small ones are computed anew in each walk.
+        """Tensor of an array that the model holds; each walk gets the same tensor."""
+        # Each walk folds small arrays anew, so equal values share a key. Large arrays belong to the model and keep their identity.
         key = id(array) if array.size > FOLDED_SIZE else (array.shape, array.dtype, array.tobytes())
-        found = self._of_arrays.get(key)
-        if found is not None:
-            return found[1]
-        made = make()
+        cached = self._of_arrays.get(key)
+        if cached is not None:
+            return cached[1]
+        tensor = make()
         if self.is_collecting:
-            self._of_arrays[key] = array, made
-            self._known[id(made)] = made
-        return made
+            self._of_arrays[key] = array, tensor
+            self._known[id(tensor)] = tensor
+        return tensor
 
     def are_weights(self, operands: Iterable[object]) -> bool:
         """Whether all tensors among `operands` are weights."""
@@ -45,35 +45,36 @@ class WeightCache:
     def get_or_compute(
         self, key: object, operands: Sequence[object], compute: Callable[[], tuple[object, ...]]
     ) -> tuple[object, ...]:
-        """The results of `compute`, kept where all operands are weights.
+        """Results of `compute`, cached if all operands are weights.
 
         Args:
-            key: what is computed.
-            operands: of what; other things than tensors among them are part of `key`.
-            compute: from the operands alone.
+            key: identifies the computation, including operands that are not tensors.
+            operands: operands of the computation.
+            compute: computes the results from the operands only.
         """
         if not self.are_weights(operands):
             return compute()
         key = key, tuple(id(operand) for operand in operands if isinstance(operand, Tensor))
-        found = self._computed.get(key)
-        if found is not None:
-            return found
-        made = compute()
-        tensors = [one for one in made if isinstance(one, Tensor)]
-        if self.is_collecting and len(tensors) == len(made):
+        cached = self._computed.get(key)
+        if cached is not None:
+            return cached
+        results = compute()
+        tensors = [value for value in results if isinstance(value, Tensor)]
+        if self.is_collecting and len(tensors) == len(results):
             n_read = sum(_count_bytes(operand) for operand in operands if isinstance(operand, Tensor))
-            # What takes much more memory than what it is made of is left to kernels, which may never store it.
+            # Do not cache results much larger than their operands: a fused kernel may never store them.
             if sum(map(_count_bytes, tensors)) <= 2 * n_read + FOLDED_SIZE:
-                self._computed[key] = made
+                self._computed[key] = results
                 self._known.update((id(tensor), tensor) for tensor in tensors)
-        return made
+        return results
 
     def realize(self) -> None:
-        """Compute what was collected."""
-        found = [one for made in self._computed.values() for one in made if isinstance(one, Tensor)]
-        Tensor.realize_batch([tensor for tensor in found if not tensor.is_realized])
+        """Compute the collected values."""
+        tensors = [value for values in self._computed.values() for value in values if isinstance(value, Tensor)]
+        Tensor.realize_batch([tensor for tensor in tensors if not tensor.is_realized])
 
 
 def _count_bytes(tensor: Tensor) -> int:
     size = tensor.size
+    # A symbolic size counts as huge, so that such results are never cached.
     return size * tensor.dtype.nbytes if isinstance(size, int) else 1 << 62

@@ -1,4 +1,4 @@
-"""Arithmetic on elements."""
+"""Elementwise arithmetic."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ _VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
 @operator("Add", "Sub", "Mul", since=7)
 @operator("BitwiseAnd", "BitwiseOr", "BitwiseXor", since=18)
 def binary(node: Call, a: Tensor, b: Tensor) -> Tensor:
+    """Elementwise sum, difference, product or bitwise combination."""
     return getattr(a, (_BINARY | _BITWISE)[node.operator])(b)
 
 
@@ -47,12 +48,14 @@ def binary_since_1(
     broadcast: int = 0,
     consumed_inputs: list[int] | None = None,
 ) -> Tensor:
+    """Elementwise arithmetic up to version 6, where `axis` aligns `b` with an axis of `a`."""
     del broadcast, consumed_inputs
     return binary(node, a, align_axis(a, b, axis))
 
 
 @operator("Div", since=7)
 def div(a: Tensor, b: Tensor) -> Tensor:
+    """Quotient; integers are truncated toward zero."""
     return a.div(b) if a.dtype.is_inexact else divide_truncated(a, b)
 
 
@@ -60,28 +63,29 @@ def div(a: Tensor, b: Tensor) -> Tensor:
 def div_since_1(
     a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0, consumed_inputs: list[int] | None = None
 ) -> Tensor:
+    """Quotient up to version 6, where `axis` aligns `b` with an axis of `a`."""
     del broadcast, consumed_inputs
     return div(a, align_axis(a, b, axis))
 
 
 def divide_truncated(a: Tensor, b: Tensor) -> Tensor:
-    """The quotient of integers, rounded toward zero."""
+    """Quotient of integers, truncated toward zero."""
     floor = a.floor_divide(b)
     if not a.dtype.is_signed:
         return floor
-    is_below = floor.lt(0).logical_and(floor.mul(b).ne(a))
-    return floor.add(is_below.cast(floor.dtype))
+    is_inexact_negative = floor.lt(0).logical_and(floor.mul(b).ne(a))
+    return floor.add(is_inexact_negative.cast(floor.dtype))
 
 
 @operator("Mod", since=10)
 def mod(a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
-    """With the sign of `a` where `fmod` is set, else with that of `b`."""
+    """Remainder with the sign of `a` for `fmod` 1, otherwise with the sign of `b`."""
     return a.fmod(b) if fmod else a.remainder(b)
 
 
 @operator("Pow", since=7)
 def pow_(node: Call, x: Tensor, y: Value) -> Tensor:
-    """In the dtype of `x`, whatever that of the exponent is. Small integers as constants make products."""
+    """Power in the dtype of `x`, independent of the exponent's dtype. A small constant integer exponent becomes multiplications."""
     if isinstance(y, np.ndarray) and y.size == 1 and y.ndim <= x.ndim:
         return _raise_to_constant(x, y.item())
     (power,) = node.tensors(y)
@@ -102,41 +106,44 @@ def _raise_to_tensor(a: Tensor, exponent: Tensor) -> Tensor:
         return a.cast(wide).pow(exponent.cast(wide)).cast(a.dtype)
     if exponent.dtype.is_float:
         return a.cast("float64").pow(exponent.cast("float64")).cast(a.dtype)
-    # Powers of integers wrap, and so do not depend on how the base is read.
+    # Integer powers wrap modulo 2^64, so the signedness of the base does not matter.
     wide = "int64" if exponent.dtype.is_signed else "uint64"
     return a.cast(wide).pow(exponent.cast(wide)).cast(a.dtype)
 
 
 @operator("Pow")
 def pow_since_1(x: Tensor, y: Tensor, *, axis: int | None = None, broadcast: int = 0) -> Tensor:
+    """Power up to version 6, where `axis` aligns `y` with an axis of `x`."""
     del broadcast
     return _raise_to_tensor(x, align_axis(x, y, axis))
 
 
 @operator("BitShift", since=11)
 def bit_shift(node: Call, x: Tensor, y: Tensor, *, direction: str) -> Tensor:
+    """Bits of `x` shifted by `y` to the left or right."""
     if direction not in ("LEFT", "RIGHT"):
-        raise node.refuse(f"attribute 'direction' is {direction!r}, which is neither LEFT nor RIGHT")
+        raise node.refuse(f"unknown direction {direction!r}; expected LEFT or RIGHT")
     return x.lshift(y) if direction == "LEFT" else x.rshift(y)
 
 
 @operator("Max", "Min", "Sum")
 def variadic(node: Call, *inputs: Tensor, consumed_inputs: list[int] | None = None) -> Tensor:
+    """Elementwise maximum, minimum or sum of any number of operands."""
     del consumed_inputs
     if not inputs:
-        raise node.refuse("has no operands")
+        raise node.refuse("expected at least one operand")
     return reduce(getattr(Tensor, _VARIADIC[node.operator]), inputs)
 
 
 @operator("Mean")
 def mean(node: Call, *inputs: Tensor, consumed_inputs: list[int] | None = None) -> Tensor:
-    """Of tensors, element by element; narrow floats are added in float32."""
+    """Elementwise mean of the operands. Half-precision operands are summed in float32."""
     del consumed_inputs
     if not inputs:
-        raise node.refuse("has no operands")
-    kind = inputs[0].dtype
-    wide = [term.cast("float32") if kind.itemsize < 4 else term for term in inputs]
-    return reduce(Tensor.add, wide).div(len(inputs)).cast(kind)
+        raise node.refuse("expected at least one operand")
+    dtype = inputs[0].dtype
+    terms = [term.cast("float32") if dtype.itemsize < 4 else term for term in inputs]
+    return reduce(Tensor.add, terms).div(len(inputs)).cast(dtype)
 
 
 _UNARY = {
@@ -169,7 +176,7 @@ _UNARY = {
 
 @operator(*_UNARY)
 def unary(node: Call, x: Tensor, *, consumed_inputs: list[int] | None = None) -> Tensor:
-    """In the dtype of `x`: what Erf makes of integers is cut to integers."""
+    """Elementwise function in the dtype of `x`. Integer results of Erf are truncated."""
     del consumed_inputs
     value = getattr(x, _UNARY[node.operator])()
     return value if value.dtype is x.dtype else value.cast(x.dtype)

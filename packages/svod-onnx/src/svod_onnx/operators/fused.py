@@ -1,4 +1,4 @@
-"""Operators that the preparation of a graph makes of several nodes."""
+"""Fused operators, which the rewrites of a graph create."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ def dequantized_matmul(
     a_axis: int = 1,
     b_axis: int = 1,
 ) -> Tensor:
-    """The product of what stands for floats: of the integers where they have 8 bits, with the scales behind it."""
+    """Product of two dequantized matrices: of 8-bit integers, scaled afterwards, if the dtypes and scales allow it."""
     by_column = b_scale.size == 1 or (b.ndim > 1 and b_axis % b.ndim == b.ndim - 1)
+    # Scales along the summed axis cannot be factored out of the sum.
     if not (is_int8(a, b) and a_scale.size == 1 and by_column):
         left, right = (
             _dequantize(node, a, a_scale, a_zero_point, a_axis),
@@ -67,7 +68,7 @@ def dequantized_gemm(
     *,
     attributes: DequantizedGemmAttributes,
 ) -> Tensor:
-    """`alpha * A @ B + beta * C`, as `multiply_dequantized`."""
+    """`alpha * A @ B + beta * C` of dequantized matrices."""
     left, right = (a.transpose(0, 1) if attributes.transA else a), (b.transpose(0, 1) if attributes.transB else b)
     axes = (
         (1 - attributes.a_axis % 2 if attributes.transA else attributes.a_axis % 2),

@@ -1,4 +1,4 @@
-"""Products of matrices of 8-bit integers, exact in int32, by the units that processors have for them."""
+"""Matrix products of 8-bit integers, exact in int32, by the processor's dot-product instructions."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from svod_tensor import Tensor
 __all__ = ["ZeroPoint", "is_int8", "matmul_int8", "matmul_integer", "to_zero_point"]
 
 ZeroPoint = int | Tensor
-"""A zero point: a number where it is known and the same for all, a tensor otherwise."""
+"""A zero point: an integer if it is known and equal for all elements, otherwise a tensor."""
 
 
 def is_int8(*tensors: Tensor) -> bool:
-    """Whether all are of 8-bit integers."""
+    """Whether all tensors have an 8-bit integer dtype."""
     return all(tensor.dtype.is_int and tensor.dtype.itemsize == 1 for tensor in tensors)
 
 
 def to_zero_point(node: Call, value: Value) -> ZeroPoint:
-    """A zero point that an operator took as a `Value`."""
+    """Zero point of an operand that the function receives as `Value`."""
     if value is None:
         return 0
     if isinstance(value, np.ndarray | np.generic) and value.size and (value == value.flat[0]).all():
@@ -34,29 +34,30 @@ def to_zero_point(node: Call, value: Value) -> ZeroPoint:
 def matmul_int8(node: Call, a: Tensor, b: Tensor, a_zero: ZeroPoint, b_zero: ZeroPoint) -> Tensor:
     """`(a - a_zero) @ (b - b_zero)` in int32, by the processor's product of uint8 with int8.
 
-    Zero points are taken out of the sums afterwards: one of `a` by the sums of `b`, and the other way round.
+    Row and column sums of the operands correct the product for the zero points afterwards.
 
     Args:
-        node: whose weights are arranged once.
+        node: node whose weights are prepared once.
         a: 8-bit integers.
-        b: likewise.
-        a_zero: one, or one for each row: of shape (rows,) or (..., rows, 1).
-        b_zero: one, or one for each column.
+        b: 8-bit integers.
+        a_zero: a scalar, or one per row: of shape (rows,) or (..., rows, 1).
+        b_zero: a scalar, or one per column.
     """
-    left, shift_left = (a, 0) if str(a.dtype) == "uint8" else (node.precompute("unsigned", _to_unsigned, a), 128)
-    right, shift_right = (b, 0) if str(b.dtype) == "int8" else (node.precompute("signed", _to_signed, b), -128)
-    of_a, of_b = a_zero + shift_left, b_zero + shift_right
-    if isinstance(of_a, Tensor) and of_a.ndim == 1 and of_a.size != 1:
-        of_a = of_a.unsqueeze(-1)
-    is_a_moved, is_b_moved = isinstance(of_a, Tensor) or of_a != 0, isinstance(of_b, Tensor) or of_b != 0
-    total = left.matmul(right, dtype="int32")
-    if is_a_moved:
-        total = total - node.precompute("columns", _sum_columns, right) * of_a
-    if is_b_moved:
-        total = total - node.precompute("rows", _sum_rows, left) * of_b
+    # The instructions multiply uint8 by int8. Flipping the sign bit converts between them, and shifts the zero point by 128.
+    left, shift_a = (a, 0) if str(a.dtype) == "uint8" else (node.precompute("unsigned", _to_unsigned, a), 128)
+    right, shift_b = (b, 0) if str(b.dtype) == "int8" else (node.precompute("signed", _to_signed, b), -128)
+    zero_a, zero_b = a_zero + shift_a, b_zero + shift_b
+    if isinstance(zero_a, Tensor) and zero_a.ndim == 1 and zero_a.size != 1:
+        zero_a = zero_a.unsqueeze(-1)
+    has_zero_a, has_zero_b = isinstance(zero_a, Tensor) or zero_a != 0, isinstance(zero_b, Tensor) or zero_b != 0
+    sums = left.matmul(right, dtype="int32")
+    if has_zero_a:
+        sums = sums - node.precompute("columns", _sum_columns, right) * zero_a
+    if has_zero_b:
+        sums = sums - node.precompute("rows", _sum_rows, left) * zero_b
     depth: Any = a.shape[-1]
-    # A depth that is a variable is an int64.
-    return cast("Tensor", total + of_a * of_b * depth).cast("int32") if is_a_moved and is_b_moved else total
+    # A symbolic depth has dtype int64.
+    return cast("Tensor", sums + zero_a * zero_b * depth).cast("int32") if has_zero_a and has_zero_b else sums
 
 
 def _to_unsigned(x: Tensor) -> Tensor:
@@ -77,4 +78,5 @@ def _sum_rows(x: Tensor) -> Tensor:
 
 @operator("MatMulInteger", precomputes=True)
 def matmul_integer(node: Call, a: Tensor, b: Tensor, a_zero_point: Value = None, b_zero_point: Value = None) -> Tensor:
+    """Product of 8-bit integer matrices in int32."""
     return matmul_int8(node, a, b, to_zero_point(node, a_zero_point), to_zero_point(node, b_zero_point))

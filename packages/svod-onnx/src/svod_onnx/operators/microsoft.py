@@ -1,4 +1,4 @@
-"""Operators of the domain "com.microsoft", which onnxruntime's optimiser and quantisation put into models."""
+"""Operators of the domain "com.microsoft", which onnxruntime's optimizer and quantizer emit."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ __all__ = [
 MICROSOFT: Final = "com.microsoft"
 
 
-def _multiply_by_range(node: Call, x: Tensor, weight: Tensor, scale: Tensor, zero_point: ZeroPoint) -> Tensor:
-    """`x @ weight` in float32, where `x` is quantised by the range of its elements.
+def _matmul_dynamic(node: Call, x: Tensor, weight: Tensor, scale: Tensor, zero_point: ZeroPoint) -> Tensor:
+    """`x @ weight` in float32, with `x` quantized dynamically by the range of its elements.
 
     Args:
-        node: whose weights are arranged once.
-        x: floats, of shape (..., depth).
-        weight: 8-bit integers, of shape (..., depth, columns).
-        scale: of the weight: one, or one for each column.
-        zero_point: likewise.
+        node: node whose weights are prepared once.
+        x: floats of shape (..., depth).
+        weight: 8-bit integers of shape (..., depth, columns).
+        scale: scale of the weight, a scalar or one per column.
+        zero_point: zero point of the weight, likewise.
     """
     steps, step, zero = dynamic_quantize_linear(x.cast("float32"))
-    # Each step is read once for every few columns.
+    # Stored, since the product would otherwise quantize each element again for every few columns.
     total = matmul_int8(node, steps.contiguous(), weight, zero.cast("int32"), zero_point)
-    return total.cast("float32") * (step * _drop_one(scale).cast("float32"))
+    return total.cast("float32") * (step * _squeeze_scalar(scale).cast("float32"))
 
 
-def _drop_one(parameter: Tensor) -> Tensor:
-    """A scale or zero point, without axes where there is one."""
+def _squeeze_scalar(parameter: Tensor) -> Tensor:
+    """Reshape a scale or zero point with one element to a scalar."""
     return parameter.reshape(()) if parameter.size == 1 else parameter
 
 
@@ -77,23 +77,23 @@ def dynamic_quantize_lstm(
     *,
     attributes: LstmAttributes,
 ) -> tuple[Tensor, ...]:
-    """An LSTM with weights of 8 bits, of shape (directions, inputs, 4 * width); inputs and each state are quantised by their ranges."""
+    """LSTM with 8-bit weights of shape (directions, inputs, 4 * width). Inputs and states are quantized dynamically."""
     if w_scale is None or r_scale is None:
-        raise node.refuse("has no scales of its weights")
+        raise node.refuse("missing operands: the scales of W and R are required")
 
-    def pick(label: str, source: Tensor, number: int) -> Tensor:
+    def pick(label: str, source: Tensor, direction: int) -> Tensor:
         def compute(source: Tensor) -> Tensor:
-            return source[number].contiguous()
+            return source[direction].contiguous()
 
-        return node.precompute(f"{label}{number}", compute, source)
+        return node.precompute(f"{label}{direction}", compute, source)
 
-    def multiply_inputs(values: Tensor, number: int) -> Tensor:
-        weight, zero = pick("inputs", w, number), to_zero_point(node, _pick(w_zero_point, number))
-        return _multiply_by_range(node, values, weight, w_scale[number], zero)
+    def multiply_inputs(values: Tensor, direction: int) -> Tensor:
+        weight, zero = pick("inputs", w, direction), to_zero_point(node, _pick(w_zero_point, direction))
+        return _matmul_dynamic(node, values, weight, w_scale[direction], zero)
 
-    def multiply_state(h: Tensor, number: int) -> Tensor:
-        weight, zero = pick("states", r, number), to_zero_point(node, _pick(r_zero_point, number))
-        return _multiply_by_range(node, h, weight, r_scale[number], zero)
+    def multiply_state(h: Tensor, direction: int) -> Tensor:
+        weight, zero = pick("states", r, direction), to_zero_point(node, _pick(r_zero_point, direction))
+        return _matmul_dynamic(node, h, weight, r_scale[direction], zero)
 
     layer = make_layer(
         node,
@@ -103,19 +103,19 @@ def dynamic_quantize_lstm(
         attributes,
         (multiply_inputs, multiply_state),
     )
-    return finish_layer(layer, *run_lstm_steps(layer, p, couples=bool(attributes.input_forget)))
+    return finish_layer(layer, *run_lstm_steps(layer, p, is_coupled=bool(attributes.input_forget)))
 
 
-def _pick(parameter: Value, number: int) -> Value:
-    return parameter[number] if isinstance(parameter, Tensor | np.ndarray) else None
+def _pick(parameter: Value, direction: int) -> Value:
+    return parameter[direction] if isinstance(parameter, Tensor | np.ndarray) else None
 
 
 @operator("DynamicQuantizeMatMul", domain=MICROSOFT, precomputes=True)
 def dynamic_quantize_matmul(
     node: Call, a: Tensor, b: Tensor, b_scale: Tensor, b_zero_point: Value = None, bias: Tensor | None = None
 ) -> Tensor:
-    """A product of floats, which are quantised by their range, with integers; in float32."""
-    product = _multiply_by_range(node, a, b, b_scale, to_zero_point(node, b_zero_point))
+    """Product in float32 of a dynamically quantized matrix with an integer matrix, plus `bias`."""
+    product = _matmul_dynamic(node, a, b, b_scale, to_zero_point(node, b_zero_point))
     return product if bias is None else product + bias
 
 
@@ -130,9 +130,9 @@ def matmul_integer_to_float(
     b_zero_point: Value = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """A product of 8-bit integers, in the dtype of the scales."""
+    """Product of 8-bit integer matrices, scaled to the dtype of the scales, plus `bias`."""
     total = matmul_int8(node, a, b, to_zero_point(node, a_zero_point), to_zero_point(node, b_zero_point))
-    factor = a_scale.cast("float32").reshape(()) * _drop_one(b_scale.cast("float32"))
+    factor = a_scale.cast("float32").reshape(()) * _squeeze_scalar(b_scale.cast("float32"))
     product = total.cast("float32") * factor
     return (product if bias is None else product + bias).cast(a_scale.dtype)
 
@@ -141,6 +141,7 @@ def matmul_integer_to_float(
 def microsoft_quantize_linear(
     node: Call, x: Tensor, y_scale: Tensor, y_zero_point: Tensor | None = None, *, axis: int = 1, block_size: int = 0
 ) -> Tensor:
+    """QuantizeLinear, as `quantize_linear`."""
     attributes = QuantizeLinearAttributes(axis=axis, block_size=block_size)
     return quantize_linear(node, x, y_scale, y_zero_point, attributes=attributes)
 
@@ -149,6 +150,7 @@ def microsoft_quantize_linear(
 def microsoft_dequantize_linear(
     x: Tensor, x_scale: Tensor, x_zero_point: Tensor | None = None, *, axis: int = 1, block_size: int = 0
 ) -> Tensor:
+    """DequantizeLinear, as `dequantize_linear`."""
     return dequantize_linear(x, x_scale, x_zero_point, axis=axis, block_size=block_size)
 
 
@@ -163,29 +165,33 @@ def fused_matmul(
     transBatchA: int = 0,
     transBatchB: int = 0,
 ) -> Tensor:
-    """`alpha * A @ B`; `transBatch` says that the first axis is to be the last but one."""
+    """`alpha * A @ B`. `transBatchA` and `transBatchB` move the leading axis to the second last position."""
     left, right = _transpose(a, transA, transBatchA), _transpose(b, transB, transBatchB)
     return (left.matmul(right) * alpha).cast(a.dtype)
 
 
-def _transpose(x: Tensor, transposes: int, is_batch_behind: int) -> Tensor:
-    if is_batch_behind:
+def _transpose(x: Tensor, swaps: int, moves_batch: int) -> Tensor:
+    """Move the batch axis for `transBatch`, then swap the trailing axes for `trans`."""
+    if moves_batch:
         x = x.moveaxis(0, -2)
-    return x.transpose(-1, -2) if transposes and x.ndim > 1 else x
+    return x.transpose(-1, -2) if swaps and x.ndim > 1 else x
 
 
 @operator("Gelu", domain=MICROSOFT)
 def microsoft_gelu(x: Tensor) -> Tensor:
+    """Exact GELU."""
     return gelu(x)
 
 
 @operator("BiasGelu", domain=MICROSOFT)
 def bias_gelu(a: Tensor, b: Tensor) -> Tensor:
+    """`gelu(a + b)`."""
     return gelu(a + b)
 
 
 @operator("FastGelu", domain=MICROSOFT)
 def fast_gelu(x: Tensor, bias: Tensor | None = None) -> Tensor:
+    """GELU of `x + bias` by the tanh approximation."""
     return gelu(x if bias is None else x + bias, approximate="tanh")
 
 
@@ -207,7 +213,7 @@ def skip_layer_normalization(
     *,
     epsilon: float = 1e-12,
 ) -> tuple[Tensor, ...]:
-    """The normalised sum of `input`, `skip` and a bias; and the mean, the reciprocal of the deviation, and the sum."""
+    """LayerNormalization of `input + skip + bias`. Return it, the mean, the reciprocal deviation, and the sum."""
     total, wide = _add_skip(input, skip, bias)
     value = total.layernorm(-1, epsilon, gamma, beta).cast(input.dtype)
     if not (node.has_output(1) or node.has_output(2)):
@@ -220,14 +226,14 @@ def skip_layer_normalization(
 def skip_simplified_layer_normalization(
     input: Tensor, skip: Tensor, gamma: Tensor, bias: Tensor | None = None, *, epsilon: float = 1e-12
 ) -> tuple[Tensor, ...]:
-    """As `SkipLayerNormalization`, by the root of the mean square."""
+    """RMSNormalization of `input + skip + bias`. Return it, the mean, the reciprocal root mean square, and the sum."""
     total, wide = _add_skip(input, skip, bias)
     value = total.rms_norm(-1, epsilon, gamma).cast(input.dtype)
-    size = wide.square().mean(-1, keepdims=True)
-    return value, wide.mean(-1, keepdims=True), size.add(epsilon).rsqrt(), total
+    mean_square = wide.square().mean(-1, keepdims=True)
+    return value, wide.mean(-1, keepdims=True), mean_square.add(epsilon).rsqrt(), total
 
 
 def _add_skip(x: Tensor, skip: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The sum, and the same in float32 at least."""
+    """The sum in the dtype of the operands, and in at least float32."""
     total = x + skip if bias is None else x + skip + bias
     return total, (total if total.dtype.itemsize > 2 else total.cast("float32"))

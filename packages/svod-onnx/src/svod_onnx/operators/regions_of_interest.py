@@ -1,4 +1,4 @@
-"""Regions of images in one size: RoiAlign and MaxRoiPool."""
+"""Regions of interest at a fixed size: RoiAlign and MaxRoiPool."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["RoiAlignAttributes", "RoiAlignSince10Attributes", "max_roi_pool", "r
 
 
 class _Samples(NamedTuple):
-    """Places along an axis of an image, for each region and each part of it.
+    """Sampled elements along an axis, for each region and bin.
 
     Attributes:
-        positions: of elements, of shape (regions, parts, samples).
-        weights: of these.
-        is_counted: whether the region has so many.
+        indices: element indices, of shape (regions, bins, samples).
+        weights: weights of the elements.
+        is_counted: whether the sample is within the region's number of samples.
     """
 
-    positions: Tensor
+    indices: Tensor
     weights: Tensor
     is_counted: Tensor
 
@@ -54,10 +54,12 @@ def roi_align(
     *,
     attributes: RoiAlignAttributes,
 ) -> Tensor:
-    """The mean, or the largest part, of samples between elements: `sampling_ratio` of them along each axis of a part of a
-    region, or one for each element that it is long."""
+    """Mean or maximum of samples between elements, for each bin of a region.
+
+    A bin has `sampling_ratio` samples along each axis, or as many as its size in elements.
+    """
     if attributes.mode.lower() not in ("avg", "max"):
-        raise node.refuse(f"attribute 'mode' is {attributes.mode!r}")
+        raise node.refuse(f"unknown mode {attributes.mode!r}; expected avg or max")
     is_shifted = attributes.coordinate_transformation_mode.lower() == "half_pixel"
     wide = x.cast("float32") if x.dtype.itemsize < 4 else x
     corners = rois.cast(wide.dtype).mul(attributes.spatial_scale).sub(0.5 if is_shifted else 0.0)
@@ -65,28 +67,32 @@ def roi_align(
     sizes = sizes if is_shifted else sizes.maximum(1.0)
     axes: list[_Samples] = []
     counts: list[Tensor] = []
-    for axis, (n_parts, place) in enumerate(((attributes.output_height, 1), (attributes.output_width, 0))):
-        each = sizes[:, place].div(n_parts)
-        count = each.full_like(attributes.sampling_ratio) if attributes.sampling_ratio > 0 else each.ceil().maximum(0)
-        most = (
+    for axis, (n_bins, column) in enumerate(((attributes.output_height, 1), (attributes.output_width, 0))):
+        bin_size = sizes[:, column].div(n_bins)
+        count = (
+            bin_size.full_like(attributes.sampling_ratio)
+            if attributes.sampling_ratio > 0
+            else bin_size.ceil().maximum(0)
+        )
+        max_count = (
             attributes.sampling_ratio
             if attributes.sampling_ratio > 0
             else _get_bucketed_max(node, f"samples along axis {axis}", count)
         )
         counts.append(count)
-        axes.append(_sample_axis(corners[:, place], each, count, n_parts, most, x.shape[2 + axis]))  # pyright: ignore[reportArgumentType]
+        axes.append(_sample_axis(corners[:, column], bin_size, count, n_bins, max_count, x.shape[2 + axis]))  # pyright: ignore[reportArgumentType]
     rows, columns = axes
-    # Regions, parts and samples along the height, parts and samples along the width, channels.
-    found = _look_up(wide, batch_indices, rows.positions, columns.positions)
+    # Axes: regions, bins and samples along the height, bins and samples along the width, channels.
+    elements = _gather_elements(wide, batch_indices, rows.indices, columns.indices)
     weights = rows.weights.unsqueeze(-1).unsqueeze(-1).mul(columns.weights.unsqueeze(1).unsqueeze(1))
     total = counts[0].mul(counts[1]).reshape(-1, 1, 1, 1)
     counted = rows.is_counted.unsqueeze(-1).unsqueeze(-1).logical_and(columns.is_counted.unsqueeze(1).unsqueeze(1))
     if attributes.mode.lower() == "avg":
-        shares = counted.where(weights, 0.0).contiguous().unsqueeze(-1)
-        value = found.mul(shares).sum((2, 4)).div(total.maximum(1))
+        factors = counted.where(weights, 0.0).contiguous().unsqueeze(-1)
+        value = elements.mul(factors).sum((2, 4)).div(total.maximum(1))
     else:
-        parts = counted.unsqueeze(-1).where(found.mul(weights.unsqueeze(-1)), -math.inf)
-        value = total.gt(0).where(parts.max((2, 4)), 0.0)
+        samples = counted.unsqueeze(-1).where(elements.mul(weights.unsqueeze(-1)), -math.inf)
+        value = total.gt(0).where(samples.max((2, 4)), 0.0)
     return value.moveaxis(-1, 1).cast(x.dtype)
 
 
@@ -99,79 +105,85 @@ def roi_align_since_10(
     *,
     attributes: RoiAlignSince10Attributes,
 ) -> Tensor:
-    """Version 10: an element is where it begins."""
+    """RoiAlign of version 10, whose coordinates refer to the corners of elements."""
     shifted = RoiAlignAttributes(**asdict(attributes), coordinate_transformation_mode="output_half_pixel")
     return roi_align(node, x, rois, batch_indices, attributes=shifted)
 
 
 def _get_bucketed_max(node: Call, label: str, counts: Tensor) -> int:
-    """A number of three binary digits and zeros that none of the counts exceeds, so that other regions mostly need no other
-    program: each number that is read has one of its own."""
+    """Largest count, rounded up to a number with three significant bits.
+
+    Each value that is read has its own stage, so rounding lets other regions reuse a stage.
+    """
     size = counts.size
-    largest = counts.max() if not isinstance(size, int) or size else counts.sum()
-    number = largest.maximum(1).cast("int64")
-    places = Tensor.arange(31, dtype="int64", device=str(counts.device))
-    n_dropped = number.rshift(places).gt(0).cast("int64").sum().sub(3).maximum(0)
-    unit = number.ones_like().lshift(n_dropped)
-    return int(node.concretize(label, number.add(unit).sub(1).floor_divide(unit).mul(unit)))
+    largest_count = counts.max() if not isinstance(size, int) or size else counts.sum()
+    max_count = largest_count.maximum(1).cast("int64")
+    bits = Tensor.arange(31, dtype="int64", device=str(counts.device))
+    n_dropped = max_count.rshift(bits).gt(0).cast("int64").sum().sub(3).maximum(0)
+    unit = max_count.ones_like().lshift(n_dropped)
+    return int(node.concretize(label, max_count.add(unit).sub(1).floor_divide(unit).mul(unit)))
 
 
-def _sample_axis(begin: Tensor, each: Tensor, count: Tensor, n_parts: int, most: int, size: int) -> _Samples:
-    """The two elements around each sample, of which those far outside count nothing.
+def _sample_axis(start: Tensor, bin_size: Tensor, count: Tensor, n_bins: int, max_count: int, size: int) -> _Samples:
+    """The two elements around each sample. Samples far outside have weight 0.
 
     Args:
-        begin: where each region begins along the axis, of shape (regions,).
-        each: how long a part of it is.
-        count: how many samples it has.
-        n_parts: into how many parts a region falls.
-        most: how many samples there are at most.
-        size: of the axis.
+        start: start of each region along the axis, of shape (regions,).
+        bin_size: size of a region's bins.
+        count: number of samples per bin.
+        n_bins: number of bins per region.
+        max_count: largest number of samples of a bin.
+        size: size of the axis.
     """
-    kind, device = begin.dtype, str(begin.device)
-    part = Tensor.arange(n_parts, dtype=kind, device=device).unsqueeze(1)
-    number = Tensor.arange(most, dtype=kind, device=device)
-    length, steps = each.reshape(-1, 1, 1), count.reshape(-1, 1, 1)
-    place = begin.reshape(-1, 1, 1).add(part.mul(length)).add(number.add(0.5).mul(length).div(steps.maximum(1)))
-    is_near = place.ge(-1).logical_and(place.le(size))
-    inner = place.maximum(0).minimum(size - 1)
-    low = inner.floor()
-    above = inner.sub(low)
-    weights = is_near.unsqueeze(-1).where(Tensor.stack([above.neg().add(1), above], axis=-1), 0.0)
-    positions = Tensor.stack([low, low.add(1).minimum(size - 1)], axis=-1).cast("int64")
-    is_counted = number.lt(steps).unsqueeze(-1).expand(place.shape[0], n_parts, most, 2)
-    return _Samples(positions.flatten(2), weights.flatten(2), is_counted.flatten(2))
+    dtype, device = start.dtype, str(start.device)
+    bin_index = Tensor.arange(n_bins, dtype=dtype, device=device).unsqueeze(1)
+    sample = Tensor.arange(max_count, dtype=dtype, device=device)
+    length, counts = bin_size.reshape(-1, 1, 1), count.reshape(-1, 1, 1)
+    coordinate = (
+        start.reshape(-1, 1, 1).add(bin_index.mul(length)).add(sample.add(0.5).mul(length).div(counts.maximum(1)))
+    )
+    is_near = coordinate.ge(-1).logical_and(coordinate.le(size))
+    inner = coordinate.maximum(0).minimum(size - 1)
+    floor = inner.floor()
+    fraction = inner.sub(floor)
+    weights = is_near.unsqueeze(-1).where(Tensor.stack([fraction.neg().add(1), fraction], axis=-1), 0.0)
+    indices = Tensor.stack([floor, floor.add(1).minimum(size - 1)], axis=-1).cast("int64")
+    is_counted = sample.lt(counts).unsqueeze(-1).expand(coordinate.shape[0], n_bins, max_count, 2)
+    return _Samples(indices.flatten(2), weights.flatten(2), is_counted.flatten(2))
 
 
-def _look_up(x: Tensor, batch_indices: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-    """The elements of images (batch, channels, height, width) in rows and columns of the shape (regions, parts, samples): shape
-    (regions, parts, samples, parts, samples, channels)."""
+def _gather_elements(x: Tensor, batch_indices: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Elements of images (batch, channels, height, width) at row and column indices of shape (regions, bins, samples).
+
+    The result has the shape (regions, bins, samples, bins, samples, channels).
+    """
     height, width = x.shape[2:]
     image = batch_indices.cast("int64").reshape(-1, 1, 1)
-    lines = image.mul(height).add(rows).mul(width)  # pyright: ignore[reportArgumentType]
-    positions = lines.unsqueeze(-1).unsqueeze(-1).add(columns.unsqueeze(1).unsqueeze(1))
-    # All channels of an element lie side by side, since they are looked up together.
-    return x.moveaxis(1, -1).flatten(0, 2).contiguous().take(positions, 0)
+    row_offsets = image.mul(height).add(rows).mul(width)  # pyright: ignore[reportArgumentType]
+    indices = row_offsets.unsqueeze(-1).unsqueeze(-1).add(columns.unsqueeze(1).unsqueeze(1))
+    # Channels last, so that a gather reads all channels of an element contiguously.
+    return x.moveaxis(1, -1).flatten(0, 2).contiguous().take(indices, 0)
 
 
 @operator("MaxRoiPool")
 def max_roi_pool(node: Call, x: Tensor, rois: Tensor, *, pooled_shape: list[int], spatial_scale: float = 1.0) -> Tensor:
-    """The largest element of each part of a region, whose ends are rounded to elements; 0 of a part that has none."""
-    places = rois[:, 1:].cast("float32").mul(spatial_scale)
-    # Halves are rounded away from 0.
-    corners = places.abs().add(0.5).floor().mul(places.sign())
+    """Maximum of each bin of a region, whose corners are rounded to elements; 0 for an empty bin."""
+    scaled = rois[:, 1:].cast("float32").mul(spatial_scale)
+    # Halves round away from 0, as C's round does; `Tensor.round` rounds halves to even.
+    corners = scaled.abs().add(0.5).floor().mul(scaled.sign())
     axes: list[tuple[Tensor, Tensor]] = []
-    for axis, n_parts in enumerate(pooled_shape):
+    for axis, n_bins in enumerate(pooled_shape):
         size = x.shape[2 + axis]
-        begin, end = corners[:, 1 - axis].unsqueeze(1), corners[:, 3 - axis].unsqueeze(1)
-        each = end.sub(begin).add(1).maximum(1).div(n_parts)
-        part = Tensor.arange(n_parts, dtype="float32", device=str(x.device))
-        first = part.mul(each).floor().add(begin).clip(0, size)  # pyright: ignore[reportArgumentType]
-        behind = part.add(1).mul(each).ceil().add(begin).clip(0, size)  # pyright: ignore[reportArgumentType]
-        most = _get_bucketed_max(node, f"elements along axis {axis}", behind.sub(first))
-        position = first.unsqueeze(-1).add(Tensor.arange(most, dtype="float32", device=str(x.device)))
-        axes.append((position.clip(0, size - 1).cast("int64"), position.lt(behind.unsqueeze(-1))))  # pyright: ignore[reportArgumentType]
+        start, last = corners[:, 1 - axis].unsqueeze(1), corners[:, 3 - axis].unsqueeze(1)
+        bin_size = last.sub(start).add(1).maximum(1).div(n_bins)
+        bin_index = Tensor.arange(n_bins, dtype="float32", device=str(x.device))
+        first = bin_index.mul(bin_size).floor().add(start).clip(0, size)  # pyright: ignore[reportArgumentType]
+        end = bin_index.add(1).mul(bin_size).ceil().add(start).clip(0, size)  # pyright: ignore[reportArgumentType]
+        max_count = _get_bucketed_max(node, f"elements along axis {axis}", end.sub(first))
+        position = first.unsqueeze(-1).add(Tensor.arange(max_count, dtype="float32", device=str(x.device)))
+        axes.append((position.clip(0, size - 1).cast("int64"), position.lt(end.unsqueeze(-1))))  # pyright: ignore[reportArgumentType]
     (rows, has_row), (columns, has_column) = axes
-    found = _look_up(x, rois[:, 0], rows, columns)
+    elements = _gather_elements(x, rois[:, 0], rows, columns)
     inside = has_row.unsqueeze(-1).unsqueeze(-1).logical_and(has_column.unsqueeze(1).unsqueeze(1)).unsqueeze(-1)
-    largest = inside.where(found, -math.inf).max((2, 4))
+    largest = inside.where(elements, -math.inf).max((2, 4))
     return inside.any((2, 4)).where(largest, 0.0).moveaxis(-1, 1).cast(x.dtype)
