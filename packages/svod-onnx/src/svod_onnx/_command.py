@@ -78,6 +78,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
                 lines += _run(runnable, arrays)
             lines += _profile(runnable, file, prints=options.profile, trace=options.trace)
         if options.compare or options.bisect:
+            # The reference needs the protobuf message, which `read_model` does not keep.
             model = onnx.load(options.model)  # pyright: ignore[reportUnknownMemberType]
             lines += iter_lines(model, arrays, bisects=options.bisect)
         output.write("\n".join(lines) + "\n")
@@ -104,6 +105,7 @@ def _describe(file: ModelFile) -> Iterator[str]:
     for (name, version, is_known), count in sorted(counts.items(), key=lambda row: (-row[1], row[0])):
         yield f"  {count:5}  {name} (version {version}){'' if is_known else ': not supported'}"
     weights = list(_iter_constants(file.graph))
+    # String tensors have no fixed element size.
     n_bytes = sum(weight.size * np.dtype(str(weight.dtype)).itemsize for weight in weights if _is_numeric(weight))
     yield f"parameters: {sum(weight.size for weight in weights):,} in {len(weights)} tensors, {n_bytes / 2**20:.1f} MiB"
 
@@ -156,6 +158,7 @@ def _profile(model: Model, file: ModelFile, *, prints: bool, trace: str | None) 
         report = plan.profile()
         if trace:
             path = Path(trace)
+            # A model in stages has several plans; each gets its own file.
             report.save_trace(path if not index else path.with_stem(f"{path.stem}-{index}"))
         for row in report.summaries():
             scopes = {origin.scope for origin in row.origins}
@@ -175,5 +178,6 @@ def _sample(info: ValueInfo, sizes: Mapping[str, int], generator: np.random.Gene
     if info.kind != "tensor" or info.shape is None or dtype is None:
         raise ValueError(f"cannot generate a random array for input {info}: pass --input {info.name}=FILE.npy")
     shape = [size if isinstance(size, int) else sizes.get(size or "", _SIZE) for size in info.shape]
+    # Kind V are the extension dtypes of ml_dtypes. Integers stay 0 or 1, since they are often indices.
     is_float = dtype.kind in "fcV"
     return (generator.standard_normal(shape) if is_float else generator.integers(0, 2, shape)).astype(dtype)

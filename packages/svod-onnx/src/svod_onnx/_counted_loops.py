@@ -49,6 +49,7 @@ class CountedLoop:
             for i in range(len(carried))
             if i not in self.known and body.outputs[1 + i].name != body.inputs[2 + i].name
         ]
+        # The condition's carries become scanned inputs: their values are known for each iteration.
         columns = [np.stack(self.known[i][:-1]) for i in self.known]
         if any(not isinstance(carried[i], Tensor | np.ndarray) for i in varying) or any(map(is_opaque, columns)):
             raise RunOnHostError
@@ -74,6 +75,7 @@ class CountedLoop:
         for i, value in zip(varying, final, strict=True):
             results[i] = value
         for i, values in self.known.items():
+            # Stays on the host, where later nodes may be folded.
             results[i] = values[-1]
         return results, list(stacked)
 

@@ -53,9 +53,11 @@ def can_fold(node: Node, operands: Sequence[np.ndarray]) -> bool:
         case "Expand" | "Tile":
             size = _multiply(operands[-1]) * operands[0].size
         case "Range" if len(operands) == 3:
+            # NaN fails the comparison below, so malformed operands are left to the operator function, which reports them.
             start, limit, step = (float(array.item()) if array.size == 1 else np.nan for array in operands)
             size = abs(limit - start) / abs(step) if step else np.nan
         case _ if node.operator in _BOUNDED:
+            # Broadcasting gives at most the product of the two largest operands, except for operators that broadcast all operands.
             sizes = sorted(max(array.size, 1) for array in operands)
             return prod(sizes if node.operator in _BROADCAST_ALL else sizes[-2:]) <= _MAX_FOLDED
         case _:

@@ -36,6 +36,7 @@ def inline_functions(model: onnx.ModelProto, title: str) -> onnx.ModelProto:
                 raise ModelFileError(
                     path=title, problem=f"function {node.op_type!r} calls itself; ONNX functions must not be recursive"
                 )
+            # Memoized, since the count itself would otherwise take exponential time.
             if name in bodies and name not in sizes:
                 sizes[name] = count(bodies[name].node, (*callers, name))
             total += sizes.get(name, 1)
@@ -50,6 +51,7 @@ def inline_functions(model: onnx.ModelProto, title: str) -> onnx.ModelProto:
         count(model.graph.node, ())
     except RecursionError as error:
         raise ModelFileError(path=title, problem="its functions are nested too deeply") from error
+    # Imported here, since few models have local functions.
     from onnx.inliner import inline_local_functions
 
     try:

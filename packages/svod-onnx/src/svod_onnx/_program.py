@@ -141,7 +141,7 @@ class Program:
         with self._lock:
             self._weights.is_collecting = True
             try:
-                self.make_trace(values).run(nodes, _find_missing(nodes, values))
+                self.make_trace(values).run(nodes, _list_missing(nodes, values))
                 self._weights.realize()
             finally:
                 self._weights.is_collecting = False
@@ -151,7 +151,7 @@ class Program:
         with self._lock:
             self._static |= set(names)
 
-    def find_static_inputs(self, name: str, live: Mapping[str, Value]) -> set[str]:
+    def list_static_inputs(self, name: str, live: Mapping[str, Value]) -> set[str]:
         """Inputs that determine a value, if all of them are single integers; otherwise empty."""
         producers = {output: node for node in self.nodes for output in node.outputs}
         inputs: set[str] = set()
@@ -316,10 +316,10 @@ class _Stage:
         program = self._program
         tensors = dict(zip(self._names, values, strict=True))
         trace = program.make_trace({**tensors, **self.known})
-        outcome = trace.run(self._nodes, _find_missing(self._nodes, trace.values))
+        outcome = trace.run(self._nodes, _list_missing(self._nodes, trace.values))
         if self.is_root:
             program.add_static(
-                set[str]().union(*(program.find_static_inputs(name, tensors) for name in outcome.needed))
+                set[str]().union(*(program.list_static_inputs(name, tensors) for name in outcome.needed))
             )
         self.deferred, self._needed, self._on_host = outcome.deferred, outcome.needed, outcome.on_host
         required = {*program.output_names, *outcome.needed}.union(*map(iter_reads, outcome.deferred))
@@ -338,7 +338,7 @@ class _Stage:
         return tuple(results.values())
 
 
-def _find_missing(nodes: Sequence[Node], values: Mapping[str, Value]) -> set[str]:
+def _list_missing(nodes: Sequence[Node], values: Mapping[str, Value]) -> set[str]:
     """Names that nodes read without a value and without a producer among the nodes."""
     defined = {name for node in nodes for name in node.outputs}
     return {name for node in nodes for name in iter_reads(node)} - values.keys() - defined

@@ -86,9 +86,11 @@ def _measure(name: str, actual: Any, expected: np.ndarray) -> Difference:
     array = actual.numpy() if isinstance(actual, Tensor) else np.asarray(actual)
     if array.shape != expected.shape or array.dtype.kind not in "biufcV":
         return Difference(name, np.nan, np.nan)
+    # Measured in float64, so that measuring adds no rounding.
     kind = np.complex128 if expected.dtype.kind == "c" else np.float64
     left, right = array.astype(kind), expected.astype(kind)
     is_finite = np.isfinite(right)
+    # NaN and infinities must match exactly; their differences would be NaN.
     if not np.array_equal(left[~is_finite], right[~is_finite], equal_nan=True):
         return Difference(name, np.nan, np.nan)
     absolute = float(np.abs(left - right)[is_finite].max(initial=0))
@@ -107,6 +109,7 @@ def find_first_difference(
     copy.CopyFrom(model)
     producers = {name: node for node in copy.graph.node for name in node.output if name}
     del copy.graph.output[:]
+    # Without types, since models rarely declare the types of intermediate values.
     copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in producers)
     differences = {difference.name: difference for difference in compare(copy, arrays, reference)}
     first = next((differences[name] for name in producers if name in differences and differences[name].is_large), None)

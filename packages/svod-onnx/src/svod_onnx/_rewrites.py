@@ -68,7 +68,9 @@ def use_integers(node: Node, context: RewriteContext) -> Node | None:
         constant = context.constants.get(source.inputs[0])
         if constant is not None and str(constant.dtype) not in ("int8", "uint8"):
             return None
+        # The zero point may be missing; "" keeps the operands in position.
         read += [*source.inputs, ""][:3]
+    # The scales keep their axes, which the fused operator needs to place them.
     axes = {
         f"{label}_axis": source.attributes.get("axis", 1)
         for label, source in zip("ab", sources, strict=True)
@@ -93,6 +95,7 @@ def fold_batch_normalization(node: Node, context: RewriteContext) -> Node | None
     if node.attributes.get("training_mode") or not node.attributes.get("spatial", 1):
         return None
     source = context.find_producer(node.inputs[0], "Conv")
+    # Other readers need the convolution without the normalization.
     if source is None or context.n_readers[node.inputs[0]] != 1:
         return None
     arrays = [context.find_array(name) for name in (*source.inputs[1:3], *node.inputs[1:])]

@@ -131,6 +131,7 @@ _WIDE_INTEGERS: Final = (6, 7)  # onnx.TensorProto.INT32 and INT64
 
 
 def _gather(attributes: _Attributes, array: np.ndarray, indices: np.ndarray) -> object | None:
+    # Symbolic indices select unknown elements.
     if any(not isinstance(index, int) for index in indices.flat):
         return None
     return make_sizes(array.take(indices.astype(np.int64), axis=attributes.get("axis", 0)))
@@ -185,6 +186,7 @@ def _identity(size: Any) -> Any:
 
 def _reduce_prod(attributes: _Attributes, array: np.ndarray, axes: np.ndarray | None = None) -> object | None:
     chosen = attributes.get("axes") if axes is None else axes.tolist()
+    # Other reductions run on tensors.
     if array.ndim != 1 or (chosen is not None and list(chosen) not in ([0], [-1])):
         return None
     product: Any = 1
@@ -195,6 +197,7 @@ def _reduce_prod(attributes: _Attributes, array: np.ndarray, axes: np.ndarray | 
 
 def _make_range(_: _Attributes, start: np.ndarray, limit: np.ndarray, delta: np.ndarray) -> object | None:
     first, last, step = start.item(), limit.item(), delta.item()
+    # Other starts and steps run on tensors.
     if not isinstance(first, int) or step != 1:
         return None
     count = last - first

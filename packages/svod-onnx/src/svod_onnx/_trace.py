@@ -62,6 +62,7 @@ class Call:
 
     def tensors(self, *values: Value) -> tuple[Tensor, ...]:
         """Tensors of operands that the function receives as `Value`."""
+        # By identity: a value does not know its name, and the name finds the cached tensor.
         names = {id(self.trace.values[name]): name for name in self.node.inputs if name}
         return tuple(self.trace.get_tensor(self.node, names.get(id(value), ""), value) for value in values)
 
@@ -76,6 +77,7 @@ class Call:
             value: tensor to read.
         """
         name = f"{self.node.title}#{label}"
+        # The label becomes a value's name, so that the stage machinery reads and binds it like any other value.
         bound = self.trace.values.setdefault(name, value)
         return bound if isinstance(bound, np.ndarray) else self.trace.read(self.node, name, cast("Tensor", bound))
 
@@ -204,7 +206,7 @@ class Trace:
         else:
             with scope(node.scope):
                 results = self.call_once(node, operator, operands)
-        if isinstance(results[0], Inline):
+        if results and isinstance(results[0], Inline):
             return self.expand(node, results[0])
         self._bind_outputs(node, results)
         return ()
@@ -264,6 +266,7 @@ class Trace:
         Raises:
             RunOnHostError: if a node needs a value that is not known yet.
         """
+        # Copied, so that names of the subgraph do not leak into the enclosing graph.
         values = {**self.values, **graph.constants}
         values |= {info.name: value for info, value in zip(graph.inputs, arguments, strict=True)}
         inner = Trace(
@@ -281,6 +284,7 @@ class Trace:
         if not present or not all(isinstance(value, np.ndarray) for value in present):
             return False
         arrays = cast("list[np.ndarray]", present)
+        # Strings never become tensors, so their size does not matter.
         if any(map(is_opaque, arrays)):
             return operator is None or operator.host is None
         return can_fold(node, arrays)
@@ -304,6 +308,7 @@ class Trace:
         ]
         if not any(isinstance(value, Tensor) for value in operands) or not weights.are_weights(operands):
             return self.call(node, operator, operands)
+        # Small host arrays are part of the key by value; tensors are part of it by identity.
         constants = tuple(
             (value.shape, value.dtype.str, value.tobytes()) if isinstance(value, np.ndarray) else value is None
             for value in operands
@@ -318,6 +323,7 @@ class Trace:
         if unknown:
             raise call.refuse(f"unknown attribute {', '.join(map(repr, sorted(unknown)))}")
         function = operator.function
+        # Only `host` computes this operator: strings, or results with data-dependent shapes.
         if function is None:
             if not self.can_read:
                 raise RunOnHostError
@@ -334,6 +340,7 @@ class Trace:
                 results = operator.host(*arguments, **attributes)
         except (ValueNeededError, RunOnHostError, NodeError):
             raise
+        # Errors of malformed operands surface in many types; all of them name the node.
         except (UserError, TypeError, ValueError, IndexError, KeyError, ArithmeticError, NotImplementedError) as error:
             raise NodeError(
                 node=node.title,
@@ -364,6 +371,7 @@ class Trace:
                 case "Tensor":
                     bound.append(self.get_tensor(node, name, value))
                 case "Known" | "Ints":
+                    # Symbolic sizes have no value yet; reading their tensor defers the node.
                     if isinstance(value, Sizes) and row.form == "Known":
                         value = value.to_tensor()
                     if isinstance(value, Tensor):

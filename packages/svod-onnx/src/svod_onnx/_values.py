@@ -33,6 +33,7 @@ def to_tensor(value: np.ndarray, device: str | None = None, *, is_constant: bool
     carrier = find_carrier(get_element_type(value.dtype))
     if value.dtype in HOST_TYPES.values():
         value = value.astype(np.dtype(str(carrier)))
+    # A constant of the graph folds into kernels; a buffer would cost a load.
     if is_constant and value.size == 1:
         return Tensor.full(value.shape, value.item(), dtype=carrier, device=device)
     return asarray(value, dtype=carrier, device=device)

@@ -121,6 +121,7 @@ def split_pad(total: int, auto_pad: str) -> tuple[int, int]:
 def _count_missing(node: Call, size: Any, kernel: int, stride: int, dilation: int) -> int:
     """Total padding of an axis so that the number of windows is `ceil(size / stride)`."""
     span = dilation * (kernel - 1) + 1
+    # Independent of the size, which may be symbolic.
     if stride == 1:
         return span - 1
     if not isinstance(size, int):

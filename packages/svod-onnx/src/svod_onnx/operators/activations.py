@@ -63,6 +63,7 @@ def prelu(x: Tensor, slope: Tensor) -> Tensor:
 def prelu_since_1(x: Tensor, slope: Tensor, *, consumed_inputs: list[int] | None = None) -> Tensor:
     """PRelu up to version 6. A slope of rank 1 has an element for each channel, along axis 1."""
     del consumed_inputs
+    # Trailing axes of size 1 align the slope with axis 1 instead of the last axis.
     if slope.ndim == 1 and slope.shape[0] != 1 and x.ndim > 1:
         slope = slope.reshape(-1, *(1,) * (x.ndim - 2))
     return prelu(x, slope)
@@ -86,6 +87,7 @@ def selu(
 ) -> Tensor:
     """Scaled ELU. Its default constants have more digits from version 6 on."""
     del consumed_inputs
+    # As in the specification of each version.
     slope, scale = (1.6732, 1.0507) if node.version < 6 else (1.6732632423543772, 1.0507009873554805)
     slope, scale = slope if alpha is None else alpha, scale if gamma is None else gamma
     return _in_float32(lambda wide: wide.elu(slope).mul(scale), x)

@@ -73,6 +73,7 @@ def divide_truncated(a: Tensor, b: Tensor) -> Tensor:
     floor = a.floor_divide(b)
     if not a.dtype.is_signed:
         return floor
+    # Floor and truncation differ by one for negative inexact quotients.
     is_inexact_negative = floor.lt(0).logical_and(floor.mul(b).ne(a))
     return floor.add(is_inexact_negative.cast(floor.dtype))
 
@@ -86,6 +87,7 @@ def mod(a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
 @operator("Pow", since=7)
 def pow_(node: Call, x: Tensor, y: Value) -> Tensor:
     """Power in the dtype of `x`, independent of the exponent's dtype. A small constant integer exponent becomes multiplications."""
+    # A known exponent avoids the general power function.
     if isinstance(y, np.ndarray) and y.size == 1 and y.ndim <= x.ndim:
         return _raise_to_constant(x, y.item())
     (power,) = node.tensors(y)
@@ -97,11 +99,13 @@ def _raise_to_constant(a: Tensor, exponent: float) -> Tensor:
         return a.pow(exponent)
     if exponent == int(exponent):
         return a.pow(int(exponent))
+    # A fractional exponent of an integer base needs floats.
     return a.cast("float64").pow(exponent).cast(a.dtype)
 
 
 def _raise_to_tensor(a: Tensor, exponent: Tensor) -> Tensor:
     if a.dtype.is_float:
+        # The exponent may be wider than the base, and casting it to the base's dtype would round it.
         wide = "float64" if exponent.dtype.itemsize > 4 or a.dtype.itemsize > 4 else "float32"
         return a.cast(wide).pow(exponent.cast(wide)).cast(a.dtype)
     if exponent.dtype.is_float:

@@ -59,6 +59,7 @@ def attention(
     n_kv_heads, n_keys = keys.shape[1], keys.shape[2]
     softmax_dtype = find_carrier(attributes.softmax_precision) if attributes.softmax_precision else None
     factor = attributes.scale if attributes.scale is not None else _get_number(size) ** -0.5
+    # Groups of query heads broadcast against their shared key head, which is not repeated.
     grouped_queries = q.reshape(batch, n_kv_heads, -1, n_queries, size)
     scores = (grouped_queries @ keys.unsqueeze(2).transpose(-1, -2) * factor).reshape(batch, n_heads, n_queries, n_keys)
     # The operator may return the scores of any of these stages.

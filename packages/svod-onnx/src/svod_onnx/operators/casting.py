@@ -41,6 +41,7 @@ def convert(x: Tensor, element_type: int, *, saturate: bool = True, round_mode: 
     if element_type == _T.FLOAT8E8M0:
         return round_to_power(x.cast("float32"), mode=round_mode, saturate=saturate)
     if element_type in _MAX_FINITE and saturate and x.dtype.is_float:
+        # The cast itself would overflow to NaN or infinity.
         limit = _MAX_FINITE[element_type]
         return x.cast("float32").maximum(-limit).minimum(limit).cast(carrier)
     return x.cast(carrier)
@@ -60,6 +61,7 @@ def _read_numbers(texts: np.ndarray, element_type: int) -> np.ndarray:
     carrier = find_carrier(element_type)
     if carrier is None or carrier.is_inexact or not all(map(_is_integer, values)):
         return np.array([float(value) for value in values], dtype=np.float64).reshape(texts.shape)
+    # Through float64, integers above 2^53 would be rounded.
     wide = np.uint64 if element_type == _T.UINT64 else np.int64
     return np.array([int(value) for value in values], dtype=wide).reshape(texts.shape)
 
@@ -73,6 +75,7 @@ def cast(node: Call, input: Value, *, to: int, saturate: int = 1, round_mode: st
     """Convert to the element type `to`."""
     if to == STRING or is_opaque(input):
         raise RunOnHostError
+    # The carrier's dtype alone does not tell int4 from int8.
     node.set_element_type(to)
     (tensor,) = node.tensors(input)
     return convert(tensor, to, saturate=bool(saturate), round_mode=round_mode)

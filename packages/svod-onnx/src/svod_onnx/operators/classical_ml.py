@@ -270,6 +270,7 @@ def _map_values(node: Call, x: Value, keys: np.ndarray, values: np.ndarray, defa
 
 def _map_values_on_host(x: Known, keys: np.ndarray, values: np.ndarray, default: Any) -> np.ndarray:
     table = dict(zip(keys.tolist(), values.tolist(), strict=True))
+    # NaN differs from itself, so the dictionary cannot find it.
     nan = next((value for key, value in table.items() if key != key), default)
     values_ = [table.get(key, nan if key != key else default) for key in x.ravel().tolist()]
     return np.array(values_, dtype=values.dtype).reshape(x.shape)

@@ -51,6 +51,7 @@ def loop(
     if isinstance(max_trip_count, Tensor) or isinstance(cond, Tensor):
         raise RunOnHostError
     n_trips, condition = _count_trips(max_trip_count), _read_condition(cond)
+    # Most exported loops only count; they need no value of a tensor to know when to end.
     counted_loop = find_trip_count(node, n_trips, v_initial, body) if condition else None
     if counted_loop is not None and counted_loop.trip_count > _N_UNROLLED:
         carries, stacks = counted_loop.scan(node, v_initial, body)
@@ -79,11 +80,14 @@ def _run_iterations(
     for index in count():
         if not condition or (n_trips is not None and index >= n_trips):
             break
+        # Unrolling more iterations would take long to compile.
         if limit is not None and index >= limit:
             raise RunOnHostError
         results = node.trace.run_graph(body, [np.array(index, np.int64), np.array(condition), *values])
         if node.trace.can_read:
+            # On the host, each iteration runs at once, so that graphs do not grow with the trip count.
             results = [_materialize(value) for value in results]
+        # The condition depends on inputs, so only the host can decide to continue.
         if isinstance(results[0], Tensor):
             raise RunOnHostError
         condition = bool(np.asarray(results[0]).item())

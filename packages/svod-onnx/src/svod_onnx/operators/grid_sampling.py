@@ -137,6 +137,7 @@ def _interpolate(images: Tensor, coordinates: list[Tensor], sizes: list[Any]) ->
     fractions = [axis.sub(floor) for axis, floor in zip(coordinates, floors, strict=True)]
     # Channels last, so that a gather reads all channels of an element contiguously.
     elements = images.moveaxis(1, -1).flatten(0, 1).contiguous()
+    # Flat offset of each image.
     starts = Tensor.arange(images.shape[0], dtype="int64", device=str(images.device)).mul(images.shape[2]).unsqueeze(1)
     total: Tensor | None = None
     for corner in product((0, 1), repeat=len(sizes)):

@@ -64,6 +64,7 @@ def gather_elements(data: Tensor, indices: Tensor, *, axis: int = 0) -> Tensor:
 def gather_nd(data: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
     """Slices of `data` at index tuples, which lie along the last axis of `indices`. Leading batch axes are matched."""
     depth = _get_int(indices.shape[-1])
+    # Index arrays of the batch axes broadcast against the index tuples.
     batch = [
         Tensor.arange(size).reshape(*(-1 if a == axis else 1 for a in range(indices.ndim - 1)))
         for axis, size in enumerate(indices.shape[:batch_dims])

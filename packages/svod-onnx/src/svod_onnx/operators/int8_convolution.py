@@ -61,5 +61,6 @@ def _pad(x: Tensor, padding: list[tuple[int, int]], zero: ZeroPoint) -> Tensor:
     pairs = [(0, 0), (0, 0), *padding]
     if isinstance(zero, int):
         return x.pad(*pairs, constant_values=zero)
+    # A zero point that is not known cannot be a constant of the padding.
     is_inside = Tensor.ones(*x.shape, dtype="bool").pad(*pairs)
     return is_inside.where(x.pad(*pairs), zero.cast(x.dtype))

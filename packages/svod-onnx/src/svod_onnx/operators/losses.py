@@ -23,6 +23,7 @@ def negative_log_likelihood_loss(
     """
     classes = target.cast("int64")
     is_counted = None if ignore_index is None else classes != ignore_index
+    # `ignore_index` may be out of bounds, so gather index 0 instead.
     indices = classes if is_counted is None else is_counted.where(classes, 0)
     log_losses = -input.take_along_axis(indices.unsqueeze(1), 1).squeeze(1)
     weight = Tensor.full(indices.shape, 1, dtype=input.dtype) if weights is None else weights.take(indices, 0)

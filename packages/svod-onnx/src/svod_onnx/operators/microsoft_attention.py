@@ -101,7 +101,9 @@ def microsoft_rotary_embedding(
     steps: Any = input.shape[1 if is_flat else 2]
     n_heads: Any = attributes.num_heads
     if is_flat and not (attributes.num_heads and attributes.rotary_embedding_dim):
+        # Each table row has one angle for a pair of elements.
         n_heads = input.shape[2] // (2 * cos_cache.shape[1])
+    # A single position is the offset of the first step.
     if position_ids.ndim < 2:
         position_ids = (position_ids.reshape(1, 1).cast("int64") + Tensor.arange(steps, dtype="int64")).expand(
             input.shape[0], steps
@@ -223,6 +225,7 @@ def multi_head_attention(
     if bias is not None:
         sizes: list[Any] = [attributes.num_heads * x.shape[3] for x in qkv]
         if has_split_keys and bias.shape[0] == sizes[0]:
+            # Keys and values with separate heads are projected already, and include their biases.
             sizes = sizes[:1]
         biases = [x.reshape(1, attributes.num_heads, 1, -1) for x in bias.split(sizes, 0)]
         qkv = [x if has_split_keys and i else x + biases[i] for i, x in enumerate(qkv)]

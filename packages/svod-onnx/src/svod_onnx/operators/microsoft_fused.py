@@ -63,6 +63,7 @@ def matmul_nbits(
     if attributes.bits not in (2, 4, 8):
         raise node.refuse(f"unsupported number of bits {attributes.bits}; expected 2, 4 or 8")
     activations = a if a.dtype.itemsize > 2 else a.cast("float32")
+    # Empty weights have no blocks to unpack.
     if 0 in b.shape:
         product = Tensor.zeros(*a.shape[:-1], attributes.N, dtype=activations.dtype, device=str(a.device))
     else:

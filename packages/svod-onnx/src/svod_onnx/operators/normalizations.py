@@ -136,6 +136,7 @@ def layer_normalization(
         raise node.refuse(f"unknown stash_type {stash_type}; expected an element type")
     wide = x if x.dtype.itemsize > 4 else x.cast("float32")
     mean = wide.mean(axes, keepdims=True)
+    # Computed only on request: the fused kernel does not store its statistics.
     deviation = wide.var(axes, keepdims=True).add(epsilon).rsqrt()
     return value, mean.cast(dtype), deviation.cast(dtype)
 
@@ -198,6 +199,7 @@ def mean_variance_normalization(x: Tensor, *, axes: Sequence[int] = (0, 2, 3)) -
 def lrn(x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Tensor:
     """Local response normalization over `size` neighbouring channels."""
     wide = x if x.dtype.itemsize > 2 else x.cast("float32")
+    # Channels move last, where windows slide.
     squares = wide.square().moveaxis(1, -1)
     n_before = (size - 1) // 2
     padded = squares.pad(*(None,) * (x.ndim - 1), (n_before, size - 1 - n_before))

@@ -95,6 +95,7 @@ def momentum(
 
     def step(x: Tensor, gradient: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor]:
         regularized = x * norm_coefficient + gradient
+        # The first update takes the full gradient, as ONNX defines it.
         factor = (t > 0).where(beta, 1.0).cast(x.dtype)
         new = momentum * alpha + regularized * factor
         direction = new if mode == "standard" else regularized + new * alpha

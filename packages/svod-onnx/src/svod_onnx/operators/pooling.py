@@ -73,6 +73,7 @@ def max_pool(
     stride, padding, dilation, is_open = make_windows(
         node, x, attributes.kernel_shape, attributes, ceil_mode=attributes.ceil_mode
     )
+    # Without indices the pool is a plain reduction.
     if not node.has_output(1):
         return x.max_pool2d(
             attributes.kernel_shape, stride=stride, padding=padding, dilation=dilation, ceil_mode=is_open
@@ -85,6 +86,7 @@ def max_pool(
         ceil_mode=is_open,
         return_indices=True,
     )
+    # The pool's indices are relative to each channel; ONNX counts over the whole tensor.
     sizes: tuple[Any, ...] = x.shape[2:]
     plane_size = math.prod(sizes)
     offsets = _to_column_major(indices, sizes) if attributes.storage_order else indices
@@ -172,6 +174,7 @@ def max_unpool(
         for size, step, k, (pad_start, pad_end) in zip(x.shape[2:], stride, kernel_shape, padding, strict=True)
     ]
     shape = (*x.shape[:2], *sizes)
+    # Indices count over the whole tensor, so the scatter is one-dimensional.
     flat = Tensor.zeros(math.prod(shape), dtype=x.dtype, device=str(x.device))
     unpooled = flat.put_along_axis(indices.reshape(-1), x.reshape(-1), 0).reshape(shape)
     if not output_shape:

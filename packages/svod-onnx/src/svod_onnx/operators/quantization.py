@@ -35,6 +35,7 @@ _T: Final = onnx.TensorProto
 def _broadcast_parameter(parameter: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
     """Broadcast a scale or zero point to `x`: per tensor, per slice along an axis, or per block."""
     if block_size:
+        # The last block may be partial.
         return parameter.repeat(block_size, axis).shrink(*((0, size) for size in x.shape))
     if parameter.size == 1:
         return parameter.reshape(*(1,) * x.ndim) if x.ndim else parameter.reshape(())
@@ -79,6 +80,7 @@ def quantize_linear(
     )
     dtype = find_carrier(attributes.precision) if attributes.precision else None
     if dtype is None:
+        # Half-precision quotients would round twice.
         dtype = "float64" if "float64" in (str(x.dtype), str(y_scale.dtype)) else "float32"
     scaled = x.cast(dtype) / _broadcast_parameter(y_scale, x, attributes.axis, attributes.block_size).cast(dtype)
     if element_type not in NARROW_INTEGERS and not _is_integer(element_type):
@@ -89,8 +91,8 @@ def quantize_linear(
     return saturate_cast(rounded, element_type)
 
 
-def _is_integer(kind: int) -> bool:
-    carrier = find_carrier(kind)
+def _is_integer(element_type: int) -> bool:
+    carrier = find_carrier(element_type)
     return carrier is not None and carrier.is_int
 
 
@@ -108,6 +110,7 @@ def dequantize_linear(
     dtype = (find_carrier(output_dtype) if output_dtype else None) or x_scale.dtype
     wide = "float64" if str(x_scale.dtype) == "float64" else "float32"
     values = x.cast(wide)
+    # Subtract in int32, since the difference may exceed 8 bits.
     if x_zero_point is not None and x.dtype.is_int:
         values = (x.cast("int32") - _broadcast_parameter(x_zero_point, x, axis, block_size).cast("int32")).cast(wide)
     return (values * _broadcast_parameter(x_scale, x, axis, block_size).cast(wide)).cast(dtype)
@@ -137,10 +140,12 @@ def qlinear_matmul(
 ) -> Tensor:
     """Quantized product of quantized matrices."""
     element_type = node.trace.get_element_type(node.node.inputs[7])
+    # Operands of type float8 have no integer product.
     if not (a.dtype.is_int and b.dtype.is_int):
         product = dequantize_linear(a, a_scale).matmul(dequantize_linear(b, b_scale)).cast("float32")
         return convert(product / y_scale.cast("float32"), element_type)
     sums = matmul_int8(node, a, b, to_zero_point(node, a_zero_point), to_zero_point(node, b_zero_point))
+    # A vector of scales has one per row of `a`.
     rows = a_scale.unsqueeze(-1) if a_scale.ndim == 1 and a_scale.size != 1 else a_scale
     factor = rows.cast("float32") * b_scale.cast("float32") / y_scale.cast("float32")
     return saturate_cast((sums.cast("float32") * factor).round() + y_zero_point.cast("float32"), element_type)
@@ -162,6 +167,7 @@ def conv_integer(
         windows = make_windows(node, x, get_kernel(node, w, attributes.kernel_shape), attributes)
         return conv_int8(node, x, w, x_zero, weight_zero, windows)
     by_filter = weight_zero if isinstance(weight_zero, int) else _broadcast_parameter(weight_zero, w, 0, 0)
+    # General case: groups, symbolic sizes and wider integers.
     image, filters = x.cast("int32") - x_zero, w.cast("int32") - by_filter
     return conv(
         node,

@@ -143,6 +143,7 @@ def make_layer(
         raise node.refuse(
             f"direction {attributes.direction!r} needs weights of {n_directions} directions, got shape {weights.shape}"
         )
+    # `layout` 1 has the batch as the leading axis.
     steps = x.transpose(0, 1) if attributes.layout else x
     zeros = Tensor.zeros(n_directions, steps.shape[1], recurrence.shape[2], dtype=x.dtype)
     initial = tuple(
@@ -207,6 +208,7 @@ def _run_fused(node: Call, layer: RecurrentLayer, run: _Run, order: Sequence[int
             Tensor.stack([final_state for _, final_state in rows])
         ]
     is_reverse = layer.attributes.is_reverse
+    # svod's layers run forward, so a reverse layer runs on flipped steps.
     x = layer.x.flip(0) if is_reverse else layer.x
     outputs, final = run(x, [*chain(*weights)], _join_states(layer.states), bidirectional=layer.n_directions == 2)
     steps, batch, width = outputs.shape
@@ -244,6 +246,7 @@ def _run_direction(layer: RecurrentLayer, direction: int, step: _Step) -> tuple[
     """Outputs and final states of a direction."""
     is_reverse = layer.attributes.is_reverse or direction == 1
     n_steps = layer.x.shape[0]
+    # One product for all steps; only the product of the state is sequential.
     x = layer.multiply_inputs(direction)
     if is_reverse:
         x = _reverse(x, layer.lengths)
@@ -384,6 +387,7 @@ def lstm(
     layer = make_layer(node, (x, w, r, b, sequence_lens), states, ["Sigmoid", "Tanh", "Tanh"], attributes)
     # The fused layer returns the cell after the last step, and not at the end of each row.
     is_cell_known = sequence_lens is None or not node.has_output(2)
+    # Peepholes, coupled gates, and cells of rows with lengths run step by step.
     if p is None and not attributes.input_forget and is_cell_known and layer.is_plain("sigmoid", "tanh", "tanh"):
         return finish_layer(layer, *_run_fused(node, layer, sv.lstm, [0, 2, 3, 1]))
     return finish_layer(layer, *run_lstm_steps(layer, p, is_coupled=bool(attributes.input_forget)))

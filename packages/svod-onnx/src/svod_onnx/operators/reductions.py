@@ -70,6 +70,7 @@ def _reduce(name: str, x: Tensor, axes: _Axes, keepdims: bool) -> Tensor:
     dtype = x.dtype
     if name in _LIMITED and _is_empty(x, axes):
         return x.sum(axes, keepdims=keepdims).cast(dtype).full_like(_get_limit(name, dtype))
+    # float32 would round large integers before the reduction.
     wide = x.cast("float64") if name in _FRACTIONAL and not dtype.is_float else x
     return _REDUCTIONS[name](wide, axes, keepdims).cast(dtype)
 
@@ -94,6 +95,7 @@ def arg_max_or_min(node: Call, data: Tensor, *, axis: int = 0, keepdims: int = 1
     """First or last index of the largest or smallest element along an axis, as int64."""
     find = Tensor.argmax if node.operator == "ArgMax" else Tensor.argmin
     if select_last_index:
+        # The last index is the first index of the flipped axis.
         index = data.shape[axis] - 1 - find(data.flip(axis), axis, keepdims=bool(keepdims))
     else:
         index = find(data, axis, keepdims=bool(keepdims))

@@ -142,6 +142,7 @@ def _sample_axis(start: Tensor, bin_size: Tensor, count: Tensor, n_bins: int, ma
     coordinate = (
         start.reshape(-1, 1, 1).add(bin_index.mul(length)).add(sample.add(0.5).mul(length).div(counts.maximum(1)))
     )
+    # ONNX clamps samples within one element outside of the image, and drops samples farther away.
     is_near = coordinate.ge(-1).logical_and(coordinate.le(size))
     inner = coordinate.maximum(0).minimum(size - 1)
     floor = inner.floor()

@@ -42,6 +42,7 @@ def non_max_suppression(
         low, high = _order_corners(boxes[batch].astype(np.float64), is_centred=bool(center_point_box))
         for class_index in range(scores.shape[1]):
             class_scores = scores[batch, class_index]
+            # A stable sort keeps the order of equal scores, as the reference does.
             order = np.argsort(-class_scores, kind="stable")
             if score_threshold is not None and score_threshold.size:
                 order = order[class_scores[order] > score_threshold.item()]

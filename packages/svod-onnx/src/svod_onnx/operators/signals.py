@@ -56,6 +56,7 @@ def _to_complex(x: Tensor) -> Tensor:
     """Real or complex elements without the axis of parts, each part with at least 32 bits."""
     if x.shape[-1] not in (1, 2):
         raise ValueError(f"the last axis must have size 1 (real) or 2 (complex), got {x.shape[-1]}")
+    # There are no complex dtypes with half-precision parts.
     wide = x.cast("float32") if x.dtype.itemsize < 4 else x
     return wide.squeeze(-1) if x.shape[-1] == 1 else wide.as_complex()
 
@@ -63,6 +64,7 @@ def _to_complex(x: Tensor) -> Tensor:
 def _transform_forward(signal: Tensor, size: int | None, axis: int, *, onesided: bool) -> Tensor:
     if not onesided:
         return fft.fft(signal, n=size, axis=axis)
+    # A real transform computes only the nonredundant half.
     if not signal.dtype.is_complex:
         return fft.rfft(signal, n=size, axis=axis)
     spectrum = fft.fft(signal, n=size, axis=axis)

@@ -63,6 +63,7 @@ class _Forest:
         current, depth = np.unique(self.roots), 0
         while True:
             current = np.unique(np.concatenate([self.on_true[current], self.on_false[current]]))
+            # Leaves are their own children; only inner nodes continue.
             current = current[self.on_true[current] != current]
             depth += 1
             if not current.size:
@@ -101,6 +102,7 @@ class _Forest:
         )
         splits = asarray_like(self.splits, x).cast(x.dtype)
         nodes = asarray_like(self.roots, x).reshape(1, -1).expand(x.shape[0], len(self.roots))
+        # Modes of leaves do not matter.
         used = sorted(set(self.modes[self.on_true != np.arange(len(self.modes))].tolist()))
         for _ in range(self.get_depth(node) if used else 0):
             value, split = x.gather(1, features[nodes]), splits[nodes]
@@ -148,6 +150,7 @@ def _make_weights(
     _check_bounds(node, "target", targets, n_targets)
     table = np.zeros((n_nodes, n_targets), weights.dtype)
     is_weighted = np.zeros((n_nodes, n_targets), bool)
+    # A leaf may have several weights for a target, which add up.
     np.add.at(table, (leaves, targets), weights)
     is_weighted[leaves, targets] = True
     return table, is_weighted
@@ -241,6 +244,7 @@ def _list_members(node: Call, modes: np.ndarray, n_leaves: int, values: np.ndarr
     if len(ends) < len(membership_nodes):
         raise node.refuse(f"expected {len(membership_nodes)} sets of membership values, got {len(ends)}")
     sets = np.split(flat, ends + 1)[: len(membership_nodes)]
+    # Padded with NaN, which equals no value.
     table = np.full((len(modes) + n_leaves, max(map(len, sets))), np.nan, flat.dtype)
     for index, members in zip(membership_nodes, sets, strict=True):
         table[index, : len(members)] = members
