@@ -128,6 +128,7 @@ def make_interpolation(axis: Axis, options: ResizeOptions) -> Interpolation:
     indices, weights = _weigh(coordinates, axis, options)
     if options.exclude_outside:
         weights = np.where((indices < 0) | (indices >= axis.input_size), 0.0, weights)
+        # The remaining weights are normalized to a sum of 1.
         total = weights.sum(1, keepdims=True)
         weights /= np.where(total == 0, 1.0, total)
     used = weights.any(0)
@@ -179,6 +180,7 @@ def _weigh(coordinates: np.ndarray, axis: Axis, options: ResizeOptions) -> tuple
     The window is symmetric: half of the indices lie below the coordinate. An index equal to the coordinate counts as above it.
     """
     is_cubic = options.mode == "cubic"
+    # Antialiasing stretches the filter by the factor of the downsampling.
     squeeze = min(axis.scale, 1.0) if options.antialias else 1.0
     lowest = math.floor((-2 if is_cubic else -1) / squeeze) + 1
     offsets = np.arange(lowest, 2 - lowest)

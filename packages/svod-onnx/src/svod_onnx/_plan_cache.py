@@ -67,6 +67,7 @@ class PlanCache:
 def get_spec(inputs: Mapping[str, Any]) -> object | None:
     """Names, dtypes and shapes of the inputs; None unless all inputs are numeric arrays."""
     spec: list[object] = []
+    # Only names, dtypes and shapes: comparing them must be faster than validating the inputs.
     for name, value in inputs.items():
         # Subclasses of ndarray may override indexing; they take the slow path.
         if type(value) is not np.ndarray or value.dtype.kind not in "biufc":

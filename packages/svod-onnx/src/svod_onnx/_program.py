@@ -61,6 +61,7 @@ class Program:
         self._roots: LRUCache[object, _Stage] = LRUCache(_N_STAGES)
         self._static: frozenset[str] = frozenset()
         self.sizes: Final = SizeVariables(graph.inputs, max_sizes)
+        # Before folding, which would replace DequantizeLinear of a weight by floats.
         nodes, constants = rewrite(graph.nodes, graph.constants, self.output_names)
         self.nodes, self.constants = _fold_constants(
             nodes, {**outer, **constants}, self.output_names, device, self.element_types
@@ -107,6 +108,7 @@ class Program:
         outcome = trace.run(self.nodes)
         if outcome.deferred:
             node = outcome.deferred[0]
+            # A node for the host needs no value; name an operand instead.
             value = next(iter([*outcome.needed, *node.inputs, ""]))
             raise ValueNeededError(node=node.title, operator=node.qualified, value=value)
         return {name: trace.values[name] for name in self.output_names}
@@ -181,6 +183,7 @@ class Program:
             return None
         key = shapes.key, tuple(map(_get_key, known.values()))
         stage = self._get_root(key, known)
+        # Capturing may add static inputs, as in `run`.
         n_static = len(self._static)
         try:
             results = stage.run(shapes.bind(live, arrays, self.device))

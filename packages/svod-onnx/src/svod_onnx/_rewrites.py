@@ -129,6 +129,7 @@ def rewrite(
         context = RewriteContext(
             {name: node for node in live for name in node.outputs}, all_constants, _count_readers(live, required)
         )
+        # Dropped after each rule, so that counts of readers are exact for the next one.
         live = drop_unread([rule(node, context) or node for node in live], required)
     return live, all_constants
 

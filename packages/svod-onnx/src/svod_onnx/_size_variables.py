@@ -53,6 +53,7 @@ class SymbolicShapes:
             value = live[name]
             assert isinstance(value, Tensor)
             array = cast("np.ndarray | None", arrays.get(name) if isinstance(arrays.get(name), np.ndarray) else None)
+            # The caller's array avoids reading the tensor back from its device.
             if array is None or array.dtype != np.dtype(str(value.dtype)):
                 array = value.numpy()
             limits = [
@@ -132,6 +133,7 @@ class SizeVariables:
         """Whether a dimension is a variable at this size. Records the size."""
         if not _LOWEST <= size <= _MAX_LIMIT:
             return False
+        # A declared bound is a promise; larger sizes get programs of their own.
         if name in self._max_sizes:
             return size <= self._max_sizes[name]
         seen = self._seen.setdefault(name, set())

@@ -78,6 +78,7 @@ class WeightReader:
             raise self._refuse(tensor, f"of shape {shape} needs {n_bytes} bytes, got {data.nbytes}")
         if per_byte > 1:
             return self._unpack(tensor, data)
+        # ONNX stores little-endian elements; on such machines this is a view of the file.
         return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(shape)
 
     def read_sparse(self, sparse: onnx.SparseTensorProto) -> np.ndarray:
@@ -129,6 +130,7 @@ class WeightReader:
             except OSError as error:
                 problem = f"has external data in {location!r}, which cannot be read: {error.strerror}"
                 raise self._refuse(tensor, problem) from error
+        # One mapping per file, which all of its tensors share.
         data = self._files[path]
         try:
             offset = int(entries.get("offset") or 0)

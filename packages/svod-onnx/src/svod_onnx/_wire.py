@@ -98,6 +98,7 @@ def _iter_fields(message: memoryview, position: int, end: int) -> Iterator[tuple
 def _read_varint(message: memoryview, position: int, end: int) -> tuple[int, int]:
     """Read a varint of seven bits per byte, lowest first. Return its value and its end."""
     value = shift = 0
+    # A varint has at most ten bytes.
     while position < end and shift < 70:
         byte = message[position]
         position += 1

@@ -58,7 +58,7 @@ def attention(
     batch, n_heads, n_queries, size = q.shape
     n_kv_heads, n_keys = keys.shape[1], keys.shape[2]
     softmax_dtype = find_carrier(attributes.softmax_precision) if attributes.softmax_precision else None
-    factor = attributes.scale if attributes.scale is not None else _get_number(size) ** -0.5
+    factor = attributes.scale if attributes.scale is not None else _get_known_size(size) ** -0.5
     # Groups of query heads broadcast against their shared key head, which is not repeated.
     grouped_queries = q.reshape(batch, n_kv_heads, -1, n_queries, size)
     scores = (grouped_queries @ keys.unsqueeze(2).transpose(-1, -2) * factor).reshape(batch, n_heads, n_queries, n_keys)
@@ -67,20 +67,20 @@ def attention(
     if attributes.softcap:
         scores = (scores / attributes.softcap).tanh() * attributes.softcap
     stages.append(scores)
+    # Position of the first query among the keys, where the causal diagonal starts.
     offset: Any = 0
     if past_key is not None:
         offset = past_key.shape[2]
     elif nonpad_kv_seqlen is not None:
         offset = nonpad_kv_seqlen.reshape(-1, 1, 1, 1).cast("int64") - n_queries
-    # The causal diagonal starts at the number of past keys.
     scores = _add_mask(scores, attn_mask)
     masks = _list_visible(
         n_queries, n_keys, offset, bool(attributes.is_causal), attributes.left_window_size, attributes.right_window_size
     )
     if nonpad_kv_seqlen is not None:
         masks.append(Tensor.arange(n_keys, dtype="int64") < nonpad_kv_seqlen.reshape(-1, 1, 1, 1).cast("int64"))
-    for mask_ in masks:
-        scores = mask_.where(scores, float("-inf"))
+    for is_visible in masks:
+        scores = is_visible.where(scores, float("-inf"))
     stages.append(scores)
     weights = _normalize(scores if softmax_dtype is None else scores.cast(softmax_dtype)).cast(q.dtype)
     stages.append(weights)
@@ -96,7 +96,7 @@ def split_heads(x: Tensor, n_heads: int) -> Tensor:
     return x.reshape(x.shape[0], x.shape[1], n_heads, -1).transpose(1, 2)
 
 
-def _get_number(size: Any) -> float:
+def _get_known_size(size: Any) -> float:
     if not isinstance(size, int):
         raise TypeError(f"the head size must be known, got {size}")
     return float(size)
@@ -108,6 +108,7 @@ def _add_mask(scores: Tensor, mask: Tensor | None) -> Tensor:
         return scores
     n_missing: Any = scores.shape[-1] - mask.shape[-1]
     if not isinstance(n_missing, int) or n_missing:
+        # Padding must hide the keys: -inf for an additive mask, False for a boolean one.
         masked = False if mask.dtype.is_bool else float("-inf")
         mask = mask.pad([(0, 0)] * (mask.ndim - 1) + [(0, n_missing)], constant_values=masked)
     return mask.where(scores, float("-inf")) if mask.dtype.is_bool else scores + mask
@@ -132,6 +133,7 @@ def _list_visible(n_queries: Any, n_keys: Any, offset: Any, is_causal: bool, lef
 def _normalize(scores: Tensor) -> Tensor:
     """Softmax along the last axis; a row without a visible key is zeros."""
     maximum_ = scores.max(-1, keepdims=True)
+    # A row of -inf would subtract -inf from itself, which is NaN.
     exponentials = (scores - (maximum_ == float("-inf")).where(0, maximum_)).exp()
     total = exponentials.sum(-1, keepdims=True)
     return exponentials / (total == 0).where(1, total)
@@ -161,6 +163,7 @@ def rotary_embedding(
     heads = x.reshape(x.shape[0], x.shape[1], num_heads, -1) if is_flat else x.transpose(1, 2)
     size: Any = rotary_embedding_dim or heads.shape[-1]
     rotated_input, unrotated = heads[..., :size], heads[..., size:]
+    # The tables may be wider than half of the rotated size.
     cos, sin = (
         (table if position_ids is None else table.take(position_ids, 0)).unsqueeze(2)[..., : size // 2]
         for table in (cos_cache, sin_cache)

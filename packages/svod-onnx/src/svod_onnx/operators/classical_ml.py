@@ -152,6 +152,7 @@ def linear_classifier(
         raise node.refuse("string class labels are not supported; set classlabels_ints")
     labels = classlabels_ints or [0]
     n_features: Any = x.shape[-1]
+    # Binary models may have the coefficients of only the second class.
     n_scores = max(len(coefficients) // max(n_features, 1), 1)
     return choose_class(
         node, _multiply(node, x, coefficients, intercepts, n_scores), labels, post_transform, is_positive=False
@@ -203,6 +204,7 @@ def label_encoder(
     if attributes.classes_strings is not None:
         is_text = isinstance(x, np.ndarray) and x.dtype.kind in "OUST"
         names, indices = _to_array(attributes.classes_strings), np.arange(len(attributes.classes_strings))
+        # The dtype of the input decides the direction of the mapping.
         pair = (names, indices) if is_text else (indices, names)
         return _map_values(node, x, *pair, attributes.default_int64 if is_text else attributes.default_string)
     keys = next(
@@ -252,11 +254,14 @@ def _to_array(values: np.ndarray | Sequence[object]) -> np.ndarray:
 def _map_values(node: Call, x: Value, keys: np.ndarray, values: np.ndarray, default: Any) -> Value:
     """Map keys to values, by binary search in the sorted keys."""
     if keys.dtype.kind == "O" or values.dtype.kind == "O":
+        # Strings have no tensors, so the host maps them.
         if isinstance(x, Tensor) and not node.trace.can_read:
             raise RunOnHostError
         return _map_values_on_host(x.numpy() if isinstance(x, Tensor) else np.asarray(x), keys, values, default)
     (numbers,) = node.tensors(x)
+    # Stable, so that the first of several equal keys wins.
     order = np.argsort(keys, kind="stable")
+    # Binary search needs at least one key.
     if not keys.size:
         return asarray_like(np.asarray(default, values.dtype), numbers).expand(*numbers.shape)
     ordered = asarray_like(keys[order], numbers).cast(numbers.dtype)

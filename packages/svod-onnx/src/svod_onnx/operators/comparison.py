@@ -92,6 +92,7 @@ def clip_since_1(
 ) -> Tensor:
     """Clamp to limits that are attributes. From version 6 on the default limits are the largest finite float32."""
     del consumed_inputs
+    # Half-precision dtypes cannot represent the default limits, which are no limits for them.
     if node.version >= 6 and input.dtype.itemsize >= 4:
         min, max = -_LARGEST if min is None else min, _LARGEST if max is None else max
     return input.clip(min, max)

@@ -110,6 +110,7 @@ def _stack(node: Call, values: Sequence[Value], info: Any) -> Value:
     """Stack the values of all iterations along a new leading axis. Without iterations, the declaration gives the shape."""
     if values:
         return Tensor.stack([node.trace.get_tensor(node.node, "", value) for value in values])
+    # A zero-trip loop has no value whose shape could be used.
     shape = [size if isinstance(size, int) else 0 for size in info.shape or ()]
     return Tensor.empty(0, *shape, dtype=info.dtype)
 
@@ -131,6 +132,7 @@ def scan(
         node.trace.get_tensor(node.node, name, value)
         for name, value in zip(node.node.inputs, initial_state_and_scan_inputs, strict=True)
     ]
+    # `sv.scan` runs forward along the leading axis, so other axes move and reversed ones are flipped.
     slices = [
         _flip_if(x.moveaxis(axis, 0), direction)
         for x, axis, direction in zip(
@@ -182,6 +184,7 @@ def scan_since_8(
     ]
     n_carries = len(tensors) - num_scan_inputs
     rows: list[list[Tensor]] = []
+    # Each row of the batch is a sequence of its own.
     for sample in zip(*(x.unbind(0) for x in tensors), strict=True):
         flips = directions or [0] * num_scan_inputs
         slices = [_flip_if(x, direction) for x, direction in zip(sample[n_carries:], flips, strict=True)]

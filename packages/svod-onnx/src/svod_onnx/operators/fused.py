@@ -36,11 +36,11 @@ def dequantized_matmul(
             _dequantize(node, b, b_scale, b_zero_point, b_axis),
         )
         return left.matmul(right).cast(a_scale.dtype)
-    total = matmul_int8(node, a, b, to_zero_point(node, a_zero_point), to_zero_point(node, b_zero_point))
+    sums = matmul_int8(node, a, b, to_zero_point(node, a_zero_point), to_zero_point(node, b_zero_point))
     factor = a_scale.cast("float32").reshape(()) * (b_scale.reshape(()) if b_scale.size == 1 else b_scale).cast(
         "float32"
     )
-    return (total.cast("float32") * factor).cast(a_scale.dtype)
+    return (sums.cast("float32") * factor).cast(a_scale.dtype)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +70,7 @@ def dequantized_gemm(
 ) -> Tensor:
     """`alpha * A @ B + beta * C` of dequantized matrices."""
     left, right = (a.transpose(0, 1) if attributes.transA else a), (b.transpose(0, 1) if attributes.transB else b)
+    # Transposition exchanges the axes of the scales.
     axes = (
         (1 - attributes.a_axis % 2 if attributes.transA else attributes.a_axis % 2),
         (1 - attributes.b_axis % 2 if attributes.transB else attributes.b_axis % 2),

@@ -115,6 +115,7 @@ def deform_conv(
     sampled = samples.reshape(batch, attributes.offset_group, images.shape[1], n_taps, *output_sizes)
     if mask is not None:
         sampled = sampled.mul(mask.cast(dtype).reshape(batch, attributes.offset_group, 1, n_taps, *output_sizes))
+    # The samples are the unfolded windows (im2col), so the convolution is a matrix product.
     columns = sampled.reshape(batch, attributes.group, w.shape[1] * n_taps, math.prod(output_sizes))
     filters = w.cast(dtype).reshape(1, attributes.group, w.shape[0] // attributes.group, w.shape[1] * n_taps)
     products = filters.matmul(columns).reshape(batch, w.shape[0], *output_sizes)

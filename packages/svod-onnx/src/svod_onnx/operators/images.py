@@ -25,10 +25,12 @@ def image_decoder(node: Call, encoded_stream: Known, *, pixel_format: str = "RGB
     if pixel_format not in _MODES:
         raise node.refuse(f"unknown pixel_format {pixel_format!r}; expected RGB, BGR or Grayscale")
     try:
+        # `convert` also resolves palettes and alpha channels.
         with Image.open(io.BytesIO(encoded_stream.tobytes())) as picture:
             decoded = np.array(picture.convert(_MODES[pixel_format]))
     except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
         raise node.refuse(f"cannot decode the image: {error}") from error
+    # Grayscale images have no axis of channels in Pillow.
     if decoded.ndim == 2:
         return decoded[:, :, None]
     return np.ascontiguousarray(decoded[:, :, ::-1]) if pixel_format == "BGR" else decoded

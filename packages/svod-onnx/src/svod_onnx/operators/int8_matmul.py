@@ -25,6 +25,7 @@ def to_zero_point(node: Call, value: Value) -> ZeroPoint:
     """Zero point of an operand that the function receives as `Value`."""
     if value is None:
         return 0
+    # A known scalar folds into the kernel, and 0 needs no correction at all.
     if isinstance(value, np.ndarray | np.generic) and value.size and (value == value.flat[0]).all():
         return int(value.flat[0])
     (zero,) = node.tensors(value)

@@ -28,6 +28,7 @@ def negative_log_likelihood_loss(
     log_losses = -input.take_along_axis(indices.unsqueeze(1), 1).squeeze(1)
     weight = Tensor.full(indices.shape, 1, dtype=input.dtype) if weights is None else weights.take(indices, 0)
     if is_counted is not None:
+        # Ignored targets count neither in the sum nor in the mean's divisor.
         weight = is_counted.where(weight, 0)
     losses = log_losses * weight
     match reduction:

@@ -48,10 +48,10 @@ def _matmul_dynamic(node: Call, x: Tensor, weight: Tensor, scale: Tensor, zero_p
         scale: scale of the weight, a scalar or one per column.
         zero_point: zero point of the weight, likewise.
     """
-    steps, step, zero = dynamic_quantize_linear(x.cast("float32"))
+    integers, x_scale, x_zero = dynamic_quantize_linear(x.cast("float32"))
     # Stored, since the product would otherwise quantize each element again for every few columns.
-    total = matmul_int8(node, steps.contiguous(), weight, zero.cast("int32"), zero_point)
-    return total.cast("float32") * (step * _squeeze_scalar(scale).cast("float32"))
+    sums = matmul_int8(node, integers.contiguous(), weight, x_zero.cast("int32"), zero_point)
+    return sums.cast("float32") * (x_scale * _squeeze_scalar(scale).cast("float32"))
 
 
 def _squeeze_scalar(parameter: Tensor) -> Tensor:
@@ -82,6 +82,7 @@ def dynamic_quantize_lstm(
         raise node.refuse("missing operands: the scales of W and R are required")
 
     def pick(label: str, source: Tensor, direction: int) -> Tensor:
+        # Stored contiguously once, as the product of each step reads the weights again.
         def compute(source: Tensor) -> Tensor:
             return source[direction].contiguous()
 
@@ -131,9 +132,9 @@ def matmul_integer_to_float(
     bias: Tensor | None = None,
 ) -> Tensor:
     """Product of 8-bit integer matrices, scaled to the dtype of the scales, plus `bias`."""
-    total = matmul_int8(node, a, b, to_zero_point(node, a_zero_point), to_zero_point(node, b_zero_point))
+    sums = matmul_int8(node, a, b, to_zero_point(node, a_zero_point), to_zero_point(node, b_zero_point))
     factor = a_scale.cast("float32").reshape(()) * _squeeze_scalar(b_scale.cast("float32"))
-    product = total.cast("float32") * factor
+    product = sums.cast("float32") * factor
     return (product if bias is None else product + bias).cast(a_scale.dtype)
 
 
@@ -198,6 +199,7 @@ def fast_gelu(x: Tensor, bias: Tensor | None = None) -> Tensor:
 @operator("QuickGelu", domain=MICROSOFT)
 def quick_gelu(x: Tensor, *, alpha: float = 1.702) -> Tensor:
     """`x * sigmoid(alpha * x)`."""
+    # Half precision would round the sigmoid before the product.
     wide = x.cast("float32") if x.dtype.itemsize < 4 else x
     return (wide * (wide * alpha).sigmoid()).cast(x.dtype)
 
@@ -214,12 +216,13 @@ def skip_layer_normalization(
     epsilon: float = 1e-12,
 ) -> tuple[Tensor, ...]:
     """LayerNormalization of `input + skip + bias`. Return it, the mean, the reciprocal deviation, and the sum."""
-    total, wide = _add_skip(input, skip, bias)
-    value = total.layernorm(-1, epsilon, gamma, beta).cast(input.dtype)
+    sum_, wide = _add_skip(input, skip, bias)
+    value = sum_.layernorm(-1, epsilon, gamma, beta).cast(input.dtype)
     if not (node.has_output(1) or node.has_output(2)):
-        return value, total, total, total
+        return value, sum_, sum_, sum_
+    # Computed only on request: the fused kernel does not store its statistics.
     deviation = wide.var(-1, keepdims=True).add(epsilon).rsqrt()
-    return value, wide.mean(-1, keepdims=True), deviation, total
+    return value, wide.mean(-1, keepdims=True), deviation, sum_
 
 
 @operator("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
@@ -227,13 +230,13 @@ def skip_simplified_layer_normalization(
     input: Tensor, skip: Tensor, gamma: Tensor, bias: Tensor | None = None, *, epsilon: float = 1e-12
 ) -> tuple[Tensor, ...]:
     """RMSNormalization of `input + skip + bias`. Return it, the mean, the reciprocal root mean square, and the sum."""
-    total, wide = _add_skip(input, skip, bias)
-    value = total.rms_norm(-1, epsilon, gamma).cast(input.dtype)
+    sum_, wide = _add_skip(input, skip, bias)
+    value = sum_.rms_norm(-1, epsilon, gamma).cast(input.dtype)
     mean_square = wide.square().mean(-1, keepdims=True)
-    return value, wide.mean(-1, keepdims=True), mean_square.add(epsilon).rsqrt(), total
+    return value, wide.mean(-1, keepdims=True), mean_square.add(epsilon).rsqrt(), sum_
 
 
 def _add_skip(x: Tensor, skip: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
     """The sum in the dtype of the operands, and in at least float32."""
-    total = x + skip if bias is None else x + skip + bias
-    return total, (total if total.dtype.itemsize > 2 else total.cast("float32"))
+    sum_ = x + skip if bias is None else x + skip + bias
+    return sum_, (sum_ if sum_.dtype.itemsize > 2 else sum_.cast("float32"))

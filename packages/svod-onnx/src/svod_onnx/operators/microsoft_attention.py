@@ -157,6 +157,7 @@ def microsoft_attention(
     sizes: list[Any] = attributes.qkv_hidden_sizes or [weights.shape[1] // 3] * 3
     query, key, value = (split_heads(projection, attributes.num_heads) for projection in projected.split(sizes, -1))
     past_key, past_value = (None, None) if past is None else (past[0], past[1])
+    # Only a shared buffer has room beyond the filled rows.
     past_length = past_sequence_length if attributes.past_present_share_buffer else None
     result, keys, values, _ = _attend_with_cache(
         node,
@@ -172,6 +173,7 @@ def microsoft_attention(
         bool(attributes.unidirectional),
         attributes.scale,
     )
+    # Stacking copies the cache, so skip it if the output is unused.
     return result, (stack([keys, values]) if node.has_output(1) else keys)
 
 
@@ -271,6 +273,7 @@ def _attend_with_cache(
     if past_key is not None and past_value is not None:
         if past_length is None:
             keys, values = past_key.concat(key, axis=2), past_value.concat(value, axis=2)
+            # A tensor even if it is known, since a filled length is one too.
             n_past = n_past + past_key.shape[2]
         else:
             n_past = past_length.reshape(-1).cast("int64")
@@ -280,6 +283,7 @@ def _attend_with_cache(
             )
     n_keys: Any = keys.shape[2]
     if mask is not None:
+        # A finite bias, as in onnxruntime: a row whose keys are all masked attends uniformly.
         mask_bias = _expand_mask(node, mask, query.shape[0], n_steps, n_keys, n_past).where(0.0, masked)
         score_bias = mask_bias if score_bias is None else _pad_keys(score_bias, n_keys) + mask_bias
     if past_length is not None or is_causal:
@@ -301,7 +305,7 @@ def _attend(
     """`attention` with an additive `score_bias`. The result has the shape (batch, steps, heads * size).
 
     Args:
-        shown: 1 to return the biased scores as the last result, 2 to return the weights.
+        score_output: 1 to return the biased scores as the last result, 2 to return the weights.
     """
     result, keys, values, scores = attention(
         node,
@@ -340,6 +344,7 @@ def _write_cache(past: Tensor, new: Tensor, start: Tensor, n_new: Any) -> Tensor
     """
     count = n_new.reshape(-1, 1, 1, 1) if isinstance(n_new, Tensor) else n_new
     index = Tensor.arange(past.shape[2], dtype="int64").reshape(1, 1, -1, 1) - start.reshape(-1, 1, 1, 1)
+    # A gather and a select, since the start of the rows is not known. Clamping keeps unused indices in bounds.
     source = index.maximum(0).minimum(new.shape[2] - 1).expand(*past.shape)
     return ((index >= 0) & (index < count)).where(new.cast(past.dtype).gather(2, source), past)
 
@@ -375,6 +380,7 @@ def _expand_mask(node: Call, mask: Tensor, n_batch: Any, n_steps: Any, n_keys: A
         return is_kept
     if mask.ndim == 4:
         steps = n_past.reshape(-1, 1, 1, 1) + Tensor.arange(n_steps, dtype="int64").reshape(-1, 1)
+        # A mask over all positions has the rows of past steps too.
         rows = steps.expand(mask.shape[0], mask.shape[1], n_steps, mask.shape[3])
         return mask.gather(2, rows)[..., :n_keys] > 0
     if mask.ndim == 2:
@@ -448,6 +454,7 @@ def group_query_attention(
         raise node.refuse("attribute 'sliding_window_cache' is not supported; expected a cache that keeps all rows")
     qkv = _split_packed(node, query, key, value, attributes.num_heads, attributes.kv_num_heads)
     if query_weight is not None and key_weight is not None:
+        # The separate epsilons override the shared one.
         epsilons = [
             attributes.qk_norm_epsilon if epsilon is None else epsilon
             for epsilon in (attributes.q_norm_epsilon, attributes.k_norm_epsilon)
@@ -463,6 +470,7 @@ def group_query_attention(
             raise node.refuse("attribute 'do_rotary' needs the operands 'cos_cache' and 'sin_cache'")
         if position_ids is None:
             steps = n_past.reshape(-1, 1) + Tensor.arange(n_steps, dtype="int64")
+            # Steps beyond the valid ones would read past the table; their results are unspecified.
             position_ids = steps.minimum(cos_cache.shape[0] - 1)
         size: Any = 2 * cos_cache.shape[1]
         for i in range(2):

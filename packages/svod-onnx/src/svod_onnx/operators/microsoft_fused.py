@@ -68,6 +68,7 @@ def matmul_nbits(
         product = Tensor.zeros(*a.shape[:-1], attributes.N, dtype=activations.dtype, device=str(a.device))
     else:
         n_blocks = -(-attributes.K // attributes.block_size)
+        # The last block may be partial, so the padded columns are cut off.
         integers = (
             _unpack(b.reshape(attributes.N, -1), attributes.bits)
             .reshape(attributes.N, n_blocks * attributes.block_size)[:, : attributes.K]
@@ -88,6 +89,7 @@ def matmul_nbits(
                 .reshape(attributes.N, -1)[:, : attributes.K]
             )
 
+        # Without zero points the integers are centred: 2^(bits - 1) represents 0.
         centred = integers - (float(1 << (attributes.bits - 1)) if block_zeros is None else spread(block_zeros))
         product = activations.matmul((centred * spread(block_scales)).cast(activations.dtype).transpose(0, 1))
     return (product if bias is None else product + bias).cast(a.dtype)
@@ -123,6 +125,7 @@ def _activate(node: Call, x: Tensor, name: str, parameters: Sequence[float | Non
     if name not in _FUSED:
         raise node.refuse(f"unknown activation {name!r}; expected one of {', '.join(_FUSED)}")
     alpha, beta = [*parameters, None, None][:2]
+    # Not in the table, since its parameters are optional limits.
     if name == "Clip":
         return x.maximum(float("-inf") if alpha is None else alpha).minimum(float("inf") if beta is None else beta)
     function = NAMED_ACTIVATIONS[name.lower()]

@@ -188,6 +188,7 @@ def _run_fused(node: Call, layer: RecurrentLayer, run: _Run, order: Sequence[int
 
     def reorder(label: str, source: Tensor, direction: int, half: int | None = None) -> Tensor:
         def compute(source: Tensor) -> Tensor:
+            # Biases of inputs and states are concatenated in ONNX, and separate in svod.
             rows = source[direction] if half is None else source[direction].reshape(2, -1)[half]
             gates = rows.reshape(n, -1, *rows.shape[1:])
             return rows if is_in_order else Tensor.concat([gates[gate] for gate in order])
@@ -230,7 +231,9 @@ def _run_to_lengths(
     outputs, _ = run(x, weights, _join_states(states), bidirectional=False)
     time = Tensor.arange(x.shape[0], dtype="int64").unsqueeze(1)
     outputs = (time < lengths).unsqueeze(-1).where(outputs, 0)
+    # The output at the last valid step, selected by a mask.
     final_state = (time == lengths - 1).unsqueeze(-1).where(outputs, 0).sum(0)
+    # An empty row keeps its initial state.
     final_state = (lengths == 0).unsqueeze(-1).where(states[0][0], final_state)
     return _reverse(outputs, lengths) if is_reverse else outputs, final_state
 

@@ -11,7 +11,7 @@ from svod_onnx._broadcasting import multiply_sizes
 from svod_onnx._registry import Ints, Known, Value, operator
 from svod_onnx._symbolic_sizes import make_sizes
 from svod_onnx._trace import Call
-from svod_onnx._types import find_carrier
+from svod_onnx._types import find_carrier, get_element_type
 from svod_onnx._values import to_tensor
 from svod_tensor import Tensor
 
@@ -114,6 +114,7 @@ def unsqueeze(data: Tensor, axes: Ints) -> Tensor:
     """Insert axes of size 1. `axes` are indices in the result."""
     n_axes = data.ndim + len(axes)
     indices = sorted(axis + n_axes if axis < 0 else axis for axis in axes)
+    # In ascending order, so that earlier insertions do not shift later indices.
     for index in indices:
         data = data.unsqueeze(index)
     return data
@@ -161,11 +162,13 @@ def _split(
         return x.split(sizes, axis)
     length, n = x.shape[axis], n_parts or node.n_outputs
     if not isinstance(length, int):
+        # Unequal parts of a symbolic size would need its value.
         size = length // n
         if size * n != length:
             raise ValueError(f"cannot split the symbolic size {length} into {n} equal parts")
         leading = (slice(None),) * (axis % x.ndim)
         return tuple(x[(*leading, slice(size * index, size * (index + 1)))] for index in range(n))
+    # Rounded up: all parts are equal except the last, which may be empty.
     size = -(-length // n)
     return x.split([max(min(size, length - index * size), 0) for index in range(n)], axis)
 
@@ -174,6 +177,7 @@ def _split(
 def expand(input: Tensor, shape: Ints) -> Tensor:
     """Broadcast with a shape; size 1 on either side broadcasts."""
     n_axes = max(input.ndim, len(shape))
+    # Expand is bidirectional, unlike `broadcast_to`: a target size of 1 keeps the size of the operand.
     old_shape = [1] * (n_axes - input.ndim) + list(input.shape)
     new_shape = [1] * (n_axes - len(shape)) + list(shape)
     return input.broadcast_to([a if b == 1 else b for a, b in zip(old_shape, new_shape, strict=True)])
@@ -196,6 +200,7 @@ def shape(data: Value, *, start: int = 0, end: int | None = None) -> Value:
     """Sizes of the axes from `start` to `end`, with the semantics of a slice."""
     assert data is not None
     assert not isinstance(data, list)
+    # Computed from the spec of the tensor, so the node reads no element.
     return make_sizes(data.shape[start:end])
 
 
@@ -214,21 +219,17 @@ def range_(start: Known, limit: Known, delta: Known) -> Tensor:
     if step == 0:
         raise ValueError("delta must not be 0")
     count = max(int(np.ceil((last - first) / step)), 0)
-    dtype = find_carrier(_get_kind(start)) or "int64"
+    dtype = find_carrier(get_element_type(start.dtype)) or "int64"
+    # A running sum would accumulate rounding errors.
     wide_dtype = "float64" if isinstance(first, float) else "int64"
     return Tensor.arange(count, dtype=wide_dtype).mul(step).add(first).cast(dtype)
-
-
-def _get_kind(array: np.ndarray) -> int:
-    from svod_onnx._types import get_element_type
-
-    return get_element_type(array.dtype)
 
 
 @operator("ConstantOfShape")
 def constant_of_shape(input: Ints, *, value: Any = None) -> Tensor:
     """Tensor of a shape filled with `value`, by default 0 in float32."""
     element = np.zeros(1, np.float32) if value is None else value
+    # Broadcast lazily, instead of allocating a buffer of the shape.
     return to_tensor(np.reshape(element, ()), is_constant=True).broadcast_to(input)
 
 
