@@ -170,9 +170,9 @@ def one_hot_encoder(
     del zeros
     if isinstance(x, np.ndarray) and x.dtype.kind in "OUST":
         return (x[..., None] == np.array(cats_strings or [], dtype=object)).astype(np.float32)
-    (numbers,) = node.tensors(x)
-    categories = asarray_like(cats_int64s or [], numbers, "int64")
-    return (numbers.cast("int64").unsqueeze(-1) == categories).cast("float32")
+    (elements,) = node.tensors(x)
+    categories = asarray_like(cats_int64s or [], elements, "int64")
+    return (elements.cast("int64").unsqueeze(-1) == categories).cast("float32")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,24 +258,24 @@ def _map_values(node: Call, x: Value, keys: np.ndarray, values: np.ndarray, defa
         if isinstance(x, Tensor) and not node.trace.can_read:
             raise RunOnHostError
         return _map_values_on_host(x.numpy() if isinstance(x, Tensor) else np.asarray(x), keys, values, default)
-    (numbers,) = node.tensors(x)
+    (elements,) = node.tensors(x)
     # Stable, so that the first of several equal keys wins.
     order = np.argsort(keys, kind="stable")
     # Binary search needs at least one key.
     if not keys.size:
-        return asarray_like(np.asarray(default, values.dtype), numbers).expand(*numbers.shape)
-    ordered = asarray_like(keys[order], numbers).cast(numbers.dtype)
-    index = sv.searchsorted(ordered, numbers).clip(0, len(keys) - 1)
+        return asarray_like(np.asarray(default, values.dtype), elements).expand(*elements.shape)
+    ordered = asarray_like(keys[order], elements).cast(elements.dtype)
+    index = sv.searchsorted(ordered, elements).clip(0, len(keys) - 1)
     nearest = ordered[index]
     is_match = (
-        (nearest == numbers) | (nearest.isnan() & numbers.isnan()) if numbers.dtype.is_float else nearest == numbers
+        (nearest == elements) | (nearest.isnan() & elements.isnan()) if elements.dtype.is_float else nearest == elements
     )
-    return is_match.where(asarray_like(values[order], numbers)[index], asarray(default, dtype=str(values.dtype)))
+    return is_match.where(asarray_like(values[order], elements)[index], asarray(default, dtype=str(values.dtype)))
 
 
 def _map_values_on_host(x: Known, keys: np.ndarray, values: np.ndarray, default: Any) -> np.ndarray:
     table = dict(zip(keys.tolist(), values.tolist(), strict=True))
     # NaN differs from itself, so the dictionary cannot find it.
     nan = next((value for key, value in table.items() if key != key), default)
-    values_ = [table.get(key, nan if key != key else default) for key in x.ravel().tolist()]
-    return np.array(values_, dtype=values.dtype).reshape(x.shape)
+    mapped = [table.get(key, nan if key != key else default) for key in x.ravel().tolist()]
+    return np.array(mapped, dtype=values.dtype).reshape(x.shape)

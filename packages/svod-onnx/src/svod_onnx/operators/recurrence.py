@@ -255,14 +255,14 @@ def _run_direction(layer: RecurrentLayer, direction: int, step: _Step) -> tuple[
         x = _reverse(x, layer.lengths)
     initial = tuple(state[direction] for state in layer.states)
 
-    def run(states_: Any, slice_: Any) -> Any:
+    def run(states: Any, slice_: Any) -> Any:
         inputs, time = slice_
-        new_states = step(direction, states_, inputs)
+        new_states = step(direction, states, inputs)
         if layer.lengths is None:
             return new_states, new_states[0]
         # After its end, a row keeps its states and returns zeros.
         is_active = (time < layer.lengths.cast("int64")).unsqueeze(1)
-        masked = tuple(is_active.where(after, before) for after, before in zip(new_states, states_, strict=True))
+        masked = tuple(is_active.where(after, before) for after, before in zip(new_states, states, strict=True))
         return masked, is_active.where(new_states[0], 0)
 
     final, outputs = sv.scan(run, initial, (x, Tensor.arange(n_steps, dtype="int64")))
